@@ -1,0 +1,283 @@
+//! The admin queue: identify, queues, features, log pages, format.
+
+use wharf_wire::admin::{Cns, FeatureSelect};
+use wharf_wire::command::Command;
+use wharf_wire::dma::PAGE_BYTES;
+use wharf_wire::features::{
+    Arbitration, FeatureId, NumberOfQueues, VolatileWriteCache, capabilities,
+};
+use wharf_wire::identify::{IdentifyController, IdentifyNamespace};
+use wharf_wire::log_page::LogPage;
+use wharf_wire::opcode::AdminOpcode;
+use wharf_wire::queue::DEPTH_MAX;
+use wharf_wire::status::StatusCode;
+use zerocopy::IntoBytes;
+
+use super::io::NAMESPACE;
+use super::slots::After;
+use super::{Controller, MDTS, Queue};
+use crate::core::part::PartOp;
+
+/// Arbitration after power-on: bursts of 8 commands.
+pub(super) const ARBITRATION_DEFAULT: u32 = 3;
+
+/// Smallest number of entries of a queue.
+const ENTRIES_MIN: u32 = 2;
+
+impl Controller {
+    /// Answers an admin command, or starts what the cores have to do for it.
+    pub(super) fn admin_command(&mut self, command: Command) {
+        match self.start_admin(command) {
+            Ok(Some(result)) => self.finish(0, &command, StatusCode::Success, result, 0),
+            Ok(None) => {}
+            Err(status) => self.finish(0, &command, status, 0, 0),
+        }
+    }
+
+    /// The result, if it is there at once.
+    fn start_admin(&mut self, command: Command) -> Result<Option<u32>, StatusCode> {
+        command.check_flags()?;
+        if self.slots.is_in_use(0, command.cid) {
+            return Err(StatusCode::CommandIdConflict);
+        }
+        match command.admin_opcode().ok_or(StatusCode::InvalidOpcode)? {
+            AdminOpcode::Identify => self.identify(&command).map(|()| Some(0)),
+            AdminOpcode::CreateCompletionQueue => {
+                self.create_completion_queue(&command).map(|()| Some(0))
+            }
+            AdminOpcode::CreateSubmissionQueue => {
+                self.create_submission_queue(&command).map(|()| Some(0))
+            }
+            AdminOpcode::DeleteSubmissionQueue => {
+                self.delete_submission_queue(&command).map(|()| Some(0))
+            }
+            AdminOpcode::DeleteCompletionQueue => {
+                self.delete_completion_queue(&command).map(|()| Some(0))
+            }
+            AdminOpcode::GetFeatures => self.get_feature(&command).map(Some),
+            AdminOpcode::SetFeatures => self.set_feature(command),
+            AdminOpcode::GetLogPage => self.get_log_page(command),
+            AdminOpcode::FormatNvm => self.format(command),
+        }
+    }
+
+    fn identify(&mut self, command: &Command) -> Result<(), StatusCode> {
+        match command.cns().ok_or(StatusCode::InvalidField)? {
+            Cns::Controller => self.write_page(command, self.identify_controller().as_bytes()),
+            Cns::Namespace if command.nsid == NAMESPACE => {
+                self.write_page(command, self.identify_namespace().as_bytes())
+            }
+            Cns::Namespace => Err(StatusCode::InvalidNamespace),
+            Cns::ActiveNamespaces => {
+                let mut list = [0u32; PAGE_BYTES / 4];
+                if command.nsid < NAMESPACE {
+                    list[0] = NAMESPACE;
+                }
+                self.write_page(command, list.as_bytes())
+            }
+        }
+    }
+
+    fn write_page(&self, command: &Command, bytes: &[u8]) -> Result<(), StatusCode> {
+        if !command.prp1.is_multiple_of(PAGE_BYTES as u64) {
+            return Err(StatusCode::PrpOffsetInvalid);
+        }
+        // SAFETY: the page is named by a command in flight and the controller alone writes it.
+        unsafe { self.dma.write_bytes(command.prp1, bytes) }
+            .map_err(|_| StatusCode::DataTransferError)
+    }
+
+    fn identify_controller(&self) -> IdentifyController {
+        let geometry = &self.config.geometry;
+        let mut controller = IdentifyController::new(
+            &format!("Wharf {}", self.config.name),
+            "WHARF0001",
+            env!("CARGO_PKG_VERSION"),
+        );
+        controller.mdts = MDTS;
+        controller.maxcmd = self.config.firmware.commands_max as u16;
+        controller.tnvmcap = (u128::from(self.namespace_pages) * PAGE_BYTES as u128).into();
+        controller.set_subsystem_name("nqn.2026-11.org.wharf:drive");
+        controller.drive.firmware_cores = self.config.firmware.cores as u16;
+        controller.drive.stripe_pages = self.config.firmware.stripe_pages;
+        controller.drive.queue_entries_max = DEPTH_MAX;
+        controller.drive.channels = geometry.channels as u16;
+        controller.drive.dies = (geometry.channels * geometry.dies_per_channel) as u16;
+        controller.drive.block_pages = geometry.pages_per_block;
+        controller.drive.physical_pages = geometry.pages();
+        controller
+    }
+
+    fn identify_namespace(&self) -> IdentifyNamespace {
+        let stripe = self.config.firmware.stripe_pages;
+        let mut namespace =
+            IdentifyNamespace::new(self.namespace_pages).with_granularity(1, stripe);
+        namespace.ncap = (self.namespace_pages as f64 * self.config.ftl.capacity_share) as u64;
+        namespace.nuse = namespace.ncap;
+        namespace
+    }
+
+    fn create_completion_queue(&mut self, command: &Command) -> Result<(), StatusCode> {
+        let (qid, entries) = self.check_new_queue(command)?;
+        if self.created.iter().any(|c| c.0 == qid) {
+            return Err(StatusCode::InvalidQueueId);
+        }
+        if command.queue_interrupts() && command.queue_interrupt_vector() != 0 {
+            return Err(StatusCode::InvalidInterruptVector);
+        }
+        self.created.push((qid, entries, command.prp1));
+        Ok(())
+    }
+
+    fn check_new_queue(&self, command: &Command) -> Result<(u16, u32), StatusCode> {
+        let (qid, entries) = (command.queue_id(), command.queue_entries());
+        let known = u32::from(qid) <= self.config.firmware.queues_max;
+        if qid == 0 || !known || self.queues.iter().any(|q| q.qid == qid) {
+            return Err(StatusCode::InvalidQueueId);
+        }
+        if !(ENTRIES_MIN..=DEPTH_MAX).contains(&entries) {
+            return Err(StatusCode::InvalidQueueSize);
+        }
+        if !command.queue_is_contiguous() {
+            return Err(StatusCode::InvalidField);
+        }
+        Ok((qid, entries))
+    }
+
+    /// The queue pair becomes usable: a submission queue with the completion queue of its number.
+    fn create_submission_queue(&mut self, command: &Command) -> Result<(), StatusCode> {
+        let (qid, entries) = self.check_new_queue(command)?;
+        let paired = self
+            .created
+            .iter()
+            .find(|c| c.0 == command.queue_completion_id());
+        let (completion_id, completion_entries, address) =
+            *paired.ok_or(StatusCode::CompletionQueueInvalid)?;
+        // One ring memory holds both queues here: they pair one to one.
+        if completion_id != qid || completion_entries != entries || address != command.prp1 {
+            return Err(StatusCode::InvalidField);
+        }
+        let queue = self
+            .dma
+            .take_offer(command.prp1)
+            .ok_or(StatusCode::DataTransferError)?;
+        if queue.depth() != entries {
+            self.dma.offer(command.prp1, queue);
+            return Err(StatusCode::InvalidQueueSize);
+        }
+        self.queues.push(Queue { qid, queue });
+        Ok(())
+    }
+
+    fn delete_submission_queue(&mut self, command: &Command) -> Result<(), StatusCode> {
+        let qid = command.queue_id();
+        let index = self.queues.iter().position(|q| q.qid == qid && qid != 0);
+        let index = index.ok_or(StatusCode::InvalidQueueId)?;
+        if self.slots.has_commands_of(qid) {
+            // Its commands could be aborted; a host that waits for them first needs no such thing.
+            return Err(StatusCode::CommandSequenceError);
+        }
+        self.queues.remove(index);
+        Ok(())
+    }
+
+    fn delete_completion_queue(&mut self, command: &Command) -> Result<(), StatusCode> {
+        let qid = command.queue_id();
+        if self.queues.iter().any(|q| q.qid == qid && qid != 0) {
+            return Err(StatusCode::InvalidQueueDeletion);
+        }
+        let index = self
+            .created
+            .iter()
+            .position(|c| c.0 == qid)
+            .ok_or(StatusCode::InvalidQueueId)?;
+        self.created.remove(index);
+        Ok(())
+    }
+
+    fn get_feature(&self, command: &Command) -> Result<u32, StatusCode> {
+        let feature = command.feature().ok_or(StatusCode::InvalidField)?;
+        let select = command.feature_select().ok_or(StatusCode::InvalidField)?;
+        let current = match feature {
+            FeatureId::Arbitration => self.arbitration.to_value(),
+            FeatureId::VolatileWriteCache => VolatileWriteCache {
+                enabled: self.write_cache,
+            }
+            .to_value(),
+            FeatureId::NumberOfQueues => self.number_of_queues(),
+        };
+        let default = match feature {
+            FeatureId::Arbitration => ARBITRATION_DEFAULT,
+            FeatureId::VolatileWriteCache => u32::from(self.config.ftl.volatile_write_cache),
+            FeatureId::NumberOfQueues => self.number_of_queues(),
+        };
+        Ok(match select {
+            FeatureSelect::Current => current,
+            // Nothing is saved over power cycles: what would be is the default.
+            FeatureSelect::Default | FeatureSelect::Saved => default,
+            FeatureSelect::Capabilities => {
+                capabilities(false, false, feature != FeatureId::NumberOfQueues)
+            }
+        })
+    }
+
+    fn number_of_queues(&self) -> u32 {
+        let queues = self.config.firmware.queues_max;
+        NumberOfQueues {
+            submission: queues,
+            completion: queues,
+        }
+        .to_value()
+    }
+
+    fn set_feature(&mut self, command: Command) -> Result<Option<u32>, StatusCode> {
+        if command.feature_save() {
+            return Err(StatusCode::FeatureNotSaveable);
+        }
+        let value = command.feature_value();
+        match command.feature().ok_or(StatusCode::InvalidField)? {
+            FeatureId::Arbitration => {
+                self.arbitration = Arbitration::from_value(value);
+                Ok(Some(0))
+            }
+            FeatureId::VolatileWriteCache => {
+                let on = VolatileWriteCache::from_value(value).enabled;
+                let after = After::WriteCache(on);
+                self.broadcast(0, command, PartOp::SetWriteCache, u32::from(on), after);
+                Ok(None)
+            }
+            FeatureId::NumberOfQueues => {
+                NumberOfQueues::from_value(value)?;
+                Ok(Some(self.number_of_queues()))
+            }
+        }
+    }
+
+    fn get_log_page(&mut self, command: Command) -> Result<Option<u32>, StatusCode> {
+        match command.log_page().ok_or(StatusCode::InvalidLogPage)? {
+            LogPage::ErrorInformation => match self.write_log_page(&command) {
+                StatusCode::Success => Ok(Some(0)),
+                status => Err(status),
+            },
+            LogPage::SmartHealth | LogPage::DriveStatistics | LogPage::CoreStatistics => {
+                self.broadcast(0, command, PartOp::Report, 0, After::LogPage);
+                Ok(None)
+            }
+        }
+    }
+
+    fn format(&mut self, command: Command) -> Result<Option<u32>, StatusCode> {
+        if command.nsid != NAMESPACE && command.nsid != u32::MAX {
+            return Err(StatusCode::InvalidNamespace);
+        }
+        if command.format_index() != 0 || command.format_wants_metadata() {
+            return Err(StatusCode::InvalidFormat);
+        }
+        command
+            .format_secure_erase()
+            .ok_or(StatusCode::InvalidField)?;
+        self.formats_under_way += 1;
+        self.broadcast(0, command, PartOp::Format, 0, After::Format);
+        Ok(None)
+    }
+}

@@ -1,0 +1,119 @@
+//! Commands whose parts are out at the cores.
+
+use wharf_wire::command::Command;
+use wharf_wire::status::StatusCode;
+
+/// What the controller does when the last part is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum After {
+    /// Only answers.
+    Nothing,
+    /// Fills the log page asked for.
+    LogPage,
+    /// Takes over the write cache's new state.
+    WriteCache(bool),
+    /// Lets I/O in again.
+    Format,
+}
+
+/// A command with parts out.
+#[derive(Debug, Clone, Copy)]
+pub struct Slot {
+    /// The queue it came on.
+    pub qid: u16,
+    /// The command.
+    pub command: Command,
+    /// The first failure, or success.
+    pub status: StatusCode,
+    /// Pages to carry to the host before the completion.
+    pub to_host_pages: u32,
+    /// What follows.
+    pub after: After,
+    parts_left: u32,
+}
+
+/// All of them.
+pub struct Slots {
+    slots: Vec<Slot>,
+    free: Vec<u16>,
+}
+
+impl Slots {
+    /// Room for `count` commands.
+    pub fn new(count: u32) -> Slots {
+        let empty = Slot {
+            qid: 0,
+            command: Command::default(),
+            status: StatusCode::Success,
+            to_host_pages: 0,
+            after: After::Nothing,
+            parts_left: 0,
+        };
+        Slots {
+            slots: vec![empty; count as usize],
+            free: (0..count as u16).rev().collect(),
+        }
+    }
+
+    /// True if another command fits.
+    #[inline]
+    pub fn has_free(&self) -> bool {
+        !self.free.is_empty()
+    }
+
+    /// Remembers a command with `parts` parts.
+    #[inline]
+    pub fn take(
+        &mut self,
+        qid: u16,
+        command: Command,
+        parts: u32,
+        to_host_pages: u32,
+        after: After,
+    ) -> u16 {
+        let slot = self
+            .free
+            .pop()
+            .expect("a command is fetched only when a slot is free");
+        let status = StatusCode::Success;
+        self.slots[slot as usize] = Slot {
+            qid,
+            command,
+            status,
+            to_host_pages,
+            after,
+            parts_left: parts,
+        };
+        slot
+    }
+
+    /// Accounts one answer; true if it was the last.
+    #[inline]
+    pub fn gather(&mut self, slot: u16, status: StatusCode) -> bool {
+        let slot = &mut self.slots[slot as usize];
+        if slot.status == StatusCode::Success {
+            slot.status = status;
+        }
+        slot.parts_left -= 1;
+        slot.parts_left == 0
+    }
+
+    /// Forgets a command.
+    #[inline]
+    pub fn release(&mut self, slot: u16) -> Slot {
+        self.free.push(slot);
+        self.slots[slot as usize]
+    }
+
+    /// True if a command with this identifier of this queue has parts out.
+    pub fn is_in_use(&self, qid: u16, cid: u16) -> bool {
+        self.slots
+            .iter()
+            .any(|s| s.parts_left > 0 && s.qid == qid && s.command.cid == cid)
+    }
+
+    /// True if commands of this queue have parts out.
+    pub fn has_commands_of(&self, qid: u16) -> bool {
+        self.slots.iter().any(|s| s.parts_left > 0 && s.qid == qid)
+    }
+}

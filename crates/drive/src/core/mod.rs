@@ -1,0 +1,338 @@
+//! A firmware core: the tasks around one translation layer.
+//!
+//! The way of a part of a command: the [`intake`](Core::intake) task takes it off the ring and hands
+//! it to an idle *worker*; the worker serves it in straight line (`read.rs`, `write.rs`, `flush.rs`)
+//! and answers. Two more tasks belong to the core: the *finisher* ends flash operations when their
+//! time has come, and the *collector* (`gc.rs`) keeps blocks free.
+//!
+//! Workers are started once; serving a part starts no task and allocates nothing.
+
+mod flush;
+mod gc;
+pub mod part;
+mod read;
+mod report;
+mod write;
+
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+
+use wharf_runtime::{Alarm, Bell, Cpu, Notify, Op, Receiver, Sender, TaskId};
+use wharf_wire::dma::DmaSpace;
+use wharf_wire::statistics::DriveStatistics;
+use wharf_wire::status::StatusCode;
+
+use crate::ftl::{Finished, Ftl};
+use crate::media::AnyMedia;
+use crate::power::PowerSwitch;
+use part::{Answer, Part, PartOp};
+
+/// Where a core leaves what outlives it.
+#[derive(Clone, Default)]
+pub struct Shelf {
+    /// The media, when the core has been powered off.
+    pub media: Arc<Mutex<Option<AnyMedia>>>,
+    /// The core's latest statistics, when asked for.
+    pub report: Arc<Mutex<Option<DriveStatistics>>>,
+    /// Whether the core took no more writes at that report.
+    pub read_only: Arc<AtomicBool>,
+}
+
+impl Shelf {
+    /// True if the core took no more writes at its latest report.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only.load(Ordering::Relaxed)
+    }
+}
+
+/// What a core is made of and connected to.
+pub struct CoreParts {
+    /// The core's number.
+    pub index: u32,
+    /// Its translation layer.
+    pub ftl: Ftl,
+    /// Parts from the controller.
+    pub inbox: Receiver<Part>,
+    /// The bell of `inbox`.
+    pub bell: Bell,
+    /// Answers to the controller.
+    pub answers: Sender<Answer>,
+    /// Host memory.
+    pub dma: Arc<DmaSpace>,
+    /// Workers: parts served at once.
+    pub workers: u32,
+    /// Acknowledge writes from the buffer.
+    pub volatile_write_cache: bool,
+    /// What a log write costs, in nanoseconds.
+    pub log_write_ns: u64,
+    /// The power.
+    pub power: PowerSwitch,
+    /// Where media and reports are left.
+    pub shelf: Shelf,
+}
+
+struct Worker {
+    part: Cell<Option<Part>>,
+    task: Cell<Option<TaskId>>,
+    /// Pages of the part whose programs have not ended.
+    outstanding: Cell<u32>,
+    failed: Cell<bool>,
+}
+
+/// A firmware core, shared by its tasks.
+pub struct Core {
+    cpu: Cpu,
+    index: u32,
+    ftl: RefCell<Option<Ftl>>,
+    inbox: RefCell<Receiver<Part>>,
+    bell: Bell,
+    answers: RefCell<Sender<Answer>>,
+    dma: Arc<DmaSpace>,
+    workers: Vec<Worker>,
+    idle: RefCell<Vec<u32>>,
+    /// A worker has become idle.
+    idle_again: Notify,
+    /// A program has ended: frames are free, a flush may be complete.
+    programmed: Notify,
+    /// A block has become free.
+    space: Notify,
+    /// Collection may be needed, or may go on.
+    collect: Notify,
+    /// The earliest end of a flash operation.
+    operations: Alarm,
+    finished: RefCell<Finished>,
+    /// No flash operation takes time: nobody looks at the clock.
+    instant: bool,
+    volatile_write_cache: Cell<bool>,
+    log_write_ns: u64,
+    power: PowerSwitch,
+    shelf: Shelf,
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        if let Some(ftl) = self.ftl.get_mut().take() {
+            *self.shelf.media.lock().expect("no holder panics") = Some(ftl.into_media());
+        }
+    }
+}
+
+impl Core {
+    /// Starts a core's tasks on `cpu`. Runs until the CPU is stopped.
+    pub async fn run(cpu: Cpu, parts: CoreParts) {
+        let worker = || Worker {
+            part: Cell::new(None),
+            task: Cell::new(None),
+            outstanding: Cell::new(0),
+            failed: Cell::new(false),
+        };
+        let core = Rc::new(Core {
+            index: parts.index,
+            instant: parts.ftl.is_instant(),
+            ftl: RefCell::new(Some(parts.ftl)),
+            inbox: RefCell::new(parts.inbox),
+            bell: parts.bell,
+            answers: RefCell::new(parts.answers),
+            dma: parts.dma,
+            workers: (0..parts.workers).map(|_| worker()).collect(),
+            idle: RefCell::new(Vec::with_capacity(parts.workers as usize)),
+            idle_again: Notify::new(),
+            programmed: Notify::new(),
+            space: Notify::new(),
+            collect: Notify::new(),
+            operations: Alarm::default(),
+            finished: RefCell::new(Finished::default()),
+            volatile_write_cache: Cell::new(parts.volatile_write_cache),
+            log_write_ns: parts.log_write_ns,
+            power: parts.power,
+            shelf: parts.shelf,
+            cpu: cpu.clone(),
+        });
+        for worker in 0..parts.workers {
+            cpu.spawn("worker", core.clone().work(worker));
+        }
+        cpu.spawn("finisher", core.clone().finish());
+        cpu.spawn("collector", core.clone().collect());
+        core.intake().await;
+    }
+
+    /// Runs `f` on the translation layer. Never across a wait.
+    #[inline]
+    fn with_ftl<R>(&self, f: impl FnOnce(&mut Ftl) -> R) -> R {
+        f(self
+            .ftl
+            .borrow_mut()
+            .as_mut()
+            .expect("a core has its flash until it is dropped"))
+    }
+
+    /// The time for flash operations; 0 if they take none, so that nobody reads a clock.
+    #[inline]
+    fn flash_now(&self) -> u64 {
+        if self.instant { 0 } else { self.cpu.now() }
+    }
+
+    /// Hands arriving parts to idle workers.
+    async fn intake(self: Rc<Self>) {
+        self.bell.attach(&self.cpu);
+        loop {
+            if self.idle.borrow().is_empty() {
+                self.idle_again.wait(&self.cpu).await;
+                continue;
+            }
+            let part = self.inbox.borrow_mut().try_pop(&self.cpu);
+            let Some(part) = part else {
+                self.bell.wait(&self.cpu).await;
+                continue;
+            };
+            let worker = self.idle.borrow_mut().pop().expect("checked above");
+            self.hand_to(worker, part);
+        }
+    }
+
+    fn hand_to(&self, worker: u32, part: Part) {
+        let slot = &self.workers[worker as usize];
+        slot.part.set(Some(part));
+        if let Some(task) = slot.task.get() {
+            self.cpu.wake(task);
+        }
+    }
+
+    /// A worker's life.
+    async fn work(self: Rc<Self>, worker: u32) {
+        self.workers[worker as usize]
+            .task
+            .set(Some(self.cpu.current()));
+        loop {
+            let part = self.next_part(worker).await;
+            self.cpu.work(Op::CorePart, || ());
+            match part.op {
+                PartOp::Read => self.answer(&part, self.read(&part).await),
+                PartOp::Write => self.write(worker, &part).await,
+                PartOp::Verify => self.answer(&part, self.verify(&part).await),
+                PartOp::Deallocate => self.answer(&part, self.deallocate(&part).await),
+                PartOp::Flush => self.answer(&part, self.flush().await),
+                PartOp::Format => self.answer(&part, self.format().await),
+                PartOp::Report => self.answer(&part, self.report()),
+                PartOp::SetWriteCache => {
+                    self.answer(&part, self.set_write_cache(part.count != 0).await)
+                }
+            }
+        }
+    }
+
+    /// The next part for this worker: one that waits in the ring, or one handed over later.
+    fn next_part(&self, worker: u32) -> NextPart<'_> {
+        NextPart {
+            core: self,
+            worker,
+            idle: false,
+        }
+    }
+
+    /// Sends the answer to a part. The controller sized the ring for all parts it has out.
+    #[inline]
+    fn answer(&self, part: &Part, status: StatusCode) {
+        let answer = Answer {
+            slot: part.slot,
+            status,
+        };
+        let sent = self.answers.borrow_mut().push(&self.cpu, answer);
+        assert!(
+            sent.is_ok(),
+            "core {}: the answer ring overflowed",
+            self.index
+        );
+    }
+
+    /// Ends flash operations when their time has come.
+    async fn finish(self: Rc<Self>) {
+        loop {
+            self.operations.wait(&self.cpu).await;
+            self.finish_now();
+        }
+    }
+
+    /// Ends every operation whose time has come, and wakes who waited for it.
+    fn finish_now(&self) {
+        let mut finished = self.finished.borrow_mut();
+        let now_ns = self.flash_now();
+        let next_ns = self.with_ftl(|ftl| {
+            ftl.finish_due(now_ns, &mut finished);
+            ftl.next_end_ns()
+        });
+        if let Some(next_ns) = next_ns {
+            self.operations.set(&self.cpu, next_ns);
+        }
+        if self.power.is_cut() {
+            self.cpu.halt();
+            return;
+        }
+        if finished.programs > 0 {
+            self.cpu.work_n(Op::MapUpdate, finished.programs, || ());
+            self.programmed.notify_all(&self.cpu);
+        }
+        for (owner, failed) in finished.owners.drain(..) {
+            let worker = &self.workers[owner as usize];
+            worker.outstanding.set(worker.outstanding.get() - 1);
+            worker.failed.set(worker.failed.get() | failed);
+            if worker.outstanding.get() == 0
+                && let Some(task) = worker.task.get()
+            {
+                self.cpu.wake(task);
+            }
+        }
+        if finished.blocks_changed {
+            finished.blocks_changed = false;
+            self.space.notify_all(&self.cpu);
+            self.collect.notify_all(&self.cpu);
+        }
+        finished.programs = 0;
+    }
+
+    /// To be called after staging: ends what took no time, and wakes the collector if need be.
+    #[inline]
+    fn after_staging(&self, end_ns: u64) {
+        if self.instant {
+            self.finish_now();
+        } else {
+            self.operations.set(&self.cpu, end_ns);
+        }
+        if !self.collect.is_empty() && self.with_ftl(|ftl| ftl.collection_need().is_some()) {
+            self.collect.notify_all(&self.cpu);
+        }
+    }
+}
+
+struct NextPart<'a> {
+    core: &'a Core,
+    worker: u32,
+    idle: bool,
+}
+
+impl Future for NextPart<'_> {
+    type Output = Part;
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Part> {
+        let core = self.core;
+        if let Some(part) = core.workers[self.worker as usize].part.take() {
+            return Poll::Ready(part);
+        }
+        if self.idle {
+            return Poll::Pending;
+        }
+        if let Some(part) = core.inbox.borrow_mut().try_pop(&core.cpu) {
+            return Poll::Ready(part);
+        }
+        self.idle = true;
+        core.idle.borrow_mut().push(self.worker);
+        core.idle_again.notify_all(&core.cpu);
+        Poll::Pending
+    }
+}

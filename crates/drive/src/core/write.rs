@@ -1,0 +1,144 @@
+//! Writing and deallocating the pages of a part.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use wharf_runtime::Op;
+use wharf_wire::prp::PrpError;
+use wharf_wire::status::StatusCode;
+
+use super::part::Part;
+use super::{Core, Worker};
+use crate::ftl::{Finished, NONE, Refusal};
+
+/// Pages that are deallocated before other work gets a turn.
+const DEALLOCATE_STEP: u32 = 1024;
+
+impl Core {
+    /// Stages every page; answers at once with a volatile write cache, else when all are on flash.
+    pub(super) async fn write(&self, worker: u32, part: &Part) {
+        let waits = part.fua || !self.volatile_write_cache.get();
+        let slot = &self.workers[worker as usize];
+        slot.failed.set(false);
+        // One more than the pages, so that the count cannot reach 0 before all are staged.
+        slot.outstanding.set(1);
+        self.cpu.sleep_until(part.data_ready_ns).await;
+        let staged = self.stage_all(worker, part, waits).await;
+        slot.outstanding.set(slot.outstanding.get() - 1);
+        if waits {
+            Settled { worker: slot }.await;
+        }
+        let status = match staged {
+            Err(status) => status,
+            Ok(()) if slot.failed.get() => StatusCode::WriteFault,
+            Ok(()) if part.fua => self.sync_media(),
+            Ok(()) => StatusCode::Success,
+        };
+        self.answer(part, status);
+    }
+
+    async fn stage_all(&self, worker: u32, part: &Part, waits: bool) -> Result<(), StatusCode> {
+        let mut lpn = part.first;
+        // The walk ends with the wait: it is begun anew from the page that had to wait.
+        let end = part.first + part.count;
+        while lpn < end {
+            let rest = Part {
+                first: lpn,
+                count: end - lpn,
+                transfer_first: part.transfer_first + (lpn - part.first),
+                ..*part
+            };
+            let refused = self.stage_some(worker, &rest, waits, &mut lpn)?;
+            match refused {
+                None => {}
+                Some(Refusal::NoFrame) => self.programmed.wait(&self.cpu).await,
+                Some(Refusal::NoSpace) => {
+                    self.collect.notify_all(&self.cpu);
+                    self.space.wait(&self.cpu).await;
+                }
+                Some(Refusal::CapacityExceeded) => return Err(StatusCode::CapacityExceeded),
+                Some(Refusal::ReadOnly) => return Err(StatusCode::NamespaceWriteProtected),
+            }
+        }
+        Ok(())
+    }
+
+    /// Stages pages until one is refused; `lpn` is left at that one.
+    fn stage_some(
+        &self,
+        worker: u32,
+        part: &Part,
+        waits: bool,
+        lpn: &mut u32,
+    ) -> Result<Option<Refusal>, StatusCode> {
+        let slot = &self.workers[worker as usize];
+        let owner = if waits { worker } else { NONE };
+        for address in self.addresses(part) {
+            let address = address.map_err(PrpError::status)?;
+            // SAFETY: the page is named by a command in flight, and this part alone serves it.
+            let page =
+                unsafe { self.dma.page_mut(address) }.map_err(|_| StatusCode::DataTransferError)?;
+            let now_ns = self.flash_now();
+            let staged = self.cpu.work(Op::PageAllocate, || {
+                self.with_ftl(|ftl| {
+                    ftl.stage(now_ns, *lpn, owner, |frame| frame.copy_from_slice(page))
+                })
+            });
+            match staged {
+                Ok(end_ns) => {
+                    slot.outstanding
+                        .set(slot.outstanding.get() + u32::from(waits));
+                    self.after_staging(end_ns);
+                }
+                Err(refusal) => return Ok(Some(refusal)),
+            }
+            *lpn += 1;
+        }
+        Ok(None)
+    }
+
+    /// Makes pages read as zeros.
+    pub(super) async fn deallocate(&self, part: &Part) -> StatusCode {
+        self.deallocate_range(part.first, part.count).await;
+        if part.fua {
+            self.write_log().await
+        } else {
+            StatusCode::Success
+        }
+    }
+
+    /// Deallocates in steps, so that a large range does not hold up the core.
+    pub(super) async fn deallocate_range(&self, first: u32, count: u32) {
+        let mut finished = Finished::default();
+        for from in (first..first + count).step_by(DEALLOCATE_STEP as usize) {
+            let pages = DEALLOCATE_STEP.min(first + count - from);
+            self.cpu.work_n(Op::Deallocate, pages, || {
+                self.with_ftl(|ftl| ftl.deallocate(from, pages, &mut finished));
+            });
+            self.cpu.yield_now().await;
+        }
+        if finished.blocks_changed {
+            self.space.notify_all(&self.cpu);
+            self.collect.notify_all(&self.cpu);
+        }
+    }
+}
+
+/// Waits until every page of a worker's part is on flash.
+struct Settled<'a> {
+    worker: &'a Worker,
+}
+
+impl Future for Settled<'_> {
+    type Output = ();
+
+    #[inline]
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if self.worker.outstanding.get() == 0 {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    }
+}

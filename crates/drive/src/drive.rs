@@ -1,0 +1,204 @@
+//! A whole drive: media, cores and controller put together on a machine's CPUs.
+
+use std::sync::Arc;
+
+use wharf_runtime::{Bell, CpuId, Machine, Side, ring};
+use wharf_wire::dma::DmaSpace;
+use wharf_wire::queue::{HostQueue, queue_pair};
+
+use crate::config::{ConfigError, DriveConfig, MediaKind};
+use crate::controller::{Controller, CoreLink, PARTS_OUT_MAX};
+use crate::core::{Core, CoreParts, Shelf};
+use crate::ftl::{Ftl, OpenError};
+use crate::media::{
+    AnyMedia, FileImage, FileOptions, ImageError, ImageGeometry, RamMedia, SlabError, StampMedia,
+};
+use crate::power::PowerSwitch;
+
+/// Entries of the admin queue.
+const ADMIN_DEPTH: u32 = 64;
+
+/// Seed of a new image's identity: images of one shape are alike until they are written.
+const IMAGE_SEED: u64 = 0x5748_4152_4600_0001;
+
+/// A drive that cannot be built.
+#[derive(Debug, thiserror::Error)]
+pub enum DriveError {
+    /// A wrong configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The image file.
+    #[error(transparent)]
+    Image(#[from] ImageError),
+    /// No memory.
+    #[error(transparent)]
+    Memory(#[from] SlabError),
+    /// The media cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// File media without a file.
+    #[error("drive: media.kind is 'file' but media.path names no image")]
+    NoPath,
+}
+
+/// A drive that is powered off: its configuration and its media, one for each core.
+pub struct Drive {
+    config: DriveConfig,
+    media: Vec<AnyMedia>,
+}
+
+/// What remains of a drive while it runs: its way in, and what it leaves behind.
+pub struct DriveHandle {
+    /// The host's end of the admin queue.
+    pub admin: HostQueue,
+    /// The bell of the controller: new queues ring it.
+    pub bell: Bell,
+    /// The drive's CPUs: the controller's, then the cores'.
+    pub cpus: Vec<CpuId>,
+    config: DriveConfig,
+    shelves: Vec<Shelf>,
+}
+
+impl Drive {
+    /// A drive with the media that its configuration names: new memory, or an image that is opened
+    /// if it exists and created if not.
+    pub fn new(config: DriveConfig) -> Result<Drive, DriveError> {
+        let plan = config.plan()?;
+        let geometry = plan.media_geometry(config.page_bytes() as u32);
+        let cores = config.firmware.cores;
+        let media = match config.media.kind {
+            MediaKind::Ram => (0..cores)
+                .map(|_| RamMedia::new(geometry, config.media.verify).map(AnyMedia::Ram))
+                .collect::<Result<_, _>>()?,
+            MediaKind::Stamp => (0..cores)
+                .map(|_| StampMedia::new(geometry).map(AnyMedia::Stamp))
+                .collect::<Result<_, _>>()?,
+            MediaKind::File => {
+                let path = config.media.path.as_deref().ok_or(DriveError::NoPath)?;
+                let shape = ImageGeometry {
+                    cores,
+                    core: geometry,
+                };
+                let image = if path.exists() {
+                    FileImage::open(path, FileOptions::default())?
+                } else {
+                    FileImage::create(path, &shape, IMAGE_SEED, FileOptions::default())?
+                };
+                image.require(&shape)?;
+                (0..cores)
+                    .map(|i| image.core(i).map(AnyMedia::File))
+                    .collect::<Result<_, _>>()?
+            }
+        };
+        Ok(Drive { config, media })
+    }
+
+    /// A drive with media that exist already: what a power cut left, or what was prepared.
+    pub fn with_media(config: DriveConfig, media: Vec<AnyMedia>) -> Result<Drive, DriveError> {
+        config.plan()?;
+        assert!(
+            media.len() == config.firmware.cores as usize,
+            "one media object for each core"
+        );
+        Ok(Drive { config, media })
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &DriveConfig {
+        &self.config
+    }
+
+    /// The media, powered off.
+    pub fn into_media(self) -> Vec<AnyMedia> {
+        self.media
+    }
+
+    /// Powers the drive on: adds its CPUs and tasks to `machine`. `name` tells drives apart.
+    pub fn power_on(
+        self,
+        machine: &mut Machine,
+        name: &str,
+        dma: &Arc<DmaSpace>,
+        power: &PowerSwitch,
+    ) -> Result<DriveHandle, DriveError> {
+        let Drive { config, media } = self;
+        let plan = config.plan()?;
+        let bell = Bell::new();
+        let (admin, drive_admin) = queue_pair(ADMIN_DEPTH, &bell);
+        let controller_cpu = machine.add_cpu(&format!("{name}.controller"), Side::Drive, 1.0);
+        let mut cpus = vec![controller_cpu];
+        let (mut links, mut shelves) = (Vec::new(), Vec::new());
+        for (index, media) in media.into_iter().enumerate() {
+            let ftl = Ftl::open(&config, plan.clone(), media, power.clone())?;
+            let core_bell = Bell::new();
+            let (parts, inbox) = ring(PARTS_OUT_MAX, &core_bell);
+            let (answers, answered) = ring(PARTS_OUT_MAX, &bell);
+            let shelf = Shelf::default();
+            let parts_of_core = CoreParts {
+                index: index as u32,
+                ftl,
+                inbox,
+                bell: core_bell,
+                answers,
+                dma: dma.clone(),
+                workers: config.firmware.parts_max,
+                volatile_write_cache: config.ftl.volatile_write_cache,
+                log_write_ns: config.timing.program_ns,
+                power: power.clone(),
+                shelf: shelf.clone(),
+            };
+            let cpu = machine.add_cpu(
+                &format!("{name}.core{index}"),
+                Side::Drive,
+                config.firmware.slowness,
+            );
+            machine.spawn(cpu, "core", move |cpu| Core::run(cpu, parts_of_core));
+            cpus.push(cpu);
+            links.push(CoreLink {
+                parts,
+                answers: answered,
+                shelf: shelf.clone(),
+                out: 0,
+            });
+            shelves.push(shelf);
+        }
+        let (dma, controller_bell, controller_config) = (dma.clone(), bell.clone(), config.clone());
+        machine.spawn(controller_cpu, "controller", move |cpu| {
+            Controller::new(
+                cpu,
+                &controller_config,
+                dma,
+                controller_bell,
+                drive_admin,
+                links,
+            )
+            .run()
+        });
+        Ok(DriveHandle {
+            admin,
+            bell,
+            cpus,
+            config,
+            shelves,
+        })
+    }
+}
+
+impl DriveHandle {
+    /// The drive, powered off, once the machine that ran it is gone.
+    ///
+    /// # Panics
+    /// If a core still runs.
+    pub fn power_off(self) -> Drive {
+        let take = |shelf: &Shelf| shelf.media.lock().expect("no holder panics").take();
+        let media = self
+            .shelves
+            .iter()
+            .map(|s| take(s).expect("the machine has stopped"))
+            .collect();
+        Drive {
+            config: self.config,
+            media,
+        }
+    }
+}

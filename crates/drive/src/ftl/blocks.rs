@@ -1,0 +1,282 @@
+//! Erase blocks: their states, how many valid pages each has, and who is free.
+//!
+//! A block goes round: free → open (a frontier writes it) → closed → victim → erasing → free. A
+//! closed block hangs in the list of its number of valid pages, so that the emptiest is found, and
+//! an invalidated page accounted, in constant time. Free blocks wait in a heap for each plane, the
+//! least worn first: dynamic wear levelling.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::entry::NONE;
+
+/// Where a block is in its round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Erased, waiting to be opened.
+    Free,
+    /// Written by a frontier, or its last programs are under way.
+    Open,
+    /// Full; may be chosen as a victim.
+    Closed,
+    /// Its valid pages are being moved.
+    Victim,
+    /// Its erase is under way.
+    Erasing,
+    /// Holds a page that cannot be read: not collected while that page is mapped.
+    Spoiled,
+    /// Worn out: not used any more.
+    Retired,
+}
+
+/// One erase block.
+#[derive(Debug, Clone, Copy)]
+pub struct Block {
+    /// Pages that a map entry (or a frame on its way) refers to.
+    pub valid: u32,
+    /// Programs under way.
+    pub pending: u32,
+    previous: u32,
+    next: u32,
+    /// The core's sequence number when the block closed: its age.
+    pub closed_seq: u64,
+    /// Where it is in its round.
+    pub state: State,
+}
+
+/// All blocks of a core.
+#[derive(Debug)]
+pub struct Blocks {
+    blocks: Vec<Block>,
+    /// First closed block of each number of valid pages.
+    heads: Vec<u32>,
+    /// No closed block has fewer valid pages than this.
+    fewest_valid: usize,
+    free: Vec<BinaryHeap<Reverse<(u32, u32)>>>,
+    free_count: u32,
+    blocks_per_plane: u32,
+}
+
+impl Blocks {
+    /// `planes * blocks_per_plane` blocks, none free yet.
+    pub fn new(planes: u32, blocks_per_plane: u32, pages_per_block: u32) -> Blocks {
+        let empty = Block {
+            valid: 0,
+            pending: 0,
+            previous: NONE,
+            next: NONE,
+            closed_seq: 0,
+            state: State::Open,
+        };
+        Blocks {
+            blocks: vec![empty; (planes * blocks_per_plane) as usize],
+            heads: vec![NONE; pages_per_block as usize + 1],
+            fewest_valid: 0,
+            free: (0..planes).map(|_| BinaryHeap::new()).collect(),
+            free_count: 0,
+            blocks_per_plane,
+        }
+    }
+
+    /// The block of this number.
+    #[inline]
+    pub fn get(&self, block: u32) -> &Block {
+        &self.blocks[block as usize]
+    }
+
+    /// All blocks, by number.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Block)> {
+        (0..).zip(&self.blocks)
+    }
+
+    /// The plane that a block is on.
+    #[inline]
+    pub fn plane_of(&self, block: u32) -> u32 {
+        block / self.blocks_per_plane
+    }
+
+    /// Blocks that are free.
+    #[inline]
+    pub fn free_count(&self) -> u32 {
+        self.free_count
+    }
+
+    /// Opens the least worn free block of a plane.
+    pub fn open(&mut self, plane: u32) -> Option<u32> {
+        let Reverse((_, block)) = self.free[plane as usize].pop()?;
+        let entry = &mut self.blocks[block as usize];
+        assert!(
+            entry.state == State::Free && entry.valid == 0 && entry.pending == 0,
+            "{entry:?}"
+        );
+        entry.state = State::Open;
+        self.free_count -= 1;
+        Some(block)
+    }
+
+    /// Puts an erased block among the free ones.
+    pub fn set_free(&mut self, block: u32, erase_count: u32) {
+        let plane = self.plane_of(block);
+        let entry = &mut self.blocks[block as usize];
+        assert!(
+            entry.valid == 0 && entry.pending == 0,
+            "a block with pages is freed: {entry:?}"
+        );
+        entry.state = State::Free;
+        self.free[plane as usize].push(Reverse((erase_count, block)));
+        self.free_count += 1;
+    }
+
+    /// Closes a full block, now that its last program has ended.
+    pub fn close(&mut self, block: u32, seq: u64) {
+        let entry = &mut self.blocks[block as usize];
+        assert!(
+            entry.state == State::Open && entry.pending == 0,
+            "{entry:?}"
+        );
+        entry.state = State::Closed;
+        entry.closed_seq = seq;
+        self.link(block);
+    }
+
+    /// A program on the block has begun.
+    #[inline]
+    pub fn begin_program(&mut self, block: u32) {
+        self.blocks[block as usize].pending += 1;
+    }
+
+    /// A program on the block has ended; returns whether it was the last under way.
+    #[inline]
+    pub fn end_program(&mut self, block: u32) -> bool {
+        let entry = &mut self.blocks[block as usize];
+        entry.pending -= 1;
+        entry.pending == 0
+    }
+
+    /// A page of the block has become valid.
+    #[inline]
+    pub fn validate(&mut self, block: u32) {
+        let entry = &mut self.blocks[block as usize];
+        debug_assert!(entry.state == State::Open, "{entry:?}");
+        entry.valid += 1;
+    }
+
+    /// A page of the block is no longer needed; returns whether it was the last.
+    #[inline]
+    pub fn invalidate(&mut self, block: u32) -> bool {
+        if self.blocks[block as usize].state == State::Closed {
+            self.unlink(block);
+            self.blocks[block as usize].valid -= 1;
+            self.link(block);
+        } else {
+            self.blocks[block as usize].valid -= 1;
+        }
+        let emptied = self.blocks[block as usize].valid == 0;
+        if emptied && self.blocks[block as usize].state == State::Spoiled {
+            // The unreadable page was overwritten: the block can be collected after all.
+            self.blocks[block as usize].state = State::Closed;
+            self.link(block);
+        }
+        emptied
+    }
+
+    /// Takes a closed block as a victim.
+    pub fn take_victim(&mut self, block: u32) {
+        assert!(self.blocks[block as usize].state == State::Closed);
+        self.unlink(block);
+        self.blocks[block as usize].state = State::Victim;
+    }
+
+    /// Moves a block that is not in a list to another state.
+    pub fn set_state(&mut self, block: u32, state: State) {
+        let entry = &mut self.blocks[block as usize];
+        assert!(
+            entry.state != State::Closed && entry.state != State::Free,
+            "{entry:?}"
+        );
+        entry.state = state;
+    }
+
+    /// The closed block with the fewest valid pages.
+    pub fn emptiest(&mut self) -> Option<u32> {
+        while self.fewest_valid < self.heads.len() {
+            if self.heads[self.fewest_valid] != NONE {
+                return Some(self.heads[self.fewest_valid]);
+            }
+            self.fewest_valid += 1;
+        }
+        None
+    }
+
+    #[inline]
+    fn link(&mut self, block: u32) {
+        let valid = self.blocks[block as usize].valid as usize;
+        let first = std::mem::replace(&mut self.heads[valid], block);
+        self.blocks[block as usize].previous = NONE;
+        self.blocks[block as usize].next = first;
+        if first != NONE {
+            self.blocks[first as usize].previous = block;
+        }
+        self.fewest_valid = self.fewest_valid.min(valid);
+    }
+
+    #[inline]
+    fn unlink(&mut self, block: u32) {
+        let Block {
+            valid,
+            previous,
+            next,
+            ..
+        } = self.blocks[block as usize];
+        match previous {
+            NONE => self.heads[valid as usize] = next,
+            _ => self.blocks[previous as usize].next = next,
+        }
+        if next != NONE {
+            self.blocks[next as usize].previous = previous;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn closed(blocks: &mut Blocks, valid: u32) -> u32 {
+        let block = blocks.open(0).unwrap();
+        (0..valid).for_each(|_| blocks.validate(block));
+        blocks.close(block, 1);
+        block
+    }
+
+    #[test]
+    fn the_emptiest_block_is_found_whatever_happens_to_the_others() {
+        let mut blocks = Blocks::new(1, 4, 8);
+        (0..4).for_each(|b| blocks.set_free(b, 0));
+        let [a, b, c] = [5, 3, 4].map(|valid| closed(&mut blocks, valid));
+        assert_eq!(blocks.emptiest(), Some(b));
+        (0..3).for_each(|_| assert!(!blocks.invalidate(a)));
+        assert_eq!(blocks.emptiest(), Some(a));
+        blocks.take_victim(a);
+        assert_eq!(blocks.emptiest(), Some(b));
+        blocks.invalidate(c);
+        blocks.invalidate(c);
+        assert_eq!(blocks.emptiest(), Some(c));
+        assert!(!blocks.invalidate(a));
+        assert!(blocks.invalidate(a), "the last page of the victim");
+    }
+
+    #[test]
+    fn the_least_worn_free_block_is_opened_first() {
+        let mut blocks = Blocks::new(2, 2, 8);
+        for (block, wear) in [(0, 9), (1, 3), (2, 1), (3, 7)] {
+            blocks.set_free(block, wear);
+        }
+        assert_eq!(
+            (blocks.open(0), blocks.open(0), blocks.open(0)),
+            (Some(1), Some(0), None)
+        );
+        assert_eq!(blocks.open(1), Some(2));
+        assert_eq!(blocks.free_count(), 1);
+    }
+}

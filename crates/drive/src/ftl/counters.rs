@@ -1,0 +1,79 @@
+//! What a core counts. Pages unless the name says otherwise.
+
+/// Counters of one core since it was powered on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Pages read for the host.
+    pub host_reads: u64,
+    /// Pages written by the host.
+    pub host_writes: u64,
+    /// Pages deallocated or zeroed by the host that held data.
+    pub trims: u64,
+    /// Pages read from flash, for the host and for collection.
+    pub media_reads: u64,
+    /// Pages programmed.
+    pub programs: u64,
+    /// Blocks erased.
+    pub erases: u64,
+    /// Pages moved by collection.
+    pub gc_moves: u64,
+    /// Victims collected while host writes could wait for it.
+    pub gc_foreground_runs: u64,
+    /// Victims collected in the background.
+    pub gc_background_runs: u64,
+    /// Victims chosen to level wear.
+    pub wear_moves_runs: u64,
+    /// Nanoseconds in which collection was moving pages or erasing.
+    pub gc_busy_ns: u64,
+    /// Pages found to have rotted.
+    pub rot_found: u64,
+    /// Flushes served.
+    pub flushes: u64,
+    /// Checkpoints taken.
+    pub checkpoints: u64,
+}
+
+impl Counters {
+    /// Adds another core's counters.
+    pub fn add(&mut self, other: &Counters) {
+        let Counters {
+            host_reads,
+            host_writes,
+            trims,
+            media_reads,
+            programs,
+            erases,
+            gc_moves,
+            gc_foreground_runs,
+            gc_background_runs,
+            wear_moves_runs,
+            gc_busy_ns,
+            rot_found,
+            flushes,
+            checkpoints,
+        } = other;
+        self.host_reads += host_reads;
+        self.host_writes += host_writes;
+        self.trims += trims;
+        self.media_reads += media_reads;
+        self.programs += programs;
+        self.erases += erases;
+        self.gc_moves += gc_moves;
+        self.gc_foreground_runs += gc_foreground_runs;
+        self.gc_background_runs += gc_background_runs;
+        self.wear_moves_runs += wear_moves_runs;
+        self.gc_busy_ns += gc_busy_ns;
+        self.rot_found += rot_found;
+        self.flushes += flushes;
+        self.checkpoints += checkpoints;
+    }
+
+    /// Pages programmed for each page the host wrote; 1 if it wrote none.
+    pub fn write_amplification(&self) -> f64 {
+        if self.host_writes == 0 {
+            1.0
+        } else {
+            self.programs as f64 / self.host_writes as f64
+        }
+    }
+}

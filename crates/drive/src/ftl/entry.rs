@@ -1,0 +1,80 @@
+//! The map entry: 4 bytes that say where a logical page is.
+
+/// No page, no frame, no block.
+pub const NONE: u32 = u32::MAX;
+
+const UNMAPPED: u32 = 0;
+const TRIMMED: u32 = 1;
+const FLASH_BASE: u32 = 2;
+const FRAME_BIT: u32 = 1 << 31;
+
+/// The largest number of physical pages of a core that entries can name.
+pub const PAGES_MAX: u32 = FRAME_BIT - FLASH_BASE;
+
+/// Where a logical page is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Never written: reads as zeros.
+    Unmapped,
+    /// Deallocated: reads as zeros, and must do so after a power cut too.
+    Trimmed,
+    /// In a frame of the write buffer, on its way to flash.
+    Frame(u32),
+    /// On flash, at this physical page.
+    Flash(u32),
+}
+
+impl Place {
+    /// Reads an entry.
+    #[inline]
+    pub fn decode(entry: u32) -> Place {
+        match entry {
+            UNMAPPED => Place::Unmapped,
+            TRIMMED => Place::Trimmed,
+            _ if entry & FRAME_BIT != 0 => Place::Frame(entry & !FRAME_BIT),
+            _ => Place::Flash(entry - FLASH_BASE),
+        }
+    }
+
+    /// Makes an entry.
+    #[inline]
+    pub fn encode(self) -> u32 {
+        match self {
+            Place::Unmapped => UNMAPPED,
+            Place::Trimmed => TRIMMED,
+            Place::Frame(frame) => FRAME_BIT | frame,
+            Place::Flash(ppn) => {
+                debug_assert!(ppn < PAGES_MAX);
+                ppn + FLASH_BASE
+            }
+        }
+    }
+
+    /// True if the page holds data.
+    #[inline]
+    pub fn is_mapped(self) -> bool {
+        matches!(self, Place::Frame(_) | Place::Flash(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_comes_back_and_zero_is_unmapped() {
+        assert_eq!(Place::decode(0), Place::Unmapped);
+        let places = [
+            Place::Unmapped,
+            Place::Trimmed,
+            Place::Frame(0),
+            Place::Frame(FRAME_BIT - 1),
+        ];
+        for place in places
+            .into_iter()
+            .chain([Place::Flash(0), Place::Flash(PAGES_MAX - 1)])
+        {
+            assert_eq!(Place::decode(place.encode()), place);
+        }
+    }
+}

@@ -1,0 +1,313 @@
+//! The translation layer of one core: where each logical page is, and how it gets there.
+//!
+//! Plain state and plain functions: nothing here waits or knows which clock runs. A function that
+//! starts a flash operation returns when it will end; the tasks in [`crate::core`] wait for that
+//! and call back to finish it. In the order of a write:
+//!
+//! 1. [`Ftl::stage`] takes a frame and a physical page, copies the data into the frame, points the
+//!    map at it and starts the program;
+//! 2. [`Ftl::finish_due`] ends it when its time has come: the media change, the map names flash, the
+//!    old page becomes invalid, the frame is free again.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `entry.rs` | the 4-byte map entry |
+//! | `frames.rs` | data on its way to flash, and the page it replaces |
+//! | `blocks.rs` | states and valid counts of erase blocks |
+//! | `frontier.rs` | the open blocks that pages are written to |
+//! | `write.rs` | stage, finish, deallocate |
+//! | `collect.rs` | victims, and moving their pages |
+//! | `recover.rs` | map and blocks from out-of-band data and the log |
+//! | `log.rs` | trim records and checkpoints |
+//! | `verify.rs` | the whole structure, checked against itself |
+
+mod blocks;
+mod collect;
+pub mod counters;
+mod entry;
+mod frames;
+mod frontier;
+mod log;
+mod recover;
+mod verify;
+mod write;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+pub use blocks::State as BlockState;
+pub use collect::{Batch, Urgency};
+pub use counters::Counters;
+pub use entry::{NONE, Place};
+pub use frames::Origin;
+pub use recover::RecoveryError;
+pub use write::Refusal;
+
+use crate::config::{CorePlan, DriveConfig, FtlConfig};
+use crate::media::{AnyMedia, Media, MediaError, SlabError, ZeroedSlab};
+use crate::nand::Nand;
+use crate::power::PowerSwitch;
+use blocks::Blocks;
+use frames::Frames;
+use frontier::Frontiers;
+use log::Trim;
+
+/// One core's translation layer with its flash.
+pub struct Ftl {
+    plan: CorePlan,
+    config: FtlConfig,
+    map: ZeroedSlab<u32>,
+    /// Logical pages that hold data.
+    mapped: u32,
+    media: AnyMedia,
+    nand: Nand,
+    blocks: Blocks,
+    frames: Frames,
+    frontiers: Frontiers,
+    /// Operations under way, earliest end first: end, order of issue, what.
+    inflight: BinaryHeap<Reverse<u128>>,
+    issued: u32,
+    erases_pending: u32,
+    /// Sequence number of the latest program or trim.
+    seq: u64,
+    /// Deallocations not yet in the log.
+    trims: Vec<Trim>,
+    programs_since_checkpoint: u64,
+    read_only: bool,
+    power: PowerSwitch,
+    counters: Counters,
+}
+
+/// Marks an erase in the `inflight` heap; the low bits are the block, else the frame.
+const ERASE: u32 = 1 << 31;
+
+/// What ended in [`Ftl::finish_due`]. Reused from call to call.
+#[derive(Debug, Default)]
+pub struct Finished {
+    /// Owners of host frames that ended, with whether the program failed; one entry a frame.
+    pub owners: Vec<(u32, bool)>,
+    /// Programs that ended.
+    pub programs: u32,
+    /// Blocks that became free, or whose last valid page went: space, or collection, may go on.
+    pub blocks_changed: bool,
+}
+
+/// A drive that cannot be powered on.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// No memory for the map.
+    #[error(transparent)]
+    Memory(#[from] SlabError),
+    /// The media hold something that this drive did not write.
+    #[error(transparent)]
+    Recovery(#[from] RecoveryError),
+}
+
+impl Ftl {
+    /// Powers a core on over its media: empty media make an empty drive, others are recovered.
+    pub fn open(
+        config: &DriveConfig,
+        plan: CorePlan,
+        media: AnyMedia,
+        power: PowerSwitch,
+    ) -> Result<Ftl, OpenError> {
+        let page_bytes = media.geometry().page_bytes as usize;
+        let frames = config.ftl.write_buffer_pages / config.firmware.cores;
+        let mut ftl = Ftl {
+            map: ZeroedSlab::new("the map", plan.logical_pages as usize)?,
+            mapped: 0,
+            nand: Nand::new(&config.timing, plan.planes, plan.channels),
+            blocks: Blocks::new(plan.planes, plan.blocks_per_plane, plan.pages_per_block),
+            frames: Frames::new(frames, page_bytes),
+            frontiers: Frontiers::new(plan.planes),
+            inflight: BinaryHeap::with_capacity(frames as usize + 64),
+            issued: 0,
+            erases_pending: 0,
+            seq: 0,
+            trims: Vec::new(),
+            programs_since_checkpoint: 0,
+            read_only: false,
+            power,
+            counters: Counters::default(),
+            config: config.ftl.clone(),
+            plan,
+            media,
+        };
+        ftl.recover()?;
+        Ok(ftl)
+    }
+
+    /// The core's share of the drive.
+    pub fn plan(&self) -> &CorePlan {
+        &self.plan
+    }
+
+    /// Gives the media back: the core is powered off.
+    pub fn into_media(self) -> AnyMedia {
+        self.media
+    }
+
+    /// The media, to look at or to damage (tests of rot).
+    pub fn media_mut(&mut self) -> &mut AnyMedia {
+        &mut self.media
+    }
+
+    /// What was counted since power-on.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// To count what the tasks see.
+    pub fn counters_mut(&mut self) -> &mut Counters {
+        &mut self.counters
+    }
+
+    /// Forgets what was counted: the end of preconditioning.
+    pub fn reset_counters(&mut self) {
+        self.counters = Counters::default();
+    }
+
+    /// Logical pages that hold data.
+    pub fn mapped(&self) -> u32 {
+        self.mapped
+    }
+
+    /// True if the drive takes no more writes.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// True if flash operations take no time: no need to look at the clock.
+    #[inline]
+    pub fn is_instant(&self) -> bool {
+        self.nand.is_instant()
+    }
+
+    /// Blocks that are free.
+    pub fn free_blocks(&self) -> u32 {
+        self.blocks.free_count()
+    }
+
+    /// Total time the core's planes were busy.
+    pub fn plane_busy_ns(&self) -> u64 {
+        self.nand.busy_ns()
+    }
+
+    /// Smallest, greatest and summed erase count of the blocks, and the number retired.
+    pub fn wear(&self) -> (u32, u32, u64, u32) {
+        let counts = (0..self.plan.blocks).map(|b| self.media.erase_count(b));
+        let (low, high, sum) = counts.fold((u32::MAX, 0, 0u64), |(l, h, s), c| {
+            (l.min(c), h.max(c), s + u64::from(c))
+        });
+        let retired = self
+            .blocks
+            .iter()
+            .filter(|(_, b)| b.state == BlockState::Retired)
+            .count();
+        (low, high, sum, retired as u32)
+    }
+
+    #[inline]
+    fn block_of(&self, ppn: u32) -> u32 {
+        ppn / self.plan.pages_per_block
+    }
+
+    #[inline]
+    fn plane_of(&self, ppn: u32) -> u32 {
+        self.blocks.plane_of(self.block_of(ppn))
+    }
+
+    /// Where a logical page is.
+    #[inline]
+    pub fn place(&self, lpn: u32) -> Place {
+        Place::decode(self.map[lpn as usize])
+    }
+
+    #[inline]
+    fn set_place(&mut self, lpn: u32, place: Place) {
+        self.map[lpn as usize] = place.encode();
+    }
+
+    /// Brings a map entry near: the page will be looked up soon.
+    #[inline]
+    pub fn prefetch(&self, lpn: u32) {
+        self.map.prefetch(lpn as usize);
+    }
+
+    /// Copies a logical page to `out`; returns when the flash has delivered it.
+    ///
+    /// The bytes are taken now: a programmed page stays as it is until its block is erased, and an
+    /// erase queues behind this read on the plane.
+    #[inline]
+    pub fn read(&mut self, now_ns: u64, lpn: u32, out: &mut [u8]) -> Result<u64, MediaError> {
+        self.counters.host_reads += 1;
+        match self.place(lpn) {
+            Place::Flash(ppn) => self.read_flash(now_ns, lpn, ppn, out),
+            Place::Frame(frame) => {
+                out.copy_from_slice(self.frames.data(frame));
+                Ok(now_ns)
+            }
+            Place::Unmapped | Place::Trimmed => {
+                out.fill(0);
+                Ok(now_ns)
+            }
+        }
+    }
+
+    #[inline]
+    fn read_flash(
+        &mut self,
+        now_ns: u64,
+        lpn: u32,
+        ppn: u32,
+        out: &mut [u8],
+    ) -> Result<u64, MediaError> {
+        self.counters.media_reads += 1;
+        let plane = self.plane_of(ppn);
+        let end_ns = self.nand.read(now_ns, plane);
+        match self.media.read(ppn, out) {
+            Ok(oob) => {
+                assert!(
+                    oob.lpn == lpn,
+                    "the map says {lpn} is at {ppn}, where {} is",
+                    oob.lpn
+                );
+                Ok(end_ns)
+            }
+            Err(error) => {
+                self.counters.rot_found += 1;
+                Err(error)
+            }
+        }
+    }
+
+    /// When the earliest operation under way ends.
+    #[inline]
+    pub fn next_end_ns(&self) -> Option<u64> {
+        self.inflight.peek().map(|Reverse(key)| (key >> 64) as u64)
+    }
+
+    #[inline]
+    fn start_operation(&mut self, end_ns: u64, what: u32) {
+        // Operations that end together end in the order they began.
+        self.issued = self.issued.wrapping_add(1);
+        let key = (u128::from(end_ns) << 64) | (u128::from(self.issued) << 32) | u128::from(what);
+        self.inflight.push(Reverse(key));
+    }
+
+    /// Ends every operation whose time has come.
+    pub fn finish_due(&mut self, now_ns: u64, finished: &mut Finished) {
+        while let Some(Reverse(key)) = self.inflight.peek() {
+            if (key >> 64) as u64 > now_ns {
+                return;
+            }
+            let what = *key as u32;
+            self.inflight.pop();
+            if what & ERASE != 0 {
+                self.finish_erase(what & !ERASE, finished);
+            } else {
+                self.finish_program(what, finished);
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The whole structure checked against itself: slow, for tests and simulations.
+
+use super::blocks::State;
+use super::entry::{NONE, Place};
+use super::{ERASE, Ftl};
+use crate::media::Media;
+
+impl Ftl {
+    /// Checks every invariant of map, frames and blocks.
+    ///
+    /// # Panics
+    /// With what does not hold.
+    pub fn verify(&self) {
+        let mut valid = vec![0u32; self.plan.blocks as usize];
+        let mut mapped = 0;
+        for lpn in 0..self.plan.logical_pages {
+            let place = self.place(lpn);
+            mapped += u32::from(place.is_mapped());
+            let on_flash = match place {
+                Place::Flash(ppn) => ppn,
+                Place::Frame(frame) => self.verify_chain(lpn, frame),
+                Place::Unmapped | Place::Trimmed => NONE,
+            };
+            if on_flash != NONE {
+                let found = self.media.lpn(on_flash);
+                assert!(
+                    found == Some(lpn),
+                    "{lpn} is mapped to {on_flash}, which holds {found:?}"
+                );
+                valid[self.block_of(on_flash) as usize] += 1;
+            }
+        }
+        assert!(
+            mapped == self.mapped,
+            "{mapped} pages are mapped, {} counted",
+            self.mapped
+        );
+        self.verify_blocks(&valid);
+    }
+
+    /// Checks the chain that ends at `newest`; returns the flash page it stands for.
+    fn verify_chain(&self, lpn: u32, newest: u32) -> u32 {
+        let (mut frame, mut newer) = (newest, NONE);
+        loop {
+            let account = self.frames.get(frame);
+            assert!(
+                account.lpn == lpn && !account.dead && account.newer == newer,
+                "{lpn}: {account:?}"
+            );
+            if account.older == NONE {
+                return account.old;
+            }
+            assert!(
+                account.old == NONE,
+                "only the oldest frame of {lpn} holds the old page"
+            );
+            (newer, frame) = (frame, account.older);
+        }
+    }
+
+    fn verify_blocks(&self, valid: &[u32]) {
+        let mut pending = vec![0u32; valid.len()];
+        let mut erasing = 0;
+        for key in &self.inflight {
+            let what = key.0 as u32;
+            if what & ERASE != 0 {
+                erasing += 1;
+            } else {
+                pending[self.block_of(self.frames.get(what).ppn) as usize] += 1;
+            }
+        }
+        assert!(
+            erasing == self.erases_pending,
+            "{erasing} erases, {} counted",
+            self.erases_pending
+        );
+        let mut free = 0;
+        for (block, account) in self.blocks.iter() {
+            let index = block as usize;
+            assert!(
+                account.valid == valid[index],
+                "block {block}: {account:?} but {} valid",
+                valid[index]
+            );
+            assert!(
+                account.pending == pending[index],
+                "block {block}: {account:?}, {}",
+                pending[index]
+            );
+            if account.state == State::Free {
+                free += 1;
+                assert!(
+                    self.media.written_pages(block) == 0,
+                    "block {block} is free but not erased"
+                );
+            }
+        }
+        assert!(free == self.blocks.free_count(), "{free} blocks are free");
+    }
+}

@@ -1,0 +1,254 @@
+//! Writing: stage a page, finish its program, deallocate.
+
+use super::blocks::State;
+use super::entry::{NONE, Place};
+use super::frames::Origin;
+use super::log::Trim;
+use super::{ERASE, Finished, Ftl};
+use crate::media::{Media, Oob};
+
+/// Why a page cannot be staged now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// Every frame is under way: one will be free when a program ends.
+    NoFrame,
+    /// No page can be allocated: collection must free a block first.
+    NoSpace,
+    /// The thinly provisioned namespace is full.
+    CapacityExceeded,
+    /// The flash is worn out.
+    ReadOnly,
+}
+
+impl Ftl {
+    /// Starts writing a logical page with what `fill` puts into the frame. Returns when the
+    /// program will have ended.
+    #[inline]
+    pub fn stage(
+        &mut self,
+        now_ns: u64,
+        lpn: u32,
+        owner: u32,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<u64, Refusal> {
+        if self.read_only {
+            return Err(Refusal::ReadOnly);
+        }
+        if self.mapped >= self.plan.capacity_pages && !self.place(lpn).is_mapped() {
+            return Err(Refusal::CapacityExceeded);
+        }
+        if !self.frames.has_free(Origin::Host) {
+            return Err(Refusal::NoFrame);
+        }
+        let ppn = self.take_page(Origin::Host).ok_or(Refusal::NoSpace)?;
+        let frame = self.frames.take(Origin::Host).expect("checked above");
+        fill(self.frames.data_mut(frame));
+        self.counters.host_writes += 1;
+        Ok(self.start_program(now_ns, lpn, ppn, frame, owner))
+    }
+
+    #[inline]
+    pub(super) fn take_page(&mut self, origin: Origin) -> Option<u32> {
+        let (reserve, pages) = (self.plan.foreground_blocks, self.plan.pages_per_block);
+        let (block, page) = self
+            .frontiers
+            .take_page(&mut self.blocks, origin, reserve, pages)?;
+        Some(block * pages + page)
+    }
+
+    /// Points the map at a filled frame and starts its program.
+    #[inline]
+    pub(super) fn start_program(
+        &mut self,
+        now_ns: u64,
+        lpn: u32,
+        ppn: u32,
+        frame: u32,
+        owner: u32,
+    ) -> u64 {
+        self.seq += 1;
+        let seq = self.seq;
+        let (mut old, mut older) = (NONE, NONE);
+        match self.place(lpn) {
+            Place::Flash(page) => old = page,
+            Place::Frame(before) => {
+                older = before;
+                self.frames.get_mut(before).newer = frame;
+            }
+            Place::Unmapped | Place::Trimmed => self.mapped += 1,
+        }
+        let account = self.frames.get_mut(frame);
+        (account.lpn, account.ppn, account.old, account.older) = (lpn, ppn, old, older);
+        (account.newer, account.owner, account.seq, account.dead) = (NONE, owner, seq, false);
+        self.set_place(lpn, Place::Frame(frame));
+        let (block, plane) = (self.block_of(ppn), self.plane_of(ppn));
+        self.blocks.begin_program(block);
+        self.media.prefetch(ppn);
+        let end_ns = self.nand.program(now_ns, plane);
+        self.start_operation(end_ns, frame);
+        end_ns
+    }
+
+    /// A program has ended: the page is on flash.
+    pub(super) fn finish_program(&mut self, frame: u32, finished: &mut Finished) {
+        if !self.power.allows_change() {
+            return;
+        }
+        let account = *self.frames.get(frame);
+        let oob = Oob {
+            lpn: account.lpn,
+            seq: account.seq,
+        };
+        let failed = self
+            .media
+            .program(account.ppn, oob, self.frames.data(frame))
+            .is_err();
+        self.counters.programs += 1;
+        self.programs_since_checkpoint += 1;
+        finished.programs += 1;
+        let block = self.block_of(account.ppn);
+        if failed {
+            // The image's host refuses (no space, an I/O error): nothing more is taken, what is
+            // on flash stays readable.
+            self.read_only = true;
+            self.abandon(frame);
+        } else if !account.dead {
+            self.settle(frame, finished);
+        }
+        if account.owner != NONE {
+            finished.owners.push((account.owner, failed));
+        }
+        self.frames.release(frame);
+        if self.blocks.end_program(block) && !self.frontiers.is_open(&self.blocks, block) {
+            self.blocks.close(block, self.seq);
+            finished.blocks_changed |= self.blocks.get(block).valid == 0;
+        }
+    }
+
+    /// The page of `frame` is the newest on flash: the map or the next frame refers to it now.
+    #[inline]
+    fn settle(&mut self, frame: u32, finished: &mut Finished) {
+        let old = self.frames.settle_older(frame);
+        if old != NONE {
+            self.invalidate(old, finished);
+        }
+        let account = *self.frames.get(frame);
+        self.blocks.validate(self.block_of(account.ppn));
+        if account.newer == NONE {
+            debug_assert!(self.place(account.lpn) == Place::Frame(frame));
+            self.set_place(account.lpn, Place::Flash(account.ppn));
+        } else {
+            let newer = self.frames.get_mut(account.newer);
+            (newer.older, newer.old) = (NONE, account.ppn);
+        }
+    }
+
+    /// Takes a frame whose program failed out of its chain: the page stays as it was.
+    fn abandon(&mut self, frame: u32) {
+        let account = *self.frames.get(frame);
+        if account.dead {
+            return;
+        }
+        if account.newer != NONE {
+            let newer = self.frames.get_mut(account.newer);
+            (newer.older, newer.old) = (account.older, account.old);
+        } else if account.older != NONE {
+            self.set_place(account.lpn, Place::Frame(account.older));
+        } else if account.old != NONE {
+            self.set_place(account.lpn, Place::Flash(account.old));
+        } else {
+            self.set_place(account.lpn, Place::Unmapped);
+            self.mapped -= 1;
+        }
+        if account.older != NONE {
+            self.frames.get_mut(account.older).newer = account.newer;
+        }
+    }
+
+    #[inline]
+    pub(super) fn invalidate(&mut self, ppn: u32, finished: &mut Finished) {
+        let block = self.block_of(ppn);
+        finished.blocks_changed |= self.blocks.invalidate(block);
+    }
+
+    /// Deallocates `count` logical pages from `first` on; returns how many held data. Reads give
+    /// zeros from now on; [`Ftl::write_log`] makes that survive a power cut.
+    pub fn deallocate(&mut self, first: u32, count: u32, finished: &mut Finished) -> u32 {
+        let mut dropped = 0;
+        for lpn in first..first + count {
+            match self.place(lpn) {
+                Place::Flash(ppn) => self.invalidate(ppn, finished),
+                Place::Frame(frame) => {
+                    let old = self.frames.settle_older(frame);
+                    self.frames.get_mut(frame).dead = true;
+                    if old != NONE {
+                        self.invalidate(old, finished);
+                    }
+                }
+                Place::Unmapped | Place::Trimmed => continue,
+            }
+            self.set_place(lpn, Place::Trimmed);
+            dropped += 1;
+        }
+        if dropped > 0 {
+            self.mapped -= dropped;
+            self.counters.trims += u64::from(dropped);
+            self.seq += 1;
+            self.trims.push(Trim {
+                first,
+                count,
+                seq: self.seq,
+            });
+        }
+        dropped
+    }
+
+    /// Starts the erase of a victim none of whose pages is needed any more.
+    pub fn start_erase(&mut self, now_ns: u64, block: u32) -> u64 {
+        assert!(self.blocks.get(block).valid == 0 && self.blocks.get(block).pending == 0);
+        self.blocks.set_state(block, State::Erasing);
+        self.erases_pending += 1;
+        let end_ns = self.nand.erase(now_ns, self.blocks.plane_of(block));
+        self.start_operation(end_ns, ERASE | block);
+        end_ns
+    }
+
+    pub(super) fn finish_erase(&mut self, block: u32, finished: &mut Finished) {
+        if !self.power.allows_change() {
+            return;
+        }
+        self.erases_pending -= 1;
+        finished.blocks_changed = true;
+        self.counters.erases += 1;
+        let failed = self.media.erase(block).is_err();
+        let wear = self.media.erase_count(block);
+        if failed || (self.config.endurance_cycles > 0 && wear >= self.config.endurance_cycles) {
+            self.blocks.set_state(block, State::Retired);
+            self.read_only |= failed || !self.has_spare_blocks();
+        } else {
+            self.blocks.set_free(block, wear);
+        }
+    }
+
+    /// True while the blocks in use can hold the namespace and what collection needs.
+    fn has_spare_blocks(&self) -> bool {
+        let usable = self
+            .blocks
+            .iter()
+            .filter(|(_, b)| b.state != State::Retired)
+            .count() as u64;
+        let data =
+            u64::from(self.plan.capacity_pages).div_ceil(u64::from(self.plan.pages_per_block));
+        usable >= data + u64::from(self.plan.foreground_blocks + 2 * self.plan.planes)
+    }
+
+    /// Newest sequence number handed out: what a flush has to wait for.
+    pub fn seq(&self) -> u64 {
+        self.seq
+    }
+
+    /// True once every program up to `seq` has ended.
+    pub fn is_settled(&self, seq: u64) -> bool {
+        self.frames.oldest_seq().is_none_or(|oldest| oldest > seq)
+    }
+}

@@ -1,0 +1,26 @@
+//! The drive half: an SSD in software, from its controller to its flash.
+//!
+//! A request comes down in this order:
+//!
+//! | step | where |
+//! |---|---|
+//! | a command is fetched from its queue, checked, split by stripe | [`controller`] |
+//! | a core's worker serves a part | [`core`] |
+//! | the map says where the page is, or a new place is found | [`ftl`] |
+//! | planes and channels say when it will be done | [`nand`] |
+//! | the bytes are read or changed | [`media`] |
+//!
+//! The host half is not known here: what it sees of a drive is the command set of `wharf-wire`.
+
+pub mod config;
+pub mod controller;
+pub mod core;
+mod drive;
+pub mod ftl;
+pub mod media;
+pub mod nand;
+pub mod power;
+
+pub use config::{ConfigError, DriveConfig};
+pub use drive::{Drive, DriveError, DriveHandle};
+pub use power::PowerSwitch;

@@ -1,0 +1,92 @@
+//! The kind of media as a value: chosen by configuration, dispatched without a virtual call.
+
+use super::{CoreGeometry, FileMedia, Media, MediaError, Oob, RamMedia, StampMedia};
+
+/// Media of any kind.
+#[derive(Debug)]
+pub enum AnyMedia {
+    /// Whole pages in memory.
+    Ram(RamMedia),
+    /// Stamps in memory.
+    Stamp(StampMedia),
+    /// An image file.
+    File(FileMedia),
+}
+
+/// Forwards one call to the kind at hand.
+macro_rules! forward {
+    ($self:ident, $media:ident => $call:expr) => {
+        match $self {
+            AnyMedia::Stamp($media) => $call,
+            AnyMedia::Ram($media) => $call,
+            AnyMedia::File($media) => $call,
+        }
+    };
+}
+
+impl Media for AnyMedia {
+    #[inline]
+    fn geometry(&self) -> &CoreGeometry {
+        forward!(self, media => media.geometry())
+    }
+
+    #[inline]
+    fn program(&mut self, ppn: u32, oob: Oob, data: &[u8]) -> Result<(), MediaError> {
+        forward!(self, media => media.program(ppn, oob, data))
+    }
+
+    #[inline]
+    fn read(&self, ppn: u32, out: &mut [u8]) -> Result<Oob, MediaError> {
+        forward!(self, media => media.read(ppn, out))
+    }
+
+    #[inline]
+    fn lpn(&self, ppn: u32) -> Option<u32> {
+        forward!(self, media => media.lpn(ppn))
+    }
+
+    #[inline]
+    fn oob(&self, ppn: u32) -> Option<Oob> {
+        forward!(self, media => media.oob(ppn))
+    }
+
+    #[inline]
+    fn prefetch(&self, ppn: u32) {
+        forward!(self, media => media.prefetch(ppn))
+    }
+
+    #[inline]
+    fn erase(&mut self, block: u32) -> Result<(), MediaError> {
+        forward!(self, media => media.erase(block))
+    }
+
+    #[inline]
+    fn erase_count(&self, block: u32) -> u32 {
+        forward!(self, media => media.erase_count(block))
+    }
+
+    #[inline]
+    fn written_pages(&self, block: u32) -> u32 {
+        forward!(self, media => media.written_pages(block))
+    }
+
+    fn sync(&mut self) -> Result<(), MediaError> {
+        forward!(self, media => media.sync())
+    }
+
+    fn log_append(&mut self, record: &[u8]) -> Result<(), MediaError> {
+        forward!(self, media => media.log_append(record))
+    }
+
+    fn log_replace(&mut self, records: &[&[u8]]) -> Result<(), MediaError> {
+        forward!(self, media => media.log_replace(records))
+    }
+
+    fn log_read(&self) -> Result<Vec<Vec<u8>>, MediaError> {
+        forward!(self, media => media.log_read())
+    }
+
+    fn log_len(&self) -> u64 {
+        forward!(self, media => media.log_len())
+    }
+}

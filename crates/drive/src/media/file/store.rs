@@ -1,0 +1,201 @@
+//! Positioned access to an image file, with a switch that stops all writes as a kill would.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::FallocateFlags;
+
+use crate::media::HostFault;
+
+/// Where a simulated kill of the process strikes; see [`FileImage::kill_at`](super::FileImage).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KillPoint {
+    /// Writes to the file that still succeed.
+    pub writes: u64,
+    /// Bytes of the write after them that still reach the file.
+    pub torn_bytes: usize,
+}
+
+/// An open image file. The cores share it: positioned reads and writes do not interfere.
+#[derive(Debug)]
+pub struct Store {
+    file: File,
+    path: PathBuf,
+    /// Whether barriers reach the disk: see [`FileOptions`](super::FileOptions).
+    ordered: bool,
+    /// Whether `kill` is to be looked at: no write takes the lock otherwise.
+    armed: AtomicBool,
+    kill: Mutex<Option<KillPoint>>,
+    /// All that reached the file, in order, for tests that let a crash forget some of it.
+    #[cfg(test)]
+    pub journal: Mutex<Vec<Event>>,
+}
+
+/// What reached the file.
+#[cfg(test)]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    Write { at: u64, bytes: Vec<u8> },
+    Sync,
+}
+
+type Access<T> = Result<T, Box<HostFault>>;
+
+impl Store {
+    pub fn new(file: File, path: PathBuf, ordered: bool) -> Self {
+        Self {
+            file,
+            path,
+            ordered,
+            armed: AtomicBool::new(false),
+            kill: Mutex::new(None),
+            #[cfg(test)]
+            journal: Mutex::new(Vec::new()),
+        }
+    }
+
+    pub fn path(&self) -> &PathBuf {
+        &self.path
+    }
+
+    pub fn kill_at(&self, point: KillPoint) {
+        *self.kill.lock().expect("no panic under this lock") = Some(point);
+        self.armed.store(true, Ordering::Release);
+    }
+
+    fn fault(&self, action: &'static str, cause: io::Error) -> Box<HostFault> {
+        Box::new(HostFault {
+            action,
+            path: self.path.clone(),
+            cause,
+        })
+    }
+
+    /// Counts a write against the kill point; the bytes of it that still count, if it is hit.
+    fn killed(&self) -> Option<usize> {
+        if !self.armed.load(Ordering::Acquire) {
+            return None;
+        }
+        let mut kill = self.kill.lock().expect("no panic under this lock");
+        let point = kill.as_mut()?;
+        match point.writes.checked_sub(1) {
+            Some(left) => {
+                point.writes = left;
+                None
+            }
+            None => Some(std::mem::take(&mut point.torn_bytes)),
+        }
+    }
+
+    pub fn read_at(&self, action: &'static str, out: &mut [u8], at: u64) -> Access<()> {
+        self.file
+            .read_exact_at(out, at)
+            .map_err(|cause| self.fault(action, cause))
+    }
+
+    #[cfg(test)]
+    fn note(&self, event: Event) {
+        self.journal
+            .lock()
+            .expect("no panic under this lock")
+            .push(event);
+    }
+
+    pub fn write_at(&self, action: &'static str, bytes: &[u8], at: u64) -> Access<()> {
+        #[cfg(test)]
+        self.note(Event::Write {
+            at,
+            bytes: bytes.to_vec(),
+        });
+        let Some(torn) = self.killed() else {
+            return self
+                .file
+                .write_all_at(bytes, at)
+                .map_err(|cause| self.fault(action, cause));
+        };
+        let torn = &bytes[..torn.min(bytes.len())];
+        self.file
+            .write_all_at(torn, at)
+            .map_err(|cause| self.fault(action, cause))?;
+        Err(self.fault(
+            action,
+            io::Error::other("the process was killed (simulated)"),
+        ))
+    }
+
+    /// Gives the space of a range back to the file system; it reads as zeros afterwards.
+    ///
+    /// Where the file system cannot do that, the range is left as it is: nothing relies on it.
+    pub fn punch(&self, action: &'static str, at: u64, bytes: u64) -> Access<()> {
+        if self.killed().is_some() {
+            return Err(self.fault(
+                action,
+                io::Error::other("the process was killed (simulated)"),
+            ));
+        }
+        #[cfg(test)]
+        self.note(Event::Write {
+            at,
+            bytes: vec![0; bytes as usize],
+        });
+        let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match rustix::fs::fallocate(&self.file, mode, at, bytes) {
+            Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
+            Err(errno) => Err(self.fault(action, errno.into())),
+        }
+    }
+
+    pub fn sync(&self) -> Access<()> {
+        if self.killed().is_some() {
+            return Err(self.fault(
+                "sync",
+                io::Error::other("the process was killed (simulated)"),
+            ));
+        }
+        #[cfg(test)]
+        self.note(Event::Sync);
+        self.file
+            .sync_data()
+            .map_err(|cause| self.fault("sync", cause))
+    }
+
+    pub fn is_ordered(&self) -> bool {
+        self.ordered
+    }
+
+    /// Keeps writes before it from reaching the disk after writes behind it, if that is wanted.
+    pub fn barrier(&self) -> Access<()> {
+        if self.ordered { self.sync() } else { Ok(()) }
+    }
+
+    /// The first byte from `at` on that is not in a hole; `None` if there is no such byte.
+    ///
+    /// Where the file system does not know its holes, that is `at` itself.
+    pub fn next_data(&self, at: u64) -> Option<u64> {
+        match rustix::fs::seek(&self.file, rustix::fs::SeekFrom::Data(at)) {
+            Ok(found) => Some(found),
+            Err(rustix::io::Errno::NXIO) => None,
+            Err(_) => Some(at),
+        }
+    }
+}
+
+/// Reads a range of the file from its start to its end.
+pub struct RangeReader<'a> {
+    pub store: &'a Store,
+    pub at: u64,
+    pub end: u64,
+}
+
+impl io::Read for RangeReader<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let bytes = (self.end - self.at).min(out.len() as u64) as usize;
+        let read = self.store.file.read_at(&mut out[..bytes], self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}

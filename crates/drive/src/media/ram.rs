@@ -1,0 +1,172 @@
+//! RAM media: whole pages in one lazily backed mapping.
+//!
+//! The data of the pages lie in one array, what is known of them in another of 16 bytes a page
+//! (sequence number, logical page + 1 with 0 as erased, checksum). With huge pages a block of 512
+//! pages of 4 KiB is one page of the machine's memory.
+//!
+//! Checksums are optional: memory hardly rots by itself, and a 4 KiB read takes half as long
+//! again with one.
+
+use zerocopy::FromZeros;
+
+use super::memory_log::MemoryLog;
+use super::{
+    CoreGeometry, LPN_MAX, Media, MediaError, Oob, PAGE_BYTES, SlabError, ZeroedSlab, assert_page,
+    panic_not_erased,
+};
+
+#[derive(Clone, Copy, FromZeros)]
+struct Page {
+    seq: u64,
+    lpn_plus_1: u32,
+    crc: u32,
+}
+
+#[derive(Clone, Copy, FromZeros)]
+struct Block {
+    erase_count: u32,
+    written_pages: u32,
+}
+
+const _: () = assert!(size_of::<Page>() == 16 && size_of::<Block>() == 8);
+
+/// Flash with whole pages, in memory.
+#[derive(Debug)]
+pub struct RamMedia {
+    geometry: CoreGeometry,
+    pub(super) verify: bool,
+    pub(super) data: ZeroedSlab<[u8; PAGE_BYTES as usize]>,
+    pages: ZeroedSlab<Page>,
+    blocks: ZeroedSlab<Block>,
+    log: MemoryLog,
+}
+
+impl RamMedia {
+    /// Erased flash of this shape; `verify` keeps a CRC32C of each page and checks it at reads.
+    ///
+    /// Panics if the geometry fails its [check](CoreGeometry::check) or has pages of another size.
+    pub fn new(geometry: CoreGeometry, verify: bool) -> Result<Self, SlabError> {
+        geometry.check().unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(
+            geometry.page_bytes, PAGE_BYTES,
+            "a page of RAM media holds {PAGE_BYTES} bytes"
+        );
+        Ok(Self {
+            geometry,
+            verify,
+            data: ZeroedSlab::new("the pages of a drive", geometry.pages() as usize)?,
+            pages: ZeroedSlab::new("the page table of a drive", geometry.pages() as usize)?,
+            blocks: ZeroedSlab::new("the block table of a drive", geometry.blocks as usize)?,
+            log: MemoryLog::new(geometry.log_bytes),
+        })
+    }
+}
+
+impl Media for RamMedia {
+    #[inline]
+    fn geometry(&self) -> &CoreGeometry {
+        &self.geometry
+    }
+
+    #[inline]
+    fn program(&mut self, ppn: u32, oob: Oob, data: &[u8]) -> Result<(), MediaError> {
+        assert_page(&self.geometry, ppn, data.len());
+        assert!(oob.lpn <= LPN_MAX);
+        let page = &mut self.pages[ppn as usize];
+        if page.lpn_plus_1 != 0 {
+            panic_not_erased(ppn, oob);
+        }
+        self.data[ppn as usize].copy_from_slice(data);
+        let crc = if self.verify {
+            crc_fast::crc32_iscsi(data)
+        } else {
+            0
+        };
+        *page = Page {
+            seq: oob.seq,
+            lpn_plus_1: oob.lpn + 1,
+            crc,
+        };
+        let index = ppn % self.geometry.pages_per_block;
+        let block = &mut self.blocks[(ppn / self.geometry.pages_per_block) as usize];
+        block.written_pages = block.written_pages.max(index + 1);
+        Ok(())
+    }
+
+    #[inline]
+    fn read(&self, ppn: u32, out: &mut [u8]) -> Result<Oob, MediaError> {
+        assert_page(&self.geometry, ppn, out.len());
+        let page = &self.pages[ppn as usize];
+        let lpn = page
+            .lpn_plus_1
+            .checked_sub(1)
+            .ok_or(MediaError::Erased { ppn })?;
+        out.copy_from_slice(&self.data[ppn as usize]);
+        if self.verify && crc_fast::crc32_iscsi(out) != page.crc {
+            return Err(MediaError::Rot { ppn });
+        }
+        Ok(Oob { lpn, seq: page.seq })
+    }
+
+    #[inline]
+    fn lpn(&self, ppn: u32) -> Option<u32> {
+        self.pages[ppn as usize].lpn_plus_1.checked_sub(1)
+    }
+
+    #[inline]
+    fn oob(&self, ppn: u32) -> Option<Oob> {
+        let page = &self.pages[ppn as usize];
+        Some(Oob {
+            lpn: page.lpn_plus_1.checked_sub(1)?,
+            seq: page.seq,
+        })
+    }
+
+    #[inline]
+    fn prefetch(&self, ppn: u32) {
+        self.pages.prefetch(ppn as usize);
+        self.data.prefetch(ppn as usize);
+    }
+
+    fn erase(&mut self, block: u32) -> Result<(), MediaError> {
+        let first = (block * self.geometry.pages_per_block) as usize;
+        let state = &mut self.blocks[block as usize];
+        // The data stay: no read reaches a page whose entry says that it is erased.
+        self.pages[first..first + state.written_pages as usize].fill(Page::new_zeroed());
+        *state = Block {
+            erase_count: state.erase_count + 1,
+            written_pages: 0,
+        };
+        Ok(())
+    }
+
+    #[inline]
+    fn erase_count(&self, block: u32) -> u32 {
+        self.blocks[block as usize].erase_count
+    }
+
+    #[inline]
+    fn written_pages(&self, block: u32) -> u32 {
+        self.blocks[block as usize].written_pages
+    }
+
+    fn sync(&mut self) -> Result<(), MediaError> {
+        Ok(())
+    }
+
+    fn log_append(&mut self, record: &[u8]) -> Result<(), MediaError> {
+        self.log.append(record)
+    }
+
+    fn log_replace(&mut self, records: &[&[u8]]) -> Result<(), MediaError> {
+        self.log.replace(records)
+    }
+
+    fn log_read(&self) -> Result<Vec<Vec<u8>>, MediaError> {
+        Ok(self.log.read())
+    }
+
+    fn log_len(&self) -> u64 {
+        self.log.len()
+    }
+}

@@ -1,0 +1,1 @@
+//! The host half: the driver and the cache designs.

@@ -1,0 +1,402 @@
+//! The comparison as one self-contained page, for people.
+//!
+//! Words and tables are written here; the charts are drawn in the browser by the scripts beside
+//! this file, from the comparison's JSON that the page carries. The page loads nothing: its content
+//! security policy forbids it.
+//!
+//! What comes from outside (names of files, designs, notes) is text and nothing else: `Escaped`
+//! in markup, `\u003c` for `<` in the JSON, text nodes in the scripts.
+
+mod figures;
+
+use std::fmt::{self, Write as _};
+
+use super::format;
+use crate::result::{Comparison, Row};
+
+const STYLE: &str = include_str!("assets/report.css");
+const CHARTS: &str = include_str!("assets/charts.js");
+const REPORT: &str = include_str!("assets/report.js");
+
+/// Text as it may stand in HTML, between tags and in quoted attributes.
+struct Escaped<T>(T);
+
+impl<T: fmt::Display> fmt::Display for Escaped<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.to_string().chars() {
+            match c {
+                '&' => f.write_str("&amp;")?,
+                '<' => f.write_str("&lt;")?,
+                '>' => f.write_str("&gt;")?,
+                '"' => f.write_str("&quot;")?,
+                '\'' => f.write_str("&#39;")?,
+                _ => f.write_char(c)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The page as text.
+pub fn render(comparison: &Comparison) -> String {
+    let title = Escaped(format!("{} · Wharf compare", comparison.workload.name));
+    [
+        HEAD.replace("{style}", STYLE)
+            .replace("{title}", &title.to_string()),
+        header(comparison),
+        cards(&comparison.rows),
+        SECTIONS.to_owned(),
+        figures::section(&comparison.rows),
+        run(comparison),
+        tail(comparison),
+    ]
+    .concat()
+}
+
+const HEAD: &str = r#"<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'">
+<title>{title}</title>
+<style>
+{style}</style>
+</head>
+<body>
+<main>
+"#;
+
+/// The places of the charts, with what a reader has to know about each.
+const SECTIONS: &str = r#"
+<noscript><p class="notes">The charts need JavaScript. All figures are in the tables below.</p></noscript>
+<section>
+<h2>At a glance</h2>
+<div class="bars" id="bars"></div>
+</section>
+
+<section>
+<div class="bar-head"><h2>Latency</h2><span class="choice" id="cdf-choice"></span></div>
+<p class="hint">The share of requests that took no longer than a latency. Further left is faster; the
+upper end of a curve is its slowest requests.</p>
+<div class="legend" id="cdf-legend"></div>
+<div class="chart" id="cdf"></div>
+</section>
+
+<section>
+<div class="bar-head"><h2>Over time</h2><span class="choice" id="time-choice"></span></div>
+<p class="hint">All designs get the same requests: a curve ends when its design has served them.</p>
+<div class="legend" id="time-legend"></div>
+<div class="chart" id="time"></div>
+</section>
+
+<section>
+<h2>Where CPU time goes</h2>
+<p class="hint">Per I/O, on the host's CPUs and on the drive's own.</p>
+<div class="legend" id="cpu-legend"></div>
+<div class="chart" id="cpu"></div>
+</section>
+"#;
+
+/// What was run, in a sentence, and what has to be known about it.
+fn header(c: &Comparison) -> String {
+    let names: Vec<&str> = c.rows.iter().map(|row| row.design.as_str()).collect();
+    let cache = match c.cache_bytes {
+        0 => String::new(),
+        _ => format!(", each with a cache of {}", format::cache(c)),
+    };
+    let complete = c.rows.iter().all(|row| row.complete);
+    let lede = format!(
+        "{} {} {} of {} ({} % reads, footprint {}) on {}{cache}: {}, {}.",
+        format::listed(&names),
+        if complete {
+            "served"
+        } else {
+            "were to serve, and did not all finish,"
+        },
+        format::counted(c.workload.requests, "request"),
+        c.workload.name,
+        format::percent(c.workload.read_share),
+        format::bytes(c.workload.footprint_bytes),
+        format::drives(c),
+        format::sending(c),
+        format::provenance(c),
+    );
+    let mut text = format!(
+        "<p class=\"kicker\">Wharf compare · seed {} · configuration {}</p>\n\
+         <h1>{}</h1>\n<p class=\"lede\">{}</p>\n",
+        c.seed,
+        Escaped(&c.config_hash),
+        Escaped(headline(c)),
+        Escaped(lede),
+    );
+    if !c.notes.is_empty() {
+        text.push_str("<div class=\"notes\">");
+        for note in &c.notes {
+            let _ = write!(text, "<p>{}</p>", Escaped(note));
+        }
+        text.push_str("</div>\n");
+    }
+    text
+}
+
+/// The outcome in a line: the design with the most bandwidth against the first, or against none.
+fn headline(c: &Comparison) -> String {
+    let fastest = c
+        .rows
+        .iter()
+        .max_by(|a, b| a.bandwidth_mb_s.total_cmp(&b.bandwidth_mb_s));
+    let (Some(first), Some(fastest)) = (c.rows.first(), fastest) else {
+        return format!("{}: no design was run", c.workload.name);
+    };
+    let figure = format::number(fastest.bandwidth_mb_s);
+    match c.rows.len() {
+        1 => format!("{} on {}: {figure} MB/s", first.design, c.workload.name),
+        _ if fastest.design == first.design => {
+            format!(
+                "On {}, {} is the fastest with {figure} MB/s",
+                c.workload.name, first.design
+            )
+        }
+        _ => {
+            let times = format::times(fastest.bandwidth_mb_s, first.bandwidth_mb_s);
+            let workload = &c.workload.name;
+            format!(
+                "On {workload}, {} reaches {times} the bandwidth of {}",
+                fastest.design, first.design
+            )
+        }
+    }
+}
+
+/// The key numbers of each design.
+fn cards(rows: &[Row]) -> String {
+    let mut text = String::from("<div class=\"cards\">\n");
+    for (index, row) in rows.iter().enumerate() {
+        let against = match index {
+            0 if rows.len() > 1 => "the baseline".to_owned(),
+            0 => String::new(),
+            _ => {
+                let times = format::times(row.bandwidth_mb_s, rows[0].bandwidth_mb_s);
+                format!("{times} the bandwidth of {}", rows[0].design)
+            }
+        };
+        let stopped = if row.complete {
+            ""
+        } else {
+            " <span class=\"badge warn\">stopped early</span>"
+        };
+        let _ = write!(
+            text,
+            "<article class=\"card\" style=\"--series: var(--s{})\">\n\
+             <header><h3>{}</h3><span><span class=\"badge\">{}</span>{stopped}</span></header>\n\
+             <p class=\"big\">{} <small>MB/s</small></p>\n<p class=\"against\">{}</p>\n<dl>",
+            index % 8,
+            Escaped(&row.design),
+            row.mode,
+            format::number(row.bandwidth_mb_s),
+            Escaped(against),
+        );
+        for (name, value) in key_figures(row) {
+            let _ = write!(text, "<dt>{name}</dt><dd>{value}</dd>");
+        }
+        text.push_str("</dl>\n</article>\n");
+    }
+    text + "</div>\n"
+}
+
+fn key_figures(row: &Row) -> [(&'static str, String); 6] {
+    let hit = row.hit_ratio.map_or_else(
+        || "no cache".to_owned(),
+        |h| format!("{} %", format::percent(h)),
+    );
+    let amplification = row
+        .write_amplification
+        .map_or_else(|| "no writes".to_owned(), format::number);
+    [
+        ("I/O per second", format::grouped(row.iops.round() as u64)),
+        (
+            "p99 latency",
+            format!("{} µs", format::number(row.latency_us.p99)),
+        ),
+        ("hit ratio", hit),
+        (
+            "host CPU per I/O",
+            format!("{} µs", format::number(row.host_cpu_us_per_io)),
+        ),
+        ("write amplification", amplification),
+        ("reads verified", format::grouped(row.verified_reads)),
+    ]
+}
+
+/// What was run, in full, and what it takes to run it again.
+fn run(c: &Comparison) -> String {
+    let mut text =
+        String::from("<section class=\"long\">\n<div class=\"bar-head\"><h2>The run</h2>");
+    text.push_str(
+        "<button type=\"button\" class=\"save\" id=\"save\">Save the data as JSON</button></div>\n",
+    );
+    text.push_str("<dl class=\"run\">\n");
+    for (name, value) in figures::run_data(c) {
+        let _ = writeln!(
+            text,
+            "<dt>{}</dt><dd>{}</dd>",
+            Escaped(name),
+            Escaped(value)
+        );
+    }
+    text + "</dl>\n</section>\n"
+}
+
+fn tail(c: &Comparison) -> String {
+    format!(
+        "<footer>Times marked simulated follow from drive presets and measured CPU costs; times \
+         marked measured were taken on the machine's clock. Reads: {}.</footer>\n</main>\n<div id=\"tip\" hidden></div>\n\
+         <script type=\"application/json\" id=\"data\">{}</script>\n\
+         <script>\n{CHARTS}\n{REPORT}</script>\n</body>\n</html>\n",
+        format::verified(c),
+        json_in_script(c),
+    )
+}
+
+/// JSON that cannot end the script element it stands in, whatever its strings hold.
+fn json_in_script(c: &Comparison) -> String {
+    let json = serde_json::to_string(c).expect("plain data with string keys");
+    // A `<` occurs in strings only, where its escape means the same.
+    json.replace('<', "\\u003c")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    /// What stands between two texts, each of which occurs once.
+    fn between<'a>(page: &'a str, start: &str, end: &str) -> &'a str {
+        assert_eq!(page.matches(start).count(), 1, "{start}");
+        let rest = page.split_once(start).expect("occurs once").1;
+        rest.split_once(end).expect("is ended").0
+    }
+
+    const DATA: &str = "<script type=\"application/json\" id=\"data\">";
+
+    #[test]
+    fn the_page_carries_the_whole_comparison() {
+        for c in [sample::comparison(8), sample::sparse_comparison()] {
+            let page = render(&c);
+            let json = between(&page, DATA, "</script>");
+            let carried: Comparison = serde_json::from_str(json).expect("JSON as it stands");
+            assert_eq!(carried, c);
+        }
+    }
+
+    #[test]
+    fn names_from_outside_are_text_and_never_markup() {
+        let hostile =
+            "</script><script>alert('&\"{style}\"')</script><!--<img src=x onerror=alert(1)>";
+        let mut c = sample::comparison(2);
+        let plain = render(&c);
+        c.workload.name = hostile.to_owned();
+        c.workload.source = crate::result::Source::File {
+            path: hostile.to_owned(),
+            format: hostile.to_owned(),
+        };
+        c.workload.fit = Some(hostile.to_owned());
+        c.workload.client_rule = hostile.to_owned();
+        c.notes.push(hostile.to_owned());
+        c.config_hash = hostile.to_owned();
+        c.commit = hostile.to_owned();
+        c.cache_spec = hostile.to_owned();
+        c.drive.preset = hostile.to_owned();
+        c.drive
+            .parameters
+            .insert(hostile.to_owned(), hostile.into());
+        for row in &mut c.rows {
+            row.design = hostile.to_owned();
+            row.cpu_breakdown[0].category = hostile.to_owned();
+        }
+        let page = render(&c);
+        for tag in ["<script", "</script", "<img", "<!--", "<style"] {
+            assert_eq!(
+                page.matches(tag).count(),
+                plain.matches(tag).count(),
+                "{tag}"
+            );
+        }
+        assert!(page.contains("&lt;img src=x onerror=alert(1)&gt;"));
+        let carried: Comparison =
+            serde_json::from_str(between(&page, DATA, "</script>")).expect("JSON as it stands");
+        assert_eq!(carried, c);
+    }
+
+    #[test]
+    fn the_page_loads_nothing() {
+        let page = render(&sample::comparison(2));
+        let policy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";
+        assert!(page.contains(policy));
+        for reference in ["src=", "@import", "url(", "<link", "fetch(", "import("] {
+            assert!(!page.contains(reference), "{reference}");
+        }
+        // The only address is the name of the SVG namespace.
+        assert_eq!(
+            page.matches("://").count(),
+            page.matches("http://www.w3.org/2000/svg").count()
+        );
+    }
+
+    #[test]
+    fn every_place_that_the_scripts_draw_in_is_on_the_page_once() {
+        let page = render(&sample::comparison(2));
+        let calls = [
+            "place(\"",
+            "getElementById(\"",
+            "drawLegend(\"",
+            "drawChoice(\"",
+        ];
+        let scripts = format!("{CHARTS}{REPORT}");
+        let mut places = 0;
+        for call in calls {
+            for rest in scripts.split(call).skip(1) {
+                let id = rest.split('"').next().expect("a quoted name");
+                assert_eq!(page.matches(&format!(" id=\"{id}\"")).count(), 1, "{id}");
+                places += 1;
+            }
+        }
+        assert!(places >= 10, "{places}");
+    }
+
+    #[test]
+    fn words_and_tables_say_what_the_run_has_and_what_it_lacks() {
+        let page = render(&sample::comparison(3));
+        for said in [
+            "<h1>On sample.csv, scala reaches",
+            "direct, clock and scala served 150,000 requests of sample.csv (62 % reads",
+            "each with a cache of 786.43 MiB (18.75% of the footprint)",
+            "simulated in virtual time",
+            "Sample data: made up",
+            "channels = 8, dies_per_channel = 4, gc = greedy",
+            "<dt>file</dt><dd>traces/sample.csv</dd>",
+            "Latency, writes",
+        ] {
+            assert!(page.contains(said), "{said}");
+        }
+        let sparse = render(&sample::sparse_comparison());
+        for said in [
+            "stopped early",
+            "no cache",
+            "no writes",
+            "theta = 0.99",
+            "Requests sent late",
+        ] {
+            assert!(sparse.contains(said), "{said}");
+        }
+        assert!(!sparse.contains("Latency, writes"));
+    }
+
+    #[test]
+    fn a_run_without_rows_is_a_page_too() {
+        let mut c = sample::comparison(1);
+        c.rows.clear();
+        assert!(render(&c).contains("<h1>sample.csv: no design was run</h1>"));
+    }
+}

@@ -1,0 +1,203 @@
+//! The tables of the page: every figure of every design, and the data of the run.
+
+use std::fmt::Write as _;
+
+use super::Escaped;
+use crate::report::format;
+use crate::result::{Comparison, Latency, Row, Source};
+
+/// A line of the table: what, its unit, the figure of a row.
+type Figure = (&'static str, &'static str, fn(&Row) -> String);
+
+const RUN: [Figure; 7] = [
+    ("times", "", |row| row.mode.to_string()),
+    ("requests", "", |row| requests(row)),
+    ("reads", "", |row| format::grouped(row.reads)),
+    ("writes", "", |row| format::grouped(row.writes)),
+    ("reads verified", "", |row| {
+        format::grouped(row.verified_reads)
+    }),
+    ("elapsed", "s", |row| format::number(row.elapsed_seconds)),
+    ("wall clock", "s", |row| format::number(row.wall_seconds)),
+];
+
+const SPEED: [Figure; 2] = [
+    ("bandwidth", "MB/s", |row| {
+        format::number(row.bandwidth_mb_s)
+    }),
+    ("I/O per second", "1/s", |row| {
+        format::grouped(row.iops.round() as u64)
+    }),
+];
+
+const WORK: [Figure; 5] = [
+    ("hit ratio of 4 KiB page touches", "%", |row| {
+        format::optional_percent(row.hit_ratio)
+    }),
+    ("host CPU per I/O", "µs", |row| {
+        format::number(row.host_cpu_us_per_io)
+    }),
+    ("drive commands per I/O", "", |row| {
+        format::number(row.commands_per_io)
+    }),
+    ("write amplification", "", |row| {
+        format::optional(row.write_amplification)
+    }),
+    ("time collecting garbage", "%", |row| {
+        format::percent_cell(row.gc_share)
+    }),
+];
+
+/// A figure of a latency summary.
+type LatencyFigure = (&'static str, fn(&Latency) -> f64);
+
+const LATENCY: [LatencyFigure; 6] = [
+    ("mean", |l| l.mean),
+    ("p50", |l| l.p50),
+    ("p99", |l| l.p99),
+    ("p99.9", |l| l.p99_9),
+    ("p99.99", |l| l.p99_99),
+    ("max", |l| l.max),
+];
+
+/// Requests served, marked when they are not all.
+fn requests(row: &Row) -> String {
+    let mark = if row.complete { "" } else { " (stopped)" };
+    format!("{}{mark}", format::grouped(row.requests))
+}
+
+/// The table of all figures: figures as lines, designs as columns.
+pub fn section(rows: &[Row]) -> String {
+    let mut text = String::from(
+        "<section class=\"long\">\n<h2>All figures</h2>\n<div class=\"scroll\">\
+         <table class=\"figures\">\n<thead><tr><th></th>",
+    );
+    for row in rows {
+        let _ = write!(text, "<th scope=\"col\">{}</th>", Escaped(&row.design));
+    }
+    text.push_str("</tr></thead>\n<tbody>\n");
+    group(&mut text, "Run", rows, &RUN);
+    group(&mut text, "Throughput", rows, &SPEED);
+    latencies(&mut text, "Latency, all requests", rows, |row| {
+        Some(row.latency_us)
+    });
+    latencies(&mut text, "Latency, reads", rows, |row| row.read_latency_us);
+    latencies(&mut text, "Latency, writes", rows, |row| {
+        row.write_latency_us
+    });
+    drift(&mut text, rows);
+    group(&mut text, "Work", rows, &WORK);
+    text + "</tbody>\n</table></div>\n</section>\n"
+}
+
+fn heading(text: &mut String, name: &str, columns: usize) {
+    let _ = writeln!(
+        text,
+        "<tr class=\"group\"><th scope=\"rowgroup\">{name}</th><td colspan=\"{columns}\"></td></tr>",
+    );
+}
+
+fn line(text: &mut String, name: &str, unit: &str, cells: impl Iterator<Item = String>) {
+    let _ = write!(
+        text,
+        "<tr><th scope=\"row\">{name} <small>{unit}</small></th>"
+    );
+    for cell in cells {
+        let _ = write!(text, "<td>{cell}</td>");
+    }
+    text.push_str("</tr>\n");
+}
+
+fn group(text: &mut String, name: &str, rows: &[Row], figures: &[Figure]) {
+    heading(text, name, rows.len());
+    for (name, unit, figure) in figures {
+        line(text, name, unit, rows.iter().map(figure));
+    }
+}
+
+/// Latencies of one kind of request; nothing when no design has any.
+fn latencies(text: &mut String, name: &str, rows: &[Row], of: fn(&Row) -> Option<Latency>) {
+    if rows.iter().all(|row| of(row).is_none()) {
+        return;
+    }
+    heading(text, name, rows.len());
+    for (name, figure) in LATENCY {
+        let cells = rows
+            .iter()
+            .map(|row| format::optional(of(row).as_ref().map(figure)));
+        line(text, name, "µs", cells);
+    }
+}
+
+/// How late the requests of an open loop were sent; nothing in a closed loop.
+fn drift(text: &mut String, rows: &[Row]) {
+    if rows.iter().all(|row| row.drift_us.is_none()) {
+        return;
+    }
+    heading(text, "Requests sent late", rows.len());
+    let mean = rows
+        .iter()
+        .map(|row| format::optional(row.drift_us.map(|drift| drift.mean)));
+    line(text, "mean", "µs", mean);
+    let max = rows
+        .iter()
+        .map(|row| format::optional(row.drift_us.map(|drift| drift.max)));
+    line(text, "max", "µs", max);
+}
+
+/// The data of the run as names and values.
+pub fn run_data(c: &Comparison) -> Vec<(String, String)> {
+    let mut lines: Vec<(String, String)> = Vec::new();
+    let mut add = |name: &str, value: String| lines.push((name.to_owned(), value));
+    add("workload", format::workload(c));
+    match &c.workload.source {
+        Source::File { path, .. } => add("file", path.clone()),
+        Source::Generator { parameters, .. } => add("parameters", parameters_text(parameters)),
+    }
+    add(
+        "sent",
+        format!(
+            "{}; to clients {}",
+            format::sending(c),
+            c.workload.client_rule
+        ),
+    );
+    if let Some(fit) = &c.workload.fit {
+        add(
+            "fit",
+            format!("{fit}: addresses beyond the drive were brought onto it"),
+        );
+    }
+    if c.workload.bad_lines > 0 {
+        let count = format::grouped(c.workload.bad_lines);
+        add(
+            "bad lines",
+            format!("{count} could not be read and were left out"),
+        );
+    }
+    add("drive", format::drives(c));
+    add("drive parameters", parameters_text(&c.drive.parameters));
+    add("cache", format::cache(c));
+    add("seed", c.seed.to_string());
+    add("configuration", c.config_hash.clone());
+    add("cost table", format::cost_table(c));
+    add("Wharf commit", c.commit.clone());
+    add("data format", c.schema.clone());
+    lines
+}
+
+/// Parameters by name, as `name = value`.
+fn parameters_text(parameters: &std::collections::BTreeMap<String, serde_json::Value>) -> String {
+    let written = |(name, value): (&String, &serde_json::Value)| match value.as_str() {
+        Some(text) => format!("{name} = {text}"),
+        None => format!("{name} = {value}"),
+    };
+    match parameters.is_empty() {
+        true => "none".to_owned(),
+        false => parameters
+            .iter()
+            .map(written)
+            .collect::<Vec<_>>()
+            .join(", "),
+    }
+}

@@ -1,0 +1,301 @@
+//! The comparison as text for a terminal or a pipe: designs as rows, then what was run.
+//!
+//! Plain text without colours or control characters, so that a terminal and a pipe get the same.
+//! Where the table is too wide it is cut into two, one above the other.
+
+use std::fmt::Write as _;
+use std::io::IsTerminal as _;
+
+use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
+
+use super::format::{
+    cache, cost_table, drives, grouped, number, optional, optional_percent, sending, times,
+    verified, workload,
+};
+use crate::result::{Comparison, Row};
+
+/// The width to write for when the output is no terminal.
+pub const PIPE_WIDTH: usize = 100;
+
+/// A column: its heading and the figure of a row.
+type Column = (&'static str, fn(&Row) -> String);
+
+const SPEED: [Column; 7] = [
+    ("MB/s", |row| number(row.bandwidth_mb_s)),
+    ("IOPS", |row| grouped(row.iops.round() as u64)),
+    ("mean\nµs", |row| number(row.latency_us.mean)),
+    ("p50\nµs", |row| number(row.latency_us.p50)),
+    ("p99\nµs", |row| number(row.latency_us.p99)),
+    ("p99.9\nµs", |row| number(row.latency_us.p99_9)),
+    ("p99.99\nµs", |row| number(row.latency_us.p99_99)),
+];
+
+const WORK: [Column; 5] = [
+    ("hit\n%", |row| optional_percent(row.hit_ratio)),
+    ("CPU\nµs/IO", |row| number(row.host_cpu_us_per_io)),
+    ("cmds\n/IO", |row| number(row.commands_per_io)),
+    ("WA", |row| optional(row.write_amplification)),
+    ("GC\n%", |row| format!("{:.1}", row.gc_share * 100.0)),
+];
+
+/// The width of the terminal that standard output goes to, in columns; [`PIPE_WIDTH`] in a pipe.
+pub fn stdout_width() -> usize {
+    let stdout = std::io::stdout();
+    if !stdout.is_terminal() {
+        return PIPE_WIDTH;
+    }
+    match rustix::termios::tcgetwinsize(&stdout) {
+        Ok(size) if size.ws_col > 0 => size.ws_col.into(),
+        _ => PIPE_WIDTH,
+    }
+}
+
+/// The comparison as text at most `width` columns wide, as far as its names allow.
+pub fn render(comparison: &Comparison, width: usize) -> String {
+    let mut text = figures(&comparison.rows, width);
+    ratios(&mut text, &comparison.rows);
+    text.push('\n');
+    for (name, value) in provenance(comparison) {
+        wrapped(&mut text, name, &value, width);
+    }
+    text
+}
+
+/// One table if it fits, else two with the same rows.
+fn figures(rows: &[Row], width: usize) -> String {
+    let all: Vec<Column> = SPEED.into_iter().chain(WORK).collect();
+    for padding in [2, 1] {
+        let table = table(rows, &all, padding);
+        if table.lines().all(|line| line.chars().count() <= width) {
+            return table;
+        }
+    }
+    format!("{}\n{}", table(rows, &SPEED, 2), table(rows, &WORK, 2))
+}
+
+fn table(rows: &[Row], columns: &[Column], padding: u16) -> String {
+    let mut table = Table::new();
+    let rule = LineStyle::none().fill('─').junction('─');
+    table.load_style(TableStyle::new().header_separator(rule));
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(
+        ["design", "mode"]
+            .into_iter()
+            .chain(columns.iter().map(|column| column.0)),
+    );
+    for row in rows {
+        let mut cells = vec![name(row), row.mode.to_string()];
+        cells.extend(columns.iter().map(|column| column.1(row)));
+        table.add_row(cells);
+    }
+    let last = columns.len() + 1;
+    for (index, column) in table.column_iter_mut().enumerate() {
+        column.set_padding((0, if index == last { 0 } else { padding }));
+        if index >= 2 {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    table.trim_fmt() + "\n"
+}
+
+/// The design's name, marked when its run was stopped.
+fn name(row: &Row) -> String {
+    if row.complete {
+        row.design.clone()
+    } else {
+        format!("{}*", row.design)
+    }
+}
+
+/// What each design gains and loses against the first.
+fn ratios(text: &mut String, rows: &[Row]) {
+    let Some((base, others)) = rows.split_first().filter(|(_, others)| !others.is_empty()) else {
+        return;
+    };
+    let names = others
+        .iter()
+        .map(|row| name(row).chars().count())
+        .max()
+        .unwrap_or(0);
+    let _ = writeln!(text, "\nagainst {}:", name(base));
+    for row in others {
+        let _ = writeln!(
+            text,
+            "  {:names$}  bandwidth {}, mean {}, p99 {}, host CPU {}, commands {}",
+            name(row),
+            times(row.bandwidth_mb_s, base.bandwidth_mb_s),
+            times(row.latency_us.mean, base.latency_us.mean),
+            times(row.latency_us.p99, base.latency_us.p99),
+            times(row.host_cpu_us_per_io, base.host_cpu_us_per_io),
+            times(row.commands_per_io, base.commands_per_io),
+        );
+    }
+}
+
+/// What was run, as lines of a name and a value.
+fn provenance(c: &Comparison) -> Vec<(&'static str, String)> {
+    let mut lines = vec![
+        ("workload", workload(c)),
+        (
+            "sent",
+            format!("{}, {}", sending(c), c.workload.client_rule),
+        ),
+        ("drive", drives(c)),
+        ("cache", cache(c)),
+        ("reads", verified(c)),
+        (
+            "seed",
+            format!(
+                "{}, configuration {}, commit {}",
+                c.seed, c.config_hash, c.commit
+            ),
+        ),
+        ("costs", cost_table(c)),
+    ];
+    if let Some(fit) = &c.workload.fit {
+        lines.push((
+            "fit",
+            format!("{fit}: addresses beyond the drive were brought onto it"),
+        ));
+    }
+    if c.workload.bad_lines > 0 {
+        let count = grouped(c.workload.bad_lines);
+        lines.push((
+            "bad lines",
+            format!("{count} of the trace could not be read, left out"),
+        ));
+    }
+    let drifts = c.rows.iter().filter_map(|row| Some((row, row.drift_us?)));
+    lines.extend(drifts.map(|(row, drift)| {
+        let (mean, max) = (number(drift.mean), number(drift.max));
+        (
+            "drift",
+            format!(
+                "{}: requests sent {mean} µs late in the mean, {max} at most",
+                row.design
+            ),
+        )
+    }));
+    for row in c.rows.iter().filter(|row| !row.complete) {
+        let (done, all) = (grouped(row.requests), grouped(c.workload.requests));
+        lines.push((
+            "stopped*",
+            format!("{} after {done} of {all} requests", row.design),
+        ));
+    }
+    lines.extend(c.notes.iter().map(|note| ("note", note.clone())));
+    lines
+}
+
+/// Writes a name and its value, the value broken between words to fit and set under itself.
+fn wrapped(text: &mut String, name: &str, value: &str, width: usize) {
+    const INDENT: usize = 11;
+    let mut column = INDENT;
+    let _ = write!(text, "{name:<INDENT$}");
+    for word in value.split_whitespace() {
+        let length = word.chars().count();
+        if column > INDENT && column + length + 1 > width {
+            let _ = write!(text, "\n{:INDENT$}", "");
+            column = INDENT;
+        }
+        if column > INDENT {
+            text.push(' ');
+            column += 1;
+        }
+        text.push_str(word);
+        column += length;
+    }
+    text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    fn widest(text: &str) -> usize {
+        text.lines()
+            .map(|line| line.chars().count())
+            .max()
+            .unwrap_or(0)
+    }
+
+    #[test]
+    fn every_design_is_one_line_of_one_table_within_100_columns() {
+        let c = sample::comparison(5);
+        let text = render(&c, PIPE_WIDTH);
+        assert!(widest(&text) <= PIPE_WIDTH, "{}:\n{text}", widest(&text));
+        for row in &c.rows {
+            let lines: Vec<&str> = text
+                .lines()
+                .filter(|line| line.starts_with(&row.design) && line.contains("simulated"))
+                .collect();
+            assert_eq!(lines.len(), 1, "{}:\n{text}", row.design);
+            assert_eq!(
+                lines[0].split_whitespace().count(),
+                2 + SPEED.len() + WORK.len()
+            );
+        }
+        assert!(!text.contains('\x1b'));
+        assert!(text.lines().all(|line| line == line.trim_end()));
+    }
+
+    #[test]
+    fn a_narrow_terminal_gets_two_tables_and_wrapped_lines() {
+        for (designs, width) in [(8, PIPE_WIDTH), (3, 80)] {
+            let text = render(&sample::comparison(designs), width);
+            assert!(widest(&text) <= width, "{}:\n{text}", widest(&text));
+            let heads = text
+                .lines()
+                .filter(|line| line.starts_with("design"))
+                .count();
+            assert_eq!(heads, 2, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_was_run_is_said_below() {
+        let text = render(&sample::comparison(2), PIPE_WIDTH);
+        for said in [
+            "sample.csv (a trace in msr format): 150,000 requests, 62 % reads, footprint 4 GiB",
+            "closed loop, 8 clients, depth 32, by address: 1 MiB stripes",
+            "1 drive sample-ssd of 32 GiB",
+            "786.43 MiB (18.75% of the footprint)",
+            "checked against the last write, all right",
+            "5a3c0de05a3c0de0",
+            "sample-costs, no machine of 2000-01-01",
+            "Sample data: made up",
+            "against direct:",
+        ] {
+            assert!(text.contains(said), "{said} is not in:\n{text}");
+        }
+    }
+
+    #[test]
+    fn figures_that_a_run_lacks_are_dashes_and_a_stopped_run_is_marked() {
+        let text = render(&sample::sparse_comparison(), PIPE_WIDTH);
+        assert!(
+            text.contains("clock*") && text.contains("measured"),
+            "{text}"
+        );
+        assert!(
+            text.contains("stopped*   clock after 75,000 of 150,000 requests"),
+            "{text}"
+        );
+        assert!(text.contains("direct: requests sent 1.50 µs late in the mean, 310 at most"));
+        assert!(
+            text.contains("open loop by timestamps, 2 times as fast, 8 clients"),
+            "{text}"
+        );
+        assert!(text.contains(" – "), "{text}");
+    }
+
+    #[test]
+    fn a_run_without_rows_is_still_said() {
+        let mut c = sample::comparison(1);
+        assert!(!render(&c, PIPE_WIDTH).contains("against direct"));
+        c.rows.clear();
+        let text = render(&c, PIPE_WIDTH);
+        assert!(text.contains("seed       1,"), "{text}");
+    }
+}

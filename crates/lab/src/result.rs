@@ -1,0 +1,299 @@
+//! The plain data of one comparison run.
+//!
+//! A run gives one [`Comparison`]: what was run, said once, and one [`Row`] for each design. The
+//! table, the JSON file and the HTML page are three views of it and add nothing of their own.
+//!
+//! Conventions, in the code and in the JSON alike (`docs/report-schema.md` lists every field):
+//!
+//! * The unit is the last part of a field's name: `_us`, `_bytes`, `_seconds`, `_mb_s` (10^6 bytes
+//!   a second). Shares and ratios lie between 0 and 1 and have no unit.
+//! * A figure that a run cannot have is `None`, not 0: the hit ratio of a design without a cache,
+//!   the write amplification of a run that wrote nothing.
+//! * All numbers are finite; [`ratio`] is the division to use.
+//! * Simulated runs of one seed and configuration give equal bytes, but for the fields in
+//!   [`WALL_CLOCK_FIELDS`].
+
+pub mod latency;
+pub mod timeline;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+pub use latency::{Latency, cdf_from_histogram, latency_summary};
+pub use timeline::{TimelineBuilder, TimelinePoint};
+
+/// Name and version of the format that [`Comparison`] is written in.
+///
+/// The number grows when a field is removed or changes its meaning, not when one is added.
+pub const SCHEMA: &str = "wharf.compare/1";
+
+/// The fields that depend on how fast this machine ran the comparison, as paths in the JSON.
+///
+/// Everything else of a simulated run follows from its seed and configuration.
+/// [`Comparison::without_wall_clock`] blanks exactly these.
+pub const WALL_CLOCK_FIELDS: &[&str] = &["rows[].wall_seconds"];
+
+/// One comparison: the run's data, then one row for each design.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// The format's name and version, [`SCHEMA`].
+    pub schema: String,
+    /// The seed of every random choice in the run.
+    pub seed: u64,
+    /// The requests that every design got.
+    pub workload: Workload,
+    /// The drives that every design ran on.
+    pub drive: Drive,
+    /// Cache that each design got, in bytes; 0 when the run has none.
+    pub cache_bytes: u64,
+    /// How the cache size was asked for, such as `18.75%` or `1GiB`.
+    pub cache_spec: String,
+    /// Hash of the complete configuration: rows with equal hashes may be compared.
+    pub config_hash: String,
+    /// The costs of CPU work in virtual time; `None` when nothing was simulated.
+    pub cost_table: Option<CostTable>,
+    /// The commit that Wharf was built from.
+    pub commit: String,
+    /// What a reader has to know to read the figures rightly, one sentence each.
+    pub notes: Vec<String>,
+    /// One row for each design, in the order asked for; ratios are to the first.
+    pub rows: Vec<Row>,
+}
+
+impl Comparison {
+    /// The same run with the [`WALL_CLOCK_FIELDS`] set to 0, so that equal runs give equal bytes.
+    pub fn without_wall_clock(&self) -> Self {
+        let mut blanked = self.clone();
+        for row in &mut blanked.rows {
+            row.wall_seconds = 0.0;
+        }
+        blanked
+    }
+}
+
+/// The requests of a run and how they were sent.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Workload {
+    /// What the user called it: a file's name or a generator's.
+    pub name: String,
+    /// Where the requests come from.
+    pub source: Source,
+    /// Requests that each design was to serve.
+    pub requests: u64,
+    /// Distinct bytes touched, in whole 4 KiB pages.
+    pub footprint_bytes: u64,
+    /// Share of the requests that are reads.
+    pub read_share: f64,
+    /// How addresses beyond the drive were brought onto it; `None` when all fitted.
+    pub fit: Option<String>,
+    /// The rule by which requests go to clients.
+    pub client_rule: String,
+    /// Clients, each with a CPU of its own.
+    pub clients: u32,
+    /// Requests that each client keeps in flight at most.
+    pub depth: u32,
+    /// What decides when a request is sent.
+    pub arrival: Arrival,
+    /// Open loop: how many times faster than recorded; `None` in a closed loop.
+    pub speed_factor: Option<f64>,
+    /// Lines of the source that could not be read and were left out.
+    pub bad_lines: u64,
+}
+
+/// Where the requests of a run come from.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Source {
+    /// A recorded trace.
+    File {
+        /// The path as given.
+        path: String,
+        /// The trace format, found or forced.
+        format: String,
+    },
+    /// Made-up requests.
+    Generator {
+        /// The generator's name.
+        generator: String,
+        /// Its parameters by name: numbers, strings, flags.
+        parameters: BTreeMap<String, serde_json::Value>,
+    },
+}
+
+/// What decides when a request is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Arrival {
+    /// A client sends its next request when one of its own has completed.
+    Closed,
+    /// A request is sent at its timestamp, whatever is still in flight.
+    Open,
+}
+
+/// The drives of a run; all of them are alike.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Drive {
+    /// The preset's name.
+    pub preset: String,
+    /// Drives side by side.
+    pub count: u32,
+    /// Capacity of each drive as its namespace shows it, in bytes.
+    pub capacity_bytes: u64,
+    /// The parameters that shape the figures, by name with their units: numbers, strings, flags.
+    pub parameters: BTreeMap<String, serde_json::Value>,
+}
+
+/// The table of calibrated costs that virtual time was advanced by.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CostTable {
+    /// The table's name.
+    pub name: String,
+    /// The machine that it was measured on.
+    pub machine: String,
+    /// The day of the measurement, `YYYY-MM-DD`.
+    pub date: String,
+    /// The commit whose code was measured.
+    pub commit: String,
+}
+
+/// Whether a row's times were computed or observed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// In virtual time, from drive presets and a cost table.
+    Simulated,
+    /// In real time, on this machine's clock.
+    Measured,
+}
+
+impl Mode {
+    /// The word that stands for it in every report.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Mode::Simulated => "simulated",
+            Mode::Measured => "measured",
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// What one design did with the workload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The design's name.
+    pub design: String,
+    /// Whether the times below were computed or observed.
+    pub mode: Mode,
+    /// False when the run was stopped before the last request.
+    pub complete: bool,
+    /// Requests completed, reads and writes and others.
+    pub requests: u64,
+    /// Reads among them.
+    pub reads: u64,
+    /// Writes among them.
+    pub writes: u64,
+    /// From the first request sent to the last completed, in simulated or measured seconds.
+    pub elapsed_seconds: f64,
+    /// Bytes asked for in completed requests by `elapsed_seconds`, in 10^6 bytes a second.
+    pub bandwidth_mb_s: f64,
+    /// Completed requests by `elapsed_seconds`.
+    pub iops: f64,
+    /// Latency of all requests, from when they were sent to their completion.
+    pub latency_us: Latency,
+    /// Latency of the reads; `None` without reads.
+    pub read_latency_us: Option<Latency>,
+    /// Latency of the writes; `None` without writes.
+    pub write_latency_us: Option<Latency>,
+    /// Open loop: how late requests were sent; `None` in a closed loop.
+    pub drift_us: Option<Drift>,
+    /// Share of 4 KiB page touches served by the cache; `None` for a design without one.
+    pub hit_ratio: Option<f64>,
+    /// Host CPU time by request, in microseconds.
+    pub host_cpu_us_per_io: f64,
+    /// Drive commands by request.
+    pub commands_per_io: f64,
+    /// Pages programmed by pages written to the drives; `None` when none was written.
+    pub write_amplification: Option<f64>,
+    /// Share of `elapsed_seconds` in which garbage was collected, averaged over firmware cores.
+    pub gc_share: f64,
+    /// Reads compared with the last write to the same place; a wrong one would have ended the run.
+    pub verified_reads: u64,
+    /// CPU time by request, by side and category of work.
+    pub cpu_breakdown: Vec<CpuShare>,
+    /// Cumulative distribution of `latency_us`: pairs of microseconds and the share of requests
+    /// that took no longer, both rising, the last share 1.
+    pub latency_cdf: Vec<[f64; 2]>,
+    /// The course of the run in at most [`timeline::MAX_POINTS`] intervals of equal length.
+    pub timeline: Vec<TimelinePoint>,
+    /// How long the run of this design took on the wall clock.
+    pub wall_seconds: f64,
+}
+
+/// How late the requests of an open loop were sent, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Drift {
+    /// The mean over all requests.
+    pub mean: f64,
+    /// The latest one.
+    pub max: f64,
+}
+
+/// CPU time spent on one category of work.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CpuShare {
+    /// Whose CPUs.
+    pub side: Side,
+    /// The category of work.
+    pub category: String,
+    /// Microseconds by request.
+    pub us_per_io: f64,
+}
+
+/// One half of the stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// The host half: front end, cache, driver.
+    Host,
+    /// The drive half: controller and firmware cores.
+    Drive,
+}
+
+/// `part` by `whole`, and 0 when there is nothing to divide by: reports hold finite numbers only.
+pub fn ratio(part: f64, whole: f64) -> f64 {
+    let quotient = part / whole;
+    if quotient.is_finite() { quotient } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+
+    #[test]
+    fn runs_that_differ_in_wall_time_alone_are_equal_without_it() {
+        let slow = sample::comparison(3);
+        let mut fast = slow.clone();
+        for row in &mut fast.rows {
+            row.wall_seconds /= 7.0;
+        }
+        assert_ne!(slow, fast);
+        assert_eq!(slow.without_wall_clock(), fast.without_wall_clock());
+        fast.rows[1].iops += 1.0;
+        assert_ne!(slow.without_wall_clock(), fast.without_wall_clock());
+    }
+
+    #[test]
+    fn a_ratio_is_always_finite() {
+        assert_eq!(ratio(6.0, 4.0), 1.5);
+        assert_eq!(ratio(1.0, 0.0), 0.0);
+        assert_eq!(ratio(0.0, 0.0), 0.0);
+    }
+}

@@ -1,0 +1,275 @@
+//! The handle a task has on the CPU it runs on: time, work, sleep, wake.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use crate::clock::Clock;
+use crate::executor::{Executor, TaskId, TimeSource};
+use crate::op::{OPS, Op, Profile, Side};
+
+/// How `work` is accounted on a CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Accounting {
+    /// Virtual time: the clock advances by the operation's cost.
+    Charge,
+    /// Real time: a plain call.
+    Free,
+    /// Real time with the profile on: the call is timed.
+    Timed,
+    /// Real time on a CPU modelled slow: the call is timed and its rest waited out.
+    Slow,
+}
+
+pub(crate) struct CpuInner {
+    pub(crate) index: u32,
+    pub(crate) clock_ns: Cell<u64>,
+    pub(crate) run: RefCell<VecDeque<TaskId>>,
+    pub(crate) resume_armed: Cell<bool>,
+    pub(crate) running: Cell<bool>,
+    pub(crate) current: Cell<TaskId>,
+    name: String,
+    side: Side,
+    executor: Rc<Executor>,
+    accounting: Accounting,
+    real_clock: Option<Clock>,
+    cost_ns: [u32; OPS],
+    count: [Cell<u64>; OPS],
+    busy_ns: [Cell<u64>; OPS],
+}
+
+/// A CPU. Clones are the same CPU.
+#[derive(Clone)]
+pub struct Cpu(Rc<CpuInner>);
+
+impl Cpu {
+    pub(crate) fn new(
+        executor: &Rc<Executor>,
+        index: u32,
+        name: &str,
+        side: Side,
+        accounting: Accounting,
+        cost_ns: [u32; OPS],
+    ) -> Cpu {
+        let real_clock = match executor.time_source() {
+            TimeSource::Virtual => None,
+            TimeSource::Real(clock) => Some(clock),
+        };
+        let cpu = Cpu(Rc::new(CpuInner {
+            index,
+            clock_ns: Cell::new(0),
+            run: RefCell::new(VecDeque::with_capacity(64)),
+            resume_armed: Cell::new(false),
+            running: Cell::new(false),
+            current: Cell::new(TaskId(u32::MAX)),
+            name: name.to_string(),
+            side,
+            executor: executor.clone(),
+            accounting,
+            real_clock,
+            cost_ns,
+            count: std::array::from_fn(|_| Cell::new(0)),
+            busy_ns: std::array::from_fn(|_| Cell::new(0)),
+        }));
+        executor.add_cpu(cpu.clone());
+        cpu
+    }
+
+    #[inline(always)]
+    pub(crate) fn inner(&self) -> &CpuInner {
+        &self.0
+    }
+
+    #[inline(always)]
+    pub(crate) fn executor(&self) -> &Executor {
+        &self.0.executor
+    }
+
+    /// The CPU's name.
+    pub fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// The half of the stack it belongs to.
+    pub fn side(&self) -> Side {
+        self.0.side
+    }
+
+    /// True where time is simulated. Only the runtime's own primitives and reports may ask.
+    #[inline(always)]
+    pub fn is_virtual(&self) -> bool {
+        self.0.real_clock.is_none()
+    }
+
+    /// Nanoseconds since the run began, by this CPU's clock.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        match &self.0.real_clock {
+            None => self.0.clock_ns.get(),
+            Some(clock) => clock.now_ns(),
+        }
+    }
+
+    /// Runs `f` under the name of an operation.
+    #[inline(always)]
+    pub fn work<R>(&self, op: Op, f: impl FnOnce() -> R) -> R {
+        self.work_n(op, 1, f)
+    }
+
+    /// Runs `f`, which does `n` of the operation.
+    #[inline(always)]
+    pub fn work_n<R>(&self, op: Op, n: u32, f: impl FnOnce() -> R) -> R {
+        match self.0.accounting {
+            Accounting::Free => f(),
+            Accounting::Charge => {
+                self.charge(op, n);
+                f()
+            }
+            Accounting::Timed | Accounting::Slow => self.timed(op, n, f),
+        }
+    }
+
+    #[inline]
+    fn charge(&self, op: Op, n: u32) {
+        let cost = u64::from(self.0.cost_ns[op as usize]) * u64::from(n);
+        self.0.clock_ns.set(self.0.clock_ns.get() + cost);
+        self.account(op, n, cost);
+    }
+
+    #[inline]
+    fn account(&self, op: Op, n: u32, busy_ns: u64) {
+        let (count, busy) = (&self.0.count[op as usize], &self.0.busy_ns[op as usize]);
+        count.set(count.get() + u64::from(n));
+        busy.set(busy.get() + busy_ns);
+    }
+
+    #[cold]
+    fn timed<R>(&self, op: Op, n: u32, f: impl FnOnce() -> R) -> R {
+        let start = self.now();
+        let result = f();
+        let mut end = self.now();
+        if self.0.accounting == Accounting::Slow {
+            let modelled = u64::from(self.0.cost_ns[op as usize]) * u64::from(n);
+            while end < start + modelled {
+                std::hint::spin_loop();
+                end = self.now();
+            }
+        }
+        self.account(op, n, end - start);
+        result
+    }
+
+    /// Moves a virtual clock forward to `at_ns` without leaving the task: the CPU spins.
+    #[inline]
+    pub(crate) fn spin_until(&self, at_ns: u64) {
+        self.0.clock_ns.set(self.0.clock_ns.get().max(at_ns));
+    }
+
+    /// What this CPU did so far.
+    pub fn profile(&self) -> Profile {
+        Profile {
+            count: std::array::from_fn(|i| self.0.count[i].get()),
+            busy_ns: std::array::from_fn(|i| self.0.busy_ns[i].get()),
+        }
+    }
+
+    /// Starts another task on this CPU that the run does not wait for.
+    pub fn spawn(&self, name: &str, future: impl Future<Output = ()> + 'static) -> TaskId {
+        self.executor()
+            .spawn(self, name.into(), false, Box::pin(future))
+    }
+
+    /// Starts another task on this CPU; the run ends only when it has ended.
+    pub fn spawn_main(&self, name: &str, future: impl Future<Output = ()> + 'static) -> TaskId {
+        self.executor()
+            .spawn(self, name.into(), true, Box::pin(future))
+    }
+
+    /// The task that is running.
+    #[inline]
+    pub fn current(&self) -> TaskId {
+        self.0.current.get()
+    }
+
+    /// Wakes a task of this CPU.
+    #[inline]
+    pub fn wake(&self, task: TaskId) {
+        self.executor().wake_local(task);
+    }
+
+    /// Says that something was achieved: resets the bound on idle polls.
+    #[inline]
+    pub fn progress(&self) {
+        self.executor().progress();
+    }
+
+    /// Stops a virtual run after this poll, leaving every task where it is (a power cut).
+    pub fn halt(&self) {
+        self.executor().halt();
+    }
+
+    /// Waits until `deadline_ns`.
+    #[inline]
+    pub fn sleep_until(&self, deadline_ns: u64) -> Sleep<'_> {
+        Sleep {
+            cpu: self,
+            deadline_ns,
+            armed: false,
+        }
+    }
+
+    /// Lets the other tasks of this CPU run.
+    pub fn yield_now(&self) -> YieldNow<'_> {
+        YieldNow {
+            cpu: self,
+            yielded: false,
+        }
+    }
+}
+
+/// See [`Cpu::sleep_until`].
+pub struct Sleep<'a> {
+    cpu: &'a Cpu,
+    deadline_ns: u64,
+    armed: bool,
+}
+
+impl Future for Sleep<'_> {
+    type Output = ();
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if self.deadline_ns == 0 || self.cpu.now() >= self.deadline_ns {
+            return Poll::Ready(());
+        }
+        if !self.armed {
+            self.armed = true;
+            self.cpu
+                .executor()
+                .schedule(self.deadline_ns, self.cpu.current());
+        }
+        Poll::Pending
+    }
+}
+
+/// See [`Cpu::yield_now`].
+pub struct YieldNow<'a> {
+    cpu: &'a Cpu,
+    yielded: bool,
+}
+
+impl Future for YieldNow<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if self.yielded {
+            return Poll::Ready(());
+        }
+        self.yielded = true;
+        self.cpu.wake(self.cpu.current());
+        Poll::Pending
+    }
+}

@@ -1,0 +1,48 @@
+//! Time, CPUs, tasks, rings and resources: one code on a real and a virtual clock.
+//!
+//! Everything in Wharf that costs time runs as *tasks* (futures) on *CPUs*. A task belongs to
+//! one CPU and runs until it waits for a time, a [`Bell`], a [`Notify`], or a resource.
+//! The same task runs under two engines and cannot tell which:
+//!
+//! * **virtual**: every CPU has its own clock, one OS thread runs all of them in time order from
+//!   an event queue, and [`Cpu::work`] advances the clock by the cost of the operation. Equal
+//!   seeds give equal runs.
+//! * **real**: CPUs are polled by OS threads, or by the calling thread while it waits
+//!   (*inline*); time is the monotonic clock and `work` is a plain call.
+//!
+//! | file | idea |
+//! |---|---|
+//! | [`machine`] | what is to run: CPUs and their tasks, then one of the engines |
+//! | [`executor`] | tasks, event queue, run queues; the two run loops |
+//! | [`cpu`] | the handle a task has: time, `work`, sleep, wake |
+//! | [`bell`], [`ring`] | how CPUs reach each other: a bounded ring and the bell that says "look" |
+//! | [`notify`], [`alarm`], [`resource`] | waiting inside a CPU: for each other, for the earliest of many times, for a busy die |
+//! | [`lock`] | short sections that several CPUs share |
+//! | [`op`] | operations, categories, cost tables, profiles |
+//! | [`rng`] | one seed at the root, a named child generator for each part |
+
+pub mod alarm;
+pub mod bell;
+pub mod clock;
+pub mod cpu;
+pub mod executor;
+pub mod lock;
+pub mod machine;
+pub mod notify;
+pub mod op;
+pub mod resource;
+pub mod ring;
+pub mod rng;
+pub mod sync;
+
+pub use alarm::Alarm;
+pub use bell::Bell;
+pub use cpu::Cpu;
+pub use executor::{Stall, TaskId};
+pub use lock::Lock;
+pub use machine::{CpuId, Idle, Inline, Machine};
+pub use notify::Notify;
+pub use op::{Category, CostTable, Op, Profile, Side};
+pub use resource::Resource;
+pub use ring::{Receiver, Sender, ring};
+pub use rng::{Rng, Seed};

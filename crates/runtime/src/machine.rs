@@ -1,0 +1,377 @@
+//! What is to run (CPUs and their first tasks), and the engines that run it.
+//!
+//! A `Machine` is filled with CPUs and tasks, then handed to one engine:
+//!
+//! * [`Machine::run_virtual`]: simulated time on this thread;
+//! * [`Machine::run_threads`]: polling threads, each with a group of the CPUs;
+//! * [`Machine::inline`]: this thread, which polls everything while it waits ([`Inline::block_on`]).
+//!
+//! A task is given as a closure that makes it, so that it can be made on the thread where it lives.
+
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::clock::Clock;
+use crate::cpu::{Accounting, Cpu};
+use crate::executor::{Ended, Executor, Stall, TaskId};
+use crate::op::{CostTable, Profile, Side};
+use crate::rng::Seed;
+
+/// The number of a CPU within its machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CpuId(pub u32);
+
+type LocalFuture = Pin<Box<dyn Future<Output = ()>>>;
+type MakeTask = Box<dyn FnOnce(Cpu) -> LocalFuture + Send>;
+
+struct TaskSpec {
+    name: String,
+    main: bool,
+    make: MakeTask,
+}
+
+struct CpuSpec {
+    name: String,
+    side: Side,
+    slowness: f64,
+    tasks: Vec<TaskSpec>,
+}
+
+/// What a polling thread does when it finds nothing to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Idle {
+    /// Empty passes before the thread yields to the operating system.
+    pub spin_passes: u32,
+    /// Further empty passes with a yield each, before it parks.
+    pub yield_passes: u32,
+    /// Longest time parked at a stretch, in microseconds; 0 never parks.
+    pub park_us: u32,
+}
+
+impl Default for Idle {
+    /// Spins about 20 µs, yields for a while, then parks for at most a millisecond.
+    fn default() -> Self {
+        Idle {
+            spin_passes: 1000,
+            yield_passes: 200,
+            park_us: 1000,
+        }
+    }
+}
+
+/// CPUs and tasks that are to run.
+pub struct Machine {
+    costs: CostTable,
+    profiling: bool,
+    cpus: Vec<CpuSpec>,
+}
+
+/// What each CPU did, in the order the CPUs were added.
+#[derive(Debug, Clone)]
+pub struct RunSummary {
+    /// Whether the run ended by itself or was halted.
+    pub ended: Ended,
+    /// Name, side and profile of each CPU.
+    pub profiles: Vec<(String, Side, Profile)>,
+    /// Time at which the last CPU stopped, in nanoseconds since the start.
+    pub elapsed_ns: u64,
+}
+
+impl Machine {
+    /// An empty machine whose operations cost what `costs` says. `profiling` times operations in
+    /// the real engine too.
+    pub fn new(costs: CostTable, profiling: bool) -> Machine {
+        Machine {
+            costs,
+            profiling,
+            cpus: Vec::new(),
+        }
+    }
+
+    /// Adds a CPU that is `slowness` times slower than the one of the cost table.
+    pub fn add_cpu(&mut self, name: &str, side: Side, slowness: f64) -> CpuId {
+        self.cpus.push(CpuSpec {
+            name: name.into(),
+            side,
+            slowness,
+            tasks: Vec::new(),
+        });
+        CpuId(self.cpus.len() as u32 - 1)
+    }
+
+    /// Adds a task that serves for as long as the machine runs.
+    pub fn spawn<F>(&mut self, cpu: CpuId, name: &str, make: impl FnOnce(Cpu) -> F + Send + 'static)
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        self.add_task(cpu, name, false, Box::new(|cpu| Box::pin(make(cpu))));
+    }
+
+    /// Adds a task that the run waits for.
+    pub fn spawn_main<F>(
+        &mut self,
+        cpu: CpuId,
+        name: &str,
+        make: impl FnOnce(Cpu) -> F + Send + 'static,
+    ) where
+        F: Future<Output = ()> + 'static,
+    {
+        self.add_task(cpu, name, true, Box::new(|cpu| Box::pin(make(cpu))));
+    }
+
+    fn add_task(&mut self, cpu: CpuId, name: &str, main: bool, make: MakeTask) {
+        self.cpus[cpu.0 as usize].tasks.push(TaskSpec {
+            name: name.into(),
+            main,
+            make,
+        });
+    }
+
+    /// Number of CPUs.
+    pub fn cpu_count(&self) -> usize {
+        self.cpus.len()
+    }
+
+    fn start(self, executor: &Rc<Executor>, first_index: u32) -> Vec<Cpu> {
+        let mut cpus = Vec::new();
+        let mut tasks = Vec::new();
+        for (i, spec) in self.cpus.into_iter().enumerate() {
+            let accounting = match (executor.is_virtual(), spec.slowness > 1.0, self.profiling) {
+                (true, _, _) => Accounting::Charge,
+                (false, true, _) => Accounting::Slow,
+                (false, false, true) => Accounting::Timed,
+                (false, false, false) => Accounting::Free,
+            };
+            let costs = self.costs.scaled(spec.slowness);
+            let index = first_index + i as u32;
+            let cpu = Cpu::new(executor, index, &spec.name, spec.side, accounting, costs);
+            tasks.extend(spec.tasks.into_iter().map(|task| (cpu.clone(), task)));
+            cpus.push(cpu);
+        }
+        for (cpu, task) in tasks {
+            let future = (task.make)(cpu.clone());
+            executor.spawn(&cpu, task.name.as_str().into(), task.main, future);
+        }
+        cpus
+    }
+
+    /// Runs in virtual time until every main task is done or a task halts the run.
+    pub fn run_virtual(self, seed: Seed) -> Result<RunSummary, Stall> {
+        self.run_virtual_bounded(seed, crate::executor::IDLE_POLLS_MAX)
+    }
+
+    /// As [`Machine::run_virtual`], with a bound on the polls between two signs of progress.
+    pub fn run_virtual_bounded(self, seed: Seed, idle_polls_max: u64) -> Result<RunSummary, Stall> {
+        let executor = Executor::new_virtual(seed);
+        executor.set_idle_polls_max(idle_polls_max);
+        let cpus = self.start(&executor, 0);
+        let result = executor.run_virtual();
+        let elapsed_ns = cpus.iter().map(|c| c.now()).max().unwrap_or(0);
+        let profiles = profiles(&cpus);
+        executor.clear();
+        result.map(|ended| RunSummary {
+            ended,
+            profiles,
+            elapsed_ns,
+        })
+    }
+
+    /// Runs in real time on polling threads: `groups` names the CPUs of each thread. Threads are
+    /// pinned to processors where the system has enough of them. `stop` ends the run early.
+    pub fn run_threads(
+        mut self,
+        groups: &[Vec<CpuId>],
+        idle: Idle,
+        stop: Arc<AtomicBool>,
+    ) -> RunSummary {
+        let clock = Clock::start();
+        let mains: u64 = self
+            .cpus
+            .iter()
+            .flat_map(|c| &c.tasks)
+            .map(|t| u64::from(t.main))
+            .sum();
+        let mains_left = Arc::new(AtomicU64::new(mains));
+        let mut specs: Vec<Option<CpuSpec>> = self.cpus.drain(..).map(Some).collect();
+        let total = specs.len();
+        let mut results: Vec<Option<(String, Side, Profile)>> = vec![None; total];
+        std::thread::scope(|scope| {
+            let mut handles = Vec::new();
+            for (thread, group) in groups.iter().enumerate() {
+                let cpus = group
+                    .iter()
+                    .map(|id| specs[id.0 as usize].take().expect("a CPU is in one group"));
+                let part = Machine {
+                    costs: self.costs.clone(),
+                    profiling: self.profiling,
+                    cpus: cpus.collect(),
+                };
+                let (mains_left, stop) = (mains_left.clone(), stop.clone());
+                let pin = (groups.len() <= available_processors()).then_some(thread);
+                let run = move || run_thread(part, clock, idle, pin, &mains_left, &stop);
+                handles.push((group, scope.spawn(run)));
+            }
+            for (group, handle) in handles {
+                let profiles = handle
+                    .join()
+                    .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                for (id, profile) in group.iter().zip(profiles) {
+                    results[id.0 as usize] = Some(profile);
+                }
+            }
+        });
+        assert!(specs.iter().all(Option::is_none), "every CPU is in a group");
+        let ended = if mains_left.load(Ordering::Acquire) == 0 {
+            Ended::Done
+        } else {
+            Ended::Halted
+        };
+        let profiles = results.into_iter().flatten().collect();
+        RunSummary {
+            ended,
+            profiles,
+            elapsed_ns: clock.now_ns(),
+        }
+    }
+
+    /// Starts all CPUs on the calling thread, which runs them in [`Inline::block_on`].
+    pub fn inline(self) -> Inline {
+        let executor = Executor::new_real(Clock::start());
+        let cpus = self.start(&executor, 0);
+        Inline { executor, cpus }
+    }
+}
+
+fn profiles(cpus: &[Cpu]) -> Vec<(String, Side, Profile)> {
+    cpus.iter()
+        .map(|c| (c.name().to_string(), c.side(), c.profile()))
+        .collect()
+}
+
+fn available_processors() -> usize {
+    std::thread::available_parallelism().map_or(1, |n| n.get())
+}
+
+fn pin_to(processor: usize) {
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(processor);
+    // A refusal (a restricted container) costs speed, not correctness.
+    let _ = rustix::thread::sched_setaffinity(None, &set);
+}
+
+fn run_thread(
+    part: Machine,
+    clock: Clock,
+    idle: Idle,
+    pin: Option<usize>,
+    mains_left: &AtomicU64,
+    stop: &AtomicBool,
+) -> Vec<(String, Side, Profile)> {
+    if let Some(processor) = pin {
+        pin_to(processor);
+    }
+    let executor = Executor::new_real(clock);
+    if idle.park_us > 0 {
+        executor.set_may_park();
+    }
+    let cpus = part.start(&executor, 0);
+    let mut own = executor.mains_left();
+    let mut empty_passes = 0u32;
+    loop {
+        let ran = executor.pass();
+        if executor.mains_left() < own {
+            // Release: what the main tasks wrote is visible to whoever sees the count at 0.
+            mains_left.fetch_sub(own - executor.mains_left(), Ordering::Release);
+            own = executor.mains_left();
+        }
+        if mains_left.load(Ordering::Acquire) == 0 || stop.load(Ordering::Relaxed) {
+            break;
+        }
+        empty_passes = if ran {
+            0
+        } else {
+            empty_passes.saturating_add(1)
+        };
+        rest(&executor, idle, empty_passes);
+    }
+    let result = profiles(&cpus);
+    executor.clear();
+    result
+}
+
+fn rest(executor: &Executor, idle: Idle, empty_passes: u32) {
+    if empty_passes <= idle.spin_passes {
+        std::hint::spin_loop();
+    } else if idle.park_us == 0 || empty_passes - idle.spin_passes <= idle.yield_passes {
+        std::thread::yield_now();
+    } else {
+        let longest_ns = u64::from(idle.park_us) * 1000;
+        let park_ns = executor
+            .next_timer_ns()
+            .map_or(longest_ns, |timer| timer.min(longest_ns));
+        executor.set_parked(true);
+        if !executor.any_rung() && park_ns > 0 {
+            std::thread::park_timeout(Duration::from_nanos(park_ns));
+        }
+        executor.set_parked(false);
+    }
+}
+
+/// A machine that runs on the thread that owns it, while that thread waits.
+pub struct Inline {
+    executor: Rc<Executor>,
+    cpus: Vec<Cpu>,
+}
+
+impl Inline {
+    /// The handle of one CPU.
+    pub fn cpu(&self, id: CpuId) -> &Cpu {
+        &self.cpus[id.0 as usize]
+    }
+
+    /// Runs `make`'s future on `cpu` and everything else with it, until the future is done.
+    pub fn block_on<T: 'static, F>(&self, cpu: CpuId, make: impl FnOnce(Cpu) -> F) -> T
+    where
+        F: Future<Output = T> + 'static,
+    {
+        let result = Rc::new(RefCell::new(None));
+        let slot = result.clone();
+        let cpu = self.cpu(cpu).clone();
+        let future = make(cpu.clone());
+        let run = async move { *slot.borrow_mut() = Some(future.await) };
+        let task = self
+            .executor
+            .spawn(&cpu, "block_on".into(), true, Box::pin(run));
+        self.run_until(task);
+        let value = result.borrow_mut().take();
+        value.expect("the task has ended")
+    }
+
+    fn run_until(&self, task: TaskId) {
+        while !self.executor.is_done(task) {
+            self.executor.pass();
+        }
+        self.executor.release(task);
+    }
+
+    /// Lets everything that is ready run once; returns whether anything did.
+    pub fn pass(&self) -> bool {
+        self.executor.pass()
+    }
+
+    /// What each CPU did so far.
+    pub fn profiles(&self) -> Vec<(String, Side, Profile)> {
+        profiles(&self.cpus)
+    }
+}
+
+impl Drop for Inline {
+    fn drop(&mut self) {
+        self.executor.clear();
+    }
+}

@@ -1,0 +1,1 @@
+//! Wharf: compare five ways to cache between a host and a drive. Library facade and command line.

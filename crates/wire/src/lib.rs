@@ -1,0 +1,18 @@
+//! The command set: what the host half and the drive half of Wharf say to each other.
+
+pub mod admin;
+mod bits;
+pub mod command;
+pub mod completion;
+pub mod dma;
+#[cfg(test)]
+mod document_test;
+pub mod dsm;
+pub mod features;
+pub mod identify;
+pub mod log_page;
+pub mod opcode;
+pub mod prp;
+pub mod queue;
+pub mod statistics;
+pub mod status;

@@ -1,0 +1,125 @@
+//! Opcodes: the first byte of a command, by the kind of queue it came on.
+//!
+//! The standard range keeps the values of NVM Express. Bits 1:0 of every opcode, standard or
+//! vendor, say which way data moves, so that a transport can map buffers without knowing the
+//! command. The vendor ranges (I/O 80h-FFh, admin C0h-FFh) hold no command yet;
+//! `docs/command-set.md` lists what they are kept for.
+
+use crate::bits::wire_enum;
+
+wire_enum! {
+    /// Commands of the admin queue (queue 0).
+    pub enum AdminOpcode: u8 {
+        /// Deletes an I/O submission queue.
+        DeleteSubmissionQueue = 0x00 => "delete I/O submission queue",
+        /// Creates an I/O submission queue.
+        CreateSubmissionQueue = 0x01 => "create I/O submission queue",
+        /// Reads a log page.
+        GetLogPage = 0x02 => "get log page",
+        /// Deletes an I/O completion queue.
+        DeleteCompletionQueue = 0x04 => "delete I/O completion queue",
+        /// Creates an I/O completion queue.
+        CreateCompletionQueue = 0x05 => "create I/O completion queue",
+        /// Reads what the controller or a namespace is and can do.
+        Identify = 0x06 => "identify",
+        /// Changes a feature's value.
+        SetFeatures = 0x09 => "set features",
+        /// Reads a feature's value.
+        GetFeatures = 0x0a => "get features",
+        /// Erases a namespace: every page reads as zeros afterwards.
+        FormatNvm = 0x80 => "format NVM",
+    }
+}
+
+wire_enum! {
+    /// Commands of the I/O queues.
+    pub enum IoOpcode: u8 {
+        /// Makes every write acknowledged before it durable.
+        Flush = 0x00 => "flush",
+        /// Writes pages.
+        Write = 0x01 => "write",
+        /// Reads pages.
+        Read = 0x02 => "read",
+        /// Sets pages to zeros without moving data.
+        WriteZeroes = 0x08 => "write zeroes",
+        /// Deallocates ranges of pages.
+        DatasetManagement = 0x09 => "dataset management",
+        /// Checks that pages can be read, without moving data.
+        Verify = 0x0c => "verify",
+    }
+}
+
+/// The first vendor opcode on I/O queues; the range goes to FFh.
+pub const IO_VENDOR_FIRST: u8 = 0x80;
+
+/// The first vendor opcode on the admin queue; the range goes to FFh.
+pub const ADMIN_VENDOR_FIRST: u8 = 0xc0;
+
+/// Which way a command moves data, from bits 1:0 of its opcode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DataDirection {
+    /// No data: PRP1 and PRP2 are not looked at.
+    None,
+    /// The drive reads host memory.
+    HostToDrive,
+    /// The drive writes host memory.
+    DriveToHost,
+    /// Both; only vendor commands may say so.
+    Both,
+}
+
+impl DataDirection {
+    /// The direction that `opcode` names.
+    #[inline]
+    pub const fn of(opcode: u8) -> DataDirection {
+        match opcode & 3 {
+            0 => DataDirection::None,
+            1 => DataDirection::HostToDrive,
+            2 => DataDirection::DriveToHost,
+            _ => DataDirection::Both,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn opcodes_come_back_from_their_values_and_no_others() {
+        for raw in 0..=u8::MAX {
+            let admin = AdminOpcode::ALL.iter().find(|o| o.raw() == raw).copied();
+            assert_eq!(AdminOpcode::from_raw(raw), admin);
+            let io = IoOpcode::ALL.iter().find(|o| o.raw() == raw).copied();
+            assert_eq!(IoOpcode::from_raw(raw), io);
+        }
+        assert_eq!(IoOpcode::WriteZeroes.to_string(), "write zeroes");
+    }
+
+    #[test]
+    fn the_vendor_ranges_are_empty() {
+        assert!(IoOpcode::ALL.iter().all(|o| o.raw() < IO_VENDOR_FIRST));
+        assert!(
+            AdminOpcode::ALL
+                .iter()
+                .all(|o| o.raw() < ADMIN_VENDOR_FIRST)
+        );
+    }
+
+    #[test]
+    fn the_direction_bits_are_those_of_the_data_moved() {
+        use DataDirection::*;
+        let io = IoOpcode::ALL.iter().map(|o| DataDirection::of(o.raw()));
+        assert_eq!(
+            io.collect::<Vec<_>>(),
+            [None, HostToDrive, DriveToHost, None, HostToDrive, None]
+        );
+        assert_eq!(DataDirection::of(AdminOpcode::Identify.raw()), DriveToHost);
+        assert_eq!(
+            DataDirection::of(AdminOpcode::GetLogPage.raw()),
+            DriveToHost
+        );
+        assert_eq!(DataDirection::of(AdminOpcode::FormatNvm.raw()), None);
+        assert_eq!(DataDirection::of(0x83), Both);
+    }
+}

@@ -1,0 +1,269 @@
+//! Queue pairs: a submission ring of 64-byte commands and a completion ring of 16-byte entries.
+//!
+//! As in NVMe: the host writes commands and rings the tail doorbell; the drive learns of them from
+//! the doorbell alone. The drive writes completions whose phase bit changes with every round of
+//! the ring; the host learns of them from that bit alone, and gives slots back by the head
+//! doorbell. The submission head comes back inside completions.
+//!
+//! Each ring also carries the virtual time at which an entry can be seen by the other side; real
+//! time does not use it.
+//!
+//! Orderings: doorbells are `Release` stores, read by `Acquire` loads of the other side. A
+//! completion is two words; the second, which holds the phase, is stored with `Release` after the
+//! first and loaded with `Acquire` before it.
+
+use crossbeam_utils::CachePadded;
+use wharf_runtime::sync::{Arc, AtomicU32, AtomicU64, Ordering, UnsafeCell};
+use wharf_runtime::{Bell, Cpu};
+use zerocopy::IntoBytes;
+
+use crate::command::Command;
+use crate::completion::Completion;
+
+/// The largest number of entries of a ring.
+pub const DEPTH_MAX: u32 = 4096;
+
+struct Memory {
+    depth: u32,
+    commands: Box<[UnsafeCell<Command>]>,
+    command_visible_ns: Box<[AtomicU64]>,
+    completions: Box<[[AtomicU64; 2]]>,
+    completion_visible_ns: Box<[AtomicU64]>,
+    submission_tail: CachePadded<AtomicU32>,
+    completion_head: CachePadded<AtomicU32>,
+}
+
+// SAFETY: a command slot is written by the host only between the drive's head (known from
+// completions) and its own tail, and read by the drive only before the tail doorbell it has seen.
+unsafe impl Send for Memory {}
+// SAFETY: as above; all else is atomic.
+unsafe impl Sync for Memory {}
+
+/// The submission queue has no free slot: completions must be taken first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the submission queue is full")]
+pub struct QueueFull;
+
+/// The host's end of a queue pair.
+pub struct HostQueue {
+    memory: Arc<Memory>,
+    drive_bell: Bell,
+    completion_bell: Bell,
+    tail: u32,
+    rung_tail: u32,
+    head: u32,
+    completion_head: u32,
+    phase: bool,
+    head_dirty: bool,
+}
+
+/// The drive's end of a queue pair.
+pub struct DriveQueue {
+    memory: Arc<Memory>,
+    drive_bell: Bell,
+    completion_bell: Bell,
+    head: u32,
+    completion_tail: u32,
+    phase: bool,
+}
+
+/// Makes a queue pair of `depth` entries: the host rings `drive_bell`, the drive rings the bell
+/// that [`HostQueue::bell`] gives.
+pub fn queue_pair(depth: u32, drive_bell: &Bell) -> (HostQueue, DriveQueue) {
+    assert!((2..=DEPTH_MAX).contains(&depth), "a queue has 2 to {DEPTH_MAX} entries");
+    let times = || (0..depth).map(|_| AtomicU64::new(0)).collect();
+    let memory = Arc::new(Memory {
+        depth,
+        commands: (0..depth).map(|_| UnsafeCell::new(Command::default())).collect(),
+        command_visible_ns: times(),
+        completions: (0..depth).map(|_| [AtomicU64::new(0), AtomicU64::new(0)]).collect(),
+        completion_visible_ns: times(),
+        submission_tail: CachePadded::new(AtomicU32::new(0)),
+        completion_head: CachePadded::new(AtomicU32::new(0)),
+    });
+    let completion_bell = Bell::new();
+    let host = HostQueue {
+        memory: memory.clone(),
+        drive_bell: drive_bell.clone(),
+        completion_bell: completion_bell.clone(),
+        tail: 0,
+        rung_tail: 0,
+        head: 0,
+        completion_head: 0,
+        phase: true,
+        head_dirty: false,
+    };
+    let drive = DriveQueue {
+        memory,
+        drive_bell: drive_bell.clone(),
+        completion_bell,
+        head: 0,
+        completion_tail: 0,
+        phase: true,
+    };
+    (host, drive)
+}
+
+#[inline]
+fn next(index: u32, depth: u32) -> u32 {
+    if index + 1 == depth { 0 } else { index + 1 }
+}
+
+impl HostQueue {
+    /// Entries of each ring; one less can be in flight.
+    pub fn depth(&self) -> u32 {
+        self.memory.depth
+    }
+
+    /// The bell that the drive rings when it completes commands.
+    pub fn bell(&self) -> &Bell {
+        &self.completion_bell
+    }
+
+    /// Writes a command into the ring. The drive does not see it before the doorbell.
+    #[inline]
+    pub fn submit(&mut self, cpu: &Cpu, command: Command) -> Result<(), QueueFull> {
+        let after = next(self.tail, self.memory.depth);
+        if after == self.head {
+            return Err(QueueFull);
+        }
+        // SAFETY: the slot lies between the tail and the drive's head: the drive is done with it.
+        self.memory.commands[self.tail as usize].with_mut(|slot| unsafe { *slot = command });
+        if cpu.is_virtual() {
+            self.memory.command_visible_ns[self.tail as usize].store(cpu.now(), Ordering::Relaxed);
+        }
+        self.tail = after;
+        Ok(())
+    }
+
+    /// Tells the drive of all commands written so far.
+    #[inline]
+    pub fn ring_doorbell(&mut self, cpu: &Cpu) {
+        if self.rung_tail != self.tail {
+            self.rung_tail = self.tail;
+            // Release: partner of the load in `DriveQueue::fetch`.
+            self.memory.submission_tail.store(self.tail, Ordering::Release);
+            self.drive_bell.ring(cpu, cpu_time(cpu));
+        }
+    }
+
+    /// Takes the next completion, if one is there.
+    #[inline]
+    pub fn poll(&mut self, cpu: &Cpu) -> Option<Completion> {
+        let index = self.completion_head as usize;
+        let words = &self.memory.completions[index];
+        // Acquire: partner of the store in `DriveQueue::complete`.
+        let second = words[1].load(Ordering::Acquire);
+        if ((second >> 48) & 1 == 1) != self.phase {
+            return None;
+        }
+        if cpu.is_virtual() {
+            let visible_ns = self.memory.completion_visible_ns[index].load(Ordering::Relaxed);
+            if visible_ns > cpu.now() {
+                self.completion_bell.note_pending(visible_ns);
+                return None;
+            }
+        }
+        let first = words[0].load(Ordering::Relaxed);
+        self.completion_head = next(self.completion_head, self.memory.depth);
+        self.phase ^= self.completion_head == 0;
+        self.head_dirty = true;
+        let entry = completion_from_words(first, second);
+        self.head = u32::from(entry.sqhd);
+        Some(entry)
+    }
+
+    /// Gives the completions taken so far back to the drive.
+    #[inline]
+    pub fn release(&mut self) {
+        if std::mem::take(&mut self.head_dirty) {
+            // Release: partner of the load in `DriveQueue::has_room`.
+            self.memory.completion_head.store(self.completion_head, Ordering::Release);
+        }
+    }
+}
+
+impl DriveQueue {
+    /// Entries of each ring.
+    pub fn depth(&self) -> u32 {
+        self.memory.depth
+    }
+
+    /// The bell that the host rings.
+    pub fn bell(&self) -> &Bell {
+        &self.drive_bell
+    }
+
+    /// Takes the next command that the doorbell has announced.
+    #[inline]
+    pub fn fetch(&mut self, cpu: &Cpu) -> Option<Command> {
+        // Acquire: partner of the store in `HostQueue::ring_doorbell`.
+        let tail = self.memory.submission_tail.load(Ordering::Acquire);
+        if tail == self.head || tail >= self.memory.depth {
+            return None;
+        }
+        let index = self.head as usize;
+        if cpu.is_virtual() {
+            let visible_ns = self.memory.command_visible_ns[index].load(Ordering::Relaxed);
+            if visible_ns > cpu.now() {
+                self.drive_bell.note_pending(visible_ns);
+                return None;
+            }
+        }
+        // SAFETY: the slot was published by the doorbell and is not written again before a
+        // completion carries a head beyond it.
+        let command = self.memory.commands[index].with(|slot| unsafe { *slot });
+        self.head = next(self.head, self.memory.depth);
+        Some(command)
+    }
+
+    /// True if the completion ring has room for another entry.
+    #[inline]
+    pub fn has_room(&self) -> bool {
+        // Acquire: partner of the store in `HostQueue::release`.
+        let head = self.memory.completion_head.load(Ordering::Acquire);
+        next(self.completion_tail, self.memory.depth) != head
+    }
+
+    /// Posts a completion, which fills in queue head and phase, and rings the host's bell.
+    /// In virtual time the host sees it at `visible_ns`.
+    ///
+    /// # Panics
+    /// If the ring has no room: see [`DriveQueue::has_room`].
+    #[inline]
+    pub fn complete(&mut self, cpu: &Cpu, sqid: u16, completion: Completion, visible_ns: u64) {
+        assert!(self.has_room(), "a completion queue overflowed");
+        let entry = completion.with_queue(sqid, self.head as u16).with_phase(self.phase);
+        let index = self.completion_tail as usize;
+        if cpu.is_virtual() {
+            self.memory.completion_visible_ns[index].store(visible_ns, Ordering::Relaxed);
+        }
+        let (first, second) = completion_to_words(&entry);
+        self.memory.completions[index][0].store(first, Ordering::Relaxed);
+        // Release: partner of the load in `HostQueue::poll`.
+        self.memory.completions[index][1].store(second, Ordering::Release);
+        self.completion_tail = next(self.completion_tail, self.memory.depth);
+        self.phase ^= self.completion_tail == 0;
+        self.completion_bell.ring(cpu, visible_ns);
+    }
+}
+
+#[inline]
+fn cpu_time(cpu: &Cpu) -> u64 {
+    if cpu.is_virtual() { cpu.now() } else { 0 }
+}
+
+#[inline]
+fn completion_to_words(entry: &Completion) -> (u64, u64) {
+    let bytes: &[u8; 16] = entry.as_bytes().try_into().expect("a completion is 16 bytes");
+    let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
+    (word(0), word(8))
+}
+
+#[inline]
+fn completion_from_words(first: u64, second: u64) -> Completion {
+    let mut bytes = [0u8; 16];
+    bytes[..8].copy_from_slice(&first.to_le_bytes());
+    bytes[8..].copy_from_slice(&second.to_le_bytes());
+    zerocopy::transmute!(bytes)
+}
