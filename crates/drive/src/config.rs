@@ -303,6 +303,7 @@ impl DriveConfig {
     }
 
     fn check_ranges(&self) -> Result<(), ConfigError> {
+        // Cores, queues and the admin queue ring one bell, which tells 128 sources apart.
         let (g, f, t) = (&self.geometry, &self.firmware, &self.ftl);
         let counts = [
             ("geometry.channels", g.channels, 1, 1024, "1 to 1024"),
@@ -334,7 +335,7 @@ impl DriveConfig {
                 1 << 16,
                 "1 to 65536",
             ),
-            ("firmware.cores", f.cores, 1, 128, "1 to 128"),
+            ("firmware.cores", f.cores, 1, 31, "1 to 31"),
             (
                 "firmware.stripe_pages",
                 f.stripe_pages,
@@ -350,7 +351,7 @@ impl DriveConfig {
                 "1 to 32768",
             ),
             ("firmware.parts_max", f.parts_max, 1, 1 << 12, "1 to 4096"),
-            ("firmware.queues_max", f.queues_max, 1, 4096, "1 to 4096"),
+            ("firmware.queues_max", f.queues_max, 1, 96, "1 to 96"),
             (
                 "ftl.write_buffer_pages",
                 t.write_buffer_pages,

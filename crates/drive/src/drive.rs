@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use wharf_runtime::{Bell, CpuId, Machine, Side, ring};
 use wharf_wire::dma::DmaSpace;
-use wharf_wire::queue::{HostQueue, queue_pair};
+use wharf_wire::queue::{DriveQueue, HostQueue, queue_pair};
 
 use crate::config::{ConfigError, DriveConfig, MediaKind};
 use crate::controller::{Controller, CoreLink, PARTS_OUT_MAX};
@@ -51,8 +51,7 @@ pub struct Drive {
 pub struct DriveHandle {
     /// The host's end of the admin queue.
     pub admin: HostQueue,
-    /// The bell of the controller: new queues ring it.
-    pub bell: Bell,
+    bell: Bell,
     /// The drive's CPUs: the controller's, then the cores'.
     pub cpus: Vec<CpuId>,
     config: DriveConfig,
@@ -123,16 +122,17 @@ impl Drive {
     ) -> Result<DriveHandle, DriveError> {
         let Drive { config, media } = self;
         let plan = config.plan()?;
+        let cores = config.firmware.cores;
         let bell = Bell::new();
-        let (admin, drive_admin) = queue_pair(ADMIN_DEPTH, &bell);
+        let (admin, drive_admin) = queue_pair(ADMIN_DEPTH, &bell, cores);
         let controller_cpu = machine.add_cpu(&format!("{name}.controller"), Side::Drive, 1.0);
         let mut cpus = vec![controller_cpu];
         let (mut links, mut shelves) = (Vec::new(), Vec::new());
         for (index, media) in media.into_iter().enumerate() {
             let ftl = Ftl::open(&config, plan.clone(), media, power.clone())?;
             let core_bell = Bell::new();
-            let (parts, inbox) = ring(PARTS_OUT_MAX, &core_bell);
-            let (answers, answered) = ring(PARTS_OUT_MAX, &bell);
+            let (parts, inbox) = ring(PARTS_OUT_MAX, &core_bell, 0);
+            let (answers, answered) = ring(PARTS_OUT_MAX, &bell, index as u32);
             let shelf = Shelf::default();
             let parts_of_core = CoreParts {
                 index: index as u32,
@@ -185,6 +185,16 @@ impl Drive {
 }
 
 impl DriveHandle {
+    /// Makes an I/O queue pair for the drive; the create commands name the drive's end of it by
+    /// the address at which it is offered.
+    pub fn new_queue(&self, qid: u16, depth: u32) -> (HostQueue, DriveQueue) {
+        queue_pair(
+            depth,
+            &self.bell,
+            self.config.firmware.cores + u32::from(qid),
+        )
+    }
+
     /// The drive, powered off, once the machine that ran it is gone.
     ///
     /// # Panics

@@ -6,9 +6,10 @@
 //! Idea: all rings into one task share one bell. The task drains its rings, then waits for the
 //! bell; a sender pushes, then rings.
 //!
-//! * Real time: the bell is one flag. The sender's `Release` store of the flag comes after its
-//!   push; the waiter takes the flag with an `AcqRel` swap before it looks at its rings. So either
-//!   the swap sees the flag and with it the push, or the flag stays set for the next pass.
+//! * The bell is a set of flags, one for each *source*, so that a waiter with many rings looks only
+//!   at those that rang. The sender's `Release` setting of its flag comes after its push; the waiter
+//!   takes the flags with an `AcqRel` swap before it looks at the rings. So either the swap sees the
+//!   flag and with it the push, or the flag stays set for the next look.
 //! * Virtual time: an entry becomes visible at the time it was sent, which may be later than the
 //!   waiter's clock. The bell remembers the earliest time at which there is something to see
 //!   (`pending`), and holds at most one useful event (`armed`).
@@ -25,9 +26,12 @@ use crate::sync::{Arc, AtomicBool, AtomicU64, Ordering, fence};
 /// No time: nothing pending, nothing armed, no waiter.
 const NEVER: u64 = u64::MAX;
 
+/// Sources that a bell tells apart: they are numbered below this.
+pub const SOURCES: usize = 128;
+
 struct Shared {
-    /// Real engine: something was pushed since the waiter last looked.
-    rung: AtomicBool,
+    /// Which sources have pushed something since the waiter last looked at them.
+    ready: [AtomicU64; SOURCES / 64],
     /// Real engine: the waiter's thread is about to park, or parked.
     parked: AtomicBool,
     /// Real engine with parking: whom to unpark.
@@ -52,7 +56,7 @@ impl Bell {
     /// A silent bell.
     pub fn new() -> Bell {
         Bell(Arc::new(Shared {
-            rung: AtomicBool::new(false),
+            ready: [AtomicU64::new(0), AtomicU64::new(0)],
             parked: AtomicBool::new(false),
             thread: std::sync::OnceLock::new(),
             waiter: AtomicU64::new(NEVER),
@@ -61,20 +65,20 @@ impl Bell {
         }))
     }
 
-    /// Says that something is to be seen at `at_ns` (virtual time; in real time: now).
+    /// Says that `source` has something to be seen at `at_ns` (virtual time; in real time: now).
     #[inline]
-    pub fn ring(&self, cpu: &Cpu, at_ns: u64) {
+    pub fn ring(&self, cpu: &Cpu, source: u32, at_ns: u64) {
         if cpu.is_virtual() {
-            self.ring_virtual(cpu, at_ns);
+            self.ring_virtual(cpu, source, at_ns);
         } else {
-            self.ring_real();
+            self.ring_real(source);
         }
     }
 
     #[inline]
-    fn ring_virtual(&self, cpu: &Cpu, at_ns: u64) {
+    fn ring_virtual(&self, cpu: &Cpu, source: u32, at_ns: u64) {
         let shared = &*self.0;
-        self.note_pending(at_ns);
+        self.note_pending(source, at_ns);
         let waiter = shared.waiter.load(Ordering::Relaxed);
         if waiter != NEVER && at_ns < shared.armed_ns.load(Ordering::Relaxed) {
             shared.armed_ns.store(at_ns, Ordering::Relaxed);
@@ -83,13 +87,14 @@ impl Bell {
     }
 
     #[inline]
-    pub(crate) fn ring_real(&self) {
+    pub(crate) fn ring_real(&self, source: u32) {
         let shared = &*self.0;
-        // Release: partner of the swap in `take_rung`.
-        shared.rung.store(true, Ordering::Release);
+        // Release: partner of the swap in `take_ready`.
+        let word = &shared.ready[source as usize / 64];
+        word.fetch_or(1 << (source % 64), Ordering::Release);
         if let Some(thread) = shared.thread.get() {
-            // Partner of the fence in `set_parked`: either the sleeper's last look at `rung`
-            // sees the store above, or this load sees that it parks.
+            // Partner of the fence in `set_parked`: either the sleeper's last look at the flags
+            // sees the one above, or this load sees that it parks.
             fence(Ordering::SeqCst);
             if shared.parked.load(Ordering::Relaxed) {
                 thread.unpark();
@@ -97,23 +102,48 @@ impl Bell {
         }
     }
 
-    /// Remembers that an entry will be visible at `at_ns`: a receiver that meets an entry of the
-    /// future says so here.
+    /// Remembers that an entry of `source` will be visible at `at_ns`: a receiver that meets an
+    /// entry of the future says so here.
     #[inline]
-    pub fn note_pending(&self, at_ns: u64) {
+    pub fn note_pending(&self, source: u32, at_ns: u64) {
+        let word = &self.0.ready[source as usize / 64];
+        word.store(
+            word.load(Ordering::Relaxed) | 1 << (source % 64),
+            Ordering::Relaxed,
+        );
         if at_ns < self.0.pending_ns.load(Ordering::Relaxed) {
             self.0.pending_ns.store(at_ns, Ordering::Relaxed);
         }
     }
 
+    /// Takes the flags in virtual time: one thread, so plain loads and stores do.
     #[inline]
-    pub(crate) fn take_rung(&self) -> bool {
-        // The plain load keeps an idle poller from writing to the ringers' line.
-        self.0.rung.load(Ordering::Relaxed) && self.0.rung.swap(false, Ordering::AcqRel)
+    fn take_ready_virtual(&self) -> Ready {
+        let take = |word: &AtomicU64| {
+            let bits = word.load(Ordering::Relaxed);
+            word.store(0, Ordering::Relaxed);
+            bits
+        };
+        Ready::from_words(take(&self.0.ready[0]), take(&self.0.ready[1]))
+    }
+
+    /// Takes the flags in real time.
+    #[inline]
+    pub(crate) fn take_ready_real(&self) -> Ready {
+        let take = |word: &AtomicU64| match word.load(Ordering::Relaxed) {
+            // The plain load keeps an idle poller from writing to the ringers' line.
+            0 => 0,
+            // AcqRel: partner of the setting in `ring_real`.
+            _ => word.swap(0, Ordering::AcqRel),
+        };
+        Ready::from_words(take(&self.0.ready[0]), take(&self.0.ready[1]))
     }
 
     pub(crate) fn is_rung(&self) -> bool {
-        self.0.rung.load(Ordering::Acquire)
+        self.0
+            .ready
+            .iter()
+            .any(|word| word.load(Ordering::Acquire) != 0)
     }
 
     pub(crate) fn set_thread(&self, thread: Thread) {
@@ -125,13 +155,16 @@ impl Bell {
         fence(Ordering::SeqCst);
     }
 
-    /// Waits until the bell rings. May return early: look at the rings, then wait again.
+    /// Waits until the bell rings; gives the sources to look at. May return early, with none.
+    ///
+    /// Each source in the set must be drained, or remembered: its flag is taken. (A receiver that
+    /// finds an entry of the future sets the flag again.)
     #[inline]
     pub fn wait<'a>(&'a self, cpu: &'a Cpu) -> Wait<'a> {
         self.wait_until(cpu, NEVER)
     }
 
-    /// Waits until the bell rings or `deadline_ns` has come. May return early.
+    /// As [`Bell::wait`], until `deadline_ns` at the latest.
     #[inline]
     pub fn wait_until<'a>(&'a self, cpu: &'a Cpu, deadline_ns: u64) -> Wait<'a> {
         Wait {
@@ -150,6 +183,65 @@ impl Bell {
     }
 }
 
+/// A set of sources.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ready(u128);
+
+impl Ready {
+    /// No source.
+    pub const NONE: Ready = Ready(0);
+
+    fn from_words(low: u64, high: u64) -> Ready {
+        Ready(u128::from(low) | u128::from(high) << 64)
+    }
+
+    /// The sources of both sets.
+    #[inline]
+    #[must_use]
+    pub fn union(self, other: Ready) -> Ready {
+        Ready(self.0 | other.0)
+    }
+
+    /// Puts a source into the set.
+    #[inline]
+    pub fn insert(&mut self, source: u32) {
+        self.0 |= 1 << source;
+    }
+
+    /// Takes a source out of the set.
+    #[inline]
+    pub fn remove(&mut self, source: u32) {
+        self.0 &= !(1 << source);
+    }
+
+    /// True if the source is in the set.
+    #[inline]
+    pub fn contains(self, source: u32) -> bool {
+        self.0 >> source & 1 == 1
+    }
+
+    /// True if there is none.
+    #[inline]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl Iterator for Ready {
+    type Item = u32;
+
+    /// Takes the lowest source out of the set.
+    #[inline]
+    fn next(&mut self) -> Option<u32> {
+        if self.0 == 0 {
+            return None;
+        }
+        let source = self.0.trailing_zeros();
+        self.0 &= self.0 - 1;
+        Some(source)
+    }
+}
+
 /// See [`Bell::wait`].
 pub struct Wait<'a> {
     bell: &'a Bell,
@@ -159,7 +251,7 @@ pub struct Wait<'a> {
 }
 
 impl Wait<'_> {
-    fn poll_virtual(&mut self) -> Poll<()> {
+    fn poll_virtual(&mut self) -> Poll<Ready> {
         let shared = &*self.bell.0;
         let now = self.cpu.now();
         let pending = shared.pending_ns.load(Ordering::Relaxed);
@@ -167,7 +259,7 @@ impl Wait<'_> {
             shared.pending_ns.store(NEVER, Ordering::Relaxed);
             shared.armed_ns.store(NEVER, Ordering::Relaxed);
             shared.waiter.store(NEVER, Ordering::Relaxed);
-            return Poll::Ready(());
+            return Poll::Ready(self.bell.take_ready_virtual());
         }
         // Any event armed before may have fired already: arm anew for what is known now.
         let wake_ns = pending.min(self.deadline_ns);
@@ -183,25 +275,27 @@ impl Wait<'_> {
         Poll::Pending
     }
 
-    fn poll_real(&mut self) -> Poll<()> {
-        if self.polled || self.deadline_ns <= self.cpu.now() {
-            return Poll::Ready(());
+    fn poll_real(&mut self) -> Poll<Ready> {
+        let ready = self.bell.take_ready_real();
+        let late = self.deadline_ns != NEVER && self.deadline_ns <= self.cpu.now();
+        if !ready.is_empty() || late {
+            return Poll::Ready(ready);
         }
-        self.polled = true;
-        if self.deadline_ns != NEVER {
+        if !self.polled && self.deadline_ns != NEVER {
             self.cpu
                 .executor()
                 .schedule(self.deadline_ns, self.cpu.current());
         }
+        self.polled = true;
         Poll::Pending
     }
 }
 
 impl Future for Wait<'_> {
-    type Output = ();
+    type Output = Ready;
 
     #[inline]
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Ready> {
         if self.cpu.is_virtual() {
             self.poll_virtual()
         } else {

@@ -390,7 +390,7 @@ impl Executor {
             let rung = {
                 let bells = self.bells.borrow();
                 let (bell, task) = &bells[i];
-                bell.take_rung().then_some(*task)
+                bell.is_rung().then_some(*task)
             };
             if let Some(task) = rung {
                 self.poll(task);

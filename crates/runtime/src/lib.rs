@@ -36,7 +36,7 @@ pub mod rng;
 pub mod sync;
 
 pub use alarm::Alarm;
-pub use bell::Bell;
+pub use bell::{Bell, Ready};
 pub use cpu::Cpu;
 pub use executor::{Stall, TaskId};
 pub use lock::Lock;

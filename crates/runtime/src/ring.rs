@@ -39,6 +39,7 @@ unsafe impl<T: Send> Sync for Shared<T> {}
 pub struct Sender<T> {
     shared: Arc<Shared<T>>,
     bell: Bell,
+    source: u32,
     tail: u32,
     head_seen: u32,
     last_visible_ns: u64,
@@ -48,12 +49,13 @@ pub struct Sender<T> {
 pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
     bell: Bell,
+    source: u32,
     head: u32,
     tail_seen: u32,
 }
 
-/// A ring of `capacity` entries (a power of two) whose arrivals ring `bell`.
-pub fn ring<T: Copy + Send>(capacity: u32, bell: &Bell) -> (Sender<T>, Receiver<T>) {
+/// A ring of `capacity` entries (a power of two) whose arrivals ring `bell` as `source`.
+pub fn ring<T: Copy + Send>(capacity: u32, bell: &Bell, source: u32) -> (Sender<T>, Receiver<T>) {
     assert!(
         capacity.is_power_of_two(),
         "a ring's capacity is a power of two"
@@ -70,6 +72,7 @@ pub fn ring<T: Copy + Send>(capacity: u32, bell: &Bell) -> (Sender<T>, Receiver<
         Sender {
             shared: shared.clone(),
             bell: bell.clone(),
+            source,
             tail: 0,
             head_seen: 0,
             last_visible_ns: 0,
@@ -77,6 +80,7 @@ pub fn ring<T: Copy + Send>(capacity: u32, bell: &Bell) -> (Sender<T>, Receiver<
         Receiver {
             shared,
             bell: bell.clone(),
+            source,
             head: 0,
             tail_seen: 0,
         },
@@ -89,7 +93,7 @@ impl<T: Copy + Send> Sender<T> {
     pub fn push(&mut self, cpu: &Cpu, entry: T) -> Result<(), T> {
         let now_ns = if cpu.is_virtual() { cpu.now() } else { 0 };
         self.push_visible_at(now_ns, entry)?;
-        self.bell.ring(cpu, self.last_visible_ns);
+        self.bell.ring(cpu, self.source, self.last_visible_ns);
         Ok(())
     }
 
@@ -149,7 +153,7 @@ impl<T: Copy + Send> Receiver<T> {
             (slot.visible_ns, slot.entry)
         });
         if slot.0 > now_ns {
-            self.bell.note_pending(slot.0);
+            self.bell.note_pending(self.source, slot.0);
             return None;
         }
         self.head = self.head.wrapping_add(1);
@@ -167,7 +171,7 @@ mod loom_tests {
     fn entries_arrive_once_in_order_over_the_wrap() {
         loom::model(|| {
             let bell = Bell::new();
-            let (mut sender, mut receiver) = ring::<u64>(2, &bell);
+            let (mut sender, mut receiver) = ring::<u64>(2, &bell, 0);
             let producer = loom::thread::spawn(move || {
                 for value in 1..=3u64 {
                     while sender.push_visible_at(0, value).is_err() {
@@ -193,17 +197,17 @@ mod loom_tests {
     fn a_rung_bell_shows_the_push_and_none_is_lost() {
         loom::model(|| {
             let bell = Bell::new();
-            let (mut sender, mut receiver) = ring::<u64>(2, &bell);
+            let (mut sender, mut receiver) = ring::<u64>(2, &bell, 0);
             let ringer = bell.clone();
             let producer = loom::thread::spawn(move || {
                 for value in 1..=2u64 {
                     sender.push_visible_at(0, value).unwrap();
-                    ringer.ring_real();
+                    ringer.ring_real(5);
                 }
             });
             let mut seen = 0;
             while seen < 2 {
-                if bell.take_rung() {
+                if bell.take_ready_real().contains(5) {
                     while let Some(value) = receiver.pop_visible_by(u64::MAX) {
                         seen += 1;
                         assert_eq!(value, seen);
@@ -223,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_full_ring_gives_the_entry_back_and_wraps() {
-        let (mut sender, mut receiver) = ring::<u32>(4, &Bell::new());
+        let (mut sender, mut receiver) = ring::<u32>(4, &Bell::new(), 0);
         for round in 0..10u32 {
             for i in 0..4 {
                 sender.push_visible_at(0, round * 4 + i).unwrap();
@@ -238,7 +242,7 @@ mod tests {
 
     #[test]
     fn an_entry_of_the_future_stays_until_its_time_and_keeps_the_order() {
-        let (mut sender, mut receiver) = ring::<u32>(4, &Bell::new());
+        let (mut sender, mut receiver) = ring::<u32>(4, &Bell::new(), 0);
         sender.push_visible_at(100, 1).unwrap();
         sender.push_visible_at(50, 2).unwrap();
         assert_eq!(receiver.pop_visible_by(99), None);

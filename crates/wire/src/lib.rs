@@ -11,6 +11,8 @@ pub mod dsm;
 pub mod features;
 pub mod identify;
 pub mod log_page;
+#[cfg(any(test, feature = "mock"))]
+pub mod mock;
 pub mod opcode;
 pub mod prp;
 pub mod queue;

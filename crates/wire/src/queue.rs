@@ -48,6 +48,7 @@ pub struct QueueFull;
 pub struct HostQueue {
     memory: Arc<Memory>,
     drive_bell: Bell,
+    source: u32,
     completion_bell: Bell,
     tail: u32,
     rung_tail: u32,
@@ -61,6 +62,7 @@ pub struct HostQueue {
 pub struct DriveQueue {
     memory: Arc<Memory>,
     drive_bell: Bell,
+    source: u32,
     completion_bell: Bell,
     head: u32,
     completion_tail: u32,
@@ -69,7 +71,9 @@ pub struct DriveQueue {
 
 /// Makes a queue pair of `depth` entries: the host rings `drive_bell`, the drive rings the bell
 /// that [`HostQueue::bell`] gives.
-pub fn queue_pair(depth: u32, drive_bell: &Bell) -> (HostQueue, DriveQueue) {
+///
+/// `source` tells the pair apart from others that ring the same bell.
+pub fn queue_pair(depth: u32, drive_bell: &Bell, source: u32) -> (HostQueue, DriveQueue) {
     assert!((2..=DEPTH_MAX).contains(&depth), "a queue has 2 to {DEPTH_MAX} entries");
     let times = || (0..depth).map(|_| AtomicU64::new(0)).collect();
     let memory = Arc::new(Memory {
@@ -85,6 +89,7 @@ pub fn queue_pair(depth: u32, drive_bell: &Bell) -> (HostQueue, DriveQueue) {
     let host = HostQueue {
         memory: memory.clone(),
         drive_bell: drive_bell.clone(),
+        source,
         completion_bell: completion_bell.clone(),
         tail: 0,
         rung_tail: 0,
@@ -96,6 +101,7 @@ pub fn queue_pair(depth: u32, drive_bell: &Bell) -> (HostQueue, DriveQueue) {
     let drive = DriveQueue {
         memory,
         drive_bell: drive_bell.clone(),
+        source,
         completion_bell,
         head: 0,
         completion_tail: 0,
@@ -143,7 +149,7 @@ impl HostQueue {
             self.rung_tail = self.tail;
             // Release: partner of the load in `DriveQueue::fetch`.
             self.memory.submission_tail.store(self.tail, Ordering::Release);
-            self.drive_bell.ring(cpu, cpu_time(cpu));
+            self.drive_bell.ring(cpu, self.source, cpu_time(cpu));
         }
     }
 
@@ -160,7 +166,7 @@ impl HostQueue {
         if cpu.is_virtual() {
             let visible_ns = self.memory.completion_visible_ns[index].load(Ordering::Relaxed);
             if visible_ns > cpu.now() {
-                self.completion_bell.note_pending(visible_ns);
+                self.completion_bell.note_pending(0, visible_ns);
                 return None;
             }
         }
@@ -189,6 +195,11 @@ impl DriveQueue {
         self.memory.depth
     }
 
+    /// The number by which the pair rings the drive's bell.
+    pub fn source(&self) -> u32 {
+        self.source
+    }
+
     /// The bell that the host rings.
     pub fn bell(&self) -> &Bell {
         &self.drive_bell
@@ -206,7 +217,7 @@ impl DriveQueue {
         if cpu.is_virtual() {
             let visible_ns = self.memory.command_visible_ns[index].load(Ordering::Relaxed);
             if visible_ns > cpu.now() {
-                self.drive_bell.note_pending(visible_ns);
+                self.drive_bell.note_pending(self.source, visible_ns);
                 return None;
             }
         }
@@ -244,7 +255,7 @@ impl DriveQueue {
         self.memory.completions[index][1].store(second, Ordering::Release);
         self.completion_tail = next(self.completion_tail, self.memory.depth);
         self.phase ^= self.completion_tail == 0;
-        self.completion_bell.ring(cpu, visible_ns);
+        self.completion_bell.ring(cpu, 0, visible_ns);
     }
 }
 

@@ -53,7 +53,9 @@ pub enum WorkloadError {
         source: std::io::Error,
     },
     /// Reading or decompressing failed part of the way.
-    #[error("cannot read trace {name} past line {line}: {source}; the file may be cut short or damaged")]
+    #[error(
+        "cannot read trace {name} past line {line}: {source}; the file may be cut short or damaged"
+    )]
     Read {
         /// Name of the trace.
         name: String,
@@ -66,7 +68,9 @@ pub enum WorkloadError {
     #[error("cannot write trace: {0}")]
     Write(#[source] std::io::Error),
     /// No known format matches the content.
-    #[error("{name} is in no trace format known here ({hint}); if it is one of {known}, force it with --format")]
+    #[error(
+        "{name} is in no trace format known here ({hint}); if it is one of {known}, force it with --format"
+    )]
     UnknownFormat {
         /// Name of the trace.
         name: String,
@@ -76,7 +80,9 @@ pub enum WorkloadError {
         known: Candidates,
     },
     /// More than one format matches the content, and they would give different numbers.
-    #[error("{name} could be {candidates}, which would read it differently: choose with --format ({hint})")]
+    #[error(
+        "{name} could be {candidates}, which would read it differently: choose with --format ({hint})"
+    )]
     AmbiguousFormat {
         /// Name of the trace.
         name: String,
@@ -174,7 +180,9 @@ pub enum WorkloadError {
         device_bytes: u64,
     },
     /// One request is larger than the whole device, so no mapping helps.
-    #[error("request {index} of {bytes} bytes is larger than the device of {device_bytes} bytes; use a larger drive")]
+    #[error(
+        "request {index} of {bytes} bytes is larger than the device of {device_bytes} bytes; use a larger drive"
+    )]
     LargerThanDevice {
         /// Index of the request from 0.
         index: u64,

@@ -12,8 +12,8 @@ pub(crate) const BUFFER_BYTES: usize = 256 << 10;
 pub(crate) enum Line<'a> {
     /// The bytes of a line without its end (`\n` or `\r\n`).
     Text(&'a [u8]),
-    /// A line longer than the buffer, passed over; its beginning.
-    TooLong(&'a [u8]),
+    /// A line longer than the buffer, passed over.
+    TooLong,
 }
 
 /// Splits a reader into lines or records.
@@ -30,7 +30,14 @@ pub(crate) struct Lines {
 impl Lines {
     pub fn new(reader: Box<dyn Read + Send>) -> Lines {
         let buffer = vec![0; BUFFER_BYTES].into_boxed_slice();
-        Lines { reader, buffer, start: 0, end: 0, at_end: false, count: 0 }
+        Lines {
+            reader,
+            buffer,
+            start: 0,
+            end: 0,
+            at_end: false,
+            count: 0,
+        }
     }
 
     /// Moves what is left to the front and fills the buffer behind it.
@@ -79,11 +86,8 @@ impl Lines {
         Line::Text(trim_return(&self.buffer[begin..begin + length]))
     }
 
-    /// Discards the rest of a line that fills the buffer.
+    /// Discards a line that fills the whole buffer, up to its end.
     fn pass_long_line(&mut self) -> io::Result<Option<Line<'_>>> {
-        const HEAD_BYTES: usize = 256;
-        let mut head = [0; HEAD_BYTES];
-        head.copy_from_slice(&self.buffer[..HEAD_BYTES]);
         loop {
             match memchr(b'\n', &self.buffer[self.start..self.end]) {
                 Some(length) => {
@@ -100,7 +104,82 @@ impl Lines {
             }
         }
         self.count += 1;
-        // The buffer's own front may be in use again: the head goes to a place of its own.
-        self.head_of_long_line(head)
+        Ok(Some(Line::TooLong))
+    }
+
+    /// The next `N` bytes as a record; fewer only at the end of the stream (then empty at last).
+    pub fn next_record<const N: usize>(&mut self) -> io::Result<&[u8]> {
+        if self.end - self.start < N {
+            self.refill()?;
+        }
+        let begin = self.start;
+        self.start = (begin + N).min(self.end);
+        if self.start > begin {
+            self.count += 1;
+        }
+        Ok(&self.buffer[begin..self.start])
+    }
+}
+
+/// A line without the carriage return that Windows puts before its end.
+pub(crate) fn trim_return(line: &[u8]) -> &[u8] {
+    line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all(bytes: &[u8]) -> Vec<Option<Vec<u8>>> {
+        let mut lines = Lines::new(Box::new(io::Cursor::new(bytes.to_vec())));
+        let mut out = Vec::new();
+        while let Some(line) = lines.next_line().unwrap() {
+            out.push(match line {
+                Line::Text(text) => Some(text.to_vec()),
+                Line::TooLong => None,
+            });
+        }
+        assert_eq!(lines.count, out.len() as u64);
+        out
+    }
+
+    #[test]
+    fn lines_end_with_newline_return_or_the_stream() {
+        let text = |t: &[u8]| Some(t.to_vec());
+        assert_eq!(all(b""), vec![]);
+        assert_eq!(
+            all(b"a\nb\r\n\nc"),
+            vec![text(b"a"), text(b"b"), text(b""), text(b"c")]
+        );
+        assert_eq!(all(b"a\n"), vec![text(b"a")]);
+    }
+
+    #[test]
+    fn a_line_longer_than_the_buffer_is_passed_over_and_counted_once() {
+        let long = vec![b'x'; 3 * BUFFER_BYTES + 17];
+        let input = [b"a\n", &long[..], b"\nb\n", &long[..]].concat();
+        assert_eq!(
+            all(&input),
+            vec![Some(b"a".to_vec()), None, Some(b"b".to_vec()), None]
+        );
+    }
+
+    #[test]
+    fn lines_survive_the_edge_of_the_buffer() {
+        let line = [vec![b'y'; 1000], b"\n".to_vec()].concat();
+        let lines = all(&line.repeat(1000));
+        assert_eq!(lines.len(), 1000);
+        assert!(lines.iter().all(|l| l.as_ref().unwrap().len() == 1000));
+    }
+
+    #[test]
+    fn records_are_whole_but_for_the_last() {
+        let mut lines = Lines::new(Box::new(io::Cursor::new(vec![7; 32 * 10_000 + 5])));
+        for _ in 0..10_000 {
+            assert_eq!(lines.next_record::<32>().unwrap().len(), 32);
+        }
+        assert_eq!(lines.next_record::<32>().unwrap().len(), 5);
+        assert!(lines.next_record::<32>().unwrap().is_empty());
+        assert_eq!(lines.count, 10_001);
     }
 }

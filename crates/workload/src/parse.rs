@@ -78,7 +78,10 @@ impl Decimal {
             .checked_mul(unit_ns)
             .and_then(|ns| ns.checked_add(self.nano * unit_ns / 1_000_000_000))
             .filter(|&ns| ns != Request::NO_TIME)
-            .ok_or(Reject { field, fault: Fault::TooLarge })
+            .ok_or(Reject {
+                field,
+                fault: Fault::TooLarge,
+            })
     }
 }
 
@@ -135,14 +138,21 @@ impl<'a> Cursor<'a> {
     /// A non-negative integer below 2^32.
     pub fn uint32(&mut self, field: &'static str) -> Result<u32, Reject> {
         let value = self.uint(field)?;
-        u32::try_from(value).map_err(|_| Reject { field, fault: Fault::TooLarge })
+        u32::try_from(value).map_err(|_| Reject {
+            field,
+            fault: Fault::TooLarge,
+        })
     }
 
     /// A non-negative decimal number, with or without a point; digits past the ninth are cut.
     pub fn decimal(&mut self, field: &'static str) -> Result<Decimal, Reject> {
         let whole = self.uint(field)?;
         let [b'.', rest @ ..] = self.rest else {
-            return Ok(Decimal { whole, nano: 0, has_point: false });
+            return Ok(Decimal {
+                whole,
+                nano: 0,
+                has_point: false,
+            });
         };
         self.rest = rest;
         let mut nano = 0;
@@ -152,7 +162,11 @@ impl<'a> Cursor<'a> {
             scale /= 10;
             self.rest = rest;
         }
-        Ok(Decimal { whole, nano, has_point: true })
+        Ok(Decimal {
+            whole,
+            nano,
+            has_point: true,
+        })
     }
 
     /// A comma that must follow.
@@ -193,8 +207,11 @@ impl<'a> Cursor<'a> {
 
     /// A word: the bytes up to the next blank, tab or end; at least one.
     pub fn word(&mut self, field: &'static str) -> Result<&'a [u8], Reject> {
-        let end =
-            self.rest.iter().position(|&b| b == b' ' || b == b'\t').unwrap_or(self.rest.len());
+        let end = self
+            .rest
+            .iter()
+            .position(|&b| b == b' ' || b == b'\t')
+            .unwrap_or(self.rest.len());
         if end == 0 {
             return reject(field, Fault::Missing);
         }
@@ -206,13 +223,20 @@ impl<'a> Cursor<'a> {
     /// Demands that nothing but blanks follows.
     pub fn finish(mut self, field: &'static str) -> Result<(), Reject> {
         self.blanks();
-        if self.rest.is_empty() { Ok(()) } else { reject(field, Fault::TrailingText) }
+        if self.rest.is_empty() {
+            Ok(())
+        } else {
+            reject(field, Fault::TrailingText)
+        }
     }
 }
 
 /// Bytes of `sectors` 512-byte sectors, or a rejection of `field`.
 pub(crate) fn sectors(sectors: u64, field: &'static str) -> Result<u64, Reject> {
-    sectors.checked_mul(SECTOR_BYTES).ok_or(Reject { field, fault: Fault::TooLarge })
+    sectors.checked_mul(SECTOR_BYTES).ok_or(Reject {
+        field,
+        fault: Fault::TooLarge,
+    })
 }
 
 /// Builds a request and checks what holds in every format: a size between 1 byte and 1 GiB, an end
@@ -233,7 +257,13 @@ pub(crate) fn request(
     if offset > ADDRESS_BYTES_MAX - bytes {
         return reject("offset", Fault::TooLarge);
     }
-    Ok(Request { time_ns, offset, bytes: bytes as u32, stream, op })
+    Ok(Request {
+        time_ns,
+        offset,
+        bytes: bytes as u32,
+        stream,
+        op,
+    })
 }
 
 #[cfg(test)]
@@ -242,7 +272,10 @@ mod tests {
 
     #[test]
     fn numbers_near_the_edge_neither_wrap_nor_panic() {
-        assert_eq!(Cursor::new(b"9999999999999999999").uint("n").unwrap(), 9_999_999_999_999_999_999);
+        assert_eq!(
+            Cursor::new(b"9999999999999999999").uint("n").unwrap(),
+            9_999_999_999_999_999_999
+        );
         assert_eq!(
             Cursor::new(b"18446744073709551615").uint("n"),
             reject("n", Fault::TooLarge)
@@ -258,7 +291,10 @@ mod tests {
     #[test]
     fn decimals_become_nanoseconds_exactly() {
         let ns = |text: &[u8], unit| Cursor::new(text).decimal("t").unwrap().to_ns(unit, "t");
-        assert_eq!(ns(b"1398403999.646690157", 1_000_000_000), Ok(1_398_403_999_646_690_157));
+        assert_eq!(
+            ns(b"1398403999.646690157", 1_000_000_000),
+            Ok(1_398_403_999_646_690_157)
+        );
         assert_eq!(ns(b"26.214000", 1_000_000), Ok(26_214_000));
         assert_eq!(ns(b"7.1234567899999", 1_000_000_000), Ok(7_123_456_789));
         assert_eq!(ns(b"5", 1), Ok(5));

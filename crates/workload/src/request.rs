@@ -61,7 +61,13 @@ impl Request {
 
     /// A request without a time, on stream 0.
     pub fn new(op: Op, offset: u64, bytes: u32) -> Request {
-        Request { time_ns: Self::NO_TIME, offset, bytes, stream: 0, op }
+        Request {
+            time_ns: Self::NO_TIME,
+            offset,
+            bytes,
+            stream: 0,
+            op,
+        }
     }
 
     /// The time in ns, where the trace has one.

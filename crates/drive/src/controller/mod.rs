@@ -15,7 +15,7 @@ mod slots;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use wharf_runtime::{Bell, Cpu, Op, Receiver, Sender};
+use wharf_runtime::{Bell, Cpu, Op, Ready, Receiver, Sender};
 use wharf_wire::command::Command;
 use wharf_wire::completion::Completion;
 use wharf_wire::dma::DmaSpace;
@@ -60,6 +60,16 @@ struct Queue {
     queue: DriveQueue,
 }
 
+/// How a turn at one queue ended.
+enum Fetched {
+    /// A burst was taken; there may be more.
+    Burst,
+    /// The queue is empty.
+    All,
+    /// No slot, or no room on a core's ring.
+    NoRoom,
+}
+
 /// A completion that waits for the link or for room.
 struct Outgoing {
     due_ns: u64,
@@ -79,6 +89,8 @@ pub struct Controller {
     queues: Vec<Queue>,
     /// Queue after the one that was served last.
     turn: usize,
+    /// Cores and queues that rang and were not emptied since.
+    ready: Ready,
     /// Completion queues created but not yet used by a submission queue: qid, entries, address.
     created: Vec<(u16, u32, u64)>,
     cores: Vec<CoreLink>,
@@ -116,6 +128,7 @@ impl Controller {
                 queue: admin,
             }],
             turn: 0,
+            ready: Ready::NONE,
             created: Vec::new(),
             cores,
             slots: Slots::new(config.firmware.commands_max),
@@ -136,9 +149,7 @@ impl Controller {
         let bell = self.bell.clone();
         bell.attach(&cpu);
         loop {
-            // Answers first: they free what new commands need.
-            while self.gather() | self.post_outgoing() | self.fetch_round() {}
-            match self.outgoing.front() {
+            let rung = match self.outgoing.front() {
                 None => bell.wait(&cpu).await,
                 Some(next) => {
                     let retry_ns = cpu.now() + FULL_QUEUE_RETRY_NS;
@@ -147,19 +158,26 @@ impl Controller {
                     } else {
                         retry_ns
                     };
-                    bell.wait_until(&cpu, due_ns).await;
+                    bell.wait_until(&cpu, due_ns).await
                 }
-            }
+            };
+            self.ready = self.ready.union(rung);
+            // Answers first: they free what new commands need.
+            self.gather();
+            self.post_outgoing();
+            self.fetch();
         }
     }
 
     /// Takes what the cores answered.
-    fn gather(&mut self) -> bool {
-        let mut any = false;
-        for core in 0..self.cores.len() {
-            while let Some(answer) = self.cores[core].answers.try_pop(&self.cpu) {
-                any = true;
-                self.cores[core].out -= 1;
+    fn gather(&mut self) {
+        for core in 0..self.cores.len() as u32 {
+            if !self.ready.contains(core) {
+                continue;
+            }
+            self.ready.remove(core);
+            while let Some(answer) = self.cores[core as usize].answers.try_pop(&self.cpu) {
+                self.cores[core as usize].out -= 1;
                 let last = self.cpu.work(Op::CommandGather, || {
                     self.slots.gather(answer.slot, answer.status)
                 });
@@ -168,7 +186,6 @@ impl Controller {
                 }
             }
         }
-        any
     }
 
     /// All parts of a command are answered.
@@ -244,44 +261,59 @@ impl Controller {
         true
     }
 
-    fn post_outgoing(&mut self) -> bool {
-        let mut any = false;
+    fn post_outgoing(&mut self) {
         while let Some(next) = self.outgoing.pop_front() {
             let early = !self.cpu.is_virtual() && next.due_ns > self.cpu.now();
             if early || !self.try_post(&next) {
                 self.outgoing.push_front(next);
-                break;
+                return;
             }
-            any = true;
         }
-        any
     }
 
-    /// One turn over all queues: up to a burst of commands from each.
-    fn fetch_round(&mut self) -> bool {
-        let mut any = false;
+    /// Fetches from the queues that rang, round robin, up to a burst from each in turn, until they
+    /// are empty or no more commands can be held; then the rest waits for answers.
+    fn fetch(&mut self) {
         let burst = self.arbitration.burst().unwrap_or(u32::MAX);
-        for _ in 0..self.queues.len() {
+        let mut empty_in_a_row = 0;
+        while empty_in_a_row < self.queues.len() {
             if self.turn >= self.queues.len() {
                 self.turn = 0;
             }
-            for _ in 0..burst {
-                if !self.has_room_for_a_command() {
-                    return any;
+            let source = self.queues[self.turn].queue.source();
+            if !self.ready.contains(source) {
+                empty_in_a_row += 1;
+                self.turn += 1;
+                continue;
+            }
+            match self.fetch_burst(self.turn, burst) {
+                Fetched::Burst => empty_in_a_row = 0,
+                Fetched::All => {
+                    empty_in_a_row += 1;
+                    self.ready.remove(source);
                 }
-                let Some(command) = self.queues[self.turn].queue.fetch(&self.cpu) else {
-                    break;
-                };
-                any = true;
-                self.cpu.work(Op::CommandFetch, || ());
-                match self.queues[self.turn].qid {
-                    0 => self.admin_command(command),
-                    qid => self.io_command(qid, command),
-                }
+                Fetched::NoRoom => return,
             }
             self.turn += 1;
         }
-        any
+    }
+
+    /// Fetches up to `burst` commands from one queue.
+    fn fetch_burst(&mut self, index: usize, burst: u32) -> Fetched {
+        for _ in 0..burst {
+            if !self.has_room_for_a_command() {
+                return Fetched::NoRoom;
+            }
+            let Some(command) = self.queues[index].queue.fetch(&self.cpu) else {
+                return Fetched::All;
+            };
+            self.cpu.work(Op::CommandFetch, || ());
+            match self.queues[index].qid {
+                0 => self.admin_command(command),
+                qid => self.io_command(qid, command),
+            }
+        }
+        Fetched::Burst
     }
 
     fn has_room_for_a_command(&self) -> bool {

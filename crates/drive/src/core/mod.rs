@@ -187,7 +187,7 @@ impl Core {
             }
             let part = self.inbox.borrow_mut().try_pop(&self.cpu);
             let Some(part) = part else {
-                self.bell.wait(&self.cpu).await;
+                let _ = self.bell.wait(&self.cpu).await;
                 continue;
             };
             let worker = self.idle.borrow_mut().pop().expect("checked above");

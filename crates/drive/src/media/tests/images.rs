@@ -19,7 +19,7 @@ const GEOMETRY: ImageGeometry = ImageGeometry {
 
 /// An image, closed, in a directory of its own.
 fn image() -> (tempfile::TempDir, PathBuf) {
-    let directory = directory();
+    let directory = disk_directory();
     let path = image_path(&directory);
     FileImage::create(&path, &GEOMETRY, 7, FileOptions::default()).unwrap();
     (directory, path)
@@ -52,7 +52,7 @@ fn names_in(directory: &tempfile::TempDir) -> Vec<std::ffi::OsString> {
 
 #[test]
 fn a_missing_file_is_named() {
-    let directory = directory();
+    let directory = disk_directory();
     let line = "no drive image at {}: create it first, or correct the path";
     assert_refused(&image_path(&directory), line);
     assert!(names_in(&directory).is_empty());
@@ -217,7 +217,7 @@ fn creation_overwrites_only_when_asked() {
 
 #[test]
 fn a_failed_creation_leaves_nothing_behind() {
-    let directory = directory();
+    let directory = disk_directory();
     let path = image_path(&directory);
     let shape = |cores, core| ImageGeometry { cores, core };
     let core = GEOMETRY.core;
@@ -280,7 +280,7 @@ fn a_failed_creation_leaves_nothing_behind() {
 
 #[test]
 fn an_unfinished_creation_is_no_obstacle() {
-    let directory = directory();
+    let directory = disk_directory();
     let path = image_path(&directory);
     let mut unfinished = path.clone().into_os_string();
     unfinished.push(".unfinished");
@@ -294,7 +294,7 @@ fn an_unfinished_creation_is_no_obstacle() {
 fn an_id_follows_from_its_seed_alone() {
     let ids: std::collections::BTreeSet<_> = (0..100)
         .map(|seed| {
-            let directory = directory();
+            let directory = disk_directory();
             let path = image_path(&directory);
             let image = FileImage::create(&path, &GEOMETRY, seed % 50, UNORDERED).unwrap();
             let id = image.id();

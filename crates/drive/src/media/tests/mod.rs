@@ -46,8 +46,14 @@ fn page(page_bytes: u32, tag: u64) -> Vec<u8> {
     word.into_iter().cycle().take(page_bytes as usize).collect()
 }
 
-/// A directory for a test's images.
+/// A directory for a test's images, in memory where that is to be had: every creation of an image
+/// waits for its disk, and sweeps make thousands.
 fn directory() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| disk_directory())
+}
+
+/// A directory for images on a file system of the usual kind.
+fn disk_directory() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 

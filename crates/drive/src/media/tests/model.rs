@@ -17,7 +17,7 @@ impl Subject {
     }
 
     fn file(page_bytes: u32) -> Self {
-        let directory = directory();
+        let directory = disk_directory();
         let geometry = image_geometry(page_bytes);
         let image = FileImage::create(&image_path(&directory), &geometry, 1, UNORDERED).unwrap();
         let media = AnyMedia::File(image.core(1).unwrap());

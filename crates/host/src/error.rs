@@ -1,0 +1,87 @@
+//! Requests that could not be served.
+
+use wharf_wire::opcode::{AdminOpcode, IoOpcode};
+use wharf_wire::status::Status;
+
+/// Why a request failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum IoError {
+    /// The drive answered with an error, after any retries.
+    #[error("drive {drive}: {} of page {lba} failed: {status}", opcode_name(*opcode, *admin))]
+    Status {
+        /// Which drive of the volume.
+        drive: u16,
+        /// The command's opcode.
+        opcode: u8,
+        /// True for a command of the admin queue.
+        admin: bool,
+        /// The command's first page on the drive; 0 if it has none.
+        lba: u64,
+        /// What the drive said.
+        status: Status,
+    },
+    /// The drive did not answer in time.
+    #[error(
+        "drive {drive}: {} of page {lba} was not answered in time: is the drive overloaded or \
+         dead? A longer driver timeout may help",
+        opcode_name(*opcode, *admin)
+    )]
+    Timeout {
+        /// Which drive of the volume.
+        drive: u16,
+        /// The command's opcode.
+        opcode: u8,
+        /// True for a command of the admin queue.
+        admin: bool,
+        /// The command's first page on the drive; 0 if it has none.
+        lba: u64,
+    },
+    /// A page of the cache is held by a command that the drive has not answered.
+    #[error("page {page} is held by a command that timed out: wait for the drive, then try again")]
+    Stuck {
+        /// The page of the volume.
+        page: u64,
+    },
+    /// Pages beyond the end of the volume.
+    #[error("{pages} pages from page {first} on do not lie within a volume of {volume_pages} pages")]
+    OutOfRange {
+        /// First page.
+        first: u64,
+        /// Number of pages.
+        pages: u64,
+        /// Pages of the volume.
+        volume_pages: u64,
+    },
+    /// A buffer that does not fit the request.
+    #[error("a buffer of {found} bytes does not fit a request that takes {expected}")]
+    Payload {
+        /// Bytes that the request takes.
+        expected: usize,
+        /// Bytes of the buffer.
+        found: usize,
+    },
+    /// Pages of the cache that were acknowledged could not be written to the drive.
+    #[error(
+        "{failures} write-backs failed since the last flush: their pages stay in the cache and \
+         are tried again"
+    )]
+    WriteBack {
+        /// Failed write-backs since this client's last flush.
+        failures: u64,
+    },
+}
+
+impl IoError {
+    /// True if the drive may still use the buffers of the request.
+    pub fn is_timeout(&self) -> bool {
+        matches!(self, IoError::Timeout { .. } | IoError::Stuck { .. })
+    }
+}
+
+fn opcode_name(opcode: u8, admin: bool) -> String {
+    let known = match admin {
+        true => AdminOpcode::from_raw(opcode).map(|o| o.to_string()),
+        false => IoOpcode::from_raw(opcode).map(|o| o.to_string()),
+    };
+    known.unwrap_or_else(|| format!("command {opcode:#04x}"))
+}

@@ -1,0 +1,151 @@
+//! One number for everything that a run's result depends on, apart from workload and seed.
+//!
+//! The configuration is written as lines `drive.<key>=<value>`, `host.<key>=<value>`,
+//! `costs.<key>=<value>`, in the order of their bytes, each ended by a line feed: numbers in
+//! decimal, fractions in the shortest form that reads back equal (always with a point or an
+//! exponent), texts in double quotes. The hash is FNV-1a, 64 bits, of these bytes. Labels are left
+//! out, because they change nothing: the names, a cost table's machine, date and commit, and the
+//! path of an image.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+use toml::Value;
+use wharf_drive::DriveConfig;
+use wharf_runtime::CostTable;
+
+use super::host::HostConfig;
+use super::schema::leaves;
+
+/// Keys that only describe.
+const LABELS: &[&str] = &[
+    "drive.name",
+    "drive.media.path",
+    "host.name",
+    "costs.name",
+    "costs.machine",
+    "costs.date",
+    "costs.commit",
+];
+
+/// The hash of a configuration: equal configurations have equal hashes on every machine. Shown
+/// and serialised as 16 hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConfigHash(pub u64);
+
+impl fmt::Display for ConfigHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl Serialize for ConfigHash {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Hashes a configuration, as `docs/configuration.md` describes.
+pub fn config_hash(drive: &DriveConfig, host: &HostConfig, costs: &CostTable) -> ConfigHash {
+    ConfigHash(fnv1a(canonical(drive, host, costs).as_bytes()))
+}
+
+/// The text that is hashed.
+fn canonical(drive: &DriveConfig, host: &HostConfig, costs: &CostTable) -> String {
+    let parts = [
+        ("drive", leaves(drive)),
+        ("host", leaves(host)),
+        ("costs", leaves(costs)),
+    ];
+    let mut lines: Vec<String> = parts
+        .into_iter()
+        .flat_map(|(part, leaves)| leaves.into_iter().map(move |leaf| (part, leaf)))
+        .map(|(part, (key, value))| (format!("{part}.{key}"), value))
+        .filter(|(key, _)| !LABELS.contains(&key.as_str()))
+        .map(|(key, value)| match value {
+            Value::Float(x) => format!("{key}={x:?}\n"),
+            Value::String(text) => format!("{key}={text:?}\n"),
+            other => format!("{key}={other}\n"),
+        })
+        .collect();
+    lines.sort_unstable();
+    lines.concat()
+}
+
+/// FNV-1a of Fowler, Noll and Vo, 64 bits.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Sets, load_costs, load_drive, load_host};
+    use super::*;
+
+    fn hash(drive: &str, sets: &[&str]) -> ConfigHash {
+        let sets = Sets::parse(sets).unwrap();
+        let drive = load_drive(drive, &sets).unwrap().0;
+        let host = load_host("default", &sets).unwrap().0;
+        config_hash(&drive, &host, &CostTable::free())
+    }
+
+    #[test]
+    fn fnv1a_of_the_published_examples() {
+        assert_eq!(fnv1a(b""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(fnv1a(b"a"), 0xaf63_dc4c_8601_ec8c);
+        assert_eq!(fnv1a(b"foobar"), 0x8594_4171_f739_67e8);
+    }
+
+    #[test]
+    fn a_fixed_configuration_has_a_fixed_hash() {
+        assert_eq!(hash("tiny", &[]).to_string(), "GOLDEN");
+    }
+
+    #[test]
+    fn every_value_that_changes_a_run_changes_the_hash() {
+        let plain = hash("tiny", &[]);
+        for set in [
+            "drive.timing.read_ns=1001",
+            "drive.ftl.over_provisioning=0.31",
+            "drive.ftl.gc_policy=cost-benefit",
+            "drive.media.kind=ram",
+            "host.cache=18.5%",
+            "host.write_policy=write-through",
+            "host.idle.park_us=999",
+        ] {
+            assert_ne!(hash("tiny", &[set]), plain, "{set}");
+        }
+        assert_ne!(hash("scala", &[]), plain);
+    }
+
+    #[test]
+    fn what_says_the_same_hashes_the_same() {
+        let plain = hash("tiny", &["host.cache=4GiB"]);
+        for sets in [
+            &["host.cache=4294967296"][..],
+            &["host.cache=4g", "drive.timing.read_ns=1us"],
+            &["host.cache=4g", "drive.name=other", "host.name=other"],
+            &["host.cache=4g", "drive.media.path=/somewhere/else"],
+            &["host.cache=4g", "drive.ftl.over_provisioning=30%"],
+        ] {
+            assert_eq!(hash("tiny", sets), plain, "{sets:?}");
+        }
+    }
+
+    #[test]
+    fn costs_count_and_their_labels_do_not() {
+        let none = Sets::default();
+        let (drive, host) = (
+            load_drive("tiny", &none).unwrap().0,
+            load_host("default", &none).unwrap().0,
+        );
+        let mut costs = load_costs("default").unwrap().0;
+        let before = config_hash(&drive, &host, &costs);
+        costs.machine = "another".into();
+        assert_eq!(config_hash(&drive, &host, &costs), before);
+        costs.cost_ns.insert("map_lookup".into(), 1.5);
+        assert_ne!(config_hash(&drive, &host, &costs), before);
+    }
+}

@@ -1,0 +1,125 @@
+//! The host's side of a configuration. Presets in `configs/host/` give each value and its source.
+
+use serde::{Deserialize, Serialize};
+use wharf_runtime::Idle;
+
+use super::units::ShareOrBytes;
+
+/// Bytes of a cache page.
+const PAGE_BYTES: u64 = 4096;
+
+/// How the host caches, and how it talks to its drives.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostConfig {
+    /// The preset's name.
+    pub name: String,
+    /// Memory for cached pages, the same for every design: a size, or a share of what
+    /// [`HostConfig::cache_of`] names.
+    pub cache: ShareOrBytes,
+    /// What a share of [`HostConfig::cache`] is a share of.
+    pub cache_of: CacheOf,
+    /// When a write reaches the drive.
+    pub write_policy: WritePolicy,
+    /// Ask for huge pages under the cache; ordinary ones serve where there are none.
+    pub huge_pages: bool,
+    /// Bytes that go to one drive of an array before the next one's turn.
+    pub stripe_bytes: u64,
+    /// Entries of a client's queue pair: one fewer commands are in flight at once.
+    pub queue_depth: u32,
+    /// A command without completion for so long is reported as lost; 0 waits for ever.
+    pub command_timeout_ns: u64,
+    /// How often a command is sent again when its status allows that.
+    pub retries: u32,
+    /// What a polling thread of the real engine does when it finds nothing to do.
+    pub idle: IdleConfig,
+}
+
+/// What a cache's share is a share of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CacheOf {
+    /// The distinct pages that the workload touches.
+    Workload,
+    /// The pages that the drive, or the array of drives, shows.
+    Drive,
+}
+
+/// When a write reaches the drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WritePolicy {
+    /// When its page is evicted or flushed.
+    WriteBack,
+    /// Before it is acknowledged.
+    WriteThrough,
+}
+
+/// What a polling thread does when it finds nothing to do; see [`Idle`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IdleConfig {
+    /// Empty passes before the thread yields to the operating system.
+    pub spin_passes: u32,
+    /// Further empty passes with a yield each, before it parks.
+    pub yield_passes: u32,
+    /// Longest time parked at a stretch, in microseconds; 0 never parks.
+    pub park_us: u32,
+}
+
+impl From<IdleConfig> for Idle {
+    fn from(config: IdleConfig) -> Idle {
+        Idle {
+            spin_passes: config.spin_passes,
+            yield_passes: config.yield_passes,
+            park_us: config.park_us,
+        }
+    }
+}
+
+/// A value of a host configuration that is out of its range.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("host: {key} = {value} must be {rule}")]
+pub struct HostRangeError {
+    /// The key.
+    pub key: &'static str,
+    /// Its value.
+    pub value: String,
+    /// What is allowed.
+    pub rule: &'static str,
+}
+
+impl HostConfig {
+    /// Bytes of the cache, in whole pages and at least one, for a workload that touches
+    /// `workload_bytes` on drives that show `drive_bytes`.
+    pub fn cache_bytes(&self, workload_bytes: u64, drive_bytes: u64) -> u64 {
+        let whole_bytes = match self.cache_of {
+            CacheOf::Workload => workload_bytes,
+            CacheOf::Drive => drive_bytes,
+        };
+        (self.cache.of(whole_bytes) / PAGE_BYTES * PAGE_BYTES).max(PAGE_BYTES)
+    }
+
+    /// Checks every value.
+    pub fn check(&self) -> Result<(), HostRangeError> {
+        let fault = |key, value: String, rule| Err(HostRangeError { key, value, rule });
+        if matches!(self.cache, ShareOrBytes::Bytes(0..PAGE_BYTES)) {
+            return fault("cache", self.cache.to_string(), "at least 4096 bytes");
+        }
+        let whole_pages = self.stripe_bytes.is_multiple_of(PAGE_BYTES);
+        if !whole_pages || !(PAGE_BYTES..=1 << 30).contains(&self.stripe_bytes) {
+            let rule = "a multiple of 4096, up to 1 GiB";
+            return fault("stripe_bytes", self.stripe_bytes.to_string(), rule);
+        }
+        let counts = [
+            ("queue_depth", self.queue_depth, 2, 4096, "2 to 4096"),
+            ("retries", self.retries, 0, 255, "0 to 255"),
+        ];
+        for (key, value, low, high, rule) in counts {
+            if !(low..=high).contains(&value) {
+                return fault(key, value.to_string(), rule);
+            }
+        }
+        Ok(())
+    }
+}

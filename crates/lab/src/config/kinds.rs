@@ -1,0 +1,108 @@
+//! The three things that are configured: drives, hosts, costs.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use wharf_drive::DriveConfig;
+use wharf_drive::config::ConfigError as DriveError;
+use wharf_runtime::CostTable;
+use wharf_runtime::op::CostTableError;
+
+use super::host::HostConfig;
+use super::presets::{COSTS, DRIVES, HOSTS, Preset};
+
+/// A struct with presets, loaded by the steps of `load.rs`.
+pub(super) trait Kind: Serialize + DeserializeOwned {
+    /// What it is, and how its keys begin on the command line.
+    const WHAT: &'static str;
+    /// Its presets.
+    const PRESETS: &'static [Preset];
+    /// Whether a file may take values from a preset.
+    const HAS_BASE: bool;
+
+    /// A valid configuration in which every optional key has a value.
+    fn reference() -> Self;
+
+    /// Says what is wrong with values that have the right types.
+    fn check(&self) -> Result<(), Fault>;
+}
+
+/// What is wrong with a configuration.
+pub(super) enum Fault {
+    /// One value is out of its range.
+    Range {
+        key: String,
+        value: String,
+        rule: String,
+    },
+    /// Some values do not go together.
+    Whole(String),
+}
+
+fn parse_preset<T: DeserializeOwned>(presets: &[Preset], name: &str) -> T {
+    let preset = presets.iter().find(|preset| preset.name == name);
+    toml::from_str(preset.expect("built in").text).expect("tested")
+}
+
+impl Kind for DriveConfig {
+    const WHAT: &'static str = "drive";
+    const PRESETS: &'static [Preset] = DRIVES;
+    const HAS_BASE: bool = true;
+
+    fn reference() -> Self {
+        let mut config: DriveConfig = parse_preset(DRIVES, "tiny");
+        config.media.path = Some("drive.img".into());
+        config
+    }
+
+    fn check(&self) -> Result<(), Fault> {
+        self.plan().map(drop).map_err(|error| match error {
+            DriveError::Range { key, value, rule } => Fault::Range {
+                key: key.into(),
+                value,
+                rule: rule.into(),
+            },
+            other => Fault::Whole(other.to_string()),
+        })
+    }
+}
+
+impl Kind for HostConfig {
+    const WHAT: &'static str = "host";
+    const PRESETS: &'static [Preset] = HOSTS;
+    const HAS_BASE: bool = true;
+
+    fn reference() -> Self {
+        parse_preset(HOSTS, "default")
+    }
+
+    fn check(&self) -> Result<(), Fault> {
+        HostConfig::check(self).map_err(|error| Fault::Range {
+            key: error.key.into(),
+            value: error.value,
+            rule: error.rule.into(),
+        })
+    }
+}
+
+impl Kind for CostTable {
+    const WHAT: &'static str = "costs";
+    const PRESETS: &'static [Preset] = COSTS;
+    // A table is one measurement: parts of two say nothing about any machine.
+    const HAS_BASE: bool = false;
+
+    fn reference() -> Self {
+        CostTable::free()
+    }
+
+    fn check(&self) -> Result<(), Fault> {
+        let text = toml::to_string(self).expect("a cost table is a table");
+        CostTable::parse(&text).map(drop).map_err(|error| match error {
+            CostTableError::OutOfRange { op, value, .. } => Fault::Range {
+                key: format!("cost_ns.{op}"),
+                value: value.to_string(),
+                rule: "a cost between 0 and 1e9 ns".into(),
+            },
+            other => Fault::Whole(other.to_string()),
+        })
+    }
+}

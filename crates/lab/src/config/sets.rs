@@ -1,0 +1,74 @@
+//! What `--set key=value` changes.
+
+use std::fmt;
+
+use wharf_drive::DriveConfig;
+
+use super::error::ConfigError;
+use super::host::HostConfig;
+use super::kinds::Kind;
+use super::nearest::nearest;
+use super::schema::Schema;
+
+/// How the command line is named as a place.
+pub(super) const SET: &str = "--set";
+
+/// One `key=value`, without the key's `drive.` or `host.`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    pub(super) key: String,
+    pub(super) value: String,
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.key, self.value)
+    }
+}
+
+/// The changes of a command line, sorted by what they change.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sets {
+    /// Changes of the drive.
+    pub drive: Vec<Setting>,
+    /// Changes of the host.
+    pub host: Vec<Setting>,
+}
+
+impl Sets {
+    /// Sorts arguments such as `drive.timing.read_ns=25us` and `host.cache=4GiB`. Whether the keys
+    /// exist within a drive or a host shows when that is loaded.
+    pub fn parse<S: AsRef<str>>(arguments: &[S]) -> Result<Sets, ConfigError> {
+        let mut sets = Sets::default();
+        for argument in arguments.iter().map(AsRef::as_ref) {
+            let Some((key, value)) = argument.split_once('=') else {
+                return Err(ConfigError::NotAnAssignment(argument.into()));
+            };
+            let (key, value) = (key.trim(), value.trim().to_string());
+            let (target, rest) = match key.split_once('.') {
+                Some((DriveConfig::WHAT, rest)) => (&mut sets.drive, rest),
+                Some((HostConfig::WHAT, rest)) => (&mut sets.host, rest),
+                _ => return Err(unknown(key)),
+            };
+            let key = rest.to_string();
+            target.push(Setting { key, value });
+        }
+        Ok(sets)
+    }
+}
+
+fn unknown(key: &str) -> ConfigError {
+    let drive = Schema::of(&DriveConfig::reference());
+    let host = Schema::of(&HostConfig::reference());
+    let drive = drive.keys().map(|key| format!("drive.{key}"));
+    let all: Vec<String> = drive
+        .chain(host.keys().map(|key| format!("host.{key}")))
+        .collect();
+    ConfigError::UnknownKey {
+        place: SET.into(),
+        key: key.into(),
+        nearest: nearest(key, all.iter().map(String::as_str))
+            .expect("there are keys")
+            .into(),
+    }
+}

@@ -1,0 +1,109 @@
+//! Every preset is whole, valid, and what its comments say.
+
+use wharf_drive::config::MediaKind;
+
+use super::super::schema::{Schema, leaves};
+use super::super::*;
+use super::sets;
+use crate::config::kinds::Kind;
+
+#[test]
+fn every_preset_loads_and_plans_and_has_its_files_name() {
+    for preset in DRIVES {
+        let (config, provenance) = load_drive(preset.name, &Sets::default()).unwrap();
+        config.plan().unwrap();
+        assert_eq!(config.name, preset.name);
+        assert_eq!(config.media.kind, MediaKind::Stamp, "{}", preset.name);
+        assert_eq!(provenance.to_string(), preset.name);
+    }
+    for preset in HOSTS {
+        let (config, _) = load_host(preset.name, &Sets::default()).unwrap();
+        config.check().unwrap();
+        assert_eq!(config.name, preset.name);
+    }
+    for preset in COSTS {
+        load_costs(preset.name).unwrap();
+    }
+}
+
+#[test]
+fn every_file_in_configs_is_built_in() {
+    let configs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs");
+    for (folder, presets) in [("drive", DRIVES), ("host", HOSTS)] {
+        let mut files: Vec<String> = std::fs::read_dir(configs.join(folder))
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .map(|path| path.file_stem().unwrap().to_str().unwrap().into())
+            .collect();
+        files.sort();
+        let names: Vec<&str> = presets.iter().map(|preset| preset.name).collect();
+        assert_eq!(files, names, "configs/{folder}");
+    }
+}
+
+#[test]
+fn every_value_of_a_preset_has_its_source() {
+    for preset in DRIVES.iter().chain(HOSTS) {
+        for line in preset.text.lines().filter(|line| line.contains(" = ")) {
+            let is_label = line.starts_with("name =") || line.starts_with('#');
+            let has_source = line.split_once(" # ").is_some_and(|(_, why)| why.len() > 2);
+            assert!(is_label || has_source, "{}: {line}", preset.name);
+        }
+        assert!(preset.summary().len() > 20, "{}: {}", preset.name, preset.summary());
+    }
+}
+
+#[test]
+fn sizes_are_those_that_the_comments_promise() {
+    let gib = |name: &str| {
+        let (config, _) = load_drive(name, &Sets::default()).unwrap();
+        let bytes = |pages: u64| (pages * 4096) as f64 / f64::from(1 << 30);
+        (bytes(config.geometry.pages()), bytes(config.namespace_pages()))
+    };
+    assert_eq!(gib("scala").0, 64.0);
+    assert_eq!(gib("scala-artifact").0, 256.0);
+    assert_eq!(gib("tlc").0, 64.0);
+    for in_place in ["optane", "pmem"] {
+        let (_, shown) = gib(in_place);
+        assert!((15.9..16.2).contains(&shown), "{in_place}: {shown} GiB");
+    }
+}
+
+#[test]
+fn the_artifacts_spare_flash_is_the_least_the_drive_takes() {
+    assert!(load_drive("scala-artifact", &Sets::default()).is_ok());
+    let less = sets(&["drive.ftl.over_provisioning=5.1%"]);
+    let error = load_drive("scala-artifact", &less).unwrap_err();
+    assert!(error.to_string().contains("raise ftl.over_provisioning"), "{error}");
+}
+
+#[test]
+fn keys_are_those_of_the_structs() {
+    let schema = Schema::of(&wharf_drive::DriveConfig::reference());
+    for preset in DRIVES {
+        let (mut config, _) = load_drive(preset.name, &Sets::default()).unwrap();
+        config.media.path = Some("x".into());
+        assert!(leaves(&config).keys().eq(schema.keys()), "{}", preset.name);
+    }
+}
+
+#[test]
+fn the_cache_is_a_share_of_what_it_is_said_to_be() {
+    let (host, _) = load_host("default", &Sets::default()).unwrap();
+    assert_eq!(host.cache_bytes(64 << 30, 1 << 40), 12 << 30);
+    assert_eq!(host.cache_bytes(0, 1 << 40), 4096);
+    assert_eq!(host.cache_bytes(100_000, 0), 16_384);
+    let of_drive = sets(&["host.cache_of=drive"]);
+    let (host, _) = load_host("default", &of_drive).unwrap();
+    assert_eq!(host.cache_bytes(1 << 20, 64 << 30), 12 << 30);
+    let fixed = sets(&["host.cache=1GiB"]);
+    let (host, _) = load_host("default", &fixed).unwrap();
+    assert_eq!(host.cache_bytes(1 << 20, 64 << 30), 1 << 30);
+}
+
+#[test]
+fn the_idle_policy_reaches_the_engine() {
+    let (host, _) = load_host("default", &sets(&["host.idle.park_us=2ms"])).unwrap();
+    let idle = wharf_runtime::Idle::from(host.idle);
+    assert_eq!((idle.spin_passes, idle.park_us), (1000, 2000));
+}

@@ -1,0 +1,177 @@
+//! Writing a workload as a trace file.
+
+use std::io::{BufWriter, Write};
+use std::str::FromStr;
+
+use crate::error::WorkloadError;
+use crate::nearest::nearest;
+use crate::readers::WHARF_HEADER;
+use crate::request::{Op, Request};
+use crate::workload::{Workload, WorkloadInfo};
+
+/// A format that can be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputFormat {
+    /// `# wharf trace 1`, then `time_ns op offset bytes [stream]`. Nothing is lost.
+    Wharf,
+    /// MSR CSV. Times are cut to 100 ns and are 0 where there are none; a stream of n · 65536 + disk
+    /// becomes host `w<n>` and its disk; the latency is 0.
+    Msr,
+}
+
+impl FromStr for OutputFormat {
+    type Err = WorkloadError;
+
+    fn from_str(name: &str) -> Result<OutputFormat, WorkloadError> {
+        match name {
+            "wharf" => Ok(OutputFormat::Wharf),
+            "msr" => Ok(OutputFormat::Msr),
+            _ => Err(WorkloadError::BadParameter {
+                parameter: "output format",
+                reason: format!(
+                    "\"{name}\" cannot be written; nearest is \"{}\" (wharf, msr)",
+                    nearest(name, ["wharf", "msr"].into_iter())
+                ),
+            }),
+        }
+    }
+}
+
+/// Writes all requests of a workload. Returns what was read, once all of it is written.
+///
+/// # Errors
+/// The workload cannot be read to its end, or the output not be written.
+pub fn convert(
+    mut workload: Workload,
+    output: impl Write,
+    format: OutputFormat,
+) -> Result<WorkloadInfo, WorkloadError> {
+    let mut output = BufWriter::with_capacity(256 << 10, output);
+    if format == OutputFormat::Wharf {
+        output
+            .write_all(WHARF_HEADER)
+            .map_err(WorkloadError::Write)?;
+        output.write_all(b"\n").map_err(WorkloadError::Write)?;
+    }
+    let mut batch = Vec::new();
+    let mut line = Vec::with_capacity(128);
+    while workload.next_batch(&mut batch)? {
+        for request in &batch {
+            line.clear();
+            match format {
+                OutputFormat::Wharf => wharf_line(&mut line, request),
+                OutputFormat::Msr => msr_line(&mut line, request),
+            }
+            output.write_all(&line).map_err(WorkloadError::Write)?;
+        }
+    }
+    output.flush().map_err(WorkloadError::Write)?;
+    Ok(workload.info())
+}
+
+fn wharf_line(line: &mut Vec<u8>, request: &Request) {
+    match request.time() {
+        Some(time) => decimal(line, time),
+        None => line.push(b'-'),
+    }
+    line.extend_from_slice(if request.op == Op::Read {
+        b" R "
+    } else {
+        b" W "
+    });
+    decimal(line, request.offset);
+    line.push(b' ');
+    decimal(line, u64::from(request.bytes));
+    if request.stream != 0 {
+        line.push(b' ');
+        decimal(line, u64::from(request.stream));
+    }
+    line.push(b'\n');
+}
+
+fn msr_line(line: &mut Vec<u8>, request: &Request) {
+    decimal(line, request.time().unwrap_or(0) / 100);
+    line.extend_from_slice(b",w");
+    decimal(line, u64::from(request.stream >> 16));
+    line.push(b',');
+    decimal(line, u64::from(request.stream & 0xffff));
+    line.extend_from_slice(if request.op == Op::Read {
+        b",Read,"
+    } else {
+        b",Write,"
+    });
+    decimal(line, request.offset);
+    line.push(b',');
+    decimal(line, u64::from(request.bytes));
+    line.extend_from_slice(b",0\n");
+}
+
+/// Appends a number in decimal, several times as fast as the formatting machinery.
+fn decimal(line: &mut Vec<u8>, mut value: u64) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (value % 10) as u8;
+        value /= 10;
+        if value == 0 {
+            break;
+        }
+    }
+    line.extend_from_slice(&digits[at..]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::{ReadOptions, TraceReader};
+
+    fn sample() -> Vec<Request> {
+        let request = |time_ns, op, offset, bytes, stream| Request {
+            time_ns,
+            op,
+            offset,
+            bytes,
+            stream,
+        };
+        vec![
+            request(0, Op::Read, 0, 512, 0),
+            request(1_234_567_800, Op::Write, (1 << 56) - 4096, 4096, 7),
+            request(900, Op::Write, 12_345, 1, 65_535),
+        ]
+    }
+
+    fn round_trip(requests: &[Request], format: OutputFormat) -> Vec<Request> {
+        let mut text = Vec::new();
+        let workload = Workload::from_requests("sample", requests.to_vec());
+        assert_eq!(
+            convert(workload, &mut text, format).unwrap().requests,
+            requests.len() as u64
+        );
+        let reader = TraceReader::from_bytes("sample", text, &ReadOptions::default()).unwrap();
+        Workload::from_stream(reader).materialise().unwrap().0
+    }
+
+    #[test]
+    fn our_own_format_loses_nothing() {
+        let mut requests = sample();
+        requests.push(Request::new(Op::Read, 4096, 4096));
+        requests.push(Request {
+            stream: u32::MAX,
+            time_ns: u64::MAX / 2,
+            ..requests[0]
+        });
+        assert_eq!(round_trip(&requests, OutputFormat::Wharf), requests);
+    }
+
+    #[test]
+    fn msr_keeps_times_to_100_ns() {
+        assert_eq!(round_trip(&sample(), OutputFormat::Msr), sample());
+    }
+
+    #[test]
+    fn a_wrong_output_format_names_the_nearest() {
+        let error = "wahrf".parse::<OutputFormat>().unwrap_err().to_string();
+        assert!(error.contains("nearest is \"wharf\""), "{error}");
+    }
+}

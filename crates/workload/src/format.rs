@@ -1,0 +1,303 @@
+//! Names of the trace formats, and the layouts of the five-column ASCII family.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::{Candidates, WorkloadError};
+use crate::nearest::nearest;
+
+/// A trace format that can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// This project's plain format (see [`crate::convert`]).
+    Wharf,
+    /// MSR Cambridge CSV: `time,host,disk,type,offset,size,latency`.
+    Msr,
+    /// FIU text: `time pid process lba size op major minor md5`.
+    Fiu,
+    /// Tencent cloud block storage CSV: `time,offset,size,op,volume`.
+    Tencent,
+    /// SYSTOR '17 CSV: `Timestamp,Response,IOType,LUN,Offset,Size`.
+    Systor,
+    /// vscsi binary records, version 1, 32 bytes each.
+    Vscsi,
+    /// CloudPhysics CSV: `version,time,op,size,lbn`.
+    CloudPhysics,
+    /// DiskSim ASCII: `time dev lba size flags`; ms, sectors, sectors, bit 0 = read.
+    DiskSim,
+    /// MQSim and SSDsim ASCII: `time dev lba size op`; whole ns, sectors, sectors, 1 = read.
+    Mqsim,
+    /// As DiskSim, but with the size in 4 KiB pages and tabs between the columns.
+    DiskSimPages,
+    /// Heimdall ASCII: `time dev offset size op`; ms, bytes, bytes, 1 = read.
+    Heimdall,
+    /// SPC-like: `ASU,LBA,size,opcode,timestamp`; sectors, bytes, r/w, s.
+    Spc,
+    /// ARC `.lis`: `first_page count 0 seq`.
+    Lis,
+    /// Text output of `blkparse`.
+    Blkparse,
+    /// fio I/O log, version 2.
+    Fio,
+    /// BIOtracer logs of phones: `lba sectors bytes flags t1 t2 t3 t4`.
+    Biotracer,
+    /// Five ASCII columns with a layout given by the user.
+    Ascii(AsciiLayout),
+}
+
+impl Format {
+    /// All formats with a name of their own, in the order of messages.
+    pub const NAMED: [Format; 16] = [
+        Format::Wharf,
+        Format::Msr,
+        Format::Fiu,
+        Format::Tencent,
+        Format::Systor,
+        Format::Vscsi,
+        Format::CloudPhysics,
+        Format::DiskSim,
+        Format::Mqsim,
+        Format::DiskSimPages,
+        Format::Heimdall,
+        Format::Spc,
+        Format::Lis,
+        Format::Blkparse,
+        Format::Fio,
+        Format::Biotracer,
+    ];
+
+    /// The name used by `--format`; `ascii` for a layout of the user's.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Format::Wharf => "wharf",
+            Format::Msr => "msr",
+            Format::Fiu => "fiu",
+            Format::Tencent => "tencent",
+            Format::Systor => "systor17",
+            Format::Vscsi => "vscsi",
+            Format::CloudPhysics => "cloudphysics",
+            Format::DiskSim => "disksim",
+            Format::Mqsim => "mqsim",
+            Format::DiskSimPages => "disksim-pages",
+            Format::Heimdall => "heimdall",
+            Format::Spc => "spc",
+            Format::Lis => "lis",
+            Format::Blkparse => "blkparse",
+            Format::Fio => "fio",
+            Format::Biotracer => "biotracer",
+            Format::Ascii(_) => "ascii",
+        }
+    }
+
+    /// The layout of a format of the five-column ASCII family.
+    pub fn ascii_layout(&self) -> Option<AsciiLayout> {
+        let layout = |time, offset, size| AsciiLayout {
+            time,
+            offset,
+            size,
+            read_is_one: true,
+        };
+        match self {
+            Format::DiskSim => Some(layout(TimeUnit::Ms, Unit::Sector, Unit::Sector)),
+            Format::Mqsim => Some(layout(TimeUnit::Ns, Unit::Sector, Unit::Sector)),
+            Format::DiskSimPages => Some(layout(TimeUnit::Ms, Unit::Sector, Unit::Page)),
+            Format::Heimdall => Some(layout(TimeUnit::Ms, Unit::Byte, Unit::Byte)),
+            Format::Ascii(layout) => Some(*layout),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())?;
+        match self {
+            Format::Ascii(layout) => write!(f, ":{layout}"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl FromStr for Format {
+    type Err = WorkloadError;
+
+    /// A name of [`Format::NAMED`], or `ascii:time=ms,offset=sector,size=sector,read=1`.
+    fn from_str(name: &str) -> Result<Format, WorkloadError> {
+        if let Some(layout) = name.strip_prefix("ascii:") {
+            return layout.parse().map(Format::Ascii);
+        }
+        Format::NAMED
+            .into_iter()
+            .find(|f| f.name() == name)
+            .ok_or_else(|| WorkloadError::UnknownFormatName {
+                given: name.to_owned(),
+                nearest: nearest(name, Format::NAMED.iter().map(Format::name)).to_owned(),
+                known: Candidates(Format::NAMED.to_vec()),
+            })
+    }
+}
+
+/// Unit of a time column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeUnit {
+    /// Seconds.
+    S,
+    /// Milliseconds.
+    Ms,
+    /// Microseconds.
+    Us,
+    /// Nanoseconds.
+    Ns,
+}
+
+impl TimeUnit {
+    /// Nanoseconds in one.
+    pub fn ns(self) -> u64 {
+        match self {
+            TimeUnit::S => 1_000_000_000,
+            TimeUnit::Ms => 1_000_000,
+            TimeUnit::Us => 1_000,
+            TimeUnit::Ns => 1,
+        }
+    }
+}
+
+/// Unit of an address or size column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes.
+    Byte,
+    /// Sectors of 512 bytes.
+    Sector,
+    /// Pages of 4096 bytes.
+    Page,
+}
+
+impl Unit {
+    /// Bytes in one.
+    pub fn bytes(self) -> u64 {
+        match self {
+            Unit::Byte => 1,
+            Unit::Sector => 512,
+            Unit::Page => 4096,
+        }
+    }
+}
+
+/// Units of five ASCII columns `time device offset size op`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AsciiLayout {
+    /// Unit of the first column.
+    pub time: TimeUnit,
+    /// Unit of the third column.
+    pub offset: Unit,
+    /// Unit of the fourth column.
+    pub size: Unit,
+    /// Whether 1 in bit 0 of the fifth column is a read (else a write).
+    pub read_is_one: bool,
+}
+
+impl AsciiLayout {
+    const EXAMPLE: &str = "ascii:time=ms,offset=sector,size=sector,read=1";
+}
+
+impl fmt::Display for AsciiLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = match self.time {
+            TimeUnit::S => "s",
+            TimeUnit::Ms => "ms",
+            TimeUnit::Us => "us",
+            TimeUnit::Ns => "ns",
+        };
+        let unit = |unit| match unit {
+            Unit::Byte => "byte",
+            Unit::Sector => "sector",
+            Unit::Page => "page",
+        };
+        let read = u8::from(self.read_is_one);
+        write!(
+            f,
+            "time={time},offset={},size={},read={read}",
+            unit(self.offset),
+            unit(self.size)
+        )
+    }
+}
+
+impl FromStr for AsciiLayout {
+    type Err = WorkloadError;
+
+    fn from_str(text: &str) -> Result<AsciiLayout, WorkloadError> {
+        let bad = |reason: String| WorkloadError::BadAsciiLayout {
+            given: text.to_owned(),
+            reason,
+            example: AsciiLayout::EXAMPLE,
+        };
+        let (mut time, mut offset, mut size, mut read) = (None, None, None, None);
+        for part in text.split(',') {
+            let (key, value) = part
+                .split_once('=')
+                .ok_or_else(|| bad(format!("\"{part}\" is not key=value")))?;
+            match (key, value) {
+                ("time", "s") => time = Some(TimeUnit::S),
+                ("time", "ms") => time = Some(TimeUnit::Ms),
+                ("time", "us") => time = Some(TimeUnit::Us),
+                ("time", "ns") => time = Some(TimeUnit::Ns),
+                ("offset" | "size", unit) => {
+                    let unit = match unit {
+                        "byte" => Unit::Byte,
+                        "sector" => Unit::Sector,
+                        "page" => Unit::Page,
+                        _ => return Err(bad(format!("{key} is byte, sector or page"))),
+                    };
+                    *(if key == "offset" {
+                        &mut offset
+                    } else {
+                        &mut size
+                    }) = Some(unit);
+                }
+                ("read", "1") => read = Some(true),
+                ("read", "0") => read = Some(false),
+                ("time", _) => return Err(bad("time is s, ms, us or ns".to_owned())),
+                ("read", _) => return Err(bad("read is 0 or 1".to_owned())),
+                _ => return Err(bad(format!("no key \"{key}\" (time, offset, size, read)"))),
+            }
+        }
+        match (time, offset, size, read) {
+            (Some(time), Some(offset), Some(size), Some(read_is_one)) => Ok(AsciiLayout {
+                time,
+                offset,
+                size,
+                read_is_one,
+            }),
+            _ => Err(bad(
+                "time, offset, size and read must all be given".to_owned()
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_parses_to_its_format_and_back() {
+        for format in Format::NAMED {
+            assert_eq!(format.to_string().parse::<Format>().unwrap(), format);
+        }
+        let ascii: Format = "ascii:time=us,offset=byte,size=page,read=0"
+            .parse()
+            .unwrap();
+        assert_eq!(ascii.to_string().parse::<Format>().unwrap(), ascii);
+    }
+
+    #[test]
+    fn a_wrong_name_says_the_nearest() {
+        let error = "diskism".parse::<Format>().unwrap_err().to_string();
+        assert!(error.contains("nearest is \"disksim\""), "{error}");
+        let error = "ascii:time=h".parse::<Format>().unwrap_err().to_string();
+        assert!(error.contains("time is s, ms, us or ns"), "{error}");
+        assert!("ascii:time=ms,offset=byte".parse::<Format>().is_err());
+    }
+}

@@ -1,0 +1,96 @@
+//! Trace readers: one file per format, each turning one line (or record) into at most one request.
+
+use crate::format::Format;
+use crate::parse::Reject;
+use crate::request::Request;
+
+mod ascii;
+mod biotracer;
+mod blkparse;
+mod cloudphysics;
+mod fio;
+mod fiu;
+mod lis;
+mod msr;
+mod spc;
+mod systor;
+mod tencent;
+mod vscsi;
+mod wharf;
+
+pub use blkparse::BlkAction;
+
+/// What a line is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Parsed {
+    /// A request.
+    Request(Request),
+    /// Part of the format but no request: a header, a comment, another event.
+    Skip,
+}
+
+/// How a stream is cut into what a parser gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Framing {
+    /// Lines of text.
+    Lines,
+    /// Records of [`vscsi::RECORD_BYTES`] bytes.
+    Records,
+}
+
+/// Turns one line of a format into a request.
+pub(crate) trait Parser: Send {
+    /// Looks at the sample before the first line, where the format needs a choice made.
+    fn prepare(&mut self, _sample: &[u8]) {}
+
+    /// Parses one line or record, without its end.
+    fn parse(&mut self, line: &[u8]) -> Result<Parsed, Reject>;
+
+    /// How the stream is cut.
+    fn framing(&self) -> Framing {
+        Framing::Lines
+    }
+
+    /// What was assumed where the format leaves a choice, for the report.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// A new parser for a format.
+pub(crate) fn parser(format: Format, action: Option<BlkAction>) -> Box<dyn Parser> {
+    match format {
+        Format::Wharf => Box::new(wharf::Wharf::default()),
+        Format::Msr => Box::new(msr::Msr::default()),
+        Format::Fiu => Box::new(fiu::Fiu),
+        Format::Tencent => Box::new(tencent::Tencent),
+        Format::Systor => Box::new(systor::Systor),
+        Format::Vscsi => Box::new(vscsi::Vscsi),
+        Format::CloudPhysics => Box::new(cloudphysics::CloudPhysics),
+        Format::Spc => Box::new(spc::Spc),
+        Format::Lis => Box::new(lis::Lis),
+        Format::Blkparse => Box::new(blkparse::Blkparse::new(action)),
+        Format::Fio => Box::new(fio::Fio::default()),
+        Format::Biotracer => Box::new(biotracer::Biotracer),
+        Format::DiskSim
+        | Format::Mqsim
+        | Format::DiskSimPages
+        | Format::Heimdall
+        | Format::Ascii(_) => Box::new(ascii::Ascii::new(format)),
+    }
+}
+
+/// The first line without which a format is not detected.
+pub(crate) fn required_header(format: Format) -> Option<&'static [u8]> {
+    match format {
+        Format::Systor => Some(systor::HEADER),
+        Format::CloudPhysics => Some(cloudphysics::HEADER),
+        Format::Fio => Some(fio::HEADER),
+        Format::Wharf => Some(wharf::HEADER),
+        _ => None,
+    }
+}
+
+pub(crate) use ascii::Columns;
+pub(crate) use vscsi::RECORD_BYTES;
+pub(crate) use wharf::HEADER as WHARF_HEADER;

@@ -1,0 +1,69 @@
+//! vscsi traces of VMware's `vscsiStats`, version 1: little-endian records of 32 bytes:
+//! u32 serial number, u32 length in bytes, u32 number of scatter-gather elements, u16 SCSI
+//! operation code, u16 version (0x0100), u64 address in sectors, u64 time in µs.
+
+use super::{Framing, Parsed, Parser};
+use crate::parse::{Fault, Reject, reject, request, sectors};
+use crate::request::Op;
+
+/// Bytes of one record.
+pub(crate) const RECORD_BYTES: usize = 32;
+
+const VERSION: u16 = 0x0100;
+
+/// What a SCSI operation code means here.
+pub(super) enum ScsiOp {
+    /// READ or WRITE of some length.
+    Data(Op),
+    /// A common command that carries no data of the medium.
+    Other,
+    /// None that a disk trace holds.
+    Unknown,
+}
+
+pub(super) fn scsi_op(code: u8) -> ScsiOp {
+    match code {
+        // READ(6), READ(10), READ(12), READ(16) and the same of WRITE.
+        0x08 | 0x28 | 0xa8 | 0x88 => ScsiOp::Data(Op::Read),
+        0x0a | 0x2a | 0xaa | 0x8a => ScsiOp::Data(Op::Write),
+        // TEST UNIT READY, REQUEST SENSE, INQUIRY, MODE SENSE, START STOP, READ CAPACITY,
+        // SYNCHRONIZE CACHE, UNMAP, VERIFY, RESERVE, RELEASE, REPORT LUNS, SERVICE ACTION IN.
+        0x00 | 0x03 | 0x12 | 0x1a | 0x1b | 0x25 | 0x35 | 0x91 | 0x42 | 0x2f | 0x16 | 0x17
+        | 0xa0 | 0x9e => ScsiOp::Other,
+        _ => ScsiOp::Unknown,
+    }
+}
+
+pub(super) struct Vscsi;
+
+impl Parser for Vscsi {
+    fn parse(&mut self, record: &[u8]) -> Result<Parsed, Reject> {
+        let Ok(record) = <&[u8; RECORD_BYTES]>::try_from(record) else {
+            return reject("record", Fault::Missing);
+        };
+        let u16_at = |at: usize| u16::from_le_bytes([record[at], record[at + 1]]);
+        let u32_at = |at: usize| u32::from(u16_at(at)) | u32::from(u16_at(at + 2)) << 16;
+        let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
+        if u16_at(14) != VERSION {
+            return reject("version", Fault::Unexpected);
+        }
+        let Ok(code) = u8::try_from(u16_at(12)) else {
+            return reject("op", Fault::Unexpected);
+        };
+        let op = match scsi_op(code) {
+            ScsiOp::Data(op) => op,
+            ScsiOp::Other => return Ok(Parsed::Skip),
+            ScsiOp::Unknown => return reject("op", Fault::Unexpected),
+        };
+        let time = u64_at(24).checked_mul(1000).ok_or(Reject {
+            field: "time",
+            fault: Fault::TooLarge,
+        })?;
+        let offset = sectors(u64_at(16), "lbn")?;
+        request(time, op, offset, u64::from(u32_at(4)), 0).map(Parsed::Request)
+    }
+
+    fn framing(&self) -> Framing {
+        Framing::Records
+    }
+}

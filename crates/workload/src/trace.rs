@@ -1,0 +1,227 @@
+//! Reading a trace: source, format, lines, bad-line policy, in one stream.
+
+use std::path::Path;
+
+use crate::detect::{self, Sample};
+use crate::error::WorkloadError;
+use crate::format::Format;
+use crate::lines::{Line, Lines};
+use crate::parse::{Fault, Reject};
+use crate::policy::{BadLinePolicy, BadLines};
+use crate::readers::{self, BlkAction, Framing, Parsed, Parser, RECORD_BYTES};
+use crate::request::Request;
+use crate::source::{Compression, Source};
+use crate::workload::{RequestStream, WorkloadInfo};
+
+/// Requests given per call of [`RequestStream::fill`].
+pub(crate) const BATCH: usize = 4096;
+
+/// How a trace is to be read.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct ReadOptions {
+    /// The format, or `None` to tell it from the content.
+    pub format: Option<Format>,
+    /// When bad lines are too many.
+    pub bad_lines: BadLinePolicy,
+    /// Which event of a `blkparse` text counts; `None`: Q if present, else D, I, C.
+    pub blkparse_action: Option<BlkAction>,
+}
+
+/// A trace being read.
+pub struct TraceReader {
+    name: String,
+    format: Format,
+    compression: Compression,
+    detected: bool,
+    lines: Lines,
+    parser: Box<dyn Parser>,
+    policy: BadLinePolicy,
+    bad: BadLines,
+    requests: u64,
+    skipped: u64,
+    done: bool,
+}
+
+impl TraceReader {
+    /// Opens a file, plain or compressed, and settles its format.
+    ///
+    /// # Errors
+    /// The file cannot be read; its format is unknown or ambiguous; a forced format contradicts it.
+    pub fn open(path: &Path, options: &ReadOptions) -> Result<TraceReader, WorkloadError> {
+        let name = path.file_name().map_or_else(
+            || path.display().to_string(),
+            |name| name.to_string_lossy().into_owned(),
+        );
+        TraceReader::new(name, Source::open(path)?, options)
+    }
+
+    /// Takes a trace that is in memory, plain or compressed.
+    ///
+    /// # Errors
+    /// As [`TraceReader::open`].
+    pub fn from_bytes(
+        name: &str,
+        bytes: Vec<u8>,
+        options: &ReadOptions,
+    ) -> Result<TraceReader, WorkloadError> {
+        let source = Source::bytes(bytes).map_err(|source| WorkloadError::Read {
+            name: name.to_owned(),
+            line: 0,
+            source,
+        })?;
+        TraceReader::new(name.to_owned(), source, options)
+    }
+
+    fn new(
+        name: String,
+        source: Source,
+        options: &ReadOptions,
+    ) -> Result<TraceReader, WorkloadError> {
+        let mut lines = Lines::new(source.reader);
+        let (bytes, is_all) = lines.sample().map_err(|source| WorkloadError::Read {
+            name: name.clone(),
+            line: 0,
+            source,
+        })?;
+        let sample = Sample::new(bytes, is_all);
+        let format = match options.format {
+            Some(format) => {
+                detect::check_forced(&name, format, &sample)?;
+                format
+            }
+            None => detect::detect(&name, &sample, &options.bad_lines)?,
+        };
+        let mut parser = readers::parser(format, options.blkparse_action);
+        parser.prepare(bytes);
+        Ok(TraceReader {
+            name,
+            format,
+            compression: source.compression,
+            detected: options.format.is_none(),
+            lines,
+            parser,
+            policy: options.bad_lines,
+            bad: BadLines::default(),
+            requests: 0,
+            skipped: 0,
+            done: false,
+        })
+    }
+
+    /// The format in use.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// The next line's request; `Ok(None)` at the end.
+    fn next_parsed(&mut self) -> Result<Option<Parsed>, WorkloadError> {
+        loop {
+            let count = self.lines.count + 1;
+            let read = match self.parser.framing() {
+                Framing::Lines => self.lines.next_line(),
+                Framing::Records => self
+                    .lines
+                    .next_record::<RECORD_BYTES>()
+                    .map(|record| (!record.is_empty()).then_some(Line::Text(record))),
+            };
+            let line = read.map_err(|source| WorkloadError::Read {
+                name: self.name.clone(),
+                line: count - 1,
+                source,
+            })?;
+            let (reject, text) = match line {
+                None => return Ok(None),
+                // A blank line belongs to every format (and 32 blanks to no binary one).
+                Some(Line::Text(text))
+                    if text.first().is_none_or(|&b| b == b' ' || b == b'\t')
+                        && text.trim_ascii_start().is_empty() =>
+                {
+                    return Ok(Some(Parsed::Skip));
+                }
+                Some(Line::Text(text)) => match self.parser.parse(text) {
+                    Ok(parsed) => return Ok(Some(parsed)),
+                    Err(reject) => (reject, text),
+                },
+                Some(Line::TooLong) => (
+                    Reject {
+                        field: "line",
+                        fault: Fault::LineTooLong,
+                    },
+                    &b""[..],
+                ),
+            };
+            self.bad.add(count, reject, text);
+            if self.policy.is_exceeded(self.bad.count, count) {
+                return Err(self.too_many(count));
+            }
+        }
+    }
+
+    fn too_many(&self, lines: u64) -> WorkloadError {
+        WorkloadError::TooManyBadLines {
+            name: self.name.clone(),
+            format: self.format,
+            bad: self.bad.count,
+            lines,
+            limit: self.policy.limit(lines),
+            first: self.bad.kept[0].clone(),
+        }
+    }
+
+    /// Judges the whole trace at its end.
+    fn finish(&mut self) -> Result<(), WorkloadError> {
+        self.done = true;
+        let good = self.requests + self.skipped;
+        if self.bad.count > 0 && self.policy.outweighs(self.bad.count, good) {
+            return Err(self.too_many(self.lines.count));
+        }
+        if self.requests == 0 {
+            let detail = format!(
+                "{} lines, {} of them bad, none a request of format {}",
+                self.lines.count, self.bad.count, self.format
+            );
+            return Err(WorkloadError::NoRequests {
+                name: self.name.clone(),
+                detail,
+            });
+        }
+        Ok(())
+    }
+}
+
+impl RequestStream for TraceReader {
+    fn fill(&mut self, out: &mut Vec<Request>) -> Result<(), WorkloadError> {
+        let full = out.len() + BATCH;
+        while !self.done && out.len() < full {
+            match self.next_parsed() {
+                Ok(Some(Parsed::Request(request))) => {
+                    self.requests += 1;
+                    out.push(request);
+                }
+                Ok(Some(Parsed::Skip)) => self.skipped += 1,
+                Ok(None) => self.finish()?,
+                Err(error) => {
+                    self.done = true;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn info(&self) -> WorkloadInfo {
+        WorkloadInfo {
+            name: self.name.clone(),
+            format: self.format.to_string(),
+            compression: self.compression,
+            detected: self.detected,
+            requests: self.requests,
+            lines: self.lines.count,
+            skipped_lines: self.skipped,
+            bad_lines: self.bad.count,
+            first_bad_lines: self.bad.kept.clone(),
+            notes: self.parser.notes(),
+            requests_expected: None,
+        }
+    }
+}
