@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::ftl::PAGES_MAX;
 use crate::media::CoreGeometry;
 
 /// A whole drive.
@@ -186,10 +187,31 @@ pub enum ConfigError {
         /// Blocks for data.
         data: u64,
     },
+    /// More pages than a 4-byte map entry can name.
+    #[error("drive: {pages} pages of flash for each core are more than the {PAGES_MAX} it can name: use more cores")]
+    TooLarge {
+        /// Pages of a core.
+        pages: u64,
+    },
+    /// Nothing is left to show.
+    #[error(
+        "drive: no stripe of {stripe_pages} pages on each core is left for the namespace: \
+         lower firmware.stripe_pages or ftl.over_provisioning"
+    )]
+    NoNamespace {
+        /// Pages of a stripe.
+        stripe_pages: u32,
+    },
+    /// File media without a file.
+    #[error("drive: media.kind is 'file' but media.path names no image")]
+    NoPath,
     /// A flash shape that no media has.
     #[error("drive: {0}")]
     Geometry(#[from] crate::media::GeometryError),
 }
+
+/// The longest time that an operation may take, in nanoseconds.
+const TIME_NS_MAX: u64 = 10_000_000_000;
 
 impl Geometry {
     /// Pages of the whole drive.
@@ -271,8 +293,18 @@ impl DriveConfig {
             });
         }
         let planes = geometry.planes() / cores;
+        let pages = geometry.pages() / u64::from(cores);
+        if pages > u64::from(PAGES_MAX) {
+            return Err(ConfigError::TooLarge { pages });
+        }
         let blocks = planes * geometry.blocks_per_plane;
         let logical_pages = (self.namespace_pages() / u64::from(cores)) as u32;
+        if logical_pages == 0 {
+            return Err(ConfigError::NoNamespace { stripe_pages: self.firmware.stripe_pages });
+        }
+        if self.media.kind == MediaKind::File && self.media.path.is_none() {
+            return Err(ConfigError::NoPath);
+        }
         let share = |share: f64| (f64::from(blocks) * share).ceil() as u32;
         let foreground_blocks = share(self.ftl.gc_foreground_share).max(2);
         let plan = CorePlan {
@@ -367,6 +399,18 @@ impl DriveConfig {
                     value: value.to_string(),
                     rule,
                 });
+            }
+        }
+        let times = [
+            ("timing.read_ns", self.timing.read_ns),
+            ("timing.program_ns", self.timing.program_ns),
+            ("timing.erase_ns", self.timing.erase_ns),
+            ("timing.channel_ns_per_page", self.timing.channel_ns_per_page),
+            ("link.latency_ns", self.link.latency_ns),
+        ];
+        for (key, value) in times {
+            if value > TIME_NS_MAX {
+                return Err(ConfigError::Range { key, value: value.to_string(), rule: "at most 10^10 (10 s)" });
             }
         }
         let shares = [

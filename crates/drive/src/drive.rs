@@ -9,9 +9,9 @@ use wharf_wire::queue::{DriveQueue, HostQueue, queue_pair};
 use crate::config::{ConfigError, DriveConfig, MediaKind};
 use crate::controller::{Controller, CoreLink, PARTS_OUT_MAX};
 use crate::core::{Core, CoreParts, Shelf};
-use crate::ftl::{Ftl, OpenError};
+use crate::ftl::{Ftl, OpenError, PreconditionError};
 use crate::media::{
-    AnyMedia, FileImage, FileOptions, ImageError, ImageGeometry, RamMedia, SlabError, StampMedia,
+    AnyMedia, FileImage, FileOptions, ImageError, ImageGeometry, MediaError, RamMedia, SlabError, StampMedia,
 };
 use crate::power::PowerSwitch;
 
@@ -19,7 +19,7 @@ use crate::power::PowerSwitch;
 const ADMIN_DEPTH: u32 = 64;
 
 /// Seed of a new image's identity: images of one shape are alike until they are written.
-const IMAGE_SEED: u64 = 0x5748_4152_4600_0001;
+pub(crate) const IMAGE_SEED: u64 = 0x5748_4152_4600_0001;
 
 /// A drive that cannot be built.
 #[derive(Debug, thiserror::Error)]
@@ -36,9 +36,12 @@ pub enum DriveError {
     /// The media cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// File media without a file.
-    #[error("drive: media.kind is 'file' but media.path names no image")]
-    NoPath,
+    /// A drive cannot be preconditioned.
+    #[error(transparent)]
+    Precondition(#[from] PreconditionError),
+    /// The media cannot be copied, or changed while the drive is off.
+    #[error(transparent)]
+    Media(#[from] MediaError),
 }
 
 /// A drive that is powered off: its configuration and its media, one for each core.
@@ -73,7 +76,7 @@ impl Drive {
                 .map(|_| StampMedia::new(geometry).map(AnyMedia::Stamp))
                 .collect::<Result<_, _>>()?,
             MediaKind::File => {
-                let path = config.media.path.as_deref().ok_or(DriveError::NoPath)?;
+                let path = config.media.path.as_deref().expect("the plan checks the path");
                 let shape = ImageGeometry {
                     cores,
                     core: geometry,
@@ -105,6 +108,21 @@ impl Drive {
     /// The configuration.
     pub fn config(&self) -> &DriveConfig {
         &self.config
+    }
+
+    /// Configuration and media.
+    pub(crate) fn into_parts(self) -> (DriveConfig, Vec<AnyMedia>) {
+        (self.config, self.media)
+    }
+
+    /// The media, one for each core.
+    pub(crate) fn media(&self) -> &[AnyMedia] {
+        &self.media
+    }
+
+    /// The media, to fill.
+    pub(crate) fn media_mut(&mut self) -> &mut [AnyMedia] {
+        &mut self.media
     }
 
     /// The media, powered off.

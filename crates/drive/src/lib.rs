@@ -16,11 +16,15 @@ pub mod config;
 pub mod controller;
 pub mod core;
 mod drive;
+mod fill;
 pub mod ftl;
+mod image;
 pub mod media;
 pub mod nand;
 pub mod power;
+mod precondition;
 
 pub use config::{ConfigError, DriveConfig};
 pub use drive::{Drive, DriveError, DriveHandle};
+pub use ftl::{Overwrite, Precondition, PreconditionError, Preconditioned};
 pub use power::PowerSwitch;

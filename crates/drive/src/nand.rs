@@ -73,6 +73,12 @@ impl Nand {
         self.planes[plane as usize].reserve(now_ns, self.timing.erase_ns)
     }
 
+    /// Forgets all that was done: the flash is idle at time 0.
+    pub fn reset(&mut self) {
+        self.planes.fill(Resource::default());
+        self.channels.fill(Channel::default());
+    }
+
     /// Total time all planes were busy.
     pub fn busy_ns(&self) -> u64 {
         self.planes.iter().map(Resource::busy_ns).sum()

@@ -66,33 +66,54 @@ impl Default for DriverConfig {
     }
 }
 
-/// What a driver did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct DriverStatistics {
+macro_rules! statistics {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// What a driver did.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        pub struct DriverStatistics {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl DriverStatistics {
+            /// Adds what another driver did.
+            pub fn merge(&mut self, other: &DriverStatistics) {
+                $(self.$name += other.$name;)*
+            }
+
+            /// What was done since `earlier`, a reading of the same drivers.
+            #[must_use]
+            pub fn since(&self, earlier: &DriverStatistics) -> DriverStatistics {
+                DriverStatistics { $($name: self.$name - earlier.$name,)* }
+            }
+        }
+    };
+}
+
+statistics! {
     /// Read commands issued.
-    pub reads: u64,
+    reads,
     /// Write commands issued.
-    pub writes: u64,
+    writes,
     /// Flush commands issued.
-    pub flushes: u64,
+    flushes,
     /// Dataset management commands issued.
-    pub deallocates: u64,
+    deallocates,
     /// Commands of other kinds issued.
-    pub others: u64,
+    others,
     /// Bytes of the read commands; a page counts 4096 bytes, also as a stamp.
-    pub read_bytes: u64,
+    read_bytes,
     /// Bytes of the write commands.
-    pub write_bytes: u64,
+    write_bytes,
     /// Commands that ended with an error status.
-    pub errors: u64,
+    errors,
     /// Commands that timed out.
-    pub timeouts: u64,
+    timeouts,
     /// Times that a command was sent again.
-    pub retries: u64,
+    retries,
     /// Answers to commands that had timed out.
-    pub late: u64,
+    late,
     /// Completions that belong to no command in flight.
-    pub strays: u64,
+    strays,
 }
 
 impl DriverStatistics {
@@ -104,7 +125,9 @@ impl DriverStatistics {
 
 /// A completion that belongs to no command in flight: the drive is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("drive {drive}: completion of command {cid:#06x} ({status}), which is not in flight: ignored")]
+#[error(
+    "drive {drive}: completion of command {cid:#06x} ({status}), which is not in flight: ignored"
+)]
 pub struct Stray {
     /// Which drive of the volume.
     pub drive: u16,
@@ -175,7 +198,10 @@ impl Driver {
         config: DriverConfig,
         admin: bool,
     ) -> Result<Rc<Driver>, RegisterError> {
-        assert!(config.max_transfer_pages > 0, "a command moves at least a page");
+        assert!(
+            config.max_transfer_pages > 0,
+            "a command moves at least a page"
+        );
         let count = queue.depth() as usize - 1;
         // One page at least: a list of ranges to deallocate takes one too.
         let list_pages = prp_list_pages(config.max_transfer_pages as usize).max(1);
@@ -254,7 +280,8 @@ impl Driver {
             let mut inner = self.inner.borrow_mut();
             let slot = inner.free.pop().expect("the slot was reserved");
             let (prp1, prp2) = match pages {
-                [] => (0, 0),
+                // A create-queue command brings its own address.
+                [] => (command.prp1, command.prp2),
                 [one] => (*one, 0),
                 [one, two] => (*one, *two),
                 more => self.write_list(slot, more),
@@ -311,7 +338,9 @@ impl Driver {
         if self.list_pages == 1 {
             return prp_for(pages, &[base], write).expect("pages are aligned and fit the list");
         }
-        let lists: Vec<u64> = (0..self.list_pages).map(|i| self.lists.address(first + i)).collect();
+        let lists: Vec<u64> = (0..self.list_pages)
+            .map(|i| self.lists.address(first + i))
+            .collect();
         prp_for(pages, &lists, write).expect("pages are aligned and fit the lists")
     }
 
@@ -357,7 +386,8 @@ impl Driver {
             loop {
                 let next = self.inner.borrow_mut().queue.poll(&self.cpu);
                 let Some(completion) = next else { break };
-                self.cpu.work(Op::DriverComplete, || self.complete(completion));
+                self.cpu
+                    .work(Op::DriverComplete, || self.complete(completion));
             }
             self.inner.borrow_mut().queue.release();
             let _ = bell.wait(&self.cpu).await;

@@ -43,7 +43,9 @@ pub enum IoError {
         page: u64,
     },
     /// Pages beyond the end of the volume.
-    #[error("{pages} pages from page {first} on do not lie within a volume of {volume_pages} pages")]
+    #[error(
+        "{pages} pages from page {first} on do not lie within a volume of {volume_pages} pages"
+    )]
     OutOfRange {
         /// First page.
         first: u64,

@@ -1,1 +1,40 @@
 //! The host half: the driver and the cache designs.
+//!
+//! A request comes down through these files, and its completion up through the same:
+//!
+//! | file | idea |
+//! |---|---|
+//! | [`span`] | a request as the pages it touches |
+//! | [`design`] | what a design is, for those who make requests |
+//! | [`direct`] | the design without a cache; [`range_lock`], [`buffers`] |
+//! | [`clock`] | the design with a page cache and CLOCK; [`cache`] |
+//! | [`volume`] | drives striped into one address space |
+//! | [`driver`] | one queue pair: slots, timeouts, retries; [`group`] |
+//!
+//! Beside them: [`admin`] and [`gate`] boot the drives, [`wake`] wakes tasks of other clients,
+//! [`reaper`] keeps what a late command may still use.
+
+pub mod admin;
+pub mod buffers;
+pub mod cache;
+pub mod clock;
+pub mod design;
+pub mod direct;
+pub mod driver;
+pub mod error;
+pub mod gate;
+pub mod group;
+pub mod range_lock;
+pub mod reaper;
+pub mod span;
+pub mod volume;
+pub mod wake;
+
+pub use clock::Clock;
+pub use design::{Client, Design, DesignConfig, DesignError, Statistics, Touch, WritePolicy};
+pub use direct::Direct;
+pub use driver::{Driver, DriverConfig};
+pub use error::IoError;
+pub use group::Groups;
+pub use span::Extent;
+pub use volume::{Layout, Volume};

@@ -1,6 +1,24 @@
 //! Builds systems from one configuration, replays workloads, compares designs, reports.
+//!
+//! | file | idea |
+//! |---|---|
+//! | [`config`] | drives, hosts and costs: presets, files, `--set` |
+//! | [`input`] | traces and generators as one list of requests, dealt out to clients |
+//! | [`designs`] | the designs by name |
+//! | [`prepare`] | what drives hold when a run begins |
+//! | [`replay`] | one design: machine, clients, account |
+//! | [`checker`] | every read against the last write |
+//! | [`compare`] | all designs in turn |
+//! | [`result`], [`report`] | the figures, as data, table, JSON and page |
+//! | [`progress`] | the line on the terminal |
 
+pub mod checker;
+pub mod compare;
 pub mod config;
+pub mod designs;
+pub mod input;
+pub mod prepare;
 pub mod progress;
+pub mod replay;
 pub mod report;
 pub mod result;

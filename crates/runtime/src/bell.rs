@@ -82,7 +82,8 @@ impl Bell {
         let waiter = shared.waiter.load(Ordering::Relaxed);
         if waiter != NEVER && at_ns < shared.armed_ns.load(Ordering::Relaxed) {
             shared.armed_ns.store(at_ns, Ordering::Relaxed);
-            cpu.executor().schedule(at_ns, TaskId(waiter as u32));
+            cpu.executor()
+                .schedule_elsewhere(at_ns, TaskId(waiter as u32));
         }
     }
 
@@ -224,6 +225,28 @@ impl Ready {
     #[inline]
     pub fn is_empty(self) -> bool {
         self.0 == 0
+    }
+
+    /// The sources numbered below `end`.
+    #[inline]
+    #[must_use]
+    pub fn below(self, end: u32) -> Ready {
+        Ready(self.0 & !u128::MAX.unbounded_shl(end))
+    }
+
+    /// The sources that are not in `other`.
+    #[inline]
+    #[must_use]
+    pub fn without(self, other: Ready) -> Ready {
+        Ready(self.0 & !other.0)
+    }
+
+    /// The first source from `from` on, going round: whose turn it is.
+    #[inline]
+    pub fn next_from(self, from: u32) -> Option<u32> {
+        let ahead = self.0 & u128::MAX.unbounded_shl(from);
+        let bits = if ahead != 0 { ahead } else { self.0 };
+        (bits != 0).then(|| bits.trailing_zeros())
     }
 }
 

@@ -200,6 +200,13 @@ impl Cpu {
         self.executor().wake_local(task);
     }
 
+    /// Polls another task of this CPU at once, within the running one: what [`Cpu::wake`] does, without
+    /// a turn on the run queue. The caller may hold nothing that the other task takes.
+    #[inline]
+    pub fn run_within(&self, task: TaskId) {
+        self.executor().run_within(task);
+    }
+
     /// Says that something was achieved: resets the bound on idle polls.
     #[inline]
     pub fn progress(&self) {

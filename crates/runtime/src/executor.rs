@@ -12,20 +12,19 @@
 //!    event keeps the task queued until that clock. Ties are broken by a seeded draw.
 //! 4. Real: events are timers; run queues are drained at every pass, then rung bells are served.
 //!
-//! In steady state nothing is allocated: futures live in their slots, queues keep their capacity.
+//! In steady state nothing is allocated: tasks stay where they were made, queues keep their capacity.
 
 use std::cell::{Cell, RefCell};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 
 use crate::bell::Bell;
 use crate::clock::Clock;
 use crate::cpu::Cpu;
-use crate::rng::{Rng, Seed};
+use crate::events::EventQueue;
+use crate::rng::Seed;
 
 /// The number of a task within its executor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,22 +70,28 @@ pub enum Ended {
     Halted,
 }
 
-struct TaskSlot {
-    future: Option<Pin<Box<dyn Future<Output = ()>>>>,
+type LocalFuture = Pin<Box<dyn Future<Output = ()>>>;
+
+struct Task {
+    /// Borrowed while it is polled; gone when it has ended.
+    future: RefCell<Option<LocalFuture>>,
     cpu: Cpu,
     name: Rc<str>,
-    queued: bool,
+    /// On its CPU's run queue.
+    queued: Cell<bool>,
+    ended: Cell<bool>,
     main: bool,
 }
 
 /// One thread's tasks and CPUs.
 pub struct Executor {
-    tasks: RefCell<Vec<TaskSlot>>,
-    events: RefCell<BinaryHeap<Reverse<u128>>>,
+    tasks: RefCell<Vec<Rc<Task>>>,
+    events: RefCell<EventQueue>,
     cpus: RefCell<Vec<Cpu>>,
     bells: RefCell<Vec<(Bell, TaskId)>>,
-    ties: RefCell<Rng>,
     time: TimeSource,
+    /// Tasks on all run queues.
+    queued: Cell<u32>,
     mains_left: Cell<u64>,
     polls_since_progress: Cell<u64>,
     idle_polls_max: Cell<u64>,
@@ -115,11 +120,11 @@ impl Executor {
     fn new(time: TimeSource, seed: Seed) -> Rc<Executor> {
         Rc::new(Executor {
             tasks: RefCell::new(Vec::new()),
-            events: RefCell::new(BinaryHeap::with_capacity(1024)),
+            events: RefCell::new(EventQueue::new(seed.child("ties").0)),
             cpus: RefCell::new(Vec::new()),
             bells: RefCell::new(Vec::new()),
-            ties: RefCell::new(seed.child("ties").rng()),
             time,
+            queued: Cell::new(0),
             mains_left: Cell::new(0),
             polls_since_progress: Cell::new(0),
             idle_polls_max: Cell::new(IDLE_POLLS_MAX),
@@ -142,26 +147,27 @@ impl Executor {
     }
 
     /// Puts a task on `cpu`; it is polled for the first time when the CPU next runs.
-    pub(crate) fn spawn(
-        &self,
-        cpu: &Cpu,
-        name: Rc<str>,
-        main: bool,
-        future: Pin<Box<dyn Future<Output = ()>>>,
-    ) -> TaskId {
+    pub(crate) fn spawn(&self, cpu: &Cpu, name: Rc<str>, main: bool, future: LocalFuture) -> TaskId {
         let id = TaskId(self.tasks.borrow().len() as u32);
         assert!(id.0 < RESUME_CPU, "at most 2^31 tasks");
         self.mains_left.set(self.mains_left.get() + u64::from(main));
-        let slot = TaskSlot {
-            future: Some(future),
+        let task = Task {
+            future: RefCell::new(Some(future)),
             cpu: cpu.clone(),
             name,
-            queued: false,
+            queued: Cell::new(false),
+            ended: Cell::new(false),
             main,
         };
-        self.tasks.borrow_mut().push(slot);
+        self.tasks.borrow_mut().push(Rc::new(task));
         self.schedule(cpu.now(), id);
         id
+    }
+
+    /// The task of this number, unless it has been released.
+    #[inline]
+    fn task(&self, id: TaskId) -> Option<Rc<Task>> {
+        self.tasks.borrow().get(id.0 as usize).cloned()
     }
 
     pub(crate) fn mains_left(&self) -> u64 {
@@ -189,33 +195,62 @@ impl Executor {
     /// Wakes `task` at `at_ns` (now, if that is past).
     #[inline]
     pub(crate) fn schedule(&self, at_ns: u64, task: TaskId) {
-        self.push_event(at_ns, task.0);
+        self.events.borrow_mut().push(at_ns, task.0);
     }
 
+    /// Virtual time: wakes `task`, maybe of another CPU, at `at_ns` or when its CPU gets that far:
+    /// one that is ahead of the others would be woken only to be put off.
     #[inline]
-    fn push_event(&self, at_ns: u64, target: u32) {
-        let tie = match self.time {
-            TimeSource::Virtual => self.ties.borrow_mut().next_u32(),
-            TimeSource::Real(_) => 0,
+    pub(crate) fn schedule_elsewhere(&self, at_ns: u64, task: TaskId) {
+        let busy_ns = match self.tasks.borrow().get(task.0 as usize) {
+            Some(task) => task.cpu.inner().clock_ns.get(),
+            None => return,
         };
-        let key = (u128::from(at_ns) << 64) | (u128::from(tie) << 32) | u128::from(target);
-        self.events.borrow_mut().push(Reverse(key));
+        self.schedule(at_ns.max(busy_ns), task);
     }
 
     /// Puts `task` on its CPU's run queue at once: for wakes from a task of the same CPU.
     #[inline]
-    pub(crate) fn wake_local(&self, task: TaskId) {
-        let mut tasks = self.tasks.borrow_mut();
-        let Some(slot) = tasks.get_mut(task.0 as usize).filter(|slot| !slot.queued) else {
+    pub(crate) fn wake_local(&self, id: TaskId) {
+        let tasks = self.tasks.borrow();
+        let Some(task) = tasks.get(id.0 as usize) else {
             return;
         };
-        slot.queued = true;
-        slot.cpu.inner().run.borrow_mut().push_back(task);
-        if self.is_virtual() && !slot.cpu.inner().running.get() {
-            let cpu = slot.cpu.clone();
-            drop(tasks);
-            self.arm_resume(&cpu);
+        if self.enqueue(id, task) && self.is_virtual() && !task.cpu.inner().running.get() {
+            self.arm_resume(&task.cpu);
         }
+    }
+
+    /// Puts a task on its CPU's run queue, unless it is there or has ended.
+    #[inline]
+    fn enqueue(&self, id: TaskId, task: &Task) -> bool {
+        if task.ended.get() || task.queued.replace(true) {
+            return false;
+        }
+        self.queued.set(self.queued.get() + 1);
+        task.cpu.inner().run.borrow_mut().push_back(id);
+        true
+    }
+
+    /// Takes the next task off a CPU's run queue.
+    #[inline]
+    fn dequeue(&self, cpu: &Cpu) -> Option<(TaskId, Rc<Task>)> {
+        let id = cpu.inner().run.borrow_mut().pop_front()?;
+        self.queued.set(self.queued.get() - 1);
+        let task = self.task(id)?;
+        task.queued.set(false);
+        Some((id, task))
+    }
+
+    /// Polls another task of the running task's CPU within the poll of that one: a call instead of
+    /// a turn on the run queue.
+    #[inline]
+    pub(crate) fn run_within(&self, id: TaskId) {
+        let Some(task) = self.task(id) else { return };
+        let caller = task.cpu.inner().current.get();
+        debug_assert!(caller != id, "a task runs itself");
+        self.poll(id, &task);
+        task.cpu.inner().current.set(caller);
     }
 
     /// Has `task` polled whenever `bell` has been rung (real engine).
@@ -226,30 +261,24 @@ impl Executor {
         self.bells.borrow_mut().push((bell.clone(), task));
     }
 
-    /// Polls one task.
-    fn poll(&self, id: TaskId) {
-        let index = id.0 as usize;
-        let (future, cpu) = {
-            let mut tasks = self.tasks.borrow_mut();
-            // An event may outlive its task (a wait that was given up): the slot may be gone.
-            let Some(slot) = tasks.get_mut(index) else {
-                return;
-            };
-            slot.queued = false;
-            (slot.future.take(), slot.cpu.clone())
+    /// Polls one task, unless it has ended: an event may outlive its task.
+    #[inline]
+    fn poll(&self, id: TaskId, task: &Task) {
+        let mut future = task.future.borrow_mut();
+        let Some(running) = future.as_mut() else {
+            return;
         };
-        let Some(mut future) = future else { return };
         self.polls_since_progress
             .set(self.polls_since_progress.get() + 1);
-        cpu.inner().current.set(id);
+        task.cpu.inner().current.set(id);
         let mut context = Context::from_waker(Waker::noop());
-        match future.as_mut().poll(&mut context) {
-            Poll::Pending => self.tasks.borrow_mut()[index].future = Some(future),
-            Poll::Ready(()) => {
-                self.progress();
-                let main = self.tasks.borrow()[index].main;
-                self.mains_left.set(self.mains_left.get() - u64::from(main));
-            }
+        if running.as_mut().poll(&mut context).is_ready() {
+            task.ended.set(true);
+            self.progress();
+            self.mains_left
+                .set(self.mains_left.get() - u64::from(task.main));
+            // What the task owned goes now.
+            *future = None;
         }
     }
 
@@ -258,17 +287,17 @@ impl Executor {
     /// Runs until every main task is done, a task halts the run, or nothing can go on.
     pub(crate) fn run_virtual(&self) -> Result<Ended, Stall> {
         while self.mains_left.get() > 0 {
-            let Some(Reverse(event)) = self.events.borrow_mut().pop() else {
+            let event = self.events.borrow_mut().pop();
+            let Some((at_ns, target)) = event else {
                 return Err(Stall::Deadlock {
                     now_ns: self.latest_ns(),
                     tasks: self.waiting(),
                 });
             };
-            let (at_ns, target) = ((event >> 64) as u64, event as u32);
             if target & RESUME_CPU != 0 {
                 let cpu = self.cpus.borrow()[(target & !RESUME_CPU) as usize].clone();
                 cpu.inner().resume_armed.set(false);
-                self.run_cpu(&cpu, at_ns);
+                self.run_cpu(&cpu, at_ns, None);
             } else {
                 self.wake_at(TaskId(target), at_ns);
             }
@@ -282,54 +311,53 @@ impl Executor {
         Ok(Ended::Done)
     }
 
-    fn wake_at(&self, task: TaskId, at_ns: u64) {
-        let cpu = {
-            let mut tasks = self.tasks.borrow_mut();
-            let slot = &mut tasks[task.0 as usize];
-            if slot.queued || slot.future.is_none() {
-                return;
-            }
-            slot.queued = true;
-            slot.cpu.clone()
-        };
-        cpu.inner().run.borrow_mut().push_back(task);
-        if cpu.inner().resume_armed.get() {
+    #[inline]
+    fn wake_at(&self, id: TaskId, at_ns: u64) {
+        let Some(task) = self.task(id).filter(|task| !task.ended.get()) else {
             return;
-        }
-        if cpu.inner().clock_ns.get() > at_ns {
-            self.arm_resume(&cpu);
+        };
+        let inner = task.cpu.inner();
+        if inner.resume_armed.get() {
+            self.enqueue(id, &task);
+        } else if inner.clock_ns.get() > at_ns {
+            self.enqueue(id, &task);
+            self.arm_resume(&task.cpu);
         } else {
-            self.run_cpu(&cpu, at_ns);
+            // An armed CPU has a queue and one that is not has none: this task is the first.
+            self.run_cpu(&task.cpu, at_ns, Some((id, &task)));
         }
     }
 
+    #[inline]
     fn arm_resume(&self, cpu: &Cpu) {
         if !cpu.inner().resume_armed.replace(true) {
-            self.push_event(cpu.inner().clock_ns.get(), cpu.inner().index | RESUME_CPU);
+            let at_ns = cpu.inner().clock_ns.get();
+            self.events
+                .borrow_mut()
+                .push(at_ns, cpu.inner().index | RESUME_CPU);
         }
     }
 
-    /// Runs `cpu` until its queue is empty or another CPU's event comes first.
-    fn run_cpu(&self, cpu: &Cpu, at_ns: u64) {
+    /// Runs `cpu`, first the task given, until its queue is empty or another CPU's event comes
+    /// before its clock.
+    #[inline]
+    fn run_cpu(&self, cpu: &Cpu, at_ns: u64, first: Option<(TaskId, &Task)>) {
         let inner = cpu.inner();
         inner.clock_ns.set(inner.clock_ns.get().max(at_ns));
         inner.running.set(true);
-        loop {
-            let next = inner.run.borrow_mut().pop_front();
-            let Some(task) = next else { break };
-            self.poll(task);
-            if inner.run.borrow().is_empty() || self.halted.get() {
-                break;
-            }
-            let earliest = self
-                .events
-                .borrow()
-                .peek()
-                .map_or(u64::MAX, |e| (e.0 >> 64) as u64);
+        if let Some((id, task)) = first {
+            self.poll(id, task);
+        } else if let Some((id, task)) = self.dequeue(cpu) {
+            self.poll(id, &task);
+        }
+        while !inner.run.borrow().is_empty() && !self.halted.get() {
             let stuck = self.polls_since_progress.get() > self.idle_polls_max.get();
-            if earliest < inner.clock_ns.get() || stuck {
+            if stuck || self.events.borrow_mut().any_before(inner.clock_ns.get()) {
                 self.arm_resume(cpu);
                 break;
+            }
+            if let Some((id, task)) = self.dequeue(cpu) {
+                self.poll(id, &task);
             }
         }
         inner.running.set(false);
@@ -349,7 +377,7 @@ impl Executor {
         let waiting = tasks
             .iter()
             .enumerate()
-            .filter(|(_, t)| t.future.is_some() && t.main);
+            .filter(|(_, task)| !task.ended.get() && task.main);
         let names: Vec<String> = waiting
             .take(16)
             .map(|(i, t)| format!("{}#{i}", t.name))
@@ -362,18 +390,12 @@ impl Executor {
         let mut names: Vec<String> = Vec::new();
         for cpu in self.cpus.borrow().iter() {
             let id = cpu.inner().current.get().0 as usize;
-            if let Some(slot) = tasks.get(id) {
-                names.push(format!("{}#{id} on {}", slot.name, cpu.name()));
+            if let Some(task) = tasks.get(id) {
+                names.push(format!("{}#{id} on {}", task.name, cpu.name()));
             }
         }
         Stall::Livelock {
-            now_ns: self
-                .cpus
-                .borrow()
-                .iter()
-                .map(|c| c.now())
-                .max()
-                .unwrap_or(0),
+            now_ns: self.latest_ns(),
             polls: self.polls_since_progress.get(),
             tasks: names.join(", "),
         }
@@ -385,21 +407,30 @@ impl Executor {
     pub(crate) fn pass(&self) -> bool {
         let mut ran = self.fire_timers();
         ran |= self.drain_run_queues();
-        let bells = self.bells.borrow().len();
-        for i in 0..bells {
-            let rung = {
-                let bells = self.bells.borrow();
-                let (bell, task) = &bells[i];
-                bell.is_rung().then_some(*task)
-            };
-            if let Some(task) = rung {
-                self.poll(task);
+        let mut next = 0;
+        while let Some(id) = self.next_rung(&mut next) {
+            if let Some(task) = self.task(id) {
+                self.poll(id, &task);
                 ran = true;
             }
         }
         ran | self.drain_run_queues()
     }
 
+    /// The task of the first rung bell from `next` on, which is left after that one.
+    #[inline]
+    fn next_rung(&self, next: &mut usize) -> Option<TaskId> {
+        let bells = self.bells.borrow();
+        let (ahead, (_, task)) = bells
+            .get(*next..)?
+            .iter()
+            .enumerate()
+            .find(|(_, (bell, _))| bell.is_rung())?;
+        *next += ahead + 1;
+        Some(*task)
+    }
+
+    #[inline]
     fn fire_timers(&self) -> bool {
         let TimeSource::Real(clock) = self.time else {
             return false;
@@ -407,35 +438,39 @@ impl Executor {
         if self.events.borrow().is_empty() {
             return false;
         }
-        let now_ns = clock.now_ns();
+        let after_ns = clock.now_ns() + 1;
         let mut fired = false;
         loop {
-            let due = match self.events.borrow().peek() {
-                Some(Reverse(event)) if (event >> 64) as u64 <= now_ns => *event as u32,
-                _ => return fired,
-            };
-            self.events.borrow_mut().pop();
-            self.wake_local(TaskId(due));
-            fired = true;
+            let mut events = self.events.borrow_mut();
+            if !events.any_before(after_ns) {
+                return fired;
+            }
+            let due = events.pop();
+            drop(events);
+            if let Some((_, task)) = due {
+                self.wake_local(TaskId(task));
+                fired = true;
+            }
         }
     }
 
+    #[inline]
     fn drain_run_queues(&self) -> bool {
-        let mut ran = false;
+        if self.queued.get() == 0 {
+            return false;
+        }
         let cpus = self.cpus.borrow().len();
         for i in 0..cpus {
             let cpu = self.cpus.borrow()[i].clone();
             // Bounded by what is queued now, so that no CPU keeps the others waiting.
             let queued = cpu.inner().run.borrow().len();
             for _ in 0..queued {
-                let Some(task) = cpu.inner().run.borrow_mut().pop_front() else {
-                    break;
-                };
-                self.poll(task);
-                ran = true;
+                if let Some((id, task)) = self.dequeue(&cpu) {
+                    self.poll(id, &task);
+                }
             }
         }
-        ran
+        true
     }
 
     /// Nanoseconds until the next timer, if there is one.
@@ -443,8 +478,8 @@ impl Executor {
         let TimeSource::Real(clock) = self.time else {
             return None;
         };
-        let at = self.events.borrow().peek().map(|e| (e.0 >> 64) as u64)?;
-        Some(at.saturating_sub(clock.now_ns()))
+        let at_ns = self.events.borrow_mut().next_ns()?;
+        Some(at_ns.saturating_sub(clock.now_ns()))
     }
 
     /// Tells every bell of this executor that its thread parks (or is awake again).
@@ -459,14 +494,14 @@ impl Executor {
     }
 
     pub(crate) fn is_done(&self, task: TaskId) -> bool {
-        self.tasks.borrow()[task.0 as usize].future.is_none()
+        self.tasks.borrow()[task.0 as usize].ended.get()
     }
 
     /// Gives back the slot of the newest task, when it has ended (a program that calls
     /// `block_on` over and over must not collect slots).
     pub(crate) fn release(&self, task: TaskId) {
         let mut tasks = self.tasks.borrow_mut();
-        if task.0 as usize + 1 == tasks.len() && tasks[task.0 as usize].future.is_none() {
+        if tasks.len() == task.0 as usize + 1 && tasks[task.0 as usize].ended.get() {
             tasks.pop();
         }
     }

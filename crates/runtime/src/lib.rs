@@ -13,7 +13,7 @@
 //! | file | idea |
 //! |---|---|
 //! | [`machine`] | what is to run: CPUs and their tasks, then one of the engines |
-//! | [`executor`] | tasks, event queue, run queues; the two run loops |
+//! | [`executor`], `events` | tasks, run queues, the event queue; the two run loops |
 //! | [`cpu`] | the handle a task has: time, `work`, sleep, wake |
 //! | [`bell`], [`ring`] | how CPUs reach each other: a bounded ring and the bell that says "look" |
 //! | [`notify`], [`alarm`], [`resource`] | waiting inside a CPU: for each other, for the earliest of many times, for a busy die |
@@ -25,6 +25,7 @@ pub mod alarm;
 pub mod bell;
 pub mod clock;
 pub mod cpu;
+mod events;
 pub mod executor;
 pub mod lock;
 pub mod machine;

@@ -1,1 +1,20 @@
-//! Wharf: compare five ways to cache between a host and a drive. Library facade and command line.
+//! Wharf: one software drive and one host stack on which designs that share the work of caching
+//! between host and drive run whole, in virtual or in real time.
+//!
+//! This crate is the door to the others and the home of the command line:
+//!
+//! * [`runtime`]: time, CPUs, tasks, rings; virtual and real engines
+//! * [`wire`]: the command set
+//! * [`host`]: driver and cache designs
+//! * [`drive`]: the drive
+//! * [`workload`]: traces and generators
+//! * [`lab`]: builds systems, replays, compares, reports
+
+pub use wharf_drive as drive;
+pub use wharf_host as host;
+pub use wharf_lab as lab;
+pub use wharf_runtime as runtime;
+pub use wharf_wire as wire;
+pub use wharf_workload as workload;
+
+pub mod cli;

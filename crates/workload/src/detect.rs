@@ -1,7 +1,7 @@
 //! Which format a trace is in, told from its first 256 KiB, or not told at all.
 //!
-//! Every format's own parser runs over the sample. A format matches if it accepts the lines but for
-//! a few (the same rule by which reading stops later). Formats with a header match only with it.
+//! Every format's own parser runs over the sample. A format matches if it accepts three lines of four
+//! (how many bad ones are too many is judged when reading), or all but three. Formats with a header match only with it.
 //!
 //! The five-column ASCII family needs evidence beside that, since its members accept each other's
 //! lines. The rules, each on the whole sample:
@@ -20,7 +20,6 @@ use crate::error::{Candidates, WorkloadError};
 use crate::format::{AsciiLayout, Format, TimeUnit, Unit};
 use crate::lines::trim_return;
 use crate::parse::Reject;
-use crate::policy::BadLinePolicy;
 use crate::readers::{self, Columns, Framing, Parsed, RECORD_BYTES};
 
 /// Bytes of a request taken as implausible in the ASCII family.
@@ -31,6 +30,9 @@ const RUNS_MIN: u64 = 8;
 
 /// Lines below which the spread of sizes is no evidence of pages.
 const SPREAD_LINES_MIN: u64 = 64;
+
+/// Bad lines let pass in a short sample: the preamble of an archive.
+const PREAMBLE_LINES: u64 = 3;
 
 /// The beginning of a trace, cut at its last whole line.
 pub(crate) struct Sample<'a> {
@@ -60,19 +62,19 @@ impl<'a> Sample<'a> {
 struct Fare {
     good: u64,
     bad: u64,
+    skipped: u64,
     /// Line number and fault of the first bad line.
     first_bad: Option<(u64, Reject)>,
 }
 
 impl Fare {
-    fn matches(&self, policy: &BadLinePolicy, lines: u64) -> bool {
-        self.good > 0
-            && !policy.is_exceeded(self.bad, lines)
-            && !policy.outweighs(self.bad, self.good)
+    /// Nearly all lines must be of the format; the reader, not detection, counts out what is too many.
+    fn matches(&self) -> bool {
+        self.good > 0 && (self.bad <= PREAMBLE_LINES || self.bad * 3 <= self.good + self.skipped)
     }
 }
 
-fn fare(format: Format, sample: &Sample<'_>) -> (Fare, u64) {
+fn fare(format: Format, sample: &Sample<'_>) -> Fare {
     let mut parser = readers::parser(format, None);
     parser.prepare(sample.bytes);
     let pieces: Box<dyn Iterator<Item = &[u8]>> = match parser.framing() {
@@ -88,14 +90,14 @@ fn fare(format: Format, sample: &Sample<'_>) -> (Fare, u64) {
         }
         match parser.parse(piece) {
             Ok(Parsed::Request(_)) => fare.good += 1,
-            Ok(Parsed::Skip) => {}
+            Ok(Parsed::Skip) => fare.skipped += 1,
             Err(reject) => {
                 fare.bad += 1;
                 fare.first_bad.get_or_insert((count, reject));
             }
         }
     }
-    (fare, count)
+    fare
 }
 
 /// What the sample says of the units of five ASCII columns.
@@ -205,7 +207,7 @@ const ASCII_HINT: &str = "they differ in the units of the columns, which the con
      a layout can also be spelled out as ascii:time=ms,offset=sector,size=sector,read=1";
 
 /// Formats that match without doubt on their own marks.
-fn marked(sample: &Sample<'_>, policy: &BadLinePolicy) -> Vec<Format> {
+fn marked(sample: &Sample<'_>) -> Vec<Format> {
     Format::NAMED
         .into_iter()
         .filter(|format| format.ascii_layout().is_none())
@@ -214,27 +216,23 @@ fn marked(sample: &Sample<'_>, policy: &BadLinePolicy) -> Vec<Format> {
             header.is_none_or(|header| sample.lines().next() == Some(header))
         })
         .filter(|format| {
-            let (fare, lines) = fare(*format, sample);
+            let fare = fare(*format, sample);
             // Binary records have no excuse for a bad one.
             let clean = *format != Format::Vscsi || fare.bad == 0;
-            clean && fare.matches(policy, lines)
+            clean && fare.matches()
         })
         .collect()
 }
 
 /// Tells the format of a sample.
-pub(crate) fn detect(
-    name: &str,
-    sample: &Sample<'_>,
-    policy: &BadLinePolicy,
-) -> Result<Format, WorkloadError> {
-    let mut found = marked(sample, policy);
+pub(crate) fn detect(name: &str, sample: &Sample<'_>) -> Result<Format, WorkloadError> {
+    let mut found = marked(sample);
     let evidence = Evidence::gather(sample);
     let ascii = evidence.formats();
     // A file of five columns in which no named layout reads the lines is no match either.
     let reads = |format: &Format| {
-        let (fare, lines) = fare(*format, sample);
-        fare.matches(policy, lines)
+        let fare = fare(*format, sample);
+        fare.matches()
     };
     found.extend(ascii.into_iter().filter(reads));
     match found[..] {
@@ -268,7 +266,7 @@ pub(crate) fn check_forced(
         format,
         reason,
     };
-    let (fare, _) = fare(format, sample);
+    let fare = fare(format, sample);
     if let (0, Some((line, reject))) = (fare.good, fare.first_bad) {
         return Err(wrong(format!("line {line}: {reject}")));
     }

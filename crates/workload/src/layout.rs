@@ -126,6 +126,22 @@ impl StreamMap {
     }
 }
 
+/// Puts a whole workload into one address space, in place.
+///
+/// # Errors
+/// The regions together exceed the address space; nothing is changed then.
+pub fn place(requests: &mut [Request], layout: Layout) -> Result<StreamMap, WorkloadError> {
+    let mut survey = StreamSurvey::default();
+    for request in requests.iter() {
+        survey.add(request);
+    }
+    let map = StreamMap::new(layout, survey.extents())?;
+    requests
+        .iter_mut()
+        .for_each(|request| *request = map.map(*request));
+    Ok(map)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -159,6 +175,14 @@ mod tests {
             [0, 2 * REGION_BYTES + 8192, REGION_BYTES, 2 * REGION_BYTES]
         );
         assert_eq!(map.span_bytes(), 3 * REGION_BYTES);
+    }
+
+    #[test]
+    fn placing_in_place_does_the_same() {
+        let mut all = requests();
+        let map = place(&mut all, Layout::Concatenate).unwrap();
+        let one_by_one: Vec<Request> = requests().into_iter().map(|r| map.map(r)).collect();
+        assert_eq!(all, one_by_one);
     }
 
     #[test]

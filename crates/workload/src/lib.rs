@@ -1,13 +1,32 @@
 //! Block traces and synthetic workloads as one stream of requests.
+//!
+//! The way of a request: [`source`] (file or memory, plain or compressed) → lines → the format's reader
+//! (told from the content, or forced) → [`trace`] (counts bad lines) → [`Workload`]. Generators
+//! and profiles enter at the last step. From there: [`layout`] (devices into one address space), [`fit`] (onto
+//! a device), [`timing`] (trace clock to schedule), [`stat`] (what is it?), [`convert()`] (to a file).
+//!
+//! ```
+//! use wharf_workload::{ReadOptions, TraceReader, Workload, WorkloadStat};
+//!
+//! let text = b"# wharf trace 1\n0 W 0 8192\n1000 R 4096 4096\n".to_vec();
+//! let reader = TraceReader::from_bytes("two", text, &ReadOptions::default())?;
+//! let stat = WorkloadStat::of(Workload::from_stream(reader), true)?;
+//! assert_eq!((stat.requests(), stat.unique_pages, stat.page_touches), (2, 2, 3));
+//! println!("{stat}");
+//! # Ok::<(), wharf_workload::WorkloadError>(())
+//! ```
 
 pub mod convert;
 pub mod error;
 pub mod fit;
 pub mod footprint;
 pub mod format;
+pub mod fuzz;
 pub mod generate;
 pub mod layout;
+pub mod named;
 pub mod policy;
+pub mod profiles;
 pub mod request;
 pub mod reuse;
 pub mod source;
@@ -29,6 +48,7 @@ pub use error::{BadLine, Candidates, WorkloadError};
 pub use fit::{Fit, FitMode};
 pub use format::{AsciiLayout, Format, TimeUnit, Unit};
 pub use layout::{Layout, StreamMap, StreamSurvey};
+pub use named::{NamedOptions, named};
 pub use policy::BadLinePolicy;
 pub use readers::BlkAction;
 pub use request::{Op, PAGE_BYTES, Request, SECTOR_BYTES};

@@ -24,6 +24,10 @@ pub enum Fault {
     NoPoint,
     /// Not a whole number of 512-byte sectors.
     NotWholeSectors,
+    /// No comma stands before the field.
+    NoComma,
+    /// No blank stands before the field.
+    NoBlank,
     /// Something follows where the line should end.
     TrailingText,
     /// The line is longer than any line of a trace.
@@ -49,6 +53,8 @@ impl fmt::Display for Reject {
             Fault::Unexpected => "is none that the format allows",
             Fault::NoPoint => "has no decimal point",
             Fault::NotWholeSectors => "is not a multiple of 512",
+            Fault::NoComma => "is not set off by a comma",
+            Fault::NoBlank => "is not set off by a blank",
             Fault::TrailingText => "is followed by further text",
             Fault::LineTooLong => "is too long",
         };
@@ -177,7 +183,7 @@ impl<'a> Cursor<'a> {
                 Ok(())
             }
             [] => reject(field, Fault::Missing),
-            _ => reject(field, Fault::NotANumber),
+            _ => reject(field, Fault::NoComma),
         }
     }
 
@@ -188,7 +194,7 @@ impl<'a> Cursor<'a> {
                 self.blanks();
                 Ok(())
             }
-            Some(_) => reject(field, Fault::Unexpected),
+            Some(_) => reject(field, Fault::NoBlank),
             None => reject(field, Fault::Missing),
         }
     }

@@ -89,7 +89,7 @@ impl TraceReader {
                 detect::check_forced(&name, format, &sample)?;
                 format
             }
-            None => detect::detect(&name, &sample, &options.bad_lines)?,
+            None => detect::detect(&name, &sample)?,
         };
         let mut parser = readers::parser(format, options.blkparse_action);
         parser.prepare(bytes);

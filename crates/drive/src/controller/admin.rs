@@ -1,7 +1,7 @@
 //! The admin queue: identify, queues, features, log pages, format.
 
-use wharf_wire::admin::{Cns, FeatureSelect};
-use wharf_wire::command::Command;
+use wharf_wire::admin::{Cns, FeatureSelect, SecureErase};
+use wharf_wire::command::{Command, NAMESPACE_ALL};
 use wharf_wire::dma::PAGE_BYTES;
 use wharf_wire::features::{
     Arbitration, FeatureId, NumberOfQueues, VolatileWriteCache, capabilities,
@@ -10,12 +10,12 @@ use wharf_wire::identify::{IdentifyController, IdentifyNamespace};
 use wharf_wire::log_page::LogPage;
 use wharf_wire::opcode::AdminOpcode;
 use wharf_wire::queue::DEPTH_MAX;
-use wharf_wire::status::StatusCode;
+use wharf_wire::status::{Status, StatusCode};
 use zerocopy::IntoBytes;
 
 use super::io::NAMESPACE;
 use super::slots::After;
-use super::{Controller, MDTS, Queue};
+use super::{Controller, MDTS, Queue, Waiting};
 use crate::core::part::PartOp;
 
 /// Arbitration after power-on: bursts of 8 commands.
@@ -28,29 +28,28 @@ impl Controller {
     /// Answers an admin command, or starts what the cores have to do for it.
     pub(super) fn admin_command(&mut self, command: Command) {
         match self.start_admin(command) {
-            Ok(Some(result)) => self.finish(0, &command, StatusCode::Success, result, 0),
+            Ok(Some(result)) => self.finish(0, &command, Status::SUCCESS, result, 0),
             Ok(None) => {}
-            Err(status) => self.finish(0, &command, status, 0, 0),
+            Err(status) => self.finish(0, &command, Status::new(status), 0, 0),
         }
     }
 
     /// The result, if it is there at once.
     fn start_admin(&mut self, command: Command) -> Result<Option<u32>, StatusCode> {
+        let opcode = command.admin_opcode().ok_or(StatusCode::InvalidOpcode)?;
         command.check_flags()?;
         if self.slots.is_in_use(0, command.cid) {
             return Err(StatusCode::CommandIdConflict);
         }
-        match command.admin_opcode().ok_or(StatusCode::InvalidOpcode)? {
-            AdminOpcode::Identify => self.identify(&command).map(|()| Some(0)),
+        match opcode {
+            AdminOpcode::Identify => self.identify(command),
             AdminOpcode::CreateCompletionQueue => {
                 self.create_completion_queue(&command).map(|()| Some(0))
             }
             AdminOpcode::CreateSubmissionQueue => {
                 self.create_submission_queue(&command).map(|()| Some(0))
             }
-            AdminOpcode::DeleteSubmissionQueue => {
-                self.delete_submission_queue(&command).map(|()| Some(0))
-            }
+            AdminOpcode::DeleteSubmissionQueue => self.delete_submission_queue(command),
             AdminOpcode::DeleteCompletionQueue => {
                 self.delete_completion_queue(&command).map(|()| Some(0))
             }
@@ -61,24 +60,33 @@ impl Controller {
         }
     }
 
-    fn identify(&mut self, command: &Command) -> Result<(), StatusCode> {
+    fn identify(&mut self, command: Command) -> Result<Option<u32>, StatusCode> {
         match command.cns().ok_or(StatusCode::InvalidField)? {
-            Cns::Controller => self.write_page(command, self.identify_controller().as_bytes()),
-            Cns::Namespace if command.nsid == NAMESPACE => {
-                self.write_page(command, self.identify_namespace().as_bytes())
+            Cns::Controller => {
+                self.write_page(&command, self.identify_controller().as_bytes())?;
             }
-            Cns::Namespace => Err(StatusCode::InvalidNamespace),
+            Cns::Namespace if command.nsid == NAMESPACE => {
+                // A write of nothing checks the address.
+                self.write_page(&command, &[])?;
+                self.broadcast(0, command, PartOp::Report, 0, After::IdentifyNamespace);
+                return Ok(None);
+            }
+            Cns::Namespace => return Err(StatusCode::InvalidNamespace),
+            Cns::ActiveNamespaces if command.nsid >= u32::MAX - 1 => {
+                return Err(StatusCode::InvalidNamespace);
+            }
             Cns::ActiveNamespaces => {
                 let mut list = [0u32; PAGE_BYTES / 4];
                 if command.nsid < NAMESPACE {
                     list[0] = NAMESPACE;
                 }
-                self.write_page(command, list.as_bytes())
+                self.write_page(&command, list.as_bytes())?;
             }
         }
+        Ok(Some(0))
     }
 
-    fn write_page(&self, command: &Command, bytes: &[u8]) -> Result<(), StatusCode> {
+    pub(super) fn write_page(&self, command: &Command, bytes: &[u8]) -> Result<(), StatusCode> {
         if !command.prp1.is_multiple_of(PAGE_BYTES as u64) {
             return Err(StatusCode::PrpOffsetInvalid);
         }
@@ -108,12 +116,14 @@ impl Controller {
         controller
     }
 
-    fn identify_namespace(&self) -> IdentifyNamespace {
+    /// The namespace as the cores reported it.
+    pub(super) fn identify_namespace(&self) -> IdentifyNamespace {
         let stripe = self.config.firmware.stripe_pages;
         let mut namespace =
             IdentifyNamespace::new(self.namespace_pages).with_granularity(1, stripe);
-        namespace.ncap = (self.namespace_pages as f64 * self.config.ftl.capacity_share) as u64;
-        namespace.nuse = namespace.ncap;
+        namespace.ncap = u64::from(self.plan.capacity_pages) * self.cores.len() as u64;
+        namespace.nuse = self.statistics().mapped_pages;
+        namespace.nsattr = u8::from(self.is_read_only());
         namespace
     }
 
@@ -122,17 +132,17 @@ impl Controller {
         if self.created.iter().any(|c| c.0 == qid) {
             return Err(StatusCode::InvalidQueueId);
         }
-        if command.queue_interrupts() && command.queue_interrupt_vector() != 0 {
+        if command.queue_interrupts() {
             return Err(StatusCode::InvalidInterruptVector);
         }
+        self.had_io_queues = true;
         self.created.push((qid, entries, command.prp1));
         Ok(())
     }
 
     fn check_new_queue(&self, command: &Command) -> Result<(u16, u32), StatusCode> {
         let (qid, entries) = (command.queue_id(), command.queue_entries());
-        let known = u32::from(qid) <= self.config.firmware.queues_max;
-        if qid == 0 || !known || self.queues.iter().any(|q| q.qid == qid) {
+        if !self.is_allotted(qid) || self.queues.iter().any(|q| q.qid == qid) {
             return Err(StatusCode::InvalidQueueId);
         }
         if !(ENTRIES_MIN..=DEPTH_MAX).contains(&entries) {
@@ -141,12 +151,22 @@ impl Controller {
         if !command.queue_is_contiguous() {
             return Err(StatusCode::InvalidField);
         }
+        if !command.prp1.is_multiple_of(PAGE_BYTES as u64) {
+            return Err(StatusCode::PrpOffsetInvalid);
+        }
         Ok((qid, entries))
+    }
+
+    fn is_allotted(&self, qid: u16) -> bool {
+        qid != 0 && u32::from(qid) <= self.config.firmware.queues_max
     }
 
     /// The queue pair becomes usable: a submission queue with the completion queue of its number.
     fn create_submission_queue(&mut self, command: &Command) -> Result<(), StatusCode> {
         let (qid, entries) = self.check_new_queue(command)?;
+        if !self.is_allotted(command.queue_completion_id()) {
+            return Err(StatusCode::InvalidQueueId);
+        }
         let paired = self
             .created
             .iter()
@@ -165,20 +185,23 @@ impl Controller {
             self.dma.offer(command.prp1, queue);
             return Err(StatusCode::InvalidQueueSize);
         }
-        self.queues.push(Queue { qid, queue });
+        self.queues.push(Queue {
+            qid,
+            queue,
+            closing: false,
+        });
         Ok(())
     }
 
-    fn delete_submission_queue(&mut self, command: &Command) -> Result<(), StatusCode> {
+    /// Nothing more is fetched from the queue; it goes when what was fetched is answered.
+    fn delete_submission_queue(&mut self, command: Command) -> Result<Option<u32>, StatusCode> {
         let qid = command.queue_id();
-        let index = self.queues.iter().position(|q| q.qid == qid && qid != 0);
-        let index = index.ok_or(StatusCode::InvalidQueueId)?;
-        if self.slots.has_commands_of(qid) {
-            // Its commands could be aborted; a host that waits for them first needs no such thing.
-            return Err(StatusCode::CommandSequenceError);
-        }
-        self.queues.remove(index);
-        Ok(())
+        let mut queues = self.queues.iter_mut();
+        let queue = queues.find(|q| q.qid == qid && qid != 0 && !q.closing);
+        queue.ok_or(StatusCode::InvalidQueueId)?.closing = true;
+        self.waiting.push(Waiting::DeleteQueue(qid, command));
+        self.serve_waiting();
+        Ok(None)
     }
 
     fn delete_completion_queue(&mut self, command: &Command) -> Result<(), StatusCode> {
@@ -196,6 +219,7 @@ impl Controller {
     }
 
     fn get_feature(&self, command: &Command) -> Result<u32, StatusCode> {
+        check_for_controller(command, StatusCode::FeatureNotNamespaceSpecific)?;
         let feature = command.feature().ok_or(StatusCode::InvalidField)?;
         let select = command.feature_select().ok_or(StatusCode::InvalidField)?;
         let current = match feature {
@@ -231,6 +255,7 @@ impl Controller {
     }
 
     fn set_feature(&mut self, command: Command) -> Result<Option<u32>, StatusCode> {
+        check_for_controller(&command, StatusCode::FeatureNotNamespaceSpecific)?;
         if command.feature_save() {
             return Err(StatusCode::FeatureNotSaveable);
         }
@@ -248,13 +273,18 @@ impl Controller {
             }
             FeatureId::NumberOfQueues => {
                 NumberOfQueues::from_value(value)?;
+                if self.had_io_queues {
+                    return Err(StatusCode::CommandSequenceError);
+                }
                 Ok(Some(self.number_of_queues()))
             }
         }
     }
 
     fn get_log_page(&mut self, command: Command) -> Result<Option<u32>, StatusCode> {
-        match command.log_page().ok_or(StatusCode::InvalidLogPage)? {
+        let page = command.log_page().ok_or(StatusCode::InvalidLogPage)?;
+        self.check_log_transfer(&command, page)?;
+        match page {
             LogPage::ErrorInformation => match self.write_log_page(&command) {
                 StatusCode::Success => Ok(Some(0)),
                 status => Err(status),
@@ -273,11 +303,33 @@ impl Controller {
         if command.format_index() != 0 || command.format_wants_metadata() {
             return Err(StatusCode::InvalidFormat);
         }
-        command
-            .format_secure_erase()
-            .ok_or(StatusCode::InvalidField)?;
+        match command.format_secure_erase() {
+            Some(SecureErase::None | SecureErase::UserData) => {}
+            // There is no key to throw away.
+            Some(SecureErase::Cryptographic) | None => return Err(StatusCode::InvalidField),
+        }
+        if self.is_read_only() {
+            return Err(StatusCode::NamespaceWriteProtected);
+        }
         self.formats_under_way += 1;
-        self.broadcast(0, command, PartOp::Format, 0, After::Format);
+        self.waiting.push(Waiting::Format(command));
+        self.serve_waiting();
         Ok(None)
+    }
+}
+
+/// True if a format command asks for the media to be erased.
+pub(super) fn erases(command: &Command) -> bool {
+    command.format_secure_erase() == Some(SecureErase::UserData)
+}
+
+/// Refuses a command that names one namespace for what belongs to the controller.
+pub(super) fn check_for_controller(
+    command: &Command,
+    otherwise: StatusCode,
+) -> Result<(), StatusCode> {
+    match command.nsid {
+        0 | NAMESPACE_ALL => Ok(()),
+        _ => Err(otherwise),
     }
 }

@@ -6,7 +6,7 @@ use wharf_wire::dma::PAGE_BYTES;
 use wharf_wire::dsm::{DsmRange, RANGES_MAX, read_ranges};
 use wharf_wire::opcode::IoOpcode;
 use wharf_wire::prp::{PrpError, prp_walk};
-use wharf_wire::status::StatusCode;
+use wharf_wire::status::{Status, StatusCode};
 
 use super::slots::After;
 use super::{Controller, MDTS};
@@ -22,7 +22,7 @@ impl Controller {
     /// Starts an I/O command, or answers it with what is wrong.
     pub(super) fn io_command(&mut self, qid: u16, command: Command) {
         if let Err(status) = self.start_io(qid, command) {
-            self.finish(qid, &command, status, 0, 0);
+            self.finish(qid, &command, Status::new(status), 0, 0);
         }
     }
 
@@ -48,7 +48,8 @@ impl Controller {
                 let op = if opcode == IoOpcode::Verify {
                     PartOp::Verify
                 } else {
-                    PartOp::Deallocate
+                    self.check_write_protection()?;
+                    PartOp::WriteZeroes
                 };
                 let range = DsmRange::new(command.slba(), command.pages());
                 self.start_ranges(qid, command, op, std::iter::once(range));
@@ -61,6 +62,9 @@ impl Controller {
     /// Reads and writes: one part for each stripe touched.
     fn start_transfer(&mut self, qid: u16, command: Command, op: PartOp) -> Result<(), StatusCode> {
         command.check_lba_range(self.namespace_pages)?;
+        if op == PartOp::Write {
+            self.check_write_protection()?;
+        }
         let (first, pages) = (command.slba(), command.pages());
         if pages > 1 << MDTS {
             return Err(StatusCode::InvalidField);
@@ -109,6 +113,13 @@ impl Controller {
         Ok(())
     }
 
+    fn check_write_protection(&self) -> Result<(), StatusCode> {
+        match self.is_read_only() {
+            true => Err(StatusCode::NamespaceWriteProtected),
+            false => Ok(()),
+        }
+    }
+
     fn start_dataset_management(&mut self, qid: u16, command: Command) -> Result<(), StatusCode> {
         let count = command.range_count();
         let mut buffer = [0u8; PAGE_BYTES];
@@ -126,9 +137,12 @@ impl Controller {
             *slot = range;
         }
         let used = &ranges[..count as usize];
+        if command.deallocates() {
+            self.check_write_protection()?;
+        }
         if !command.deallocates() || used.iter().all(|r| r.pages == 0) {
             // The other attributes are hints that this drive has no use for.
-            self.finish(qid, &command, StatusCode::Success, 0, 0);
+            self.finish(qid, &command, Status::SUCCESS, 0, 0);
             return Ok(());
         }
         self.start_ranges(qid, command, PartOp::Deallocate, used.iter().copied());
@@ -155,8 +169,8 @@ impl Controller {
             ranges.flat_map(move |range| (0..cores).map(move |core| (core, of_core(&range, core))));
         let parts = pairs.clone().filter(|(_, (_, count))| *count > 0).count() as u32;
         let slot = self.slots.take(qid, command, parts, 0, After::Nothing);
-        // FUA is a bit of write zeroes; dataset management has other fields there.
-        let fua = command.io_opcode() == Some(IoOpcode::WriteZeroes) && command.fua();
+        // Dataset management has other fields where the others have FUA.
+        let fua = op != PartOp::Deallocate && command.fua();
         for (core, (first, count)) in pairs.filter(|(_, (_, count))| *count > 0) {
             self.cpu.work(Op::CommandSplit, || ());
             let part = Part {

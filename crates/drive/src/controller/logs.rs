@@ -4,23 +4,22 @@ use std::collections::VecDeque;
 
 use wharf_wire::command::Command;
 use wharf_wire::dma::PAGE_BYTES;
-use wharf_wire::log_page::{ErrorLogEntry, LogPage, SmartHealth};
+use wharf_wire::log_page::{CriticalWarning, ErrorLogEntry, LogPage, SmartHealth, data_units};
 use wharf_wire::opcode::IoOpcode;
 use wharf_wire::prp::{PrpError, prp_walk};
 use wharf_wire::statistics::DriveStatistics;
 use wharf_wire::status::{Status, StatusCode};
 use zerocopy::{FromZeros, IntoBytes};
 
+use super::admin::check_for_controller;
 use super::{Controller, MDTS};
+use crate::ftl::blocks_needed;
 
 /// Entries of the error log.
 const ERRORS_MAX: usize = 64;
 
-/// 512-byte units in a page, in thousands, as SMART counts data: pages * 8 / 1000.
-const UNITS_PER_PAGE: u128 = 8;
-
-/// SMART: the namespace has become read-only.
-const WARNING_READ_ONLY: u8 = 1 << 3;
+/// SMART: percent of the spare blocks below which it warns.
+const SPARE_THRESHOLD_PERCENT: u8 = 10;
 
 /// The latest failures, newest first.
 #[derive(Default)]
@@ -30,16 +29,16 @@ pub(super) struct ErrorLog {
 }
 
 impl ErrorLog {
-    /// Remembers a failed command.
-    pub(super) fn record(&mut self, qid: u16, command: &Command, status: Status) {
+    /// Remembers a failed command, and the first page that failed.
+    pub(super) fn record(&mut self, qid: u16, command: &Command, status: Status, page: u64) {
         self.count += 1;
         self.entries.truncate(ERRORS_MAX - 1);
-        let mut entry = ErrorLogEntry::default().with_status(status);
+        let mut entry = ErrorLogEntry::default().with_status(status.with_more());
         entry.error_count = self.count;
         entry.sqid = qid;
         entry.cid = command.cid;
         entry.parameter_error_location = ErrorLogEntry::NO_FIELD;
-        entry.lba = command.slba();
+        entry.lba = page;
         entry.nsid = command.nsid;
         self.entries.push_front(entry);
     }
@@ -51,7 +50,6 @@ pub(super) struct HostCommands {
     reads: u64,
     writes: u64,
     flushes: u64,
-    zeroed_pages: u64,
 }
 
 impl HostCommands {
@@ -64,7 +62,6 @@ impl HostCommands {
             Some(IoOpcode::Read) => self.reads += 1,
             Some(IoOpcode::Write) => self.writes += 1,
             Some(IoOpcode::Flush) => self.flushes += 1,
-            Some(IoOpcode::WriteZeroes) => self.zeroed_pages += u64::from(command.pages()),
             _ => {}
         }
     }
@@ -95,69 +92,120 @@ impl Controller {
         }
     }
 
-    /// Copies `bytes` from the command's offset on to the host, page by page.
-    fn transfer_log(&self, command: &Command, bytes: &[u8]) -> Result<(), StatusCode> {
-        let length = command.log_page_bytes();
-        let offset =
-            usize::try_from(command.log_page_offset()).map_err(|_| StatusCode::InvalidField)?;
-        if offset > bytes.len() || length > (PAGE_BYTES as u64) << MDTS {
+    /// Checks what a get log page command asks for, and all host memory that it names.
+    pub(super) fn check_log_transfer(
+        &self,
+        command: &Command,
+        page: LogPage,
+    ) -> Result<(), StatusCode> {
+        check_for_controller(command, StatusCode::InvalidField)?;
+        let (offset, length) = (command.log_page_offset(), command.log_page_bytes());
+        let in_page = offset.is_multiple_of(4) && offset <= self.log_page_bytes(page);
+        if !in_page || length > (PAGE_BYTES as u64) << MDTS {
             return Err(StatusCode::InvalidField);
         }
-        let pages = length.div_ceil(PAGE_BYTES as u64) as u32;
-        let mut rest = &bytes[offset..];
-        let mut left = length as usize;
+        // Copies of nothing check the addresses.
+        self.copy_to_host(command, &[], 0)
+    }
+
+    fn log_page_bytes(&self, page: LogPage) -> u64 {
+        let bytes = match page {
+            LogPage::ErrorInformation => ERRORS_MAX * size_of::<ErrorLogEntry>(),
+            LogPage::SmartHealth => size_of::<SmartHealth>(),
+            LogPage::DriveStatistics => size_of::<DriveStatistics>(),
+            LogPage::CoreStatistics => self.cores.len() * size_of::<DriveStatistics>(),
+        };
+        bytes as u64
+    }
+
+    /// Copies `bytes` from the command's offset on to the host, page by page, then zeros.
+    fn transfer_log(&self, command: &Command, bytes: &[u8]) -> Result<(), StatusCode> {
+        let offset = (command.log_page_offset() as usize).min(bytes.len());
+        self.copy_to_host(command, &bytes[offset..], command.log_page_bytes() as usize)
+    }
+
+    /// Copies `length` bytes, of which those beyond `bytes` are zeros, to the pages of a get log
+    /// page command.
+    fn copy_to_host(
+        &self,
+        command: &Command,
+        bytes: &[u8],
+        length: usize,
+    ) -> Result<(), StatusCode> {
+        let pages = command.log_page_bytes().div_ceil(PAGE_BYTES as u64) as u32;
         let read = |at| self.dma.read_u64(at);
+        let mut done = 0;
         for address in prp_walk(command.prp1, command.prp2, pages, read) {
             let address = address.map_err(PrpError::status)?;
-            let count = rest.len().min(left).min(PAGE_BYTES);
-            let (now, later) = rest.split_at(count);
+            let count = (length - done).min(PAGE_BYTES);
+            let mut page = [0u8; PAGE_BYTES];
+            let rest = &bytes[done.min(bytes.len())..];
+            let data = &rest[..rest.len().min(count)];
+            page[..data.len()].copy_from_slice(data);
             // SAFETY: the page is named by a command in flight and the controller alone writes it.
-            unsafe { self.dma.write_bytes(address, now) }
+            unsafe { self.dma.write_bytes(address, &page[..count]) }
                 .map_err(|_| StatusCode::DataTransferError)?;
-            rest = later;
-            left -= count;
+            done += count;
         }
         Ok(())
     }
 
+    /// What the cores reported. Commands, which several cores may serve, are counted as the first
+    /// core's.
     fn core_statistics(&self) -> impl Iterator<Item = DriveStatistics> {
         self.cores.iter().map(|core| {
             let report = core.shelf.report.lock().expect("no holder panics");
-            report.expect("every core has answered")
+            let mut report = report.expect("every core has answered");
+            if report.core == 0 {
+                report.host_read_commands = self.host_commands.reads;
+                report.host_write_commands = self.host_commands.writes;
+                report.flush_commands = self.host_commands.flushes;
+            }
+            report
         })
     }
 
-    /// The whole drive's statistics: the sum of the cores', and what only the controller sees.
-    fn statistics(&self) -> DriveStatistics {
+    /// The whole drive's statistics: the sum of the cores'.
+    pub(super) fn statistics(&self) -> DriveStatistics {
         let mut all = DriveStatistics::new(DriveStatistics::WHOLE_DRIVE);
         self.core_statistics().for_each(|core| all.merge(&core));
-        all.host_read_commands = self.host_commands.reads;
-        all.host_write_commands = self.host_commands.writes;
-        all.flush_commands = self.host_commands.flushes;
-        all.zeroed_pages = self.host_commands.zeroed_pages;
         all
     }
 
     fn smart(&self) -> SmartHealth {
         let all = self.statistics();
         let mut smart = SmartHealth::new_zeroed();
-        let worn = self.config.ftl.endurance_cycles;
-        if worn > 0 && all.blocks + all.retired_blocks > 0 {
-            let used = all.erase_count_sum / (all.blocks + all.retired_blocks);
-            smart.percentage_used = (used * 100 / u64::from(worn)).min(255) as u8;
+        let worn = u64::from(self.config.ftl.endurance_cycles);
+        if worn > 0 {
+            // A retired block has seen all its cycles.
+            let cycles = all.erase_count_sum + all.retired_blocks * worn;
+            let used = cycles * 100 / ((all.blocks + all.retired_blocks) * worn);
+            smart.percentage_used = used.min(255) as u8;
         }
-        let total = (all.blocks + all.retired_blocks).max(1);
-        smart.available_spare = (all.blocks * 100 / total) as u8;
-        smart.available_spare_threshold = 90;
-        if self.cores.iter().any(|core| core.shelf.is_read_only()) {
-            smart.critical_warning |= WARNING_READ_ONLY;
-        }
-        smart.data_units_read = u128::from(all.host_read_pages) * UNITS_PER_PAGE / 1000;
-        smart.data_units_written = u128::from(all.host_write_pages) * UNITS_PER_PAGE / 1000;
+        smart.available_spare = self.spare_percent();
+        smart.available_spare_threshold = SPARE_THRESHOLD_PERCENT;
+        let spare_low = smart.available_spare < SPARE_THRESHOLD_PERCENT;
+        smart.set_warning(CriticalWarning::SpareLow, spare_low);
+        smart.set_warning(CriticalWarning::ReadOnly, self.is_read_only());
+        smart.data_units_read = data_units(all.host_read_pages);
+        smart.data_units_written = data_units(all.host_write_pages);
         smart.host_read_commands = u128::from(all.host_read_commands);
         smart.host_write_commands = u128::from(all.host_write_commands);
         smart.media_errors = u128::from(all.unrecovered_reads);
         smart.error_log_entries = u128::from(self.errors.count);
         smart
+    }
+
+    /// Blocks beyond those that a core must have, of as many as it had when new, in percent; of
+    /// the core that has the fewest left.
+    fn spare_percent(&self) -> u8 {
+        let needed = u64::from(blocks_needed(&self.plan));
+        let new = u64::from(self.plan.blocks) - needed;
+        let percent = |core: DriveStatistics| match core.blocks.checked_sub(needed) {
+            None => 0,
+            Some(_) if new == 0 => 100,
+            Some(left) => left * 100 / new,
+        };
+        self.core_statistics().map(percent).min().unwrap_or(0) as u8
     }
 }

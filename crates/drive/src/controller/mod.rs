@@ -22,8 +22,9 @@ use wharf_wire::dma::DmaSpace;
 use wharf_wire::features::Arbitration;
 use wharf_wire::queue::DriveQueue;
 use wharf_wire::status::{Status, StatusCode};
+use zerocopy::IntoBytes;
 
-use crate::config::DriveConfig;
+use crate::config::{CorePlan, DriveConfig};
 use crate::core::Shelf;
 use crate::core::part::{Answer, Part, PartOp, Striping};
 use link::HostLink;
@@ -58,6 +59,16 @@ pub struct CoreLink {
 struct Queue {
     qid: u16,
     queue: DriveQueue,
+    /// It is being deleted: nothing more is fetched.
+    closing: bool,
+}
+
+/// An admin command that waits until I/O commands in flight have ended.
+enum Waiting {
+    /// A submission queue is to be deleted: for those of that queue.
+    DeleteQueue(u16, Command),
+    /// The namespace is to be formatted: for all.
+    Format(Command),
 }
 
 /// How a turn at one queue ended.
@@ -81,6 +92,7 @@ struct Outgoing {
 pub struct Controller {
     cpu: Cpu,
     config: DriveConfig,
+    plan: CorePlan,
     namespace_pages: u64,
     striping: Striping,
     dma: Arc<DmaSpace>,
@@ -101,6 +113,9 @@ pub struct Controller {
     arbitration: Arbitration,
     write_cache: bool,
     formats_under_way: u32,
+    waiting: Vec<Waiting>,
+    /// An I/O queue has been created since power-on.
+    had_io_queues: bool,
     host_commands: logs::HostCommands,
 }
 
@@ -116,6 +131,7 @@ impl Controller {
     ) -> Controller {
         Controller {
             cpu,
+            plan: config.plan().expect("the drive was built from it"),
             namespace_pages: config.namespace_pages(),
             striping: Striping {
                 stripe_pages: config.firmware.stripe_pages,
@@ -126,6 +142,7 @@ impl Controller {
             queues: vec![Queue {
                 qid: 0,
                 queue: admin,
+                closing: false,
             }],
             turn: 0,
             ready: Ready::NONE,
@@ -138,6 +155,8 @@ impl Controller {
             arbitration: Arbitration::from_value(admin::ARBITRATION_DEFAULT),
             write_cache: config.ftl.volatile_write_cache,
             formats_under_way: 0,
+            waiting: Vec::new(),
+            had_io_queues: false,
             host_commands: logs::HostCommands::default(),
             config: config.clone(),
         }
@@ -165,6 +184,7 @@ impl Controller {
             // Answers first: they free what new commands need.
             self.gather();
             self.post_outgoing();
+            self.serve_waiting();
             self.fetch();
         }
     }
@@ -179,7 +199,8 @@ impl Controller {
             while let Some(answer) = self.cores[core as usize].answers.try_pop(&self.cpu) {
                 self.cores[core as usize].out -= 1;
                 let last = self.cpu.work(Op::CommandGather, || {
-                    self.slots.gather(answer.slot, answer.status)
+                    let page = || self.striping.page_of(core, answer.lpn);
+                    self.slots.gather(answer.slot, answer.status, page)
                 });
                 if last {
                     self.complete_slot(answer.slot);
@@ -198,7 +219,11 @@ impl Controller {
             After::LogPage if status == StatusCode::Success => {
                 status = self.write_log_page(&done.command)
             }
-            After::LogPage => {}
+            After::IdentifyNamespace if status == StatusCode::Success => {
+                let data = self.identify_namespace();
+                status = self.write_page(&done.command, data.as_bytes()).err().unwrap_or(status);
+            }
+            After::LogPage | After::IdentifyNamespace => {}
             After::WriteCache(on) => {
                 self.write_cache = on;
                 result = u32::from(on);
@@ -208,7 +233,13 @@ impl Controller {
         if status == StatusCode::Success {
             self.host_commands.count(done.qid, &done.command);
         }
-        self.finish(done.qid, &done.command, status, result, done.to_host_pages);
+        let (qid, to_host_pages) = (done.qid, done.to_host_pages);
+        let mut answer = Status::new(status);
+        if qid != 0 && is_drive_failure(status) {
+            self.errors.record(qid, &done.command, answer, done.failed_page);
+            answer = answer.with_more();
+        }
+        self.finish(qid, &done.command, answer, result, to_host_pages);
     }
 
     /// Answers a command: after the link has carried what it transfers.
@@ -216,15 +247,10 @@ impl Controller {
         &mut self,
         qid: u16,
         command: &Command,
-        code: StatusCode,
+        status: Status,
         result: u32,
         to_host_pages: u32,
     ) {
-        let mut status = Status::new(code);
-        if code != StatusCode::Success {
-            self.errors.record(qid, command, status);
-            status = status.with_more();
-        }
         let completion = Completion::new(command.cid, status).with_result(result);
         self.cpu.work(Op::CommandComplete, || ());
         let due_ns = self.link.to_host(&self.cpu, to_host_pages);
@@ -281,7 +307,7 @@ impl Controller {
                 self.turn = 0;
             }
             let source = self.queues[self.turn].queue.source();
-            if !self.ready.contains(source) {
+            if !self.ready.contains(source) || self.queues[self.turn].closing {
                 empty_in_a_row += 1;
                 self.turn += 1;
                 continue;
@@ -324,6 +350,34 @@ impl Controller {
                 .all(|c| c.out + PARTS_PER_COMMAND_MAX <= PARTS_OUT_MAX)
     }
 
+    /// Begins what waited for commands in flight, as far as they have ended.
+    fn serve_waiting(&mut self) {
+        for waiting in std::mem::take(&mut self.waiting) {
+            match waiting {
+                Waiting::DeleteQueue(qid, command) if self.is_quiet(qid) => {
+                    self.queues.retain(|queue| queue.qid != qid);
+                    self.finish(0, &command, Status::SUCCESS, 0, 0);
+                }
+                Waiting::Format(command) if !self.slots.has_io() => {
+                    let erase = u32::from(admin::erases(&command));
+                    self.broadcast(0, command, PartOp::Format, erase, After::Format);
+                }
+                later => self.waiting.push(later),
+            }
+        }
+    }
+
+    /// True if every command fetched from a queue has been answered.
+    fn is_quiet(&self, qid: u16) -> bool {
+        !self.slots.has_commands_of(qid) && self.outgoing.iter().all(|o| o.qid != qid)
+    }
+
+    /// True if a core takes no more writes: then the namespace takes none.
+    #[inline]
+    fn is_read_only(&self) -> bool {
+        self.cores.iter().any(|core| core.shelf.is_read_only())
+    }
+
     /// Sends a part to a core.
     #[inline]
     fn send(&mut self, core: u32, part: Part) {
@@ -343,6 +397,14 @@ impl Controller {
             self.send(core, whole_part(op, slot, value));
         }
     }
+}
+
+/// True for failures that are the drive's or the media's, not the command's.
+fn is_drive_failure(status: StatusCode) -> bool {
+    matches!(
+        status,
+        StatusCode::InternalError | StatusCode::WriteFault | StatusCode::UnrecoveredReadError
+    )
 }
 
 /// A part that concerns a whole core.

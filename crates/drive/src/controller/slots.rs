@@ -10,6 +10,8 @@ pub enum After {
     Nothing,
     /// Fills the log page asked for.
     LogPage,
+    /// Fills the namespace's identify data.
+    IdentifyNamespace,
     /// Takes over the write cache's new state.
     WriteCache(bool),
     /// Lets I/O in again.
@@ -23,8 +25,10 @@ pub struct Slot {
     pub qid: u16,
     /// The command.
     pub command: Command,
-    /// The first failure, or success.
+    /// The failure of the first page that failed, or success.
     pub status: StatusCode,
+    /// The first page that failed, if one did.
+    pub failed_page: u64,
     /// Pages to carry to the host before the completion.
     pub to_host_pages: u32,
     /// What follows.
@@ -45,6 +49,7 @@ impl Slots {
             qid: 0,
             command: Command::default(),
             status: StatusCode::Success,
+            failed_page: 0,
             to_host_pages: 0,
             after: After::Nothing,
             parts_left: 0,
@@ -80,6 +85,7 @@ impl Slots {
             qid,
             command,
             status,
+            failed_page: 0,
             to_host_pages,
             after,
             parts_left: parts,
@@ -87,12 +93,16 @@ impl Slots {
         slot
     }
 
-    /// Accounts one answer; true if it was the last.
+    /// Accounts one answer, of which `page` tells the page that failed; true if it was the last.
+    /// Of several failures that of the lowest page counts.
     #[inline]
-    pub fn gather(&mut self, slot: u16, status: StatusCode) -> bool {
+    pub fn gather(&mut self, slot: u16, status: StatusCode, page: impl FnOnce() -> u64) -> bool {
         let slot = &mut self.slots[slot as usize];
-        if slot.status == StatusCode::Success {
-            slot.status = status;
+        if status != StatusCode::Success {
+            let page = page();
+            if slot.status == StatusCode::Success || page < slot.failed_page {
+                (slot.status, slot.failed_page) = (status, page);
+            }
         }
         slot.parts_left -= 1;
         slot.parts_left == 0
@@ -115,5 +125,10 @@ impl Slots {
     /// True if commands of this queue have parts out.
     pub fn has_commands_of(&self, qid: u16) -> bool {
         self.slots.iter().any(|s| s.parts_left > 0 && s.qid == qid)
+    }
+
+    /// True if I/O commands have parts out.
+    pub fn has_io(&self) -> bool {
+        self.slots.iter().any(|s| s.parts_left > 0 && s.qid != 0)
     }
 }

@@ -5,21 +5,29 @@ use wharf_wire::status::StatusCode;
 use super::Core;
 
 impl Core {
-    /// Waits until every write acknowledged so far is on flash, then logs deallocations.
+    /// Serves a flush.
     pub(super) async fn flush(&self) -> StatusCode {
-        self.settle().await;
-        let status = self.write_log().await;
-        if status != StatusCode::Success {
-            return status;
+        let status = self.make_durable().await;
+        if status == StatusCode::Success {
+            self.with_ftl(|ftl| ftl.counters_mut().flushes += 1);
         }
-        self.with_ftl(|ftl| ftl.counters_mut().flushes += 1);
-        self.sync_media()
+        status
     }
 
-    async fn settle(&self) {
+    /// Waits until every write acknowledged so far is on flash, then logs deallocations.
+    pub(super) async fn make_durable(&self) -> StatusCode {
         let seq = self.with_ftl(|ftl| ftl.seq());
         while !self.with_ftl(|ftl| ftl.is_settled(seq)) {
             self.programmed.wait(&self.cpu).await;
+        }
+        self.make_deallocations_durable().await
+    }
+
+    /// Logs the deallocations so far, to survive a crash of the host's machine too.
+    pub(super) async fn make_deallocations_durable(&self) -> StatusCode {
+        match self.write_log().await {
+            StatusCode::Success => self.sync_media(),
+            failure => failure,
         }
     }
 
@@ -27,6 +35,9 @@ impl Core {
     pub(super) async fn write_log(&self) -> StatusCode {
         if !self.with_ftl(|ftl| ftl.log_is_due()) {
             return StatusCode::Success;
+        }
+        if self.with_ftl(|ftl| ftl.log_is_full()) {
+            return self.checkpoint().await;
         }
         if self.log_write_ns > 0 {
             self.cpu
@@ -51,11 +62,26 @@ impl Core {
         }
     }
 
-    /// Deallocates everything, durably.
-    pub(super) async fn format(&self) -> StatusCode {
+    /// Deallocates everything, durably, and erases the flash if asked to. No I/O is under way.
+    pub(super) async fn format(&self, erase: bool) -> StatusCode {
         let pages = self.with_ftl(|ftl| ftl.plan().logical_pages);
         self.deallocate_range(0, pages).await;
-        self.flush().await
+        let status = self.make_durable().await;
+        if erase && status == StatusCode::Success {
+            return self.wipe().await;
+        }
+        status
+    }
+
+    /// Has the collector erase all that is written, and waits for it.
+    async fn wipe(&self) -> StatusCode {
+        self.with_ftl(|ftl| ftl.begin_wipe());
+        self.wake_collector();
+        while !self.with_ftl(|ftl| ftl.is_wiped()) {
+            self.space.wait(&self.cpu).await;
+        }
+        self.with_ftl(|ftl| ftl.end_wipe());
+        self.sync_media()
     }
 
     /// Turning the cache off makes what it holds durable first.
@@ -64,7 +90,7 @@ impl Core {
         if on {
             StatusCode::Success
         } else {
-            self.flush().await
+            self.make_durable().await
         }
     }
 }

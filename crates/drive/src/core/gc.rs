@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use wharf_runtime::Op;
+use wharf_wire::status::StatusCode;
 
 use super::Core;
 use crate::ftl::{Batch, Urgency};
@@ -45,9 +46,14 @@ impl Core {
         let dead_end =
             !self.space.is_empty() && self.with_ftl(|ftl| !ftl.is_busy() && ftl.has_no_space());
         if dead_end {
-            self.with_ftl(|ftl| ftl.give_up_writing());
-            self.space.notify_all(&self.cpu);
+            self.give_up_writing();
         }
+    }
+
+    fn give_up_writing(&self) {
+        self.with_ftl(|ftl| ftl.give_up_writing());
+        self.tell_read_only();
+        self.space.notify_all(&self.cpu);
     }
 
     async fn level_wear(&self, batch: &mut Batch) {
@@ -74,7 +80,7 @@ impl Core {
             page = self.with_ftl(|ftl| ftl.read_batch(now_ns, victim, page, batch));
             self.cpu.work_n(Op::GcPage, batch.scanned, || ());
             self.cpu.sleep_until(batch.end_ns).await;
-            self.move_batch(batch).await;
+            self.move_batch(batch, urgency).await;
             if page == from {
                 // Every frame of collection is under way.
                 self.programmed.wait(&self.cpu).await;
@@ -85,11 +91,11 @@ impl Core {
         self.with_ftl(|ftl| ftl.counters_mut().gc_busy_ns += end_ns - start_ns);
     }
 
-    async fn move_batch(&self, batch: &mut Batch) {
+    async fn move_batch(&self, batch: &mut Batch, urgency: Urgency) {
         while let Some(moving) = batch.moves.pop() {
             loop {
                 let now_ns = self.flash_now();
-                match self.with_ftl(|ftl| ftl.stage_move(now_ns, moving)) {
+                match self.with_ftl(|ftl| ftl.stage_move(now_ns, moving, urgency)) {
                     Ok(Some(end_ns)) => {
                         self.after_staging(end_ns);
                         break;
@@ -103,6 +109,9 @@ impl Core {
 
     /// Waits until nothing of the victim is needed (its pages are on flash elsewhere), then starts
     /// the erase; the collector goes on while it runs.
+    ///
+    /// Deallocations are logged first: the victim may hold the newest copy of a deallocated page,
+    /// and without it and without the log a power cut would bring back an older copy.
     async fn erase_when_empty(&self, victim: u32, urgency: Urgency, spoiled: bool) {
         while !self.with_ftl(|ftl| ftl.is_empty(victim)) {
             if spoiled && self.with_ftl(|ftl| ftl.only_unreadable_pages_left(victim)) {
@@ -110,6 +119,10 @@ impl Core {
                 return;
             }
             self.programmed.wait(&self.cpu).await;
+        }
+        if self.write_log().await != StatusCode::Success {
+            self.give_up_writing();
+            return;
         }
         let now_ns = self.flash_now();
         let end_ns = self.with_ftl(|ftl| ftl.start_erase(now_ns, victim));

@@ -2,11 +2,13 @@
 //!
 //! The way of a part of a command: the [`intake`](Core::intake) task takes it off the ring and hands
 //! it to an idle *worker*; the worker serves it in straight line (`read.rs`, `write.rs`, `flush.rs`)
-//! and answers. Two more tasks belong to the core: the *finisher* ends flash operations when their
-//! time has come, and the *collector* (`gc.rs`) keeps blocks free.
+//! and answers. Three more tasks belong to the core: the *finisher* ends flash operations when their
+//! time has come, the *collector* (`gc.rs`) keeps blocks free, and the *checkpointer*
+//! (`checkpoint.rs`) keeps recovery short.
 //!
 //! Workers are started once; serving a part starts no task and allocates nothing.
 
+mod checkpoint;
 mod flush;
 mod gc;
 pub mod part;
@@ -30,7 +32,7 @@ use wharf_wire::status::StatusCode;
 use crate::ftl::{Finished, Ftl};
 use crate::media::AnyMedia;
 use crate::power::PowerSwitch;
-use part::{Answer, Part, PartOp};
+use part::{Answer, Failed, Part, PartOp};
 
 /// Where a core leaves what outlives it.
 #[derive(Clone, Default)]
@@ -39,12 +41,12 @@ pub struct Shelf {
     pub media: Arc<Mutex<Option<AnyMedia>>>,
     /// The core's latest statistics, when asked for.
     pub report: Arc<Mutex<Option<DriveStatistics>>>,
-    /// Whether the core took no more writes at that report.
+    /// Whether the core takes no more writes.
     pub read_only: Arc<AtomicBool>,
 }
 
 impl Shelf {
-    /// True if the core took no more writes at its latest report.
+    /// True if the core takes no more writes.
     pub fn is_read_only(&self) -> bool {
         self.read_only.load(Ordering::Relaxed)
     }
@@ -103,6 +105,8 @@ pub struct Core {
     space: Notify,
     /// Collection may be needed, or may go on.
     collect: Notify,
+    /// A checkpoint should be taken.
+    checkpoint_due: Notify,
     /// The earliest end of a flash operation.
     operations: Alarm,
     finished: RefCell<Finished>,
@@ -116,7 +120,15 @@ pub struct Core {
 
 impl Drop for Core {
     fn drop(&mut self) {
-        if let Some(ftl) = self.ftl.get_mut().take() {
+        if let Some(mut ftl) = self.ftl.get_mut().take() {
+            // With checks on, every run ends with one of the whole structure. After a power cut
+            // the memory of a drive is not worth one: it went in the middle of a change.
+            if cfg!(debug_assertions) && !self.power.is_cut() && !std::thread::panicking() {
+                ftl.verify();
+            }
+            if !std::thread::panicking() {
+                checkpoint::at_power_off(&mut ftl);
+            }
             *self.shelf.media.lock().expect("no holder panics") = Some(ftl.into_media());
         }
     }
@@ -124,7 +136,10 @@ impl Drop for Core {
 
 impl Core {
     /// Starts a core's tasks on `cpu`. Runs until the CPU is stopped.
-    pub async fn run(cpu: Cpu, parts: CoreParts) {
+    ///
+    /// The core exists from the call on, not from the first poll: a power cut may come before that,
+    /// and the core must leave its media behind.
+    pub fn run(cpu: Cpu, parts: CoreParts) -> impl Future<Output = ()> {
         let worker = || Worker {
             part: Cell::new(None),
             task: Cell::new(None),
@@ -145,6 +160,7 @@ impl Core {
             programmed: Notify::new(),
             space: Notify::new(),
             collect: Notify::new(),
+            checkpoint_due: Notify::new(),
             operations: Alarm::default(),
             finished: RefCell::new(Finished::default()),
             volatile_write_cache: Cell::new(parts.volatile_write_cache),
@@ -158,7 +174,9 @@ impl Core {
         }
         cpu.spawn("finisher", core.clone().finish());
         cpu.spawn("collector", core.clone().collect());
-        core.intake().await;
+        cpu.spawn("checkpointer", core.clone().checkpoints());
+        core.tell_read_only();
+        core.intake()
     }
 
     /// Runs `f` on the translation layer. Never across a wait.
@@ -212,12 +230,14 @@ impl Core {
             let part = self.next_part(worker).await;
             self.cpu.work(Op::CorePart, || ());
             match part.op {
-                PartOp::Read => self.answer(&part, self.read(&part).await),
+                PartOp::Read => self.answer_at(&part, self.read(&part).await),
                 PartOp::Write => self.write(worker, &part).await,
-                PartOp::Verify => self.answer(&part, self.verify(&part).await),
-                PartOp::Deallocate => self.answer(&part, self.deallocate(&part).await),
+                PartOp::Verify => self.answer_at(&part, self.verify(&part).await),
+                PartOp::Deallocate | PartOp::WriteZeroes => {
+                    self.answer(&part, self.deallocate(&part).await)
+                }
                 PartOp::Flush => self.answer(&part, self.flush().await),
-                PartOp::Format => self.answer(&part, self.format().await),
+                PartOp::Format => self.answer(&part, self.format(part.count != 0).await),
                 PartOp::Report => self.answer(&part, self.report()),
                 PartOp::SetWriteCache => {
                     self.answer(&part, self.set_write_cache(part.count != 0).await)
@@ -235,12 +255,23 @@ impl Core {
         }
     }
 
-    /// Sends the answer to a part. The controller sized the ring for all parts it has out.
+    /// Sends the answer to a part.
     #[inline]
     fn answer(&self, part: &Part, status: StatusCode) {
+        let failed = Failed { status, lpn: part.first };
+        let outcome = if status == StatusCode::Success { Ok(()) } else { Err(failed) };
+        self.answer_at(part, outcome);
+    }
+
+    /// Sends the answer to a part. The controller sized the ring for all parts it has out.
+    #[inline]
+    fn answer_at(&self, part: &Part, outcome: Result<(), Failed>) {
+        let Failed { status, lpn } =
+            outcome.err().unwrap_or(Failed { status: StatusCode::Success, lpn: part.first });
         let answer = Answer {
             slot: part.slot,
             status,
+            lpn,
         };
         let sent = self.answers.borrow_mut().push(&self.cpu, answer);
         assert!(
@@ -262,9 +293,9 @@ impl Core {
     fn finish_now(&self) {
         let mut finished = self.finished.borrow_mut();
         let now_ns = self.flash_now();
-        let next_ns = self.with_ftl(|ftl| {
+        let (next_ns, checkpoint_due) = self.with_ftl(|ftl| {
             ftl.finish_due(now_ns, &mut finished);
-            ftl.next_end_ns()
+            (ftl.next_end_ns(), ftl.checkpoint_is_due())
         });
         if let Some(next_ns) = next_ns {
             self.operations.set(&self.cpu, next_ns);
@@ -287,12 +318,30 @@ impl Core {
                 self.cpu.wake(task);
             }
         }
-        if finished.blocks_changed {
-            finished.blocks_changed = false;
+        if std::mem::take(&mut finished.blocks_changed) {
+            self.tell_read_only();
             self.space.notify_all(&self.cpu);
-            self.collect.notify_all(&self.cpu);
         }
         finished.programs = 0;
+        if checkpoint_due {
+            self.checkpoint_due.notify_all(&self.cpu);
+        }
+        self.wake_collector();
+    }
+
+    /// Tells the controller whether the core takes writes.
+    fn tell_read_only(&self) {
+        let read_only = self.with_ftl(|ftl| ftl.is_read_only());
+        self.shelf.read_only.store(read_only, Ordering::Relaxed);
+    }
+
+    /// Wakes the collector if there may be something for it to do: a page was staged, or became
+    /// invalid, or a block was closed, since it found nothing.
+    #[inline]
+    fn wake_collector(&self) {
+        if !self.collect.is_empty() && self.with_ftl(|ftl| ftl.collection_need().is_some()) {
+            self.collect.notify_all(&self.cpu);
+        }
     }
 
     /// To be called after staging: ends what took no time, and wakes the collector if need be.
@@ -302,9 +351,7 @@ impl Core {
             self.finish_now();
         } else {
             self.operations.set(&self.cpu, end_ns);
-        }
-        if !self.collect.is_empty() && self.with_ftl(|ftl| ftl.collection_need().is_some()) {
-            self.collect.notify_all(&self.cpu);
+            self.wake_collector();
         }
     }
 }

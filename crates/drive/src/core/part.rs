@@ -13,9 +13,11 @@ pub enum PartOp {
     Verify,
     /// Pages read as zeros from now on.
     Deallocate,
+    /// The same, on behalf of a write zeroes command.
+    WriteZeroes,
     /// Everything acknowledged becomes durable.
     Flush,
-    /// Every page is deallocated, durably.
+    /// Every page is deallocated, durably; with `count` = 1 the flash is erased too.
     Format,
     /// Leave statistics on the shelf.
     Report,
@@ -57,6 +59,17 @@ pub struct Answer {
     pub slot: u16,
     /// How it went.
     pub status: StatusCode,
+    /// The first page that failed, local to the core; of no meaning after success.
+    pub lpn: u32,
+}
+
+/// Why a part failed, and where.
+#[derive(Debug, Clone, Copy)]
+pub struct Failed {
+    /// What the host is told.
+    pub status: StatusCode,
+    /// The page, local to the core.
+    pub lpn: u32,
 }
 
 /// How logical addresses go round the cores: stripe by stripe.
@@ -77,6 +90,12 @@ impl Striping {
         let core = stripe % u64::from(self.cores);
         let local = stripe / u64::from(self.cores) * stripe_pages + within;
         (core as u32, local as u32)
+    }
+
+    /// The page that is number `local` of `core`.
+    pub fn page_of(&self, core: u32, local: u32) -> u64 {
+        let stripe = u64::from(local / self.stripe_pages) * u64::from(self.cores) + u64::from(core);
+        stripe * u64::from(self.stripe_pages) + u64::from(local % self.stripe_pages)
     }
 
     /// How many pages below `page` belong to `core`: a range of the drive is one range of a core.
@@ -109,6 +128,7 @@ mod tests {
             }
             let (core, local) = striping.locate(page);
             assert_eq!(local, counts[core as usize]);
+            assert_eq!(striping.page_of(core, local), page);
             counts[core as usize] += 1;
         }
     }

@@ -5,37 +5,45 @@ use wharf_wire::prp::{PrpError, prp_walk};
 use wharf_wire::status::StatusCode;
 
 use super::Core;
-use super::part::Part;
+use super::part::{Failed, Part};
 use crate::ftl::Ftl;
 use crate::media::MediaError;
 
 impl Core {
     /// Starts all page reads, waits for the last.
-    pub(super) async fn read(&self, part: &Part) -> StatusCode {
+    pub(super) async fn read(&self, part: &Part) -> Result<(), Failed> {
+        self.force_unit_access(part).await?;
         let now_ns = self.flash_now();
-        let started = self.cpu.work_n(Op::MapLookup, part.count, || {
+        let end_ns = self.cpu.work_n(Op::MapLookup, part.count, || {
             self.with_ftl(|ftl| self.start_reads(ftl, now_ns, part))
-        });
-        match started {
-            Ok(end_ns) => {
-                self.cpu.sleep_until(end_ns).await;
-                StatusCode::Success
-            }
-            Err(status) => status,
+        })?;
+        self.cpu.sleep_until(end_ns).await;
+        Ok(())
+    }
+
+    /// With FUA, what is acknowledged becomes durable before it is read.
+    async fn force_unit_access(&self, part: &Part) -> Result<(), Failed> {
+        if !part.fua {
+            return Ok(());
+        }
+        match self.make_durable().await {
+            StatusCode::Success => Ok(()),
+            status => Err(Failed { status, lpn: part.first }),
         }
     }
 
-    fn start_reads(&self, ftl: &mut Ftl, now_ns: u64, part: &Part) -> Result<u64, StatusCode> {
+    fn start_reads(&self, ftl: &mut Ftl, now_ns: u64, part: &Part) -> Result<u64, Failed> {
         let mut end_ns = now_ns;
         let mut lpn = part.first;
         for address in self.addresses(part) {
-            let address = address.map_err(PrpError::status)?;
+            let address = address.map_err(|error| Failed { status: error.status(), lpn })?;
             // SAFETY: the page is named by a command in flight, and this part alone serves it.
-            let page =
-                unsafe { self.dma.page_mut(address) }.map_err(|_| StatusCode::DataTransferError)?;
-            end_ns = end_ns.max(ftl.read(now_ns, lpn, page).map_err(|e| read_status(&e))?);
+            let page = unsafe { self.dma.page_mut(address) }
+                .map_err(|_| Failed { status: StatusCode::DataTransferError, lpn })?;
+            end_ns = end_ns.max(read_page(ftl, now_ns, lpn, page)?);
             lpn += 1;
         }
+        ftl.counters_mut().host_reads += u64::from(part.count);
         Ok(end_ns)
     }
 
@@ -51,35 +59,37 @@ impl Core {
     }
 
     /// Reads the pages without moving them.
-    pub(super) async fn verify(&self, part: &Part) -> StatusCode {
+    pub(super) async fn verify(&self, part: &Part) -> Result<(), Failed> {
+        self.force_unit_access(part).await?;
         let mut page = vec![0u8; self.dma.page_bytes()];
         // In steps, so that a verify of the whole drive does not hold up the core.
         for first in (part.first..part.first + part.count).step_by(64) {
             let now_ns = self.flash_now();
             let last = (first + 64).min(part.first + part.count);
-            let started = self.cpu.work_n(Op::MapLookup, last - first, || {
+            let end_ns = self.cpu.work_n(Op::MapLookup, last - first, || {
                 self.with_ftl(|ftl| {
-                    let mut end_ns = now_ns;
-                    for lpn in first..last {
-                        end_ns = end_ns.max(ftl.read(now_ns, lpn, &mut page)?);
-                    }
-                    Ok(end_ns)
+                    (first..last).try_fold(now_ns, |end_ns, lpn| {
+                        read_page(ftl, now_ns, lpn, &mut page).map(|at| end_ns.max(at))
+                    })
                 })
-            });
-            match started {
-                Ok(end_ns) => self.cpu.sleep_until(end_ns).await,
-                Err(error) => return read_status(&error),
-            }
+            })?;
+            self.cpu.sleep_until(end_ns).await;
             self.cpu.yield_now().await;
         }
-        StatusCode::Success
+        Ok(())
     }
 }
 
-/// What the host is told of a page that cannot be read.
-pub(super) fn read_status(error: &MediaError) -> StatusCode {
-    match error {
-        MediaError::Rot { .. } => StatusCode::UnrecoveredReadError,
-        _ => StatusCode::InternalError,
-    }
+/// Reads one page for the host.
+#[inline]
+fn read_page(ftl: &mut Ftl, now_ns: u64, lpn: u32, out: &mut [u8]) -> Result<u64, Failed> {
+    ftl.read(now_ns, lpn, out).map_err(|error| {
+        let status = match error {
+            MediaError::Rot { .. } => StatusCode::UnrecoveredReadError,
+            _ => StatusCode::InternalError,
+        };
+        ftl.counters_mut().unrecovered_reads +=
+            u64::from(status == StatusCode::UnrecoveredReadError);
+        Failed { status, lpn }
+    })
 }

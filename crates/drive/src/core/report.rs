@@ -1,7 +1,5 @@
 //! A core's statistics, as the vendor log pages have them.
 
-use std::sync::atomic::Ordering;
-
 use wharf_wire::statistics::DriveStatistics;
 use wharf_wire::status::StatusCode;
 
@@ -10,9 +8,7 @@ use crate::ftl::Ftl;
 
 impl Core {
     pub(super) fn report(&self) -> StatusCode {
-        let (report, read_only) =
-            self.with_ftl(|ftl| (statistics(self.index, ftl), ftl.is_read_only()));
-        self.shelf.read_only.store(read_only, Ordering::Relaxed);
+        let report = self.with_ftl(|ftl| statistics(self.index, ftl));
         *self.shelf.report.lock().expect("no holder panics") = Some(report);
         StatusCode::Success
     }
@@ -26,25 +22,27 @@ pub fn statistics(core: u32, ftl: &Ftl) -> DriveStatistics {
     report.host_read_pages = counters.host_reads;
     report.host_write_pages = counters.host_writes;
     report.trimmed_pages = counters.trims;
+    report.zeroed_pages = counters.zeroed;
     report.media_reads = counters.media_reads;
     report.media_programs = counters.programs;
     report.media_erases = counters.erases;
     report.gc_moved_pages = counters.gc_moves;
     report.gc_runs_foreground = counters.gc_foreground_runs;
     report.gc_runs_background = counters.gc_background_runs;
+    report.wear_moved_pages = counters.wear_moves;
     report.wear_runs = counters.wear_moves_runs;
     report.write_amplification_programmed_pages = counters.programs;
     report.write_amplification_host_pages = counters.host_writes;
     report.gc_busy_ns = counters.gc_busy_ns;
     report.die_busy_ns = ftl.plane_busy_ns();
-    report.erase_count_min = u64::from(least);
+    report.erase_count_min = if least == u32::MAX { u64::MAX } else { u64::from(least) };
     report.erase_count_max = u64::from(most);
     report.erase_count_sum = sum;
     report.blocks = u64::from(ftl.plan().blocks - retired);
     report.free_blocks = u64::from(ftl.free_blocks());
     report.retired_blocks = u64::from(retired);
     report.mapped_pages = u64::from(ftl.mapped());
-    report.unrecovered_reads = counters.rot_found;
+    report.unrecovered_reads = counters.unrecovered_reads;
     report.rot_found = counters.rot_found;
     report
 }

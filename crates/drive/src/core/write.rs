@@ -8,7 +8,7 @@ use wharf_runtime::Op;
 use wharf_wire::prp::PrpError;
 use wharf_wire::status::StatusCode;
 
-use super::part::Part;
+use super::part::{Part, PartOp};
 use super::{Core, Worker};
 use crate::ftl::{Finished, NONE, Refusal};
 
@@ -100,9 +100,13 @@ impl Core {
 
     /// Makes pages read as zeros.
     pub(super) async fn deallocate(&self, part: &Part) -> StatusCode {
+        self.with_ftl(|ftl| match part.op {
+            PartOp::WriteZeroes => ftl.counters_mut().zeroed += u64::from(part.count),
+            _ => ftl.counters_mut().trims += u64::from(part.count),
+        });
         self.deallocate_range(part.first, part.count).await;
-        if part.fua {
-            self.write_log().await
+        if part.fua || !self.volatile_write_cache.get() {
+            self.make_deallocations_durable().await
         } else {
             StatusCode::Success
         }
@@ -116,12 +120,16 @@ impl Core {
             self.cpu.work_n(Op::Deallocate, pages, || {
                 self.with_ftl(|ftl| ftl.deallocate(from, pages, &mut finished));
             });
+            if self.with_ftl(|ftl| ftl.log_is_pressing()) {
+                // A failure leaves them for the next flush, which will tell the host.
+                let _ = self.write_log().await;
+            }
             self.cpu.yield_now().await;
         }
         if finished.blocks_changed {
             self.space.notify_all(&self.cpu);
-            self.collect.notify_all(&self.cpu);
         }
+        self.wake_collector();
     }
 }
 

@@ -2,13 +2,14 @@
 //!
 //! A block goes round: free → open (a frontier writes it) → closed → victim → erasing → free. A
 //! closed block hangs in the list of its number of valid pages, so that the emptiest is found, and
-//! an invalidated page accounted, in constant time. Free blocks wait in a heap for each plane, the
-//! least worn first: dynamic wear levelling.
+//! an invalidated page accounted, in constant time. Free blocks wait in the
+//! order of their wear, for each plane. Host writes get the least worn one; collected pages, which
+//! will stay for longer, get the most worn one: dynamic wear levelling.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeSet;
 
 use super::entry::NONE;
+use super::frames::Origin;
 
 /// Where a block is in its round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +53,8 @@ pub struct Blocks {
     heads: Vec<u32>,
     /// No closed block has fewer valid pages than this.
     fewest_valid: usize,
-    free: Vec<BinaryHeap<Reverse<(u32, u32)>>>,
+    /// Erase count and number of the free blocks of each plane.
+    free: Vec<BTreeSet<(u32, u32)>>,
     free_count: u32,
     blocks_per_plane: u32,
 }
@@ -72,7 +74,7 @@ impl Blocks {
             blocks: vec![empty; (planes * blocks_per_plane) as usize],
             heads: vec![NONE; pages_per_block as usize + 1],
             fewest_valid: 0,
-            free: (0..planes).map(|_| BinaryHeap::new()).collect(),
+            free: (0..planes).map(|_| BTreeSet::new()).collect(),
             free_count: 0,
             blocks_per_plane,
         }
@@ -101,9 +103,14 @@ impl Blocks {
         self.free_count
     }
 
-    /// Opens the least worn free block of a plane.
-    pub fn open(&mut self, plane: u32) -> Option<u32> {
-        let Reverse((_, block)) = self.free[plane as usize].pop()?;
+    /// Opens a free block of a plane: the least worn for a host write, the most worn for pages that
+    /// were collected and will stay for longer.
+    pub fn open(&mut self, plane: u32, origin: Origin) -> Option<u32> {
+        let free = &mut self.free[plane as usize];
+        let (_, block) = match origin {
+            Origin::Host => free.pop_first()?,
+            Origin::Gc => free.pop_last()?,
+        };
         let entry = &mut self.blocks[block as usize];
         assert!(
             entry.state == State::Free && entry.valid == 0 && entry.pending == 0,
@@ -123,7 +130,7 @@ impl Blocks {
             "a block with pages is freed: {entry:?}"
         );
         entry.state = State::Free;
-        self.free[plane as usize].push(Reverse((erase_count, block)));
+        self.free[plane as usize].insert((erase_count, block));
         self.free_count += 1;
     }
 
@@ -243,7 +250,7 @@ mod tests {
     use super::*;
 
     fn closed(blocks: &mut Blocks, valid: u32) -> u32 {
-        let block = blocks.open(0).unwrap();
+        let block = blocks.open(0, Origin::Host).unwrap();
         (0..valid).for_each(|_| blocks.validate(block));
         blocks.close(block, 1);
         block
@@ -267,16 +274,16 @@ mod tests {
     }
 
     #[test]
-    fn the_least_worn_free_block_is_opened_first() {
+    fn the_host_gets_the_least_worn_free_block_and_collection_the_most_worn() {
         let mut blocks = Blocks::new(2, 2, 8);
         for (block, wear) in [(0, 9), (1, 3), (2, 1), (3, 7)] {
             blocks.set_free(block, wear);
         }
         assert_eq!(
-            (blocks.open(0), blocks.open(0), blocks.open(0)),
-            (Some(1), Some(0), None)
+            [(); 3].map(|()| blocks.open(0, Origin::Host)),
+            [Some(1), Some(0), None]
         );
-        assert_eq!(blocks.open(1), Some(2));
+        assert_eq!(blocks.open(1, Origin::Gc), Some(3));
         assert_eq!(blocks.free_count(), 1);
     }
 }

@@ -47,6 +47,9 @@ impl Ftl {
     /// Whether collection is needed, and how badly.
     #[inline]
     pub fn collection_need(&self) -> Option<Urgency> {
+        if self.wiping {
+            return Some(Urgency::Background);
+        }
         let free = self.blocks.free_count() + self.erases_pending;
         if free <= self.plan.foreground_blocks {
             Some(Urgency::Foreground)
@@ -134,6 +137,8 @@ impl Ftl {
         for index in page..self.plan.pages_per_block {
             let ppn = first + index;
             let Some(lpn) = self.media.lpn(ppn) else {
+                // Erased, or its out-of-band data are lost: it may be mapped all the same.
+                batch.spoiled |= index < self.media.written_pages(victim);
                 continue;
             };
             batch.scanned += 1;
@@ -167,13 +172,21 @@ impl Ftl {
 
     /// Programs a page that was read, unless it was overwritten meanwhile. `Ok(None)` if so, `Err`
     /// if no page is free now.
-    pub fn stage_move(&mut self, now_ns: u64, moving: Move) -> Result<Option<u64>, ()> {
+    pub fn stage_move(
+        &mut self,
+        now_ns: u64,
+        moving: Move,
+        urgency: Urgency,
+    ) -> Result<Option<u64>, ()> {
         if self.place(moving.lpn) != Place::Flash(moving.from_ppn) {
             self.frames.release(moving.frame);
             return Ok(None);
         }
         let ppn = self.take_page(Origin::Gc).ok_or(())?;
-        self.counters.gc_moves += 1;
+        match urgency {
+            Urgency::Foreground | Urgency::Background => self.counters.gc_moves += 1,
+            Urgency::Wear => self.counters.wear_moves += 1,
+        }
         Ok(Some(self.start_program(
             now_ns,
             moving.lpn,
@@ -191,18 +204,33 @@ impl Ftl {
     /// True if all that keeps a victim is pages that could not be read: none is in a frame.
     pub fn only_unreadable_pages_left(&self, victim: u32) -> bool {
         let first = victim * self.plan.pages_per_block;
-        let pages = first..first + self.plan.pages_per_block;
-        let in_place = pages.filter(|ppn| {
-            self.media
-                .lpn(*ppn)
-                .is_some_and(|lpn| self.place(lpn) == Place::Flash(*ppn))
-        });
-        in_place.count() as u32 == self.blocks.get(victim).valid
+        !self.frames.any_replaces(first..first + self.plan.pages_per_block)
     }
 
     /// Gives up on a victim with an unreadable page: its other pages have moved.
     pub fn set_spoiled(&mut self, victim: u32) {
         self.blocks.set_state(victim, State::Spoiled);
+    }
+
+    /// Has the collector erase every block, now that no logical page holds data and no program is
+    /// under way.
+    pub fn begin_wipe(&mut self) {
+        assert!(self.mapped == 0, "{} pages hold data", self.mapped);
+        self.wiping = true;
+        for block in self.frontiers.close_all() {
+            self.blocks.close(block, self.seq);
+        }
+    }
+
+    /// True if no block holds anything any more, or none can be erased.
+    pub fn is_wiped(&self) -> bool {
+        let done = |state| matches!(state, State::Free | State::Retired);
+        self.read_only || self.blocks.iter().all(|(_, block)| done(block.state))
+    }
+
+    /// Back to collection as usual.
+    pub fn end_wipe(&mut self) {
+        self.wiping = false;
     }
 
     /// No block can be collected and host writes wait: the flash cannot take more.

@@ -7,8 +7,10 @@ pub struct Counters {
     pub host_reads: u64,
     /// Pages written by the host.
     pub host_writes: u64,
-    /// Pages deallocated or zeroed by the host that held data.
+    /// Pages deallocated by the host, mapped or not.
     pub trims: u64,
+    /// Pages of write zeroes commands.
+    pub zeroed: u64,
     /// Pages read from flash, for the host and for collection.
     pub media_reads: u64,
     /// Pages programmed.
@@ -17,6 +19,8 @@ pub struct Counters {
     pub erases: u64,
     /// Pages moved by collection.
     pub gc_moves: u64,
+    /// Pages moved to level wear.
+    pub wear_moves: u64,
     /// Victims collected while host writes could wait for it.
     pub gc_foreground_runs: u64,
     /// Victims collected in the background.
@@ -25,8 +29,10 @@ pub struct Counters {
     pub wear_moves_runs: u64,
     /// Nanoseconds in which collection was moving pages or erasing.
     pub gc_busy_ns: u64,
-    /// Pages found to have rotted.
+    /// Pages found to have rotted, by any read.
     pub rot_found: u64,
+    /// Of these, pages that the host asked for.
+    pub unrecovered_reads: u64,
     /// Flushes served.
     pub flushes: u64,
     /// Checkpoints taken.
@@ -40,30 +46,36 @@ impl Counters {
             host_reads,
             host_writes,
             trims,
+            zeroed,
             media_reads,
             programs,
             erases,
             gc_moves,
+            wear_moves,
             gc_foreground_runs,
             gc_background_runs,
             wear_moves_runs,
             gc_busy_ns,
             rot_found,
+            unrecovered_reads,
             flushes,
             checkpoints,
         } = other;
         self.host_reads += host_reads;
         self.host_writes += host_writes;
         self.trims += trims;
+        self.zeroed += zeroed;
         self.media_reads += media_reads;
         self.programs += programs;
         self.erases += erases;
         self.gc_moves += gc_moves;
+        self.wear_moves += wear_moves;
         self.gc_foreground_runs += gc_foreground_runs;
         self.gc_background_runs += gc_background_runs;
         self.wear_moves_runs += wear_moves_runs;
         self.gc_busy_ns += gc_busy_ns;
         self.rot_found += rot_found;
+        self.unrecovered_reads += unrecovered_reads;
         self.flushes += flushes;
         self.checkpoints += checkpoints;
     }

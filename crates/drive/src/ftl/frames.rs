@@ -139,6 +139,21 @@ impl Frames {
             .min()
     }
 
+    /// The oldest frame of the chain that `frame` belongs to.
+    pub fn oldest_of(&self, mut frame: u32) -> u32 {
+        while self.frames[frame as usize].older != NONE {
+            frame = self.frames[frame as usize].older;
+        }
+        frame
+    }
+
+    /// True if a page of `first .. end` stays valid because the frame that replaces it is under way.
+    pub fn any_replaces(&self, pages: std::ops::Range<u32>) -> bool {
+        self.frames
+            .iter()
+            .any(|f| f.lpn != NONE && pages.contains(&f.old))
+    }
+
     /// Ends the chain below `frame`: every older frame is dead. Returns the old page they stood for.
     pub fn settle_older(&mut self, frame: u32) -> u32 {
         let mut holder = frame;

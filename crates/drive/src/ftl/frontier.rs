@@ -65,7 +65,7 @@ impl Frontiers {
                 if !may_open {
                     continue;
                 }
-                let Some(block) = blocks.open(here) else {
+                let Some(block) = blocks.open(here, origin) else {
                     continue;
                 };
                 *slot = Open {
@@ -88,6 +88,13 @@ impl Frontiers {
     pub fn is_open(&self, blocks: &Blocks, block: u32) -> bool {
         let plane = blocks.plane_of(block) as usize;
         self.host[plane].block == block || self.gc[plane].block == block
+    }
+
+    /// Ends the writing of all open blocks; gives those blocks.
+    pub fn close_all(&mut self) -> Vec<u32> {
+        let open = self.host.iter_mut().chain(&mut self.gc);
+        let blocks = open.map(|slot| std::mem::replace(slot, CLOSED).block);
+        blocks.filter(|block| *block != NONE).collect()
     }
 
     /// Goes on with a partly written block after power-on; false if the plane has no place for it.

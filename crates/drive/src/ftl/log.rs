@@ -1,13 +1,16 @@
-//! The core's log: deallocations, which out-of-band data cannot tell.
+//! The core's log: what out-of-band data cannot tell, or only after a long search.
 //!
-//! A deallocated page must read as zeros after a power cut, although old copies of it may still lie
-//! on flash. So a flush writes the deallocations since the last one to the media's log, each with
-//! the sequence number it had; recovery drops every copy that is older. When the log is full it is
-//! written anew, with what still matters.
+//! * A deallocated page must read as zeros after a power cut, although old copies of it may still
+//!   lie on flash. So a flush writes the deallocations since the last one to the media's log, each
+//!   with the sequence number it had; recovery drops every copy that is older.
+//! * A checkpoint (`checkpoint.rs`) takes the place of the whole log. A log that is full is
+//!   therefore replaced by a checkpoint, which always fits.
+//!
+//! Every record begins with its kind and the number of its items, 4 bytes each; all numbers are
+//! little-endian. `docs/durability.md` has the table.
 
 use super::Ftl;
-use super::entry::{NONE, Place};
-use crate::media::{Media, MediaError};
+use crate::media::{Media, MediaError, log_record_bytes};
 
 /// Pages `first .. first + count` held nothing from sequence number `seq` on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,51 +20,132 @@ pub(super) struct Trim {
     pub seq: u64,
 }
 
-const TRIM_BYTES: usize = 16;
-
-pub(super) fn encode_trims(trims: &[Trim]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(trims.len() * TRIM_BYTES);
-    for trim in trims {
-        bytes.extend_from_slice(&trim.first.to_le_bytes());
-        bytes.extend_from_slice(&trim.count.to_le_bytes());
-        bytes.extend_from_slice(&trim.seq.to_le_bytes());
-    }
-    bytes
+/// What a record holds: its first 4 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(super) enum Kind {
+    /// Deallocations: [`Trim`]s.
+    Trims = 1,
+    /// A checkpoint begins: sequence number, logical pages, blocks; one item.
+    Checkpoint = 2,
+    /// The blocks of a checkpoint: erase count and written pages of each.
+    Blocks = 3,
+    /// The next part of a checkpoint's map: an entry for each logical page.
+    Map = 4,
+    /// When the pages that a checkpoint's map calls held were deallocated.
+    Held = 5,
 }
 
-/// The trims of a record; `None` if it is not one of ours.
-pub(super) fn decode_trims(record: &[u8]) -> Option<Vec<Trim>> {
-    if !record.len().is_multiple_of(TRIM_BYTES) {
-        return None;
+const HEAD_BYTES: usize = 8;
+const TRIM_BYTES: usize = 16;
+
+/// Deallocations not yet logged that a core keeps: beyond that, it logs them unasked. They take
+/// 64 KiB of a log that has at least 4 MiB for them.
+const TRIMS_PENDING_MAX: usize = 4096;
+
+impl Kind {
+    const ALL: [Kind; 5] = [Kind::Trims, Kind::Checkpoint, Kind::Blocks, Kind::Map, Kind::Held];
+
+    /// Bytes of an item.
+    fn item_bytes(self) -> usize {
+        match self {
+            Kind::Trims | Kind::Checkpoint => TRIM_BYTES,
+            Kind::Blocks => 8,
+            Kind::Map | Kind::Held => 4,
+        }
     }
-    let word = |bytes: &[u8]| u32::from_le_bytes(bytes.try_into().expect("4 bytes"));
-    let trim = |bytes: &[u8]| Trim {
-        first: word(&bytes[..4]),
-        count: word(&bytes[4..8]),
-        seq: u64::from_le_bytes(bytes[8..].try_into().expect("8 bytes")),
-    };
-    Some(record.chunks_exact(TRIM_BYTES).map(trim).collect())
+
+    /// The start of a record with `items` items, with room for them.
+    pub fn begin(self, items: usize) -> Vec<u8> {
+        let mut record = Vec::with_capacity(HEAD_BYTES + items * self.item_bytes());
+        record.extend_from_slice(&(self as u32).to_le_bytes());
+        let items = u32::try_from(items).expect("records are cut long before that");
+        record.extend_from_slice(&items.to_le_bytes());
+        record
+    }
+
+    /// The kind of a record, and its items; `None` if it is not one of ours.
+    pub fn parse(record: &[u8]) -> Option<(Kind, &[u8])> {
+        let (head, items) = record.split_at_checked(HEAD_BYTES)?;
+        let kind = Kind::ALL.into_iter().find(|kind| *kind as u32 == word(&head[..4]))?;
+        (word(&head[4..]) as usize * kind.item_bytes() == items.len()).then_some((kind, items))
+    }
+}
+
+/// Four bytes as a number.
+pub(super) fn word(bytes: &[u8]) -> u32 {
+    u32::from_le_bytes(bytes.try_into().expect("4 bytes"))
+}
+
+/// Eight bytes as a number.
+pub(super) fn long(bytes: &[u8]) -> u64 {
+    u64::from_le_bytes(bytes.try_into().expect("8 bytes"))
+}
+
+pub(super) fn encode_trims(trims: &[Trim]) -> Vec<u8> {
+    let mut record = Kind::Trims.begin(trims.len());
+    for trim in trims {
+        record.extend_from_slice(&trim.first.to_le_bytes());
+        record.extend_from_slice(&trim.count.to_le_bytes());
+        record.extend_from_slice(&trim.seq.to_le_bytes());
+    }
+    record
+}
+
+/// The trims among the items of a record.
+pub(super) fn decode_trims(items: &[u8]) -> impl Iterator<Item = Trim> {
+    items.chunks_exact(TRIM_BYTES).map(|item| Trim {
+        first: word(&item[..4]),
+        count: word(&item[4..8]),
+        seq: long(&item[8..]),
+    })
 }
 
 impl Ftl {
+    /// Notes a deallocation, to be logged later.
+    pub(super) fn note_trim(&mut self, first: u32, count: u32) {
+        self.seq += 1;
+        let seq = self.seq;
+        match self.trims.last_mut() {
+            // A long deallocation comes in steps. If nothing happened between two of them, they are
+            // one: no page was written that the first must leave alone.
+            Some(last) if last.first + last.count == first && last.seq + 1 == seq => {
+                (last.count, last.seq) = (last.count + count, seq);
+            }
+            _ => self.trims.push(Trim { first, count, seq }),
+        }
+    }
+
     /// True if deallocations wait to be logged.
+    #[inline]
     pub fn log_is_due(&self) -> bool {
         !self.trims.is_empty()
     }
 
+    /// True if so many deallocations wait that they should be logged without a flush.
+    #[inline]
+    pub fn log_is_pressing(&self) -> bool {
+        self.trims.len() >= TRIMS_PENDING_MAX
+    }
+
+    /// True if the log has no room for the deallocations that wait: a checkpoint must be taken.
+    pub fn log_is_full(&self) -> bool {
+        let wanted = log_record_bytes(HEAD_BYTES + self.trims.len() * TRIM_BYTES);
+        self.media.log_len() + wanted > self.media.geometry().log_bytes
+    }
+
     /// Makes all deallocations so far survive a power cut.
     pub fn write_log(&mut self) -> Result<(), MediaError> {
-        if self.trims.is_empty() || !self.power.allows_change() {
+        if self.trims.is_empty() {
             return Ok(());
         }
-        match self.media.log_append(&encode_trims(&self.trims)) {
-            Err(MediaError::LogFull { .. }) => {
-                let standing = encode_trims(&self.standing_trims());
-                self.media.log_replace(&[&standing])?;
-            }
-            other => other?,
+        if self.log_is_full() {
+            return self.write_checkpoint();
         }
-        self.trims.clear();
+        if self.power.allows_change() {
+            self.media.log_append(&encode_trims(&self.trims))?;
+            self.trims.clear();
+        }
         Ok(())
     }
 
@@ -69,41 +153,22 @@ impl Ftl {
     pub fn sync_media(&mut self) -> Result<(), MediaError> {
         self.media.sync()
     }
+}
 
-    /// What recovery must know of deallocated pages, as few trims as possible.
-    fn standing_trims(&self) -> Vec<Trim> {
-        let mut trims: Vec<Trim> = Vec::new();
-        for lpn in 0..self.plan.logical_pages {
-            let Some(seq) = self.trimmed_before(lpn) else {
-                continue;
-            };
-            match trims.last_mut() {
-                Some(last) if last.first + last.count == lpn && last.seq == seq => last.count += 1,
-                _ => trims.push(Trim {
-                    first: lpn,
-                    count: 1,
-                    seq,
-                }),
-            }
-        }
-        trims
-    }
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    /// The sequence number before which no copy of the page counts, if nothing of it is on flash.
-    fn trimmed_before(&self, lpn: u32) -> Option<u64> {
-        match self.place(lpn) {
-            Place::Trimmed => Some(self.seq),
-            Place::Frame(newest) => {
-                // It may have been deallocated before it was written again, and that write may
-                // never reach flash.
-                let mut oldest = newest;
-                while self.frames.get(oldest).older != NONE {
-                    oldest = self.frames.get(oldest).older;
-                }
-                let account = self.frames.get(oldest);
-                (account.old == NONE).then(|| account.seq - 1)
-            }
-            Place::Unmapped | Place::Flash(_) => None,
-        }
+    #[test]
+    fn a_record_that_is_none_of_ours_is_told() {
+        let trims = [Trim { first: 3, count: 9, seq: 1 << 40 }, Trim { first: 0, count: 1, seq: 7 }];
+        let record = encode_trims(&trims);
+        let (kind, items) = Kind::parse(&record).unwrap();
+        assert_eq!(kind, Kind::Trims);
+        assert!(decode_trims(items).eq(trims));
+        assert_eq!(Kind::parse(&record[..record.len() - 1]), None);
+        assert_eq!(Kind::parse(&record[..7]), None);
+        assert_eq!(Kind::parse(&[0; 8]), None);
+        assert_eq!(Kind::parse(&[6, 0, 0, 0, 0, 0, 0, 0]), None);
     }
 }

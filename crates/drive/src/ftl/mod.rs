@@ -18,16 +18,20 @@
 //! | `write.rs` | stage, finish, deallocate |
 //! | `collect.rs` | victims, and moving their pages |
 //! | `recover.rs` | map and blocks from out-of-band data and the log |
-//! | `log.rs` | trim records and checkpoints |
+//! | `log.rs` | the log's records, and deallocations in it |
+//! | `checkpoint.rs` | snapshots of the map, so that recovery is bounded |
+//! | `precondition.rs` | the state of long use, in no simulated time |
 //! | `verify.rs` | the whole structure, checked against itself |
 
 mod blocks;
+mod checkpoint;
 mod collect;
 pub mod counters;
 mod entry;
 mod frames;
 mod frontier;
 mod log;
+mod precondition;
 mod recover;
 mod verify;
 mod write;
@@ -38,10 +42,12 @@ use std::collections::BinaryHeap;
 pub use blocks::State as BlockState;
 pub use collect::{Batch, Urgency};
 pub use counters::Counters;
-pub use entry::{NONE, Place};
+pub use entry::{NONE, PAGES_MAX, Place};
 pub use frames::Origin;
-pub use recover::RecoveryError;
+pub use precondition::{Overwrite, Precondition, PreconditionError, Preconditioned};
+pub use recover::{Recovery, RecoveryError};
 pub use write::Refusal;
+pub(crate) use write::blocks_needed;
 
 use crate::config::{CorePlan, DriveConfig, FtlConfig};
 use crate::media::{AnyMedia, Media, MediaError, SlabError, ZeroedSlab};
@@ -74,8 +80,11 @@ pub struct Ftl {
     trims: Vec<Trim>,
     programs_since_checkpoint: u64,
     read_only: bool,
+    /// Every block that holds data of no logical page is to be erased.
+    wiping: bool,
     power: PowerSwitch,
     counters: Counters,
+    recovery: Recovery,
 }
 
 /// Marks an erase in the `inflight` heap; the low bits are the block, else the frame.
@@ -127,8 +136,10 @@ impl Ftl {
             trims: Vec::new(),
             programs_since_checkpoint: 0,
             read_only: false,
+            wiping: false,
             power,
             counters: Counters::default(),
+            recovery: Recovery::default(),
             config: config.ftl.clone(),
             plan,
             media,
@@ -193,18 +204,15 @@ impl Ftl {
         self.nand.busy_ns()
     }
 
-    /// Smallest, greatest and summed erase count of the blocks, and the number retired.
+    /// Smallest ([`u32::MAX`] if there is none), greatest and summed erase count of the blocks in
+    /// use, and the number of retired blocks.
     pub fn wear(&self) -> (u32, u32, u64, u32) {
-        let counts = (0..self.plan.blocks).map(|b| self.media.erase_count(b));
-        let (low, high, sum) = counts.fold((u32::MAX, 0, 0u64), |(l, h, s), c| {
-            (l.min(c), h.max(c), s + u64::from(c))
+        let in_use = self.blocks.iter().filter(|(_, b)| b.state != BlockState::Retired);
+        let counts = in_use.map(|(block, _)| self.media.erase_count(block));
+        let (low, high, sum, blocks) = counts.fold((u32::MAX, 0, 0, 0), |(l, h, s, n), c| {
+            (l.min(c), h.max(c), s + u64::from(c), n + 1)
         });
-        let retired = self
-            .blocks
-            .iter()
-            .filter(|(_, b)| b.state == BlockState::Retired)
-            .count();
-        (low, high, sum, retired as u32)
+        (low, high, sum, self.plan.blocks - blocks)
     }
 
     #[inline]
@@ -240,7 +248,6 @@ impl Ftl {
     /// erase queues behind this read on the plane.
     #[inline]
     pub fn read(&mut self, now_ns: u64, lpn: u32, out: &mut [u8]) -> Result<u64, MediaError> {
-        self.counters.host_reads += 1;
         match self.place(lpn) {
             Place::Flash(ppn) => self.read_flash(now_ns, lpn, ppn, out),
             Place::Frame(frame) => {

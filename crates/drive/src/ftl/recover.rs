@@ -1,12 +1,14 @@
 //! Power-on: map and blocks from what lies on flash.
 //!
-//! 1. Every written page says which logical page it holds and its sequence number; of several copies
-//!    the newest counts.
-//! 2. The log says which pages were deallocated, and when; older copies do not count.
-//! 3. A partly written block is gone on with; as many were open before, so no space is lost.
+//! 1. If the log begins with a checkpoint, map and blocks are as they were then, but for what names
+//!    a block that was erased since.
+//! 2. Every page written since (without a checkpoint, every page) says which logical page it holds
+//!    and its sequence number; of several copies the newest counts.
+//! 3. The log says which pages were deallocated, and when; older copies do not count.
+//! 4. A partly written block is gone on with; as many were open before, so no space is lost.
 
 use super::entry::{PAGES_MAX, Place};
-use super::log::decode_trims;
+use super::log::{Kind, Trim, decode_trims};
 use super::{Finished, Ftl};
 use crate::media::{Media, MediaError};
 
@@ -34,6 +36,21 @@ pub enum RecoveryError {
         "the drive's log holds a record of unknown form: the image was written by another version"
     )]
     UnknownRecord,
+    /// A checkpoint of another drive.
+    #[error(
+        "the drive's log holds a checkpoint of {logical_pages} logical pages and {blocks} blocks, and a core has \
+         {wanted_pages} and {wanted_blocks}: the image was written with another over-provisioning or number of cores"
+    )]
+    ForeignCheckpoint {
+        /// Logical pages of the checkpoint.
+        logical_pages: u32,
+        /// Blocks of the checkpoint.
+        blocks: u32,
+        /// Logical pages of the core.
+        wanted_pages: u32,
+        /// Blocks of the core.
+        wanted_blocks: u32,
+    },
     /// More pages than the map can name.
     #[error(
         "a core of {pages} pages is beyond the {PAGES_MAX} that a 4-byte map entry can name: use more cores"
@@ -44,26 +61,79 @@ pub enum RecoveryError {
     },
 }
 
+/// What it took to power a core on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Recovery {
+    /// Map entries taken from a checkpoint; 0 without one.
+    pub map_entries: u64,
+    /// Out-of-band areas looked at.
+    pub oob_reads: u64,
+    /// Logical pages named by deallocations in the log.
+    pub trimmed_pages: u64,
+}
+
+/// What recovery has to look at beyond a checkpoint.
+#[derive(Debug, Default)]
+pub(super) struct Since {
+    /// The checkpoint's sequence number.
+    pub seq: u64,
+    /// For each block the first page programmed since, or `None` if it was erased since.
+    pub from: Vec<Option<u32>>,
+    /// Pages that were deallocated and then written again, which had not ended: copies older than
+    /// the number do not count.
+    pub held: Vec<(u32, u64)>,
+}
+
 impl Ftl {
     pub(super) fn recover(&mut self) -> Result<(), RecoveryError> {
         let pages = self.media.geometry().pages();
         if pages > PAGES_MAX {
             return Err(RecoveryError::TooManyPages { pages });
         }
+        let log = self.media.log_read()?;
         let mut valid = vec![0u32; self.plan.blocks as usize];
+        let loaded = self.load_checkpoint(&log, &mut valid)?;
+        let (since, records) = loaded.unwrap_or_else(|| {
+            let from = vec![None; self.plan.blocks as usize];
+            (Since { from, ..Since::default() }, 0)
+        });
         for block in 0..self.plan.blocks {
-            self.recover_block(block, &mut valid)?;
+            self.recover_block(block, &since, &mut valid)?;
         }
-        self.recover_trims(&mut valid)?;
+        for (lpn, seq) in &since.held {
+            self.recover_trim(*lpn, *seq, &mut valid);
+        }
+        self.recover_trims(&log[records..], &mut valid)?;
         for block in 0..self.plan.blocks {
-            self.sort_block(block, valid[block as usize]);
+            let shrunk = since.from[block as usize].is_some_and(|w| w > self.media.written_pages(block));
+            if shrunk {
+                self.set_aside(block, valid[block as usize]);
+            } else {
+                self.sort_block(block, valid[block as usize]);
+            }
         }
+        self.read_only = !self.has_spare_blocks();
         Ok(())
     }
 
-    fn recover_block(&mut self, block: u32, valid: &mut [u32]) -> Result<(), RecoveryError> {
+    fn recover_block(
+        &mut self,
+        block: u32,
+        since: &Since,
+        valid: &mut [u32],
+    ) -> Result<(), RecoveryError> {
         let first = block * self.plan.pages_per_block;
-        for ppn in first..first + self.media.written_pages(block) {
+        let from = since.from[block as usize].unwrap_or(0);
+        let pages = first + from..first + self.media.written_pages(block).max(from);
+        self.programs_since_checkpoint += pages.len() as u64;
+        for ppn in pages.clone() {
+            // Entries lie anywhere in the map: fetching those of a block at once is much faster.
+            if let Some(lpn) = self.media.lpn(ppn) {
+                self.map.prefetch(lpn as usize);
+            }
+        }
+        for ppn in pages {
+            self.recovery.oob_reads += 1;
             let Some(oob) = self.media.oob(ppn) else {
                 continue;
             };
@@ -76,13 +146,18 @@ impl Ftl {
                 });
             }
             self.seq = self.seq.max(oob.seq);
-            if let Place::Flash(other) = self.place(oob.lpn) {
-                if self.media.oob(other).is_some_and(|o| o.seq > oob.seq) {
-                    continue;
+            match self.place(oob.lpn) {
+                Place::Flash(other) => {
+                    self.recovery.oob_reads += 1;
+                    if self.media.oob(other).is_some_and(|o| o.seq > oob.seq) {
+                        continue;
+                    }
+                    valid[self.block_of(other) as usize] -= 1;
                 }
-                valid[self.block_of(other) as usize] -= 1;
-            } else {
-                self.mapped += 1;
+                // Deallocated at the checkpoint, after this was written.
+                Place::Trimmed if oob.seq < since.seq => continue,
+                Place::Unmapped | Place::Trimmed => self.mapped += 1,
+                Place::Frame(_) => unreachable!("nothing is under way at power-on"),
             }
             valid[block as usize] += 1;
             self.set_place(oob.lpn, Place::Flash(ppn));
@@ -90,18 +165,20 @@ impl Ftl {
         Ok(())
     }
 
-    fn recover_trims(&mut self, valid: &mut [u32]) -> Result<(), RecoveryError> {
-        for record in self.media.log_read()? {
-            let trims = decode_trims(&record).ok_or(RecoveryError::UnknownRecord)?;
-            for trim in trims {
-                let end = trim
-                    .first
-                    .checked_add(trim.count)
-                    .filter(|end| *end <= self.plan.logical_pages);
-                let end = end.ok_or(RecoveryError::UnknownRecord)?;
-                self.seq = self.seq.max(trim.seq);
-                for lpn in trim.first..end {
-                    self.recover_trim(lpn, trim.seq, valid);
+    fn recover_trims(&mut self, log: &[Vec<u8>], valid: &mut [u32]) -> Result<(), RecoveryError> {
+        for record in log {
+            let Some((Kind::Trims, items)) = Kind::parse(record) else {
+                return Err(RecoveryError::UnknownRecord);
+            };
+            for Trim { first, count, seq } in decode_trims(items) {
+                let end = first
+                    .checked_add(count)
+                    .filter(|end| *end <= self.plan.logical_pages)
+                    .ok_or(RecoveryError::UnknownRecord)?;
+                self.seq = self.seq.max(seq);
+                self.recovery.trimmed_pages += u64::from(count);
+                for lpn in first..end {
+                    self.recover_trim(lpn, seq, valid);
                 }
             }
         }
@@ -112,7 +189,9 @@ impl Ftl {
         let Place::Flash(ppn) = self.place(lpn) else {
             return;
         };
-        if self.media.oob(ppn).is_some_and(|oob| oob.seq < seq) {
+        self.recovery.oob_reads += 1;
+        // An entry of the checkpoint may name a page that is lost by now: it was older as well.
+        if self.media.oob(ppn).is_none_or(|oob| oob.seq < seq) {
             valid[self.block_of(ppn) as usize] -= 1;
             self.mapped -= 1;
             self.set_place(lpn, Place::Trimmed);
@@ -138,6 +217,11 @@ impl Ftl {
         if full || !self.frontiers.reopen(&self.blocks, block, written) {
             self.blocks.close(block, self.seq);
         }
+    }
+
+    /// What powering on took.
+    pub fn recovery(&self) -> Recovery {
+        self.recovery
     }
 
     /// Ends all operations under way as if their time had come: for tests and orderly shutdown.

@@ -3,8 +3,8 @@
 use super::blocks::State;
 use super::entry::{NONE, Place};
 use super::frames::Origin;
-use super::log::Trim;
 use super::{ERASE, Finished, Ftl};
+use crate::config::CorePlan;
 use crate::media::{Media, Oob};
 
 /// Why a page cannot be staged now.
@@ -157,7 +157,8 @@ impl Ftl {
         } else if account.old != NONE {
             self.set_place(account.lpn, Place::Flash(account.old));
         } else {
-            self.set_place(account.lpn, Place::Unmapped);
+            // Not `Unmapped`: it may have been deallocated, and older copies may lie on flash.
+            self.set_place(account.lpn, Place::Trimmed);
             self.mapped -= 1;
         }
         if account.older != NONE {
@@ -192,13 +193,7 @@ impl Ftl {
         }
         if dropped > 0 {
             self.mapped -= dropped;
-            self.counters.trims += u64::from(dropped);
-            self.seq += 1;
-            self.trims.push(Trim {
-                first,
-                count,
-                seq: self.seq,
-            });
+            self.note_trim(first, count);
         }
         dropped
     }
@@ -231,15 +226,9 @@ impl Ftl {
     }
 
     /// True while the blocks in use can hold the namespace and what collection needs.
-    fn has_spare_blocks(&self) -> bool {
-        let usable = self
-            .blocks
-            .iter()
-            .filter(|(_, b)| b.state != State::Retired)
-            .count() as u64;
-        let data =
-            u64::from(self.plan.capacity_pages).div_ceil(u64::from(self.plan.pages_per_block));
-        usable >= data + u64::from(self.plan.foreground_blocks + 2 * self.plan.planes)
+    pub(super) fn has_spare_blocks(&self) -> bool {
+        let usable = self.blocks.iter().filter(|(_, b)| b.state != State::Retired).count();
+        usable as u32 >= blocks_needed(&self.plan)
     }
 
     /// Newest sequence number handed out: what a flush has to wait for.
@@ -251,4 +240,9 @@ impl Ftl {
     pub fn is_settled(&self, seq: u64) -> bool {
         self.frames.oldest_seq().is_none_or(|oldest| oldest > seq)
     }
+}
+
+/// Blocks that a core must have to hold its data and collect garbage.
+pub(crate) fn blocks_needed(plan: &CorePlan) -> u32 {
+    plan.capacity_pages.div_ceil(plan.pages_per_block) + plan.foreground_blocks + 2 * plan.planes
 }

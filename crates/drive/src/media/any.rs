@@ -1,6 +1,6 @@
 //! The kind of media as a value: chosen by configuration, dispatched without a virtual call.
 
-use super::{CoreGeometry, FileMedia, Media, MediaError, Oob, RamMedia, StampMedia};
+use super::{BlockCopy, CoreGeometry, FileMedia, Media, MediaError, Oob, RamMedia, StampMedia};
 
 /// Media of any kind.
 #[derive(Debug)]
@@ -68,6 +68,14 @@ impl Media for AnyMedia {
     #[inline]
     fn written_pages(&self, block: u32) -> u32 {
         forward!(self, media => media.written_pages(block))
+    }
+
+    fn copy_block(&self, block: u32, out: &mut BlockCopy) -> Result<(), MediaError> {
+        forward!(self, media => media.copy_block(block, out))
+    }
+
+    fn restore_block(&mut self, block: u32, copy: &BlockCopy) -> Result<(), MediaError> {
+        forward!(self, media => media.restore_block(block, copy))
     }
 
     fn sync(&mut self) -> Result<(), MediaError> {

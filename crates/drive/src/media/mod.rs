@@ -20,6 +20,7 @@
 //!    flash and hosts really do.
 
 mod any;
+mod copy;
 mod file;
 mod memory_log;
 mod ram;
@@ -30,6 +31,7 @@ mod stamp;
 mod tests;
 
 pub use any::AnyMedia;
+pub use copy::{BlockCopy, copy_core};
 pub use file::{FileImage, FileMedia, FileOptions, ImageError, ImageGeometry, KillPoint};
 pub use ram::RamMedia;
 pub use slab::{SlabError, ZeroedSlab};
@@ -230,6 +232,29 @@ pub trait Media {
     /// The index after the last page of the block that is not erased: where programming may go on.
     fn written_pages(&self, block: u32) -> u32;
 
+    /// Copies what a block holds to `out`.
+    ///
+    /// # Errors
+    /// A page that has rotted, or what the image's host refuses.
+    fn copy_block(&self, block: u32, out: &mut BlockCopy) -> Result<(), MediaError> {
+        let page_bytes = self.page_bytes();
+        let written = self.written_pages(block);
+        out.begin(self.erase_count(block), written as usize, page_bytes);
+        let first = block * self.geometry().pages_per_block;
+        for (index, data) in (0..written).zip(out.data.chunks_exact_mut(page_bytes)) {
+            if self.lpn(first + index).is_some() {
+                out.pages[index as usize] = Some(self.read(first + index, data)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a block that was never used the contents and the wear of another.
+    ///
+    /// # Panics
+    /// If the block has been used.
+    fn restore_block(&mut self, block: u32, copy: &BlockCopy) -> Result<(), MediaError>;
+
     /// Makes all that was programmed, erased and logged survive a crash of the host machine too.
     fn sync(&mut self) -> Result<(), MediaError>;
 
@@ -258,6 +283,14 @@ fn assert_page(geometry: &CoreGeometry, ppn: u32, len: usize) {
         ppn < geometry.pages(),
         "page {ppn} is beyond the core's {} pages",
         geometry.pages()
+    );
+}
+
+/// Panics unless the block is as it was made.
+fn assert_unused(media: &impl Media, block: u32) {
+    assert!(
+        media.erase_count(block) == 0 && media.written_pages(block) == 0,
+        "block {block} has been used: nothing can be restored to it"
     );
 }
 

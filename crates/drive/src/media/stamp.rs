@@ -21,7 +21,7 @@ use zerocopy::FromZeros;
 
 use super::memory_log::MemoryLog;
 use super::{
-    CoreGeometry, LPN_MAX, Media, MediaError, Oob, STAMP_BYTES, SlabError, ZeroedSlab, assert_page,
+    BlockCopy, CoreGeometry, LPN_MAX, Media, MediaError, Oob, STAMP_BYTES, SlabError, ZeroedSlab, assert_page, assert_unused,
     panic_not_erased,
 };
 
@@ -164,6 +164,13 @@ impl Media for StampMedia {
     #[inline]
     fn written_pages(&self, block: u32) -> u32 {
         self.blocks[block as usize].written_pages
+    }
+
+    fn restore_block(&mut self, block: u32, copy: &BlockCopy) -> Result<(), MediaError> {
+        assert_unused(self, block);
+        self.blocks[block as usize].erase_count = copy.erase_count;
+        let first = block * self.geometry.pages_per_block;
+        copy.iter().try_for_each(|(index, oob, data)| self.program(first + index, oob, data))
     }
 
     fn sync(&mut self) -> Result<(), MediaError> {

@@ -58,6 +58,14 @@ impl Reader<'_> {
                 DeValue::String(base) if key == "base" => {
                     self.found.base = Some((base.to_string(), place));
                 }
+                other if key == "base" => {
+                    return Err(ConfigError::WrongType {
+                        place,
+                        key,
+                        value: given(other).shown(),
+                        expected: "a preset's name in quotes",
+                    });
+                }
                 value if self.schema.has(&key) => {
                     self.found.settings.push((key, given(value), place));
                 }

@@ -61,7 +61,7 @@ impl Kind for DriveConfig {
                 value,
                 rule: rule.into(),
             },
-            other => Fault::Whole(other.to_string()),
+            other => Fault::Whole(other.to_string().trim_start_matches("drive: ").into()),
         })
     }
 }
@@ -96,13 +96,15 @@ impl Kind for CostTable {
 
     fn check(&self) -> Result<(), Fault> {
         let text = toml::to_string(self).expect("a cost table is a table");
-        CostTable::parse(&text).map(drop).map_err(|error| match error {
-            CostTableError::OutOfRange { op, value, .. } => Fault::Range {
-                key: format!("cost_ns.{op}"),
-                value: value.to_string(),
-                rule: "a cost between 0 and 1e9 ns".into(),
-            },
-            other => Fault::Whole(other.to_string()),
-        })
+        CostTable::parse(&text)
+            .map(drop)
+            .map_err(|error| match error {
+                CostTableError::OutOfRange { op, value, .. } => Fault::Range {
+                    key: format!("cost_ns.{op}"),
+                    value: value.to_string(),
+                    rule: "a cost between 0 and 1e9 ns".into(),
+                },
+                other => Fault::Whole(other.to_string()),
+            })
     }
 }

@@ -55,10 +55,7 @@ struct Placed {
 type Layers = BTreeMap<String, Placed>;
 
 /// Loads a preset, or a file whose name ends in `.toml` or has a `/`, with `sets` laid over it.
-pub(super) fn load<T: Kind>(
-    name: &str,
-    sets: &[Setting],
-) -> Result<(T, Provenance), ConfigError> {
+pub(super) fn load<T: Kind>(name: &str, sets: &[Setting]) -> Result<(T, Provenance), ConfigError> {
     let schema = Schema::of(&T::reference());
     let mut layers = Layers::new();
     let is_file = name.ends_with(".toml") || name.contains(['/', '\\']);
@@ -136,7 +133,12 @@ fn read_file<T: Kind>(
         return Ok(None);
     };
     if !T::HAS_BASE {
-        return Err(unknown(schema, &place, "", "base"));
+        return Err(ConfigError::BadValue {
+            place,
+            key: "base".into(),
+            value: format!("\"{base}\""),
+            message: "a cost table is one measurement and has no base: give every key".into(),
+        });
     }
     let preset = find_preset::<T>(&base).map_err(|error| ConfigError::BadValue {
         place: place.clone(),
@@ -183,12 +185,13 @@ fn build<T: Kind>(label: &str, schema: &Schema, layers: Layers) -> Result<T, Con
         values.insert(key.clone(), convert::<T>(schema, key, placed)?);
     }
     check_complete::<T>(label, schema, &values)?;
-    let config: T = table(values).try_into().map_err(|error: toml::de::Error| {
-        ConfigError::Contradiction {
-            source_name: label.into(),
-            message: error.message().into(),
-        }
-    })?;
+    let config: T =
+        table(values)
+            .try_into()
+            .map_err(|error: toml::de::Error| ConfigError::Contradiction {
+                source_name: label.into(),
+                message: error.message().replace('\n', " "),
+            })?;
     match config.check() {
         Ok(()) => Ok(config),
         Err(Fault::Range { key, value, rule }) => {
@@ -230,7 +233,7 @@ fn convert<T: Kind>(schema: &Schema, key: &str, placed: &Placed) -> Result<Value
             value: shown,
             message: match value {
                 Value::Integer(_) => "the number is too large".into(),
-                _ => error.message().into(),
+                _ => error.message().replace('\n', " "),
             },
         }),
     }
@@ -241,7 +244,10 @@ fn check_complete<T: Kind>(
     schema: &Schema,
     values: &BTreeMap<String, Value>,
 ) -> Result<(), ConfigError> {
-    let needed = |key: &&str| schema.reference_without(key).try_into::<T>().is_err();
+    let needed = |key: &&str| match schema.reference_without(key).try_into::<T>() {
+        Ok(config) => config.check().is_err(),
+        Err(_) => true,
+    };
     let absent = schema.keys().filter(|key| !values.contains_key(*key));
     let missing: Vec<&str> = absent.filter(needed).collect();
     let Some(first) = missing.first() else {

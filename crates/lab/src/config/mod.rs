@@ -40,7 +40,7 @@ pub use hash::{ConfigHash, config_hash};
 pub use host::{CacheOf, HostConfig, HostRangeError, IdleConfig, WritePolicy};
 pub use load::Provenance;
 pub use presets::{COSTS, DRIVES, HOSTS, Preset};
-pub use sets::{Setting, Sets};
+pub use sets::{Sets, Setting};
 pub use units::{
     ShareOrBytes, UnitError, parse_bytes, parse_duration_ns, parse_percent, parse_share_or_bytes,
 };

@@ -27,8 +27,8 @@ pub(super) enum Unit {
 }
 
 impl Unit {
-    /// The unit that a key's name ends in.
-    pub fn of(key: &str) -> Unit {
+    /// The unit that the name of a number's key ends in.
+    fn of_name(key: &str) -> Unit {
         let name = key.rsplit('.').next().unwrap_or(key);
         let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
         if ends(&["_ns", "_ns_per_page"]) || key.starts_with("cost_ns.") {
@@ -61,10 +61,11 @@ pub(super) enum Given {
 }
 
 impl Given {
-    /// The value as its writer sees it.
+    /// The value as its writer sees it, on one line.
     pub fn shown(&self) -> String {
         match self {
-            Given::Text(text) => text.clone(),
+            Given::Text(text) => text.replace('\n', "\\n"),
+            Given::Value(Value::String(text)) => format!("{text:?}"),
             Given::Value(value) => value.to_string(),
             Given::Other(kind) => format!("({kind})"),
         }
@@ -95,6 +96,14 @@ impl Schema {
         self.reference.contains_key(key)
     }
 
+    /// What the number under a known key counts.
+    pub fn unit(&self, key: &str) -> Unit {
+        match self.reference[key] {
+            Value::Integer(_) | Value::Float(_) => Unit::of_name(key),
+            _ => Unit::Plain,
+        }
+    }
+
     /// The first key of a table; none if there is no such table.
     pub fn first_in(&self, table: &str) -> Option<&str> {
         let inside = |key: &&str| key.strip_prefix(table).is_some_and(|k| k.starts_with('.'));
@@ -122,7 +131,7 @@ impl Schema {
 
     /// Brings a value to the type of its key; or says what the key takes.
     pub fn convert(&self, key: &str, given: &Given) -> Result<Value, &'static str> {
-        let unit = Unit::of(key);
+        let unit = self.unit(key);
         let value = match (&self.reference[key], given) {
             (Value::Integer(_), Given::Value(Value::Integer(n))) => whole(u64::try_from(*n).ok()),
             (Value::Integer(_), Given::Text(text) | Given::Value(Value::String(text))) => {
@@ -144,9 +153,13 @@ impl Schema {
     }
 
     fn expected(&self, key: &str) -> &'static str {
-        match (&self.reference[key], Unit::of(key)) {
-            (Value::Integer(_), Unit::Nanoseconds) => "a whole number of ns, or a time such as 18us",
-            (Value::Integer(_), Unit::Microseconds) => "a whole number of us, or a time such as 1ms",
+        match (&self.reference[key], self.unit(key)) {
+            (Value::Integer(_), Unit::Nanoseconds) => {
+                "a whole number of ns, or a time such as 18us"
+            }
+            (Value::Integer(_), Unit::Microseconds) => {
+                "a whole number of us, or a time such as 1ms"
+            }
             (Value::Integer(_), Unit::Bytes) => "a whole number of bytes, or a size such as 64KiB",
             (Value::Integer(_), Unit::Pages) => "a whole number of pages, or a size such as 128KiB",
             (Value::Integer(_), _) => "a whole number",
@@ -159,7 +172,9 @@ impl Schema {
 }
 
 fn whole(number: Option<u64>) -> Option<Value> {
-    number.and_then(|n| i64::try_from(n).ok()).map(Value::Integer)
+    number
+        .and_then(|n| i64::try_from(n).ok())
+        .map(Value::Integer)
 }
 
 fn whole_number(text: &str, unit: Unit) -> Option<u64> {
@@ -197,10 +212,16 @@ fn collect(prefix: &str, table: Table, found: &mut BTreeMap<String, Value>) {
     }
 }
 
-/// The dotted key of `name` in the table `prefix`.
+/// The dotted key of `name` in the table `prefix`. A name that needs quotes keeps them: it is none
+/// that a struct has.
 pub(super) fn join(prefix: &str, name: &str) -> String {
+    let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let name = match name.chars().all(is_bare) {
+        true => name.to_string(),
+        false => format!("{name:?}"),
+    };
     match prefix {
-        "" => name.into(),
+        "" => name,
         prefix => format!("{prefix}.{name}"),
     }
 }
@@ -212,8 +233,12 @@ pub(super) fn table(leaves: BTreeMap<String, Value>) -> Table {
         let (path, name) = key.rsplit_once('.').unwrap_or(("", &key));
         let mut inner = &mut root;
         for part in path.split('.').filter(|part| !part.is_empty()) {
-            let entry = inner.entry(part).or_insert_with(|| Value::Table(Table::new()));
-            inner = entry.as_table_mut().expect("no key is both a value and a table");
+            let entry = inner
+                .entry(part)
+                .or_insert_with(|| Value::Table(Table::new()));
+            inner = entry
+                .as_table_mut()
+                .expect("no key is both a value and a table");
         }
         inner.insert(name.into(), value);
     }

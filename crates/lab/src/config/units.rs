@@ -150,7 +150,8 @@ fn scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     let (number, unit) = (&text[..end], text[end..].trim_start().to_lowercase());
     let factor = units.iter().find(|(name, _)| **name == unit)?.1;
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-    if whole.is_empty() || fraction.is_empty() || fraction.contains('.') {
+    let starts = |part: &str| part.starts_with(|c: char| c.is_ascii_digit());
+    if !starts(whole) || !starts(fraction) || fraction.contains('.') {
         return None;
     }
     let digits = format!("{whole}{fraction}").replace('_', "");
@@ -186,8 +187,21 @@ mod tests {
             assert_eq!(parse_bytes(text), Ok(bytes), "{text}");
         }
         for text in [
-            "", "KiB", "-1", "1.", ".5k", "1..5k", "1.5", "4x", "4GiBs", "16777216t", "_", "1e3",
-            "18446744073709551616", "0.1k", "4 096",
+            "",
+            "KiB",
+            "-1",
+            "1.",
+            ".5k",
+            "1..5k",
+            "1.5",
+            "4x",
+            "4GiBs",
+            "16777216t",
+            "_",
+            "1e3",
+            "18446744073709551616",
+            "0.1k",
+            "4 096",
         ] {
             assert_eq!(parse_bytes(text), Err(UnitError::Size(text.into())));
         }
@@ -219,7 +233,10 @@ mod tests {
         assert_eq!(share.to_string(), "18.75%");
         assert_eq!("7%".parse::<ShareOrBytes>().unwrap().to_string(), "7%");
         let size = parse_share_or_bytes("4GiB").unwrap();
-        assert_eq!((size.of(1), size.to_string()), (4 << 30, "4294967296".into()));
+        assert_eq!(
+            (size.of(1), size.to_string()),
+            (4 << 30, "4294967296".into())
+        );
         assert_eq!(parse_percent("100%"), Ok(100.0));
         for text in ["0%", "101%", "%", "-1%", "inf%", "nan%", "1e1%", "5%%"] {
             assert_eq!(

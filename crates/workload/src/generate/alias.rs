@@ -53,9 +53,9 @@ impl AliasTable {
     pub fn draw(&self, rng: &mut SeededRng) -> usize {
         let bits = rng.bits();
         // High half: the column. Low half: keep it or take its alias.
-        let column = ((bits >> 32) * self.columns.len() as u64 >> 32) as usize;
+        let column = (((bits >> 32) * self.columns.len() as u64) >> 32) as usize;
         let (keep, alias) = self.columns[column];
-        if bits as u32 <= keep {
+        if (bits as u32) < keep {
             column
         } else {
             alias as usize

@@ -169,6 +169,20 @@ impl FileImage {
         seed: u64,
         options: FileOptions,
     ) -> Result<Self, ImageError> {
+        Self::create_with(path, geometry, seed, options, |_| Ok(()))
+    }
+
+    /// Makes an image with the contents that `write` gives it, and opens it. The file has its name
+    /// only when all is written and on the disk.
+    ///
+    /// On an error, no file is left behind and an existing one is unchanged.
+    pub fn create_with<E: From<ImageError>>(
+        path: &Path,
+        geometry: &ImageGeometry,
+        seed: u64,
+        options: FileOptions,
+        write: impl FnOnce(&Self) -> Result<(), E>,
+    ) -> Result<Self, E> {
         let bad_geometry = |cause| ImageError::Geometry {
             path: path.into(),
             cause,
@@ -183,28 +197,42 @@ impl FileImage {
             .create(true)
             .truncate(false)
             .open(&unfinished)
-            .map_err(|cause| fault("create", path, cause))?;
+            .map_err(|cause| ImageError::from(fault("create", path, cause)))?;
         lock(&file, path)?;
+        let failed = |cause| ImageError::from(fault("create", path, cause));
         let complete = (|| {
-            fill(&file, geometry, id_of(seed), file_bytes)?;
-            std::fs::rename(&unfinished, path)?;
-            sync_directory_of(path)
+            fill(&file, geometry, id_of(seed), file_bytes).map_err(failed)?;
+            let image = Self::new(file, path, options, *geometry, id_of(seed));
+            write(&image)?;
+            std::fs::rename(&unfinished, path).map_err(failed)?;
+            sync_directory_of(path).map_err(failed)?;
+            Ok(image)
         })();
-        if let Err(cause) = complete {
+        complete.inspect_err(|_: &E| {
             // The first error is the one to tell.
             let _ = std::fs::remove_file(&unfinished);
-            return Err(fault("create", path, cause).into());
-        }
-        Ok(Self::new(file, path, options, *geometry, id_of(seed)))
+        })
     }
 
     /// Opens an image, whatever its shape; [`FileImage::require`] compares that with what is wanted.
     ///
     /// Nothing is written, here or on an error.
     pub fn open(path: &Path, options: FileOptions) -> Result<Self, ImageError> {
-        let own = || path.to_path_buf();
-        let file = open_existing(path)?;
+        let file = open_existing(path, true)?;
         lock(&file, path)?;
+        Self::open_file(file, path, options)
+    }
+
+    /// Opens an image to copy it: others may do so at the same time, and none may run a drive on
+    /// it. Its media refuse to be changed.
+    pub fn open_read_only(path: &Path) -> Result<Self, ImageError> {
+        let file = open_existing(path, false)?;
+        lock_as(&file, path, FlockOperation::NonBlockingLockShared)?;
+        Self::open_file(file, path, FileOptions::default())
+    }
+
+    fn open_file(file: File, path: &Path, options: FileOptions) -> Result<Self, ImageError> {
+        let own = || path.to_path_buf();
         let store = Store::new(
             file.try_clone().map_err(|e| fault("open", path, e))?,
             own(),
@@ -343,7 +371,7 @@ fn fault(action: &'static str, path: &Path, cause: io::Error) -> Box<HostFault> 
     })
 }
 
-fn open_existing(path: &Path) -> Result<File, ImageError> {
+fn open_existing(path: &Path, writable: bool) -> Result<File, ImageError> {
     let metadata = std::fs::metadata(path).map_err(|cause| match cause.kind() {
         io::ErrorKind::NotFound => ImageError::Missing { path: path.into() },
         _ => fault("open", path, cause).into(),
@@ -351,12 +379,16 @@ fn open_existing(path: &Path) -> Result<File, ImageError> {
     if !metadata.is_file() {
         return Err(ImageError::NotAFile { path: path.into() });
     }
-    let file = OpenOptions::new().read(true).write(true).open(path);
+    let file = OpenOptions::new().read(true).write(writable).open(path);
     Ok(file.map_err(|cause| fault("open", path, cause))?)
 }
 
 fn lock(file: &File, path: &Path) -> Result<(), ImageError> {
-    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+    lock_as(file, path, FlockOperation::NonBlockingLockExclusive)
+}
+
+fn lock_as(file: &File, path: &Path, how: FlockOperation) -> Result<(), ImageError> {
+    match rustix::fs::flock(file, how) {
         Ok(()) => Ok(()),
         Err(rustix::io::Errno::WOULDBLOCK) => Err(ImageError::Locked { path: path.into() }),
         Err(errno) => Err(fault("lock", path, errno.into()).into()),
@@ -365,7 +397,7 @@ fn lock(file: &File, path: &Path) -> Result<(), ImageError> {
 
 /// Passes if `path` is free, or may be replaced and is no image in use.
 fn refuse_to_replace(path: &Path, overwrite: bool) -> Result<(), ImageError> {
-    match open_existing(path) {
+    match open_existing(path, true) {
         Err(ImageError::Missing { .. }) => Ok(()),
         Err(ImageError::NotAFile { path }) => Err(ImageError::NotAFile { path }),
         _ if !overwrite => Err(ImageError::Exists { path: path.into() }),

@@ -39,7 +39,7 @@ pub use store::KillPoint;
 use store::Store;
 
 use super::{
-    CoreGeometry, HostFault, LPN_MAX, Media, MediaError, Oob, ZeroedSlab, assert_page,
+    BlockCopy, CoreGeometry, HostFault, LPN_MAX, Media, MediaError, Oob, ZeroedSlab, assert_page, assert_unused,
     panic_not_erased,
 };
 
@@ -107,6 +107,18 @@ impl FileMedia {
             crc: 0.into(),
         }
         .sealed()
+    }
+
+    /// Writes how often a block was erased.
+    fn write_block_record(&self, action: &'static str, block: u32, erase_count: u32) -> Result<(), Box<HostFault>> {
+        let record = BlockRecord {
+            erase_count: erase_count.into(),
+            core: self.core.into(),
+            block: block.into(),
+            crc: 0.into(),
+        };
+        let at = self.layout.block_records + u64::from(block) * size_of::<BlockRecord>() as u64;
+        self.store.write_at(action, record.sealed().as_bytes(), at)
     }
 
     /// Flips a bit of a page's data in the file and leaves the checksum as it is.
@@ -250,15 +262,7 @@ impl Media for FileMedia {
             self.sync()?;
         }
         let erase_count = erase_count + 1;
-        let record = BlockRecord {
-            erase_count: erase_count.into(),
-            core: self.core.into(),
-            block: block.into(),
-            crc: 0.into(),
-        };
-        let at = self.layout.block_records + u64::from(block) * size_of::<BlockRecord>() as u64;
-        self.store
-            .write_at("erase a block of", record.sealed().as_bytes(), at)?;
+        self.write_block_record("erase a block of", block, erase_count)?;
         self.dirty = true;
         self.blocks[block as usize] = Block {
             erase_count,
@@ -279,6 +283,43 @@ impl Media for FileMedia {
     #[inline]
     fn written_pages(&self, block: u32) -> u32 {
         self.blocks[block as usize].written_pages
+    }
+
+    fn copy_block(&self, block: u32, out: &mut BlockCopy) -> Result<(), MediaError> {
+        let Block { erase_count, written_pages } = self.blocks[block as usize];
+        let page_bytes = self.page_bytes();
+        out.begin(erase_count, written_pages as usize, page_bytes);
+        let first = block * self.geometry.pages_per_block;
+        self.store.read_at("copy a block of", &mut out.data, self.data_at(first))?;
+        for (ppn, (page, data)) in (first..).zip(out.pages.iter_mut().zip(out.data.chunks_exact(page_bytes))) {
+            *page = self.oob(ppn);
+            if page.is_some() && crc_fast::crc32_iscsi(data) != self.pages[ppn as usize].data_crc {
+                return Err(MediaError::Rot { ppn });
+            }
+        }
+        Ok(())
+    }
+
+    fn restore_block(&mut self, block: u32, copy: &BlockCopy) -> Result<(), MediaError> {
+        const ACTION: &str = "restore a block of";
+        assert_unused(self, block);
+        let first = block * self.geometry.pages_per_block;
+        self.dirty = true;
+        let mut entries = vec![PageEntry::new_zeroed(); copy.pages.len()];
+        for (index, oob, data) in copy.iter() {
+            let (ppn, data_crc) = (first + index, crc_fast::crc32_iscsi(data));
+            entries[index as usize] = self.entry(ppn, oob, copy.erase_count, data_crc);
+            self.pages[ppn as usize] = Page { seq: oob.seq, lpn_plus_1: oob.lpn + 1, data_crc };
+            self.programmed = true;
+        }
+        // In the order of an erase and of programs: a kill in between leaves fewer pages.
+        self.write_block_record(ACTION, block, copy.erase_count)?;
+        self.store.write_at(ACTION, &copy.data, self.data_at(first))?;
+        self.store.write_at(ACTION, entries.as_bytes(), self.entry_at(first))?;
+        let written = copy.pages.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        self.blocks[block as usize] =
+            Block { erase_count: copy.erase_count, written_pages: written as u32 };
+        Ok(())
     }
 
     fn sync(&mut self) -> Result<(), MediaError> {

@@ -24,7 +24,8 @@ fn a_whole_file_of_ones_own_needs_no_base() {
 
 #[test]
 fn a_file_on_a_base_says_only_what_is_different() {
-    let text = "base = \"scala\"\n[timing]\nread_ns = \"25us\"\n[ftl]\ngc_policy = \"cost-benefit\"\n";
+    let text =
+        "base = \"scala\"\n[timing]\nread_ns = \"25us\"\n[ftl]\ngc_policy = \"cost-benefit\"\n";
     let (_folder, path) = file("slow-reads.toml", text);
     let (mine, provenance) = load_drive(&path, &Sets::default()).unwrap();
     let mut expected = load_drive("scala", &Sets::default()).unwrap().0;
@@ -37,7 +38,10 @@ fn a_file_on_a_base_says_only_what_is_different() {
 
 #[test]
 fn a_file_on_a_base_may_name_itself() {
-    let (_folder, path) = file("x.toml", "base = \"default\"\nname = \"mine\"\nretries = 0\n");
+    let (_folder, path) = file(
+        "x.toml",
+        "base = \"default\"\nname = \"mine\"\nretries = 0\n",
+    );
     let (mine, _) = load_host(&path, &Sets::default()).unwrap();
     assert_eq!((mine.name.as_str(), mine.retries), ("mine", 0));
 }
@@ -61,17 +65,33 @@ fn sets_take_plain_numbers_and_units_and_the_last_one_counts() {
         "host.huge_pages=false",
     ]);
     let (drive, provenance) = load_drive("scala", &changes).unwrap();
-    assert_eq!((drive.timing.read_ns, drive.timing.erase_ns), (25_000, 3_500_000));
-    assert_eq!((drive.firmware.stripe_pages, drive.firmware.slowness), (16, 2.0));
+    assert_eq!(
+        (drive.timing.read_ns, drive.timing.erase_ns),
+        (25_000, 3_500_000)
+    );
+    assert_eq!(
+        (drive.firmware.stripe_pages, drive.firmware.slowness),
+        (16, 2.0)
+    );
     assert_eq!(drive.ftl.over_provisioning, 0.125);
     assert_eq!(drive.ftl.gc_policy, GcPolicy::CostBenefit);
     assert!(drive.ftl.volatile_write_cache);
     assert_eq!(drive.media.path, Some("a=b.img".into()));
     assert_eq!(provenance.sets.len(), 10);
-    assert!(provenance.to_string().starts_with("scala with timing.read_ns=1, timing.read_ns=25us, "));
+    assert!(
+        provenance
+            .to_string()
+            .starts_with("scala with timing.read_ns=1, timing.read_ns=25us, ")
+    );
     let (host, _) = load_host("default", &changes).unwrap();
-    assert_eq!((host.stripe_bytes, host.command_timeout_ns), (131_072, 5_000_000_000));
-    assert_eq!((host.cache, host.huge_pages), (ShareOrBytes::Bytes(4 << 30), false));
+    assert_eq!(
+        (host.stripe_bytes, host.command_timeout_ns),
+        (131_072, 5_000_000_000)
+    );
+    assert_eq!(
+        (host.cache, host.huge_pages),
+        (ShareOrBytes::Bytes(4 << 30), false)
+    );
 }
 
 #[test]

@@ -26,8 +26,8 @@ fn rows(heading: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-fn documented_unit(key: &str) -> &'static str {
-    match Unit::of(key) {
+fn documented(unit: Unit) -> &'static str {
+    match unit {
         Unit::Plain => "",
         Unit::Nanoseconds => "ns",
         Unit::Microseconds => "µs",
@@ -43,7 +43,7 @@ fn check(heading: &str, schema: &Schema) {
     listed.sort();
     let known: Vec<(String, String)> = schema
         .keys()
-        .map(|key| (key.to_string(), documented_unit(key).to_string()))
+        .map(|key| (key.to_string(), documented(schema.unit(key)).to_string()))
         .collect();
     for row in &known {
         assert!(listed.contains(row), "{heading}: not listed so: {row:?}");
@@ -51,7 +51,11 @@ fn check(heading: &str, schema: &Schema) {
     for row in &listed {
         assert!(known.contains(row), "{heading}: no such key: {row:?}");
     }
-    assert_eq!(listed.len(), known.len(), "{heading}: a key is listed twice");
+    assert_eq!(
+        listed.len(),
+        known.len(),
+        "{heading}: a key is listed twice"
+    );
 }
 
 #[test]

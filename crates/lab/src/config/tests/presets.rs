@@ -49,7 +49,12 @@ fn every_value_of_a_preset_has_its_source() {
             let has_source = line.split_once(" # ").is_some_and(|(_, why)| why.len() > 2);
             assert!(is_label || has_source, "{}: {line}", preset.name);
         }
-        assert!(preset.summary().len() > 20, "{}: {}", preset.name, preset.summary());
+        assert!(
+            preset.summary().len() > 20,
+            "{}: {}",
+            preset.name,
+            preset.summary()
+        );
     }
 }
 
@@ -58,7 +63,10 @@ fn sizes_are_those_that_the_comments_promise() {
     let gib = |name: &str| {
         let (config, _) = load_drive(name, &Sets::default()).unwrap();
         let bytes = |pages: u64| (pages * 4096) as f64 / f64::from(1 << 30);
-        (bytes(config.geometry.pages()), bytes(config.namespace_pages()))
+        (
+            bytes(config.geometry.pages()),
+            bytes(config.namespace_pages()),
+        )
     };
     assert_eq!(gib("scala").0, 64.0);
     assert_eq!(gib("scala-artifact").0, 256.0);
@@ -74,7 +82,10 @@ fn the_artifacts_spare_flash_is_the_least_the_drive_takes() {
     assert!(load_drive("scala-artifact", &Sets::default()).is_ok());
     let less = sets(&["drive.ftl.over_provisioning=5.1%"]);
     let error = load_drive("scala-artifact", &less).unwrap_err();
-    assert!(error.to_string().contains("raise ftl.over_provisioning"), "{error}");
+    assert!(
+        error.to_string().contains("raise ftl.over_provisioning"),
+        "{error}"
+    );
 }
 
 #[test]

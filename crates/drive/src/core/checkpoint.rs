@@ -1,0 +1,52 @@
+//! The checkpointer: takes a checkpoint when as many pages were programmed as recovery should have to
+//! look at.
+//!
+//! First the time is spent, then the snapshot is made and put in place in one step: the pages of a
+//! checkpoint are programmed one on each plane at a time, and queue like any other operation, so
+//! that reads and writes go on between them.
+
+use std::rc::Rc;
+
+use wharf_wire::status::StatusCode;
+
+use super::Core;
+use crate::ftl::Ftl;
+
+impl Core {
+    /// The checkpointer's life.
+    pub(super) async fn checkpoints(self: Rc<Self>) {
+        loop {
+            if self.with_ftl(|ftl| ftl.checkpoint_is_due()) {
+                // A failure leaves the old log in place: recovery takes longer, nothing is lost.
+                let _ = self.checkpoint().await;
+            } else {
+                self.checkpoint_due.wait(&self.cpu).await;
+            }
+        }
+    }
+
+    /// Takes a checkpoint: the log is as short as it gets.
+    pub(super) async fn checkpoint(&self) -> StatusCode {
+        let mut left = if self.instant { 0 } else { self.with_ftl(|ftl| ftl.checkpoint_pages()) };
+        while left > 0 {
+            let now_ns = self.flash_now();
+            let (pages, end_ns) = self.with_ftl(|ftl| ftl.program_checkpoint(now_ns, left));
+            self.cpu.sleep_until(end_ns).await;
+            left -= pages;
+        }
+        let written = self.with_ftl(Ftl::write_checkpoint);
+        if self.power.is_cut() {
+            self.cpu.halt();
+        }
+        if written.is_ok() { StatusCode::Success } else { StatusCode::WriteFault }
+    }
+}
+
+/// Orderly power-off: what a drive does on the charge of its capacitors. What is still under way is
+/// lost as in a power cut, but the next power-on has little to look at.
+pub(super) fn at_power_off(ftl: &mut Ftl) {
+    if ftl.checkpoint_is_worthwhile() {
+        // A failure leaves the old log in place.
+        let _ = ftl.write_checkpoint();
+    }
+}

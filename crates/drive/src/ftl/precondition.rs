@@ -1,0 +1,238 @@
+//! Preconditioning: bringing flash into the state of long use, in no simulated time.
+//!
+//! A new drive writes into free blocks and collects nothing; what is measured on it says nothing of
+//! its later life. So the namespace is filled in order and then overwritten at random until the
+//! write amplification stays what it is. Victims are chosen, moved and erased by the functions of
+//! `collect.rs`, whose collector does the same beside the host's writes; here each operation ends
+//! as soon as it is started.
+
+use wharf_runtime::{Rng, Seed};
+
+use super::{Batch, Finished, Ftl, NONE, Refusal, Urgency};
+
+/// Pages whose map entries are fetched together: random entries each wait for memory.
+const GROUP: usize = 64;
+
+/// Parts of the namespace after each of which write amplification is looked at.
+const PARTS: u32 = 8;
+
+/// Two parts in a row differ by no more than this share in steady state.
+const STEADY_SHARE: f64 = 0.02;
+
+/// Steady state is looked for from the first number of overwritten namespaces on, and given up at
+/// the second: the first garbage lies in blocks filled in order, and is cheap to collect.
+const NAMESPACES: (u32, u32) = (1, 8);
+
+/// How flash is brought into the state of long use.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Precondition {
+    /// Share of the namespace that is filled, from its beginning: 0 to 1.
+    pub fill_share: f64,
+    /// How much of that is then overwritten at random.
+    pub overwrite: Overwrite,
+    /// Seed of the choice of pages.
+    pub seed: Seed,
+}
+
+/// How much is overwritten at random, evenly over what was filled.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Overwrite {
+    /// So many times what was filled: 1.5 writes half as many pages again as there are.
+    Share(f64),
+    /// Until write amplification over an eighth of what was filled is within 2 % of that over the
+    /// eighth before; at least once over, at most eight times.
+    UntilSteady,
+}
+
+/// What preconditioning came to.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Preconditioned {
+    /// Pages that were overwritten.
+    pub overwritten_pages: u64,
+    /// Pages programmed in all.
+    pub programs: u64,
+    /// Pages programmed for each page overwritten, over the last eighth (or what there was of it).
+    pub write_amplification: f64,
+}
+
+/// Why a drive cannot be preconditioned.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+pub enum PreconditionError {
+    /// Not a share.
+    #[error("precondition: {key} = {value} must be {rule}")]
+    Range {
+        /// The key.
+        key: &'static str,
+        /// Its value.
+        value: f64,
+        /// What is allowed.
+        rule: &'static str,
+    },
+    /// The flash took no more.
+    #[error(
+        "precondition: page {page} of a core was refused ({refusal:?}): fill a smaller share, or raise \
+         ftl.over_provisioning, ftl.capacity_share or ftl.endurance_cycles"
+    )]
+    Refused {
+        /// The page, local to the core.
+        page: u32,
+        /// Why.
+        refusal: Refusal,
+    },
+}
+
+impl Precondition {
+    /// Refuses shares out of their range.
+    pub fn check(&self) -> Result<(), PreconditionError> {
+        let check = |key, value, most, rule| match (0.0..=most).contains(&value) {
+            true => Ok(()),
+            false => Err(PreconditionError::Range { key, value, rule }),
+        };
+        check("fill_share", self.fill_share, 1.0, "0 to 1")?;
+        match self.overwrite {
+            Overwrite::Share(share) => check("overwrite", share, 1000.0, "0 to 1000"),
+            Overwrite::UntilSteady => Ok(()),
+        }
+    }
+}
+
+impl Ftl {
+    /// Fills and overwrites the namespace with zeros. Counters and planes are as new afterwards;
+    /// erase counts stay. Static wear levelling does not run: even overwriting wears evenly.
+    ///
+    /// # Panics
+    /// If operations are under way.
+    pub fn precondition(
+        &mut self,
+        options: &Precondition,
+    ) -> Result<Preconditioned, PreconditionError> {
+        options.check()?;
+        assert!(!self.is_busy(), "preconditioning is for a drive at rest");
+        self.reset_counters();
+        let pages = (f64::from(self.plan.logical_pages) * options.fill_share) as u32;
+        let mut batch = Batch::default();
+        for lpn in 0..pages {
+            self.write_zeros(lpn, &mut batch)?;
+        }
+        let mut rng = options.seed.rng();
+        let mut result = match options.overwrite {
+            _ if pages == 0 => Preconditioned::default(),
+            Overwrite::UntilSteady => self.overwrite_until_steady(pages, &mut rng, &mut batch)?,
+            Overwrite::Share(share) => {
+                let count = (f64::from(pages) * share) as u64;
+                let last = u64::from(pages / PARTS).min(count);
+                self.overwrite(pages, count - last, &mut rng, &mut batch)?;
+                let write_amplification = self.overwrite(pages, last, &mut rng, &mut batch)?;
+                Preconditioned {
+                    overwritten_pages: count,
+                    write_amplification,
+                    ..Preconditioned::default()
+                }
+            }
+        };
+        result.programs = self.counters.programs;
+        self.reset_counters();
+        self.nand.reset();
+        Ok(result)
+    }
+
+    fn overwrite_until_steady(
+        &mut self,
+        pages: u32,
+        rng: &mut Rng,
+        batch: &mut Batch,
+    ) -> Result<Preconditioned, PreconditionError> {
+        let part = u64::from(pages.div_ceil(PARTS));
+        let (mut parts, mut before) = (0, 0.0);
+        loop {
+            let latest = self.overwrite(pages, part, rng, batch)?;
+            parts += 1;
+            let steady = f64::abs(latest - before) <= STEADY_SHARE * latest;
+            let (least, most) = (NAMESPACES.0 * PARTS, NAMESPACES.1 * PARTS);
+            if (steady && parts >= least) || parts == most {
+                return Ok(Preconditioned {
+                    overwritten_pages: u64::from(parts) * part,
+                    write_amplification: latest,
+                    ..Preconditioned::default()
+                });
+            }
+            before = latest;
+        }
+    }
+
+    /// Overwrites `count` random pages; returns the write amplification of that.
+    fn overwrite(
+        &mut self,
+        pages: u32,
+        count: u64,
+        rng: &mut Rng,
+        batch: &mut Batch,
+    ) -> Result<f64, PreconditionError> {
+        let programs = self.counters.programs;
+        let mut group = [0; GROUP];
+        let mut left = count;
+        while left > 0 {
+            let group = &mut group[..left.min(GROUP as u64) as usize];
+            for lpn in &mut *group {
+                *lpn = rng.below(u64::from(pages)) as u32;
+                self.prefetch(*lpn);
+            }
+            for lpn in &*group {
+                self.write_zeros(*lpn, batch)?;
+            }
+            left -= group.len() as u64;
+        }
+        Ok((self.counters.programs - programs) as f64 / count.max(1) as f64)
+    }
+
+    fn write_zeros(&mut self, lpn: u32, batch: &mut Batch) -> Result<(), PreconditionError> {
+        loop {
+            match self.stage(0, lpn, NONE, |page| page.fill(0)) {
+                Ok(_) => {
+                    self.finish_all();
+                    self.collect_as_needed(batch);
+                    return Ok(());
+                }
+                Err(Refusal::NoSpace) if self.collect_one(Urgency::Foreground, batch) => {}
+                Err(refusal) => return Err(PreconditionError::Refused { page: lpn, refusal }),
+            }
+        }
+    }
+
+    /// Collects what the collector would, beside the host's writes.
+    fn collect_as_needed(&mut self, batch: &mut Batch) {
+        while let Some(urgency) = self.collection_need() {
+            if !self.collect_one(urgency, batch) {
+                return;
+            }
+        }
+    }
+
+    /// Collects a block, if one is worth it; returns whether one was.
+    fn collect_one(&mut self, urgency: Urgency, batch: &mut Batch) -> bool {
+        let Some(victim) = self.take_victim(urgency) else {
+            return false;
+        };
+        batch.spoiled = false;
+        let mut page = 0;
+        while page < self.plan.pages_per_block {
+            page = self.read_batch(0, victim, page, batch);
+            while let Some(moving) = batch.moves.pop() {
+                if self.stage_move(0, moving, urgency).is_err() {
+                    // So many blocks are worn out that even the reserve is used up.
+                    self.give_up_writing();
+                    return false;
+                }
+            }
+            self.finish_all();
+        }
+        if self.is_empty(victim) {
+            self.start_erase(0, victim);
+        } else {
+            assert!(batch.spoiled, "all readable pages have moved");
+            self.set_spoiled(victim);
+        }
+        self.finish_due(u64::MAX, &mut Finished::default());
+        true
+    }
+}

@@ -1,0 +1,118 @@
+//! Random commands and random power cuts against the model.
+//!
+//! Each case is a small random drive, and three to five runs of it, each ended by a power cut at a
+//! random media change or by its end. After every run the flash is opened as at power-on, its whole
+//! structure checked, and every page compared with what it may hold.
+//!
+//! Replay a failing case with the seed that it prints, or hunt for longer:
+//!
+//! ```text
+//! WHARF_SEED=1234 cargo test -p wharf-drive --test drive random
+//! WHARF_CASES=1000000 cargo test -p wharf-drive --test drive random
+//! ```
+
+use wharf_drive::PowerSwitch;
+use wharf_drive::config::MediaKind;
+use wharf_runtime::{CostTable, Rng, Seed};
+
+use crate::support::configs;
+use crate::support::ops::Mix;
+use crate::support::player::{Shared, World, play};
+use crate::support::rig::{Rig, compare};
+
+/// Media changes within which a cut falls, if it falls.
+const CUT_WITHIN: u64 = 120;
+
+fn variable(name: &str) -> Option<u64> {
+    let text = std::env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
+}
+
+/// Runs `cases` cases from `first` on, or the one that WHARF_SEED names.
+fn hunt(kind: MediaKind, first: u64, cases: u64) {
+    let (first, cases) = match variable("WHARF_SEED") {
+        Some(seed) => (seed, 1),
+        None => (first, variable("WHARF_CASES").unwrap_or(cases)),
+    };
+    for seed in first..first + cases {
+        let _named = NameOnPanic(seed);
+        case(seed, kind);
+    }
+}
+
+/// Says how to replay the case if it fails.
+struct NameOnPanic(u64);
+
+impl Drop for NameOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let seed = self.0;
+            eprintln!("replay: WHARF_SEED={seed} cargo test -p wharf-drive --test drive random");
+        }
+    }
+}
+
+fn case(seed: u64, kind: MediaKind) {
+    let seed = Seed(seed);
+    let mut rng = seed.child("case").rng();
+    let mut config = configs::random(&mut rng, kind);
+    let folder = image_folder();
+    config.media.path = (kind == MediaKind::File).then(|| folder.path().join("drive.img"));
+    let mut rig = Rig::new(config);
+    if rng.chance(1, 2) {
+        small_costs(&mut rig.costs);
+    }
+    let world = World::new(rig.config());
+    for run in 0..3 + rng.below(3) {
+        rig.seed = seed.child("ties").index(run);
+        one_run(&mut rig, &world, &mut rng);
+        rig.reopen();
+        compare(&mut rig, &world);
+    }
+}
+
+/// A folder in memory where the system has one: what is tested is not the disk.
+fn image_folder() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder")
+}
+
+/// Every operation costs a little, so that the CPUs' clocks part.
+fn small_costs(costs: &mut CostTable) {
+    for (index, cost) in costs.cost_ns.values_mut().enumerate() {
+        *cost = (index % 4) as f64 * 5.0;
+    }
+}
+
+fn one_run(rig: &mut Rig, world: &Shared, rng: &mut Rng) {
+    let power = match rng.chance(4, 5) {
+        true => PowerSwitch::cut_after(1 + rng.below(CUT_WITHIN)),
+        false => PowerSwitch::on(),
+    };
+    let clients = 1 + rng.below(2) as usize;
+    let scripts = (0..clients).map(|client| {
+        let mix = Mix {
+            namespace_pages: rig.config().namespace_pages(),
+            admin: client == 0,
+            write_percent: 30 + rng.below(60),
+        };
+        let count = 10 + rng.below(50) as usize;
+        play(world, mix.draw(rng, count), 1 + rng.below(4) as usize)
+    });
+    let scripts = scripts.collect();
+    rig.run_clients(&power, scripts);
+}
+
+#[test]
+fn random_commands_and_power_cuts_on_stamps() {
+    hunt(MediaKind::Stamp, 0, 8_000);
+}
+
+#[test]
+fn random_commands_and_power_cuts_on_whole_pages() {
+    hunt(MediaKind::Ram, 1_000_000, 2_000);
+}
+
+#[test]
+fn random_commands_and_power_cuts_on_an_image_file() {
+    hunt(MediaKind::File, 2_000_000, 200);
+}

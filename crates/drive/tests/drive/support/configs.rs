@@ -1,0 +1,121 @@
+//! Drives so small that collection, wear and ring wrap happen within 100 operations.
+
+use wharf_drive::config::{
+    DriveConfig, Firmware, FtlConfig, GcPolicy, Geometry, LinkConfig, MediaConfig, MediaKind, Timing,
+};
+use wharf_runtime::Rng;
+
+/// One core, one plane, ten blocks of four pages; no operation takes time.
+pub fn tiny() -> DriveConfig {
+    DriveConfig {
+        name: "tiny".into(),
+        geometry: Geometry {
+            channels: 1,
+            dies_per_channel: 1,
+            planes_per_die: 1,
+            blocks_per_plane: 10,
+            pages_per_block: 4,
+        },
+        timing: Timing {
+            read_ns: 0,
+            program_ns: 0,
+            erase_ns: 0,
+            channel_ns_per_page: 0,
+        },
+        link: LinkConfig {
+            latency_ns: 0,
+            to_host_mb_s: 0,
+            from_host_mb_s: 0,
+        },
+        firmware: Firmware {
+            cores: 1,
+            slowness: 1.0,
+            stripe_pages: 2,
+            commands_max: 8,
+            parts_max: 4,
+            queues_max: 4,
+        },
+        ftl: FtlConfig {
+            over_provisioning: 0.4,
+            capacity_share: 1.0,
+            gc_policy: GcPolicy::Greedy,
+            gc_foreground_share: 0.0,
+            gc_background_share: 0.0,
+            gc_background_invalid_min: 0.0,
+            write_buffer_pages: 8,
+            volatile_write_cache: false,
+            wear_gap_max: 0,
+            endurance_cycles: 0,
+            checkpoint_pages: 0,
+        },
+        media: MediaConfig {
+            kind: MediaKind::Stamp,
+            path: None,
+            verify: true,
+        },
+    }
+}
+
+/// The tiny drive with operations that take time, so that many are under way at once.
+pub fn tiny_timed() -> DriveConfig {
+    let mut config = tiny();
+    config.timing = Timing {
+        read_ns: 300,
+        program_ns: 700,
+        erase_ns: 2_000,
+        channel_ns_per_page: 100,
+    };
+    config
+}
+
+/// Two cores over two channels.
+pub fn tiny_pair() -> DriveConfig {
+    let mut config = tiny_timed();
+    config.geometry.channels = 2;
+    config.firmware.cores = 2;
+    config
+}
+
+/// A random small drive. About one in four is thinly provisioned, half have a volatile write
+/// cache, a third level wear.
+pub fn random(rng: &mut Rng, kind: MediaKind) -> DriveConfig {
+    let mut config = if rng.chance(1, 3) { tiny() } else { tiny_timed() };
+    config.media.kind = kind;
+    // The case puts its own image there.
+    config.media.path = (kind == MediaKind::File).then(|| "unused".into());
+    let g = &mut config.geometry;
+    g.channels = 1 + rng.below(2) as u32;
+    g.dies_per_channel = 1 + rng.below(2) as u32;
+    g.planes_per_die = if rng.chance(1, 6) { 2 } else { 1 };
+    g.blocks_per_plane = 7 + rng.below(6) as u32;
+    g.pages_per_block = 2 + rng.below(4) as u32;
+    let f = &mut config.firmware;
+    f.cores = 1 + rng.below(u64::from(g.channels)) as u32;
+    f.stripe_pages = 1 + rng.below(4) as u32;
+    f.commands_max = 1 + rng.below(8) as u32;
+    f.parts_max = 1 + rng.below(5) as u32;
+    let t = &mut config.ftl;
+    t.write_buffer_pages = 4 + rng.below(9) as u32;
+    t.volatile_write_cache = rng.chance(1, 2);
+    t.wear_gap_max = if rng.chance(1, 3) { 1 + rng.below(3) as u32 } else { 0 };
+    t.gc_background_share = if rng.chance(1, 2) { 0.45 } else { 0.0 };
+    if rng.chance(1, 3) {
+        t.gc_policy = GcPolicy::CostBenefit;
+    }
+    t.checkpoint_pages = if rng.chance(1, 3) { 3 + rng.below(40) } else { 0 };
+    t.capacity_share = if rng.chance(1, 4) { 0.5 } else { 1.0 };
+    t.over_provisioning = 0.05;
+    fit(&mut config);
+    config
+}
+
+/// Raises the over-provisioning until the drive can be built.
+fn fit(config: &mut DriveConfig) {
+    while config.plan().is_err() {
+        config.ftl.over_provisioning += 0.02;
+        assert!(
+            config.ftl.over_provisioning < 0.9,
+            "no over-provisioning fits: {config:?}"
+        );
+    }
+}

@@ -1,0 +1,73 @@
+//! Operations as values, and a generator of random ones.
+
+use wharf_runtime::Rng;
+
+/// Pages of a transfer at most; ranges of a deallocation at most.
+pub const PAGES_MAX: u32 = 9;
+
+/// What a client does next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Op {
+    Write { lba: u64, pages: u32, fua: bool },
+    Read { lba: u64, pages: u32, fua: bool },
+    Verify { lba: u64, pages: u32 },
+    WriteZeroes { lba: u64, pages: u32, fua: bool },
+    /// First page and number of pages of each range.
+    Deallocate(Vec<(u64, u32)>),
+    Flush,
+    SetWriteCache(bool),
+    Format { erase: bool },
+    /// Waits until nothing of this client is in flight.
+    Drain,
+}
+
+/// How often each kind comes, and where it goes.
+#[derive(Debug, Clone)]
+pub struct Mix {
+    /// Pages of the namespace.
+    pub namespace_pages: u64,
+    /// Whether this client may send admin commands.
+    pub admin: bool,
+    /// Share of writes, in percent; the others keep their proportions.
+    pub write_percent: u64,
+}
+
+impl Mix {
+    /// A list of `count` operations.
+    pub fn draw(&self, rng: &mut Rng, count: usize) -> Vec<Op> {
+        (0..count).map(|_| self.one(rng)).collect()
+    }
+
+    fn one(&self, rng: &mut Rng) -> Op {
+        if rng.chance(self.write_percent, 100) {
+            let (lba, pages) = self.range(rng);
+            let fua = rng.chance(1, 6);
+            return Op::Write { lba, pages, fua };
+        }
+        let (lba, pages) = self.range(rng);
+        match rng.below(100) {
+            0..40 => Op::Read { lba, pages, fua: rng.chance(1, 8) },
+            40..48 => Op::Verify { lba, pages },
+            48..60 => Op::WriteZeroes { lba, pages, fua: rng.chance(1, 3) },
+            60..76 => {
+                let ranges = 1 + rng.below(3);
+                Op::Deallocate((0..ranges).map(|_| self.range(rng)).collect())
+            }
+            76..88 => Op::Flush,
+            88..94 => Op::Drain,
+            94..98 if self.admin => Op::SetWriteCache(rng.chance(1, 2)),
+            98..100 if self.admin => Op::Format { erase: rng.chance(1, 2) },
+            _ => Op::Drain,
+        }
+    }
+
+    /// A range that lies, half of the time, in the first eighth of the namespace.
+    fn range(&self, rng: &mut Rng) -> (u64, u32) {
+        let hot = rng.chance(1, 2);
+        let space = if hot { (self.namespace_pages / 8).max(1) } else { self.namespace_pages };
+        let lba = rng.below(space);
+        let longest = (self.namespace_pages - lba).min(u64::from(PAGES_MAX));
+        let pages = if rng.chance(1, 2) { 1 } else { 1 + rng.below(longest) as u32 };
+        (lba, pages.min(longest as u32))
+    }
+}

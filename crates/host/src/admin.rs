@@ -1,0 +1,369 @@
+//! The admin queue as the host uses it: what a drive is, its queues, its log pages, its settings.
+//!
+//! One task at boot: [`Admin::identify`], [`Admin::allot_queues`], then one
+//! [`Admin::create_queue`] for each client. Queue memory is offered to the drive beforehand
+//! ([`offer_queues`]): the create commands name it by its address, as they name memory in NVMe.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use wharf_runtime::{Bell, Cpu};
+use wharf_wire::admin::{Cns, FeatureSelect, SecureErase};
+use wharf_wire::command::{Command, NAMESPACE_ALL};
+use wharf_wire::dma::{DmaRegion, DmaSpace, PAGE_BYTES, RegisterError};
+use wharf_wire::features::{FeatureId, NumberOfQueues};
+use wharf_wire::identify::{IdentifyController, IdentifyError, IdentifyNamespace};
+use wharf_wire::log_page::{ErrorLogEntry, LogPage, SmartHealth};
+use wharf_wire::queue::{HostQueue, queue_pair};
+use wharf_wire::statistics::DriveStatistics;
+use zerocopy::{FromBytes, IntoBytes};
+
+use crate::buffers::Buffers;
+use crate::driver::{Driver, DriverConfig};
+use crate::error::IoError;
+use crate::group::{Group, Groups};
+use crate::reaper::Reaper;
+
+/// The namespace that the host uses.
+const NAMESPACE: u32 = 1;
+
+/// Pages for identify data and log pages.
+const BUFFER_PAGES: u32 = 8;
+
+/// Most pages of a transfer where the drive names no limit: 1 MiB.
+const TRANSFER_PAGES_MAX: u32 = 256;
+
+/// An admin command that failed, or an answer that cannot be worked with.
+#[derive(Debug, thiserror::Error)]
+pub enum AdminError {
+    /// The command failed.
+    #[error(transparent)]
+    Io(#[from] IoError),
+    /// No memory.
+    #[error(transparent)]
+    Memory(#[from] RegisterError),
+    /// The drive is not one that this host can use.
+    #[error("drive {drive}: {source}")]
+    Identify {
+        /// Which drive.
+        drive: u16,
+        /// Why not.
+        source: IdentifyError,
+    },
+    /// The drive's queues are too few.
+    #[error("drive {drive} allots {allotted} I/O queues, {wanted} are needed: use fewer clients")]
+    TooFewQueues {
+        /// Which drive.
+        drive: u16,
+        /// Queues it allots.
+        allotted: u32,
+        /// Queues wanted.
+        wanted: u32,
+    },
+}
+
+/// What the host needs to know of a drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DriveFacts {
+    /// Pages of the namespace.
+    pub pages: u64,
+    /// Most pages of a command.
+    pub max_transfer_pages: u32,
+    /// Whether a completed write may still be lost at a power cut.
+    pub volatile_write_cache: bool,
+}
+
+/// Queue memory that a drive has been offered.
+pub struct QueueOffer {
+    /// The number that the queue pair is to have.
+    pub qid: u16,
+    /// Entries of each ring.
+    pub entries: u32,
+    /// The address by which the create commands name it.
+    pub address: u64,
+}
+
+/// The addresses of offered queues; they stay taken for as long as this lives.
+pub struct QueueAddresses(#[allow(dead_code)] DmaRegion); // held, not read
+
+/// Makes `count` queue pairs of `entries` entries, numbered from 1, for the drive whose controller
+/// waits on `bell`, and offers the drive its ends.
+///
+/// # Errors
+/// If there is no memory.
+pub fn offer_queues(
+    space: &Arc<DmaSpace>,
+    bell: &Bell,
+    count: u16,
+    entries: u32,
+) -> Result<(QueueAddresses, Vec<(HostQueue, QueueOffer)>), RegisterError> {
+    let region = space.register_whole(usize::from(count))?;
+    let make = |index: u16| {
+        let qid = index + 1;
+        let address = region.address(usize::from(index));
+        let (host, drive) = queue_pair(entries, bell, u32::from(qid));
+        space.offer(address, drive);
+        (
+            host,
+            QueueOffer {
+                qid,
+                entries,
+                address,
+            },
+        )
+    };
+    let offers = (0..count).map(make).collect();
+    Ok((QueueAddresses(region), offers))
+}
+
+/// The host's use of one drive's admin queue.
+pub struct Admin {
+    cpu: Cpu,
+    driver: Rc<Driver>,
+    buffers: Rc<Buffers>,
+    reaper: Rc<Reaper<Vec<u32>>>,
+}
+
+impl Admin {
+    /// Takes over the admin queue of drive number `drive`, with its tasks on `cpu`.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn start(
+        cpu: &Cpu,
+        queue: HostQueue,
+        space: &Arc<DmaSpace>,
+        config: DriverConfig,
+    ) -> Result<Admin, RegisterError> {
+        let driver = Driver::start(cpu, queue, space, &Groups::new(), config, true)?;
+        let buffers = Rc::new(Buffers::new_whole(space, BUFFER_PAGES)?);
+        let reaper = Rc::new(Reaper::<Vec<u32>>::default());
+        let (its_cpu, its_buffers, its_reaper) = (cpu.clone(), buffers.clone(), reaper.clone());
+        cpu.spawn("admin reaper", async move {
+            let release = |mut pages: Vec<u32>| its_buffers.give_back(&its_cpu, &mut pages);
+            its_reaper.run(&its_cpu, release).await;
+        });
+        Ok(Admin {
+            cpu: cpu.clone(),
+            driver,
+            buffers,
+            reaper,
+        })
+    }
+
+    fn drive(&self) -> u16 {
+        self.driver.config().drive
+    }
+
+    /// Sends a command without data; gives dword 0 of its completion.
+    async fn send(&self, command: Command) -> Result<u32, IoError> {
+        self.driver.execute(command, &[]).await
+    }
+
+    /// Sends a command that fills a page, and copies `out.len()` bytes of it.
+    async fn fetch(&self, command: Command, out: &mut [u8]) -> Result<(), IoError> {
+        let (mut taken, mut addresses) = (Vec::new(), Vec::new());
+        self.buffers
+            .take(&self.cpu, 1, &mut taken, &mut addresses)
+            .await;
+        let group = self.driver.groups().open();
+        let slot = self.driver.reserve().await;
+        self.driver.issue(slot, &group, command, &addresses);
+        self.driver.ring();
+        let outcome = group.wait(&self.cpu).await;
+        if outcome.is_ok() {
+            // SAFETY: the page is taken, and its only command is done.
+            out.copy_from_slice(&unsafe { self.buffers.page_mut(taken[0]) }[..out.len()]);
+        }
+        self.give_back(group, taken);
+        outcome.map(drop)
+    }
+
+    fn give_back(&self, group: Group, mut taken: Vec<u32>) {
+        if group.is_quiet() {
+            self.buffers.give_back(&self.cpu, &mut taken);
+        } else {
+            self.reaper.adopt(&self.cpu, group, taken);
+        }
+    }
+
+    async fn fetch_as<T: FromBytes + IntoBytes>(&self, command: Command) -> Result<T, IoError> {
+        let mut value = T::new_zeroed();
+        self.fetch(command, value.as_mut_bytes()).await?;
+        Ok(value)
+    }
+
+    /// Identifies the controller.
+    ///
+    /// # Errors
+    /// If the command fails, or the controller is not one that this host can use.
+    pub async fn identify_controller(&self) -> Result<IdentifyController, AdminError> {
+        let command = Command::identify(0, Cns::Controller);
+        let controller: IdentifyController = self.fetch_as(command).await?;
+        let drive = self.drive();
+        controller
+            .check()
+            .map_err(|source| AdminError::Identify { drive, source })?;
+        Ok(controller)
+    }
+
+    /// Identifies the namespace.
+    ///
+    /// # Errors
+    /// If the command fails, or the namespace is not one that this host can use.
+    pub async fn identify_namespace(&self) -> Result<IdentifyNamespace, AdminError> {
+        let command = Command::identify(NAMESPACE, Cns::Namespace);
+        let namespace: IdentifyNamespace = self.fetch_as(command).await?;
+        let drive = self.drive();
+        namespace
+            .check()
+            .map_err(|source| AdminError::Identify { drive, source })?;
+        Ok(namespace)
+    }
+
+    /// Identifies both, and gives what clients need to know.
+    ///
+    /// # Errors
+    /// As for each.
+    pub async fn identify(&self) -> Result<DriveFacts, AdminError> {
+        let controller = self.identify_controller().await?;
+        let namespace = self.identify_namespace().await?;
+        let limit = controller
+            .max_transfer_pages()
+            .unwrap_or(TRANSFER_PAGES_MAX);
+        Ok(DriveFacts {
+            pages: namespace.nsze,
+            max_transfer_pages: limit.min(TRANSFER_PAGES_MAX),
+            volatile_write_cache: controller.has_volatile_write_cache(),
+        })
+    }
+
+    /// Asks for `wanted` I/O queue pairs.
+    ///
+    /// # Errors
+    /// If the command fails or the drive allots fewer.
+    pub async fn allot_queues(&self, wanted: u32) -> Result<(), AdminError> {
+        let value = NumberOfQueues {
+            submission: wanted,
+            completion: wanted,
+        }
+        .to_value();
+        let answer = self.set_feature(FeatureId::NumberOfQueues, value).await?;
+        // A count of 65536, which is not allowed, is more than enough.
+        let allotted =
+            NumberOfQueues::from_value(answer).map_or(u32::MAX, |n| n.submission.min(n.completion));
+        if allotted < wanted {
+            let drive = self.drive();
+            return Err(AdminError::TooFewQueues {
+                drive,
+                allotted,
+                wanted,
+            });
+        }
+        Ok(())
+    }
+
+    /// Creates a queue pair in memory that was offered: the completion queue, then the submission
+    /// queue, with which the drive takes the offer.
+    ///
+    /// # Errors
+    /// If a command fails.
+    pub async fn create_queue(&self, offer: &QueueOffer) -> Result<(), IoError> {
+        let QueueOffer {
+            qid,
+            entries,
+            address,
+        } = *offer;
+        self.send(Command::create_completion_queue(qid, entries, address))
+            .await?;
+        self.send(Command::create_submission_queue(qid, entries, qid, address))
+            .await?;
+        Ok(())
+    }
+
+    /// Deletes a queue pair: the submission queue, then the completion queue.
+    ///
+    /// # Errors
+    /// If a command fails: while commands are in flight on the queue, say.
+    pub async fn delete_queue(&self, qid: u16) -> Result<(), IoError> {
+        self.send(Command::delete_submission_queue(qid)).await?;
+        self.send(Command::delete_completion_queue(qid)).await?;
+        Ok(())
+    }
+
+    /// A feature's value.
+    ///
+    /// # Errors
+    /// If the command fails.
+    pub async fn get_feature(&self, feature: FeatureId) -> Result<u32, IoError> {
+        self.send(Command::get_feature(feature, FeatureSelect::Current))
+            .await
+    }
+
+    /// Sets a feature; gives dword 0 of the completion.
+    ///
+    /// # Errors
+    /// If the command fails.
+    pub async fn set_feature(&self, feature: FeatureId, value: u32) -> Result<u32, IoError> {
+        self.send(Command::set_feature(feature, value)).await
+    }
+
+    /// Erases the namespace: every page reads as zeros then.
+    ///
+    /// # Errors
+    /// If the command fails.
+    pub async fn format(&self) -> Result<(), IoError> {
+        self.send(Command::format(NAMESPACE_ALL, SecureErase::None))
+            .await
+            .map(drop)
+    }
+
+    /// `T` at byte `offset` of a log page.
+    async fn log<T: FromBytes + IntoBytes>(
+        &self,
+        page: LogPage,
+        offset: u64,
+    ) -> Result<T, IoError> {
+        const { assert!(size_of::<T>() <= PAGE_BYTES) };
+        self.fetch_as(Command::get_log_page(page, offset, size_of::<T>() as u32))
+            .await
+    }
+
+    /// The drive's health.
+    ///
+    /// # Errors
+    /// If the command fails.
+    pub async fn smart(&self) -> Result<SmartHealth, IoError> {
+        self.log(LogPage::SmartHealth, 0).await
+    }
+
+    /// The latest failures that the drive knows of, newest first, at most 64.
+    ///
+    /// # Errors
+    /// If the command fails.
+    pub async fn errors(&self) -> Result<Vec<ErrorLogEntry>, IoError> {
+        let entries: [ErrorLogEntry; 64] = self.log(LogPage::ErrorInformation, 0).await?;
+        Ok(entries.into_iter().filter(|e| e.error_count > 0).collect())
+    }
+
+    /// What the drive did since power-up.
+    ///
+    /// # Errors
+    /// If the command fails.
+    pub async fn statistics(&self) -> Result<DriveStatistics, IoError> {
+        self.log(LogPage::DriveStatistics, 0).await
+    }
+
+    /// What each of the drive's `cores` firmware cores did since power-up.
+    ///
+    /// # Errors
+    /// If a command fails.
+    pub async fn core_statistics(&self, cores: u32) -> Result<Vec<DriveStatistics>, IoError> {
+        let mut all = Vec::new();
+        for core in 0..u64::from(cores) {
+            let offset = core * size_of::<DriveStatistics>() as u64;
+            all.push(self.log(LogPage::CoreStatistics, offset).await?);
+        }
+        Ok(all)
+    }
+}

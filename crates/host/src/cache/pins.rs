@@ -1,0 +1,355 @@
+//! The frames that a request holds, and the commands that set them free.
+//!
+//! A request takes hold of frames page by page, in order, and *settles* them together:
+//!
+//! 1. the dirty pages that leave frames are written to the drive, neighbours as one command;
+//! 2. missing pages are read, neighbours as one command, and the payload is copied;
+//! 3. with write-through, what was written goes to the drive.
+//!
+//! Each run of neighbours has a group of its own, so that an error concerns its pages alone. A page
+//! that cannot be written stays in the cache, dirty, and the request tries to get another frame: a
+//! read should not fail because of a page that is none of its own. A page that cannot be read is
+//! taken out of the cache again.
+//!
+//! After a timeout the drive may still use a frame: it is left to the client's reaper, and *stuck*
+//! until the drive answers: requests for its pages fail instead of waiting. [`Pins`] does the same
+//! for whatever it still holds when it is dropped.
+
+use std::ops::Range;
+
+use crate::cache::client::{CacheClient, Payload};
+use crate::error::IoError;
+use crate::group::Group;
+use crate::span::Span;
+use crate::volume::Transfer;
+
+/// How often a request tries to get other frames when dirty pages cannot be written.
+const ATTEMPTS_MAX: u32 = 4;
+
+/// Most frames that a request holds at a time.
+pub const PINS_MAX: usize = 256;
+
+/// What a request does with a frame that it holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Action {
+    /// Reads its page from the drive, then copies.
+    Fill,
+    /// Copies a page whole; the page before had to leave first.
+    Overwrite,
+    /// Writes its page, which a write has changed, to the drive.
+    Through,
+    /// Writes its page, which is dirty, to the drive.
+    Clean,
+}
+
+/// A frame that a request holds.
+#[derive(Debug, Clone, Copy)]
+pub struct Pin {
+    /// The frame's shard.
+    pub shard: u32,
+    /// The frame within the shard.
+    pub frame: u32,
+    /// The dirty page that leaves the frame, until it is on the drive.
+    pub leaving: Option<u64>,
+    /// The page and what the request wants of it.
+    pub span: Span,
+    /// What is to be done.
+    pub action: Action,
+    /// The last transfer of the frame failed.
+    pub failed: bool,
+}
+
+/// A page of a transfer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Part {
+    page: u64,
+    pin: u32,
+}
+
+/// Vectors that requests use one after the other.
+#[derive(Default)]
+pub struct Scratch {
+    pins: Vec<Pin>,
+    /// Spans whose frames were given up, to be done again.
+    redo: Vec<Span>,
+    /// The transfer under way: its pages, the addresses of their frames, and its runs.
+    parts: Vec<Part>,
+    addresses: Vec<u64>,
+    runs: Vec<(Group, Range<usize>)>,
+    /// Pins whose transfer failed, and which the drive is done with.
+    failed: Vec<Pin>,
+}
+
+/// The frames that a request holds. See the module.
+pub struct Pins<'a> {
+    client: &'a CacheClient,
+    scratch: Scratch,
+    attempts: u32,
+}
+
+impl<'a> Pins<'a> {
+    /// No frames yet, for a request of `client`.
+    pub fn new(client: &'a CacheClient) -> Pins<'a> {
+        Pins {
+            client,
+            scratch: client.spare.borrow_mut().pop().unwrap_or_default(),
+            attempts: 0,
+        }
+    }
+
+    /// Takes hold of a frame.
+    #[inline]
+    pub fn push(&mut self, pin: Pin) {
+        self.scratch.pins.push(pin);
+    }
+
+    /// The frames held.
+    #[inline]
+    pub fn as_slice(&self) -> &[Pin] {
+        &self.scratch.pins
+    }
+
+    /// Spans to be done again.
+    #[inline]
+    pub fn redo(&mut self) -> &mut Vec<Span> {
+        &mut self.scratch.redo
+    }
+
+    /// Does everything that the frames are held for, and gives them back. Spans that must be done
+    /// again are in [`Pins::redo`] then.
+    ///
+    /// # Errors
+    /// The first error of a command. All frames are given back or left to the reaper also then.
+    pub async fn settle<P: Payload>(&mut self, payload: &mut P) -> Result<(), IoError> {
+        let mut outcome = Ok(());
+        if self.any(|p| p.leaving.is_some()) {
+            let written = self.transfer(Transfer::Write, |p| p.leaving).await;
+            self.have_left();
+            outcome = outcome.and(self.try_again(written));
+        }
+        if self.any(|p| p.action == Action::Fill) {
+            let wanted = |p: &Pin| (p.action == Action::Fill).then_some(p.span.page);
+            outcome = outcome.and(self.transfer(Transfer::Read, wanted).await);
+            self.give_up_failed();
+        }
+        self.copy(payload);
+        if self.any(Pin::writes_own_page) {
+            let changed = |p: &Pin| p.writes_own_page().then_some(p.span.page);
+            outcome = outcome.and(self.transfer(Transfer::Write, changed).await);
+            self.have_written();
+        }
+        self.scratch.pins.clear();
+        outcome
+    }
+
+    fn any(&self, f: impl Fn(&Pin) -> bool) -> bool {
+        self.scratch.pins.iter().any(f)
+    }
+
+    /// Moves the pages that `page_of` gives, and waits. Pins of runs that failed are taken out: into
+    /// `failed`, or to the reaper.
+    async fn transfer(
+        &mut self,
+        kind: Transfer,
+        page_of: impl Fn(&Pin) -> Option<u64>,
+    ) -> Result<(), IoError> {
+        self.plan(page_of);
+        let Scratch {
+            pins,
+            parts,
+            addresses,
+            runs,
+            ..
+        } = &mut self.scratch;
+        let client = self.client;
+        let mut start = 0;
+        for run in parts.chunk_by(|a, b| a.page + 1 == b.page) {
+            let range = start..start + run.len();
+            start = range.end;
+            runs.push((client.volume.open_group(), range.clone()));
+            let group = &runs.last().expect("a run").0;
+            client
+                .volume
+                .issue(group, kind, run[0].page, &addresses[range])
+                .await;
+        }
+        client.volume.ring();
+        let mut outcome = Ok(());
+        for (group, range) in runs {
+            if let Err(error) = group.wait(&client.cpu).await {
+                // A timeout outranks a status: its pages cannot be tried again.
+                if outcome.is_ok() || error.is_timeout() {
+                    outcome = Err(error);
+                }
+                for part in &parts[range.clone()] {
+                    pins[part.pin as usize].failed = true;
+                }
+            }
+        }
+        if outcome.is_err() {
+            self.part_with_failed();
+        }
+        self.scratch.runs.clear();
+        outcome
+    }
+
+    fn plan(&mut self, page_of: impl Fn(&Pin) -> Option<u64>) {
+        let Scratch {
+            pins,
+            parts,
+            addresses,
+            ..
+        } = &mut self.scratch;
+        parts.clear();
+        let pages = pins.iter().enumerate();
+        parts.extend(pages.filter_map(|(i, p)| {
+            Some(Part {
+                page: page_of(p)?,
+                pin: i as u32,
+            })
+        }));
+        parts.sort_unstable();
+        addresses.clear();
+        addresses.extend(parts.iter().map(|part| {
+            let pin = &pins[part.pin as usize];
+            self.client.cache.address(pin.shard, pin.frame)
+        }));
+    }
+
+    /// Takes the failed pins out: those that the drive may still use go to the reaper.
+    #[cold]
+    fn part_with_failed(&mut self) {
+        let client = self.client;
+        let Scratch {
+            pins,
+            parts,
+            runs,
+            failed,
+            ..
+        } = &mut self.scratch;
+        for (group, range) in runs.drain(..).filter(|(group, _)| !group.is_quiet()) {
+            let late = parts[range].iter().map(|part| pins[part.pin as usize]);
+            let late: Vec<Pin> = late.collect();
+            for pin in &late {
+                client.with_woken(pin.shard, |s, woken| s.set_stuck(pin.frame, woken));
+                client.cache.note_failures(u64::from(pin.writes_back()));
+            }
+            let is_late = |p: &Pin| {
+                late.iter()
+                    .any(|l| (l.shard, l.frame) == (p.shard, p.frame))
+            };
+            // A mark, since the other parts still count on the pins' places.
+            pins.iter_mut()
+                .filter(|p| is_late(p))
+                .for_each(|p| p.shard = u32::MAX);
+            client.reaper.adopt(&client.cpu, group, late);
+        }
+        pins.retain(|pin| {
+            if pin.failed && pin.shard != u32::MAX {
+                client.cache.note_failures(u64::from(pin.writes_back()));
+                failed.push(*pin);
+            }
+            !pin.failed && pin.shard != u32::MAX
+        });
+    }
+
+    fn give_up_failed(&mut self) {
+        self.client.give_up(&self.scratch.failed);
+        self.scratch.failed.clear();
+    }
+
+    /// Gives up the frames whose dirty page could not be written, to try for others. The error
+    /// counts if there is no hope in that.
+    fn try_again(&mut self, written: Result<(), IoError>) -> Result<(), IoError> {
+        if written.is_ok() {
+            return written;
+        }
+        self.attempts += 1;
+        let hopeless = written.is_err_and(|e| e.is_timeout()) || self.attempts >= ATTEMPTS_MAX;
+        if !hopeless {
+            let spans = self.scratch.failed.iter().rev().map(|p| p.span);
+            self.scratch.redo.extend(spans);
+        }
+        self.give_up_failed();
+        if hopeless { written } else { Ok(()) }
+    }
+
+    /// The pages that leave are on the drive.
+    fn have_left(&mut self) {
+        let client = self.client;
+        let mut left = 0;
+        for pin in &mut self.scratch.pins {
+            if let Some(page) = pin.leaving.take() {
+                left += 1;
+                client.with_woken(pin.shard, |shard, woken| shard.has_left(page, woken));
+            }
+        }
+        client.counters.write_backs.add(left);
+    }
+
+    /// The data that was to be read is there: copies what the request wants of it, and what it
+    /// writes.
+    fn copy<P: Payload>(&mut self, payload: &mut P) {
+        let client = self.client;
+        self.scratch.pins.retain_mut(|pin| {
+            if !matches!(pin.action, Action::Fill | Action::Overwrite) {
+                return true;
+            }
+            let through = client.with_woken(pin.shard, |shard, woken| {
+                shard.set_ready(pin.frame, woken);
+                client.copy(shard, pin.frame, &pin.span, payload)
+            });
+            pin.action = Action::Through;
+            through
+        });
+    }
+
+    /// The drive has what was written.
+    fn have_written(&mut self) {
+        let client = self.client;
+        let mut backs = 0;
+        for pin in &self.scratch.pins {
+            backs += u64::from(pin.action == Action::Clean);
+            client.with_woken(pin.shard, |s, woken| s.end_writing(pin.frame, true, woken));
+        }
+        client.counters.write_backs.add(backs);
+        self.give_up_failed();
+    }
+}
+
+impl Drop for Pins<'_> {
+    fn drop(&mut self) {
+        // Empty, unless the request fails between settlements or is dropped in one.
+        self.part_with_failed();
+        self.scratch.failed.append(&mut self.scratch.pins);
+        self.give_up_failed();
+        self.scratch.redo.clear();
+        let scratch = std::mem::take(&mut self.scratch);
+        self.client.spare.borrow_mut().push(scratch);
+    }
+}
+
+impl Pin {
+    fn writes_own_page(&self) -> bool {
+        matches!(self.action, Action::Through | Action::Clean)
+    }
+
+    /// True if the transfer that failed was one of a page whose write was acknowledged.
+    fn writes_back(&self) -> bool {
+        self.leaving.is_some() || self.action == Action::Clean
+    }
+}
+
+impl CacheClient {
+    /// Gives frames up whose commands did not succeed, and which no command names now.
+    pub(super) fn give_up(&self, pins: &[Pin]) {
+        for pin in pins {
+            self.with_woken(pin.shard, |shard, woken| match (pin.leaving, pin.action) {
+                (Some(page), _) => shard.take_back(page, woken),
+                (None, Action::Clean) => shard.end_writing(pin.frame, false, woken),
+                // Of a failed write, the drive may have either content: it shall say which.
+                (None, _) => shard.drop_page(pin.frame, woken),
+            });
+        }
+    }
+}

@@ -1,0 +1,366 @@
+//! A shard of a page cache: frames, their index, the clock hand, and who waits. Everything here is
+//! done by one client at a time, under the shard's lock, and nothing waits.
+//!
+//! CLOCK, as in the textbooks: the frames form a circle. Until all are in use they are used in
+//! order. A new page enters with its reference bit clear; a hit sets it. When a page must go, the
+//! hand goes around, clearing bits, until it finds one that is clear: that frame gets the new page,
+//! and the hand moves on by one.
+//!
+//! A page that leaves with changes is written to the drive first. From the moment its frame is
+//! chosen, the index has the new page (busy); the old one stands in the list of those *leaving*,
+//! until it is on the drive. Who looks for either waits.
+
+use std::collections::VecDeque;
+
+use crate::cache::dirty::DirtySet;
+use crate::cache::frame::Frame;
+use crate::cache::index::{Index, hash_page};
+use crate::wake::Sleeper;
+
+/// What a page is waited for by, when any frame will do.
+const ANY_PAGE: u64 = u64::MAX;
+
+/// What the shard knows of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// Its data is in this frame.
+    Ready(u32),
+    /// Its data is on the way in or out: wait for it.
+    OnTheWay,
+    /// As before, and the drive does not answer.
+    Stuck,
+    /// It is not in the cache.
+    Absent,
+}
+
+/// What became of the wish for a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placed {
+    /// The page has this frame now, and is busy.
+    Clean(u32),
+    /// As before, but the page that had the frame must be written to the drive first.
+    Dirty {
+        /// The frame.
+        frame: u32,
+        /// The page that leaves.
+        leaving: u64,
+    },
+    /// The hand is at a frame that the request itself holds: it must give it up.
+    Own,
+    /// Every frame is held by a request: wait for any.
+    AllHeld,
+    /// Every frame is held by a command that the drive does not answer.
+    AllStuck,
+}
+
+struct Leaving {
+    page: u64,
+    frame: u32,
+}
+
+struct Waiter {
+    page: u64,
+    sleeper: Sleeper,
+}
+
+/// See the module.
+pub struct Shard {
+    frames: Box<[Frame]>,
+    index: Index,
+    dirty: DirtySet,
+    hand: u32,
+    /// Frames from here on were never used.
+    used: u32,
+    /// Frames whose page could not be read, to be used again before any page must go.
+    freed: VecDeque<u32>,
+    leaving: Vec<Leaving>,
+    waiters: Vec<Waiter>,
+}
+
+impl Shard {
+    /// A shard of `frames` empty frames.
+    pub fn new(frames: u32) -> Shard {
+        Shard {
+            frames: vec![Frame::default(); frames as usize].into(),
+            index: Index::new(frames),
+            dirty: DirtySet::new(frames),
+            hand: 0,
+            used: 0,
+            freed: VecDeque::new(),
+            leaving: Vec::new(),
+            waiters: Vec::new(),
+        }
+    }
+
+    /// Bytes that it takes to keep book of the frames.
+    pub fn bytes(&self) -> usize {
+        size_of_val(&*self.frames) + self.index.bytes() + self.dirty.bytes() + size_of::<Shard>()
+    }
+
+    /// A frame's page and state.
+    #[inline]
+    pub fn frame(&self, frame: u32) -> Frame {
+        self.frames[frame as usize]
+    }
+
+    /// Looks a page up; `hash` is [`hash_page`] of it.
+    #[inline]
+    pub fn find(&self, page: u64, hash: u64) -> Found {
+        let holds = |frame: u32| self.frames[frame as usize].holds(page);
+        match self.index.find(page, hash, holds) {
+            Some(frame) if !self.frames[frame as usize].is_busy() => Found::Ready(frame),
+            Some(frame) if self.frames[frame as usize].is_stuck() => Found::Stuck,
+            Some(_) => Found::OnTheWay,
+            None if self.leaving.is_empty() => Found::Absent,
+            None => self.find_leaving(page),
+        }
+    }
+
+    fn find_leaving(&self, page: u64) -> Found {
+        match self.leaving.iter().find(|l| l.page == page) {
+            Some(l) if self.frames[l.frame as usize].is_stuck() => Found::Stuck,
+            Some(_) => Found::OnTheWay,
+            None => Found::Absent,
+        }
+    }
+
+    /// Notes a hit on a ready frame.
+    #[inline]
+    pub fn touch(&mut self, frame: u32) {
+        self.frames[frame as usize].set_referenced(true);
+    }
+
+    /// Gives a page that is absent a frame, and makes it busy. `is_own(frame)` says whether the
+    /// request holds a frame itself. Also gives the steps that the hand took.
+    pub fn place(&mut self, page: u64, hash: u64, is_own: impl Fn(u32) -> bool) -> (Placed, u32) {
+        if let Some(frame) = self.freed.pop_front() {
+            self.enter(page, hash, frame);
+            return (Placed::Clean(frame), 0);
+        }
+        if self.used < self.frames.len() as u32 {
+            let frame = self.used;
+            self.used += 1;
+            self.enter(page, hash, frame);
+            return (Placed::Clean(frame), 0);
+        }
+        let (victim, steps) = self.advance(is_own);
+        let placed = match victim {
+            Ok(frame) => self.replace(page, hash, frame),
+            Err(other) => other,
+        };
+        (placed, steps)
+    }
+
+    /// Moves the hand to the next frame that can be given up.
+    #[inline]
+    fn advance(&mut self, is_own: impl Fn(u32) -> bool) -> (Result<u32, Placed>, u32) {
+        let count = self.frames.len() as u32;
+        let mut hopeful = false;
+        // One round clears every reference bit, a second looks at every frame.
+        for step in 0..2 * count {
+            let at = self.hand;
+            let frame = &mut self.frames[at as usize];
+            if frame.is_referenced() {
+                frame.set_referenced(false);
+            } else if frame.is_pinned() {
+                if is_own(at) {
+                    return (Err(Placed::Own), step);
+                }
+                hopeful |= !frame.is_stuck();
+            } else if !frame.is_empty() {
+                self.hand = next(at, count);
+                return (Ok(at), step + 1);
+            }
+            self.hand = next(at, count);
+        }
+        let none = if hopeful {
+            Placed::AllHeld
+        } else {
+            Placed::AllStuck
+        };
+        (Err(none), 2 * count)
+    }
+
+    fn replace(&mut self, page: u64, hash: u64, frame: u32) -> Placed {
+        let old = self.frames[frame as usize];
+        self.unindex(frame);
+        self.enter(page, hash, frame);
+        if !old.is_dirty() {
+            return Placed::Clean(frame);
+        }
+        self.dirty.set(frame, false);
+        let leaving = old.page();
+        self.leaving.push(Leaving {
+            page: leaving,
+            frame,
+        });
+        Placed::Dirty { frame, leaving }
+    }
+
+    fn enter(&mut self, page: u64, hash: u64, frame: u32) {
+        self.frames[frame as usize] = Frame::busy(page);
+        self.index.insert(page, hash, frame);
+    }
+
+    fn unindex(&mut self, frame: u32) {
+        let page = self.frames[frame as usize].page();
+        let frames = &self.frames;
+        self.index
+            .remove(page, hash_page(page), frame, |f| frames[f as usize].page());
+    }
+
+    /// The page that left a frame is on the drive.
+    pub fn has_left(&mut self, page: u64, woken: &mut Vec<Sleeper>) {
+        let at = self.leaving.iter().position(|l| l.page == page);
+        self.leaving.swap_remove(at.expect("the page is leaving"));
+        self.wake(page, woken);
+    }
+
+    /// The page that was leaving a frame could not be written: it stays, and the page that was to
+    /// have the frame is absent again.
+    pub fn take_back(&mut self, leaving: u64, woken: &mut Vec<Sleeper>) {
+        let at = self.leaving.iter().position(|l| l.page == leaving);
+        let Leaving { frame, .. } = self.leaving.swap_remove(at.expect("the page is leaving"));
+        let kept_out = self.frames[frame as usize].page();
+        self.unindex(frame);
+        self.enter(leaving, hash_page(leaving), frame);
+        self.frames[frame as usize].set_ready();
+        self.set_dirty(frame);
+        self.wake(leaving, woken);
+        self.wake(kept_out, woken);
+    }
+
+    /// A busy frame's data is there.
+    #[inline]
+    pub fn set_ready(&mut self, frame: u32, woken: &mut Vec<Sleeper>) {
+        self.frames[frame as usize].set_ready();
+        self.wake(self.frames[frame as usize].page(), woken);
+    }
+
+    /// As [`Shard::set_ready`], for a frame that was placed clean under the same hold of the lock:
+    /// nobody can have begun to wait for it, nor for want of it.
+    #[inline]
+    pub fn set_ready_at_once(&mut self, frame: u32) {
+        self.frames[frame as usize].set_ready();
+    }
+
+    /// A ready frame's data was changed.
+    #[inline]
+    pub fn set_dirty(&mut self, frame: u32) {
+        self.frames[frame as usize].set_dirty(true);
+        self.dirty.set(frame, true);
+    }
+
+    /// The drive is to read a ready frame.
+    #[inline]
+    pub fn begin_writing(&mut self, frame: u32) {
+        self.frames[frame as usize].set_writing(true);
+    }
+
+    /// The drive has read a frame, or refused it; a dirty page is clean if it `succeeded`.
+    pub fn end_writing(&mut self, frame: u32, succeeded: bool, woken: &mut Vec<Sleeper>) {
+        let state = &mut self.frames[frame as usize];
+        state.set_writing(false);
+        if succeeded {
+            state.set_dirty(false);
+            self.dirty.set(frame, false);
+        }
+        self.wake(self.frames[frame as usize].page(), woken);
+    }
+
+    /// Takes a page out that is busy, or whose data must not be used; it is absent then, and its
+    /// frame free.
+    pub fn drop_page(&mut self, frame: u32, woken: &mut Vec<Sleeper>) {
+        let page = self.frames[frame as usize].page();
+        self.unindex(frame);
+        self.frames[frame as usize] = Frame::default();
+        self.dirty.set(frame, false);
+        self.freed.push_back(frame);
+        self.wake(page, woken);
+    }
+
+    /// The drive does not answer a command on a frame: nobody is to wait for it.
+    pub fn set_stuck(&mut self, frame: u32, woken: &mut Vec<Sleeper>) {
+        self.frames[frame as usize].set_stuck();
+        self.wake(self.frames[frame as usize].page(), woken);
+        if let Some(leaving) = self.leaving.iter().find(|l| l.frame == frame) {
+            self.wake(leaving.page, woken);
+        }
+    }
+
+    /// Has a sleeper woken when the state of `page` changes, or of any if it is `None`.
+    pub fn wait_for(&mut self, page: Option<u64>, sleeper: Sleeper) {
+        let page = page.unwrap_or(ANY_PAGE);
+        let known = |w: &Waiter| w.page == page && w.sleeper == sleeper;
+        if !self.waiters.iter().any(known) {
+            self.waiters.push(Waiter { page, sleeper });
+        }
+    }
+
+    #[inline]
+    fn wake(&mut self, page: u64, woken: &mut Vec<Sleeper>) {
+        if self.waiters.is_empty() {
+            return;
+        }
+        self.waiters.retain(|waiter| {
+            let waits = waiter.page == page || waiter.page == ANY_PAGE;
+            if waits {
+                woken.push(waiter.sleeper);
+            }
+            !waits
+        });
+    }
+
+    /// Adds the pages that the drive does not have, also those that are being written.
+    pub fn unwritten(&self, pages: &mut Vec<u64>) {
+        pages.extend(self.dirty.iter().map(|f| self.frames[f as usize].page()));
+        pages.extend(self.leaving.iter().map(|l| l.page));
+    }
+
+    /// Checks that frames, index, dirty set and lists agree.
+    ///
+    /// # Panics
+    /// If they do not.
+    pub fn verify(&self) {
+        let mut present = 0;
+        for (at, frame) in self.frames.iter().enumerate() {
+            let at = at as u32;
+            assert!(
+                frame.is_empty() || at < self.used,
+                "frame {at} is used out of order"
+            );
+            let in_set = self.dirty.iter().any(|f| f == at);
+            assert_eq!(frame.is_dirty(), in_set, "frame {at}: dirty bit and set");
+            if frame.is_empty() {
+                continue;
+            }
+            present += 1;
+            let page = frame.page();
+            let found = self.index.find(page, hash_page(page), |f| {
+                self.frames[f as usize].holds(page)
+            });
+            assert_eq!(found, Some(at), "page {page} is indexed where it is");
+            assert!(
+                !(frame.is_busy() && frame.is_dirty()),
+                "frame {at} is busy and dirty"
+            );
+        }
+        let empty = self.frames[..self.used as usize]
+            .iter()
+            .filter(|f| f.is_empty())
+            .count();
+        assert_eq!(self.freed.len(), empty, "every freed frame is on the list");
+        assert!(present + self.freed.len() <= self.frames.len());
+        for leaving in &self.leaving {
+            assert!(
+                self.frames[leaving.frame as usize].is_busy(),
+                "what leaves makes room"
+            );
+        }
+    }
+}
+
+#[inline]
+fn next(at: u32, count: u32) -> u32 {
+    if at + 1 == count { 0 } else { at + 1 }
+}

@@ -1,0 +1,100 @@
+//! The design `clock`: a page cache in host memory with CLOCK replacement, write-back or
+//! write-through, over ordinary block commands.
+//!
+//! One cache for all clients, in shards (see [`crate::cache`]). With one client at depth 1 its hits
+//! and misses are exactly those of the textbook, page by page in the order of requests.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use wharf_runtime::Cpu;
+use wharf_wire::dma::DmaSpace;
+
+use crate::cache::PageCache;
+use crate::cache::client::{CacheClient, From, Into};
+use crate::cache::frame::PAGES_MAX;
+use crate::design::{Client, Design, DesignConfig, DesignError, Statistics, Touch, WritePolicy};
+use crate::error::IoError;
+use crate::span::Extent;
+use crate::volume::Volume;
+
+/// What the clients share: the cache.
+pub struct Clock {
+    cache: Arc<PageCache>,
+    policy: WritePolicy,
+}
+
+impl Design for Clock {
+    const NAME: &'static str = "clock";
+
+    type Client = ClockClient;
+
+    fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<Clock, DesignError> {
+        let cache = PageCache::new(Self::NAME, config.cache_bytes, config.clients, space)?;
+        Ok(Clock {
+            cache: Arc::new(cache),
+            policy: config.write_policy,
+        })
+    }
+
+    fn client(
+        self: &Arc<Self>,
+        cpu: &Cpu,
+        volume: Rc<Volume>,
+        index: u32,
+    ) -> Result<ClockClient, DesignError> {
+        let (design, pages) = (Self::NAME, volume.pages());
+        if pages > PAGES_MAX {
+            let pages_max = PAGES_MAX;
+            return Err(DesignError::VolumeTooLarge {
+                design,
+                pages,
+                pages_max,
+            });
+        }
+        let client = CacheClient::start(cpu, self.cache.clone(), volume, index, self.policy);
+        Ok(ClockClient(client))
+    }
+}
+
+impl Clock {
+    /// The cache, for reports and checks.
+    pub fn cache(&self) -> &PageCache {
+        &self.cache
+    }
+}
+
+/// One client.
+pub struct ClockClient(Rc<CacheClient>);
+
+impl Client for ClockClient {
+    #[inline]
+    async fn read(&self, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError> {
+        let client = &*self.0;
+        client.counters.reads.add(1);
+        client
+            .counters
+            .end(client.serve(extent, Into(out)).await, |touch| *touch)
+    }
+
+    #[inline]
+    async fn write(&self, extent: Extent, data: &[u8]) -> Result<Touch, IoError> {
+        let client = &*self.0;
+        client.counters.writes.add(1);
+        client
+            .counters
+            .end(client.serve(extent, From(data)).await, |touch| *touch)
+    }
+
+    async fn flush(&self) -> Result<(), IoError> {
+        let client = &*self.0;
+        client.counters.flushes.add(1);
+        client
+            .counters
+            .end(client.flush().await, |()| Touch::default())
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.0.counters.statistics(self.0.volume())
+    }
+}

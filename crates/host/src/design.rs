@@ -1,0 +1,300 @@
+//! What a design is: the interface between whoever makes requests and a way to serve them.
+//!
+//! A *design* is the part that all clients share: a page cache, say. A *client* is what one CPU
+//! uses of it: any number of the CPU's tasks may have requests in flight on it. There is one file
+//! per design, with the same functions in the same order, so that two designs read as a diff.
+//! Designs are known at compile time; nothing here is a trait object.
+//!
+//! The volume that a client is made with must be of the same shape for all clients of a design.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use wharf_runtime::Cpu;
+use wharf_wire::dma::{DmaSpace, RegisterError};
+
+use crate::driver::DriverStatistics;
+use crate::error::IoError;
+use crate::span::Extent;
+use crate::volume::Volume;
+
+/// When a write reaches the drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WritePolicy {
+    /// When its page is evicted, or at a flush.
+    #[default]
+    Back,
+    /// Before it is acknowledged.
+    Through,
+}
+
+/// What every design is made from. Each takes what concerns it.
+#[derive(Debug, Clone, Copy)]
+pub struct DesignConfig {
+    /// Bytes of cached data, at 4096 for each page, also where a page is a stamp. What the cache
+    /// needs to keep book of them comes on top.
+    pub cache_bytes: u64,
+    /// Number of clients.
+    pub clients: u32,
+    /// When writes reach the drive.
+    pub write_policy: WritePolicy,
+    /// Pages of each client's memory for transfers, in designs that copy between the program's
+    /// memory and the drive's.
+    pub transfer_pages: u32,
+}
+
+impl Default for DesignConfig {
+    /// 64 MiB for one client, write-back, 4096 transfer pages.
+    fn default() -> Self {
+        DesignConfig {
+            cache_bytes: 64 << 20,
+            clients: 1,
+            write_policy: WritePolicy::default(),
+            transfer_pages: 4096,
+        }
+    }
+}
+
+/// A design that cannot be made.
+#[derive(Debug, thiserror::Error)]
+pub enum DesignError {
+    /// Less than a page.
+    #[error("design '{design}': a cache of {bytes} bytes holds no page: give it at least 4096")]
+    CacheTooSmall {
+        /// The design.
+        design: &'static str,
+        /// Bytes asked for.
+        bytes: u64,
+    },
+    /// More than can be counted.
+    #[error("design '{design}': a cache of {bytes} bytes is more than the 4 TiB it can manage")]
+    CacheTooLarge {
+        /// The design.
+        design: &'static str,
+        /// Bytes asked for.
+        bytes: u64,
+    },
+    /// Nobody to use it.
+    #[error("design '{design}': no clients: give it at least one")]
+    NoClients {
+        /// The design.
+        design: &'static str,
+    },
+    /// No buffers.
+    #[error("design '{design}': no transfer pages: give each client at least one")]
+    NoTransferPages {
+        /// The design.
+        design: &'static str,
+    },
+    /// More pages than the frame table can name.
+    #[error(
+        "design '{design}': a volume of {pages} pages is more than the {pages_max} it can cache: \
+         use fewer or smaller drives"
+    )]
+    VolumeTooLarge {
+        /// The design.
+        design: &'static str,
+        /// Pages of the volume.
+        pages: u64,
+        /// The most there may be.
+        pages_max: u64,
+    },
+    /// The system has not the memory.
+    #[error("design '{design}': {source}")]
+    Memory {
+        /// The design.
+        design: &'static str,
+        /// Why not.
+        source: RegisterError,
+    },
+}
+
+/// The part of a design that its clients share.
+pub trait Design: Send + Sync + Sized + 'static {
+    /// The name by which it is chosen and reported.
+    const NAME: &'static str;
+
+    /// What one CPU uses of it.
+    type Client: Client;
+
+    /// Makes the design, with its memory in `space`.
+    ///
+    /// # Errors
+    /// If the configuration is impossible or memory is short.
+    fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<Self, DesignError>;
+
+    /// Makes client `index` (below the number of clients, each once) on `cpu`.
+    ///
+    /// # Errors
+    /// If memory is short.
+    fn client(
+        self: &Arc<Self>,
+        cpu: &Cpu,
+        volume: Rc<Volume>,
+        index: u32,
+    ) -> Result<Self::Client, DesignError>;
+}
+
+/// What one CPU uses of a design. Requests of several tasks may be in flight.
+///
+/// An extent lies within the volume. A payload has exactly as many bytes as the extent; where pages
+/// are stamps, 8 for each touched page.
+#[allow(async_fn_in_trait)] // the futures stay on their CPU: no Send is wanted
+pub trait Client: 'static {
+    /// Reads.
+    ///
+    /// # Errors
+    /// A wrong extent or payload; an error of the drive. The payload is undefined then.
+    async fn read(&self, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError>;
+
+    /// Writes. Durable after the next flush.
+    ///
+    /// # Errors
+    /// As for a read; each page of the extent then holds its old or its new content.
+    async fn write(&self, extent: Extent, data: &[u8]) -> Result<Touch, IoError>;
+
+    /// Makes durable every write, of any client, that was acknowledged before.
+    ///
+    /// # Errors
+    /// If a page could not be written, now or since this client's last flush.
+    async fn flush(&self) -> Result<(), IoError>;
+
+    /// What this client did so far.
+    fn statistics(&self) -> Statistics;
+}
+
+/// How a request was served: 4 KiB pages that it touched, and how many were in the cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Touch {
+    /// Pages touched.
+    pub pages: u64,
+    /// Of these, found in the cache.
+    pub hits: u64,
+}
+
+macro_rules! statistics {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// What a client did.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub struct Statistics {
+            $($(#[$doc])* pub $name: u64,)*
+            /// What its drivers did.
+            pub driver: DriverStatistics,
+        }
+
+        impl Statistics {
+            /// Adds what another client did.
+            pub fn merge(&mut self, other: &Statistics) {
+                $(self.$name += other.$name;)*
+                self.driver.merge(&other.driver);
+            }
+
+            /// What was done since `earlier`, a reading of the same client.
+            #[must_use]
+            pub fn since(&self, earlier: &Statistics) -> Statistics {
+                Statistics {
+                    $($name: self.$name - earlier.$name,)*
+                    driver: self.driver.since(&earlier.driver),
+                }
+            }
+        }
+
+        /// A client's counters while it runs.
+        #[derive(Default)]
+        pub(crate) struct Counters {
+            $(pub(crate) $name: Counter,)*
+        }
+
+        impl Counters {
+            /// Their values, with what the drivers of `volume` did.
+            pub(crate) fn statistics(&self, volume: &Volume) -> Statistics {
+                let mut statistics = Statistics {
+                    $($name: self.$name.0.get(),)*
+                    driver: DriverStatistics::default(),
+                };
+                volume.statistics().for_each(|driver| statistics.driver.merge(&driver));
+                statistics
+            }
+        }
+    };
+}
+
+statistics! {
+    /// Read requests.
+    reads,
+    /// Write requests.
+    writes,
+    /// Flush requests.
+    flushes,
+    /// Pages that requests touched.
+    touches,
+    /// Of these, found in the cache.
+    hits,
+    /// Pages that left the cache for others.
+    evictions,
+    /// Pages written to the drive after their write was acknowledged.
+    write_backs,
+    /// Times that a request waited for another one.
+    waits,
+    /// Requests that failed.
+    failures,
+}
+
+/// A number that only grows.
+#[derive(Default)]
+pub(crate) struct Counter(Cell<u64>);
+
+impl Counter {
+    /// Adds `n`.
+    #[inline]
+    pub(crate) fn add(&self, n: u64) {
+        self.0.set(self.0.get() + n);
+    }
+}
+
+impl Counters {
+    /// Accounts the end of a request.
+    #[inline]
+    pub(crate) fn end<T>(
+        &self,
+        outcome: Result<T, IoError>,
+        touch: impl Fn(&T) -> Touch,
+    ) -> Result<T, IoError> {
+        match &outcome {
+            Ok(value) => {
+                let touch = touch(value);
+                self.touches.add(touch.pages);
+                self.hits.add(touch.hits);
+            }
+            Err(_) => self.failures.add(1),
+        }
+        outcome
+    }
+}
+
+/// Refuses a request that does not fit the volume or its payload.
+#[inline]
+pub(crate) fn check_request(
+    volume: &Volume,
+    page_bytes: usize,
+    extent: Extent,
+    payload_bytes: usize,
+) -> Result<(), IoError> {
+    if extent.offset.checked_add(extent.bytes).is_none() {
+        return Err(IoError::OutOfRange {
+            first: extent.first_page(),
+            pages: extent.bytes / 4096,
+            volume_pages: volume.pages(),
+        });
+    }
+    volume.check(extent.first_page(), extent.pages())?;
+    let expected = extent.payload_bytes(page_bytes);
+    if expected != payload_bytes {
+        return Err(IoError::Payload {
+            expected,
+            found: payload_bytes,
+        });
+    }
+    Ok(())
+}

@@ -1,0 +1,336 @@
+//! The design without a cache: every request goes to the drive.
+//!
+//! Reads take no locks. Writes lock the pages they touch against all other writes, since a write
+//! that covers a page in part reads the page first, and no other write may come in between; such a
+//! page is then written whole. Large requests go in chunks of [`CHUNK_PAGES`] pages.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use wharf_runtime::{Cpu, Op};
+use wharf_wire::dma::DmaSpace;
+
+use crate::buffers::Buffers;
+use crate::design::{
+    Client, Counters, Design, DesignConfig, DesignError, Statistics, Touch, check_request,
+};
+use crate::error::IoError;
+use crate::group::Group;
+use crate::range_lock::{RangeGuard, RangeLocks};
+use crate::reaper::Reaper;
+use crate::span::{Extent, Span, spans};
+use crate::volume::{Transfer, Volume};
+use crate::wake::Mailboxes;
+
+/// Most pages that a request has in flight at a time: 1 MiB.
+pub const CHUNK_PAGES: usize = 256;
+
+/// What the clients share: the locked ranges.
+pub struct Direct {
+    space: Arc<DmaSpace>,
+    locks: Arc<RangeLocks>,
+    mailboxes: Arc<Mailboxes>,
+    transfer_pages: u32,
+}
+
+impl Design for Direct {
+    const NAME: &'static str = "direct";
+
+    type Client = DirectClient;
+
+    fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<Direct, DesignError> {
+        let design = Self::NAME;
+        if config.clients == 0 {
+            return Err(DesignError::NoClients { design });
+        }
+        if config.transfer_pages == 0 {
+            return Err(DesignError::NoTransferPages { design });
+        }
+        let mailboxes = Mailboxes::new(config.clients);
+        Ok(Direct {
+            space: space.clone(),
+            locks: Arc::new(RangeLocks::new(mailboxes.clone())),
+            mailboxes,
+            transfer_pages: config.transfer_pages,
+        })
+    }
+
+    fn client(
+        self: &Arc<Self>,
+        cpu: &Cpu,
+        volume: Rc<Volume>,
+        index: u32,
+    ) -> Result<DirectClient, DesignError> {
+        let design = Self::NAME;
+        let buffers = Buffers::new(&self.space, self.transfer_pages)
+            .map_err(|source| DesignError::Memory { design, source })?;
+        let inner = Rc::new(Inner {
+            cpu: cpu.clone(),
+            volume,
+            index,
+            buffers,
+            locks: self.locks.clone(),
+            page_bytes: self.space.page_bytes(),
+            counters: Counters::default(),
+            next_lock: Cell::new(0),
+            spare: RefCell::default(),
+            reaper: Reaper::default(),
+        });
+        self.mailboxes.serve(cpu, index);
+        let reaping = inner.clone();
+        cpu.spawn("direct reaper", async move {
+            let release = |held| reaping.release(held);
+            reaping.reaper.run(&reaping.cpu, release).await;
+        });
+        Ok(DirectClient(inner))
+    }
+}
+
+/// One client.
+pub struct DirectClient(Rc<Inner>);
+
+struct Inner {
+    cpu: Cpu,
+    volume: Rc<Volume>,
+    index: u32,
+    buffers: Buffers,
+    locks: Arc<RangeLocks>,
+    page_bytes: usize,
+    counters: Counters,
+    next_lock: Cell<u64>,
+    /// Vectors of requests that are done, to be used again.
+    spare: RefCell<Vec<Pages>>,
+    reaper: Reaper<Held>,
+}
+
+#[derive(Default)]
+struct Pages {
+    numbers: Vec<u32>,
+    addresses: Vec<u64>,
+}
+
+/// What a request holds: pages and, if it writes, its range.
+struct Held {
+    pages: Pages,
+    range: Option<RangeGuard>,
+}
+
+/// A request under way. Dropping it gives back what it holds, once the drive is done with it.
+struct Request<'a> {
+    inner: &'a Inner,
+    group: Option<Group>,
+    held: Option<Held>,
+}
+
+impl Client for DirectClient {
+    async fn read(&self, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError> {
+        let inner = &*self.0;
+        inner.counters.reads.add(1);
+        inner
+            .counters
+            .end(inner.read(extent, out).await, |touch| *touch)
+    }
+
+    async fn write(&self, extent: Extent, data: &[u8]) -> Result<Touch, IoError> {
+        let inner = &*self.0;
+        inner.counters.writes.add(1);
+        inner
+            .counters
+            .end(inner.write(extent, data).await, |touch| *touch)
+    }
+
+    async fn flush(&self) -> Result<(), IoError> {
+        let inner = &*self.0;
+        inner.counters.flushes.add(1);
+        inner
+            .counters
+            .end(inner.volume.flush(&inner.cpu).await, |()| Touch::default())
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.0.counters.statistics(&self.0.volume)
+    }
+}
+
+impl Inner {
+    async fn read(&self, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError> {
+        check_request(&self.volume, self.page_bytes, extent, out.len())?;
+        let mut request = self.begin();
+        let mut rest = spans(extent, self.page_bytes);
+        let mut left = extent.pages() as usize;
+        while left > 0 {
+            let count = request.take_pages(left).await;
+            let first = rest.clone().next().expect("a page is left").page;
+            request.transfer(Transfer::Read, first, 0..count).await?;
+            for (at, span) in rest.by_ref().take(count).enumerate() {
+                let into = &mut out[span.in_payload()];
+                request.on_page(at, |page| into.copy_from_slice(&page[span.in_page()]));
+            }
+            left -= count;
+        }
+        Ok(Touch {
+            pages: extent.pages(),
+            hits: 0,
+        })
+    }
+
+    async fn write(&self, extent: Extent, data: &[u8]) -> Result<Touch, IoError> {
+        check_request(&self.volume, self.page_bytes, extent, data.len())?;
+        if extent.bytes == 0 {
+            return Ok(Touch::default());
+        }
+        let mut request = self.begin();
+        request.lock(extent).await;
+        let mut rest = spans(extent, self.page_bytes);
+        let mut left = extent.pages() as usize;
+        while left > 0 {
+            let count = request.take_pages(left).await;
+            request.read_edges(rest.clone().take(count)).await?;
+            let first = rest.clone().next().expect("a page is left").page;
+            for (at, span) in rest.by_ref().take(count).enumerate() {
+                let from = &data[span.in_payload()];
+                request.on_page(at, |page| page[span.in_page()].copy_from_slice(from));
+            }
+            request.transfer(Transfer::Write, first, 0..count).await?;
+            left -= count;
+        }
+        Ok(Touch {
+            pages: extent.pages(),
+            hits: 0,
+        })
+    }
+
+    #[inline]
+    fn begin(&self) -> Request<'_> {
+        let pages = self.spare.borrow_mut().pop().unwrap_or_default();
+        Request {
+            inner: self,
+            group: Some(self.volume.open_group()),
+            held: Some(Held { pages, range: None }),
+        }
+    }
+
+    fn release(&self, held: Held) {
+        let mut pages = held.pages;
+        pages.addresses.clear();
+        self.buffers.give_back(&self.cpu, &mut pages.numbers);
+        self.spare.borrow_mut().push(pages);
+        drop(held.range);
+    }
+}
+
+impl Request<'_> {
+    #[inline]
+    fn held(&mut self) -> &mut Held {
+        self.held
+            .as_mut()
+            .expect("a request holds its pages to its end")
+    }
+
+    #[inline]
+    fn group(&self) -> &Group {
+        self.group
+            .as_ref()
+            .expect("a request has its group to its end")
+    }
+
+    async fn lock(&mut self, extent: Extent) {
+        let inner = self.inner;
+        let id = u64::from(inner.index) << 40 | inner.next_lock.get();
+        inner
+            .next_lock
+            .set((inner.next_lock.get() + 1) & ((1 << 40) - 1));
+        let (first, pages) = (extent.first_page(), extent.pages());
+        let range = inner
+            .locks
+            .lock(&inner.cpu, inner.index, id, first, pages)
+            .await;
+        inner.counters.waits.add(range.waits);
+        self.held().range = Some(range);
+    }
+
+    /// Takes pages for the next chunk of at most `wanted`, giving those of the last back.
+    #[inline]
+    async fn take_pages(&mut self, wanted: usize) -> usize {
+        let inner = self.inner;
+        let count = wanted.min(CHUNK_PAGES).min(inner.buffers.pages());
+        let pages = &mut self.held().pages;
+        if pages.numbers.len() != count {
+            pages.addresses.clear();
+            inner.buffers.give_back(&inner.cpu, &mut pages.numbers);
+            let (numbers, addresses) = (&mut pages.numbers, &mut pages.addresses);
+            inner
+                .buffers
+                .take(&inner.cpu, count, numbers, addresses)
+                .await;
+        }
+        count
+    }
+
+    /// Reads the pages of a chunk that the write covers in part: at most the first and the last.
+    async fn read_edges(&mut self, chunk: impl Iterator<Item = Span>) -> Result<(), IoError> {
+        let inner = self.inner;
+        let mut any = false;
+        for (at, span) in chunk.enumerate() {
+            if !span.whole {
+                any = true;
+                let address = self.held().pages.addresses[at];
+                inner
+                    .volume
+                    .issue(self.group(), Transfer::Read, span.page, &[address])
+                    .await;
+            }
+        }
+        if any {
+            inner.volume.ring();
+            self.group().wait(&inner.cpu).await?;
+        }
+        Ok(())
+    }
+
+    /// Moves a chunk, of which `range` are the places in it.
+    #[inline]
+    async fn transfer(
+        &mut self,
+        kind: Transfer,
+        first: u64,
+        range: std::ops::Range<usize>,
+    ) -> Result<(), IoError> {
+        let inner = self.inner;
+        let held = self
+            .held
+            .as_ref()
+            .expect("a request holds its pages to its end");
+        let addresses = &held.pages.addresses[range];
+        inner
+            .volume
+            .issue(self.group(), kind, first, addresses)
+            .await;
+        inner.volume.ring();
+        self.group().wait(&inner.cpu).await.map(drop)
+    }
+
+    #[inline]
+    fn on_page(&mut self, at: usize, f: impl FnOnce(&mut [u8])) {
+        let number = self.held().pages.numbers[at];
+        // SAFETY: the page is this request's, which has nothing in flight now: each transfer is
+        // waited for, and a request ends at the first error.
+        let page = unsafe { self.inner.buffers.page_mut(number) };
+        self.inner.cpu.work(Op::CopyPage, || f(page));
+    }
+}
+
+impl Drop for Request<'_> {
+    fn drop(&mut self) {
+        let (Some(group), Some(held)) = (self.group.take(), self.held.take()) else {
+            return;
+        };
+        if group.is_quiet() {
+            self.inner.release(held);
+        } else {
+            // After a timeout the drive may still read or write the pages.
+            self.inner.reaper.adopt(&self.inner.cpu, group, held);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! A machine with mock drives and clients of a design, for tests.
+#![allow(dead_code)] // each test file uses a part
+
+use std::future::Future;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use wharf_host::driver::{Driver, DriverConfig};
+use wharf_host::{Design, DesignConfig, Groups, Layout, Volume};
+use wharf_runtime::{Bell, CostTable, Cpu, CpuId, Machine, Rng, Side};
+use wharf_wire::command::Command;
+use wharf_wire::dma::DmaSpace;
+use wharf_wire::mock::{Fate, MockDrive, MockStore};
+use wharf_wire::queue::{HostQueue, queue_pair};
+
+/// What is to be built.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    pub page_bytes: usize,
+    pub drives: u32,
+    pub drive_pages: u64,
+    pub stripe_pages: u64,
+    pub clients: u32,
+    pub depth: u32,
+    pub driver: DriverConfig,
+}
+
+impl Default for Shape {
+    fn default() -> Self {
+        Shape {
+            page_bytes: 4096,
+            drives: 1,
+            drive_pages: 1_000,
+            stripe_pages: 2,
+            clients: 1,
+            depth: 8,
+            driver: DriverConfig::default(),
+        }
+    }
+}
+
+/// A cost table in which every operation takes time, so that clients interleave.
+pub fn some_costs() -> CostTable {
+    let mut costs = CostTable::free();
+    for (i, cost) in costs.cost_ns.values_mut().enumerate() {
+        *cost = 20.0 + 7.0 * i as f64;
+    }
+    costs
+}
+
+/// A fate for a healthy drive: answers in random order.
+pub fn healthy(mut rng: Rng) -> impl FnMut(u64, &Command) -> Fate + Send + 'static {
+    move |_, _| Fate::Done(1_000 + rng.below(20_000))
+}
+
+/// The machine with its drives; clients are added one by one.
+pub struct Rig {
+    pub machine: Machine,
+    pub shape: Shape,
+    pub space: Arc<DmaSpace>,
+    pub stores: Vec<Arc<MockStore>>,
+    pub client_cpus: Vec<CpuId>,
+    queues: Vec<Vec<HostQueue>>,
+}
+
+impl Rig {
+    /// A machine with drives whose commands fare as `fate(drive)` decides.
+    pub fn new<F>(shape: Shape, mut fate: impl FnMut(u32) -> F) -> Rig
+    where
+        F: FnMut(u64, &Command) -> Fate + Send + 'static,
+    {
+        let space = DmaSpace::new(shape.page_bytes);
+        let mut machine = Machine::new(some_costs(), false);
+        let mut queues: Vec<Vec<HostQueue>> = (0..shape.clients).map(|_| Vec::new()).collect();
+        let client_cpus = (0..shape.clients)
+            .map(|i| machine.add_cpu(&format!("client{i}"), Side::Host, 1.0))
+            .collect();
+        let mut stores = Vec::new();
+        for drive in 0..shape.drives {
+            let bell = Bell::new();
+            let mut mock = MockDrive::new(&space, &bell, shape.drive_pages, fate(drive));
+            for (client, queues) in queues.iter_mut().enumerate() {
+                let (host, end) = queue_pair(shape.depth, &bell, client as u32);
+                mock.attach(client as u16 + 1, end);
+                queues.push(host);
+            }
+            stores.push(mock.store());
+            let cpu = machine.add_cpu(&format!("drive{drive}"), Side::Drive, 1.0);
+            machine.spawn(cpu, "mock", |cpu| mock.run(cpu));
+        }
+        Rig {
+            machine,
+            shape,
+            space,
+            stores,
+            client_cpus,
+            queues,
+        }
+    }
+
+    pub fn layout(&self) -> Layout {
+        let sizes = vec![self.shape.drive_pages; self.shape.drives as usize];
+        Layout::new(&sizes, self.shape.stripe_pages)
+    }
+
+    /// A design for this machine.
+    pub fn design<D: Design>(&self, config: DesignConfig) -> Arc<D> {
+        let config = DesignConfig {
+            clients: self.shape.clients,
+            ..config
+        };
+        Arc::new(D::new(&config, &self.space).unwrap())
+    }
+
+    /// Runs `run` on client `index`'s CPU with its volume.
+    pub fn spawn_on_volume<F>(
+        &mut self,
+        index: u32,
+        run: impl FnOnce(Cpu, Rc<Volume>) -> F + Send + 'static,
+    ) where
+        F: Future<Output = ()> + 'static,
+    {
+        let queues = std::mem::take(&mut self.queues[index as usize]);
+        let (space, layout, config) = (self.space.clone(), self.layout(), self.shape.driver);
+        let cpu = self.client_cpus[index as usize];
+        self.machine.spawn_main(cpu, "client", move |cpu| {
+            let groups = Groups::new();
+            let drivers = queues.into_iter().enumerate().map(|(drive, queue)| {
+                let config = DriverConfig {
+                    drive: drive as u16,
+                    ..config
+                };
+                Driver::start(&cpu, queue, &space, &groups, config, false).unwrap()
+            });
+            let volume = Volume::new(drivers.collect(), layout);
+            run(cpu, volume)
+        });
+    }
+
+    /// Runs `run` on client `index`'s CPU with its client of `design`.
+    pub fn spawn_client<D: Design, F>(
+        &mut self,
+        index: u32,
+        design: &Arc<D>,
+        run: impl FnOnce(Cpu, Rc<D::Client>) -> F + Send + 'static,
+    ) where
+        F: Future<Output = ()> + 'static,
+    {
+        let design = design.clone();
+        self.spawn_on_volume(index, move |cpu, volume| {
+            let client = Rc::new(design.client(&cpu, volume, index).unwrap());
+            run(cpu, client)
+        });
+    }
+}

@@ -1,0 +1,481 @@
+//! Every byte that a read returns is checked against a flat model, in random concurrent runs.
+//!
+//! Each task is an *owner* and keeps the model of its own bytes: an area of its own, with requests
+//! of all sizes, and a slice of every page of an area shared by all, where the owners' writes fall
+//! into the same pages. An update that gets lost, or a page that goes stale, is seen by its owner.
+//! After the last flush the drives' pages are compared with all models.
+
+mod common;
+
+use std::rc::Rc;
+use std::sync::{Arc, Mutex};
+
+use common::{Rig, Shape, healthy};
+use wharf_host::driver::DriverConfig;
+use wharf_host::{Client, Clock, Design, DesignConfig, Direct, Extent, IoError, WritePolicy};
+use wharf_runtime::{Cpu, Rng, Seed};
+use wharf_wire::command::Command;
+use wharf_wire::mock::{Fate, MockStore};
+use wharf_wire::opcode::IoOpcode;
+use wharf_wire::status::StatusCode;
+
+const PAGE: u64 = 4096;
+
+/// Pages of the shared area, at the start of the volume.
+const SHARED_PAGES: u64 = 12;
+
+/// Tries after which a request that keeps failing counts as stuck.
+const TRIES_MAX: u32 = 300;
+
+/// Pages of each owner's area.
+const OWN_PAGES: u64 = 16;
+
+#[derive(Debug, Clone, Copy)]
+struct Case {
+    seed: u64,
+    shape: Shape,
+    tasks: u64,
+    requests: u64,
+    config: DesignConfig,
+}
+
+impl Case {
+    fn owners(&self) -> u64 {
+        u64::from(self.shape.clients) * self.tasks
+    }
+
+    fn is_stamps(&self) -> bool {
+        self.shape.page_bytes == 8
+    }
+}
+
+/// What one owner knows.
+struct Owner {
+    case: Case,
+    number: u64,
+    rng: Rng,
+    /// Contents of the shared area as far as they are this owner's; zeros elsewhere.
+    shared: Vec<u8>,
+    own: Vec<u8>,
+}
+
+/// All bytes as stored, after the run.
+type Model = Arc<Mutex<Vec<u8>>>;
+
+impl Owner {
+    fn new(case: Case, number: u64) -> Owner {
+        let stored = case.shape.page_bytes as u64;
+        Owner {
+            case,
+            number,
+            rng: Seed(case.seed).child("owner").index(number).rng(),
+            shared: vec![0; (SHARED_PAGES * stored) as usize],
+            own: vec![0; (OWN_PAGES * stored) as usize],
+        }
+    }
+
+    fn own_start(&self) -> u64 {
+        (SHARED_PAGES + self.number * OWN_PAGES) * PAGE
+    }
+
+    fn random_extent(&mut self, area_pages: u64) -> Extent {
+        let area = area_pages * PAGE;
+        let longest = [600, PAGE, 3 * PAGE, area][self.rng.below(4) as usize];
+        let mut bytes = 1 + self.rng.below(longest);
+        let mut offset = self.rng.below(area - bytes + 1);
+        if self.rng.chance(1, 3) {
+            offset = offset / PAGE * PAGE;
+            bytes = (bytes.div_ceil(PAGE) * PAGE).min(area - offset);
+        }
+        Extent::new(offset, bytes)
+    }
+
+    /// Where an extent of an area is in the model of the area.
+    fn in_model(&self, extent: Extent) -> std::ops::Range<usize> {
+        if self.case.is_stamps() {
+            let first = extent.first_page() as usize * 8;
+            return first..first + extent.pages() as usize * 8;
+        }
+        extent.offset as usize..(extent.offset + extent.bytes) as usize
+    }
+
+    /// A write to the shared area that touches only what is this owner's.
+    fn shared_write(&mut self) -> Extent {
+        let owners = self.case.owners();
+        if self.case.is_stamps() {
+            let page = self.rng.below(SHARED_PAGES) / owners * owners + self.number;
+            let page = if page < SHARED_PAGES {
+                page
+            } else {
+                self.number % SHARED_PAGES
+            };
+            let from = self.rng.below(PAGE);
+            return Extent::new(page * PAGE + from, 1 + self.rng.below(PAGE - from));
+        }
+        let slice = PAGE / owners;
+        let from = self.rng.below(slice);
+        let page = self.rng.below(SHARED_PAGES);
+        let bytes = 1 + self.rng.below(slice - from);
+        Extent::new(page * PAGE + self.number * slice + from, bytes)
+    }
+
+    /// Whether byte `at` of the shared area as stored is this owner's.
+    fn owns(&self, at: usize) -> bool {
+        let owners = self.case.owners();
+        if self.case.is_stamps() {
+            (at as u64 / 8) % owners == self.number
+        } else {
+            (at as u64 % PAGE) / (PAGE / owners) == self.number
+        }
+    }
+
+    async fn step<C: Client>(&mut self, cpu: &Cpu, client: &C) {
+        match self.rng.below(100) {
+            0..40 => {
+                let extent = self.random_extent(OWN_PAGES);
+                let range = self.in_model(extent);
+                self.own[range.clone()].fill_with(|| self.rng.next_u32() as u8);
+                let at = Extent::new(self.own_start() + extent.offset, extent.bytes);
+                write(cpu, client, at, &self.own[range]).await;
+            }
+            40..70 => {
+                let extent = self.random_extent(OWN_PAGES);
+                let range = self.in_model(extent);
+                let at = Extent::new(self.own_start() + extent.offset, extent.bytes);
+                let found = read(cpu, client, at, range.len()).await;
+                assert!(
+                    found == self.own[range],
+                    "{:?}: owner {} read {extent:?}",
+                    self.case,
+                    self.number
+                );
+            }
+            70..82 if !self.case.is_stamps() || self.number < SHARED_PAGES => {
+                let extent = self.shared_write();
+                let range = self.in_model(extent);
+                self.shared[range.clone()].fill_with(|| self.rng.next_u32() as u8);
+                write(cpu, client, extent, &self.shared[range]).await;
+            }
+            82..96 => {
+                let extent = self.random_extent(SHARED_PAGES);
+                let range = self.in_model(extent);
+                let found = read(cpu, client, extent, range.len()).await;
+                for (at, byte) in range.zip(found) {
+                    if self.owns(at) {
+                        let case = self.case;
+                        assert!(
+                            byte == self.shared[at],
+                            "{case:?}: owner {} shared byte {at}",
+                            self.number
+                        );
+                    }
+                }
+            }
+            _ => flush(cpu, client).await,
+        }
+    }
+
+    fn leave(&self, model: &Model) {
+        let mut all = model.lock().unwrap();
+        let stored = self.case.shape.page_bytes as u64;
+        let start = ((SHARED_PAGES + self.number * OWN_PAGES) * stored) as usize;
+        all[start..start + self.own.len()].copy_from_slice(&self.own);
+        for at in 0..self.shared.len() {
+            if self.owns(at) {
+                all[at] = self.shared[at];
+            }
+        }
+    }
+}
+
+/// Pages that are stuck, and drives that are slow, come back in time.
+async fn patience(cpu: &Cpu, tries: u32, error: IoError) {
+    assert!(tries < TRIES_MAX, "the drive comes back: {error}");
+    cpu.progress();
+    cpu.sleep_until(cpu.now() + 100_000).await;
+}
+
+async fn write<C: Client>(cpu: &Cpu, client: &C, extent: Extent, data: &[u8]) {
+    let mut tries = 0;
+    while let Err(error) = client.write(extent, data).await {
+        tries += 1;
+        patience(cpu, tries, error).await;
+    }
+}
+
+async fn read<C: Client>(cpu: &Cpu, client: &C, extent: Extent, bytes: usize) -> Vec<u8> {
+    let mut out = vec![0xee; bytes];
+    let mut tries = 0;
+    while let Err(error) = client.read(extent, &mut out).await {
+        tries += 1;
+        patience(cpu, tries, error).await;
+    }
+    out
+}
+
+async fn flush<C: Client>(cpu: &Cpu, client: &C) {
+    let mut tries = 0;
+    while let Err(error) = client.flush().await {
+        tries += 1;
+        patience(cpu, tries, error).await;
+    }
+}
+
+fn random_case(seed: u64) -> (Case, Rng) {
+    let mut rng = Seed(seed).child("case").rng();
+    let clients = 1 + rng.below(4) as u32;
+    let tasks = 1 + rng.below(8);
+    let drives = 1 + rng.below(3) as u32;
+    let stripe_pages = [1, 2, 16][rng.below(3) as usize];
+    let pages = SHARED_PAGES + u64::from(clients) * tasks * OWN_PAGES;
+    let shape = Shape {
+        page_bytes: [4096, 8][rng.below(2) as usize],
+        drives,
+        drive_pages: (pages.div_ceil(u64::from(drives)) + 1).next_multiple_of(stripe_pages)
+            + stripe_pages,
+        stripe_pages,
+        clients,
+        depth: [2, 8, 64][rng.below(3) as usize],
+        driver: DriverConfig {
+            max_transfer_pages: [1, 4, 256][rng.below(3) as usize],
+            ..DriverConfig::default()
+        },
+    };
+    let config = DesignConfig {
+        cache_bytes: PAGE * [1, 2, 7, 30, 200, 2_000][rng.below(6) as usize],
+        write_policy: [WritePolicy::Back, WritePolicy::Through][rng.below(2) as usize],
+        transfer_pages: [3, 64, 4096][rng.below(3) as usize],
+        ..DesignConfig::default()
+    };
+    let case = Case {
+        seed,
+        shape,
+        tasks,
+        requests: 60,
+        config,
+    };
+    (case, rng)
+}
+
+/// Runs a case; `after` sees the design when all is done.
+fn run<D: Design, F>(
+    case: Case,
+    fate: impl FnMut(u32) -> F,
+    after: impl Fn(&D, &Cpu) + Send + Copy + 'static,
+) where
+    F: FnMut(u64, &Command) -> Fate + Send + 'static,
+{
+    let mut rig = Rig::new(case.shape, fate);
+    let design: Arc<D> = rig.design(case.config);
+    let stored = case.shape.page_bytes as u64;
+    let pages = SHARED_PAGES + case.owners() * OWN_PAGES;
+    let model: Model = Arc::new(Mutex::new(vec![0; (pages * stored) as usize]));
+    let done = Arc::new(Mutex::new(0u64));
+    for index in 0..case.shape.clients {
+        let (model, done, design_too) = (model.clone(), done.clone(), design.clone());
+        rig.spawn_client(index, &design, move |cpu, client| async move {
+            for task in 0..case.tasks {
+                let (cpu_too, client, model, done) =
+                    (cpu.clone(), client.clone(), model.clone(), done.clone());
+                let design = design_too.clone();
+                cpu.spawn_main("owner", async move {
+                    let mut owner = Owner::new(case, u64::from(index) * case.tasks + task);
+                    for _ in 0..case.requests {
+                        owner.step(&cpu_too, &*client).await;
+                        cpu_too.progress();
+                        cpu_too.yield_now().await;
+                    }
+                    owner.leave(&model);
+                    let last = {
+                        let mut done = done.lock().unwrap();
+                        *done += 1;
+                        *done == case.owners()
+                    };
+                    if last {
+                        flush(&cpu_too, &*client).await;
+                        after(&design, &cpu_too);
+                    }
+                });
+            }
+        });
+    }
+    let (layout, stores) = (rig.layout(), rig.stores.clone());
+    if let Err(stall) = rig.machine.run_virtual(Seed(case.seed)) {
+        panic!("{case:?}: {stall}");
+    }
+    let model = model.lock().unwrap();
+    for (page, bytes) in model.chunks(stored as usize).enumerate() {
+        let (drive, lba) = layout.locate(page as u64);
+        let found = stores[drive].page(lba).unwrap_or(vec![0; stored as usize]);
+        assert!(
+            found == bytes,
+            "{case:?}: page {page} on the drive after the last flush"
+        );
+    }
+}
+
+fn verify_clock(design: &Clock, cpu: &Cpu) {
+    design.cache().verify(cpu);
+}
+
+#[test]
+fn direct_keeps_every_byte() {
+    for seed in 0..150 {
+        let (case, mut rng) = random_case(seed);
+        run::<Direct, _>(case, |_| healthy(Seed(rng.next_u64()).rng()), |_, _| ());
+    }
+}
+
+#[test]
+fn clock_keeps_every_byte() {
+    for seed in 0..400 {
+        let (case, mut rng) = random_case(seed);
+        run::<Clock, _>(case, |_| healthy(Seed(rng.next_u64()).rng()), verify_clock);
+    }
+}
+
+/// Fails, is late, and is silent no longer than a timeout or two.
+fn faulty(mut rng: Rng) -> impl FnMut(u64, &Command) -> Fate + Send + 'static {
+    move |_, _| match rng.below(80) {
+        0 => Fate::Failed(StatusCode::UnrecoveredReadError, 2_000),
+        1 => Fate::Failed(StatusCode::CommandInterrupted, 2_000),
+        2 => Fate::Done(150_000 + rng.below(400_000)),
+        3 => Fate::Failed(StatusCode::WriteFault, 150_000 + rng.below(200_000)),
+        _ => Fate::Done(1_000 + rng.below(20_000)),
+    }
+}
+
+fn impatient(mut case: Case) -> Case {
+    case.shape.driver.timeout_ns = 100_000;
+    case.shape.driver.retry_delay_ns = 10_000;
+    case.shape.driver.retries = 1;
+    case
+}
+
+#[test]
+fn direct_keeps_every_byte_through_errors_and_timeouts() {
+    for seed in 1_000..1_150 {
+        let (case, mut rng) = random_case(seed);
+        run::<Direct, _>(
+            impatient(case),
+            |_| faulty(Seed(rng.next_u64()).rng()),
+            |_, _| (),
+        );
+    }
+}
+
+#[test]
+fn clock_keeps_every_byte_through_errors_and_timeouts() {
+    for seed in 1_000..1_300 {
+        let (case, mut rng) = random_case(seed);
+        run::<Clock, _>(
+            impatient(case),
+            |_| faulty(Seed(rng.next_u64()).rng()),
+            verify_clock,
+        );
+    }
+}
+
+#[test]
+fn equal_seeds_send_the_drives_equal_commands() {
+    let commands = |seed| {
+        let (case, mut rng) = random_case(seed);
+        let mut rig = Rig::new(case.shape, |_| healthy(Seed(rng.next_u64()).rng()));
+        let design: Arc<Clock> = rig.design(case.config);
+        for index in 0..case.shape.clients {
+            rig.spawn_client(index, &design, move |cpu, client| async move {
+                let mut owner = Owner::new(case, u64::from(index) * case.tasks);
+                for _ in 0..100 {
+                    owner.step(&cpu, &*client).await;
+                }
+            });
+        }
+        let stores = rig.stores.clone();
+        rig.machine.run_virtual(Seed(seed)).unwrap();
+        stores
+            .iter()
+            .map(|s: &Arc<MockStore>| s.seen())
+            .collect::<Vec<_>>()
+    };
+    for seed in 0..10 {
+        assert_eq!(commands(seed), commands(seed), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_failed_write_back_keeps_the_page_and_is_reported_by_the_next_flush() {
+    let mut failing = 2;
+    let fate = move |_: u64, command: &Command| {
+        let is_write = command.io_opcode() == Some(IoOpcode::Write);
+        if is_write && command.slba() == 0 && failing > 0 {
+            failing -= 1;
+            return Fate::Failed(StatusCode::UnrecoveredReadError, 1_000);
+        }
+        Fate::Done(1_000)
+    };
+    let mut rig = Rig::new(Shape::default(), move |_| fate);
+    let config = DesignConfig {
+        cache_bytes: 2 * PAGE,
+        ..DesignConfig::default()
+    };
+    let design: Arc<Clock> = rig.design(config);
+    let store = rig.stores[0].clone();
+    rig.spawn_client(0, &design, move |_, client| async move {
+        client
+            .write(Extent::of_pages(0, 1), &[7; 4096])
+            .await
+            .unwrap();
+        let mut out = [0; 4096];
+        // Page 0 cannot leave: the reads get the other frame, and succeed.
+        for page in 1..4 {
+            client
+                .read(Extent::of_pages(page, 1), &mut out)
+                .await
+                .unwrap();
+        }
+        let error = client.flush().await.unwrap_err();
+        assert!(matches!(
+            error,
+            wharf_host::IoError::WriteBack { .. } | wharf_host::IoError::Status { .. }
+        ));
+        client.flush().await.unwrap();
+        assert_eq!(store.page(0).unwrap(), vec![7; 4096]);
+        client.read(Extent::of_pages(0, 1), &mut out).await.unwrap();
+        assert_eq!(out, [7; 4096]);
+    });
+    rig.machine.run_virtual(Seed(1)).unwrap();
+}
+
+#[test]
+fn wrong_requests_are_refused_with_a_reason() {
+    let mut rig = Rig::new(
+        Shape {
+            drive_pages: 10,
+            ..Shape::default()
+        },
+        |_| healthy(Seed(1).rng()),
+    );
+    let design: Arc<Clock> = rig.design(DesignConfig::default());
+    rig.spawn_client(0, &design, |_, client: Rc<_>| async move {
+        let mut out = [0; 4096];
+        let beyond = client
+            .read(Extent::of_pages(10, 1), &mut out)
+            .await
+            .unwrap_err();
+        assert!(
+            beyond.to_string().contains("volume of 10 pages"),
+            "{beyond}"
+        );
+        let huge = Extent::new(u64::MAX, 2);
+        assert!(client.read(huge, &mut out[..2]).await.is_err());
+        let short = client
+            .write(Extent::new(0, 5), &out[..4])
+            .await
+            .unwrap_err();
+        assert!(short.to_string().contains("buffer of 4 bytes"), "{short}");
+        let touch = client.read(Extent::new(5, 0), &mut []).await.unwrap();
+        assert_eq!(touch.pages, 0);
+        assert_eq!(client.statistics().failures, 3);
+    });
+    rig.machine.run_virtual(Seed(1)).unwrap();
+}

@@ -1,0 +1,314 @@
+//! What is to be replayed: a trace or a generator, brought onto the drive and dealt out to clients.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use wharf_workload::fit::{Fit, FitMode};
+use wharf_workload::footprint::Footprint;
+use wharf_workload::generate::{Generator, GeneratorSpec};
+use wharf_workload::profiles::Profile;
+use wharf_workload::layout::{Layout, StreamMap, StreamSurvey};
+use wharf_workload::timing::Schedule;
+use wharf_workload::{Op, ReadOptions, Request, TraceReader, Workload, WorkloadError};
+
+use crate::checker::Checker;
+use crate::result::Source;
+
+/// A pause longer than this is cut in an open loop (10 s): traces have clocks that jump.
+const GAP_NS_MAX: u64 = 10_000_000_000;
+
+/// Where requests come from.
+#[derive(Debug, Clone)]
+pub enum Input {
+    /// A trace.
+    Trace {
+        /// Where it is.
+        from: TraceFrom,
+        /// How to read it.
+        options: ReadOptions,
+        /// How its devices become one address space.
+        layout: Layout,
+    },
+    /// A generator or a named profile, made whole beforehand.
+    Generated {
+        /// Its name.
+        name: String,
+        /// Its parameters, for the report.
+        parameters: BTreeMap<String, serde_json::Value>,
+        /// What to generate.
+        spec: Box<Made>,
+    },
+}
+
+/// Where a trace is.
+#[derive(Debug, Clone)]
+pub enum TraceFrom {
+    /// In a file.
+    File(PathBuf),
+    /// In the program.
+    BuiltIn {
+        /// Its name.
+        name: &'static str,
+        /// Its bytes, plain or compressed.
+        bytes: &'static [u8],
+    },
+}
+
+impl TraceFrom {
+    fn open(&self, options: &ReadOptions) -> Result<Workload, WorkloadError> {
+        match self {
+            TraceFrom::File(path) => Workload::open(path, options),
+            TraceFrom::BuiltIn { name, bytes } => {
+                TraceReader::from_bytes(name, bytes.to_vec(), options).map(Workload::from_stream)
+            }
+        }
+    }
+
+    fn path(&self) -> String {
+        match self {
+            TraceFrom::File(path) => path.display().to_string(),
+            TraceFrom::BuiltIn { name, .. } => format!("{name} (built in)"),
+        }
+    }
+}
+
+/// Ways of making requests up.
+#[derive(Debug, Clone)]
+pub enum Made {
+    /// A pattern with sizes and a read share.
+    Pattern(GeneratorSpec),
+    /// One of the profiles fitted to published workloads.
+    Profile {
+        /// The profile.
+        profile: &'static Profile,
+        /// Requests; the published number if not said.
+        requests: Option<u64>,
+        /// Address range in bytes; in proportion to the requests if not said.
+        footprint_bytes: Option<u64>,
+        /// The seed.
+        seed: u64,
+    },
+}
+
+/// How requests go to clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientRule {
+    /// Request `i` goes to client `i mod N`.
+    RoundRobin,
+    /// All requests of a stream (device, volume, process) go to client `stream mod N`.
+    Stream,
+    /// All requests that begin in the same 128 KiB of the address space go to the same client.
+    Address,
+}
+
+impl ClientRule {
+    /// Names on the command line.
+    pub const NAMES: [&str; 3] = ["round-robin", "stream", "address"];
+
+    /// The rule in a sentence, for reports.
+    pub fn describe(self) -> &'static str {
+        match self {
+            ClientRule::RoundRobin => "request i goes to client i mod N",
+            ClientRule::Stream => "requests of stream s go to client s mod N",
+            ClientRule::Address => "requests that begin in 128 KiB region r go to client r mod N",
+        }
+    }
+
+    fn client_of(self, index: usize, request: &Request, clients: u32) -> u32 {
+        let clients = u64::from(clients);
+        let key = match self {
+            ClientRule::RoundRobin => index as u64,
+            ClientRule::Stream => u64::from(request.stream),
+            ClientRule::Address => request.offset >> 17,
+        };
+        (key % clients) as u32
+    }
+}
+
+impl FromStr for ClientRule {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<ClientRule, String> {
+        match name {
+            "round-robin" => Ok(ClientRule::RoundRobin),
+            "stream" => Ok(ClientRule::Stream),
+            "address" => Ok(ClientRule::Address),
+            _ => Err(format!("no rule '{name}': use {}", ClientRule::NAMES.join(", "))),
+        }
+    }
+}
+
+/// Requests ready to be replayed, the same for every design.
+pub struct Plan {
+    /// What the user called it.
+    pub name: String,
+    /// Where the requests come from.
+    pub source: Source,
+    /// All requests; `time_ns` is when to send each in an open loop, from 0.
+    pub requests: Arc<[Request]>,
+    /// Indices of each client's requests, in order.
+    pub by_client: Vec<Arc<[u32]>>,
+    /// Distinct 4 KiB pages touched.
+    pub footprint_pages: u64,
+    /// The touched pages as sorted, disjoint ranges (first, end).
+    pub touched: Vec<(u64, u64)>,
+    /// Share of reads.
+    pub read_share: f64,
+    /// How addresses were brought onto the drive, if they had to be.
+    pub fit: Option<String>,
+    /// Lines that could not be read.
+    pub bad_lines: u64,
+    /// What a reader of the report has to know.
+    pub notes: Vec<String>,
+}
+
+/// Reads or makes all requests and prepares them for a device of `device_bytes`.
+///
+/// # Errors
+/// The trace cannot be read, or does not fit the device and `fit` says that this is an error.
+pub fn plan(
+    input: &Input,
+    fit: FitMode,
+    rule: ClientRule,
+    clients: u32,
+    device_bytes: u64,
+) -> Result<Plan, WorkloadError> {
+    let mut notes = Vec::new();
+    let (name, source, mut requests, bad_lines) = match input {
+        Input::Trace { from, options, layout } => {
+            let (requests, info) = from.open(options)?.materialise()?;
+            notes.extend(info.notes.iter().cloned());
+            notes.extend(info.first_bad_lines.iter().map(|bad| format!("left out: {bad}")));
+            let requests = lay_out(requests, *layout, &mut notes)?;
+            let source = Source::File { path: from.path(), format: info.format };
+            (info.name, source, requests, info.bad_lines)
+        }
+        Input::Generated { name, parameters, spec } => {
+            let requests = match &**spec {
+                Made::Pattern(spec) => Generator::new(spec)?.collect(),
+                Made::Profile { profile, requests, footprint_bytes, seed } => {
+                    profile.generator(*requests, *footprint_bytes, *seed)?.collect()
+                }
+            };
+            let (generator, parameters) = (name.clone(), parameters.clone());
+            (name.clone(), Source::Generator { generator, parameters }, requests, 0)
+        }
+    };
+    if requests.is_empty() {
+        return Err(WorkloadError::BadParameter {
+            parameter: "workload",
+            reason: format!("'{name}' has no requests"),
+        });
+    }
+    align(&mut requests, &mut notes);
+    let fit = fit_to_device(&mut requests, fit, device_bytes)?;
+    schedule(&mut requests, &mut notes);
+    let (footprint_pages, touched) = footprint(&requests);
+    let reads = requests.iter().filter(|r| r.op == Op::Read).count();
+    Ok(Plan {
+        name,
+        source,
+        by_client: deal(&requests, rule, clients),
+        footprint_pages,
+        touched,
+        read_share: reads as f64 / requests.len() as f64,
+        fit,
+        bad_lines,
+        notes,
+        requests: requests.into(),
+    })
+}
+
+fn lay_out(
+    mut requests: Vec<Request>,
+    layout: Layout,
+    notes: &mut Vec<String>,
+) -> Result<Vec<Request>, WorkloadError> {
+    let mut survey = StreamSurvey::default();
+    for request in &requests {
+        survey.add(request);
+    }
+    let streams = survey.extents().len();
+    if streams > 1 {
+        let how = match layout {
+            Layout::Concatenate => "laid one after another",
+            Layout::Overlay => "laid over one another",
+        };
+        notes.push(format!("{streams} devices of the trace {how}"));
+    }
+    let map = StreamMap::new(layout, survey.extents())?;
+    requests.iter_mut().for_each(|request| *request = map.map(*request));
+    Ok(requests)
+}
+
+/// Widens requests to whole sectors.
+fn align(requests: &mut [Request], notes: &mut Vec<String>) {
+    let sector = Checker::ALIGNMENT;
+    let mut widened = 0u64;
+    for request in requests {
+        let first = request.offset / sector * sector;
+        let end = request.end().next_multiple_of(sector);
+        if first != request.offset || end != request.end() {
+            widened += 1;
+            (request.offset, request.bytes) = (first, (end - first) as u32);
+        }
+    }
+    if widened > 0 {
+        notes.push(format!("{widened} requests widened to whole {sector}-byte sectors"));
+    }
+}
+
+fn fit_to_device(
+    requests: &mut [Request],
+    mode: FitMode,
+    device_bytes: u64,
+) -> Result<Option<String>, WorkloadError> {
+    let span_bytes = requests.iter().map(Request::end).max().unwrap_or(0);
+    let mut fit = Fit::new(mode, device_bytes, span_bytes)?;
+    for request in requests.iter_mut() {
+        *request = fit.map(*request)?;
+    }
+    // Scaling can leave offsets between sectors.
+    let sector = Checker::ALIGNMENT;
+    requests.iter_mut().for_each(|r| r.offset = r.offset / sector * sector);
+    Ok(fit.summary())
+}
+
+fn schedule(requests: &mut [Request], notes: &mut Vec<String>) {
+    let mut schedule = Schedule::new(Some(GAP_NS_MAX));
+    for request in requests.iter_mut() {
+        request.time_ns = schedule.issue_ns(request);
+    }
+    if schedule.cut > 0 {
+        notes.push(format!("{} pauses of the trace's clock longer than 10 s were cut", schedule.cut));
+    }
+}
+
+fn footprint(requests: &[Request]) -> (u64, Vec<(u64, u64)>) {
+    let mut pages = Footprint::default();
+    let mut ranges: Vec<(u64, u64)> = Vec::with_capacity(requests.len());
+    for request in requests {
+        let range = request.pages();
+        ranges.push((range.start, range.end));
+        pages.insert(0, range);
+    }
+    ranges.sort_unstable();
+    let mut touched: Vec<(u64, u64)> = Vec::new();
+    for (first, end) in ranges {
+        match touched.last_mut() {
+            Some(last) if first <= last.1 => last.1 = last.1.max(end),
+            _ => touched.push((first, end)),
+        }
+    }
+    (pages.unique_pages(), touched)
+}
+
+fn deal(requests: &[Request], rule: ClientRule, clients: u32) -> Vec<Arc<[u32]>> {
+    let mut lists = vec![Vec::new(); clients as usize];
+    for (index, request) in requests.iter().enumerate() {
+        lists[rule.client_of(index, request, clients) as usize].push(index as u32);
+    }
+    lists.into_iter().map(Arc::from).collect()
+}

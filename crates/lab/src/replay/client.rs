@@ -1,0 +1,260 @@
+//! A client: its share of the requests, `depth` in flight, every read checked.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use hdrhistogram::Histogram;
+use wharf_host::design::{Client, Statistics};
+use wharf_host::driver::{Driver, DriverConfig};
+use wharf_host::gate::Gate;
+use wharf_host::group::Groups;
+use wharf_host::span::Extent;
+use wharf_host::volume::{Layout, Volume};
+use wharf_runtime::{Cpu, Op, Sender};
+use wharf_wire::dma::DmaSpace;
+use wharf_wire::queue::HostQueue;
+use wharf_workload::{Op as RequestOp, Request};
+
+use super::{Run, RunError};
+use crate::checker::{Snapshot, Ticket};
+use crate::config::HostConfig;
+use crate::designs::Runnable;
+use crate::progress::UPDATE_EVERY;
+use crate::result::TimelineBuilder;
+
+/// Longest latency that is told apart, in nanoseconds: an hour.
+const LATENCY_MAX_NS: u64 = 3_600_000_000_000;
+
+/// What the boot task tells a client when the drives are ready.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Go {
+    /// Pages of each drive.
+    pub(crate) drive_pages: u64,
+    /// Most pages of a command.
+    pub(crate) max_transfer_pages: u32,
+    /// When the run begins, by the boot CPU's clock.
+    pub(crate) start_ns: u64,
+}
+
+/// What a client is made of.
+pub(crate) struct Parts {
+    pub(crate) index: u32,
+    pub(crate) queues: Vec<HostQueue>,
+    pub(crate) gate: Gate<Option<Go>>,
+    pub(crate) done: Sender<u32>,
+    pub(crate) driver: DriverConfig,
+    pub(crate) stripe_pages: u64,
+}
+
+/// What a client did.
+pub(crate) struct Account {
+    pub(crate) reads: Histogram<u64>,
+    pub(crate) writes: Histogram<u64>,
+    pub(crate) bytes: u64,
+    pub(crate) verified: u64,
+    pub(crate) drift_sum_ns: u64,
+    pub(crate) drift_max_ns: u64,
+    pub(crate) timeline: TimelineBuilder,
+    pub(crate) statistics: Statistics,
+    pub(crate) start_ns: u64,
+    pub(crate) end_ns: u64,
+}
+
+impl Account {
+    fn new(start_ns: u64, gc_cores: u32) -> Account {
+        let histogram = || Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("fixed bounds");
+        Account {
+            reads: histogram(),
+            writes: histogram(),
+            bytes: 0,
+            verified: 0,
+            drift_sum_ns: 0,
+            drift_max_ns: 0,
+            timeline: TimelineBuilder::new(gc_cores),
+            statistics: Statistics::default(),
+            start_ns,
+            end_ns: start_ns,
+        }
+    }
+}
+
+/// The driver's configuration, from the host's.
+pub(crate) fn driver_config(host: &HostConfig) -> DriverConfig {
+    DriverConfig {
+        timeout_ns: if host.command_timeout_ns == 0 { u64::MAX } else { host.command_timeout_ns },
+        retries: host.retries as u8,
+        ..DriverConfig::default()
+    }
+}
+
+/// What the tasks of a client share.
+struct State<C> {
+    cpu: Cpu,
+    run: Arc<Run>,
+    client: C,
+    requests: Arc<[u32]>,
+    next: Cell<usize>,
+    tasks_left: Cell<u32>,
+    account: RefCell<Account>,
+    done: RefCell<Sender<u32>>,
+    index: u32,
+}
+
+/// Waits for the drives, then starts the tasks that replay.
+pub(crate) async fn run<D: Runnable>(cpu: Cpu, run: Arc<Run>, design: Arc<D>, space: Arc<DmaSpace>, parts: Parts) {
+    let go = parts.gate.pass(&cpu, parts.index).await;
+    // Without a "go" the boot task has failed and said why.
+    let Some(go) = go else { return };
+    let client = match make_client::<D>(&cpu, &design, &space, parts.queues, parts.driver, parts.stripe_pages, go, parts.index)
+    {
+        Ok(client) => client,
+        Err(error) => {
+            run.fail(error);
+            let _ = { parts.done }.push(&cpu, parts.index);
+            return;
+        }
+    };
+    let start_ns = cpu.now();
+    let state = Rc::new(State {
+        requests: run.plan.by_client[parts.index as usize].clone(),
+        next: Cell::new(0),
+        tasks_left: Cell::new(run.depth),
+        account: RefCell::new(Account::new(start_ns, run.drives * run.cores)),
+        done: RefCell::new(parts.done),
+        index: parts.index,
+        cpu: cpu.clone(),
+        client,
+        run,
+    });
+    for _ in 0..state.run.depth {
+        cpu.spawn_main("request", replay(state.clone(), go.start_ns));
+    }
+}
+
+#[allow(clippy::too_many_arguments)] // each is one piece of a client, used once
+fn make_client<D: Runnable>(
+    cpu: &Cpu,
+    design: &Arc<D>,
+    space: &Arc<DmaSpace>,
+    queues: Vec<HostQueue>,
+    driver: DriverConfig,
+    stripe_pages: u64,
+    go: Go,
+    index: u32,
+) -> Result<D::Client, RunError> {
+    let groups = Groups::new();
+    let layout = Layout::new(&vec![go.drive_pages; queues.len()], stripe_pages);
+    let start = |(drive, queue)| {
+        let config = DriverConfig { drive: drive as u16, max_transfer_pages: go.max_transfer_pages, ..driver };
+        Driver::start(cpu, queue, space, &groups, config, false)
+    };
+    let drivers = queues.into_iter().enumerate().map(start).collect::<Result<_, _>>();
+    let drivers = drivers.map_err(|e| RunError::Memory(e.to_string()))?;
+    Ok(design.client(cpu, Volume::new(drivers, layout), index)?)
+}
+
+/// One of a client's tasks: takes the next request, and the next, until there are none.
+async fn replay<C: Client>(state: Rc<State<C>>, start_ns: u64) {
+    let mut scratch = Scratch::default();
+    loop {
+        let position = state.next.get();
+        if position >= state.requests.len() || state.run.stop.load(Relaxed) {
+            break;
+        }
+        state.next.set(position + 1);
+        let index = state.requests[position];
+        let request = state.run.plan.requests[index as usize];
+        if let Some(speed) = state.run.speed {
+            let due_ns = start_ns + (request.time_ns as f64 / speed) as u64;
+            state.cpu.sleep_until(due_ns).await;
+            let late_ns = state.cpu.now().saturating_sub(due_ns);
+            let mut account = state.account.borrow_mut();
+            account.drift_sum_ns += late_ns;
+            account.drift_max_ns = account.drift_max_ns.max(late_ns);
+        }
+        if let Err(error) = serve(&state, index, &request, &mut scratch).await {
+            state.run.fail(error);
+            state.cpu.halt();
+            break;
+        }
+    }
+    finish(&state).await;
+}
+
+/// Buffers of a task, reused.
+#[derive(Default)]
+struct Scratch {
+    data: Vec<u8>,
+    snapshot: Snapshot,
+    ticket: Ticket,
+}
+
+async fn serve<C: Client>(
+    state: &State<C>,
+    index: u32,
+    request: &Request,
+    scratch: &mut Scratch,
+) -> Result<(), RunError> {
+    let (run, cpu) = (&*state.run, &state.cpu);
+    let (offset, bytes) = (request.offset, u64::from(request.bytes));
+    scratch.data.resize(run.checker.buffer_bytes(offset, bytes), 0);
+    let began_ns = cpu.now();
+    cpu.work(Op::ClientRequest, || ());
+    let extent = Extent::new(offset, bytes);
+    let failed = |source| RunError::Io { design: run.design.clone(), request: index.into(), source };
+    let touch = match request.op {
+        RequestOp::Read => {
+            run.checker.begin_read(offset, bytes, &mut scratch.snapshot);
+            let touch = state.client.read(extent, &mut scratch.data).await.map_err(failed)?;
+            let checked = run.checker.end_read(offset, bytes, &scratch.data, &scratch.snapshot);
+            checked.map_err(|source| RunError::WrongRead {
+                design: run.design.clone(),
+                request: index.into(),
+                source,
+            })?;
+            touch
+        }
+        RequestOp::Write => {
+            run.checker.begin_write(offset, bytes, &mut scratch.data, &mut scratch.ticket);
+            let touch = state.client.write(extent, &scratch.data).await.map_err(failed)?;
+            run.checker.end_write(offset, bytes, &scratch.ticket);
+            touch
+        }
+    };
+    let now_ns = cpu.now();
+    let latency_ns = (now_ns - began_ns).max(1);
+    let account = &mut *state.account.borrow_mut();
+    match request.op {
+        RequestOp::Read => {
+            account.verified += 1;
+            account.reads.saturating_record(latency_ns);
+        }
+        RequestOp::Write => account.writes.saturating_record(latency_ns),
+    }
+    account.bytes += bytes;
+    account.timeline.record(now_ns.saturating_sub(account.start_ns), bytes, touch.pages, touch.hits);
+    account.end_ns = account.end_ns.max(now_ns);
+    cpu.progress();
+    let done = run.done.fetch_add(1, Relaxed) + 1;
+    if done.is_multiple_of(UPDATE_EVERY) {
+        run.progress.update(done, now_ns);
+    }
+    Ok(())
+}
+
+/// The last task of a client hands in the account; the last client writes back what is dirty, which
+/// counts for nothing any more.
+async fn finish<C: Client>(state: &State<C>) {
+    state.tasks_left.set(state.tasks_left.get() - 1);
+    if state.tasks_left.get() > 0 {
+        return;
+    }
+    let gc_cores = state.run.drives * state.run.cores;
+    let mut account = state.account.replace(Account::new(0, gc_cores));
+    account.statistics = state.client.statistics();
+    state.run.accounts.lock().unwrap_or_else(|p| p.into_inner()).push(account);
+    let sent = state.done.borrow_mut().push(&state.cpu, state.index);
+    assert!(sent.is_ok(), "one message fits");
+}

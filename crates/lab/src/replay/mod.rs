@@ -1,0 +1,275 @@
+//! Replaying a plan through one design: a machine with drives, clients and a boot CPU.
+//!
+//! 1. [`system`](build) puts drives and host CPUs on a machine.
+//! 2. The boot CPU identifies the drives, creates a queue pair for each client on each drive, opens
+//!    the gate, and from then on samples the drives' statistics ([`boot`]).
+//! 3. Each client ([`client`]) keeps `depth` requests in flight, checks every read, and accounts.
+//! 4. The last client to end closes the run; [`outcome`] turns all accounts into a row.
+
+mod boot;
+mod client;
+mod engine;
+mod outcome;
+
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::{Arc, Mutex};
+
+use wharf_drive::config::DriveConfig;
+use wharf_drive::{Drive, DriveError, PowerSwitch};
+use wharf_host::admin::{AdminError, QueueOffer};
+use wharf_host::design::{DesignConfig, DesignError, WritePolicy};
+use wharf_host::error::IoError;
+use wharf_host::gate::Gate;
+use wharf_runtime::{Bell, CostTable, CpuId, Machine, Seed, Side, Stall, ring};
+use wharf_wire::dma::DmaSpace;
+use wharf_wire::queue::HostQueue;
+
+use crate::checker::{Checker, WrongRead};
+use crate::config::{HostConfig, WritePolicy as ConfiguredPolicy};
+use crate::designs::Runnable;
+use crate::input::Plan;
+use crate::progress::Progress;
+
+pub use engine::Engine;
+pub use outcome::row;
+
+/// Everything that shapes a run but the design.
+#[derive(Clone)]
+pub struct Setup {
+    /// The drives, all alike.
+    pub drive: DriveConfig,
+    /// How many.
+    pub drives: u32,
+    /// The host.
+    pub host: HostConfig,
+    /// Costs in virtual time.
+    pub costs: CostTable,
+    /// Cache of every design, in bytes.
+    pub cache_bytes: u64,
+    /// Clients.
+    pub clients: u32,
+    /// Requests in flight of each client.
+    pub depth: u32,
+    /// Open loop: send by timestamps, so many times faster; `None` for a closed loop.
+    pub speed: Option<f64>,
+    /// Root of all random choices.
+    pub seed: u64,
+    /// Virtual or real time.
+    pub engine: Engine,
+    /// How the drives are prepared.
+    pub prepare: Prepare,
+}
+
+/// What the drives hold when a run begins.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Prepare {
+    /// Nothing: reads of pages that the run did not write touch no flash.
+    Empty,
+    /// The pages that the workload touches, written in order.
+    Touched,
+    /// The whole namespace, then random overwrites until collection is in its steady state.
+    Steady,
+    /// The image of a prepared drive.
+    Image(std::path::PathBuf),
+}
+
+/// Why a run failed.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// A read returned wrong data.
+    #[error("{design}: request {request}: {source}")]
+    WrongRead {
+        /// The design.
+        design: String,
+        /// Index of the request in the workload.
+        request: u64,
+        /// What was wrong.
+        source: WrongRead,
+    },
+    /// A request failed.
+    #[error("{design}: request {request}: {source}")]
+    Io {
+        /// The design.
+        design: String,
+        /// Index of the request in the workload.
+        request: u64,
+        /// What the host half says.
+        source: IoError,
+    },
+    /// The drives could not be started.
+    #[error("cannot start the drives: {0}")]
+    Boot(#[from] AdminError),
+    /// The drives could not be built.
+    #[error(transparent)]
+    Drive(#[from] DriveError),
+    /// The design could not be built.
+    #[error(transparent)]
+    Design(#[from] DesignError),
+    /// No memory.
+    #[error("{0}")]
+    Memory(String),
+    /// The run stood still.
+    #[error("{design}: {source}")]
+    Stall {
+        /// The design.
+        design: String,
+        /// What the runtime says.
+        source: Stall,
+    },
+}
+
+/// What all tasks of a run share.
+pub(crate) struct Run {
+    pub(crate) plan: Arc<Plan>,
+    pub(crate) checker: Checker,
+    pub(crate) depth: u32,
+    pub(crate) speed: Option<f64>,
+    /// Set by a signal, or by the first failure.
+    pub(crate) stop: Arc<AtomicBool>,
+    pub(crate) failure: Mutex<Option<RunError>>,
+    pub(crate) done: AtomicU64,
+    pub(crate) progress: Progress,
+    pub(crate) design: String,
+    pub(crate) drives: u32,
+    pub(crate) cores: u32,
+    pub(crate) accounts: Mutex<Vec<client::Account>>,
+    pub(crate) samples: Mutex<boot::Samples>,
+}
+
+impl Run {
+    /// Remembers the first failure and stops the run.
+    pub(crate) fn fail(&self, error: RunError) {
+        let mut failure = self.failure.lock().unwrap_or_else(|p| p.into_inner());
+        failure.get_or_insert(error);
+        self.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+}
+
+/// Builds the drives and prepares what they hold.
+///
+/// # Errors
+/// A wrong configuration, an unusable image, or no memory.
+pub fn build_drives(setup: &Setup, plan: &Plan) -> Result<Vec<Drive>, RunError> {
+    (0..setup.drives).map(|index| crate::prepare::drive(setup, plan, index)).collect()
+}
+
+/// Runs `plan` through design `D` and returns the accounts.
+///
+/// # Errors
+/// As [`RunError`] says; a wrong read among them.
+pub(crate) fn run<D: Runnable>(
+    setup: &Setup,
+    plan: &Arc<Plan>,
+    progress: Progress,
+    stop: &Arc<AtomicBool>,
+) -> Result<outcome::Outcome, RunError> {
+    let drives = build_drives(setup, plan)?;
+    let space = DmaSpace::new(setup.drive.page_bytes());
+    let volume_bytes = u64::from(setup.drives) * setup.drive.namespace_pages() * 4096;
+    let stamp_only = setup.drive.page_bytes() == wharf_wire::dma::STAMP_BYTES;
+    let config = DesignConfig {
+        cache_bytes: setup.cache_bytes,
+        clients: setup.clients,
+        write_policy: match setup.host.write_policy {
+            ConfiguredPolicy::WriteBack => WritePolicy::Back,
+            ConfiguredPolicy::WriteThrough => WritePolicy::Through,
+        },
+        ..DesignConfig::default()
+    };
+    let design = Arc::new(D::new(&config, &space)?);
+    let run = Arc::new(Run {
+        plan: plan.clone(),
+        checker: Checker::new(volume_bytes, stamp_only).map_err(|e| RunError::Memory(e.to_string()))?,
+        depth: setup.depth,
+        speed: setup.speed,
+        stop: stop.clone(),
+        failure: Mutex::new(None),
+        done: AtomicU64::new(0),
+        progress,
+        design: D::NAME.to_string(),
+        drives: setup.drives,
+        cores: setup.drive.firmware.cores,
+        accounts: Mutex::new(Vec::new()),
+        samples: Mutex::new(boot::Samples::new(setup.drives * setup.drive.firmware.cores)),
+    });
+    let mut machine = Machine::new(setup.costs.clone(), setup.engine.is_profiled());
+    let layout = build(&mut machine, setup, &run, &design, drives, &space)?;
+    let clock = wharf_runtime::clock::Clock::start();
+    let summary = engine::run(machine, &setup.engine, layout, Seed(setup.seed), stop, setup.host.idle.into());
+    let wall_ns = clock.now_ns();
+    if let Some(failure) = run.failure.lock().unwrap_or_else(|p| p.into_inner()).take() {
+        return Err(failure);
+    }
+    let summary = summary.map_err(|source| RunError::Stall { design: D::NAME.into(), source })?;
+    Ok(outcome::Outcome::gather(&run, &summary, wall_ns, setup))
+}
+
+/// Puts drives, boot and clients on the machine. Returns the CPUs of host and drives.
+fn build<D: Runnable>(
+    machine: &mut Machine,
+    setup: &Setup,
+    run: &Arc<Run>,
+    design: &Arc<D>,
+    drives: Vec<Drive>,
+    space: &Arc<DmaSpace>,
+) -> Result<engine::Layout, RunError> {
+    let mut layout = engine::Layout::default();
+    let power = PowerSwitch::on();
+    let mut admins = Vec::new();
+    let mut queues: Vec<Vec<HostQueue>> = (0..setup.clients).map(|_| Vec::new()).collect();
+    let mut offers = Vec::new();
+    for (index, drive) in drives.into_iter().enumerate() {
+        let handle = drive.power_on(machine, &format!("drive{index}"), space, &power)?;
+        let mut offers_of_drive = Vec::new();
+        for (client, queues) in queues.iter_mut().enumerate() {
+            let (qid, entries) = (client as u16 + 1, setup.host.queue_depth);
+            let (host_end, drive_end) = handle.new_queue(qid, entries);
+            let address = offer_address(index, client);
+            space.offer(address, drive_end);
+            offers_of_drive.push(QueueOffer { qid, entries, address });
+            queues.push(host_end);
+        }
+        offers.push(offers_of_drive);
+        layout.drives.push(handle.cpus.clone());
+        admins.push(handle.admin);
+    }
+    let boot_cpu = machine.add_cpu("boot", Side::Host, 1.0);
+    layout.boot = Some(boot_cpu);
+    let done_bell = Bell::new();
+    let gate = Gate::new(setup.clients);
+    let mut done_receivers = Vec::new();
+    for (index, queues) in queues.into_iter().enumerate() {
+        let cpu = machine.add_cpu(&format!("client{index}"), Side::Host, 1.0);
+        layout.clients.push(cpu);
+        let (done, done_receiver) = ring(2, &done_bell, index as u32);
+        done_receivers.push(done_receiver);
+        let parts = client::Parts {
+            index: index as u32,
+            queues,
+            gate: gate.clone(),
+            done,
+            driver: client::driver_config(&setup.host),
+            stripe_pages: setup.host.stripe_bytes / 4096,
+        };
+        let (run, design, space) = (run.clone(), design.clone(), space.clone());
+        machine.spawn_main(cpu, "client", move |cpu| client::run::<D>(cpu, run, design, space, parts));
+    }
+    let parts = boot::Parts {
+        admins,
+        offers,
+        driver: client::driver_config(&setup.host),
+        gate,
+        done: (done_bell, done_receivers),
+    };
+    let (run, space) = (run.clone(), space.clone());
+    machine.spawn_main(boot_cpu, "boot", move |cpu| boot::run(cpu, run, space, parts));
+    Ok(layout)
+}
+
+/// Where the queue of a client on a drive is offered: any number no other queue has.
+fn offer_address(drive: usize, client: usize) -> u64 {
+    1 << 60 | (drive as u64) << 32 | (client as u64) << 12
+}
+
+/// A CPU's place on the machine, for the engines.
+pub(crate) type Cpus = Vec<CpuId>;

@@ -1,0 +1,168 @@
+//! From the accounts of clients, drives and CPUs to a row of the report.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use hdrhistogram::Histogram;
+use wharf_host::design::Statistics;
+use wharf_runtime::machine::RunSummary;
+use wharf_runtime::{Profile, Side as CpuSide};
+use wharf_wire::statistics::DriveStatistics;
+
+use super::{Run, RunError, Setup};
+use crate::designs::Runnable;
+use crate::input::Plan;
+use crate::progress::Progress;
+use crate::result::{
+    CpuShare, Drift, Mode, Row, Side, TimelineBuilder, cdf_from_histogram, latency_summary, ratio,
+};
+
+/// Everything a run left behind.
+pub(crate) struct Outcome {
+    reads: Histogram<u64>,
+    writes: Histogram<u64>,
+    bytes: u64,
+    verified: u64,
+    drift_sum_ns: u64,
+    drift_max_ns: u64,
+    timeline: TimelineBuilder,
+    statistics: Statistics,
+    elapsed_ns: u64,
+    drive: DriveStatistics,
+    host: Profile,
+    firmware: Profile,
+    wall_ns: u64,
+    complete: bool,
+}
+
+impl Outcome {
+    /// Adds up what everyone did.
+    pub(crate) fn gather(run: &Run, summary: &RunSummary, wall_ns: u64, setup: &Setup) -> Outcome {
+        let mut accounts = std::mem::take(&mut *run.accounts.lock().unwrap_or_else(|p| p.into_inner()));
+        let samples = run.samples.lock().unwrap_or_else(|p| p.into_inner());
+        // Clients hand in when they end: by their begin and end the order is the same in every run.
+        accounts.sort_by_key(|a| (a.start_ns, a.end_ns));
+        let empty = || Histogram::new(3).expect("3 figures");
+        let mut all = Outcome {
+            reads: empty(),
+            writes: empty(),
+            bytes: 0,
+            verified: 0,
+            drift_sum_ns: 0,
+            drift_max_ns: 0,
+            timeline: TimelineBuilder::new(setup.drives * setup.drive.firmware.cores),
+            statistics: Statistics::default(),
+            elapsed_ns: 0,
+            drive: samples.total.unwrap_or(DriveStatistics::new(DriveStatistics::WHOLE_DRIVE)),
+            host: Profile::default(),
+            firmware: Profile::default(),
+            wall_ns,
+            complete: run.done.load(std::sync::atomic::Ordering::Relaxed) == run.plan.requests.len() as u64,
+        };
+        all.timeline.merge(&samples.timeline);
+        let start_ns = accounts.iter().map(|a| a.start_ns).min().unwrap_or(0);
+        let end_ns = accounts.iter().map(|a| a.end_ns).max().unwrap_or(0);
+        all.elapsed_ns = end_ns.saturating_sub(start_ns);
+        for account in &accounts {
+            all.reads.add(&account.reads).expect("histograms of one kind");
+            all.writes.add(&account.writes).expect("histograms of one kind");
+            all.bytes += account.bytes;
+            all.verified += account.verified;
+            all.drift_sum_ns += account.drift_sum_ns;
+            all.drift_max_ns = all.drift_max_ns.max(account.drift_max_ns);
+            all.timeline.merge(&account.timeline);
+            all.statistics.merge(&account.statistics);
+        }
+        for (name, side, profile) in &summary.profiles {
+            match side {
+                CpuSide::Drive => all.firmware.add(profile),
+                CpuSide::Host if name.starts_with("client") => all.host.add(profile),
+                CpuSide::Host => {}
+            }
+        }
+        all
+    }
+
+    fn requests(&self) -> u64 {
+        self.reads.len() + self.writes.len()
+    }
+
+    /// Microseconds of host CPU for a request. Without a profile a polling thread's whole time is
+    /// its cost.
+    fn host_cpu_us_per_io(&self, setup: &Setup) -> f64 {
+        let busy_ns = match setup.engine {
+            super::Engine::Real { client_threads, profile: false } => self.elapsed_ns * u64::from(client_threads),
+            _ => self.host.total_ns(),
+        };
+        ratio(busy_ns as f64 / 1000.0, self.requests() as f64)
+    }
+
+    fn breakdown(&self) -> Vec<CpuShare> {
+        let mut shares = Vec::new();
+        for (side, profile) in [(Side::Host, &self.host), (Side::Drive, &self.firmware)] {
+            for (category, busy_ns) in profile.by_category() {
+                shares.push(CpuShare {
+                    side,
+                    category: format!("{category:?}").to_lowercase(),
+                    us_per_io: ratio(busy_ns as f64 / 1000.0, self.requests() as f64),
+                });
+            }
+        }
+        shares
+    }
+
+    fn into_row<D: Runnable>(self, setup: &Setup) -> Row {
+        let requests = self.requests();
+        let seconds = self.elapsed_ns as f64 / 1e9;
+        let mut all = self.reads.clone();
+        all.add(&self.writes).expect("histograms of one kind");
+        let some = |histogram: &Histogram<u64>| (!histogram.is_empty()).then(|| latency_summary(histogram));
+        let drift = Drift {
+            mean: ratio(self.drift_sum_ns as f64 / 1000.0, requests as f64),
+            max: self.drift_max_ns as f64 / 1000.0,
+        };
+        let cores = u64::from(setup.drives * setup.drive.firmware.cores);
+        let written = self.drive.write_amplification_host_pages;
+        Row {
+            design: D::NAME.into(),
+            mode: if setup.engine.is_virtual() { Mode::Simulated } else { Mode::Measured },
+            complete: self.complete,
+            requests,
+            reads: self.reads.len(),
+            writes: self.writes.len(),
+            elapsed_seconds: seconds,
+            bandwidth_mb_s: ratio(self.bytes as f64 / 1e6, seconds),
+            iops: ratio(requests as f64, seconds),
+            latency_us: latency_summary(&all),
+            read_latency_us: some(&self.reads),
+            write_latency_us: some(&self.writes),
+            drift_us: setup.speed.map(|_| drift),
+            hit_ratio: D::HAS_CACHE
+                .then(|| ratio(self.statistics.hits as f64, self.statistics.touches as f64)),
+            host_cpu_us_per_io: self.host_cpu_us_per_io(setup),
+            commands_per_io: ratio(self.statistics.driver.commands() as f64, requests as f64),
+            write_amplification: (written > 0).then(|| {
+                ratio(self.drive.write_amplification_programmed_pages as f64, written as f64)
+            }),
+            gc_share: ratio(self.drive.gc_busy_ns as f64, self.elapsed_ns as f64 * cores as f64).min(1.0),
+            verified_reads: self.verified,
+            cpu_breakdown: self.breakdown(),
+            latency_cdf: cdf_from_histogram(&all),
+            timeline: self.timeline.finish(self.elapsed_ns),
+            wall_seconds: self.wall_ns as f64 / 1e9,
+        }
+    }
+}
+
+/// Runs `plan` through design `D`: one row.
+///
+/// # Errors
+/// As [`RunError`] says; a wrong read among them.
+pub fn row<D: Runnable>(
+    setup: &Setup,
+    plan: &Arc<Plan>,
+    progress: Progress,
+    stop: &Arc<AtomicBool>,
+) -> Result<Row, RunError> {
+    super::run::<D>(setup, plan, progress, stop).map(|outcome| outcome.into_row::<D>(setup))
+}

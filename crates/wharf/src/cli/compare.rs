@@ -1,0 +1,358 @@
+//! `wharf compare`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use serde_json::json;
+use wharf_lab::compare::{Request, compare};
+use wharf_lab::config::{
+    HostConfig, Sets, ShareOrBytes, load_costs, load_drive, load_host, parse_bytes, parse_share_or_bytes,
+};
+use wharf_lab::designs::{self, DesignEntry};
+use wharf_lab::input::{ClientRule, Input, Made, TraceFrom, plan};
+use wharf_lab::replay::{Engine, Prepare, RunError, Setup};
+use wharf_lab::report;
+use wharf_workload::fit::FitMode;
+use wharf_workload::format::Format;
+use wharf_workload::generate::{GeneratorSpec, Pattern, Sizes};
+use wharf_workload::layout::Layout;
+use wharf_workload::profiles::Profile;
+use wharf_workload::{BadLinePolicy, ReadOptions};
+
+use super::{Failure, input, print};
+
+/// The sample trace: SQLite at work, recorded by `traces/record.py`.
+const SAMPLE: TraceFrom = TraceFrom::BuiltIn {
+    name: "sqlite-bank",
+    bytes: include_bytes!("../../../../traces/sqlite-bank.trace.gz"),
+};
+
+/// Requests of a generator when none are said.
+const REQUESTS: u64 = 200_000;
+
+/// Address range of a generator when none is said.
+const FOOTPRINT_BYTES: u64 = 1 << 30;
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// A trace file, a generator (sequential, uniform, zipf) or a profile (webmail, online, webusers,
+    /// prn_0, usr_0, src2, T1205, T2982, proj_1, mds). The sample trace if left out.
+    workload: Option<String>,
+
+    /// Designs to compare, in order.
+    #[arg(long, value_delimiter = ',', default_value = "direct,clock")]
+    designs: Vec<String>,
+
+    /// Cache of every design: a size, or a share of the workload's footprint (of the drive with
+    /// --set host.cache_of=drive). The host preset's if left out: 18.75%.
+    #[arg(long, value_name = "SIZE|SHARE")]
+    cache: Option<String>,
+
+    /// Clients, each on a CPU of its own.
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=96))]
+    clients: u32,
+
+    /// Requests each client keeps in flight.
+    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    depth: u32,
+
+    /// Drive: a preset (see `wharf drive list`) or a TOML file.
+    #[arg(long, default_value = "scala", value_name = "PRESET|FILE")]
+    drive: String,
+
+    /// Drives side by side, striped.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    drives: u32,
+
+    /// Host: a preset or a TOML file.
+    #[arg(long, default_value = "default", value_name = "PRESET|FILE")]
+    host: String,
+
+    /// Costs of CPU work in virtual time: a table's name or a TOML file.
+    #[arg(long, default_value = "default", value_name = "TABLE|FILE")]
+    costs: String,
+
+    /// Changes one parameter, such as drive.timing.read_ns=25us or host.write_policy=write-through.
+    /// May be given several times; `docs/configuration.md` lists all keys.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+
+    /// Seed of every random choice.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+
+    /// What the drives hold at the beginning: `empty`, `touched` (every page of the workload, written
+    /// once), `steady` (filled, then overwritten until garbage collection is steady), or the path
+    /// of an image made by `wharf drive prepare`.
+    #[arg(long, default_value = "touched", value_name = "STATE|IMAGE")]
+    prepare: String,
+
+    /// Real time instead of virtual time: one thread for the drives, others for the clients.
+    #[arg(long)]
+    real: bool,
+
+    /// Threads for the clients in real time.
+    #[arg(long, default_value_t = 1, requires = "real", value_parser = clap::value_parser!(u32).range(1..=96))]
+    threads: u32,
+
+    /// Time every operation in real time too, for the CPU breakdown (slower).
+    #[arg(long, requires = "real")]
+    profile: bool,
+
+    /// Sends requests by the trace's timestamps, this many times faster, instead of as fast as they
+    /// complete.
+    #[arg(long, value_name = "FACTOR")]
+    speed: Option<f64>,
+
+    /// How requests go to clients: round-robin, stream (by device), address (by 128 KiB region).
+    #[arg(long, default_value = "round-robin", value_name = "RULE")]
+    rule: String,
+
+    /// Requests beyond the drive: error, wrap or scale.
+    #[arg(long, default_value = "error")]
+    fit: String,
+
+    /// Requests of a generator or profile.
+    #[arg(long, value_name = "N")]
+    requests: Option<u64>,
+
+    /// Address range of a generator or profile.
+    #[arg(long, value_name = "SIZE")]
+    footprint: Option<String>,
+
+    /// Request size of a generator.
+    #[arg(long, default_value = "4k", value_name = "SIZE")]
+    bs: String,
+
+    /// Share of reads of a generator, 0 to 1.
+    #[arg(long, default_value_t = 0.7, value_name = "F")]
+    read_share: f64,
+
+    /// Skew of the zipf generator.
+    #[arg(long, default_value_t = 0.99)]
+    theta: f64,
+
+    #[command(flatten)]
+    reading: super::trace::Reading,
+
+    /// Lays the devices of a trace over one another instead of one after another.
+    #[arg(long)]
+    overlay: bool,
+
+    /// Writes the figures as JSON (`docs/report-schema.md`).
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Writes a page to look at.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// Compares, prints the table, writes the reports.
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    let (request, stop) = (prepare(args)?, interrupt_flag()?);
+    let comparison = compare(&request, &stop).map_err(|error| match error {
+        RunError::Drive(_) | RunError::Design(_) | RunError::Memory(_) => Failure::Input(error.to_string()),
+        _ => Failure::Run(format!("{error} (seed {})", args.seed)),
+    })?;
+    print(&report::table::render(&comparison, report::table::stdout_width()));
+    if let Some(path) = &args.json {
+        report::json::write(path, &comparison).map_err(input)?;
+    }
+    if let Some(path) = &args.html {
+        write_new(path, report::html::render(&comparison).as_bytes())?;
+    }
+    if stop.load(std::sync::atomic::Ordering::Relaxed) { Err(Failure::Interrupted) } else { Ok(()) }
+}
+
+fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    std::fs::write(path, bytes).map_err(|error| Failure::Input(format!("cannot write {}: {error}", path.display())))
+}
+
+/// Set by the first Ctrl-C; a second one ends the program at once.
+fn interrupt_flag() -> Result<Arc<AtomicBool>, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let signal = signal_hook::consts::SIGINT;
+    let register = || {
+        signal_hook::flag::register_conditional_shutdown(signal, super::INTERRUPTED.into(), stop.clone())?;
+        signal_hook::flag::register(signal, stop.clone())
+    };
+    register().map_err(|error| Failure::Input(format!("cannot catch Ctrl-C: {error}")))?;
+    Ok(stop)
+}
+
+fn prepare(args: &Args) -> Result<Request, Failure> {
+    let sets = Sets::parse(&args.sets).map_err(input)?;
+    let (drive, _) = load_drive(&args.drive, &sets).map_err(input)?;
+    let (mut host, _) = load_host(&args.host, &sets).map_err(input)?;
+    let (costs, _) = load_costs(&args.costs).map_err(input)?;
+    if let Some(cache) = &args.cache {
+        host.cache = parse_share_or_bytes(cache).map_err(|e| input(format!("--cache: {e}")))?;
+        host.check().map_err(input)?;
+    }
+    if args.clients > drive.firmware.queues_max {
+        return Err(input(format!(
+            "--clients {} needs as many queues, the drive has {}: raise drive.firmware.queues_max",
+            args.clients, drive.firmware.queues_max
+        )));
+    }
+    let device_bytes = drive.namespace_pages() * 4096 * u64::from(args.drives);
+    let rule: ClientRule = args.rule.parse().map_err(|e| input(format!("--rule: {e}")))?;
+    let fit: FitMode = args.fit.parse().map_err(input)?;
+    let plan = plan(&workload(args)?, fit, rule, args.clients, device_bytes).map_err(input)?;
+    let cache_bytes = host.cache_bytes(plan.footprint_pages * 4096, device_bytes);
+    check_memory(cache_bytes, drive.page_bytes())?;
+    let cache_spec = cache_spec(args, &host);
+    let setup = Setup {
+        drive,
+        drives: args.drives,
+        host,
+        costs,
+        cache_bytes,
+        clients: args.clients,
+        depth: args.depth,
+        speed: speed(args.speed)?,
+        seed: args.seed,
+        engine: match args.real {
+            false => Engine::Virtual,
+            true => Engine::Real { client_threads: args.threads, profile: args.profile },
+        },
+        prepare: match args.prepare.as_str() {
+            "empty" => Prepare::Empty,
+            "touched" => Prepare::Touched,
+            "steady" => Prepare::Steady,
+            path => Prepare::Image(path.into()),
+        },
+    };
+    let commit = env!("WHARF_COMMIT").to_string();
+    Ok(Request { setup, designs: chosen(&args.designs)?, plan: Arc::new(plan), rule, cache_spec, commit })
+}
+
+fn cache_spec(args: &Args, host: &HostConfig) -> String {
+    let of = match (&host.cache, host.cache_of) {
+        (ShareOrBytes::Bytes(_), _) => "",
+        (_, wharf_lab::config::CacheOf::Workload) => " of the workload's footprint",
+        (_, wharf_lab::config::CacheOf::Drive) => " of the drives",
+    };
+    let said = args.cache.clone().unwrap_or_else(|| host.cache.to_string());
+    format!("{said}{of}")
+}
+
+fn speed(speed: Option<f64>) -> Result<Option<f64>, Failure> {
+    match speed {
+        Some(factor) if !(factor > 0.0 && factor.is_finite()) => {
+            Err(input(format!("--speed {factor}: give a factor above 0")))
+        }
+        other => Ok(other),
+    }
+}
+
+/// A cache larger than the machine's memory would end in a kill rather than in a line.
+fn check_memory(cache_bytes: u64, page_bytes: usize) -> Result<(), Failure> {
+    let needed = cache_bytes / 4096 * page_bytes as u64;
+    let Ok(text) = std::fs::read_to_string("/proc/meminfo") else { return Ok(()) };
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    match kib {
+        Some(kib) if needed > kib * 1024 => Err(input(format!(
+            "a cache of {needed} bytes exceeds the {} bytes of memory available: give a smaller --cache",
+            kib * 1024
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn chosen(names: &[String]) -> Result<Vec<&'static DesignEntry>, Failure> {
+    let known = || designs::DESIGNS.iter().map(|d| d.name).collect::<Vec<_>>().join(", ");
+    let find = |name: &String| {
+        designs::find(name).ok_or_else(|| input(format!("no design '{name}': there are {}", known())))
+    };
+    names.iter().map(find).collect()
+}
+
+/// The workload by its name: a file if there is one, else a generator or a profile.
+fn workload(args: &Args) -> Result<Input, Failure> {
+    let options = args.reading.options()?;
+    let layout = if args.overlay { Layout::Overlay } else { Layout::Concatenate };
+    let Some(name) = &args.workload else {
+        return Ok(Input::Trace { from: SAMPLE, options, layout });
+    };
+    if Path::new(name).exists() {
+        return Ok(Input::Trace { from: TraceFrom::File(name.into()), options, layout });
+    }
+    let footprint = match &args.footprint {
+        None => None,
+        Some(size) => Some(parse_bytes(size).map_err(|e| input(format!("--footprint: {e}")))?),
+    };
+    if let Some(profile) = Profile::by_name(name) {
+        return Ok(profile_input(args, profile, footprint));
+    }
+    let pattern = match name.as_str() {
+        "sequential" => Pattern::Sequential,
+        "uniform" => Pattern::Uniform,
+        "zipf" => Pattern::Zipf { theta: args.theta },
+        _ => return Err(input(no_workload(name))),
+    };
+    pattern_input(args, name, pattern, footprint)
+}
+
+fn no_workload(name: &str) -> String {
+    let profiles: Vec<&str> = Profile::ALL.iter().map(|p| p.table.name).collect();
+    format!(
+        "no file, generator or profile '{name}': generators are {}, profiles are {}",
+        Pattern::NAMES.join(", "),
+        profiles.join(", ")
+    )
+}
+
+fn pattern_input(args: &Args, name: &str, pattern: Pattern, footprint: Option<u64>) -> Result<Input, Failure> {
+    let bytes = parse_bytes(&args.bs).map_err(|e| input(format!("--bs: {e}")))?;
+    let bytes = u32::try_from(bytes).map_err(|_| input(format!("--bs {}: at most 1 GiB", args.bs)))?;
+    let spec = GeneratorSpec {
+        pattern,
+        requests: args.requests.unwrap_or(REQUESTS),
+        footprint_bytes: footprint.unwrap_or(FOOTPRINT_BYTES),
+        sizes: Sizes::fixed(bytes).map_err(input)?,
+        read_share: args.read_share,
+        seed: args.seed,
+    };
+    let mut parameters = BTreeMap::from([
+        ("requests".to_string(), json!(spec.requests)),
+        ("footprint_bytes".to_string(), json!(spec.footprint_bytes)),
+        ("request_bytes".to_string(), json!(bytes)),
+        ("read_share".to_string(), json!(spec.read_share)),
+    ]);
+    if let Pattern::Zipf { theta } = pattern {
+        parameters.insert("theta".into(), json!(theta));
+    }
+    Ok(Input::Generated { name: name.into(), parameters, spec: Box::new(Made::Pattern(spec)) })
+}
+
+fn profile_input(args: &Args, profile: &'static Profile, footprint_bytes: Option<u64>) -> Input {
+    let requests = Some(args.requests.unwrap_or(REQUESTS));
+    let parameters = BTreeMap::from([
+        ("requests".to_string(), json!(requests)),
+        ("footprint_bytes".to_string(), json!(footprint_bytes)),
+        ("published_requests".to_string(), json!(profile.table.requests)),
+    ]);
+    let seed = args.seed;
+    let spec = Box::new(Made::Profile { profile, requests, footprint_bytes, seed });
+    Input::Generated { name: profile.table.name.into(), parameters, spec }
+}
+
+impl super::trace::Reading {
+    /// The options for reading a trace.
+    pub(super) fn options(&self) -> Result<ReadOptions, Failure> {
+        let format = match &self.format {
+            None => None,
+            Some(name) => Some(name.parse::<Format>().map_err(input)?),
+        };
+        let share = self.bad_lines.trim_end_matches('%').parse::<f64>();
+        let share = share.ok().filter(|s| (0.0..=100.0).contains(s));
+        let share = share.ok_or_else(|| input(format!("--bad-lines {}: give a share such as 1%", self.bad_lines)))?;
+        let bad_lines = BadLinePolicy { share: share / 100.0, ..BadLinePolicy::default() };
+        Ok(ReadOptions { format, bad_lines, blkparse_action: self.action()? })
+    }
+}

@@ -1,0 +1,87 @@
+//! The command line: one file for each command.
+//!
+//! Exit codes: 0 done; 1 a run failed (a wrong read, a fault of drive or design); 2 bad input,
+//! nothing was changed; 130 interrupted, what was done so far has been printed.
+
+mod compare;
+mod drive;
+mod trace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Done.
+const OK: u8 = 0;
+/// A run failed.
+const FAILED: u8 = 1;
+/// Bad input.
+const BAD_INPUT: u8 = 2;
+/// Stopped by a signal.
+const INTERRUPTED: u8 = 130;
+
+/// Compares ways to cache between a host and a drive.
+///
+/// Exit codes: 0 done; 1 a run failed (wrong data, a fault in drive or design); 2 bad input,
+/// nothing was changed; 130 interrupted, after printing what was done so far.
+#[derive(Parser)]
+#[command(name = "wharf", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Replays a workload through several designs and reports bandwidth, latency, hits and costs.
+    Compare(Box<compare::Args>),
+    /// Looks at a trace, or converts it.
+    #[command(subcommand)]
+    Trace(trace::Command),
+    /// Lists drive presets, or prepares a drive image.
+    #[command(subcommand)]
+    Drive(drive::Command),
+}
+
+/// Why a command did not succeed.
+enum Failure {
+    /// The input is wrong.
+    Input(String),
+    /// The run failed.
+    Run(String),
+    /// Stopped by a signal.
+    Interrupted,
+}
+
+/// Anything that reads as one line about the input.
+fn input(error: impl std::fmt::Display) -> Failure {
+    Failure::Input(error.to_string())
+}
+
+/// Runs the program.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Command::Compare(args) => compare::run(&args),
+        Command::Trace(command) => trace::run(&command),
+        Command::Drive(command) => drive::run(&command),
+    };
+    ExitCode::from(match result {
+        Ok(()) => OK,
+        Err(Failure::Input(line)) => {
+            eprintln!("wharf: {line}");
+            BAD_INPUT
+        }
+        Err(Failure::Run(line)) => {
+            eprintln!("wharf: {line}");
+            FAILED
+        }
+        Err(Failure::Interrupted) => INTERRUPTED,
+    })
+}
+
+/// Prints to standard output; a reader that has gone away is no error.
+fn print(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stdout(), "{text}");
+}

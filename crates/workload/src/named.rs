@@ -1,0 +1,205 @@
+//! Workloads by name: the generators and the profiles, with their parameters.
+
+use crate::error::WorkloadError;
+use crate::generate::{Generator, GeneratorSpec, Pattern, Sizes, bad};
+use crate::nearest::nearest;
+use crate::profiles::Profile;
+use crate::stat_table::size;
+use crate::workload::Workload;
+
+/// Requests of a generator if nothing is said.
+pub const REQUESTS_DEFAULT: u64 = 1_000_000;
+/// Footprint of a generator if nothing is said.
+pub const FOOTPRINT_BYTES_DEFAULT: u64 = 1 << 30;
+/// Request size of a generator if nothing is said.
+pub const REQUEST_BYTES_DEFAULT: u32 = 4096;
+/// Share of reads of a generator if nothing is said.
+pub const READ_SHARE_DEFAULT: f64 = 0.7;
+/// Skew of `zipf` if nothing is said.
+pub const THETA_DEFAULT: f64 = 0.99;
+
+/// Parameters of a named workload; what is `None` takes its default.
+#[derive(Debug, Clone, Default)]
+pub struct NamedOptions {
+    /// Number of requests. A profile's default is the paper's number.
+    pub requests: Option<u64>,
+    /// Address range in bytes. A profile's default follows from its number of requests.
+    pub footprint_bytes: Option<u64>,
+    /// Request sizes; not for profiles.
+    pub sizes: Option<Sizes>,
+    /// Share of reads; not for profiles.
+    pub read_share: Option<f64>,
+    /// Skew; for `zipf` only.
+    pub theta: Option<f64>,
+    /// Seed.
+    pub seed: u64,
+}
+
+/// All names, generators first.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    Pattern::NAMES
+        .into_iter()
+        .chain(Profile::ALL.iter().map(|profile| profile.table.name))
+}
+
+/// The workload of this name.
+///
+/// # Errors
+/// No such name (the nearest is given), or a parameter that is out of range or not of this workload.
+pub fn named(name: &str, options: &NamedOptions) -> Result<Workload, WorkloadError> {
+    if options.theta.is_some() && name != "zipf" {
+        return Err(bad("theta", format!("only zipf has one, {name} does not")));
+    }
+    let pattern = match name {
+        "sequential" => Pattern::Sequential,
+        "uniform" => Pattern::Uniform,
+        "zipf" => Pattern::Zipf {
+            theta: options.theta.unwrap_or(THETA_DEFAULT),
+        },
+        _ => match Profile::by_name(name) {
+            Some(profile) => return from_profile(profile, options),
+            None => {
+                return Err(WorkloadError::UnknownWorkload {
+                    given: name.to_owned(),
+                    nearest: nearest(name, names()).to_owned(),
+                    known: names().collect::<Vec<_>>().join(", "),
+                });
+            }
+        },
+    };
+    let sizes = match &options.sizes {
+        Some(sizes) => sizes.clone(),
+        None => Sizes::fixed(REQUEST_BYTES_DEFAULT)?,
+    };
+    let spec = GeneratorSpec {
+        pattern,
+        requests: options.requests.unwrap_or(REQUESTS_DEFAULT),
+        footprint_bytes: options.footprint_bytes.unwrap_or(FOOTPRINT_BYTES_DEFAULT),
+        sizes,
+        read_share: options.read_share.unwrap_or(READ_SHARE_DEFAULT),
+        seed: options.seed,
+    };
+    let theta = match pattern {
+        Pattern::Zipf { theta } => format!(" theta={theta}"),
+        _ => String::new(),
+    };
+    let title = format!(
+        "{name}{theta} requests={} footprint={} bs={} read-share={} seed={}",
+        spec.requests,
+        size(spec.footprint_bytes as f64),
+        size(spec.sizes.mean_bytes()),
+        spec.read_share,
+        spec.seed
+    );
+    let requests = spec.requests;
+    Ok(Workload::from_requests_iter(
+        title,
+        Generator::new(&spec)?,
+        Some(requests),
+    ))
+}
+
+fn from_profile(profile: &Profile, options: &NamedOptions) -> Result<Workload, WorkloadError> {
+    let name = profile.table.name;
+    if options.sizes.is_some() {
+        return Err(bad(
+            "request size",
+            format!("the profile {name} has its own sizes"),
+        ));
+    }
+    if options.read_share.is_some() {
+        return Err(bad(
+            "read share",
+            format!("the profile {name} has its own mix"),
+        ));
+    }
+    let generator = profile.generator(options.requests, options.footprint_bytes, options.seed)?;
+    let requests = options.requests.unwrap_or(profile.table.requests);
+    let footprint = size(generator.footprint_bytes() as f64);
+    let title = format!(
+        "{name} requests={requests} footprint={footprint} seed={}",
+        options.seed
+    );
+    Ok(Workload::from_requests_iter(
+        title,
+        generator,
+        Some(requests),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stat::WorkloadStat;
+
+    fn small() -> NamedOptions {
+        NamedOptions {
+            requests: Some(20_000),
+            seed: 9,
+            ..NamedOptions::default()
+        }
+    }
+
+    #[test]
+    fn every_name_gives_its_requests_within_its_footprint() {
+        for name in names() {
+            let workload = named(name, &small()).unwrap();
+            assert_eq!(workload.info().requests_expected, Some(20_000));
+            let (requests, info) = workload.materialise().unwrap();
+            assert_eq!((requests.len(), info.requests), (20_000, 20_000), "{name}");
+            assert!(info.name.starts_with(name));
+            let again = named(name, &small()).unwrap().materialise().unwrap().0;
+            assert!(requests == again, "{name} is the same from the same seed");
+        }
+    }
+
+    #[test]
+    fn options_shape_the_workload() {
+        let options = NamedOptions {
+            footprint_bytes: Some(64 << 20),
+            sizes: Some("4k:1,16k:1".parse().unwrap()),
+            read_share: Some(0.25),
+            ..small()
+        };
+        let stat = WorkloadStat::of(named("uniform", &options).unwrap(), false).unwrap();
+        assert!((stat.read_share() - 0.25).abs() < 0.02);
+        assert!((stat.all().mean_bytes() - 10_240.0).abs() < 200.0);
+        assert!(stat.streams[0].end_bytes <= 64 << 20);
+        let stat = WorkloadStat::of(named("sequential", &options).unwrap(), false).unwrap();
+        assert!(stat.randomness() < 0.001);
+    }
+
+    #[test]
+    fn a_mistake_is_named() {
+        let error = |name: &str, options: NamedOptions| {
+            named(name, &options)
+                .err()
+                .map(|error| error.to_string())
+                .unwrap_or_default()
+        };
+        assert!(error("webmial", small()).contains("nearest is \"webmail\""));
+        let theta = NamedOptions {
+            theta: Some(1.0),
+            ..small()
+        };
+        assert!(error("uniform", theta).contains("only zipf"));
+        let share = NamedOptions {
+            read_share: Some(1.5),
+            ..small()
+        };
+        assert!(error("zipf", share.clone()).contains("not between 0 and 1"));
+        assert!(error("mds", share).contains("own mix"));
+        let none = NamedOptions {
+            requests: Some(0),
+            ..small()
+        };
+        assert!(error("mds", none.clone()).contains("0 requests"));
+        assert!(error("zipf", none).contains("0 requests"));
+        let tiny = NamedOptions {
+            footprint_bytes: Some(100),
+            ..small()
+        };
+        assert!(error("mds", tiny.clone()).contains("footprint"));
+        assert!(error("zipf", tiny).contains("footprint"));
+    }
+}
