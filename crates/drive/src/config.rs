@@ -188,7 +188,9 @@ pub enum ConfigError {
         data: u64,
     },
     /// More pages than a 4-byte map entry can name.
-    #[error("drive: {pages} pages of flash for each core are more than the {PAGES_MAX} it can name: use more cores")]
+    #[error(
+        "drive: {pages} pages of flash for each core are more than the {PAGES_MAX} it can name: use more cores"
+    )]
     TooLarge {
         /// Pages of a core.
         pages: u64,
@@ -300,7 +302,9 @@ impl DriveConfig {
         let blocks = planes * geometry.blocks_per_plane;
         let logical_pages = (self.namespace_pages() / u64::from(cores)) as u32;
         if logical_pages == 0 {
-            return Err(ConfigError::NoNamespace { stripe_pages: self.firmware.stripe_pages });
+            return Err(ConfigError::NoNamespace {
+                stripe_pages: self.firmware.stripe_pages,
+            });
         }
         if self.media.kind == MediaKind::File && self.media.path.is_none() {
             return Err(ConfigError::NoPath);
@@ -405,12 +409,19 @@ impl DriveConfig {
             ("timing.read_ns", self.timing.read_ns),
             ("timing.program_ns", self.timing.program_ns),
             ("timing.erase_ns", self.timing.erase_ns),
-            ("timing.channel_ns_per_page", self.timing.channel_ns_per_page),
+            (
+                "timing.channel_ns_per_page",
+                self.timing.channel_ns_per_page,
+            ),
             ("link.latency_ns", self.link.latency_ns),
         ];
         for (key, value) in times {
             if value > TIME_NS_MAX {
-                return Err(ConfigError::Range { key, value: value.to_string(), rule: "at most 10^10 (10 s)" });
+                return Err(ConfigError::Range {
+                    key,
+                    value: value.to_string(),
+                    rule: "at most 10^10 (10 s)",
+                });
             }
         }
         let shares = [

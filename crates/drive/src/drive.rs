@@ -11,7 +11,8 @@ use crate::controller::{Controller, CoreLink, PARTS_OUT_MAX};
 use crate::core::{Core, CoreParts, Shelf};
 use crate::ftl::{Ftl, OpenError, PreconditionError};
 use crate::media::{
-    AnyMedia, FileImage, FileOptions, ImageError, ImageGeometry, MediaError, RamMedia, SlabError, StampMedia,
+    AnyMedia, FileImage, FileOptions, ImageError, ImageGeometry, MediaError, RamMedia, SlabError,
+    StampMedia,
 };
 use crate::power::PowerSwitch;
 
@@ -76,7 +77,11 @@ impl Drive {
                 .map(|_| StampMedia::new(geometry).map(AnyMedia::Stamp))
                 .collect::<Result<_, _>>()?,
             MediaKind::File => {
-                let path = config.media.path.as_deref().expect("the plan checks the path");
+                let path = config
+                    .media
+                    .path
+                    .as_deref()
+                    .expect("the plan checks the path");
                 let shape = ImageGeometry {
                     cores,
                     core: geometry,

@@ -18,8 +18,10 @@ impl Drive {
     pub fn fill(self, ranges: &[(u64, u64)]) -> Result<Drive, DriveError> {
         let (config, media) = self.into_parts();
         let plan = config.plan()?;
-        let striping =
-            Striping { stripe_pages: config.firmware.stripe_pages, cores: config.firmware.cores };
+        let striping = Striping {
+            stripe_pages: config.firmware.stripe_pages,
+            cores: config.firmware.cores,
+        };
         let mut filled = Vec::with_capacity(media.len());
         for (core, media) in (0..).zip(media) {
             let mut ftl = Ftl::open(&config, plan.clone(), media, PowerSwitch::on())?;

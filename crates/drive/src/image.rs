@@ -16,7 +16,9 @@ impl Drive {
     /// # Errors
     /// If the file exists, cannot be written, or a page has rotted. No file is left behind then.
     pub fn save(&self, path: &Path) -> Result<(), DriveError> {
-        write_image(self.config(), path, |core, to| copy_core(&self.media()[core as usize], to))
+        write_image(self.config(), path, |core, to| {
+            copy_core(&self.media()[core as usize], to)
+        })
     }
 
     /// A drive with the contents of a saved image, which stays as it is: the media are of the
@@ -47,7 +49,10 @@ impl Drive {
 /// The shape of an image of such a drive.
 fn shape_of(config: &DriveConfig) -> Result<ImageGeometry, DriveError> {
     let core = config.plan()?.media_geometry(config.page_bytes() as u32);
-    Ok(ImageGeometry { cores: config.firmware.cores, core })
+    Ok(ImageGeometry {
+        cores: config.firmware.cores,
+        core,
+    })
 }
 
 /// Makes an image; `copy` fills each core's flash.
@@ -61,7 +66,10 @@ where
 {
     let shape = shape_of(config)?;
     // One wait for the disk, at the end: nothing is read before the file has its name.
-    let options = FileOptions { overwrite: false, ordered: false };
+    let options = FileOptions {
+        overwrite: false,
+        ordered: false,
+    };
     let write = |image: &FileImage| {
         (0..shape.cores).try_for_each(|core| {
             Ok::<_, DriveError>(copy(core, &mut AnyMedia::File(image.core(core)?))?)

@@ -21,7 +21,10 @@ impl Drive {
         let (mut prepared, mut results) = (Vec::new(), Vec::new());
         for (core, media) in (0..).zip(media) {
             let mut ftl = Ftl::open(&config, plan.clone(), media, PowerSwitch::on())?;
-            let own = Precondition { seed: options.seed.index(core), ..*options };
+            let own = Precondition {
+                seed: options.seed.index(core),
+                ..*options
+            };
             results.push(ftl.precondition(&own)?);
             if ftl.checkpoint_is_worthwhile() {
                 ftl.write_checkpoint()?;

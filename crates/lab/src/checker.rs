@@ -186,9 +186,10 @@ impl Checker {
         if in_place && torn.is_none() && allowed {
             return Ok(());
         }
-        let describe = |stamp: u64| match stamp {
-            0 => "nothing (zeros)".to_string(),
-            _ => format!("version {} of {} {}", stamp as u32, self.unit_name(), (stamp >> 32) - 1),
+        let describe = |stamp: u64| match (stamp >> 32, stamp as u32) {
+            (0, 0) => "nothing (zeros)".to_string(),
+            (0, _) | (_, 0) => format!("bytes that no write left ({stamp:#x})"),
+            (at, version) => format!("version {version} of {} {}", self.unit_name(), at - 1),
         };
         let found = match torn {
             Some(other) => format!("a mixture of {} and {}", describe(found), describe(other)),

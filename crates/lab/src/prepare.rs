@@ -1,7 +1,10 @@
 //! Drives as a run finds them: empty, holding the workload's pages, in steady state, or from an image.
 
 use wharf_drive::Drive;
+use wharf_drive::ftl::{Overwrite, Precondition};
 use wharf_host::volume::Layout;
+
+use wharf_runtime::Seed;
 
 use crate::input::Plan;
 use crate::replay::{Prepare, RunError, Setup};
@@ -11,13 +14,21 @@ use crate::replay::{Prepare, RunError, Setup};
 /// # Errors
 /// A wrong configuration, an unusable image, or no memory.
 pub(crate) fn drive(setup: &Setup, plan: &Plan, index: u32) -> Result<Drive, RunError> {
-    let drive = Drive::new(setup.drive.clone())?;
+    let new = || Drive::new(setup.drive.clone());
     match &setup.prepare {
-        Prepare::Empty => Ok(drive),
-        Prepare::Touched => Ok(drive.fill(&pages_on_drive(setup, plan, index))?),
-        Prepare::Steady => todo!(),
-        Prepare::Image(_) => todo!(),
+        Prepare::Empty => Ok(new()?),
+        Prepare::Touched => Ok(new()?.fill(&pages_on_drive(setup, plan, index))?),
+        Prepare::Steady => {
+            let seed = Seed(setup.seed).child("prepare").index(u64::from(index));
+            Ok(new()?.precondition(&steady(seed))?.0)
+        }
+        Prepare::Image(path) => Ok(Drive::load(setup.drive.clone(), path)?),
     }
+}
+
+/// Fills the whole namespace, then overwrites it until collection is steady.
+pub fn steady(seed: Seed) -> Precondition {
+    Precondition { fill_share: 1.0, overwrite: Overwrite::UntilSteady, seed }
 }
 
 /// The touched pages that lie on one drive of the volume, as ranges of its own pages.

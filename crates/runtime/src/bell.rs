@@ -274,9 +274,10 @@ pub struct Wait<'a> {
 }
 
 impl Wait<'_> {
+    #[inline]
     fn poll_virtual(&mut self) -> Poll<Ready> {
         let shared = &*self.bell.0;
-        let now = self.cpu.now();
+        let now = self.cpu.inner().clock_ns.get();
         let pending = shared.pending_ns.load(Ordering::Relaxed);
         if pending <= now || self.deadline_ns <= now {
             shared.pending_ns.store(NEVER, Ordering::Relaxed);

@@ -4,7 +4,7 @@
 //! A binary heap of hundreds of them spends its time on comparisons whose outcome no processor
 //! can predict.
 //!
-//! Idea: a calendar (Brown, 1988). Time is cut into days of [`DAY_NS`]; an event of one of the next
+//! Idea: a calendar (Brown, 1988). Time is cut into days of 128 ns; an event of one of the next
 //! [`DAYS`] days goes unsorted onto the list of its day, one beyond them into a heap. Only today's
 //! events are sorted, and they are few.
 //!
@@ -18,17 +18,21 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// Length of a day, as a power of two: 128 ns.
+/// Length of a day in nanoseconds, as a power of two: 128 ns.
 const DAY_SHIFT: u32 = 7;
-/// Length of a day, in nanoseconds.
-pub const DAY_NS: u64 = 1 << DAY_SHIFT;
 /// Days that have a list: 131 µs, which takes in the reads and programs of most flash.
-pub const DAYS: usize = 1024;
+const DAYS: usize = 1024;
 
 /// Events that fit before the first allocation.
 const CAPACITY: usize = 1024;
 
+/// Events of today up to which a new one is put in its place by shifting others.
+const SHIFTS_MAX: usize = 16;
+
 const NIL: u32 = u32::MAX;
+
+/// A day that no event has.
+const NEVER: u64 = u64::MAX;
 
 /// Time, tie and target in one number that compares like them.
 type Key = u128;
@@ -62,6 +66,8 @@ pub(crate) struct EventQueue {
     free: u32,
     /// Everything later.
     far: BinaryHeap<Reverse<Key>>,
+    /// The day of the earliest of those, or [`NEVER`].
+    far_day: u64,
     ties: u64,
 }
 
@@ -76,6 +82,7 @@ impl EventQueue {
             nodes: Vec::with_capacity(CAPACITY),
             free: NIL,
             far: BinaryHeap::with_capacity(CAPACITY),
+            far_day: NEVER,
             ties: seed,
         }
     }
@@ -91,13 +98,28 @@ impl EventQueue {
         let key = Key::from(at_ns) << 64 | Key::from(tie | u64::from(target));
         let day = at_ns >> DAY_SHIFT;
         if day <= self.day {
-            let index = self.today.partition_point(|other| *other > key);
-            self.today.insert(index, key);
+            self.insert_today(key);
         } else if day - self.day < DAYS as u64 {
             self.put(day, key);
         } else {
             self.far.push(Reverse(key));
+            self.far_day = self.far_day.min(day);
         }
+    }
+
+    #[inline]
+    fn insert_today(&mut self, key: Key) {
+        if self.today.len() > SHIFTS_MAX {
+            let index = self.today.partition_point(|other| *other > key);
+            return self.today.insert(index, key);
+        }
+        let mut index = self.today.len();
+        self.today.push(key);
+        while index > 0 && self.today[index - 1] < key {
+            self.today[index] = self.today[index - 1];
+            index -= 1;
+        }
+        self.today[index] = key;
     }
 
     #[inline]
@@ -119,12 +141,35 @@ impl EventQueue {
     /// Takes the earliest event: its time and its target.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<(u64, u32)> {
-        if self.today.is_empty() {
-            let next = self.next_day()?;
-            self.begin(next);
-        }
-        let key = self.today.pop()?;
+        let key = match self.today.pop() {
+            Some(key) => key,
+            None => self.pop_later()?,
+        };
         Some((time_of(key), key as u32))
+    }
+
+    /// Takes the earliest event, given that today has none.
+    #[inline]
+    fn pop_later(&mut self) -> Option<Key> {
+        let day = self.next_day()?;
+        let list = day as usize % DAYS;
+        let at = self.heads[list];
+        if at != NIL && self.nodes[at as usize].next == NIL && self.far_day > day {
+            // The only one of its day, as many are.
+            self.day = day;
+            self.clear_list(list);
+            self.nodes[at as usize].next = self.free;
+            self.free = at;
+            return Some(self.nodes[at as usize].key);
+        }
+        self.begin(day);
+        self.today.pop()
+    }
+
+    #[inline]
+    fn clear_list(&mut self, list: usize) {
+        self.heads[list] = NIL;
+        self.occupied[list / 64] &= !(1 << (list % 64));
     }
 
     /// True if there is an event earlier than `at_ns`.
@@ -159,11 +204,8 @@ impl EventQueue {
     /// The next day that has events, given that today has none.
     #[inline]
     fn next_day(&self) -> Option<u64> {
-        let far = self.far.peek().map(|Reverse(key)| day_of(*key));
-        match (self.next_listed_day(), far) {
-            (Some(listed), Some(far)) => Some(listed.min(far)),
-            (listed, far) => listed.or(far),
-        }
+        let day = self.next_listed_day().unwrap_or(NEVER).min(self.far_day);
+        (day != NEVER).then_some(day)
     }
 
     #[inline]
@@ -192,8 +234,7 @@ impl EventQueue {
         let list = day as usize % DAYS;
         let mut at = self.heads[list];
         if at != NIL {
-            self.heads[list] = NIL;
-            self.occupied[list / 64] &= !(1 << (list % 64));
+            self.clear_list(list);
             while at != NIL {
                 let node = &mut self.nodes[at as usize];
                 self.today.push(node.key);
@@ -201,14 +242,17 @@ impl EventQueue {
                 self.free = std::mem::replace(&mut at, next);
             }
         }
-        while let Some(Reverse(key)) = self.far.peek().copied()
-            && day_of(key) == day
+        while self.far_day == day
+            && let Some(Reverse(key)) = self.far.pop()
         {
-            self.far.pop();
             self.today.push(key);
+            self.far_day = self.far.peek().map_or(NEVER, |Reverse(key)| day_of(*key));
         }
-        if self.today.len() > 1 {
-            self.today.sort_unstable_by(|a, b| b.cmp(a));
+        match self.today.as_mut_slice() {
+            [_] => {}
+            [a, b] if *a < *b => std::mem::swap(a, b),
+            [_, _] => {}
+            more => more.sort_unstable_by(|a, b| b.cmp(a)),
         }
     }
 }
@@ -217,6 +261,8 @@ impl EventQueue {
 mod tests {
     use super::*;
     use crate::rng::Seed;
+
+    const DAY_NS: u64 = 1 << DAY_SHIFT;
 
     /// All events in a list, searched for the earliest: the model.
     fn check(seed: u64, spread_ns: u64) {

@@ -1,6 +1,7 @@
 //! Waiting for something that another task of the same CPU brings about.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -12,7 +13,7 @@ use crate::executor::TaskId;
 /// each checks it anew.
 #[derive(Default)]
 pub struct Notify {
-    waiters: RefCell<Vec<TaskId>>,
+    waiters: RefCell<VecDeque<TaskId>>,
 }
 
 impl Notify {
@@ -38,9 +39,8 @@ impl Notify {
 
     /// Wakes the task that has waited longest.
     pub fn notify_one(&self, cpu: &Cpu) {
-        let mut waiters = self.waiters.borrow_mut();
-        if !waiters.is_empty() {
-            cpu.wake(waiters.remove(0));
+        if let Some(task) = self.waiters.borrow_mut().pop_front() {
+            cpu.wake(task);
         }
     }
 
@@ -71,7 +71,10 @@ impl Future for Notified<'_> {
             return Poll::Ready(());
         }
         self.registered = true;
-        self.notify.waiters.borrow_mut().push(self.cpu.current());
+        self.notify
+            .waiters
+            .borrow_mut()
+            .push_back(self.cpu.current());
         Poll::Pending
     }
 }

@@ -56,12 +56,19 @@ pub struct MockStore {
 impl MockStore {
     /// The bytes of a page, if it was written.
     pub fn page(&self, lba: u64) -> Option<Vec<u8>> {
-        self.pages.lock().expect("no holder panics").get(&lba).cloned()
+        self.pages
+            .lock()
+            .expect("no holder panics")
+            .get(&lba)
+            .cloned()
     }
 
     /// Puts bytes into a page, as if written before.
     pub fn set_page(&self, lba: u64, bytes: &[u8]) {
-        self.pages.lock().expect("no holder panics").insert(lba, bytes.to_vec());
+        self.pages
+            .lock()
+            .expect("no holder panics")
+            .insert(lba, bytes.to_vec());
     }
 
     /// The I/O commands fetched so far, in order.
@@ -144,7 +151,11 @@ impl MockDrive {
             match self.pending.first_key_value() {
                 None => drop(bell.wait(&cpu).await),
                 Some((&(due_ns, _), _)) => {
-                    let at_ns = if full { cpu.now() + FULL_QUEUE_RETRY_NS } else { due_ns };
+                    let at_ns = if full {
+                        cpu.now() + FULL_QUEUE_RETRY_NS
+                    } else {
+                        due_ns
+                    };
                     let _ = bell.wait_until(&cpu, at_ns).await;
                 }
             }
@@ -167,7 +178,11 @@ impl MockDrive {
         self.fetched += 1;
         let is_io = self.queues[queue].0 != 0;
         if is_io {
-            self.store.seen.lock().expect("no holder panics").push(command);
+            self.store
+                .seen
+                .lock()
+                .expect("no holder panics")
+                .push(command);
         }
         let fate = (self.decide)(number, &command);
         let after_ns = match fate {
@@ -175,8 +190,17 @@ impl MockDrive {
             Fate::Misdirected(_) => 0,
             Fate::Silence => return,
         };
-        let snapshot = if is_io { self.written_bytes(&command) } else { Vec::new() };
-        let pending = Pending { queue, command, fate, snapshot };
+        let snapshot = if is_io {
+            self.written_bytes(&command)
+        } else {
+            Vec::new()
+        };
+        let pending = Pending {
+            queue,
+            command,
+            fate,
+            snapshot,
+        };
         self.pending.insert((cpu.now() + after_ns, number), pending);
     }
 
@@ -196,7 +220,12 @@ impl MockDrive {
     }
 
     fn answer(&mut self, cpu: &Cpu, pending: Pending) {
-        let Pending { queue, command, fate, snapshot } = pending;
+        let Pending {
+            queue,
+            command,
+            fate,
+            snapshot,
+        } = pending;
         let (cid, outcome) = match fate {
             Fate::Failed(status, _) => (command.cid, Err(status)),
             Fate::Misdirected(cid) => (cid, Ok(0)),
@@ -216,15 +245,22 @@ impl MockDrive {
     fn addresses(&self, command: &Command) -> Result<Vec<u64>, StatusCode> {
         let mut addresses = Vec::new();
         let read = |at| self.dma.read_u64(at);
-        prp_collect(command.prp1, command.prp2, command.pages(), read, &mut addresses)
-            .map_err(|error| error.status())?;
+        prp_collect(
+            command.prp1,
+            command.prp2,
+            command.pages(),
+            read,
+            &mut addresses,
+        )
+        .map_err(|error| error.status())?;
         Ok(addresses)
     }
 
     fn page_bytes_at(&self, address: u64) -> Result<Vec<u8>, StatusCode> {
         // SAFETY: the page is named by a command in flight, and the mock is one task.
         let page = unsafe { self.dma.page_mut(address) };
-        page.map(|bytes| bytes.to_vec()).map_err(|_| StatusCode::DataTransferError)
+        page.map(|bytes| bytes.to_vec())
+            .map_err(|_| StatusCode::DataTransferError)
     }
 
     /// What the host's pages of a write hold now; nothing for other commands.
@@ -233,7 +269,10 @@ impl MockDrive {
             return Vec::new();
         }
         let addresses = self.addresses(command).unwrap_or_default();
-        addresses.iter().flat_map(|&at| self.page_bytes_at(at).unwrap_or_default()).collect()
+        addresses
+            .iter()
+            .flat_map(|&at| self.page_bytes_at(at).unwrap_or_default())
+            .collect()
     }
 
     fn io(&mut self, command: &Command, snapshot: &[u8]) -> Result<u32, StatusCode> {
@@ -267,7 +306,10 @@ impl MockDrive {
                 for (lba, address) in range.zip(addresses) {
                     let bytes = self.page_bytes_at(address)?;
                     let was = before.next().unwrap_or_default();
-                    assert!(was == bytes, "the host changed page {lba} of a write in flight");
+                    assert!(
+                        was == bytes,
+                        "the host changed page {lba} of a write in flight"
+                    );
                     pages.insert(lba, bytes);
                 }
             }
@@ -320,23 +362,30 @@ impl MockDrive {
             }
             AdminOpcode::CreateSubmissionQueue => {
                 let qid = command.queue_id();
-                if !self.completion_queues.contains(&command.queue_completion_id()) {
+                if !self
+                    .completion_queues
+                    .contains(&command.queue_completion_id())
+                {
                     return Err(StatusCode::CompletionQueueInvalid);
                 }
                 let queue = self.dma.take_offer(command.prp1);
-                self.queues.push((qid, queue.ok_or(StatusCode::DataTransferError)?));
+                self.queues
+                    .push((qid, queue.ok_or(StatusCode::DataTransferError)?));
                 Ok(0)
             }
             // The queue stays where it is, since its number in `queues` is in use; it is silent.
             AdminOpcode::DeleteSubmissionQueue => Ok(0),
             AdminOpcode::DeleteCompletionQueue => {
-                self.completion_queues.retain(|&qid| qid != command.queue_id());
+                self.completion_queues
+                    .retain(|&qid| qid != command.queue_id());
                 Ok(0)
             }
             AdminOpcode::GetFeatures | AdminOpcode::SetFeatures => match command.feature() {
-                Some(FeatureId::NumberOfQueues) => {
-                    Ok(NumberOfQueues { submission: QUEUES, completion: QUEUES }.to_value())
+                Some(FeatureId::NumberOfQueues) => Ok(NumberOfQueues {
+                    submission: QUEUES,
+                    completion: QUEUES,
                 }
+                .to_value()),
                 _ => Ok(command.feature_value()),
             },
             AdminOpcode::GetLogPage => self.log_page(command),
@@ -353,12 +402,13 @@ impl MockDrive {
             LogPage::ErrorInformation => vec![0; 64 * 64],
             LogPage::DriveStatistics => {
                 let mut whole = DriveStatistics::new(DriveStatistics::WHOLE_DRIVE);
-                whole.mapped_pages = self.store.pages.lock().expect("no holder panics").len() as u64;
+                whole.mapped_pages =
+                    self.store.pages.lock().expect("no holder panics").len() as u64;
                 whole.as_bytes().to_vec()
             }
-            LogPage::CoreStatistics => {
-                (0..2).flat_map(|core| DriveStatistics::new(core).as_bytes().to_vec()).collect()
-            }
+            LogPage::CoreStatistics => (0..2)
+                .flat_map(|core| DriveStatistics::new(core).as_bytes().to_vec())
+                .collect(),
         };
         let from = (command.log_page_offset() as usize).min(page.len());
         let to = (from + command.log_page_bytes() as usize).min(page.len());
@@ -424,7 +474,9 @@ impl MockHost {
             .expect("a transfer that its list pages can hold");
             command = command.with_prp(prp1, prp2);
         }
-        self.queue.submit(cpu, command).expect("fewer commands in flight than entries");
+        self.queue
+            .submit(cpu, command)
+            .expect("fewer commands in flight than entries");
         self.queue.ring_doorbell(cpu);
         cid
     }
@@ -446,8 +498,16 @@ impl MockHost {
 
     /// Sends a command on `pages` pages of its memory from page `first` on, and waits for its
     /// completion; no other may be in flight.
-    pub async fn execute(&mut self, cpu: &Cpu, command: Command, first: usize, pages: usize) -> Completion {
-        let addresses: Vec<u64> = (first..first + pages).map(|i| self.data.address(i)).collect();
+    pub async fn execute(
+        &mut self,
+        cpu: &Cpu,
+        command: Command,
+        first: usize,
+        pages: usize,
+    ) -> Completion {
+        let addresses: Vec<u64> = (first..first + pages)
+            .map(|i| self.data.address(i))
+            .collect();
         let cid = self.send(cpu, command, &addresses);
         let completion = self.collect(cpu).await;
         assert_eq!(completion.cid, cid, "one command, one completion");

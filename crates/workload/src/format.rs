@@ -9,7 +9,7 @@ use crate::nearest::nearest;
 /// A trace format that can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// This project's plain format (see [`crate::convert`]).
+    /// This project's plain format (see [`mod@crate::convert`]).
     Wharf,
     /// MSR Cambridge CSV: `time,host,disk,type,offset,size,latency`.
     Msr,

@@ -6,7 +6,7 @@ use wharf_workload::profiles::{Profile, TABLE_CACHE_BYTES};
 const DIVISOR: u64 = 32;
 
 /// Largest number of requests of a scaled-down run.
-const REQUESTS_MAX: u64 = 300_000;
+const REQUESTS_MAX: u64 = 200_000;
 
 #[test]
 fn profiles_come_near_the_table() {

@@ -15,7 +15,7 @@ use zerocopy::IntoBytes;
 
 use super::io::NAMESPACE;
 use super::slots::After;
-use super::{Controller, MDTS, Queue, Waiting};
+use super::{Controller, MDTS, Waiting};
 use crate::core::part::PartOp;
 
 /// Arbitration after power-on: bursts of 8 commands.
@@ -142,7 +142,7 @@ impl Controller {
 
     fn check_new_queue(&self, command: &Command) -> Result<(u16, u32), StatusCode> {
         let (qid, entries) = (command.queue_id(), command.queue_entries());
-        if !self.is_allotted(qid) || self.queues.iter().any(|q| q.qid == qid) {
+        if !self.is_allotted(qid) || self.queues[qid as usize].is_some() {
             return Err(StatusCode::InvalidQueueId);
         }
         if !(ENTRIES_MIN..=DEPTH_MAX).contains(&entries) {
@@ -185,19 +185,14 @@ impl Controller {
             self.dma.offer(command.prp1, queue);
             return Err(StatusCode::InvalidQueueSize);
         }
-        self.queues.push(Queue {
-            qid,
-            queue,
-            closing: false,
-        });
+        self.attach(qid, queue);
         Ok(())
     }
 
     /// Nothing more is fetched from the queue; it goes when what was fetched is answered.
     fn delete_submission_queue(&mut self, command: Command) -> Result<Option<u32>, StatusCode> {
         let qid = command.queue_id();
-        let mut queues = self.queues.iter_mut();
-        let queue = queues.find(|q| q.qid == qid && qid != 0 && !q.closing);
+        let queue = self.queue_mut(qid).filter(|q| qid != 0 && !q.closing);
         queue.ok_or(StatusCode::InvalidQueueId)?.closing = true;
         self.waiting.push(Waiting::DeleteQueue(qid, command));
         self.serve_waiting();
@@ -206,7 +201,7 @@ impl Controller {
 
     fn delete_completion_queue(&mut self, command: &Command) -> Result<(), StatusCode> {
         let qid = command.queue_id();
-        if self.queues.iter().any(|q| q.qid == qid && qid != 0) {
+        if qid != 0 && self.queue_mut(qid).is_some() {
             return Err(StatusCode::InvalidQueueDeletion);
         }
         let index = self

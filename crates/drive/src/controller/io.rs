@@ -74,7 +74,7 @@ impl Controller {
         let parts = ((first + u64::from(pages) - 1) / stripe - first / stripe + 1) as u32;
         let (to_host_pages, data_ready_ns) = match op {
             PartOp::Read => (pages, 0),
-            _ => (0, self.link.from_host(&self.cpu, pages)),
+            _ => (0, self.link.carry_from_host(&self.cpu, pages)),
         };
         let slot = self
             .slots
@@ -124,7 +124,7 @@ impl Controller {
         let count = command.range_count();
         let mut buffer = [0u8; PAGE_BYTES];
         let bytes = count as usize * size_of::<DsmRange>();
-        if command.prp1 % PAGE_BYTES as u64 != 0 {
+        if !command.prp1.is_multiple_of(PAGE_BYTES as u64) {
             return Err(StatusCode::PrpOffsetInvalid);
         }
         // SAFETY: the page is named by a command in flight and the controller alone reads it.

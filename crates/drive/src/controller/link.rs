@@ -17,11 +17,8 @@ pub struct HostLink {
 }
 
 fn ns_per_page(mb_s: u64) -> u64 {
-    if mb_s == 0 {
-        0
-    } else {
-        PAGE_BYTES * 1000 / mb_s
-    }
+    // No bandwidth stands for an unlimited one.
+    (PAGE_BYTES * 1000).checked_div(mb_s).unwrap_or(0)
 }
 
 impl HostLink {
@@ -38,7 +35,7 @@ impl HostLink {
 
     /// When the data of a write are all here; 0 if that takes no time.
     #[inline]
-    pub fn from_host(&mut self, cpu: &Cpu, pages: u32) -> u64 {
+    pub fn carry_from_host(&mut self, cpu: &Cpu, pages: u32) -> u64 {
         if self.from_host_ns_per_page == 0 {
             return 0;
         }
@@ -49,7 +46,7 @@ impl HostLink {
     /// When a completion, behind the `pages` pages of data before it, is at the host. Both ways'
     /// latency is counted here. Completions keep their order: the link is a queue.
     #[inline]
-    pub fn to_host(&mut self, cpu: &Cpu, pages: u32) -> u64 {
+    pub fn carry_to_host(&mut self, cpu: &Cpu, pages: u32) -> u64 {
         if self.latency_ns == 0 && self.to_host_ns_per_page == 0 {
             return if cpu.is_virtual() { cpu.now() } else { 0 };
         }

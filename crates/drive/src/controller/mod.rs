@@ -15,6 +15,7 @@ mod slots;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use wharf_runtime::bell::SOURCES;
 use wharf_runtime::{Bell, Cpu, Op, Ready, Receiver, Sender};
 use wharf_wire::command::Command;
 use wharf_wire::completion::Completion;
@@ -57,7 +58,6 @@ pub struct CoreLink {
 }
 
 struct Queue {
-    qid: u16,
     queue: DriveQueue,
     /// It is being deleted: nothing more is fetched.
     closing: bool,
@@ -97,10 +97,12 @@ pub struct Controller {
     striping: Striping,
     dma: Arc<DmaSpace>,
     bell: Bell,
-    /// Attached queues; the admin queue is the first.
-    queues: Vec<Queue>,
-    /// Queue after the one that was served last.
-    turn: usize,
+    /// Attached queues, by their number; the admin queue is the first.
+    queues: Vec<Option<Queue>>,
+    /// Which queue rings the bell as which source.
+    qid_of_source: [u16; SOURCES],
+    /// Source after the one that was served last.
+    turn: u32,
     /// Cores and queues that rang and were not emptied since.
     ready: Ready,
     /// Completion queues created but not yet used by a submission queue: qid, entries, address.
@@ -129,7 +131,7 @@ impl Controller {
         admin: DriveQueue,
         cores: Vec<CoreLink>,
     ) -> Controller {
-        Controller {
+        let mut controller = Controller {
             cpu,
             plan: config.plan().expect("the drive was built from it"),
             namespace_pages: config.namespace_pages(),
@@ -139,11 +141,8 @@ impl Controller {
             },
             dma,
             bell,
-            queues: vec![Queue {
-                qid: 0,
-                queue: admin,
-                closing: false,
-            }],
+            queues: (0..=config.firmware.queues_max).map(|_| None).collect(),
+            qid_of_source: [0; SOURCES],
             turn: 0,
             ready: Ready::NONE,
             created: Vec::new(),
@@ -159,7 +158,21 @@ impl Controller {
             had_io_queues: false,
             host_commands: logs::HostCommands::default(),
             config: config.clone(),
-        }
+        };
+        controller.attach(0, admin);
+        controller
+    }
+
+    /// Serves a queue from now on.
+    fn attach(&mut self, qid: u16, queue: DriveQueue) {
+        self.qid_of_source[queue.source() as usize] = qid;
+        let closing = false;
+        self.queues[qid as usize] = Some(Queue { queue, closing });
+    }
+
+    /// The queue of this number, if it is attached.
+    fn queue_mut(&mut self, qid: u16) -> Option<&mut Queue> {
+        self.queues.get_mut(qid as usize)?.as_mut()
     }
 
     /// Serves the queues for as long as the CPU runs.
@@ -191,11 +204,9 @@ impl Controller {
 
     /// Takes what the cores answered.
     fn gather(&mut self) {
-        for core in 0..self.cores.len() as u32 {
-            if !self.ready.contains(core) {
-                continue;
-            }
-            self.ready.remove(core);
+        let answered = self.ready.below(self.cores.len() as u32);
+        self.ready = self.ready.without(answered);
+        for core in answered {
             while let Some(answer) = self.cores[core as usize].answers.try_pop(&self.cpu) {
                 self.cores[core as usize].out -= 1;
                 let last = self.cpu.work(Op::CommandGather, || {
@@ -221,7 +232,10 @@ impl Controller {
             }
             After::IdentifyNamespace if status == StatusCode::Success => {
                 let data = self.identify_namespace();
-                status = self.write_page(&done.command, data.as_bytes()).err().unwrap_or(status);
+                status = self
+                    .write_page(&done.command, data.as_bytes())
+                    .err()
+                    .unwrap_or(status);
             }
             After::LogPage | After::IdentifyNamespace => {}
             After::WriteCache(on) => {
@@ -236,7 +250,8 @@ impl Controller {
         let (qid, to_host_pages) = (done.qid, done.to_host_pages);
         let mut answer = Status::new(status);
         if qid != 0 && is_drive_failure(status) {
-            self.errors.record(qid, &done.command, answer, done.failed_page);
+            self.errors
+                .record(qid, &done.command, answer, done.failed_page);
             answer = answer.with_more();
         }
         self.finish(qid, &done.command, answer, result, to_host_pages);
@@ -253,7 +268,7 @@ impl Controller {
     ) {
         let completion = Completion::new(command.cid, status).with_result(result);
         self.cpu.work(Op::CommandComplete, || ());
-        let due_ns = self.link.to_host(&self.cpu, to_host_pages);
+        let due_ns = self.link.carry_to_host(&self.cpu, to_host_pages);
         self.post(Outgoing {
             due_ns,
             qid,
@@ -272,7 +287,7 @@ impl Controller {
     }
 
     fn try_post(&mut self, outgoing: &Outgoing) -> bool {
-        let Some(queue) = self.queues.iter_mut().find(|q| q.qid == outgoing.qid) else {
+        let Some(queue) = &mut self.queues[outgoing.qid as usize] else {
             return true; // The queue was deleted: nobody waits for the completion.
         };
         if !queue.queue.has_room() {
@@ -301,40 +316,29 @@ impl Controller {
     /// are empty or no more commands can be held; then the rest waits for answers.
     fn fetch(&mut self) {
         let burst = self.arbitration.burst().unwrap_or(u32::MAX);
-        let mut empty_in_a_row = 0;
-        while empty_in_a_row < self.queues.len() {
-            if self.turn >= self.queues.len() {
-                self.turn = 0;
-            }
-            let source = self.queues[self.turn].queue.source();
-            if !self.ready.contains(source) || self.queues[self.turn].closing {
-                empty_in_a_row += 1;
-                self.turn += 1;
-                continue;
-            }
-            match self.fetch_burst(self.turn, burst) {
-                Fetched::Burst => empty_in_a_row = 0,
-                Fetched::All => {
-                    empty_in_a_row += 1;
-                    self.ready.remove(source);
-                }
+        while let Some(source) = self.ready.next_from(self.turn) {
+            let qid = self.qid_of_source[source as usize];
+            match self.fetch_burst(qid, burst) {
+                Fetched::Burst => {}
+                Fetched::All => self.ready.remove(source),
                 Fetched::NoRoom => return,
             }
-            self.turn += 1;
+            self.turn = source + 1;
         }
     }
 
     /// Fetches up to `burst` commands from one queue.
-    fn fetch_burst(&mut self, index: usize, burst: u32) -> Fetched {
+    fn fetch_burst(&mut self, qid: u16, burst: u32) -> Fetched {
         for _ in 0..burst {
             if !self.has_room_for_a_command() {
                 return Fetched::NoRoom;
             }
-            let Some(command) = self.queues[index].queue.fetch(&self.cpu) else {
+            let open = self.queues[qid as usize].as_mut().filter(|q| !q.closing);
+            let Some(command) = open.and_then(|q| q.queue.fetch(&self.cpu)) else {
                 return Fetched::All;
             };
             self.cpu.work(Op::CommandFetch, || ());
-            match self.queues[index].qid {
+            match qid {
                 0 => self.admin_command(command),
                 qid => self.io_command(qid, command),
             }
@@ -355,7 +359,7 @@ impl Controller {
         for waiting in std::mem::take(&mut self.waiting) {
             match waiting {
                 Waiting::DeleteQueue(qid, command) if self.is_quiet(qid) => {
-                    self.queues.retain(|queue| queue.qid != qid);
+                    self.queues[qid as usize] = None;
                     self.finish(0, &command, Status::SUCCESS, 0, 0);
                 }
                 Waiting::Format(command) if !self.slots.has_io() => {

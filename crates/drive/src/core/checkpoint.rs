@@ -27,7 +27,11 @@ impl Core {
 
     /// Takes a checkpoint: the log is as short as it gets.
     pub(super) async fn checkpoint(&self) -> StatusCode {
-        let mut left = if self.instant { 0 } else { self.with_ftl(|ftl| ftl.checkpoint_pages()) };
+        let mut left = if self.instant {
+            0
+        } else {
+            self.with_ftl(|ftl| ftl.checkpoint_pages())
+        };
         while left > 0 {
             let now_ns = self.flash_now();
             let (pages, end_ns) = self.with_ftl(|ftl| ftl.program_checkpoint(now_ns, left));
@@ -38,7 +42,11 @@ impl Core {
         if self.power.is_cut() {
             self.cpu.halt();
         }
-        if written.is_ok() { StatusCode::Success } else { StatusCode::WriteFault }
+        if written.is_ok() {
+            StatusCode::Success
+        } else {
+            StatusCode::WriteFault
+        }
     }
 }
 

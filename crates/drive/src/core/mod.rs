@@ -217,7 +217,7 @@ impl Core {
         let slot = &self.workers[worker as usize];
         slot.part.set(Some(part));
         if let Some(task) = slot.task.get() {
-            self.cpu.wake(task);
+            self.cpu.run_within(task);
         }
     }
 
@@ -258,16 +258,25 @@ impl Core {
     /// Sends the answer to a part.
     #[inline]
     fn answer(&self, part: &Part, status: StatusCode) {
-        let failed = Failed { status, lpn: part.first };
-        let outcome = if status == StatusCode::Success { Ok(()) } else { Err(failed) };
+        let failed = Failed {
+            status,
+            lpn: part.first,
+        };
+        let outcome = if status == StatusCode::Success {
+            Ok(())
+        } else {
+            Err(failed)
+        };
         self.answer_at(part, outcome);
     }
 
     /// Sends the answer to a part. The controller sized the ring for all parts it has out.
     #[inline]
     fn answer_at(&self, part: &Part, outcome: Result<(), Failed>) {
-        let Failed { status, lpn } =
-            outcome.err().unwrap_or(Failed { status: StatusCode::Success, lpn: part.first });
+        let Failed { status, lpn } = outcome.err().unwrap_or(Failed {
+            status: StatusCode::Success,
+            lpn: part.first,
+        });
         let answer = Answer {
             slot: part.slot,
             status,
@@ -291,7 +300,8 @@ impl Core {
 
     /// Ends every operation whose time has come, and wakes who waited for it.
     fn finish_now(&self) {
-        let mut finished = self.finished.borrow_mut();
+        // Taken, not borrowed: a worker that runs within may come here too.
+        let mut finished = self.finished.take();
         let now_ns = self.flash_now();
         let (next_ns, checkpoint_due) = self.with_ftl(|ftl| {
             ftl.finish_due(now_ns, &mut finished);
@@ -315,7 +325,11 @@ impl Core {
             if worker.outstanding.get() == 0
                 && let Some(task) = worker.task.get()
             {
-                self.cpu.wake(task);
+                // Where operations take no time, it may be the worker itself that is here.
+                match self.instant {
+                    true => self.cpu.wake(task),
+                    false => self.cpu.run_within(task),
+                }
             }
         }
         if std::mem::take(&mut finished.blocks_changed) {
@@ -323,6 +337,7 @@ impl Core {
             self.space.notify_all(&self.cpu);
         }
         finished.programs = 0;
+        self.finished.replace(finished);
         if checkpoint_due {
             self.checkpoint_due.notify_all(&self.cpu);
         }

@@ -28,20 +28,26 @@ impl Core {
         }
         match self.make_durable().await {
             StatusCode::Success => Ok(()),
-            status => Err(Failed { status, lpn: part.first }),
+            status => Err(Failed {
+                status,
+                lpn: part.first,
+            }),
         }
     }
 
     fn start_reads(&self, ftl: &mut Ftl, now_ns: u64, part: &Part) -> Result<u64, Failed> {
         let mut end_ns = now_ns;
-        let mut lpn = part.first;
-        for address in self.addresses(part) {
-            let address = address.map_err(|error| Failed { status: error.status(), lpn })?;
+        for (lpn, address) in (part.first..).zip(self.addresses(part)) {
+            let address = address.map_err(|error| Failed {
+                status: error.status(),
+                lpn,
+            })?;
             // SAFETY: the page is named by a command in flight, and this part alone serves it.
-            let page = unsafe { self.dma.page_mut(address) }
-                .map_err(|_| Failed { status: StatusCode::DataTransferError, lpn })?;
+            let page = unsafe { self.dma.page_mut(address) }.map_err(|_| Failed {
+                status: StatusCode::DataTransferError,
+                lpn,
+            })?;
             end_ns = end_ns.max(read_page(ftl, now_ns, lpn, page)?);
-            lpn += 1;
         }
         ftl.counters_mut().host_reads += u64::from(part.count);
         Ok(end_ns)

@@ -35,7 +35,11 @@ pub fn statistics(core: u32, ftl: &Ftl) -> DriveStatistics {
     report.write_amplification_host_pages = counters.host_writes;
     report.gc_busy_ns = counters.gc_busy_ns;
     report.die_busy_ns = ftl.plane_busy_ns();
-    report.erase_count_min = if least == u32::MAX { u64::MAX } else { u64::from(least) };
+    report.erase_count_min = if least == u32::MAX {
+        u64::MAX
+    } else {
+        u64::from(least)
+    };
     report.erase_count_max = u64::from(most);
     report.erase_count_sum = sum;
     report.blocks = u64::from(ftl.plan().blocks - retired);

@@ -153,14 +153,23 @@ impl Ftl {
             match Kind::parse(record).ok_or(unknown())? {
                 (Kind::Blocks, items) => since = Some(self.written_since(items)?),
                 (Kind::Map, items) => {
-                    let since = since.as_ref().ok_or(unknown())?;
+                    let since = since.as_mut().ok_or(unknown())?;
                     next = self.load_entries(next, items, since, valid, &mut held)?;
                 }
                 (Kind::Held, items) => {
-                    let since = since.filter(|_| next == head.logical_pages).ok_or(unknown())?;
+                    let since = since
+                        .filter(|_| next == head.logical_pages)
+                        .ok_or(unknown())?;
                     self.seq = head.seq;
                     let held = decode_held(items, &held, head.seq).ok_or(unknown())?;
-                    return Ok(Some((Since { seq: head.seq, held, ..since }, index + 1)));
+                    return Ok(Some((
+                        Since {
+                            seq: head.seq,
+                            held,
+                            ..since
+                        },
+                        index + 1,
+                    )));
                 }
                 _ => return Err(unknown()),
             }
@@ -190,7 +199,10 @@ impl Ftl {
             if erased { None } else { Some(written) }
         });
         if items.len() / 8 == self.plan.blocks as usize {
-            Ok(Since { from: from.collect(), ..Since::default() })
+            Ok(Since {
+                from: from.collect(),
+                ..Since::default()
+            })
         } else {
             Err(RecoveryError::UnknownRecord)
         }
@@ -201,7 +213,7 @@ impl Ftl {
         &mut self,
         first: u32,
         items: &[u8],
-        since: &Since,
+        since: &mut Since,
         valid: &mut [u32],
         held: &mut Vec<u32>,
     ) -> Result<u32, RecoveryError> {
@@ -225,6 +237,8 @@ impl Ftl {
                         valid[block] += 1;
                         self.mapped += 1;
                         self.set_place(lpn, Place::Flash(ppn));
+                    } else {
+                        since.outdated.push(lpn);
                     }
                 }
                 Place::Flash(_) | Place::Frame(_) => return Err(RecoveryError::UnknownRecord),
@@ -249,7 +263,11 @@ fn parse_head(record: &[u8]) -> Option<Head> {
     };
     let (seq, rest) = items.split_at_checked(8)?;
     let (logical_pages, blocks) = rest.split_at_checked(4)?;
-    Some(Head { seq: long(seq), logical_pages: word(logical_pages), blocks: word(&blocks[..4]) })
+    Some(Head {
+        seq: long(seq),
+        logical_pages: word(logical_pages),
+        blocks: word(&blocks[..4]),
+    })
 }
 
 /// Pairs each held page with the number before which its copies do not count.
@@ -257,6 +275,11 @@ fn decode_held(items: &[u8], lpns: &[u32], seq: u64) -> Option<Vec<(u32, u64)>> 
     if items.len() / 4 != lpns.len() {
         return None;
     }
-    let before = items.chunks_exact(4).map(|item| seq.checked_sub(u64::from(word(item))));
-    lpns.iter().zip(before).map(|(lpn, before)| Some((*lpn, before?))).collect()
+    let before = items
+        .chunks_exact(4)
+        .map(|item| seq.checked_sub(u64::from(word(item))));
+    lpns.iter()
+        .zip(before)
+        .map(|(lpn, before)| Some((*lpn, before?)))
+        .collect()
 }

@@ -8,8 +8,12 @@ use super::Ftl;
 use super::blocks::State;
 use super::entry::{NONE, Place};
 use super::frames::Origin;
+use super::write::Refusal;
 use crate::config::GcPolicy;
 use crate::media::Media;
+
+/// Pages of a victim between one whose map entry is fetched and one that is looked at.
+const LOOK_AHEAD: u32 = 16;
 
 /// Why a block is collected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,6 +140,12 @@ impl Ftl {
         let first = victim * self.plan.pages_per_block;
         for index in page..self.plan.pages_per_block {
             let ppn = first + index;
+            if index + LOOK_AHEAD < self.plan.pages_per_block
+                && let Some(lpn) = self.media.lpn(ppn + LOOK_AHEAD)
+            {
+                // The pages of a victim are named anywhere in the map.
+                self.map.prefetch(lpn as usize);
+            }
             let Some(lpn) = self.media.lpn(ppn) else {
                 // Erased, or its out-of-band data are lost: it may be mapped all the same.
                 batch.spoiled |= index < self.media.written_pages(victim);
@@ -177,12 +187,12 @@ impl Ftl {
         now_ns: u64,
         moving: Move,
         urgency: Urgency,
-    ) -> Result<Option<u64>, ()> {
+    ) -> Result<Option<u64>, Refusal> {
         if self.place(moving.lpn) != Place::Flash(moving.from_ppn) {
             self.frames.release(moving.frame);
             return Ok(None);
         }
-        let ppn = self.take_page(Origin::Gc).ok_or(())?;
+        let ppn = self.take_page(Origin::Gc).ok_or(Refusal::NoSpace)?;
         match urgency {
             Urgency::Foreground | Urgency::Background => self.counters.gc_moves += 1,
             Urgency::Wear => self.counters.wear_moves += 1,
@@ -204,7 +214,9 @@ impl Ftl {
     /// True if all that keeps a victim is pages that could not be read: none is in a frame.
     pub fn only_unreadable_pages_left(&self, victim: u32) -> bool {
         let first = victim * self.plan.pages_per_block;
-        !self.frames.any_replaces(first..first + self.plan.pages_per_block)
+        !self
+            .frames
+            .any_replaces(first..first + self.plan.pages_per_block)
     }
 
     /// Gives up on a victim with an unreadable page: its other pages have moved.

@@ -44,7 +44,13 @@ const TRIM_BYTES: usize = 16;
 const TRIMS_PENDING_MAX: usize = 4096;
 
 impl Kind {
-    const ALL: [Kind; 5] = [Kind::Trims, Kind::Checkpoint, Kind::Blocks, Kind::Map, Kind::Held];
+    const ALL: [Kind; 5] = [
+        Kind::Trims,
+        Kind::Checkpoint,
+        Kind::Blocks,
+        Kind::Map,
+        Kind::Held,
+    ];
 
     /// Bytes of an item.
     fn item_bytes(self) -> usize {
@@ -67,7 +73,9 @@ impl Kind {
     /// The kind of a record, and its items; `None` if it is not one of ours.
     pub fn parse(record: &[u8]) -> Option<(Kind, &[u8])> {
         let (head, items) = record.split_at_checked(HEAD_BYTES)?;
-        let kind = Kind::ALL.into_iter().find(|kind| *kind as u32 == word(&head[..4]))?;
+        let kind = Kind::ALL
+            .into_iter()
+            .find(|kind| *kind as u32 == word(&head[..4]))?;
         (word(&head[4..]) as usize * kind.item_bytes() == items.len()).then_some((kind, items))
     }
 }
@@ -161,7 +169,18 @@ mod tests {
 
     #[test]
     fn a_record_that_is_none_of_ours_is_told() {
-        let trims = [Trim { first: 3, count: 9, seq: 1 << 40 }, Trim { first: 0, count: 1, seq: 7 }];
+        let trims = [
+            Trim {
+                first: 3,
+                count: 9,
+                seq: 1 << 40,
+            },
+            Trim {
+                first: 0,
+                count: 1,
+                seq: 7,
+            },
+        ];
         let record = encode_trims(&trims);
         let (kind, items) = Kind::parse(&record).unwrap();
         assert_eq!(kind, Kind::Trims);

@@ -33,6 +33,8 @@ mod frontier;
 mod log;
 mod precondition;
 mod recover;
+#[cfg(test)]
+mod tests;
 mod verify;
 mod write;
 
@@ -207,7 +209,10 @@ impl Ftl {
     /// Smallest ([`u32::MAX`] if there is none), greatest and summed erase count of the blocks in
     /// use, and the number of retired blocks.
     pub fn wear(&self) -> (u32, u32, u64, u32) {
-        let in_use = self.blocks.iter().filter(|(_, b)| b.state != BlockState::Retired);
+        let in_use = self
+            .blocks
+            .iter()
+            .filter(|(_, b)| b.state != BlockState::Retired);
         let counts = in_use.map(|(block, _)| self.media.erase_count(block));
         let (low, high, sum, blocks) = counts.fold((u32::MAX, 0, 0, 0), |(l, h, s, n), c| {
             (l.min(c), h.max(c), s + u64::from(c), n + 1)

@@ -82,6 +82,8 @@ pub(super) struct Since {
     /// Pages that were deallocated and then written again, which had not ended: copies older than
     /// the number do not count.
     pub held: Vec<(u32, u64)>,
+    /// Pages whose entry names a block that was erased since.
+    pub outdated: Vec<u32>,
 }
 
 impl Ftl {
@@ -95,7 +97,13 @@ impl Ftl {
         let loaded = self.load_checkpoint(&log, &mut valid)?;
         let (since, records) = loaded.unwrap_or_else(|| {
             let from = vec![None; self.plan.blocks as usize];
-            (Since { from, ..Since::default() }, 0)
+            (
+                Since {
+                    from,
+                    ..Since::default()
+                },
+                0,
+            )
         });
         for block in 0..self.plan.blocks {
             self.recover_block(block, &since, &mut valid)?;
@@ -103,9 +111,17 @@ impl Ftl {
         for (lpn, seq) in &since.held {
             self.recover_trim(*lpn, *seq, &mut valid);
         }
+        // Older copies of these may lie on flash where the scan did not look.
+        let hidden = since.held.iter().map(|(lpn, _)| *lpn).chain(since.outdated.iter().copied());
+        for lpn in hidden {
+            if self.place(lpn) == Place::Unmapped {
+                self.set_place(lpn, Place::Trimmed);
+            }
+        }
         self.recover_trims(&log[records..], &mut valid)?;
         for block in 0..self.plan.blocks {
-            let shrunk = since.from[block as usize].is_some_and(|w| w > self.media.written_pages(block));
+            let shrunk =
+                since.from[block as usize].is_some_and(|w| w > self.media.written_pages(block));
             if shrunk {
                 self.set_aside(block, valid[block as usize]);
             } else {

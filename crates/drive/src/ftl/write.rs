@@ -227,7 +227,11 @@ impl Ftl {
 
     /// True while the blocks in use can hold the namespace and what collection needs.
     pub(super) fn has_spare_blocks(&self) -> bool {
-        let usable = self.blocks.iter().filter(|(_, b)| b.state != State::Retired).count();
+        let usable = self
+            .blocks
+            .iter()
+            .filter(|(_, b)| b.state != State::Retired)
+            .count();
         usable as u32 >= blocks_needed(&self.plan)
     }
 

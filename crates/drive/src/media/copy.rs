@@ -29,7 +29,9 @@ impl BlockCopy {
     /// The pages that hold something: number within the block, out-of-band data, data.
     pub fn iter(&self) -> impl Iterator<Item = (u32, Oob, &[u8])> {
         let page_bytes = self.data.len() / self.pages.len().max(1);
-        let pages = (0..).zip(&self.pages).zip(self.data.chunks_exact(page_bytes.max(1)));
+        let pages = (0..)
+            .zip(&self.pages)
+            .zip(self.data.chunks_exact(page_bytes.max(1)));
         pages.filter_map(|((index, oob), data)| Some((index, (*oob)?, data)))
     }
 }
@@ -43,7 +45,11 @@ impl BlockCopy {
 /// # Panics
 /// If the two are of different shape.
 pub fn copy_core(from: &AnyMedia, to: &mut AnyMedia) -> Result<(), MediaError> {
-    assert_eq!(from.geometry(), to.geometry(), "a copy has the shape of the original");
+    assert_eq!(
+        from.geometry(),
+        to.geometry(),
+        "a copy has the shape of the original"
+    );
     let mut block_copy = BlockCopy::default();
     for block in 0..from.geometry().blocks {
         if from.erase_count(block) == 0 && from.written_pages(block) == 0 {

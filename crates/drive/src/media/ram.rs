@@ -11,8 +11,8 @@ use zerocopy::FromZeros;
 
 use super::memory_log::MemoryLog;
 use super::{
-    BlockCopy, CoreGeometry, LPN_MAX, Media, MediaError, Oob, PAGE_BYTES, SlabError, ZeroedSlab, assert_page, assert_unused,
-    panic_not_erased,
+    BlockCopy, CoreGeometry, LPN_MAX, Media, MediaError, Oob, PAGE_BYTES, SlabError, ZeroedSlab,
+    assert_page, assert_unused, panic_not_erased,
 };
 
 #[derive(Clone, Copy, FromZeros)]
@@ -154,7 +154,8 @@ impl Media for RamMedia {
         assert_unused(self, block);
         self.blocks[block as usize].erase_count = copy.erase_count;
         let first = block * self.geometry.pages_per_block;
-        copy.iter().try_for_each(|(index, oob, data)| self.program(first + index, oob, data))
+        copy.iter()
+            .try_for_each(|(index, oob, data)| self.program(first + index, oob, data))
     }
 
     fn sync(&mut self) -> Result<(), MediaError> {

@@ -1,9 +1,9 @@
 //! A thinly provisioned drive: what it answers when it is full, and after space was given back.
 
 use wharf_drive::config::DriveConfig;
+use wharf_wire::admin::Cns;
 use wharf_wire::command::Command;
 use wharf_wire::identify::IdentifyNamespace;
-use wharf_wire::admin::Cns;
 use wharf_wire::status::StatusCode;
 
 use crate::support::configs::tiny;
@@ -25,24 +25,50 @@ fn a_full_thin_drive_says_so_and_takes_writes_after_deallocation() {
         let capacity = namespace.ncap;
         assert!(capacity < pages, "the drive is not thin");
         for lba in 0..capacity {
-            assert_eq!(host.write(lba, 1, 100 + lba).await, StatusCode::Success, "page {lba}");
+            assert_eq!(
+                host.write(lba, 1, 100 + lba).await,
+                StatusCode::Success,
+                "page {lba}"
+            );
         }
-        assert_eq!(host.write(capacity, 1, 7).await, StatusCode::CapacityExceeded);
-        assert_eq!(host.read(capacity).await, Ok(0), "a refused write changed its page");
+        assert_eq!(
+            host.write(capacity, 1, 7).await,
+            StatusCode::CapacityExceeded
+        );
+        assert_eq!(
+            host.read(capacity).await,
+            Ok(0),
+            "a refused write changed its page"
+        );
         for round in 1..20 {
             let lba = round % capacity;
-            assert_eq!(host.write(lba, 1, 100 + lba).await, StatusCode::Success, "overwrite");
+            assert_eq!(
+                host.write(lba, 1, 100 + lba).await,
+                StatusCode::Success,
+                "overwrite"
+            );
         }
         assert_eq!(host.deallocate(&[(2, 3)]).await, StatusCode::Success);
         for lba in capacity..capacity + 3 {
-            assert_eq!(host.write(lba, 1, 100 + lba).await, StatusCode::Success, "page {lba}");
+            assert_eq!(
+                host.write(lba, 1, 100 + lba).await,
+                StatusCode::Success,
+                "page {lba}"
+            );
         }
-        assert_eq!(host.write(capacity + 3, 1, 7).await, StatusCode::CapacityExceeded);
+        assert_eq!(
+            host.write(capacity + 3, 1, 7).await,
+            StatusCode::CapacityExceeded
+        );
         let namespace: IdentifyNamespace = host.identify(1, Cns::Namespace).await;
         assert_eq!(namespace.nuse, capacity);
         for lba in 0..pages {
             let held = lba < 2 || (5..capacity + 3).contains(&lba);
-            assert_eq!(host.read(lba).await, Ok(if held { 100 + lba } else { 0 }), "page {lba}");
+            assert_eq!(
+                host.read(lba).await,
+                Ok(if held { 100 + lba } else { 0 }),
+                "page {lba}"
+            );
         }
     });
     rig.inspect(|_, _| {});
@@ -54,7 +80,10 @@ fn write_zeroes_takes_no_capacity() {
         for lba in 0..12 {
             assert_eq!(host.write(lba, 1, 9).await, StatusCode::Success);
         }
-        assert_eq!(host.io(Command::write_zeroes(1, 0, 24)).await, StatusCode::Success);
+        assert_eq!(
+            host.io(Command::write_zeroes(1, 0, 24)).await,
+            StatusCode::Success
+        );
         assert_eq!(host.write(20, 2, 5).await, StatusCode::Success);
         assert_eq!(host.statistics().await.mapped_pages, 2);
     });
@@ -81,7 +110,11 @@ fn deallocations_undone_by_a_power_cut_do_not_wedge_the_drive() {
     // The end of the run without a flush was a power cut.
     rig.run(|mut host| async move {
         for round in 0..60 {
-            assert_eq!(host.write(12 + round % 12, 1, round).await, StatusCode::Success, "{round}");
+            assert_eq!(
+                host.write(12 + round % 12, 1, round).await,
+                StatusCode::Success,
+                "{round}"
+            );
         }
         assert_eq!(host.deallocate(&[(0, 12)]).await, StatusCode::Success);
         assert_eq!(host.write(3, 1, 77).await, StatusCode::CapacityExceeded);

@@ -5,15 +5,29 @@
 //! |---|---|
 //! | `random.rs` | any rule of order, atomicity or durability, under random commands and power cuts |
 //! | `sweep.rs` | the same for chosen short workloads, with a cut after every single media change |
+//! | `capacity.rs` | what a full thinly provisioned drive answers, and that it recovers |
+//! | `wear.rs` | a worn drive goes read-only, levelling levels |
+//! | `rot.rs` | damaged pages are reported, never returned |
+//! | `malformed.rs` | each wrong field has its status and changes nothing |
+//! | `transfers.rs` | PRP lists of every length and form, the largest transfer |
+//! | `queues.rs` | creation and deletion, round robin, full completion queues |
+//! | `logs.rs` | log pages, identify data and features tell the truth |
+//! | `limits.rs` | the smallest settings, the most ranges, operations on nothing, format |
+//! | `determinism.rs` | equal seeds give equal runs |
+//! | `write_amplification.rs` | a reviewed table, beside theory |
 
 #![allow(missing_docs)]
 
 mod capacity;
+mod determinism;
+mod limits;
+mod logs;
 mod malformed;
 mod queues;
 mod random;
 mod rot;
+mod support;
 mod sweep;
 mod transfers;
 mod wear;
-mod support;
+mod write_amplification;

@@ -25,7 +25,10 @@ const CUT_WITHIN: u64 = 120;
 
 fn variable(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text} is not a number")))
+    Some(
+        text.parse()
+            .unwrap_or_else(|_| panic!("{name}={text} is not a number")),
+    )
 }
 
 /// Runs `cases` cases from `first` on, or the one that WHARF_SEED names.
@@ -73,7 +76,9 @@ fn case(seed: u64, kind: MediaKind) {
 
 /// A folder in memory where the system has one: what is tested is not the disk.
 fn image_folder() -> tempfile::TempDir {
-    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).expect("a folder")
+    tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .expect("a folder")
 }
 
 /// Every operation costs a little, so that the CPUs' clocks part.

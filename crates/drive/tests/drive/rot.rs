@@ -29,7 +29,11 @@ async fn expect_rot(host: &mut Host, pages: u64) {
         };
         assert_eq!(host.read(lba).await, expected, "page {lba}");
         let verified = host.io(Command::verify(1, lba, 1)).await;
-        assert_eq!(verified, expected.err().unwrap_or(StatusCode::Success), "page {lba}");
+        assert_eq!(
+            verified,
+            expected.err().unwrap_or(StatusCode::Success),
+            "page {lba}"
+        );
     }
 }
 
@@ -50,7 +54,11 @@ fn a_rotten_page_is_reported_until_it_is_written_again() {
         rig.run(move |mut host| async move {
             expect_rot(&mut host, pages).await;
             for round in 0..200 {
-                assert_eq!(host.write(0, 1, round).await, StatusCode::Success, "{kind:?} {round}");
+                assert_eq!(
+                    host.write(0, 1, round).await,
+                    StatusCode::Success,
+                    "{kind:?} {round}"
+                );
             }
             // Collection has been over every block that it could collect.
             expect_rot(&mut host, pages).await;
@@ -58,12 +66,22 @@ fn a_rotten_page_is_reported_until_it_is_written_again() {
         rig.reopen();
         rig.run(move |mut host| async move {
             expect_rot(&mut host, pages).await;
-            assert_eq!(host.write(ROTTEN, 1, 1000 + ROTTEN).await, StatusCode::Success);
+            assert_eq!(
+                host.write(ROTTEN, 1, 1000 + ROTTEN).await,
+                StatusCode::Success
+            );
             assert_eq!(host.read(ROTTEN).await, Ok(1000 + ROTTEN));
             for round in 0..200 {
-                assert_eq!(host.write(0, 1, round).await, StatusCode::Success, "{kind:?} {round}");
+                assert_eq!(
+                    host.write(0, 1, round).await,
+                    StatusCode::Success,
+                    "{kind:?} {round}"
+                );
             }
-            assert_eq!(host.io(Command::verify(1, 0, pages as u32)).await, StatusCode::Success);
+            assert_eq!(
+                host.io(Command::verify(1, 0, pages as u32)).await,
+                StatusCode::Success
+            );
         });
         rig.inspect(|_, _| {});
     }
@@ -86,13 +104,19 @@ fn the_error_log_names_the_rotten_page() {
         let entry: ErrorLogEntry = host.log(LogPage::ErrorInformation).await;
         assert_eq!((entry.error_count, entry.sqid, entry.cid), (1, 1, cid));
         assert_eq!((entry.lba, entry.nsid), (ROTTEN, 1));
-        assert_eq!(entry.status().code(), Some(StatusCode::UnrecoveredReadError));
+        assert_eq!(
+            entry.status().code(),
+            Some(StatusCode::UnrecoveredReadError)
+        );
         let smart: SmartHealth = host.log(LogPage::SmartHealth).await;
         assert_eq!((smart.media_errors, smart.error_log_entries), (1, 1));
         let all = host.statistics().await;
         assert_eq!((all.unrecovered_reads, all.rot_found), (1, 1));
         // A command's own fault is no entry.
-        assert_eq!(host.io(Command::verify(1, 1 << 40, 1)).await, StatusCode::LbaOutOfRange);
+        assert_eq!(
+            host.io(Command::verify(1, 1 << 40, 1)).await,
+            StatusCode::LbaOutOfRange
+        );
         let entry: ErrorLogEntry = host.log(LogPage::ErrorInformation).await;
         assert_eq!(entry.error_count, 1);
     });

@@ -18,11 +18,19 @@ use crate::support::rig::{Rig, compare};
 const NO_CUT: u64 = 1 << 40;
 
 fn write(lba: u64, pages: u32) -> Op {
-    Op::Write { lba, pages, fua: false }
+    Op::Write {
+        lba,
+        pages,
+        fua: false,
+    }
 }
 
 fn forced(lba: u64, pages: u32) -> Op {
-    Op::Write { lba, pages, fua: true }
+    Op::Write {
+        lba,
+        pages,
+        fua: true,
+    }
 }
 
 fn trim(lba: u64, pages: u32) -> Op {
@@ -49,7 +57,14 @@ fn sweep(config: &DriveConfig, before: &[Op], workload: &[Op], depth: usize) {
         rig.run_clients(&power, vec![play(&world, workload.to_vec(), depth)]);
         assert_eq!(power.changes(), cut, "two runs of one seed differ");
         compare(&mut rig, &world);
-        let again = vec![Op::Flush, write(0, 8), forced(3, 9), trim(0, 2), Op::Flush, Op::Drain];
+        let again = vec![
+            Op::Flush,
+            write(0, 8),
+            forced(3, 9),
+            trim(0, 2),
+            Op::Flush,
+            Op::Drain,
+        ];
         rig.run_clients(&PowerSwitch::on(), vec![play(&world, again, depth)]);
         compare(&mut rig, &world);
     }
@@ -60,7 +75,10 @@ fn prepare(config: &DriveConfig, before: &[Op], depth: usize) -> (Rig, Shared) {
     rig.seed = Seed(7);
     let world = World::new(config);
     if !before.is_empty() {
-        rig.run_clients(&PowerSwitch::on(), vec![play(&world, before.to_vec(), depth)]);
+        rig.run_clients(
+            &PowerSwitch::on(),
+            vec![play(&world, before.to_vec(), depth)],
+        );
         compare(&mut rig, &world);
     }
     (rig, world)
@@ -69,50 +87,110 @@ fn prepare(config: &DriveConfig, before: &[Op], depth: usize) -> (Rig, Shared) {
 /// The namespace, written twice in an order that leaves every block half valid.
 fn aged(config: &DriveConfig) -> Vec<Op> {
     let pages = config.namespace_pages();
-    let fill = (0..pages).step_by(4).map(|lba| write(lba, 4.min(pages - lba) as u32));
+    let fill = (0..pages)
+        .step_by(4)
+        .map(|lba| write(lba, 4.min(pages - lba) as u32));
     let holes = (0..pages).step_by(2).map(|lba| write(lba, 1));
-    fill.chain([Op::Drain]).chain(holes).chain([Op::Flush, Op::Drain]).collect()
+    fill.chain([Op::Drain])
+        .chain(holes)
+        .chain([Op::Flush, Op::Drain])
+        .collect()
 }
 
 #[test]
 fn first_writes_to_an_empty_drive() {
     for config in [tiny(), tiny_timed(), cached(tiny_timed()), tiny_pair()] {
-        sweep(&config, &[], &[write(0, 9), write(3, 1), Op::Flush, write(9, 5)], 3);
+        sweep(
+            &config,
+            &[],
+            &[write(0, 9), write(3, 1), Op::Flush, write(9, 5)],
+            3,
+        );
     }
 }
 
 #[test]
 fn pages_overwritten_while_they_are_in_the_buffer() {
-    let workload = [write(1, 1), write(1, 1), write(1, 2), write(0, 3), Op::Flush, write(1, 1)];
+    let workload = [
+        write(1, 1),
+        write(1, 1),
+        write(1, 2),
+        write(0, 3),
+        Op::Flush,
+        write(1, 1),
+    ];
     sweep(&cached(tiny_timed()), &[], &workload, 4);
     sweep(&cached(tiny_pair()), &[forced(0, 4)], &workload, 4);
 }
 
 #[test]
 fn writes_deallocated_while_they_are_in_the_buffer() {
-    let workload = [write(0, 4), trim(1, 2), write(2, 1), trim(0, 4), Op::Flush, write(1, 1)];
+    let workload = [
+        write(0, 4),
+        trim(1, 2),
+        write(2, 1),
+        trim(0, 4),
+        Op::Flush,
+        write(1, 1),
+    ];
     sweep(&cached(tiny_timed()), &[forced(0, 9)], &workload, 4);
 }
 
 #[test]
 fn deallocation_then_flush() {
-    let workload = [trim(0, 4), Op::Drain, Op::Flush, Op::Drain, trim(2, 6), write(3, 1), Op::Flush];
+    let workload = [
+        trim(0, 4),
+        Op::Drain,
+        Op::Flush,
+        Op::Drain,
+        trim(2, 6),
+        write(3, 1),
+        Op::Flush,
+    ];
     for config in [tiny(), cached(tiny_timed()), cached(tiny_pair())] {
-        sweep(&config, &[write(0, 9), write(0, 9), Op::Flush], &workload, 2);
+        sweep(
+            &config,
+            &[write(0, 9), write(0, 9), Op::Flush],
+            &workload,
+            2,
+        );
     }
 }
 
 #[test]
 fn zeroes_with_force_unit_access_over_buffered_writes() {
-    let zeroes = Op::WriteZeroes { lba: 1, pages: 3, fua: true };
-    let workload = [write(0, 5), zeroes.clone(), write(2, 1), Op::Drain, zeroes, write(0, 1)];
+    let zeroes = Op::WriteZeroes {
+        lba: 1,
+        pages: 3,
+        fua: true,
+    };
+    let workload = [
+        write(0, 5),
+        zeroes.clone(),
+        write(2, 1),
+        Op::Drain,
+        zeroes,
+        write(0, 1),
+    ];
     sweep(&cached(tiny_timed()), &[forced(0, 6)], &workload, 3);
 }
 
 #[test]
 fn forced_reads_of_buffered_writes() {
-    let read = Op::Read { lba: 0, pages: 4, fua: true };
-    let workload = [write(0, 2), Op::Drain, read.clone(), trim(0, 1), Op::Drain, read, write(0, 1)];
+    let read = Op::Read {
+        lba: 0,
+        pages: 4,
+        fua: true,
+    };
+    let workload = [
+        write(0, 2),
+        Op::Drain,
+        read.clone(),
+        trim(0, 1),
+        Op::Drain,
+        read,
+        write(0, 1),
+    ];
     sweep(&cached(tiny_timed()), &[forced(0, 4)], &workload, 2);
 }
 
@@ -121,7 +199,9 @@ fn collection_under_overwrites() {
     for policy in [GcPolicy::Greedy, GcPolicy::CostBenefit] {
         for mut config in [tiny(), cached(tiny_timed()), cached(tiny_pair())] {
             config.ftl.gc_policy = policy;
-            let workload: Vec<Op> = (0..24).map(|i| write(i * 7 % 20, 1 + i as u32 % 3)).collect();
+            let workload: Vec<Op> = (0..24)
+                .map(|i| write(i * 7 % 20, 1 + i as u32 % 3))
+                .collect();
             sweep(&config, &aged(&config), &workload, 3);
         }
     }
@@ -136,6 +216,19 @@ fn deallocations_whose_newest_copies_are_collected() {
 }
 
 #[test]
+fn checkpoints_under_overwrites_and_deallocations() {
+    for mut config in [tiny(), cached(tiny_timed()), cached(tiny_pair())] {
+        config.ftl.checkpoint_pages = 6;
+        let ops = |i: u64| match i % 5 {
+            3 => trim(i * 3 % 16, 3),
+            4 => Op::Flush,
+            _ => write(i * 7 % 20, 2),
+        };
+        sweep(&config, &aged(&config), &(0..30).map(ops).collect::<Vec<_>>(), 3);
+    }
+}
+
+#[test]
 fn wear_levelling_moves_cold_blocks() {
     let mut config = tiny();
     config.ftl.wear_gap_max = 1;
@@ -147,8 +240,15 @@ fn wear_levelling_moves_cold_blocks() {
 #[test]
 fn turning_the_write_cache_off_and_on() {
     let off = Op::SetWriteCache(false);
-    let workload =
-        [write(0, 3), Op::Drain, off, trim(0, 1), write(1, 1), Op::SetWriteCache(true), write(2, 2)];
+    let workload = [
+        write(0, 3),
+        Op::Drain,
+        off,
+        trim(0, 1),
+        write(1, 1),
+        Op::SetWriteCache(true),
+        write(2, 2),
+    ];
     sweep(&cached(tiny_timed()), &[forced(0, 5)], &workload, 3);
 }
 
@@ -156,7 +256,13 @@ fn turning_the_write_cache_off_and_on() {
 fn format_with_and_without_erasing() {
     for erase in [false, true] {
         let config = cached(tiny_timed());
-        let workload = [write(0, 3), Op::Format { erase }, write(1, 1), Op::Flush, write(0, 1)];
+        let workload = [
+            write(0, 3),
+            Op::Format { erase },
+            write(1, 1),
+            Op::Flush,
+            write(0, 1),
+        ];
         sweep(&config, &aged(&config), &workload, 3);
     }
 }

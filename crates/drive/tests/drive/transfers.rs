@@ -25,17 +25,29 @@ fn wide(kind: MediaKind, stripe_pages: u32) -> DriveConfig {
 
 fn expect_values(host: &Host, first: usize, pages: u32, value: u64) {
     for page in 0..pages as usize {
-        assert_eq!(host.value(first + page), Ok(value + page as u64), "page {page} of {pages}");
+        assert_eq!(
+            host.value(first + page),
+            Ok(value + page as u64),
+            "page {page} of {pages}"
+        );
     }
 }
 
 #[test]
 fn transfers_of_every_length_arrive_in_order() {
-    for (kind, stripe_pages) in [(MediaKind::Stamp, 1), (MediaKind::Ram, 4), (MediaKind::Stamp, 3)] {
+    for (kind, stripe_pages) in [
+        (MediaKind::Stamp, 1),
+        (MediaKind::Ram, 4),
+        (MediaKind::Stamp, 3),
+    ] {
         Rig::new(wide(kind, stripe_pages)).run(move |mut host| async move {
             for pages in [1, 2, 3, 4, 7, 8, 31, 64, 255, LARGEST] {
                 let value = u64::from(pages) << 20;
-                assert_eq!(host.write(5, pages, value).await, StatusCode::Success, "{pages}");
+                assert_eq!(
+                    host.write(5, pages, value).await,
+                    StatusCode::Success,
+                    "{pages}"
+                );
                 let first = 300;
                 let read = host.aim(Command::read(1, 5, pages), pages, first, 2);
                 assert_eq!(host.io(read).await, StatusCode::Success, "{pages}");
@@ -53,8 +65,14 @@ fn one_page_more_than_mdts_is_refused() {
             let command = host.aim(command, pages, 0, 0);
             assert_eq!(host.io(command).await, StatusCode::InvalidField);
         }
-        assert_eq!(host.io(Command::verify(1, 0, pages)).await, StatusCode::Success);
-        assert_eq!(host.io(Command::write_zeroes(1, 0, pages)).await, StatusCode::Success);
+        assert_eq!(
+            host.io(Command::verify(1, 0, pages)).await,
+            StatusCode::Success
+        );
+        assert_eq!(
+            host.io(Command::write_zeroes(1, 0, pages)).await,
+            StatusCode::Success
+        );
     });
 }
 
@@ -70,7 +88,11 @@ fn a_list_may_begin_anywhere_and_chain() {
             let entries: Vec<u64> = (1..pages).map(|page| host.data.address(page)).collect();
             let here = slots_left as usize - 1;
             for (i, entry) in entries.iter().enumerate() {
-                let at = if i < here { start + 8 * i as u64 } else { next + 8 * (i - here) as u64 };
+                let at = if i < here {
+                    start + 8 * i as u64
+                } else {
+                    next + 8 * (i - here) as u64
+                };
                 host.poke(at, *entry);
             }
             host.poke(host.whole.address(1) - 8, next);
@@ -91,7 +113,10 @@ fn pages_in_any_order_and_the_same_page_twice() {
         let pages: Vec<u64> = order.iter().map(|page| host.data.address(*page)).collect();
         let list = [host.whole.address(0)];
         let (prp1, prp2) = prp_for(&pages, &list, |at, value| host.poke(at, value)).unwrap();
-        assert_eq!(host.io(Command::write(1, 2, 5).with_prp(prp1, prp2)).await, StatusCode::Success);
+        assert_eq!(
+            host.io(Command::write(1, 2, 5).with_prp(prp1, prp2)).await,
+            StatusCode::Success
+        );
         for (lba, page) in (2..).zip(order) {
             assert_eq!(host.read(lba).await, Ok(60 + page as u64));
         }

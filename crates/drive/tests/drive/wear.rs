@@ -35,9 +35,16 @@ async fn expect_protected(host: &mut Host, held: &[u64]) {
     assert_eq!(host.write(0, 1, 1).await, protected);
     assert_eq!(host.io(Command::write_zeroes(1, 0, 1)).await, protected);
     assert_eq!(host.deallocate(&[(0, 1)]).await, protected);
-    assert_eq!(host.admin_status(Command::format(1, SecureErase::None)).await, protected);
+    assert_eq!(
+        host.admin_status(Command::format(1, SecureErase::None))
+            .await,
+        protected
+    );
     assert_eq!(host.io(Command::flush(1)).await, StatusCode::Success);
-    assert_eq!(host.io(Command::verify(1, 0, held.len() as u32)).await, StatusCode::Success);
+    assert_eq!(
+        host.io(Command::verify(1, 0, held.len() as u32)).await,
+        StatusCode::Success
+    );
     for (lba, value) in (0..).zip(held) {
         assert_eq!(host.read(lba).await, Ok(*value), "page {lba}");
     }
@@ -82,7 +89,11 @@ fn levelling_keeps_the_erase_counts_of_cold_blocks_near_the_others() {
             }
             let all = host.statistics().await;
             let moved = all.gc_moved_pages + all.wear_moved_pages;
-            assert_eq!(all.media_programs, all.host_write_pages + moved, "programs add up");
+            assert_eq!(
+                all.media_programs,
+                all.host_write_pages + moved,
+                "programs add up"
+            );
             assert_eq!(all.wear_runs > 0, wear_gap_max > 0);
             assert_eq!(all.wear_moved_pages > 0, wear_gap_max > 0);
             for lba in 3..pages {
@@ -94,5 +105,8 @@ fn levelling_keeps_the_erase_counts_of_cold_blocks_near_the_others() {
     };
     let (levelled, not_levelled) = (spread(4), spread(0));
     assert!(levelled <= 4 + 4, "a gap of {levelled} with levelling at 4");
-    assert!(not_levelled > 3 * levelled, "{not_levelled} without, {levelled} with levelling");
+    assert!(
+        not_levelled > 3 * levelled,
+        "{not_levelled} without, {levelled} with levelling"
+    );
 }

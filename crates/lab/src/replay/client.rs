@@ -27,6 +27,9 @@ use crate::result::TimelineBuilder;
 /// Longest latency that is told apart, in nanoseconds: an hour.
 const LATENCY_MAX_NS: u64 = 3_600_000_000_000;
 
+/// Longest sleep in real time without a look at the stop flag, in nanoseconds.
+const SLEEP_NS_MAX: u64 = 100_000_000;
+
 /// What the boot task tells a client when the drives are ready.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Go {
@@ -168,7 +171,9 @@ async fn replay<C: Client>(state: Rc<State<C>>, start_ns: u64) {
         let request = state.run.plan.requests[index as usize];
         if let Some(speed) = state.run.speed {
             let due_ns = start_ns + (request.time_ns as f64 / speed) as u64;
-            state.cpu.sleep_until(due_ns).await;
+            if !sleep_until(&state, due_ns).await {
+                break;
+            }
             let late_ns = state.cpu.now().saturating_sub(due_ns);
             let mut account = state.account.borrow_mut();
             account.drift_sum_ns += late_ns;
@@ -181,6 +186,22 @@ async fn replay<C: Client>(state: Rc<State<C>>, start_ns: u64) {
         }
     }
     finish(&state).await;
+}
+
+/// Waits until a request is due; false if the run was stopped meanwhile.
+async fn sleep_until<C: Client>(state: &State<C>, due_ns: u64) -> bool {
+    loop {
+        if state.run.stop.load(Relaxed) {
+            return false;
+        }
+        let now_ns = state.cpu.now();
+        if now_ns >= due_ns {
+            return true;
+        }
+        // Virtual time passes in no time.
+        let slice_ns = if state.cpu.is_virtual() { u64::MAX } else { SLEEP_NS_MAX };
+        state.cpu.sleep_until(due_ns.min(now_ns.saturating_add(slice_ns))).await;
+    }
 }
 
 /// Buffers of a task, reused.

@@ -20,6 +20,7 @@ use wharf_host::admin::{AdminError, QueueOffer};
 use wharf_host::design::{DesignConfig, DesignError, WritePolicy};
 use wharf_host::error::IoError;
 use wharf_host::gate::Gate;
+use wharf_host::volume::Layout;
 use wharf_runtime::{Bell, CostTable, CpuId, Machine, Seed, Side, Stall, ring};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::queue::HostQueue;
@@ -145,6 +146,12 @@ impl Run {
     }
 }
 
+/// Bytes that can be addressed on `drives` such drives side by side: whole stripes only.
+pub fn volume_bytes(drive: &DriveConfig, drives: u32, host: &HostConfig) -> u64 {
+    let pages = vec![drive.namespace_pages(); drives as usize];
+    Layout::new(&pages, host.stripe_bytes / 4096).pages() * 4096
+}
+
 /// Builds the drives and prepares what they hold.
 ///
 /// # Errors
@@ -165,7 +172,7 @@ pub(crate) fn run<D: Runnable>(
 ) -> Result<outcome::Outcome, RunError> {
     let drives = build_drives(setup, plan)?;
     let space = DmaSpace::new(setup.drive.page_bytes());
-    let volume_bytes = u64::from(setup.drives) * setup.drive.namespace_pages() * 4096;
+    let volume_bytes = volume_bytes(&setup.drive, setup.drives, &setup.host);
     let stamp_only = setup.drive.page_bytes() == wharf_wire::dma::STAMP_BYTES;
     let config = DesignConfig {
         cache_bytes: setup.cache_bytes,

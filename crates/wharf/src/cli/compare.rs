@@ -12,7 +12,7 @@ use wharf_lab::config::{
 };
 use wharf_lab::designs::{self, DesignEntry};
 use wharf_lab::input::{ClientRule, Input, Made, TraceFrom, plan};
-use wharf_lab::replay::{Engine, Prepare, RunError, Setup};
+use wharf_lab::replay::{Engine, Prepare, RunError, Setup, volume_bytes};
 use wharf_lab::report;
 use wharf_workload::fit::FitMode;
 use wharf_workload::format::Format;
@@ -152,6 +152,7 @@ pub(super) struct Args {
 
 /// Compares, prints the table, writes the reports.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    check_outputs(args)?;
     let (request, stop) = (prepare(args)?, interrupt_flag()?);
     let comparison = compare(&request, &stop).map_err(|error| match error {
         RunError::Drive(_) | RunError::Design(_) | RunError::Memory(_) => Failure::Input(error.to_string()),
@@ -168,7 +169,34 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    std::fs::write(path, bytes).map_err(|error| Failure::Input(format!("cannot write {}: {error}", path.display())))
+    std::fs::write(path, bytes).map_err(|error| input(format!("cannot write {}: {error}", path.display())))
+}
+
+/// A report that cannot be written is found before a long run and not after it.
+fn check_outputs(args: &Args) -> Result<(), Failure> {
+    let outputs = [("--json", &args.json), ("--html", &args.html)];
+    for (option, path) in outputs.into_iter().filter_map(|(option, path)| Some((option, path.as_ref()?))) {
+        try_to_write(path)
+            .map_err(|error| input(format!("cannot write {option} {}: {error}: give another path", path.display())))?;
+    }
+    match (&args.json, &args.html) {
+        (Some(json), Some(html)) if json == html => {
+            Err(input(format!("--json and --html are both {}: give two paths", json.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Opens a file for writing as the report will, but changes nothing.
+fn try_to_write(path: &Path) -> std::io::Result<()> {
+    use std::io::ErrorKind;
+    match std::fs::OpenOptions::new().write(true).open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            std::fs::OpenOptions::new().write(true).create_new(true).open(path)?;
+            std::fs::remove_file(path)
+        }
+        other => other.map(drop),
+    }
 }
 
 /// Set by the first Ctrl-C; a second one ends the program at once.
@@ -184,6 +212,7 @@ fn interrupt_flag() -> Result<Arc<AtomicBool>, Failure> {
 }
 
 fn prepare(args: &Args) -> Result<Request, Failure> {
+    let designs = chosen(&args.designs)?;
     let sets = Sets::parse(&args.sets).map_err(input)?;
     let (drive, _) = load_drive(&args.drive, &sets).map_err(input)?;
     let (mut host, _) = load_host(&args.host, &sets).map_err(input)?;
@@ -198,7 +227,7 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
             args.clients, drive.firmware.queues_max
         )));
     }
-    let device_bytes = drive.namespace_pages() * 4096 * u64::from(args.drives);
+    let device_bytes = volume_bytes(&drive, args.drives, &host);
     let rule: ClientRule = args.rule.parse().map_err(|e| input(format!("--rule: {e}")))?;
     let fit: FitMode = args.fit.parse().map_err(input)?;
     let plan = plan(&workload(args)?, fit, rule, args.clients, device_bytes).map_err(input)?;
@@ -227,7 +256,7 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
         },
     };
     let commit = env!("WHARF_COMMIT").to_string();
-    Ok(Request { setup, designs: chosen(&args.designs)?, plan: Arc::new(plan), rule, cache_spec, commit })
+    Ok(Request { setup, designs, plan: Arc::new(plan), rule, cache_spec, commit })
 }
 
 fn cache_spec(args: &Args, host: &HostConfig) -> String {

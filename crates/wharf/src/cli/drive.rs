@@ -1,6 +1,11 @@
-//! `wharf drive list`, `wharf drive show`.
+//! `wharf drive list`, `wharf drive show`, `wharf drive prepare`.
 
-use wharf_lab::config::{DRIVES, Sets, load_drive};
+use std::path::{Path, PathBuf};
+
+use wharf_drive::Drive;
+use wharf_drive::ftl::{Overwrite, Precondition};
+use wharf_lab::config::{DRIVES, Sets, load_drive, parse_percent};
+use wharf_runtime::Seed;
 
 use super::{Failure, input, print};
 
@@ -12,6 +17,27 @@ pub(super) enum Command {
     Show {
         /// A preset or a TOML file.
         drive: String,
+        /// Changes one parameter.
+        #[arg(long = "set", value_name = "KEY=VALUE")]
+        sets: Vec<String>,
+    },
+    /// Fills a drive, overwrites it at random, and saves the result as an image that
+    /// `wharf compare --prepare IMAGE` starts from.
+    Prepare {
+        /// A preset or a TOML file.
+        drive: String,
+        /// The image to write; it must not exist.
+        image: PathBuf,
+        /// Share of the namespace to fill.
+        #[arg(long, default_value = "100%", value_name = "SHARE")]
+        fill: String,
+        /// How many times to overwrite what was filled; until write amplification is steady if left
+        /// out.
+        #[arg(long, value_name = "TIMES")]
+        overwrite: Option<f64>,
+        /// Seed of the choice of pages.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
         /// Changes one parameter.
         #[arg(long = "set", value_name = "KEY=VALUE")]
         sets: Vec<String>,
@@ -28,6 +54,11 @@ pub(super) fn run(command: &Command) -> Result<(), Failure> {
             Ok(())
         }
         Command::Show { drive, sets } => show(drive, sets),
+        Command::Prepare { drive, image, fill, overwrite, seed, sets } => {
+            let fill_share = parse_percent(fill).map_err(|e| input(format!("--fill: {e}")))? / 100.0;
+            let overwrite = overwrite.map_or(Overwrite::UntilSteady, Overwrite::Share);
+            prepare(drive, sets, image, &Precondition { fill_share, overwrite, seed: Seed(*seed) })
+        }
     }
 }
 
@@ -44,6 +75,24 @@ fn show(drive: &str, sets: &[String]) -> Result<(), Failure> {
         plan.planes,
         plan.blocks,
         plan.logical_pages,
+    ));
+    Ok(())
+}
+
+fn prepare(drive: &str, sets: &[String], image: &Path, options: &Precondition) -> Result<(), Failure> {
+    let (config, _) = load_drive(drive, &Sets::parse(sets).map_err(input)?).map_err(input)?;
+    if image.exists() {
+        return Err(input(format!("{} exists: remove it or give another name", image.display())));
+    }
+    let (drive, results) = Drive::new(config).map_err(input)?.precondition(options).map_err(input)?;
+    drive.save(image).map_err(input)?;
+    let cores = results.len() as f64;
+    let amplification = results.iter().map(|r| r.write_amplification).sum::<f64>() / cores;
+    let overwritten: u64 = results.iter().map(|r| r.overwritten_pages).sum();
+    print(&format!(
+        "{}: {overwritten} pages overwritten, write amplification {amplification:.2} at the end, seed {}",
+        image.display(),
+        options.seed.0
     ));
     Ok(())
 }

@@ -5,6 +5,10 @@
 //! of the table, and the size of the hot set until the mean LRU stack distance is. Sizes and their weights
 //! have the mean of the table exactly; their spread, the skew within the hot set and the write share are not in
 //! the table and are assumptions of this project.
+//!
+//! One row cannot be met whole: `usr_0` has 48.4 GiB of touches at 96 % hits, so at most 1.9 GiB of distinct
+//! data, and a mean reuse distance above half of that, which no set of independent draws gives. Its skew is 0 and its hot
+//! set lies between the two targets. `online` is near that edge and has skew 0 as well.
 
 use super::{Profile, TableRow};
 
@@ -44,8 +48,8 @@ pub(super) const PROFILES: [Profile; 10] = [
         // Assumed, as webmail.
         write_share: 0.74,
         theta: 0.0,
-        cold_share: 0.0030,
-        hot_bytes: 1245 * MIB,
+        cold_share: 0.0005,
+        hot_bytes: 1_370 * MIB,
     },
     Profile {
         table: TableRow {
@@ -85,7 +89,7 @@ pub(super) const PROFILES: [Profile; 10] = [
         write_share: 0.89,
         theta: 0.7,
         cold_share: 0.0764,
-        hot_bytes: 2035 * MIB,
+        hot_bytes: 2_035 * MIB,
     },
     Profile {
         table: TableRow {
@@ -108,7 +112,7 @@ pub(super) const PROFILES: [Profile; 10] = [
         write_share: 0.60,
         theta: 0.0,
         cold_share: 0.0001,
-        hot_bytes: 2230 * MIB,
+        hot_bytes: 2_230 * MIB,
     },
     Profile {
         table: TableRow {
@@ -132,7 +136,7 @@ pub(super) const PROFILES: [Profile; 10] = [
         write_share: 0.65,
         theta: 0.7,
         cold_share: 0.0904,
-        hot_bytes: 1094 * MIB,
+        hot_bytes: 1_094 * MIB,
     },
     Profile {
         table: TableRow {
@@ -156,7 +160,7 @@ pub(super) const PROFILES: [Profile; 10] = [
         write_share: 0.90,
         theta: 0.7,
         cold_share: 0.3540,
-        hot_bytes: 1858 * MIB,
+        hot_bytes: 1_852 * MIB,
     },
     Profile {
         table: TableRow {
@@ -179,8 +183,8 @@ pub(super) const PROFILES: [Profile; 10] = [
         // The paper calls it write-intensive; the share itself is assumed.
         write_share: 0.80,
         theta: 0.7,
-        cold_share: 0.2615,
-        hot_bytes: 4490 * MIB,
+        cold_share: 0.2632,
+        hot_bytes: 4_458 * MIB,
     },
     Profile {
         table: TableRow {
@@ -203,8 +207,8 @@ pub(super) const PROFILES: [Profile; 10] = [
         // Assumed from the character of the volume: project directories, mostly read.
         write_share: 0.11,
         theta: 0.7,
-        cold_share: 0.2178,
-        hot_bytes: 1645 * MIB,
+        cold_share: 0.2176,
+        hot_bytes: 1_702 * MIB,
     },
     Profile {
         table: TableRow {
@@ -228,6 +232,6 @@ pub(super) const PROFILES: [Profile; 10] = [
         write_share: 0.42,
         theta: 0.7,
         cold_share: 0.2325,
-        hot_bytes: 814 * MIB,
+        hot_bytes: 813 * MIB,
     },
 ];

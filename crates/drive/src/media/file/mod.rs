@@ -39,8 +39,8 @@ pub use store::KillPoint;
 use store::Store;
 
 use super::{
-    BlockCopy, CoreGeometry, HostFault, LPN_MAX, Media, MediaError, Oob, ZeroedSlab, assert_page, assert_unused,
-    panic_not_erased,
+    BlockCopy, CoreGeometry, HostFault, LPN_MAX, Media, MediaError, Oob, ZeroedSlab, assert_page,
+    assert_unused, panic_not_erased,
 };
 
 /// `lpn_plus_1` of a page whose entry or data were found torn or rotten when it was loaded.
@@ -110,7 +110,12 @@ impl FileMedia {
     }
 
     /// Writes how often a block was erased.
-    fn write_block_record(&self, action: &'static str, block: u32, erase_count: u32) -> Result<(), Box<HostFault>> {
+    fn write_block_record(
+        &self,
+        action: &'static str,
+        block: u32,
+        erase_count: u32,
+    ) -> Result<(), Box<HostFault>> {
         let record = BlockRecord {
             erase_count: erase_count.into(),
             core: self.core.into(),
@@ -286,12 +291,18 @@ impl Media for FileMedia {
     }
 
     fn copy_block(&self, block: u32, out: &mut BlockCopy) -> Result<(), MediaError> {
-        let Block { erase_count, written_pages } = self.blocks[block as usize];
+        let Block {
+            erase_count,
+            written_pages,
+        } = self.blocks[block as usize];
         let page_bytes = self.page_bytes();
         out.begin(erase_count, written_pages as usize, page_bytes);
         let first = block * self.geometry.pages_per_block;
-        self.store.read_at("copy a block of", &mut out.data, self.data_at(first))?;
-        for (ppn, (page, data)) in (first..).zip(out.pages.iter_mut().zip(out.data.chunks_exact(page_bytes))) {
+        self.store
+            .read_at("copy a block of", &mut out.data, self.data_at(first))?;
+        for (ppn, (page, data)) in
+            (first..).zip(out.pages.iter_mut().zip(out.data.chunks_exact(page_bytes)))
+        {
             *page = self.oob(ppn);
             if page.is_some() && crc_fast::crc32_iscsi(data) != self.pages[ppn as usize].data_crc {
                 return Err(MediaError::Rot { ppn });
@@ -309,16 +320,28 @@ impl Media for FileMedia {
         for (index, oob, data) in copy.iter() {
             let (ppn, data_crc) = (first + index, crc_fast::crc32_iscsi(data));
             entries[index as usize] = self.entry(ppn, oob, copy.erase_count, data_crc);
-            self.pages[ppn as usize] = Page { seq: oob.seq, lpn_plus_1: oob.lpn + 1, data_crc };
+            self.pages[ppn as usize] = Page {
+                seq: oob.seq,
+                lpn_plus_1: oob.lpn + 1,
+                data_crc,
+            };
             self.programmed = true;
         }
         // In the order of an erase and of programs: a kill in between leaves fewer pages.
         self.write_block_record(ACTION, block, copy.erase_count)?;
-        self.store.write_at(ACTION, &copy.data, self.data_at(first))?;
-        self.store.write_at(ACTION, entries.as_bytes(), self.entry_at(first))?;
-        let written = copy.pages.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
-        self.blocks[block as usize] =
-            Block { erase_count: copy.erase_count, written_pages: written as u32 };
+        self.store
+            .write_at(ACTION, &copy.data, self.data_at(first))?;
+        self.store
+            .write_at(ACTION, entries.as_bytes(), self.entry_at(first))?;
+        let written = copy
+            .pages
+            .iter()
+            .rposition(Option::is_some)
+            .map_or(0, |last| last + 1);
+        self.blocks[block as usize] = Block {
+            erase_count: copy.erase_count,
+            written_pages: written as u32,
+        };
         Ok(())
     }
 

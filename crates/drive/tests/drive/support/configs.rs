@@ -1,7 +1,8 @@
 //! Drives so small that collection, wear and ring wrap happen within 100 operations.
 
 use wharf_drive::config::{
-    DriveConfig, Firmware, FtlConfig, GcPolicy, Geometry, LinkConfig, MediaConfig, MediaKind, Timing,
+    DriveConfig, Firmware, FtlConfig, GcPolicy, Geometry, LinkConfig, MediaConfig, MediaKind,
+    Timing,
 };
 use wharf_runtime::Rng;
 
@@ -77,9 +78,13 @@ pub fn tiny_pair() -> DriveConfig {
 }
 
 /// A random small drive. About one in four is thinly provisioned, half have a volatile write
-/// cache, a third level wear.
+/// cache, a third level wear, a third take checkpoints, one in eight wears out.
 pub fn random(rng: &mut Rng, kind: MediaKind) -> DriveConfig {
-    let mut config = if rng.chance(1, 3) { tiny() } else { tiny_timed() };
+    let mut config = if rng.chance(1, 3) {
+        tiny()
+    } else {
+        tiny_timed()
+    };
     config.media.kind = kind;
     // The case puts its own image there.
     config.media.path = (kind == MediaKind::File).then(|| "unused".into());
@@ -97,12 +102,25 @@ pub fn random(rng: &mut Rng, kind: MediaKind) -> DriveConfig {
     let t = &mut config.ftl;
     t.write_buffer_pages = 4 + rng.below(9) as u32;
     t.volatile_write_cache = rng.chance(1, 2);
-    t.wear_gap_max = if rng.chance(1, 3) { 1 + rng.below(3) as u32 } else { 0 };
+    t.wear_gap_max = if rng.chance(1, 3) {
+        1 + rng.below(3) as u32
+    } else {
+        0
+    };
     t.gc_background_share = if rng.chance(1, 2) { 0.45 } else { 0.0 };
     if rng.chance(1, 3) {
         t.gc_policy = GcPolicy::CostBenefit;
     }
-    t.checkpoint_pages = if rng.chance(1, 3) { 3 + rng.below(40) } else { 0 };
+    t.checkpoint_pages = if rng.chance(1, 3) {
+        3 + rng.below(40)
+    } else {
+        0
+    };
+    t.endurance_cycles = if rng.chance(1, 8) {
+        6 + rng.below(30) as u32
+    } else {
+        0
+    };
     t.capacity_share = if rng.chance(1, 4) { 0.5 } else { 1.0 };
     t.over_provisioning = 0.05;
     fit(&mut config);

@@ -60,7 +60,9 @@ impl Host {
     pub async fn admin(&mut self, command: Command) -> Completion {
         let cid = self.cid();
         let queue = self.admin.as_mut().expect("this host has the admin queue");
-        queue.submit(&self.cpu, command.with_cid(cid)).expect("the admin queue has room");
+        queue
+            .submit(&self.cpu, command.with_cid(cid))
+            .expect("the admin queue has room");
         queue.ring_doorbell(&self.cpu);
         let found = completion(&self.cpu, queue).await;
         assert_eq!(found.cid, cid, "the answer to another admin command");
@@ -76,7 +78,9 @@ impl Host {
     pub fn send(&mut self, queue: usize, command: Command) -> u16 {
         let cid = self.cid();
         let queue = &mut self.queues[queue];
-        queue.submit(&self.cpu, command.with_cid(cid)).expect("the queue has room");
+        queue
+            .submit(&self.cpu, command.with_cid(cid))
+            .expect("the queue has room");
         queue.ring_doorbell(&self.cpu);
         cid
     }
@@ -98,8 +102,14 @@ impl Host {
     pub async fn log<T: FromBytes>(&mut self, page: LogPage) -> T {
         let bytes = size_of::<T>() as u32;
         let command = Command::get_log_page(page, 0, bytes).with_prp(self.whole.address(0), 0);
-        assert_eq!(self.admin_status(command).await, StatusCode::Success, "{page:?}");
-        T::read_from_prefix(self.whole_page(0)).expect("a page holds it").0
+        assert_eq!(
+            self.admin_status(command).await,
+            StatusCode::Success,
+            "{page:?}"
+        );
+        T::read_from_prefix(self.whole_page(0))
+            .expect("a page holds it")
+            .0
     }
 
     /// The statistics of the whole drive.
@@ -110,26 +120,38 @@ impl Host {
     /// Reads identify data.
     pub async fn identify<T: FromBytes>(&mut self, nsid: u32, what: Cns) -> T {
         let command = Command::identify(nsid, what).with_prp(self.whole.address(0), 0);
-        assert_eq!(self.admin_status(command).await, StatusCode::Success, "{what:?}");
-        T::read_from_prefix(self.whole_page(0)).expect("a page holds it").0
+        assert_eq!(
+            self.admin_status(command).await,
+            StatusCode::Success,
+            "{what:?}"
+        );
+        T::read_from_prefix(self.whole_page(0))
+            .expect("a page holds it")
+            .0
     }
 
     /// Creates the I/O queue pair `qid`, which is offered already.
     pub async fn create_queue(&mut self, qid: u16, depth: u32) -> StatusCode {
         let at = queue_address(qid);
-        let status = self.admin_status(Command::create_completion_queue(qid, depth, at)).await;
+        let status = self
+            .admin_status(Command::create_completion_queue(qid, depth, at))
+            .await;
         if status != StatusCode::Success {
             return status;
         }
-        self.admin_status(Command::create_submission_queue(qid, depth, qid, at)).await
+        self.admin_status(Command::create_submission_queue(qid, depth, qid, at))
+            .await
     }
 
     /// Points `command`, of `pages` pages, at data pages from `first` on; a list, if it takes one,
     /// goes to the whole page `list` and those after it.
     pub fn aim(&self, command: Command, pages: u32, first: usize, list: usize) -> Command {
-        let data: Vec<u64> =
-            (first..first + pages as usize).map(|page| self.data.address(page)).collect();
-        let lists: Vec<u64> = (list..self.whole.pages()).map(|p| self.whole.address(p)).collect();
+        let data: Vec<u64> = (first..first + pages as usize)
+            .map(|page| self.data.address(page))
+            .collect();
+        let lists: Vec<u64> = (list..self.whole.pages())
+            .map(|p| self.whole.address(p))
+            .collect();
         let write = |at: u64, value: u64| self.poke(at, value);
         let (prp1, prp2) = prp_for(&data, &lists, write).expect("the transfer can be described");
         command.with_prp(prp1, prp2)
@@ -168,7 +190,10 @@ impl Host {
 
     /// A command that deallocates ranges, whose list goes to the whole page `list`.
     pub fn deallocate_command(&self, ranges: &[(u64, u32)], list: usize) -> Command {
-        let ranges: Vec<DsmRange> = ranges.iter().map(|(at, n)| DsmRange::new(*at, *n)).collect();
+        let ranges: Vec<DsmRange> = ranges
+            .iter()
+            .map(|(at, n)| DsmRange::new(*at, *n))
+            .collect();
         let count = write_ranges(&ranges, self.whole_page(list)).expect("1 to 256 ranges");
         Command::deallocate(1, count).with_prp(self.whole.address(list), 0)
     }
@@ -202,11 +227,17 @@ pub fn whole_value(bytes: &[u8]) -> Result<u64, String> {
     let first = words[0];
     match words.iter().position(|word| *word != first) {
         None => Ok(u64::from_le_bytes(first)),
-        Some(at) => Err(format!("a torn page: word 0 is {first:x?}, word {at} is {:x?}", words[at])),
+        Some(at) => Err(format!(
+            "a torn page: word 0 is {first:x?}, word {at} is {:x?}",
+            words[at]
+        )),
     }
 }
 
 /// The status of a completion; panics on one that the command set does not have.
 pub fn code(completion: &Completion) -> StatusCode {
-    completion.status().code().expect("a status of the command set")
+    completion
+        .status()
+        .code()
+        .expect("a status of the command set")
 }

@@ -97,7 +97,9 @@ impl Model {
     pub fn end(&mut self, handle: Handle, acknowledged: bool, forced: bool) {
         let now = self.tick();
         let version = &mut self.pages[handle.page][handle.index];
-        let through = self.write_through_since.is_some_and(|since| since < version.begun);
+        let through = self
+            .write_through_since
+            .is_some_and(|since| since < version.begun);
         version.ended = Some(now);
         version.acknowledged = acknowledged;
         version.durable = acknowledged && (forced || through);
@@ -123,7 +125,10 @@ impl Model {
         let fits = |v: &Version| v.value == value && v.overtaken.is_none_or(|at| at > begun);
         let mut found = versions.iter().enumerate().filter(|(_, v)| fits(v));
         match (found.next(), found.next()) {
-            (None, _) => Err(format!("page {page} reads {value:#x}, not one of {}", list(versions))),
+            (None, _) => Err(format!(
+                "page {page} reads {value:#x}, not one of {}",
+                list(versions)
+            )),
             (Some((index, _)), None) => {
                 let handle = Handle {
                     page: page as usize,
@@ -166,12 +171,20 @@ impl Model {
     /// True if the page may hold `value` after a power cut now.
     pub fn may_survive(&self, page: u64, value: u64) -> Result<(), String> {
         let versions = &self.pages[page as usize];
-        let floor = versions.iter().filter(|v| v.durable).map(|v| v.begun).max().unwrap_or(0);
+        let floor = versions
+            .iter()
+            .filter(|v| v.durable)
+            .map(|v| v.begun)
+            .max()
+            .unwrap_or(0);
         let lost = |v: &Version| v.ended.is_some_and(|ended| ended < floor);
         if versions.iter().any(|v| v.value == value && !lost(v)) {
             return Ok(());
         }
-        Err(format!("page {page} holds {value:#x} after a power cut, not one of {}", list(versions)))
+        Err(format!(
+            "page {page} holds {value:#x} after a power cut, not one of {}",
+            list(versions)
+        ))
     }
 
     /// The page was found to hold `value` after a power cut: that is durable.

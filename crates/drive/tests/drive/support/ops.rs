@@ -8,15 +8,32 @@ pub const PAGES_MAX: u32 = 9;
 /// What a client does next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Op {
-    Write { lba: u64, pages: u32, fua: bool },
-    Read { lba: u64, pages: u32, fua: bool },
-    Verify { lba: u64, pages: u32 },
-    WriteZeroes { lba: u64, pages: u32, fua: bool },
+    Write {
+        lba: u64,
+        pages: u32,
+        fua: bool,
+    },
+    Read {
+        lba: u64,
+        pages: u32,
+        fua: bool,
+    },
+    Verify {
+        lba: u64,
+        pages: u32,
+    },
+    WriteZeroes {
+        lba: u64,
+        pages: u32,
+        fua: bool,
+    },
     /// First page and number of pages of each range.
     Deallocate(Vec<(u64, u32)>),
     Flush,
     SetWriteCache(bool),
-    Format { erase: bool },
+    Format {
+        erase: bool,
+    },
     /// Waits until nothing of this client is in flight.
     Drain,
 }
@@ -46,9 +63,17 @@ impl Mix {
         }
         let (lba, pages) = self.range(rng);
         match rng.below(100) {
-            0..40 => Op::Read { lba, pages, fua: rng.chance(1, 8) },
+            0..40 => Op::Read {
+                lba,
+                pages,
+                fua: rng.chance(1, 8),
+            },
             40..48 => Op::Verify { lba, pages },
-            48..60 => Op::WriteZeroes { lba, pages, fua: rng.chance(1, 3) },
+            48..60 => Op::WriteZeroes {
+                lba,
+                pages,
+                fua: rng.chance(1, 3),
+            },
             60..76 => {
                 let ranges = 1 + rng.below(3);
                 Op::Deallocate((0..ranges).map(|_| self.range(rng)).collect())
@@ -56,7 +81,9 @@ impl Mix {
             76..88 => Op::Flush,
             88..94 => Op::Drain,
             94..98 if self.admin => Op::SetWriteCache(rng.chance(1, 2)),
-            98..100 if self.admin => Op::Format { erase: rng.chance(1, 2) },
+            98..100 if self.admin => Op::Format {
+                erase: rng.chance(1, 2),
+            },
             _ => Op::Drain,
         }
     }
@@ -64,10 +91,18 @@ impl Mix {
     /// A range that lies, half of the time, in the first eighth of the namespace.
     fn range(&self, rng: &mut Rng) -> (u64, u32) {
         let hot = rng.chance(1, 2);
-        let space = if hot { (self.namespace_pages / 8).max(1) } else { self.namespace_pages };
+        let space = if hot {
+            (self.namespace_pages / 8).max(1)
+        } else {
+            self.namespace_pages
+        };
         let lba = rng.below(space);
         let longest = (self.namespace_pages - lba).min(u64::from(PAGES_MAX));
-        let pages = if rng.chance(1, 2) { 1 } else { 1 + rng.below(longest) as u32 };
+        let pages = if rng.chance(1, 2) {
+            1
+        } else {
+            1 + rng.below(longest) as u32
+        };
         (lba, pages.min(longest as u32))
     }
 }

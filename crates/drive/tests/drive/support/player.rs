@@ -20,6 +20,8 @@ pub struct World {
     next_value: u64,
     /// The drive may answer that it is full.
     thin: bool,
+    /// Its blocks wear out.
+    mortal: bool,
     /// A hash over every completion, what it said and when it came.
     pub trace: u64,
     /// A hash over what reads returned and how commands ended, but not when.
@@ -38,6 +40,7 @@ impl World {
         let cached = config.ftl.volatile_write_cache;
         Arc::new(Mutex::new(World {
             model: Model::new(config.namespace_pages(), cached),
+            mortal: config.ftl.endurance_cycles > 0,
             thin: config.ftl.capacity_share < 1.0,
             next_value: 1,
             trace: 0,
@@ -55,7 +58,9 @@ impl World {
 
 /// One step of FNV-1a over a word.
 fn fold(hash: u64, word: u64) -> u64 {
-    (hash ^ word).wrapping_mul(0x0000_0100_0000_01b3).rotate_left(23)
+    (hash ^ word)
+        .wrapping_mul(0x0000_0100_0000_01b3)
+        .rotate_left(23)
 }
 
 struct Flight {
@@ -136,7 +141,9 @@ impl Player {
         let first = slot * PAGES_MAX as usize;
         let zero = |lba: u64, pages: u32| -> Vec<Handle> {
             let mut world = self.world();
-            (lba..lba + u64::from(pages)).map(|page| world.model.begin(page, 0)).collect()
+            (lba..lba + u64::from(pages))
+                .map(|page| world.model.begin(page, 0))
+                .collect()
         };
         match *op {
             Op::Write { lba, pages, fua } => {
@@ -155,12 +162,15 @@ impl Player {
                 (self.host.aim(command, pages, first, slot), Vec::new())
             }
             Op::Verify { lba, pages } => (Command::verify(1, lba, pages), Vec::new()),
-            Op::WriteZeroes { lba, pages, fua } => {
-                (forced(Command::write_zeroes(1, lba, pages), fua), zero(lba, pages))
-            }
+            Op::WriteZeroes { lba, pages, fua } => (
+                forced(Command::write_zeroes(1, lba, pages), fua),
+                zero(lba, pages),
+            ),
             Op::Deallocate(ref ranges) => {
-                let mut pages: Vec<u64> =
-                    ranges.iter().flat_map(|(lba, n)| *lba..*lba + u64::from(*n)).collect();
+                let mut pages: Vec<u64> = ranges
+                    .iter()
+                    .flat_map(|(lba, n)| *lba..*lba + u64::from(*n))
+                    .collect();
                 pages.sort_unstable();
                 pages.dedup();
                 let changes = pages.into_iter().flat_map(|page| zero(page, 1)).collect();
@@ -175,8 +185,13 @@ impl Player {
 
     async fn complete_one(&mut self) {
         let found = self.host.next(0).await;
-        let index = self.flights.iter().position(|flight| flight.cid == found.cid);
-        let flight = self.flights.swap_remove(index.expect("a completion of a command in flight"));
+        let index = self
+            .flights
+            .iter()
+            .position(|flight| flight.cid == found.cid);
+        let flight = self
+            .flights
+            .swap_remove(index.expect("a completion of a command in flight"));
         let status = self.account(&found);
         self.finish(&flight, status);
         self.slots.push(flight.slot);
@@ -187,10 +202,14 @@ impl Player {
         let status = code(found);
         let now_ns = self.host.cpu.now();
         let mut world = self.world();
-        world.trace = fold(fold(world.trace, now_ns), u64::from(found.cid) << 16 | u64::from(status.raw()));
+        world.trace = fold(
+            fold(world.trace, now_ns),
+            u64::from(found.cid) << 16 | u64::from(status.raw()),
+        );
         match status {
             StatusCode::Success => world.succeeded += 1,
             StatusCode::CapacityExceeded if world.thin => world.failed += 1,
+            StatusCode::NamespaceWriteProtected if world.mortal => world.failed += 1,
             StatusCode::FormatInProgress => world.failed += 1,
             other => panic!("a command ended with {other:?}"),
         }
@@ -211,7 +230,10 @@ impl Player {
             Op::Read { lba, pages, fua } if success => {
                 for offset in 0..u64::from(pages) {
                     let page = flight.slot * PAGES_MAX as usize + offset as usize;
-                    let value = self.host.value(page).unwrap_or_else(|torn| panic!("{torn}"));
+                    let value = self
+                        .host
+                        .value(page)
+                        .unwrap_or_else(|torn| panic!("{torn}"));
                     world.data = fold(world.data, value);
                     let checked = world.model.check_read(lba + offset, flight.begun, value);
                     checked.unwrap_or_else(|wrong| panic!("{wrong}"));
@@ -236,13 +258,21 @@ impl Player {
     async fn format(&mut self, erase: bool) {
         let changes: Vec<Handle> = {
             let mut world = self.world();
-            (0..world.model.pages()).map(|page| world.model.begin(page, 0)).collect()
+            (0..world.model.pages())
+                .map(|page| world.model.begin(page, 0))
+                .collect()
         };
-        let erase = if erase { SecureErase::UserData } else { SecureErase::None };
+        let erase = if erase {
+            SecureErase::UserData
+        } else {
+            SecureErase::None
+        };
         let found = self.host.admin(Command::format(1, erase)).await;
         let success = self.account(&found) == StatusCode::Success;
         let mut world = self.world();
-        changes.into_iter().for_each(|change| world.model.end(change, success, true));
+        changes
+            .into_iter()
+            .for_each(|change| world.model.end(change, success, true));
     }
 }
 

@@ -15,8 +15,8 @@ use wharf_runtime::{CostTable, Machine, Seed, Side};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::status::StatusCode;
 
-use super::player::Shared;
 use super::host::{DATA_PAGES, Host, WHOLE_PAGES, queue_address, whole_value};
+use super::player::Shared;
 
 /// Polls without a completion after which a run counts as stuck.
 const IDLE_POLLS_MAX: u64 = 3_000_000;
@@ -95,7 +95,10 @@ impl Rig {
         let mut handle = drive
             .power_on(&mut machine, "drive", &dma, power)
             .unwrap_or_else(|error| panic!("{error}"));
-        let (mut admin, ready) = (Some(take_admin(&mut handle)), Arc::new(AtomicBool::new(false)));
+        let (mut admin, ready) = (
+            Some(take_admin(&mut handle)),
+            Arc::new(AtomicBool::new(false)),
+        );
         let (clients, each, depth) = (scripts.len() as u16, self.queues_per_client, self.depth);
         for (client, script) in (0u16..).zip(scripts) {
             let mut host_ends = Vec::new();
@@ -170,7 +173,9 @@ impl Rig {
                 let Place::Flash(ppn) = ftl.place(local) else {
                     panic!("page {lba} is not on flash");
                 };
-                ftl.media_mut().corrupt(ppn, 77).expect("the damage is done");
+                ftl.media_mut()
+                    .corrupt(ppn, 77)
+                    .expect("the damage is done");
             }
         });
     }
@@ -192,7 +197,9 @@ impl Rig {
         self.inspect(|_, ftl| {
             let blocks = ftl.plan().blocks;
             let media = ftl.media_mut();
-            written += (0..blocks).map(|block| media.written_pages(block)).sum::<u32>();
+            written += (0..blocks)
+                .map(|block| media.written_pages(block))
+                .sum::<u32>();
         });
         written
     }

@@ -1,0 +1,23 @@
+//! What shows that a comparison can be trusted: every test replays whole workloads through whole
+//! systems.
+//!
+//! | file | what would have to break for it to fail |
+//! |---|---|
+//! | `determinism.rs` | equal runs give equal files |
+//! | `engines.rs` | virtual and real time run the same code to the same hits |
+//! | `textbook.rs` | `clock` hits as the textbook's CLOCK does |
+//! | `faulty.rs` | a wrong read ends the run and is named |
+//! | `interrupt.rs` | a stopped run reports what it did |
+//! | `matrix.rs` | designs, drives, clients, depths and sizes go together |
+//! | `arrival.rs` | open loops keep time, and every request has one client |
+
+#![allow(missing_docs)]
+
+mod arrival;
+mod determinism;
+mod engines;
+mod faulty;
+mod interrupt;
+mod matrix;
+mod support;
+mod textbook;

@@ -1,0 +1,114 @@
+//! Designs, drives, clients, depths and sizes in many combinations: each run is right to the last read,
+//! and every figure is a number.
+
+use wharf_drive::config::MediaKind;
+use wharf_lab::config::{DRIVES, WritePolicy};
+use wharf_lab::replay::{Prepare, Setup};
+use wharf_runtime::{Rng, Seed};
+use wharf_workload::generate::Pattern;
+use wharf_workload::{Op, Request};
+
+use crate::support::{drive, generated, listed, planned, run_all, setup, small, spec};
+
+/// Requests of any size and place: sectors, crooked pages, a few larger than the cache.
+fn crooked(rng: &mut Rng, requests: u64, bytes: u64) -> Vec<Request> {
+    let one = |_| {
+        let size = match rng.below(20) {
+            0..8 => 512 * (1 + rng.below(8)),
+            8..18 => 512 * (1 + rng.below(100)),
+            18 => 1 + rng.below(10_000),
+            _ => 300 << 10,
+        };
+        let offset = rng.below(bytes - size);
+        let offset = if rng.chance(9, 10) { offset / 512 * 512 } else { offset };
+        Request::new(if rng.chance(1, 2) { Op::Read } else { Op::Write }, offset, size as u32)
+    };
+    (0..requests).map(one).collect()
+}
+
+#[test]
+fn every_design_runs_on_every_drive() {
+    assert!(DRIVES.len() >= 6);
+    for preset in DRIVES {
+        // The tiny drive has four queues and less than a megabyte.
+        let mut setup = setup(drive(preset.name, &[]));
+        (setup.clients, setup.depth, setup.cache_bytes) = (4, 8, 64 << 10);
+        let zipf = spec(Pattern::Zipf { theta: 0.9 }, 2_000, 512 << 10);
+        let comparison = run_all(&setup, &planned(&generated(zipf), &setup));
+        assert_eq!(comparison.drive.preset, preset.name);
+        assert!(comparison.rows[1].hit_ratio > Some(0.0));
+    }
+}
+
+#[test]
+fn partial_and_crooked_requests_on_stamps_and_on_bytes() {
+    let mut rng = Seed(5).child("crooked").rng();
+    for kind in [MediaKind::Stamp, MediaKind::Ram] {
+        for write_policy in [WritePolicy::WriteBack, WritePolicy::WriteThrough] {
+            let mut setup = setup(small());
+            setup.drive.media.kind = kind;
+            setup.host.write_policy = write_policy;
+            // Smaller than the larger requests, so that these cannot be cached whole.
+            (setup.cache_bytes, setup.clients, setup.depth) = (128 << 10, 3, 6);
+            let requests = crooked(&mut rng, 3_000, 4 << 20);
+            run_all(&setup, &planned(&listed(&requests), &setup));
+        }
+    }
+}
+
+#[test]
+fn any_number_of_clients_at_any_depth() {
+    let mut rng = Seed(6).child("clients").rng();
+    for clients in [1, 2, 3, 5, 8, 16] {
+        for depth in [1, 2, 7, 64] {
+            let mut setup = setup(small());
+            (setup.clients, setup.depth, setup.cache_bytes) = (clients, depth, 256 << 10);
+            setup.seed = u64::from(clients * 100 + depth);
+            let requests = crooked(&mut rng, 600, 2 << 20);
+            run_all(&setup, &planned(&listed(&requests), &setup));
+        }
+    }
+}
+
+#[test]
+fn more_clients_than_requests_and_more_cache_than_data() {
+    let setup = Setup { clients: 16, depth: 64, cache_bytes: 8 << 20, ..setup(small()) };
+    let requests = crooked(&mut Seed(7).rng(), 5, 1 << 20);
+    run_all(&setup, &planned(&listed(&requests), &setup));
+}
+
+#[test]
+fn a_cache_of_one_page() {
+    let setup = Setup { clients: 4, depth: 8, cache_bytes: 4096, ..setup(small()) };
+    let requests = crooked(&mut Seed(8).rng(), 500, 1 << 20);
+    run_all(&setup, &planned(&listed(&requests), &setup));
+}
+
+#[test]
+fn drives_side_by_side_are_used_to_their_last_page() {
+    for drives in [2, 3, 5] {
+        let mut setup = setup(small());
+        (setup.drives, setup.clients, setup.depth) = (drives, 4, 8);
+        // Stripes that do not divide a drive: the rest of each is not part of the volume.
+        setup.host.stripe_bytes = 20 << 10;
+        let bytes = crate::support::volume_bytes(&setup);
+        assert!(bytes < u64::from(drives) * setup.drive.namespace_pages() * 4096);
+        let mut requests = crooked(&mut Seed(9).rng(), 1_500, bytes);
+        requests.push(Request::new(Op::Write, bytes - 4096, 4096));
+        requests.push(Request::new(Op::Read, bytes - 8192, 8192));
+        run_all(&setup, &planned(&listed(&requests), &setup));
+    }
+}
+
+#[test]
+fn write_through_writes_more_and_caches_as_well() {
+    let mut setup = setup(small());
+    setup.prepare = Prepare::Empty;
+    let plan = planned(&generated(spec(Pattern::Zipf { theta: 0.9 }, 5_000, 4 << 20)), &setup);
+    let back = run_all(&setup, &plan);
+    setup.host.write_policy = WritePolicy::WriteThrough;
+    let through = run_all(&setup, &plan);
+    assert_eq!(back.rows[1].hit_ratio, through.rows[1].hit_ratio);
+    assert!(through.rows[1].commands_per_io > back.rows[1].commands_per_io);
+    assert_ne!(back.config_hash, through.config_hash);
+}

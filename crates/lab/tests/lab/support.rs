@@ -1,0 +1,178 @@
+//! Setups and plans in a line each.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use wharf_drive::DriveConfig;
+use wharf_lab::compare::{Request as Compare, compare};
+use wharf_lab::config::{HostConfig, Sets, load_costs, load_drive, load_host};
+use wharf_lab::designs::{DESIGNS, Runnable, find};
+use wharf_lab::input::{ClientRule, Input, Made, Plan, TraceFrom, plan};
+use wharf_lab::progress::Progress;
+use wharf_lab::replay::{Engine, Prepare, RunError, Setup, row};
+use wharf_lab::result::{Comparison, Row};
+use wharf_workload::fit::FitMode;
+use wharf_workload::generate::{GeneratorSpec, Pattern, Sizes};
+use wharf_workload::layout::Layout;
+use wharf_workload::{ReadOptions, Request};
+
+pub const SAMPLE: TraceFrom = TraceFrom::BuiltIn {
+    name: "sqlite-bank",
+    bytes: include_bytes!("../../../../traces/sqlite-bank.trace.gz"),
+};
+
+/// A preset with some parameters changed.
+pub fn drive(preset: &str, sets: &[&str]) -> DriveConfig {
+    let sets: Vec<String> = sets.iter().map(|set| format!("drive.{set}")).collect();
+    let sets = Sets::parse(&sets).unwrap_or_else(|error| panic!("{error}"));
+    load_drive(preset, &sets).unwrap_or_else(|error| panic!("{error}")).0
+}
+
+/// 16 MiB of flash on four dies: a few thousand writes make it collect.
+pub fn small() -> DriveConfig {
+    let shape = [
+        "geometry.channels=2",
+        "geometry.dies_per_channel=2",
+        "geometry.blocks_per_plane=32",
+        "geometry.pages_per_block=32",
+        "firmware.cores=2",
+        "ftl.over_provisioning=0.25",
+    ];
+    drive("scala", &shape)
+}
+
+/// The small drive with operations so short that a run in real time is short too.
+pub fn small_and_quick() -> DriveConfig {
+    let mut config = small();
+    config.timing.read_ns = 500;
+    config.timing.program_ns = 1_000;
+    config.timing.erase_ns = 2_000;
+    config.timing.channel_ns_per_page = 100;
+    config
+}
+
+pub fn host() -> HostConfig {
+    load_host("default", &Sets::default()).expect("a preset").0
+}
+
+/// One client at depth 1 on one drive in virtual time.
+pub fn setup(drive: DriveConfig) -> Setup {
+    Setup {
+        drive,
+        drives: 1,
+        host: host(),
+        costs: load_costs("default").expect("a preset").0,
+        cache_bytes: 1 << 20,
+        clients: 1,
+        depth: 1,
+        speed: None,
+        seed: 1,
+        engine: Engine::Virtual,
+        prepare: Prepare::Touched,
+    }
+}
+
+/// Bytes that a setup's drives show together.
+pub fn volume_bytes(setup: &Setup) -> u64 {
+    wharf_lab::replay::volume_bytes(&setup.drive, setup.drives, &setup.host)
+}
+
+/// A generator of 4 KiB requests.
+pub fn spec(pattern: Pattern, requests: u64, footprint_bytes: u64) -> GeneratorSpec {
+    let sizes = Sizes::fixed(4096).expect("a size");
+    GeneratorSpec { pattern, requests, footprint_bytes, sizes, read_share: 0.5, seed: 7 }
+}
+
+pub fn generated(spec: GeneratorSpec) -> Input {
+    let spec = Box::new(Made::Pattern(spec));
+    Input::Generated { name: "test".into(), parameters: BTreeMap::new(), spec }
+}
+
+/// A workload of exactly these requests, as a trace in memory.
+pub fn listed(requests: &[Request]) -> Input {
+    let mut text = String::from("# wharf trace 1\n");
+    for request in requests {
+        let op = match request.op {
+            wharf_workload::Op::Read => 'R',
+            wharf_workload::Op::Write => 'W',
+        };
+        let time_ns = request.time().unwrap_or(0);
+        let Request { offset, bytes, stream, .. } = request;
+        text += &format!("{time_ns} {op} {offset} {bytes} {stream}\n");
+    }
+    // A trace in memory lives as long as the program.
+    let bytes = Vec::leak(text.into_bytes());
+    trace(TraceFrom::BuiltIn { name: "listed", bytes })
+}
+
+pub fn trace(from: TraceFrom) -> Input {
+    Input::Trace { from, options: ReadOptions::default(), layout: Layout::Concatenate }
+}
+
+/// The workload for a setup, wrapped round the drive if it is larger.
+pub fn planned(input: &Input, setup: &Setup) -> Arc<Plan> {
+    planned_by(input, setup, ClientRule::RoundRobin)
+}
+
+pub fn planned_by(input: &Input, setup: &Setup, rule: ClientRule) -> Arc<Plan> {
+    let plan = plan(input, FitMode::Wrap, rule, setup.clients, volume_bytes(setup));
+    Arc::new(plan.unwrap_or_else(|error| panic!("{error}")))
+}
+
+pub fn try_run<D: Runnable>(setup: &Setup, plan: &Arc<Plan>) -> Result<Row, RunError> {
+    row::<D>(setup, plan, Progress::hidden(), &Arc::new(AtomicBool::new(false)))
+}
+
+pub fn run<D: Runnable>(setup: &Setup, plan: &Arc<Plan>) -> Row {
+    let row = try_run::<D>(setup, plan).unwrap_or_else(|error| panic!("{error}"));
+    check(&row, plan);
+    row
+}
+
+/// Runs all designs and checks every row.
+pub fn run_all(setup: &Setup, plan: &Arc<Plan>) -> Comparison {
+    let request = Compare {
+        setup: setup.clone(),
+        designs: DESIGNS.iter().map(|entry| find(entry.name).expect("it is listed")).collect(),
+        plan: plan.clone(),
+        rule: ClientRule::RoundRobin,
+        cache_spec: "test".into(),
+        commit: "test".into(),
+    };
+    let comparison = compare(&request, &Arc::new(AtomicBool::new(false)));
+    let comparison = comparison.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(comparison.rows.len(), DESIGNS.len());
+    comparison.rows.iter().for_each(|row| check(row, plan));
+    comparison
+}
+
+/// What holds of every complete row.
+pub fn check(row: &Row, plan: &Plan) {
+    let reads = plan.requests.iter().filter(|r| r.op == wharf_workload::Op::Read).count() as u64;
+    let requests = plan.requests.len() as u64;
+    assert!(row.complete, "{row:?}");
+    assert_eq!((row.requests, row.reads, row.writes), (requests, reads, requests - reads));
+    assert_eq!(row.verified_reads, reads, "every read is checked");
+    let latency = row.latency_us;
+    let rising = [0.0, latency.p50, latency.p99, latency.p99_9, latency.p99_99, latency.max];
+    assert!(rising.is_sorted() && latency.max > 0.0, "{latency:?}");
+    let figures = [
+        ("bandwidth", row.bandwidth_mb_s),
+        ("iops", row.iops),
+        ("elapsed", row.elapsed_seconds),
+        ("mean", latency.mean),
+        ("host CPU", row.host_cpu_us_per_io),
+    ];
+    for (name, figure) in figures {
+        assert!(figure.is_finite() && figure > 0.0, "{name} of {}: {figure}", row.design);
+    }
+    assert!(row.commands_per_io.is_finite() && row.commands_per_io >= 0.0);
+    assert!((0.0..=1.0).contains(&row.gc_share), "{}", row.gc_share);
+    assert!(row.hit_ratio.is_none_or(|ratio| (0.0..=1.0).contains(&ratio)));
+    assert_eq!(row.hit_ratio.is_some(), row.design != "direct", "direct has no cache");
+    let amplification = row.write_amplification.unwrap_or(1.0);
+    // What is still in the drive's write buffer at the end is not programmed yet.
+    assert!(amplification.is_finite() && amplification >= 0.0, "{amplification}");
+    assert!(!row.timeline.is_empty() && !row.latency_cdf.is_empty());
+}
