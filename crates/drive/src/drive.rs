@@ -157,6 +157,7 @@ impl Drive {
             let (parts, inbox) = ring(PARTS_OUT_MAX, &core_bell, 0);
             let (answers, answered) = ring(PARTS_OUT_MAX, &bell, index as u32);
             let shelf = Shelf::default();
+            let map = ftl.map_hint();
             let parts_of_core = CoreParts {
                 index: index as u32,
                 ftl,
@@ -180,6 +181,7 @@ impl Drive {
             links.push(CoreLink {
                 parts,
                 answers: answered,
+                map,
                 shelf: shelf.clone(),
                 out: 0,
             });

@@ -3,11 +3,12 @@
 use std::path::Path;
 
 use wharf_drive::config::{
-    DriveConfig, Firmware, FtlConfig, GcPolicy, Geometry, LinkConfig, MediaConfig, MediaKind, Timing,
+    DriveConfig, Firmware, FtlConfig, GcPolicy, Geometry, LinkConfig, MediaConfig, MediaKind,
+    Timing,
 };
 use wharf_drive::ftl::{Ftl, NONE, Place};
 use wharf_drive::media::{AnyMedia, Media, MediaError};
-use wharf_drive::{Drive, Overwrite, Precondition, PreconditionError, PowerSwitch};
+use wharf_drive::{Drive, Overwrite, PowerSwitch, Precondition, PreconditionError};
 use wharf_runtime::Seed;
 
 /// Two cores of 4 planes of 64 blocks of 32 pages: 64 MiB.
@@ -27,7 +28,11 @@ fn config(kind: MediaKind) -> DriveConfig {
             erase_ns: 2_000_000,
             channel_ns_per_page: 0,
         },
-        link: LinkConfig { latency_ns: 0, to_host_mb_s: 0, from_host_mb_s: 0 },
+        link: LinkConfig {
+            latency_ns: 0,
+            to_host_mb_s: 0,
+            from_host_mb_s: 0,
+        },
         firmware: Firmware {
             cores: 2,
             slowness: 1.0,
@@ -49,12 +54,19 @@ fn config(kind: MediaKind) -> DriveConfig {
             endurance_cycles: 0,
             checkpoint_pages: 0,
         },
-        media: MediaConfig { kind, path: None, verify: true },
+        media: MediaConfig {
+            kind,
+            path: None,
+            verify: true,
+        },
     }
 }
 
-const UNTIL_STEADY: Precondition =
-    Precondition { fill_share: 1.0, overwrite: Overwrite::UntilSteady, seed: Seed(7) };
+const UNTIL_STEADY: Precondition = Precondition {
+    fill_share: 1.0,
+    overwrite: Overwrite::UntilSteady,
+    seed: Seed(7),
+};
 
 fn open(config: &DriveConfig, media: AnyMedia) -> Ftl {
     Ftl::open(config, config.plan().unwrap(), media, PowerSwitch::on()).unwrap()
@@ -81,7 +93,14 @@ fn contents(drive: Drive) -> (Vec<u64>, Drive) {
                 Err(error) => panic!("{error}"),
             }
         }
-        all.extend(media.log_read().unwrap().concat().iter().map(|byte| u64::from(*byte)));
+        all.extend(
+            media
+                .log_read()
+                .unwrap()
+                .concat()
+                .iter()
+                .map(|byte| u64::from(*byte)),
+        );
     }
     (all, Drive::with_media(config, media).unwrap())
 }
@@ -93,7 +112,8 @@ fn scribble(drive: Drive) -> Drive {
         let mut ftl = open(&config, media);
         for lpn in 0..30u32 {
             let stamp = u64::from(lpn + 1).to_le_bytes();
-            ftl.stage(0, lpn * 3, NONE, |page| page[..8].copy_from_slice(&stamp)).unwrap();
+            ftl.stage(0, lpn * 3, NONE, |page| page[..8].copy_from_slice(&stamp))
+                .unwrap();
             ftl.finish_all();
         }
         ftl.deallocate(7, 20, &mut Default::default());
@@ -106,7 +126,10 @@ fn scribble(drive: Drive) -> Drive {
 #[test]
 fn a_preconditioned_drive_is_sound_full_and_in_steady_state() {
     let config = config(MediaKind::Stamp);
-    let (drive, results) = Drive::new(config.clone()).unwrap().precondition(&UNTIL_STEADY).unwrap();
+    let (drive, results) = Drive::new(config.clone())
+        .unwrap()
+        .precondition(&UNTIL_STEADY)
+        .unwrap();
     let plan = config.plan().unwrap();
     // Of the blocks, two a plane are open and the foreground reserve is free; the rest holds the
     // data. If a share v of a victim is valid, a block of writes costs 1 / (1 - v) blocks of programs.
@@ -115,7 +138,10 @@ fn a_preconditioned_drive_is_sound_full_and_in_steady_state() {
     let expected = 1.0 / (1.0 - victim_share(share));
     for result in results {
         let found = result.write_amplification;
-        assert!((found / expected - 1.0).abs() < 0.1, "{found}, {expected} expected");
+        assert!(
+            (found / expected - 1.0).abs() < 0.1,
+            "{found}, {expected} expected"
+        );
         assert!(result.overwritten_pages >= u64::from(plan.logical_pages));
     }
     for media in drive.into_media() {
@@ -138,12 +164,22 @@ fn victim_share(share: f64) -> f64 {
 #[test]
 fn a_part_of_the_drive_can_be_filled() {
     let config = config(MediaKind::Stamp);
-    let options =
-        Precondition { fill_share: 0.5, overwrite: Overwrite::Share(0.25), seed: Seed(1) };
-    let (drive, results) = Drive::new(config.clone()).unwrap().precondition(&options).unwrap();
+    let options = Precondition {
+        fill_share: 0.5,
+        overwrite: Overwrite::Share(0.25),
+        seed: Seed(1),
+    };
+    let (drive, results) = Drive::new(config.clone())
+        .unwrap()
+        .precondition(&options)
+        .unwrap();
     let half = config.plan().unwrap().logical_pages / 2;
     assert_eq!(results[1].overwritten_pages, u64::from(half / 4));
-    assert_eq!(results[1].programs, u64::from(half + half / 4), "nothing had to be collected");
+    assert_eq!(
+        results[1].programs,
+        u64::from(half + half / 4),
+        "nothing had to be collected"
+    );
     for media in drive.into_media() {
         let ftl = open(&config, media);
         assert_eq!(ftl.mapped(), half);
@@ -155,8 +191,18 @@ fn a_part_of_the_drive_can_be_filled() {
 #[test]
 fn equal_seeds_give_equal_drives_and_others_do_not() {
     let prepared = |seed| {
-        let options = Precondition { seed: Seed(seed), ..UNTIL_STEADY };
-        contents(Drive::new(config(MediaKind::Stamp)).unwrap().precondition(&options).unwrap().0).0
+        let options = Precondition {
+            seed: Seed(seed),
+            ..UNTIL_STEADY
+        };
+        contents(
+            Drive::new(config(MediaKind::Stamp))
+                .unwrap()
+                .precondition(&options)
+                .unwrap()
+                .0,
+        )
+        .0
     };
     assert!(prepared(1) == prepared(1));
     assert!(prepared(1) != prepared(2));
@@ -166,17 +212,29 @@ fn equal_seeds_give_equal_drives_and_others_do_not() {
 fn counters_and_planes_are_as_new_and_a_checkpoint_is_taken_if_wanted() {
     let mut config = config(MediaKind::Stamp);
     config.ftl.checkpoint_pages = 1 << 20;
-    let mut ftl =
-        open(&config, Drive::new(config.clone()).unwrap().into_media().pop().expect("two cores"));
+    let mut ftl = open(
+        &config,
+        Drive::new(config.clone())
+            .unwrap()
+            .into_media()
+            .pop()
+            .expect("two cores"),
+    );
     ftl.precondition(&UNTIL_STEADY).unwrap();
     assert_eq!(*ftl.counters(), Default::default());
     assert_eq!(ftl.plane_busy_ns(), 0);
     ftl.verify();
-    let (drive, _) = Drive::new(config.clone()).unwrap().precondition(&UNTIL_STEADY).unwrap();
+    let (drive, _) = Drive::new(config.clone())
+        .unwrap()
+        .precondition(&UNTIL_STEADY)
+        .unwrap();
     for media in drive.into_media() {
         let recovery = open(&config, media).recovery();
         assert_eq!(recovery.oob_reads, 0, "{recovery:?}");
-        assert_eq!(recovery.map_entries, u64::from(config.plan().unwrap().logical_pages));
+        assert_eq!(
+            recovery.map_entries,
+            u64::from(config.plan().unwrap().logical_pages)
+        );
     }
 }
 
@@ -190,10 +248,22 @@ fn shares_out_of_range_and_drives_too_thin_or_worn_are_refused() {
         assert!(!line.contains('\n'), "{line}");
         line
     };
-    let most = Precondition { fill_share: 1.5, ..UNTIL_STEADY };
-    assert!(matches!(most.check(), Err(PreconditionError::Range { key: "fill_share", .. })));
+    let most = Precondition {
+        fill_share: 1.5,
+        ..UNTIL_STEADY
+    };
+    assert!(matches!(
+        most.check(),
+        Err(PreconditionError::Range {
+            key: "fill_share",
+            ..
+        })
+    ));
     refused(config(MediaKind::Stamp), &most);
-    let negative = Precondition { overwrite: Overwrite::Share(f64::NAN), ..UNTIL_STEADY };
+    let negative = Precondition {
+        overwrite: Overwrite::Share(f64::NAN),
+        ..UNTIL_STEADY
+    };
     refused(config(MediaKind::Stamp), &negative);
     let mut thin = config(MediaKind::Stamp);
     thin.ftl.capacity_share = 0.5;
@@ -201,17 +271,26 @@ fn shares_out_of_range_and_drives_too_thin_or_worn_are_refused() {
     let mut frail = config(MediaKind::Stamp);
     frail.ftl.endurance_cycles = 1;
     let line = refused(frail, &UNTIL_STEADY);
-    assert!(line.contains("ReadOnly") || line.contains("NoSpace"), "{line}");
+    assert!(
+        line.contains("ReadOnly") || line.contains("NoSpace"),
+        "{line}"
+    );
 }
 
 fn save_and_load(kind: MediaKind, loaded_kind: MediaKind) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("steady.wharf");
-    let options =
-        Precondition { fill_share: 1.0, overwrite: Overwrite::Share(0.5), seed: Seed(3) };
+    let options = Precondition {
+        fill_share: 1.0,
+        overwrite: Overwrite::Share(0.5),
+        seed: Seed(3),
+    };
     let mut config = config(kind);
     config.media.path = Some(directory.path().join("own.wharf"));
-    let (drive, _) = Drive::new(config.clone()).unwrap().precondition(&options).unwrap();
+    let (drive, _) = Drive::new(config.clone())
+        .unwrap()
+        .precondition(&options)
+        .unwrap();
     let (original, drive) = contents(scribble(drive));
     drive.save(&path).unwrap();
     let image = std::fs::read(&path).unwrap();
@@ -224,7 +303,10 @@ fn save_and_load(kind: MediaKind, loaded_kind: MediaKind) {
     for media in changed.into_media() {
         open(&config, media).verify();
     }
-    assert!(std::fs::read(&path).unwrap() == image, "loading and running changed the image");
+    assert!(
+        std::fs::read(&path).unwrap() == image,
+        "loading and running changed the image"
+    );
 }
 
 #[test]
@@ -240,7 +322,10 @@ fn load_error(config: DriveConfig, path: &Path) -> String {
         panic!("{} was loaded", path.display());
     };
     let line = error.to_string();
-    assert!(!line.contains('\n') && line.contains(path.to_str().unwrap()), "{line}");
+    assert!(
+        !line.contains('\n') && line.contains(path.to_str().unwrap()),
+        "{line}"
+    );
     line
 }
 
@@ -252,7 +337,7 @@ fn images_that_cannot_be_saved_or_loaded_are_one_line() {
     assert!(load_error(config.clone(), &path).contains("no drive image"));
     let drive = Drive::new(config.clone()).unwrap();
     drive.save(&path).unwrap();
-    let line = drive.save(&path).err().expect("it exists").to_string();
+    let line = drive.save(&path).expect_err("it exists").to_string();
     assert!(line.contains("exists already"), "{line}");
     let mut other = config.clone();
     other.geometry.blocks_per_plane = 128;
@@ -264,7 +349,11 @@ fn images_that_cannot_be_saved_or_loaded_are_one_line() {
     file.set_len(10_000).unwrap();
     assert!(load_error(config, &path).contains("truncated"));
     let names: Vec<_> = std::fs::read_dir(&directory).unwrap().collect();
-    assert_eq!(names.len(), 1, "nothing unfinished is left behind: {names:?}");
+    assert_eq!(
+        names.len(),
+        1,
+        "nothing unfinished is left behind: {names:?}"
+    );
 }
 
 #[test]

@@ -97,7 +97,7 @@ fn smoke() {
     let mut ends = Vec::new();
     for i in 0..clients {
         let (h, d) = handle.new_queue(i as u16 + 1, 128);
-        dma.offer(1000 + i as u64, d);
+        dma.offer((1000 + i as u64) << 12, d);
         ends.push(h);
     }
     let host0 = m.add_cpu("boot", Side::Host, 1.0);
@@ -116,7 +116,7 @@ fn smoke() {
             admin
                 .submit(
                     &cpu,
-                    Command::create_completion_queue(i as u16 + 1, 128, 1000 + i as u64)
+                    Command::create_completion_queue(i as u16 + 1, 128, (1000 + i as u64) << 12)
                         .with_cid(1),
                 )
                 .unwrap();
@@ -130,7 +130,7 @@ fn smoke() {
                         i as u16 + 1,
                         128,
                         i as u16 + 1,
-                        1000 + i as u64,
+                        (1000 + i as u64) << 12,
                     )
                     .with_cid(1),
                 )

@@ -12,7 +12,9 @@ use std::sync::{Arc, Mutex};
 
 use common::{Rig, Shape, healthy};
 use wharf_host::driver::DriverConfig;
-use wharf_host::{Client, Clock, Design, DesignConfig, Direct, Extent, IoError, WritePolicy};
+use wharf_host::{
+    Client, Clock, Design, DesignConfig, Direct, Extent, IoError, Layout, WritePolicy,
+};
 use wharf_runtime::{Cpu, Rng, Seed};
 use wharf_wire::command::Command;
 use wharf_wire::mock::{Fate, MockStore};
@@ -57,13 +59,22 @@ struct Owner {
     /// Contents of the shared area as far as they are this owner's; zeros elsewhere.
     shared: Vec<u8>,
     own: Vec<u8>,
+    drives: Drives,
+}
+
+/// What the drives hold, to look at.
+type Drives = (Layout, Vec<Arc<MockStore>>);
+
+fn page_on_drive((layout, stores): &Drives, page: u64, stored: usize) -> Vec<u8> {
+    let (drive, lba) = layout.locate(page);
+    stores[drive].page(lba).unwrap_or(vec![0; stored])
 }
 
 /// All bytes as stored, after the run.
 type Model = Arc<Mutex<Vec<u8>>>;
 
 impl Owner {
-    fn new(case: Case, number: u64) -> Owner {
+    fn new(case: Case, number: u64, drives: Drives) -> Owner {
         let stored = case.shape.page_bytes as u64;
         Owner {
             case,
@@ -71,6 +82,7 @@ impl Owner {
             rng: Seed(case.seed).child("owner").index(number).rng(),
             shared: vec![0; (SHARED_PAGES * stored) as usize],
             own: vec![0; (OWN_PAGES * stored) as usize],
+            drives,
         }
     }
 
@@ -171,7 +183,24 @@ impl Owner {
                     }
                 }
             }
-            _ => flush(cpu, client).await,
+            _ => {
+                flush(cpu, client).await;
+                self.check_flushed();
+            }
+        }
+    }
+
+    /// What this owner has written is on the drives, whoever wrote it back.
+    fn check_flushed(&self) {
+        let stored = self.case.shape.page_bytes;
+        let first = self.own_start() / PAGE;
+        for (page, bytes) in (first..).zip(self.own.chunks(stored)) {
+            let found = page_on_drive(&self.drives, page, stored);
+            let case = self.case;
+            assert!(
+                found == bytes,
+                "{case:?}: page {page} on the drive after a flush"
+            );
         }
     }
 
@@ -271,15 +300,18 @@ fn run<D: Design, F>(
     let pages = SHARED_PAGES + case.owners() * OWN_PAGES;
     let model: Model = Arc::new(Mutex::new(vec![0; (pages * stored) as usize]));
     let done = Arc::new(Mutex::new(0u64));
+    let drives = (rig.layout(), rig.stores.clone());
     for index in 0..case.shape.clients {
         let (model, done, design_too) = (model.clone(), done.clone(), design.clone());
+        let drives = drives.clone();
         rig.spawn_client(index, &design, move |cpu, client| async move {
             for task in 0..case.tasks {
                 let (cpu_too, client, model, done) =
                     (cpu.clone(), client.clone(), model.clone(), done.clone());
                 let design = design_too.clone();
+                let drives = drives.clone();
                 cpu.spawn_main("owner", async move {
-                    let mut owner = Owner::new(case, u64::from(index) * case.tasks + task);
+                    let mut owner = Owner::new(case, u64::from(index) * case.tasks + task, drives);
                     for _ in 0..case.requests {
                         owner.step(&cpu_too, &*client).await;
                         cpu_too.progress();
@@ -299,14 +331,12 @@ fn run<D: Design, F>(
             }
         });
     }
-    let (layout, stores) = (rig.layout(), rig.stores.clone());
     if let Err(stall) = rig.machine.run_virtual(Seed(case.seed)) {
         panic!("{case:?}: {stall}");
     }
     let model = model.lock().unwrap();
     for (page, bytes) in model.chunks(stored as usize).enumerate() {
-        let (drive, lba) = layout.locate(page as u64);
-        let found = stores[drive].page(lba).unwrap_or(vec![0; stored as usize]);
+        let found = page_on_drive(&drives, page as u64, stored as usize);
         assert!(
             found == bytes,
             "{case:?}: page {page} on the drive after the last flush"
@@ -383,8 +413,9 @@ fn equal_seeds_send_the_drives_equal_commands() {
         let mut rig = Rig::new(case.shape, |_| healthy(Seed(rng.next_u64()).rng()));
         let design: Arc<Clock> = rig.design(case.config);
         for index in 0..case.shape.clients {
+            let drives = (rig.layout(), rig.stores.clone());
             rig.spawn_client(index, &design, move |cpu, client| async move {
-                let mut owner = Owner::new(case, u64::from(index) * case.tasks);
+                let mut owner = Owner::new(case, u64::from(index) * case.tasks, drives);
                 for _ in 0..100 {
                     owner.step(&cpu, &*client).await;
                 }

@@ -96,6 +96,7 @@ impl Controller {
                 op,
                 fua: command.fua(),
             };
+            self.cores[core as usize].map.prefetch(local);
             self.send(core, part);
             done += count;
         }

@@ -28,6 +28,7 @@ use zerocopy::IntoBytes;
 use crate::config::{CorePlan, DriveConfig};
 use crate::core::Shelf;
 use crate::core::part::{Answer, Part, PartOp, Striping};
+use crate::ftl::MapHint;
 use link::HostLink;
 use logs::ErrorLog;
 use slots::{After, Slots};
@@ -51,6 +52,8 @@ pub struct CoreLink {
     pub parts: Sender<Part>,
     /// Its answers.
     pub answers: Receiver<Answer>,
+    /// Where its map is.
+    pub map: MapHint,
     /// Where it leaves its statistics.
     pub shelf: Shelf,
     /// Parts without an answer.

@@ -1,6 +1,6 @@
 //! A firmware core: the tasks around one translation layer.
 //!
-//! The way of a part of a command: the [`intake`](Core::intake) task takes it off the ring and hands
+//! The way of a part of a command: the *intake* task takes it off the ring and hands
 //! it to an idle *worker*; the worker serves it in straight line (`read.rs`, `write.rs`, `flush.rs`)
 //! and answers. Three more tasks belong to the core: the *finisher* ends flash operations when their
 //! time has come, the *collector* (`gc.rs`) keeps blocks free, and the *checkpointer*
@@ -84,6 +84,8 @@ struct Worker {
     /// Pages of the part whose programs have not ended.
     outstanding: Cell<u32>,
     failed: Cell<bool>,
+    /// The physical pages that its part reads; [`NONE`](crate::ftl::NONE) for one not on flash.
+    pages: RefCell<Vec<u32>>,
 }
 
 /// A firmware core, shared by its tasks.
@@ -112,6 +114,8 @@ pub struct Core {
     finished: RefCell<Finished>,
     /// No flash operation takes time: nobody looks at the clock.
     instant: bool,
+    /// An erase takes no time: what is read must be copied before one can come.
+    erases_at_once: bool,
     volatile_write_cache: Cell<bool>,
     log_write_ns: u64,
     power: PowerSwitch,
@@ -145,10 +149,12 @@ impl Core {
             task: Cell::new(None),
             outstanding: Cell::new(0),
             failed: Cell::new(false),
+            pages: RefCell::new(Vec::new()),
         };
         let core = Rc::new(Core {
             index: parts.index,
             instant: parts.ftl.is_instant(),
+            erases_at_once: parts.ftl.erases_at_once(),
             ftl: RefCell::new(Some(parts.ftl)),
             inbox: RefCell::new(parts.inbox),
             bell: parts.bell,
@@ -230,7 +236,7 @@ impl Core {
             let part = self.next_part(worker).await;
             self.cpu.work(Op::CorePart, || ());
             match part.op {
-                PartOp::Read => self.answer_at(&part, self.read(&part).await),
+                PartOp::Read => self.answer_at(&part, self.read(worker, &part).await),
                 PartOp::Write => self.write(worker, &part).await,
                 PartOp::Verify => self.answer_at(&part, self.verify(&part).await),
                 PartOp::Deallocate | PartOp::WriteZeroes => {

@@ -6,19 +6,31 @@ use wharf_wire::status::StatusCode;
 
 use super::Core;
 use super::part::{Failed, Part};
-use crate::ftl::Ftl;
+use crate::ftl::{Ftl, NONE, Place};
 use crate::media::MediaError;
 
 impl Core {
-    /// Starts all page reads, waits for the last.
-    pub(super) async fn read(&self, part: &Part) -> Result<(), Failed> {
+    /// Starts all page reads, waits for the last, delivers.
+    pub(super) async fn read(&self, worker: u32, part: &Part) -> Result<(), Failed> {
         self.force_unit_access(part).await?;
         let now_ns = self.flash_now();
+        let mut pages = self.workers[worker as usize].pages.take();
         let end_ns = self.cpu.work_n(Op::MapLookup, part.count, || {
-            self.with_ftl(|ftl| self.start_reads(ftl, now_ns, part))
-        })?;
-        self.cpu.sleep_until(end_ns).await;
-        Ok(())
+            self.with_ftl(|ftl| self.start_reads(ftl, now_ns, part, &mut pages))
+        });
+        let mut outcome = end_ns.map(|_| ());
+        if self.erases_at_once {
+            outcome = outcome.and_then(|()| self.deliver(part, &pages));
+        }
+        if let Ok(end_ns) = end_ns {
+            self.cpu.sleep_until(end_ns).await;
+        }
+        if !self.erases_at_once {
+            outcome = outcome.and_then(|()| self.deliver(part, &pages));
+        }
+        pages.clear();
+        self.workers[worker as usize].pages.replace(pages);
+        outcome
     }
 
     /// With FUA, what is acknowledged becomes durable before it is read.
@@ -35,22 +47,61 @@ impl Core {
         }
     }
 
-    fn start_reads(&self, ftl: &mut Ftl, now_ns: u64, part: &Part) -> Result<u64, Failed> {
+    /// Starts the reads of a part's pages, and notes which they are; copies what is not on flash.
+    fn start_reads(
+        &self,
+        ftl: &mut Ftl,
+        now_ns: u64,
+        part: &Part,
+        pages: &mut Vec<u32>,
+    ) -> Result<u64, Failed> {
         let mut end_ns = now_ns;
-        for (lpn, address) in (part.first..).zip(self.addresses(part)) {
-            let address = address.map_err(|error| Failed {
-                status: error.status(),
-                lpn,
-            })?;
-            // SAFETY: the page is named by a command in flight, and this part alone serves it.
-            let page = unsafe { self.dma.page_mut(address) }.map_err(|_| Failed {
-                status: StatusCode::DataTransferError,
-                lpn,
-            })?;
-            end_ns = end_ns.max(read_page(ftl, now_ns, lpn, page)?);
+        let mut lpn = part.first;
+        for address in self.addresses(part) {
+            match ftl.place(lpn) {
+                Place::Flash(ppn) => {
+                    end_ns = end_ns.max(ftl.start_read(now_ns, ppn));
+                    pages.push(ppn);
+                }
+                place => {
+                    let copy = |page: &mut [u8]| ftl.copy_from_memory(place, page);
+                    self.with_host_page(address, lpn, copy)?;
+                    pages.push(NONE);
+                }
+            }
+            lpn += 1;
         }
         ftl.counters_mut().host_reads += u64::from(part.count);
         Ok(end_ns)
+    }
+
+    /// Copies the pages that were read to the host.
+    fn deliver(&self, part: &Part, pages: &[u32]) -> Result<(), Failed> {
+        self.with_ftl(|ftl| {
+            for ((lpn, ppn), address) in (part.first..).zip(pages).zip(self.addresses(part)) {
+                if *ppn != NONE {
+                    let read = |page: &mut [u8]| ftl.finish_read(lpn, *ppn, page);
+                    let done = self.with_host_page(address, lpn, read)?;
+                    done.map_err(|error| unreadable(ftl, lpn, &error))?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Runs `f` on a page of the host's.
+    #[inline]
+    fn with_host_page<R>(
+        &self,
+        address: Result<u64, PrpError>,
+        lpn: u32,
+        f: impl FnOnce(&mut [u8]) -> R,
+    ) -> Result<R, Failed> {
+        let address = address.map_err(|error| Failed { status: error.status(), lpn })?;
+        // SAFETY: the page is named by a command in flight, and its part alone serves it.
+        let page = unsafe { self.dma.page_mut(address) }
+            .map_err(|_| Failed { status: StatusCode::DataTransferError, lpn })?;
+        Ok(f(page))
     }
 
     /// The host pages of a part, in order.
@@ -87,15 +138,17 @@ impl Core {
 }
 
 /// Reads one page for the host.
-#[inline]
 fn read_page(ftl: &mut Ftl, now_ns: u64, lpn: u32, out: &mut [u8]) -> Result<u64, Failed> {
-    ftl.read(now_ns, lpn, out).map_err(|error| {
-        let status = match error {
-            MediaError::Rot { .. } => StatusCode::UnrecoveredReadError,
-            _ => StatusCode::InternalError,
-        };
-        ftl.counters_mut().unrecovered_reads +=
-            u64::from(status == StatusCode::UnrecoveredReadError);
-        Failed { status, lpn }
-    })
+    ftl.read(now_ns, lpn, out).map_err(|error| unreadable(ftl, lpn, &error))
+}
+
+/// What the host is told of a page that cannot be read.
+#[cold]
+fn unreadable(ftl: &mut Ftl, lpn: u32, error: &MediaError) -> Failed {
+    let status = match error {
+        MediaError::Rot { .. } => StatusCode::UnrecoveredReadError,
+        _ => StatusCode::InternalError,
+    };
+    ftl.counters_mut().unrecovered_reads += u64::from(status == StatusCode::UnrecoveredReadError);
+    Failed { status, lpn }
 }

@@ -16,6 +16,7 @@
 //! | `blocks.rs` | states and valid counts of erase blocks |
 //! | `frontier.rs` | the open blocks that pages are written to |
 //! | `write.rs` | stage, finish, deallocate |
+//! | `operations.rs` | programs and erases under way |
 //! | `collect.rs` | victims, and moving their pages |
 //! | `recover.rs` | map and blocks from out-of-band data and the log |
 //! | `log.rs` | the log's records, and deallocations in it |
@@ -30,7 +31,9 @@ pub mod counters;
 mod entry;
 mod frames;
 mod frontier;
+mod hint;
 mod log;
+mod operations;
 mod precondition;
 mod recover;
 #[cfg(test)]
@@ -38,14 +41,12 @@ mod tests;
 mod verify;
 mod write;
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
 pub use blocks::State as BlockState;
 pub use collect::{Batch, Urgency};
 pub use counters::Counters;
 pub use entry::{NONE, PAGES_MAX, Place};
 pub use frames::Origin;
+pub use hint::MapHint;
 pub use precondition::{Overwrite, Precondition, PreconditionError, Preconditioned};
 pub use recover::{Recovery, RecoveryError};
 pub use write::Refusal;
@@ -59,6 +60,7 @@ use blocks::Blocks;
 use frames::Frames;
 use frontier::Frontiers;
 use log::Trim;
+use operations::Operations;
 
 /// One core's translation layer with its flash.
 pub struct Ftl {
@@ -72,9 +74,8 @@ pub struct Ftl {
     blocks: Blocks,
     frames: Frames,
     frontiers: Frontiers,
-    /// Operations under way, earliest end first: end, order of issue, what.
-    inflight: BinaryHeap<Reverse<u128>>,
-    issued: u32,
+    /// Operations under way: an erase of a block, or the program of a frame.
+    inflight: Operations,
     erases_pending: u32,
     /// Sequence number of the latest program or trim.
     seq: u64,
@@ -131,8 +132,7 @@ impl Ftl {
             blocks: Blocks::new(plan.planes, plan.blocks_per_plane, plan.pages_per_block),
             frames: Frames::new(frames, page_bytes),
             frontiers: Frontiers::new(plan.planes),
-            inflight: BinaryHeap::with_capacity(frames as usize + 64),
-            issued: 0,
+            inflight: Operations::new(plan.planes),
             erases_pending: 0,
             seq: 0,
             trims: Vec::new(),
@@ -196,6 +196,11 @@ impl Ftl {
         self.nand.is_instant()
     }
 
+    /// True if an erase takes no time.
+    pub fn erases_at_once(&self) -> bool {
+        self.nand.erases_at_once()
+    }
+
     /// Blocks that are free.
     pub fn free_blocks(&self) -> u32 {
         self.blocks.free_count()
@@ -248,43 +253,47 @@ impl Ftl {
     }
 
     /// Copies a logical page to `out`; returns when the flash has delivered it.
-    ///
-    /// The bytes are taken now: a programmed page stays as it is until its block is erased, and an
-    /// erase queues behind this read on the plane.
-    #[inline]
     pub fn read(&mut self, now_ns: u64, lpn: u32, out: &mut [u8]) -> Result<u64, MediaError> {
         match self.place(lpn) {
-            Place::Flash(ppn) => self.read_flash(now_ns, lpn, ppn, out),
-            Place::Frame(frame) => {
-                out.copy_from_slice(self.frames.data(frame));
-                Ok(now_ns)
+            Place::Flash(ppn) => {
+                let end_ns = self.start_read(now_ns, ppn);
+                self.finish_read(lpn, ppn, out).map(|()| end_ns)
             }
-            Place::Unmapped | Place::Trimmed => {
-                out.fill(0);
+            place => {
+                self.copy_from_memory(place, out);
                 Ok(now_ns)
             }
         }
     }
 
+    /// Copies a page that is not on flash.
     #[inline]
-    fn read_flash(
-        &mut self,
-        now_ns: u64,
-        lpn: u32,
-        ppn: u32,
-        out: &mut [u8],
-    ) -> Result<u64, MediaError> {
+    pub fn copy_from_memory(&self, place: Place, out: &mut [u8]) {
+        match place {
+            Place::Frame(frame) => out.copy_from_slice(self.frames.data(frame)),
+            _ => out.fill(0),
+        }
+    }
+
+    /// Starts the read of a physical page; returns when the flash has delivered it.
+    #[inline]
+    pub fn start_read(&mut self, now_ns: u64, ppn: u32) -> u64 {
         self.counters.media_reads += 1;
-        let plane = self.plane_of(ppn);
-        let end_ns = self.nand.read(now_ns, plane);
+        self.media.prefetch(ppn);
+        self.nand.read(now_ns, self.plane_of(ppn))
+    }
+
+    /// Copies a physical page whose read was started, for `lpn`, to `out`.
+    ///
+    /// A programmed page stays as it is until its block is erased, and an erase queues behind the
+    /// read on the plane: so the bytes may be taken at the end as well as at the start, by when
+    /// they have been brought near. Only an erase that takes no time could come first.
+    #[inline]
+    pub fn finish_read(&mut self, lpn: u32, ppn: u32, out: &mut [u8]) -> Result<(), MediaError> {
         match self.media.read(ppn, out) {
             Ok(oob) => {
-                assert!(
-                    oob.lpn == lpn,
-                    "the map says {lpn} is at {ppn}, where {} is",
-                    oob.lpn
-                );
-                Ok(end_ns)
+                assert!(oob.lpn == lpn, "the map says {lpn} is at {ppn}, where {} is", oob.lpn);
+                Ok(())
             }
             Err(error) => {
                 self.counters.rot_found += 1;
@@ -293,28 +302,20 @@ impl Ftl {
         }
     }
 
+    /// Lets others bring map entries near.
+    pub fn map_hint(&self) -> MapHint {
+        MapHint::new(&self.map)
+    }
+
     /// When the earliest operation under way ends.
     #[inline]
     pub fn next_end_ns(&self) -> Option<u64> {
-        self.inflight.peek().map(|Reverse(key)| (key >> 64) as u64)
-    }
-
-    #[inline]
-    fn start_operation(&mut self, end_ns: u64, what: u32) {
-        // Operations that end together end in the order they began.
-        self.issued = self.issued.wrapping_add(1);
-        let key = (u128::from(end_ns) << 64) | (u128::from(self.issued) << 32) | u128::from(what);
-        self.inflight.push(Reverse(key));
+        self.inflight.next_end_ns()
     }
 
     /// Ends every operation whose time has come.
     pub fn finish_due(&mut self, now_ns: u64, finished: &mut Finished) {
-        while let Some(Reverse(key)) = self.inflight.peek() {
-            if (key >> 64) as u64 > now_ns {
-                return;
-            }
-            let what = *key as u32;
-            self.inflight.pop();
+        while let Some(what) = self.inflight.end_one(now_ns) {
             if what & ERASE != 0 {
                 self.finish_erase(what & !ERASE, finished);
             } else {

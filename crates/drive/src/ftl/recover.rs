@@ -112,7 +112,11 @@ impl Ftl {
             self.recover_trim(*lpn, *seq, &mut valid);
         }
         // Older copies of these may lie on flash where the scan did not look.
-        let hidden = since.held.iter().map(|(lpn, _)| *lpn).chain(since.outdated.iter().copied());
+        let hidden = since
+            .held
+            .iter()
+            .map(|(lpn, _)| *lpn)
+            .chain(since.outdated.iter().copied());
         for lpn in hidden {
             if self.place(lpn) == Place::Unmapped {
                 self.set_place(lpn, Place::Trimmed);

@@ -61,8 +61,7 @@ impl Ftl {
     fn verify_blocks(&self, valid: &[u32]) {
         let mut pending = vec![0u32; valid.len()];
         let mut erasing = 0;
-        for key in &self.inflight {
-            let what = key.0 as u32;
+        for what in self.inflight.iter() {
             if what & ERASE != 0 {
                 erasing += 1;
             } else {

@@ -85,7 +85,7 @@ impl Ftl {
         self.blocks.begin_program(block);
         self.media.prefetch(ppn);
         let end_ns = self.nand.program(now_ns, plane);
-        self.start_operation(end_ns, frame);
+        self.inflight.begin(plane, end_ns, frame);
         end_ns
     }
 
@@ -203,8 +203,9 @@ impl Ftl {
         assert!(self.blocks.get(block).valid == 0 && self.blocks.get(block).pending == 0);
         self.blocks.set_state(block, State::Erasing);
         self.erases_pending += 1;
-        let end_ns = self.nand.erase(now_ns, self.blocks.plane_of(block));
-        self.start_operation(end_ns, ERASE | block);
+        let plane = self.blocks.plane_of(block);
+        let end_ns = self.nand.erase(now_ns, plane);
+        self.inflight.begin(plane, end_ns, ERASE | block);
         end_ns
     }
 

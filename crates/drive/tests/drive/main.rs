@@ -6,6 +6,7 @@
 //! | `random.rs` | any rule of order, atomicity or durability, under random commands and power cuts |
 //! | `sweep.rs` | the same for chosen short workloads, with a cut after every single media change |
 //! | `capacity.rs` | what a full thinly provisioned drive answers, and that it recovers |
+//! | `checkpoint.rs` | the checkpointer, checkpoints at power-off, the bound of recovery |
 //! | `wear.rs` | a worn drive goes read-only, levelling levels |
 //! | `rot.rs` | damaged pages are reported, never returned |
 //! | `malformed.rs` | each wrong field has its status and changes nothing |
@@ -19,6 +20,7 @@
 #![allow(missing_docs)]
 
 mod capacity;
+mod checkpoint;
 mod determinism;
 mod limits;
 mod logs;

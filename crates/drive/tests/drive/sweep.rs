@@ -224,7 +224,12 @@ fn checkpoints_under_overwrites_and_deallocations() {
             4 => Op::Flush,
             _ => write(i * 7 % 20, 2),
         };
-        sweep(&config, &aged(&config), &(0..30).map(ops).collect::<Vec<_>>(), 3);
+        sweep(
+            &config,
+            &aged(&config),
+            &(0..30).map(ops).collect::<Vec<_>>(),
+            3,
+        );
     }
 }
 

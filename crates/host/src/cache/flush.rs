@@ -42,15 +42,18 @@ impl CacheClient {
     /// The first error of a command; else [`IoError::WriteBack`] if write-backs of any client have
     /// failed since this client's last flush.
     pub async fn flush(&self) -> Result<(), IoError> {
-        let written = self.write_back_all().await;
-        let outcome = match written {
+        // Kept for this flush: another one of the client may end, and report, meanwhile.
+        let reported = self.failures_seen.get();
+        let outcome = match self.write_back_all().await {
             Ok(()) => self.volume.flush(&self.cpu).await,
             error => error,
         };
         let failures = self.cache.failures();
-        let new = failures - self.failures_seen.replace(failures);
+        self.failures_seen.set(failures);
         match outcome {
-            Ok(()) if new > 0 => Err(IoError::WriteBack { failures: new }),
+            Ok(()) if failures > reported => Err(IoError::WriteBack {
+                failures: failures - reported,
+            }),
             outcome => outcome,
         }
     }

@@ -232,8 +232,8 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
     let fit: FitMode = args.fit.parse().map_err(input)?;
     let plan = plan(&workload(args)?, fit, rule, args.clients, device_bytes).map_err(input)?;
     let cache_bytes = host.cache_bytes(plan.footprint_pages * 4096, device_bytes);
-    check_memory(cache_bytes, drive.page_bytes())?;
     let cache_spec = cache_spec(args, &host);
+    check_memory(&cache_spec, cache_bytes, drive.page_bytes())?;
     let setup = Setup {
         drive,
         drives: args.drives,
@@ -278,16 +278,20 @@ fn speed(speed: Option<f64>) -> Result<Option<f64>, Failure> {
     }
 }
 
+/// Memory that a cache needs for each page besides the page, in bytes: frame, index, list.
+const BOOKKEEPING_BYTES: u64 = 32;
+
 /// A cache larger than the machine's memory would end in a kill rather than in a line.
-fn check_memory(cache_bytes: u64, page_bytes: usize) -> Result<(), Failure> {
-    let needed = cache_bytes / 4096 * page_bytes as u64;
+fn check_memory(cache_spec: &str, cache_bytes: u64, page_bytes: usize) -> Result<(), Failure> {
+    let needed = cache_bytes / 4096 * (page_bytes as u64 + BOOKKEEPING_BYTES);
     let Ok(text) = std::fs::read_to_string("/proc/meminfo") else { return Ok(()) };
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kib = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
     match kib {
         Some(kib) if needed > kib * 1024 => Err(input(format!(
-            "a cache of {needed} bytes exceeds the {} bytes of memory available: give a smaller --cache",
-            kib * 1024
+            "a cache of {cache_spec} needs {} GiB of memory, and {} GiB are available: give a smaller --cache",
+            needed.div_ceil(1 << 30),
+            kib >> 20
         ))),
         _ => Ok(()),
     }

@@ -23,7 +23,11 @@ impl State {
         State {
             on_flash: (0..ftl.plan().logical_pages).map(on_flash).collect(),
             mapped: ftl.mapped(),
-            blocks: ftl.blocks.iter().map(|(_, block)| (block.state, block.valid)).collect(),
+            blocks: ftl
+                .blocks
+                .iter()
+                .map(|(_, block)| (block.state, block.valid))
+                .collect(),
         }
     }
 }
@@ -41,7 +45,11 @@ fn without_checkpoint(log: &[Vec<u8>]) -> Vec<Vec<u8>> {
                 for entry in items.chunks_exact(4) {
                     match word(entry) {
                         u32::MAX => held_pages.push(lpn),
-                        1 => trims.push(Trim { first: lpn, count: 1, seq: checkpoint_seq }),
+                        1 => trims.push(Trim {
+                            first: lpn,
+                            count: 1,
+                            seq: checkpoint_seq,
+                        }),
                         _ => {}
                     }
                     lpn += 1;
@@ -50,7 +58,11 @@ fn without_checkpoint(log: &[Vec<u8>]) -> Vec<Vec<u8>> {
             Kind::Held => trims.extend(held_pages.iter().zip(items.chunks_exact(4)).map(
                 |(lpn, item)| {
                     let seq = checkpoint_seq - u64::from(word(item));
-                    Trim { first: *lpn, count: 1, seq }
+                    Trim {
+                        first: *lpn,
+                        count: 1,
+                        seq,
+                    }
                 },
             )),
             Kind::Trims => trims.extend(decode_trims(items)),
@@ -75,7 +87,11 @@ fn compare_with_full_scan(config: &DriveConfig, mut media: AnyMedia) -> AnyMedia
     replace_log(&mut media, &without_checkpoint(&log));
     let full = open(config, media, &PowerSwitch::on());
     assert_eq!(full.recovery().map_entries, 0);
-    assert_eq!(State::of(&full), expected, "with a full scan (left) and from the checkpoint");
+    assert_eq!(
+        State::of(&full),
+        expected,
+        "with a full scan (left) and from the checkpoint"
+    );
     media = full.into_media();
     replace_log(&mut media, &log);
     media
@@ -115,7 +131,10 @@ fn a_checkpoint_and_a_full_scan_find_the_same_after_random_cuts() {
         println!("seed {seed}");
         checkpoints += random_lives(seed, 1 + seed % 40, 8);
     }
-    assert!(checkpoints > 5_000, "only {checkpoints} checkpoints were taken");
+    assert!(
+        checkpoints > 5_000,
+        "only {checkpoints} checkpoints were taken"
+    );
 }
 
 /// Runs one history and cuts it after every single media change.
@@ -165,10 +184,16 @@ fn recovery_looks_at_no_more_pages_than_were_programmed_since_the_checkpoint() {
         let programmed_max = CHECKPOINT_PAGES + 8;
         let reads_max = 2 * programmed_max + recovery.trimmed_pages + 8;
         assert!(recovery.oob_reads <= reads_max, "seed {seed}: {recovery:?}");
-        assert!(ftl.programs_since_checkpoint <= programmed_max, "seed {seed}");
+        assert!(
+            ftl.programs_since_checkpoint <= programmed_max,
+            "seed {seed}"
+        );
         most = most.max(ftl.programs_since_checkpoint);
     }
-    assert!(most >= CHECKPOINT_PAGES / 2 && most * 3 < full_scan_reads, "{most}");
+    assert!(
+        most >= CHECKPOINT_PAGES / 2 && most * 3 < full_scan_reads,
+        "{most}"
+    );
 }
 
 #[test]
@@ -189,7 +214,11 @@ fn deallocations_without_end_do_not_fill_the_log() {
             life.collector.step(&mut life.ftl, 0);
         }
     }
-    assert!(life.ftl.counters().checkpoints > 10, "{:?}", life.ftl.counters());
+    assert!(
+        life.ftl.counters().checkpoints > 10,
+        "{:?}",
+        life.ftl.counters()
+    );
     let media = compare_with_full_scan(&config, life.ftl.into_media());
     model.settle(&mut open(&config, media, &PowerSwitch::on()));
 }
@@ -201,9 +230,17 @@ fn a_checkpoint_of_another_drive_is_refused_in_one_line() {
     ftl.write_checkpoint().unwrap();
     let mut other = config.clone();
     other.ftl.over_provisioning = 0.6;
-    let opened = Ftl::open(&other, other.plan().unwrap(), ftl.into_media(), PowerSwitch::on());
+    let opened = Ftl::open(
+        &other,
+        other.plan().unwrap(),
+        ftl.into_media(),
+        PowerSwitch::on(),
+    );
     let line = opened.err().expect("another over-provisioning").to_string();
-    assert!(line.contains("40 logical pages and 20 blocks") && !line.contains('\n'), "{line}");
+    assert!(
+        line.contains("40 logical pages and 20 blocks") && !line.contains('\n'),
+        "{line}"
+    );
 }
 
 /// Kills the process at every write of a checkpoint to an image: the log before it or the
@@ -213,7 +250,10 @@ fn a_torn_checkpoint_falls_back_to_the_log_before_it() {
     let config = config(0);
     let core: CoreGeometry = config.plan().unwrap().media_geometry(8);
     let shape = ImageGeometry { cores: 1, core };
-    let options = FileOptions { overwrite: true, ordered: false };
+    let options = FileOptions {
+        overwrite: true,
+        ordered: false,
+    };
     let (mut torn, mut whole) = (0, 0);
     for writes in 0.. {
         let directory = tempfile::tempdir().unwrap();
@@ -226,15 +266,25 @@ fn a_torn_checkpoint_falls_back_to_the_log_before_it() {
         life.ftl.write_checkpoint().unwrap();
         (0..60).for_each(|_| life.step(&mut rng, &mut model));
         // Half a record of the killed write still reaches the file.
-        image.kill_at(KillPoint { writes, torn_bytes: 100 });
+        image.kill_at(KillPoint {
+            writes,
+            torn_bytes: 100,
+        });
         let failed = life.ftl.write_checkpoint().is_err();
         drop((life, image));
         let image = FileImage::open(&path, options).unwrap();
         let media = AnyMedia::File(image.core(0).unwrap());
         let media = compare_with_full_scan(&config, media);
         let mut ftl = open(&config, media, &PowerSwitch::on());
-        assert!(ftl.recovery().map_entries > 0, "one of the two checkpoints is there");
-        if ftl.recovery().oob_reads > 0 { torn += 1 } else { whole += 1 }
+        assert!(
+            ftl.recovery().map_entries > 0,
+            "one of the two checkpoints is there"
+        );
+        if ftl.recovery().oob_reads > 0 {
+            torn += 1
+        } else {
+            whole += 1
+        }
         model.settle(&mut ftl);
         if !failed {
             break;

@@ -32,7 +32,11 @@ fn config(checkpoint_pages: u64) -> DriveConfig {
             erase_ns: 2_000,
             channel_ns_per_page: 100,
         },
-        link: LinkConfig { latency_ns: 0, to_host_mb_s: 0, from_host_mb_s: 0 },
+        link: LinkConfig {
+            latency_ns: 0,
+            to_host_mb_s: 0,
+            from_host_mb_s: 0,
+        },
         firmware: Firmware {
             cores: 1,
             slowness: 1.0,
@@ -54,12 +58,19 @@ fn config(checkpoint_pages: u64) -> DriveConfig {
             endurance_cycles: 0,
             checkpoint_pages,
         },
-        media: MediaConfig { kind: MediaKind::Stamp, path: None, verify: false },
+        media: MediaConfig {
+            kind: MediaKind::Stamp,
+            path: None,
+            verify: false,
+        },
     }
 }
 
 fn new_media(config: &DriveConfig) -> AnyMedia {
-    let geometry = config.plan().unwrap().media_geometry(config.page_bytes() as u32);
+    let geometry = config
+        .plan()
+        .unwrap()
+        .media_geometry(config.page_bytes() as u32);
     AnyMedia::Stamp(StampMedia::new(geometry).unwrap())
 }
 
@@ -91,7 +102,10 @@ impl Model {
             ftl.read(0, lpn, &mut data).unwrap();
             let found = u64::from_le_bytes(data);
             let allowed = self.versions(lpn);
-            assert!(allowed.contains(&found), "page {lpn}: {found} is none of {allowed:?}");
+            assert!(
+                allowed.contains(&found),
+                "page {lpn}: {found} is none of {allowed:?}"
+            );
             *allowed = vec![found];
         }
     }
@@ -108,14 +122,17 @@ impl Collector {
     /// The next step: choose a victim, move a few pages, or erase.
     fn step(&mut self, ftl: &mut Ftl, now_ns: u64) {
         let Some((victim, page)) = self.victim else {
-            let victim = ftl.collection_need().and_then(|urgency| ftl.take_victim(urgency));
+            let victim = ftl
+                .collection_need()
+                .and_then(|urgency| ftl.take_victim(urgency));
             self.victim = victim.map(|victim| (victim, 0));
             return;
         };
         if page < ftl.plan().pages_per_block {
             let next = ftl.read_batch(now_ns, victim, page, &mut self.batch);
             while let Some(moving) = self.batch.moves.pop() {
-                ftl.stage_move(now_ns, moving, Urgency::Background).expect("a reserved page");
+                ftl.stage_move(now_ns, moving, Urgency::Background)
+                    .expect("a reserved page");
             }
             self.victim = Some((victim, next));
         } else if ftl.is_empty(victim) {
@@ -165,7 +182,9 @@ impl Life {
     fn write(&mut self, lpn: u32, model: &mut Model) {
         self.version += 1;
         let stamp = self.version.to_le_bytes();
-        match self.ftl.stage(self.now_ns, lpn, NONE, |frame| frame.copy_from_slice(&stamp)) {
+        match self.ftl.stage(self.now_ns, lpn, NONE, |frame| {
+            frame.copy_from_slice(&stamp)
+        }) {
             Ok(_) => model.versions(lpn).push(self.version),
             Err(Refusal::NoFrame) => {
                 self.now_ns = self.ftl.next_end_ns().expect("frames are under way");

@@ -1,0 +1,274 @@
+//! A host that does whatever the input says, and keeps account of what it is owed.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use wharf_drive::DriveHandle;
+use wharf_runtime::Cpu;
+use wharf_wire::command::Command;
+use wharf_wire::dma::{DmaRegion, DmaSpace};
+use wharf_wire::opcode::{AdminOpcode, IoOpcode};
+use wharf_wire::prp::prp_for;
+use wharf_wire::queue::{HostQueue, queue_pair};
+use wharf_wire::status::StatusCode;
+
+use super::input::Input;
+
+/// I/O queue pairs that the drive is offered.
+const IO_QUEUES: u16 = 3;
+
+/// Entries of each: few, so that rings wrap.
+const DEPTH: u32 = 5;
+
+const DATA_PAGES: usize = 24;
+const WHOLE_PAGES: usize = 4;
+
+/// Where there is no host memory.
+const NOWHERE: u64 = 0x7000_0000_0000;
+
+/// One queue pair, and the commands on it that have no completion.
+pub struct Queue {
+    end: HostQueue,
+    /// The drive serves it: commands on it are owed an answer.
+    alive: bool,
+    owed: BTreeMap<u16, Command>,
+}
+
+/// The admin queue and the I/O queues, offered at their addresses.
+pub fn queues(handle: &mut DriveHandle, dma: &Arc<DmaSpace>) -> Vec<Queue> {
+    let (placeholder, _) = queue_pair(2, &wharf_runtime::Bell::new(), 0);
+    let admin = std::mem::replace(&mut handle.admin, placeholder);
+    let queue = |end, alive| Queue { end, alive, owed: BTreeMap::new() };
+    let mut queues = vec![queue(admin, true)];
+    for qid in 1..=IO_QUEUES {
+        let (host_end, drive_end) = handle.new_queue(qid, DEPTH);
+        dma.offer(address_of(qid), drive_end);
+        queues.push(queue(host_end, false));
+    }
+    queues
+}
+
+fn address_of(qid: u16) -> u64 {
+    u64::from(qid) << 12
+}
+
+pub struct Host {
+    cpu: Cpu,
+    dma: Arc<DmaSpace>,
+    data: DmaRegion,
+    whole: DmaRegion,
+    /// By where they are offered: the drive may know a queue by another number.
+    queues: Vec<Queue>,
+    /// Which of them the drive knows by each number.
+    known_as: BTreeMap<u16, usize>,
+    next_cid: u16,
+}
+
+impl Host {
+    pub fn new(cpu: Cpu, dma: Arc<DmaSpace>, queues: Vec<Queue>) -> Host {
+        let data = dma.register(DATA_PAGES).expect("host memory");
+        let whole = dma.register_whole(WHOLE_PAGES).expect("host memory");
+        Host { cpu, dma, data, whole, queues, known_as: BTreeMap::from([(0, 0)]), next_cid: 0 }
+    }
+
+    /// Does what the input says, then waits for all that is owed.
+    pub async fn play(&mut self, input: &mut Input<'_>) {
+        if input.number(1) & 1 == 0 {
+            self.create_queues().await;
+        }
+        while !input.is_empty() {
+            match input.number(1) % 8 {
+                0 => self.raw_command(input),
+                1 => self.admin_command(input),
+                2..5 => self.io_command(input),
+                5 => self.poke(input),
+                6 => self.wait_for_all().await,
+                _ => self.take_completions(),
+            }
+        }
+        self.wait_for_all().await;
+    }
+
+    /// The ordinary start, so that inputs need not find it.
+    async fn create_queues(&mut self) {
+        for qid in 1..=2 {
+            let at = address_of(qid);
+            self.submit(0, Command::create_completion_queue(qid, DEPTH, at));
+            self.submit(0, Command::create_submission_queue(qid, DEPTH, qid, at));
+            self.wait_for_all().await;
+            assert!(self.queues[qid as usize].alive, "queue {qid} was refused");
+        }
+    }
+
+    /// 64 bytes as they come.
+    fn raw_command(&mut self, input: &mut Input) {
+        let queue = self.any_queue(input);
+        let mut bytes = [0; 64];
+        let taken = input.take(64);
+        bytes[..taken.len()].copy_from_slice(taken);
+        self.submit(queue, zerocopy::transmute!(bytes));
+    }
+
+    fn admin_command(&mut self, input: &mut Input) {
+        let mut command = self.fields(input);
+        command.opcode = input.one_of(&ADMIN_OPCODES) as u8;
+        if command.opcode <= AdminOpcode::CreateCompletionQueue as u8 {
+            // Queues are named by small numbers, and their memory by its address.
+            command.cdw10 = input.number(1) as u32 % 6 | (DEPTH - 1) << 16;
+            command.prp1 = if input.number(1) % 8 == 0 { command.prp1 } else { address_of(input.number(1) as u16 % 5) };
+        }
+        self.submit(0, command);
+    }
+
+    fn io_command(&mut self, input: &mut Input) {
+        let queue = self.any_queue(input);
+        let mut command = self.fields(input);
+        command.opcode = input.one_of(&IO_OPCODES) as u8;
+        if input.number(1) % 8 != 0 {
+            let pages = 1 + input.number(1) as u32 % 20;
+            let lba = input.number(1);
+            (command.cdw10, command.cdw11) = (lba as u32, 0);
+            command.cdw12 = command.cdw12 & 0xffff_0000 | (pages - 1);
+            command = self.aim(command, pages, input.number(1) as usize);
+        }
+        self.submit(queue, command);
+    }
+
+    /// Data pointers as a right host makes them.
+    fn aim(&self, command: Command, pages: u32, first: usize) -> Command {
+        let data: Vec<u64> =
+            (0..pages as usize).map(|page| self.data.address((first + page) % DATA_PAGES)).collect();
+        let lists: Vec<u64> = (0..WHOLE_PAGES).map(|page| self.whole.address(page)).collect();
+        // SAFETY: the drive runs only while this task waits, and takes lists whole at the fetch.
+        let write = |at: u64, value: u64| unsafe { self.dma.write_bytes(at, &value.to_le_bytes()) }.expect("a list");
+        let (prp1, prp2) = prp_for(&data, &lists, write).expect("few pages");
+        command.with_prp(prp1, prp2)
+    }
+
+    /// The fields of a command, each either of the likely kind or anything.
+    fn fields(&mut self, input: &mut Input) -> Command {
+        let wild = input.number(1);
+        let small = |input: &mut Input, bit: u64| {
+            if wild >> bit & 1 == 1 { input.number(4) as u32 } else { input.number(1) as u32 & 0x1f }
+        };
+        Command {
+            flags: if wild & 0x80 != 0 { input.number(1) as u8 } else { 0 },
+            nsid: input.one_of(&[1, 1, 1, 0, 2, u32::MAX]),
+            prp1: self.address(input),
+            prp2: self.address(input),
+            cdw10: small(input, 0),
+            cdw11: small(input, 1),
+            cdw12: small(input, 2),
+            cdw13: small(input, 3),
+            cdw14: small(input, 4),
+            cdw15: small(input, 5),
+            ..Command::default()
+        }
+    }
+
+    fn address(&self, input: &mut Input) -> u64 {
+        let (kind, page) = (input.number(1), input.number(1) as usize);
+        match kind % 8 {
+            0 | 1 => self.data.address(page % DATA_PAGES),
+            2..5 => self.whole.address(page % WHOLE_PAGES),
+            5 => self.whole.address(page % WHOLE_PAGES) + (page as u64 & 0xff) * 16,
+            6 => NOWHERE,
+            _ => input.number(8),
+        }
+    }
+
+    /// Writes a word into a page that lists, ranges and log pages lie in.
+    fn poke(&mut self, input: &mut Input) {
+        let at = self.whole.address(input.number(1) as usize % WHOLE_PAGES) + input.number(1) * 8;
+        let value = if input.number(1) & 1 == 0 { self.address(input) } else { input.number(2) << 32 | input.number(1) };
+        // SAFETY: the drive runs only while this task waits; what it makes of a list that changes
+        // under it is what is tested.
+        unsafe { self.dma.write_bytes(at, &value.to_le_bytes()) }.expect("a whole page");
+    }
+
+    fn any_queue(&self, input: &mut Input) -> usize {
+        input.number(1) as usize % self.queues.len()
+    }
+
+    /// Puts a command on a queue and rings, unless the ring is full.
+    fn submit(&mut self, queue: usize, command: Command) {
+        let cid = self.next_cid;
+        let command = command.with_cid(cid);
+        let queue = &mut self.queues[queue];
+        if queue.end.submit(&self.cpu, command).is_ok() {
+            self.next_cid = cid.wrapping_add(1);
+            queue.end.ring_doorbell(&self.cpu);
+            queue.owed.insert(cid, command);
+        }
+    }
+
+    /// Takes what has been completed, and follows what it says of queues.
+    fn take_completions(&mut self) {
+        for index in 0..self.queues.len() {
+            while let Some(found) = self.queues[index].end.poll(&self.cpu) {
+                self.queues[index].end.release();
+                self.cpu.progress();
+                let owed = self.queues[index].owed.remove(&found.cid);
+                let command = owed.unwrap_or_else(|| panic!("nobody asked for {found:?}"));
+                let status = found.status().code();
+                let status = status.unwrap_or_else(|| panic!("a status that there is not: {found:?}"));
+                if index == 0 && status == StatusCode::Success {
+                    self.follow(&command);
+                }
+            }
+        }
+    }
+
+    /// A queue was created or deleted.
+    fn follow(&mut self, command: &Command) {
+        let qid = command.queue_id();
+        match command.admin_opcode() {
+            Some(AdminOpcode::CreateSubmissionQueue) => {
+                let index = (command.prp1 >> 12) as usize;
+                self.queues[index].alive = true;
+                self.known_as.insert(qid, index);
+            }
+            Some(AdminOpcode::DeleteSubmissionQueue) => {
+                let index = self.known_as.remove(&qid).expect("the drive deleted what there is");
+                // What it had not fetched it never will.
+                self.queues[index].alive = false;
+            }
+            _ => {}
+        }
+    }
+
+    /// Waits until nothing is owed; the machine's bound on idle polls ends a wait for ever.
+    async fn wait_for_all(&mut self) {
+        loop {
+            self.take_completions();
+            let owing = self.queues.iter().position(|queue| queue.alive && !queue.owed.is_empty());
+            let Some(index) = owing else { return };
+            let bell = self.queues[index].end.bell().clone();
+            // A queue may be deleted while it owes: look again even if its bell stays silent.
+            bell.wait_until(&self.cpu, self.cpu.now() + 1_000_000).await;
+        }
+    }
+}
+
+const ADMIN_OPCODES: [AdminOpcode; 9] = [
+    AdminOpcode::DeleteSubmissionQueue,
+    AdminOpcode::CreateSubmissionQueue,
+    AdminOpcode::DeleteCompletionQueue,
+    AdminOpcode::CreateCompletionQueue,
+    AdminOpcode::GetLogPage,
+    AdminOpcode::Identify,
+    AdminOpcode::SetFeatures,
+    AdminOpcode::GetFeatures,
+    AdminOpcode::FormatNvm,
+];
+
+const IO_OPCODES: [IoOpcode; 8] = [
+    IoOpcode::Write,
+    IoOpcode::Write,
+    IoOpcode::Read,
+    IoOpcode::Flush,
+    IoOpcode::WriteZeroes,
+    IoOpcode::DatasetManagement,
+    IoOpcode::DatasetManagement,
+    IoOpcode::Verify,
+];
