@@ -8,13 +8,17 @@ use std::sync::OnceLock;
 
 use libfuzzer_sys::fuzz_target;
 use wharf_lab::config::{
-    ConfigError, CacheOf, Sets, config_hash, load_costs, load_drive, load_host, parse_bytes,
+    CacheOf, ConfigError, Sets, config_hash, load_costs, load_drive, load_host, parse_bytes,
     parse_duration_ns, parse_percent, parse_share_or_bytes,
 };
 
 fuzz_target!(|data: &[u8]| {
-    let Some((choice, bytes)) = data.split_first() else { return };
-    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let Some((choice, bytes)) = data.split_first() else {
+        return;
+    };
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        return;
+    };
     let none = Sets::default();
     match choice % 5 {
         0 => use_drive(load_drive(file(bytes), &none).map(|(drive, _)| drive)),
@@ -37,7 +41,11 @@ fuzz_target!(|data: &[u8]| {
 fn file(bytes: &[u8]) -> &'static str {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     let path = PATH.get_or_init(|| {
-        let directory = if PathBuf::from("/dev/shm").is_dir() { "/dev/shm".into() } else { std::env::temp_dir() };
+        let directory = if PathBuf::from("/dev/shm").is_dir() {
+            "/dev/shm".into()
+        } else {
+            std::env::temp_dir()
+        };
         directory.join(format!("wharf-fuzz-config-{}.toml", std::process::id()))
     });
     std::fs::write(path, bytes).expect("a directory for temporary files");
@@ -49,22 +57,32 @@ fn one_line<T>(result: Result<T, ConfigError>) -> Option<T> {
     result
         .inspect_err(|error| {
             let line = error.to_string();
-            assert!(!line.contains('\n') && !line.is_empty(), "more than a line: {line:?}");
+            assert!(
+                !line.contains('\n') && !line.is_empty(),
+                "more than a line: {line:?}"
+            );
         })
         .ok()
 }
 
 fn use_drive(loaded: Result<wharf_drive::DriveConfig, ConfigError>) {
-    let Some(drive) = one_line(loaded) else { return };
+    let Some(drive) = one_line(loaded) else {
+        return;
+    };
     let plan = drive.plan().expect("it was checked");
     assert!(plan.logical_pages > 0 && drive.namespace_pages() > 0);
     let (host, _) = load_host("default", &Sets::default()).expect("a preset");
     let (costs, _) = load_costs("default").expect("a preset");
-    assert_eq!(config_hash(&drive, &host, &costs), config_hash(&drive.clone(), &host, &costs));
+    assert_eq!(
+        config_hash(&drive, &host, &costs),
+        config_hash(&drive.clone(), &host, &costs)
+    );
 }
 
 fn use_host(loaded: Result<wharf_lab::config::HostConfig, ConfigError>) {
-    let Some(mut host) = one_line(loaded) else { return };
+    let Some(mut host) = one_line(loaded) else {
+        return;
+    };
     for cache_of in [CacheOf::Workload, CacheOf::Drive] {
         host.cache_of = cache_of;
         assert!(host.cache_bytes(1 << 30, 1 << 40) >= 4096);

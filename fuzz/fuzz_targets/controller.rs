@@ -4,32 +4,29 @@
 
 #![no_main]
 
-mod support;
-
 use libfuzzer_sys::fuzz_target;
-use support::host::Host;
-use support::input::Input;
 use wharf_drive::ftl::Ftl;
 use wharf_drive::{Drive, DriveConfig, PowerSwitch};
+use wharf_fuzz::host::{Host, IDLE_POLLS_MAX};
+use wharf_fuzz::input::Input;
 use wharf_runtime::{CostTable, Machine, Seed, Side};
 use wharf_wire::dma::DmaSpace;
 
-/// Polls without a completion after which the drive counts as stuck.
-const IDLE_POLLS_MAX: u64 = 200_000;
-
 fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
-    let config = support::config(&mut input);
+    let config = wharf_fuzz::any_tiny(&mut input);
     let dma = DmaSpace::new(config.page_bytes());
     let mut machine = Machine::new(CostTable::free(), false);
     let drive = Drive::new(config.clone()).unwrap_or_else(|error| panic!("{error}"));
     let handle = drive.power_on(&mut machine, "drive", &dma, &PowerSwitch::on());
     let mut handle = handle.unwrap_or_else(|error| panic!("{error}"));
-    let queues = support::host::queues(&mut handle, &dma);
+    let queues = wharf_fuzz::host::queues(&mut handle, &dma);
     let cpu = machine.add_cpu("host", Side::Host, 1.0);
     let (seed, bytes) = (Seed(input.number(1)), input.rest().to_vec());
     machine.spawn_main(cpu, "host", move |cpu| async move {
-        Host::new(cpu, dma, queues).play(&mut Input::new(&bytes)).await;
+        Host::new(cpu, dma, queues)
+            .play(&mut Input::new(&bytes))
+            .await;
     });
     let run = machine.run_virtual_bounded(seed, IDLE_POLLS_MAX);
     run.unwrap_or_else(|stall| panic!("the drive hangs: {stall}"));

@@ -15,6 +15,7 @@
 pub mod config;
 pub mod controller;
 pub mod core;
+mod divide;
 mod drive;
 mod fill;
 pub mod ftl;

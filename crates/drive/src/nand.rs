@@ -38,11 +38,6 @@ impl Nand {
         t.read_ns | t.program_ns | t.erase_ns | t.channel_ns_per_page == 0
     }
 
-    /// True if an erase takes no time.
-    pub fn erases_at_once(&self) -> bool {
-        self.timing.erase_ns == 0
-    }
-
     /// Starts a page read on `plane`; returns when the page is out of the die.
     #[inline]
     pub fn read(&mut self, now_ns: u64, plane: u32) -> u64 {

@@ -88,7 +88,7 @@ fn smoke() {
     let pages = cfg.namespace_pages();
     let drive = Drive::new(cfg).unwrap();
     let dma = DmaSpace::new(8);
-    let table = include_str!("../../../configs/costs/provisional.toml");
+    let table = include_str!("../../../configs/costs/default.toml");
     let mut m = Machine::new(CostTable::parse(table).unwrap(), false);
     let handle = drive
         .power_on(&mut m, "d", &dma, &PowerSwitch::on())

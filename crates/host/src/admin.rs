@@ -7,14 +7,14 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use wharf_runtime::{Bell, Cpu};
+use wharf_runtime::Cpu;
 use wharf_wire::admin::{Cns, FeatureSelect, SecureErase};
 use wharf_wire::command::{Command, NAMESPACE_ALL};
-use wharf_wire::dma::{DmaRegion, DmaSpace, PAGE_BYTES, RegisterError};
+use wharf_wire::dma::{DmaSpace, PAGE_BYTES, RegisterError};
 use wharf_wire::features::{FeatureId, NumberOfQueues};
 use wharf_wire::identify::{IdentifyController, IdentifyError, IdentifyNamespace};
 use wharf_wire::log_page::{ErrorLogEntry, LogPage, SmartHealth};
-use wharf_wire::queue::{HostQueue, queue_pair};
+use wharf_wire::queue::{DriveQueue, HostQueue};
 use wharf_wire::statistics::DriveStatistics;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -83,25 +83,23 @@ pub struct QueueOffer {
     pub address: u64,
 }
 
-/// The addresses of offered queues; they stay taken for as long as this lives.
-pub struct QueueAddresses(#[allow(dead_code)] DmaRegion); // held, not read
-
-/// Makes `count` queue pairs of `entries` entries, numbered from 1, for the drive whose controller
-/// waits on `bell`, and offers the drive its ends.
+/// Makes `count` queue pairs of `entries` entries, numbered from 1, with `new_queue(number, entries)`
+/// of a drive, and offers the drive its ends.
 ///
 /// # Errors
 /// If there is no memory.
 pub fn offer_queues(
     space: &Arc<DmaSpace>,
-    bell: &Bell,
     count: u16,
     entries: u32,
-) -> Result<(QueueAddresses, Vec<(HostQueue, QueueOffer)>), RegisterError> {
+    mut new_queue: impl FnMut(u16, u32) -> (HostQueue, DriveQueue),
+) -> Result<Vec<(HostQueue, QueueOffer)>, RegisterError> {
+    // The space keeps the region: no other queue or page gets these addresses.
     let region = space.register_whole(usize::from(count))?;
     let make = |index: u16| {
         let qid = index + 1;
         let address = region.address(usize::from(index));
-        let (host, drive) = queue_pair(entries, bell, u32::from(qid));
+        let (host, drive) = new_queue(qid, entries);
         space.offer(address, drive);
         (
             host,
@@ -112,8 +110,7 @@ pub fn offer_queues(
             },
         )
     };
-    let offers = (0..count).map(make).collect();
-    Ok((QueueAddresses(region), offers))
+    Ok((0..count).map(make).collect())
 }
 
 /// The host's use of one drive's admin queue.

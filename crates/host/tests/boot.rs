@@ -28,7 +28,8 @@ fn a_boot_task_identifies_creates_queues_and_lets_the_clients_go() {
     mock.mdts = 5;
     mock.attach(0, drive_end);
     let store = mock.store();
-    let (_addresses, offers) = offer_queues(&space, &bell, CLIENTS, 16).unwrap();
+    let new_queue = |qid, entries| queue_pair(entries, &bell, u32::from(qid));
+    let offers = offer_queues(&space, CLIENTS, 16, new_queue).unwrap();
     let (queues, offers): (Vec<_>, Vec<_>) = offers.into_iter().unzip();
     let gate: Gate<DriveFacts> = Gate::new(u32::from(CLIENTS));
     let mut machine = Machine::new(CostTable::free(), false);

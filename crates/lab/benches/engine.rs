@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use wharf_drive::config::{DriveConfig, MediaKind};
 use wharf_drive::{Drive, PowerSwitch};
-use wharf_host::admin::{Admin, QueueOffer};
+use wharf_host::admin::{Admin, offer_queues};
 use wharf_host::design::{Client, Design, DesignConfig};
 use wharf_host::driver::{Driver, DriverConfig};
 use wharf_host::span::Extent;
@@ -29,8 +29,12 @@ use wharf_workload::generate::{GeneratorSpec, Pattern, Sizes};
 fn main() {
     let wanted = std::env::args().nth(1).filter(|a| !a.starts_with('-'));
     let benches: &[(&str, fn())] = &[
-        ("virtual-direct-4g", || virtual_direct("4 GiB", 64, 3_000_000)),
-        ("virtual-direct-64g", || virtual_direct("64 GiB", 1024, 3_000_000)),
+        ("virtual-direct-4g", || {
+            virtual_direct("4 GiB", 64, 3_000_000)
+        }),
+        ("virtual-direct-64g", || {
+            virtual_direct("64 GiB", 1024, 3_000_000)
+        }),
         ("virtual-clock", virtual_clock),
         ("inline-reads", inline_reads),
         ("real-latency", real_latency),
@@ -45,11 +49,17 @@ fn main() {
 fn report(name: &str, unit: &str, mut values: Vec<f64>) {
     values.sort_by(f64::total_cmp);
     let (low, high) = (values[0], values[values.len() - 1]);
-    println!("{name:56} {:12.0} {unit}   ({low:.0} to {high:.0}, {} rounds)", values[values.len() / 2], values.len());
+    println!(
+        "{name:56} {:12.0} {unit}   ({low:.0} to {high:.0}, {} rounds)",
+        values[values.len() / 2],
+        values.len()
+    );
 }
 
 fn drive(sets: &[&str]) -> DriveConfig {
-    load_drive("scala", &Sets::parse(sets).expect("fixed keys")).expect("a preset").0
+    load_drive("scala", &Sets::parse(sets).expect("fixed keys"))
+        .expect("a preset")
+        .0
 }
 
 fn setup(drive: DriveConfig, prepare: Prepare) -> Setup {
@@ -70,7 +80,14 @@ fn setup(drive: DriveConfig, prepare: Prepare) -> Setup {
 
 fn generated(pattern: Pattern, requests: u64, footprint_bytes: u64, read_share: f64) -> Input {
     let sizes = Sizes::fixed(4096).expect("a size");
-    let spec = GeneratorSpec { pattern, requests, footprint_bytes, sizes, read_share, seed: 1 };
+    let spec = GeneratorSpec {
+        pattern,
+        requests,
+        footprint_bytes,
+        sizes,
+        read_share,
+        seed: 1,
+    };
     Input::Generated {
         name: "bench".into(),
         parameters: Default::default(),
@@ -81,12 +98,13 @@ fn generated(pattern: Pattern, requests: u64, footprint_bytes: u64, read_share: 
 /// Mixed random 4 KiB requests over a drive whose collection is in its steady state.
 fn virtual_direct(size: &str, blocks: u32, requests: u64) {
     let blocks = format!("drive.geometry.blocks_per_plane={blocks}");
-    let drive = drive(&[&blocks, "drive.ftl.over_provisioning=0.11"]);
+    let drive = drive(&[&blocks, "drive.ftl.over_provisioning=0.19"]);
     let bytes = drive.namespace_pages() * 4096;
     for read_share in [0.7, 0.5] {
         let setup = setup(drive.clone(), Prepare::Steady);
         let input = generated(Pattern::Uniform, requests, bytes, read_share);
-        let plan = Arc::new(plan(&input, FitMode::Error, ClientRule::RoundRobin, 8, bytes).expect("fits"));
+        let plan =
+            Arc::new(plan(&input, FitMode::Error, ClientRule::RoundRobin, 8, bytes).expect("fits"));
         let mut rates = Vec::new();
         let mut amplification = None;
         for _ in 0..3 {
@@ -112,7 +130,8 @@ fn virtual_clock() {
     let footprint = (setup.cache_bytes as f64 / 0.95) as u64 / 4096 * 4096;
     let input = generated(Pattern::Uniform, 8_000_000, footprint, 0.7);
     let bytes = setup.drive.namespace_pages() * 4096;
-    let plan = Arc::new(plan(&input, FitMode::Error, ClientRule::RoundRobin, 8, bytes).expect("fits"));
+    let plan =
+        Arc::new(plan(&input, FitMode::Error, ClientRule::RoundRobin, 8, bytes).expect("fits"));
     let (mut rates, mut hits) = (Vec::new(), None);
     for _ in 0..3 {
         let design = designs::find("clock").expect("a design");
@@ -121,7 +140,10 @@ fn virtual_clock() {
         hits = row.hit_ratio;
         rates.push(row.requests as f64 / row.wall_seconds);
     }
-    let name = format!("virtual, clock, 1 GiB, hits {:.1} %", hits.unwrap_or(0.0) * 100.0);
+    let name = format!(
+        "virtual, clock, 1 GiB, hits {:.1} %",
+        hits.unwrap_or(0.0) * 100.0
+    );
     report(&name, "requests per s of wall time", rates);
 }
 
@@ -137,13 +159,19 @@ fn inline_reads() {
     ]);
     config.media.kind = MediaKind::Ram;
     let pages = config.namespace_pages();
-    let drive = Drive::new(config).expect("a drive").fill(&[(0, pages)]).expect("fills");
+    let drive = Drive::new(config)
+        .expect("a drive")
+        .fill(&[(0, pages)])
+        .expect("fills");
     let space = DmaSpace::new(4096);
     let mut machine = Machine::new(load_costs("default").expect("a preset").0, false);
-    let handle = drive.power_on(&mut machine, "drive", &space, &PowerSwitch::on()).expect("powers on");
-    let (queue, drive_end) = handle.new_queue(1, 128);
-    let address = 1 << 60;
-    space.offer(address, drive_end);
+    let handle = drive
+        .power_on(&mut machine, "drive", &space, &PowerSwitch::on())
+        .expect("powers on");
+    let new_queue = |qid, entries| handle.new_queue(qid, entries);
+    let (queue, offer) = offer_queues(&space, 1, 128, new_queue)
+        .expect("memory")
+        .remove(0);
     let admin_queue = handle.admin;
     let host = machine.add_cpu("host", Side::Host, 1.0);
     let inline = machine.inline();
@@ -152,8 +180,9 @@ fn inline_reads() {
         let config = DriverConfig::default();
         let admin = Admin::start(&cpu, admin_queue, &space, config).expect("memory");
         let facts = admin.identify().await.expect("identifies");
-        admin.create_queue(&QueueOffer { qid: 1, entries: 128, address }).await.expect("creates");
-        let driver = Driver::start(&cpu, queue, &space, &Groups::new(), config, false).expect("memory");
+        admin.create_queue(&offer).await.expect("creates");
+        let driver =
+            Driver::start(&cpu, queue, &space, &Groups::new(), config, false).expect("memory");
         let volume = Volume::new(vec![driver], Layout::new(&[facts.pages], 16));
         let design = Arc::new(Direct::new(&DesignConfig::default(), &space).expect("memory"));
         let client = design.client(&cpu, volume, 0).expect("memory");
@@ -170,19 +199,31 @@ fn inline_reads() {
         }
         rates
     });
-    report("real, inline, depth 1, RAM of 4 GiB, random 4 KiB reads", "reads per s", rates);
+    report(
+        "real, inline, depth 1, RAM of 4 GiB, random 4 KiB reads",
+        "reads per s",
+        rates,
+    );
 }
 
 /// How near a timed flash comes to its model: one drive thread, one client at depth 1.
 fn real_latency() {
     for (what, read_share, modelled_us) in [("reads", 1.0, 18.0), ("writes", 0.0, 35.0)] {
         let mut setup = setup(drive(&["drive.firmware.slowness=1"]), Prepare::Touched);
-        setup.engine = Engine::Real { client_threads: 1, profile: false };
+        setup.engine = Engine::Real {
+            client_threads: 1,
+            profile: false,
+        };
         (setup.clients, setup.depth) = (1, 1);
-        setup.host.idle = wharf_lab::config::IdleConfig { spin_passes: 1_000_000, yield_passes: 0, park_us: 0 };
+        setup.host.idle = wharf_lab::config::IdleConfig {
+            spin_passes: 1_000_000,
+            yield_passes: 0,
+            park_us: 0,
+        };
         let input = generated(Pattern::Uniform, 20_000, 64 << 20, read_share);
         let bytes = setup.drive.namespace_pages() * 4096;
-        let plan = Arc::new(plan(&input, FitMode::Error, ClientRule::RoundRobin, 1, bytes).expect("fits"));
+        let plan =
+            Arc::new(plan(&input, FitMode::Error, ClientRule::RoundRobin, 1, bytes).expect("fits"));
         let design = designs::find("direct").expect("a design");
         let stop = Arc::new(AtomicBool::new(false));
         let row = (design.run)(&setup, &plan, Progress::hidden(), &stop).expect("a run");

@@ -97,14 +97,29 @@ pub struct Checker {
 impl Checker {
     /// A checker for an address space of `bytes` bytes in which nothing was written.
     pub fn new(bytes: u64, stamp_only: bool) -> Result<Checker, SlabError> {
-        let unit_bytes = if stamp_only { 4096 } else { SECTOR_BYTES as u64 };
+        let unit_bytes = if stamp_only {
+            4096
+        } else {
+            SECTOR_BYTES as u64
+        };
         let units = bytes.div_ceil(unit_bytes).div_ceil(SHARDS) as usize;
         let shard = || {
             let latest = ZeroedSlab::new("the table of written versions", units)?;
-            Ok(Mutex::new(Shard { latest, contended: FxHashMap::default(), spare: Vec::new() }))
+            Ok(Mutex::new(Shard {
+                latest,
+                contended: FxHashMap::default(),
+                spare: Vec::new(),
+            }))
         };
-        let shards = (0..SHARDS).map(|_| shard()).collect::<Result<_, SlabError>>()?;
-        Ok(Checker { shards, order: AtomicU64::new(1), unit_bytes, stamp_only })
+        let shards = (0..SHARDS)
+            .map(|_| shard())
+            .collect::<Result<_, SlabError>>()?;
+        Ok(Checker {
+            shards,
+            order: AtomicU64::new(1),
+            unit_bytes,
+            stamp_only,
+        })
     }
 
     /// Alignment that offsets and lengths of requests must have: 512 bytes.
@@ -112,7 +127,11 @@ impl Checker {
 
     /// Bytes of the buffer for a request: its own, or 8 for each page it touches.
     pub fn buffer_bytes(&self, offset: u64, bytes: u64) -> usize {
-        if self.stamp_only { self.units(offset, bytes).count() * 8 } else { bytes as usize }
+        if self.stamp_only {
+            self.units(offset, bytes).count() * 8
+        } else {
+            bytes as usize
+        }
     }
 
     fn units(&self, offset: u64, bytes: u64) -> impl Iterator<Item = u64> + use<> {
@@ -127,7 +146,9 @@ impl Checker {
 
     fn with_unit<R>(&self, unit: u64, f: impl FnOnce(&mut Shard, usize) -> R) -> R {
         let shard = &self.shards[(unit % SHARDS) as usize];
-        let mut shard = shard.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut shard = shard
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
         f(&mut shard, (unit / SHARDS) as usize)
     }
 
@@ -140,7 +161,8 @@ impl Checker {
             let number = self.with_unit(unit, |shard, index| shard.begin_write(unit, index, began));
             ticket.versions.push((number, began));
             let stamp = stamp(unit, number).to_le_bytes();
-            part.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&stamp));
+            part.chunks_exact_mut(8)
+                .for_each(|word| word.copy_from_slice(&stamp));
         }
     }
 
@@ -148,7 +170,11 @@ impl Checker {
     pub fn end_write(&self, offset: u64, bytes: u64, ticket: &Ticket) {
         let ended = self.now();
         for (unit, (number, began)) in self.units(offset, bytes).zip(&ticket.versions) {
-            let version = Version { number: *number, began: *began, ended };
+            let version = Version {
+                number: *number,
+                began: *began,
+                ended,
+            };
             self.with_unit(unit, |shard, index| shard.end_write(unit, index, version));
         }
     }
@@ -163,20 +189,37 @@ impl Checker {
     }
 
     /// A read has returned `data`.
-    pub fn end_read(&self, offset: u64, bytes: u64, data: &[u8], snapshot: &Snapshot) -> Result<(), WrongRead> {
+    pub fn end_read(
+        &self,
+        offset: u64,
+        bytes: u64,
+        data: &[u8],
+        snapshot: &Snapshot,
+    ) -> Result<(), WrongRead> {
         let step = if self.stamp_only { 8 } else { SECTOR_BYTES };
-        for ((unit, part), before) in
-            self.units(offset, bytes).zip(data.chunks_exact(step)).zip(&snapshot.units)
+        for ((unit, part), before) in self
+            .units(offset, bytes)
+            .zip(data.chunks_exact(step))
+            .zip(&snapshot.units)
         {
             self.check_unit(unit, part, before, snapshot)?;
         }
         Ok(())
     }
 
-    fn check_unit(&self, unit: u64, part: &[u8], before: &Before, snapshot: &Snapshot) -> Result<(), WrongRead> {
+    fn check_unit(
+        &self,
+        unit: u64,
+        part: &[u8],
+        before: &Before,
+        snapshot: &Snapshot,
+    ) -> Result<(), WrongRead> {
         let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("8 bytes"));
         let found = word(&part[..8]);
-        let torn = part.chunks_exact(8).find(|other| word(other) != found).map(word);
+        let torn = part
+            .chunks_exact(8)
+            .find(|other| word(other) != found)
+            .map(word);
         let (at, number) = ((found >> 32) as u32, found as u32);
         let in_place = found == 0 || at == (unit as u32).wrapping_add(1);
         let others = &snapshot.others[before.others.0 as usize..before.others.1 as usize];
@@ -200,7 +243,11 @@ impl Checker {
             ([], latest) => format!("version {latest}"),
             (several, latest) => format!("one of versions {several:?} or later than {latest}"),
         };
-        Err(WrongRead { place: format!("{} {unit}", self.unit_name()), expected, found })
+        Err(WrongRead {
+            place: format!("{} {unit}", self.unit_name()),
+            expected,
+            found,
+        })
     }
 
     fn latest(&self, unit: u64) -> u32 {
@@ -220,20 +267,33 @@ fn stamp(unit: u64, version: u32) -> u64 {
 impl Shard {
     fn begin_write(&mut self, unit: u64, index: usize, began: u64) -> u32 {
         let stable = self.latest[index];
-        let number = stable.checked_add(1).expect("fewer than 2^32 writes of one unit");
+        let number = stable
+            .checked_add(1)
+            .expect("fewer than 2^32 writes of one unit");
         self.latest[index] = number;
         let spare = &mut self.spare;
         let entry = self.contended.entry(unit).or_insert_with(|| {
             let mut entry = spare.pop().unwrap_or_default();
-            entry.candidates.push(Version { number: stable, began: 0, ended: 0 });
+            entry.candidates.push(Version {
+                number: stable,
+                began: 0,
+                ended: 0,
+            });
             entry
         });
-        entry.under_way.push(Version { number, began, ended: u64::MAX });
+        entry.under_way.push(Version {
+            number,
+            began,
+            ended: u64::MAX,
+        });
         number
     }
 
     fn end_write(&mut self, unit: u64, index: usize, version: Version) {
-        let entry = self.contended.get_mut(&unit).expect("a write under way has an entry");
+        let entry = self
+            .contended
+            .get_mut(&unit)
+            .expect("a write under way has an entry");
         entry.under_way.retain(|v| v.number != version.number);
         entry.candidates.retain(|v| v.ended > version.began);
         entry.candidates.push(version);
@@ -255,7 +315,10 @@ impl Shard {
             snapshot.others.extend(versions.map(|v| v.number));
         }
         let to = snapshot.others.len() as u32;
-        snapshot.units.push(Before { latest: self.latest[index], others: (from, to) });
+        snapshot.units.push(Before {
+            latest: self.latest[index],
+            others: (from, to),
+        });
     }
 }
 
@@ -269,7 +332,9 @@ mod tests {
 
     impl Probe {
         fn new(stamp_only: bool) -> Probe {
-            Probe { checker: Checker::new(1 << 20, stamp_only).unwrap() }
+            Probe {
+                checker: Checker::new(1 << 20, stamp_only).unwrap(),
+            }
         }
 
         fn begin(&self, bytes: u64) -> (Ticket, Vec<u8>) {
@@ -290,12 +355,28 @@ mod tests {
     fn a_quiet_page_has_one_value() {
         let probe = Probe::new(true);
         let zeros = [0u8; 8];
-        assert!(probe.checker.end_read(0, 4096, &zeros, &probe.snapshot(4096)).is_ok());
+        assert!(
+            probe
+                .checker
+                .end_read(0, 4096, &zeros, &probe.snapshot(4096))
+                .is_ok()
+        );
         let (ticket, data) = probe.begin(4096);
         probe.checker.end_write(0, 4096, &ticket);
-        assert!(probe.checker.end_read(0, 4096, &data, &probe.snapshot(4096)).is_ok());
-        let stale = probe.checker.end_read(0, 4096, &zeros, &probe.snapshot(4096)).unwrap_err();
-        assert_eq!((stale.place.as_str(), stale.expected.as_str()), ("page 0", "version 1"));
+        assert!(
+            probe
+                .checker
+                .end_read(0, 4096, &data, &probe.snapshot(4096))
+                .is_ok()
+        );
+        let stale = probe
+            .checker
+            .end_read(0, 4096, &zeros, &probe.snapshot(4096))
+            .unwrap_err();
+        assert_eq!(
+            (stale.place.as_str(), stale.expected.as_str()),
+            ("page 0", "version 1")
+        );
         assert_eq!(stale.found, "nothing (zeros)");
     }
 
@@ -308,11 +389,26 @@ mod tests {
         let (second, new) = probe.begin(4096);
         for data in [&old, &new] {
             assert!(probe.checker.end_read(0, 4096, data, &before).is_ok());
-            assert!(probe.checker.end_read(0, 4096, data, &probe.snapshot(4096)).is_ok());
+            assert!(
+                probe
+                    .checker
+                    .end_read(0, 4096, data, &probe.snapshot(4096))
+                    .is_ok()
+            );
         }
         probe.checker.end_write(0, 4096, &second);
-        assert!(probe.checker.end_read(0, 4096, &old, &probe.snapshot(4096)).is_err());
-        assert!(probe.checker.end_read(0, 4096, &new, &probe.snapshot(4096)).is_ok());
+        assert!(
+            probe
+                .checker
+                .end_read(0, 4096, &old, &probe.snapshot(4096))
+                .is_err()
+        );
+        assert!(
+            probe
+                .checker
+                .end_read(0, 4096, &new, &probe.snapshot(4096))
+                .is_ok()
+        );
     }
 
     #[test]
@@ -323,13 +419,33 @@ mod tests {
         probe.checker.end_write(0, 4096, &b);
         probe.checker.end_write(0, 4096, &a);
         for data in [&first, &second] {
-            assert!(probe.checker.end_read(0, 4096, data, &probe.snapshot(4096)).is_ok());
+            assert!(
+                probe
+                    .checker
+                    .end_read(0, 4096, data, &probe.snapshot(4096))
+                    .is_ok()
+            );
         }
-        assert!(probe.checker.end_read(0, 4096, &[0; 8], &probe.snapshot(4096)).is_err());
+        assert!(
+            probe
+                .checker
+                .end_read(0, 4096, &[0; 8], &probe.snapshot(4096))
+                .is_err()
+        );
         let (c, third) = probe.begin(4096);
         probe.checker.end_write(0, 4096, &c);
-        assert!(probe.checker.end_read(0, 4096, &first, &probe.snapshot(4096)).is_err());
-        assert!(probe.checker.end_read(0, 4096, &third, &probe.snapshot(4096)).is_ok());
+        assert!(
+            probe
+                .checker
+                .end_read(0, 4096, &first, &probe.snapshot(4096))
+                .is_err()
+        );
+        assert!(
+            probe
+                .checker
+                .end_read(0, 4096, &third, &probe.snapshot(4096))
+                .is_ok()
+        );
     }
 
     #[test]
@@ -337,13 +453,24 @@ mod tests {
         let probe = Probe::new(false);
         let (ticket, mut data) = probe.begin(1024);
         probe.checker.end_write(0, 1024, &ticket);
-        assert!(probe.checker.end_read(0, 1024, &data, &probe.snapshot(1024)).is_ok());
+        assert!(
+            probe
+                .checker
+                .end_read(0, 1024, &data, &probe.snapshot(1024))
+                .is_ok()
+        );
         let mut swapped = data.clone();
         swapped.rotate_left(512);
-        let error = probe.checker.end_read(0, 1024, &swapped, &probe.snapshot(1024)).unwrap_err();
+        let error = probe
+            .checker
+            .end_read(0, 1024, &swapped, &probe.snapshot(1024))
+            .unwrap_err();
         assert_eq!(error.found, "version 1 of sector 1");
         data[600..608].fill(0);
-        let error = probe.checker.end_read(0, 1024, &data, &probe.snapshot(1024)).unwrap_err();
+        let error = probe
+            .checker
+            .end_read(0, 1024, &data, &probe.snapshot(1024))
+            .unwrap_err();
         assert!(error.found.starts_with("a mixture"), "{error}");
     }
 }

@@ -41,7 +41,9 @@ pub fn compare(request: &Request, stop: &Arc<AtomicBool>) -> Result<Comparison, 
         let row = (design.run)(&request.setup, &request.plan, progress, stop)?;
         comparison.rows.push(row);
         if stop.load(Ordering::Relaxed) {
-            comparison.notes.push("interrupted: rows marked incomplete cover only part of the workload".into());
+            comparison
+                .notes
+                .push("interrupted: rows marked incomplete cover only part of the workload".into());
             break;
         }
     }
@@ -52,10 +54,19 @@ fn describe(request: &Request) -> Comparison {
     let (setup, plan) = (&request.setup, &request.plan);
     let mut notes = plan.notes.clone();
     notes.push(match &setup.prepare {
-        Prepare::Empty => "drives begin empty: reads of pages not yet written touch no flash".into(),
-        Prepare::Touched => "before each run every page that the workload touches was written once".into(),
-        Prepare::Steady => "before each run the drives were filled and overwritten to steady state".into(),
-        Prepare::Image(path) => format!("before each run the drives were loaded from {}", path.display()),
+        Prepare::Empty => {
+            "drives begin empty: reads of pages not yet written touch no flash".into()
+        }
+        Prepare::Touched => {
+            "before each run every page that the workload touches was written once".into()
+        }
+        Prepare::Steady => {
+            "before each run the drives were filled and overwritten to steady state".into()
+        }
+        Prepare::Image(path) => format!(
+            "before each run the drives were loaded from {}",
+            path.display()
+        ),
     });
     Comparison {
         schema: SCHEMA.into(),
@@ -70,7 +81,11 @@ fn describe(request: &Request) -> Comparison {
             client_rule: request.rule.describe().into(),
             clients: setup.clients,
             depth: setup.depth,
-            arrival: if setup.speed.is_some() { Arrival::Open } else { Arrival::Closed },
+            arrival: if setup.speed.is_some() {
+                Arrival::Open
+            } else {
+                Arrival::Closed
+            },
             speed_factor: setup.speed,
             bad_lines: plan.bad_lines,
         },
@@ -110,8 +125,14 @@ fn parameters(setup: &Setup) -> BTreeMap<String, serde_json::Value> {
         ("firmware_cores", json!(drive.firmware.cores)),
         ("firmware_slowness", json!(drive.firmware.slowness)),
         ("over_provisioning", json!(drive.ftl.over_provisioning)),
-        ("volatile_write_cache", json!(drive.ftl.volatile_write_cache)),
+        (
+            "volatile_write_cache",
+            json!(drive.ftl.volatile_write_cache),
+        ),
         ("media", json!(drive.media.kind)),
     ];
-    pairs.into_iter().map(|(key, value)| (key.to_string(), value)).collect()
+    pairs
+        .into_iter()
+        .map(|(key, value)| (key.to_string(), value))
+        .collect()
 }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use wharf_workload::fit::{Fit, FitMode};
 use wharf_workload::footprint::Footprint;
 use wharf_workload::generate::{Generator, GeneratorSpec};
-use wharf_workload::profiles::Profile;
 use wharf_workload::layout::{Layout, StreamMap, StreamSurvey};
+use wharf_workload::profiles::Profile;
 use wharf_workload::timing::Schedule;
 use wharf_workload::{Op, ReadOptions, Request, TraceReader, Workload, WorkloadError};
 
@@ -135,7 +135,10 @@ impl FromStr for ClientRule {
             "round-robin" => Ok(ClientRule::RoundRobin),
             "stream" => Ok(ClientRule::Stream),
             "address" => Ok(ClientRule::Address),
-            _ => Err(format!("no rule '{name}': use {}", ClientRule::NAMES.join(", "))),
+            _ => Err(format!(
+                "no rule '{name}': use {}",
+                ClientRule::NAMES.join(", ")
+            )),
         }
     }
 }
@@ -177,23 +180,51 @@ pub fn plan(
 ) -> Result<Plan, WorkloadError> {
     let mut notes = Vec::new();
     let (name, source, mut requests, bad_lines) = match input {
-        Input::Trace { from, options, layout } => {
+        Input::Trace {
+            from,
+            options,
+            layout,
+        } => {
             let (requests, info) = from.open(options)?.materialise()?;
             notes.extend(info.notes.iter().cloned());
-            notes.extend(info.first_bad_lines.iter().map(|bad| format!("left out: {bad}")));
+            notes.extend(
+                info.first_bad_lines
+                    .iter()
+                    .map(|bad| format!("left out: {bad}")),
+            );
             let requests = lay_out(requests, *layout, &mut notes)?;
-            let source = Source::File { path: from.path(), format: info.format };
+            let source = Source::File {
+                path: from.path(),
+                format: info.format,
+            };
             (info.name, source, requests, info.bad_lines)
         }
-        Input::Generated { name, parameters, spec } => {
+        Input::Generated {
+            name,
+            parameters,
+            spec,
+        } => {
             let requests = match &**spec {
                 Made::Pattern(spec) => Generator::new(spec)?.collect(),
-                Made::Profile { profile, requests, footprint_bytes, seed } => {
-                    profile.generator(*requests, *footprint_bytes, *seed)?.collect()
-                }
+                Made::Profile {
+                    profile,
+                    requests,
+                    footprint_bytes,
+                    seed,
+                } => profile
+                    .generator(*requests, *footprint_bytes, *seed)?
+                    .collect(),
             };
             let (generator, parameters) = (name.clone(), parameters.clone());
-            (name.clone(), Source::Generator { generator, parameters }, requests, 0)
+            (
+                name.clone(),
+                Source::Generator {
+                    generator,
+                    parameters,
+                },
+                requests,
+                0,
+            )
         }
     };
     if requests.is_empty() {
@@ -239,7 +270,9 @@ fn lay_out(
         notes.push(format!("{streams} devices of the trace {how}"));
     }
     let map = StreamMap::new(layout, survey.extents())?;
-    requests.iter_mut().for_each(|request| *request = map.map(*request));
+    requests
+        .iter_mut()
+        .for_each(|request| *request = map.map(*request));
     Ok(requests)
 }
 
@@ -256,7 +289,9 @@ fn align(requests: &mut [Request], notes: &mut Vec<String>) {
         }
     }
     if widened > 0 {
-        notes.push(format!("{widened} requests widened to whole {sector}-byte sectors"));
+        notes.push(format!(
+            "{widened} requests widened to whole {sector}-byte sectors"
+        ));
     }
 }
 
@@ -272,7 +307,9 @@ fn fit_to_device(
     }
     // Scaling can leave offsets between sectors.
     let sector = Checker::ALIGNMENT;
-    requests.iter_mut().for_each(|r| r.offset = r.offset / sector * sector);
+    requests
+        .iter_mut()
+        .for_each(|r| r.offset = r.offset / sector * sector);
     Ok(fit.summary())
 }
 
@@ -282,7 +319,10 @@ fn schedule(requests: &mut [Request], notes: &mut Vec<String>) {
         request.time_ns = schedule.issue_ns(request);
     }
     if schedule.cut > 0 {
-        notes.push(format!("{} pauses of the trace's clock longer than 10 s were cut", schedule.cut));
+        notes.push(format!(
+            "{} pauses of the trace's clock longer than 10 s were cut",
+            schedule.cut
+        ));
     }
 }
 

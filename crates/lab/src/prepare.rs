@@ -28,13 +28,20 @@ pub(crate) fn drive(setup: &Setup, plan: &Plan, index: u32) -> Result<Drive, Run
 
 /// Fills the whole namespace, then overwrites it until collection is steady.
 pub fn steady(seed: Seed) -> Precondition {
-    Precondition { fill_share: 1.0, overwrite: Overwrite::UntilSteady, seed }
+    Precondition {
+        fill_share: 1.0,
+        overwrite: Overwrite::UntilSteady,
+        seed,
+    }
 }
 
 /// The touched pages that lie on one drive of the volume, as ranges of its own pages.
 fn pages_on_drive(setup: &Setup, plan: &Plan, index: u32) -> Vec<(u64, u64)> {
     let stripe_pages = setup.host.stripe_bytes / 4096;
-    let layout = Layout::new(&vec![setup.drive.namespace_pages(); setup.drives as usize], stripe_pages);
+    let layout = Layout::new(
+        &vec![setup.drive.namespace_pages(); setup.drives as usize],
+        stripe_pages,
+    );
     let mut ranges: Vec<(u64, u64)> = Vec::new();
     for (first, end) in &plan.touched {
         let mut page = *first;

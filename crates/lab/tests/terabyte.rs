@@ -17,8 +17,15 @@ const TIB: u64 = 1 << 40;
 /// Most memory that the process ever had resident, in bytes.
 fn peak_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
-    line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") * 1024
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .expect("a peak");
+    line.trim()
+        .trim_end_matches(" kB")
+        .parse::<u64>()
+        .expect("a number")
+        * 1024
 }
 
 #[test]
@@ -50,17 +57,24 @@ fn a_terabyte_of_flash_replays_in_less_than_4_gib() {
     let sizes = Sizes::fixed(4096).expect("a size");
     let spec = GeneratorSpec {
         pattern: Pattern::Uniform,
-        requests: 100_000,
+        requests: 40_000,
         footprint_bytes: shown,
         sizes,
         read_share: 0.5,
         seed: 1,
     };
     let spec = Box::new(Made::Pattern(spec));
-    let input = Input::Generated { name: "sparse".into(), parameters: BTreeMap::new(), spec };
+    let input = Input::Generated {
+        name: "sparse".into(),
+        parameters: BTreeMap::new(),
+        spec,
+    };
     let plan = plan(&input, FitMode::Error, ClientRule::RoundRobin, 4, shown).expect("it fits");
     let span = plan.touched.last().expect("pages").1 - plan.touched[0].0;
-    assert!(span * 4096 > TIB / 100 * 99, "the workload is spread over {span} pages");
+    assert!(
+        span * 4096 > TIB / 100 * 99,
+        "the workload is spread over {span} pages"
+    );
     let plan = Arc::new(plan);
     for design in DESIGNS {
         let stop = Arc::new(AtomicBool::new(false));

@@ -85,7 +85,7 @@ fn ping_pong(machine: &mut Machine, counted: &'static AtomicU64) {
 
 #[test]
 fn no_event_allocates() {
-    let costs = include_str!("../../../configs/costs/provisional.toml");
+    let costs = include_str!("../../../configs/costs/default.toml");
     let costs = CostTable::parse(costs).expect("it is valid");
     static IN_VIRTUAL_TIME: AtomicU64 = AtomicU64::new(0);
     let mut machine = Machine::new(costs.clone(), false);

@@ -13,7 +13,7 @@ use wharf_runtime::{
 
 /// The costs that ship.
 fn costs() -> CostTable {
-    CostTable::parse(include_str!("../../../configs/costs/provisional.toml")).expect("it is valid")
+    CostTable::parse(include_str!("../../../configs/costs/default.toml")).expect("it is valid")
 }
 
 fn machine() -> Machine {

@@ -8,11 +8,23 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-const SAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/sqlite-bank.trace.gz");
+const SAMPLE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../traces/sqlite-bank.trace.gz"
+);
 
 /// A comparison that takes no time.
-const QUICK: [&str; 9] =
-    ["compare", "uniform", "--requests", "300", "--footprint", "1m", "--clients", "2", "--depth=4"];
+const QUICK: [&str; 9] = [
+    "compare",
+    "uniform",
+    "--requests",
+    "300",
+    "--footprint",
+    "1m",
+    "--clients",
+    "2",
+    "--depth=4",
+];
 
 /// A directory of a test's own, in which the program runs.
 struct Place(tempfile::TempDir);
@@ -34,20 +46,35 @@ impl Place {
 
     fn wharf(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wharf"));
-        command.args(arguments).current_dir(self.path()).stdin(Stdio::null());
+        command
+            .args(arguments)
+            .current_dir(self.path())
+            .stdin(Stdio::null());
         command.output().expect("the program runs")
     }
 
     /// What lies in the directory.
     fn files(&self) -> BTreeSet<String> {
         let entries = std::fs::read_dir(self.path()).expect("a directory");
-        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect()
+        entries
+            .map(|entry| {
+                entry
+                    .expect("an entry")
+                    .file_name()
+                    .to_string_lossy()
+                    .into_owned()
+            })
+            .collect()
     }
 
     /// Runs the program, which must succeed with nothing on standard error; gives standard output.
     fn ok(&self, arguments: &[&str]) -> String {
         let output = self.wharf(arguments);
-        assert_eq!(code_and_stderr(&output), (Some(0), String::new()), "{arguments:?}");
+        assert_eq!(
+            code_and_stderr(&output),
+            (Some(0), String::new()),
+            "{arguments:?}"
+        );
         String::from_utf8(output.stdout).expect("UTF-8")
     }
 
@@ -60,15 +87,23 @@ impl Place {
         assert_eq!(code, Some(2), "{arguments:?}: {stderr}");
         assert!(output.stdout.is_empty(), "{arguments:?} printed something");
         assert_eq!(self.files(), before, "{arguments:?} left something behind");
-        let line = stderr.strip_prefix("wharf: ").and_then(|rest| rest.strip_suffix('\n'));
+        let line = stderr
+            .strip_prefix("wharf: ")
+            .and_then(|rest| rest.strip_suffix('\n'));
         let line = line.unwrap_or_else(|| panic!("{arguments:?}: {stderr:?}"));
-        assert!(!line.contains('\n'), "{arguments:?}: more than a line: {line}");
+        assert!(
+            !line.contains('\n'),
+            "{arguments:?}: more than a line: {line}"
+        );
         line.to_string()
     }
 }
 
 fn code_and_stderr(output: &Output) -> (Option<i32>, String) {
-    (output.status.code(), String::from_utf8(output.stderr.clone()).expect("UTF-8"))
+    (
+        output.status.code(),
+        String::from_utf8(output.stderr.clone()).expect("UTF-8"),
+    )
 }
 
 fn with<'a>(base: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
@@ -89,7 +124,10 @@ fn each_wrong_name_is_told_in_one_line() {
             "no file, generator or profile 'no/such.trace': generators are sequential, uniform, zipf, \
              profiles are webmail, online, webusers, prn_0, usr_0, src2, T1205, T2982, proj_1, mds",
         ),
-        (&["compare", "--designs", "direct,clok"], "no design 'clok': there are direct, clock"),
+        (
+            &["compare", "--designs", "direct,clok"],
+            "no design 'clok': there are direct, clock",
+        ),
         (
             &["compare", "--drive", "scalla"],
             "no drive preset 'scalla', the nearest is 'scala': presets are optane, pmem, scala, \
@@ -175,47 +213,86 @@ fn a_cache_larger_than_memory_is_refused() {
         let line = place.refused(&with(&QUICK, &["--cache", "1024TiB", "--set", &media]));
         let expected = format!("a cache of 1024TiB needs {needed_gib} GiB of memory, and ");
         assert!(line.starts_with(&expected), "{line}");
-        assert!(line.ends_with(" GiB are available: give a smaller --cache"), "{line}");
+        assert!(
+            line.ends_with(" GiB are available: give a smaller --cache"),
+            "{line}"
+        );
     }
 }
 
 #[test]
 fn a_trace_that_cannot_be_read_is_told_in_one_line() {
     let place = Place::new();
-    place.write("two.csv", "128166372003061629,hm,0,Read,383496192,32768,113736\n1,hm,0,Write,0,512,5\n");
+    place.write(
+        "two.csv",
+        "128166372003061629,hm,0,Read,383496192,32768,113736\n1,hm,0,Write,0,512,5\n",
+    );
     place.write("empty.trace", "");
-    place.write("prose.txt", "It was a dark and stormy night;\nthe rain fell in torrents.\n");
+    place.write(
+        "prose.txt",
+        "It was a dark and stormy night;\nthe rain fell in torrents.\n",
+    );
     let whole = std::fs::read(SAMPLE).expect("the sample trace");
     place.write("cut.gz", &whole[..whole.len() / 2]);
     std::fs::create_dir(place.path().join("folder")).expect("a directory");
     let known = "wharf, msr, fiu, tencent, systor17, vscsi, cloudphysics, disksim, mqsim, disksim-pages, heimdall, spc, \
                  lis, blkparse, fio, biotracer";
     for command in [&["compare"][..], &["trace", "stat"], &["trace", "convert"]] {
-        let out = if command.contains(&"convert") { &["out.trace"][..] } else { &[] };
-        let run = |file: &str, options: &[&str]| place.refused(&[command, &[file], out, options].concat());
+        let out = if command.contains(&"convert") {
+            &["out.trace"][..]
+        } else {
+            &[]
+        };
+        let run = |file: &str, options: &[&str]| {
+            place.refused(&[command, &[file], out, options].concat())
+        };
         let forced = run("two.csv", &["--format", "fiu"]);
-        assert!(forced.starts_with("two.csv is not in format fiu: "), "{forced}");
+        assert!(
+            forced.starts_with("two.csv is not in format fiu: "),
+            "{forced}"
+        );
         let none = run("two.csv", &["--format", "mrs"]);
-        assert_eq!(none, format!("no trace format \"mrs\"; nearest is \"msr\" (known: {known})"));
+        assert_eq!(
+            none,
+            format!("no trace format \"mrs\"; nearest is \"msr\" (known: {known})")
+        );
         let prose = run("prose.txt", &[]);
-        assert!(prose.starts_with("prose.txt is in no trace format known here ("), "{prose}");
+        assert!(
+            prose.starts_with("prose.txt is in no trace format known here ("),
+            "{prose}"
+        );
         assert!(prose.ends_with("force it with --format"), "{prose}");
         let empty = run("empty.trace", &[]);
         assert!(empty.contains("empty.trace"), "{empty}");
         let cut = run("cut.gz", &[]);
-        assert!(cut.starts_with("cannot read trace cut.gz past line "), "{cut}");
-        assert!(cut.ends_with("the file may be cut short or damaged"), "{cut}");
-        assert_eq!(run("folder", &[]), "cannot open trace folder: it is a directory");
+        assert!(
+            cut.starts_with("cannot read trace cut.gz past line "),
+            "{cut}"
+        );
+        assert!(
+            cut.ends_with("the file may be cut short or damaged"),
+            "{cut}"
+        );
+        assert_eq!(
+            run("folder", &[]),
+            "cannot open trace folder: it is a directory"
+        );
     }
     let missing = place.refused(&["trace", "stat", "none.csv"]);
-    assert_eq!(missing, "cannot open trace none.csv: No such file or directory (os error 2)");
+    assert_eq!(
+        missing,
+        "cannot open trace none.csv: No such file or directory (os error 2)"
+    );
     assert_eq!(place.files().len(), 5);
 }
 
 #[test]
 fn a_trace_beyond_the_drive_is_refused_unless_it_is_to_be_fitted() {
     let place = Place::new();
-    place.write("far.trace", "# wharf trace 1\n0 W 0 4096 0\n5 R 1099511627776 4096 0\n");
+    place.write(
+        "far.trace",
+        "# wharf trace 1\n0 W 0 4096 0\n5 R 1099511627776 4096 0\n",
+    );
     let base = ["compare", "far.trace", "--drive", "tiny", "--clients", "1"];
     let line = place.refused(&base);
     let beyond = "request 1 ends at byte 1099511631872, beyond the device of 720896 bytes; use a larger drive, or \
@@ -224,12 +301,24 @@ fn a_trace_beyond_the_drive_is_refused_unless_it_is_to_be_fitted() {
     for fit in ["wrap", "scale"] {
         place.ok(&with(&base, &["--fit", fit, "--json", "fit.json"]));
         let report = json(&place.path().join("fit.json"));
-        let said = report["workload"]["fit"].as_str().expect("it is said aloud");
+        let said = report["workload"]["fit"]
+            .as_str()
+            .expect("it is said aloud");
         assert!(said.contains(fit) || said.contains("moved"), "{said}");
     }
     place.write("large.trace", "# wharf trace 1\n0 W 0 1048576 0\n");
-    let line = place.refused(&["compare", "large.trace", "--drive", "tiny", "--clients", "1", "--fit", "wrap"]);
-    let larger = "request 0 of 1048576 bytes is larger than the device of 720896 bytes; use a larger drive";
+    let line = place.refused(&[
+        "compare",
+        "large.trace",
+        "--drive",
+        "tiny",
+        "--clients",
+        "1",
+        "--fit",
+        "wrap",
+    ]);
+    let larger =
+        "request 0 of 1048576 bytes is larger than the device of 720896 bytes; use a larger drive";
     assert_eq!(line, larger);
 }
 
@@ -242,7 +331,10 @@ fn a_report_that_cannot_be_written_is_found_before_the_run() {
     for option in ["--json", "--html"] {
         let nowhere = place.refused(&with(&long, &[option, "no/such/folder/report"]));
         let missing = "No such file or directory (os error 2): give another path";
-        assert_eq!(nowhere, format!("cannot write {option} no/such/folder/report: {missing}"));
+        assert_eq!(
+            nowhere,
+            format!("cannot write {option} no/such/folder/report: {missing}")
+        );
         let folder = place.refused(&with(&long, &[option, "folder"]));
         let directory = "Is a directory (os error 21): give another path";
         assert_eq!(folder, format!("cannot write {option} folder: {directory}"));
@@ -255,7 +347,10 @@ fn a_report_that_cannot_be_written_is_found_before_the_run() {
 fn a_failed_comparison_leaves_an_older_report_alone() {
     let place = Place::new();
     let old = place.write("old.json", "older");
-    place.refused(&with(&QUICK, &["--json", "old.json", "--drive", "nonesuch"]));
+    place.refused(&with(
+        &QUICK,
+        &["--json", "old.json", "--drive", "nonesuch"],
+    ));
     assert_eq!(std::fs::read_to_string(old).expect("it is there"), "older");
 }
 
@@ -263,7 +358,17 @@ fn a_failed_comparison_leaves_an_older_report_alone() {
 fn an_unusable_image_is_told_in_one_line_and_left_alone() {
     let place = Place::new();
     let tiny = ["--drive", "tiny", "--clients", "1"];
-    let base = with(&["compare", "uniform", "--requests", "50", "--footprint", "512k"], &tiny);
+    let base = with(
+        &[
+            "compare",
+            "uniform",
+            "--requests",
+            "50",
+            "--footprint",
+            "512k",
+        ],
+        &tiny,
+    );
     place.ok(&["drive", "prepare", "tiny", "good.img"]);
     place.ok(&with(&base, &["--prepare", "good.img"]));
     let good = std::fs::read(place.path().join("good.img")).expect("an image");
@@ -274,9 +379,15 @@ fn an_unusable_image_is_told_in_one_line_and_left_alone() {
     place.write("damaged.img", &damaged);
     place.write("other.img", "not an image at all");
     let cases = [
-        ("cut.img", "cut.img is truncated, 8415232 bytes of 16830464: restore it from a copy or create it anew"),
+        (
+            "cut.img",
+            "cut.img is truncated, 8415232 bytes of 16830464: restore it from a copy or create it anew",
+        ),
         ("head.img", "head.img is truncated, 40 bytes of "),
-        ("damaged.img", "the header of damaged.img is damaged: restore it from a copy or create it anew"),
+        (
+            "damaged.img",
+            "the header of damaged.img is damaged: restore it from a copy or create it anew",
+        ),
         ("other.img", "other.img is no"),
         ("none.img", "none.img"),
     ];
@@ -285,7 +396,10 @@ fn an_unusable_image_is_told_in_one_line_and_left_alone() {
         assert!(line.contains(what), "{line}");
     }
     let other = place.refused(&with(&QUICK, &["--prepare", "good.img"]));
-    assert!(other.contains("good.img has cores = 2, and the configuration "), "{other}");
+    assert!(
+        other.contains("good.img has cores = 2, and the configuration "),
+        "{other}"
+    );
     let exists = place.refused(&["drive", "prepare", "tiny", "good.img"]);
     assert_eq!(exists, "good.img exists: remove it or give another name");
     assert!(std::fs::read(place.path().join("good.img")).expect("it is there") == good);
@@ -301,12 +415,18 @@ fn fields(value: &Value, path: &str, into: &mut BTreeSet<String>) {
     match value {
         Value::Object(map) => {
             for (key, value) in map {
-                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                let path = if path.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{path}.{key}")
+                };
                 fields(value, &path, into);
                 into.insert(path);
             }
         }
-        Value::Array(list) => list.iter().for_each(|value| fields(value, &format!("{path}[]"), into)),
+        Value::Array(list) => list
+            .iter()
+            .for_each(|value| fields(value, &format!("{path}[]"), into)),
         _ => {}
     }
 }
@@ -314,12 +434,20 @@ fn fields(value: &Value, path: &str, into: &mut BTreeSet<String>) {
 #[test]
 fn the_json_file_has_the_documented_fields_and_a_row_for_each_design() {
     let place = Place::new();
-    place.ok(&with(&QUICK, &["--json", "r.json", "--seed", "18446744073709551615"]));
+    place.ok(&with(
+        &QUICK,
+        &["--json", "r.json", "--seed", "18446744073709551615"],
+    ));
     let report = json(&place.path().join("r.json"));
     let document = include_str!("../../../docs/report-schema.md");
     let documented: BTreeSet<String> = document
         .lines()
-        .filter_map(|line| line.strip_prefix("| `")?.split('`').next().map(String::from))
+        .filter_map(|line| {
+            line.strip_prefix("| `")?
+                .split('`')
+                .next()
+                .map(String::from)
+        })
         .filter(|field| field.as_bytes()[0].is_ascii_lowercase())
         .collect();
     let mut found = BTreeSet::new();
@@ -328,13 +456,22 @@ fn the_json_file_has_the_documented_fields_and_a_row_for_each_design() {
     found.retain(|field| !field.contains(".parameters."));
     let undocumented: Vec<_> = found.difference(&documented).collect();
     assert!(undocumented.is_empty(), "{undocumented:?}");
-    let for_other_runs = ["workload.source.path", "workload.source.format", "rows[].drift_us"];
+    let for_other_runs = [
+        "workload.source.path",
+        "workload.source.format",
+        "rows[].drift_us",
+    ];
     let missing: Vec<_> = documented
         .difference(&found)
         .filter(|field| !for_other_runs.iter().any(|other| field.starts_with(other)))
         .collect();
     assert!(missing.is_empty(), "{missing:?}");
-    let names: Vec<_> = report["rows"].as_array().expect("rows").iter().map(|row| &row["design"]).collect();
+    let names: Vec<_> = report["rows"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .map(|row| &row["design"])
+        .collect();
     assert_eq!(names, ["direct", "clock"]);
     assert_eq!(report["schema"], "wharf.compare/1");
     assert_eq!(report["seed"], u64::MAX);
@@ -347,7 +484,10 @@ fn equal_runs_give_equal_files_but_for_the_wall_clock() {
     let one_line = |name: &str| {
         place.ok(&with(&QUICK, &["--json", name]));
         let text = std::fs::read_to_string(place.path().join(name)).expect("a report");
-        text.lines().filter(|line| !line.contains("wall_seconds")).collect::<Vec<_>>().join("\n")
+        text.lines()
+            .filter(|line| !line.contains("wall_seconds"))
+            .collect::<Vec<_>>()
+            .join("\n")
     };
     assert!(one_line("a.json") == one_line("b.json"));
 }
@@ -361,7 +501,11 @@ fn the_page_loads_nothing_from_elsewhere() {
     let names_of_nothing = page.replace("http://www.w3.org/", "");
     for load in ["http://", "https://", "src=", "@import", "<link", "url("] {
         let at = names_of_nothing.find(load);
-        assert!(at.is_none(), "{load}: {:?}", at.map(|at| &names_of_nothing[at..at + 60]));
+        assert!(
+            at.is_none(),
+            "{load}: {:?}",
+            at.map(|at| &names_of_nothing[at..at + 60])
+        );
     }
 }
 
@@ -372,7 +516,10 @@ fn standard_output_is_the_table_and_standard_error_is_silent() {
     for word in ["direct", "clock", "simulated", "seed       1,"] {
         assert!(table.contains(word), "no {word} in\n{table}");
     }
-    assert!(!table.contains('\x1b') && !table.contains('\r'), "no terminal, no controls");
+    assert!(
+        !table.contains('\x1b') && !table.contains('\r'),
+        "no terminal, no controls"
+    );
     // A reader that goes away is no error.
     let mut child = Command::new(env!("CARGO_BIN_EXE_wharf"))
         .args(QUICK)
@@ -401,21 +548,61 @@ fn help_names_every_option_and_exit_code() {
     }
     let compare = place.ok(&["compare", "--help"]);
     let options = [
-        "--designs", "--cache", "--clients", "--depth", "--drive ", "--drives", "--host", "--costs", "--set",
-        "--seed", "--prepare", "--real", "--threads", "--profile", "--speed", "--rule", "--fit", "--requests",
-        "--footprint", "--bs", "--read-share", "--theta", "--format", "--bad-lines", "--blkparse-action",
-        "--overlay", "--json", "--html",
+        "--designs",
+        "--cache",
+        "--clients",
+        "--depth",
+        "--drive ",
+        "--drives",
+        "--host",
+        "--costs",
+        "--set",
+        "--seed",
+        "--prepare",
+        "--real",
+        "--threads",
+        "--profile",
+        "--speed",
+        "--rule",
+        "--fit",
+        "--requests",
+        "--footprint",
+        "--bs",
+        "--read-share",
+        "--theta",
+        "--format",
+        "--bad-lines",
+        "--blkparse-action",
+        "--overlay",
+        "--json",
+        "--html",
     ];
     for option in options {
-        assert!(compare.contains(option), "no {option} in the help of compare");
+        assert!(
+            compare.contains(option),
+            "no {option} in the help of compare"
+        );
     }
-    let listed = compare.lines().filter(|line| line.trim_start().starts_with("--")).count();
-    assert_eq!(listed, options.len(), "an option that this test does not know:\n{compare}");
+    let listed = compare
+        .lines()
+        .filter(|line| line.trim_start().starts_with("--"))
+        .count();
+    assert_eq!(
+        listed,
+        options.len(),
+        "an option that this test does not know:\n{compare}"
+    );
     for (command, options) in [
-        (&["trace", "stat", "--help"][..], &["--json", "--no-reuse", "--format"][..]),
+        (
+            &["trace", "stat", "--help"][..],
+            &["--json", "--no-reuse", "--format"][..],
+        ),
         (&["trace", "convert", "--help"], &["--to", "--format"]),
         (&["drive", "show", "--help"], &["--set"]),
-        (&["drive", "prepare", "--help"], &["--fill", "--overwrite", "--seed", "--set"]),
+        (
+            &["drive", "prepare", "--help"],
+            &["--fill", "--overwrite", "--seed", "--set"],
+        ),
     ] {
         let help = place.ok(command);
         assert!(options.iter().all(|option| help.contains(option)), "{help}");
@@ -424,7 +611,9 @@ fn help_names_every_option_and_exit_code() {
 
 /// Sends a signal to a running program.
 fn interrupt(child: &std::process::Child) {
-    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    let sent = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
     assert!(sent.expect("kill runs").success());
 }
 
@@ -432,7 +621,14 @@ fn interrupt(child: &std::process::Child) {
 fn an_interrupted_run_prints_what_it_has() {
     for real in [&[][..], &["--real"]] {
         let place = Place::new();
-        let long = ["compare", "zipf", "--requests=200000", "--footprint=64m", "--bs=1m", "--json=part.json"];
+        let long = [
+            "compare",
+            "zipf",
+            "--requests=200000",
+            "--footprint=64m",
+            "--bs=1m",
+            "--json=part.json",
+        ];
         let child = Command::new(env!("CARGO_BIN_EXE_wharf"))
             .args(with(&long, real))
             .current_dir(place.path())
@@ -445,7 +641,10 @@ fn an_interrupted_run_prints_what_it_has() {
         let output = child.wait_with_output().expect("it ends");
         assert_eq!(code_and_stderr(&output), (Some(130), String::new()));
         let table = String::from_utf8(output.stdout).expect("UTF-8");
-        assert!(table.contains("direct") && table.contains("interrupted"), "{table}");
+        assert!(
+            table.contains("direct") && table.contains("interrupted"),
+            "{table}"
+        );
         let report = json(&place.path().join("part.json"));
         assert_eq!(report["rows"].as_array().expect("rows").len(), 1);
         assert_eq!(report["rows"][0]["complete"], false);
@@ -457,7 +656,12 @@ fn wait_until_it_works(child: &std::process::Child) {
     let path = format!("/proc/{}/stat", child.id());
     loop {
         let stat = std::fs::read_to_string(&path).expect("the program runs");
-        let fields: Vec<&str> = stat.rsplit(')').next().expect("a name in brackets").split(' ').collect();
+        let fields: Vec<&str> = stat
+            .rsplit(')')
+            .next()
+            .expect("a name in brackets")
+            .split(' ')
+            .collect();
         let ticks = |index: usize| fields[index].parse::<u64>().expect("ticks");
         if ticks(12) + ticks(13) > 100 {
             return;
@@ -475,7 +679,10 @@ fn a_trace_goes_there_and_back() {
         serde_json::from_str::<Value>(&text).expect("JSON")
     };
     let table = place.ok(&["trace", "stat", SAMPLE]);
-    assert!(table.contains("61,473") || table.contains("61473"), "{table}");
+    assert!(
+        table.contains("61,473") || table.contains("61473"),
+        "{table}"
+    );
     let said = place.ok(&["trace", "convert", SAMPLE, "plain.trace"]);
     assert_eq!(said, "plain.trace: 61473 requests, 0 lines left out\n");
     place.ok(&["trace", "convert", "plain.trace", "msr.csv", "--to", "msr"]);
@@ -501,6 +708,9 @@ fn every_preset_can_be_shown() {
     let list = place.ok(&["drive", "list"]);
     assert!(list.lines().count() >= 6);
     for preset in list.lines().filter_map(|line| line.split(' ').next()) {
-        assert!(place.ok(&["drive", "show", preset]).contains("namespace "), "{preset}");
+        assert!(
+            place.ok(&["drive", "show", preset]).contains("namespace "),
+            "{preset}"
+        );
     }
 }

@@ -5,7 +5,7 @@
 //! bytes, while all address arithmetic should stay that of 4 KiB pages.
 //!
 //! Idea: a region is one allocation of pages with a *stride*: 4096 bytes, or 8 for stamps. Its
-//! addresses are those of 4 KiB pages either way: region number above [`REGION_SHIFT`], byte
+//! addresses are those of 4 KiB pages either way: region number above bit 40, byte
 //! offset below. The drive resolves an address through the [`DmaSpace`], the place of an IOMMU.
 //!
 //! Who may touch a page when: a page named by a command in flight belongs to the drive, all other
@@ -67,8 +67,12 @@ impl Mapping {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
         // SAFETY: a new anonymous mapping at an address of the system's choice overlaps nothing.
-        let start = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, access, flags) }
-            .map_err(|error| RegisterError::OutOfMemory { bytes, source: error.into() })?;
+        let start = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, access, flags) }.map_err(
+            |error| RegisterError::OutOfMemory {
+                bytes,
+                source: error.into(),
+            },
+        )?;
         // SAFETY: the range is the mapping just made. Huge pages are a wish: a refusal is no error.
         let _ = unsafe { madvise(start, bytes, Advice::LinuxHugepage) };
         let start = NonNull::new(start.cast()).expect("a mapping is not at address 0");
@@ -92,7 +96,11 @@ struct RegionMemory {
 impl RegionMemory {
     #[inline]
     fn pointer(&self, page: usize) -> *mut u8 {
-        assert!(page < self.pages, "page {page} of a region of {} pages", self.pages);
+        assert!(
+            page < self.pages,
+            "page {page} of a region of {} pages",
+            self.pages
+        );
         // SAFETY: `page` is below `pages`, so the offset lies inside the mapping.
         unsafe { self.mapping.start.as_ptr().add(page * self.stride) }
     }
@@ -112,7 +120,10 @@ pub struct DmaSpace {
 impl DmaSpace {
     /// An empty space in which a page of data has `page_bytes` bytes: 4096, or 8 for stamps.
     pub fn new(page_bytes: usize) -> Arc<DmaSpace> {
-        assert!(page_bytes == PAGE_BYTES || page_bytes == STAMP_BYTES, "a page is 4096 or 8 bytes");
+        assert!(
+            page_bytes == PAGE_BYTES || page_bytes == STAMP_BYTES,
+            "a page is 4096 or 8 bytes"
+        );
         Arc::new(DmaSpace {
             regions: (0..REGIONS_MAX).map(|_| OnceLock::new()).collect(),
             next: Mutex::new(0),
@@ -137,22 +148,36 @@ impl DmaSpace {
         self.register_stride(pages, PAGE_BYTES)
     }
 
-    fn register_stride(self: &Arc<Self>, pages: usize, stride: usize) -> Result<DmaRegion, RegisterError> {
+    fn register_stride(
+        self: &Arc<Self>,
+        pages: usize,
+        stride: usize,
+    ) -> Result<DmaRegion, RegisterError> {
         let mut next = self.next.lock().expect("no holder panics");
         let index = *next;
         if index >= REGIONS_MAX || pages * PAGE_BYTES > 1 << REGION_SHIFT {
             return Err(RegisterError::TooManyRegions);
         }
         let mapping = Mapping::new((pages * stride).max(1))?;
-        let memory = Arc::new(RegionMemory { mapping, pages, stride });
+        let memory = Arc::new(RegionMemory {
+            mapping,
+            pages,
+            stride,
+        });
         let _ = self.regions[index].set(memory.clone());
         *next += 1;
-        Ok(DmaRegion { memory, base: (index as u64 + 1) << REGION_SHIFT })
+        Ok(DmaRegion {
+            memory,
+            base: (index as u64 + 1) << REGION_SHIFT,
+        })
     }
 
     /// Offers the drive's end of a queue pair at an address, for the create commands to name.
     pub fn offer(&self, address: u64, queue: DriveQueue) {
-        self.offered.lock().expect("no holder panics").push((address, queue));
+        self.offered
+            .lock()
+            .expect("no holder panics")
+            .push((address, queue));
     }
 
     /// Takes the queue offered at `address`.
@@ -165,7 +190,10 @@ impl DmaSpace {
     #[inline]
     fn resolve(&self, address: u64) -> Result<(&RegionMemory, usize), DmaFault> {
         let region = (address >> REGION_SHIFT) as usize;
-        let memory = self.regions.get(region.wrapping_sub(1)).and_then(OnceLock::get);
+        let memory = self
+            .regions
+            .get(region.wrapping_sub(1))
+            .and_then(OnceLock::get);
         let offset = (address & ((1 << REGION_SHIFT) - 1)) as usize;
         match memory {
             Some(memory) if offset / PAGE_BYTES < memory.pages => Ok((memory, offset)),
@@ -214,7 +242,11 @@ impl DmaSpace {
         }
         let start = memory.pointer(offset / PAGE_BYTES);
         // SAFETY: inside one page of the mapping; exclusive by the caller's contract.
-        unsafe { start.add(within).copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+        unsafe {
+            start
+                .add(within)
+                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
+        };
         Ok(())
     }
 
@@ -230,7 +262,11 @@ impl DmaSpace {
         }
         let start = memory.pointer(offset / PAGE_BYTES);
         // SAFETY: inside one page of the mapping; exclusive by the caller's contract.
-        unsafe { start.add(within).copy_to_nonoverlapping(out.as_mut_ptr(), out.len()) };
+        unsafe {
+            start
+                .add(within)
+                .copy_to_nonoverlapping(out.as_mut_ptr(), out.len())
+        };
         Ok(())
     }
 }
@@ -303,9 +339,17 @@ mod tests {
         let space = DmaSpace::new(PAGE_BYTES);
         let region = space.register(2).unwrap();
         let end = region.address(1) + PAGE_BYTES as u64;
-        for address in [0, 1, end, region.address(0) + 8, 7 << REGION_SHIFT, u64::MAX] {
+        for address in [
+            0,
+            1,
+            end,
+            region.address(0) + 8,
+            7 << REGION_SHIFT,
+            u64::MAX,
+        ] {
             // SAFETY: no reference to any page is alive.
-            assert_eq!(unsafe { space.page_mut(address) }.err(), Some(DmaFault(address)));
+            let page = unsafe { space.page_mut(address) };
+            assert_eq!(page.err(), Some(DmaFault(address)));
         }
         assert!(space.read_u64(region.address(0) + 4).is_err());
         assert!(space.read_u64(region.address(0) + 8).is_ok());

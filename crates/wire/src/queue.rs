@@ -74,13 +74,20 @@ pub struct DriveQueue {
 ///
 /// `source` tells the pair apart from others that ring the same bell.
 pub fn queue_pair(depth: u32, drive_bell: &Bell, source: u32) -> (HostQueue, DriveQueue) {
-    assert!((2..=DEPTH_MAX).contains(&depth), "a queue has 2 to {DEPTH_MAX} entries");
+    assert!(
+        (2..=DEPTH_MAX).contains(&depth),
+        "a queue has 2 to {DEPTH_MAX} entries"
+    );
     let times = || (0..depth).map(|_| AtomicU64::new(0)).collect();
     let memory = Arc::new(Memory {
         depth,
-        commands: (0..depth).map(|_| UnsafeCell::new(Command::default())).collect(),
+        commands: (0..depth)
+            .map(|_| UnsafeCell::new(Command::default()))
+            .collect(),
         command_visible_ns: times(),
-        completions: (0..depth).map(|_| [AtomicU64::new(0), AtomicU64::new(0)]).collect(),
+        completions: (0..depth)
+            .map(|_| [AtomicU64::new(0), AtomicU64::new(0)])
+            .collect(),
         completion_visible_ns: times(),
         submission_tail: CachePadded::new(AtomicU32::new(0)),
         completion_head: CachePadded::new(AtomicU32::new(0)),
@@ -148,7 +155,9 @@ impl HostQueue {
         if self.rung_tail != self.tail {
             self.rung_tail = self.tail;
             // Release: partner of the load in `DriveQueue::fetch`.
-            self.memory.submission_tail.store(self.tail, Ordering::Release);
+            self.memory
+                .submission_tail
+                .store(self.tail, Ordering::Release);
             self.drive_bell.ring(cpu, self.source, cpu_time(cpu));
         }
     }
@@ -184,7 +193,9 @@ impl HostQueue {
     pub fn release(&mut self) {
         if std::mem::take(&mut self.head_dirty) {
             // Release: partner of the load in `DriveQueue::has_room`.
-            self.memory.completion_head.store(self.completion_head, Ordering::Release);
+            self.memory
+                .completion_head
+                .store(self.completion_head, Ordering::Release);
         }
     }
 }
@@ -244,7 +255,9 @@ impl DriveQueue {
     #[inline]
     pub fn complete(&mut self, cpu: &Cpu, sqid: u16, completion: Completion, visible_ns: u64) {
         assert!(self.has_room(), "a completion queue overflowed");
-        let entry = completion.with_queue(sqid, self.head as u16).with_phase(self.phase);
+        let entry = completion
+            .with_queue(sqid, self.head as u16)
+            .with_phase(self.phase);
         let index = self.completion_tail as usize;
         if cpu.is_virtual() {
             self.memory.completion_visible_ns[index].store(visible_ns, Ordering::Relaxed);
@@ -266,7 +279,10 @@ fn cpu_time(cpu: &Cpu) -> u64 {
 
 #[inline]
 fn completion_to_words(entry: &Completion) -> (u64, u64) {
-    let bytes: &[u8; 16] = entry.as_bytes().try_into().expect("a completion is 16 bytes");
+    let bytes: &[u8; 16] = entry
+        .as_bytes()
+        .try_into()
+        .expect("a completion is 16 bytes");
     let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"));
     (word(0), word(8))
 }

@@ -10,6 +10,7 @@ use wharf_wire::status::{Status, StatusCode};
 
 use super::slots::After;
 use super::{Controller, MDTS};
+use crate::divide::{quotient, remainder};
 use crate::core::part::{Part, PartOp};
 
 /// The one namespace.
@@ -70,8 +71,9 @@ impl Controller {
             return Err(StatusCode::InvalidField);
         }
         self.check_prp(&command, pages)?;
-        let stripe = u64::from(self.striping.stripe_pages);
-        let parts = ((first + u64::from(pages) - 1) / stripe - first / stripe + 1) as u32;
+        let stripe = self.striping.stripe_pages;
+        let last = first + u64::from(pages) - 1;
+        let parts = (quotient(last, stripe) - quotient(first, stripe) + 1) as u32;
         let (to_host_pages, data_ready_ns) = match op {
             PartOp::Read => (pages, 0),
             _ => (0, self.link.carry_from_host(&self.cpu, pages)),
@@ -82,7 +84,7 @@ impl Controller {
         let mut done = 0;
         while done < pages {
             let page = first + u64::from(done);
-            let count = (stripe - page % stripe).min(u64::from(pages - done)) as u32;
+            let count = (stripe - remainder(page, stripe) as u32).min(pages - done);
             let (core, local) = self.striping.locate(page);
             let part = Part {
                 prp1: command.prp1,

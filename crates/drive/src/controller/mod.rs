@@ -111,6 +111,8 @@ pub struct Controller {
     /// Completion queues created but not yet used by a submission queue: qid, entries, address.
     created: Vec<(u16, u32, u64)>,
     cores: Vec<CoreLink>,
+    /// Parts without an answer, of all cores.
+    parts_out: u32,
     slots: Slots,
     link: HostLink,
     outgoing: VecDeque<Outgoing>,
@@ -150,6 +152,7 @@ impl Controller {
             ready: Ready::NONE,
             created: Vec::new(),
             cores,
+            parts_out: 0,
             slots: Slots::new(config.firmware.commands_max),
             link: HostLink::new(&config.link),
             outgoing: VecDeque::with_capacity(config.firmware.commands_max as usize),
@@ -199,8 +202,12 @@ impl Controller {
             self.ready = self.ready.union(rung);
             // Answers first: they free what new commands need.
             self.gather();
-            self.post_outgoing();
-            self.serve_waiting();
+            if !self.outgoing.is_empty() {
+                self.post_outgoing();
+            }
+            if !self.waiting.is_empty() {
+                self.serve_waiting();
+            }
             self.fetch();
         }
     }
@@ -212,6 +219,7 @@ impl Controller {
         for core in answered {
             while let Some(answer) = self.cores[core as usize].answers.try_pop(&self.cpu) {
                 self.cores[core as usize].out -= 1;
+                self.parts_out -= 1;
                 let last = self.cpu.work(Op::CommandGather, || {
                     let page = || self.striping.page_of(core, answer.lpn);
                     self.slots.gather(answer.slot, answer.status, page)
@@ -349,12 +357,11 @@ impl Controller {
         Fetched::Burst
     }
 
+    #[inline]
     fn has_room_for_a_command(&self) -> bool {
-        self.slots.has_free()
-            && self
-                .cores
-                .iter()
-                .all(|c| c.out + PARTS_PER_COMMAND_MAX <= PARTS_OUT_MAX)
+        let fits = |out: u32| out + PARTS_PER_COMMAND_MAX <= PARTS_OUT_MAX;
+        // Rarely are all parts together too many for one core: then each is looked at.
+        self.slots.has_free() && (fits(self.parts_out) || self.cores.iter().all(|c| fits(c.out)))
     }
 
     /// Begins what waited for commands in flight, as far as they have ended.
@@ -390,6 +397,7 @@ impl Controller {
     fn send(&mut self, core: u32, part: Part) {
         let link = &mut self.cores[core as usize];
         link.out += 1;
+        self.parts_out += 1;
         let sent = self
             .cpu
             .work(Op::CommandSplit, || link.parts.push(&self.cpu, part));

@@ -114,8 +114,6 @@ pub struct Core {
     finished: RefCell<Finished>,
     /// No flash operation takes time: nobody looks at the clock.
     instant: bool,
-    /// An erase takes no time: what is read must be copied before one can come.
-    erases_at_once: bool,
     volatile_write_cache: Cell<bool>,
     log_write_ns: u64,
     power: PowerSwitch,
@@ -154,7 +152,6 @@ impl Core {
         let core = Rc::new(Core {
             index: parts.index,
             instant: parts.ftl.is_instant(),
-            erases_at_once: parts.ftl.erases_at_once(),
             ftl: RefCell::new(Some(parts.ftl)),
             inbox: RefCell::new(parts.inbox),
             bell: parts.bell,

@@ -2,6 +2,8 @@
 
 use wharf_wire::status::StatusCode;
 
+use crate::divide::{quotient, remainder};
+
 /// What a part asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PartOp {
@@ -85,10 +87,10 @@ impl Striping {
     /// The core of a page, and its number there.
     #[inline]
     pub fn locate(&self, page: u64) -> (u32, u32) {
-        let stripe_pages = u64::from(self.stripe_pages);
-        let (stripe, within) = (page / stripe_pages, page % stripe_pages);
-        let core = stripe % u64::from(self.cores);
-        let local = stripe / u64::from(self.cores) * stripe_pages + within;
+        let stripe = quotient(page, self.stripe_pages);
+        let within = remainder(page, self.stripe_pages);
+        let core = remainder(stripe, self.cores);
+        let local = quotient(stripe, self.cores) * u64::from(self.stripe_pages) + within;
         (core as u32, local as u32)
     }
 

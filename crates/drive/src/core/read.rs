@@ -18,16 +18,13 @@ impl Core {
         let end_ns = self.cpu.work_n(Op::MapLookup, part.count, || {
             self.with_ftl(|ftl| self.start_reads(ftl, now_ns, part, &mut pages))
         });
-        let mut outcome = end_ns.map(|_| ());
-        if self.erases_at_once {
-            outcome = outcome.and_then(|()| self.deliver(part, &pages));
-        }
-        if let Ok(end_ns) = end_ns {
-            self.cpu.sleep_until(end_ns).await;
-        }
-        if !self.erases_at_once {
-            outcome = outcome.and_then(|()| self.deliver(part, &pages));
-        }
+        let outcome = match end_ns {
+            Ok(end_ns) => {
+                self.cpu.sleep_until(end_ns).await;
+                self.deliver(part, &pages)
+            }
+            Err(failed) => Err(failed),
+        };
         pages.clear();
         self.workers[worker as usize].pages.replace(pages);
         outcome
@@ -56,8 +53,7 @@ impl Core {
         pages: &mut Vec<u32>,
     ) -> Result<u64, Failed> {
         let mut end_ns = now_ns;
-        let mut lpn = part.first;
-        for address in self.addresses(part) {
+        for (lpn, address) in (part.first..).zip(self.addresses(part)) {
             match ftl.place(lpn) {
                 Place::Flash(ppn) => {
                     end_ns = end_ns.max(ftl.start_read(now_ns, ppn));
@@ -69,7 +65,6 @@ impl Core {
                     pages.push(NONE);
                 }
             }
-            lpn += 1;
         }
         ftl.counters_mut().host_reads += u64::from(part.count);
         Ok(end_ns)

@@ -9,6 +9,7 @@
 use std::collections::BTreeSet;
 
 use super::entry::NONE;
+use crate::divide::quotient;
 use super::frames::Origin;
 
 /// Where a block is in its round.
@@ -94,7 +95,7 @@ impl Blocks {
     /// The plane that a block is on.
     #[inline]
     pub fn plane_of(&self, block: u32) -> u32 {
-        block / self.blocks_per_plane
+        quotient(u64::from(block), self.blocks_per_plane) as u32
     }
 
     /// Blocks that are free.

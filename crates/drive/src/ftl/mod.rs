@@ -53,7 +53,8 @@ pub use write::Refusal;
 pub(crate) use write::blocks_needed;
 
 use crate::config::{CorePlan, DriveConfig, FtlConfig};
-use crate::media::{AnyMedia, Media, MediaError, SlabError, ZeroedSlab};
+use crate::divide::quotient;
+use crate::media::{AnyMedia, Media, MediaError, Oob, SlabError, ZeroedSlab};
 use crate::nand::Nand;
 use crate::power::PowerSwitch;
 use blocks::Blocks;
@@ -196,11 +197,6 @@ impl Ftl {
         self.nand.is_instant()
     }
 
-    /// True if an erase takes no time.
-    pub fn erases_at_once(&self) -> bool {
-        self.nand.erases_at_once()
-    }
-
     /// Blocks that are free.
     pub fn free_blocks(&self) -> u32 {
         self.blocks.free_count()
@@ -227,7 +223,7 @@ impl Ftl {
 
     #[inline]
     fn block_of(&self, ppn: u32) -> u32 {
-        ppn / self.plan.pages_per_block
+        quotient(u64::from(ppn), self.plan.pages_per_block) as u32
     }
 
     #[inline]
@@ -283,19 +279,41 @@ impl Ftl {
         self.nand.read(now_ns, self.plane_of(ppn))
     }
 
-    /// Copies a physical page whose read was started, for `lpn`, to `out`.
+    /// Copies a logical page whose read from `ppn` was started to `out`: by now it has been brought
+    /// near.
     ///
     /// A programmed page stays as it is until its block is erased, and an erase queues behind the
-    /// read on the plane: so the bytes may be taken at the end as well as at the start, by when
-    /// they have been brought near. Only an erase that takes no time could come first.
+    /// read on the plane. But a busy core may come to the reader after the end of both: the page
+    /// was moved or overwritten before its block could be erased, and what it is now is delivered.
     #[inline]
     pub fn finish_read(&mut self, lpn: u32, ppn: u32, out: &mut [u8]) -> Result<(), MediaError> {
         match self.media.read(ppn, out) {
-            Ok(oob) => {
-                assert!(oob.lpn == lpn, "the map says {lpn} is at {ppn}, where {} is", oob.lpn);
+            Ok(oob) if oob.lpn == lpn => Ok(()),
+            other => self.finish_read_late(lpn, ppn, other, out),
+        }
+    }
+
+    #[cold]
+    fn finish_read_late(
+        &mut self,
+        lpn: u32,
+        ppn: u32,
+        found: Result<Oob, MediaError>,
+        out: &mut [u8],
+    ) -> Result<(), MediaError> {
+        let place = self.place(lpn);
+        match (found, place) {
+            (Ok(_) | Err(MediaError::Erased { .. }), Place::Flash(now)) if now != ppn => {
+                self.finish_read(lpn, now, out)
+            }
+            (Ok(oob), Place::Flash(_)) => {
+                panic!("the map says {lpn} is at {ppn}, where {} is", oob.lpn)
+            }
+            (Ok(_) | Err(MediaError::Erased { .. }), Place::Frame(_) | Place::Unmapped | Place::Trimmed) => {
+                self.copy_from_memory(place, out);
                 Ok(())
             }
-            Err(error) => {
+            (Err(error), _) => {
                 self.counters.rot_found += 1;
                 Err(error)
             }

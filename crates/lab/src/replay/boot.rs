@@ -40,7 +40,10 @@ pub(crate) struct Samples {
 
 impl Samples {
     pub(crate) fn new(gc_cores: u32) -> Samples {
-        Samples { total: None, timeline: TimelineBuilder::new(gc_cores) }
+        Samples {
+            total: None,
+            timeline: TimelineBuilder::new(gc_cores),
+        }
     }
 }
 
@@ -75,7 +78,10 @@ async fn make_ready(
     let mut admins = Vec::new();
     let (mut drive_pages, mut max_transfer_pages) = (u64::MAX, u32::MAX);
     for (drive, queue) in parts.admins.drain(..).enumerate() {
-        let config = DriverConfig { drive: drive as u16, ..parts.driver };
+        let config = DriverConfig {
+            drive: drive as u16,
+            ..parts.driver
+        };
         let admin = Admin::start(cpu, queue, space, config)?;
         let facts = admin.identify().await?;
         drive_pages = drive_pages.min(facts.pages);
@@ -86,7 +92,14 @@ async fn make_ready(
         }
         admins.push(admin);
     }
-    Ok((admins, Go { drive_pages, max_transfer_pages, start_ns: cpu.now() }))
+    Ok((
+        admins,
+        Go {
+            drive_pages,
+            max_transfer_pages,
+            start_ns: cpu.now(),
+        },
+    ))
 }
 
 async fn statistics(admins: &[Admin]) -> Result<DriveStatistics, AdminError> {
@@ -114,7 +127,10 @@ async fn watch(
     let (mut latest, mut latest_ns) = (before, start_ns);
     loop {
         bell.wait_until(cpu, latest_ns + step_ns).await;
-        left -= done.iter_mut().filter_map(|receiver| receiver.try_pop(cpu)).count();
+        left -= done
+            .iter_mut()
+            .filter_map(|receiver| receiver.try_pop(cpu))
+            .count();
         if left > 0 && cpu.now() < latest_ns + step_ns {
             continue;
         }
@@ -124,7 +140,8 @@ async fn watch(
         // Collection is accounted when a block is done: it may have begun before this interval.
         let from_ns = now_ns.saturating_sub(busy_ns).max(start_ns);
         for _ in 0..cores {
-            all.timeline.record_gc(from_ns - start_ns, now_ns - start_ns);
+            all.timeline
+                .record_gc(from_ns - start_ns, now_ns - start_ns);
         }
         if left == 0 {
             all.total = Some(now.since(&before));

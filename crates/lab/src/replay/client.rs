@@ -86,7 +86,11 @@ impl Account {
 /// The driver's configuration, from the host's.
 pub(crate) fn driver_config(host: &HostConfig) -> DriverConfig {
     DriverConfig {
-        timeout_ns: if host.command_timeout_ns == 0 { u64::MAX } else { host.command_timeout_ns },
+        timeout_ns: if host.command_timeout_ns == 0 {
+            u64::MAX
+        } else {
+            host.command_timeout_ns
+        },
         retries: host.retries as u8,
         ..DriverConfig::default()
     }
@@ -106,12 +110,26 @@ struct State<C> {
 }
 
 /// Waits for the drives, then starts the tasks that replay.
-pub(crate) async fn run<D: Runnable>(cpu: Cpu, run: Arc<Run>, design: Arc<D>, space: Arc<DmaSpace>, parts: Parts) {
+pub(crate) async fn run<D: Runnable>(
+    cpu: Cpu,
+    run: Arc<Run>,
+    design: Arc<D>,
+    space: Arc<DmaSpace>,
+    parts: Parts,
+) {
     let go = parts.gate.pass(&cpu, parts.index).await;
     // Without a "go" the boot task has failed and said why.
     let Some(go) = go else { return };
-    let client = match make_client::<D>(&cpu, &design, &space, parts.queues, parts.driver, parts.stripe_pages, go, parts.index)
-    {
+    let client = match make_client::<D>(
+        &cpu,
+        &design,
+        &space,
+        parts.queues,
+        parts.driver,
+        parts.stripe_pages,
+        go,
+        parts.index,
+    ) {
         Ok(client) => client,
         Err(error) => {
             run.fail(error);
@@ -150,10 +168,18 @@ fn make_client<D: Runnable>(
     let groups = Groups::new();
     let layout = Layout::new(&vec![go.drive_pages; queues.len()], stripe_pages);
     let start = |(drive, queue)| {
-        let config = DriverConfig { drive: drive as u16, max_transfer_pages: go.max_transfer_pages, ..driver };
+        let config = DriverConfig {
+            drive: drive as u16,
+            max_transfer_pages: go.max_transfer_pages,
+            ..driver
+        };
         Driver::start(cpu, queue, space, &groups, config, false)
     };
-    let drivers = queues.into_iter().enumerate().map(start).collect::<Result<_, _>>();
+    let drivers = queues
+        .into_iter()
+        .enumerate()
+        .map(start)
+        .collect::<Result<_, _>>();
     let drivers = drivers.map_err(|e| RunError::Memory(e.to_string()))?;
     Ok(design.client(cpu, Volume::new(drivers, layout), index)?)
 }
@@ -199,8 +225,15 @@ async fn sleep_until<C: Client>(state: &State<C>, due_ns: u64) -> bool {
             return true;
         }
         // Virtual time passes in no time.
-        let slice_ns = if state.cpu.is_virtual() { u64::MAX } else { SLEEP_NS_MAX };
-        state.cpu.sleep_until(due_ns.min(now_ns.saturating_add(slice_ns))).await;
+        let slice_ns = if state.cpu.is_virtual() {
+            u64::MAX
+        } else {
+            SLEEP_NS_MAX
+        };
+        state
+            .cpu
+            .sleep_until(due_ns.min(now_ns.saturating_add(slice_ns)))
+            .await;
     }
 }
 
@@ -220,16 +253,28 @@ async fn serve<C: Client>(
 ) -> Result<(), RunError> {
     let (run, cpu) = (&*state.run, &state.cpu);
     let (offset, bytes) = (request.offset, u64::from(request.bytes));
-    scratch.data.resize(run.checker.buffer_bytes(offset, bytes), 0);
+    scratch
+        .data
+        .resize(run.checker.buffer_bytes(offset, bytes), 0);
     let began_ns = cpu.now();
     cpu.work(Op::ClientRequest, || ());
     let extent = Extent::new(offset, bytes);
-    let failed = |source| RunError::Io { design: run.design.clone(), request: index.into(), source };
+    let failed = |source| RunError::Io {
+        design: run.design.clone(),
+        request: index.into(),
+        source,
+    };
     let touch = match request.op {
         RequestOp::Read => {
             run.checker.begin_read(offset, bytes, &mut scratch.snapshot);
-            let touch = state.client.read(extent, &mut scratch.data).await.map_err(failed)?;
-            let checked = run.checker.end_read(offset, bytes, &scratch.data, &scratch.snapshot);
+            let touch = state
+                .client
+                .read(extent, &mut scratch.data)
+                .await
+                .map_err(failed)?;
+            let checked = run
+                .checker
+                .end_read(offset, bytes, &scratch.data, &scratch.snapshot);
             checked.map_err(|source| RunError::WrongRead {
                 design: run.design.clone(),
                 request: index.into(),
@@ -238,8 +283,13 @@ async fn serve<C: Client>(
             touch
         }
         RequestOp::Write => {
-            run.checker.begin_write(offset, bytes, &mut scratch.data, &mut scratch.ticket);
-            let touch = state.client.write(extent, &scratch.data).await.map_err(failed)?;
+            run.checker
+                .begin_write(offset, bytes, &mut scratch.data, &mut scratch.ticket);
+            let touch = state
+                .client
+                .write(extent, &scratch.data)
+                .await
+                .map_err(failed)?;
             run.checker.end_write(offset, bytes, &scratch.ticket);
             touch
         }
@@ -255,7 +305,12 @@ async fn serve<C: Client>(
         RequestOp::Write => account.writes.saturating_record(latency_ns),
     }
     account.bytes += bytes;
-    account.timeline.record(now_ns.saturating_sub(account.start_ns), bytes, touch.pages, touch.hits);
+    account.timeline.record(
+        now_ns.saturating_sub(account.start_ns),
+        bytes,
+        touch.pages,
+        touch.hits,
+    );
     account.end_ns = account.end_ns.max(now_ns);
     cpu.progress();
     let done = run.done.fetch_add(1, Relaxed) + 1;
@@ -275,7 +330,12 @@ async fn finish<C: Client>(state: &State<C>) {
     let gc_cores = state.run.drives * state.run.cores;
     let mut account = state.account.replace(Account::new(0, gc_cores));
     account.statistics = state.client.statistics();
-    state.run.accounts.lock().unwrap_or_else(|p| p.into_inner()).push(account);
+    state
+        .run
+        .accounts
+        .lock()
+        .unwrap_or_else(|p| p.into_inner())
+        .push(account);
     let sent = state.done.borrow_mut().push(&state.cpu, state.index);
     assert!(sent.is_ok(), "one message fits");
 }

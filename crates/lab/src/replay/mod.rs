@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 
 use wharf_drive::config::DriveConfig;
 use wharf_drive::{Drive, DriveError, PowerSwitch};
-use wharf_host::admin::{AdminError, QueueOffer};
+use wharf_host::admin::{AdminError, offer_queues};
 use wharf_host::design::{DesignConfig, DesignError, WritePolicy};
 use wharf_host::error::IoError;
 use wharf_host::gate::Gate;
@@ -157,7 +157,9 @@ pub fn volume_bytes(drive: &DriveConfig, drives: u32, host: &HostConfig) -> u64 
 /// # Errors
 /// A wrong configuration, an unusable image, or no memory.
 pub fn build_drives(setup: &Setup, plan: &Plan) -> Result<Vec<Drive>, RunError> {
-    (0..setup.drives).map(|index| crate::prepare::drive(setup, plan, index)).collect()
+    (0..setup.drives)
+        .map(|index| crate::prepare::drive(setup, plan, index))
+        .collect()
 }
 
 /// Runs `plan` through design `D` and returns the accounts.
@@ -186,7 +188,8 @@ pub(crate) fn run<D: Runnable>(
     let design = Arc::new(D::new(&config, &space)?);
     let run = Arc::new(Run {
         plan: plan.clone(),
-        checker: Checker::new(volume_bytes, stamp_only).map_err(|e| RunError::Memory(e.to_string()))?,
+        checker: Checker::new(volume_bytes, stamp_only)
+            .map_err(|e| RunError::Memory(e.to_string()))?,
         depth: setup.depth,
         speed: setup.speed,
         stop: stop.clone(),
@@ -197,17 +200,29 @@ pub(crate) fn run<D: Runnable>(
         drives: setup.drives,
         cores: setup.drive.firmware.cores,
         accounts: Mutex::new(Vec::new()),
-        samples: Mutex::new(boot::Samples::new(setup.drives * setup.drive.firmware.cores)),
+        samples: Mutex::new(boot::Samples::new(
+            setup.drives * setup.drive.firmware.cores,
+        )),
     });
     let mut machine = Machine::new(setup.costs.clone(), setup.engine.is_profiled());
     let layout = build(&mut machine, setup, &run, &design, drives, &space)?;
     let clock = wharf_runtime::clock::Clock::start();
-    let summary = engine::run(machine, &setup.engine, layout, Seed(setup.seed), stop, setup.host.idle.into());
+    let summary = engine::run(
+        machine,
+        &setup.engine,
+        layout,
+        Seed(setup.seed),
+        stop,
+        setup.host.idle.into(),
+    );
     let wall_ns = clock.now_ns();
     if let Some(failure) = run.failure.lock().unwrap_or_else(|p| p.into_inner()).take() {
         return Err(failure);
     }
-    let summary = summary.map_err(|source| RunError::Stall { design: D::NAME.into(), source })?;
+    let summary = summary.map_err(|source| RunError::Stall {
+        design: D::NAME.into(),
+        source,
+    })?;
     Ok(outcome::Outcome::gather(&run, &summary, wall_ns, setup))
 }
 
@@ -227,14 +242,20 @@ fn build<D: Runnable>(
     let mut offers = Vec::new();
     for (index, drive) in drives.into_iter().enumerate() {
         let handle = drive.power_on(machine, &format!("drive{index}"), space, &power)?;
+        let new_queue = |qid, entries| handle.new_queue(qid, entries);
+        let made = offer_queues(
+            space,
+            setup.clients as u16,
+            setup.host.queue_depth,
+            new_queue,
+        );
         let mut offers_of_drive = Vec::new();
-        for (client, queues) in queues.iter_mut().enumerate() {
-            let (qid, entries) = (client as u16 + 1, setup.host.queue_depth);
-            let (host_end, drive_end) = handle.new_queue(qid, entries);
-            let address = offer_address(index, client);
-            space.offer(address, drive_end);
-            offers_of_drive.push(QueueOffer { qid, entries, address });
-            queues.push(host_end);
+        for (queues, (queue, offer)) in queues
+            .iter_mut()
+            .zip(made.map_err(|e| RunError::Memory(e.to_string()))?)
+        {
+            queues.push(queue);
+            offers_of_drive.push(offer);
         }
         offers.push(offers_of_drive);
         layout.drives.push(handle.cpus.clone());
@@ -259,7 +280,9 @@ fn build<D: Runnable>(
             stripe_pages: setup.host.stripe_bytes / 4096,
         };
         let (run, design, space) = (run.clone(), design.clone(), space.clone());
-        machine.spawn_main(cpu, "client", move |cpu| client::run::<D>(cpu, run, design, space, parts));
+        machine.spawn_main(cpu, "client", move |cpu| {
+            client::run::<D>(cpu, run, design, space, parts)
+        });
     }
     let parts = boot::Parts {
         admins,
@@ -269,13 +292,10 @@ fn build<D: Runnable>(
         done: (done_bell, done_receivers),
     };
     let (run, space) = (run.clone(), space.clone());
-    machine.spawn_main(boot_cpu, "boot", move |cpu| boot::run(cpu, run, space, parts));
+    machine.spawn_main(boot_cpu, "boot", move |cpu| {
+        boot::run(cpu, run, space, parts)
+    });
     Ok(layout)
-}
-
-/// Where the queue of a client on a drive is offered: any number no other queue has.
-fn offer_address(drive: usize, client: usize) -> u64 {
-    1 << 60 | (drive as u64) << 32 | (client as u64) << 12
 }
 
 /// A CPU's place on the machine, for the engines.

@@ -38,7 +38,8 @@ pub(crate) struct Outcome {
 impl Outcome {
     /// Adds up what everyone did.
     pub(crate) fn gather(run: &Run, summary: &RunSummary, wall_ns: u64, setup: &Setup) -> Outcome {
-        let mut accounts = std::mem::take(&mut *run.accounts.lock().unwrap_or_else(|p| p.into_inner()));
+        let mut accounts =
+            std::mem::take(&mut *run.accounts.lock().unwrap_or_else(|p| p.into_inner()));
         let samples = run.samples.lock().unwrap_or_else(|p| p.into_inner());
         // Clients hand in when they end: by their begin and end the order is the same in every run.
         accounts.sort_by_key(|a| (a.start_ns, a.end_ns));
@@ -53,19 +54,26 @@ impl Outcome {
             timeline: TimelineBuilder::new(setup.drives * setup.drive.firmware.cores),
             statistics: Statistics::default(),
             elapsed_ns: 0,
-            drive: samples.total.unwrap_or(DriveStatistics::new(DriveStatistics::WHOLE_DRIVE)),
+            drive: samples
+                .total
+                .unwrap_or(DriveStatistics::new(DriveStatistics::WHOLE_DRIVE)),
             host: Profile::default(),
             firmware: Profile::default(),
             wall_ns,
-            complete: run.done.load(std::sync::atomic::Ordering::Relaxed) == run.plan.requests.len() as u64,
+            complete: run.done.load(std::sync::atomic::Ordering::Relaxed)
+                == run.plan.requests.len() as u64,
         };
         all.timeline.merge(&samples.timeline);
         let start_ns = accounts.iter().map(|a| a.start_ns).min().unwrap_or(0);
         let end_ns = accounts.iter().map(|a| a.end_ns).max().unwrap_or(0);
         all.elapsed_ns = end_ns.saturating_sub(start_ns);
         for account in &accounts {
-            all.reads.add(&account.reads).expect("histograms of one kind");
-            all.writes.add(&account.writes).expect("histograms of one kind");
+            all.reads
+                .add(&account.reads)
+                .expect("histograms of one kind");
+            all.writes
+                .add(&account.writes)
+                .expect("histograms of one kind");
             all.bytes += account.bytes;
             all.verified += account.verified;
             all.drift_sum_ns += account.drift_sum_ns;
@@ -91,7 +99,10 @@ impl Outcome {
     /// its cost.
     fn host_cpu_us_per_io(&self, setup: &Setup) -> f64 {
         let busy_ns = match setup.engine {
-            super::Engine::Real { client_threads, profile: false } => self.elapsed_ns * u64::from(client_threads),
+            super::Engine::Real {
+                client_threads,
+                profile: false,
+            } => self.elapsed_ns * u64::from(client_threads),
             _ => self.host.total_ns(),
         };
         ratio(busy_ns as f64 / 1000.0, self.requests() as f64)
@@ -116,7 +127,9 @@ impl Outcome {
         let seconds = self.elapsed_ns as f64 / 1e9;
         let mut all = self.reads.clone();
         all.add(&self.writes).expect("histograms of one kind");
-        let some = |histogram: &Histogram<u64>| (!histogram.is_empty()).then(|| latency_summary(histogram));
+        let some = |histogram: &Histogram<u64>| {
+            (!histogram.is_empty()).then(|| latency_summary(histogram))
+        };
         let drift = Drift {
             mean: ratio(self.drift_sum_ns as f64 / 1000.0, requests as f64),
             max: self.drift_max_ns as f64 / 1000.0,
@@ -125,7 +138,11 @@ impl Outcome {
         let written = self.drive.write_amplification_host_pages;
         Row {
             design: D::NAME.into(),
-            mode: if setup.engine.is_virtual() { Mode::Simulated } else { Mode::Measured },
+            mode: if setup.engine.is_virtual() {
+                Mode::Simulated
+            } else {
+                Mode::Measured
+            },
             complete: self.complete,
             requests,
             reads: self.reads.len(),
@@ -142,9 +159,16 @@ impl Outcome {
             host_cpu_us_per_io: self.host_cpu_us_per_io(setup),
             commands_per_io: ratio(self.statistics.driver.commands() as f64, requests as f64),
             write_amplification: (written > 0).then(|| {
-                ratio(self.drive.write_amplification_programmed_pages as f64, written as f64)
+                ratio(
+                    self.drive.write_amplification_programmed_pages as f64,
+                    written as f64,
+                )
             }),
-            gc_share: ratio(self.drive.gc_busy_ns as f64, self.elapsed_ns as f64 * cores as f64).min(1.0),
+            gc_share: ratio(
+                self.drive.gc_busy_ns as f64,
+                self.elapsed_ns as f64 * cores as f64,
+            )
+            .min(1.0),
             verified_reads: self.verified,
             cpu_breakdown: self.breakdown(),
             latency_cdf: cdf_from_histogram(&all),

@@ -11,7 +11,10 @@ use crate::support::{listed, planned, planned_by, run, setup, small};
 
 /// Reads of one page each, `gap_ns` apart.
 fn reads(count: u64, gap_ns: u64) -> Vec<Request> {
-    let one = |i: u64| Request { time_ns: i * gap_ns, ..Request::new(Op::Read, i * 37 % 2_000 * 4096, 4096) };
+    let one = |i: u64| Request {
+        time_ns: i * gap_ns,
+        ..Request::new(Op::Read, i * 37 % 2_000 * 4096, 4096)
+    };
     (0..count).map(one).collect()
 }
 
@@ -42,7 +45,10 @@ fn a_drive_that_cannot_follow_says_how_late_it_is() {
     // A request every 100 ns is far beyond four dies: the last is late by nearly the whole run.
     let (drift, elapsed) = drift(1_000.0, 100_000);
     assert!(drift.max > drift.mean && drift.mean > 1_000.0, "{drift:?}");
-    assert!(drift.max <= elapsed * 1e6, "no request is later than the end of the run");
+    assert!(
+        drift.max <= elapsed * 1e6,
+        "no request is later than the end of the run"
+    );
     assert!(drift.max > 0.9 * elapsed * 1e6, "{drift:?} in {elapsed} s");
 }
 
@@ -71,16 +77,28 @@ fn each_rule_deals_every_request_once_and_in_order() {
             let plan = planned_by(&listed(&requests), &setup, rule);
             assert_eq!(plan.by_client.len(), clients as usize);
             assert!(plan.by_client.iter().all(|list| list.is_sorted()));
-            let mut dealt: Vec<u32> = plan.by_client.iter().flat_map(|list| list.iter().copied()).collect();
+            let mut dealt: Vec<u32> = plan
+                .by_client
+                .iter()
+                .flat_map(|list| list.iter().copied())
+                .collect();
             dealt.sort_unstable();
-            assert!(dealt.into_iter().eq(0..3_000), "{rule:?} for {clients} clients");
+            assert!(
+                dealt.into_iter().eq(0..3_000),
+                "{rule:?} for {clients} clients"
+            );
             check_rule(rule, &plan.by_client, &plan.requests, clients);
         }
     }
 }
 
 /// Each client has what its rule says.
-fn check_rule(rule: ClientRule, by_client: &[std::sync::Arc<[u32]>], requests: &[Request], clients: u32) {
+fn check_rule(
+    rule: ClientRule,
+    by_client: &[std::sync::Arc<[u32]>],
+    requests: &[Request],
+    clients: u32,
+) {
     for (client, list) in (0u64..).zip(by_client) {
         for &index in list.iter() {
             let request = requests[index as usize];

@@ -24,7 +24,10 @@ fn compare_runs(mut setup: Setup, input: &Input) -> Comparison {
     let mut other = run_all(&setup, &plan);
     assert_eq!(other.seed, first.seed + 1);
     other.seed = first.seed;
-    assert!(file(&first) != file(&other), "ties do not depend on the seed");
+    assert!(
+        file(&first) != file(&other),
+        "ties do not depend on the seed"
+    );
     first
 }
 

@@ -62,7 +62,11 @@ impl Design for Faulty {
     fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<Faulty, DesignError> {
         let unit_bytes = space.page_bytes().min(512);
         let (inner, fault) = (Arc::new(Direct::new(config, space)?), FAULT.get());
-        Ok(Faulty { inner, fault, unit_bytes })
+        Ok(Faulty {
+            inner,
+            fault,
+            unit_bytes,
+        })
     }
 
     fn client(
@@ -73,7 +77,12 @@ impl Design for Faulty {
     ) -> Result<FaultyClient, DesignError> {
         let inner = self.inner.client(cpu, volume, index)?;
         let (fault, unit_bytes) = (self.fault, self.unit_bytes);
-        Ok(FaultyClient { inner, fault, unit_bytes, written: RefCell::default() })
+        Ok(FaultyClient {
+            inner,
+            fault,
+            unit_bytes,
+            written: RefCell::default(),
+        })
     }
 }
 
@@ -85,7 +94,9 @@ impl Client for FaultyClient {
     async fn read(&self, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError> {
         let touch = self.inner.read(extent, out).await?;
         let written = self.written.borrow();
-        let before = written.get(&extent.offset).and_then(|all| all.iter().nth_back(1));
+        let before = written
+            .get(&extent.offset)
+            .and_then(|all| all.iter().nth_back(1));
         let unit = self.unit_bytes;
         match (self.fault, before) {
             (Fault::Stale, Some(before)) => out.copy_from_slice(before),
@@ -102,7 +113,11 @@ impl Client for FaultyClient {
     }
 
     async fn write(&self, extent: Extent, data: &[u8]) -> Result<Touch, IoError> {
-        self.written.borrow_mut().entry(extent.offset).or_default().push(data.to_vec());
+        self.written
+            .borrow_mut()
+            .entry(extent.offset)
+            .or_default()
+            .push(data.to_vec());
         self.inner.write(extent, data).await
     }
 
@@ -131,7 +146,10 @@ fn error_of(fault: Fault, kind: MediaKind, engine: Engine) -> String {
     FAULT.set(fault);
     let mut drive = small_and_quick();
     drive.media.kind = kind;
-    let setup = Setup { engine, ..setup(drive) };
+    let setup = Setup {
+        engine,
+        ..setup(drive)
+    };
     let plan = planned(&listed(&requests()), &setup);
     let error = match try_run::<Faulty>(&setup, &plan) {
         Ok(row) => panic!("{fault:?} went unseen: {row:?}"),
@@ -152,40 +170,82 @@ fn wrong(request: u32, place: &str, found: &str, expected: &str) -> String {
 fn without_a_fault_the_wrapper_passes() {
     let setup = setup(small_and_quick());
     let plan = planned(&listed(&requests()), &setup);
-    assert_eq!(try_run::<Faulty>(&setup, &plan).expect("no fault").verified_reads, 2);
+    assert_eq!(
+        try_run::<Faulty>(&setup, &plan)
+            .expect("no fault")
+            .verified_reads,
+        2
+    );
 }
 
 #[test]
 fn wrong_stamps_are_named() {
     let of = |fault| error_of(fault, MediaKind::Stamp, Engine::Virtual);
-    assert_eq!(of(Fault::Stale), wrong(4, "page 4", "version 1 of page 4", "version 2"));
-    assert_eq!(of(Fault::Swapped), wrong(4, "page 4", "version 2 of page 5", "version 2"));
-    assert_eq!(of(Fault::Lost), wrong(3, "page 9", "nothing (zeros)", "version 1"));
-    assert_eq!(of(Fault::Garbage), wrong(3, "page 9", "bytes that no write left (0x63)", "version 1"));
+    assert_eq!(
+        of(Fault::Stale),
+        wrong(4, "page 4", "version 1 of page 4", "version 2")
+    );
+    assert_eq!(
+        of(Fault::Swapped),
+        wrong(4, "page 4", "version 2 of page 5", "version 2")
+    );
+    assert_eq!(
+        of(Fault::Lost),
+        wrong(3, "page 9", "nothing (zeros)", "version 1")
+    );
+    assert_eq!(
+        of(Fault::Garbage),
+        wrong(3, "page 9", "bytes that no write left (0x63)", "version 1")
+    );
 }
 
 #[test]
 fn wrong_sectors_are_named() {
     let of = |fault| error_of(fault, MediaKind::Ram, Engine::Virtual);
-    assert_eq!(of(Fault::Stale), wrong(4, "sector 32", "version 1 of sector 32", "version 2"));
-    assert_eq!(of(Fault::Swapped), wrong(3, "sector 72", "version 1 of sector 73", "version 1"));
+    assert_eq!(
+        of(Fault::Stale),
+        wrong(4, "sector 32", "version 1 of sector 32", "version 2")
+    );
+    assert_eq!(
+        of(Fault::Swapped),
+        wrong(3, "sector 72", "version 1 of sector 73", "version 1")
+    );
     let torn = "a mixture of version 1 of sector 32 and version 2 of sector 32";
     assert_eq!(of(Fault::Torn), wrong(4, "sector 32", torn, "version 2"));
-    assert_eq!(of(Fault::Lost), wrong(3, "sector 72", "nothing (zeros)", "version 1"));
+    assert_eq!(
+        of(Fault::Lost),
+        wrong(3, "sector 72", "nothing (zeros)", "version 1")
+    );
 }
 
 #[test]
 fn a_wrong_read_ends_a_run_in_real_time_too() {
-    let real = Engine::Real { client_threads: 1, profile: false };
+    let real = Engine::Real {
+        client_threads: 1,
+        profile: false,
+    };
     let error = error_of(Fault::Stale, MediaKind::Stamp, real);
-    assert_eq!(error, wrong(4, "page 4", "version 1 of page 4", "version 2"));
+    assert_eq!(
+        error,
+        wrong(4, "page 4", "version 1 of page 4", "version 2")
+    );
 }
 
 #[test]
 fn one_wrong_read_among_many_clients_ends_them_all() {
     FAULT.set(Fault::Stale);
-    for engine in [Engine::Virtual, Engine::Real { client_threads: 2, profile: false }] {
-        let setup = Setup { engine, clients: 4, ..setup(small_and_quick()) };
+    for engine in [
+        Engine::Virtual,
+        Engine::Real {
+            client_threads: 2,
+            profile: false,
+        },
+    ] {
+        let setup = Setup {
+            engine,
+            clients: 4,
+            ..setup(small_and_quick())
+        };
         // Each client has pages of its own, which it writes twice and then reads.
         let requests: Vec<Request> = (0..12_000u64)
             .map(|i| {

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use wharf_host::clock::ClockClient;
 use wharf_host::{
-    Client, Clock, Design, DesignConfig, DesignError, Direct, Extent, IoError, Statistics, Touch, Volume,
+    Client, Clock, Design, DesignConfig, DesignError, Direct, Extent, IoError, Statistics, Touch,
+    Volume,
 };
 use wharf_lab::compare::{Request as Compare, compare};
 use wharf_lab::designs::{DESIGNS, Runnable};
@@ -47,7 +48,11 @@ impl Design for Stopping {
 
     fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<Stopping, DesignError> {
         let inner = Arc::new(Clock::new(config, space)?);
-        Ok(Stopping { inner, stop: STOP.with(Arc::clone), seen: AtomicU64::new(0) })
+        Ok(Stopping {
+            inner,
+            stop: STOP.with(Arc::clone),
+            seen: AtomicU64::new(0),
+        })
     }
 
     fn client(
@@ -57,7 +62,10 @@ impl Design for Stopping {
         index: u32,
     ) -> Result<StoppingClient, DesignError> {
         let inner = self.inner.client(cpu, volume, index)?;
-        Ok(StoppingClient { inner, design: self.clone() })
+        Ok(StoppingClient {
+            inner,
+            design: self.clone(),
+        })
     }
 }
 
@@ -95,8 +103,19 @@ impl Client for StoppingClient {
 
 #[test]
 fn a_run_stopped_on_its_way_reports_its_part() {
-    for engine in [Engine::Virtual, Engine::Real { client_threads: 1, profile: false }] {
-        let setup = Setup { engine, clients: 3, depth: 4, ..setup(small_and_quick()) };
+    for engine in [
+        Engine::Virtual,
+        Engine::Real {
+            client_threads: 1,
+            profile: false,
+        },
+    ] {
+        let setup = Setup {
+            engine,
+            clients: 3,
+            depth: 4,
+            ..setup(small_and_quick())
+        };
         let plan = planned(&generated(spec(Pattern::Uniform, 50_000, 8 << 20)), &setup);
         let stop = STOP.with(Arc::clone);
         stop.store(false, Ordering::Relaxed);
@@ -105,7 +124,11 @@ fn a_run_stopped_on_its_way_reports_its_part() {
         assert!(!row.complete);
         // Those in flight are finished, no others are begun.
         let most = STOP_AFTER + u64::from(setup.clients * setup.depth);
-        assert!((STOP_AFTER..=most).contains(&row.requests), "{engine:?}: {}", row.requests);
+        assert!(
+            (STOP_AFTER..=most).contains(&row.requests),
+            "{engine:?}: {}",
+            row.requests
+        );
         assert_eq!(row.verified_reads, row.reads);
         assert!(row.iops > 0.0 && row.hit_ratio.is_some_and(|hits| hits > 0.0));
     }
@@ -127,32 +150,54 @@ fn a_comparison_stopped_before_it_begins_has_a_row_of_nothing() {
     // The first design is reported as far as it came, the second was not begun.
     assert_eq!(comparison.rows.len(), 1);
     let row = &comparison.rows[0];
-    assert_eq!((row.complete, row.requests, row.verified_reads), (false, 0, 0));
-    assert!(comparison.notes.iter().any(|note| note.starts_with("interrupted")));
+    assert_eq!(
+        (row.complete, row.requests, row.verified_reads),
+        (false, 0, 0)
+    );
+    assert!(
+        comparison
+            .notes
+            .iter()
+            .any(|note| note.starts_with("interrupted"))
+    );
     // No view of it stumbles over the missing figures.
     assert!(table::render(&comparison, 100).contains("direct"));
     assert!(html::render(&comparison).contains("direct"));
     let text = json::to_string(&comparison);
-    assert!(!text.contains("NaN") && text.contains("\"complete\": false"), "{text}");
+    assert!(
+        !text.contains("NaN") && text.contains("\"complete\": false"),
+        "{text}"
+    );
 }
 
 #[test]
+#[allow(clippy::disallowed_methods)] // another thread stands for the person at the keyboard
 fn a_run_that_waits_for_its_next_request_hears_the_flag() {
     // The second request is due after ten seconds: the longest pause that an open loop makes.
     let mut requests = vec![wharf_workload::Request::new(wharf_workload::Op::Read, 0, 4096); 2];
     (requests[0].time_ns, requests[1].time_ns) = (0, 10_000_000_000);
-    let engine = Engine::Real { client_threads: 1, profile: false };
-    let setup = Setup { engine, speed: Some(1.0), ..setup(small_and_quick()) };
+    let engine = Engine::Real {
+        client_threads: 1,
+        profile: false,
+    };
+    let setup = Setup {
+        engine,
+        speed: Some(1.0),
+        ..setup(small_and_quick())
+    };
     let plan = planned(&listed(&requests), &setup);
     let stop = Arc::new(AtomicBool::new(false));
     let row = std::thread::scope(|scope| {
         let (flag, setup, plan) = (stop.clone(), &setup, &plan);
-        #[allow(clippy::disallowed_methods)] // the person at the keyboard
         let run = scope.spawn(move || row::<Direct>(setup, plan, Progress::hidden(), &flag));
         std::thread::sleep(std::time::Duration::from_millis(300));
         stop.store(true, Ordering::Relaxed);
         run.join().expect("no panic").expect("no error")
     });
     assert_eq!((row.complete, row.requests), (false, 1));
-    assert!(row.wall_seconds < 5.0, "it slept on for {} s", row.wall_seconds);
+    assert!(
+        row.wall_seconds < 5.0,
+        "it slept on for {} s",
+        row.wall_seconds
+    );
 }

@@ -20,8 +20,20 @@ fn crooked(rng: &mut Rng, requests: u64, bytes: u64) -> Vec<Request> {
             _ => 300 << 10,
         };
         let offset = rng.below(bytes - size);
-        let offset = if rng.chance(9, 10) { offset / 512 * 512 } else { offset };
-        Request::new(if rng.chance(1, 2) { Op::Read } else { Op::Write }, offset, size as u32)
+        let offset = if rng.chance(9, 10) {
+            offset / 512 * 512
+        } else {
+            offset
+        };
+        Request::new(
+            if rng.chance(1, 2) {
+                Op::Read
+            } else {
+                Op::Write
+            },
+            offset,
+            size as u32,
+        )
     };
     (0..requests).map(one).collect()
 }
@@ -72,14 +84,24 @@ fn any_number_of_clients_at_any_depth() {
 
 #[test]
 fn more_clients_than_requests_and_more_cache_than_data() {
-    let setup = Setup { clients: 16, depth: 64, cache_bytes: 8 << 20, ..setup(small()) };
+    let setup = Setup {
+        clients: 16,
+        depth: 64,
+        cache_bytes: 8 << 20,
+        ..setup(small())
+    };
     let requests = crooked(&mut Seed(7).rng(), 5, 1 << 20);
     run_all(&setup, &planned(&listed(&requests), &setup));
 }
 
 #[test]
 fn a_cache_of_one_page() {
-    let setup = Setup { clients: 4, depth: 8, cache_bytes: 4096, ..setup(small()) };
+    let setup = Setup {
+        clients: 4,
+        depth: 8,
+        cache_bytes: 4096,
+        ..setup(small())
+    };
     let requests = crooked(&mut Seed(8).rng(), 500, 1 << 20);
     run_all(&setup, &planned(&listed(&requests), &setup));
 }
@@ -104,7 +126,10 @@ fn drives_side_by_side_are_used_to_their_last_page() {
 fn write_through_writes_more_and_caches_as_well() {
     let mut setup = setup(small());
     setup.prepare = Prepare::Empty;
-    let plan = planned(&generated(spec(Pattern::Zipf { theta: 0.9 }, 5_000, 4 << 20)), &setup);
+    let plan = planned(
+        &generated(spec(Pattern::Zipf { theta: 0.9 }, 5_000, 4 << 20)),
+        &setup,
+    );
     let back = run_all(&setup, &plan);
     setup.host.write_policy = WritePolicy::WriteThrough;
     let through = run_all(&setup, &plan);

@@ -26,7 +26,9 @@ pub const SAMPLE: TraceFrom = TraceFrom::BuiltIn {
 pub fn drive(preset: &str, sets: &[&str]) -> DriveConfig {
     let sets: Vec<String> = sets.iter().map(|set| format!("drive.{set}")).collect();
     let sets = Sets::parse(&sets).unwrap_or_else(|error| panic!("{error}"));
-    load_drive(preset, &sets).unwrap_or_else(|error| panic!("{error}")).0
+    load_drive(preset, &sets)
+        .unwrap_or_else(|error| panic!("{error}"))
+        .0
 }
 
 /// 16 MiB of flash on four dies: a few thousand writes make it collect.
@@ -81,12 +83,23 @@ pub fn volume_bytes(setup: &Setup) -> u64 {
 /// A generator of 4 KiB requests.
 pub fn spec(pattern: Pattern, requests: u64, footprint_bytes: u64) -> GeneratorSpec {
     let sizes = Sizes::fixed(4096).expect("a size");
-    GeneratorSpec { pattern, requests, footprint_bytes, sizes, read_share: 0.5, seed: 7 }
+    GeneratorSpec {
+        pattern,
+        requests,
+        footprint_bytes,
+        sizes,
+        read_share: 0.5,
+        seed: 7,
+    }
 }
 
 pub fn generated(spec: GeneratorSpec) -> Input {
     let spec = Box::new(Made::Pattern(spec));
-    Input::Generated { name: "test".into(), parameters: BTreeMap::new(), spec }
+    Input::Generated {
+        name: "test".into(),
+        parameters: BTreeMap::new(),
+        spec,
+    }
 }
 
 /// A workload of exactly these requests, as a trace in memory.
@@ -98,16 +111,28 @@ pub fn listed(requests: &[Request]) -> Input {
             wharf_workload::Op::Write => 'W',
         };
         let time_ns = request.time().unwrap_or(0);
-        let Request { offset, bytes, stream, .. } = request;
+        let Request {
+            offset,
+            bytes,
+            stream,
+            ..
+        } = request;
         text += &format!("{time_ns} {op} {offset} {bytes} {stream}\n");
     }
     // A trace in memory lives as long as the program.
     let bytes = Vec::leak(text.into_bytes());
-    trace(TraceFrom::BuiltIn { name: "listed", bytes })
+    trace(TraceFrom::BuiltIn {
+        name: "listed",
+        bytes,
+    })
 }
 
 pub fn trace(from: TraceFrom) -> Input {
-    Input::Trace { from, options: ReadOptions::default(), layout: Layout::Concatenate }
+    Input::Trace {
+        from,
+        options: ReadOptions::default(),
+        layout: Layout::Concatenate,
+    }
 }
 
 /// The workload for a setup, wrapped round the drive if it is larger.
@@ -116,12 +141,23 @@ pub fn planned(input: &Input, setup: &Setup) -> Arc<Plan> {
 }
 
 pub fn planned_by(input: &Input, setup: &Setup, rule: ClientRule) -> Arc<Plan> {
-    let plan = plan(input, FitMode::Wrap, rule, setup.clients, volume_bytes(setup));
+    let plan = plan(
+        input,
+        FitMode::Wrap,
+        rule,
+        setup.clients,
+        volume_bytes(setup),
+    );
     Arc::new(plan.unwrap_or_else(|error| panic!("{error}")))
 }
 
 pub fn try_run<D: Runnable>(setup: &Setup, plan: &Arc<Plan>) -> Result<Row, RunError> {
-    row::<D>(setup, plan, Progress::hidden(), &Arc::new(AtomicBool::new(false)))
+    row::<D>(
+        setup,
+        plan,
+        Progress::hidden(),
+        &Arc::new(AtomicBool::new(false)),
+    )
 }
 
 pub fn run<D: Runnable>(setup: &Setup, plan: &Arc<Plan>) -> Row {
@@ -134,7 +170,10 @@ pub fn run<D: Runnable>(setup: &Setup, plan: &Arc<Plan>) -> Row {
 pub fn run_all(setup: &Setup, plan: &Arc<Plan>) -> Comparison {
     let request = Compare {
         setup: setup.clone(),
-        designs: DESIGNS.iter().map(|entry| find(entry.name).expect("it is listed")).collect(),
+        designs: DESIGNS
+            .iter()
+            .map(|entry| find(entry.name).expect("it is listed"))
+            .collect(),
         plan: plan.clone(),
         rule: ClientRule::RoundRobin,
         cache_spec: "test".into(),
@@ -149,13 +188,27 @@ pub fn run_all(setup: &Setup, plan: &Arc<Plan>) -> Comparison {
 
 /// What holds of every complete row.
 pub fn check(row: &Row, plan: &Plan) {
-    let reads = plan.requests.iter().filter(|r| r.op == wharf_workload::Op::Read).count() as u64;
+    let reads = plan
+        .requests
+        .iter()
+        .filter(|r| r.op == wharf_workload::Op::Read)
+        .count() as u64;
     let requests = plan.requests.len() as u64;
     assert!(row.complete, "{row:?}");
-    assert_eq!((row.requests, row.reads, row.writes), (requests, reads, requests - reads));
+    assert_eq!(
+        (row.requests, row.reads, row.writes),
+        (requests, reads, requests - reads)
+    );
     assert_eq!(row.verified_reads, reads, "every read is checked");
     let latency = row.latency_us;
-    let rising = [0.0, latency.p50, latency.p99, latency.p99_9, latency.p99_99, latency.max];
+    let rising = [
+        0.0,
+        latency.p50,
+        latency.p99,
+        latency.p99_9,
+        latency.p99_99,
+        latency.max,
+    ];
     assert!(rising.is_sorted() && latency.max > 0.0, "{latency:?}");
     let figures = [
         ("bandwidth", row.bandwidth_mb_s),
@@ -165,14 +218,28 @@ pub fn check(row: &Row, plan: &Plan) {
         ("host CPU", row.host_cpu_us_per_io),
     ];
     for (name, figure) in figures {
-        assert!(figure.is_finite() && figure > 0.0, "{name} of {}: {figure}", row.design);
+        assert!(
+            figure.is_finite() && figure > 0.0,
+            "{name} of {}: {figure}",
+            row.design
+        );
     }
     assert!(row.commands_per_io.is_finite() && row.commands_per_io >= 0.0);
     assert!((0.0..=1.0).contains(&row.gc_share), "{}", row.gc_share);
-    assert!(row.hit_ratio.is_none_or(|ratio| (0.0..=1.0).contains(&ratio)));
-    assert_eq!(row.hit_ratio.is_some(), row.design != "direct", "direct has no cache");
+    assert!(
+        row.hit_ratio
+            .is_none_or(|ratio| (0.0..=1.0).contains(&ratio))
+    );
+    assert_eq!(
+        row.hit_ratio.is_some(),
+        row.design != "direct",
+        "direct has no cache"
+    );
     let amplification = row.write_amplification.unwrap_or(1.0);
     // What is still in the drive's write buffer at the end is not programmed yet.
-    assert!(amplification.is_finite() && amplification >= 0.0, "{amplification}");
+    assert!(
+        amplification.is_finite() && amplification >= 0.0,
+        "{amplification}"
+    );
     assert!(!row.timeline.is_empty() && !row.latency_cdf.is_empty());
 }

@@ -30,9 +30,16 @@ fn compare(input: &Input, what: &str) {
     for share in [0.02, 0.1875] {
         let frames = ((plan.footprint_pages as f64 * share) as u64).max(1);
         setup.cache_bytes = frames * 4096;
-        let expected = simulate(&mut textbook::Clock::new(frames as usize), plan.requests.iter());
+        let expected = simulate(
+            &mut textbook::Clock::new(frames as usize),
+            plan.requests.iter(),
+        );
         let row = run::<Clock>(&setup, &plan);
-        assert_eq!(row.hit_ratio, Some(expected.ratio()), "{what} with {frames} frames");
+        assert_eq!(
+            row.hit_ratio,
+            Some(expected.ratio()),
+            "{what} with {frames} frames"
+        );
     }
 }
 
@@ -46,7 +53,10 @@ fn real_traces() {
     let beside = || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
     let directory = std::env::var_os("WHARF_TRACES").map_or_else(beside, PathBuf::from);
     if !directory.is_dir() {
-        eprintln!("skipped: no reference traces at {} (set WHARF_TRACES)", directory.display());
+        eprintln!(
+            "skipped: no reference traces at {} (set WHARF_TRACES)",
+            directory.display()
+        );
         return;
     }
     for name in TRACES {

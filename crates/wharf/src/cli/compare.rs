@@ -8,7 +8,8 @@ use std::sync::atomic::AtomicBool;
 use serde_json::json;
 use wharf_lab::compare::{Request, compare};
 use wharf_lab::config::{
-    HostConfig, Sets, ShareOrBytes, load_costs, load_drive, load_host, parse_bytes, parse_share_or_bytes,
+    HostConfig, Sets, ShareOrBytes, load_costs, load_drive, load_host, parse_bytes,
+    parse_share_or_bytes,
 };
 use wharf_lab::designs::{self, DesignEntry};
 use wharf_lab::input::{ClientRule, Input, Made, TraceFrom, plan};
@@ -155,34 +156,52 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     check_outputs(args)?;
     let (request, stop) = (prepare(args)?, interrupt_flag()?);
     let comparison = compare(&request, &stop).map_err(|error| match error {
-        RunError::Drive(_) | RunError::Design(_) | RunError::Memory(_) => Failure::Input(error.to_string()),
+        RunError::Drive(_) | RunError::Design(_) | RunError::Memory(_) => {
+            Failure::Input(error.to_string())
+        }
         _ => Failure::Run(format!("{error} (seed {})", args.seed)),
     })?;
-    print(&report::table::render(&comparison, report::table::stdout_width()));
+    print(&report::table::render(
+        &comparison,
+        report::table::stdout_width(),
+    ));
     if let Some(path) = &args.json {
         report::json::write(path, &comparison).map_err(input)?;
     }
     if let Some(path) = &args.html {
         write_new(path, report::html::render(&comparison).as_bytes())?;
     }
-    if stop.load(std::sync::atomic::Ordering::Relaxed) { Err(Failure::Interrupted) } else { Ok(()) }
+    if stop.load(std::sync::atomic::Ordering::Relaxed) {
+        Err(Failure::Interrupted)
+    } else {
+        Ok(())
+    }
 }
 
 fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    std::fs::write(path, bytes).map_err(|error| input(format!("cannot write {}: {error}", path.display())))
+    std::fs::write(path, bytes)
+        .map_err(|error| input(format!("cannot write {}: {error}", path.display())))
 }
 
 /// A report that cannot be written is found before a long run and not after it.
 fn check_outputs(args: &Args) -> Result<(), Failure> {
     let outputs = [("--json", &args.json), ("--html", &args.html)];
-    for (option, path) in outputs.into_iter().filter_map(|(option, path)| Some((option, path.as_ref()?))) {
-        try_to_write(path)
-            .map_err(|error| input(format!("cannot write {option} {}: {error}: give another path", path.display())))?;
+    for (option, path) in outputs
+        .into_iter()
+        .filter_map(|(option, path)| Some((option, path.as_ref()?)))
+    {
+        try_to_write(path).map_err(|error| {
+            input(format!(
+                "cannot write {option} {}: {error}: give another path",
+                path.display()
+            ))
+        })?;
     }
     match (&args.json, &args.html) {
-        (Some(json), Some(html)) if json == html => {
-            Err(input(format!("--json and --html are both {}: give two paths", json.display())))
-        }
+        (Some(json), Some(html)) if json == html => Err(input(format!(
+            "--json and --html are both {}: give two paths",
+            json.display()
+        ))),
         _ => Ok(()),
     }
 }
@@ -192,7 +211,10 @@ fn try_to_write(path: &Path) -> std::io::Result<()> {
     use std::io::ErrorKind;
     match std::fs::OpenOptions::new().write(true).open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            std::fs::OpenOptions::new().write(true).create_new(true).open(path)?;
+            std::fs::OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .open(path)?;
             std::fs::remove_file(path)
         }
         other => other.map(drop),
@@ -204,7 +226,11 @@ fn interrupt_flag() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let signal = signal_hook::consts::SIGINT;
     let register = || {
-        signal_hook::flag::register_conditional_shutdown(signal, super::INTERRUPTED.into(), stop.clone())?;
+        signal_hook::flag::register_conditional_shutdown(
+            signal,
+            super::INTERRUPTED.into(),
+            stop.clone(),
+        )?;
         signal_hook::flag::register(signal, stop.clone())
     };
     register().map_err(|error| Failure::Input(format!("cannot catch Ctrl-C: {error}")))?;
@@ -228,7 +254,10 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
         )));
     }
     let device_bytes = volume_bytes(&drive, args.drives, &host);
-    let rule: ClientRule = args.rule.parse().map_err(|e| input(format!("--rule: {e}")))?;
+    let rule: ClientRule = args
+        .rule
+        .parse()
+        .map_err(|e| input(format!("--rule: {e}")))?;
     let fit: FitMode = args.fit.parse().map_err(input)?;
     let plan = plan(&workload(args)?, fit, rule, args.clients, device_bytes).map_err(input)?;
     let cache_bytes = host.cache_bytes(plan.footprint_pages * 4096, device_bytes);
@@ -246,7 +275,10 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
         seed: args.seed,
         engine: match args.real {
             false => Engine::Virtual,
-            true => Engine::Real { client_threads: args.threads, profile: args.profile },
+            true => Engine::Real {
+                client_threads: args.threads,
+                profile: args.profile,
+            },
         },
         prepare: match args.prepare.as_str() {
             "empty" => Prepare::Empty,
@@ -256,7 +288,14 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
         },
     };
     let commit = env!("WHARF_COMMIT").to_string();
-    Ok(Request { setup, designs, plan: Arc::new(plan), rule, cache_spec, commit })
+    Ok(Request {
+        setup,
+        designs,
+        plan: Arc::new(plan),
+        rule,
+        cache_spec,
+        commit,
+    })
 }
 
 fn cache_spec(args: &Args, host: &HostConfig) -> String {
@@ -284,8 +323,12 @@ const BOOKKEEPING_BYTES: u64 = 32;
 /// A cache larger than the machine's memory would end in a kill rather than in a line.
 fn check_memory(cache_spec: &str, cache_bytes: u64, page_bytes: usize) -> Result<(), Failure> {
     let needed = cache_bytes / 4096 * (page_bytes as u64 + BOOKKEEPING_BYTES);
-    let Ok(text) = std::fs::read_to_string("/proc/meminfo") else { return Ok(()) };
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let Ok(text) = std::fs::read_to_string("/proc/meminfo") else {
+        return Ok(());
+    };
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"));
     let kib = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
     match kib {
         Some(kib) if needed > kib * 1024 => Err(input(format!(
@@ -298,9 +341,16 @@ fn check_memory(cache_spec: &str, cache_bytes: u64, page_bytes: usize) -> Result
 }
 
 fn chosen(names: &[String]) -> Result<Vec<&'static DesignEntry>, Failure> {
-    let known = || designs::DESIGNS.iter().map(|d| d.name).collect::<Vec<_>>().join(", ");
+    let known = || {
+        designs::DESIGNS
+            .iter()
+            .map(|d| d.name)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
     let find = |name: &String| {
-        designs::find(name).ok_or_else(|| input(format!("no design '{name}': there are {}", known())))
+        designs::find(name)
+            .ok_or_else(|| input(format!("no design '{name}': there are {}", known())))
     };
     names.iter().map(find).collect()
 }
@@ -308,12 +358,24 @@ fn chosen(names: &[String]) -> Result<Vec<&'static DesignEntry>, Failure> {
 /// The workload by its name: a file if there is one, else a generator or a profile.
 fn workload(args: &Args) -> Result<Input, Failure> {
     let options = args.reading.options()?;
-    let layout = if args.overlay { Layout::Overlay } else { Layout::Concatenate };
+    let layout = if args.overlay {
+        Layout::Overlay
+    } else {
+        Layout::Concatenate
+    };
     let Some(name) = &args.workload else {
-        return Ok(Input::Trace { from: SAMPLE, options, layout });
+        return Ok(Input::Trace {
+            from: SAMPLE,
+            options,
+            layout,
+        });
     };
     if Path::new(name).exists() {
-        return Ok(Input::Trace { from: TraceFrom::File(name.into()), options, layout });
+        return Ok(Input::Trace {
+            from: TraceFrom::File(name.into()),
+            options,
+            layout,
+        });
     }
     let footprint = match &args.footprint {
         None => None,
@@ -340,9 +402,15 @@ fn no_workload(name: &str) -> String {
     )
 }
 
-fn pattern_input(args: &Args, name: &str, pattern: Pattern, footprint: Option<u64>) -> Result<Input, Failure> {
+fn pattern_input(
+    args: &Args,
+    name: &str,
+    pattern: Pattern,
+    footprint: Option<u64>,
+) -> Result<Input, Failure> {
     let bytes = parse_bytes(&args.bs).map_err(|e| input(format!("--bs: {e}")))?;
-    let bytes = u32::try_from(bytes).map_err(|_| input(format!("--bs {}: at most 1 GiB", args.bs)))?;
+    let bytes =
+        u32::try_from(bytes).map_err(|_| input(format!("--bs {}: at most 1 GiB", args.bs)))?;
     let spec = GeneratorSpec {
         pattern,
         requests: args.requests.unwrap_or(REQUESTS),
@@ -360,7 +428,11 @@ fn pattern_input(args: &Args, name: &str, pattern: Pattern, footprint: Option<u6
     if let Pattern::Zipf { theta } = pattern {
         parameters.insert("theta".into(), json!(theta));
     }
-    Ok(Input::Generated { name: name.into(), parameters, spec: Box::new(Made::Pattern(spec)) })
+    Ok(Input::Generated {
+        name: name.into(),
+        parameters,
+        spec: Box::new(Made::Pattern(spec)),
+    })
 }
 
 fn profile_input(args: &Args, profile: &'static Profile, footprint_bytes: Option<u64>) -> Input {
@@ -368,11 +440,23 @@ fn profile_input(args: &Args, profile: &'static Profile, footprint_bytes: Option
     let parameters = BTreeMap::from([
         ("requests".to_string(), json!(requests)),
         ("footprint_bytes".to_string(), json!(footprint_bytes)),
-        ("published_requests".to_string(), json!(profile.table.requests)),
+        (
+            "published_requests".to_string(),
+            json!(profile.table.requests),
+        ),
     ]);
     let seed = args.seed;
-    let spec = Box::new(Made::Profile { profile, requests, footprint_bytes, seed });
-    Input::Generated { name: profile.table.name.into(), parameters, spec }
+    let spec = Box::new(Made::Profile {
+        profile,
+        requests,
+        footprint_bytes,
+        seed,
+    });
+    Input::Generated {
+        name: profile.table.name.into(),
+        parameters,
+        spec,
+    }
 }
 
 impl super::trace::Reading {
@@ -384,8 +468,20 @@ impl super::trace::Reading {
         };
         let share = self.bad_lines.trim_end_matches('%').parse::<f64>();
         let share = share.ok().filter(|s| (0.0..=100.0).contains(s));
-        let share = share.ok_or_else(|| input(format!("--bad-lines {}: give a share such as 1%", self.bad_lines)))?;
-        let bad_lines = BadLinePolicy { share: share / 100.0, ..BadLinePolicy::default() };
-        Ok(ReadOptions { format, bad_lines, blkparse_action: self.action()? })
+        let share = share.ok_or_else(|| {
+            input(format!(
+                "--bad-lines {}: give a share such as 1%",
+                self.bad_lines
+            ))
+        })?;
+        let bad_lines = BadLinePolicy {
+            share: share / 100.0,
+            ..BadLinePolicy::default()
+        };
+        Ok(ReadOptions {
+            format,
+            bad_lines,
+            blkparse_action: self.action()?,
+        })
     }
 }

@@ -54,10 +54,27 @@ pub(super) fn run(command: &Command) -> Result<(), Failure> {
             Ok(())
         }
         Command::Show { drive, sets } => show(drive, sets),
-        Command::Prepare { drive, image, fill, overwrite, seed, sets } => {
-            let fill_share = parse_percent(fill).map_err(|e| input(format!("--fill: {e}")))? / 100.0;
+        Command::Prepare {
+            drive,
+            image,
+            fill,
+            overwrite,
+            seed,
+            sets,
+        } => {
+            let fill_share =
+                parse_percent(fill).map_err(|e| input(format!("--fill: {e}")))? / 100.0;
             let overwrite = overwrite.map_or(Overwrite::UntilSteady, Overwrite::Share);
-            prepare(drive, sets, image, &Precondition { fill_share, overwrite, seed: Seed(*seed) })
+            prepare(
+                drive,
+                sets,
+                image,
+                &Precondition {
+                    fill_share,
+                    overwrite,
+                    seed: Seed(*seed),
+                },
+            )
         }
     }
 }
@@ -79,12 +96,23 @@ fn show(drive: &str, sets: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn prepare(drive: &str, sets: &[String], image: &Path, options: &Precondition) -> Result<(), Failure> {
+fn prepare(
+    drive: &str,
+    sets: &[String],
+    image: &Path,
+    options: &Precondition,
+) -> Result<(), Failure> {
     let (config, _) = load_drive(drive, &Sets::parse(sets).map_err(input)?).map_err(input)?;
     if image.exists() {
-        return Err(input(format!("{} exists: remove it or give another name", image.display())));
+        return Err(input(format!(
+            "{} exists: remove it or give another name",
+            image.display()
+        )));
     }
-    let (drive, results) = Drive::new(config).map_err(input)?.precondition(options).map_err(input)?;
+    let (drive, results) = Drive::new(config)
+        .map_err(input)?
+        .precondition(options)
+        .map_err(input)?;
     drive.save(image).map_err(input)?;
     let cores = results.len() as f64;
     let amplification = results.iter().map(|r| r.write_amplification).sum::<f64>() / cores;

@@ -66,7 +66,12 @@ pub(super) enum Command {
 /// Runs the command.
 pub(super) fn run(command: &Command) -> Result<(), Failure> {
     match command {
-        Command::Stat { file, json, no_reuse, reading } => {
+        Command::Stat {
+            file,
+            json,
+            no_reuse,
+            reading,
+        } => {
             let workload = Workload::open(file, &reading.options()?).map_err(input)?;
             let stat = WorkloadStat::of(workload, !no_reuse).map_err(input)?;
             match json {
@@ -75,7 +80,12 @@ pub(super) fn run(command: &Command) -> Result<(), Failure> {
             }
             Ok(())
         }
-        Command::Convert { file, out, to, reading } => {
+        Command::Convert {
+            file,
+            out,
+            to,
+            reading,
+        } => {
             let format: OutputFormat = to.parse().map_err(input)?;
             let workload = Workload::open(file, &reading.options()?).map_err(input)?;
             write_converted(workload, out, format)
@@ -86,7 +96,10 @@ pub(super) fn run(command: &Command) -> Result<(), Failure> {
 /// Writes beside the target and moves into place, so that a failure leaves nothing behind.
 fn write_converted(workload: Workload, out: &Path, format: OutputFormat) -> Result<(), Failure> {
     if out.exists() {
-        return Err(input(format!("{} exists: remove it or give another name", out.display())));
+        return Err(input(format!(
+            "{} exists: remove it or give another name",
+            out.display()
+        )));
     }
     let mut unfinished = out.as_os_str().to_owned();
     unfinished.push(".unfinished");
@@ -95,10 +108,20 @@ fn write_converted(workload: Workload, out: &Path, format: OutputFormat) -> Resu
     let mut file = std::fs::File::create(&unfinished).map_err(fault)?;
     let done = convert(workload, &mut file, format)
         .map_err(input)
-        .and_then(|info| file.flush().and_then(|()| std::fs::rename(&unfinished, out)).map_err(fault).map(|()| info));
+        .and_then(|info| {
+            file.flush()
+                .and_then(|()| std::fs::rename(&unfinished, out))
+                .map_err(fault)
+                .map(|()| info)
+        });
     match done {
         Ok(info) => {
-            print(&format!("{}: {} requests, {} lines left out", out.display(), info.requests, info.bad_lines));
+            print(&format!(
+                "{}: {} requests, {} lines left out",
+                out.display(),
+                info.requests,
+                info.bad_lines
+            ));
             Ok(())
         }
         Err(failure) => {

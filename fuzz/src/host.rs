@@ -12,7 +12,10 @@ use wharf_wire::prp::prp_for;
 use wharf_wire::queue::{HostQueue, queue_pair};
 use wharf_wire::status::StatusCode;
 
-use super::input::Input;
+use crate::input::Input;
+
+/// Polls without a completion after which the drive counts as stuck.
+pub const IDLE_POLLS_MAX: u64 = 200_000;
 
 /// I/O queue pairs that the drive is offered.
 const IO_QUEUES: u16 = 3;
@@ -38,7 +41,11 @@ pub struct Queue {
 pub fn queues(handle: &mut DriveHandle, dma: &Arc<DmaSpace>) -> Vec<Queue> {
     let (placeholder, _) = queue_pair(2, &wharf_runtime::Bell::new(), 0);
     let admin = std::mem::replace(&mut handle.admin, placeholder);
-    let queue = |end, alive| Queue { end, alive, owed: BTreeMap::new() };
+    let queue = |end, alive| Queue {
+        end,
+        alive,
+        owed: BTreeMap::new(),
+    };
     let mut queues = vec![queue(admin, true)];
     for qid in 1..=IO_QUEUES {
         let (host_end, drive_end) = handle.new_queue(qid, DEPTH);
@@ -68,7 +75,15 @@ impl Host {
     pub fn new(cpu: Cpu, dma: Arc<DmaSpace>, queues: Vec<Queue>) -> Host {
         let data = dma.register(DATA_PAGES).expect("host memory");
         let whole = dma.register_whole(WHOLE_PAGES).expect("host memory");
-        Host { cpu, dma, data, whole, queues, known_as: BTreeMap::from([(0, 0)]), next_cid: 0 }
+        Host {
+            cpu,
+            dma,
+            data,
+            whole,
+            queues,
+            known_as: BTreeMap::from([(0, 0)]),
+            next_cid: 0,
+        }
     }
 
     /// Does what the input says, then waits for all that is owed.
@@ -87,6 +102,29 @@ impl Host {
             }
         }
         self.wait_for_all().await;
+    }
+
+    /// Reads every page of the namespace, writes all of them a few times, reads them again.
+    pub async fn read_and_write_everything(&mut self) {
+        self.create_queues().await;
+        for opcode in [
+            IoOpcode::Read,
+            IoOpcode::Write,
+            IoOpcode::Write,
+            IoOpcode::Write,
+            IoOpcode::Read,
+        ] {
+            // Beyond the end of the tiny drive the commands are refused.
+            for lba in (0..200).step_by(8) {
+                let command = Command {
+                    opcode: opcode as u8,
+                    ..Command::read(1, lba, 8)
+                };
+                let command = self.aim(command, 8, 0);
+                self.submit(1, command);
+                self.wait_for_all().await;
+            }
+        }
     }
 
     /// The ordinary start, so that inputs need not find it.
@@ -115,7 +153,11 @@ impl Host {
         if command.opcode <= AdminOpcode::CreateCompletionQueue as u8 {
             // Queues are named by small numbers, and their memory by its address.
             command.cdw10 = input.number(1) as u32 % 6 | (DEPTH - 1) << 16;
-            command.prp1 = if input.number(1) % 8 == 0 { command.prp1 } else { address_of(input.number(1) as u16 % 5) };
+            command.prp1 = if input.number(1) % 8 == 0 {
+                command.prp1
+            } else {
+                address_of(input.number(1) as u16 % 5)
+            };
         }
         self.submit(0, command);
     }
@@ -136,11 +178,16 @@ impl Host {
 
     /// Data pointers as a right host makes them.
     fn aim(&self, command: Command, pages: u32, first: usize) -> Command {
-        let data: Vec<u64> =
-            (0..pages as usize).map(|page| self.data.address((first + page) % DATA_PAGES)).collect();
-        let lists: Vec<u64> = (0..WHOLE_PAGES).map(|page| self.whole.address(page)).collect();
+        let data: Vec<u64> = (0..pages as usize)
+            .map(|page| self.data.address((first + page) % DATA_PAGES))
+            .collect();
+        let lists: Vec<u64> = (0..WHOLE_PAGES)
+            .map(|page| self.whole.address(page))
+            .collect();
         // SAFETY: the drive runs only while this task waits, and takes lists whole at the fetch.
-        let write = |at: u64, value: u64| unsafe { self.dma.write_bytes(at, &value.to_le_bytes()) }.expect("a list");
+        let write = |at: u64, value: u64| {
+            unsafe { self.dma.write_bytes(at, &value.to_le_bytes()) }.expect("a list")
+        };
         let (prp1, prp2) = prp_for(&data, &lists, write).expect("few pages");
         command.with_prp(prp1, prp2)
     }
@@ -149,10 +196,18 @@ impl Host {
     fn fields(&mut self, input: &mut Input) -> Command {
         let wild = input.number(1);
         let small = |input: &mut Input, bit: u64| {
-            if wild >> bit & 1 == 1 { input.number(4) as u32 } else { input.number(1) as u32 & 0x1f }
+            if wild >> bit & 1 == 1 {
+                input.number(4) as u32
+            } else {
+                input.number(1) as u32 & 0x1f
+            }
         };
         Command {
-            flags: if wild & 0x80 != 0 { input.number(1) as u8 } else { 0 },
+            flags: if wild & 0x80 != 0 {
+                input.number(1) as u8
+            } else {
+                0
+            },
             nsid: input.one_of(&[1, 1, 1, 0, 2, u32::MAX]),
             prp1: self.address(input),
             prp2: self.address(input),
@@ -180,7 +235,11 @@ impl Host {
     /// Writes a word into a page that lists, ranges and log pages lie in.
     fn poke(&mut self, input: &mut Input) {
         let at = self.whole.address(input.number(1) as usize % WHOLE_PAGES) + input.number(1) * 8;
-        let value = if input.number(1) & 1 == 0 { self.address(input) } else { input.number(2) << 32 | input.number(1) };
+        let value = if input.number(1) & 1 == 0 {
+            self.address(input)
+        } else {
+            input.number(2) << 32 | input.number(1)
+        };
         // SAFETY: the drive runs only while this task waits; what it makes of a list that changes
         // under it is what is tested.
         unsafe { self.dma.write_bytes(at, &value.to_le_bytes()) }.expect("a whole page");
@@ -211,7 +270,8 @@ impl Host {
                 let owed = self.queues[index].owed.remove(&found.cid);
                 let command = owed.unwrap_or_else(|| panic!("nobody asked for {found:?}"));
                 let status = found.status().code();
-                let status = status.unwrap_or_else(|| panic!("a status that there is not: {found:?}"));
+                let status =
+                    status.unwrap_or_else(|| panic!("a status that there is not: {found:?}"));
                 if index == 0 && status == StatusCode::Success {
                     self.follow(&command);
                 }
@@ -229,7 +289,10 @@ impl Host {
                 self.known_as.insert(qid, index);
             }
             Some(AdminOpcode::DeleteSubmissionQueue) => {
-                let index = self.known_as.remove(&qid).expect("the drive deleted what there is");
+                let index = self
+                    .known_as
+                    .remove(&qid)
+                    .expect("the drive deleted what there is");
                 // What it had not fetched it never will.
                 self.queues[index].alive = false;
             }
@@ -241,7 +304,10 @@ impl Host {
     async fn wait_for_all(&mut self) {
         loop {
             self.take_completions();
-            let owing = self.queues.iter().position(|queue| queue.alive && !queue.owed.is_empty());
+            let owing = self
+                .queues
+                .iter()
+                .position(|queue| queue.alive && !queue.owed.is_empty());
             let Some(index) = owing else { return };
             let bell = self.queues[index].end.bell().clone();
             // A queue may be deleted while it owes: look again even if its bell stays silent.
