@@ -30,7 +30,17 @@ mod tests {
     #[test]
     fn both_are_what_the_operators_give() {
         for by in [1, 2, 3, 7, 8, 100, 512, 1 << 31, u32::MAX] {
-            for n in [0, 1, 2, 99, 512, 513, u64::from(u32::MAX), 1 << 40, u64::MAX] {
+            for n in [
+                0,
+                1,
+                2,
+                99,
+                512,
+                513,
+                u64::from(u32::MAX),
+                1 << 40,
+                u64::MAX,
+            ] {
                 assert_eq!(quotient(n, by), n / u64::from(by));
                 assert_eq!(remainder(n, by), n % u64::from(by));
             }

@@ -304,11 +304,11 @@ mod tests {
     #[test]
     fn events_come_in_order_of_time_whatever_their_distance() {
         let spreads = [1, 20, DAY_NS, 10 * DAY_NS, 100 * DAY_NS];
-        for spread_ns in spreads.into_iter().chain([
-            DAYS as u64 * DAY_NS - 1,
-            DAYS as u64 * DAY_NS * 2,
-            1 << 40,
-        ]) {
+        for spread_ns in
+            spreads
+                .into_iter()
+                .chain([DAYS as u64 * DAY_NS - 1, DAYS as u64 * DAY_NS * 2, 1 << 40])
+        {
             (0..4).for_each(|seed| check(seed, spread_ns));
         }
     }

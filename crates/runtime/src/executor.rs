@@ -147,7 +147,13 @@ impl Executor {
     }
 
     /// Puts a task on `cpu`; it is polled for the first time when the CPU next runs.
-    pub(crate) fn spawn(&self, cpu: &Cpu, name: Rc<str>, main: bool, future: LocalFuture) -> TaskId {
+    pub(crate) fn spawn(
+        &self,
+        cpu: &Cpu,
+        name: Rc<str>,
+        main: bool,
+        future: LocalFuture,
+    ) -> TaskId {
         let id = TaskId(self.tasks.borrow().len() as u32);
         assert!(id.0 < RESUME_CPU, "at most 2^31 tasks");
         self.mains_left.set(self.mains_left.get() + u64::from(main));

@@ -15,7 +15,7 @@
 //! | [`machine`] | what is to run: CPUs and their tasks, then one of the engines |
 //! | [`executor`], `events` | tasks, run queues, the event queue; the two run loops |
 //! | [`cpu`] | the handle a task has: time, `work`, sleep, wake |
-//! | [`bell`], [`ring`] | how CPUs reach each other: a bounded ring and the bell that says "look" |
+//! | [`bell`], [`mod@ring`] | how CPUs reach each other: a bounded ring and the bell that says "look" |
 //! | [`notify`], [`alarm`], [`resource`] | waiting inside a CPU: for each other, for the earliest of many times, for a busy die |
 //! | [`lock`] | short sections that several CPUs share |
 //! | [`op`] | operations, categories, cost tables, profiles |

@@ -73,7 +73,8 @@ fn ping_pong(machine: &mut Machine, counted: &'static AtomicU64) {
                 back.wait_until(&cpu, cpu.now() + 10_000).await;
             }
             notify.notify_one(&cpu);
-            cpu.sleep_until(cpu.now() + u64::from(round % 7) * 100).await;
+            cpu.sleep_until(cpu.now() + u64::from(round % 7) * 100)
+                .await;
             cpu.progress();
         }
         counted.store(
@@ -91,5 +92,9 @@ fn no_event_allocates() {
     let mut machine = Machine::new(costs.clone(), false);
     ping_pong(&mut machine, &IN_VIRTUAL_TIME);
     machine.run_virtual(Seed(1)).expect("it ends");
-    assert_eq!(IN_VIRTUAL_TIME.load(Ordering::Relaxed), 0, "in virtual time");
+    assert_eq!(
+        IN_VIRTUAL_TIME.load(Ordering::Relaxed),
+        0,
+        "in virtual time"
+    );
 }

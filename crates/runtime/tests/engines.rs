@@ -53,7 +53,10 @@ fn order(seed: u64, times_ns: [u64; 8]) -> Vec<usize> {
         });
     }
     machine.run_virtual(Seed(seed)).expect("all wake");
-    Arc::into_inner(order).expect("the tasks are gone").into_inner().unwrap()
+    Arc::into_inner(order)
+        .expect("the tasks are gone")
+        .into_inner()
+        .unwrap()
 }
 
 #[test]
@@ -110,7 +113,10 @@ fn a_deadlock_names_the_tasks_that_wait() {
     match machine.run_virtual(Seed(0)) {
         Err(Stall::Deadlock { now_ns, tasks }) => {
             assert_eq!(now_ns, 700);
-            assert!(tasks.contains("the patient one") && !tasks.contains("quick"), "{tasks}");
+            assert!(
+                tasks.contains("the patient one") && !tasks.contains("quick"),
+                "{tasks}"
+            );
         }
         other => panic!("{other:?}"),
     }
@@ -162,7 +168,9 @@ fn progress_puts_the_livelock_off_and_halt_ends_the_run() {
         cpu.halt();
         std::future::pending::<()>().await;
     });
-    let summary = machine.run_virtual_bounded(Seed(0), 100).expect("there was progress");
+    let summary = machine
+        .run_virtual_bounded(Seed(0), 100)
+        .expect("there was progress");
     assert_eq!(summary.ended, Ended::Halted);
 }
 
@@ -174,7 +182,10 @@ async fn sleeps(cpu: Cpu) {
     assert!(cpu.now() >= start + 20_000);
     let after = cpu.now();
     cpu.sleep_until(start).await;
-    assert!(!cpu.is_virtual() || cpu.now() == after, "a time that is past is no wait");
+    assert!(
+        !cpu.is_virtual() || cpu.now() == after,
+        "a time that is past is no wait"
+    );
 }
 
 async fn notifies(cpu: Cpu) {
@@ -191,7 +202,11 @@ async fn notifies(cpu: Cpu) {
     }
     notify.notify_one(&cpu);
     cpu.sleep_until(cpu.now() + 1_000).await;
-    assert_eq!(*seen.borrow(), [0], "the one that waited longest, and no other");
+    assert_eq!(
+        *seen.borrow(),
+        [0],
+        "the one that waited longest, and no other"
+    );
     notify.notify_all(&cpu);
     cpu.sleep_until(cpu.now() + 1_000).await;
     assert_eq!(*seen.borrow(), [0, 1, 2]);
@@ -237,12 +252,18 @@ async fn bells(cpu: Cpu) {
     while !(ready.contains(3) && ready.contains(100)) {
         ready = ready.union(bell.wait(&cpu).await);
     }
-    assert_eq!((ready.next(), ready.next(), ready.next()), (Some(3), Some(100), None));
+    assert_eq!(
+        (ready.next(), ready.next(), ready.next()),
+        (Some(3), Some(100), None)
+    );
     assert_eq!(from_first.try_pop(&cpu), Some(7));
     assert_eq!(from_second.try_pop(&cpu), Some(8));
     let start = cpu.now();
     let none = bell.wait_until(&cpu, start + 30_000).await;
-    assert!(none.is_empty() && cpu.now() >= start + 30_000, "the wait ends at its deadline");
+    assert!(
+        none.is_empty() && cpu.now() >= start + 30_000,
+        "the wait ends at its deadline"
+    );
 }
 
 async fn runs_within(cpu: Cpu) {
@@ -289,7 +310,10 @@ fn an_entry_is_seen_in_virtual_time_when_it_was_sent_and_not_before() {
     let mut machine = machine();
     let bell = Bell::new();
     let (mut sender, mut receiver) = ring::<u64>(8, &bell, 0);
-    let (a, b) = (machine.add_cpu("a", Side::Host, 1.0), machine.add_cpu("b", Side::Drive, 1.0));
+    let (a, b) = (
+        machine.add_cpu("a", Side::Host, 1.0),
+        machine.add_cpu("b", Side::Drive, 1.0),
+    );
     machine.spawn_main(a, "sender", |cpu| async move {
         for at_ns in [100, 5_000, 5_001, 900_000] {
             cpu.sleep_until(at_ns).await;
@@ -332,10 +356,15 @@ fn a_lock_serialises_in_virtual_time() {
         });
     }
     machine.run_virtual(Seed(2)).expect("all get it");
-    let spans = Arc::into_inner(lock).expect("the tasks are gone").into_inner();
+    let spans = Arc::into_inner(lock)
+        .expect("the tasks are gone")
+        .into_inner();
     assert_eq!(spans.len(), 80);
     for pair in spans.windows(2) {
-        assert!(pair[0].0 < pair[0].1 && pair[0].1 <= pair[1].0, "{pair:?} overlap");
+        assert!(
+            pair[0].0 < pair[0].1 && pair[0].1 <= pair[1].0,
+            "{pair:?} overlap"
+        );
     }
 }
 
@@ -343,6 +372,7 @@ fn a_lock_serialises_in_virtual_time() {
 
 #[test]
 fn a_bell_wakes_a_parked_thread() {
+    const PARK_US: u32 = 3_000_000;
     let mut machine = machine();
     let (there, back) = (Bell::new(), Bell::new());
     let (mut ask, mut asked) = ring::<u32>(2, &there, 0);
@@ -354,7 +384,9 @@ fn a_bell_wakes_a_parked_thread() {
         loop {
             there.wait(&cpu).await;
             while let Some(question) = asked.try_pop(&cpu) {
-                answer.push(&cpu, question + 1).expect("one is out at a time");
+                answer
+                    .push(&cpu, question + 1)
+                    .expect("one is out at a time");
             }
         }
     });
@@ -363,9 +395,9 @@ fn a_bell_wakes_a_parked_thread() {
     machine.spawn_main(a, "asker", move |cpu| async move {
         back.attach(&cpu);
         for question in 0..50 {
-            // Long enough for the server to park: only the bell can wake it, the limit of the
-            // park is longer than any test may take.
+            // Long enough for the server to park.
             cpu.sleep_until(cpu.now() + 200_000).await;
+            let start = cpu.now();
             ask.push(&cpu, question).expect("one is out at a time");
             let found = loop {
                 match answered.try_pop(&cpu) {
@@ -374,15 +406,20 @@ fn a_bell_wakes_a_parked_thread() {
                 }
             };
             assert_eq!(found, question + 1);
+            // A server that only the limit of its park had woken would have taken that long.
+            assert!(
+                cpu.now() - start < u64::from(PARK_US) * 1000,
+                "the bell woke nobody"
+            );
             sum.fetch_add(u64::from(found), Ordering::Relaxed);
         }
     });
-    let idle = Idle { spin_passes: 10, yield_passes: 2, park_us: 60_000_000 };
-    let stop = Arc::new(AtomicBool::new(false));
-    // The asker ends the run; the server, parked then, must be let go too.
-    let stopper = stop.clone();
-    let summary = machine.run_threads(&[vec![a], vec![b]], Idle { park_us: 1_000, ..idle }, stop);
-    assert!(!stopper.load(Ordering::Relaxed));
+    let idle = Idle {
+        spin_passes: 10,
+        yield_passes: 2,
+        park_us: PARK_US,
+    };
+    let summary = machine.run_threads(&[vec![a], vec![b]], idle, Arc::new(AtomicBool::new(false)));
     assert_eq!(summary.ended, Ended::Done);
     assert_eq!(got.load(Ordering::Relaxed), (1..=50).sum());
 }
@@ -390,8 +427,10 @@ fn a_bell_wakes_a_parked_thread() {
 #[test]
 fn block_on_gives_the_value_and_runs_the_other_tasks_meanwhile() {
     let mut machine = machine();
-    let (host, drive) =
-        (machine.add_cpu("host", Side::Host, 1.0), machine.add_cpu("drive", Side::Drive, 1.0));
+    let (host, drive) = (
+        machine.add_cpu("host", Side::Host, 1.0),
+        machine.add_cpu("drive", Side::Drive, 1.0),
+    );
     let (there, back) = (Bell::new(), Bell::new());
     let (mut ask, mut asked) = ring::<u32>(2, &there, 0);
     let (mut answer, answered) = ring::<u32>(2, &back, 0);
@@ -400,7 +439,9 @@ fn block_on_gives_the_value_and_runs_the_other_tasks_meanwhile() {
         loop {
             there.wait(&cpu).await;
             while let Some(question) = asked.try_pop(&cpu) {
-                answer.push(&cpu, question * 2).expect("one is out at a time");
+                answer
+                    .push(&cpu, question * 2)
+                    .expect("one is out at a time");
             }
         }
     });
@@ -438,7 +479,10 @@ fn a_slow_cpu_waits_out_the_time_it_is_modelled_to_take() {
         cpu.work_n(Op::MapLookup, 100, || ());
         cpu.now() - start
     });
-    assert!(took_ns >= modelled_ns, "{took_ns} ns for {modelled_ns} modelled");
+    assert!(
+        took_ns >= modelled_ns,
+        "{took_ns} ns for {modelled_ns} modelled"
+    );
     let (_, _, profile) = &inline.profiles()[0];
     assert!(profile.total_ns() >= modelled_ns);
 }

@@ -10,8 +10,8 @@ use wharf_wire::status::{Status, StatusCode};
 
 use super::slots::After;
 use super::{Controller, MDTS};
-use crate::divide::{quotient, remainder};
 use crate::core::part::{Part, PartOp};
+use crate::divide::{quotient, remainder};
 
 /// The one namespace.
 pub(super) const NAMESPACE: u32 = 1;

@@ -92,10 +92,15 @@ impl Core {
         lpn: u32,
         f: impl FnOnce(&mut [u8]) -> R,
     ) -> Result<R, Failed> {
-        let address = address.map_err(|error| Failed { status: error.status(), lpn })?;
+        let address = address.map_err(|error| Failed {
+            status: error.status(),
+            lpn,
+        })?;
         // SAFETY: the page is named by a command in flight, and its part alone serves it.
-        let page = unsafe { self.dma.page_mut(address) }
-            .map_err(|_| Failed { status: StatusCode::DataTransferError, lpn })?;
+        let page = unsafe { self.dma.page_mut(address) }.map_err(|_| Failed {
+            status: StatusCode::DataTransferError,
+            lpn,
+        })?;
         Ok(f(page))
     }
 
@@ -134,7 +139,8 @@ impl Core {
 
 /// Reads one page for the host.
 fn read_page(ftl: &mut Ftl, now_ns: u64, lpn: u32, out: &mut [u8]) -> Result<u64, Failed> {
-    ftl.read(now_ns, lpn, out).map_err(|error| unreadable(ftl, lpn, &error))
+    ftl.read(now_ns, lpn, out)
+        .map_err(|error| unreadable(ftl, lpn, &error))
 }
 
 /// What the host is told of a page that cannot be read.

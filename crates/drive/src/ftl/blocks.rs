@@ -9,8 +9,8 @@
 use std::collections::BTreeSet;
 
 use super::entry::NONE;
-use crate::divide::quotient;
 use super::frames::Origin;
+use crate::divide::quotient;
 
 /// Where a block is in its round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

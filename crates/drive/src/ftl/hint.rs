@@ -14,7 +14,10 @@ pub struct MapHint {
 impl MapHint {
     /// A hint at this map.
     pub(super) fn new(map: &[u32]) -> MapHint {
-        MapHint { start: map.as_ptr().addr(), entries: map.len() }
+        MapHint {
+            start: map.as_ptr().addr(),
+            entries: map.len(),
+        }
     }
 
     /// Brings the entry of a logical page near.

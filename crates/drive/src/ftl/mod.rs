@@ -309,7 +309,10 @@ impl Ftl {
             (Ok(oob), Place::Flash(_)) => {
                 panic!("the map says {lpn} is at {ppn}, where {} is", oob.lpn)
             }
-            (Ok(_) | Err(MediaError::Erased { .. }), Place::Frame(_) | Place::Unmapped | Place::Trimmed) => {
+            (
+                Ok(_) | Err(MediaError::Erased { .. }),
+                Place::Frame(_) | Place::Unmapped | Place::Trimmed,
+            ) => {
                 self.copy_from_memory(place, out);
                 Ok(())
             }

@@ -48,7 +48,11 @@ impl Operations {
     #[inline]
     pub fn begin(&mut self, plane: u32, end_ns: u64, what: u32) {
         self.issued = self.issued.wrapping_add(1);
-        let operation = Operation { end_ns, issued: self.issued, what };
+        let operation = Operation {
+            end_ns,
+            issued: self.issued,
+            what,
+        };
         let queue = &mut self.queues[plane as usize];
         match queue.back() {
             None => self.first.push(operation.key(plane)),

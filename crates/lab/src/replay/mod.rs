@@ -1,15 +1,16 @@
 //! Replaying a plan through one design: a machine with drives, clients and a boot CPU.
 //!
-//! 1. [`system`](build) puts drives and host CPUs on a machine.
+//! 1. `build` puts drives and host CPUs on a machine.
 //! 2. The boot CPU identifies the drives, creates a queue pair for each client on each drive, opens
-//!    the gate, and from then on samples the drives' statistics ([`boot`]).
-//! 3. Each client ([`client`]) keeps `depth` requests in flight, checks every read, and accounts.
-//! 4. The last client to end closes the run; [`outcome`] turns all accounts into a row.
+//!    the gate, and from then on samples the drives' statistics (`boot.rs`).
+//! 3. Each client (`client.rs`) keeps `depth` requests in flight, checks every read, and accounts.
+//! 4. The last client to end closes the run; `outcome.rs` turns all accounts into a row.
 
 mod boot;
 mod client;
 mod engine;
 mod outcome;
+mod scratch;
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
@@ -33,6 +34,7 @@ use crate::progress::Progress;
 
 pub use engine::Engine;
 pub use outcome::row;
+use scratch::Scratch;
 
 /// Everything that shapes a run but the design.
 #[derive(Clone)]
@@ -103,6 +105,9 @@ pub enum RunError {
     /// The drives could not be built.
     #[error(transparent)]
     Drive(#[from] DriveError),
+    /// A file that a drive's image was to be made at.
+    #[error("{} exists: each design runs on a new image there, so remove it or give another media.path", .0.display())]
+    ImageExists(std::path::PathBuf),
     /// The design could not be built.
     #[error(transparent)]
     Design(#[from] DesignError),
@@ -152,16 +157,6 @@ pub fn volume_bytes(drive: &DriveConfig, drives: u32, host: &HostConfig) -> u64 
     Layout::new(&pages, host.stripe_bytes / 4096).pages() * 4096
 }
 
-/// Builds the drives and prepares what they hold.
-///
-/// # Errors
-/// A wrong configuration, an unusable image, or no memory.
-pub fn build_drives(setup: &Setup, plan: &Plan) -> Result<Vec<Drive>, RunError> {
-    (0..setup.drives)
-        .map(|index| crate::prepare::drive(setup, plan, index))
-        .collect()
-}
-
 /// Runs `plan` through design `D` and returns the accounts.
 ///
 /// # Errors
@@ -172,7 +167,11 @@ pub(crate) fn run<D: Runnable>(
     progress: Progress,
     stop: &Arc<AtomicBool>,
 ) -> Result<outcome::Outcome, RunError> {
-    let drives = build_drives(setup, plan)?;
+    let scratch = Scratch::claim(setup)?;
+    let drive = |index| crate::prepare::drive(&scratch.setup_of(setup, index), plan, index);
+    let drives = (0..setup.drives)
+        .map(drive)
+        .collect::<Result<Vec<Drive>, RunError>>()?;
     let space = DmaSpace::new(setup.drive.page_bytes());
     let volume_bytes = volume_bytes(&setup.drive, setup.drives, &setup.host);
     let stamp_only = setup.drive.page_bytes() == wharf_wire::dma::STAMP_BYTES;

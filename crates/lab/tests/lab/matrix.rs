@@ -2,13 +2,14 @@
 //! and every figure is a number.
 
 use wharf_drive::config::MediaKind;
+use wharf_host::Direct;
 use wharf_lab::config::{DRIVES, WritePolicy};
 use wharf_lab::replay::{Prepare, Setup};
 use wharf_runtime::{Rng, Seed};
 use wharf_workload::generate::Pattern;
 use wharf_workload::{Op, Request};
 
-use crate::support::{drive, generated, listed, planned, run_all, setup, small, spec};
+use crate::support::{drive, generated, listed, planned, run_all, setup, small, spec, try_run};
 
 /// Requests of any size and place: sectors, crooked pages, a few larger than the cache.
 fn crooked(rng: &mut Rng, requests: u64, bytes: u64) -> Vec<Request> {
@@ -136,4 +137,34 @@ fn write_through_writes_more_and_caches_as_well() {
     assert_eq!(back.rows[1].hit_ratio, through.rows[1].hit_ratio);
     assert!(through.rows[1].commands_per_io > back.rows[1].commands_per_io);
     assert_ne!(back.config_hash, through.config_hash);
+}
+
+/// Without preparation a second design would read what the first one wrote.
+#[test]
+fn every_design_begins_on_new_images_of_its_own() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("drive.img");
+    let mut setup = setup(small());
+    (setup.drives, setup.prepare) = (2, Prepare::Empty);
+    setup.drive.media.kind = MediaKind::File;
+    setup.drive.media.path = Some(path.clone());
+    let requests = crooked(&mut Seed(10).rng(), 500, 2 << 20);
+    let plan = planned(&listed(&requests), &setup);
+    run_all(&setup, &plan);
+    let left = std::fs::read_dir(directory.path())
+        .expect("a directory")
+        .count();
+    assert_eq!(left, 0, "images stay behind");
+    // A file that is there already is not the run's to change.
+    let other = directory.path().join("drive.img.1");
+    std::fs::write(&other, "precious").expect("a file");
+    let error = try_run::<Direct>(&setup, &plan).expect_err("an image is in the way");
+    let advice =
+        "exists: each design runs on a new image there, so remove it or give another media.path";
+    assert_eq!(error.to_string(), format!("{} {advice}", other.display()));
+    assert_eq!(
+        std::fs::read_to_string(&other).expect("it is there"),
+        "precious"
+    );
+    assert!(!path.exists());
 }

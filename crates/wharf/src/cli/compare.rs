@@ -156,9 +156,10 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     check_outputs(args)?;
     let (request, stop) = (prepare(args)?, interrupt_flag()?);
     let comparison = compare(&request, &stop).map_err(|error| match error {
-        RunError::Drive(_) | RunError::Design(_) | RunError::Memory(_) => {
-            Failure::Input(error.to_string())
-        }
+        RunError::Drive(_)
+        | RunError::ImageExists(_)
+        | RunError::Design(_)
+        | RunError::Memory(_) => Failure::Input(error.to_string()),
         _ => Failure::Run(format!("{error} (seed {})", args.seed)),
     })?;
     print(&report::table::render(
