@@ -275,6 +275,7 @@ fn run_thread(
     if let Some(processor) = pin {
         pin_to(processor);
     }
+    let _guard = StopOnPanic(stop);
     let executor = Executor::new_real(clock);
     if idle.park_us > 0 {
         executor.set_may_park();
@@ -302,6 +303,17 @@ fn run_thread(
     let result = profiles(&cpus);
     executor.clear();
     result
+}
+
+/// Stops the other threads when this one panics: they would wait for its tasks for ever.
+struct StopOnPanic<'a>(&'a AtomicBool);
+
+impl Drop for StopOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 fn rest(executor: &Executor, idle: Idle, empty_passes: u32) {

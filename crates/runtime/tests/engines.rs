@@ -486,3 +486,22 @@ fn a_slow_cpu_waits_out_the_time_it_is_modelled_to_take() {
     let (_, _, profile) = &inline.profiles()[0];
     assert!(profile.total_ns() >= modelled_ns);
 }
+
+#[test]
+fn a_panic_on_one_thread_ends_the_others() {
+    let mut machine = machine();
+    let (first, second) =
+        (machine.add_cpu("first", Side::Host, 1.0), machine.add_cpu("second", Side::Host, 1.0));
+    machine.spawn_main(first, "fails", |_| async { panic!("on purpose") });
+    machine.spawn_main(second, "waits", |cpu| async move {
+        loop {
+            cpu.yield_now().await;
+        }
+    });
+    let run = std::panic::AssertUnwindSafe(|| {
+        let stop = Arc::new(AtomicBool::new(false));
+        machine.run_threads(&[vec![first], vec![second]], Idle::default(), stop)
+    });
+    let panic = std::panic::catch_unwind(run).expect_err("the panic is passed on");
+    assert_eq!(panic.downcast_ref::<&str>(), Some(&"on purpose"));
+}
