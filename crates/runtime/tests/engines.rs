@@ -490,8 +490,10 @@ fn a_slow_cpu_waits_out_the_time_it_is_modelled_to_take() {
 #[test]
 fn a_panic_on_one_thread_ends_the_others() {
     let mut machine = machine();
-    let (first, second) =
-        (machine.add_cpu("first", Side::Host, 1.0), machine.add_cpu("second", Side::Host, 1.0));
+    let (first, second) = (
+        machine.add_cpu("first", Side::Host, 1.0),
+        machine.add_cpu("second", Side::Host, 1.0),
+    );
     machine.spawn_main(first, "fails", |_| async { panic!("on purpose") });
     machine.spawn_main(second, "waits", |cpu| async move {
         loop {
