@@ -132,11 +132,6 @@ impl Machine {
         });
     }
 
-    /// Number of CPUs.
-    pub fn cpu_count(&self) -> usize {
-        self.cpus.len()
-    }
-
     fn start(self, executor: &Rc<Executor>, first_index: u32) -> Vec<Cpu> {
         let mut cpus = Vec::new();
         let mut tasks = Vec::new();

@@ -39,14 +39,7 @@ impl Core {
             left -= pages;
         }
         let written = self.with_ftl(Ftl::write_checkpoint);
-        if self.power.is_cut() {
-            self.cpu.halt();
-        }
-        if written.is_ok() {
-            StatusCode::Success
-        } else {
-            StatusCode::WriteFault
-        }
+        self.after_log_write(written)
     }
 }
 

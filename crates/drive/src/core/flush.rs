@@ -3,6 +3,7 @@
 use wharf_wire::status::StatusCode;
 
 use super::Core;
+use crate::media::MediaError;
 
 impl Core {
     /// Serves a flush.
@@ -45,6 +46,11 @@ impl Core {
                 .await;
         }
         let written = self.with_ftl(|ftl| ftl.write_log());
+        self.after_log_write(written)
+    }
+
+    /// What a write of the log came to; the power may have gone with it.
+    pub(super) fn after_log_write(&self, written: Result<(), MediaError>) -> StatusCode {
         if self.power.is_cut() {
             self.cpu.halt();
         }
