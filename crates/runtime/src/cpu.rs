@@ -93,6 +93,12 @@ impl Cpu {
         &self.0.name
     }
 
+    /// The CPU's number in its machine; on polling threads, in its thread's part of it.
+    #[inline(always)]
+    pub fn index(&self) -> u32 {
+        self.0.index
+    }
+
     /// The half of the stack it belongs to.
     pub fn side(&self) -> Side {
         self.0.side

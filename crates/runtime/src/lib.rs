@@ -17,7 +17,7 @@
 //! | [`cpu`] | the handle a task has: time, `work`, sleep, wake |
 //! | [`bell`], [`mod@ring`] | how CPUs reach each other: a bounded ring and the bell that says "look" |
 //! | [`notify`], [`alarm`], [`resource`] | waiting inside a CPU: for each other, for the earliest of many times, for a busy die |
-//! | [`lock`] | short sections that several CPUs share |
+//! | [`lock`], [`line`] | short sections and cache lines that several CPUs share |
 //! | [`op`] | operations, categories, cost tables, profiles |
 //! | [`rng`] | one seed at the root, a named child generator for each part |
 
@@ -27,6 +27,7 @@ pub mod clock;
 pub mod cpu;
 mod events;
 pub mod executor;
+pub mod line;
 pub mod lock;
 pub mod machine;
 pub mod notify;
@@ -40,6 +41,7 @@ pub use alarm::Alarm;
 pub use bell::{Bell, Ready};
 pub use cpu::Cpu;
 pub use executor::{Stall, TaskId};
+pub use line::Line;
 pub use lock::Lock;
 pub use machine::{CpuId, Idle, Inline, Machine};
 pub use notify::Notify;

@@ -37,6 +37,12 @@ pub enum Category {
     Ftl,
     /// Garbage collection and wear levelling.
     Gc,
+    /// Waiting for and fetching what another CPU has: locks, cache lines.
+    Contention,
+    /// Messages between the CPUs of the host.
+    Message,
+    /// The operating system: system calls, block layer, interrupts, switches between threads.
+    System,
 }
 
 macro_rules! operations {
@@ -100,6 +106,52 @@ operations! {
     GcVictim = "gc_victim", Gc;
     /// A page of a victim is examined and, if valid, sent on its way.
     GcPage = "gc_page", Gc;
+    /// A cache line is changed by the CPU that has it.
+    LineLocal = "line_local", Contention;
+    /// A cache line is read that another CPU wrote.
+    LineRead = "line_read", Contention;
+    /// A cache line is changed that another CPU has.
+    LineTransfer = "line_transfer", Contention;
+    /// A lock goes from a CPU that leaves it to one that waits for it.
+    LockHandOver = "lock_hand_over", Contention;
+    /// A page is looked up in a queue index and its pin counted.
+    QueueIndexLookup = "queue_index_lookup", Index;
+    /// A page enters or leaves a queue index.
+    QueueIndexUpdate = "queue_index_update", Index;
+    /// A page is put on the list of a pin or unpin command, or its answer is taken off.
+    PinListEntry = "pin_list_entry", Driver;
+    /// A core looks a page up for a pin or unpin and counts the reference.
+    FusionLookup = "fusion_lookup", Ftl;
+    /// A core gives a frame of host memory to a page, or takes it back.
+    FrameUpdate = "frame_update", Replacement;
+    /// A message of one cache line is written for another CPU.
+    MessageSend = "message_send", Message;
+    /// A message of another CPU is found and taken.
+    MessageReceive = "message_receive", Message;
+    /// A page is looked up in a client's private index.
+    PrivateLookup = "private_lookup", Index;
+    /// A page enters or leaves a client's private index.
+    PrivateUpdate = "private_update", Index;
+    /// A manager looks up one of its pages.
+    ManagerLookup = "manager_lookup", Index;
+    /// A page enters or leaves a manager's index.
+    ManagerUpdate = "manager_update", Index;
+    /// A program enters the operating system and comes back.
+    SystemCall = "system_call", System;
+    /// A page is looked up in the radix tree of a file.
+    TreeLookup = "tree_lookup", Index;
+    /// A page enters or leaves the radix tree of a file, or a tag of it changes.
+    TreeUpdate = "tree_update", Index;
+    /// A page moves in the lists of recently used pages.
+    ListUpdate = "list_update", Replacement;
+    /// A frame is taken from or given back to the operating system's allocator.
+    PageAllocator = "page_allocator", Replacement;
+    /// The block layer makes, queues and sends a request.
+    BlockSubmit = "block_submit", System;
+    /// A device's interrupt is served and its request ended.
+    Interrupt = "interrupt", System;
+    /// A thread goes to sleep and another one runs; or a sleeping thread is woken and runs.
+    ContextSwitch = "context_switch", System;
 }
 
 /// Number of operations.

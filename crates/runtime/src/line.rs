@@ -1,0 +1,180 @@
+//! A cache line that several CPUs touch, as virtual time sees it.
+//!
+//! Problem: in virtual time all CPUs share one thread, so the atomics of shared structures never
+//! contend; on a real machine they do, and that decides how a design scales.
+//!
+//! Idea: beside the atomic stands a `Line`, which remembers who wrote it last, who has read it
+//! since, and until when it is on its way. Whoever touches the atomic says so first:
+//!
+//! 1. [`Line::read`] costs nothing where the CPU has the line, a [`Op::LineRead`] where another
+//!    CPU wrote it;
+//! 2. [`Line::write`] is a [`Op::LineLocal`] where no other CPU has the line, else a
+//!    [`Op::LineTransfer`], and transfers follow one another, as the hardware serialises them.
+//!
+//! The costs are measured between two real cores. In the real engine both calls are nothing: the
+//! atomic beside the line is the real thing.
+
+use crate::cpu::Cpu;
+use crate::op::Op;
+use crate::sync::{AtomicU64, Ordering};
+
+/// Bits of `state` that hold the last writer's number plus one; above them the time at which the
+/// line arrived there.
+const WRITER_BITS: u32 = 8;
+
+/// See the module. All orderings are relaxed: only virtual time, which is one thread, looks at it.
+#[derive(Debug)]
+pub struct Line {
+    /// Last writer and time of arrival.
+    state: AtomicU64,
+    /// CPUs that have the line, by their number modulo 64.
+    holders: AtomicU64,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Line::new()
+    }
+}
+
+impl Line {
+    /// A line that nobody has touched.
+    pub fn new() -> Line {
+        Line {
+            state: AtomicU64::new(0),
+            holders: AtomicU64::new(0),
+        }
+    }
+
+    /// The CPU loads from the line.
+    #[inline]
+    pub fn read(&self, cpu: &Cpu) {
+        if cpu.is_virtual() {
+            self.read_virtual(cpu);
+        }
+    }
+
+    /// The CPU changes the line by an atomic operation or a store.
+    #[inline]
+    pub fn write(&self, cpu: &Cpu) {
+        if cpu.is_virtual() {
+            self.write_virtual(cpu);
+        }
+    }
+
+    fn read_virtual(&self, cpu: &Cpu) {
+        let holders = self.holders.load(Ordering::Relaxed);
+        let own = holder_bit(cpu);
+        if holders & own != 0 {
+            return;
+        }
+        let state = self.state.load(Ordering::Relaxed);
+        if state != 0 {
+            cpu.spin_until(state >> WRITER_BITS);
+            cpu.work(Op::LineRead, || ());
+        }
+        self.holders.store(holders | own, Ordering::Relaxed);
+    }
+
+    fn write_virtual(&self, cpu: &Cpu) {
+        let state = self.state.load(Ordering::Relaxed);
+        let own = holder_bit(cpu);
+        let is_free = state == 0 && self.holders.load(Ordering::Relaxed) & !own == 0;
+        let is_own = state & mask() == writer(cpu) && self.holders.load(Ordering::Relaxed) == own;
+        if is_free || is_own {
+            cpu.work(Op::LineLocal, || ());
+        } else {
+            cpu.spin_until(state >> WRITER_BITS);
+            cpu.work(Op::LineTransfer, || ());
+        }
+        let arrived = cpu.now() << WRITER_BITS | writer(cpu);
+        self.state.store(arrived, Ordering::Relaxed);
+        self.holders.store(own, Ordering::Relaxed);
+    }
+}
+
+const fn mask() -> u64 {
+    (1 << WRITER_BITS) - 1
+}
+
+/// The CPU's number plus one, as far as it fits.
+fn writer(cpu: &Cpu) -> u64 {
+    u64::from(cpu.index() + 1).min(mask())
+}
+
+fn holder_bit(cpu: &Cpu) -> u64 {
+    1 << (cpu.index() % 64)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::machine::Machine;
+    use crate::op::{CostTable, Side};
+    use crate::rng::Seed;
+
+    fn costs() -> CostTable {
+        let mut costs = CostTable::free();
+        for (op, cost_ns) in [
+            (Op::LineLocal, 5.0),
+            (Op::LineRead, 40.0),
+            (Op::LineTransfer, 100.0),
+        ] {
+            costs.cost_ns.insert(op.key().into(), cost_ns);
+        }
+        costs
+    }
+
+    /// Runs `f` on `cpus` CPUs that share a line, the first at 0 ns and the others from 10 ns on;
+    /// gives the clocks at their ends.
+    fn ends(cpus: usize, f: fn(&Line, &Cpu)) -> Vec<u64> {
+        let mut machine = Machine::new(costs(), false);
+        let line = Arc::new(Line::new());
+        let clocks = Arc::new(Mutex::new(vec![0; cpus]));
+        for index in 0..cpus {
+            let id = machine.add_cpu("cpu", Side::Host, 1.0);
+            let (line, clocks) = (line.clone(), clocks.clone());
+            machine.spawn_main(id, "toucher", move |cpu| async move {
+                cpu.sleep_until(if index == 0 { 0 } else { 10 }).await;
+                f(&line, &cpu);
+                clocks.lock().unwrap()[index] = cpu.now();
+            });
+        }
+        machine.run_virtual(Seed(1)).unwrap();
+        let clocks = clocks.lock().unwrap();
+        clocks.clone()
+    }
+
+    #[test]
+    fn one_cpu_pays_for_local_changes_alone() {
+        let clocks = ends(1, |line, cpu| {
+            line.read(cpu);
+            line.write(cpu);
+            line.read(cpu);
+            line.write(cpu);
+        });
+        assert_eq!(clocks, [10]);
+    }
+
+    #[test]
+    fn changes_by_several_cpus_follow_one_another() {
+        let mut clocks = ends(4, |line, cpu| line.write(cpu));
+        clocks.sort_unstable();
+        assert_eq!(clocks, [5, 110, 210, 310]);
+    }
+
+    #[test]
+    fn readers_do_not_wait_for_each_other() {
+        let mut clocks = ends(4, |line, cpu| match cpu.index() {
+            0 => line.write(cpu),
+            _ => {
+                line.read(cpu);
+                line.read(cpu);
+            }
+        });
+        clocks.sort_unstable();
+        assert_eq!(clocks, [5, 50, 50, 50]);
+    }
+}
