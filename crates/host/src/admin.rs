@@ -12,7 +12,7 @@ use wharf_wire::admin::{Cns, FeatureSelect, SecureErase};
 use wharf_wire::command::{Command, NAMESPACE_ALL};
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES, RegisterError};
 use wharf_wire::features::{FeatureId, NumberOfQueues};
-use wharf_wire::identify::{IdentifyController, IdentifyError, IdentifyNamespace};
+use wharf_wire::identify::{DriveFeature, IdentifyController, IdentifyError, IdentifyNamespace};
 use wharf_wire::log_page::{ErrorLogEntry, LogPage, SmartHealth};
 use wharf_wire::queue::{DriveQueue, HostQueue};
 use wharf_wire::statistics::DriveStatistics;
@@ -22,6 +22,7 @@ use crate::buffers::Buffers;
 use crate::driver::{Driver, DriverConfig};
 use crate::error::IoError;
 use crate::group::{Group, Groups};
+use crate::lend::LentMemory;
 use crate::reaper::Reaper;
 
 /// The namespace that the host uses.
@@ -59,6 +60,14 @@ pub enum AdminError {
         allotted: u32,
         /// Queues wanted.
         wanted: u32,
+    },
+    /// The drive has no pin and unpin commands.
+    #[error(
+        "drive {drive} does not pin pages: choose another drive, or set drive.host_memory.enabled=true"
+    )]
+    NoPins {
+        /// Which drive.
+        drive: u16,
     },
 }
 
@@ -303,6 +312,34 @@ impl Admin {
     /// If the command fails.
     pub async fn set_feature(&self, feature: FeatureId, value: u32) -> Result<u32, IoError> {
         self.send(Command::set_feature(feature, value)).await
+    }
+
+    /// Lends the drive memory. It stays lent until it is taken back or the drive loses power.
+    ///
+    /// # Errors
+    /// [`AdminError::NoPins`] if the drive does not pin pages; if the command fails.
+    pub async fn lend_memory(&self, memory: &LentMemory) -> Result<(), AdminError> {
+        let controller = self.identify_controller().await?;
+        if !controller.drive.features.contains(DriveFeature::Pin) {
+            let drive = self.drive();
+            return Err(AdminError::NoPins { drive });
+        }
+        let LentMemory {
+            frames,
+            list,
+            entries,
+        } = *memory;
+        self.send(Command::lend_host_memory(frames, list, entries))
+            .await?;
+        Ok(())
+    }
+
+    /// Takes the lent memory back: the drive writes back what is dirty and uses it no more.
+    ///
+    /// # Errors
+    /// If pages are pinned in it, or a page could not be written.
+    pub async fn take_memory_back(&self) -> Result<(), IoError> {
+        self.send(Command::take_host_memory_back()).await.map(drop)
     }
 
     /// Erases the namespace: every page reads as zeros then.

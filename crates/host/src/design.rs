@@ -16,6 +16,7 @@ use wharf_wire::dma::{DmaSpace, RegisterError};
 
 use crate::driver::DriverStatistics;
 use crate::error::IoError;
+use crate::lend::LentMemory;
 use crate::span::Extent;
 use crate::volume::Volume;
 
@@ -37,6 +38,10 @@ pub struct DesignConfig {
     pub cache_bytes: u64,
     /// Number of clients.
     pub clients: u32,
+    /// Number of drives of the volume.
+    pub drives: u32,
+    /// Manager CPUs, in designs whose cache has such.
+    pub managers: u32,
     /// When writes reach the drive.
     pub write_policy: WritePolicy,
     /// Pages of each client's memory for transfers, in designs that copy between the program's
@@ -45,11 +50,13 @@ pub struct DesignConfig {
 }
 
 impl Default for DesignConfig {
-    /// 64 MiB for one client, write-back, 4096 transfer pages.
+    /// 64 MiB for one client on one drive, two managers, write-back, 4096 transfer pages.
     fn default() -> Self {
         DesignConfig {
             cache_bytes: 64 << 20,
             clients: 1,
+            drives: 1,
+            managers: 2,
             write_policy: WritePolicy::default(),
             transfer_pages: 4096,
         }
@@ -134,6 +141,31 @@ pub trait Design: Send + Sync + Sized + 'static {
         volume: Rc<Volume>,
         index: u32,
     ) -> Result<Self::Client, DesignError>;
+
+    /// Number of CPUs of the host that work for all clients, besides the clients' own: managers of
+    /// a cache, a flusher. Each has its own queue pairs.
+    fn services(_config: &DesignConfig) -> u32 {
+        0
+    }
+
+    /// Starts service `index` (below the number of services, each once) on its CPU. Its tasks run
+    /// until the machine stops.
+    ///
+    /// # Errors
+    /// If memory is short.
+    fn serve(
+        self: &Arc<Self>,
+        _cpu: &Cpu,
+        _volume: Rc<Volume>,
+        _index: u32,
+    ) -> Result<(), DesignError> {
+        Ok(())
+    }
+
+    /// The memory that drive number `drive` is lent before clients start, if the design lends any.
+    fn lent_memory(&self, _drive: u32) -> Option<LentMemory> {
+        None
+    }
 }
 
 /// What one CPU uses of a design. Requests of several tasks may be in flight.

@@ -11,7 +11,7 @@
 //! | [`volume`] | drives striped into one address space |
 //! | [`driver`] | one queue pair: slots, timeouts, retries; [`group`] |
 //!
-//! Beside them: [`admin`] and [`gate`] boot the drives, [`wake`] wakes tasks of other clients,
+//! Beside them: [`admin`] and [`gate`] boot the drives, [`lend`] gives them memory, [`wake`] wakes tasks of other clients,
 //! [`reaper`] keeps what a late command may still use.
 
 pub mod admin;
@@ -24,6 +24,7 @@ pub mod driver;
 pub mod error;
 pub mod gate;
 pub mod group;
+pub mod lend;
 pub mod range_lock;
 pub mod reaper;
 pub mod span;

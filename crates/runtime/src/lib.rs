@@ -18,6 +18,7 @@
 //! | [`bell`], [`mod@ring`] | how CPUs reach each other: a bounded ring and the bell that says "look" |
 //! | [`notify`], [`alarm`], [`resource`] | waiting inside a CPU: for each other, for the earliest of many times, for a busy die |
 //! | [`lock`], [`line`] | short sections and cache lines that several CPUs share |
+//! | [`versioned`] | a page that one writes and many read |
 //! | [`op`] | operations, categories, cost tables, profiles |
 //! | [`rng`] | one seed at the root, a named child generator for each part |
 
@@ -36,6 +37,7 @@ pub mod resource;
 pub mod ring;
 pub mod rng;
 pub mod sync;
+pub mod versioned;
 
 pub use alarm::Alarm;
 pub use bell::{Bell, Ready};
@@ -49,3 +51,4 @@ pub use op::{Category, CostTable, Op, Profile, Side};
 pub use resource::Resource;
 pub use ring::{Receiver, Sender, ring};
 pub use rng::{Rng, Seed};
+pub use versioned::Versioned;

@@ -106,7 +106,7 @@ fn holder_bit(cpu: &Cpu) -> u64 {
     1 << (cpu.index() % 64)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use std::sync::{Arc, Mutex};
 

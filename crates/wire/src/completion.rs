@@ -12,6 +12,14 @@ bit_fields! {
     }
 }
 
+bit_fields! {
+    /// The second dword.
+    mod result_word {
+        RESULT_HIGH = 1 [30:0];
+        GC = 1 [31:31];
+    }
+}
+
 /// A completion queue entry.
 ///
 /// The phase bit is the low bit of the last word: a consumer that sees it change knows that
@@ -23,7 +31,7 @@ bit_fields! {
 pub struct Completion {
     /// Result of the command; what it holds is said with each command.
     pub dw0: u32,
-    /// Second dword of the result; zero in this version.
+    /// Bit 31: the drive collects garbage. The rest is the high part of a result of 63 bits.
     pub dw1: u32,
     /// Head of the submission queue: entries before it may be used again.
     pub sqhd: u16,
@@ -57,6 +65,38 @@ impl Completion {
     pub const fn with_result(mut self, dw0: u32) -> Completion {
         self.dw0 = dw0;
         self
+    }
+
+    /// The same entry with a result of up to 63 bits.
+    ///
+    /// # Panics
+    /// If the result has more.
+    #[must_use]
+    #[inline]
+    pub const fn with_wide_result(mut self, result: u64) -> Completion {
+        self.dw0 = result as u32;
+        self.dw1 = result_word::RESULT_HIGH.put(self.dw1, (result >> 32) as u32);
+        self
+    }
+
+    /// The same entry with the state of the drive's garbage collection.
+    #[must_use]
+    #[inline]
+    pub const fn with_gc_state(mut self, collects: bool) -> Completion {
+        self.dw1 = result_word::GC.put(self.dw1, collects as u32);
+        self
+    }
+
+    /// The result, of up to 63 bits.
+    #[inline]
+    pub const fn wide_result(&self) -> u64 {
+        self.dw0 as u64 | (result_word::RESULT_HIGH.get(self.dw1) as u64) << 32
+    }
+
+    /// Whether the drive was collecting garbage when it completed the command.
+    #[inline]
+    pub const fn gc_state(&self) -> bool {
+        result_word::GC.get(self.dw1) != 0
     }
 
     /// The same entry with its submission queue and that queue's head.
@@ -108,6 +148,18 @@ mod tests {
             assert_eq!(entry.status(), status);
             assert_eq!((entry.sqid, entry.sqhd), (3, 17));
             assert_eq!((entry.dw0, entry.dw1), (0x1234_5678, 0));
+        }
+    }
+
+    #[test]
+    fn a_wide_result_leaves_the_state_of_collection_alone() {
+        let result = u64::MAX >> 1;
+        for collects in [false, true] {
+            let entry = Completion::new(1, Status::SUCCESS)
+                .with_wide_result(result)
+                .with_gc_state(collects);
+            assert_eq!((entry.wide_result(), entry.gc_state()), (result, collects));
+            assert_eq!(entry.with_wide_result(7).wide_result(), 7);
         }
     }
 

@@ -15,6 +15,7 @@
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use crate::host_memory::{FrameTable, frame_table_pages};
 use crate::queue::DriveQueue;
 
 /// Bytes of a logical block, and the step of DMA addresses from page to page.
@@ -188,7 +189,7 @@ impl DmaSpace {
     }
 
     #[inline]
-    fn resolve(&self, address: u64) -> Result<(&RegionMemory, usize), DmaFault> {
+    fn resolve(&self, address: u64) -> Result<(&Arc<RegionMemory>, usize), DmaFault> {
         let region = (address >> REGION_SHIFT) as usize;
         let memory = self
             .regions
@@ -215,6 +216,54 @@ impl DmaSpace {
         let start = memory.pointer(offset / PAGE_BYTES);
         // SAFETY: the page lies inside the mapping; exclusive by the caller's contract.
         Ok(unsafe { std::slice::from_raw_parts_mut(start, memory.stride) })
+    }
+
+    /// The frame table for `frames` frames at `address`, in a region of whole pages.
+    ///
+    /// # Errors
+    /// If the table does not lie within one region.
+    pub fn frame_table(&self, address: u64, frames: usize) -> Result<FrameTable, DmaFault> {
+        let (memory, offset) = self.resolve(address)?;
+        let first = offset / PAGE_BYTES;
+        let fits = first + frame_table_pages(frames) <= memory.pages;
+        if memory.stride != PAGE_BYTES || !offset.is_multiple_of(PAGE_BYTES) || !fits || frames == 0
+        {
+            return Err(DmaFault(address));
+        }
+        let start = NonNull::new(memory.pointer(first)).expect("a mapping is not at address 0");
+        // SAFETY: the pages lie inside the region, which the view keeps; regions begin as zeros,
+        // and the lender uses these pages for nothing else, as the command set asks.
+        Ok(unsafe { FrameTable::new(start, frames, memory.clone()) })
+    }
+
+    /// Checks that `pages` pages of data lie at `address` and after it, in one region.
+    ///
+    /// # Errors
+    /// The first address that does not.
+    pub fn check_pages(&self, address: u64, pages: usize) -> Result<(), DmaFault> {
+        let (memory, offset) = self.resolve(address)?;
+        let first = offset / PAGE_BYTES;
+        let is_data = memory.stride == self.page_bytes && offset.is_multiple_of(PAGE_BYTES);
+        match is_data && first + pages <= memory.pages {
+            true => Ok(()),
+            false => Err(DmaFault(address)),
+        }
+    }
+
+    /// Writes the 64-bit word at `address` in a region of whole pages.
+    ///
+    /// # Safety
+    /// The word is in a page named by a command in flight, and nobody else writes the word meanwhile.
+    #[inline]
+    pub unsafe fn write_u64(&self, address: u64, value: u64) -> Result<(), DmaFault> {
+        let (memory, offset) = self.resolve(address)?;
+        if memory.stride != PAGE_BYTES || !offset.is_multiple_of(8) {
+            return Err(DmaFault(address));
+        }
+        let start = memory.pointer(offset / PAGE_BYTES);
+        // SAFETY: an aligned word inside the mapping; exclusive by the caller's contract.
+        unsafe { start.add(offset % PAGE_BYTES).cast::<u64>().write(value) };
+        Ok(())
     }
 
     /// The 64-bit word at `address` in a region of whole pages: an entry of a PRP list.
@@ -306,6 +355,21 @@ impl DmaRegion {
         let start = self.memory.pointer(page);
         // SAFETY: inside the mapping; exclusive by the caller's contract.
         unsafe { std::slice::from_raw_parts_mut(start, self.memory.stride) }
+    }
+
+    /// The region, one of whole pages, as a frame table for `frames` frames.
+    ///
+    /// # Panics
+    /// If it is too small, or not of whole pages.
+    pub fn frame_table(&self, frames: usize) -> FrameTable {
+        assert!(
+            self.memory.stride == PAGE_BYTES && frame_table_pages(frames) <= self.memory.pages,
+            "a table for {frames} frames needs more whole pages"
+        );
+        let start = NonNull::new(self.memory.pointer(0)).expect("a mapping is not at address 0");
+        // SAFETY: inside the mapping, which the view keeps and which began as zeros; the owner of
+        // the region uses it for nothing else.
+        unsafe { FrameTable::new(start, frames, self.memory.clone()) }
     }
 
     /// A pointer to a page, for whoever keeps track of its users elsewhere.

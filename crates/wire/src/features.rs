@@ -16,6 +16,8 @@ wire_enum! {
         VolatileWriteCache = 0x06 => "volatile write cache",
         /// How many I/O queues the host may create.
         NumberOfQueues = 0x07 => "number of queues",
+        /// Memory that the host lends to the drive; see [`crate::host_memory`].
+        HostMemory = 0x0d => "host memory",
     }
 }
 

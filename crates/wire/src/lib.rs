@@ -9,11 +9,13 @@ pub mod dma;
 mod document_test;
 pub mod dsm;
 pub mod features;
+pub mod host_memory;
 pub mod identify;
 pub mod log_page;
 #[cfg(any(test, feature = "mock"))]
 pub mod mock;
 pub mod opcode;
+pub mod pin;
 pub mod prp;
 pub mod queue;
 pub mod statistics;

@@ -2,8 +2,8 @@
 //!
 //! The standard range keeps the values of NVM Express. Bits 1:0 of every opcode, standard or
 //! vendor, say which way data moves, so that a transport can map buffers without knowing the
-//! command. The vendor ranges (I/O 80h-FFh, admin C0h-FFh) hold no command yet;
-//! `docs/command-set.md` lists what they are kept for.
+//! command. Of the vendor ranges (I/O 80h-FFh, admin C0h-FFh) the first holds pin and unpin;
+//! `docs/command-set.md` lists what the rest is kept for.
 
 use crate::bits::wire_enum;
 
@@ -46,6 +46,10 @@ wire_enum! {
         DatasetManagement = 0x09 => "dataset management",
         /// Checks that pages can be read, without moving data.
         Verify = 0x0c => "verify",
+        /// Gives references to frames back; see [`crate::pin`].
+        Unpin = 0x81 => "unpin",
+        /// Holds pages in frames of the host's memory; see [`crate::pin`].
+        Pin = 0x83 => "pin",
     }
 }
 
@@ -97,8 +101,12 @@ mod tests {
     }
 
     #[test]
-    fn the_vendor_ranges_are_empty() {
-        assert!(IoOpcode::ALL.iter().all(|o| o.raw() < IO_VENDOR_FIRST));
+    fn the_vendor_range_holds_pin_and_unpin() {
+        let vendor = IoOpcode::ALL.iter().filter(|o| o.raw() >= IO_VENDOR_FIRST);
+        assert_eq!(
+            vendor.copied().collect::<Vec<_>>(),
+            [IoOpcode::Unpin, IoOpcode::Pin]
+        );
         assert!(
             AdminOpcode::ALL
                 .iter()
@@ -112,7 +120,16 @@ mod tests {
         let io = IoOpcode::ALL.iter().map(|o| DataDirection::of(o.raw()));
         assert_eq!(
             io.collect::<Vec<_>>(),
-            [None, HostToDrive, DriveToHost, None, HostToDrive, None]
+            [
+                None,
+                HostToDrive,
+                DriveToHost,
+                None,
+                HostToDrive,
+                None,
+                HostToDrive,
+                Both
+            ]
         );
         assert_eq!(DataDirection::of(AdminOpcode::Identify.raw()), DriveToHost);
         assert_eq!(

@@ -96,6 +96,17 @@ wire_enum! {
         CompareFailure = 0x285 => "compare failure",
         /// The page holds no data, and reading such pages is an error.
         DeallocatedBlock = 0x287 => "deallocated or unwritten block",
+
+        /// The host has lent the drive no memory, or too little of it.
+        NoHostMemory = 0x7c0 => "the drive has been lent no memory",
+        /// Every frame of a core is held.
+        NoFreeFrame = 0x7c1 => "every frame is held",
+        /// A page to unpin is not pinned.
+        NotPinned = 0x7c2 => "the page is not pinned",
+        /// A page is being written to by the host for too long.
+        FrameBusy = 0x7c3 => "a pinned page is being written",
+        /// Memory cannot be taken back while pages in it are pinned.
+        FramesPinned = 0x7c4 => "pages are pinned in the memory",
     }
 }
 

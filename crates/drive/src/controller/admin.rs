@@ -224,11 +224,13 @@ impl Controller {
             }
             .to_value(),
             FeatureId::NumberOfQueues => self.number_of_queues(),
+            FeatureId::HostMemory => 0,
         };
         let default = match feature {
             FeatureId::Arbitration => ARBITRATION_DEFAULT,
             FeatureId::VolatileWriteCache => u32::from(self.config.ftl.volatile_write_cache),
             FeatureId::NumberOfQueues => self.number_of_queues(),
+            FeatureId::HostMemory => 0,
         };
         Ok(match select {
             FeatureSelect::Current => current,
@@ -266,6 +268,7 @@ impl Controller {
                 self.broadcast(0, command, PartOp::SetWriteCache, u32::from(on), after);
                 Ok(None)
             }
+            FeatureId::HostMemory => Err(StatusCode::InvalidField),
             FeatureId::NumberOfQueues => {
                 NumberOfQueues::from_value(value)?;
                 if self.had_io_queues {

@@ -57,6 +57,7 @@ impl Controller {
                 Ok(())
             }
             IoOpcode::DatasetManagement => self.start_dataset_management(qid, command),
+            IoOpcode::Pin | IoOpcode::Unpin => Err(StatusCode::InvalidOpcode),
         }
     }
 

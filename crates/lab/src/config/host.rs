@@ -25,6 +25,8 @@ pub struct HostConfig {
     pub huge_pages: bool,
     /// Bytes that go to one drive of an array before the next one's turn.
     pub stripe_bytes: u64,
+    /// CPUs that manage the cache in designs that have such, besides the clients' own.
+    pub managers: u32,
     /// Entries of a client's queue pair: one fewer commands are in flight at once.
     pub queue_depth: u32,
     /// A command without completion for so long is reported as lost; 0 waits for ever.
@@ -113,6 +115,7 @@ impl HostConfig {
         }
         let counts = [
             ("queue_depth", self.queue_depth, 2, 4096, "2 to 4096"),
+            ("managers", self.managers, 1, 64, "1 to 64"),
             ("retries", self.retries, 0, 255, "0 to 255"),
         ];
         for (key, value, low, high, rule) in counts {

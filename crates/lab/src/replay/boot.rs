@@ -5,6 +5,7 @@ use std::sync::Arc;
 use wharf_host::admin::{Admin, AdminError, QueueOffer};
 use wharf_host::driver::DriverConfig;
 use wharf_host::gate::Gate;
+use wharf_host::lend::LentMemory;
 use wharf_runtime::{Bell, Cpu, Receiver};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::queue::HostQueue;
@@ -23,6 +24,8 @@ const SAMPLES_PER_DOUBLING: u32 = 128;
 /// What the boot task is made of.
 pub(crate) struct Parts {
     pub(crate) admins: Vec<HostQueue>,
+    /// The memory to lend, by drive.
+    pub(crate) lent: Vec<Option<LentMemory>>,
     /// The queue pairs to create, by drive.
     pub(crate) offers: Vec<Vec<QueueOffer>>,
     pub(crate) driver: DriverConfig,
@@ -69,7 +72,7 @@ fn give_up(cpu: &Cpu, run: &Run, parts: &mut Parts, error: AdminError) {
     parts.gate.open(cpu, None);
 }
 
-/// Identifies the drives and creates every queue pair.
+/// Identifies the drives, creates every queue pair and lends the drives their memory.
 async fn make_ready(
     cpu: &Cpu,
     space: &Arc<DmaSpace>,
@@ -89,6 +92,9 @@ async fn make_ready(
         admin.allot_queues(parts.offers[drive].len() as u32).await?;
         for offer in &parts.offers[drive] {
             admin.create_queue(offer).await?;
+        }
+        if let Some(memory) = &parts.lent[drive] {
+            admin.lend_memory(memory).await?;
         }
         admins.push(admin);
     }

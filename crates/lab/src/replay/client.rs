@@ -41,14 +41,40 @@ pub(crate) struct Go {
     pub(crate) start_ns: u64,
 }
 
-/// What a client is made of.
-pub(crate) struct Parts {
-    pub(crate) index: u32,
+/// How a CPU of the host reaches the drives.
+pub(crate) struct Connection {
+    /// Its number at the gate.
+    pub(crate) waiter: u32,
     pub(crate) queues: Vec<HostQueue>,
     pub(crate) gate: Gate<Option<Go>>,
-    pub(crate) done: Sender<u32>,
+    pub(crate) space: Arc<DmaSpace>,
     pub(crate) driver: DriverConfig,
     pub(crate) stripe_pages: u64,
+}
+
+impl Connection {
+    /// Waits for the drives; without a "go" the boot task has failed and said why.
+    async fn wait(&self, cpu: &Cpu) -> Option<Go> {
+        self.gate.pass(cpu, self.waiter).await
+    }
+
+    /// The volume over all drives.
+    fn open(self, cpu: &Cpu, go: Go) -> Result<Rc<Volume>, RunError> {
+        let groups = Groups::new();
+        let layout = Layout::new(&vec![go.drive_pages; self.queues.len()], self.stripe_pages);
+        let start = |(drive, queue)| {
+            let config = DriverConfig {
+                drive: drive as u16,
+                max_transfer_pages: go.max_transfer_pages,
+                ..self.driver
+            };
+            Driver::start(cpu, queue, &self.space, &groups, config, false)
+        };
+        let drivers = self.queues.into_iter().enumerate().map(start);
+        let drivers = drivers.collect::<Result<_, _>>();
+        let drivers = drivers.map_err(|e| RunError::Memory(e.to_string()))?;
+        Ok(Volume::new(drivers, layout))
+    }
 }
 
 /// What a client did.
@@ -114,37 +140,31 @@ pub(crate) async fn run<D: Runnable>(
     cpu: Cpu,
     run: Arc<Run>,
     design: Arc<D>,
-    space: Arc<DmaSpace>,
-    parts: Parts,
+    connection: Connection,
+    done: Sender<u32>,
+    index: u32,
 ) {
-    let go = parts.gate.pass(&cpu, parts.index).await;
-    // Without a "go" the boot task has failed and said why.
-    let Some(go) = go else { return };
-    let client = match make_client::<D>(
-        &cpu,
-        &design,
-        &space,
-        parts.queues,
-        parts.driver,
-        parts.stripe_pages,
-        go,
-        parts.index,
-    ) {
+    let Some(go) = connection.wait(&cpu).await else {
+        return;
+    };
+    let volume = connection.open(&cpu, go);
+    let client = volume.and_then(|volume| Ok(design.client(&cpu, volume, index)?));
+    let client = match client {
         Ok(client) => client,
         Err(error) => {
             run.fail(error);
-            let _ = { parts.done }.push(&cpu, parts.index);
+            let _ = { done }.push(&cpu, index);
             return;
         }
     };
     let start_ns = cpu.now();
     let state = Rc::new(State {
-        requests: run.plan.by_client[parts.index as usize].clone(),
+        requests: run.plan.by_client[index as usize].clone(),
         next: Cell::new(0),
         tasks_left: Cell::new(run.depth),
         account: RefCell::new(Account::new(start_ns, run.drives * run.cores)),
-        done: RefCell::new(parts.done),
-        index: parts.index,
+        done: RefCell::new(done),
+        index,
         cpu: cpu.clone(),
         client,
         run,
@@ -154,34 +174,22 @@ pub(crate) async fn run<D: Runnable>(
     }
 }
 
-#[allow(clippy::too_many_arguments)] // each is one piece of a client, used once
-fn make_client<D: Runnable>(
-    cpu: &Cpu,
-    design: &Arc<D>,
-    space: &Arc<DmaSpace>,
-    queues: Vec<HostQueue>,
-    driver: DriverConfig,
-    stripe_pages: u64,
-    go: Go,
+/// Waits for the drives, then starts a service of the design.
+pub(crate) async fn run_service<D: Runnable>(
+    cpu: Cpu,
+    run: Arc<Run>,
+    design: Arc<D>,
+    connection: Connection,
     index: u32,
-) -> Result<D::Client, RunError> {
-    let groups = Groups::new();
-    let layout = Layout::new(&vec![go.drive_pages; queues.len()], stripe_pages);
-    let start = |(drive, queue)| {
-        let config = DriverConfig {
-            drive: drive as u16,
-            max_transfer_pages: go.max_transfer_pages,
-            ..driver
-        };
-        Driver::start(cpu, queue, space, &groups, config, false)
+) {
+    let Some(go) = connection.wait(&cpu).await else {
+        return;
     };
-    let drivers = queues
-        .into_iter()
-        .enumerate()
-        .map(start)
-        .collect::<Result<_, _>>();
-    let drivers = drivers.map_err(|e| RunError::Memory(e.to_string()))?;
-    Ok(design.client(cpu, Volume::new(drivers, layout), index)?)
+    let volume = connection.open(&cpu, go);
+    let served = volume.and_then(|volume| Ok(design.serve(&cpu, volume, index)?));
+    if let Err(error) = served {
+        run.fail(error);
+    }
 }
 
 /// One of a client's tasks: takes the next request, and the next, until there are none.

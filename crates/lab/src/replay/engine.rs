@@ -40,6 +40,8 @@ impl Engine {
 pub(crate) struct Layout {
     pub(crate) boot: Option<CpuId>,
     pub(crate) clients: super::Cpus,
+    /// CPUs that work for all clients.
+    pub(crate) services: super::Cpus,
     pub(crate) drives: Vec<super::Cpus>,
 }
 
@@ -58,7 +60,8 @@ pub(crate) fn run(
             let mut groups = vec![layout.drives.into_iter().flatten().collect::<Vec<_>>()];
             let threads = (*client_threads).clamp(1, layout.clients.len() as u32) as usize;
             groups.extend((0..threads).map(|_| Vec::new()));
-            for (index, cpu) in layout.clients.into_iter().enumerate() {
+            let users = layout.clients.into_iter().chain(layout.services);
+            for (index, cpu) in users.enumerate() {
                 groups[1 + index % threads].push(cpu);
             }
             groups[1].extend(layout.boot);

@@ -178,6 +178,8 @@ pub(crate) fn run<D: Runnable>(
     let config = DesignConfig {
         cache_bytes: setup.cache_bytes,
         clients: setup.clients,
+        drives: setup.drives,
+        managers: setup.host.managers,
         write_policy: match setup.host.write_policy {
             ConfiguredPolicy::WriteBack => WritePolicy::Back,
             ConfiguredPolicy::WriteThrough => WritePolicy::Through,
@@ -204,7 +206,8 @@ pub(crate) fn run<D: Runnable>(
         )),
     });
     let mut machine = Machine::new(setup.costs.clone(), setup.engine.is_profiled());
-    let layout = build(&mut machine, setup, &run, &design, drives, &space)?;
+    let services = D::services(&config);
+    let layout = build(&mut machine, setup, &run, &design, services, drives, &space)?;
     let clock = wharf_runtime::clock::Clock::start();
     let summary = engine::run(
         machine,
@@ -225,29 +228,27 @@ pub(crate) fn run<D: Runnable>(
     Ok(outcome::Outcome::gather(&run, &summary, wall_ns, setup))
 }
 
-/// Puts drives, boot and clients on the machine. Returns the CPUs of host and drives.
+/// Puts drives, boot, clients and the design's services on the machine. Returns the CPUs of host
+/// and drives.
 fn build<D: Runnable>(
     machine: &mut Machine,
     setup: &Setup,
     run: &Arc<Run>,
     design: &Arc<D>,
+    services: u32,
     drives: Vec<Drive>,
     space: &Arc<DmaSpace>,
 ) -> Result<engine::Layout, RunError> {
     let mut layout = engine::Layout::default();
     let power = PowerSwitch::on();
     let mut admins = Vec::new();
-    let mut queues: Vec<Vec<HostQueue>> = (0..setup.clients).map(|_| Vec::new()).collect();
+    let users = setup.clients + services;
+    let mut queues: Vec<Vec<HostQueue>> = (0..users).map(|_| Vec::new()).collect();
     let mut offers = Vec::new();
     for (index, drive) in drives.into_iter().enumerate() {
         let handle = drive.power_on(machine, &format!("drive{index}"), space, &power)?;
         let new_queue = |qid, entries| handle.new_queue(qid, entries);
-        let made = offer_queues(
-            space,
-            setup.clients as u16,
-            setup.host.queue_depth,
-            new_queue,
-        );
+        let made = offer_queues(space, users as u16, setup.host.queue_depth, new_queue);
         let mut offers_of_drive = Vec::new();
         for (queues, (queue, offer)) in queues
             .iter_mut()
@@ -263,28 +264,38 @@ fn build<D: Runnable>(
     let boot_cpu = machine.add_cpu("boot", Side::Host, 1.0);
     layout.boot = Some(boot_cpu);
     let done_bell = Bell::new();
-    let gate = Gate::new(setup.clients);
+    let gate = Gate::new(users);
     let mut done_receivers = Vec::new();
-    for (index, queues) in queues.into_iter().enumerate() {
-        let cpu = machine.add_cpu(&format!("client{index}"), Side::Host, 1.0);
-        layout.clients.push(cpu);
-        let (done, done_receiver) = ring(2, &done_bell, index as u32);
-        done_receivers.push(done_receiver);
-        let parts = client::Parts {
-            index: index as u32,
+    for (index, queues) in (0..).zip(queues) {
+        let connection = client::Connection {
+            waiter: index,
             queues,
             gate: gate.clone(),
-            done,
+            space: space.clone(),
             driver: client::driver_config(&setup.host),
             stripe_pages: setup.host.stripe_bytes / 4096,
         };
-        let (run, design, space) = (run.clone(), design.clone(), space.clone());
+        let (run, design) = (run.clone(), design.clone());
+        if let Some(service) = index.checked_sub(setup.clients) {
+            let cpu = machine.add_cpu(&format!("service{service}"), Side::Host, 1.0);
+            layout.services.push(cpu);
+            machine.spawn(cpu, "service", move |cpu| {
+                client::run_service::<D>(cpu, run, design, connection, service)
+            });
+            continue;
+        }
+        let cpu = machine.add_cpu(&format!("client{index}"), Side::Host, 1.0);
+        layout.clients.push(cpu);
+        let (done, done_receiver) = ring(2, &done_bell, index);
+        done_receivers.push(done_receiver);
         machine.spawn_main(cpu, "client", move |cpu| {
-            client::run::<D>(cpu, run, design, space, parts)
+            client::run::<D>(cpu, run, design, connection, done, index)
         });
     }
+    let lent = |drive| design.lent_memory(drive);
     let parts = boot::Parts {
         admins,
+        lent: (0..setup.drives).map(lent).collect(),
         offers,
         driver: client::driver_config(&setup.host),
         gate,

@@ -1,0 +1,59 @@
+//! Memory lent to a drive: frames, their table, and the descriptors that name both.
+
+use std::sync::Arc;
+
+use wharf_wire::command::PAGE_BYTES;
+use wharf_wire::dma::{DmaRegion, DmaSpace, RegisterError};
+use wharf_wire::host_memory::{DESCRIPTORS_MAX, HostMemoryDescriptor, frame_table_pages};
+use zerocopy::IntoBytes;
+
+/// What the drive is told of the memory that it is lent. The memory itself stays its owner's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LentMemory {
+    /// Frames, over all chunks.
+    pub frames: u32,
+    /// DMA address of the list of descriptors.
+    pub list: u64,
+    /// Descriptors in it.
+    pub entries: u32,
+}
+
+/// Frames and frame table of one drive, and the list of the one chunk that they are.
+pub struct LentFrames {
+    /// The frames: pages of data.
+    pub frames: DmaRegion,
+    /// The pages of the frame table.
+    pub table: DmaRegion,
+    list: DmaRegion,
+}
+
+impl LentFrames {
+    /// Makes `frames` frames to lend, all zeros. The drive calls them by `0`, `4096`, ... .
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn new(space: &Arc<DmaSpace>, frames: u32) -> Result<LentFrames, RegisterError> {
+        const { assert!(size_of::<HostMemoryDescriptor>() <= PAGE_BYTES && DESCRIPTORS_MAX > 0) };
+        let lent = LentFrames {
+            frames: space.register(frames as usize)?,
+            table: space.register_whole(frame_table_pages(frames as usize))?,
+            list: space.register_whole(1)?,
+        };
+        let (badd, table) = (lent.frames.address(0), lent.table.address(0));
+        let descriptor = HostMemoryDescriptor::new(badd, frames, 0, table);
+        let bytes = descriptor.as_bytes();
+        // SAFETY: the page is new: no command names it and nobody else has a reference.
+        let page = unsafe { lent.list.page_mut(0) };
+        page[..bytes.len()].copy_from_slice(bytes);
+        Ok(lent)
+    }
+
+    /// What the drive is to be told.
+    pub fn memory(&self) -> LentMemory {
+        LentMemory {
+            frames: self.frames.pages() as u32,
+            list: self.list.address(0),
+            entries: 1,
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! A word that guards a page: one writer at a time, and readers that write nothing.
+//!
+//! Problem: several CPUs copy out of a page and now and then one copies into it. A reader must not
+//! see half of a write, and must not touch a line that other readers share.
+//!
+//! Idea (a sequence lock): the word counts; odd while somebody writes.
+//!
+//! 1. A writer makes an even word odd ([`Versioned::try_lock`]), writes, and makes it even again
+//!    ([`Versioned::unlock`]).
+//! 2. A reader notes an even word ([`Versioned::begin_read`]), copies, and looks again
+//!    ([`Versioned::end_read`]): if the word is the same, what it copied is whole.
+//!
+//! A copy that a writer disturbs is a race on plain memory; its result is thrown away unseen. Who
+//! reads that way does so through raw pointers and makes no reference to the page.
+
+use crate::sync::{AtomicU32, Ordering, fence};
+
+/// See the module. All zeros is a fresh word.
+#[derive(Debug)]
+#[repr(transparent)]
+pub struct Versioned(AtomicU32);
+
+impl Default for Versioned {
+    fn default() -> Self {
+        Versioned::new()
+    }
+}
+
+impl Versioned {
+    /// An unlocked word.
+    pub fn new() -> Versioned {
+        Versioned(AtomicU32::new(0))
+    }
+
+    /// Takes the word for writing; false if somebody has it.
+    #[inline]
+    pub fn try_lock(&self) -> bool {
+        let word = self.0.load(Ordering::Relaxed);
+        // Acquire: partner of the release in `unlock`. What follows must also not be seen before
+        // the word is odd: the release fence, partner of the acquire fence in `end_read`.
+        let taken = word & 1 == 0
+            && self
+                .0
+                .compare_exchange(
+                    word,
+                    word.wrapping_add(1),
+                    Ordering::Acquire,
+                    Ordering::Relaxed,
+                )
+                .is_ok();
+        fence(Ordering::Release);
+        taken
+    }
+
+    /// Gives the word back after writing.
+    #[inline]
+    pub fn unlock(&self) {
+        let word = self.0.load(Ordering::Relaxed);
+        debug_assert!(word & 1 == 1, "only its holder unlocks a word");
+        // Release: partner of the acquire in `try_lock` and in `begin_read`.
+        self.0.store(word.wrapping_add(1), Ordering::Release);
+    }
+
+    /// True while somebody writes.
+    #[inline]
+    pub fn is_locked(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & 1 == 1
+    }
+
+    /// The version to read; `None` while somebody writes.
+    #[inline]
+    pub fn begin_read(&self) -> Option<u32> {
+        // Acquire: partner of the release in `unlock`.
+        let word = self.0.load(Ordering::Acquire);
+        (word & 1 == 0).then_some(word)
+    }
+
+    /// True if nobody has written since [`Versioned::begin_read`] gave `version`: what was copied
+    /// in between is whole.
+    #[inline]
+    pub fn end_read(&self, version: u32) -> bool {
+        // Acquire: partner of the release fence in `try_lock`.
+        fence(Ordering::Acquire);
+        self.0.load(Ordering::Relaxed) == version
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_writer_at_a_time_and_readers_notice_it() {
+        let word = Versioned::new();
+        let version = word.begin_read().unwrap();
+        assert!(word.end_read(version) && !word.is_locked());
+        assert!(word.try_lock());
+        assert!(word.is_locked() && !word.try_lock() && word.begin_read().is_none());
+        assert!(!word.end_read(version));
+        word.unlock();
+        let later = word.begin_read().unwrap();
+        assert!(later != version && word.end_read(later) && !word.end_read(version));
+    }
+
+    #[test]
+    fn the_count_wraps() {
+        let word = Versioned(AtomicU32::new(u32::MAX - 1));
+        assert!(word.try_lock() && word.is_locked());
+        word.unlock();
+        assert_eq!(word.begin_read(), Some(0));
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use crate::sync::Arc;
+
+    /// Two words of a "page": relaxed atomics stand for its plain bytes.
+    struct Page {
+        word: Versioned,
+        halves: [AtomicU32; 2],
+    }
+
+    #[test]
+    fn a_reader_sees_whole_writes_or_none() {
+        loom::model(|| {
+            let page = Arc::new(Page {
+                word: Versioned::new(),
+                halves: [AtomicU32::new(0), AtomicU32::new(0)],
+            });
+            let writers: Vec<_> = (1..=2)
+                .map(|value| {
+                    let page = page.clone();
+                    loom::thread::spawn(move || {
+                        if page.word.try_lock() {
+                            page.halves
+                                .iter()
+                                .for_each(|h| h.store(value, Ordering::Relaxed));
+                            page.word.unlock();
+                        }
+                    })
+                })
+                .collect();
+            if let Some(version) = page.word.begin_read() {
+                let seen = [0, 1].map(|i| page.halves[i].load(Ordering::Relaxed));
+                if page.word.end_read(version) {
+                    assert_eq!(seen[0], seen[1], "half of a write");
+                }
+            }
+            writers.into_iter().for_each(|w| w.join().unwrap());
+        });
+    }
+}
