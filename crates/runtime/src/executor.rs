@@ -512,6 +512,16 @@ impl Executor {
         }
     }
 
+    /// Drops what a task that has not ended owns; it is never polled again.
+    pub(crate) fn abandon(&self, id: TaskId) {
+        let Some(task) = self.task(id).filter(|task| !task.ended.replace(true)) else {
+            return;
+        };
+        self.mains_left
+            .set(self.mains_left.get() - u64::from(task.main));
+        *task.future.borrow_mut() = None;
+    }
+
     /// Drops every task, and with them what they own: the end of a run, or a power cut.
     pub(crate) fn clear(&self) {
         let tasks = std::mem::take(&mut *self.tasks.borrow_mut());

@@ -45,7 +45,7 @@ pub use cpu::Cpu;
 pub use executor::{Stall, TaskId};
 pub use line::Line;
 pub use lock::Lock;
-pub use machine::{CpuId, Idle, Inline, Machine};
+pub use machine::{Background, CpuId, Idle, Inline, Machine};
 pub use notify::Notify;
 pub use op::{Category, CostTable, Op, Profile, Side};
 pub use resource::Resource;

@@ -4,11 +4,11 @@
 //!
 //! * [`Machine::run_virtual`]: simulated time on this thread;
 //! * [`Machine::run_threads`]: polling threads, each with a group of the CPUs;
+//! * [`Machine::run_in_background`]: the same, beside the program's own threads;
 //! * [`Machine::inline`]: this thread, which polls everything while it waits ([`Inline::block_on`]).
 //!
 //! A task is given as a closure that makes it, so that it can be made on the thread where it lives.
 
-use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -179,18 +179,46 @@ impl Machine {
     /// Runs in real time on polling threads: `groups` names the CPUs of each thread. Threads are
     /// pinned to processors where the system has enough of them. `stop` ends the run early.
     pub fn run_threads(
-        mut self,
+        self,
         groups: &[Vec<CpuId>],
         idle: Idle,
         stop: Arc<AtomicBool>,
     ) -> RunSummary {
+        let pin = groups.len() <= available_processors();
+        let mains = self.mains();
+        self.run_groups(groups, idle, &stop, mains, pin)
+    }
+
+    /// Runs in real time on threads of its own, one for each of `groups`, until it is stopped. The
+    /// threads are not pinned: the program around them has its own.
+    pub fn run_in_background(self, groups: Vec<Vec<CpuId>>, idle: Idle) -> Background {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stop_threads = stop.clone();
+        // One more than there are: it runs on when its own main tasks are done.
+        let mains = self.mains() + 1;
+        let run = move || self.run_groups(&groups, idle, &stop_threads, mains, false);
+        #[allow(clippy::disallowed_methods)] // this is the real engine
+        let thread = std::thread::spawn(run);
+        Background {
+            stop,
+            thread: Some(thread),
+        }
+    }
+
+    fn mains(&self) -> u64 {
+        let tasks = self.cpus.iter().flat_map(|c| &c.tasks);
+        tasks.map(|t| u64::from(t.main)).sum()
+    }
+
+    fn run_groups(
+        mut self,
+        groups: &[Vec<CpuId>],
+        idle: Idle,
+        stop: &Arc<AtomicBool>,
+        mains: u64,
+        pin: bool,
+    ) -> RunSummary {
         let clock = Clock::start();
-        let mains: u64 = self
-            .cpus
-            .iter()
-            .flat_map(|c| &c.tasks)
-            .map(|t| u64::from(t.main))
-            .sum();
         let mains_left = Arc::new(AtomicU64::new(mains));
         let mut specs: Vec<Option<CpuSpec>> = self.cpus.drain(..).map(Some).collect();
         let total = specs.len();
@@ -207,7 +235,7 @@ impl Machine {
                     cpus: cpus.collect(),
                 };
                 let (mains_left, stop) = (mains_left.clone(), stop.clone());
-                let pin = (groups.len() <= available_processors()).then_some(thread);
+                let pin = pin.then_some(thread);
                 let run = move || run_thread(part, clock, idle, pin, &mains_left, &stop);
                 handles.push((group, scope.spawn(run)));
             }
@@ -329,6 +357,34 @@ fn rest(executor: &Executor, idle: Idle, empty_passes: u32) {
     }
 }
 
+/// A machine that runs on threads of its own. Dropping it stops them.
+pub struct Background {
+    stop: Arc<AtomicBool>,
+    thread: Option<std::thread::JoinHandle<RunSummary>>,
+}
+
+impl Background {
+    /// Stops the threads, drops all tasks and gives the account. A thread that sleeps notices within
+    /// the longest time that it parks.
+    pub fn stop(mut self) -> RunSummary {
+        self.join().expect("it is joined once")
+    }
+
+    fn join(&mut self) -> Option<RunSummary> {
+        self.stop.store(true, Ordering::Relaxed);
+        let ended = self.thread.take()?.join();
+        Some(ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.join();
+        }
+    }
+}
+
 /// A machine that runs on the thread that owns it, while that thread waits.
 pub struct Inline {
     executor: Rc<Executor>,
@@ -341,29 +397,32 @@ impl Inline {
         &self.cpus[id.0 as usize]
     }
 
-    /// Runs `make`'s future on `cpu` and everything else with it, until the future is done.
-    pub fn block_on<T: 'static, F>(&self, cpu: CpuId, make: impl FnOnce(Cpu) -> F) -> T
-    where
-        F: Future<Output = T> + 'static,
-    {
-        let result = Rc::new(RefCell::new(None));
-        let slot = result.clone();
+    /// Runs `make`'s future on `cpu` and everything else with it, until the future is done. The
+    /// future may borrow from the caller.
+    pub fn block_on<T, F: Future<Output = T>>(&self, cpu: CpuId, make: impl FnOnce(Cpu) -> F) -> T {
+        let mut result = None;
+        let slot = &mut result;
         let cpu = self.cpu(cpu).clone();
         let future = make(cpu.clone());
-        let run = async move { *slot.borrow_mut() = Some(future.await) };
-        let task = self
-            .executor
-            .spawn(&cpu, "block_on".into(), true, Box::pin(run));
+        let run: Pin<Box<dyn Future<Output = ()> + '_>> =
+            Box::pin(async move { *slot = Some(future.await) });
+        // SAFETY: `blocked` drops the future before this function returns or unwinds, so it never
+        // outlives what it borrows. Only its lifetime is changed.
+        let run: LocalFuture = unsafe { std::mem::transmute(run) };
+        let task = self.executor.spawn(&cpu, "block_on".into(), true, run);
+        let blocked = Blocked {
+            executor: &self.executor,
+            task,
+        };
         self.run_until(task);
-        let value = result.borrow_mut().take();
-        value.expect("the task has ended")
+        drop(blocked);
+        result.expect("the task has ended")
     }
 
     fn run_until(&self, task: TaskId) {
         while !self.executor.is_done(task) {
             self.executor.pass();
         }
-        self.executor.release(task);
     }
 
     /// Lets everything that is ready run once; returns whether anything did.
@@ -374,6 +433,19 @@ impl Inline {
     /// What each CPU did so far.
     pub fn profiles(&self) -> Vec<(String, Side, Profile)> {
         profiles(&self.cpus)
+    }
+}
+
+/// Drops the future of a `block_on` that ends, by its return or by a panic.
+struct Blocked<'a> {
+    executor: &'a Executor,
+    task: TaskId,
+}
+
+impl Drop for Blocked<'_> {
+    fn drop(&mut self) {
+        self.executor.abandon(self.task);
+        self.executor.release(self.task);
     }
 }
 

@@ -507,3 +507,79 @@ fn a_panic_on_one_thread_ends_the_others() {
     let panic = std::panic::catch_unwind(run).expect_err("the panic is passed on");
     assert_eq!(panic.downcast_ref::<&str>(), Some(&"on purpose"));
 }
+
+#[test]
+fn a_blocked_caller_lends_what_it_owns() {
+    let mut machine = machine();
+    let cpu = machine.add_cpu("cpu", Side::Host, 1.0);
+    let inline = machine.inline();
+    let mut buffer = vec![0u32; 3];
+    for round in 1..=100 {
+        let sum: u32 = inline.block_on(cpu, |cpu| {
+            let buffer = &mut buffer;
+            async move {
+                cpu.yield_now().await;
+                buffer.iter_mut().for_each(|n| *n += round);
+                buffer.iter().sum()
+            }
+        });
+        assert_eq!(sum, 3 * buffer[0]);
+    }
+    assert_eq!(buffer, [5050; 3]);
+}
+
+#[test]
+fn a_panic_under_block_on_leaves_the_machine_usable() {
+    let mut machine = machine();
+    let cpu = machine.add_cpu("cpu", Side::Host, 1.0);
+    let inline = machine.inline();
+    let held = Rc::new(());
+    let caught = {
+        let lent = &held;
+        let block = || {
+            inline.block_on(cpu, |cpu| async move {
+                let _own = lent.clone();
+                cpu.yield_now().await;
+                panic!("on purpose");
+            })
+        };
+        std::panic::catch_unwind(std::panic::AssertUnwindSafe(block))
+    };
+    assert!(caught.is_err());
+    assert_eq!(Rc::strong_count(&held), 1, "the future is gone");
+    assert_eq!(inline.block_on(cpu, |_| async { 7 }), 7);
+}
+
+#[test]
+fn a_machine_in_the_background_serves_until_it_is_stopped() {
+    let (bell, back_bell) = (Bell::new(), Bell::new());
+    let (mut ask, mut asked) = ring(4, &bell, 0);
+    let (mut answer, mut answered) = ring(4, &back_bell, 0);
+    let mut server = machine();
+    let cpu = server.add_cpu("server", Side::Drive, 1.0);
+    server.spawn(cpu, "server", move |cpu| async move {
+        bell.attach(&cpu);
+        loop {
+            while let Some(n) = asked.try_pop(&cpu) {
+                assert!(answer.push(&cpu, n * 2u32).is_ok());
+            }
+            let _ = bell.wait(&cpu).await;
+        }
+    });
+    let background = server.run_in_background(vec![vec![cpu]], Idle::default());
+    let mut client = machine();
+    let cpu = client.add_cpu("client", Side::Host, 1.0);
+    let inline = client.inline();
+    let doubled = inline.block_on(cpu, |cpu| async move {
+        back_bell.attach(&cpu);
+        assert!(ask.push(&cpu, 21).is_ok());
+        loop {
+            if let Some(n) = answered.try_pop(&cpu) {
+                return n;
+            }
+            let _ = back_bell.wait(&cpu).await;
+        }
+    });
+    assert_eq!(doubled, 42);
+    assert_eq!(background.stop().profiles.len(), 1);
+}
