@@ -192,6 +192,15 @@ pub trait Client: 'static {
     /// If a page could not be written, now or since this client's last flush.
     async fn flush(&self) -> Result<(), IoError>;
 
+    /// Gives back what the client holds of the drives. It has no request in flight, and gets none
+    /// after that.
+    ///
+    /// # Errors
+    /// If the drives do not take it back.
+    async fn release(&self) -> Result<(), IoError> {
+        Ok(())
+    }
+
     /// What this client did so far.
     fn statistics(&self) -> Statistics;
 }

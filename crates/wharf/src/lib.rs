@@ -8,6 +8,7 @@
 //! * [`host`]: driver and cache designs
 //! * [`drive`]: the drive
 //! * [`workload`]: traces and generators
+//! * [`store`]: a drive and its page cache for programs that link them
 //! * [`lab`]: builds systems, replays, compares, reports
 
 pub use wharf_drive as drive;
@@ -18,3 +19,4 @@ pub use wharf_wire as wire;
 pub use wharf_workload as workload;
 
 pub mod cli;
+pub mod store;

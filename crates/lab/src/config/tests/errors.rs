@@ -32,7 +32,7 @@ fn without(presets: &[Preset], name: &str, keys: &[&str]) -> String {
     lines.join("\n")
 }
 
-const PRESETS: &str = "optane, pmem, scala, scala-artifact, tiny, tlc";
+const PRESETS: &str = "optane, pmem, scala, scala-artifact, store, tiny, tlc";
 
 #[test]
 fn preset_names() {

@@ -1,0 +1,189 @@
+//! What one thread of a program uses of a store.
+
+use std::sync::Arc;
+
+use wharf_host::admin::Admin;
+use wharf_host::design::{Client as DesignClient, Design, Statistics};
+use wharf_host::error::IoError;
+use wharf_host::lend::LentMemory;
+use wharf_host::span::Extent;
+use wharf_runtime::{CostTable, CpuId, Inline, Machine, Side};
+
+use super::system::{System, take_memory_back};
+use super::{Shared, StoreError, StoreOptions};
+
+/// Where the drives run.
+enum Drives<D: Design> {
+    /// On a thread that all clients share.
+    Beside { _shared: Arc<Shared<D>> },
+    /// On the client's thread.
+    Here(Local),
+}
+
+/// What boots drives on the client's thread, and ends them.
+struct Local {
+    boot_cpu: CpuId,
+    admins: Vec<Admin>,
+    lent: Vec<Option<LentMemory>>,
+}
+
+/// One thread's way into a store. It stays on its thread.
+///
+/// Dropping it gives back what it holds, and tells of no errors: [`Client::close`] does.
+pub struct Client<D: Design> {
+    // The order of the fields is the order of their end.
+    client: Option<D::Client>,
+    drives: Option<Drives<D>>,
+    inline: Inline,
+    cpu: CpuId,
+    bytes: u64,
+}
+
+impl<D: Design> Client<D> {
+    /// Opens a store for this client alone, with the drives on its thread.
+    ///
+    /// # Errors
+    /// If the file cannot be used, memory is short, or the configuration is impossible.
+    pub fn open_local(options: &StoreOptions) -> Result<Client<D>, StoreError> {
+        let System {
+            mut machine,
+            design,
+            space,
+            mut seats,
+            boot_cpu,
+            boot,
+            ..
+        } = System::<D>::build(&options.clone().clients(1))?;
+        let cpu = machine.add_cpu("client", Side::Host, 1.0);
+        let inline = machine.inline();
+        let lent = boot.lent.clone();
+        let booted = inline.block_on(boot_cpu, |cpu| async move { boot.run(&cpu).await });
+        let (admins, booted) = booted?;
+        let seat = seats.remove(0);
+        // On the machine: the client's tasks start there.
+        let made = inline.block_on(cpu, |cpu| {
+            let (design, space, booted) = (&design, &space, &booted);
+            async move { seat.take::<D>(&cpu, design, space, booted) }
+        });
+        Ok(Client {
+            client: Some(made?),
+            drives: Some(Drives::Here(Local {
+                boot_cpu,
+                admins,
+                lent,
+            })),
+            inline,
+            cpu,
+            bytes: booted.layout.pages() * 4096,
+        })
+    }
+
+    /// A client of a store whose drives run beside it.
+    pub(super) fn join(shared: Arc<Shared<D>>) -> Result<Client<D>, StoreError> {
+        let seat = shared.seats.lock().unwrap_or_else(|p| p.into_inner()).pop();
+        let seat = seat.ok_or(StoreError::NoClientLeft {
+            clients: shared.clients,
+        })?;
+        let mut machine = Machine::new(CostTable::free(), false);
+        let cpu = machine.add_cpu("client", Side::Host, 1.0);
+        let inline = machine.inline();
+        let made = inline.block_on(cpu, |cpu| {
+            let shared = &shared;
+            async move { seat.take::<D>(&cpu, &shared.design, &shared.space, &shared.booted) }
+        });
+        Ok(Client {
+            client: Some(made?),
+            bytes: shared.booted.layout.pages() * 4096,
+            drives: Some(Drives::Beside { _shared: shared }),
+            inline,
+            cpu,
+        })
+    }
+
+    /// Bytes of the store.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn client(&self) -> &D::Client {
+        self.client.as_ref().expect("it is there until the end")
+    }
+
+    /// Fills `out` with what the store holds from byte `offset` on.
+    ///
+    /// # Errors
+    /// Beyond the end; an error of the drive.
+    pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), IoError> {
+        let (client, extent) = (self.client(), Extent::new(offset, out.len() as u64));
+        let read = |_| async move { client.read(extent, out).await };
+        self.inline.block_on(self.cpu, read).map(drop)
+    }
+
+    /// Writes `data` from byte `offset` on. Durable after the next flush.
+    ///
+    /// # Errors
+    /// Beyond the end; an error of the drive.
+    pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), IoError> {
+        let (client, extent) = (self.client(), Extent::new(offset, data.len() as u64));
+        let write = |_| async move { client.write(extent, data).await };
+        self.inline.block_on(self.cpu, write).map(drop)
+    }
+
+    /// Makes durable what any client has written so far.
+    ///
+    /// # Errors
+    /// If a page could not be written.
+    pub fn flush(&self) -> Result<(), IoError> {
+        let client = self.client();
+        self.inline
+            .block_on(self.cpu, |_| async move { client.flush().await })
+    }
+
+    /// What this client did so far.
+    pub fn statistics(&self) -> Statistics {
+        self.client().statistics()
+    }
+
+    /// Ends the client: what was written is durable then. The last client of all ends the store.
+    ///
+    /// # Errors
+    /// If a page could not be written.
+    pub fn close(mut self) -> Result<(), StoreError> {
+        self.flush()?;
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), StoreError> {
+        let Some(client) = self.client.take() else {
+            return Ok(());
+        };
+        let released = {
+            let client = &client;
+            self.inline
+                .block_on(self.cpu, |_| async move { client.release().await })
+        };
+        drop(client);
+        match self.drives.take() {
+            Some(Drives::Here(local)) => {
+                let taken = {
+                    let local = &local;
+                    self.inline.block_on(local.boot_cpu, |_| async move {
+                        take_memory_back(&local.admins, &local.lent).await
+                    })
+                };
+                released?;
+                Ok(taken?)
+            }
+            Some(Drives::Beside { .. }) | None => Ok(released?),
+        }
+    }
+}
+
+impl<D: Design> Drop for Client<D> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // Who wants to know calls `close`.
+            let _ = self.end();
+        }
+    }
+}

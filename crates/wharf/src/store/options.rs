@@ -1,0 +1,153 @@
+//! What a store is to be: how large, where its bytes lie, how much memory caches it.
+
+use std::path::PathBuf;
+
+use wharf_drive::config::{ConfigError, DriveConfig, MediaKind};
+use wharf_lab::config::{Sets, load_drive};
+use wharf_runtime::{CostTable, Idle};
+
+use super::StoreError;
+
+/// The preset of a drive without latencies.
+const PRESET: &str = "store";
+
+/// More blocks than the preset's shape makes sense with: a store of about 100 TiB.
+const BLOCKS_PER_PLANE_MAX: u32 = 1 << 23;
+
+/// How a store is opened. Start from [`StoreOptions::file`] or [`StoreOptions::memory`].
+#[derive(Debug, Clone)]
+pub struct StoreOptions {
+    pub(super) drives: Vec<DriveConfig>,
+    pub(super) cache_bytes: u64,
+    pub(super) clients: u32,
+    pub(super) stripe_bytes: u64,
+    pub(super) queue_depth: u32,
+    pub(super) idle: Idle,
+}
+
+impl StoreOptions {
+    /// A store of at least `bytes` bytes in the file `path`, which is made if it is not there: what a
+    /// flush acknowledged is in it. A file is opened again with the same `bytes`.
+    ///
+    /// # Errors
+    /// If no drive of this size can be.
+    pub fn file(path: impl Into<PathBuf>, bytes: u64) -> Result<StoreOptions, StoreError> {
+        let mut drive = sized(bytes)?;
+        (drive.media.kind, drive.media.path) = (MediaKind::File, Some(path.into()));
+        Ok(StoreOptions::drives(vec![drive]))
+    }
+
+    /// A store of at least `bytes` bytes in memory, gone when it is closed.
+    ///
+    /// # Errors
+    /// If no drive of this size can be.
+    pub fn memory(bytes: u64) -> Result<StoreOptions, StoreError> {
+        let mut drive = sized(bytes)?;
+        drive.media.kind = MediaKind::Ram;
+        Ok(StoreOptions::drives(vec![drive]))
+    }
+
+    /// A store on drives of any configuration, striped: presets with their latencies, say.
+    ///
+    /// # Panics
+    /// If there is no drive.
+    pub fn drives(drives: Vec<DriveConfig>) -> StoreOptions {
+        assert!(!drives.is_empty(), "a store has a drive");
+        StoreOptions {
+            drives,
+            cache_bytes: 64 << 20,
+            clients: 1,
+            stripe_bytes: 64 << 10,
+            queue_depth: 128,
+            idle: Idle::default(),
+        }
+    }
+
+    /// Memory for cached pages, over all clients; 64 MiB unless said otherwise.
+    #[must_use]
+    pub fn cache_bytes(mut self, bytes: u64) -> StoreOptions {
+        self.cache_bytes = bytes;
+        self
+    }
+
+    /// Clients that the store can have, each for one thread; 1 unless said otherwise.
+    #[must_use]
+    pub fn clients(mut self, clients: u32) -> StoreOptions {
+        self.clients = clients;
+        self
+    }
+
+    /// Bytes on one drive of several before the next one's turn; 64 KiB unless said otherwise.
+    #[must_use]
+    pub fn stripe_bytes(mut self, bytes: u64) -> StoreOptions {
+        self.stripe_bytes = bytes;
+        self
+    }
+
+    /// What the drives' thread does when there is nothing to do.
+    #[must_use]
+    pub fn idle(mut self, idle: Idle) -> StoreOptions {
+        self.idle = idle;
+        self
+    }
+
+    /// Nothing is charged in real time: the table only has to be there.
+    pub(super) fn costs(&self) -> CostTable {
+        CostTable::free()
+    }
+}
+
+/// The smallest drive of the preset's shape that shows `bytes` bytes.
+fn sized(bytes: u64) -> Result<DriveConfig, StoreError> {
+    let (mut drive, _) = load_drive(PRESET, &Sets::default())?;
+    let pages = bytes.div_ceil(4096).max(1);
+    let fits = |drive: &DriveConfig| match drive.plan() {
+        Ok(_) => Ok(drive.namespace_pages() >= pages),
+        Err(ConfigError::Spare { .. } | ConfigError::NoNamespace { .. }) => Ok(false),
+        Err(other) => Err(StoreError::Config(other)),
+    };
+    let (mut too_few, mut enough) = (1, 2);
+    while {
+        drive.geometry.blocks_per_plane = enough;
+        !fits(&drive)?
+    } {
+        (too_few, enough) = (enough, enough * 2);
+        if enough > BLOCKS_PER_PLANE_MAX {
+            return Err(StoreError::TooLarge { bytes });
+        }
+    }
+    while enough - too_few > 1 {
+        let middle = too_few + (enough - too_few) / 2;
+        drive.geometry.blocks_per_plane = middle;
+        if fits(&drive)? {
+            enough = middle;
+        } else {
+            too_few = middle;
+        }
+    }
+    drive.geometry.blocks_per_plane = enough;
+    Ok(drive)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drive_is_as_large_as_asked_and_hardly_larger() {
+        for bytes in [1, 4096, 5 << 20, 64 << 20, 1 << 30, 5 << 30] {
+            let drive = sized(bytes).unwrap();
+            let shown = drive.namespace_pages() * 4096;
+            assert!(shown >= bytes, "{shown} for {bytes}");
+            assert!(
+                shown < bytes + bytes / 4 + (256 << 20),
+                "{shown} for {bytes}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_no_drive_can_hold_is_an_error() {
+        assert!(sized(1 << 60).is_err());
+    }
+}
