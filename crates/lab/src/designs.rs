@@ -16,10 +16,17 @@ use crate::result::Row;
 pub trait Runnable: Design {
     /// True if requests can be hits: a design without a cache has no hit ratio.
     const HAS_CACHE: bool;
+
+    /// True if a request that is a hit touches what clients share. Then a client does not run ahead of
+    /// the others in virtual time (see [`wharf_runtime::Cpu::pace`]), or it would be served before
+    /// those who came earlier.
+    const HITS_SHARED_STATE: bool = true;
 }
 
 impl Runnable for Direct {
     const HAS_CACHE: bool = false;
+    // A request always waits for a drive.
+    const HITS_SHARED_STATE: bool = false;
 }
 
 impl Runnable for Clock {

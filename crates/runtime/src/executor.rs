@@ -288,6 +288,13 @@ impl Executor {
         }
     }
 
+    /// True if something happens more than `slack_ns` before `cpu`'s clock.
+    #[inline]
+    pub(crate) fn others_are_behind(&self, cpu: &Cpu, slack_ns: u64) -> bool {
+        let before_ns = cpu.inner().clock_ns.get().saturating_sub(slack_ns);
+        self.events.borrow_mut().any_before(before_ns)
+    }
+
     // ---- virtual time -------------------------------------------------------------------
 
     /// Runs until every main task is done, a task halts the run, or nothing can go on.

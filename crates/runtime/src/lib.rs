@@ -24,6 +24,7 @@
 
 pub mod alarm;
 pub mod bell;
+mod busy;
 pub mod clock;
 pub mod cpu;
 mod events;

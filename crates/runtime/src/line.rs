@@ -14,19 +14,21 @@
 //! The costs are measured between two real cores. In the real engine both calls are nothing: the
 //! atomic beside the line is the real thing.
 
+use crate::busy::Busy;
 use crate::cpu::Cpu;
 use crate::op::Op;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// Bits of `state` that hold the last writer's number plus one; above them the time at which the
-/// line arrived there.
-const WRITER_BITS: u32 = 8;
+/// Nobody has written the line.
+const NOBODY: u32 = u32::MAX;
 
 /// See the module. All orderings are relaxed: only virtual time, which is one thread, looks at it.
 #[derive(Debug)]
 pub struct Line {
-    /// Last writer and time of arrival.
-    state: AtomicU64,
+    /// The last writer's number.
+    writer: AtomicU32,
+    /// When the line was on its way to a writer.
+    busy: Busy,
     /// CPUs that have the line, by their number modulo 64.
     holders: AtomicU64,
 }
@@ -41,7 +43,8 @@ impl Line {
     /// A line that nobody has touched.
     pub fn new() -> Line {
         Line {
-            state: AtomicU64::new(0),
+            writer: AtomicU32::new(NOBODY),
+            busy: Busy::default(),
             holders: AtomicU64::new(0),
         }
     }
@@ -68,38 +71,28 @@ impl Line {
         if holders & own != 0 {
             return;
         }
-        let state = self.state.load(Ordering::Relaxed);
-        if state != 0 {
-            cpu.spin_until(state >> WRITER_BITS);
+        if self.writer.load(Ordering::Relaxed) != NOBODY {
+            cpu.spin_until(self.busy.free_at(cpu.now()));
             cpu.work(Op::LineRead, || ());
         }
         self.holders.store(holders | own, Ordering::Relaxed);
     }
 
     fn write_virtual(&self, cpu: &Cpu) {
-        let state = self.state.load(Ordering::Relaxed);
+        let writer = self.writer.load(Ordering::Relaxed);
         let own = holder_bit(cpu);
-        let is_free = state == 0 && self.holders.load(Ordering::Relaxed) & !own == 0;
-        let is_own = state & mask() == writer(cpu) && self.holders.load(Ordering::Relaxed) == own;
-        if is_free || is_own {
+        let others = self.holders.load(Ordering::Relaxed) & !own;
+        if others == 0 && (writer == NOBODY || writer == cpu.index()) {
             cpu.work(Op::LineLocal, || ());
         } else {
-            cpu.spin_until(state >> WRITER_BITS);
+            let from_ns = self.busy.free_at(cpu.now());
+            cpu.spin_until(from_ns);
             cpu.work(Op::LineTransfer, || ());
+            self.busy.occupy(from_ns, cpu.now());
         }
-        let arrived = cpu.now() << WRITER_BITS | writer(cpu);
-        self.state.store(arrived, Ordering::Relaxed);
+        self.writer.store(cpu.index(), Ordering::Relaxed);
         self.holders.store(own, Ordering::Relaxed);
     }
-}
-
-const fn mask() -> u64 {
-    (1 << WRITER_BITS) - 1
-}
-
-/// The CPU's number plus one, as far as it fits.
-fn writer(cpu: &Cpu) -> u64 {
-    u64::from(cpu.index() + 1).min(mask())
 }
 
 fn holder_bit(cpu: &Cpu) -> u64 {

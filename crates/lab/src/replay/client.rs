@@ -133,6 +133,8 @@ struct State<C> {
     account: RefCell<Account>,
     done: RefCell<Sender<u32>>,
     index: u32,
+    /// Hits touch what clients share.
+    is_paced: bool,
 }
 
 /// Waits for the drives, then starts the tasks that replay.
@@ -165,6 +167,7 @@ pub(crate) async fn run<D: Runnable>(
         account: RefCell::new(Account::new(start_ns, run.drives * run.cores)),
         done: RefCell::new(done),
         index,
+        is_paced: D::HITS_SHARED_STATE,
         cpu: cpu.clone(),
         client,
         run,
@@ -261,6 +264,9 @@ async fn serve<C: Client>(
 ) -> Result<(), RunError> {
     let (run, cpu) = (&*state.run, &state.cpu);
     let (offset, bytes) = (request.offset, u64::from(request.bytes));
+    if state.is_paced {
+        cpu.pace().await;
+    }
     scratch
         .data
         .resize(run.checker.buffer_bytes(offset, bytes), 0);
