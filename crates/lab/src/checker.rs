@@ -8,7 +8,8 @@
 //!
 //! * Versions of a unit are numbered in the order the writes begin.
 //! * A unit that no write is under way for has one value, its *stable* version. Nearly all units are
-//!   like that at any time; they cost 4 bytes.
+//!   like that at any time; they cost 4 bytes. So does one with a single write under way, which may
+//!   have its old version or the new one: a bit says so.
 //! * Otherwise an entry in a table holds the versions under way, and the *candidates*: ended versions
 //!   that no later write has certainly replaced. (A write replaces those that had ended when it
 //!   began, once it has ended itself.)
@@ -20,10 +21,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustc_hash::FxHashMap;
+use wharf_drive::ftl::MapHint;
 use wharf_drive::media::{SlabError, ZeroedSlab};
 
 /// Bytes of a unit of real data.
 pub const SECTOR_BYTES: usize = 512;
+
+/// Set in a unit's word: one write is under way, and nothing else is uncertain.
+const SINGLE_WRITE: u32 = 1 << 31;
 
 /// Parts the table is divided into, so that threads rarely meet.
 const SHARDS: u64 = 64;
@@ -58,8 +63,8 @@ struct Contended {
 }
 
 struct Shard {
-    /// Latest version begun of each unit.
-    latest: ZeroedSlab<u32>,
+    /// Latest version begun of each unit, and [`SINGLE_WRITE`].
+    words: ZeroedSlab<u32>,
     contended: FxHashMap<u64, Contended>,
     spare: Vec<Contended>,
 }
@@ -89,6 +94,8 @@ pub struct Ticket {
 /// The checker of one run, shared by all clients.
 pub struct Checker {
     shards: Vec<Mutex<Shard>>,
+    /// Where their words are.
+    hints: Vec<MapHint>,
     order: AtomicU64,
     unit_bytes: u64,
     stamp_only: bool,
@@ -104,17 +111,21 @@ impl Checker {
         };
         let units = bytes.div_ceil(unit_bytes).div_ceil(SHARDS) as usize;
         let shard = || {
-            let latest = ZeroedSlab::new("the table of written versions", units)?;
+            let words = ZeroedSlab::new("the table of written versions", units)?;
             Ok(Mutex::new(Shard {
-                latest,
+                words,
                 contended: FxHashMap::default(),
                 spare: Vec::new(),
             }))
         };
         let shards = (0..SHARDS)
             .map(|_| shard())
-            .collect::<Result<_, SlabError>>()?;
+            .collect::<Result<Vec<_>, SlabError>>()?;
+        let hint = |shard: &Mutex<Shard>| {
+            MapHint::new(&shard.lock().unwrap_or_else(|p| p.into_inner()).words)
+        };
         Ok(Checker {
+            hints: shards.iter().map(hint).collect(),
             shards,
             order: AtomicU64::new(1),
             unit_bytes,
@@ -150,6 +161,13 @@ impl Checker {
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
         f(&mut shard, (unit / SHARDS) as usize)
+    }
+
+    /// Brings near what is known of the unit at `offset`: a request will come to it soon.
+    #[inline]
+    pub fn prefetch(&self, offset: u64) {
+        let unit = offset / self.unit_bytes;
+        self.hints[(unit % SHARDS) as usize].prefetch((unit / SHARDS) as u32);
     }
 
     /// A write begins: fills `data` with the stamps to write.
@@ -251,7 +269,7 @@ impl Checker {
     }
 
     fn latest(&self, unit: u64) -> u32 {
-        self.with_unit(unit, |shard, index| shard.latest[index])
+        self.with_unit(unit, |shard, index| shard.words[index] & !SINGLE_WRITE)
     }
 
     fn unit_name(&self) -> &'static str {
@@ -266,18 +284,30 @@ fn stamp(unit: u64, version: u32) -> u64 {
 
 impl Shard {
     fn begin_write(&mut self, unit: u64, index: usize, began: u64) -> u32 {
-        let stable = self.latest[index];
-        let number = stable
-            .checked_add(1)
-            .expect("fewer than 2^32 writes of one unit");
-        self.latest[index] = number;
+        let word = self.words[index];
+        let latest = word & !SINGLE_WRITE;
+        let number = latest + 1;
+        assert!(number < SINGLE_WRITE, "fewer than 2^31 writes of one unit");
+        if word == latest && !self.is_contended(unit) {
+            self.words[index] = number | SINGLE_WRITE;
+            return number;
+        }
+        self.words[index] = number;
         let spare = &mut self.spare;
         let entry = self.contended.entry(unit).or_insert_with(|| {
+            // The write under way, and what it has not yet replaced.
             let mut entry = spare.pop().unwrap_or_default();
+            let (began, ended) = (0, 0);
             entry.candidates.push(Version {
-                number: stable,
-                began: 0,
-                ended: 0,
+                number: latest - 1,
+                began,
+                ended,
+            });
+            let ended = u64::MAX;
+            entry.under_way.push(Version {
+                number: latest,
+                began,
+                ended,
             });
             entry
         });
@@ -289,16 +319,24 @@ impl Shard {
         number
     }
 
+    fn is_contended(&self, unit: u64) -> bool {
+        !self.contended.is_empty() && self.contended.contains_key(&unit)
+    }
+
     fn end_write(&mut self, unit: u64, index: usize, version: Version) {
+        if self.words[index] == version.number | SINGLE_WRITE {
+            self.words[index] = version.number;
+            return;
+        }
         let entry = self
             .contended
             .get_mut(&unit)
-            .expect("a write under way has an entry");
+            .expect("one of several writes under way has an entry");
         entry.under_way.retain(|v| v.number != version.number);
         entry.candidates.retain(|v| v.ended > version.began);
         entry.candidates.push(version);
         let certain = entry.under_way.is_empty()
-            && matches!(entry.candidates[..], [only] if only.number == self.latest[index]);
+            && matches!(entry.candidates[..], [only] if only.number == self.words[index]);
         if certain {
             let mut entry = self.contended.remove(&unit).expect("just found");
             entry.candidates.clear();
@@ -308,7 +346,11 @@ impl Shard {
 
     fn begin_read(&mut self, unit: u64, index: usize, snapshot: &mut Snapshot) {
         let from = snapshot.others.len() as u32;
-        if !self.contended.is_empty()
+        let word = self.words[index];
+        let latest = word & !SINGLE_WRITE;
+        if word != latest {
+            snapshot.others.extend([latest - 1, latest]);
+        } else if !self.contended.is_empty()
             && let Some(entry) = self.contended.get(&unit)
         {
             let versions = entry.candidates.iter().chain(&entry.under_way);
@@ -316,7 +358,7 @@ impl Shard {
         }
         let to = snapshot.others.len() as u32;
         snapshot.units.push(Before {
-            latest: self.latest[index],
+            latest,
             others: (from, to),
         });
     }

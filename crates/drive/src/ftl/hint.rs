@@ -12,8 +12,8 @@ pub struct MapHint {
 }
 
 impl MapHint {
-    /// A hint at this map.
-    pub(super) fn new(map: &[u32]) -> MapHint {
+    /// A hint at this map, or at another such table.
+    pub fn new(map: &[u32]) -> MapHint {
         MapHint {
             start: map.as_ptr().addr(),
             entries: map.len(),

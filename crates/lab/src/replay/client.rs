@@ -27,6 +27,9 @@ use crate::result::TimelineBuilder;
 /// Longest latency that is told apart, in nanoseconds: an hour.
 const LATENCY_MAX_NS: u64 = 3_600_000_000_000;
 
+/// Requests between one whose checks are brought near and one that is served.
+const LOOK_AHEAD: usize = 8;
+
 /// Longest sleep in real time without a look at the stop flag, in nanoseconds.
 const SLEEP_NS_MAX: u64 = 100_000_000;
 
@@ -206,6 +209,10 @@ async fn replay<C: Client>(state: Rc<State<C>>, start_ns: u64) {
         state.next.set(position + 1);
         let index = state.requests[position];
         let request = state.run.plan.requests[index as usize];
+        if let Some(later) = state.requests.get(position + LOOK_AHEAD) {
+            let later = state.run.plan.requests[*later as usize];
+            state.run.checker.prefetch(later.offset);
+        }
         if let Some(speed) = state.run.speed {
             let due_ns = start_ns + (request.time_ns as f64 / speed) as u64;
             if !sleep_until(&state, due_ns).await {
