@@ -18,7 +18,7 @@
 //! | [`bell`], [`mod@ring`] | how CPUs reach each other: a bounded ring and the bell that says "look" |
 //! | [`notify`], [`alarm`], [`resource`] | waiting inside a CPU: for each other, for the earliest of many times, for a busy die |
 //! | [`lock`], [`line`] | short sections and cache lines that several CPUs share |
-//! | [`versioned`] | a page that one writes and many read |
+//! | [`versioned`], [`dirty`] | a page that one writes and many read, and whether it was written |
 //! | [`op`] | operations, categories, cost tables, profiles |
 //! | [`rng`] | one seed at the root, a named child generator for each part |
 
@@ -27,6 +27,7 @@ pub mod bell;
 mod busy;
 pub mod clock;
 pub mod cpu;
+pub mod dirty;
 mod events;
 pub mod executor;
 pub mod line;
@@ -43,6 +44,7 @@ pub mod versioned;
 pub use alarm::Alarm;
 pub use bell::{Bell, Ready};
 pub use cpu::Cpu;
+pub use dirty::DirtyBits;
 pub use executor::{Stall, TaskId};
 pub use line::Line;
 pub use lock::Lock;

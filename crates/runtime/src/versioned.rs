@@ -36,15 +36,16 @@ impl Versioned {
     #[inline]
     pub fn try_lock(&self) -> bool {
         let word = self.0.load(Ordering::Relaxed);
-        // Acquire: partner of the release in `unlock`. What follows must also not be seen before
-        // the word is odd: the release fence, partner of the acquire fence in `end_read`.
+        // Acquire (SeqCst is that too): partner of the release in `unlock`. SeqCst: before the load
+        // in `DirtyBits::set`. What follows must also not be seen before the word is odd: the
+        // release fence, partner of the acquire fence in `end_read`.
         let taken = word & 1 == 0
             && self
                 .0
                 .compare_exchange(
                     word,
                     word.wrapping_add(1),
-                    Ordering::Acquire,
+                    Ordering::SeqCst,
                     Ordering::Relaxed,
                 )
                 .is_ok();
@@ -70,8 +71,9 @@ impl Versioned {
     /// The version to read; `None` while somebody writes.
     #[inline]
     pub fn begin_read(&self) -> Option<u32> {
-        // Acquire: partner of the release in `unlock`.
-        let word = self.0.load(Ordering::Acquire);
+        // Acquire (SeqCst is that too): partner of the release in `unlock`. SeqCst: after the
+        // exchange in `DirtyBits::clear`.
+        let word = self.0.load(Ordering::SeqCst);
         (word & 1 == 0).then_some(word)
     }
 

@@ -6,15 +6,14 @@
 //!
 //! 1. a word for each frame ([`Versioned`]): the host takes it to write to the frame, and either side
 //!    can tell whether what it copied out is whole;
-//! 2. a bit for each frame: the host sets it when it has written, the drive clears it when it is
-//!    about to copy the frame. So the drive learns of every write at the latest at the next flush,
-//!    and a write to a frame that is already dirty changes nothing that others look at.
+//! 2. a bit for each frame ([`DirtyBits`]): the host sets it while it has the word, the drive clears it
+//!    when it is about to copy the frame. So the drive learns of every write at the latest at the next
+//!    flush, and a write to a frame that is already dirty changes nothing that others look at.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use wharf_runtime::Versioned;
-use wharf_runtime::sync::{AtomicU64, Ordering};
+use wharf_runtime::{DirtyBits, Versioned};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::bits::bit_fields;
@@ -112,7 +111,7 @@ pub const fn frame_table_pages(frames: usize) -> usize {
 /// A view of a frame table, of either half. See the module.
 pub struct FrameTable {
     words: NonNull<Versioned>,
-    dirty: NonNull<AtomicU64>,
+    dirty: NonNull<DirtyBits>,
     frames: usize,
     /// Keeps the memory.
     _memory: Arc<dyn Send + Sync>,
@@ -156,8 +155,9 @@ impl FrameTable {
         unsafe { self.words.add(frame).as_ref() }
     }
 
+    /// The dirty bits of frames `64 * index ..`.
     #[inline]
-    fn dirty_word(&self, index: usize) -> &AtomicU64 {
+    fn dirty_word(&self, index: usize) -> &DirtyBits {
         assert!(index < self.frames.div_ceil(64), "no such word");
         // SAFETY: as for `word`.
         unsafe { self.dirty.add(index).as_ref() }
@@ -166,37 +166,43 @@ impl FrameTable {
     /// True if the frame was written since its bit was cleared.
     #[inline]
     pub fn is_dirty(&self, frame: usize) -> bool {
-        self.dirty_word(frame / 64).load(Ordering::Relaxed) >> (frame % 64) & 1 == 1
+        self.dirty_word(frame / 64).is_set(frame % 64)
     }
 
-    /// Marks a frame as written; true if it was not. To be called when the write is done.
+    /// Takes a frame for writing and marks it as dirty; false if somebody has it. Followed by
+    /// [`FrameTable::end_write`].
+    #[inline]
+    pub fn begin_write(&self, frame: usize) -> bool {
+        let taken = self.word(frame).try_lock();
+        if taken {
+            self.set_dirty(frame);
+        }
+        taken
+    }
+
+    /// Gives a frame back after writing.
+    #[inline]
+    pub fn end_write(&self, frame: usize) {
+        self.word(frame).unlock();
+    }
+
+    /// Marks a frame as dirty; true if it was not. A writer does so while it holds the frame's word.
     #[inline]
     pub fn set_dirty(&self, frame: usize) -> bool {
-        if self.is_dirty(frame) {
-            return false;
-        }
-        let bit = 1 << (frame % 64);
-        // Release: partner of the acquire in `clear_dirty`.
-        self.dirty_word(frame / 64).fetch_or(bit, Ordering::Release) & bit == 0
+        self.dirty_word(frame / 64).set(frame % 64)
     }
 
     /// Clears a frame's bit; true if it was set. To be called before the frame is copied: a write
     /// that comes later sets it again.
     #[inline]
     pub fn clear_dirty(&self, frame: usize) -> bool {
-        let bit = 1 << (frame % 64);
-        // Acquire: partner of the release in `set_dirty`.
-        self.dirty_word(frame / 64)
-            .fetch_and(!bit, Ordering::AcqRel)
-            & bit
-            != 0
+        self.dirty_word(frame / 64).clear(frame % 64)
     }
 
     /// The dirty bits of frames `64 * index ..`, to look for frames that are dirty.
     #[inline]
     pub fn dirty_bits(&self, index: usize) -> u64 {
-        // Acquire: partner of the release in `set_dirty`.
-        self.dirty_word(index).load(Ordering::Acquire)
+        self.dirty_word(index).bits()
     }
 }
 

@@ -294,3 +294,57 @@ fn completion_from_words(first: u64, second: u64) -> Completion {
     bytes[8..].copy_from_slice(&second.to_le_bytes());
     zerocopy::transmute!(bytes)
 }
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::*;
+    use crate::status::Status;
+    use wharf_runtime::{CostTable, Inline, Machine, Side};
+
+    fn machine() -> (Inline, Cpu) {
+        let mut machine = Machine::new(CostTable::free(), false);
+        let cpu = machine.add_cpu("cpu", Side::Host, 1.0);
+        let inline = machine.inline();
+        let cpu = inline.cpu(cpu).clone();
+        (inline, cpu)
+    }
+
+    #[test]
+    fn commands_and_completions_arrive_whole_and_in_order_over_the_wrap() {
+        loom::model(|| {
+            let (mut host, mut drive) = queue_pair(2, &Bell::new(), 0);
+            let server = loom::thread::spawn(move || {
+                let (_machine, cpu) = machine();
+                let mut served = 0;
+                while served < 2 {
+                    let Some(command) = drive.fetch(&cpu) else {
+                        loom::thread::yield_now();
+                        continue;
+                    };
+                    assert_eq!(command.slba(), u64::from(command.cid) * 1000);
+                    assert!(drive.has_room());
+                    let completion = Completion::new(command.cid, Status::SUCCESS);
+                    let result = u32::from(command.cid) + 7;
+                    drive.complete(&cpu, 1, completion.with_result(result), 0);
+                    served += 1;
+                }
+            });
+            let (_machine, cpu) = machine();
+            for cid in 1..=2u16 {
+                let command = Command::read(1, u64::from(cid) * 1000, 1).with_cid(cid);
+                host.submit(&cpu, command)
+                    .expect("the one before is answered");
+                host.ring_doorbell(&cpu);
+                let completion = loop {
+                    match host.poll(&cpu) {
+                        Some(completion) => break completion,
+                        None => loom::thread::yield_now(),
+                    }
+                };
+                host.release();
+                assert_eq!((completion.cid, completion.dw0), (cid, u32::from(cid) + 7));
+            }
+            server.join().unwrap();
+        });
+    }
+}
