@@ -64,12 +64,23 @@ impl Payload for From<'_> {
     }
 }
 
+/// A request's part in a ticket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// It opened the ticket.
+    Asks,
+    /// It opened the ticket, and fills the frame.
+    Fills,
+    /// It waits for what another one asked for.
+    Joins,
+}
+
 /// What one page of a request came to.
 enum Touched {
     /// It was in the cache, and is done.
     Hit,
-    /// Its frame is on the way; says whether this request is to fill it.
-    Ticket(u32, bool),
+    /// Its frame is on the way, because this request has asked for it, or another one.
+    Ticket(u32, Part),
     /// The private cache has no place now.
     NoRoom,
 }
@@ -187,11 +198,9 @@ impl CacheClient {
             while let Some((span, touched)) = current.take() {
                 match touched {
                     Touched::Hit => hits += 1,
-                    Touched::Ticket(ticket, fills) => open.pages.push(OpenPage {
-                        span,
-                        ticket,
-                        fills,
-                    }),
+                    Touched::Ticket(ticket, part) => {
+                        open.pages.push(OpenPage { span, ticket, part });
+                    }
                     Touched::NoRoom => {
                         open.again.push(span);
                         break;
@@ -237,7 +246,7 @@ impl CacheClient {
             }
             Known::Awaited(ticket) => {
                 self.tickets.borrow_mut().join(ticket, self.cpu.current());
-                Touched::Ticket(ticket, false)
+                Touched::Ticket(ticket, Part::Joins)
             }
             Known::No => self.miss(private, manager, block, span, payload),
         }
@@ -277,10 +286,13 @@ impl CacheClient {
             pin: Some((block, place)),
         };
         let fills = P::WRITES && span.whole;
-        let wish = if fills { Wish::PinWhole } else { Wish::Pin };
+        let (wish, part) = match fills {
+            true => (Wish::PinWhole, Part::Fills),
+            false => (Wish::Pin, Part::Asks),
+        };
         let ticket = self.ask(asked, wish, span.page);
         private.await_frame(place, block, ticket);
-        Touched::Ticket(ticket, fills)
+        Touched::Ticket(ticket, part)
     }
 
     /// Pins a page of the cache that is open, without its manager.
@@ -485,7 +497,7 @@ impl CacheClient {
             open.pages.push(OpenPage {
                 span: Span::default(),
                 ticket: self.ask(asked, wish, page),
-                fills: false,
+                part: Part::Asks,
             });
         }
         self.outbox.send_urgent(&self.cpu);
@@ -523,8 +535,7 @@ impl CacheClient {
 struct OpenPage {
     span: Span,
     ticket: u32,
-    /// The request is to fill the frame.
-    fills: bool,
+    part: Part,
 }
 
 /// The pages that a request waits for, and those to be tried again. Left when dropped.
@@ -547,7 +558,7 @@ impl<'a> OpenPages<'a> {
     fn is_answered(&self, page: &OpenPage) -> bool {
         match self.client.tickets.borrow().get(page.ticket).progress {
             Progress::Asked => false,
-            Progress::ToFill { .. } => page.fills,
+            Progress::ToFill { .. } => page.part == Part::Fills,
             _ => true,
         }
     }
@@ -571,7 +582,8 @@ impl<'a> OpenPages<'a> {
             match progress {
                 Progress::Here { frame, hit } => {
                     self.copy(&page, frame, payload);
-                    hits += u64::from(hit);
+                    // Who waits for a page that is on its way finds it in the cache, at last.
+                    hits += u64::from(hit || page.part == Part::Joins);
                 }
                 Progress::ToFill { frame } => {
                     self.copy(&page, frame, payload);
@@ -601,7 +613,8 @@ impl Drop for OpenPages<'_> {
     fn drop(&mut self) {
         // Empty, unless the request fails or is dropped while it waits.
         for page in self.pages.drain(..) {
-            self.client.leave(page.ticket, page.fills);
+            let fills = page.part == Part::Fills;
+            self.client.leave(page.ticket, fills);
         }
         self.client
             .spare

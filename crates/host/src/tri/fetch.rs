@@ -273,8 +273,10 @@ impl Manager {
         let askers = gone.map(|gone| gone.askers).unwrap_or_default();
         let word = self.frames().word_to_write(&self.cpu, frame);
         word.open(askers.len() as u32);
-        for asker in askers {
-            self.answer(asker, frame, Outcome::Read);
+        // The others found it on its way.
+        let outcomes = std::iter::once(Outcome::Read).chain(std::iter::repeat(Outcome::Hit));
+        for (asker, outcome) in askers.into_iter().zip(outcomes) {
+            self.answer(asker, frame, outcome);
         }
     }
 

@@ -58,7 +58,7 @@ pub(super) struct Request {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Outcome {
-    /// The page was in the cache. The frame is pinned.
+    /// The page was in the cache, or on its way there. The frame is pinned.
     Hit,
     /// The page was read. The frame is pinned.
     Read,
