@@ -88,6 +88,12 @@ pub enum DesignError {
         /// The design.
         design: &'static str,
     },
+    /// Nobody to manage the cache.
+    #[error("design '{design}': no managers: give it at least one")]
+    NoManagers {
+        /// The design.
+        design: &'static str,
+    },
     /// No buffers.
     #[error("design '{design}': no transfer pages: give each client at least one")]
     NoTransferPages {
@@ -280,6 +286,9 @@ statistics! {
     waits,
     /// Requests that failed.
     failures,
+    /// Nanoseconds in which a client's CPU had nothing to do but wait for other CPUs of the host that
+    /// work for it: managers of a cache.
+    manager_wait_ns,
 }
 
 /// A number that only grows.

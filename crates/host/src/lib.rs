@@ -8,6 +8,7 @@
 //! | [`design`] | what a design is, for those who make requests |
 //! | [`direct`] | the design without a cache; [`range_lock`], [`buffers`] |
 //! | [`clock`] | the design with a page cache and CLOCK; [`cache`] |
+//! | [`tri`] | the design with managers and messages (TriCache) |
 //! | [`volume`] | drives striped into one address space |
 //! | [`driver`] | one queue pair: slots, timeouts, retries; [`group`] |
 //!
@@ -28,6 +29,7 @@ pub mod lend;
 pub mod range_lock;
 pub mod reaper;
 pub mod span;
+pub mod tri;
 pub mod volume;
 pub mod wake;
 
@@ -38,4 +40,5 @@ pub use driver::{Driver, DriverConfig};
 pub use error::IoError;
 pub use group::Groups;
 pub use span::Extent;
+pub use tri::Tri;
 pub use volume::{Layout, Volume};

@@ -62,7 +62,7 @@ impl Extent {
 }
 
 /// One touched page of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Span {
     /// The page.
     pub page: u64,

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use common::{Rig, Shape, healthy};
 use wharf_host::driver::DriverConfig;
 use wharf_host::{
-    Client, Clock, Design, DesignConfig, Direct, Extent, IoError, Layout, WritePolicy,
+    Client, Clock, Design, DesignConfig, Direct, Extent, IoError, Layout, Tri, WritePolicy,
 };
 use wharf_runtime::{Cpu, Rng, Seed};
 use wharf_wire::command::Command;
@@ -274,6 +274,7 @@ fn random_case(seed: u64) -> (Case, Rng) {
         cache_bytes: PAGE * [1, 2, 7, 30, 200, 2_000][rng.below(6) as usize],
         write_policy: [WritePolicy::Back, WritePolicy::Through][rng.below(2) as usize],
         transfer_pages: [3, 64, 4096][rng.below(3) as usize],
+        managers: 1 + rng.below(3) as u32,
         ..DesignConfig::default()
     };
     let case = Case {
@@ -294,8 +295,10 @@ fn run<D: Design, F>(
 ) where
     F: FnMut(u64, &Command) -> Fate + Send + 'static,
 {
-    let mut rig = Rig::new(case.shape, fate);
+    let services = D::services(&case.config);
+    let mut rig = Rig::with_services(case.shape, services, fate);
     let design: Arc<D> = rig.design(case.config);
+    rig.spawn_services(&design);
     let stored = case.shape.page_bytes as u64;
     let pages = SHARED_PAGES + case.owners() * OWN_PAGES;
     let model: Model = Arc::new(Mutex::new(vec![0; (pages * stored) as usize]));
@@ -364,6 +367,18 @@ fn clock_keeps_every_byte() {
     }
 }
 
+fn verify_tri(design: &Tri, cpu: &Cpu) {
+    design.verify(cpu);
+}
+
+#[test]
+fn tri_keeps_every_byte() {
+    for seed in 0..400 {
+        let (case, mut rng) = random_case(seed);
+        run::<Tri, _>(case, |_| healthy(Seed(rng.next_u64()).rng()), verify_tri);
+    }
+}
+
 /// Fails, is late, and is silent no longer than a timeout or two.
 fn faulty(mut rng: Rng) -> impl FnMut(u64, &Command) -> Fate + Send + 'static {
     move |_, _| match rng.below(80) {
@@ -402,6 +417,18 @@ fn clock_keeps_every_byte_through_errors_and_timeouts() {
             impatient(case),
             |_| faulty(Seed(rng.next_u64()).rng()),
             verify_clock,
+        );
+    }
+}
+
+#[test]
+fn tri_keeps_every_byte_through_errors_and_timeouts() {
+    for seed in 1_000..1_200 {
+        let (case, mut rng) = random_case(seed);
+        run::<Tri, _>(
+            impatient(case),
+            |_| faulty(Seed(rng.next_u64()).rng()),
+            verify_tri,
         );
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use wharf_host::clock::Clock;
 use wharf_host::design::Design;
 use wharf_host::direct::Direct;
+use wharf_host::tri::Tri;
 
 use crate::input::Plan;
 use crate::progress::Progress;
@@ -33,6 +34,10 @@ impl Runnable for Clock {
     const HAS_CACHE: bool = true;
 }
 
+impl Runnable for Tri {
+    const HAS_CACHE: bool = true;
+}
+
 type RunRow = fn(&Setup, &Arc<Plan>, Progress, &Arc<AtomicBool>) -> Result<Row, RunError>;
 
 /// One design as the command line knows it.
@@ -57,6 +62,11 @@ pub const DESIGNS: &[DesignEntry] = &[
         name: Clock::NAME,
         summary: "a page cache in host memory, CLOCK replacement, over ordinary block commands",
         run: row::<Clock>,
+    },
+    DesignEntry {
+        name: Tri::NAME,
+        summary: "TriCache: managers that own pages, messages, private caches, direct pins",
+        run: row::<Tri>,
     },
 ];
 

@@ -19,6 +19,7 @@
 //! | [`notify`], [`alarm`], [`resource`] | waiting inside a CPU: for each other, for the earliest of many times, for a busy die |
 //! | [`lock`], [`line`] | short sections and cache lines that several CPUs share |
 //! | [`versioned`], [`dirty`] | a page that one writes and many read, and whether it was written |
+//! | [`page_word`] | a page that its owner replaces and others pin |
 //! | [`op`] | operations, categories, cost tables, profiles |
 //! | [`rng`] | one seed at the root, a named child generator for each part |
 
@@ -35,6 +36,7 @@ pub mod lock;
 pub mod machine;
 pub mod notify;
 pub mod op;
+pub mod page_word;
 pub mod resource;
 pub mod ring;
 pub mod rng;
@@ -51,6 +53,7 @@ pub use lock::Lock;
 pub use machine::{Background, CpuId, Idle, Inline, Machine};
 pub use notify::Notify;
 pub use op::{Category, CostTable, Op, Profile, Side};
+pub use page_word::PageWord;
 pub use resource::Resource;
 pub use ring::{Receiver, Sender, ring};
 pub use rng::{Rng, Seed};

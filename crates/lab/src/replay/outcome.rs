@@ -84,8 +84,9 @@ impl Outcome {
         for (name, side, profile) in &summary.profiles {
             match side {
                 CpuSide::Drive => all.firmware.add(profile),
-                CpuSide::Host if name.starts_with("client") => all.host.add(profile),
-                CpuSide::Host => {}
+                // The boot CPU only looks after the run.
+                CpuSide::Host if name == "boot" => {}
+                CpuSide::Host => all.host.add(profile),
             }
         }
         all

@@ -1,0 +1,624 @@
+//! What a client does with a request: hits at once, the rest through tickets.
+//!
+//! Nobody holds one page while waiting for another: a page that is there is copied and left, and only
+//! then the next is waited for. So requests of any size get along with any number of frames.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use wharf_runtime::{Bell, Cpu, Op, Receiver, TaskId};
+
+use crate::design::{Counters, Touch, WritePolicy, check_request};
+use crate::error::IoError;
+use crate::span::{Extent, Span, Spans, spans};
+use crate::tri::Shared;
+use crate::tri::message::{Answer, Message, Outbox, Outcome, Request, Wish};
+use crate::tri::private::{Known, Private, Released};
+use crate::tri::table::Frames;
+use crate::tri::tickets::{Asked, Progress, Tickets};
+use crate::volume::Volume;
+use crate::wake::Pause;
+
+/// The program's side of a request.
+pub(super) trait Payload {
+    /// Whether it changes pages.
+    const WRITES: bool;
+
+    /// Bytes of the payload.
+    fn bytes(&self) -> usize;
+
+    /// Copies a span from or to a frame that the client has pinned.
+    fn copy(&mut self, cpu: &Cpu, frames: &Frames, frame: u32, span: &Span);
+}
+
+/// The payload of a read: where the data goes.
+pub(super) struct Into<'a>(pub(super) &'a mut [u8]);
+
+impl Payload for Into<'_> {
+    const WRITES: bool = false;
+
+    fn bytes(&self) -> usize {
+        self.0.len()
+    }
+
+    #[inline]
+    fn copy(&mut self, cpu: &Cpu, frames: &Frames, frame: u32, span: &Span) {
+        cpu.work(Op::CopyPage, || frames.copy_out(cpu, frame, span, self.0));
+    }
+}
+
+/// The payload of a write: the data.
+pub(super) struct From<'a>(pub(super) &'a [u8]);
+
+impl Payload for From<'_> {
+    const WRITES: bool = true;
+
+    fn bytes(&self) -> usize {
+        self.0.len()
+    }
+
+    #[inline]
+    fn copy(&mut self, cpu: &Cpu, frames: &Frames, frame: u32, span: &Span) {
+        cpu.work(Op::CopyPage, || frames.copy_in(cpu, frame, span, self.0));
+    }
+}
+
+/// A request's part in a ticket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// It opened the ticket.
+    Asks,
+    /// It opened the ticket, and fills the frame.
+    Fills,
+    /// It waits for what another one asked for.
+    Joins,
+}
+
+/// What one page of a request came to.
+enum Touched {
+    /// It was in the cache, and is done.
+    Hit,
+    /// Its frame is on the way, because this request has asked for it, or another one.
+    Ticket(u32, Part),
+    /// The private cache has no place now.
+    NoRoom,
+}
+
+/// The rings of one client.
+pub(super) struct ClientEnds {
+    /// Rings when an answer comes; the source is the manager.
+    pub(super) bell: Bell,
+    /// To each manager.
+    pub(super) requests: Vec<wharf_runtime::Sender<Message<Request>>>,
+    /// From each manager.
+    pub(super) answers: Vec<Receiver<Message<Answer>>>,
+}
+
+/// One client.
+pub(super) struct CacheClient {
+    pub(super) cpu: Cpu,
+    pub(super) shared: Arc<Shared>,
+    pub(super) volume: Rc<Volume>,
+    pub(super) index: u32,
+    pub(super) counters: Counters,
+    private: RefCell<Vec<Private>>,
+    tickets: RefCell<Tickets>,
+    outbox: Outbox<Request>,
+    /// Tasks that wait for a place in a private cache.
+    for_room: RefCell<Vec<TaskId>>,
+    /// When a task last went to wait, or an answer was last looked at.
+    idle_since_ns: Cell<u64>,
+    /// Lists of open pages that requests use one after the other.
+    spare: RefCell<Vec<Vec<OpenPage>>>,
+    /// Failed write-backs that a flush of this client has reported.
+    failures_seen: Cell<u64>,
+}
+
+impl CacheClient {
+    /// Client `index`, with its tasks on `cpu`.
+    pub(super) fn start(
+        cpu: &Cpu,
+        shared: &Arc<Shared>,
+        volume: Rc<Volume>,
+        index: u32,
+        ends: ClientEnds,
+    ) -> Rc<CacheClient> {
+        let private = shared.parts.iter().map(|part| Private::new(part.keeps));
+        let client = Rc::new(CacheClient {
+            cpu: cpu.clone(),
+            failures_seen: Cell::new(shared.failures()),
+            private: RefCell::new(private.collect()),
+            shared: shared.clone(),
+            volume,
+            index,
+            counters: Counters::default(),
+            tickets: RefCell::default(),
+            outbox: Outbox::new(ends.requests),
+            for_room: RefCell::default(),
+            idle_since_ns: Cell::new(0),
+            spare: RefCell::default(),
+        });
+        let pumping = client.clone();
+        let (bell, answers) = (ends.bell, ends.answers);
+        cpu.spawn(
+            "tri answers",
+            async move { pumping.pump(&bell, answers).await },
+        );
+        let sending = client.clone();
+        cpu.spawn("tri requests", async move {
+            sending.outbox.run(&sending.cpu).await
+        });
+        client
+    }
+
+    /// Serves a read or a write. Hits take none of the machinery of misses.
+    #[inline]
+    pub(super) async fn serve<P: Payload>(
+        &self,
+        extent: Extent,
+        mut payload: P,
+    ) -> Result<Touch, IoError> {
+        let page_bytes = self.shared.frames.page_bytes();
+        check_request(&self.volume, page_bytes, extent, payload.bytes())?;
+        let mut touch = Touch {
+            pages: extent.pages(),
+            hits: 0,
+        };
+        let mut rest = spans(extent, page_bytes);
+        while let Some(span) = rest.next() {
+            match self.touch(&span, &mut payload) {
+                Touched::Hit => touch.hits += 1,
+                other => {
+                    touch.hits += self.serve_slowly(span, other, rest, payload).await?;
+                    break;
+                }
+            }
+        }
+        // What hits left to be said that somebody may wait for.
+        self.outbox.send_urgent(&self.cpu);
+        if P::WRITES && self.shared.policy == WritePolicy::Through {
+            self.write_through(extent).await?;
+        }
+        Ok(touch)
+    }
+
+    /// Serves what is left of a request once a page of it is not simply a hit. Gives the hits.
+    async fn serve_slowly<P: Payload>(
+        &self,
+        span: Span,
+        touched: Touched,
+        mut rest: Spans,
+        mut payload: P,
+    ) -> Result<u64, IoError> {
+        let mut open = OpenPages::new(self);
+        let mut hits = 0;
+        let mut current = Some((span, touched));
+        loop {
+            while let Some((span, touched)) = current.take() {
+                match touched {
+                    Touched::Hit => hits += 1,
+                    Touched::Ticket(ticket, part) => {
+                        open.pages.push(OpenPage { span, ticket, part });
+                    }
+                    Touched::NoRoom => {
+                        open.again.push(span);
+                        break;
+                    }
+                }
+                current = open
+                    .again
+                    .pop()
+                    .or_else(|| rest.next())
+                    .map(|span| (span, self.touch(&span, &mut payload)));
+            }
+            if open.pages.is_empty() && open.again.is_empty() {
+                return Ok(hits);
+            }
+            self.outbox.send_urgent(&self.cpu);
+            if !open.any_answered() {
+                if !open.again.is_empty() {
+                    self.for_room.borrow_mut().push(self.cpu.current());
+                }
+                self.idle_since_ns.set(self.cpu.now());
+                self.counters.waits.add(1);
+                Pause::default().await;
+            }
+            hits += open.copy_answered(&mut payload)?;
+            let next = open.again.pop().or_else(|| rest.next());
+            current = next.map(|span| (span, self.touch(&span, &mut payload)));
+        }
+    }
+
+    /// Does one page of a request, as far as it goes without waiting.
+    #[inline]
+    fn touch<P: Payload>(&self, span: &Span, payload: &mut P) -> Touched {
+        let (manager, block) = self.shared.partition.locate(span.page);
+        let private = &mut self.private.borrow_mut()[manager as usize];
+        let known = self.cpu.work(Op::PrivateLookup, || private.find(block));
+        match known {
+            Known::Held(place, frame) => {
+                payload.copy(&self.cpu, &self.shared.frames, frame, span);
+                if P::WRITES {
+                    private.set_wrote(place);
+                }
+                Touched::Hit
+            }
+            Known::Awaited(ticket) => {
+                self.tickets.borrow_mut().join(ticket, self.cpu.current());
+                Touched::Ticket(ticket, Part::Joins)
+            }
+            Known::No => self.miss(private, manager, block, span, payload),
+        }
+    }
+
+    /// A page that the client does not hold: pinned directly, or asked for.
+    #[cold]
+    fn miss<P: Payload>(
+        &self,
+        private: &mut Private,
+        manager: u32,
+        block: u64,
+        span: &Span,
+        payload: &mut P,
+    ) -> Touched {
+        let cpu = &self.cpu;
+        let Some((place, gone, steps)) = cpu.work(Op::PrivateUpdate, || private.make_room()) else {
+            return Touched::NoRoom;
+        };
+        cpu.work_n(Op::ClockStep, steps, || ());
+        if let Some(gone) = gone {
+            self.unpin(manager, gone);
+        }
+        if let Some(frame) = self.pin_directly(manager, block, span.page) {
+            private.hold(place, block, frame);
+            payload.copy(cpu, &self.shared.frames, frame, span);
+            if P::WRITES {
+                private.set_wrote(place);
+            }
+            if let Some(gone) = private.pass_by(place) {
+                self.unpin(manager, gone);
+            }
+            return Touched::Hit;
+        }
+        let asked = Asked {
+            manager,
+            pin: Some((block, place)),
+        };
+        let fills = P::WRITES && span.whole;
+        let (wish, part) = match fills {
+            true => (Wish::PinWhole, Part::Fills),
+            false => (Wish::Pin, Part::Asks),
+        };
+        let ticket = self.ask(asked, wish, span.page);
+        private.await_frame(place, block, ticket);
+        Touched::Ticket(ticket, part)
+    }
+
+    /// Pins a page of the cache that is open, without its manager.
+    fn pin_directly(&self, manager: u32, block: u64, page: u64) -> Option<u32> {
+        let (cpu, frames) = (&self.cpu, &self.shared.frames);
+        let table = &self.shared.parts[manager as usize].table;
+        let is_page = |frame| frames.word_to_read(cpu, frame).state().holds(page);
+        let frame = cpu.work(Op::ManagerLookup, || table.find(cpu, block, is_page))?;
+        let pins_before = frames.word_to_write(cpu, frame).try_pin(page)?;
+        if pins_before == 0 {
+            self.post(manager, Wish::DirectPin, page, false);
+        }
+        Some(frame)
+    }
+
+    fn post(&self, manager: u32, wish: Wish, page: u64, is_urgent: bool) {
+        let request = Request {
+            page,
+            ticket: 0,
+            wish,
+        };
+        self.outbox.post(&self.cpu, manager, request, is_urgent);
+    }
+
+    /// Lets a page go.
+    fn unpin(&self, manager: u32, gone: Released) {
+        let wish = match gone.wrote {
+            true => Wish::DirtyUnpin,
+            false => Wish::Unpin,
+        };
+        let page = self.shared.partition.page(manager, gone.block);
+        let lingers = self.shared.parts[manager as usize].unpins_linger;
+        self.post(manager, wish, page, !lingers);
+    }
+
+    fn ask(&self, asked: Asked, wish: Wish, page: u64) -> u32 {
+        let ticket = self.tickets.borrow_mut().open(asked, self.cpu.current());
+        let request = Request { page, ticket, wish };
+        self.outbox.post(&self.cpu, asked.manager, request, true);
+        ticket
+    }
+
+    /// Takes answers, for as long as the CPU runs.
+    async fn pump(&self, bell: &Bell, mut answers: Vec<Receiver<Message<Answer>>>) {
+        bell.attach(&self.cpu);
+        loop {
+            let ready = bell.wait(&self.cpu).await;
+            if self.tickets.borrow().any_asked() {
+                // The CPU had nothing to do since: it polled for this answer.
+                let waited_ns = self.cpu.now().saturating_sub(self.idle_since_ns.get());
+                self.counters.manager_wait_ns.add(waited_ns);
+            }
+            for manager in ready {
+                let answers = &mut answers[manager as usize];
+                while let Some(message) = answers.try_pop(&self.cpu) {
+                    self.cpu.work(Op::MessageReceive, || ());
+                    message.items().iter().for_each(|a| self.answer(a));
+                }
+            }
+            self.outbox.send_urgent(&self.cpu);
+            self.idle_since_ns.set(self.cpu.now());
+        }
+    }
+
+    fn answer(&self, answer: &Answer) {
+        let (number, frame) = (answer.ticket, answer.frame);
+        let progress = match answer.outcome {
+            Outcome::Hit => Progress::Here { frame, hit: true },
+            Outcome::Read => Progress::Here { frame, hit: false },
+            Outcome::Fill => Progress::ToFill { frame },
+            Outcome::Written => Progress::Written,
+            Outcome::Failed => Progress::Failed(self.shared.take_error(self.index, number)),
+        };
+        let mut tickets = self.tickets.borrow_mut();
+        tickets.set(number, progress);
+        let asked = tickets.get(number).asked;
+        drop(tickets);
+        if let Some((_, place)) = asked.pin {
+            let private = &mut self.private.borrow_mut()[asked.manager as usize];
+            self.cpu.work(Op::PrivateUpdate, || match progress {
+                Progress::Here { frame, .. } => private.set_held(place, frame),
+                Progress::Failed(_) => private.forget(place),
+                _ => {}
+            });
+        }
+        if matches!(progress, Progress::Failed(_)) {
+            self.wake_for_room();
+        }
+        self.wake_users(number);
+        if self.tickets.borrow().get(number).nobody_fills {
+            self.abandon_if_to_fill(number);
+        }
+        if self.tickets.borrow().is_deserted(number) {
+            self.close(number);
+        }
+    }
+
+    fn wake_users(&self, number: u32) {
+        let tickets = self.tickets.borrow();
+        tickets.waiters(number).for_each(|task| self.cpu.wake(task));
+    }
+
+    fn wake_for_room(&self) {
+        let mut waiters = self.for_room.borrow_mut();
+        waiters.drain(..).for_each(|task| self.cpu.wake(task));
+    }
+
+    /// A task is done with a page, or gives up; `fills` if it was to fill it.
+    fn leave(&self, number: u32, fills: bool) {
+        let is_last = self.tickets.borrow_mut().leave(number, fills);
+        if fills {
+            self.abandon_if_to_fill(number);
+        }
+        if is_last && self.tickets.borrow().get(number).progress != Progress::Asked {
+            self.close(number);
+        }
+    }
+
+    /// Nobody will fill a frame that waits for it.
+    fn abandon_if_to_fill(&self, number: u32) {
+        let Progress::ToFill { .. } = self.tickets.borrow().get(number).progress else {
+            return;
+        };
+        let asked = self.tickets.borrow().get(number).asked;
+        let (block, place) = asked.pin.expect("a frame is filled for a pin");
+        self.private.borrow_mut()[asked.manager as usize].forget(place);
+        self.tickets.borrow_mut().set(number, Progress::Abandoned);
+        let page = self.shared.partition.page(asked.manager, block);
+        self.post(asked.manager, Wish::Abandoned, page, true);
+        self.outbox.send_urgent(&self.cpu);
+        self.wake_users(number);
+        self.wake_for_room();
+    }
+
+    fn close(&self, number: u32) {
+        let (asked, progress) = {
+            let tickets = self.tickets.borrow();
+            (tickets.get(number).asked, tickets.get(number).progress)
+        };
+        self.tickets.borrow_mut().close(number);
+        if let (Some((_, place)), Progress::Here { .. }) = (asked.pin, progress) {
+            let gone = self.private.borrow_mut()[asked.manager as usize].close(place);
+            if let Some(gone) = gone {
+                self.unpin(asked.manager, gone);
+            }
+            self.wake_for_room();
+        }
+    }
+
+    /// The task that was to fill a frame has done so: opens it.
+    fn filled(&self, number: u32, frame: u32) {
+        let asked = self.tickets.borrow().get(number).asked;
+        let (block, place) = asked.pin.expect("a frame is filled for a pin");
+        // From here on other clients may pin it, and a flush of any client sees what was written.
+        self.shared.frames.word_to_write(&self.cpu, frame).open(1);
+        self.private.borrow_mut()[asked.manager as usize].set_held(place, frame);
+        let here = Progress::Here { frame, hit: false };
+        self.tickets.borrow_mut().set(number, here);
+        let page = self.shared.partition.page(asked.manager, block);
+        self.post(asked.manager, Wish::Filled, page, true);
+        self.wake_users(number);
+    }
+
+    /// Writes back everything, of whichever client, then flushes the drives.
+    ///
+    /// # Errors
+    /// The first error of a command; else [`IoError::WriteBack`] if write-backs of any client have
+    /// failed since this client's last flush.
+    pub(super) async fn flush(&self) -> Result<(), IoError> {
+        // Kept for this flush: another one of the client may end, and report, meanwhile.
+        let reported = self.failures_seen.get();
+        let managers = 0..self.shared.parts.len() as u32;
+        let all = managers.map(|manager| (manager, Wish::WriteBackAll, 0));
+        let outcome = match self.write_back(all).await {
+            Ok(()) => self.volume.flush(&self.cpu).await,
+            error => error,
+        };
+        let failures = self.shared.failures();
+        self.failures_seen.set(failures);
+        match outcome {
+            Ok(()) if failures > reported => Err(IoError::WriteBack {
+                failures: failures - reported,
+            }),
+            outcome => outcome,
+        }
+    }
+
+    async fn write_through(&self, extent: Extent) -> Result<(), IoError> {
+        let pages = extent.first_page()..extent.first_page() + extent.pages();
+        let locate = |page| (self.shared.partition.locate(page).0, Wish::WriteBack, page);
+        self.write_back(pages.map(locate)).await
+    }
+
+    /// Asks managers to write back, and waits for all.
+    async fn write_back(
+        &self,
+        wishes: impl Iterator<Item = (u32, Wish, u64)>,
+    ) -> Result<(), IoError> {
+        let mut open = OpenPages::new(self);
+        for (manager, wish, page) in wishes {
+            let asked = Asked { manager, pin: None };
+            open.pages.push(OpenPage {
+                span: Span::default(),
+                ticket: self.ask(asked, wish, page),
+                part: Part::Asks,
+            });
+        }
+        self.outbox.send_urgent(&self.cpu);
+        let mut outcome = Ok(());
+        while let Some(&page) = open.pages.last() {
+            let progress = self.tickets.borrow().get(page.ticket).progress;
+            match progress {
+                Progress::Asked => {
+                    self.idle_since_ns.set(self.cpu.now());
+                    Pause::default().await;
+                    continue;
+                }
+                Progress::Failed(error) => outcome = outcome.and(Err(error)),
+                _ => {}
+            }
+            open.pages.pop();
+            self.leave(page.ticket, false);
+        }
+        outcome
+    }
+
+    /// Bytes that the private caches take.
+    pub(super) fn bookkeeping_bytes(&self) -> usize {
+        self.private.borrow().iter().map(Private::bytes).sum()
+    }
+
+    /// Tickets that are open: none at rest.
+    pub(super) fn open_tickets(&self) -> usize {
+        self.tickets.borrow().open_count()
+    }
+}
+
+/// A page that a request waits for.
+#[derive(Clone, Copy)]
+struct OpenPage {
+    span: Span,
+    ticket: u32,
+    part: Part,
+}
+
+/// The pages that a request waits for, and those to be tried again. Left when dropped.
+struct OpenPages<'a> {
+    client: &'a CacheClient,
+    pages: Vec<OpenPage>,
+    again: Vec<Span>,
+}
+
+impl<'a> OpenPages<'a> {
+    fn new(client: &'a CacheClient) -> OpenPages<'a> {
+        OpenPages {
+            client,
+            pages: client.spare.borrow_mut().pop().unwrap_or_default(),
+            again: Vec::new(),
+        }
+    }
+
+    /// Whether this request can do something about a page.
+    fn is_answered(&self, page: &OpenPage) -> bool {
+        match self.client.tickets.borrow().get(page.ticket).progress {
+            Progress::Asked => false,
+            Progress::ToFill { .. } => page.part == Part::Fills,
+            _ => true,
+        }
+    }
+
+    fn any_answered(&self) -> bool {
+        self.pages.iter().any(|page| self.is_answered(page))
+    }
+
+    /// Copies every page that is there, and leaves it. Gives the hits.
+    fn copy_answered<P: Payload>(&mut self, payload: &mut P) -> Result<u64, IoError> {
+        let client = self.client;
+        let mut hits = 0;
+        let mut at = 0;
+        while at < self.pages.len() {
+            let page = self.pages[at];
+            if !self.is_answered(&page) {
+                at += 1;
+                continue;
+            }
+            let progress = client.tickets.borrow().get(page.ticket).progress;
+            match progress {
+                Progress::Here { frame, hit } => {
+                    self.copy(&page, frame, payload);
+                    // Who waits for a page that is on its way finds it in the cache, at last.
+                    hits += u64::from(hit || page.part == Part::Joins);
+                }
+                Progress::ToFill { frame } => {
+                    self.copy(&page, frame, payload);
+                    client.filled(page.ticket, frame);
+                }
+                Progress::Abandoned => self.again.push(page.span),
+                Progress::Failed(error) => return Err(error),
+                Progress::Asked | Progress::Written => unreachable!("a pin was answered"),
+            }
+            self.pages.swap_remove(at);
+            client.leave(page.ticket, false);
+        }
+        Ok(hits)
+    }
+
+    fn copy<P: Payload>(&self, page: &OpenPage, frame: u32, payload: &mut P) {
+        let client = self.client;
+        payload.copy(&client.cpu, &client.shared.frames, frame, &page.span);
+        let asked = client.tickets.borrow().get(page.ticket).asked;
+        if let (true, Some((_, place))) = (P::WRITES, asked.pin) {
+            client.private.borrow_mut()[asked.manager as usize].set_wrote(place);
+        }
+    }
+}
+
+impl Drop for OpenPages<'_> {
+    fn drop(&mut self) {
+        // Empty, unless the request fails or is dropped while it waits.
+        for page in self.pages.drain(..) {
+            let fills = page.part == Part::Fills;
+            self.client.leave(page.ticket, fills);
+        }
+        self.client
+            .spare
+            .borrow_mut()
+            .push(std::mem::take(&mut self.pages));
+    }
+}

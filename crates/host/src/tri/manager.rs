@@ -1,0 +1,344 @@
+//! A manager: takes messages, pins pages that are there, has others fetched, answers.
+//!
+//! One task takes everything that has arrived, of all clients, before it sends a command or an
+//! answer: so commands and answers go out in batches. Commands are waited for by other tasks
+//! ([`fetch`](super::fetch), [`write_back`](super::write_back)) of the same CPU.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use wharf_runtime::bell::SOURCES;
+use wharf_runtime::{Bell, Cpu, Notify, Op, Receiver, Sender};
+
+use crate::buffers::Buffers;
+use crate::design::Counters;
+use crate::error::IoError;
+use crate::reaper::Reaper;
+use crate::tri::fetch::{Fetch, Held};
+use crate::tri::message::{Answer, Message, Outbox, Outcome, Request, Wish};
+use crate::tri::pool::Pool;
+use crate::tri::table::{Frames, PageTable};
+use crate::tri::write_back::WriteBack;
+use crate::tri::{Part, Shared};
+use crate::volume::Volume;
+
+/// Who wants a page.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asker {
+    /// The client.
+    pub(super) client: u32,
+    /// Its ticket.
+    pub(super) ticket: u32,
+    /// It will overwrite the page whole.
+    pub(super) fills: bool,
+}
+
+/// A page that is coming or leaving.
+#[derive(Default)]
+pub(super) struct UnderWay {
+    /// Who wants it meanwhile, in the order they asked.
+    pub(super) askers: VecDeque<Asker>,
+    /// The drive does not answer: nobody should wait.
+    pub(super) is_stuck: bool,
+}
+
+/// A page to be fetched.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Want {
+    /// The page.
+    pub(super) page: u64,
+    /// How often a frame for it was not to be had because of a failed write-back.
+    pub(super) attempts: u32,
+}
+
+/// What a manager knows of its pages.
+pub(super) struct State {
+    pub(super) pool: Pool,
+    pub(super) under_way: BTreeMap<u64, UnderWay>,
+    /// Pages to fetch when all messages have been taken.
+    pub(super) wanted: Vec<Want>,
+    /// Pages for which there was no frame.
+    pub(super) starved: VecDeque<Want>,
+    /// Frames that wait for a command that timed out.
+    pub(super) stuck: u32,
+}
+
+/// The rings of one manager.
+pub(super) struct ManagerEnds {
+    /// Rings when a request comes; the source is the client, modulo [`SOURCES`].
+    pub(super) bell: Bell,
+    /// From each client.
+    pub(super) requests: Vec<Receiver<Message<Request>>>,
+    /// To each client.
+    pub(super) answers: Vec<Sender<Message<Answer>>>,
+}
+
+/// See the module.
+pub(super) struct Manager {
+    pub(super) cpu: Cpu,
+    pub(super) shared: Arc<Shared>,
+    pub(super) volume: Rc<Volume>,
+    pub(super) index: u32,
+    pub(super) state: RefCell<State>,
+    pub(super) counters: Counters,
+    outbox: Outbox<Answer>,
+    /// Runs of pages to be fetched, which no worker has taken.
+    pub(super) jobs: RefCell<VecDeque<Vec<Fetch>>>,
+    pub(super) job_ready: Notify,
+    pub(super) workers: Cell<u32>,
+    pub(super) idle_workers: Cell<u32>,
+    /// Write-backs asked for and not begun.
+    pub(super) write_backs: RefCell<Vec<WriteBack>>,
+    pub(super) write_back_ready: Notify,
+    /// A page has left, or come back.
+    pub(super) settled: Notify,
+    /// Copies that are written back.
+    pub(super) copies: Buffers,
+    /// Of these, copies that wait for a command that timed out.
+    pub(super) copies_stuck: Cell<u32>,
+    pub(super) reaper: Reaper<Held>,
+}
+
+impl Manager {
+    /// Starts manager `index`, with its tasks on `cpu`.
+    pub(super) fn start(
+        cpu: &Cpu,
+        shared: &Arc<Shared>,
+        volume: Rc<Volume>,
+        index: u32,
+        ends: ManagerEnds,
+        copies: Buffers,
+    ) {
+        let part = &shared.parts[index as usize];
+        let manager = Rc::new(Manager {
+            state: RefCell::new(State {
+                pool: Pool::new(part.first_frame, part.frames),
+                under_way: BTreeMap::new(),
+                wanted: Vec::new(),
+                starved: VecDeque::new(),
+                stuck: 0,
+            }),
+            cpu: cpu.clone(),
+            shared: shared.clone(),
+            volume,
+            index,
+            counters: Counters::default(),
+            outbox: Outbox::new(ends.answers),
+            jobs: RefCell::default(),
+            job_ready: Notify::new(),
+            workers: Cell::new(0),
+            idle_workers: Cell::new(0),
+            write_backs: RefCell::default(),
+            write_back_ready: Notify::new(),
+            settled: Notify::new(),
+            copies,
+            copies_stuck: Cell::new(0),
+            reaper: Reaper::default(),
+        });
+        let (pumping, bell, requests) = (manager.clone(), ends.bell, ends.requests);
+        cpu.spawn(
+            "tri manager",
+            async move { pumping.pump(&bell, requests).await },
+        );
+        let sending = manager.clone();
+        cpu.spawn("tri answers", async move {
+            sending.outbox.run(&sending.cpu).await
+        });
+        let writing = manager.clone();
+        cpu.spawn("tri write-back", async move { writing.write_back().await });
+        cpu.spawn("tri reaper", async move {
+            let release = |held| manager.release(held);
+            manager.reaper.run(&manager.cpu, release).await;
+        });
+    }
+
+    pub(super) fn part(&self) -> &Part {
+        &self.shared.parts[self.index as usize]
+    }
+
+    pub(super) fn frames(&self) -> &Frames {
+        &self.shared.frames
+    }
+
+    fn table(&self) -> &PageTable {
+        &self.part().table
+    }
+
+    fn block(&self, page: u64) -> u64 {
+        self.shared.partition.locate(page).1
+    }
+
+    /// Takes requests, for as long as the CPU runs.
+    async fn pump(self: Rc<Self>, bell: &Bell, mut requests: Vec<Receiver<Message<Request>>>) {
+        bell.attach(&self.cpu);
+        loop {
+            let ready = bell.wait(&self.cpu).await;
+            for source in ready {
+                let rings = requests.iter_mut().enumerate();
+                for (client, ring) in rings.skip(source as usize).step_by(SOURCES) {
+                    while let Some(message) = ring.try_pop(&self.cpu) {
+                        self.cpu.work(Op::MessageReceive, || ());
+                        let items = message.items().iter();
+                        items.for_each(|request| self.serve(client as u32, request));
+                    }
+                }
+            }
+            self.go_on();
+        }
+    }
+
+    /// Does what requests, or the end of a command, have made possible, and sends the answers.
+    pub(super) fn go_on(self: &Rc<Self>) {
+        self.start_fetches();
+        self.outbox.send_urgent(&self.cpu);
+        let statistics = self.counters.statistics(&self.volume);
+        self.shared.account(self.index, statistics);
+    }
+
+    fn serve(&self, client: u32, request: &Request) {
+        let page = request.page;
+        let asker = |fills| Asker {
+            client,
+            ticket: request.ticket,
+            fills,
+        };
+        match request.wish {
+            Wish::Pin => self.pin(page, asker(false)),
+            Wish::PinWhole => self.pin(page, asker(true)),
+            Wish::Unpin => self.unpin(page, false),
+            Wish::DirtyUnpin => self.unpin(page, true),
+            Wish::DirectPin => {
+                if let Some(frame) = self.find(page) {
+                    self.state.borrow_mut().pool.set_used(frame);
+                }
+            }
+            Wish::Filled => self.reconsider(page),
+            Wish::Abandoned => {
+                let frame = self.find(page).expect("a page to be filled has a frame");
+                self.discard(page, frame);
+                self.reconsider(page);
+            }
+            Wish::WriteBack => self.order_write_back(asker(false), Some(page)),
+            Wish::WriteBackAll => self.order_write_back(asker(false), None),
+        }
+    }
+
+    /// The frame that holds a page, busy or open.
+    pub(super) fn find(&self, page: u64) -> Option<u32> {
+        let (cpu, frames) = (&self.cpu, self.frames());
+        let is_page = |frame| frames.word_to_read(cpu, frame).state().holds(page);
+        let block = self.block(page);
+        cpu.work(Op::ManagerLookup, || self.table().find(cpu, block, is_page))
+    }
+
+    /// Pins a page for a client, at once or when it is there.
+    fn pin(&self, page: u64, asker: Asker) {
+        let state = &mut *self.state.borrow_mut();
+        if let Some(under_way) = state.under_way.get_mut(&page) {
+            match under_way.is_stuck {
+                true => self.fail(asker, IoError::Stuck { page }),
+                false => under_way.askers.push_back(asker),
+            }
+            return;
+        }
+        if let Some(frame) = self.find(page) {
+            self.frames().word_to_write(&self.cpu, frame).pin();
+            state.pool.set_used(frame);
+            return self.answer(asker, frame, Outcome::Hit);
+        }
+        let askers = VecDeque::from([asker]);
+        let under_way = UnderWay {
+            askers,
+            is_stuck: false,
+        };
+        state.under_way.insert(page, under_way);
+        state.wanted.push(Want { page, attempts: 0 });
+    }
+
+    fn unpin(&self, page: u64, wrote: bool) {
+        let frame = self.find(page).expect("a pinned page is in the cache");
+        let pool = &mut self.state.borrow_mut().pool;
+        // A flush may have written it back meanwhile.
+        let is_dirty = wrote && pool.has_changed(&self.shared, frame);
+        let pins = self
+            .frames()
+            .word_to_write(&self.cpu, frame)
+            .unpin(is_dirty);
+        pool.set_used(frame);
+        if pins == 0 {
+            pool.offer(frame);
+        }
+    }
+
+    pub(super) fn answer(&self, asker: Asker, frame: u32, outcome: Outcome) {
+        let answer = Answer {
+            ticket: asker.ticket,
+            frame,
+            outcome,
+        };
+        self.outbox.post(&self.cpu, asker.client, answer, true);
+    }
+
+    #[cold]
+    pub(super) fn fail(&self, asker: Asker, error: IoError) {
+        self.shared.put_error(asker.client, asker.ticket, error);
+        self.answer(asker, 0, Outcome::Failed);
+    }
+
+    /// Gives a busy frame to a page: in the page table from here on.
+    pub(super) fn assign(&self, frame: u32, page: u64) {
+        self.frames().word_to_write(&self.cpu, frame).assign(page);
+        let block = self.block(page);
+        self.cpu.work(Op::ManagerUpdate, || {
+            self.table().insert(&self.cpu, block, frame);
+        });
+    }
+
+    /// Takes the page of a busy frame out of the page table.
+    pub(super) fn displace(&self, frame: u32, page: u64) {
+        let block_of = |frame| {
+            let state = self.frames().word_to_read(&self.cpu, frame).state();
+            self.block(state.page().expect("a frame of the table has a page"))
+        };
+        let block = self.block(page);
+        self.cpu.work(Op::ManagerUpdate, || {
+            self.table().remove(&self.cpu, block, frame, block_of);
+        });
+    }
+
+    /// Drops a page that is not there: its frame is empty.
+    pub(super) fn discard(&self, page: u64, frame: u32) {
+        self.displace(frame, page);
+        self.frames().word_to_write(&self.cpu, frame).clear();
+        self.state.borrow_mut().pool.give_back(frame);
+    }
+
+    /// A page has come, left or come back: serves everyone who has asked for it meanwhile.
+    pub(super) fn reconsider(&self, page: u64) {
+        let gone = self.state.borrow_mut().under_way.remove(&page);
+        for asker in gone.map(|gone| gone.askers).unwrap_or_default() {
+            self.pin(page, asker);
+        }
+    }
+
+    /// A page does not come: everyone who has asked hears of it.
+    pub(super) fn fail_all(&self, page: u64, error: IoError) {
+        let gone = self.state.borrow_mut().under_way.remove(&page);
+        for asker in gone.map(|gone| gone.askers).unwrap_or_default() {
+            self.fail(asker, error);
+        }
+    }
+
+    /// The drive does not answer for a page: who asks for it fails until it does.
+    pub(super) fn set_stuck(&self, page: u64) {
+        let state = &mut *self.state.borrow_mut();
+        state.stuck += 1;
+        let under_way = state.under_way.entry(page).or_default();
+        under_way.is_stuck = true;
+        for asker in under_way.askers.drain(..) {
+            self.fail(asker, IoError::Stuck { page });
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! A manager's frames: which are free, which may be taken, in which order (CLOCK).
+//!
+//! The hand passes only frames that might be taken: they are in a queue, in the order in which
+//! their last pin was taken off. A frame at the head that was pinned again leaves the queue until
+//! its pins are off; one that was used since it was last passed gets a second chance at the tail.
+//! So a step of the hand costs the same however many frames clients hold, and clients may
+//! pin a frame without the manager's help.
+
+use std::collections::VecDeque;
+
+use wharf_runtime::{Cpu, Op};
+
+use crate::tri::Shared;
+
+/// It is in the queue.
+const QUEUED: u8 = 1;
+/// It was used since the hand last passed.
+const USED: u8 = 2;
+/// Its content is being written to the drive from a copy.
+const WRITING: u8 = 4;
+
+/// A frame that is to be given another page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// It was free.
+    Free(u32),
+    /// It holds this page, which is clean.
+    Clean(u32, u64),
+    /// It holds this page, which must be written first.
+    Dirty(u32, u64),
+}
+
+/// See the module. Frames are numbered over all managers.
+pub(super) struct Pool {
+    first: u32,
+    free: Vec<u32>,
+    queue: VecDeque<u32>,
+    marks: Box<[u8]>,
+    /// The version of each frame's content that the drive has.
+    on_drive: Box<[u32]>,
+}
+
+impl Pool {
+    /// All of `frames` frames from `first` on are free.
+    pub(super) fn new(first: u32, frames: u32) -> Pool {
+        Pool {
+            first,
+            free: (first..first + frames).rev().collect(),
+            queue: VecDeque::new(),
+            marks: vec![0; frames as usize].into(),
+            on_drive: vec![0; frames as usize].into(),
+        }
+    }
+
+    /// The frames.
+    pub(super) fn frames(&self) -> std::ops::Range<u32> {
+        self.first..self.first + self.marks.len() as u32
+    }
+
+    #[inline]
+    fn mark(&mut self, frame: u32) -> &mut u8 {
+        &mut self.marks[(frame - self.first) as usize]
+    }
+
+    /// A frame was used.
+    #[inline]
+    pub(super) fn set_used(&mut self, frame: u32) {
+        *self.mark(frame) |= USED;
+    }
+
+    /// An open frame has no pins, and nothing of it is being written: it may be taken.
+    pub(super) fn offer(&mut self, frame: u32) {
+        let mark = self.mark(frame);
+        if *mark & (QUEUED | WRITING) == 0 {
+            *mark |= QUEUED;
+            self.queue.push_back(frame);
+        }
+    }
+
+    /// A frame is empty.
+    pub(super) fn give_back(&mut self, frame: u32) {
+        *self.mark(frame) = 0;
+        self.free.push(frame);
+    }
+
+    /// True if a frame may be there to take.
+    pub(super) fn has_any(&self) -> bool {
+        !self.free.is_empty() || !self.queue.is_empty()
+    }
+
+    /// Takes a frame: its word is busy then, unless it is empty.
+    pub(super) fn take(&mut self, cpu: &Cpu, shared: &Shared) -> Option<Taken> {
+        if let Some(frame) = self.free.pop() {
+            return Some(Taken::Free(frame));
+        }
+        while let Some(frame) = self.queue.pop_front() {
+            cpu.work(Op::ClockStep, || ());
+            let mark = self.mark(frame);
+            *mark &= !QUEUED;
+            let word = shared.frames.word_to_read(cpu, frame);
+            let state = word.state();
+            if state.pins() > 0 || state.is_busy() || *mark & WRITING != 0 {
+                // Offered again when that is over.
+                continue;
+            }
+            if *mark & USED != 0 {
+                *mark &= !USED;
+                self.offer(frame);
+                continue;
+            }
+            let word = shared.frames.word_to_write(cpu, frame);
+            if let Some(state) = word.try_take() {
+                let page = state.page().expect("an open frame has a page");
+                return Some(match state.is_dirty() {
+                    true => Taken::Dirty(frame, page),
+                    false => Taken::Clean(frame, page),
+                });
+            }
+            // A client pinned it just now.
+        }
+        None
+    }
+
+    /// Whether the drive does not have what a frame holds. A frame that comes back to a version
+    /// after exactly 2^31 writes between two write-backs would fool it: minutes of nothing
+    /// else, and any write-back or eviction between ends the count.
+    pub(super) fn has_changed(&self, shared: &Shared, frame: u32) -> bool {
+        shared.frames.version(frame) != Some(self.on_drive[(frame - self.first) as usize])
+    }
+
+    /// The drive has this version of a frame's content.
+    pub(super) fn set_on_drive(&mut self, frame: u32, version: u32) {
+        self.on_drive[(frame - self.first) as usize] = version;
+    }
+
+    /// The drive has what a frame holds, to which nobody writes now.
+    pub(super) fn set_unchanged(&mut self, shared: &Shared, frame: u32) {
+        let version = shared.frames.version(frame);
+        self.set_on_drive(frame, version.expect("nobody writes to a busy frame"));
+    }
+
+    /// True while a frame's content is being written from a copy.
+    pub(super) fn is_writing(&self, frame: u32) -> bool {
+        self.marks[(frame - self.first) as usize] & WRITING != 0
+    }
+
+    /// A frame's content is being written from a copy, or no more.
+    pub(super) fn set_writing(&mut self, frame: u32, writing: bool) {
+        let mark = self.mark(frame);
+        *mark = *mark & !WRITING | if writing { WRITING } else { 0 };
+    }
+}
