@@ -22,8 +22,21 @@ pub struct DriveConfig {
     pub firmware: Firmware,
     /// The translation layer.
     pub ftl: FtlConfig,
+    /// Memory that the host lends, for pages that it pins.
+    pub host_memory: HostMemoryConfig,
     /// Where the bytes are kept.
     pub media: MediaConfig,
+}
+
+/// Memory that the host lends to the drive.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostMemoryConfig {
+    /// Whether the drive takes memory, pins pages in it, and tells the state of collection in
+    /// completions.
+    pub enabled: bool,
+    /// How long a command waits at most for a page that the host is writing, in nanoseconds.
+    pub busy_wait_ns: u64,
 }
 
 /// Shape of the flash: pages are 4 KiB.
@@ -414,6 +427,7 @@ impl DriveConfig {
                 self.timing.channel_ns_per_page,
             ),
             ("link.latency_ns", self.link.latency_ns),
+            ("host_memory.busy_wait_ns", self.host_memory.busy_wait_ns),
         ];
         for (key, value) in times {
             if value > TIME_NS_MAX {

@@ -8,6 +8,7 @@ use wharf_wire::queue::{DriveQueue, HostQueue, queue_pair};
 
 use crate::config::{ConfigError, DriveConfig, MediaKind};
 use crate::controller::{Controller, CoreLink, PARTS_OUT_MAX};
+use crate::core::part::Striping;
 use crate::core::{Core, CoreParts, Shelf};
 use crate::ftl::{Ftl, OpenError, PreconditionError};
 use crate::media::{
@@ -151,12 +152,13 @@ impl Drive {
         let controller_cpu = machine.add_cpu(&format!("{name}.controller"), Side::Drive, 1.0);
         let mut cpus = vec![controller_cpu];
         let (mut links, mut shelves) = (Vec::new(), Vec::new());
+        let collecting = Arc::default();
         for (index, media) in media.into_iter().enumerate() {
             let ftl = Ftl::open(&config, plan.clone(), media, power.clone())?;
             let core_bell = Bell::new();
             let (parts, inbox) = ring(PARTS_OUT_MAX, &core_bell, 0);
             let (answers, answered) = ring(PARTS_OUT_MAX, &bell, index as u32);
-            let shelf = Shelf::default();
+            let shelf = Shelf::new(&collecting);
             let map = ftl.map_hint();
             let parts_of_core = CoreParts {
                 index: index as u32,
@@ -168,6 +170,11 @@ impl Drive {
                 workers: config.firmware.parts_max,
                 volatile_write_cache: config.ftl.volatile_write_cache,
                 log_write_ns: config.timing.program_ns,
+                busy_wait_ns: config.host_memory.busy_wait_ns,
+                striping: Striping {
+                    stripe_pages: config.firmware.stripe_pages,
+                    cores,
+                },
                 power: power.clone(),
                 shelf: shelf.clone(),
             };
@@ -183,6 +190,7 @@ impl Drive {
                 answers: answered,
                 map,
                 shelf: shelf.clone(),
+                lent: Arc::default(),
                 out: 0,
             });
             shelves.push(shelf);

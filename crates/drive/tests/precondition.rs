@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use wharf_drive::config::{
-    DriveConfig, Firmware, FtlConfig, GcPolicy, Geometry, LinkConfig, MediaConfig, MediaKind,
-    Timing,
+    DriveConfig, Firmware, FtlConfig, GcPolicy, Geometry, HostMemoryConfig, LinkConfig,
+    MediaConfig, MediaKind, Timing,
 };
 use wharf_drive::ftl::{Ftl, NONE, Place};
 use wharf_drive::media::{AnyMedia, Media, MediaError};
@@ -53,6 +53,10 @@ fn config(kind: MediaKind) -> DriveConfig {
             wear_gap_max: 0,
             endurance_cycles: 0,
             checkpoint_pages: 0,
+        },
+        host_memory: HostMemoryConfig {
+            enabled: true,
+            busy_wait_ns: 1_000_000,
         },
         media: MediaConfig {
             kind,

@@ -218,6 +218,17 @@ impl DmaSpace {
         Ok(unsafe { std::slice::from_raw_parts_mut(start, memory.stride) })
     }
 
+    /// A pointer to the page of data at `address`, for whoever shares it and keeps track of its users
+    /// elsewhere.
+    #[inline]
+    pub fn page_pointer(&self, address: u64) -> Result<*mut u8, DmaFault> {
+        let (memory, offset) = self.resolve(address)?;
+        if memory.stride != self.page_bytes || !offset.is_multiple_of(PAGE_BYTES) {
+            return Err(DmaFault(address));
+        }
+        Ok(memory.pointer(offset / PAGE_BYTES))
+    }
+
     /// The frame table for `frames` frames at `address`, in a region of whole pages.
     ///
     /// # Errors

@@ -133,6 +133,24 @@ statistics! {
     counter unrecovered_reads,
     /// Pages whose checksum did not match, on any read of the media.
     counter rot_found,
+    /// Pin commands completed.
+    counter pin_commands,
+    /// Unpin commands completed.
+    counter unpin_commands,
+    /// Pages that pin commands asked for and got.
+    counter pinned_pages,
+    /// Of these, pages that were in a frame.
+    counter pin_hits,
+    /// Pages that lost their frame to another.
+    counter frame_evictions,
+    /// Pages written from a frame to the media, because the frame was wanted or by a flush.
+    counter frame_write_backs,
+    /// Pins that waited, on a core, because every frame was held.
+    counter pin_waits,
+    /// Frames of lent memory in use: what divides evenly among the cores.
+    gauge frames,
+    /// Frames with references.
+    gauge frames_held,
 }
 
 const _: () = assert!(size_of::<DriveStatistics>() == 512);

@@ -6,7 +6,7 @@ use wharf_wire::dma::PAGE_BYTES;
 use wharf_wire::features::{
     Arbitration, FeatureId, NumberOfQueues, VolatileWriteCache, capabilities,
 };
-use wharf_wire::identify::{IdentifyController, IdentifyNamespace};
+use wharf_wire::identify::{DriveFeature, FeatureSet, IdentifyController, IdentifyNamespace};
 use wharf_wire::log_page::LogPage;
 use wharf_wire::opcode::AdminOpcode;
 use wharf_wire::queue::DEPTH_MAX;
@@ -28,7 +28,7 @@ impl Controller {
     /// Answers an admin command, or starts what the cores have to do for it.
     pub(super) fn admin_command(&mut self, command: Command) {
         match self.start_admin(command) {
-            Ok(Some(result)) => self.finish(0, &command, Status::SUCCESS, result, 0),
+            Ok(Some(result)) => self.finish(0, &command, Status::SUCCESS, u64::from(result), 0),
             Ok(None) => {}
             Err(status) => self.finish(0, &command, Status::new(status), 0, 0),
         }
@@ -113,6 +113,11 @@ impl Controller {
         controller.drive.dies = (geometry.channels * geometry.dies_per_channel) as u16;
         controller.drive.block_pages = geometry.pages_per_block;
         controller.drive.physical_pages = geometry.pages();
+        if self.config.host_memory.enabled {
+            controller.drive.features = FeatureSet::default()
+                .with(DriveFeature::Pin)
+                .with(DriveFeature::GcState);
+        }
         controller
     }
 
@@ -224,7 +229,7 @@ impl Controller {
             }
             .to_value(),
             FeatureId::NumberOfQueues => self.number_of_queues(),
-            FeatureId::HostMemory => 0,
+            FeatureId::HostMemory => self.lent_frames,
         };
         let default = match feature {
             FeatureId::Arbitration => ARBITRATION_DEFAULT,
@@ -268,7 +273,7 @@ impl Controller {
                 self.broadcast(0, command, PartOp::SetWriteCache, u32::from(on), after);
                 Ok(None)
             }
-            FeatureId::HostMemory => Err(StatusCode::InvalidField),
+            FeatureId::HostMemory => self.set_host_memory(command),
             FeatureId::NumberOfQueues => {
                 NumberOfQueues::from_value(value)?;
                 if self.had_io_queues {
@@ -309,6 +314,10 @@ impl Controller {
         if self.is_read_only() {
             return Err(StatusCode::NamespaceWriteProtected);
         }
+        if self.lending {
+            return Err(StatusCode::CommandSequenceError);
+        }
+        self.check_nothing_pinned()?;
         self.formats_under_way += 1;
         self.waiting.push(Waiting::Format(command));
         self.serve_waiting();

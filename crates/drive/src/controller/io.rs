@@ -8,6 +8,7 @@ use wharf_wire::opcode::IoOpcode;
 use wharf_wire::prp::{PrpError, prp_walk};
 use wharf_wire::status::{Status, StatusCode};
 
+use super::pin::NO_ADDRESS;
 use super::slots::After;
 use super::{Controller, MDTS};
 use crate::core::part::{Part, PartOp};
@@ -23,12 +24,19 @@ impl Controller {
     /// Starts an I/O command, or answers it with what is wrong.
     pub(super) fn io_command(&mut self, qid: u16, command: Command) {
         if let Err(status) = self.start_io(qid, command) {
-            self.finish(qid, &command, Status::new(status), 0, 0);
+            let result = match command.io_opcode() {
+                Some(IoOpcode::Pin) => NO_ADDRESS,
+                _ => 0,
+            };
+            self.finish(qid, &command, Status::new(status), result, 0);
         }
     }
 
     fn start_io(&mut self, qid: u16, command: Command) -> Result<(), StatusCode> {
-        let opcode = command.io_opcode().ok_or(StatusCode::InvalidOpcode)?;
+        let opcode = command
+            .io_opcode()
+            .filter(|opcode| self.has(*opcode))
+            .ok_or(StatusCode::InvalidOpcode)?;
         command.check_flags()?;
         let all_allowed = opcode == IoOpcode::Flush;
         if command.nsid != NAMESPACE && !(all_allowed && command.nsid == ALL_NAMESPACES) {
@@ -57,8 +65,18 @@ impl Controller {
                 Ok(())
             }
             IoOpcode::DatasetManagement => self.start_dataset_management(qid, command),
-            IoOpcode::Pin | IoOpcode::Unpin => Err(StatusCode::InvalidOpcode),
+            IoOpcode::Pin => {
+                let access = command.access()?;
+                self.start_pin(qid, command, Some(access))
+            }
+            IoOpcode::Unpin => self.start_pin(qid, command, None),
         }
+    }
+
+    /// True if the drive has the command.
+    #[inline]
+    fn has(&self, opcode: IoOpcode) -> bool {
+        !matches!(opcode, IoOpcode::Pin | IoOpcode::Unpin) || self.config.host_memory.enabled
     }
 
     /// Reads and writes: one part for each stripe touched.
@@ -117,7 +135,7 @@ impl Controller {
         Ok(())
     }
 
-    fn check_write_protection(&self) -> Result<(), StatusCode> {
+    pub(super) fn check_write_protection(&self) -> Result<(), StatusCode> {
         match self.is_read_only() {
             true => Err(StatusCode::NamespaceWriteProtected),
             false => Ok(()),

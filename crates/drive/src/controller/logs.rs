@@ -50,6 +50,8 @@ pub(super) struct HostCommands {
     reads: u64,
     writes: u64,
     flushes: u64,
+    pins: u64,
+    unpins: u64,
 }
 
 impl HostCommands {
@@ -62,6 +64,8 @@ impl HostCommands {
             Some(IoOpcode::Read) => self.reads += 1,
             Some(IoOpcode::Write) => self.writes += 1,
             Some(IoOpcode::Flush) => self.flushes += 1,
+            Some(IoOpcode::Pin) => self.pins += 1,
+            Some(IoOpcode::Unpin) => self.unpins += 1,
             _ => {}
         }
     }
@@ -160,6 +164,8 @@ impl Controller {
                 report.host_read_commands = self.host_commands.reads;
                 report.host_write_commands = self.host_commands.writes;
                 report.flush_commands = self.host_commands.flushes;
+                report.pin_commands = self.host_commands.pins;
+                report.unpin_commands = self.host_commands.unpins;
             }
             report
         })
@@ -188,7 +194,7 @@ impl Controller {
         smart.set_warning(CriticalWarning::SpareLow, spare_low);
         smart.set_warning(CriticalWarning::ReadOnly, self.is_read_only());
         smart.data_units_read = data_units(all.host_read_pages);
-        smart.data_units_written = data_units(all.host_write_pages);
+        smart.data_units_written = data_units(all.write_amplification_host_pages);
         smart.host_read_commands = u128::from(all.host_read_commands);
         smart.host_write_commands = u128::from(all.host_write_commands);
         smart.media_errors = u128::from(all.unrecovered_reads);

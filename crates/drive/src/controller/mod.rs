@@ -3,13 +3,15 @@
 //!
 //! One task. Each turn it takes what the cores answered, posts what the link has carried, and
 //! fetches commands round robin over the queues, a burst from each. `io.rs` checks and splits I/O
-//! commands, `admin.rs` answers the admin queue, `logs.rs` fills log pages, `slots.rs` remembers
+//! commands, `pin.rs` pins and unpins, `lend.rs` takes the host's memory, `admin.rs` answers the admin queue, `logs.rs` fills log pages, `slots.rs` remembers
 //! what is out.
 
 mod admin;
 mod io;
+mod lend;
 mod link;
 mod logs;
+mod pin;
 mod slots;
 
 use std::collections::VecDeque;
@@ -27,8 +29,9 @@ use zerocopy::IntoBytes;
 
 use crate::config::{CorePlan, DriveConfig};
 use crate::core::Shelf;
+use crate::core::lent::Lent;
 use crate::core::part::{Answer, Part, PartOp, Striping};
-use crate::ftl::MapHint;
+use crate::ftl::{MapHint, NONE};
 use link::HostLink;
 use logs::ErrorLog;
 use slots::{After, Slots};
@@ -56,6 +59,8 @@ pub struct CoreLink {
     pub map: MapHint,
     /// Where it leaves its statistics.
     pub shelf: Shelf,
+    /// Its share of lent memory.
+    pub lent: Arc<Lent>,
     /// Parts without an answer.
     pub out: u32,
 }
@@ -124,6 +129,14 @@ pub struct Controller {
     /// An I/O queue has been created since power-on.
     had_io_queues: bool,
     host_commands: logs::HostCommands,
+    /// Frames that the host has lent.
+    lent_frames: u32,
+    /// Memory is being lent or taken back.
+    lending: bool,
+    /// Shares that the cores get when they have written back what they cache.
+    to_lend: lend::Shares,
+    /// Pins without an answer.
+    pins_out: u32,
 }
 
 impl Controller {
@@ -163,6 +176,10 @@ impl Controller {
             waiting: Vec::new(),
             had_io_queues: false,
             host_commands: logs::HostCommands::default(),
+            lent_frames: 0,
+            lending: false,
+            to_lend: Vec::new(),
+            pins_out: 0,
             config: config.clone(),
         };
         controller.attach(0, admin);
@@ -221,8 +238,12 @@ impl Controller {
                 self.cores[core as usize].out -= 1;
                 self.parts_out -= 1;
                 let last = self.cpu.work(Op::CommandGather, || {
+                    if answer.frame != NONE {
+                        let address = self.cores[core as usize].lent.at(answer.frame).address();
+                        self.slots.set_result(answer.slot, address);
+                    }
                     let page = || self.striping.page_of(core, answer.lpn);
-                    self.slots.gather(answer.slot, answer.status, page)
+                    self.slots.gather(&answer, page)
                 });
                 if last {
                     self.complete_slot(answer.slot);
@@ -234,7 +255,7 @@ impl Controller {
     /// All parts of a command are answered.
     fn complete_slot(&mut self, slot: u16) {
         let done = self.slots.release(slot);
-        let mut result = 0;
+        let mut result = done.result;
         let mut status = done.status;
         match done.after {
             After::Nothing => {}
@@ -251,12 +272,19 @@ impl Controller {
             After::LogPage | After::IdentifyNamespace => {}
             After::WriteCache(on) => {
                 self.write_cache = on;
-                result = u32::from(on);
+                result = u64::from(on);
             }
             After::Format => self.formats_under_way -= 1,
+            After::Pin => self.pins_out -= 1,
+            After::WriteBack if status == StatusCode::Success => return self.lend(done.command),
+            After::WriteBack | After::Lend => self.end_lending(&done.command, status),
         }
         if status == StatusCode::Success {
             self.host_commands.count(done.qid, &done.command);
+        }
+        if done.from_host_pages > 0 {
+            // The cores have fetched these: they were on the link before the completion.
+            let _ = self.link.carry_from_host(&self.cpu, done.from_host_pages);
         }
         let (qid, to_host_pages) = (done.qid, done.to_host_pages);
         let mut answer = Status::new(status);
@@ -274,10 +302,13 @@ impl Controller {
         qid: u16,
         command: &Command,
         status: Status,
-        result: u32,
+        result: u64,
         to_host_pages: u32,
     ) {
-        let completion = Completion::new(command.cid, status).with_result(result);
+        let collects = qid != 0 && self.tells_collection() && self.anyone_collects();
+        let completion = Completion::new(command.cid, status)
+            .with_wide_result(result)
+            .with_gc_state(collects);
         self.cpu.work(Op::CommandComplete, || ());
         let due_ns = self.link.carry_to_host(&self.cpu, to_host_pages);
         self.post(Outgoing {
@@ -390,6 +421,19 @@ impl Controller {
     #[inline]
     fn is_read_only(&self) -> bool {
         self.cores.iter().any(|core| core.shelf.is_read_only())
+    }
+
+    /// True if completions carry the state of collection.
+    #[inline]
+    fn tells_collection(&self) -> bool {
+        self.config.host_memory.enabled
+    }
+
+    /// True if a core moves pages or erases blocks.
+    #[inline]
+    fn anyone_collects(&self) -> bool {
+        // One count for all cores.
+        self.cores[0].shelf.anyone_collects()
     }
 
     /// Sends a part to a core.

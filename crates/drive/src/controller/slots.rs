@@ -3,6 +3,8 @@
 use wharf_wire::command::Command;
 use wharf_wire::status::StatusCode;
 
+use crate::core::part::Answer;
+
 /// What the controller does when the last part is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum After {
@@ -16,6 +18,12 @@ pub enum After {
     WriteCache(bool),
     /// Lets I/O in again.
     Format,
+    /// Counts it as ended.
+    Pin,
+    /// Goes on with lending.
+    WriteBack,
+    /// Lets pins in again.
+    Lend,
 }
 
 /// A command with parts out.
@@ -31,6 +39,10 @@ pub struct Slot {
     pub failed_page: u64,
     /// Pages to carry to the host before the completion.
     pub to_host_pages: u32,
+    /// Pages that the cores fetched from the host.
+    pub from_host_pages: u32,
+    /// The result, of up to 63 bits.
+    pub result: u64,
     /// What follows.
     pub after: After,
     parts_left: u32,
@@ -51,6 +63,8 @@ impl Slots {
             status: StatusCode::Success,
             failed_page: 0,
             to_host_pages: 0,
+            from_host_pages: 0,
+            result: 0,
             after: After::Nothing,
             parts_left: 0,
         };
@@ -87,17 +101,27 @@ impl Slots {
             status,
             failed_page: 0,
             to_host_pages,
+            from_host_pages: 0,
+            result: 0,
             after,
             parts_left: parts,
         };
         slot
     }
 
+    /// Sets the result of a command.
+    pub fn set_result(&mut self, slot: u16, result: u64) {
+        self.slots[slot as usize].result = result;
+    }
+
     /// Accounts one answer, of which `page` tells the page that failed; true if it was the last.
     /// Of several failures that of the lowest page counts.
     #[inline]
-    pub fn gather(&mut self, slot: u16, status: StatusCode, page: impl FnOnce() -> u64) -> bool {
-        let slot = &mut self.slots[slot as usize];
+    pub fn gather(&mut self, answer: &Answer, page: impl FnOnce() -> u64) -> bool {
+        let slot = &mut self.slots[answer.slot as usize];
+        slot.to_host_pages += u32::from(answer.to_host);
+        slot.from_host_pages += u32::from(answer.from_host);
+        let status = answer.status;
         if status != StatusCode::Success {
             let page = page();
             if slot.status == StatusCode::Success || page < slot.failed_page {

@@ -8,7 +8,7 @@ use crate::media::MediaError;
 impl Core {
     /// Serves a flush.
     pub(super) async fn flush(&self) -> StatusCode {
-        let status = self.make_durable().await;
+        let status = self.write_all_back().await;
         if status == StatusCode::Success {
             self.with_ftl(|ftl| ftl.counters_mut().flushes += 1);
         }
@@ -71,7 +71,9 @@ impl Core {
     /// Deallocates everything, durably, and erases the flash if asked to. No I/O is under way.
     pub(super) async fn format(&self, erase: bool) -> StatusCode {
         let pages = self.with_ftl(|ftl| ftl.plan().logical_pages);
-        self.deallocate_range(0, pages).await;
+        if let Err(status) = self.deallocate_range(0, pages).await {
+            return status;
+        }
         let status = self.make_durable().await;
         if erase && status == StatusCode::Success {
             return self.wipe().await;

@@ -71,6 +71,8 @@ impl Core {
     /// Moves a victim's valid pages away and starts its erase.
     async fn collect_block(&self, victim: u32, urgency: Urgency, batch: &mut Batch) {
         let start_ns = self.flash_now();
+        self.has_victim.set(true);
+        self.tell_collecting();
         let pages = self.with_ftl(|ftl| ftl.plan().pages_per_block);
         batch.spoiled = false;
         let mut page = 0;
@@ -87,6 +89,8 @@ impl Core {
             }
         }
         self.erase_when_empty(victim, urgency, batch.spoiled).await;
+        self.has_victim.set(false);
+        self.tell_collecting();
         let end_ns = self.flash_now();
         self.with_ftl(|ftl| ftl.counters_mut().gc_busy_ns += end_ns - start_ns);
     }

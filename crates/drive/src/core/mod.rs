@@ -2,37 +2,42 @@
 //!
 //! The way of a part of a command: the *intake* task takes it off the ring and hands
 //! it to an idle *worker*; the worker serves it in straight line (`read.rs`, `write.rs`, `flush.rs`)
-//! and answers. Three more tasks belong to the core: the *finisher* ends flash operations when their
+//! and answers; `pin.rs` pins pages in lent memory, `cache.rs` is what the others do to such pages. Three more tasks belong to the core: the *finisher* ends flash operations when their
 //! time has come, the *collector* (`gc.rs`) keeps blocks free, and the *checkpointer*
 //! (`checkpoint.rs`) keeps recovery short.
 //!
 //! Workers are started once; serving a part starts no task and allocates nothing.
 
+mod cache;
 mod checkpoint;
 mod flush;
 mod gc;
+pub mod lent;
 pub mod part;
+mod pin;
 mod read;
 mod report;
 mod write;
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
+use wharf_runtime::sync::{AtomicBool, AtomicU32, Ordering};
 use wharf_runtime::{Alarm, Bell, Cpu, Notify, Op, Receiver, Sender, TaskId};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::statistics::DriveStatistics;
 use wharf_wire::status::StatusCode;
 
-use crate::ftl::{Finished, Ftl};
+use crate::ftl::{Finished, Ftl, NONE};
 use crate::media::AnyMedia;
 use crate::power::PowerSwitch;
-use part::{Answer, Failed, Part, PartOp};
+use lent::Lent;
+use part::{Answer, Failed, Part, PartOp, Striping};
 
 /// Where a core leaves what outlives it.
 #[derive(Clone, Default)]
@@ -43,9 +48,34 @@ pub struct Shelf {
     pub report: Arc<Mutex<Option<DriveStatistics>>>,
     /// Whether the core takes no more writes.
     pub read_only: Arc<AtomicBool>,
+    /// Frames of lent memory that are held or about to be.
+    pub frames_held: Arc<AtomicU32>,
+    /// The core's share of lent memory, for it to take.
+    pub lent: Arc<Mutex<Arc<Lent>>>,
+    /// How many cores of the drive are collecting garbage: one count for all.
+    pub collecting: Arc<AtomicU32>,
 }
 
 impl Shelf {
+    /// The shelf of one more core of a drive whose cores count in `collecting` who collects.
+    pub fn new(collecting: &Arc<AtomicU32>) -> Shelf {
+        Shelf {
+            collecting: collecting.clone(),
+            ..Shelf::default()
+        }
+    }
+
+    /// True if pages of this core's are pinned.
+    pub fn holds_frames(&self) -> bool {
+        self.frames_held.load(Ordering::Relaxed) > 0
+    }
+
+    /// True if a core of the drive collects garbage.
+    #[inline]
+    pub fn anyone_collects(&self) -> bool {
+        self.collecting.load(Ordering::Relaxed) > 0
+    }
+
     /// True if the core takes no more writes.
     pub fn is_read_only(&self) -> bool {
         self.read_only.load(Ordering::Relaxed)
@@ -72,6 +102,10 @@ pub struct CoreParts {
     pub volatile_write_cache: bool,
     /// What a log write costs, in nanoseconds.
     pub log_write_ns: u64,
+    /// How long a command waits for a page that the host is writing, in nanoseconds.
+    pub busy_wait_ns: u64,
+    /// How pages are divided among the cores.
+    pub striping: Striping,
     /// The power.
     pub power: PowerSwitch,
     /// Where media and reports are left.
@@ -86,6 +120,8 @@ struct Worker {
     failed: Cell<bool>,
     /// The physical pages that its part reads; [`NONE`](crate::ftl::NONE) for one not on flash.
     pages: RefCell<Vec<u32>>,
+    /// The pages that its part pins.
+    wanted: RefCell<Vec<pin::Wanted>>,
 }
 
 /// A firmware core, shared by its tasks.
@@ -116,6 +152,21 @@ pub struct Core {
     instant: bool,
     volatile_write_cache: Cell<bool>,
     log_write_ns: u64,
+    busy_wait_ns: u64,
+    striping: Striping,
+    /// The core's frames of lent memory.
+    lent: RefCell<Arc<Lent>>,
+    /// A page on its way from a frame to the write buffer.
+    copy: RefCell<Vec<u8>>,
+    /// Pins that wait for frames.
+    in_line: RefCell<VecDeque<Part>>,
+    line_scratch: RefCell<Vec<pin::Wanted>>,
+    /// A page has come into its frame, or could not be read.
+    filled: Notify,
+    /// The collector has a victim.
+    has_victim: Cell<bool>,
+    /// The core is among those that the shelf counts as collecting.
+    is_collecting: Cell<bool>,
     power: PowerSwitch,
     shelf: Shelf,
 }
@@ -148,6 +199,7 @@ impl Core {
             outstanding: Cell::new(0),
             failed: Cell::new(false),
             pages: RefCell::new(Vec::new()),
+            wanted: RefCell::new(Vec::new()),
         };
         let core = Rc::new(Core {
             index: parts.index,
@@ -168,6 +220,15 @@ impl Core {
             finished: RefCell::new(Finished::default()),
             volatile_write_cache: Cell::new(parts.volatile_write_cache),
             log_write_ns: parts.log_write_ns,
+            busy_wait_ns: parts.busy_wait_ns,
+            striping: parts.striping,
+            lent: RefCell::default(),
+            copy: RefCell::default(),
+            in_line: RefCell::default(),
+            line_scratch: RefCell::default(),
+            filled: Notify::new(),
+            has_victim: Cell::new(false),
+            is_collecting: Cell::new(false),
             power: parts.power,
             shelf: parts.shelf,
             cpu: cpu.clone(),
@@ -230,7 +291,10 @@ impl Core {
             .task
             .set(Some(self.cpu.current()));
         loop {
-            let part = self.next_part(worker).await;
+            let part = match self.next_in_line() {
+                Some(part) => part,
+                None => self.next_part(worker).await,
+            };
             self.cpu.work(Op::CorePart, || ());
             match part.op {
                 PartOp::Read => self.answer_at(&part, self.read(worker, &part).await),
@@ -245,6 +309,9 @@ impl Core {
                 PartOp::SetWriteCache => {
                     self.answer(&part, self.set_write_cache(part.count != 0).await)
                 }
+                PartOp::Pin => self.pin(worker, &part).await,
+                PartOp::WriteBack => self.answer(&part, self.write_all_back().await),
+                PartOp::Lend => self.answer(&part, self.take_lent()),
             }
         }
     }
@@ -280,11 +347,17 @@ impl Core {
             status: StatusCode::Success,
             lpn: part.first,
         });
-        let answer = Answer {
+        self.send_answer(Answer {
             slot: part.slot,
             status,
             lpn,
-        };
+            frame: NONE,
+            to_host: 0,
+            from_host: 0,
+        });
+    }
+
+    fn send_answer(&self, answer: Answer) {
         let sent = self.answers.borrow_mut().push(&self.cpu, answer);
         assert!(
             sent.is_ok(),
@@ -337,6 +410,7 @@ impl Core {
         }
         if std::mem::take(&mut finished.blocks_changed) {
             self.tell_read_only();
+            self.tell_collecting();
             self.space.notify_all(&self.cpu);
         }
         finished.programs = 0;
@@ -351,6 +425,16 @@ impl Core {
     fn tell_read_only(&self) {
         let read_only = self.with_ftl(|ftl| ftl.is_read_only());
         self.shelf.read_only.store(read_only, Ordering::Relaxed);
+    }
+
+    /// Tells the controller whether the core moves pages or erases blocks.
+    fn tell_collecting(&self) {
+        let now = self.has_victim.get() || self.with_ftl(|ftl| ftl.is_erasing());
+        match (self.is_collecting.replace(now), now) {
+            (false, true) => self.shelf.collecting.fetch_add(1, Ordering::Relaxed),
+            (true, false) => self.shelf.collecting.fetch_sub(1, Ordering::Relaxed),
+            _ => 0,
+        };
     }
 
     /// Wakes the collector if there may be something for it to do: a page was staged, or became

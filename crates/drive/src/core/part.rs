@@ -1,5 +1,6 @@
 //! What controller and cores say to each other: parts of commands, and answers.
 
+use wharf_wire::pin::{Access, Unpin};
 use wharf_wire::status::StatusCode;
 
 use crate::divide::{quotient, remainder};
@@ -25,6 +26,12 @@ pub enum PartOp {
     Report,
     /// Turn the volatile write cache on (`count` = 1) or off (0).
     SetWriteCache,
+    /// Unpin and pin: a [`PinRequest`].
+    Pin,
+    /// What is cached and dirty becomes durable; the first half of lending memory.
+    WriteBack,
+    /// Forget what is cached, and take the share of lent memory that is on the shelf.
+    Lend,
 }
 
 /// A part of a command: what one core has to do for it.
@@ -63,6 +70,83 @@ pub struct Answer {
     pub status: StatusCode,
     /// The first page that failed, local to the core; of no meaning after success.
     pub lpn: u32,
+    /// The frame that a pin of one page got, of the core's; [`NONE`](crate::ftl::NONE) for all else.
+    pub frame: u32,
+    /// Pages that went to the host beyond those that the controller knows of.
+    pub to_host: u16,
+    /// Pages that came from the host beyond those that the controller knows of.
+    pub from_host: u16,
+}
+
+const _: () = assert!(size_of::<Answer>() <= 16);
+
+/// What a pin or unpin asks of one core: it sees the whole list, and serves what is its own.
+///
+/// It travels as a [`Part`], in the fields that other parts use for their transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PinRequest {
+    /// DMA address of the list page, if there is one.
+    pub list: Option<u64>,
+    /// First page of the window: an address of the namespace.
+    pub window: u64,
+    /// Pages of the window: those that the list's bitmap names, or 1 without a list; 0 for an unpin.
+    pub pages: u32,
+    /// Unpins at the end of the list, or 1 without a list for [`PinRequest::unpin`].
+    pub unpins: u32,
+    /// The unpin that the command has in itself.
+    pub unpin: Unpin,
+    /// What pinned pages are for.
+    pub access: Access,
+    /// Fail rather than wait while every frame is held.
+    pub may_not_wait: bool,
+    /// It waited, and is the next of those.
+    pub has_waited: bool,
+    /// An unpin failed before the wait.
+    pub unpin_failed: bool,
+}
+
+impl PinRequest {
+    const ACCESS: [Access; 3] = [Access::Read, Access::Write, Access::Overwrite];
+
+    /// The part that carries the request.
+    pub fn into_part(self, slot: u16) -> Part {
+        let access = Self::ACCESS.iter().position(|a| *a == self.access);
+        let flags = [
+            self.may_not_wait,
+            self.has_waited,
+            self.unpin_failed,
+            self.list.is_some(),
+        ];
+        let flags = (0..).zip(flags).map(|(bit, on)| u32::from(on) << bit);
+        Part {
+            prp1: self.list.unwrap_or(0),
+            prp2: self.window,
+            data_ready_ns: self.unpin.to_entry(),
+            first: 0,
+            count: self.pages,
+            transfer_pages: self.unpins,
+            transfer_first: flags.sum::<u32>() | (access.unwrap_or(0) as u32) << 4,
+            slot,
+            op: PartOp::Pin,
+            fua: false,
+        }
+    }
+
+    /// The request that a part carries.
+    pub fn of(part: &Part) -> PinRequest {
+        let flag = |bit: u32| part.transfer_first >> bit & 1 == 1;
+        PinRequest {
+            list: flag(3).then_some(part.prp1),
+            window: part.prp2,
+            pages: part.count,
+            unpins: part.transfer_pages,
+            unpin: Unpin::from_entry(part.data_ready_ns),
+            access: Self::ACCESS[part.transfer_first as usize >> 4],
+            may_not_wait: flag(0),
+            has_waited: flag(1),
+            unpin_failed: flag(2),
+        }
+    }
 }
 
 /// Why a part failed, and where.
@@ -112,6 +196,28 @@ impl Striping {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pin_request_comes_back() {
+        for (bits, access) in (0..16).zip(PinRequest::ACCESS.into_iter().cycle()) {
+            let flag = |bit: u32| bits >> bit & 1 == 1;
+            let request = PinRequest {
+                list: flag(0).then_some(0x5000),
+                window: 1 << 40,
+                pages: 512,
+                unpins: 504,
+                unpin: Unpin {
+                    lba: 77,
+                    is_dirty: flag(1),
+                },
+                access,
+                may_not_wait: flag(2),
+                has_waited: flag(3),
+                unpin_failed: flag(1),
+            };
+            assert_eq!(PinRequest::of(&request.into_part(9)), request);
+        }
+    }
 
     #[test]
     fn pages_below_counts_what_locate_places() {

@@ -5,9 +5,13 @@ use wharf_wire::prp::{PrpError, prp_walk};
 use wharf_wire::status::StatusCode;
 
 use super::Core;
+use super::cache::{Busy, Stuck};
 use super::part::{Failed, Part};
 use crate::ftl::{Ftl, NONE, Place};
 use crate::media::MediaError;
+
+/// Among the physical pages of a part: the page is in a frame of lent memory.
+const IN_FRAME: u32 = NONE - 1;
 
 impl Core {
     /// Starts all page reads, waits for the last, delivers.
@@ -21,7 +25,10 @@ impl Core {
         let outcome = match end_ns {
             Ok(end_ns) => {
                 self.cpu.sleep_until(end_ns).await;
-                self.deliver(part, &pages)
+                match self.deliver(part, &pages) {
+                    Ok(()) if pages.contains(&IN_FRAME) => self.deliver_cached(part, &pages).await,
+                    outcome => outcome,
+                }
             }
             Err(failed) => Err(failed),
         };
@@ -35,12 +42,16 @@ impl Core {
         if !part.fua {
             return Ok(());
         }
+        let failed = |status| Failed {
+            status,
+            lpn: part.first,
+        };
+        self.write_back(part.first..part.first + part.count)
+            .await
+            .map_err(failed)?;
         match self.make_durable().await {
             StatusCode::Success => Ok(()),
-            status => Err(Failed {
-                status,
-                lpn: part.first,
-            }),
+            status => Err(failed(status)),
         }
     }
 
@@ -52,9 +63,10 @@ impl Core {
         part: &Part,
         pages: &mut Vec<u32>,
     ) -> Result<u64, Failed> {
-        let mut end_ns = now_ns;
+        let (mut end_ns, caches) = (now_ns, self.may_cache());
         for (lpn, address) in (part.first..).zip(self.addresses(part)) {
             match ftl.place(lpn) {
+                _ if caches && self.is_in_frame(ftl, lpn) => pages.push(IN_FRAME),
                 Place::Flash(ppn) => {
                     end_ns = end_ns.max(ftl.start_read(now_ns, ppn));
                     pages.push(ppn);
@@ -74,7 +86,7 @@ impl Core {
     fn deliver(&self, part: &Part, pages: &[u32]) -> Result<(), Failed> {
         self.with_ftl(|ftl| {
             for ((lpn, ppn), address) in (part.first..).zip(pages).zip(self.addresses(part)) {
-                if *ppn != NONE {
+                if *ppn < IN_FRAME {
                     let read = |page: &mut [u8]| ftl.finish_read(lpn, *ppn, page);
                     let done = self.with_host_page(address, lpn, read)?;
                     done.map_err(|error| unreadable(ftl, lpn, &error))?;
@@ -82,6 +94,42 @@ impl Core {
             }
             Ok(())
         })
+    }
+
+    /// Copies the pages that were in frames to the host.
+    async fn deliver_cached(&self, part: &Part, pages: &[u32]) -> Result<(), Failed> {
+        let in_frames = (0..).zip(pages).filter(|(_, ppn)| **ppn == IN_FRAME);
+        for (index, _) in in_frames {
+            self.deliver_from_frame(part, index).await?;
+        }
+        Ok(())
+    }
+
+    /// Copies page number `index` of a part to the host; if it has lost its frame since, it is read.
+    async fn deliver_from_frame(&self, part: &Part, index: u32) -> Result<(), Failed> {
+        let (lpn, deadline_ns) = (part.first + index, self.busy_deadline_ns());
+        let address = || {
+            let mut addresses = self.addresses(part);
+            addresses.nth(index as usize).expect("one for each page")
+        };
+        loop {
+            let copied = self.with_host_page(address(), lpn, |page| self.copy_cached(lpn, page))?;
+            match copied {
+                Some(Ok(())) => return Ok(()),
+                Some(Err(Busy)) => {
+                    let waited = self.wait_out(Stuck::Busy, deadline_ns).await;
+                    waited.map_err(|status| Failed { status, lpn })?;
+                }
+                None => {
+                    let now_ns = self.flash_now();
+                    let read =
+                        |page: &mut [u8]| self.with_ftl(|ftl| read_page(ftl, now_ns, lpn, page));
+                    let end_ns = self.with_host_page(address(), lpn, read)??;
+                    self.cpu.sleep_until(end_ns).await;
+                    return Ok(());
+                }
+            }
+        }
     }
 
     /// Runs `f` on a page of the host's.
@@ -145,7 +193,7 @@ fn read_page(ftl: &mut Ftl, now_ns: u64, lpn: u32, out: &mut [u8]) -> Result<u64
 
 /// What the host is told of a page that cannot be read.
 #[cold]
-fn unreadable(ftl: &mut Ftl, lpn: u32, error: &MediaError) -> Failed {
+pub(super) fn unreadable(ftl: &mut Ftl, lpn: u32, error: &MediaError) -> Failed {
     let status = match error {
         MediaError::Rot { .. } => StatusCode::UnrecoveredReadError,
         _ => StatusCode::InternalError,

@@ -20,7 +20,7 @@ pub fn statistics(core: u32, ftl: &Ftl) -> DriveStatistics {
     let (least, most, sum, retired) = ftl.wear();
     let mut report = DriveStatistics::new(core);
     report.host_read_pages = counters.host_reads;
-    report.host_write_pages = counters.host_writes;
+    report.host_write_pages = counters.host_writes - counters.frame_write_backs;
     report.trimmed_pages = counters.trims;
     report.zeroed_pages = counters.zeroed;
     report.media_reads = counters.media_reads;
@@ -48,5 +48,12 @@ pub fn statistics(core: u32, ftl: &Ftl) -> DriveStatistics {
     report.mapped_pages = u64::from(ftl.mapped());
     report.unrecovered_reads = counters.unrecovered_reads;
     report.rot_found = counters.rot_found;
+    report.pinned_pages = counters.pinned_pages;
+    report.pin_hits = counters.pin_hits;
+    report.frame_evictions = counters.frame_evictions;
+    report.frame_write_backs = counters.frame_write_backs;
+    report.pin_waits = counters.pin_waits;
+    report.frames = u64::from(ftl.cached().count());
+    report.frames_held = u64::from(ftl.cached().held());
     report
 }

@@ -8,6 +8,7 @@ use wharf_runtime::Op;
 use wharf_wire::prp::PrpError;
 use wharf_wire::status::StatusCode;
 
+use super::cache::Stuck;
 use super::part::{Part, PartOp};
 use super::{Core, Worker};
 use crate::ftl::{Finished, NONE, Refusal};
@@ -40,6 +41,7 @@ impl Core {
 
     async fn stage_all(&self, worker: u32, part: &Part, waits: bool) -> Result<(), StatusCode> {
         let mut lpn = part.first;
+        let deadline_ns = self.busy_deadline_ns();
         // The walk ends with the wait: it is begun anew from the page that had to wait.
         let end = part.first + part.count;
         while lpn < end {
@@ -49,17 +51,23 @@ impl Core {
                 transfer_first: part.transfer_first + (lpn - part.first),
                 ..*part
             };
-            let refused = self.stage_some(worker, &rest, waits, &mut lpn)?;
-            match refused {
-                None => {}
-                Some(Refusal::NoFrame) => self.programmed.wait(&self.cpu).await,
-                Some(Refusal::NoSpace) => {
-                    self.collect.notify_all(&self.cpu);
-                    self.space.wait(&self.cpu).await;
-                }
-                Some(Refusal::CapacityExceeded) => return Err(StatusCode::CapacityExceeded),
-                Some(Refusal::ReadOnly) => return Err(StatusCode::NamespaceWriteProtected),
+            if let Some(stuck) = self.stage_some(worker, &rest, waits, &mut lpn)? {
+                self.wait_out(stuck, deadline_ns).await?;
             }
+        }
+        Ok(())
+    }
+
+    /// Waits until there may be room for a page that was refused.
+    pub(super) async fn wait_for_room(&self, refusal: Refusal) -> Result<(), StatusCode> {
+        match refusal {
+            Refusal::NoFrame => self.programmed.wait(&self.cpu).await,
+            Refusal::NoSpace => {
+                self.collect.notify_all(&self.cpu);
+                self.space.wait(&self.cpu).await;
+            }
+            Refusal::CapacityExceeded => return Err(StatusCode::CapacityExceeded),
+            Refusal::ReadOnly => return Err(StatusCode::NamespaceWriteProtected),
         }
         Ok(())
     }
@@ -71,7 +79,7 @@ impl Core {
         part: &Part,
         waits: bool,
         lpn: &mut u32,
-    ) -> Result<Option<Refusal>, StatusCode> {
+    ) -> Result<Option<Stuck>, StatusCode> {
         let slot = &self.workers[worker as usize];
         let owner = if waits { worker } else { NONE };
         for address in self.addresses(part) {
@@ -79,19 +87,28 @@ impl Core {
             // SAFETY: the page is named by a command in flight, and this part alone serves it.
             let page =
                 unsafe { self.dma.page_mut(address) }.map_err(|_| StatusCode::DataTransferError)?;
+            let Ok(frame) = self.lock_frame(*lpn) else {
+                return Ok(Some(Stuck::Busy));
+            };
             let now_ns = self.flash_now();
             let staged = self.cpu.work(Op::PageAllocate, || {
                 self.with_ftl(|ftl| {
                     ftl.stage(now_ns, *lpn, owner, |frame| frame.copy_from_slice(page))
                 })
             });
+            if let Some(frame) = frame {
+                if staged.is_ok() {
+                    self.overwrite_frame(frame, |bytes| bytes.copy_from_slice(page));
+                }
+                self.unlock_frame(frame);
+            }
             match staged {
                 Ok(end_ns) => {
                     slot.outstanding
                         .set(slot.outstanding.get() + u32::from(waits));
                     self.after_staging(end_ns);
                 }
-                Err(refusal) => return Ok(Some(refusal)),
+                Err(refusal) => return Ok(Some(Stuck::Refused(refusal))),
             }
             *lpn += 1;
         }
@@ -104,7 +121,9 @@ impl Core {
             PartOp::WriteZeroes => ftl.counters_mut().zeroed += u64::from(part.count),
             _ => ftl.counters_mut().trims += u64::from(part.count),
         });
-        self.deallocate_range(part.first, part.count).await;
+        if let Err(status) = self.deallocate_range(part.first, part.count).await {
+            return status;
+        }
         if part.fua || !self.volatile_write_cache.get() {
             self.make_deallocations_durable().await
         } else {
@@ -113,13 +132,22 @@ impl Core {
     }
 
     /// Deallocates in steps, so that a large range does not hold up the core.
-    pub(super) async fn deallocate_range(&self, first: u32, count: u32) {
-        let mut finished = Finished::default();
+    pub(super) async fn deallocate_range(&self, first: u32, count: u32) -> Result<(), StatusCode> {
+        let (mut finished, mut locked) = (Finished::default(), Vec::new());
+        let mut outcome = Ok(());
         for from in (first..first + count).step_by(DEALLOCATE_STEP as usize) {
             let pages = DEALLOCATE_STEP.min(first + count - from);
+            outcome = self.lock_frames(from..from + pages, &mut locked).await;
+            if outcome.is_err() {
+                break;
+            }
             self.cpu.work_n(Op::Deallocate, pages, || {
                 self.with_ftl(|ftl| ftl.deallocate(from, pages, &mut finished));
             });
+            for frame in locked.drain(..) {
+                self.overwrite_frame(frame, |bytes| bytes.fill(0));
+                self.unlock_frame(frame);
+            }
             if self.with_ftl(|ftl| ftl.log_is_pressing()) {
                 // A failure leaves them for the next flush, which will tell the host.
                 let _ = self.write_log().await;
@@ -130,12 +158,13 @@ impl Core {
             self.space.notify_all(&self.cpu);
         }
         self.wake_collector();
+        outcome
     }
 }
 
 /// Waits until every page of a worker's part is on flash.
-struct Settled<'a> {
-    worker: &'a Worker,
+pub(super) struct Settled<'a> {
+    pub(super) worker: &'a Worker,
 }
 
 impl Future for Settled<'_> {

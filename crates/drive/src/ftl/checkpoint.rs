@@ -23,7 +23,7 @@
 //! time for 64 GiB; nothing can change meanwhile. In the drive's time, [`crate::core`] first spends
 //! what programming it takes, beside everything else, and then puts it in place.
 
-use super::entry::{NONE, Place};
+use super::entry::{Entry, NONE, Place};
 use super::log::{Kind, long, word};
 use super::recover::{RecoveryError, Since};
 use super::{BlockState, Ftl};
@@ -105,9 +105,13 @@ impl Ftl {
         for entries in self.map.chunks(ENTRIES_PER_RECORD) {
             let mut record = Kind::Map.begin(entries.len());
             for entry in entries {
-                let entry = match Place::decode(*entry) {
+                let place = match Entry::decode(*entry) {
+                    Entry::Uncached(place) => place,
+                    Entry::Cached(frame) => self.cached.original(frame),
+                };
+                let entry = match place {
                     Place::Frame(newest) => self.entry_on_flash(newest, &mut held_before),
-                    _ => *entry,
+                    place => place.encode(),
                 };
                 record.extend_from_slice(&entry.to_le_bytes());
             }

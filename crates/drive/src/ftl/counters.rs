@@ -5,7 +5,7 @@
 pub struct Counters {
     /// Pages read for the host.
     pub host_reads: u64,
-    /// Pages written by the host.
+    /// Pages written by the host, or for it from a frame.
     pub host_writes: u64,
     /// Pages deallocated by the host, mapped or not.
     pub trims: u64,
@@ -37,6 +37,16 @@ pub struct Counters {
     pub flushes: u64,
     /// Checkpoints taken.
     pub checkpoints: u64,
+    /// Pages pinned.
+    pub pinned_pages: u64,
+    /// Of these, pages that were in a frame.
+    pub pin_hits: u64,
+    /// Pages that lost their frame to another.
+    pub frame_evictions: u64,
+    /// Pages written from a frame, because it was wanted or by a flush.
+    pub frame_write_backs: u64,
+    /// Pins that waited for a frame.
+    pub pin_waits: u64,
 }
 
 impl Counters {
@@ -60,6 +70,11 @@ impl Counters {
             unrecovered_reads,
             flushes,
             checkpoints,
+            pinned_pages,
+            pin_hits,
+            frame_evictions,
+            frame_write_backs,
+            pin_waits,
         } = other;
         self.host_reads += host_reads;
         self.host_writes += host_writes;
@@ -78,6 +93,11 @@ impl Counters {
         self.unrecovered_reads += unrecovered_reads;
         self.flushes += flushes;
         self.checkpoints += checkpoints;
+        self.pinned_pages += pinned_pages;
+        self.pin_hits += pin_hits;
+        self.frame_evictions += frame_evictions;
+        self.frame_write_backs += frame_write_backs;
+        self.pin_waits += pin_waits;
     }
 
     /// Pages programmed for each page the host wrote; 1 if it wrote none.

@@ -1,4 +1,5 @@
-//! The map entry: 4 bytes that say where a logical page is.
+//! The map entry: 4 bytes that say where a logical page is. (FusionFTL, ScalaCache section 5.2:
+//! one table answers both "is it cached?" and "where on flash?".)
 
 /// No page, no frame, no block.
 pub const NONE: u32 = u32::MAX;
@@ -7,6 +8,10 @@ const UNMAPPED: u32 = 0;
 const TRIMMED: u32 = 1;
 const FLASH_BASE: u32 = 2;
 const FRAME_BIT: u32 = 1 << 31;
+const CACHED_BITS: u32 = FRAME_BIT | 1 << 30;
+
+/// The largest number of cached frames of a core that entries can name.
+pub const CACHED_MAX: u32 = 1 << 30;
 
 /// The largest number of physical pages of a core that entries can name.
 pub const PAGES_MAX: u32 = FRAME_BIT - FLASH_BASE;
@@ -57,6 +62,35 @@ impl Place {
     }
 }
 
+/// What the map holds for a logical page: one look tells a hit of the cache from a miss.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Entry {
+    /// In this cached frame; the frame's account says where it is below.
+    Cached(u32),
+    /// Not cached: the place itself.
+    Uncached(Place),
+}
+
+impl Entry {
+    /// Reads an entry.
+    #[inline]
+    pub fn decode(entry: u32) -> Entry {
+        match entry & CACHED_BITS {
+            CACHED_BITS => Entry::Cached(entry & !CACHED_BITS),
+            _ => Entry::Uncached(Place::decode(entry)),
+        }
+    }
+
+    /// Makes an entry.
+    #[inline]
+    pub fn encode(self) -> u32 {
+        match self {
+            Entry::Cached(frame) => CACHED_BITS | frame,
+            Entry::Uncached(place) => place.encode(),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,13 +102,18 @@ mod tests {
             Place::Unmapped,
             Place::Trimmed,
             Place::Frame(0),
-            Place::Frame(FRAME_BIT - 1),
+            Place::Frame(CACHED_MAX - 1),
         ];
         for place in places
             .into_iter()
             .chain([Place::Flash(0), Place::Flash(PAGES_MAX - 1)])
         {
             assert_eq!(Place::decode(place.encode()), place);
+            assert_eq!(Entry::decode(place.encode()), Entry::Uncached(place));
+        }
+        for frame in [0, CACHED_MAX - 1] {
+            let entry = Entry::Cached(frame);
+            assert_eq!(Entry::decode(entry.encode()), entry);
         }
     }
 }

@@ -12,6 +12,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `entry.rs` | the 4-byte map entry |
+//! | `cached.rs` | frames of lent host memory, and what each page is below |
 //! | `frames.rs` | data on its way to flash, and the page it replaces |
 //! | `blocks.rs` | states and valid counts of erase blocks |
 //! | `frontier.rs` | the open blocks that pages are written to |
@@ -25,6 +26,7 @@
 //! | `verify.rs` | the whole structure, checked against itself |
 
 mod blocks;
+mod cached;
 mod checkpoint;
 mod collect;
 pub mod counters;
@@ -42,9 +44,10 @@ mod verify;
 mod write;
 
 pub use blocks::State as BlockState;
+pub use cached::{CachedFrames, Fill};
 pub use collect::{Batch, Urgency};
 pub use counters::Counters;
-pub use entry::{NONE, PAGES_MAX, Place};
+pub use entry::{CACHED_MAX, Entry, NONE, PAGES_MAX, Place};
 pub use frames::Origin;
 pub use hint::MapHint;
 pub use precondition::{Overwrite, Precondition, PreconditionError, Preconditioned};
@@ -74,6 +77,7 @@ pub struct Ftl {
     nand: Nand,
     blocks: Blocks,
     frames: Frames,
+    cached: CachedFrames,
     frontiers: Frontiers,
     /// Operations under way: an erase of a block, or the program of a frame.
     inflight: Operations,
@@ -132,6 +136,7 @@ impl Ftl {
             nand: Nand::new(&config.timing, plan.planes, plan.channels),
             blocks: Blocks::new(plan.planes, plan.blocks_per_plane, plan.pages_per_block),
             frames: Frames::new(frames, page_bytes),
+            cached: CachedFrames::new(0)?,
             frontiers: Frontiers::new(plan.planes),
             inflight: Operations::new(plan.planes),
             erases_pending: 0,
@@ -231,15 +236,28 @@ impl Ftl {
         self.blocks.plane_of(self.block_of(ppn))
     }
 
-    /// Where a logical page is.
+    /// What the map holds for a logical page.
     #[inline]
-    pub fn place(&self, lpn: u32) -> Place {
-        Place::decode(self.map[lpn as usize])
+    pub fn entry(&self, lpn: u32) -> Entry {
+        Entry::decode(self.map[lpn as usize])
     }
 
+    /// Where a logical page is, below the frame that caches it if one does.
+    #[inline]
+    pub fn place(&self, lpn: u32) -> Place {
+        match self.entry(lpn) {
+            Entry::Uncached(place) => place,
+            Entry::Cached(frame) => self.cached.original(frame),
+        }
+    }
+
+    /// Changes where a logical page is, below the frame that caches it if one does.
     #[inline]
     fn set_place(&mut self, lpn: u32, place: Place) {
-        self.map[lpn as usize] = place.encode();
+        match self.entry(lpn) {
+            Entry::Uncached(_) => self.map[lpn as usize] = place.encode(),
+            Entry::Cached(frame) => self.cached.set_original(frame, place),
+        }
     }
 
     /// Brings a map entry near: the page will be looked up soon.

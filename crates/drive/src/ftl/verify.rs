@@ -1,7 +1,7 @@
 //! The whole structure checked against itself: slow, for tests and simulations.
 
 use super::blocks::State;
-use super::entry::{NONE, Place};
+use super::entry::{Entry, NONE, Place};
 use super::{ERASE, Ftl};
 use crate::media::Media;
 
@@ -12,8 +12,15 @@ impl Ftl {
     /// With what does not hold.
     pub fn verify(&self) {
         let mut valid = vec![0u32; self.plan.blocks as usize];
-        let mut mapped = 0;
+        let (mut mapped, mut cached) = (0, 0);
         for lpn in 0..self.plan.logical_pages {
+            if let Entry::Cached(frame) = self.entry(lpn) {
+                assert!(
+                    self.cached.lpn(frame) == Some(lpn),
+                    "{lpn} is not in {frame}"
+                );
+                cached += 1;
+            }
             let place = self.place(lpn);
             mapped += u32::from(place.is_mapped());
             let on_flash = match place {
@@ -35,6 +42,9 @@ impl Ftl {
             "{mapped} pages are mapped, {} counted",
             self.mapped
         );
+        self.cached.verify();
+        let used = self.cached.used();
+        assert!(cached == used, "{cached} pages are cached, {used} counted");
         self.verify_blocks(&valid);
     }
 

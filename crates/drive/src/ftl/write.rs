@@ -209,6 +209,11 @@ impl Ftl {
         end_ns
     }
 
+    /// True while blocks are being erased.
+    pub fn is_erasing(&self) -> bool {
+        self.erases_pending > 0
+    }
+
     pub(super) fn finish_erase(&mut self, block: u32, finished: &mut Finished) {
         if !self.power.allows_change() {
             return;

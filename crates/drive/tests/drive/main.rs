@@ -11,6 +11,7 @@
 //! | `rot.rs` | damaged pages are reported, never returned |
 //! | `malformed.rs` | each wrong field has its status and changes nothing |
 //! | `transfers.rs` | PRP lists of every length and form, the largest transfer |
+//! | `pins.rs` | pin, unpin, lending, step by step |
 //! | `queues.rs` | creation and deletion, round robin, full completion queues |
 //! | `logs.rs` | log pages, identify data and features tell the truth |
 //! | `limits.rs` | the smallest settings, the most ranges, operations on nothing, format |
@@ -25,6 +26,7 @@ mod determinism;
 mod limits;
 mod logs;
 mod malformed;
+mod pins;
 mod queues;
 mod random;
 mod rot;

@@ -40,7 +40,7 @@ fn io_cases(host: &Host, pages: u64) -> Vec<Case> {
         ),
         (
             "a vendor's opcode",
-            with(write(0, 1), |c| c.opcode = 0x81),
+            with(write(0, 1), |c| c.opcode = 0x85),
             S::InvalidOpcode,
         ),
         (

@@ -9,8 +9,8 @@ use wharf_runtime::{Rng, Seed};
 
 use super::{Batch, Finished, Ftl, NONE, Refusal, Urgency};
 use crate::config::{
-    DriveConfig, Firmware, FtlConfig, GcPolicy, Geometry, LinkConfig, MediaConfig, MediaKind,
-    Timing,
+    DriveConfig, Firmware, FtlConfig, GcPolicy, Geometry, HostMemoryConfig, LinkConfig,
+    MediaConfig, MediaKind, Timing,
 };
 use crate::media::{AnyMedia, Media, StampMedia};
 use crate::power::PowerSwitch;
@@ -57,6 +57,10 @@ fn config(checkpoint_pages: u64) -> DriveConfig {
             wear_gap_max: 0,
             endurance_cycles: 0,
             checkpoint_pages,
+        },
+        host_memory: HostMemoryConfig {
+            enabled: true,
+            busy_wait_ns: 1_000_000,
         },
         media: MediaConfig {
             kind: MediaKind::Stamp,

@@ -1,8 +1,8 @@
 //! Drives so small that collection, wear and ring wrap happen within 100 operations.
 
 use wharf_drive::config::{
-    DriveConfig, Firmware, FtlConfig, GcPolicy, Geometry, LinkConfig, MediaConfig, MediaKind,
-    Timing,
+    DriveConfig, Firmware, FtlConfig, GcPolicy, Geometry, HostMemoryConfig, LinkConfig,
+    MediaConfig, MediaKind, Timing,
 };
 use wharf_runtime::Rng;
 
@@ -48,6 +48,10 @@ pub fn tiny() -> DriveConfig {
             wear_gap_max: 0,
             endurance_cycles: 0,
             checkpoint_pages: 0,
+        },
+        host_memory: HostMemoryConfig {
+            enabled: true,
+            busy_wait_ns: 1_000_000,
         },
         media: MediaConfig {
             kind: MediaKind::Stamp,

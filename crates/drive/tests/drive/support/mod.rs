@@ -8,11 +8,13 @@
 //! | `host.rs` | the script's hands: commands out, completions in, pages filled and read |
 //! | `model.rs` | which contents each page may have, now and after a power cut |
 //! | `ops.rs` | operations as values, and a generator of random ones |
+//! | `pins.rs` | memory that a test lends, and pins in it |
 //! | `player.rs` | plays operations, several in flight, against drive and model at once |
 
 pub mod configs;
 pub mod host;
 pub mod model;
 pub mod ops;
+pub mod pins;
 pub mod player;
 pub mod rig;

@@ -1,0 +1,295 @@
+//! What other commands do to cached pages, and writing them back.
+//!
+//! The host writes to frames whenever it likes, and tells by the frame table: a word that is odd
+//! while it writes, a dirty bit when it has. So the drive copies a frame that is pinned without
+//! asking, looks at the word before and after, and tries again a little later if the host was at it;
+//! after `busy_wait_ns` the command fails with [`StatusCode::FrameBusy`]. Nothing is changed until
+//! the copy is whole.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use wharf_runtime::Op;
+use wharf_wire::status::StatusCode;
+
+use super::Core;
+use super::lent::Lent;
+use super::pin::Tally;
+use crate::ftl::{Entry, Ftl, NONE, Refusal};
+
+/// Time between two looks at a frame that the host is writing, in nanoseconds.
+const BUSY_RETRY_NS: u64 = 1_000;
+
+/// The host is writing to a frame.
+#[derive(Debug)]
+pub(super) struct Busy;
+
+/// Why a page cannot be written now.
+pub(super) enum Stuck {
+    /// The host is writing to it.
+    Busy,
+    /// The write buffer or the flash has no room.
+    Refused(Refusal),
+}
+
+impl Core {
+    /// True if memory is lent: pages may be cached.
+    #[inline]
+    pub(super) fn may_cache(&self) -> bool {
+        self.lent.borrow().frames() > 0
+    }
+
+    /// Frees a frame that nobody refers to, or waits for what keeps it from doing so: then or later
+    /// one will be free.
+    pub(super) async fn make_room(
+        &self,
+        worker: u32,
+        deadline_ns: u64,
+        tally: &mut Tally,
+    ) -> Result<(), StatusCode> {
+        match self.evict(worker, tally) {
+            Ok(()) => Ok(()),
+            Err(stuck) => self.wait_out(stuck, deadline_ns).await,
+        }
+    }
+
+    /// Waits for what a frame's write-back needs.
+    pub(super) async fn wait_out(&self, stuck: Stuck, deadline_ns: u64) -> Result<(), StatusCode> {
+        match stuck {
+            Stuck::Busy if self.cpu.now() >= deadline_ns => return Err(StatusCode::FrameBusy),
+            Stuck::Busy => {
+                let retry_ns = self.cpu.now() + BUSY_RETRY_NS;
+                self.cpu.sleep_until(retry_ns).await;
+            }
+            Stuck::Refused(refusal) => self.wait_for_room(refusal).await?,
+        }
+        Ok(())
+    }
+
+    /// Takes its frame from the page that CLOCK chooses. Dirty pages go to the write buffer; those
+    /// for which there can be no room are passed over while there are others.
+    fn evict(&self, worker: u32, tally: &mut Tally) -> Result<(), Stuck> {
+        let lent = self.lent.borrow().clone();
+        let (mut stuck, mut steps) = (Stuck::Busy, 0);
+        while steps <= 2 * lent.frames() {
+            let (victim, passed) = self.with_ftl(|ftl| ftl.cached_mut().next_victim());
+            self.cpu.work_n(Op::ClockStep, passed, || ());
+            steps += passed.max(1);
+            let Some(victim) = victim else {
+                break;
+            };
+            let at = lent.at(victim);
+            if at.is_dirty() {
+                let owner = match self.volatile_write_cache.get() {
+                    true => NONE,
+                    false => worker,
+                };
+                match self.write_back_frame(victim, owner) {
+                    Ok(()) => tally.written_back = tally.written_back.saturating_add(1),
+                    Err(Stuck::Busy) => continue,
+                    Err(Stuck::Refused(full @ (Refusal::CapacityExceeded | Refusal::ReadOnly))) => {
+                        stuck = Stuck::Refused(full);
+                        continue;
+                    }
+                    Err(later) => return Err(later),
+                }
+            }
+            self.with_ftl(|ftl| {
+                ftl.take_frame_back(victim);
+                ftl.counters_mut().frame_evictions += 1;
+            });
+            self.cpu.work(Op::FrameUpdate, || ());
+            return Ok(());
+        }
+        Err(stuck)
+    }
+
+    /// Copies a frame to the write buffer and starts its program.
+    fn write_back_frame(&self, frame: u32, owner: u32) -> Result<(), Stuck> {
+        let lent = self.lent.borrow().clone();
+        let at = lent.at(frame);
+        let Some(lpn) = self.with_ftl(|ftl| ftl.cached().lpn(frame)) else {
+            // The host marked a frame that holds nothing.
+            at.clear_dirty();
+            return Ok(());
+        };
+        // Cleared before the copy: what the host writes from now on sets it again.
+        at.clear_dirty();
+        let mut copy = self.copy.borrow_mut();
+        if !at.copy_out(&self.dma, &mut copy) {
+            at.set_dirty();
+            return Err(Stuck::Busy);
+        }
+        let now_ns = self.flash_now();
+        let staged = self.cpu.work(Op::PageAllocate, || {
+            self.with_ftl(|ftl| {
+                ftl.stage(now_ns, lpn, owner, |buffer| buffer.copy_from_slice(&copy))
+            })
+        });
+        drop(copy);
+        let end_ns = staged.map_err(|refusal| {
+            at.set_dirty();
+            Stuck::Refused(refusal)
+        })?;
+        self.with_ftl(|ftl| {
+            ftl.cached_mut().set_written(frame);
+            ftl.counters_mut().frame_write_backs += 1;
+        });
+        if owner != NONE {
+            let outstanding = &self.workers[owner as usize].outstanding;
+            outstanding.set(outstanding.get() + 1);
+        }
+        self.after_staging(end_ns);
+        Ok(())
+    }
+
+    /// Sends every dirty page of `pages` on its way to flash, pinned or not.
+    pub(super) async fn write_back(&self, pages: Range<u32>) -> Result<(), StatusCode> {
+        if !self.may_cache() {
+            return Ok(());
+        }
+        let lent = self.lent.borrow().clone();
+        for (first, mut bits) in lent.dirty_words() {
+            while bits != 0 {
+                let frame = first + bits.trailing_zeros();
+                bits &= bits - 1;
+                let lpn = self.with_ftl(|ftl| ftl.cached().lpn(frame));
+                if lpn.is_none_or(|lpn| pages.contains(&lpn)) {
+                    self.write_back_patiently(&lent, frame).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn write_back_patiently(&self, lent: &Arc<Lent>, frame: u32) -> Result<(), StatusCode> {
+        let deadline_ns = self.busy_deadline_ns();
+        // While this waits its page may be evicted, and so written back, or all memory taken back.
+        while Arc::ptr_eq(lent, &self.lent.borrow()) && lent.at(frame).is_dirty() {
+            if let Err(stuck) = self.write_back_frame(frame, NONE) {
+                self.wait_out(stuck, deadline_ns).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// When a command that begins now gives up on pages that the host is writing.
+    #[inline]
+    pub(super) fn busy_deadline_ns(&self) -> u64 {
+        match self.may_cache() {
+            true => self.cpu.now() + self.busy_wait_ns,
+            false => 0,
+        }
+    }
+
+    /// Locks the frame of a page, if the page is cached and there.
+    #[inline]
+    pub(super) fn lock_frame(&self, lpn: u32) -> Result<Option<u32>, Busy> {
+        let lent = self.lent.borrow();
+        if lent.frames() == 0 {
+            return Ok(None);
+        }
+        self.with_ftl(|ftl| match ftl.entry(lpn) {
+            Entry::Cached(frame) if !ftl.cached().is_filling(frame) => {
+                match lent.at(frame).try_lock() {
+                    true => Ok(Some(frame)),
+                    false => Err(Busy),
+                }
+            }
+            _ => Ok(None),
+        })
+    }
+
+    /// Ends [`Core::lock_frame`].
+    pub(super) fn unlock_frame(&self, frame: u32) {
+        self.lent.borrow().at(frame).unlock();
+    }
+
+    /// Locks the frames of all pages of a range that are cached and there, all or none; waits while
+    /// the host writes to one of them. They must be unlocked before anything else is waited for.
+    pub(super) async fn lock_frames(
+        &self,
+        pages: Range<u32>,
+        locked: &mut Vec<u32>,
+    ) -> Result<(), StatusCode> {
+        if !self.may_cache() {
+            return Ok(());
+        }
+        let deadline_ns = self.busy_deadline_ns();
+        loop {
+            let tries = pages.clone().map(|lpn| self.lock_frame(lpn));
+            let busy = tries
+                .map(|lock| lock.map(|frame| locked.extend(frame)))
+                .any(|lock| lock.is_err());
+            if !busy {
+                return Ok(());
+            }
+            locked.drain(..).for_each(|frame| self.unlock_frame(frame));
+            self.wait_out(Stuck::Busy, deadline_ns).await?;
+        }
+    }
+
+    /// Copies a page that is cached to `out`: `None` if it is not in a frame any more.
+    pub(super) fn copy_cached(&self, lpn: u32, out: &mut [u8]) -> Option<Result<(), Busy>> {
+        let lent = self.lent.borrow();
+        let frame = self.with_ftl(|ftl| frame_with_data(ftl, &lent, lpn))?;
+        match lent.at(frame).copy_out(&self.dma, out) {
+            true => Some(Ok(())),
+            false => Some(Err(Busy)),
+        }
+    }
+
+    /// True if the page's bytes are in a frame.
+    #[inline]
+    pub(super) fn is_in_frame(&self, ftl: &Ftl, lpn: u32) -> bool {
+        let lent = self.lent.borrow();
+        lent.frames() > 0 && frame_with_data(ftl, &lent, lpn).is_some()
+    }
+
+    /// Changes the bytes of a frame that is locked; what it holds then is on its way to flash.
+    pub(super) fn overwrite_frame(&self, frame: u32, change: impl FnOnce(&mut [u8])) {
+        let lent = self.lent.borrow();
+        let at = lent.at(frame);
+        at.clear_dirty();
+        // SAFETY: the frame is locked.
+        unsafe { at.with_bytes(&self.dma, change) };
+        self.with_ftl(|ftl| ftl.cached_mut().set_written(frame));
+    }
+
+    /// What lending begins with: nothing that is cached may be lost with it.
+    pub(super) async fn write_all_back(&self) -> StatusCode {
+        match self.write_back(0..u32::MAX).await {
+            Ok(()) => self.make_durable().await,
+            Err(status) => status,
+        }
+    }
+
+    /// Forgets what is cached and takes the frames that the controller left on the shelf.
+    pub(super) fn take_lent(&self) -> StatusCode {
+        let lent = self.shelf.lent.lock().expect("no holder panics").clone();
+        let taken = self.with_ftl(|ftl| {
+            for frame in 0..ftl.cached().count() {
+                if ftl.cached().lpn(frame).is_some() {
+                    ftl.take_frame_back(frame);
+                }
+            }
+            ftl.set_cached_frames(lent.frames())
+        });
+        if taken.is_err() {
+            return StatusCode::InternalError;
+        }
+        *self.copy.borrow_mut() = vec![0; self.dma.page_bytes()];
+        *self.lent.borrow_mut() = lent;
+        StatusCode::Success
+    }
+}
+
+/// The frame that has a page's bytes, if one has.
+fn frame_with_data(ftl: &Ftl, lent: &Lent, lpn: u32) -> Option<u32> {
+    let Entry::Cached(frame) = ftl.entry(lpn) else {
+        return None;
+    };
+    let cached = ftl.cached();
+    let is_blank = cached.is_blank(frame) && !lent.at(frame).is_dirty();
+    (!is_blank && !cached.is_filling(frame)).then_some(frame)
+}

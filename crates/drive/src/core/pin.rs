@@ -1,0 +1,524 @@
+//! Pinning pages in frames of lent memory.
+//!
+//! Problem: many pages are brought into frames at once, frames run out, and several pins want the
+//! same page or the same last frames. Nobody may spin, and two pins must not wait for each other.
+//!
+//! Idea: a core serves all of a command's pages that are its own as one part, in these steps:
+//!
+//! 1. Unpins first: they may free what the pins need.
+//! 2. *Admission*, in one go: pages that are cached get their reference; for the others frames are
+//!    reserved, all or none. What cannot be admitted waits in line for an unpin, without a
+//!    worker, or fails. As the controller sends parts in one order to all cores, and each core
+//!    admits in that order, waiting pins never wait for each other in a circle.
+//! 3. Each missing page takes a frame: a free one, else CLOCK's victim. A dirty victim is copied to
+//!    the write buffer and its frame used at once; its program is waited for at the end.
+//! 4. The flash reads of all missing pages run at once. After the last the pages are copied into
+//!    their frames; others that pinned them meanwhile go on.
+//!
+//! (ScalaCache, sections 5.3 and 5.4.)
+
+use wharf_runtime::Op;
+use wharf_wire::pin::{Access, LIST_ENTRIES, NOT_PINNED, Unpin, address_offset, unpin_offset};
+use wharf_wire::status::StatusCode;
+
+use super::Core;
+use super::lent::Lent;
+use super::part::{Answer, Failed, Part, PinRequest};
+use super::write::Settled;
+use crate::ftl::{Entry, Fill, Ftl, NONE, Place};
+
+/// How far a wanted page is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// A frame is reserved for it.
+    Missing,
+    /// This part brings it into the frame.
+    Coming(u32),
+    /// Another part brings it into the frame.
+    Awaited(u32),
+    /// It is in the frame, with a reference.
+    Pinned(u32),
+    /// It could not be pinned.
+    Failed,
+}
+
+/// A page that a part wants.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    lpn: u32,
+    /// Its place among the wanted pages of the command.
+    rank: u16,
+    stage: Stage,
+}
+
+/// What a pin did besides, and how it ended.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Tally {
+    failed: Option<Failed>,
+    /// Pages brought into frames.
+    pub fetched: u16,
+    /// Pages written back.
+    pub written_back: u16,
+}
+
+impl Tally {
+    /// Notes a failure; that of the lowest page counts.
+    pub fn fail(&mut self, status: StatusCode, lpn: u32) {
+        if self.failed.is_none_or(|failed| lpn < failed.lpn) {
+            self.failed = Some(Failed { status, lpn });
+        }
+    }
+}
+
+/// What admission said.
+enum Admission {
+    Granted,
+    Waits,
+    Refused(StatusCode),
+}
+
+impl Core {
+    /// Serves a pin or unpin, or has it wait.
+    pub(super) async fn pin(&self, worker: u32, part: &Part) {
+        let mut request = PinRequest::of(part);
+        let mut tally = Tally::default();
+        self.unpin_all(&mut request, &mut tally);
+        if request.pages > 0 {
+            let mut wanted = self.workers[worker as usize].wanted.take();
+            match self.admit(&request, &mut wanted) {
+                Admission::Granted => self.fetch(worker, &request, &mut wanted, &mut tally).await,
+                Admission::Waits => {
+                    self.wait_in_line(worker, request, part.slot, wanted);
+                    return;
+                }
+                Admission::Refused(status) => {
+                    for page in &mut wanted {
+                        page.stage = Stage::Failed;
+                    }
+                    tally.fail(status, wanted.first().map_or(0, |page| page.lpn));
+                }
+            }
+            let frame = self.deliver_addresses(&request, &wanted, &mut tally);
+            self.workers[worker as usize].wanted.replace(wanted);
+            self.tell_held();
+            self.answer_pin(part, &tally, frame);
+        } else {
+            self.tell_held();
+            self.answer_pin(part, &tally, NONE);
+        }
+        self.wake_the_next_in_line();
+    }
+
+    fn answer_pin(&self, part: &Part, tally: &Tally, frame: u32) {
+        let Failed { status, lpn } = tally.failed.unwrap_or(Failed {
+            status: StatusCode::Success,
+            lpn: 0,
+        });
+        self.send_answer(Answer {
+            slot: part.slot,
+            status,
+            lpn,
+            frame,
+            to_host: tally.fetched,
+            from_host: tally.written_back,
+        });
+    }
+
+    /// Tells the controller how many frames are held.
+    fn tell_held(&self) {
+        let held = self.with_ftl(|ftl| ftl.cached().spoken_for());
+        self.shelf.frames_held.store(held, super::Ordering::Relaxed);
+    }
+
+    /// Gives back every reference of this core's that the request names.
+    fn unpin_all(&self, request: &mut PinRequest, tally: &mut Tally) {
+        let unpins = std::mem::replace(&mut request.unpins, 0);
+        let mut done = 0;
+        for index in 0..unpins.min(LIST_ENTRIES as u32) {
+            let unpin = match request.list {
+                None => request.unpin,
+                // The controller has read it before: the page is there.
+                Some(list) => match self.dma.read_u64(list + unpin_offset(index)) {
+                    Ok(entry) => Unpin::from_entry(entry),
+                    Err(_) => continue,
+                },
+            };
+            let (core, lpn) = self.striping.locate(unpin.lba);
+            if core != self.index {
+                continue;
+            }
+            done += 1;
+            if !self.with_ftl(|ftl| unpin_one(ftl, &self.lent.borrow(), lpn, unpin.is_dirty)) {
+                tally.fail(StatusCode::NotPinned, lpn);
+            }
+        }
+        if request.unpin_failed {
+            tally.fail(StatusCode::NotPinned, 0);
+        }
+        self.cpu.work_n(Op::FusionLookup, done, || ());
+    }
+
+    /// Lists the pages of this core's that the request wants. The host may have changed the list
+    /// since the controller checked it: what makes no sense any more is left out.
+    fn list_wanted(&self, request: &PinRequest, wanted: &mut Vec<Wanted>) {
+        wanted.clear();
+        let mut rank = 0;
+        let mut add = |page: u64| {
+            let (core, lpn) = self.striping.locate(page);
+            if core == self.index && usize::from(rank) < LIST_ENTRIES {
+                wanted.push(Wanted {
+                    lpn,
+                    rank,
+                    stage: Stage::Missing,
+                });
+            }
+            rank += 1;
+        };
+        let Some(list) = request.list else {
+            return add(request.window);
+        };
+        for first in (0..request.pages).step_by(64) {
+            let word = self.dma.read_u64(list + u64::from(first / 8)).unwrap_or(0);
+            let mut bits = word & u64::MAX >> (64 - (request.pages - first).min(64));
+            while bits != 0 {
+                add(request.window + u64::from(first + bits.trailing_zeros()));
+                bits &= bits - 1;
+            }
+        }
+    }
+
+    /// Gives cached pages their reference and reserves frames for the others, or does nothing.
+    fn admit(&self, request: &PinRequest, wanted: &mut Vec<Wanted>) -> Admission {
+        self.list_wanted(request, wanted);
+        let must_queue = !request.has_waited && !self.in_line.borrow().is_empty();
+        self.cpu.work_n(Op::FusionLookup, wanted.len() as u32, || {
+            self.with_ftl(|ftl| {
+                let needed = match frames_needed(ftl, wanted) {
+                    Ok(needed) => needed,
+                    Err(status) => return Admission::Refused(status),
+                };
+                let fits = ftl.cached().spoken_for() + needed <= ftl.cached().count();
+                if fits && !must_queue || needed == 0 && request.may_not_wait {
+                    hold_or_reserve(ftl, wanted);
+                    return Admission::Granted;
+                }
+                match request.may_not_wait {
+                    true => Admission::Refused(StatusCode::NoFreeFrame),
+                    false => Admission::Waits,
+                }
+            })
+        })
+    }
+
+    /// Puts a request in line for frames; the worker is free for others.
+    fn wait_in_line(&self, worker: u32, request: PinRequest, slot: u16, wanted: Vec<Wanted>) {
+        self.workers[worker as usize].wanted.replace(wanted);
+        let was_in_line = request.has_waited;
+        let part = PinRequest {
+            has_waited: true,
+            ..request
+        }
+        .into_part(slot);
+        if was_in_line {
+            self.in_line.borrow_mut().push_front(part);
+        } else {
+            self.with_ftl(|ftl| ftl.counters_mut().pin_waits += 1);
+            self.in_line.borrow_mut().push_back(part);
+        }
+        self.tell_held();
+        self.wake_the_next_in_line();
+    }
+
+    /// The first pin in line, if there are frames for it now.
+    pub(super) fn next_in_line(&self) -> Option<Part> {
+        let mut line = self.in_line.borrow_mut();
+        let request = PinRequest::of(line.front()?);
+        let mut wanted = self.line_scratch.take();
+        self.list_wanted(&request, &mut wanted);
+        let fits = self.with_ftl(|ftl| match frames_needed(ftl, &wanted) {
+            Ok(needed) => ftl.cached().spoken_for() + needed <= ftl.cached().count(),
+            // It will be refused.
+            Err(_) => true,
+        });
+        self.line_scratch.replace(wanted);
+        if fits { line.pop_front() } else { None }
+    }
+
+    /// Hands the first pin in line to an idle worker, if there is one and there are frames. If not,
+    /// the next worker that ends its part looks again.
+    fn wake_the_next_in_line(&self) {
+        while !self.idle.borrow().is_empty()
+            && let Some(part) = self.next_in_line()
+        {
+            let worker = self.idle.borrow_mut().pop().expect("checked above");
+            self.hand_to(worker, part);
+        }
+    }
+
+    /// Brings every admitted page into a frame, and waits for what that took.
+    async fn fetch(
+        &self,
+        worker: u32,
+        request: &PinRequest,
+        wanted: &mut [Wanted],
+        tally: &mut Tally,
+    ) {
+        let slot = &self.workers[worker as usize];
+        slot.failed.set(false);
+        // One more than the write-backs, so that the count cannot reach 0 before all are staged.
+        slot.outstanding.set(1);
+        let mut end_ns = 0;
+        for page in wanted.iter_mut() {
+            if page.stage == Stage::Missing {
+                self.start_fetch(worker, request.access, page, tally, &mut end_ns)
+                    .await;
+            }
+        }
+        if end_ns > 0 {
+            self.cpu.sleep_until(end_ns).await;
+        }
+        self.end_fetch(wanted, tally);
+        self.await_others(wanted, tally).await;
+        slot.outstanding.set(slot.outstanding.get() - 1);
+        if !self.volatile_write_cache.get() {
+            Settled { worker: slot }.await;
+        }
+        if slot.failed.get() {
+            tally.fail(StatusCode::WriteFault, wanted[0].lpn);
+        }
+    }
+
+    /// Takes a frame for a missing page and starts its read.
+    async fn start_fetch(
+        &self,
+        worker: u32,
+        access: Access,
+        page: &mut Wanted,
+        tally: &mut Tally,
+        end_ns: &mut u64,
+    ) {
+        let deadline_ns = self.cpu.now() + self.busy_wait_ns;
+        loop {
+            let now_ns = self.flash_now();
+            let lent = self.lent.borrow().clone();
+            let taken = self.with_ftl(|ftl| self.take_frame(ftl, &lent, now_ns, access, page.lpn));
+            if let Some((stage, read_end_ns)) = taken {
+                page.stage = stage;
+                *end_ns = (*end_ns).max(read_end_ns);
+                let fetched = matches!(stage, Stage::Coming(_) | Stage::Pinned(_));
+                tally.fetched += u16::from(fetched && access != Access::Overwrite);
+                self.cpu.work(Op::FrameUpdate, || ());
+                return;
+            }
+            if let Err(status) = self.make_room(worker, deadline_ns, tally).await {
+                self.with_ftl(|ftl| ftl.cached_mut().unreserve(1));
+                page.stage = Stage::Failed;
+                return tally.fail(status, page.lpn);
+            }
+        }
+    }
+
+    /// Gives the page its frame, if a frame is free or somebody else has given it one; when its
+    /// read ends, if there is one.
+    fn take_frame(
+        &self,
+        ftl: &mut Ftl,
+        lent: &Lent,
+        now_ns: u64,
+        access: Access,
+        lpn: u32,
+    ) -> Option<(Stage, u64)> {
+        let place = match ftl.entry(lpn) {
+            Entry::Cached(frame) => {
+                ftl.cached_mut().unreserve(1);
+                ftl.cached_mut().hold(frame);
+                return Some((stage_of(ftl, frame), 0));
+            }
+            Entry::Uncached(place) => place,
+        };
+        let fill = match (access, place) {
+            (Access::Overwrite, _) => Fill::Blank,
+            (_, Place::Flash(_)) => Fill::Coming,
+            _ => Fill::Done,
+        };
+        let frame = ftl.give_frame(lpn, fill)?;
+        ftl.cached_mut().unreserve(1);
+        let at = lent.at(frame);
+        at.clear_dirty();
+        let fill_from = |place: Place| {
+            // SAFETY: nobody has the address of a frame that was just taken.
+            unsafe { at.with_bytes(&self.dma, |bytes| ftl.copy_from_memory(place, bytes)) }
+        };
+        match (fill, place) {
+            (Fill::Blank, _) => fill_from(Place::Unmapped),
+            (_, Place::Flash(ppn)) => {
+                return Some((Stage::Coming(frame), ftl.start_read(now_ns, ppn)));
+            }
+            (_, place) => fill_from(place),
+        }
+        Some((Stage::Pinned(frame), 0))
+    }
+
+    /// Copies the pages whose reads have ended into their frames.
+    fn end_fetch(&self, wanted: &mut [Wanted], tally: &mut Tally) {
+        let lent = self.lent.borrow().clone();
+        let mut any = false;
+        for page in wanted {
+            let Stage::Coming(frame) = page.stage else {
+                continue;
+            };
+            any = true;
+            let read = self.with_ftl(|ftl| {
+                // SAFETY: the address of a frame that is being filled is told to nobody.
+                let read = unsafe {
+                    lent.at(frame)
+                        .with_bytes(&self.dma, |bytes| read_now(ftl, page.lpn, bytes))
+                };
+                ftl.end_fill(frame, read.is_err());
+                read
+            });
+            page.stage = Stage::Pinned(frame);
+            if let Err(failed) = read {
+                self.drop_failed(page, frame);
+                tally.fail(failed.status, failed.lpn);
+            }
+        }
+        if any {
+            self.filled.notify_all(&self.cpu);
+        }
+    }
+
+    /// Gives up the reference to a frame whose page could not be read.
+    fn drop_failed(&self, page: &mut Wanted, frame: u32) {
+        page.stage = Stage::Failed;
+        self.with_ftl(|ftl| {
+            if ftl.cached_mut().release(frame) == 0 {
+                ftl.take_frame_back(frame);
+            }
+        });
+    }
+
+    /// Waits for the pages that other parts bring in.
+    async fn await_others(&self, wanted: &mut [Wanted], tally: &mut Tally) {
+        for page in wanted {
+            let Stage::Awaited(frame) = page.stage else {
+                continue;
+            };
+            while self.with_ftl(|ftl| ftl.cached().is_filling(frame)) {
+                self.filled.wait(&self.cpu).await;
+            }
+            page.stage = Stage::Pinned(frame);
+            if self.with_ftl(|ftl| ftl.cached().has_failed(frame)) {
+                self.drop_failed(page, frame);
+                tally.fail(StatusCode::UnrecoveredReadError, page.lpn);
+            }
+        }
+    }
+
+    /// Writes the addresses of pinned pages to the list; gives the frame of a pin without a list.
+    fn deliver_addresses(&self, request: &PinRequest, wanted: &[Wanted], tally: &mut Tally) -> u32 {
+        let lent = self.lent.borrow();
+        let mut single = NONE;
+        for page in wanted {
+            let address = match page.stage {
+                Stage::Pinned(frame) => {
+                    single = frame;
+                    lent.at(frame).address()
+                }
+                _ => NOT_PINNED,
+            };
+            if let Some(list) = request.list {
+                let entry = list + address_offset(u32::from(page.rank));
+                // SAFETY: the list page is named by a command in flight, and the entries of this
+                // core's pages are its own.
+                if unsafe { self.dma.write_u64(entry, address) }.is_err() {
+                    tally.fail(StatusCode::DataTransferError, page.lpn);
+                }
+            }
+        }
+        if request.list.is_none() { single } else { NONE }
+    }
+}
+
+/// How many of the wanted pages need a frame that is not held.
+fn frames_needed(ftl: &Ftl, wanted: &[Wanted]) -> Result<u32, StatusCode> {
+    let cached = ftl.cached();
+    if wanted.len() > cached.count() as usize {
+        // They could never be held together.
+        return Err(StatusCode::NoFreeFrame);
+    }
+    let mut needed = 0;
+    for page in wanted {
+        match ftl.entry(page.lpn) {
+            Entry::Cached(frame) if cached.is_full(frame) => return Err(StatusCode::NoFreeFrame),
+            Entry::Cached(frame) => needed += u32::from(cached.references(frame) == 0),
+            Entry::Uncached(_) => needed += 1,
+        }
+    }
+    Ok(needed)
+}
+
+/// Gives cached pages their reference and reserves a frame for each other one.
+fn hold_or_reserve(ftl: &mut Ftl, wanted: &mut [Wanted]) {
+    let mut hits = 0;
+    for page in wanted.iter_mut() {
+        match ftl.entry(page.lpn) {
+            Entry::Cached(frame) => {
+                ftl.cached_mut().hold(frame);
+                page.stage = stage_of(ftl, frame);
+                hits += 1;
+            }
+            Entry::Uncached(_) => ftl.cached_mut().reserve(1),
+        }
+    }
+    ftl.counters_mut().pinned_pages += wanted.len() as u64;
+    ftl.counters_mut().pin_hits += hits;
+}
+
+fn stage_of(ftl: &Ftl, frame: u32) -> Stage {
+    match ftl.cached().is_filling(frame) {
+        true => Stage::Awaited(frame),
+        false => Stage::Pinned(frame),
+    }
+}
+
+/// Takes a reference to a page away; false if it has none.
+fn unpin_one(ftl: &mut Ftl, lent: &Lent, lpn: u32, is_dirty: bool) -> bool {
+    if lpn >= ftl.plan().logical_pages {
+        return false;
+    }
+    let Entry::Cached(frame) = ftl.entry(lpn) else {
+        return false;
+    };
+    if ftl.cached().references(frame) == 0 {
+        return false;
+    }
+    let at = lent.at(frame);
+    if is_dirty {
+        at.set_dirty();
+    }
+    let left = ftl.cached_mut().release(frame);
+    if ftl.cached().is_blank(frame) {
+        if at.is_dirty() {
+            ftl.cached_mut().set_written(frame);
+        } else if left == 0 {
+            // It never got what it was pinned for: the page is what it was.
+            ftl.take_frame_back(frame);
+        }
+    }
+    true
+}
+
+/// Copies a page as it is now, below its frame. Collection may have moved it since its read was
+/// started, or a write replaced it.
+fn read_now(ftl: &mut Ftl, lpn: u32, bytes: &mut [u8]) -> Result<(), Failed> {
+    match ftl.place(lpn) {
+        Place::Flash(ppn) => ftl
+            .finish_read(lpn, ppn, bytes)
+            .map_err(|error| super::read::unreadable(ftl, lpn, &error)),
+        place => {
+            ftl.copy_from_memory(place, bytes);
+            Ok(())
+        }
+    }
+}

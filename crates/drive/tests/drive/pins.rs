@@ -1,0 +1,127 @@
+//! Pinning, unpinning, lending: what each command does alone, step by step.
+
+use wharf_wire::command::Command;
+use wharf_wire::pin::{Access, Unpin};
+use wharf_wire::status::StatusCode;
+
+use crate::support::configs::{tiny, tiny_pair, tiny_timed};
+use crate::support::host::code;
+use crate::support::rig::Rig;
+
+use StatusCode as S;
+
+fn clean(lba: u64) -> Unpin {
+    let is_dirty = false;
+    Unpin { lba, is_dirty }
+}
+
+#[test]
+fn a_pinned_page_is_in_its_frame_until_it_is_unpinned() {
+    for config in [tiny(), tiny_timed(), tiny_pair()] {
+        let mut rig = Rig::new(config);
+        rig.run(|mut host| async move {
+            assert_eq!(host.pin(1, Access::Read).await, Err(S::NoHostMemory));
+            assert_eq!(host.write(0, 4, 100).await, S::Success);
+            let lending = host.lend(&[4]).await;
+            let frame = host.pin(1, Access::Read).await.unwrap();
+            assert_eq!(lending.value(frame), 101);
+            // The same page pinned again is the same frame.
+            assert_eq!(host.pin(1, Access::Read).await, Ok(frame));
+            for _ in 0..2 {
+                assert_eq!(host.unpin(1, false).await, S::Success);
+            }
+            assert_eq!(host.unpin(1, false).await, S::NotPinned);
+            let statistics = host.statistics().await;
+            assert_eq!((statistics.pinned_pages, statistics.pin_hits), (2, 1));
+            assert_eq!((statistics.pin_commands, statistics.unpin_commands), (2, 2));
+            assert_eq!((statistics.frames, statistics.frames_held), (4, 0));
+        });
+    }
+}
+
+#[test]
+fn what_is_written_in_place_survives_eviction_and_flush() {
+    for config in [tiny(), tiny_timed(), tiny_pair()] {
+        let mut rig = Rig::new(config);
+        rig.run(|mut host| async move {
+            let lending = host.lend(&[2]).await;
+            // Two frames, and every page of the first ones written in place: dirty evictions.
+            for lba in 0..12 {
+                let frame = host.pin(lba, Access::Write).await.unwrap();
+                assert_eq!(lending.value(frame), 0);
+                lending.write(frame, 300 + lba);
+                assert_eq!(host.unpin(lba, lba % 2 == 0).await, S::Success);
+            }
+            for lba in 0..12 {
+                assert_eq!(host.read(lba).await, Ok(300 + lba), "page {lba}");
+            }
+            // A pinned page, too, is written by a flush.
+            let frame = host.pin(3, Access::Write).await.unwrap();
+            lending.write(frame, 777);
+            assert_eq!(host.io(Command::flush(1)).await, S::Success);
+            assert!(!lending.is_dirty(frame));
+        });
+        let contents = rig.contents();
+        for (lba, expected) in (0..12).map(|lba| (lba, if lba == 3 { 777 } else { 300 + lba })) {
+            assert_eq!(contents[lba as usize], Ok(expected), "page {lba} on flash");
+        }
+    }
+}
+
+#[test]
+fn a_list_exchanges_pages() {
+    for config in [tiny(), tiny_timed(), tiny_pair()] {
+        let mut rig = Rig::new(config);
+        rig.run(|mut host| async move {
+            assert_eq!(host.write(0, 9, 100).await, S::Success);
+            let lending = host.lend(&[3, 3]).await;
+            let (status, frames) = host.pin_list(&[0, 1, 4], Access::Read, &[]).await;
+            assert_eq!(status, S::Success);
+            let values: Vec<u64> = frames.iter().map(|f| lending.value(f.unwrap())).collect();
+            assert_eq!(values, [100, 101, 104]);
+            // Unpins are served first, so frames of two cores suffice for ever.
+            for round in 0..6u64 {
+                let (old, new) = match round % 2 {
+                    0 => ([0, 1, 4], [2, 3, 7]),
+                    _ => ([2, 3, 7], [0, 1, 4]),
+                };
+                let unpins = old.map(clean);
+                let (status, frames) = host.pin_list(&new, Access::Read, &unpins).await;
+                assert_eq!(status, S::Success, "round {round}");
+                for (lba, frame) in new.iter().zip(frames) {
+                    assert_eq!(lending.value(frame.unwrap()), 100 + lba);
+                }
+            }
+            host.fill_list(9, 0, &[], &[0, 1, 4].map(clean));
+            let unpin = host.listed(Command::unpin_list(1, 3), 9);
+            assert_eq!(host.io(unpin).await, S::Success);
+            assert_eq!(host.statistics().await.frames_held, 0);
+        });
+    }
+}
+
+#[test]
+fn a_pin_without_a_free_frame_waits_for_an_unpin_or_fails() {
+    for config in [tiny(), tiny_timed()] {
+        let mut rig = Rig::new(config);
+        rig.run(|mut host| async move {
+            let _lending = host.lend(&[1]).await;
+            let frame = host.pin(5, Access::Read).await.unwrap();
+            let impatient = Command::pin(1, 6, Access::Read).without_waiting();
+            assert_eq!(host.pin_command(impatient).await, Err(S::NoFreeFrame));
+            // More than all frames at once can never be.
+            let (status, frames) = host.pin_list(&[6, 7], Access::Read, &[]).await;
+            assert_eq!((status, frames), (S::NoFreeFrame, vec![None, None]));
+            let waiting = host.send(0, Command::pin(1, 6, Access::Read));
+            host.cpu.sleep_until(host.cpu.now() + 50_000).await;
+            assert!(host.queues[0].poll(&host.cpu).is_none());
+            let unpin = host.send(0, Command::unpin(1, clean(5)));
+            let ends = [host.next(0).await, host.next(0).await];
+            assert!(ends.iter().all(|end| code(end) == S::Success));
+            assert_eq!(ends.map(|end| end.cid), [unpin, waiting]);
+            assert_eq!(ends[1].wide_result(), frame);
+            assert_eq!(host.unpin(6, false).await, S::Success);
+            assert_eq!(host.statistics().await.pin_waits, 1);
+        });
+    }
+}
