@@ -80,6 +80,10 @@ pub struct DriveFacts {
     pub max_transfer_pages: u32,
     /// Whether a completed write may still be lost at a power cut.
     pub volatile_write_cache: bool,
+    /// Firmware cores.
+    pub cores: u32,
+    /// Pages of a stripe: stripes are dealt out to the cores in turn.
+    pub core_stripe_pages: u32,
 }
 
 /// Queue memory that a drive has been offered.
@@ -146,7 +150,7 @@ impl Admin {
         let reaper = Rc::new(Reaper::<Vec<u32>>::default());
         let (its_cpu, its_buffers, its_reaper) = (cpu.clone(), buffers.clone(), reaper.clone());
         cpu.spawn("admin reaper", async move {
-            let release = |mut pages: Vec<u32>| its_buffers.give_back(&its_cpu, &mut pages);
+            let release = |_, mut pages: Vec<u32>| its_buffers.give_back(&its_cpu, &mut pages);
             its_reaper.run(&its_cpu, release).await;
         });
         Ok(Admin {
@@ -241,6 +245,9 @@ impl Admin {
             pages: namespace.nsze,
             max_transfer_pages: limit.min(TRANSFER_PAGES_MAX),
             volatile_write_cache: controller.has_volatile_write_cache(),
+            // Another maker's drive tells nothing of its cores.
+            cores: u32::from(controller.drive.firmware_cores).max(1),
+            core_stripe_pages: controller.drive.stripe_pages.max(1),
         })
     }
 

@@ -88,6 +88,16 @@ impl Buffers {
         }
     }
 
+    /// The address of a page.
+    pub fn address(&self, page: u32) -> u64 {
+        self.region.address(page as usize)
+    }
+
+    /// A pointer to a page, for whoever keeps track of its users.
+    pub fn pointer(&self, page: u32) -> *mut u8 {
+        self.region.page_pointer(page as usize)
+    }
+
     /// A page's bytes.
     ///
     /// # Safety

@@ -30,6 +30,41 @@ pub enum WritePolicy {
     Through,
 }
 
+/// Clients whose share can be set.
+pub const SHARES_MAX: usize = 64;
+
+/// How a cache is divided among clients: in proportion to their weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shares([u16; SHARES_MAX]);
+
+impl Default for Shares {
+    /// Equal shares.
+    fn default() -> Self {
+        Shares([1; SHARES_MAX])
+    }
+}
+
+impl Shares {
+    /// Shares in proportion to these weights; clients beyond them have weight 1. A weight of 0
+    /// counts as 1, and those beyond [`SHARES_MAX`] are not looked at.
+    pub fn of(weights: &[u16]) -> Shares {
+        let mut shares = Shares::default();
+        for (share, &weight) in shares.0.iter_mut().zip(weights) {
+            *share = weight.max(1);
+        }
+        shares
+    }
+
+    /// The part of `total` things that client `index` of `clients` gets. The parts of all add up
+    /// to `total`.
+    pub fn part(&self, total: u32, index: u32, clients: u32) -> u32 {
+        let weight = |client: u32| u64::from(*self.0.get(client as usize).unwrap_or(&1));
+        let sum = |clients| (0..clients).map(weight).sum::<u64>();
+        let before = |client| u64::from(total) * sum(client) / sum(clients);
+        (before(index + 1) - before(index)) as u32
+    }
+}
+
 /// What every design is made from. Each takes what concerns it.
 #[derive(Debug, Clone, Copy)]
 pub struct DesignConfig {
@@ -44,13 +79,18 @@ pub struct DesignConfig {
     pub managers: u32,
     /// When writes reach the drive.
     pub write_policy: WritePolicy,
+    /// How the cache is divided among the clients, in designs that divide it.
+    pub shares: Shares,
+    /// Whether clean pages leave first while a drive collects garbage, in designs that learn of it.
+    pub gc_aware: bool,
     /// Pages of each client's memory for transfers, in designs that copy between the program's
     /// memory and the drive's.
     pub transfer_pages: u32,
 }
 
 impl Default for DesignConfig {
-    /// 64 MiB for one client on one drive, two managers, write-back, 4096 transfer pages.
+    /// 64 MiB for one client on one drive, two managers, write-back, equal shares, awareness of
+    /// collection, 4096 transfer pages.
     fn default() -> Self {
         DesignConfig {
             cache_bytes: 64 << 20,
@@ -58,6 +98,8 @@ impl Default for DesignConfig {
             drives: 1,
             managers: 2,
             write_policy: WritePolicy::default(),
+            shares: Shares::default(),
+            gc_aware: true,
             transfer_pages: 4096,
         }
     }
@@ -81,6 +123,23 @@ pub enum DesignError {
         design: &'static str,
         /// Bytes asked for.
         bytes: u64,
+    },
+    /// A client would get nothing of what some core of a drive manages.
+    #[error(
+        "design '{design}': {frames} frames of each drive are too few for {clients} clients on \
+         {cores} firmware cores: give it a cache of at least {bytes_min} bytes"
+    )]
+    SharesTooSmall {
+        /// The design.
+        design: &'static str,
+        /// Frames of a drive.
+        frames: u32,
+        /// Clients.
+        clients: u32,
+        /// Firmware cores of a drive.
+        cores: u32,
+        /// The cache, in bytes, that is enough with equal shares.
+        bytes_min: u64,
     },
     /// Nobody to use it.
     #[error("design '{design}': no clients: give it at least one")]
@@ -347,4 +406,22 @@ pub(crate) fn check_request(
         });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_in_proportion_and_add_up() {
+        let shares = Shares::of(&[3, 1, 0]);
+        assert_eq!([0, 1, 2].map(|i| shares.part(100, i, 3)), [60, 20, 20]);
+        for total in [1, 7, 1000] {
+            for clients in [1, 3, 70] {
+                let parts = (0..clients).map(|i| shares.part(total, i, clients));
+                assert_eq!(parts.sum::<u32>(), total);
+            }
+        }
+        assert_eq!(Shares::default().part(8, 3, 4), 2);
+    }
 }

@@ -80,7 +80,7 @@ impl Design for Direct {
         self.mailboxes.serve(cpu, index);
         let reaping = inner.clone();
         cpu.spawn("direct reaper", async move {
-            let release = |held| reaping.release(held);
+            let release = |_, held| reaping.release(held);
             reaping.reaper.run(&reaping.cpu, release).await;
         });
         Ok(DirectClient(inner))

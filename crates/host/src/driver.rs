@@ -45,6 +45,10 @@ pub struct DriverConfig {
     pub drive: u16,
     /// Most pages of a command, from the drive's identify data.
     pub max_transfer_pages: u32,
+    /// Firmware cores of the drive, from its identify data.
+    pub cores: u32,
+    /// Pages of a stripe of a drive: stripes are dealt out to the cores in turn.
+    pub core_stripe_pages: u32,
     /// Nanoseconds after which a command without an answer times out.
     pub timeout_ns: u64,
     /// How often a command that failed with a retryable status is sent again.
@@ -54,11 +58,13 @@ pub struct DriverConfig {
 }
 
 impl Default for DriverConfig {
-    /// 30 s, as the Linux NVMe driver has it; three retries 100 µs apart; transfers of 1 MiB.
+    /// One core; 30 s, as the Linux NVMe driver has it; three retries 100 µs apart; transfers of 1 MiB.
     fn default() -> Self {
         DriverConfig {
             drive: 0,
             max_transfer_pages: 256,
+            cores: 1,
+            core_stripe_pages: 32,
             timeout_ns: 30_000_000_000,
             retries: 3,
             retry_delay_ns: 100_000,
@@ -177,6 +183,7 @@ pub struct Driver {
     slot_freed: Notify,
     alarm: Alarm,
     unrung: Cell<bool>,
+    collects_garbage: Cell<bool>,
     admin: bool,
 }
 
@@ -229,6 +236,7 @@ impl Driver {
             slot_freed: Notify::new(),
             alarm: Alarm::default(),
             unrung: Cell::new(false),
+            collects_garbage: Cell::new(false),
             admin,
         });
         cpu.spawn("driver pump", driver.clone().pump());
@@ -254,6 +262,12 @@ impl Driver {
     /// What it did so far.
     pub fn statistics(&self) -> DriverStatistics {
         self.inner.borrow().statistics
+    }
+
+    /// Whether the drive was collecting garbage when it answered last.
+    #[inline]
+    pub fn collects_garbage(&self) -> bool {
+        self.collects_garbage.get()
     }
 
     /// The first completion that belonged to no command, if there was one.
@@ -322,7 +336,8 @@ impl Driver {
         let slot = self.reserve().await;
         self.issue(slot, &group, command, pages);
         self.ring();
-        group.wait(&self.cpu).await
+        // Commands that anyone executes alone have a result of 32 bits.
+        group.wait(&self.cpu).await.map(|result| result as u32)
     }
 
     fn write_list(&self, slot: u16, pages: &[u64]) -> (u64, u64) {
@@ -351,7 +366,11 @@ impl Driver {
         slot.uses = slot.uses.wrapping_add(1);
         slot.command = command.with_cid(index | u16::from(slot.uses) << SLOT_BITS);
         slot.group = group.index();
-        slot.retries_left = self.config.retries;
+        slot.retries_left = match command.io_opcode() {
+            // One that fails has done a part: only who sent it knows what is left to do.
+            Some(IoOpcode::Pin | IoOpcode::Unpin) if !self.admin => 0,
+            _ => self.config.retries,
+        };
         slot.deadline_ns = self.cpu.now().saturating_add(self.config.timeout_ns);
         self.alarm.set(&self.cpu, slot.deadline_ns);
         self.groups.begin(slot.group);
@@ -407,16 +426,22 @@ impl Driver {
         };
         let status = completion.status();
         let group = slot.group;
+        self.collects_garbage.set(completion.gc_state());
         if slot.state == SlotState::TimedOut {
+            let outcome = match status.is_success() {
+                true => Ok(completion.wide_result()),
+                false => Err(self.error_of(&slot.command, status)),
+            };
             inner.statistics.late += 1;
             self.free(&mut inner, index);
-            return self.groups.end_late(&self.cpu, group);
+            return self.groups.end_late(&self.cpu, group, outcome);
         }
         if !status.is_success() {
             return self.fail(&mut inner, index, status);
         }
         self.free(&mut inner, index);
-        self.groups.end(&self.cpu, group, Ok(completion.dw0));
+        self.groups
+            .end(&self.cpu, group, Ok(completion.wide_result()));
     }
 
     #[inline]
@@ -444,16 +469,21 @@ impl Driver {
             return self.send_later(slot);
         }
         let group = slot.group;
-        let error = IoError::Status {
-            drive: self.config.drive,
-            opcode: slot.command.opcode,
-            admin: self.admin,
-            lba: self.lba(&slot.command),
-            status,
-        };
+        let error = self.error_of(&slot.command, status);
         inner.statistics.errors += 1;
         self.free(inner, index);
         self.groups.end(&self.cpu, group, Err(error));
+    }
+
+    #[cold]
+    fn error_of(&self, command: &Command, status: Status) -> IoError {
+        IoError::Status {
+            drive: self.config.drive,
+            opcode: command.opcode,
+            admin: self.admin,
+            lba: self.lba(command),
+            status,
+        }
     }
 
     /// Looks after timeouts and retries for as long as the CPU runs.

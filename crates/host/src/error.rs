@@ -42,6 +42,35 @@ pub enum IoError {
         /// The page of the volume.
         page: u64,
     },
+    /// There is no room for one more pinned page.
+    #[error(
+        "page {page}: all {pages} pages that this client may hold there are pinned: drop guards, \
+         or give it a larger share of the cache"
+    )]
+    NoRoom {
+        /// The page of the volume.
+        page: u64,
+        /// Pages of the volume that the client can hold beside one another where this one belongs.
+        pages: u32,
+    },
+    /// A second guard to write on a page.
+    #[error("page {page}: this client has a guard to write on it: drop that one first")]
+    Guarded {
+        /// The page of the volume.
+        page: u64,
+    },
+    /// The drive says that a page is where it cannot be.
+    #[error(
+        "drive {drive}: page {lba} is said to be at {address:#x}, which is no frame of its core"
+    )]
+    WrongFrame {
+        /// Which drive of the volume.
+        drive: u16,
+        /// The page on the drive.
+        lba: u64,
+        /// The address.
+        address: u64,
+    },
     /// Pages beyond the end of the volume.
     #[error(
         "{pages} pages from page {first} on do not lie within a volume of {volume_pages} pages"

@@ -17,6 +17,9 @@ use wharf_runtime::{Cpu, TaskId};
 
 use crate::error::IoError;
 
+/// The result where no command has succeeded; the results of commands have 63 bits.
+pub const NO_RESULT: u64 = u64::MAX;
+
 #[derive(Default)]
 struct State {
     /// Commands without an answer or timeout.
@@ -24,10 +27,19 @@ struct State {
     /// Commands that timed out and have not been answered since.
     late: u32,
     error: Option<IoError>,
-    /// Dword 0 of the last successful completion.
-    result: u32,
+    /// Result of the last successful completion.
+    result: u64,
     waiter: Option<TaskId>,
     owned: bool,
+}
+
+impl State {
+    fn note(&mut self, outcome: Result<u64, IoError>) {
+        match outcome {
+            Ok(result) => self.result = result,
+            Err(error) => self.error = self.error.or(Some(error)),
+        }
+    }
 }
 
 /// The groups of one CPU.
@@ -53,6 +65,7 @@ impl Groups {
         });
         states[index as usize] = State {
             owned: true,
+            result: NO_RESULT,
             ..State::default()
         };
         Group {
@@ -69,13 +82,10 @@ impl Groups {
 
     /// A command is answered.
     #[inline]
-    pub(crate) fn end(&self, cpu: &Cpu, index: u32, outcome: Result<u32, IoError>) {
+    pub(crate) fn end(&self, cpu: &Cpu, index: u32, outcome: Result<u64, IoError>) {
         self.change(cpu, index, |state| {
             state.pending -= 1;
-            match outcome {
-                Ok(result) => state.result = result,
-                Err(error) => state.error = state.error.or(Some(error)),
-            }
+            state.note(outcome);
         });
     }
 
@@ -92,8 +102,11 @@ impl Groups {
     }
 
     /// A command that had timed out is answered.
-    pub(crate) fn end_late(&self, cpu: &Cpu, index: u32) {
-        self.change(cpu, index, |state| state.late -= 1);
+    pub(crate) fn end_late(&self, cpu: &Cpu, index: u32, outcome: Result<u64, IoError>) {
+        self.change(cpu, index, |state| {
+            state.late -= 1;
+            state.note(outcome);
+        });
     }
 
     #[inline]
@@ -125,7 +138,9 @@ impl Group {
     }
 
     /// Waits until every command of the group is answered or has timed out. The outcome is the
-    /// first error, timeouts before others, or dword 0 of the last completion; asking clears it.
+    /// first error, timeouts before others, or the result of the last completion; asking clears it.
+    /// When a group is quiet after a timeout, asking again tells what the late commands came to:
+    /// [`NO_RESULT`] or an error if none succeeded.
     #[inline]
     pub fn wait<'a>(&'a self, cpu: &'a Cpu) -> Wait<'a> {
         Wait { group: self, cpu }
@@ -164,7 +179,7 @@ pub struct Wait<'a> {
 }
 
 impl Future for Wait<'_> {
-    type Output = Result<u32, IoError>;
+    type Output = Result<u64, IoError>;
 
     #[inline]
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {

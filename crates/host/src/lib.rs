@@ -8,6 +8,7 @@
 //! | [`design`] | what a design is, for those who make requests |
 //! | [`direct`] | the design without a cache; [`range_lock`], [`buffers`] |
 //! | [`clock`] | the design with a page cache and CLOCK; [`cache`] |
+//! | [`scala`] | the design whose cache is kept by the drives; [`pins`] |
 //! | [`tri`] | the design with managers and messages (TriCache) |
 //! | [`volume`] | drives striped into one address space |
 //! | [`driver`] | one queue pair: slots, timeouts, retries; [`group`] |
@@ -26,19 +27,24 @@ pub mod error;
 pub mod gate;
 pub mod group;
 pub mod lend;
+pub mod pins;
 pub mod range_lock;
 pub mod reaper;
+pub mod scala;
 pub mod span;
 pub mod tri;
 pub mod volume;
 pub mod wake;
 
 pub use clock::Clock;
-pub use design::{Client, Design, DesignConfig, DesignError, Statistics, Touch, WritePolicy};
+pub use design::{
+    Client, Design, DesignConfig, DesignError, Shares, Statistics, Touch, WritePolicy,
+};
 pub use direct::Direct;
 pub use driver::{Driver, DriverConfig};
 pub use error::IoError;
 pub use group::Groups;
+pub use scala::Scala;
 pub use span::Extent;
 pub use tri::Tri;
 pub use volume::{Layout, Volume};

@@ -38,20 +38,20 @@ impl<T> Reaper<T> {
         self.orphans.borrow().len()
     }
 
-    /// Gives things to `release` when their groups are quiet, for as long as the CPU runs.
-    pub async fn run(&self, cpu: &Cpu, release: impl Fn(T)) {
+    /// Gives things to `release` when their groups are quiet, with the group, for as long as the CPU runs.
+    pub async fn run(&self, cpu: &Cpu, release: impl Fn(Group, T)) {
         loop {
-            while let Some(thing) = self.take_quiet(cpu) {
-                release(thing);
+            while let Some((group, thing)) = self.take_quiet(cpu) {
+                release(group, thing);
             }
             self.arrived.wait(cpu).await;
         }
     }
 
-    fn take_quiet(&self, cpu: &Cpu) -> Option<T> {
+    fn take_quiet(&self, cpu: &Cpu) -> Option<(Group, T)> {
         let mut orphans = self.orphans.borrow_mut();
         let quiet = orphans.iter().position(|(group, _)| group.is_quiet());
         orphans.iter().for_each(|(group, _)| group.watch(cpu));
-        quiet.map(|index| orphans.swap_remove(index).1)
+        quiet.map(|index| orphans.swap_remove(index))
     }
 }

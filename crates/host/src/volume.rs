@@ -21,7 +21,7 @@ use crate::group::{Group, Groups};
 pub const STRIPE_PAGES: u64 = 16;
 
 /// The namespace that a volume uses of each drive.
-const NAMESPACE: u32 = 1;
+pub(crate) const NAMESPACE: u32 = 1;
 
 /// Which transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use common::{Rig, Shape, healthy};
 use wharf_host::driver::DriverConfig;
 use wharf_host::{
-    Client, Clock, Design, DesignConfig, Direct, Extent, IoError, Layout, Tri, WritePolicy,
+    Client, Clock, Design, DesignConfig, Direct, Extent, IoError, Layout, Scala, Tri, WritePolicy,
 };
 use wharf_runtime::{Cpu, Rng, Seed};
 use wharf_wire::command::Command;
@@ -269,6 +269,7 @@ fn random_case(seed: u64) -> (Case, Rng) {
             max_transfer_pages: [1, 4, 256][rng.below(3) as usize],
             ..DriverConfig::default()
         },
+        pins: false,
     };
     let config = DesignConfig {
         cache_bytes: PAGE * [1, 2, 7, 30, 200, 2_000][rng.below(6) as usize],
@@ -349,6 +350,35 @@ fn run<D: Design, F>(
 
 fn verify_clock(design: &Clock, cpu: &Cpu) {
     design.cache().verify(cpu);
+}
+
+/// The same case for a design whose cache the drives keep.
+fn pinning(mut case: Case, rng: &mut Rng) -> Case {
+    let driver = &mut case.shape.driver;
+    driver.cores = 1 + rng.below(3) as u32;
+    driver.core_stripe_pages = [1, 4][rng.below(2) as usize];
+    case.shape.pins = true;
+    let shares_min = driver.cores * case.shape.clients * case.shape.drives;
+    case.config.cache_bytes = case.config.cache_bytes.max(PAGE * u64::from(shares_min));
+    case
+}
+
+#[test]
+fn scala_keeps_every_byte() {
+    for seed in 0..400 {
+        let (case, mut rng) = random_case(seed);
+        let case = pinning(case, &mut rng);
+        run::<Scala, _>(case, |_| healthy(Seed(rng.next_u64()).rng()), |_, _| ());
+    }
+}
+
+#[test]
+fn scala_keeps_every_byte_through_errors_and_timeouts() {
+    for seed in 1_000..1_200 {
+        let (case, mut rng) = random_case(seed);
+        let case = pinning(impatient(case), &mut rng);
+        run::<Scala, _>(case, |_| faulty(Seed(rng.next_u64()).rng()), |_, _| ());
+    }
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! With one client at depth 1, `clock` hits and misses exactly as the textbook's CLOCK.
+//! With one client at depth 1, `clock` hits and misses exactly as the textbook's CLOCK; and so does
+//! `scala` on one drive of one core.
 
 mod common;
 
@@ -7,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use common::{Rig, Shape};
-use wharf_host::{Client, Clock, DesignConfig, Extent, WritePolicy};
+use wharf_host::{Client, Clock, Design, DesignConfig, Extent, Scala, WritePolicy};
 use wharf_runtime::Seed;
 use wharf_wire::command::Command;
 use wharf_wire::mock::Fate;
@@ -54,14 +55,15 @@ impl Textbook {
     }
 }
 
-fn compare(seed: u64) {
+fn compare<D: Design>(seed: u64, pins: bool) {
     let mut rng = Seed(seed).child("textbook").rng();
     let frames = 1 + rng.below(64);
     let range = 1 + rng.below(frames * 3);
     let longest = [1, 2, 8, frames + 5][rng.below(4) as usize].min(range);
     let shape = Shape {
         page_bytes: 8,
-        drives: 1 + rng.below(2) as u32,
+        drives: if pins { 1 } else { 1 + rng.below(2) as u32 },
+        pins,
         ..Shape::default()
     };
     let config = DesignConfig {
@@ -70,7 +72,7 @@ fn compare(seed: u64) {
         ..DesignConfig::default()
     };
     let mut rig = Rig::new(shape, |_| |_: u64, _: &Command| Fate::Done(5_000));
-    let design: Arc<Clock> = rig.design(config);
+    let design: Arc<D> = rig.design(config);
     rig.spawn_client(0, &design, move |_, client| async move {
         let mut textbook = Textbook::new(frames as usize);
         let mut buffer = vec![0; longest as usize * 8];
@@ -113,7 +115,14 @@ fn compare(seed: u64) {
 #[test]
 fn hits_and_misses_are_those_of_the_textbook() {
     for seed in 0..4_000 {
-        compare(seed);
+        compare::<Clock>(seed, false);
+    }
+}
+
+#[test]
+fn hits_and_misses_of_scala_are_those_of_the_textbook() {
+    for seed in 0..2_000 {
+        compare::<Scala>(seed, true);
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use wharf_host::clock::Clock;
 use wharf_host::design::Design;
 use wharf_host::direct::Direct;
+use wharf_host::scala::Scala;
 use wharf_host::tri::Tri;
 
 use crate::input::Plan;
@@ -32,6 +33,12 @@ impl Runnable for Direct {
 
 impl Runnable for Clock {
     const HAS_CACHE: bool = true;
+}
+
+impl Runnable for Scala {
+    const HAS_CACHE: bool = true;
+    // A client's index is its own.
+    const HITS_SHARED_STATE: bool = false;
 }
 
 impl Runnable for Tri {
@@ -62,6 +69,11 @@ pub const DESIGNS: &[DesignEntry] = &[
         name: Clock::NAME,
         summary: "a page cache in host memory, CLOCK replacement, over ordinary block commands",
         run: row::<Clock>,
+    },
+    DesignEntry {
+        name: Scala::NAME,
+        summary: "a page cache that the drives keep in memory of the host, an index for each client",
+        run: row::<Scala>,
     },
     DesignEntry {
         name: Tri::NAME,

@@ -134,7 +134,7 @@ impl CacheClient {
         });
         let reaping = client.clone();
         cpu.spawn("cache reaper", async move {
-            let release = |pins: Vec<Pin>| reaping.give_up(&pins);
+            let release = |_, pins: Vec<Pin>| reaping.give_up(&pins);
             reaping.reaper.run(&reaping.cpu, release).await;
         });
         client

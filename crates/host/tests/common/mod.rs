@@ -1,10 +1,14 @@
 //! A machine with mock drives and clients of a design, for tests.
 #![allow(dead_code)] // each test file uses a part
 
+pub mod pinning;
+
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use pinning::{PinDrive, PinState};
 use wharf_host::driver::{Driver, DriverConfig};
 use wharf_host::{Design, DesignConfig, Groups, Layout, Volume};
 use wharf_runtime::{Bell, CostTable, Cpu, CpuId, Machine, Rng, Side};
@@ -23,6 +27,8 @@ pub struct Shape {
     pub clients: u32,
     pub depth: u32,
     pub driver: DriverConfig,
+    /// Whether the drives pin pages, and know nothing of other transfers.
+    pub pins: bool,
 }
 
 impl Default for Shape {
@@ -35,6 +41,7 @@ impl Default for Shape {
             clients: 1,
             depth: 8,
             driver: DriverConfig::default(),
+            pins: false,
         }
     }
 }
@@ -59,6 +66,8 @@ pub struct Rig {
     pub shape: Shape,
     pub space: Arc<DmaSpace>,
     pub stores: Vec<Arc<MockStore>>,
+    /// The drives that pin pages.
+    pub pinning: Vec<Arc<PinState>>,
     pub client_cpus: Vec<CpuId>,
     pub service_cpus: Vec<CpuId>,
     queues: Vec<Vec<HostQueue>>,
@@ -88,9 +97,35 @@ impl Rig {
         let service_cpus = (0..services)
             .map(|i| machine.add_cpu(&format!("service{i}"), Side::Host, 1.0))
             .collect();
-        let mut stores = Vec::new();
+        let (mut stores, mut pinning) = (Vec::new(), Vec::new());
         for drive in 0..shape.drives {
             let bell = Bell::new();
+            if shape.pins {
+                let state = Arc::new(PinState::default());
+                let mut ends = Vec::new();
+                for (client, queues) in queues.iter_mut().enumerate() {
+                    let (host, end) = queue_pair(shape.depth, &bell, client as u32);
+                    ends.push((client as u16 + 1, end));
+                    queues.push(host);
+                }
+                stores.push(state.store.clone());
+                pinning.push(state.clone());
+                let drive = PinDrive {
+                    dma: space.clone(),
+                    bell,
+                    pages: shape.drive_pages,
+                    cores: shape.driver.cores,
+                    core_stripe_pages: shape.driver.core_stripe_pages,
+                    state,
+                    queues: ends,
+                    decide: fate(drive),
+                    fetched: 0,
+                    pending: BTreeMap::new(),
+                };
+                let cpu = machine.add_cpu("drive", Side::Drive, 1.0);
+                machine.spawn(cpu, "pinning drive", |cpu| drive.run(cpu));
+                continue;
+            }
             let mut mock = MockDrive::new(&space, &bell, shape.drive_pages, fate(drive));
             for (client, queues) in queues.iter_mut().enumerate() {
                 let (host, end) = queue_pair(shape.depth, &bell, client as u32);
@@ -106,6 +141,7 @@ impl Rig {
             shape,
             space,
             stores,
+            pinning,
             client_cpus,
             service_cpus,
             queues,
@@ -121,9 +157,15 @@ impl Rig {
     pub fn design<D: Design>(&self, config: DesignConfig) -> Arc<D> {
         let config = DesignConfig {
             clients: self.shape.clients,
+            drives: self.shape.drives,
             ..config
         };
-        Arc::new(D::new(&config, &self.space).unwrap())
+        let design = D::new(&config, &self.space).unwrap();
+        for (drive, state) in (0..).zip(&self.pinning) {
+            let memory = design.lent_memory(drive).expect("the design lends memory");
+            state.lend(&self.space, memory, self.shape.driver.cores);
+        }
+        Arc::new(design)
     }
 
     /// Runs `run` on client `index`'s CPU with its volume.

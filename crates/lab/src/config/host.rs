@@ -27,6 +27,8 @@ pub struct HostConfig {
     pub stripe_bytes: u64,
     /// CPUs that manage the cache in designs that have such, besides the clients' own.
     pub managers: u32,
+    /// Evict clean pages first while a drive collects garbage, in designs that learn of it.
+    pub gc_aware: bool,
     /// Entries of a client's queue pair: one fewer commands are in flight at once.
     pub queue_depth: u32,
     /// A command without completion for so long is reported as lost; 0 waits for ever.

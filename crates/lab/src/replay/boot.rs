@@ -80,6 +80,7 @@ async fn make_ready(
 ) -> Result<(Vec<Admin>, Go), AdminError> {
     let mut admins = Vec::new();
     let (mut drive_pages, mut max_transfer_pages) = (u64::MAX, u32::MAX);
+    let (mut cores, mut core_stripe_pages) = (1, 1);
     for (drive, queue) in parts.admins.drain(..).enumerate() {
         let config = DriverConfig {
             drive: drive as u16,
@@ -89,6 +90,8 @@ async fn make_ready(
         let facts = admin.identify().await?;
         drive_pages = drive_pages.min(facts.pages);
         max_transfer_pages = max_transfer_pages.min(facts.max_transfer_pages);
+        // The drives of a run are all alike.
+        (cores, core_stripe_pages) = (facts.cores, facts.core_stripe_pages);
         admin.allot_queues(parts.offers[drive].len() as u32).await?;
         for offer in &parts.offers[drive] {
             admin.create_queue(offer).await?;
@@ -103,6 +106,8 @@ async fn make_ready(
         Go {
             drive_pages,
             max_transfer_pages,
+            cores,
+            core_stripe_pages,
             start_ns: cpu.now(),
         },
     ))

@@ -40,6 +40,10 @@ pub(crate) struct Go {
     pub(crate) drive_pages: u64,
     /// Most pages of a command.
     pub(crate) max_transfer_pages: u32,
+    /// Firmware cores of each drive.
+    pub(crate) cores: u32,
+    /// Pages of the stripes that are dealt out to them.
+    pub(crate) core_stripe_pages: u32,
     /// When the run begins, by the boot CPU's clock.
     pub(crate) start_ns: u64,
 }
@@ -69,6 +73,8 @@ impl Connection {
             let config = DriverConfig {
                 drive: drive as u16,
                 max_transfer_pages: go.max_transfer_pages,
+                cores: go.cores,
+                core_stripe_pages: go.core_stripe_pages,
                 ..self.driver
             };
             Driver::start(cpu, queue, &self.space, &groups, config, false)

@@ -180,6 +180,7 @@ pub(crate) fn run<D: Runnable>(
         clients: setup.clients,
         drives: setup.drives,
         managers: setup.host.managers,
+        gc_aware: setup.host.gc_aware,
         write_policy: match setup.host.write_policy {
             ConfiguredPolicy::WriteBack => WritePolicy::Back,
             ConfiguredPolicy::WriteThrough => WritePolicy::Through,

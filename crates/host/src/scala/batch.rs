@@ -1,0 +1,383 @@
+//! The missing pages of a request: fetched by one command for each drive.
+//!
+//! 1. Pages that miss are placed in slots, and gathered with the pages that leave those slots.
+//! 2. The batch is *settled* when the request has been looked through, is too long for one
+//!    command, or has to wait for something: who waits for others holds nothing.
+//! 3. A command pins pages and gives back those that left their slots, of the same cores. So whatever
+//!    order the drive serves a client's commands in, the client never holds more than its share.
+//!    Pages to be overwritten whole go in a command of their own, and are announced first
+//!    ([`Frames`](crate::scala::frames)).
+//! 4. A page that has arrived is used and becomes ready; one that has not leaves its slot, or is
+//!    asked for again if the drive says that this may help.
+//! 5. A command that times out leaves its slots *stuck*. When the drive answers after all, its pages
+//!    are adopted as if nothing had happened; data that was to overwrite them was kept for that.
+
+use std::rc::Rc;
+
+use wharf_wire::pin::{Access, NOT_PINNED, Unpin, WINDOW_PAGES_MAX};
+
+use crate::error::IoError;
+use crate::group::Group;
+use crate::pins::{PAGES_MAX, Sent, needs_list};
+use crate::scala::held::{Held, Home, Use};
+use crate::scala::index::Leaving;
+use crate::span::Span;
+
+/// A missing page and its slot.
+pub(super) struct Entry {
+    span: Span,
+    slot: u32,
+    home: Home,
+    access: Access,
+    leaving: Option<Unpin>,
+}
+
+/// A command on its way.
+struct InFlight {
+    group: Group,
+    sent: Sent,
+    entries: Vec<Entry>,
+}
+
+/// Work of a request that has given up waiting.
+pub struct Late(LateWork);
+
+enum LateWork {
+    /// A command that timed out, with the data of pages to be overwritten.
+    Command(Sent, Vec<(Entry, Option<Box<[u8]>>)>),
+    /// A page in a frame that another client was to overwrite, and has not yet.
+    Page(Entry, u32),
+}
+
+/// See the module.
+pub(super) struct Batch<'a> {
+    held: &'a Held,
+    entries: Vec<Entry>,
+}
+
+/// What a round of commands left to do.
+#[derive(Default)]
+struct Rest {
+    /// Pages that may be asked for again, with the latest reason.
+    again: Vec<Entry>,
+    reason: Option<IoError>,
+    /// Pages that are there, but must wait for another client.
+    waiting: Vec<(Entry, u32)>,
+    /// The first error that is final.
+    error: Option<IoError>,
+}
+
+impl<'a> Batch<'a> {
+    pub(super) fn new(held: &'a Held) -> Batch<'a> {
+        Batch {
+            held,
+            entries: Vec::new(),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    pub(super) fn has(&self, slot: u32) -> bool {
+        self.entries.iter().any(|entry| entry.slot == slot)
+    }
+
+    /// Whether `page`, beyond all pages in the batch, fits the commands.
+    pub(super) fn has_room_for(&self, page: u64) -> bool {
+        let window = u64::from(WINDOW_PAGES_MAX);
+        let is_near = |first: &Entry| page - first.span.page < window;
+        self.entries.len() < PAGES_MAX && self.entries.first().is_none_or(is_near)
+    }
+
+    pub(super) fn push(
+        &mut self,
+        span: &Span,
+        slot: u32,
+        home: Home,
+        leaving: Option<Leaving>,
+        writes: bool,
+    ) {
+        let access = match (writes, span.whole) {
+            (false, _) => Access::Read,
+            (true, false) => Access::Write,
+            (true, true) => Access::Overwrite,
+        };
+        // It leaves a slot of the same set, so it is on the same drive.
+        let unpin = |leaving: Leaving| Unpin {
+            lba: self.held.map.home(leaving.page).lba,
+            is_dirty: leaving.is_dirty,
+        };
+        self.entries.push(Entry {
+            span: *span,
+            slot,
+            home,
+            access,
+            leaving: leaving.map(unpin),
+        });
+    }
+
+    /// Fetches the pages and uses them. The batch is empty then.
+    ///
+    /// # Errors
+    /// The first error; the other pages are used all the same.
+    pub(super) async fn settle<U: Use>(&mut self, user: &mut U) -> Result<(), IoError> {
+        let held = self.held;
+        let mut todo = std::mem::take(&mut self.entries);
+        if todo.is_empty() {
+            return Ok(());
+        }
+        for entry in todo.iter().filter(|e| e.access == Access::Overwrite) {
+            held.frames.announce(entry.span.page);
+        }
+        let config = held.volume.drivers()[0].config();
+        let mut rest = Rest::default();
+        for tries_left in (0..=config.retries).rev() {
+            for command in held.send(todo).await {
+                held.receive(command, user, &mut rest).await;
+            }
+            held.notify();
+            for (entry, frame) in std::mem::take(&mut rest.waiting) {
+                if let Err(error) = held.use_later(entry, frame, user).await {
+                    rest.error.get_or_insert(error);
+                }
+            }
+            if rest.again.is_empty() || tries_left == 0 {
+                break;
+            }
+            held.cpu
+                .sleep_until(held.cpu.now() + config.retry_delay_ns)
+                .await;
+            todo = std::mem::take(&mut rest.again);
+        }
+        if !rest.again.is_empty() {
+            rest.error = rest.error.or(rest.reason);
+            rest.again.iter().for_each(|entry| held.give_up(entry));
+            held.notify();
+        }
+        rest.error.map_or(Ok(()), Err)
+    }
+}
+
+/// Whether sending a command again after this error may help.
+fn may_retry(error: &IoError) -> bool {
+    matches!(error, IoError::Status { status, .. } if status.is_retryable())
+}
+
+fn wrong_frame(entry: &Entry, address: u64) -> IoError {
+    IoError::WrongFrame {
+        drive: entry.home.drive as u16,
+        lba: entry.home.lba,
+        address,
+    }
+}
+
+impl Held {
+    /// Sends the commands for `entries`.
+    async fn send(&self, entries: Vec<Entry>) -> Vec<InFlight> {
+        let mut parts: Vec<Vec<Entry>> = Vec::new();
+        for entry in entries {
+            let is_like = |part: &&mut Vec<Entry>| {
+                (part[0].home.drive, part[0].access) == (entry.home.drive, entry.access)
+            };
+            match parts.iter_mut().find(is_like) {
+                Some(part) => part.push(entry),
+                None => parts.push(vec![entry]),
+            }
+        }
+        // There are no more unpins than pages.
+        let needs = parts.iter().map(|part| needs_list(part.len(), part.len()));
+        let lists = self.pins.take(needs).await;
+        let mut sent = Vec::with_capacity(parts.len());
+        for (entries, list) in parts.into_iter().zip(lists) {
+            let group = self.volume.open_group();
+            let lbas: Vec<u64> = entries.iter().map(|entry| entry.home.lba).collect();
+            let unpins: Vec<Unpin> = entries.iter().filter_map(|entry| entry.leaving).collect();
+            let (drive, access) = (entries[0].home.drive, entries[0].access);
+            let command = self
+                .pins
+                .send(&group, drive, list, access, &lbas, &unpins)
+                .await;
+            sent.push(InFlight {
+                group,
+                sent: command,
+                entries,
+            });
+        }
+        self.volume.ring();
+        sent
+    }
+
+    /// Waits for a command, and uses the pages that are there as far as nobody is in the way.
+    async fn receive<U: Use>(&self, command: InFlight, user: &mut U, rest: &mut Rest) {
+        let InFlight {
+            group,
+            mut sent,
+            entries,
+        } = command;
+        let outcome = self.pins.wait(&mut sent, &group).await;
+        if let Err(error) = outcome
+            && error.is_timeout()
+        {
+            rest.error.get_or_insert(error);
+            return self.leave_late(group, sent, entries, user);
+        }
+        for (index, mut entry) in (0..).zip(entries) {
+            // Given back, whatever became of the pin.
+            entry.leaving = None;
+            match (self.frame_of(&sent, index, &entry), outcome) {
+                (Ok(Some(frame)), _) => self.arrive(entry, frame, user, rest),
+                (Ok(None), Err(error)) if may_retry(&error) => {
+                    rest.reason = Some(error);
+                    rest.again.push(entry);
+                }
+                (Ok(None), Err(error)) | (Err(error), _) => {
+                    rest.error.get_or_insert(error);
+                    self.give_up(&entry);
+                }
+                (Ok(None), Ok(())) => {
+                    rest.error.get_or_insert(wrong_frame(&entry, NOT_PINNED));
+                    self.give_up(&entry);
+                }
+            }
+        }
+        self.pins.give_back(sent);
+    }
+
+    /// The frame that the drive has put a page in, if it has.
+    fn frame_of(&self, sent: &Sent, index: u32, entry: &Entry) -> Result<Option<u32>, IoError> {
+        let address = self.pins.address(sent, index);
+        if address == NOT_PINNED {
+            return Ok(None);
+        }
+        let frame = self
+            .frames
+            .frame_at(address, entry.home.core, self.map.cores());
+        frame.map(Some).ok_or_else(|| wrong_frame(entry, address))
+    }
+
+    fn arrive<U: Use>(&self, entry: Entry, frame: u32, user: &mut U, rest: &mut Rest) {
+        let overwrites = entry.access == Access::Overwrite;
+        if !overwrites && self.frames.is_announced(entry.span.page) {
+            return rest.waiting.push((entry, frame));
+        }
+        self.index.set_ready(entry.slot, frame);
+        let is_done = user.apply(self, entry.slot, &entry.span);
+        if overwrites {
+            // If it is not done, another client is writing: then the frame has content.
+            self.frames.retract(entry.span.page);
+        }
+        if !is_done {
+            // It must not leave before its turn.
+            self.index.pin(entry.slot);
+            rest.waiting.push((entry, frame));
+        }
+    }
+
+    /// Uses a page once the clients in the way are done. A client whose own command has timed out
+    /// may be in the way for long.
+    async fn use_later<U: Use>(
+        &self,
+        entry: Entry,
+        frame: u32,
+        user: &mut U,
+    ) -> Result<(), IoError> {
+        let (page, slot) = (entry.span.page, entry.slot);
+        self.counters.waits.add(1);
+        let mut pause_ns = Held::first_pause_ns();
+        let is_ready = self.index.find(page).is_some();
+        if !is_ready {
+            let timeout_ns = self.volume.drivers()[entry.home.drive].config().timeout_ns;
+            let deadline_ns = self.cpu.now().saturating_add(timeout_ns);
+            while self.frames.is_announced(page) {
+                if self.cpu.now() >= deadline_ns {
+                    self.index.set_stuck(slot);
+                    let late = Late(LateWork::Page(entry, frame));
+                    self.reaper.adopt(&self.cpu, self.volume.open_group(), late);
+                    return Err(IoError::Stuck { page });
+                }
+                self.pause(&mut pause_ns).await;
+            }
+            self.index.set_ready(slot, frame);
+            self.index.pin(slot);
+        }
+        while !user.apply(self, slot, &entry.span) {
+            self.pause(&mut pause_ns).await;
+        }
+        self.index.unpin(slot);
+        self.notify();
+        Ok(())
+    }
+
+    /// Takes a page that has not come out of its slot.
+    fn give_up(&self, entry: &Entry) {
+        if entry.access == Access::Overwrite {
+            self.frames.retract(entry.span.page);
+        }
+        self.index.vacate(entry.slot);
+    }
+
+    /// Leaves a command that timed out to the reaper.
+    fn leave_late<U: Use>(&self, group: Group, sent: Sent, entries: Vec<Entry>, user: &U) {
+        let keep = |entry: Entry| {
+            self.index.set_stuck(entry.slot);
+            let data = (entry.access == Access::Overwrite).then(|| user.data(&entry.span).into());
+            (entry, data)
+        };
+        let entries = entries.into_iter().map(keep).collect();
+        let late = Late(LateWork::Command(sent, entries));
+        self.reaper.adopt(&self.cpu, group, late);
+    }
+
+    /// Gives the list of a command without pins back, as soon as the drive has answered.
+    pub(super) fn keep_until_quiet(&self, group: Group, sent: Sent) {
+        if group.is_quiet() {
+            return self.pins.give_back(sent);
+        }
+        let late = Late(LateWork::Command(sent, Vec::new()));
+        self.reaper.adopt(&self.cpu, group, late);
+    }
+
+    /// Brings late work to its end: the drive has answered.
+    pub(super) fn adopt(self: &Rc<Self>, group: Group, late: Late) {
+        let held = self.clone();
+        self.cpu.spawn("late pins", async move {
+            let (mut sent, entries) = match late.0 {
+                LateWork::Command(sent, entries) => (sent, entries),
+                LateWork::Page(entry, frame) => {
+                    held.adopt_page(&entry, frame, None).await;
+                    return held.notify();
+                }
+            };
+            // An error is told by the entries; the request has failed long ago.
+            let _ = held.pins.wait(&mut sent, &group).await;
+            for (index, (entry, data)) in (0..).zip(entries) {
+                match held.frame_of(&sent, index, &entry) {
+                    Ok(Some(frame)) => held.adopt_page(&entry, frame, data.as_deref()).await,
+                    Ok(None) | Err(_) => held.give_up(&entry),
+                }
+            }
+            held.pins.give_back(sent);
+            held.notify();
+        });
+    }
+
+    async fn adopt_page(&self, entry: &Entry, frame: u32, data: Option<&[u8]>) {
+        let (page, slot) = (entry.span.page, entry.slot);
+        let mut pause_ns = Held::first_pause_ns();
+        let Some(data) = data else {
+            while self.frames.is_announced(page) {
+                self.pause(&mut pause_ns).await;
+            }
+            return self.index.set_ready(slot, frame);
+        };
+        let (drive, from) = (entry.home.drive, usize::from(entry.span.from));
+        // If another client is writing, the frame has content, and the write has failed.
+        let is_written = self.frames.copy_in(&self.cpu, drive, frame, from, data);
+        self.index.set_ready(slot, frame);
+        if is_written {
+            self.index.set_dirty(slot);
+        }
+        self.frames.retract(page);
+    }
+}

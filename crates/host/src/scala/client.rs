@@ -1,0 +1,130 @@
+//! One client of `scala`.
+
+use std::rc::Rc;
+
+use wharf_runtime::Op;
+use wharf_wire::pin::{Access, Unpin};
+
+use crate::design::{Client, Statistics, Touch};
+use crate::error::IoError;
+use crate::pins::{UNPINS_MAX, needs_list};
+use crate::scala::frames::{From, Into};
+use crate::scala::held::Held;
+use crate::span::Extent;
+
+/// See the [module above](crate::scala).
+pub struct ScalaClient(Rc<Held>);
+
+impl ScalaClient {
+    pub(super) fn new(held: Rc<Held>) -> ScalaClient {
+        ScalaClient(held)
+    }
+
+    #[inline]
+    pub(super) fn held(&self) -> &Held {
+        &self.0
+    }
+
+    /// Bytes of the client's index.
+    pub fn index_bytes(&self) -> usize {
+        self.0.index.bytes()
+    }
+
+    /// Pages that this client can hold.
+    pub fn capacity_pages(&self) -> u32 {
+        self.0.index.slots()
+    }
+
+    /// Checks the index.
+    ///
+    /// # Panics
+    /// If it contradicts itself.
+    pub fn verify(&self) {
+        self.0.index.verify();
+    }
+
+    /// The frame that a page is in and its drive, if this client holds the page.
+    pub fn frame_of(&self, page: u64) -> Option<(usize, u32)> {
+        let slot = self.0.index.find(page)?;
+        Some((self.0.map.drive(page), self.0.index.frame(slot)))
+    }
+
+    /// Gives every page back to its drive but those with guards, and those on their way. Gives the
+    /// number of pages given back.
+    ///
+    /// # Errors
+    /// The first error of a command.
+    pub async fn release_all(&self) -> Result<u64, IoError> {
+        let held = self.held();
+        let mut unpins = vec![Vec::new(); held.volume.drivers().len()];
+        let idle: Vec<u32> = held.index.idle_slots().collect();
+        for &slot in &idle {
+            let leaving = held
+                .cpu
+                .work(Op::QueueIndexUpdate, || held.index.vacate(slot));
+            let leaving = leaving.expect("an idle slot has a page");
+            let home = held.map.home(leaving.page);
+            unpins[home.drive].push(Unpin {
+                lba: home.lba,
+                is_dirty: leaving.is_dirty,
+            });
+        }
+        let mut outcome = Ok(idle.len() as u64);
+        for (drive, unpins) in unpins.iter().enumerate() {
+            for chunk in unpins.chunks(UNPINS_MAX) {
+                if let Err(error) = self.unpin(drive, chunk).await {
+                    outcome = outcome.and(Err(error));
+                }
+            }
+        }
+        held.notify();
+        outcome
+    }
+
+    async fn unpin(&self, drive: usize, unpins: &[Unpin]) -> Result<(), IoError> {
+        let held = self.held();
+        let mut lists = held
+            .pins
+            .take([needs_list(0, unpins.len())].into_iter())
+            .await;
+        let (group, list) = (held.volume.open_group(), lists.remove(0));
+        let mut sent = held
+            .pins
+            .send(&group, drive, list, Access::Read, &[], unpins)
+            .await;
+        held.volume.ring();
+        let outcome = held.pins.wait(&mut sent, &group).await;
+        held.keep_until_quiet(group, sent);
+        outcome
+    }
+}
+
+impl Client for ScalaClient {
+    #[inline]
+    async fn read(&self, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError> {
+        let held = &*self.0;
+        held.counters.reads.add(1);
+        held.counters
+            .end(held.serve(extent, Into(out)).await, |touch| *touch)
+    }
+
+    #[inline]
+    async fn write(&self, extent: Extent, data: &[u8]) -> Result<Touch, IoError> {
+        let held = &*self.0;
+        held.counters.writes.add(1);
+        held.counters
+            .end(held.serve(extent, From(data)).await, |touch| *touch)
+    }
+
+    /// The drives write what is dirty back, pinned or not.
+    async fn flush(&self) -> Result<(), IoError> {
+        let held = &*self.0;
+        held.counters.flushes.add(1);
+        held.counters
+            .end(held.volume.flush(&held.cpu).await, |()| Touch::default())
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.0.counters.statistics(&self.0.volume)
+    }
+}

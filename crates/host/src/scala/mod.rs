@@ -1,0 +1,143 @@
+//! The design `scala`: the host half of ScalaCache.
+//!
+//! Problem: a page cache on the host costs CPU time for its index and its replacement, and its locks
+//! and messages grow with the number of clients.
+//!
+//! Idea: the drives keep the cache, in memory that the host lends them; the host only remembers
+//! which pages it has asked for.
+//!
+//! 1. Each drive is lent its part of the cache at boot ([`frames`]).
+//! 2. Each client *pins* the pages it uses and keeps them pinned: its [Queue Index](index) tells
+//!    where they are. A hit is a look-up there and a copy, without a command, a lock, or a shared
+//!    line.
+//! 3. The pages of a request that are missing are pinned by one command for each drive. It also
+//!    *unpins* the pages that CLOCK chose to leave for them ([`batch`]).
+//! 4. A client holds no more frames of any firmware core than its share. So a pin never waits for
+//!    another client.
+//! 5. While a drive says that it collects garbage, clean pages leave first, as a dirty one would wait
+//!    for the collection.
+//! 6. Programs that want to use pages in place hold [guards](guard).
+//!
+//! A frame gets another page only when no local pin, no copy and no reference of the drive is left: an
+//! unpin goes out only for a slot without local pins, and copies do not outlive the step they are
+//! made in. Over several drives the pages are striped by the volume. (ScalaCache, sections 4 and 5.)
+
+pub mod batch;
+pub mod client;
+pub mod frames;
+pub mod guard;
+pub mod held;
+pub mod index;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use wharf_runtime::Cpu;
+use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
+
+use crate::design::{Design, DesignConfig, DesignError};
+use crate::lend::LentMemory;
+use crate::volume::Volume;
+use client::ScalaClient;
+use frames::Frames;
+use held::{Held, SetMap};
+use index::SLOTS_MAX;
+
+/// What the clients share: the lent frames, and how they are divided.
+pub struct Scala {
+    config: DesignConfig,
+    space: Arc<DmaSpace>,
+    frames: Arc<Frames>,
+}
+
+impl Design for Scala {
+    const NAME: &'static str = "scala";
+
+    type Client = ScalaClient;
+
+    fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<Scala, DesignError> {
+        Ok(Scala {
+            config: *config,
+            space: space.clone(),
+            frames: lend(Self::NAME, config, space)?,
+        })
+    }
+
+    fn client(
+        self: &Arc<Self>,
+        cpu: &Cpu,
+        volume: Rc<Volume>,
+        index: u32,
+    ) -> Result<ScalaClient, DesignError> {
+        let map = SetMap::new(&volume);
+        let slots = shares(Self::NAME, &self.config, &self.frames, &map, index)?;
+        let (frames, space) = (self.frames.clone(), &self.space);
+        let held = Held::start(cpu, volume, map, &slots, frames, space, &self.config);
+        let design = Self::NAME;
+        let held = held.map_err(|source| DesignError::Memory { design, source })?;
+        Ok(ScalaClient::new(held))
+    }
+
+    fn lent_memory(&self, drive: u32) -> Option<LentMemory> {
+        Some(self.frames.memory(drive))
+    }
+}
+
+impl Scala {
+    /// Bytes of all that keeps book of the frames and is shared by the clients; their indexes come
+    /// on top ([`ScalaClient::index_bytes`]).
+    pub fn bookkeeping_bytes(&self) -> usize {
+        self.frames.bookkeeping_bytes()
+    }
+}
+
+/// The frames of a design whose cache the drives keep.
+pub(crate) fn lend(
+    design: &'static str,
+    config: &DesignConfig,
+    space: &Arc<DmaSpace>,
+) -> Result<Arc<Frames>, DesignError> {
+    let bytes = config.cache_bytes;
+    if config.clients == 0 {
+        return Err(DesignError::NoClients { design });
+    }
+    let per_drive = bytes / PAGE_BYTES as u64 / u64::from(config.drives);
+    match per_drive {
+        0 => return Err(DesignError::CacheTooSmall { design, bytes }),
+        _ if per_drive * u64::from(config.drives) > SLOTS_MAX => {
+            return Err(DesignError::CacheTooLarge { design, bytes });
+        }
+        _ => {}
+    }
+    let frames = Frames::new(space, config.drives, per_drive as u32);
+    let frames = frames.map_err(|source| DesignError::Memory { design, source })?;
+    Ok(Arc::new(frames))
+}
+
+/// How many frames of each core of each drive client `index` may hold.
+pub(crate) fn shares(
+    design: &'static str,
+    config: &DesignConfig,
+    frames: &Frames,
+    map: &SetMap,
+    index: u32,
+) -> Result<Vec<u32>, DesignError> {
+    let (cores, clients) = (map.cores(), config.clients);
+    let per_drive = frames.per_drive();
+    let of_core = |core: u32| {
+        let first = |core| u64::from(core) * u64::from(per_drive) / u64::from(cores);
+        let total = (first(core + 1) - first(core)) as u32;
+        config.shares.part(total, index, clients)
+    };
+    let of_drive: Vec<u32> = (0..cores).map(of_core).collect();
+    if of_drive.contains(&0) {
+        return Err(DesignError::SharesTooSmall {
+            design,
+            frames: per_drive,
+            clients,
+            cores,
+            bytes_min: (u64::from(clients * cores) * u64::from(config.drives)) * PAGE_BYTES as u64,
+        });
+    }
+    Ok(of_drive.repeat(config.drives as usize))
+}

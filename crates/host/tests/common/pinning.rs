@@ -1,0 +1,265 @@
+//! A drive that pins pages in memory that the host lends, for tests: what the command set says of
+//! pins and no more, with faults on demand, and with checks of its host.
+//!
+//! Commands are served whole, in the order of their random delays. A command that fails does a
+//! part first. A pin that would have to wait for a frame, or an unpin of a page that is not
+//! pinned, is a fault of the host: the drive panics.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use wharf_host::lend::LentMemory;
+use wharf_runtime::{Bell, Cpu};
+use wharf_wire::command::Command;
+use wharf_wire::completion::Completion;
+use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
+use wharf_wire::host_memory::{FrameTable, HostMemoryDescriptor};
+use wharf_wire::mock::{Fate, MockStore};
+use wharf_wire::opcode::IoOpcode;
+use wharf_wire::pin::{Access, Unpin, address_offset, unpin_offset};
+use wharf_wire::queue::DriveQueue;
+use wharf_wire::status::Status;
+use zerocopy::FromBytes;
+
+/// Time after which a flush looks again at a page that somebody is writing.
+const LOOK_AGAIN_NS: u64 = 700;
+
+#[derive(Clone, Copy, Default)]
+struct Frame {
+    page: Option<u64>,
+    references: u32,
+}
+
+struct Lent {
+    first: u64,
+    table: FrameTable,
+    frames: Vec<Frame>,
+    of_page: BTreeMap<u64, usize>,
+    hands: Vec<usize>,
+}
+
+/// What the test sees of a drive.
+#[derive(Default)]
+pub struct PinState {
+    pub store: Arc<MockStore>,
+    /// What completions say of collection.
+    pub collects: AtomicBool,
+    /// Cores by which the drive is wrong about whose a page is.
+    pub rotate_cores: AtomicU64,
+    lent: Mutex<Option<Lent>>,
+    seen: Mutex<Vec<Command>>,
+}
+
+impl PinState {
+    /// Lends the drive memory.
+    pub fn lend(&self, space: &DmaSpace, memory: LentMemory, cores: u32) {
+        let mut bytes = [0; size_of::<HostMemoryDescriptor>()];
+        // SAFETY: the list is its lender's, who is not looking at it.
+        unsafe { space.read_bytes(memory.list, &mut bytes) }.unwrap();
+        let chunk = HostMemoryDescriptor::read_from_bytes(&bytes).unwrap();
+        assert_eq!((memory.entries, chunk.bsize), (1, memory.frames));
+        let frames = memory.frames as usize;
+        *self.lent.lock().unwrap() = Some(Lent {
+            first: chunk.badd,
+            table: space.frame_table(chunk.table, frames).unwrap(),
+            frames: vec![Frame::default(); frames],
+            of_page: BTreeMap::new(),
+            hands: vec![0; cores as usize],
+        });
+    }
+
+    /// References that the host has not given back.
+    pub fn references(&self) -> u32 {
+        let lent = self.lent.lock().unwrap();
+        let frames = &lent.as_ref().expect("memory is lent").frames;
+        frames.iter().map(|frame| frame.references).sum()
+    }
+
+    /// The commands fetched so far.
+    pub fn seen(&self) -> Vec<Command> {
+        self.seen.lock().unwrap().clone()
+    }
+}
+
+/// The drive. Make it, then spawn [`PinDrive::run`].
+pub struct PinDrive<F> {
+    pub dma: Arc<DmaSpace>,
+    pub bell: Bell,
+    pub pages: u64,
+    pub cores: u32,
+    pub core_stripe_pages: u32,
+    pub state: Arc<PinState>,
+    pub queues: Vec<(u16, DriveQueue)>,
+    pub decide: F,
+    pub fetched: u64,
+    pub pending: BTreeMap<(u64, u64), (usize, Command, Fate)>,
+}
+
+impl<F: FnMut(u64, &Command) -> Fate> PinDrive<F> {
+    pub async fn run(mut self, cpu: Cpu) {
+        let bell = self.bell.clone();
+        bell.attach(&cpu);
+        loop {
+            for queue in 0..self.queues.len() {
+                while let Some(command) = self.queues[queue].1.fetch(&cpu) {
+                    self.state.seen.lock().unwrap().push(command);
+                    let fate = (self.decide)(self.fetched, &command);
+                    let (Fate::Done(after_ns) | Fate::Failed(_, after_ns)) = fate else {
+                        panic!("this drive answers everything once");
+                    };
+                    let key = (cpu.now() + after_ns, self.fetched);
+                    self.pending.insert(key, (queue, command, fate));
+                    self.fetched += 1;
+                }
+            }
+            let Some((&(due_ns, number), _)) = self.pending.first_key_value() else {
+                let _ = bell.wait(&cpu).await;
+                continue;
+            };
+            if cpu.now() < due_ns {
+                let _ = bell.wait_until(&cpu, due_ns).await;
+                continue;
+            }
+            let (queue, command, fate) = self.pending.remove(&(due_ns, number)).unwrap();
+            match self.serve(&command, fate) {
+                Some(completion) => {
+                    let gc = self.state.collects.load(Ordering::Relaxed);
+                    let (qid, queue) = &mut self.queues[queue];
+                    assert!(queue.has_room());
+                    queue.complete(&cpu, *qid, completion.with_gc_state(gc), cpu.now());
+                }
+                None => {
+                    let key = (cpu.now() + LOOK_AGAIN_NS, number);
+                    self.pending.insert(key, (queue, command, fate));
+                }
+            }
+        }
+    }
+
+    /// Serves a command; `None` if it must be served later.
+    fn serve(&self, command: &Command, fate: Fate) -> Option<Completion> {
+        let mut lent = self.state.lent.lock().unwrap();
+        let lent = lent.as_mut().expect("memory is lent");
+        let failure = match fate {
+            Fate::Failed(status, _) => Some(status),
+            _ => None,
+        };
+        let mut result = 0;
+        match command.io_opcode().unwrap() {
+            IoOpcode::Flush if failure.is_none() => {
+                let is_locked = |frame| lent.table.word(frame).is_locked();
+                let mut dirty = (0..lent.frames.len()).filter(|&f| lent.table.is_dirty(f));
+                if dirty.any(is_locked) {
+                    return None;
+                }
+                (0..lent.frames.len()).for_each(|frame| self.write_back(lent, frame));
+            }
+            IoOpcode::Flush => {}
+            IoOpcode::Unpin => self.unpin_all(lent, command),
+            IoOpcode::Pin => {
+                self.unpin_all(lent, command);
+                let wanted = self.wanted(command);
+                let count = match failure {
+                    Some(_) => wanted.len() / 2,
+                    None => wanted.len(),
+                };
+                for (index, &page) in (0..).zip(&wanted[..count]) {
+                    let frame = self.pin(lent, page, command.access().unwrap());
+                    result = frame as u64 * PAGE_BYTES as u64;
+                    if command.has_list() {
+                        let at = command.prp1 + address_offset(index);
+                        // SAFETY: the list of a command in flight; the drive is one task.
+                        unsafe { self.dma.write_u64(at, result) }.unwrap();
+                    }
+                }
+            }
+            other => panic!("{other:?} was not expected"),
+        }
+        Some(match failure {
+            Some(code) => Completion::new(command.cid, Status::new(code)),
+            None => Completion::new(command.cid, Status::SUCCESS).with_wide_result(result),
+        })
+    }
+
+    fn wanted(&self, command: &Command) -> Vec<u64> {
+        command.check_lba_range(self.pages).unwrap();
+        let first = command.slba();
+        if !command.has_list() {
+            return vec![first];
+        }
+        let is_wanted = |at: &u64| {
+            let word = self.dma.read_u64(command.prp1 + at / 64 * 8).unwrap();
+            word >> (at % 64) & 1 == 1
+        };
+        let window = 0..u64::from(command.pages());
+        window.filter(is_wanted).map(|at| first + at).collect()
+    }
+
+    fn unpin_all(&self, lent: &mut Lent, command: &Command) {
+        for index in 0..command.unpin_count() {
+            let unpin = if command.has_list() {
+                let at = command.prp1 + unpin_offset(index);
+                Unpin::from_entry(self.dma.read_u64(at).unwrap())
+            } else {
+                command.inline_unpin()
+            };
+            let frame = *lent
+                .of_page
+                .get(&unpin.lba)
+                .expect("an unpinned page is in a frame");
+            assert!(
+                lent.frames[frame].references > 0,
+                "page {} is not pinned",
+                unpin.lba
+            );
+            lent.frames[frame].references -= 1;
+            assert!(!lent.table.word(frame).is_locked() || lent.frames[frame].references > 0);
+        }
+    }
+
+    #[allow(clippy::mut_from_ref)] // one frame at a time is looked at
+    fn page_at(&self, lent: &Lent, frame: usize) -> &mut [u8] {
+        let at = lent.first + (frame * PAGE_BYTES) as u64;
+        // SAFETY: a frame of lent memory; in virtual time nobody else is at it now.
+        unsafe { self.dma.page_mut(at) }.unwrap()
+    }
+
+    fn write_back(&self, lent: &Lent, frame: usize) {
+        if lent.table.clear_dirty(frame) {
+            let page = lent.frames[frame].page.expect("what is dirty has a page");
+            self.state.store.set_page(page, self.page_at(lent, frame));
+        }
+    }
+
+    fn pin(&self, lent: &mut Lent, page: u64, access: Access) -> usize {
+        if let Some(&frame) = lent.of_page.get(&page) {
+            lent.frames[frame].references += 1;
+            return frame;
+        }
+        let wrong_by = self.state.rotate_cores.load(Ordering::Relaxed);
+        let stripe = page / u64::from(self.core_stripe_pages);
+        let core = (stripe + wrong_by) % u64::from(self.cores);
+        let (frames, cores) = (lent.frames.len() as u64, u64::from(self.cores));
+        let (from, to) = (core * frames / cores, (core + 1) * frames / cores);
+        let hand = &mut lent.hands[core as usize];
+        let free = (from..to).map(|_| {
+            *hand = (*hand + 1) % (to - from) as usize;
+            from as usize + *hand
+        });
+        let frame = { free }.find(|&frame| lent.frames[frame].references == 0);
+        let frame = frame.expect("no pin has to wait for a frame");
+        self.write_back(lent, frame);
+        if let Some(old) = lent.frames[frame].page.replace(page) {
+            lent.of_page.remove(&old);
+        }
+        lent.of_page.insert(page, frame);
+        lent.frames[frame].references = 1;
+        let bytes = self.page_at(lent, frame);
+        match self.state.store.page(page) {
+            Some(flash) if access != Access::Overwrite => bytes.copy_from_slice(&flash),
+            _ => bytes.fill(0),
+        }
+        frame
+    }
+}

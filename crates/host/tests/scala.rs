@@ -1,0 +1,381 @@
+//! What `scala` promises beyond the data that requests see: whose frames are whose, guards, shares,
+//! the choice of victims, and that everything is given back.
+
+mod common;
+
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use common::pinning::PinState;
+use common::{Rig, Shape, healthy};
+use wharf_host::driver::DriverConfig;
+use wharf_host::scala::client::ScalaClient;
+use wharf_host::scala::guard::Intent;
+use wharf_host::{Client, Design, DesignConfig, DesignError, Extent, IoError, Scala, Shares};
+use wharf_runtime::{Cpu, Seed};
+use wharf_wire::command::Command;
+use wharf_wire::mock::Fate;
+use wharf_wire::opcode::IoOpcode;
+
+const PAGE: u64 = 4096;
+
+fn shape(clients: u32, drives: u32, cores: u32) -> Shape {
+    Shape {
+        clients,
+        drives,
+        drive_pages: 5_000,
+        pins: true,
+        driver: DriverConfig {
+            cores,
+            core_stripe_pages: 2,
+            ..DriverConfig::default()
+        },
+        ..Shape::default()
+    }
+}
+
+fn rig(shape: Shape) -> Rig {
+    Rig::new(shape, |drive| healthy(Seed(u64::from(drive)).rng()))
+}
+
+fn cache(pages: u64) -> DesignConfig {
+    DesignConfig {
+        cache_bytes: pages * PAGE,
+        ..DesignConfig::default()
+    }
+}
+
+/// Runs one client against a cache of `pages` pages.
+fn alone<F: Future<Output = ()> + 'static>(
+    pages: u64,
+    run: impl FnOnce(Cpu, Rc<ScalaClient>) -> F + Send + 'static,
+) -> Arc<PinState> {
+    let mut rig = rig(shape(1, 1, 1));
+    let design: Arc<Scala> = rig.design(cache(pages));
+    rig.spawn_client(0, &design, run);
+    rig.machine.run_virtual(Seed(1)).unwrap();
+    rig.pinning[0].clone()
+}
+
+async fn read_page(client: &ScalaClient, page: u64) -> u8 {
+    let mut out = [0; PAGE as usize];
+    client
+        .read(Extent::of_pages(page, 1), &mut out)
+        .await
+        .unwrap();
+    out[17]
+}
+
+async fn write_page(client: &ScalaClient, page: u64, value: u8) {
+    let data = [value; PAGE as usize];
+    client
+        .write(Extent::of_pages(page, 1), &data)
+        .await
+        .unwrap();
+}
+
+#[test]
+fn all_references_are_back_when_all_clients_have_given_their_pages_back() {
+    for seed in 0..30 {
+        let (clients, drives, cores) = (1 + seed as u32 % 3, 1 + seed as u32 % 2, 2);
+        let mut rig = rig(shape(clients, drives, cores));
+        let design: Arc<Scala> = rig.design(cache(60));
+        for index in 0..clients {
+            rig.spawn_client(index, &design, move |_, client| async move {
+                let mut rng = Seed(seed).child("client").index(index.into()).rng();
+                let mut buffer = vec![0; 40 * PAGE as usize];
+                for _ in 0..50 {
+                    let extent = Extent::of_pages(rng.below(300), 1 + rng.below(39));
+                    let payload = &mut buffer[..extent.bytes as usize];
+                    match rng.chance(1, 2) {
+                        true => client.read(extent, payload).await.unwrap(),
+                        false => client.write(extent, payload).await.unwrap(),
+                    };
+                    client.verify();
+                }
+                assert!(client.release_all().await.unwrap() > 0);
+                client.verify();
+            });
+        }
+        rig.machine.run_virtual(Seed(seed)).unwrap();
+        for drive in &rig.pinning {
+            assert_eq!(drive.references(), 0, "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_page_of_two_clients_is_in_one_frame_and_writes_are_seen_at_once() {
+    let mut rig = rig(shape(2, 2, 2));
+    let design: Arc<Scala> = rig.design(cache(64));
+    let frames = Arc::new(Mutex::new(Vec::new()));
+    for index in 0..2 {
+        let frames = frames.clone();
+        rig.spawn_client(index, &design, move |cpu, client| async move {
+            let mut mine = Vec::new();
+            for page in 0..16 {
+                read_page(&client, page).await;
+                mine.push(client.frame_of(page).unwrap());
+            }
+            frames.lock().unwrap().push(mine);
+            if index == 0 {
+                cpu.sleep_until(5_000_000).await;
+                write_page(&client, 3, 77).await;
+            } else {
+                cpu.sleep_until(6_000_000).await;
+                assert_eq!(read_page(&client, 3).await, 77);
+                assert_eq!(client.statistics().hits, 1);
+            }
+        });
+    }
+    rig.machine.run_virtual(Seed(1)).unwrap();
+    let frames = frames.lock().unwrap();
+    assert_eq!(frames[0], frames[1]);
+}
+
+#[test]
+fn missing_pages_of_a_request_take_one_command_for_each_drive() {
+    let mut rig = rig(shape(1, 2, 2));
+    let design: Arc<Scala> = rig.design(cache(64));
+    rig.spawn_client(0, &design, |_, client| async move {
+        let mut out = vec![0; 24 * PAGE as usize];
+        // Holes among the pages, then pages that must leave for others.
+        for (first, pages) in [(2, 1), (9, 3), (0, 24), (100, 24), (200, 24)] {
+            let payload = &mut out[..(pages * PAGE) as usize];
+            let extent = Extent::of_pages(first, pages);
+            client.read(extent, payload).await.unwrap();
+        }
+        assert!(client.statistics().evictions > 0);
+    });
+    rig.machine.run_virtual(Seed(1)).unwrap();
+    for drive in &rig.pinning {
+        let seen = drive.seen();
+        let pins = |c: &&Command| c.io_opcode() == Some(IoOpcode::Pin);
+        assert_eq!(seen.iter().filter(pins).count(), seen.len());
+        // The first two requests may be on one drive alone.
+        assert!((3..=5).contains(&seen.len()), "{}", seen.len());
+    }
+}
+
+#[test]
+fn shares_limit_what_each_client_holds() {
+    let mut rig = rig(shape(3, 1, 2));
+    let design: Arc<Scala> = rig.design(DesignConfig {
+        shares: Shares::of(&[4, 1, 1]),
+        ..cache(120)
+    });
+    for (index, pages) in [(0, 80), (1, 20), (2, 20)] {
+        rig.spawn_client(index, &design, move |_, client| async move {
+            assert_eq!(client.capacity_pages(), pages);
+            for page in 0..200 {
+                read_page(&client, 200 * u64::from(index) + page).await;
+            }
+            let first = 200 * u64::from(index);
+            let held = (first..first + 200).filter(|&page| client.frame_of(page).is_some());
+            assert_eq!(held.count() as u32, pages);
+        });
+    }
+    rig.machine.run_virtual(Seed(1)).unwrap();
+    assert_eq!(rig.pinning[0].references(), 120);
+}
+
+#[test]
+fn a_client_without_a_share_is_refused_with_what_is_enough() {
+    let mut rig = rig(shape(4, 1, 3));
+    let design: Arc<Scala> = rig.design(cache(8));
+    rig.spawn_on_volume(0, move |cpu, volume| async move {
+        let error = design.client(&cpu, volume, 0).err().unwrap();
+        assert!(matches!(error, DesignError::SharesTooSmall { .. }));
+        assert!(
+            error.to_string().contains("at least 49152 bytes"),
+            "{error}"
+        );
+    });
+    rig.machine.run_virtual(Seed(1)).unwrap();
+}
+
+#[test]
+fn clean_pages_leave_first_while_a_drive_says_that_it_collects() {
+    for gc_aware in [false, true] {
+        let mut rig = rig(shape(1, 1, 1));
+        let design: Arc<Scala> = rig.design(DesignConfig {
+            gc_aware,
+            ..cache(32)
+        });
+        let state = rig.pinning[0].clone();
+        rig.spawn_client(0, &design, move |_, client| async move {
+            for page in 0..16 {
+                write_page(&client, page, 1).await;
+            }
+            for page in 16..32 {
+                read_page(&client, page).await;
+            }
+            state.collects.store(true, Ordering::Relaxed);
+            // The drive says so in the answer to the next command.
+            read_page(&client, 100).await;
+            let before = client.statistics().write_backs;
+            for page in 101..112 {
+                read_page(&client, page).await;
+            }
+            let dirty = client.statistics().write_backs - before;
+            assert_eq!(dirty, if gc_aware { 0 } else { 11 });
+        });
+        rig.machine.run_virtual(Seed(1)).unwrap();
+    }
+}
+
+#[test]
+fn guards_keep_their_pages_and_write_in_place() {
+    let drive = alone(8, |_, client| async move {
+        write_page(&client, 5, 9).await;
+        let guard = client.try_pin(5, Intent::Read).unwrap();
+        assert_eq!(guard.try_get::<u16>(4094), Some(0x0909));
+        let frame = client.frame_of(5);
+        for page in 10..40 {
+            read_page(&client, page).await;
+        }
+        assert_eq!(client.frame_of(5), frame);
+        drop(guard);
+        assert!(client.try_pin(1_000, Intent::Read).is_none());
+        {
+            let mut guards = client.pin(50..54, Intent::Write).await.unwrap();
+            assert_eq!(guards.iter().map(|g| g.page()).sum::<u64>(), 206);
+            guards[1].write(100, &[1, 2, 3]);
+            // SAFETY: nobody else uses the page.
+            unsafe { guards[2].as_mut_slice() }.fill(8);
+            let again = client.pin(49..52, Intent::Write).await.err().unwrap();
+            assert_eq!(again, IoError::Guarded { page: 50 });
+            assert!(client.try_pin(53, Intent::Write).is_none());
+            // Requests of the client itself are not kept waiting.
+            write_page(&client, 53, 4).await;
+            assert_eq!(read_page(&client, 53).await, 4);
+        }
+        client.flush().await.unwrap();
+        for page in 60..100 {
+            read_page(&client, page).await;
+        }
+        assert_eq!(read_page(&client, 52).await, 8);
+        let guards = client.pin(51..52, Intent::Read).await.unwrap();
+        let mut bytes = [0; 5];
+        guards[0].read(99, &mut bytes).await;
+        assert_eq!(bytes, [0, 1, 2, 3, 0]);
+        drop(guards);
+        client.release_all().await.unwrap();
+    });
+    assert_eq!(drive.references(), 0);
+    assert_eq!(drive.store.page(53).unwrap()[0], 4);
+}
+
+#[test]
+fn guards_that_fill_the_share_are_an_error_that_names_it() {
+    alone(8, |_, client| async move {
+        let guards = client.pin(0..8, Intent::Read).await.unwrap();
+        let error = client.pin(8..9, Intent::Read).await.err().unwrap();
+        assert_eq!(error, IoError::NoRoom { page: 8, pages: 8 });
+        drop(guards);
+        assert!(client.pin(8..9, Intent::Read).await.is_ok());
+        let error = client.pin(20..40, Intent::Read).await.err().unwrap();
+        assert!(matches!(error, IoError::NoRoom { pages: 8, .. }));
+        let beyond = client.pin(4_999..5_001, Intent::Read).await.err().unwrap();
+        assert!(matches!(beyond, IoError::OutOfRange { .. }));
+        assert!(client.release_all().await.unwrap() > 0);
+    });
+}
+
+#[test]
+fn a_request_waits_for_a_guard_of_another_task_and_of_another_client() {
+    let mut rig = rig(shape(2, 1, 1));
+    let design: Arc<Scala> = rig.design(cache(16));
+    let ends = Arc::new(AtomicU64::new(0));
+    let ends_too = ends.clone();
+    rig.spawn_client(0, &design, move |cpu, client| async move {
+        let holder = client.clone();
+        let (holder_cpu, ends) = (cpu.clone(), ends_too.clone());
+        cpu.spawn_main("holder", async move {
+            let mut guards = holder.pin(0..8, Intent::Write).await.unwrap();
+            holder_cpu.sleep_until(4_000_000).await;
+            guards[0].write(17, &[5]);
+            ends.fetch_add(1, Ordering::Relaxed);
+        });
+        cpu.sleep_until(1_000_000).await;
+        // All eight slots of this client are pinned.
+        read_page(&client, 100).await;
+        assert!(cpu.now() >= 4_000_000);
+        ends_too.fetch_add(1, Ordering::Relaxed);
+    });
+    let ends_too = ends.clone();
+    rig.spawn_client(1, &design, move |cpu, client| async move {
+        cpu.sleep_until(1_000_000).await;
+        assert_eq!(read_page(&client, 0).await, 5);
+        assert!(cpu.now() >= 4_000_000);
+        ends_too.fetch_add(1, Ordering::Relaxed);
+    });
+    rig.machine.run_virtual(Seed(1)).unwrap();
+    assert_eq!(ends.load(Ordering::Relaxed), 3);
+}
+
+#[test]
+fn an_overwritten_page_is_never_seen_before_it_is_written() {
+    for seed in 0..200 {
+        let mut rig = rig(shape(3, 1, 1));
+        let design: Arc<Scala> = rig.design(cache(12));
+        for page in 0..40 {
+            rig.stores[0].set_page(page, &[1; PAGE as usize]);
+        }
+        for index in 0..3 {
+            rig.spawn_client(index, &design, move |_, client| async move {
+                let mut rng = Seed(seed).index(index.into()).rng();
+                for _ in 0..60 {
+                    let page = rng.below(40);
+                    if rng.chance(1, 2) {
+                        write_page(&client, page, 1 + rng.below(9) as u8).await;
+                    } else {
+                        assert_ne!(read_page(&client, page).await, 0, "seed {seed}");
+                    }
+                }
+            });
+        }
+        rig.machine.run_virtual(Seed(seed)).unwrap();
+    }
+}
+
+#[test]
+fn a_drive_that_names_a_wrong_frame_is_not_believed() {
+    // The drive takes its pages to be dealt out in other stripes than the client does.
+    let mut shape = shape(1, 1, 4);
+    shape.driver.core_stripe_pages = 1;
+    let mut rig = Rig::new(shape, |_| |_: u64, _: &Command| Fate::Done(1_000));
+    let design: Arc<Scala> = rig.design(cache(64));
+    let lent = design.lent_memory(0).unwrap();
+    rig.pinning[0].lend(&rig.space, lent, 4);
+    rig.pinning[0].rotate_cores.store(1, Ordering::Relaxed);
+    rig.spawn_client(0, &design, |_, client| async move {
+        let mut out = [0; PAGE as usize];
+        let error = client.read(Extent::of_pages(5, 1), &mut out).await;
+        assert!(matches!(error, Err(IoError::WrongFrame { lba: 5, .. })));
+        assert!(client.frame_of(5).is_none());
+    });
+    rig.machine.run_virtual(Seed(1)).unwrap();
+}
+
+#[test]
+fn all_that_keeps_book_is_a_small_part_of_the_cache() {
+    for (clients, pages) in [(1, 32_768u64), (8, 100_000)] {
+        let mut rig = rig(Shape {
+            page_bytes: 8,
+            ..shape(clients, 1, 4)
+        });
+        let design: Arc<Scala> = rig.design(cache(pages));
+        let bytes = Arc::new(AtomicU64::new(design.bookkeeping_bytes() as u64));
+        for index in 0..clients {
+            let bytes = bytes.clone();
+            rig.spawn_client(index, &design, move |_, client| async move {
+                bytes.fetch_add(client.index_bytes() as u64, Ordering::Relaxed);
+            });
+        }
+        rig.machine.run_virtual(Seed(1)).unwrap();
+        let share = bytes.load(Ordering::Relaxed) as f64 / (pages * PAGE) as f64;
+        assert!(share < 0.0325, "{share}");
+    }
+}
