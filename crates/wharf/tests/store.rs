@@ -1,6 +1,7 @@
 //! The store that programs link.
 
-use wharf::host::Clock;
+use wharf::host::scala::guard::Intent;
+use wharf::host::{Clock, Design, IoError, Scala};
 use wharf::store::{Client, Store, StoreError, StoreOptions};
 
 fn fill(seed: u64, data: &mut [u8]) {
@@ -14,7 +15,7 @@ fn fill(seed: u64, data: &mut [u8]) {
 }
 
 /// Writes and reads back a little of everything: aligned, unaligned, small, larger than the cache.
-fn exercise(client: &Client<Clock>) {
+fn exercise<D: Design>(client: &Client<D>) {
     let mut model = vec![0u8; 8 << 20];
     let mut data = vec![0u8; 300_000];
     for round in 0..200u64 {
@@ -34,8 +35,13 @@ fn exercise(client: &Client<Clock>) {
 
 #[test]
 fn a_local_store_holds_what_was_written() {
+    a_local_store_holds_what_was_written_on::<Clock>();
+    a_local_store_holds_what_was_written_on::<Scala>();
+}
+
+fn a_local_store_holds_what_was_written_on<D: Design>() {
     let options = StoreOptions::memory(16 << 20).unwrap().cache_bytes(1 << 20);
-    let client = Client::<Clock>::open_local(&options).unwrap();
+    let client = Client::<D>::open_local(&options).unwrap();
     assert!(client.bytes() >= 16 << 20);
     exercise(&client);
     client.close().unwrap();
@@ -43,11 +49,16 @@ fn a_local_store_holds_what_was_written() {
 
 #[test]
 fn a_store_in_a_file_is_there_when_it_is_opened_again() {
+    a_store_in_a_file_is_there_when_it_is_opened_again_on::<Clock>();
+    a_store_in_a_file_is_there_when_it_is_opened_again_on::<Scala>();
+}
+
+fn a_store_in_a_file_is_there_when_it_is_opened_again_on<D: Design>() {
     let folder = tempfile::tempdir().unwrap();
     let options = StoreOptions::file(folder.path().join("store"), 16 << 20).unwrap();
     let mut page = vec![0u8; 10_000];
     for round in 1..4u64 {
-        let client = Client::<Clock>::open_local(&options).unwrap();
+        let client = Client::<D>::open_local(&options).unwrap();
         if round > 1 {
             let mut expected = page.clone();
             fill(round - 1, &mut expected);
@@ -62,11 +73,16 @@ fn a_store_in_a_file_is_there_when_it_is_opened_again() {
 
 #[test]
 fn threads_share_a_store() {
+    threads_share_a_store_on::<Clock>();
+    threads_share_a_store_on::<Scala>();
+}
+
+fn threads_share_a_store_on<D: Design>() {
     let options = StoreOptions::memory(32 << 20)
         .unwrap()
         .cache_bytes(2 << 20)
         .clients(3);
-    let store = Store::<Clock>::open(&options).unwrap();
+    let store = Store::<D>::open(&options).unwrap();
     std::thread::scope(|scope| {
         for thread in 0..3u64 {
             let store = &store;
@@ -115,4 +131,67 @@ fn requests_beyond_the_end_are_refused() {
     assert!(client.read_at(end - 1, &mut [0]).is_ok());
     assert!(client.read_at(end, &mut [0]).is_err());
     assert!(client.write_at(u64::MAX, &[0]).is_err());
+}
+
+#[test]
+fn pages_are_used_in_place() {
+    let options = StoreOptions::memory(16 << 20).unwrap().cache_bytes(1 << 20);
+    let client = Client::<Scala>::open_local(&options).unwrap();
+    assert!(client.try_pin(3, Intent::Read).is_none(), "not there yet");
+    {
+        let mut guards = client.pin(3..6, Intent::Write).unwrap();
+        assert_eq!(guards.len(), 3);
+        for guard in guards.iter_mut() {
+            let page = guard.page();
+            guard.write(100, &page.to_le_bytes());
+        }
+        // Pages with a guard to write are not given out twice.
+        assert!(matches!(
+            client.pin(5..6, Intent::Write),
+            Err(IoError::Guarded { page: 5 })
+        ));
+    }
+    for page in 3..6 {
+        let guard = client.try_pin(page, Intent::Read).expect("in the cache");
+        assert_eq!(guard.try_get::<u64>(100), Some(page));
+        // SAFETY: nobody else uses the store.
+        assert_eq!(unsafe { guard.as_slice() }[100..108], page.to_le_bytes());
+    }
+    let mut bytes = [0; 8];
+    client.read_at(4 * 4096 + 100, &mut bytes).unwrap();
+    assert_eq!(u64::from_le_bytes(bytes), 4);
+    client.close().unwrap();
+}
+
+#[test]
+fn values_survive_eviction_and_reopening() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = StoreOptions::file(folder.path().join("values"), 16 << 20).unwrap();
+    let options = options.cache_bytes(256 << 10);
+    let words = (4 << 20) / 8;
+    let value = |index: u64| index.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let client = Client::<Scala>::open_local(&options).unwrap();
+    for index in 0..words {
+        client.set(index * 8, value(index)).unwrap();
+    }
+    client.close().unwrap();
+    let client = Client::<Scala>::open_local(&options).unwrap();
+    for index in (0..words).rev() {
+        assert_eq!(client.get::<u64>(index * 8).unwrap(), value(index));
+    }
+    assert!(client.get::<u64>(client.bytes()).is_err());
+    client.close().unwrap();
+}
+
+#[test]
+fn guards_that_fill_the_cache_are_an_error_and_no_deadlock() {
+    let options = StoreOptions::memory(16 << 20)
+        .unwrap()
+        .cache_bytes(64 << 10);
+    let client = Client::<Scala>::open_local(&options).unwrap();
+    let held = client.pin(0..16, Intent::Read).unwrap();
+    assert!(client.pin(16..17, Intent::Read).is_err());
+    assert!(client.read_at(0, &mut [0; 4096]).is_ok(), "a hit");
+    drop(held);
+    assert!(client.pin(16..17, Intent::Read).is_ok());
 }

@@ -124,6 +124,10 @@ impl Client for ScalaClient {
             .end(held.volume.flush(&held.cpu).await, |()| Touch::default())
     }
 
+    async fn release(&self) -> Result<(), IoError> {
+        self.release_all().await.map(drop)
+    }
+
     fn statistics(&self) -> Statistics {
         self.0.counters.statistics(&self.0.volume)
     }

@@ -149,7 +149,7 @@ impl Manager {
         let writing = manager.clone();
         cpu.spawn("tri write-back", async move { writing.write_back().await });
         cpu.spawn("tri reaper", async move {
-            let release = |held| manager.release(held);
+            let release = |_, held| manager.release(held);
             manager.reaper.run(&manager.cpu, release).await;
         });
     }

@@ -105,8 +105,13 @@ impl<D: Design> Client<D> {
         self.bytes
     }
 
-    fn client(&self) -> &D::Client {
+    pub(super) fn client(&self) -> &D::Client {
         self.client.as_ref().expect("it is there until the end")
+    }
+
+    /// Runs everything on this thread until `future` is done.
+    pub(super) fn wait<F: Future>(&self, future: F) -> F::Output {
+        self.inline.block_on(self.cpu, |_| future)
     }
 
     /// Fills `out` with what the store holds from byte `offset` on.
@@ -115,8 +120,7 @@ impl<D: Design> Client<D> {
     /// Beyond the end; an error of the drive.
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), IoError> {
         let (client, extent) = (self.client(), Extent::new(offset, out.len() as u64));
-        let read = |_| async move { client.read(extent, out).await };
-        self.inline.block_on(self.cpu, read).map(drop)
+        self.wait(client.read(extent, out)).map(drop)
     }
 
     /// Writes `data` from byte `offset` on. Durable after the next flush.
@@ -125,8 +129,7 @@ impl<D: Design> Client<D> {
     /// Beyond the end; an error of the drive.
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), IoError> {
         let (client, extent) = (self.client(), Extent::new(offset, data.len() as u64));
-        let write = |_| async move { client.write(extent, data).await };
-        self.inline.block_on(self.cpu, write).map(drop)
+        self.wait(client.write(extent, data)).map(drop)
     }
 
     /// Makes durable what any client has written so far.
@@ -134,9 +137,7 @@ impl<D: Design> Client<D> {
     /// # Errors
     /// If a page could not be written.
     pub fn flush(&self) -> Result<(), IoError> {
-        let client = self.client();
-        self.inline
-            .block_on(self.cpu, |_| async move { client.flush().await })
+        self.wait(self.client().flush())
     }
 
     /// What this client did so far.
@@ -157,20 +158,12 @@ impl<D: Design> Client<D> {
         let Some(client) = self.client.take() else {
             return Ok(());
         };
-        let released = {
-            let client = &client;
-            self.inline
-                .block_on(self.cpu, |_| async move { client.release().await })
-        };
+        let released = self.wait(client.release());
         drop(client);
         match self.drives.take() {
             Some(Drives::Here(local)) => {
-                let taken = {
-                    let local = &local;
-                    self.inline.block_on(local.boot_cpu, |_| async move {
-                        take_memory_back(&local.admins, &local.lent).await
-                    })
-                };
+                let taken = take_memory_back(&local.admins, &local.lent);
+                let taken = self.inline.block_on(local.boot_cpu, |_| taken);
                 released?;
                 Ok(taken?)
             }

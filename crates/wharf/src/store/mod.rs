@@ -16,9 +16,11 @@
 //! | `options.rs` | how large, where, how much cache |
 //! | `system.rs` | drives and their boot on a machine |
 //! | `client.rs` | what one thread uses |
+//! | `pages.rs` | pages used in place |
 
 mod client;
 mod options;
+mod pages;
 mod system;
 
 use std::sync::mpsc::{self, Receiver, channel};
