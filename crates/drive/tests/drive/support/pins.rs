@@ -117,6 +117,12 @@ impl Lending {
         chunk.table.word(frame).try_lock()
     }
 
+    /// True while somebody writes a frame.
+    pub fn is_locked(&self, address: u64) -> bool {
+        let (chunk, frame) = self.find(address);
+        chunk.table.word(frame).is_locked()
+    }
+
     /// Writes some of a frame, and leaves it torn.
     pub fn write_half(&self, address: u64, value: u64) {
         let (chunk, frame) = self.find(address);
@@ -192,7 +198,8 @@ impl Host {
     /// Puts the wanted pages of a window and unpins on the list page `list`.
     pub fn fill_list(&self, list: usize, first: u64, wanted: &[u64], unpins: &[Unpin]) {
         let page = self.whole_page(list);
-        page.fill(0xee);
+        // A command that is refused at once leaves the list alone: not pinned.
+        page.fill(0xff);
         page[..64].fill(0);
         for lba in wanted {
             let bit = (lba - first) as usize;
