@@ -1,7 +1,5 @@
 //! Memory that a test lends to the drive, and the hands to pin pages in it.
 
-use std::sync::Arc;
-
 use wharf_wire::command::Command;
 use wharf_wire::dma::{DmaRegion, PAGE_BYTES};
 use wharf_wire::host_memory::{FrameTable, HostMemoryDescriptor, frame_table_pages};
@@ -22,8 +20,8 @@ struct Chunk {
 
 /// Chunks of lent memory.
 pub struct Lending {
-    chunks: Arc<Vec<Chunk>>,
-    list: Arc<DmaRegion>,
+    chunks: Vec<Chunk>,
+    list: DmaRegion,
 }
 
 impl Lending {
@@ -58,18 +56,7 @@ impl Lending {
             let start = unsafe { list.page_mut(page) };
             start[..bytes.len()].copy_from_slice(bytes);
         }
-        Lending {
-            chunks: Arc::new(chunks),
-            list: Arc::new(list),
-        }
-    }
-
-    /// The same memory, for another client.
-    pub fn share(&self) -> Lending {
-        Lending {
-            chunks: self.chunks.clone(),
-            list: self.list.clone(),
-        }
+        Lending { chunks, list }
     }
 
     /// Frames of all chunks.
