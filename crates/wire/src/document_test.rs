@@ -6,8 +6,8 @@
 //! sources are searched for structures and enumerations that this list does not know.
 
 use crate::bits::Bits;
-use crate::{admin, command, completion, dsm, features, identify, log_page, opcode};
-use crate::{statistics, status};
+use crate::{admin, command, completion, dsm, features, host_memory, identify, log_page};
+use crate::{opcode, pin, statistics, status};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -80,6 +80,9 @@ fn tables_of_the_code() -> Tables {
         command::rw_fields,
         command::dsm_fields,
         completion::status_phase_word,
+        completion::result_word,
+        pin::pin_fields,
+        host_memory::host_memory_fields,
         status::status_field,
         admin::create_cq_fields,
         admin::create_sq_fields,
@@ -122,6 +125,7 @@ fn command_layouts(tables: &mut Tables) {
     });
     layout!(tables, completion::Completion { dw0, dw1, sqhd, sqid, cid, status_phase });
     layout!(tables, dsm::DsmRange { attributes, pages, slba });
+    layout!(tables, host_memory::HostMemoryDescriptor { badd, bsize, reserved, vadd, table });
 }
 
 #[rustfmt::skip] // a name per line would hide the list
@@ -167,7 +171,8 @@ fn log_page_layouts(tables: &mut Tables) {
         wear_moved_pages, wear_runs, metadata_pages, write_amplification_programmed_pages,
         write_amplification_host_pages, gc_busy_ns, die_busy_ns, erase_count_min,
         erase_count_max, erase_count_sum, blocks, free_blocks, retired_blocks, mapped_pages,
-        unrecovered_reads, rot_found, reserved,
+        unrecovered_reads, rot_found, pin_commands, unpin_commands, pinned_pages, pin_hits,
+        frame_evictions, frame_write_backs, pin_waits, frames, frames_held, reserved,
     });
 }
 

@@ -143,23 +143,26 @@ impl Core {
         Ok(())
     }
 
-    /// Sends every dirty page of `pages` on its way to flash, pinned or not.
+    /// Sends every dirty page of `pages` on its way to flash, pinned or not; if one cannot be sent,
+    /// all others are, and the first failure is told.
     pub(super) async fn write_back(&self, pages: Range<u32>) -> Result<(), StatusCode> {
         if !self.may_cache() {
             return Ok(());
         }
         let lent = self.lent.borrow().clone();
+        let mut outcome = Ok(());
         for (first, mut bits) in lent.dirty_words() {
             while bits != 0 {
                 let frame = first + bits.trailing_zeros();
                 bits &= bits - 1;
                 let lpn = self.with_ftl(|ftl| ftl.cached().lpn(frame));
                 if lpn.is_none_or(|lpn| pages.contains(&lpn)) {
-                    self.write_back_patiently(&lent, frame).await?;
+                    let written = self.write_back_patiently(&lent, frame).await;
+                    outcome = outcome.and(written);
                 }
             }
         }
-        Ok(())
+        outcome
     }
 
     async fn write_back_patiently(&self, lent: &Arc<Lent>, frame: u32) -> Result<(), StatusCode> {
@@ -258,10 +261,9 @@ impl Core {
 
     /// What lending begins with: nothing that is cached may be lost with it.
     pub(super) async fn write_all_back(&self) -> StatusCode {
-        match self.write_back(0..u32::MAX).await {
-            Ok(()) => self.make_durable().await,
-            Err(status) => status,
-        }
+        let written_back = self.write_back(0..u32::MAX).await;
+        let durable = self.make_durable().await;
+        written_back.err().unwrap_or(durable)
     }
 
     /// Forgets what is cached and takes the frames that the controller left on the shelf.

@@ -98,7 +98,7 @@ impl Core {
         if on {
             StatusCode::Success
         } else {
-            self.make_durable().await
+            self.write_all_back().await
         }
     }
 }

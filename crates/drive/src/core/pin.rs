@@ -280,9 +280,8 @@ impl Core {
         self.end_fetch(wanted, tally);
         self.await_others(wanted, tally).await;
         slot.outstanding.set(slot.outstanding.get() - 1);
-        if !self.volatile_write_cache.get() {
-            Settled { worker: slot }.await;
-        }
+        // With a volatile write cache the programs have no owner: there is none to wait for.
+        Settled { worker: slot }.await;
         if slot.failed.get() {
             tally.fail(StatusCode::WriteFault, wanted[0].lpn);
         }

@@ -30,6 +30,7 @@ fn crowd() -> Vec<Vec<Op>> {
     let client = |admin| Mix {
         namespace_pages: tiny_pair().namespace_pages(),
         admin,
+        pin_percent: 0,
         write_percent: 60,
     };
     [true, false]

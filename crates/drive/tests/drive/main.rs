@@ -15,6 +15,7 @@
 //! | `queues.rs` | creation and deletion, round robin, full completion queues |
 //! | `logs.rs` | log pages, identify data and features tell the truth |
 //! | `limits.rs` | the smallest settings, the most ranges, operations on nothing, format |
+//! | `lending.rs` | lent memory, other commands on cached pages, collection below them |
 //! | `determinism.rs` | equal seeds give equal runs |
 //! | `write_amplification.rs` | a reviewed table, beside theory |
 
@@ -23,6 +24,7 @@
 mod capacity;
 mod checkpoint;
 mod determinism;
+mod lending;
 mod limits;
 mod logs;
 mod malformed;

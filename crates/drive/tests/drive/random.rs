@@ -32,14 +32,14 @@ fn variable(name: &str) -> Option<u64> {
 }
 
 /// Runs `cases` cases from `first` on, or the one that WHARF_SEED names.
-fn hunt(kind: MediaKind, first: u64, cases: u64) {
+fn hunt(kind: MediaKind, pins: bool, first: u64, cases: u64) {
     let (first, cases) = match variable("WHARF_SEED") {
         Some(seed) => (seed, 1),
         None => (first, variable("WHARF_CASES").unwrap_or(cases)),
     };
     for seed in first..first + cases {
         let _named = NameOnPanic(seed);
-        case(seed, kind);
+        case(seed, kind, pins);
     }
 }
 
@@ -55,7 +55,7 @@ impl Drop for NameOnPanic {
     }
 }
 
-fn case(seed: u64, kind: MediaKind) {
+fn case(seed: u64, kind: MediaKind, pins: bool) {
     let seed = Seed(seed);
     let mut rng = seed.child("case").rng();
     let mut config = configs::random(&mut rng, kind);
@@ -66,9 +66,15 @@ fn case(seed: u64, kind: MediaKind) {
         small_costs(&mut rig.costs);
     }
     let world = World::new(rig.config());
+    if pins {
+        let chunks = (0..1 + rng.below(3)).map(|_| 1 + rng.below(9) as usize);
+        let mut chunks: Vec<usize> = chunks.collect();
+        chunks[0] += 1;
+        world.lock().expect("no holder panics").to_lend = chunks;
+    }
     for run in 0..3 + rng.below(3) {
         rig.seed = seed.child("ties").index(run);
-        one_run(&mut rig, &world, &mut rng);
+        one_run(&mut rig, &world, &mut rng, pins);
         rig.reopen();
         compare(&mut rig, &world);
     }
@@ -88,7 +94,7 @@ fn small_costs(costs: &mut CostTable) {
     }
 }
 
-fn one_run(rig: &mut Rig, world: &Shared, rng: &mut Rng) {
+fn one_run(rig: &mut Rig, world: &Shared, rng: &mut Rng, pins: bool) {
     let power = match rng.chance(4, 5) {
         true => PowerSwitch::cut_after(1 + rng.below(CUT_WITHIN)),
         false => PowerSwitch::on(),
@@ -98,6 +104,7 @@ fn one_run(rig: &mut Rig, world: &Shared, rng: &mut Rng) {
         let mix = Mix {
             namespace_pages: rig.config().namespace_pages(),
             admin: client == 0,
+            pin_percent: if pins { 45 } else { 0 },
             write_percent: 30 + rng.below(60),
         };
         let count = 10 + rng.below(50) as usize;
@@ -109,15 +116,25 @@ fn one_run(rig: &mut Rig, world: &Shared, rng: &mut Rng) {
 
 #[test]
 fn random_commands_and_power_cuts_on_stamps() {
-    hunt(MediaKind::Stamp, 0, 8_000);
+    hunt(MediaKind::Stamp, false, 0, 8_000);
 }
 
 #[test]
 fn random_commands_and_power_cuts_on_whole_pages() {
-    hunt(MediaKind::Ram, 1_000_000, 2_000);
+    hunt(MediaKind::Ram, false, 1_000_000, 2_000);
 }
 
 #[test]
 fn random_commands_and_power_cuts_on_an_image_file() {
-    hunt(MediaKind::File, 2_000_000, 200);
+    hunt(MediaKind::File, false, 2_000_000, 200);
+}
+
+#[test]
+fn random_pins_among_commands_and_power_cuts_on_stamps() {
+    hunt(MediaKind::Stamp, true, 3_000_000, 4_000);
+}
+
+#[test]
+fn random_pins_among_commands_and_power_cuts_on_whole_pages() {
+    hunt(MediaKind::Ram, true, 4_000_000, 1_000);
 }

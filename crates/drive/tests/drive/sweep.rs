@@ -8,6 +8,7 @@
 use wharf_drive::PowerSwitch;
 use wharf_drive::config::{DriveConfig, GcPolicy, MediaKind};
 use wharf_runtime::Seed;
+use wharf_wire::pin::Access;
 
 use crate::support::configs::{tiny, tiny_pair, tiny_timed};
 use crate::support::ops::Op;
@@ -44,15 +45,26 @@ fn cached(mut config: DriveConfig) -> DriveConfig {
 
 /// Plays `before` with the power on, then `workload` with a cut after each of its media changes.
 fn sweep(config: &DriveConfig, before: &[Op], workload: &[Op], depth: usize) {
+    sweep_with_frames(config, before, workload, depth, 0);
+}
+
+/// The same with `frames` frames of lent memory.
+fn sweep_with_frames(
+    config: &DriveConfig,
+    before: &[Op],
+    workload: &[Op],
+    depth: usize,
+    frames: usize,
+) {
     let changes = {
-        let (mut rig, world) = prepare(config, before, depth);
+        let (mut rig, world) = prepare(config, before, depth, frames);
         let power = PowerSwitch::cut_after(NO_CUT);
         rig.run_clients(&power, vec![play(&world, workload.to_vec(), depth)]);
         power.changes()
     };
     assert!(changes > 0, "the workload changes nothing");
     for cut in 1..=changes {
-        let (mut rig, world) = prepare(config, before, depth);
+        let (mut rig, world) = prepare(config, before, depth, frames);
         let power = PowerSwitch::cut_after(cut);
         rig.run_clients(&power, vec![play(&world, workload.to_vec(), depth)]);
         assert_eq!(power.changes(), cut, "two runs of one seed differ");
@@ -70,10 +82,13 @@ fn sweep(config: &DriveConfig, before: &[Op], workload: &[Op], depth: usize) {
     }
 }
 
-fn prepare(config: &DriveConfig, before: &[Op], depth: usize) -> (Rig, Shared) {
+fn prepare(config: &DriveConfig, before: &[Op], depth: usize, frames: usize) -> (Rig, Shared) {
     let mut rig = Rig::new(config.clone());
     rig.seed = Seed(7);
     let world = World::new(config);
+    if frames > 0 {
+        world.lock().expect("no holder panics").to_lend = vec![frames];
+    }
     if !before.is_empty() {
         rig.run_clients(
             &PowerSwitch::on(),
@@ -278,4 +293,32 @@ fn whole_pages_are_never_torn() {
     config.media.kind = MediaKind::Ram;
     let workload: Vec<Op> = (0..16).map(|i| write(i * 5 % 18, 2)).collect();
     sweep(&config, &aged(&config), &workload, 3);
+}
+
+/// Dirty pages are in frames at every cut: written in place, evicted, flushed while pinned, written
+/// by commands, deallocated, and moved by collection meanwhile.
+#[test]
+fn pages_written_in_place() {
+    let pin = |lba, mask, access| Op::Pin {
+        lba,
+        mask,
+        access,
+        may_wait: true,
+        write_ns: 500,
+    };
+    let workload: Vec<Op> = (0..30)
+        .map(|i| match i % 6 {
+            0 | 3 => pin(i * 5 % 16, 0b1011, Access::Write),
+            1 => pin(i * 7 % 20, 1, Access::Overwrite),
+            2 => write(i * 3 % 20, 2),
+            4 if i % 4 == 0 => trim(i % 12, 3),
+            4 => pin(i % 12, 0b11, Access::Read),
+            _ => Op::Flush,
+        })
+        .collect();
+    for mut config in [tiny(), tiny_timed(), cached(tiny_pair())] {
+        sweep_with_frames(&config, &aged(&config), &workload, 3, 8);
+        config.ftl.checkpoint_pages = 6;
+        sweep_with_frames(&config, &aged(&config), &workload, 2, 8);
+    }
 }

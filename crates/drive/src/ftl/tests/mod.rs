@@ -1,6 +1,7 @@
 //! Tests of the translation layer alone: random histories on flash so small that everything happens
 //! within a few hundred operations, and power cuts in the middle of them.
 
+mod cached;
 mod checkpoint;
 
 use std::collections::BTreeMap;

@@ -108,6 +108,13 @@ impl Model {
         }
     }
 
+    /// A page was written in place: only a flush makes that durable.
+    pub fn end_in_place(&mut self, handle: Handle) {
+        let through = self.write_through_since.take();
+        self.end(handle, true, false);
+        self.write_through_since = through;
+    }
+
     /// `handle`'s version, or a newer one, is what reads return from now on.
     fn in_place(&mut self, handle: Handle, now: Moment) {
         let begun = self.pages[handle.page][handle.index].begun;

@@ -1,6 +1,7 @@
 //! Operations as values, and a generator of random ones.
 
 use wharf_runtime::Rng;
+use wharf_wire::pin::Access;
 
 /// Pages of a transfer at most; ranges of a deallocation at most.
 pub const PAGES_MAX: u32 = 9;
@@ -31,6 +32,16 @@ pub enum Op {
     Deallocate(Vec<(u64, u32)>),
     Flush,
     SetWriteCache(bool),
+    /// Pins the pages of a window that `mask` names, uses them, and unpins them, now or with the next
+    /// pin.
+    Pin {
+        lba: u64,
+        mask: u32,
+        access: Access,
+        may_wait: bool,
+        /// How long each write takes, in nanoseconds.
+        write_ns: u64,
+    },
     Format {
         erase: bool,
     },
@@ -45,7 +56,9 @@ pub struct Mix {
     pub namespace_pages: u64,
     /// Whether this client may send admin commands.
     pub admin: bool,
-    /// Share of writes, in percent; the others keep their proportions.
+    /// Share of pins, in percent.
+    pub pin_percent: u64,
+    /// Share of writes among the rest, in percent; the others keep their proportions.
     pub write_percent: u64,
 }
 
@@ -56,6 +69,9 @@ impl Mix {
     }
 
     fn one(&self, rng: &mut Rng) -> Op {
+        if self.pin_percent > 0 && rng.chance(self.pin_percent, 100) {
+            return self.pin(rng);
+        }
         if rng.chance(self.write_percent, 100) {
             let (lba, pages) = self.range(rng);
             let fua = rng.chance(1, 6);
@@ -85,6 +101,27 @@ impl Mix {
                 erase: rng.chance(1, 2),
             },
             _ => Op::Drain,
+        }
+    }
+
+    fn pin(&self, rng: &mut Rng) -> Op {
+        let (lba, pages) = self.range(rng);
+        let mask = rng.below(1 << pages) as u32 | 1;
+        let access = match rng.below(5) {
+            0..2 => Access::Read,
+            2..4 => Access::Write,
+            _ => Access::Overwrite,
+        };
+        Op::Pin {
+            lba,
+            mask,
+            access,
+            may_wait: rng.chance(1, 2),
+            write_ns: if rng.chance(1, 3) {
+                rng.below(3_000)
+            } else {
+                0
+            },
         }
     }
 

@@ -1,7 +1,5 @@
 //! Memory that a test lends to the drive, and the hands to pin pages in it.
 
-use std::sync::Arc;
-
 use wharf_wire::command::Command;
 use wharf_wire::dma::{DmaRegion, PAGE_BYTES};
 use wharf_wire::host_memory::{FrameTable, HostMemoryDescriptor, frame_table_pages};
@@ -22,8 +20,8 @@ struct Chunk {
 
 /// Chunks of lent memory.
 pub struct Lending {
-    chunks: Arc<Vec<Chunk>>,
-    list: Arc<DmaRegion>,
+    chunks: Vec<Chunk>,
+    list: DmaRegion,
 }
 
 impl Lending {
@@ -58,18 +56,7 @@ impl Lending {
             let start = unsafe { list.page_mut(page) };
             start[..bytes.len()].copy_from_slice(bytes);
         }
-        Lending {
-            chunks: Arc::new(chunks),
-            list: Arc::new(list),
-        }
-    }
-
-    /// The same memory, for another client.
-    pub fn share(&self) -> Lending {
-        Lending {
-            chunks: self.chunks.clone(),
-            list: self.list.clone(),
-        }
+        Lending { chunks, list }
     }
 
     /// Frames of all chunks.
@@ -115,6 +102,12 @@ impl Lending {
     pub fn try_begin(&self, address: u64) -> bool {
         let (chunk, frame) = self.find(address);
         chunk.table.word(frame).try_lock()
+    }
+
+    /// True while somebody writes a frame.
+    pub fn is_locked(&self, address: u64) -> bool {
+        let (chunk, frame) = self.find(address);
+        chunk.table.word(frame).is_locked()
     }
 
     /// Writes some of a frame, and leaves it torn.
@@ -192,7 +185,8 @@ impl Host {
     /// Puts the wanted pages of a window and unpins on the list page `list`.
     pub fn fill_list(&self, list: usize, first: u64, wanted: &[u64], unpins: &[Unpin]) {
         let page = self.whole_page(list);
-        page.fill(0xee);
+        // A command that is refused at once leaves the list alone: not pinned.
+        page.fill(0xff);
         page[..64].fill(0);
         for lba in wanted {
             let bit = (lba - first) as usize;

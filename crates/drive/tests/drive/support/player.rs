@@ -7,11 +7,13 @@ use wharf_wire::admin::SecureErase;
 use wharf_wire::command::Command;
 use wharf_wire::completion::Completion;
 use wharf_wire::features::FeatureId;
+use wharf_wire::pin::{Access, Unpin};
 use wharf_wire::status::StatusCode;
 
 use super::host::{Host, code};
 use super::model::{Handle, Model, Moment};
 use super::ops::{Op, PAGES_MAX};
+use super::pins::Lending;
 use super::rig::Script;
 
 /// What all clients of a drive share: the model, and what they saw.
@@ -22,6 +24,10 @@ pub struct World {
     thin: bool,
     /// Its blocks wear out.
     mortal: bool,
+    /// Sizes of the chunks that are lent at the start of each run.
+    pub to_lend: Vec<usize>,
+    /// The memory that is lent in this run.
+    pub lending: Option<Lending>,
     /// A hash over every completion, what it said and when it came.
     pub trace: u64,
     /// A hash over what reads returned and how commands ended, but not when.
@@ -43,6 +49,8 @@ impl World {
             mortal: config.ftl.endurance_cycles > 0,
             thin: config.ftl.capacity_share < 1.0,
             next_value: 1,
+            to_lend: Vec::new(),
+            lending: None,
             trace: 0,
             data: 0,
             succeeded: 0,
@@ -69,6 +77,9 @@ struct Flight {
     slot: usize,
     begun: Moment,
     changes: Vec<Handle>,
+    has_list: bool,
+    /// What its completion gave.
+    result: u64,
 }
 
 struct Player {
@@ -76,6 +87,8 @@ struct Player {
     world: Shared,
     flights: Vec<Flight>,
     slots: Vec<usize>,
+    /// Pinned pages that are no longer used.
+    to_unpin: Vec<Unpin>,
 }
 
 /// A script that plays `ops` with up to `depth` commands in flight.
@@ -88,11 +101,14 @@ pub fn play(world: &Shared, ops: Vec<Op>, depth: usize) -> Script {
                 world,
                 flights: Vec::new(),
                 slots: (0..depth).collect(),
+                to_unpin: Vec::new(),
             };
+            player.lend().await;
             for op in ops {
                 player.step(op).await;
             }
             player.drain().await;
+            assert!(player.to_unpin.is_empty());
         })
     })
 }
@@ -103,6 +119,8 @@ impl Player {
             Op::Drain => self.drain().await,
             Op::SetWriteCache(on) => self.set_write_cache(on).await,
             Op::Format { erase } => self.format(erase).await,
+            // Memory is lent a little after the start.
+            Op::Pin { .. } if self.world().lending.is_none() => {}
             op => {
                 while self.slots.is_empty() {
                     self.complete_one().await;
@@ -116,12 +134,19 @@ impl Player {
         while !self.flights.is_empty() {
             self.complete_one().await;
         }
+        self.unpin_rest();
+        while !self.flights.is_empty() {
+            self.complete_one().await;
+        }
     }
 
     fn send(&mut self, op: Op) {
         let slot = self.slots.pop().expect("checked by the caller");
         let begun = self.world().model.tick();
-        let (command, changes) = self.prepare(&op, slot);
+        let (command, changes) = match op {
+            Op::Pin { .. } => (self.pin_command(&op, slot), Vec::new()),
+            _ => self.prepare(&op, slot),
+        };
         let cid = self.host.send(0, command);
         self.flights.push(Flight {
             cid,
@@ -129,6 +154,8 @@ impl Player {
             slot,
             begun,
             changes,
+            has_list: command.has_list(),
+            result: 0,
         });
     }
 
@@ -177,7 +204,7 @@ impl Player {
                 (self.host.deallocate_command(ranges, slot), changes)
             }
             Op::Flush => (Command::flush(1), Vec::new()),
-            Op::Drain | Op::SetWriteCache(_) | Op::Format { .. } => {
+            Op::Drain | Op::SetWriteCache(_) | Op::Format { .. } | Op::Pin { .. } => {
                 unreachable!("no I/O command: {op:?}")
             }
         }
@@ -189,12 +216,19 @@ impl Player {
             .flights
             .iter()
             .position(|flight| flight.cid == found.cid);
-        let flight = self
+        let mut flight = self
             .flights
             .swap_remove(index.expect("a completion of a command in flight"));
+        flight.result = found.wide_result();
         let status = self.account(&found);
         self.finish(&flight, status);
+        self.use_pinned(&flight).await;
         self.slots.push(flight.slot);
+        let pins = |flight: &Flight| matches!(flight.op, Op::Pin { .. });
+        if self.flights.iter().any(pins) {
+            // They may wait for these.
+            self.unpin_rest();
+        }
     }
 
     /// Takes a completion into the hashes; only failures that a sound drive may have are let pass.
@@ -211,6 +245,9 @@ impl Player {
             StatusCode::CapacityExceeded if world.thin => world.failed += 1,
             StatusCode::NamespaceWriteProtected if world.mortal => world.failed += 1,
             StatusCode::FormatInProgress => world.failed += 1,
+            StatusCode::FramesPinned | StatusCode::NoFreeFrame if world.lending.is_some() => {
+                world.failed += 1
+            }
             other => panic!("a command ended with {other:?}"),
         }
         status
@@ -251,8 +288,10 @@ impl Player {
         let begun = self.world().model.begin_set_write_cache();
         let command = Command::set_feature(FeatureId::VolatileWriteCache, u32::from(on));
         let found = self.host.admin(command).await;
-        assert_eq!(self.account(&found), StatusCode::Success);
-        self.world().model.end_set_write_cache(begun, on);
+        // A full drive may have no room for what was written in place.
+        if self.account(&found) == StatusCode::Success {
+            self.world().model.end_set_write_cache(begun, on);
+        }
     }
 
     async fn format(&mut self, erase: bool) {
@@ -278,4 +317,172 @@ impl Player {
 
 fn forced(command: Command, fua: bool) -> Command {
     if fua { command.with_fua() } else { command }
+}
+
+/// Whole pages before those for the lists of pins.
+const PIN_LISTS: usize = 20;
+
+/// The pages that a mask names.
+fn masked(lba: u64, mask: u32) -> Vec<u64> {
+    (0..32)
+        .filter(|bit| mask >> bit & 1 == 1)
+        .map(|bit| lba + bit)
+        .collect()
+}
+
+impl Player {
+    /// Lends what the world says, at the start of a run.
+    async fn lend(&mut self) {
+        let sizes = self.world().to_lend.clone();
+        if !sizes.is_empty() && self.host.admin.is_some() {
+            let lending = self.host.lend(&sizes).await;
+            self.world().lending = Some(lending);
+        }
+    }
+
+    /// The command of a pin, which takes along what is no longer used.
+    fn pin_command(&mut self, op: &Op, slot: usize) -> Command {
+        let Op::Pin {
+            lba,
+            mask,
+            access,
+            may_wait,
+            ..
+        } = *op
+        else {
+            unreachable!("no pin: {op:?}")
+        };
+        let (wanted, list) = (masked(lba, mask), PIN_LISTS + slot);
+        let unpins = std::mem::take(&mut self.to_unpin);
+        let command = match (&wanted[..], &unpins[..]) {
+            ([page], []) => Command::pin(1, *page, access),
+            ([page], [unpin]) => Command::pin(1, *page, access).with_unpin(*unpin),
+            _ => {
+                self.host.fill_list(list, lba, &wanted, &unpins);
+                let pages = u32::BITS - mask.leading_zeros();
+                let command = Command::pin_window(1, lba, pages, access);
+                self.host
+                    .listed(command.with_unpin_list(unpins.len() as u32), list)
+            }
+        };
+        match may_wait {
+            true => command,
+            false => command.without_waiting(),
+        }
+    }
+
+    /// Gives back what is no longer used, in a command of its own.
+    fn unpin_rest(&mut self) {
+        let Some(slot) = (!self.to_unpin.is_empty())
+            .then(|| self.slots.pop())
+            .flatten()
+        else {
+            return;
+        };
+        let unpins = std::mem::take(&mut self.to_unpin);
+        let list = PIN_LISTS + slot;
+        self.host.fill_list(list, 0, &[], &unpins);
+        let command = match &unpins[..] {
+            [unpin] => Command::unpin(1, *unpin),
+            _ => self
+                .host
+                .listed(Command::unpin_list(1, unpins.len() as u32), list),
+        };
+        let begun = self.world().model.tick();
+        let cid = self.host.send(0, command);
+        self.flights.push(Flight {
+            cid,
+            op: Op::Drain,
+            slot,
+            begun,
+            changes: Vec::new(),
+            has_list: command.has_list(),
+            result: 0,
+        });
+    }
+
+    /// Reads or writes pages that were pinned, in place.
+    async fn use_pinned(&mut self, flight: &Flight) {
+        let Op::Pin {
+            lba,
+            mask,
+            access,
+            write_ns,
+            ..
+        } = flight.op
+        else {
+            return;
+        };
+        let wanted = masked(lba, mask);
+        let addresses = match &wanted[..] {
+            [_] if !flight.has_list => vec![flight.single()],
+            _ => self.host.addresses(PIN_LISTS + flight.slot, wanted.len()),
+        };
+        for (page, address) in wanted.into_iter().zip(addresses) {
+            let Some(address) = address else {
+                continue;
+            };
+            match access {
+                Access::Read => self.read_in_place(page, address),
+                _ => self.write_in_place(page, address, write_ns).await,
+            }
+            self.to_unpin.push(Unpin {
+                lba: page,
+                is_dirty: page % 2 == 0,
+            });
+        }
+    }
+
+    fn read_in_place(&self, page: u64, address: u64) {
+        let mut world = self.world();
+        let lending = world.lending.as_ref().expect("it was lent");
+        if lending.is_locked(address) {
+            return;
+        }
+        let value = lending.value(address);
+        // A page that another pin is going to overwrite shows zeros until then.
+        if value != 0 {
+            let begun = world.model.tick();
+            let checked = world.model.check_read(page, begun, value);
+            checked.unwrap_or_else(|wrong| panic!("in place: {wrong}"));
+        }
+    }
+
+    async fn write_in_place(&self, page: u64, address: u64, write_ns: u64) {
+        let (value, change) = {
+            let mut world = self.world();
+            let lending = world.lending.as_ref().expect("it was lent");
+            if !lending.try_begin(address) {
+                return; // The other client writes it.
+            }
+            let value = world.new_value(page);
+            let change = world.model.begin(page, value);
+            world
+                .lending
+                .as_ref()
+                .expect("it was lent")
+                .write_half(address, value);
+            (value, change)
+        };
+        if write_ns > 0 {
+            self.host
+                .cpu
+                .sleep_until(self.host.cpu.now() + write_ns)
+                .await;
+        }
+        let mut world = self.world();
+        world
+            .lending
+            .as_ref()
+            .expect("it was lent")
+            .end(address, value);
+        world.model.end_in_place(change);
+    }
+}
+
+impl Flight {
+    /// The address that a pin without a list got.
+    fn single(&self) -> Option<u64> {
+        (self.result & 0xfff == 0).then_some(self.result)
+    }
 }

@@ -233,6 +233,7 @@ pub fn compare(rig: &mut Rig, world: &Shared) {
         world.model.set_known(lba, value);
     }
     world.model.powered_on(cached);
+    world.lending = None;
 }
 
 fn take_admin(handle: &mut wharf_drive::DriveHandle) -> wharf_wire::queue::HostQueue {
