@@ -61,6 +61,7 @@ pub struct Rig {
     pub stores: Vec<Arc<MockStore>>,
     pub client_cpus: Vec<CpuId>,
     pub service_cpus: Vec<CpuId>,
+    pub drive_cpus: Vec<CpuId>,
     queues: Vec<Vec<HostQueue>>,
 }
 
@@ -89,6 +90,7 @@ impl Rig {
             .map(|i| machine.add_cpu(&format!("service{i}"), Side::Host, 1.0))
             .collect();
         let mut stores = Vec::new();
+        let mut drive_cpus = Vec::new();
         for drive in 0..shape.drives {
             let bell = Bell::new();
             let mut mock = MockDrive::new(&space, &bell, shape.drive_pages, fate(drive));
@@ -99,6 +101,7 @@ impl Rig {
             }
             stores.push(mock.store());
             let cpu = machine.add_cpu(&format!("drive{drive}"), Side::Drive, 1.0);
+            drive_cpus.push(cpu);
             machine.spawn(cpu, "mock", |cpu| mock.run(cpu));
         }
         Rig {
@@ -108,6 +111,7 @@ impl Rig {
             stores,
             client_cpus,
             service_cpus,
+            drive_cpus,
             queues,
         }
     }
