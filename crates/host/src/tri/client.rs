@@ -14,6 +14,7 @@ use crate::error::IoError;
 use crate::span::{Extent, Span, Spans, spans};
 use crate::tri::Shared;
 use crate::tri::message::{Answer, Message, Outbox, Outcome, Request, Wish};
+use crate::tri::open::{OpenPage, OpenPages, Part};
 use crate::tri::private::{Known, Private, Released};
 use crate::tri::table::Frames;
 use crate::tri::tickets::{Asked, Progress, Tickets};
@@ -64,17 +65,6 @@ impl Payload for From<'_> {
     }
 }
 
-/// A request's part in a ticket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Part {
-    /// It opened the ticket.
-    Asks,
-    /// It opened the ticket, and fills the frame.
-    Fills,
-    /// It waits for what another one asked for.
-    Joins,
-}
-
 /// What one page of a request came to.
 enum Touched {
     /// It was in the cache, and is done.
@@ -102,17 +92,17 @@ pub(super) struct CacheClient {
     pub(super) volume: Rc<Volume>,
     pub(super) index: u32,
     pub(super) counters: Counters,
-    private: RefCell<Vec<Private>>,
-    tickets: RefCell<Tickets>,
-    outbox: Outbox<Request>,
+    pub(super) private: RefCell<Vec<Private>>,
+    pub(super) tickets: RefCell<Tickets>,
+    pub(super) outbox: Outbox<Request>,
     /// Tasks that wait for a place in a private cache.
     for_room: RefCell<Vec<TaskId>>,
     /// When a task last went to wait, or an answer was last looked at.
     idle_since_ns: Cell<u64>,
     /// Lists of open pages that requests use one after the other.
-    spare: RefCell<Vec<Vec<OpenPage>>>,
+    pub(super) spare: RefCell<Vec<Vec<OpenPage>>>,
     /// Failed write-backs that a flush of this client has reported.
-    failures_seen: Cell<u64>,
+    pub(super) failures_seen: Cell<u64>,
 }
 
 impl CacheClient {
@@ -220,7 +210,7 @@ impl CacheClient {
                 if !open.again.is_empty() {
                     self.for_room.borrow_mut().push(self.cpu.current());
                 }
-                self.idle_since_ns.set(self.cpu.now());
+                self.note_idle();
                 self.counters.waits.add(1);
                 Pause::default().await;
             }
@@ -328,7 +318,8 @@ impl CacheClient {
         self.post(manager, wish, page, !lingers);
     }
 
-    fn ask(&self, asked: Asked, wish: Wish, page: u64) -> u32 {
+    /// Asks a manager, under a new ticket of the running task.
+    pub(super) fn ask(&self, asked: Asked, wish: Wish, page: u64) -> u32 {
         let ticket = self.tickets.borrow_mut().open(asked, self.cpu.current());
         let request = Request { page, ticket, wish };
         self.outbox.post(&self.cpu, asked.manager, request, true);
@@ -353,8 +344,13 @@ impl CacheClient {
                 }
             }
             self.outbox.send_urgent(&self.cpu);
-            self.idle_since_ns.set(self.cpu.now());
+            self.note_idle();
         }
+    }
+
+    /// From now on the CPU has nothing to do, as far as the caller knows.
+    pub(super) fn note_idle(&self) {
+        self.idle_since_ns.set(self.cpu.now());
     }
 
     fn answer(&self, answer: &Answer) {
@@ -401,7 +397,7 @@ impl CacheClient {
     }
 
     /// A task is done with a page, or gives up; `fills` if it was to fill it.
-    fn leave(&self, number: u32, fills: bool) {
+    pub(super) fn leave(&self, number: u32, fills: bool) {
         let is_last = self.tickets.borrow_mut().leave(number, fills);
         if fills {
             self.abandon_if_to_fill(number);
@@ -443,7 +439,7 @@ impl CacheClient {
     }
 
     /// The task that was to fill a frame has done so: opens it.
-    fn filled(&self, number: u32, frame: u32) {
+    pub(super) fn filled(&self, number: u32, frame: u32) {
         let asked = self.tickets.borrow().get(number).asked;
         let (block, place) = asked.pin.expect("a frame is filled for a pin");
         // From here on other clients may pin it, and a flush of any client sees what was written.
@@ -456,69 +452,6 @@ impl CacheClient {
         self.wake_users(number);
     }
 
-    /// Writes back everything, of whichever client, then flushes the drives.
-    ///
-    /// # Errors
-    /// The first error of a command; else [`IoError::WriteBack`] if write-backs of any client have
-    /// failed since this client's last flush.
-    pub(super) async fn flush(&self) -> Result<(), IoError> {
-        // Kept for this flush: another one of the client may end, and report, meanwhile.
-        let reported = self.failures_seen.get();
-        let managers = 0..self.shared.parts.len() as u32;
-        let all = managers.map(|manager| (manager, Wish::WriteBackAll, 0));
-        let outcome = match self.write_back(all).await {
-            Ok(()) => self.volume.flush(&self.cpu).await,
-            error => error,
-        };
-        let failures = self.shared.failures();
-        self.failures_seen.set(failures);
-        match outcome {
-            Ok(()) if failures > reported => Err(IoError::WriteBack {
-                failures: failures - reported,
-            }),
-            outcome => outcome,
-        }
-    }
-
-    async fn write_through(&self, extent: Extent) -> Result<(), IoError> {
-        let pages = extent.first_page()..extent.first_page() + extent.pages();
-        let locate = |page| (self.shared.partition.locate(page).0, Wish::WriteBack, page);
-        self.write_back(pages.map(locate)).await
-    }
-
-    /// Asks managers to write back, and waits for all.
-    async fn write_back(
-        &self,
-        wishes: impl Iterator<Item = (u32, Wish, u64)>,
-    ) -> Result<(), IoError> {
-        let mut open = OpenPages::new(self);
-        for (manager, wish, page) in wishes {
-            let asked = Asked { manager, pin: None };
-            open.pages.push(OpenPage {
-                span: Span::default(),
-                ticket: self.ask(asked, wish, page),
-                part: Part::Asks,
-            });
-        }
-        self.outbox.send_urgent(&self.cpu);
-        let mut outcome = Ok(());
-        while let Some(&page) = open.pages.last() {
-            let progress = self.tickets.borrow().get(page.ticket).progress;
-            match progress {
-                Progress::Asked => {
-                    self.idle_since_ns.set(self.cpu.now());
-                    Pause::default().await;
-                    continue;
-                }
-                Progress::Failed(error) => outcome = outcome.and(Err(error)),
-                _ => {}
-            }
-            open.pages.pop();
-            self.leave(page.ticket, false);
-        }
-        outcome
-    }
-
     /// Bytes that the private caches take.
     pub(super) fn bookkeeping_bytes(&self) -> usize {
         self.private.borrow().iter().map(Private::bytes).sum()
@@ -527,98 +460,5 @@ impl CacheClient {
     /// Tickets that are open: none at rest.
     pub(super) fn open_tickets(&self) -> usize {
         self.tickets.borrow().open_count()
-    }
-}
-
-/// A page that a request waits for.
-#[derive(Clone, Copy)]
-struct OpenPage {
-    span: Span,
-    ticket: u32,
-    part: Part,
-}
-
-/// The pages that a request waits for, and those to be tried again. Left when dropped.
-struct OpenPages<'a> {
-    client: &'a CacheClient,
-    pages: Vec<OpenPage>,
-    again: Vec<Span>,
-}
-
-impl<'a> OpenPages<'a> {
-    fn new(client: &'a CacheClient) -> OpenPages<'a> {
-        OpenPages {
-            client,
-            pages: client.spare.borrow_mut().pop().unwrap_or_default(),
-            again: Vec::new(),
-        }
-    }
-
-    /// Whether this request can do something about a page.
-    fn is_answered(&self, page: &OpenPage) -> bool {
-        match self.client.tickets.borrow().get(page.ticket).progress {
-            Progress::Asked => false,
-            Progress::ToFill { .. } => page.part == Part::Fills,
-            _ => true,
-        }
-    }
-
-    fn any_answered(&self) -> bool {
-        self.pages.iter().any(|page| self.is_answered(page))
-    }
-
-    /// Copies every page that is there, and leaves it. Gives the hits.
-    fn copy_answered<P: Payload>(&mut self, payload: &mut P) -> Result<u64, IoError> {
-        let client = self.client;
-        let mut hits = 0;
-        let mut at = 0;
-        while at < self.pages.len() {
-            let page = self.pages[at];
-            if !self.is_answered(&page) {
-                at += 1;
-                continue;
-            }
-            let progress = client.tickets.borrow().get(page.ticket).progress;
-            match progress {
-                Progress::Here { frame, hit } => {
-                    self.copy(&page, frame, payload);
-                    // Who waits for a page that is on its way finds it in the cache, at last.
-                    hits += u64::from(hit || page.part == Part::Joins);
-                }
-                Progress::ToFill { frame } => {
-                    self.copy(&page, frame, payload);
-                    client.filled(page.ticket, frame);
-                }
-                Progress::Abandoned => self.again.push(page.span),
-                Progress::Failed(error) => return Err(error),
-                Progress::Asked | Progress::Written => unreachable!("a pin was answered"),
-            }
-            self.pages.swap_remove(at);
-            client.leave(page.ticket, false);
-        }
-        Ok(hits)
-    }
-
-    fn copy<P: Payload>(&self, page: &OpenPage, frame: u32, payload: &mut P) {
-        let client = self.client;
-        payload.copy(&client.cpu, &client.shared.frames, frame, &page.span);
-        let asked = client.tickets.borrow().get(page.ticket).asked;
-        if let (true, Some((_, place))) = (P::WRITES, asked.pin) {
-            client.private.borrow_mut()[asked.manager as usize].set_wrote(place);
-        }
-    }
-}
-
-impl Drop for OpenPages<'_> {
-    fn drop(&mut self) {
-        // Empty, unless the request fails or is dropped while it waits.
-        for page in self.pages.drain(..) {
-            let fills = page.part == Part::Fills;
-            self.client.leave(page.ticket, fills);
-        }
-        self.client
-            .spare
-            .borrow_mut()
-            .push(std::mem::take(&mut self.pages));
     }
 }

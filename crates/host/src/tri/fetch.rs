@@ -166,12 +166,12 @@ impl Manager {
             };
             if job.iter().any(|fetch| fetch.leaving.is_some()) {
                 self.write_leaving(&mut job).await;
-                self.go_on();
+                self.go_on_soon();
             }
             for run in job.chunk_by(|a, b| a.want.page + 1 == b.want.page) {
                 self.read(run).await;
             }
-            self.go_on();
+            self.go_on_soon();
         }
     }
 
@@ -299,7 +299,7 @@ impl Manager {
     }
 
     /// The drive has answered a command that had timed out.
-    pub(super) fn release(self: &Rc<Self>, held: Held) {
+    pub(super) fn release(&self, held: Held) {
         match held {
             Held::Leaving(frame, page) => {
                 self.state.borrow_mut().stuck -= 1;
@@ -323,6 +323,6 @@ impl Manager {
             }
         }
         self.settled.notify_all(&self.cpu);
-        self.go_on();
+        self.go_on_soon();
     }
 }

@@ -87,6 +87,7 @@ pub(super) struct Manager {
     /// Runs of pages to be fetched, which no worker has taken.
     pub(super) jobs: RefCell<VecDeque<Vec<Fetch>>>,
     pub(super) job_ready: Notify,
+    command_ended: Notify,
     pub(super) workers: Cell<u32>,
     pub(super) idle_workers: Cell<u32>,
     /// Write-backs asked for and not begun.
@@ -128,6 +129,7 @@ impl Manager {
             outbox: Outbox::new(ends.answers),
             jobs: RefCell::default(),
             job_ready: Notify::new(),
+            command_ended: Notify::new(),
             workers: Cell::new(0),
             idle_workers: Cell::new(0),
             write_backs: RefCell::default(),
@@ -146,6 +148,7 @@ impl Manager {
         cpu.spawn("tri answers", async move {
             sending.outbox.run(&sending.cpu).await
         });
+        cpu.spawn("tri follow-up", manager.clone().follow_up());
         let writing = manager.clone();
         cpu.spawn("tri write-back", async move { writing.write_back().await });
         cpu.spawn("tri reaper", async move {
@@ -189,8 +192,22 @@ impl Manager {
         }
     }
 
+    /// As [`Manager::go_on`], when all tasks whose commands have ended by now have had their turn: so
+    /// their answers share messages.
+    pub(super) fn go_on_soon(&self) {
+        self.command_ended.notify_all(&self.cpu);
+    }
+
+    /// Goes on after commands, for as long as the CPU runs.
+    async fn follow_up(self: Rc<Self>) {
+        loop {
+            self.command_ended.wait(&self.cpu).await;
+            self.go_on();
+        }
+    }
+
     /// Does what requests, or the end of a command, have made possible, and sends the answers.
-    pub(super) fn go_on(self: &Rc<Self>) {
+    fn go_on(self: &Rc<Self>) {
         self.start_fetches();
         self.outbox.send_urgent(&self.cpu);
         let statistics = self.counters.statistics(&self.volume);

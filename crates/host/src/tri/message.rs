@@ -211,3 +211,43 @@ impl<T: Copy + Send> Lane<T> {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use wharf_runtime::{Bell, CostTable, Machine, Seed, Side, ring};
+
+    use super::*;
+
+    #[test]
+    fn a_full_ring_holds_messages_up_in_their_order() {
+        const LAST: u32 = RING_MESSAGES * ITEMS as u32 * 3 + 1;
+        let mut machine = Machine::new(CostTable::free(), false);
+        let bell = Bell::new();
+        let (sender, mut receiver) = ring::<Message<u32>>(RING_MESSAGES, &bell, 0);
+        let sending = machine.add_cpu("sender", Side::Host, 1.0);
+        let receiving = machine.add_cpu("receiver", Side::Host, 1.0);
+        machine.spawn_main(sending, "sender", |cpu| async move {
+            let outbox = Rc::new(Outbox::new(vec![sender]));
+            (0..=LAST).for_each(|item| outbox.post(&cpu, 0, item, item == LAST));
+            outbox.send_urgent(&cpu);
+            let (outbox, task_cpu) = (outbox.clone(), cpu.clone());
+            cpu.spawn("retry", async move { outbox.run(&task_cpu).await });
+        });
+        machine.spawn_main(receiving, "receiver", move |cpu| async move {
+            bell.attach(&cpu);
+            let mut expected = 0;
+            while expected <= LAST {
+                while let Some(message) = receiver.try_pop(&cpu) {
+                    for &item in message.items() {
+                        assert_eq!(item, expected);
+                        expected += 1;
+                    }
+                }
+                let _ = bell.wait_until(&cpu, cpu.now() + 10_000).await;
+            }
+        });
+        machine.run_virtual(Seed(1)).unwrap();
+    }
+}

@@ -303,3 +303,70 @@ impl PageTable {
         self.set(cpu, hole, 0);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use wharf_runtime::{CostTable, Machine, Seed, Side};
+
+    use super::*;
+
+    #[test]
+    fn every_page_has_one_manager_and_comes_back() {
+        for managers in [1, 2, 3, 5, 7, 16, 63, 64, 128] {
+            let partition = Partition::new(managers);
+            let ends = (0..2_000).chain((1 << 40) - 2_000..1 << 40);
+            for page in ends {
+                let (manager, block) = partition.locate(page);
+                assert_eq!(u64::from(manager), page % u64::from(managers));
+                assert_eq!(block, page / u64::from(managers));
+                assert_eq!(partition.page(manager, block), page);
+            }
+        }
+    }
+
+    /// Random changes of a table of `frames` frames, beside a map.
+    fn churn(cpu: &Cpu, seed: u64) {
+        let mut rng = Seed(seed).child("table").rng();
+        let frames = 1 + rng.below(60) as u32;
+        let first_frame = rng.below(1_000) as u32;
+        let range = [50, 1_000, 1 << 40][rng.below(3) as usize];
+        let table = PageTable::new(first_frame, frames);
+        let mut blocks: BTreeMap<u32, u64> = BTreeMap::new();
+        let mut free: Vec<u32> = (first_frame..first_frame + frames).collect();
+        let mut model: BTreeMap<u64, u32> = BTreeMap::new();
+        for _ in 0..1_000 {
+            let block = rng.below(range);
+            let found = table.find(cpu, block, |frame| blocks[&frame] == block);
+            assert_eq!(
+                found,
+                model.get(&block).copied(),
+                "seed {seed}, block {block}"
+            );
+            if let Some(frame) = found {
+                table.remove(cpu, block, frame, |frame| blocks[&frame]);
+                model.remove(&block);
+                free.push(frame);
+            } else if let Some(frame) = free.pop() {
+                blocks.insert(frame, block);
+                table.insert(cpu, block, frame);
+                model.insert(block, frame);
+            }
+        }
+        for (&block, &frame) in &model {
+            let found = table.find(cpu, block, |frame| blocks[&frame] == block);
+            assert_eq!(found, Some(frame), "seed {seed}, block {block}");
+        }
+    }
+
+    #[test]
+    fn the_page_table_agrees_with_a_map() {
+        let mut machine = Machine::new(CostTable::free(), false);
+        let id = machine.add_cpu("cpu", Side::Host, 1.0);
+        machine.spawn_main(id, "churn", |cpu| async move {
+            (0..200).for_each(|seed| churn(&cpu, seed));
+        });
+        machine.run_virtual(Seed(1)).unwrap();
+    }
+}

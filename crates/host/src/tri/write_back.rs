@@ -93,7 +93,7 @@ impl Manager {
                     None => self.answer(asker, 0, Outcome::Written),
                 }
             }
-            self.go_on();
+            self.go_on_soon();
         }
     }
 

@@ -70,6 +70,7 @@ pub struct Rig {
     pub pinning: Vec<Arc<PinState>>,
     pub client_cpus: Vec<CpuId>,
     pub service_cpus: Vec<CpuId>,
+    pub drive_cpus: Vec<CpuId>,
     queues: Vec<Vec<HostQueue>>,
 }
 
@@ -98,6 +99,7 @@ impl Rig {
             .map(|i| machine.add_cpu(&format!("service{i}"), Side::Host, 1.0))
             .collect();
         let (mut stores, mut pinning) = (Vec::new(), Vec::new());
+        let mut drive_cpus = Vec::new();
         for drive in 0..shape.drives {
             let bell = Bell::new();
             if shape.pins {
@@ -123,6 +125,7 @@ impl Rig {
                     pending: BTreeMap::new(),
                 };
                 let cpu = machine.add_cpu("drive", Side::Drive, 1.0);
+                drive_cpus.push(cpu);
                 machine.spawn(cpu, "pinning drive", |cpu| drive.run(cpu));
                 continue;
             }
@@ -134,6 +137,7 @@ impl Rig {
             }
             stores.push(mock.store());
             let cpu = machine.add_cpu(&format!("drive{drive}"), Side::Drive, 1.0);
+            drive_cpus.push(cpu);
             machine.spawn(cpu, "mock", |cpu| mock.run(cpu));
         }
         Rig {
@@ -144,6 +148,7 @@ impl Rig {
             pinning,
             client_cpus,
             service_cpus,
+            drive_cpus,
             queues,
         }
     }

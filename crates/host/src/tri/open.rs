@@ -1,0 +1,120 @@
+//! The pages that a request waits for.
+//!
+//! They are copied as they come, in any order, and left at once. What is left when a request fails, or
+//! is dropped while it waits, is left too: a frame that it was to fill is abandoned.
+
+use crate::error::IoError;
+use crate::span::Span;
+use crate::tri::client::{CacheClient, Payload};
+use crate::tri::tickets::Progress;
+
+/// A request's part in a ticket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    /// It opened the ticket.
+    Asks,
+    /// It opened the ticket, and fills the frame.
+    Fills,
+    /// It waits for what another one asked for.
+    Joins,
+}
+
+/// A page that a request waits for.
+#[derive(Clone, Copy)]
+pub(super) struct OpenPage {
+    /// The page, and what the request wants of it.
+    pub(super) span: Span,
+    /// The ticket that bears the answer.
+    pub(super) ticket: u32,
+    /// The request's part in it.
+    pub(super) part: Part,
+}
+
+/// The pages that a request waits for, and those to be tried again. Left when dropped.
+pub(super) struct OpenPages<'a> {
+    client: &'a CacheClient,
+    /// The pages.
+    pub(super) pages: Vec<OpenPage>,
+    /// Pages to be tried again.
+    pub(super) again: Vec<Span>,
+}
+
+impl<'a> OpenPages<'a> {
+    /// None yet.
+    pub(super) fn new(client: &'a CacheClient) -> OpenPages<'a> {
+        OpenPages {
+            client,
+            pages: client.spare.borrow_mut().pop().unwrap_or_default(),
+            again: Vec::new(),
+        }
+    }
+
+    /// Whether this request can do something about a page.
+    fn is_answered(&self, page: &OpenPage) -> bool {
+        match self.client.tickets.borrow().get(page.ticket).progress {
+            Progress::Asked => false,
+            Progress::ToFill { .. } => page.part == Part::Fills,
+            _ => true,
+        }
+    }
+
+    /// Whether this request can do something now.
+    pub(super) fn any_answered(&self) -> bool {
+        self.pages.iter().any(|page| self.is_answered(page))
+    }
+
+    /// Copies every page that is there, and leaves it. Gives the hits.
+    pub(super) fn copy_answered<P: Payload>(&mut self, payload: &mut P) -> Result<u64, IoError> {
+        let client = self.client;
+        let mut hits = 0;
+        let mut at = 0;
+        while at < self.pages.len() {
+            let page = self.pages[at];
+            if !self.is_answered(&page) {
+                at += 1;
+                continue;
+            }
+            let progress = client.tickets.borrow().get(page.ticket).progress;
+            match progress {
+                Progress::Here { frame, hit } => {
+                    self.copy(&page, frame, payload);
+                    // Who waits for a page that is on its way finds it in the cache, at last.
+                    hits += u64::from(hit || page.part == Part::Joins);
+                }
+                Progress::ToFill { frame } => {
+                    self.copy(&page, frame, payload);
+                    client.filled(page.ticket, frame);
+                }
+                Progress::Abandoned => self.again.push(page.span),
+                Progress::Failed(error) => return Err(error),
+                Progress::Asked | Progress::Written => unreachable!("a pin was answered"),
+            }
+            self.pages.swap_remove(at);
+            client.leave(page.ticket, false);
+        }
+        Ok(hits)
+    }
+
+    fn copy<P: Payload>(&self, page: &OpenPage, frame: u32, payload: &mut P) {
+        let client = self.client;
+        payload.copy(&client.cpu, &client.shared.frames, frame, &page.span);
+        let asked = client.tickets.borrow().get(page.ticket).asked;
+        if let (true, Some((_, place))) = (P::WRITES, asked.pin) {
+            client.private.borrow_mut()[asked.manager as usize].set_wrote(place);
+        }
+    }
+}
+
+impl Drop for OpenPages<'_> {
+    fn drop(&mut self) {
+        // Empty, unless the request fails or is dropped while it waits.
+        for page in self.pages.drain(..) {
+            let fills = page.part == Part::Fills;
+            self.client.leave(page.ticket, fills);
+        }
+        self.client
+            .spare
+            .borrow_mut()
+            .push(std::mem::take(&mut self.pages));
+    }
+}

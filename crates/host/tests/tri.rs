@@ -1,0 +1,322 @@
+//! `tri`: which messages and commands its requests take, and that no request waits for ever.
+
+mod common;
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use common::{Rig, Shape, healthy};
+use wharf_host::tri::TriClient;
+use wharf_host::{Client, Clock, Design, DesignConfig, Extent, Tri, WritePolicy};
+use wharf_runtime::machine::RunSummary;
+use wharf_runtime::{Cpu, Idle, Op, Rng, Seed};
+use wharf_wire::command::Command;
+use wharf_wire::mock::Fate;
+use wharf_wire::opcode::IoOpcode;
+
+fn steady(_: u32) -> impl FnMut(u64, &Command) -> Fate + Send + 'static {
+    |_, _| Fate::Done(10_000)
+}
+
+fn stamps(clients: u32) -> Shape {
+    Shape {
+        page_bytes: 8,
+        clients,
+        depth: 64,
+        drive_pages: 10_000,
+        ..Shape::default()
+    }
+}
+
+fn cache(pages: u64, managers: u32) -> DesignConfig {
+    DesignConfig {
+        cache_bytes: pages * 4096,
+        managers,
+        ..DesignConfig::default()
+    }
+}
+
+/// A machine with a design and its services.
+fn rig<D: Design>(shape: Shape, config: DesignConfig) -> (Rig, Arc<D>) {
+    let mut rig = Rig::with_services(shape, D::services(&config), steady);
+    let design = rig.design(config);
+    rig.spawn_services(&design);
+    (rig, design)
+}
+
+async fn read(client: &impl Client, first: u64, pages: u64) -> u64 {
+    let mut out = vec![0xee; pages as usize * 8];
+    let touch = client.read(Extent::of_pages(first, pages), &mut out).await;
+    touch.unwrap().hits
+}
+
+async fn write(client: &impl Client, first: u64, pages: u64, value: u8) {
+    let data = vec![value; pages as usize * 8];
+    client
+        .write(Extent::of_pages(first, pages), &data)
+        .await
+        .unwrap();
+}
+
+/// How often CPUs of this name did an operation.
+fn count(summary: &RunSummary, name: &str, op: Op) -> u64 {
+    let of_name = summary.profiles.iter().filter(|p| p.0.starts_with(name));
+    of_name.map(|p| p.2.count[op as usize]).sum()
+}
+
+#[test]
+fn requests_fall_apart_into_a_command_for_each_page_unless_there_is_one_manager() {
+    // A manager alone makes one command of what it finds at a time: of each message at worst.
+    for (managers, commands) in [(1, 1..=6), (2, 16..=16), (3, 16..=16), (4, 16..=16)] {
+        let (mut rig, design) = rig::<Tri>(stamps(1), cache(256, managers));
+        rig.spawn_client(0, &design, |_, client| async move {
+            assert_eq!(read(&*client, 32, 16).await, 0);
+            assert_eq!(read(&*client, 32, 16).await, 16);
+        });
+        let store = rig.stores[0].clone();
+        rig.machine.run_virtual(Seed(1)).unwrap();
+        let found = store.count(IoOpcode::Read);
+        assert!(commands.contains(&found), "{managers} managers: {found}");
+    }
+}
+
+#[test]
+fn a_page_that_a_client_holds_takes_no_message() {
+    let messages = |rounds: u64| {
+        let (mut rig, design) = rig::<Tri>(stamps(1), cache(256, 2));
+        rig.spawn_client(0, &design, move |_, client| async move {
+            read(&*client, 0, 6).await;
+            for _ in 0..rounds {
+                assert_eq!(read(&*client, 0, 6).await, 6);
+                write(&*client, 0, 6, 7).await;
+            }
+            assert!(client.statistics().manager_wait_ns > 0);
+            assert_eq!(client.open_tickets(), 0);
+        });
+        let summary = rig.machine.run_virtual(Seed(1)).unwrap();
+        count(&summary, "client", Op::MessageSend) + count(&summary, "service", Op::MessageSend)
+    };
+    // Three pins of each of two managers in a message each; at worst an answer for every page.
+    let asked = messages(0);
+    assert!((4..=8).contains(&asked), "{asked} messages");
+    assert_eq!(messages(100), asked);
+}
+
+#[test]
+fn a_page_that_another_client_holds_is_pinned_without_an_answer() {
+    let (mut rig, design) = rig::<Tri>(stamps(2), cache(256, 1));
+    let read_by_first = Arc::new(AtomicBool::new(false));
+    let is_read = read_by_first.clone();
+    rig.spawn_client(0, &design, move |_, client: Rc<TriClient>| async move {
+        write(&*client, 5, 1, 9).await;
+        is_read.store(true, Ordering::Relaxed);
+    });
+    rig.spawn_client(1, &design, move |cpu, client: Rc<TriClient>| async move {
+        while !read_by_first.load(Ordering::Relaxed) {
+            cpu.sleep_until(cpu.now() + 1_000).await;
+        }
+        let mut out = [0; 8];
+        let touch = client.read(Extent::of_pages(5, 1), &mut out).await.unwrap();
+        assert_eq!((touch.hits, out), (1, [9; 8]));
+        assert_eq!(client.statistics().manager_wait_ns, 0);
+    });
+    let store = rig.stores[0].clone();
+    let summary = rig.machine.run_virtual(Seed(1)).unwrap();
+    assert_eq!(count(&summary, "client1", Op::MessageSend), 0);
+    assert_eq!(count(&summary, "client1", Op::MessageReceive), 0);
+    // A page that is written whole is not read first.
+    assert!(store.seen().is_empty());
+}
+
+#[test]
+fn requests_larger_than_the_cache_and_more_clients_than_frames_come_to_an_end() {
+    for (frames, managers, clients) in [(1, 1, 4), (2, 2, 4), (3, 2, 6), (8, 4, 2), (40, 3, 5)] {
+        let (mut rig, design) = rig::<Tri>(stamps(clients), cache(frames, managers));
+        let done = Arc::new(AtomicU64::new(0));
+        for index in 0..clients {
+            let done = done.clone();
+            rig.spawn_client(index, &design, move |cpu: Cpu, client| async move {
+                for task in 0..4 {
+                    let (client, done) = (client.clone(), done.clone());
+                    cpu.spawn_main("requests", async move {
+                        for round in 0..10 {
+                            write(&*client, task * 3, 50, round).await;
+                            read(&*client, task * 7, 50).await;
+                        }
+                        client.flush().await.unwrap();
+                        done.fetch_add(1, Ordering::Relaxed);
+                    });
+                }
+            });
+        }
+        rig.machine.run_virtual(Seed(frames)).unwrap();
+        assert_eq!(done.load(Ordering::Relaxed), u64::from(clients) * 4);
+    }
+}
+
+#[test]
+fn a_flush_writes_back_what_other_clients_hold() {
+    let (mut rig, design) = rig::<Tri>(stamps(2), cache(256, 2));
+    let written = Arc::new(AtomicBool::new(false));
+    let is_written = written.clone();
+    let store = rig.stores[0].clone();
+    let keep = Arc::new(AtomicBool::new(true));
+    let hold = keep.clone();
+    rig.spawn_client(0, &design, move |cpu, client: Rc<TriClient>| async move {
+        write(&*client, 0, 8, 1).await;
+        // Again, in pages that are there: only their versions tell.
+        write(&*client, 0, 8, 2).await;
+        is_written.store(true, Ordering::Relaxed);
+        while hold.load(Ordering::Relaxed) {
+            cpu.sleep_until(cpu.now() + 1_000).await;
+        }
+    });
+    rig.spawn_client(1, &design, move |cpu, client: Rc<TriClient>| async move {
+        while !written.load(Ordering::Relaxed) {
+            cpu.sleep_until(cpu.now() + 1_000).await;
+        }
+        for _ in 0..2 {
+            client.flush().await.unwrap();
+            for page in 0..8 {
+                assert_eq!(store.page(page).unwrap(), [2; 8]);
+            }
+            // The second flush finds nothing to write.
+            assert_eq!(store.count(IoOpcode::Write), 8);
+        }
+        keep.store(false, Ordering::Relaxed);
+    });
+    rig.machine.run_virtual(Seed(1)).unwrap();
+}
+
+#[test]
+fn write_through_is_on_the_drive_when_it_is_acknowledged() {
+    let config = DesignConfig {
+        write_policy: WritePolicy::Through,
+        ..cache(64, 2)
+    };
+    let (mut rig, design) = rig::<Tri>(stamps(1), config);
+    let store = rig.stores[0].clone();
+    rig.spawn_client(0, &design, move |_, client| async move {
+        for value in 1..5 {
+            write(&*client, 10, 5, value).await;
+            for page in 10..15 {
+                assert_eq!(store.page(page).unwrap(), [value; 8]);
+            }
+        }
+    });
+    rig.machine.run_virtual(Seed(1)).unwrap();
+}
+
+/// Hits of two clients that read skewed pages, in percent.
+fn hit_percent<D: Design>(config: DesignConfig) -> u64 {
+    let (mut rig, design) = rig::<D>(stamps(2), config);
+    let hits = Arc::new(AtomicU64::new(0));
+    for index in 0..2 {
+        let hits = hits.clone();
+        rig.spawn_client(index, &design, move |_, client| async move {
+            let mut rng: Rng = Seed(7).child("skew").index(index.into()).rng();
+            for _ in 0..20_000 {
+                let page = rng.below(2_000) * rng.below(2_000) / 2_000;
+                hits.fetch_add(read(&*client, page, 1).await, Ordering::Relaxed);
+            }
+        });
+    }
+    rig.machine.run_virtual(Seed(1)).unwrap();
+    hits.load(Ordering::Relaxed) / 400
+}
+
+#[test]
+fn the_hit_ratio_is_near_that_of_clock() {
+    for (pages, managers) in [(200, 2), (600, 1), (600, 4)] {
+        let config = cache(pages, managers);
+        let (clock, tri) = (hit_percent::<Clock>(config), hit_percent::<Tri>(config));
+        assert!(
+            tri + 3 >= clock && tri <= clock + 3,
+            "{pages} pages: clock {clock} %, tri {tri} %"
+        );
+    }
+}
+
+#[test]
+fn a_frame_costs_little_memory() {
+    for frames in [100_000u64, 262_144] {
+        for clients in [1, 8] {
+            let (mut rig, design) = rig::<Tri>(stamps(clients), cache(frames, 4));
+            let design_too = design.clone();
+            rig.spawn_client(0, &design, move |_, client: Rc<TriClient>| async move {
+                let private = client.bookkeeping_bytes() as u64 * u64::from(clients);
+                let bytes = (design_too.bookkeeping_bytes() as u64 + private) / frames;
+                assert!(bytes <= 80, "{bytes} bytes a frame for {frames} frames");
+            });
+            rig.machine.run_virtual(Seed(1)).unwrap();
+        }
+    }
+}
+
+/// Clients and managers on threads of their own. Every page is written with one value throughout, so
+/// that half of a write shows; each client checks the pages that only it writes.
+#[test]
+fn threads_see_whole_writes_and_lose_none() {
+    const SHARED: u64 = 40;
+    let shape = Shape {
+        clients: 3,
+        depth: 64,
+        drive_pages: 1_000,
+        ..Shape::default()
+    };
+    let config = cache(48, 2);
+    let mut rig = Rig::with_services(shape, 2, |drive| healthy(Seed(drive.into()).rng()));
+    let design: Arc<Tri> = rig.design(config);
+    rig.spawn_services(&design);
+    let done = Arc::new(AtomicU64::new(0));
+    for index in 0..3u64 {
+        let done = done.clone();
+        rig.spawn_client(index as u32, &design, move |cpu: Cpu, client| async move {
+            for task in 0..4 {
+                let (client, done, own) = (client.clone(), done.clone(), SHARED + index * 4 + task);
+                cpu.spawn_main("requests", async move {
+                    let mut rng = Seed(1).index(own).rng();
+                    let mut page = [0; 4096];
+                    let mut value = 0;
+                    for _ in 0..600 {
+                        let at = rng.below(SHARED);
+                        if rng.chance(1, 2) {
+                            let data = [rng.below(256) as u8; 4096];
+                            client.write(Extent::of_pages(at, 1), &data).await.unwrap();
+                        }
+                        client
+                            .read(Extent::of_pages(at, 1), &mut page)
+                            .await
+                            .unwrap();
+                        assert!(page.iter().all(|&b| b == page[0]), "half of a write");
+                        client
+                            .read(Extent::of_pages(own, 1), &mut page)
+                            .await
+                            .unwrap();
+                        assert_eq!(page, [value; 4096], "a write was lost");
+                        value = rng.below(256) as u8;
+                        client
+                            .write(Extent::of_pages(own, 1), &[value; 4096])
+                            .await
+                            .unwrap();
+                    }
+                    client.flush().await.unwrap();
+                    done.fetch_add(1, Ordering::Relaxed);
+                });
+            }
+        });
+    }
+    let drives = rig.drive_cpus.clone();
+    let (clients, services) = (rig.client_cpus.clone(), rig.service_cpus.clone());
+    // Client 0 shares its thread with a manager, as on a small machine.
+    let groups = [
+        vec![clients[0], services[0]],
+        vec![clients[1]],
+        vec![clients[2], drives[0]],
+        vec![services[1]],
+    ];
+    let stop = Arc::new(AtomicBool::new(false));
+    rig.machine.run_threads(&groups, Idle::default(), stop);
+    assert_eq!(done.load(Ordering::Relaxed), 12);
+}
