@@ -9,6 +9,7 @@
 //! | [`direct`] | the design without a cache; [`range_lock`], [`buffers`] |
 //! | [`clock`] | the design with a page cache and CLOCK; [`cache`] |
 //! | [`scala`] | the design whose cache is kept by the drives; [`pins`] |
+//! | [`hardware`] | the same without an index on the host |
 //! | [`tri`] | the design with managers and messages (TriCache) |
 //! | [`volume`] | drives striped into one address space |
 //! | [`driver`] | one queue pair: slots, timeouts, retries; [`group`] |
@@ -26,6 +27,7 @@ pub mod driver;
 pub mod error;
 pub mod gate;
 pub mod group;
+pub mod hardware;
 pub mod lend;
 pub mod pins;
 pub mod range_lock;
@@ -44,6 +46,7 @@ pub use direct::Direct;
 pub use driver::{Driver, DriverConfig};
 pub use error::IoError;
 pub use group::Groups;
+pub use hardware::Hardware;
 pub use scala::Scala;
 pub use span::Extent;
 pub use tri::Tri;

@@ -13,7 +13,8 @@ use std::sync::{Arc, Mutex};
 use common::{Rig, Shape, healthy};
 use wharf_host::driver::DriverConfig;
 use wharf_host::{
-    Client, Clock, Design, DesignConfig, Direct, Extent, IoError, Layout, Scala, Tri, WritePolicy,
+    Client, Clock, Design, DesignConfig, Direct, Extent, Hardware, IoError, Layout, Scala, Tri,
+    WritePolicy,
 };
 use wharf_runtime::{Cpu, Rng, Seed};
 use wharf_wire::command::Command;
@@ -378,6 +379,24 @@ fn scala_keeps_every_byte_through_errors_and_timeouts() {
         let (case, mut rng) = random_case(seed);
         let case = pinning(impatient(case), &mut rng);
         run::<Scala, _>(case, |_| faulty(Seed(rng.next_u64()).rng()), |_, _| ());
+    }
+}
+
+#[test]
+fn hardware_keeps_every_byte() {
+    for seed in 0..150 {
+        let (case, mut rng) = random_case(seed);
+        let case = pinning(case, &mut rng);
+        run::<Hardware, _>(case, |_| healthy(Seed(rng.next_u64()).rng()), |_, _| ());
+    }
+}
+
+#[test]
+fn hardware_keeps_every_byte_through_errors_and_timeouts() {
+    for seed in 1_000..1_040 {
+        let (case, mut rng) = random_case(seed);
+        let case = pinning(impatient(case), &mut rng);
+        run::<Hardware, _>(case, |_| faulty(Seed(rng.next_u64()).rng()), |_, _| ());
     }
 }
 

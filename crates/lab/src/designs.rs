@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use wharf_host::clock::Clock;
 use wharf_host::design::Design;
 use wharf_host::direct::Direct;
+use wharf_host::hardware::Hardware;
 use wharf_host::scala::Scala;
 use wharf_host::tri::Tri;
 
@@ -33,6 +34,12 @@ impl Runnable for Direct {
 
 impl Runnable for Clock {
     const HAS_CACHE: bool = true;
+}
+
+impl Runnable for Hardware {
+    // Its hits are the drives' secret.
+    const HAS_CACHE: bool = false;
+    const HITS_SHARED_STATE: bool = false;
 }
 
 impl Runnable for Scala {
@@ -74,6 +81,11 @@ pub const DESIGNS: &[DesignEntry] = &[
         name: Scala::NAME,
         summary: "a page cache that the drives keep in memory of the host, an index for each client",
         run: row::<Scala>,
+    },
+    DesignEntry {
+        name: Hardware::NAME,
+        summary: "the same without an index on the host: every request pins its pages by command",
+        run: row::<Hardware>,
     },
     DesignEntry {
         name: Tri::NAME,

@@ -14,7 +14,7 @@
 //! 4. In front of it a *translation cache*, direct-mapped, from page to slot. An entry is never
 //!    made invalid: the slot itself says which page it has.
 //!
-//! Everything is a `Cell`: a look-up borrows nothing. (ScalaCache, section 5.5.)
+//! Everything is a `Cell`: a look-up borrows nothing. (ScalaCache, section 5.3.)
 
 use std::cell::Cell;
 

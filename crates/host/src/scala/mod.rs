@@ -20,7 +20,8 @@
 //!
 //! A frame gets another page only when no local pin, no copy and no reference of the drive is left: an
 //! unpin goes out only for a slot without local pins, and copies do not outlive the step they are
-//! made in. Over several drives the pages are striped by the volume. (ScalaCache, sections 4 and 5.)
+//! made in. Over several drives the pages are striped by the volume. (ScalaCache, sections 4, 5.3 to
+//! 5.5.)
 
 pub mod batch;
 pub mod client;
