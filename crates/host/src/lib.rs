@@ -24,6 +24,7 @@ pub mod driver;
 pub mod error;
 pub mod gate;
 pub mod group;
+pub mod kernel;
 pub mod lend;
 pub mod range_lock;
 pub mod reaper;

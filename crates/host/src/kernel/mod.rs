@@ -1,0 +1,3 @@
+//! What a page cache of an operating system is made of.
+
+pub mod xarray;
