@@ -44,13 +44,19 @@ pub struct DesignConfig {
     pub managers: u32,
     /// When writes reach the drive.
     pub write_policy: WritePolicy,
+    /// Share of the cache that may be dirty before write-back begins in the background, in designs that
+    /// write back so.
+    pub dirty_background_share: f64,
+    /// Share of the cache that may be dirty, or on its way to the drive, before writers wait.
+    pub dirty_hard_share: f64,
     /// Pages of each client's memory for transfers, in designs that copy between the program's
     /// memory and the drive's.
     pub transfer_pages: u32,
 }
 
 impl Default for DesignConfig {
-    /// 64 MiB for one client on one drive, two managers, write-back, 4096 transfer pages.
+    /// 64 MiB for one client on one drive, two managers, write-back from 10 % dirty pages on and at
+    /// most 20 %, 4096 transfer pages.
     fn default() -> Self {
         DesignConfig {
             cache_bytes: 64 << 20,
@@ -58,6 +64,8 @@ impl Default for DesignConfig {
             drives: 1,
             managers: 2,
             write_policy: WritePolicy::default(),
+            dirty_background_share: 0.1,
+            dirty_hard_share: 0.2,
             transfer_pages: 4096,
         }
     }

@@ -8,6 +8,7 @@
 //! | [`design`] | what a design is, for those who make requests |
 //! | [`direct`] | the design without a cache; [`range_lock`], [`buffers`] |
 //! | [`clock`] | the design with a page cache and CLOCK; [`cache`] |
+//! | [`kernel`] | the page cache of an operating system |
 //! | [`volume`] | drives striped into one address space |
 //! | [`driver`] | one queue pair: slots, timeouts, retries; [`group`] |
 //!
@@ -38,5 +39,6 @@ pub use direct::Direct;
 pub use driver::{Driver, DriverConfig};
 pub use error::IoError;
 pub use group::Groups;
+pub use kernel::Kernel;
 pub use span::Extent;
 pub use volume::{Layout, Volume};

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use common::{Rig, Shape, healthy};
 use wharf_host::driver::DriverConfig;
 use wharf_host::{
-    Client, Clock, Design, DesignConfig, Direct, Extent, IoError, Layout, WritePolicy,
+    Client, Clock, Design, DesignConfig, Direct, Extent, IoError, Kernel, Layout, WritePolicy,
 };
 use wharf_runtime::{Cpu, Rng, Seed};
 use wharf_wire::command::Command;
@@ -294,8 +294,10 @@ fn run<D: Design, F>(
 ) where
     F: FnMut(u64, &Command) -> Fate + Send + 'static,
 {
-    let mut rig = Rig::new(case.shape, fate);
+    let services = D::services(&case.config);
+    let mut rig = Rig::with_services(case.shape, services, fate);
     let design: Arc<D> = rig.design(case.config);
+    rig.spawn_services(&design);
     let stored = case.shape.page_bytes as u64;
     let pages = SHARED_PAGES + case.owners() * OWN_PAGES;
     let model: Model = Arc::new(Mutex::new(vec![0; (pages * stored) as usize]));
@@ -348,6 +350,10 @@ fn verify_clock(design: &Clock, cpu: &Cpu) {
     design.cache().verify(cpu);
 }
 
+fn verify_kernel(design: &Kernel, cpu: &Cpu) {
+    design.shared().verify(cpu);
+}
+
 #[test]
 fn direct_keeps_every_byte() {
     for seed in 0..150 {
@@ -361,6 +367,14 @@ fn clock_keeps_every_byte() {
     for seed in 0..400 {
         let (case, mut rng) = random_case(seed);
         run::<Clock, _>(case, |_| healthy(Seed(rng.next_u64()).rng()), verify_clock);
+    }
+}
+
+#[test]
+fn kernel_keeps_every_byte() {
+    for seed in 0..400 {
+        let (case, mut rng) = random_case(seed);
+        run::<Kernel, _>(case, |_| healthy(Seed(rng.next_u64()).rng()), verify_kernel);
     }
 }
 
@@ -402,6 +416,18 @@ fn clock_keeps_every_byte_through_errors_and_timeouts() {
             impatient(case),
             |_| faulty(Seed(rng.next_u64()).rng()),
             verify_clock,
+        );
+    }
+}
+
+#[test]
+fn kernel_keeps_every_byte_through_errors_and_timeouts() {
+    for seed in 1_000..1_200 {
+        let (case, mut rng) = random_case(seed);
+        run::<Kernel, _>(
+            impatient(case),
+            |_| faulty(Seed(rng.next_u64()).rng()),
+            |_, _| (),
         );
     }
 }

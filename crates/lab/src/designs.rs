@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use wharf_host::clock::Clock;
 use wharf_host::design::Design;
 use wharf_host::direct::Direct;
+use wharf_host::kernel::Kernel;
 
 use crate::input::Plan;
 use crate::progress::Progress;
@@ -23,6 +24,10 @@ impl Runnable for Direct {
 }
 
 impl Runnable for Clock {
+    const HAS_CACHE: bool = true;
+}
+
+impl Runnable for Kernel {
     const HAS_CACHE: bool = true;
 }
 
@@ -50,6 +55,11 @@ pub const DESIGNS: &[DesignEntry] = &[
         name: Clock::NAME,
         summary: "a page cache in host memory, CLOCK replacement, over ordinary block commands",
         run: row::<Clock>,
+    },
+    DesignEntry {
+        name: Kernel::NAME,
+        summary: "the page cache of Linux: XArray under a lock, LRU lists, one flusher",
+        run: row::<Kernel>,
     },
 ];
 

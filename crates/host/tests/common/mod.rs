@@ -60,20 +60,33 @@ pub struct Rig {
     pub space: Arc<DmaSpace>,
     pub stores: Vec<Arc<MockStore>>,
     pub client_cpus: Vec<CpuId>,
+    pub service_cpus: Vec<CpuId>,
     queues: Vec<Vec<HostQueue>>,
 }
 
 impl Rig {
     /// A machine with drives whose commands fare as `fate(drive)` decides.
-    pub fn new<F>(shape: Shape, mut fate: impl FnMut(u32) -> F) -> Rig
+    pub fn new<F>(shape: Shape, fate: impl FnMut(u32) -> F) -> Rig
+    where
+        F: FnMut(u64, &Command) -> Fate + Send + 'static,
+    {
+        Rig::with_services(shape, 0, fate)
+    }
+
+    /// As before, with CPUs for the services of a design.
+    pub fn with_services<F>(shape: Shape, services: u32, mut fate: impl FnMut(u32) -> F) -> Rig
     where
         F: FnMut(u64, &Command) -> Fate + Send + 'static,
     {
         let space = DmaSpace::new(shape.page_bytes);
         let mut machine = Machine::new(some_costs(), false);
-        let mut queues: Vec<Vec<HostQueue>> = (0..shape.clients).map(|_| Vec::new()).collect();
+        let mut queues: Vec<Vec<HostQueue>> =
+            (0..shape.clients + services).map(|_| Vec::new()).collect();
         let client_cpus = (0..shape.clients)
             .map(|i| machine.add_cpu(&format!("client{i}"), Side::Host, 1.0))
+            .collect();
+        let service_cpus = (0..services)
+            .map(|i| machine.add_cpu(&format!("service{i}"), Side::Host, 1.0))
             .collect();
         let mut stores = Vec::new();
         for drive in 0..shape.drives {
@@ -94,6 +107,7 @@ impl Rig {
             space,
             stores,
             client_cpus,
+            service_cpus,
             queues,
         }
     }
@@ -120,9 +134,31 @@ impl Rig {
     ) where
         F: Future<Output = ()> + 'static,
     {
-        let queues = std::mem::take(&mut self.queues[index as usize]);
-        let (space, layout, config) = (self.space.clone(), self.layout(), self.shape.driver);
         let cpu = self.client_cpus[index as usize];
+        self.spawn_with_queues(cpu, index, run);
+    }
+
+    /// Starts the services of a design, each on its CPU with its volume.
+    pub fn spawn_services<D: Design>(&mut self, design: &Arc<D>) {
+        for (index, cpu) in (0..).zip(self.service_cpus.clone()) {
+            let design = design.clone();
+            self.spawn_with_queues(cpu, self.shape.clients + index, move |cpu, volume| {
+                design.serve(&cpu, volume, index).unwrap();
+                std::future::ready(())
+            });
+        }
+    }
+
+    fn spawn_with_queues<F>(
+        &mut self,
+        cpu: CpuId,
+        queues: u32,
+        run: impl FnOnce(Cpu, Rc<Volume>) -> F + Send + 'static,
+    ) where
+        F: Future<Output = ()> + 'static,
+    {
+        let queues = std::mem::take(&mut self.queues[queues as usize]);
+        let (space, layout, config) = (self.space.clone(), self.layout(), self.shape.driver);
         self.machine.spawn_main(cpu, "client", move |cpu| {
             let groups = Groups::new();
             let drivers = queues.into_iter().enumerate().map(|(drive, queue)| {

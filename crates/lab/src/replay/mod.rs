@@ -180,6 +180,8 @@ pub(crate) fn run<D: Runnable>(
         clients: setup.clients,
         drives: setup.drives,
         managers: setup.host.managers,
+        dirty_background_share: setup.host.dirty_background_share,
+        dirty_hard_share: setup.host.dirty_hard_share,
         write_policy: match setup.host.write_policy {
             ConfiguredPolicy::WriteBack => WritePolicy::Back,
             ConfiguredPolicy::WriteThrough => WritePolicy::Through,
