@@ -152,7 +152,7 @@ impl Shared {
             background_evictions: AtomicU64::new(0),
             background_written: AtomicU64::new(0),
             memory_short: AtomicBool::new(false),
-            page_waits: PageWaits::new(),
+            page_waits: PageWaits::default(),
             flusher: waiters(),
             reclaimer: waiters(),
             progress: waiters(),
@@ -177,7 +177,7 @@ impl Shared {
     /// If something is in disorder.
     pub fn verify(&self, cpu: &Cpu) {
         self.file.with(cpu, |file| file.verify());
-        assert_eq!(self.page_waits.len(cpu), 0, "nobody waits at rest");
+        assert_eq!(self.page_waits.sleepers(cpu), 0, "nobody waits at rest");
         let (mut dirty, mut entries) = (0, 0);
         for frame in 0..self.frames.count() {
             let flags = self.frames.flags(frame);

@@ -20,21 +20,26 @@ use crate::wake::{Mailboxes, Sleeper};
 /// Queues of the wait table.
 const QUEUES: usize = 64;
 
+/// Frames, and who waits for each.
+type Queue = Lock<Vec<(u32, Sleeper)>>;
+
 /// Who waits for pages.
 pub struct PageWaits {
-    queues: Box<[CachePadded<Lock<Vec<(u32, Sleeper)>>>]>,
+    queues: Box<[CachePadded<Queue>]>,
 }
 
-impl PageWaits {
+impl Default for PageWaits {
     /// Nobody waits.
-    pub fn new() -> PageWaits {
+    fn default() -> PageWaits {
         let queue = |_| CachePadded::new(Lock::new(Vec::new()));
         PageWaits {
             queues: (0..QUEUES).map(queue).collect(),
         }
     }
+}
 
-    fn queue(&self, frame: u32) -> &Lock<Vec<(u32, Sleeper)>> {
+impl PageWaits {
+    fn queue(&self, frame: u32) -> &Queue {
         &self.queues[frame as usize % QUEUES]
     }
 
@@ -67,7 +72,7 @@ impl PageWaits {
     }
 
     /// Number of sleepers, for checks.
-    pub fn len(&self, cpu: &Cpu) -> usize {
+    pub fn sleepers(&self, cpu: &Cpu) -> usize {
         self.queues.iter().map(|q| q.with(cpu, |q| q.len())).sum()
     }
 }

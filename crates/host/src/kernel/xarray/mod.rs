@@ -191,9 +191,7 @@ impl Tree {
     /// See [`XArray::next`].
     pub fn next(&self, from: u64, find: Find) -> Option<(u64, u64)> {
         loop {
-            let Some(link) = self.head() else {
-                return None;
-            };
+            let link = self.head()?;
             let shift = self.nodes.get(link).shift();
             if !self.nodes.get(link).is_alive(link) {
                 continue;

@@ -53,10 +53,9 @@ fn step(rng: &mut Rng, spread: u32, tree: &Tree, control: &mut Control, model: &
         }
         3..5 => {
             assert_eq!(changes.remove(index), model.values.remove(&index));
-            model
-                .tags
-                .iter_mut()
-                .for_each(|tags| drop(tags.remove(&index)));
+            for tags in &mut model.tags {
+                tags.remove(&index);
+            }
         }
         5..8 => {
             let on = rng.chance(2, 3);
@@ -123,14 +122,14 @@ fn it_is_a_map_with_tags() {
 fn a_dense_file_takes_a_node_for_64_pages_and_gives_them_back() {
     let (tree, mut control) = (Tree::default(), Control::default());
     let mut changes = Changes::new(&tree, &mut control);
-    (0..4096 * 64).for_each(|page| drop(changes.insert(page, page)));
+    (0..4096 * 64).for_each(|page| assert_eq!(changes.insert(page, page), None));
     let size = changes.size();
     assert_eq!(size.nodes, 4096 + 64 + 1);
     // 576 bytes a node in Linux (ScaleCache, section 2.2); at most half of the memory is unused.
     assert!(size.bytes <= 2 * 576 * size.nodes, "{size:?}");
     (0..4096 * 64).for_each(|page| assert_eq!(changes.remove(page), Some(page)));
     assert_eq!((changes.size().entries, changes.size().nodes), (0, 0));
-    (0..64).for_each(|page| drop(changes.insert(page, page)));
+    (0..64).for_each(|page| assert_eq!(changes.insert(page, page), None));
     assert_eq!(changes.size().bytes, size.bytes, "nodes are used again");
 }
 
@@ -151,8 +150,8 @@ fn readers_on_other_threads_see_what_is_there_all_the_time() {
         for _ in 0..20_000 {
             let index = [3, 71, 5_000, 1 << 30][rng.below(4) as usize] + rng.below(3);
             array_too.with(&cpu, |changes| match changes.load(index) {
-                Some(_) => drop(changes.remove(index)),
-                None => drop(changes.insert(index, index)),
+                Some(_) => changes.remove(index),
+                None => changes.insert(index, index),
             });
         }
         done_too.store(true, std::sync::atomic::Ordering::Relaxed);
