@@ -5,7 +5,8 @@
 //!
 //! 1. Up to the middle between the background and the hard threshold it goes on.
 //! 2. Above, it pauses for as long as the drive takes to write what it dirtied, times a factor that
-//!    falls from 2 at that middle, over 1 halfway, to 0 at the hard threshold.
+//!    falls from 2 at that middle, over 1 halfway, to 0 at the hard threshold; but never for more than
+//!    an eighth of the time in which all that is dirty could be written.
 //! 3. Above the hard threshold it waits until pages have been written.
 //!
 //! Simpler than Linux: the pages of all writers are paid for on one shared clock at the measured rate of
@@ -76,12 +77,18 @@ impl Local {
             shared.limits.dirty_hard,
         );
         let cost_ns = dirtied as f64 * 1e9 / (bandwidth as f64 * factor.max(0.05));
+        // A longer pause would let the drive run dry before anyone goes on (`wb_max_pause`).
+        let drain_ns = shared.unwritten() * 1_000_000_000 / bandwidth;
+        let pause_max_ns = (drain_ns / 8).min(PAUSE_MAX_NS);
         let now_ns = self.cpu.now();
-        let later = |paid_ns: u64| Some(paid_ns.max(now_ns) + cost_ns as u64);
+        let later = |paid_ns: u64| {
+            let until_ns = paid_ns.max(now_ns) + cost_ns as u64;
+            Some(until_ns.min(now_ns + pause_max_ns))
+        };
         // Relaxed: a clock of its own, which orders nothing.
         let paid = &shared.paid_until_ns;
         let before = paid.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
-        let due_ns = before.unwrap_or(0).min(now_ns + PAUSE_MAX_NS);
+        let due_ns = before.unwrap_or(0).min(now_ns + pause_max_ns);
         if due_ns > now_ns + PAUSE_MIN_NS {
             self.counters.waits.add(1);
             let paused = async {
