@@ -4,9 +4,9 @@
 //! the number of pages that the drive does not have.
 //!
 //! 1. Up to the middle between the background and the hard threshold it goes on.
-//! 2. Above, it pauses for as long as the drive takes to write what it dirtied, times a factor that
-//!    falls from 2 at that middle, over 1 halfway, to 0 at the hard threshold; but never for more than
-//!    an eighth of the time in which all that is dirty could be written.
+//! 2. Above, it pauses so that pages are dirtied at the rate at which they are written, times a factor
+//!    that falls from 2 at that middle, over 1 halfway, to 0 at the hard threshold; but never for more
+//!    than an eighth of the time in which all that is dirty could be written.
 //! 3. Above the hard threshold it waits until pages have been written.
 //!
 //! Simpler than Linux: the pages of all writers are paid for on one shared clock at the measured rate of
@@ -26,8 +26,11 @@ const PAUSE_MAX_NS: u64 = 200_000_000;
 /// intervals between the looks.)
 const PAUSE_MIN_NS: u64 = 10_000;
 
-/// Longest nap above the hard threshold, unless a request ends before.
-const NAP_NS: u64 = 10_000_000;
+/// Shortest nap above the hard threshold.
+const NAP_MIN_NS: u64 = 20_000;
+
+/// Longest nap above the hard threshold: the pause that Linux aims at.
+const NAP_MAX_NS: u64 = 10_000_000;
 
 impl Local {
     /// The task has dirtied a page: sometimes looks at the thresholds.
@@ -47,21 +50,27 @@ impl Local {
             self.wake(&shared.flusher);
         }
         let began_ns = self.cpu.now();
-        loop {
-            self.join(&shared.progress);
-            if shared.unwritten() <= limits.dirty_hard {
-                break;
-            }
+        while shared.unwritten() > limits.dirty_hard {
             if self.cpu.now() >= began_ns + PAUSE_MAX_NS {
                 return;
             }
             self.wake(&shared.flusher);
             self.counters.waits.add(1);
-            self.nap(NAP_NS).await;
+            // Not woken by the end of each request: all writers would be, for a few pages.
+            self.nap(self.drain_share_ns().clamp(NAP_MIN_NS, NAP_MAX_NS))
+                .await;
         }
         if shared.unwritten() > limits.free_run() {
             self.pace(dirtied).await;
         }
+    }
+
+    /// An eighth of the time in which all that is dirty could be written: a longer pause would let the
+    /// drive run dry before anyone goes on (`wb_max_pause`). 0 until the rate is known.
+    fn drain_share_ns(&self) -> u64 {
+        let bandwidth = self.shared.bandwidth.load(Ordering::Relaxed);
+        let drain_ns = self.shared.unwritten() * 1_000_000_000;
+        drain_ns.checked_div(bandwidth).unwrap_or(0) / 8
     }
 
     /// Pauses for the time that `dirtied` pages take.
@@ -77,9 +86,7 @@ impl Local {
             shared.limits.dirty_hard,
         );
         let cost_ns = dirtied as f64 * 1e9 / (bandwidth as f64 * factor.max(0.05));
-        // A longer pause would let the drive run dry before anyone goes on (`wb_max_pause`).
-        let drain_ns = shared.unwritten() * 1_000_000_000 / bandwidth;
-        let pause_max_ns = (drain_ns / 8).min(PAUSE_MAX_NS);
+        let pause_max_ns = self.drain_share_ns().min(PAUSE_MAX_NS);
         let now_ns = self.cpu.now();
         let later = |paid_ns: u64| {
             let until_ns = paid_ns.max(now_ns) + cost_ns as u64;
