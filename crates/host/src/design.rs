@@ -83,14 +83,19 @@ pub struct DesignConfig {
     pub shares: Shares,
     /// Whether clean pages leave first while a drive collects garbage, in designs that learn of it.
     pub gc_aware: bool,
+    /// Share of the cache that may be dirty before write-back begins in the background, in designs that
+    /// write back so.
+    pub dirty_background_share: f64,
+    /// Share of the cache that may be dirty, or on its way to the drive, before writers wait.
+    pub dirty_hard_share: f64,
     /// Pages of each client's memory for transfers, in designs that copy between the program's
     /// memory and the drive's.
     pub transfer_pages: u32,
 }
 
 impl Default for DesignConfig {
-    /// 64 MiB for one client on one drive, two managers, write-back, equal shares, awareness of
-    /// collection, 4096 transfer pages.
+    /// 64 MiB for one client on one drive, two managers, write-back from 10 % dirty pages on and at
+    /// most 20 %, equal shares, awareness of collection, 4096 transfer pages.
     fn default() -> Self {
         DesignConfig {
             cache_bytes: 64 << 20,
@@ -100,6 +105,8 @@ impl Default for DesignConfig {
             write_policy: WritePolicy::default(),
             shares: Shares::default(),
             gc_aware: true,
+            dirty_background_share: 0.1,
+            dirty_hard_share: 0.2,
             transfer_pages: 4096,
         }
     }

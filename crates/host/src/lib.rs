@@ -11,6 +11,7 @@
 //! | [`scala`] | the design whose cache is kept by the drives; [`pins`] |
 //! | [`hardware`] | the same without an index on the host |
 //! | [`tri`] | the design with managers and messages (TriCache) |
+//! | [`kernel`] | the page cache of an operating system |
 //! | [`volume`] | drives striped into one address space |
 //! | [`driver`] | one queue pair: slots, timeouts, retries; [`group`] |
 //!
@@ -28,6 +29,7 @@ pub mod error;
 pub mod gate;
 pub mod group;
 pub mod hardware;
+pub mod kernel;
 pub mod lend;
 pub mod pins;
 pub mod range_lock;
@@ -47,6 +49,7 @@ pub use driver::{Driver, DriverConfig};
 pub use error::IoError;
 pub use group::Groups;
 pub use hardware::Hardware;
+pub use kernel::Kernel;
 pub use scala::Scala;
 pub use span::Extent;
 pub use tri::Tri;

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex};
 use common::{Rig, Shape, healthy};
 use wharf_host::driver::DriverConfig;
 use wharf_host::{
-    Client, Clock, Design, DesignConfig, Direct, Extent, Hardware, IoError, Layout, Scala, Tri,
-    WritePolicy,
+    Client, Clock, Design, DesignConfig, Direct, Extent, Hardware, IoError, Kernel, Layout, Scala,
+    Tri, WritePolicy,
 };
 use wharf_runtime::{Cpu, Rng, Seed};
 use wharf_wire::command::Command;
@@ -400,6 +400,10 @@ fn hardware_keeps_every_byte_through_errors_and_timeouts() {
     }
 }
 
+fn verify_kernel(design: &Kernel, cpu: &Cpu) {
+    design.shared().verify(cpu);
+}
+
 #[test]
 fn direct_keeps_every_byte() {
     for seed in 0..150 {
@@ -425,6 +429,14 @@ fn tri_keeps_every_byte() {
     for seed in 0..400 {
         let (case, mut rng) = random_case(seed);
         run::<Tri, _>(case, |_| healthy(Seed(rng.next_u64()).rng()), verify_tri);
+    }
+}
+
+#[test]
+fn kernel_keeps_every_byte() {
+    for seed in 0..400 {
+        let (case, mut rng) = random_case(seed);
+        run::<Kernel, _>(case, |_| healthy(Seed(rng.next_u64()).rng()), verify_kernel);
     }
 }
 
@@ -478,6 +490,18 @@ fn tri_keeps_every_byte_through_errors_and_timeouts() {
             impatient(case),
             |_| faulty(Seed(rng.next_u64()).rng()),
             verify_tri,
+        );
+    }
+}
+
+#[test]
+fn kernel_keeps_every_byte_through_errors_and_timeouts() {
+    for seed in 1_000..1_200 {
+        let (case, mut rng) = random_case(seed);
+        run::<Kernel, _>(
+            impatient(case),
+            |_| faulty(Seed(rng.next_u64()).rng()),
+            |_, _| (),
         );
     }
 }

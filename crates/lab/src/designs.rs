@@ -7,6 +7,7 @@ use wharf_host::clock::Clock;
 use wharf_host::design::Design;
 use wharf_host::direct::Direct;
 use wharf_host::hardware::Hardware;
+use wharf_host::kernel::Kernel;
 use wharf_host::scala::Scala;
 use wharf_host::tri::Tri;
 
@@ -52,6 +53,10 @@ impl Runnable for Tri {
     const HAS_CACHE: bool = true;
 }
 
+impl Runnable for Kernel {
+    const HAS_CACHE: bool = true;
+}
+
 type RunRow = fn(&Setup, &Arc<Plan>, Progress, &Arc<AtomicBool>) -> Result<Row, RunError>;
 
 /// One design as the command line knows it.
@@ -91,6 +96,11 @@ pub const DESIGNS: &[DesignEntry] = &[
         name: Tri::NAME,
         summary: "TriCache: managers that own pages, messages, private caches, direct pins",
         run: row::<Tri>,
+    },
+    DesignEntry {
+        name: Kernel::NAME,
+        summary: "the page cache of Linux: XArray under a lock, LRU lists, one flusher",
+        run: row::<Kernel>,
     },
 ];
 

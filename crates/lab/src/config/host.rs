@@ -29,6 +29,11 @@ pub struct HostConfig {
     pub managers: u32,
     /// Evict clean pages first while a drive collects garbage, in designs that learn of it.
     pub gc_aware: bool,
+    /// Share of the cache that may be dirty before write-back begins in the background, in designs
+    /// that write back so.
+    pub dirty_background_share: f64,
+    /// Share of the cache that may be dirty, or on its way to the drive, before writers wait.
+    pub dirty_hard_share: f64,
     /// Entries of a client's queue pair: one fewer commands are in flight at once.
     pub queue_depth: u32,
     /// A command without completion for so long is reported as lost; 0 waits for ever.
@@ -114,6 +119,19 @@ impl HostConfig {
         if !whole_pages || !(PAGE_BYTES..=1 << 30).contains(&self.stripe_bytes) {
             let rule = "a multiple of 4096, up to 1 GiB";
             return fault("stripe_bytes", self.stripe_bytes.to_string(), rule);
+        }
+        let shares = [
+            ("dirty_background_share", self.dirty_background_share),
+            ("dirty_hard_share", self.dirty_hard_share),
+        ];
+        for (key, value) in shares {
+            if !(0.0..=1.0).contains(&value) {
+                return fault(key, value.to_string(), "0 to 1");
+            }
+        }
+        if self.dirty_background_share > self.dirty_hard_share {
+            let value = self.dirty_background_share.to_string();
+            return fault("dirty_background_share", value, "at most dirty_hard_share");
         }
         let counts = [
             ("queue_depth", self.queue_depth, 2, 4096, "2 to 4096"),

@@ -181,6 +181,8 @@ pub(crate) fn run<D: Runnable>(
         drives: setup.drives,
         managers: setup.host.managers,
         gc_aware: setup.host.gc_aware,
+        dirty_background_share: setup.host.dirty_background_share,
+        dirty_hard_share: setup.host.dirty_hard_share,
         write_policy: match setup.host.write_policy {
             ConfiguredPolicy::WriteBack => WritePolicy::Back,
             ConfiguredPolicy::WriteThrough => WritePolicy::Through,

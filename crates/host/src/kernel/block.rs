@@ -1,0 +1,204 @@
+//! Block requests: runs of pages to and from the drive.
+//!
+//! A request is sent and ended by a task of its own on the CPU that submitted it, which stands for
+//! the interrupt: whoever asked for the pages waits for their flags like everyone else, or does
+//! something else meanwhile. So a request ends also if who asked for it has gone.
+//!
+//! After a timeout the drive may still use the frames. They stay locked, or in write-back, and are
+//! marked as stuck: who wants them fails instead of waiting. When the drive answers after all, they
+//! end as after an error.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use wharf_runtime::Op;
+use wharf_runtime::sync::Ordering;
+
+use crate::error::IoError;
+use crate::group::Group;
+use crate::kernel::frame::{LOCKED, RECLAIM, STUCK, UPTODATE, WRITEBACK};
+use crate::kernel::local::Local;
+use crate::kernel::xarray::Tag;
+use crate::volume::Transfer;
+use crate::wake::Pause;
+
+/// Most pages of a request: 1 MiB (`BIO_MAX_VECS`).
+pub const REQUEST_PAGES_MAX: usize = 256;
+
+/// Requests of a CPU under way beyond which it waits before it writes back more.
+const IN_FLIGHT_MAX: u32 = 128;
+
+/// How a request ended; `None` until it has.
+pub type Outcome = Rc<Cell<Option<Result<(), IoError>>>>;
+
+/// Neighbouring pages for one request.
+#[derive(Default)]
+pub struct Run {
+    /// The first page.
+    pub first: u64,
+    /// Their frames.
+    pub frames: Vec<u32>,
+}
+
+impl Run {
+    /// True if `page` can be the next one.
+    pub fn takes(&self, page: u64) -> bool {
+        let next = self.first + self.frames.len() as u64;
+        self.frames.is_empty() || (page == next && self.frames.len() < REQUEST_PAGES_MAX)
+    }
+
+    /// Adds a page that it takes.
+    pub fn push(&mut self, page: u64, frame: u32) {
+        debug_assert!(self.takes(page));
+        if self.frames.is_empty() {
+            self.first = page;
+        }
+        self.frames.push(frame);
+    }
+}
+
+impl Local {
+    /// Sends a request for a run, and leaves it empty. For a read its frames are locked, for a write
+    /// in write-back.
+    pub(super) fn submit(self: &Rc<Self>, kind: Transfer, run: &mut Run) -> Outcome {
+        let outcome = Outcome::default();
+        let run = std::mem::take(run);
+        if run.frames.is_empty() {
+            outcome.set(Some(Ok(())));
+            return outcome;
+        }
+        self.in_flight.set(self.in_flight.get() + 1);
+        let requests = self.requests(&run);
+        self.cpu.work_n(Op::BlockSubmit, requests, || ());
+        let (local, told) = (self.clone(), outcome.clone());
+        self.cpu.spawn("block request", async move {
+            local.carry_out(kind, &run, requests, &told).await;
+            local.in_flight.set(local.in_flight.get() - 1);
+            local.landed.notify_all(&local.cpu);
+        });
+        outcome
+    }
+
+    /// Requests that a run becomes: one for each drive.
+    fn requests(&self, run: &Run) -> u32 {
+        let layout = self.volume.layout();
+        if layout.drives == 1 {
+            return 1;
+        }
+        let last = run.first + run.frames.len() as u64 - 1;
+        let stripes = last / layout.stripe_pages - run.first / layout.stripe_pages + 1;
+        stripes.min(layout.drives) as u32
+    }
+
+    /// Waits while too many requests of this CPU are under way.
+    pub(super) async fn wait_for_room(&self) {
+        while self.in_flight.get() >= IN_FLIGHT_MAX {
+            self.landed.wait(&self.cpu).await;
+        }
+    }
+
+    async fn carry_out(&self, kind: Transfer, run: &Run, requests: u32, outcome: &Outcome) {
+        let address = |frame: &u32| self.shared.frames.address(*frame);
+        let addresses: Vec<u64> = run.frames.iter().map(address).collect();
+        let group = self.volume.open_group();
+        self.volume.issue(&group, kind, run.first, &addresses).await;
+        self.volume.ring();
+        let result = group.wait(&self.cpu).await.map(drop);
+        self.cpu.work_n(Op::Interrupt, requests, || ());
+        outcome.set(Some(result));
+        if kind != Transfer::Read && result.is_err() {
+            let failures = &self.shared.failures;
+            failures.fetch_add(run.frames.len() as u64, Ordering::Relaxed);
+        }
+        if !group.is_quiet() {
+            self.wait_for_late(&group, run).await;
+        }
+        match kind {
+            Transfer::Read => self.end_read(run, result.is_ok()),
+            _ => self.end_write(run, result.is_ok()),
+        }
+        self.wake(&self.shared.progress);
+    }
+
+    /// Has everyone who wants the frames fail until the drive has answered.
+    #[cold]
+    async fn wait_for_late(&self, group: &Group, run: &Run) {
+        for &frame in &run.frames {
+            self.shared.frames.set(&self.cpu, frame, STUCK);
+            self.wake_page(frame);
+        }
+        self.wake(&self.shared.progress);
+        while !group.is_quiet() {
+            group.watch(&self.cpu);
+            Pause::default().await;
+        }
+    }
+
+    /// Unlocks the pages of a read. After an error they stay, without their content: the next one
+    /// who wants one reads it again.
+    fn end_read(&self, run: &Run, ok: bool) {
+        for &frame in &run.frames {
+            if ok {
+                self.shared.frames.set(&self.cpu, frame, UPTODATE);
+            }
+            self.clear_and_wake(frame, LOCKED | STUCK);
+        }
+    }
+
+    /// Ends the write-back of pages. After an error they are dirty again. (Linux forgets them.)
+    fn end_write(&self, run: &Run, ok: bool) {
+        let shared = &self.shared;
+        let mut rotated = Vec::new();
+        for (page, &frame) in (run.first..).zip(&run.frames) {
+            if !ok {
+                self.mark_dirty(frame, page);
+            }
+            shared.file.with(&self.cpu, |file| {
+                let clear = || file.set_tag(page, Tag::Writeback, false);
+                self.cpu.work(Op::TreeUpdate, clear);
+            });
+            shared.writeback.fetch_sub(1, Ordering::Relaxed);
+            let before = self.clear_and_wake(frame, WRITEBACK | STUCK | RECLAIM);
+            if ok && before & RECLAIM != 0 {
+                rotated.push(frame);
+            }
+        }
+        if ok {
+            let count = run.frames.len() as u64;
+            shared.written.fetch_add(count, Ordering::Relaxed);
+            match self.is_service {
+                true => drop(
+                    shared
+                        .background_written
+                        .fetch_add(count, Ordering::Relaxed),
+                ),
+                false => self.counters.write_backs.add(count),
+            }
+        }
+        if !rotated.is_empty() {
+            self.rotate(&rotated);
+        }
+    }
+
+    /// Waits until the read of a page, for which the caller's frame is locked, has ended.
+    ///
+    /// # Errors
+    /// The read's.
+    pub(super) async fn wait_read(&self, outcome: &Outcome, frame: u32) -> Result<(), IoError> {
+        loop {
+            if let Some(result) = outcome.get() {
+                return result;
+            }
+            // The outcome is set before the page is unlocked, or stuck.
+            let sleeper = self.sleeper();
+            let shared = &self.shared;
+            if shared
+                .page_waits
+                .join(&self.cpu, &shared.frames, frame, LOCKED, sleeper)
+            {
+                self.counters.waits.add(1);
+                self.sleep(Pause::default()).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Frames: the state of a page in memory, the references to it, and the bytes.
+//!
+//! Everything that several CPUs touch is an atomic; what costs in real life is that they share the
+//! line it is on, for which each frame has a [`Line`].
+//!
+//! * A *reference* keeps a frame from being given to another page. The cache has one for as long as
+//!   the page is in it; whoever looks a page up takes one ([`Frames::get`]) and gives it back
+//!   ([`Frames::put`]). Only [`Frames::freeze`], which asks for the cache's to be the last one, takes
+//!   the frame away.
+//! * The *page lock* ([`LOCKED`]) is held by who fills the frame from the drive, writes into it,
+//!   begins its write-back, or takes it out of the cache.
+//! * The frame's [`Versioned`] word is odd while bytes are copied into it, so that a reader, who takes
+//!   no page lock, never returns half of a write. (Linux lets such reads be torn.)
+
+use std::sync::Arc;
+
+use wharf_runtime::sync::{AtomicU32, AtomicU64, Ordering};
+use wharf_runtime::{Cpu, Line, Versioned};
+use wharf_wire::dma::{DmaRegion, DmaSpace, RegisterError};
+
+use crate::span::Span;
+
+/// Somebody has the page lock.
+pub const LOCKED: u32 = 1;
+/// The bytes are the page's.
+pub const UPTODATE: u32 = 1 << 1;
+/// The drive does not have the bytes.
+pub const DIRTY: u32 = 1 << 2;
+/// The drive reads the bytes.
+pub const WRITEBACK: u32 = 1 << 3;
+/// Touched once since it entered its list.
+pub const REFERENCED: u32 = 1 << 4;
+/// On, or on its way to, the list of active pages.
+pub const ACTIVE: u32 = 1 << 5;
+/// To be taken first when its write-back has ended.
+pub const RECLAIM: u32 = 1 << 6;
+/// A read of this page starts the next read-ahead.
+pub const READAHEAD: u32 = 1 << 7;
+/// The drive has not answered in time: nobody should wait for the page.
+pub const STUCK: u32 = 1 << 8;
+/// Somebody waits for a change of the flags.
+pub const WAITERS: u32 = 1 << 9;
+
+/// No page.
+const NO_PAGE: u64 = u64::MAX;
+
+struct Frame {
+    flags: AtomicU32,
+    references: AtomicU32,
+    page: AtomicU64,
+    version: Versioned,
+    line: Line,
+}
+
+/// All frames, by number.
+pub struct Frames {
+    all: Box<[Frame]>,
+    region: DmaRegion,
+}
+
+impl Frames {
+    /// `count` frames without a page, with their memory in `space`.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn new(count: u32, space: &Arc<DmaSpace>) -> Result<Frames, RegisterError> {
+        let frame = |_| Frame {
+            flags: AtomicU32::new(0),
+            references: AtomicU32::new(0),
+            page: AtomicU64::new(NO_PAGE),
+            version: Versioned::new(),
+            line: Line::new(),
+        };
+        Ok(Frames {
+            all: (0..count).map(frame).collect(),
+            region: space.register(count as usize)?,
+        })
+    }
+
+    /// Number of frames.
+    pub fn count(&self) -> u32 {
+        self.all.len() as u32
+    }
+
+    /// Bytes of a page as stored: 4096, or 8 for stamps.
+    pub fn page_bytes(&self) -> usize {
+        self.region.page_bytes()
+    }
+
+    /// The DMA address of a frame.
+    pub fn address(&self, frame: u32) -> u64 {
+        self.region.address(frame as usize)
+    }
+
+    /// The flags of a frame.
+    #[inline]
+    pub fn flags(&self, frame: u32) -> u32 {
+        // Acquire: partner of the releases in `set` and `clear`.
+        self.all[frame as usize].flags.load(Ordering::Acquire)
+    }
+
+    /// True if the frame has one of `flags`.
+    #[inline]
+    pub fn is(&self, frame: u32, flags: u32) -> bool {
+        self.flags(frame) & flags != 0
+    }
+
+    /// Sets flags; gives those there were.
+    #[inline]
+    pub fn set(&self, cpu: &Cpu, frame: u32, flags: u32) -> u32 {
+        let frame = &self.all[frame as usize];
+        frame.line.write(cpu);
+        // Release: partner of the acquire in `flags`; acquire: of the release of who held the lock.
+        frame.flags.fetch_or(flags, Ordering::AcqRel)
+    }
+
+    /// Clears flags; gives those there were.
+    #[inline]
+    pub fn clear(&self, cpu: &Cpu, frame: u32, flags: u32) -> u32 {
+        let frame = &self.all[frame as usize];
+        frame.line.write(cpu);
+        // As in `set`.
+        frame.flags.fetch_and(!flags, Ordering::AcqRel)
+    }
+
+    /// Takes the page lock if it is free.
+    #[inline]
+    pub fn try_lock(&self, cpu: &Cpu, frame: u32) -> bool {
+        self.set(cpu, frame, LOCKED) & LOCKED == 0
+    }
+
+    /// The page that a frame holds.
+    #[inline]
+    pub fn page(&self, frame: u32) -> Option<u64> {
+        let page = self.all[frame as usize].page.load(Ordering::Relaxed);
+        (page != NO_PAGE).then_some(page)
+    }
+
+    /// Takes a reference to a frame if it holds `page`.
+    #[inline]
+    pub fn get(&self, cpu: &Cpu, frame: u32, page: u64) -> bool {
+        let state = &self.all[frame as usize];
+        state.line.write(cpu);
+        let more = |count: u32| (count > 0).then(|| count + 1);
+        // Acquire: partner of the release in `begin`.
+        if state
+            .references
+            .fetch_update(Ordering::Acquire, Ordering::Relaxed, more)
+            .is_err()
+        {
+            return false;
+        }
+        let holds = state.page.load(Ordering::Relaxed) == page;
+        if !holds {
+            self.put(cpu, frame);
+        }
+        holds
+    }
+
+    /// Gives a reference back.
+    #[inline]
+    pub fn put(&self, cpu: &Cpu, frame: u32) {
+        let state = &self.all[frame as usize];
+        state.line.write(cpu);
+        // Release: what was done to the frame comes before `freeze`, which acquires.
+        let before = state.references.fetch_sub(1, Ordering::Release);
+        assert!(before > 1, "the cache's own reference is the last one");
+    }
+
+    /// Gives a free frame to `page`: locked, with a reference for the cache and one for the caller.
+    pub fn begin(&self, cpu: &Cpu, frame: u32, page: u64) {
+        let state = &self.all[frame as usize];
+        state.line.write(cpu);
+        state.page.store(page, Ordering::Relaxed);
+        state.flags.store(LOCKED, Ordering::Relaxed);
+        // Release: partner of the acquire in `get`.
+        state.references.store(2, Ordering::Release);
+    }
+
+    /// Takes the cache's reference away if there is no other; no new one can be had then. The
+    /// caller has the page lock.
+    pub fn freeze(&self, cpu: &Cpu, frame: u32) -> bool {
+        let references = &self.all[frame as usize].references;
+        self.all[frame as usize].line.write(cpu);
+        // Acquire: partner of the release in `put`.
+        references
+            .compare_exchange(1, 0, Ordering::Acquire, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Takes a new frame back that did not get into the cache.
+    pub fn cancel(&self, cpu: &Cpu, frame: u32) {
+        self.all[frame as usize]
+            .references
+            .store(0, Ordering::Relaxed);
+        self.end(cpu, frame);
+    }
+
+    /// A frozen frame has left the cache: it is free.
+    pub fn end(&self, cpu: &Cpu, frame: u32) {
+        let state = &self.all[frame as usize];
+        state.line.write(cpu);
+        state.page.store(NO_PAGE, Ordering::Relaxed);
+        state.flags.store(0, Ordering::Relaxed);
+    }
+
+    /// References to a frame, for checks.
+    pub fn references(&self, frame: u32) -> u32 {
+        self.all[frame as usize].references.load(Ordering::Relaxed)
+    }
+
+    /// Copies a span out of a frame that is up to date, and to which the caller has a reference.
+    #[inline]
+    pub fn copy_out(&self, frame: u32, span: &Span, out: &mut [u8]) {
+        let version = &self.all[frame as usize].version;
+        let (from, to) = (span.in_page(), &mut out[span.in_payload()]);
+        assert!(from.end <= self.page_bytes() && from.len() == to.len());
+        loop {
+            if let Some(before) = version.begin_read() {
+                // SAFETY: both ranges are inside their memory (asserted) and apart. A writer may
+                // disturb the copy; then it is done again before anyone sees it.
+                unsafe {
+                    let source = self.region.page_pointer(frame as usize).add(from.start);
+                    std::ptr::copy_nonoverlapping(source, to.as_mut_ptr(), to.len());
+                }
+                if version.end_read(before) {
+                    return;
+                }
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Copies a span into a frame of which the caller has the page lock, and which the drive does
+    /// not read.
+    #[inline]
+    pub fn copy_in(&self, frame: u32, span: &Span, data: &[u8]) {
+        let version = &self.all[frame as usize].version;
+        assert!(
+            !self.is(frame, WRITEBACK) && self.is(frame, LOCKED),
+            "a page to write into"
+        );
+        assert!(version.try_lock(), "the page lock is the writer's");
+        let (to, from) = (span.in_page(), &data[span.in_payload()]);
+        assert!(to.end <= self.page_bytes() && from.len() == to.len());
+        // SAFETY: inside the page (asserted); the page lock keeps other writers away, the drive
+        // neither reads nor fills it; readers check the version.
+        unsafe {
+            let target = self.region.page_pointer(frame as usize).add(to.start);
+            std::ptr::copy_nonoverlapping(from.as_ptr(), target, from.len());
+        }
+        version.unlock();
+    }
+}

@@ -1,0 +1,174 @@
+//! The design `kernel`: the page cache of Linux over an NVMe drive, as the papers compare with it.
+//!
+//! Problem: what does the page cache that everyone has cost, and where does it stop to scale?
+//!
+//! Idea: its structure, rebuilt with real bytes: what is a lock there is a [`Lock`](wharf_runtime::Lock)
+//! here, what is an atomic on a shared line has a [`Line`](wharf_runtime::Line), so that contention
+//! arises as there; what only takes time (system call, block layer, interrupt, context switch) is
+//! charged as an operation, at the cost that was measured of the machine's own kernel. The sources
+//! followed are those of Linux 6.x; ScalaCache, sections 2.2 and 3.1, and ScaleCache, section 2, describe
+//! the same from outside. The volume is one file, as when a block device is opened.
+//!
+//! 1. A request enters the kernel and goes page by page: look-up in the file's tree without a lock, a
+//!    reference to the page, the copy, the reference back.
+//! 2. A missing page takes a frame, by reclaim if none is free, and enters the tree under the file's
+//!    lock. It is read with those that are read ahead; the task sleeps until the interrupt.
+//! 3. A write copies under the page lock and marks the page as dirty, in the tree too. Too many dirty pages wake
+//!    the flusher, and slow the writers down.
+//!
+//! | file | idea | Linux |
+//! |---|---|---|
+//! | [`client`] | reads and writes | mm/filemap.c |
+//! | [`readahead`] | what to read before it is asked for | mm/readahead.c |
+//! | [`xarray`] | page to frame, with tags | lib/xarray.c |
+//! | [`frame`] | page flags, references, bytes | include/linux/page-flags.h |
+//! | [`memory`], [`lru`] | free frames, lists, reclaim | mm/vmscan.c, mm/swap.c |
+//! | [`writeback`], [`throttle`] | the flusher, flushes; thresholds | mm/page-writeback.c, fs/fs-writeback.c |
+//! | [`block`] | block requests and their ends | block/, drivers/nvme |
+//! | [`waits`] | sleeping | mm/filemap.c |
+//! | [`shared`], [`local`] | what all CPUs share, what each has | |
+//!
+//! The tasks of a client stand for threads. Not modelled: torn reads (a reader may see half of a
+//! write under way in Linux; here the copy is repeated), several files, folios larger than a page, shadow
+//! entries, the loss of a page whose write-back failed (here it stays dirty).
+
+pub mod block;
+pub mod client;
+pub mod frame;
+pub mod local;
+pub mod lru;
+pub mod memory;
+pub mod readahead;
+pub mod shared;
+pub mod throttle;
+pub mod waits;
+pub mod writeback;
+pub mod xarray;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use wharf_runtime::Cpu;
+use wharf_runtime::sync::Ordering;
+use wharf_wire::dma::DmaSpace;
+
+use crate::design::{Client, Design, DesignConfig, DesignError, Statistics, Touch, WritePolicy};
+use crate::error::IoError;
+use crate::kernel::local::Local;
+use crate::kernel::shared::Shared;
+use crate::span::Extent;
+use crate::volume::Volume;
+
+/// What the clients share: the page cache.
+pub struct Kernel {
+    shared: Arc<Shared>,
+    policy: WritePolicy,
+}
+
+impl Design for Kernel {
+    const NAME: &'static str = "kernel";
+
+    type Client = KernelClient;
+
+    fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<Kernel, DesignError> {
+        let (design, bytes) = (Self::NAME, config.cache_bytes);
+        if config.clients == 0 {
+            return Err(DesignError::NoClients { design });
+        }
+        let frames = bytes / 4096;
+        if frames == 0 {
+            return Err(DesignError::CacheTooSmall { design, bytes });
+        }
+        if frames >= 1 << 30 {
+            return Err(DesignError::CacheTooLarge { design, bytes });
+        }
+        let shared = Shared::new(config, frames as u32, space)
+            .map_err(|source| DesignError::Memory { design, source })?;
+        Ok(Kernel {
+            shared: Arc::new(shared),
+            policy: config.write_policy,
+        })
+    }
+
+    fn client(
+        self: &Arc<Self>,
+        cpu: &Cpu,
+        volume: Rc<Volume>,
+        index: u32,
+    ) -> Result<KernelClient, DesignError> {
+        let local = Local::start(cpu, self.shared.clone(), volume, index);
+        Ok(KernelClient {
+            local,
+            policy: self.policy,
+        })
+    }
+
+    fn services(_: &DesignConfig) -> u32 {
+        1
+    }
+
+    fn serve(
+        self: &Arc<Self>,
+        cpu: &Cpu,
+        volume: Rc<Volume>,
+        index: u32,
+    ) -> Result<(), DesignError> {
+        let local = Local::start(
+            cpu,
+            self.shared.clone(),
+            volume,
+            self.shared.clients + index,
+        );
+        cpu.spawn("flusher", local.clone().flush_in_background());
+        cpu.spawn("reclaimer", local.reclaim_in_background());
+        Ok(())
+    }
+}
+
+impl Kernel {
+    /// What the CPUs share, for reports and checks.
+    pub fn shared(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+/// One client.
+pub struct KernelClient {
+    local: Rc<Local>,
+    policy: WritePolicy,
+}
+
+impl Client for KernelClient {
+    #[inline]
+    async fn read(&self, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError> {
+        let counters = &self.local.counters;
+        counters.reads.add(1);
+        counters.end(self.local.read(extent, out).await, |touch| *touch)
+    }
+
+    #[inline]
+    async fn write(&self, extent: Extent, data: &[u8]) -> Result<Touch, IoError> {
+        let counters = &self.local.counters;
+        counters.writes.add(1);
+        let written = self.local.write(extent, data, self.policy).await;
+        counters.end(written, |touch| *touch)
+    }
+
+    async fn flush(&self) -> Result<(), IoError> {
+        let counters = &self.local.counters;
+        counters.flushes.add(1);
+        counters.end(self.local.flush().await, |()| Touch::default())
+    }
+
+    /// The first client's account has what the flusher and the background reclaimer did as well.
+    fn statistics(&self) -> Statistics {
+        let local = &self.local;
+        let mut statistics = local.counters.statistics(&local.volume);
+        if local.index == 0 {
+            let shared = &local.shared;
+            statistics.evictions += shared.background_evictions.load(Ordering::Relaxed);
+            statistics.write_backs += shared.background_written.load(Ordering::Relaxed);
+        }
+        statistics
+    }
+}

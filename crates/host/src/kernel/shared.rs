@@ -1,0 +1,230 @@
+//! What all CPUs share: one file, its frames, lists, free memory, and the limits.
+
+use std::sync::Arc;
+
+use wharf_runtime::sync::{AtomicBool, AtomicU64, Ordering};
+use wharf_runtime::{Cpu, Lock};
+use wharf_wire::dma::{DmaSpace, RegisterError};
+
+use crate::design::DesignConfig;
+use crate::kernel::frame::{DIRTY, Frames, LOCKED, UPTODATE, WRITEBACK};
+use crate::kernel::lru::{self, List, Lru};
+use crate::kernel::waits::{PageWaits, Waiters};
+use crate::kernel::xarray::{Tag, XArray};
+use crate::wake::Mailboxes;
+
+/// Thresholds, in frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Dirty pages above which the flusher writes.
+    pub dirty_background: u64,
+    /// Dirty pages, with those on their way, above which writers wait.
+    pub dirty_hard: u64,
+    /// Pages that a CPU dirties between two looks at the limits.
+    pub dirty_step: u64,
+    /// Free frames below which the background reclaimer starts.
+    pub free_low: u64,
+    /// Free frames at which it stops.
+    pub free_high: u64,
+    /// Pages of a CPU's batch on the way to a list.
+    pub list_batch: usize,
+    /// Frames that a CPU takes from the free ones at once.
+    pub free_batch: usize,
+    /// Pages that a reclaimer looks for at a time.
+    pub reclaim_batch: u32,
+}
+
+impl Limits {
+    /// The kernel's rules for a cache of `frames` frames.
+    ///
+    /// * Between the limits: mm/page-writeback.c. A step is what the kernel calls `ratelimit_pages`.
+    /// * Low and high mark: a quarter of `min_free_kbytes` and its double (mm/page_alloc.c), at most
+    ///   1/128 of the frames. The reserve below the low mark, which the kernel keeps for interrupts,
+    ///   is no part of a cache: frames are used to the last.
+    /// * Batches: 15 and 31, less where all CPUs' batches together would keep a 16th of the frames. A
+    ///   reclaimer looks for 32 pages (`SWAP_CLUSTER_MAX`), in a small cache for a 64th.
+    pub fn new(config: &DesignConfig, frames: u64) -> Limits {
+        let cpus = u64::from(config.clients);
+        let share = |share: f64| (frames as f64 * share) as u64;
+        let dirty_hard = share(config.dirty_hard_share).max(1);
+        let mut dirty_background = share(config.dirty_background_share);
+        if dirty_background >= dirty_hard {
+            dirty_background = dirty_hard / 2;
+        }
+        let free_low = ((frames * 4 * 16).isqrt() / 4 / 4).min(frames / 128);
+        let batch = |most: u64| most.min(frames / (16 * cpus)).max(1) as usize;
+        Limits {
+            dirty_background,
+            dirty_hard,
+            dirty_step: (dirty_hard / (32 * cpus))
+                .max(16)
+                .min(dirty_hard / (4 * cpus))
+                .max(1),
+            free_low,
+            free_high: 2 * free_low,
+            list_batch: batch(lru::BATCH as u64),
+            free_batch: batch(31),
+            reclaim_batch: (frames / 64).clamp(1, 32) as u32,
+        }
+    }
+
+    /// Dirty pages up to which nobody is bothered.
+    pub fn free_run(&self) -> u64 {
+        (self.dirty_background + self.dirty_hard) / 2
+    }
+}
+
+/// See the module.
+pub struct Shared {
+    /// The pages of the file: the volume.
+    pub file: XArray,
+    /// The frames.
+    pub frames: Frames,
+    /// Which to give up.
+    pub lru: Lock<Lru>,
+    /// Frames that no CPU has and no page.
+    pub free: Lock<Vec<u32>>,
+    /// Their number.
+    pub free_count: AtomicU64,
+    /// Thresholds.
+    pub limits: Limits,
+    /// Number of clients; the service is the CPU after them.
+    pub clients: u32,
+    /// Dirty pages.
+    pub dirty: AtomicU64,
+    /// Pages on their way to the drive.
+    pub writeback: AtomicU64,
+    /// Pages that have got there.
+    pub written: AtomicU64,
+    /// The most that `dirty` and `writeback` together have been.
+    pub dirty_peak: AtomicU64,
+    /// Pages per second that write-back achieves; 0 until it is known.
+    pub bandwidth: AtomicU64,
+    /// Until when the pages that writers dirtied are paid for at that rate.
+    pub paid_until_ns: AtomicU64,
+    /// Pages that could not be written.
+    pub failures: AtomicU64,
+    /// Pages that the background reclaimer took out.
+    pub background_evictions: AtomicU64,
+    /// Pages that the flusher wrote.
+    pub background_written: AtomicU64,
+    /// Memory is short and nothing is clean: the flusher is to write whatever is dirty.
+    pub memory_short: AtomicBool,
+    /// Who waits for pages.
+    pub page_waits: PageWaits,
+    /// The flusher, when it sleeps.
+    pub flusher: Waiters,
+    /// The background reclaimer, when it sleeps.
+    pub reclaimer: Waiters,
+    /// Who waits for an I/O to end, or for memory.
+    pub progress: Waiters,
+    /// The CPUs' mailboxes: clients, then the service.
+    pub mailboxes: Arc<Mailboxes>,
+}
+
+impl Shared {
+    /// An empty cache of `frames` frames in `space`.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn new(
+        config: &DesignConfig,
+        frames: u32,
+        space: &Arc<DmaSpace>,
+    ) -> Result<Shared, RegisterError> {
+        let mailboxes = Mailboxes::new(config.clients + 1);
+        let waiters = || Waiters::new(mailboxes.clone());
+        Ok(Shared {
+            file: XArray::new(),
+            frames: Frames::new(frames, space)?,
+            lru: Lock::new(Lru::new(frames)),
+            free: Lock::new((0..frames).rev().collect()),
+            free_count: AtomicU64::new(frames.into()),
+            limits: Limits::new(config, frames.into()),
+            clients: config.clients,
+            dirty: AtomicU64::new(0),
+            writeback: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            dirty_peak: AtomicU64::new(0),
+            bandwidth: AtomicU64::new(0),
+            paid_until_ns: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            background_evictions: AtomicU64::new(0),
+            background_written: AtomicU64::new(0),
+            memory_short: AtomicBool::new(false),
+            page_waits: PageWaits::default(),
+            flusher: waiters(),
+            reclaimer: waiters(),
+            progress: waiters(),
+            mailboxes,
+        })
+    }
+
+    /// Pages that the drive does not have yet: dirty, and on their way. The counts are relaxed: they
+    /// are compared with thresholds, and the kernel's are batched per CPU and no more exact.
+    pub fn unwritten(&self) -> u64 {
+        self.dirty.load(Ordering::Relaxed) + self.writeback.load(Ordering::Relaxed)
+    }
+
+    /// True if the flusher has work.
+    pub fn is_over_background(&self) -> bool {
+        self.dirty.load(Ordering::Relaxed) > self.limits.dirty_background
+    }
+
+    /// Checks everything, when no request is under way.
+    ///
+    /// # Panics
+    /// If something is in disorder.
+    pub fn verify(&self, cpu: &Cpu) {
+        self.file.with(cpu, |file| file.verify());
+        assert_eq!(self.page_waits.sleepers(cpu), 0, "nobody waits at rest");
+        let (mut dirty, mut entries) = (0, 0);
+        for frame in 0..self.frames.count() {
+            let flags = self.frames.flags(frame);
+            let Some(page) = self.frames.page(frame) else {
+                assert_eq!(
+                    (flags, self.frames.references(frame)),
+                    (0, 0),
+                    "a free frame"
+                );
+                continue;
+            };
+            entries += 1;
+            // What is read ahead may still be on its way.
+            let is_read = flags & (LOCKED | UPTODATE) == LOCKED;
+            assert!(is_read || flags & LOCKED == 0, "page locks are given back");
+            assert_eq!(flags & WRITEBACK, 0, "no write-back at rest");
+            assert_eq!(
+                self.frames.references(frame),
+                1,
+                "the cache's own reference"
+            );
+            assert_eq!(
+                self.file.load(page),
+                Some(frame.into()),
+                "the file knows the frame"
+            );
+            let is_dirty = flags & DIRTY != 0;
+            dirty += u64::from(is_dirty);
+            self.file.with(cpu, |file| {
+                assert_eq!(
+                    file.has_tag(page, Tag::Dirty),
+                    is_dirty,
+                    "the tag says so too"
+                );
+                assert!(!file.has_tag(page, Tag::Writeback), "no write-back at rest");
+            });
+        }
+        assert_eq!(self.unwritten(), dirty, "dirty pages counted");
+        assert_eq!(
+            self.file.with(cpu, |file| file.size().entries),
+            entries,
+            "no other entries"
+        );
+        self.lru.with(cpu, |lru| {
+            for frame in lru.iter(List::Inactive).chain(lru.iter(List::Active)) {
+                assert!(self.frames.page(frame).is_some(), "no free frame on a list");
+            }
+        });
+    }
+}

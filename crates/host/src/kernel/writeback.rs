@@ -1,0 +1,302 @@
+//! Write-back: dirty pages on their way to the drive.
+//!
+//! One flusher writes, on a CPU of its own, when more pages are dirty than the background threshold
+//! allows, when memory is short, or when pages have been dirty for long. A flush, and a write that is
+//! to be on the drive when it ends, write themselves.
+//!
+//! 1. The tree gives the next tagged page. It is locked; if it is still dirty, it goes from dirty to
+//!    write-back, and the lock is given up.
+//! 2. Neighbours are gathered into a run, which becomes one request. Whoever has to wait for a page
+//!    sends the run first: who has that page may be waiting for one of the run.
+//! 3. A flush tags what is dirty when it begins (*to write*), so that it ends although others dirty
+//!    more, and then waits for everything in write-back.
+//!
+//! A writer waits while its page is being written (Linux: stable pages, as drives with checksums
+//! need them).
+
+use std::rc::Rc;
+
+use wharf_runtime::Op;
+use wharf_runtime::sync::Ordering;
+
+use crate::error::IoError;
+use crate::kernel::block::{Outcome, Run};
+use crate::kernel::frame::{DIRTY, WRITEBACK};
+use crate::kernel::local::{Held, Local, PageLock};
+use crate::kernel::xarray::{Find, Tag};
+use crate::volume::Transfer;
+
+/// Entries tagged before the file's lock is given up for a moment (`XA_CHECK_SCHED`).
+const TAG_BATCH: u32 = 4096;
+
+/// Time between two looks at how long pages have been dirty (`dirty_writeback_centisecs`).
+const PERIOD_NS: u64 = 5_000_000_000;
+
+/// Age at which dirty pages are written without need (`dirty_expire_centisecs`).
+const EXPIRE_NS: u64 = 30_000_000_000;
+
+/// Rest of a flusher that wants to write and could not begin with a single page.
+const REST_NS: u64 = 1_000_000;
+
+/// Shortest time over which the rate of write-back is measured. (Linux: 200 ms.)
+const MEASURE_NS: u64 = 1_000_000;
+
+/// Why pages are written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reason {
+    /// To have fewer dirty ones: pages that others hold are left out.
+    Background,
+    /// Somebody waits for just these.
+    Sync,
+}
+
+/// Pages being gathered, and the requests sent.
+struct Writing {
+    run: Run,
+    outcomes: Vec<Outcome>,
+    pages: u64,
+    /// Where to go on.
+    at: u64,
+}
+
+impl Local {
+    /// Writes the dirty pages of `first..=last`, and waits for them.
+    ///
+    /// # Errors
+    /// The first error of a request; a page that the drive holds and does not answer for.
+    pub(super) async fn write_and_wait(
+        self: &Rc<Self>,
+        (first, last): (u64, u64),
+    ) -> Result<(), IoError> {
+        let mut next = Some(first);
+        while let Some(first) = next {
+            next = self.shared.file.with(&self.cpu, |file| {
+                let range = (first, last);
+                let (tagged, next) = file.copy_tag(range, Tag::Dirty, Tag::ToWrite, TAG_BATCH);
+                self.cpu.work_n(Op::TreeUpdate, tagged, || next)
+            });
+        }
+        let mut writing = Writing {
+            run: Run::default(),
+            outcomes: Vec::new(),
+            pages: 0,
+            at: 0,
+        };
+        let mut outcome = self
+            .write_tagged(&mut writing, (first, last), Reason::Sync, || true)
+            .await;
+        outcome = outcome.and(self.wait_written((first, last)).await);
+        let results = writing.outcomes.iter().filter_map(|outcome| outcome.get());
+        results.fold(outcome, |outcome, result| outcome.and(result))
+    }
+
+    /// Begins to write the pages of a range that have the reason's tag, as long as `more` says so.
+    async fn write_tagged(
+        self: &Rc<Self>,
+        writing: &mut Writing,
+        (first, last): (u64, u64),
+        reason: Reason,
+        more: impl Fn() -> bool,
+    ) -> Result<(), IoError> {
+        let tag = match reason {
+            Reason::Sync => Tag::ToWrite,
+            Reason::Background => Tag::Dirty,
+        };
+        let mut outcome = Ok(());
+        writing.at = first;
+        while more() {
+            let find = || self.shared.file.next(writing.at, Find::Tagged(tag));
+            let found = self.cpu.work(Op::TreeLookup, find);
+            let Some((page, frame)) = found.filter(|(page, _)| *page <= last) else {
+                break;
+            };
+            writing.at = page + 1;
+            if !writing.run.takes(page) {
+                self.send(writing).await;
+            }
+            if self.shared.frames.get(&self.cpu, frame as u32, page) {
+                let held = Held {
+                    local: self,
+                    frame: frame as u32,
+                };
+                // The others are tried all the same: the more is on the drive, the better.
+                outcome = outcome.and(self.begin(writing, page, &held, reason).await);
+            }
+            self.measure();
+        }
+        self.send(writing).await;
+        outcome
+    }
+
+    async fn send(self: &Rc<Self>, writing: &mut Writing) {
+        if !writing.run.frames.is_empty() {
+            writing.pages += writing.run.frames.len() as u64;
+            writing
+                .outcomes
+                .push(self.submit(Transfer::Write, &mut writing.run));
+            self.wait_for_room().await;
+        }
+    }
+
+    /// Takes one page from dirty to write-back, if it is to be written, and adds it to the run.
+    async fn begin(
+        self: &Rc<Self>,
+        writing: &mut Writing,
+        page: u64,
+        held: &Held<'_>,
+        reason: Reason,
+    ) -> Result<(), IoError> {
+        let (shared, frame) = (&self.shared, held.frame);
+        let lock = if shared.frames.try_lock(&self.cpu, frame) {
+            PageLock { local: self, frame }
+        } else if reason == Reason::Background {
+            return Ok(());
+        } else {
+            self.send(writing).await;
+            self.lock_page(frame, page).await?
+        };
+        if shared.frames.is(frame, WRITEBACK) {
+            if reason == Reason::Background {
+                return Ok(());
+            }
+            self.send(writing).await;
+            self.wait_page(frame, WRITEBACK, page).await?;
+        }
+        let is_dirty = shared.frames.is(frame, DIRTY);
+        if is_dirty {
+            // First the one, then the other: the page is never without a mark.
+            shared.frames.set(&self.cpu, frame, WRITEBACK);
+            shared.frames.clear(&self.cpu, frame, DIRTY);
+            shared.writeback.fetch_add(1, Ordering::Relaxed);
+            shared.dirty.fetch_sub(1, Ordering::Relaxed);
+        }
+        shared.file.with(&self.cpu, |file| {
+            self.cpu.work(Op::TreeUpdate, || {
+                file.set_tag(page, Tag::Writeback, is_dirty);
+                file.set_tag(page, Tag::Dirty, false);
+                file.set_tag(page, Tag::ToWrite, false);
+            });
+        });
+        drop(lock);
+        if is_dirty {
+            writing.run.push(page, frame);
+        }
+        Ok(())
+    }
+
+    /// Waits for the pages of a range that are in write-back now, whoever writes them.
+    async fn wait_written(&self, (first, last): (u64, u64)) -> Result<(), IoError> {
+        let (mut at, mut outcome) = (first, Ok(()));
+        loop {
+            let find = || self.shared.file.next(at, Find::Tagged(Tag::Writeback));
+            let found = self.cpu.work(Op::TreeLookup, find);
+            let Some((page, frame)) = found.filter(|(page, _)| *page <= last) else {
+                return outcome;
+            };
+            at = page + 1;
+            let frame = frame as u32;
+            if self.shared.frames.get(&self.cpu, frame, page) {
+                let _held = Held { local: self, frame };
+                outcome = outcome.and(self.wait_page(frame, WRITEBACK, page).await);
+            }
+        }
+    }
+
+    /// Makes durable what was written before: the kernel's `fsync`.
+    ///
+    /// # Errors
+    /// The first error of a request; else [`IoError::WriteBack`] if write-backs of anyone have failed
+    /// since this client's last flush.
+    pub(super) async fn flush(self: &Rc<Self>) -> Result<(), IoError> {
+        self.cpu.work(Op::SystemCall, || ());
+        // Kept for this flush: another one of the client may end, and report, meanwhile.
+        let reported = self.failures_seen.get();
+        let outcome = match self.write_and_wait((0, u64::MAX)).await {
+            Ok(()) => {
+                self.cpu.work(Op::BlockSubmit, || ());
+                let mut flushed = Ok(());
+                self.sleep(async { flushed = self.volume.flush(&self.cpu).await })
+                    .await;
+                self.cpu.work(Op::Interrupt, || ());
+                flushed
+            }
+            error => error,
+        };
+        let failures = self.shared.failures.load(Ordering::Relaxed);
+        self.failures_seen
+            .set(failures.max(self.failures_seen.get()));
+        match outcome {
+            Ok(()) if failures > reported => Err(IoError::WriteBack {
+                failures: failures - reported,
+            }),
+            outcome => outcome,
+        }
+    }
+
+    /// The flusher, for as long as the CPU runs.
+    pub(super) async fn flush_in_background(self: Rc<Self>) {
+        let shared = &self.shared;
+        let (mut cursor, mut clean_ns, mut due_ns) = (0, self.cpu.now(), PERIOD_NS);
+        loop {
+            self.join(&shared.flusher);
+            let now_ns = self.cpu.now();
+            if shared.dirty.load(Ordering::Relaxed) == 0 {
+                clean_ns = now_ns;
+            }
+            let is_old = now_ns >= due_ns && now_ns - clean_ns >= EXPIRE_NS;
+            let all = shared.memory_short.swap(false, Ordering::Relaxed) || is_old;
+            if all || shared.is_over_background() {
+                self.write_some(&mut cursor, all).await;
+                continue;
+            }
+            if now_ns >= due_ns {
+                due_ns = now_ns + PERIOD_NS;
+            }
+            self.nap(due_ns - now_ns).await;
+            let written = shared.written.load(Ordering::Relaxed);
+            self.measured.set((self.cpu.now(), written));
+        }
+    }
+
+    /// Writes from the cursor on and once around, all that is dirty or down to the threshold.
+    async fn write_some(self: &Rc<Self>, cursor: &mut u64, all: bool) {
+        let shared = &self.shared;
+        let mut writing = Writing {
+            run: Run::default(),
+            outcomes: Vec::new(),
+            pages: 0,
+            at: 0,
+        };
+        let more = || all || shared.is_over_background();
+        let start = *cursor;
+        for range in [(start, u64::MAX), (0, start)] {
+            // Pages that are stuck are left out: who waits for them hears of it.
+            let _ = self
+                .write_tagged(&mut writing, range, Reason::Background, more)
+                .await;
+            *cursor = writing.at;
+        }
+        if writing.pages == 0 {
+            self.join(&shared.progress);
+            self.nap(REST_NS).await;
+        }
+    }
+
+    /// Keeps the estimate of how many pages a second write-back achieves.
+    fn measure(&self) {
+        let (since_ns, before) = self.measured.get();
+        let now_ns = self.cpu.now();
+        if now_ns < since_ns + MEASURE_NS {
+            return;
+        }
+        let written = self.shared.written.load(Ordering::Relaxed);
+        self.measured.set((now_ns, written));
+        let rate = (written - before) * 1_000_000_000 / (now_ns - since_ns);
+        let bandwidth = &self.shared.bandwidth;
+        let estimate = match bandwidth.load(Ordering::Relaxed) {
+            0 => rate,
+            old => (old * 7 + rate) / 8,
+        };
+        bandwidth.store(estimate, Ordering::Relaxed);
+    }
+}
