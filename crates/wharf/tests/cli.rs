@@ -116,13 +116,21 @@ fn each_wrong_name_is_told_in_one_line() {
     let cases: &[(&[&str], &str)] = &[
         (
             &["compare", "unifrom"],
-            "no file, generator or profile 'unifrom': generators are sequential, uniform, zipf, profiles are \
-             webmail, online, webusers, prn_0, usr_0, src2, T1205, T2982, proj_1, mds",
+            "no file 'unifrom', and no workload \"unifrom\"; nearest is \"uniform\" (known: sequential, uniform, \
+             zipf, webmail, online, webusers, prn_0, usr_0, src2, T1205, T2982, proj_1, mds)",
         ),
         (
-            &["compare", "no/such.trace"],
-            "no file, generator or profile 'no/such.trace': generators are sequential, uniform, zipf, \
-             profiles are webmail, online, webusers, prn_0, usr_0, src2, T1205, T2982, proj_1, mds",
+            &["compare", "mds", "--bs", "8k"],
+            "workload parameter request size: the profile mds has its own sizes",
+        ),
+        (
+            &["compare", "uniform", "--theta", "0.9"],
+            "workload parameter theta: only zipf has one, uniform does not",
+        ),
+        (
+            &["compare", "no/webmail"],
+            "no file 'no/webmail', and no workload \"no/webmail\"; nearest is \"webmail\" (known: sequential, \
+             uniform, zipf, webmail, online, webusers, prn_0, usr_0, src2, T1205, T2982, proj_1, mds)",
         ),
         (
             &["compare", "--designs", "direct,clok"],
