@@ -16,7 +16,7 @@ use super::sample::Sampler;
 pub(super) const FRAMES: u32 = 1 << 17;
 
 /// Operations of a round.
-const BATCH: u64 = 4096;
+pub(super) const BATCH: u64 = 1024;
 
 /// Random numbers of pages, for a round.
 pub(super) fn random_pages(rng: &mut Rng, pages: u64) -> Vec<u64> {

@@ -21,8 +21,8 @@ use crate::designs::Runnable;
 use crate::progress::Progress;
 use crate::replay::{Engine, Prepare, Setup, row};
 
-/// Requests of a run.
-const REQUESTS: usize = 200_000;
+/// Requests of a run: 2 ms, less than the time for which other programs take a processor away.
+const REQUESTS: usize = 20_000;
 
 /// Pages they go to: those of the smallest drive.
 const PAGES: u64 = 64;
@@ -100,7 +100,7 @@ pub(super) fn measure(sampler: Sampler, costs: &mut Costs) -> Result<(), Calibra
     let requests = (0..REQUESTS as u64).map(|i| page_request(RequestOp::Read, i % PAGES));
     let plan = unchecked_plan(requests.collect(), 1, PAGES);
     let stop = Arc::new(AtomicBool::new(false));
-    let rounds = (0..sampler.groups * 3).map(|_| {
+    let rounds = (0..sampler.groups * sampler.rounds).map(|_| {
         let row = row::<Nothing>(&setup, &plan, Progress::hidden(), &stop)?;
         Ok(row.elapsed_seconds * 1e9 / REQUESTS as f64)
     });

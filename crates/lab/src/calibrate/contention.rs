@@ -33,6 +33,9 @@ const LINES: usize = 512;
 /// Sections of each thread in a round of the fight for a lock.
 const SECTIONS: u64 = 2_000;
 
+/// Changes of hands without which a fight was none.
+const GAPS_MIN: usize = 200;
+
 /// Dependent steps inside a section: long enough that the other thread is waiting when it ends.
 const SECTION_STEPS: u64 = 100;
 
@@ -165,7 +168,7 @@ fn lines(sampler: Sampler, costs: &mut Costs) {
         },
         move |_| {
             let pass = |step: fn(&AtomicU64) -> u64| {
-                sampler.collect(|| {
+                sampler.collect_typical(|| {
                     timed.wait(TIMED);
                     let ns = timed.walk(step);
                     timed.give(WRITER);
@@ -217,7 +220,7 @@ fn turns(sampler: Sampler, costs: &mut Costs) {
         move |_| (0..rounds * TURNS).for_each(|turn| play(&even, 2 * turn)),
         move |_| {
             let mut turn = 0;
-            let sample = sampler.collect(|| {
+            let sample = sampler.collect_typical(|| {
                 let clock = Clock::start();
                 for _ in 0..TURNS {
                     play(&odd, 2 * turn + 1);
@@ -254,7 +257,7 @@ fn compare_and_swap(sampler: Sampler, costs: &mut Costs) {
             }
         },
         move |_| {
-            let sample = sampler.collect(|| {
+            let sample = sampler.collect_typical(|| {
                 let clock = Clock::start();
                 (0..BATCH).for_each(|_| add(&own));
                 clock.now_ns() as f64 / BATCH as f64
@@ -306,7 +309,10 @@ fn lock(sampler: Sampler, costs: &mut Costs) -> Result<(), CalibrateError> {
             median(lock)
         }))
     })?;
-    let fought = sampler.collect(fight);
+    let fought = sampler.collect_typical(fight);
+    if fought.ns.is_infinite() {
+        return Err(CalibrateError::TooBusy);
+    }
     costs.set(
         Op::LockHandOver,
         fought - alone,
@@ -315,10 +321,15 @@ fn lock(sampler: Sampler, costs: &mut Costs) -> Result<(), CalibrateError> {
     Ok(())
 }
 
+/// The median gap; none at all (infinite) where the threads hardly ever met, because the system ran
+/// something else on one of the processors.
 fn median(lock: Lock<Held>) -> f64 {
     let mut gaps_ns = lock.into_inner().gaps_ns;
+    if gaps_ns.len() < GAPS_MIN {
+        return f64::INFINITY;
+    }
     gaps_ns.sort_by(f64::total_cmp);
-    gaps_ns.get(gaps_ns.len() / 2).copied().unwrap_or(0.0)
+    gaps_ns[gaps_ns.len() / 2]
 }
 
 /// One fight of two threads; the median gap between sections of different threads.

@@ -1,4 +1,6 @@
-//! What the designs add: structures of the same kind and size as theirs.
+//! What the designs add: structures of the same kind and size as theirs. These figures stand where an
+//! operation cannot be timed in its place (`in_place.rs`): because no design of this program does it, or
+//! because a design accounts for it beside the code that does it.
 //!
 //! | operation | timed here |
 //! |---|---|
@@ -17,12 +19,9 @@ use wharf_host::cache::index::{Index, hash_page};
 use wharf_runtime::{Op, Seed, Versioned};
 
 use super::CalibrateError;
-use super::cache::{FRAMES, random_pages};
+use super::cache::{BATCH, FRAMES, random_pages};
 use super::costs::Costs;
 use super::sample::{Sample, Sampler};
-
-/// Operations of a round, as many as [`random_pages`] gives.
-const BATCH: u64 = 4096;
 
 /// Times each structure.
 pub(super) fn measure(sampler: Sampler, costs: &mut Costs) -> Result<(), CalibrateError> {
@@ -186,6 +185,10 @@ fn list(sampler: Sampler) -> Sample {
     sampler.time(
         BATCH,
         || random_pages(&mut rng, u64::from(FRAMES)),
-        |pages| pages.iter().for_each(|page| list.move_to_front(*page as u32)),
+        |pages| {
+            pages
+                .iter()
+                .for_each(|page| list.move_to_front(*page as u32))
+        },
     )
 }

@@ -7,9 +7,11 @@
 //! and when. In this order:
 //!
 //! 1. queue pairs and rings (`queues.rs`), the translation layer (`flash.rs`), the host's caches
-//!    (`cache.rs`), the client itself (`client.rs`), what the designs add (`designs.rs`): one thread;
-//! 2. cache lines and locks between two processors (`contention.rs`);
-//! 3. the paths of the machine's own kernel (`system/`), from whose differences the steps of the
+//!    (`cache.rs`), the client itself (`client.rs`), structures such as the designs have (`designs.rs`);
+//!    one thread;
+//! 2. what the designs do, in its place: they run for real with every operation timed (`in_place.rs`);
+//! 3. cache lines and locks between two processors (`contention.rs`);
+//! 4. the paths of the machine's own kernel (`system/`), from whose differences the steps of the
 //!    `kernel` design follow.
 //!
 //! Each figure is a median of rounds (`sample.rs`) with its spread, and the table's comments say how
@@ -23,6 +25,7 @@ mod costs;
 mod designs;
 pub mod fidelity;
 mod flash;
+mod in_place;
 mod queues;
 mod sample;
 mod stream;
@@ -80,6 +83,11 @@ pub enum CalibrateError {
         "the file system refuses uncached reads (O_DIRECT): name a folder on a disk with --dir"
     )]
     NoDirect,
+    /// The two threads of a measurement never ran at once.
+    #[error(
+        "the machine is too busy: two threads hardly ever ran at the same time; try again later"
+    )]
+    TooBusy,
     /// A system call failed half way.
     #[error("while timing the kernel's paths: {0}")]
     System(#[from] std::io::Error),
@@ -116,6 +124,8 @@ pub fn calibrate(options: &Options, on_step: impl Fn(&str)) -> Result<Calibratio
     client::measure(sampler, &mut costs)?;
     on_step("the designs' own structures");
     designs::measure(sampler, &mut costs)?;
+    on_step("the designs, with every operation timed in its place");
+    in_place::measure(sampler, &mut costs)?;
     on_step("cache lines and locks between two processors");
     contention::measure(sampler, &mut costs)?;
     on_step("the kernel's paths");
