@@ -31,13 +31,13 @@ use super::{CalibrateError, inline_cpu};
 const LINES: usize = 512;
 
 /// Sections of each thread in a round of the fight for a lock.
-const SECTIONS: u64 = 2_000;
+const SECTIONS: u64 = 500;
 
 /// Changes of hands without which a fight was none.
-const GAPS_MIN: usize = 200;
+const GAPS_MIN: usize = 50;
 
 /// Dependent steps inside a section: long enough that the other thread is waiting when it ends.
-const SECTION_STEPS: u64 = 100;
+const SECTION_STEPS: u64 = 600;
 
 /// Times everything of this module. Needs two processors.
 pub(super) fn measure(sampler: Sampler, costs: &mut Costs) -> Result<(), CalibrateError> {
@@ -346,7 +346,8 @@ fn fight() -> f64 {
             }
             for _ in 0..SECTIONS {
                 section(&lock, cpu, &clock, who, false);
-                // Less than a section: the other thread's is not over when this one comes back.
+                // Less than a section, so that the other thread's is not over when this one comes
+                // back; more than a line takes to the other, so that this one is not back first.
                 spend(SECTION_STEPS / 2);
             }
         }
