@@ -106,10 +106,17 @@ pub fn measure(
             }
             on_step(&format!("{}: {}", scenario.title, design.name));
             let pair = match design.name {
-                kernel::DESIGN => bench.kernel(&scenario, design, options)?,
-                _ => bench.design(&scenario, design)?,
+                kernel::DESIGN => bench.kernel(&scenario, design, options),
+                _ => bench.design(&scenario, design),
             };
-            found.pairs.push(pair);
+            match pair {
+                Ok(pair) => found.pairs.push(pair),
+                Err(CalibrateError::TooBusy) => found.left_out.push(format!(
+                    "`{}`, {}: other programs disturbed every run",
+                    design.name, scenario.title
+                )),
+                Err(error) => return Err(error),
+            }
         }
     }
     if crate::designs::find(kernel::DESIGN).is_none() {
