@@ -741,7 +741,7 @@ fn a_calibrated_table_can_be_used_and_one_of_another_version_cannot() {
     assert!(output.status.success(), "{output:?}");
     let text = std::fs::read_to_string(place.path().join("here.toml")).expect("a table");
     let version = format!("version = {}", wharf_runtime::op::COST_TABLE_VERSION);
-    place.write("old.toml", &text.replace(&version, "version = 1"));
+    place.write("old.toml", text.replace(&version, "version = 1"));
     assert_eq!(
         place.refused(&with(&compare, &["--costs", "old.toml"])),
         "old.toml: a cost table of version 1, where this program reads version 2: measure again with \
