@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use wharf_workload::fit::{Fit, FitMode};
 use wharf_workload::footprint::Footprint;
-use wharf_workload::generate::{Generator, GeneratorSpec};
+use wharf_workload::generate::Generator;
 use wharf_workload::layout::{Layout, StreamMap, StreamSurvey};
-use wharf_workload::profiles::Profile;
 use wharf_workload::timing::Schedule;
 use wharf_workload::{Op, ReadOptions, Request, TraceReader, Workload, WorkloadError};
+
+pub use wharf_workload::named::Made;
 
 use crate::checker::Checker;
 use crate::result::Source;
@@ -72,24 +73,6 @@ impl TraceFrom {
             TraceFrom::BuiltIn { name, .. } => format!("{name} (built in)"),
         }
     }
-}
-
-/// Ways of making requests up.
-#[derive(Debug, Clone)]
-pub enum Made {
-    /// A pattern with sizes and a read share.
-    Pattern(GeneratorSpec),
-    /// One of the profiles fitted to published workloads.
-    Profile {
-        /// The profile.
-        profile: &'static Profile,
-        /// Requests; the published number if not said.
-        requests: Option<u64>,
-        /// Address range in bytes; in proportion to the requests if not said.
-        footprint_bytes: Option<u64>,
-        /// The seed.
-        seed: u64,
-    },
 }
 
 /// How requests go to clients.
@@ -165,6 +148,9 @@ pub struct Plan {
     pub bad_lines: u64,
     /// What a reader of the report has to know.
     pub notes: Vec<String>,
+    /// Whether every read is checked against the last write: always, but where the time of the
+    /// check itself would be measured.
+    pub checked: bool,
 }
 
 /// Reads or makes all requests and prepares them for a device of `device_bytes`.
@@ -248,6 +234,7 @@ pub fn plan(
         fit,
         bad_lines,
         notes,
+        checked: true,
         requests: requests.into(),
     })
 }

@@ -10,8 +10,10 @@
 //! | [`checker`] | every read against the last write |
 //! | [`compare`] | all designs in turn |
 //! | [`result`], [`report`] | the figures, as data, table, JSON and page |
+//! | [`calibrate`] | what each operation costs on this machine; predictions beside measurements |
 //! | [`progress`] | the line on the terminal |
 
+pub mod calibrate;
 pub mod checker;
 pub mod compare;
 pub mod config;

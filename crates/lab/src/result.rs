@@ -227,6 +227,10 @@ pub struct Row {
     pub verified_reads: u64,
     /// CPU time by request, by side and category of work.
     pub cpu_breakdown: Vec<CpuShare>,
+    /// Runs and time of each operation, of host and drives together; zeros where CPU time was not
+    /// taken. For calibration: no report has it.
+    #[serde(skip)]
+    pub operations: wharf_runtime::Profile,
     /// Cumulative distribution of `latency_us`: pairs of microseconds and the share of requests
     /// that took no longer, both rising, the last share 1.
     pub latency_cdf: Vec<[f64; 2]>,

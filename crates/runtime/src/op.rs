@@ -1,7 +1,7 @@
 //! Operations that cost CPU time, their categories, cost tables and profiles.
 //!
-//! Costs are measured, never typed in: `cargo bench -p wharf-lab --bench costs` times the real
-//! code behind each operation and prints a table; the default table says where it came from.
+//! Costs are measured, never typed in: `wharf calibrate` times the real code behind each operation
+//! and writes a table; every table says where it came from.
 
 use std::collections::BTreeMap;
 
@@ -157,10 +157,16 @@ operations! {
 /// Number of operations.
 pub const OPS: usize = Op::ALL.len();
 
+/// The version of cost tables that this program reads and writes. It changes whenever operations
+/// are added or removed or mean something else: an older measurement then answers other questions.
+pub const COST_TABLE_VERSION: u32 = 2;
+
 /// What each operation costs on one machine, with its provenance.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CostTable {
+    /// [`COST_TABLE_VERSION`] of the program that measured it.
+    pub version: u32,
     /// The table's name, as reports print it.
     pub name: String,
     /// The machine it was measured on.
@@ -171,6 +177,9 @@ pub struct CostTable {
     pub commit: String,
     /// Nanoseconds per operation, by [`Op::key`].
     pub cost_ns: BTreeMap<String, f64>,
+    /// How far apart the middle half of the rounds lay, in nanoseconds per operation, by
+    /// [`Op::key`]. For readers: nothing is computed from it.
+    pub spread_ns: BTreeMap<String, f64>,
 }
 
 /// A cost table that cannot be used.
@@ -179,19 +188,32 @@ pub enum CostTableError {
     /// Not TOML, or not of this shape.
     #[error("cost table: {0}")]
     Parse(#[from] toml::de::Error),
-    /// An operation has no cost.
-    #[error("cost table '{table}' has no cost for '{op}': measure it again with this version")]
+    /// Made by a program with other operations.
+    #[error(
+        "a cost table of {found}, where this program reads version {COST_TABLE_VERSION}: \
+         measure again with `wharf calibrate --out FILE`"
+    )]
+    Version {
+        /// The version found, in words.
+        found: String,
+    },
+    /// An operation has no cost or no spread.
+    #[error("cost table '{table}' has no {what}.{op}: measure again with `wharf calibrate`")]
     Missing {
         /// The table's name.
         table: String,
+        /// `cost_ns` or `spread_ns`.
+        what: &'static str,
         /// The operation's key.
         op: &'static str,
     },
-    /// A cost is not a number of nanoseconds.
-    #[error("cost table '{table}': {op} = {value} is not a cost between 0 and 1e9 ns")]
+    /// A cost or spread is not a number of nanoseconds.
+    #[error("cost table '{table}': {what}.{op} = {value} is not between 0 and 1e9 ns")]
     OutOfRange {
         /// The table's name.
         table: String,
+        /// `cost_ns` or `spread_ns`.
+        what: &'static str,
         /// The operation's key.
         op: String,
         /// The value found.
@@ -208,48 +230,89 @@ pub enum CostTableError {
 }
 
 impl CostTable {
-    /// Reads and checks a table: exactly one cost for each operation.
+    /// Reads and checks a table: of this version, with exactly one cost and one spread for each
+    /// operation.
+    ///
+    /// # Errors
+    /// As [`CostTableError`] says.
     pub fn parse(text: &str) -> Result<CostTable, CostTableError> {
+        CostTable::check_version(text)?;
         let table: CostTable = toml::from_str(text)?;
-        for (key, value) in &table.cost_ns {
-            if !Op::ALL.iter().any(|op| op.key() == key) {
-                return Err(CostTableError::Unknown {
-                    table: table.name,
-                    op: key.clone(),
-                });
+        table.check()?;
+        Ok(table)
+    }
+
+    /// Refuses the text of a table of another version, whatever else it holds.
+    ///
+    /// # Errors
+    /// Another version, or none. A text that is not TOML passes: its parser has more to say.
+    pub fn check_version(text: &str) -> Result<(), CostTableError> {
+        let Ok(table) = text.parse::<toml::Table>() else {
+            return Ok(());
+        };
+        let found = match table.get("version") {
+            Some(toml::Value::Integer(found)) if *found == i64::from(COST_TABLE_VERSION) => {
+                return Ok(());
             }
-            if !(0.0..=1e9).contains(value) {
-                let (op, value) = (key.clone(), *value);
+            Some(found) => format!("version {found}"),
+            None => "no version".into(),
+        };
+        Err(CostTableError::Version { found })
+    }
+
+    /// Checks that each operation has one cost and one spread, in range.
+    ///
+    /// # Errors
+    /// As [`CostTableError`] says.
+    pub fn check(&self) -> Result<(), CostTableError> {
+        self.check_each("cost_ns", &self.cost_ns)?;
+        self.check_each("spread_ns", &self.spread_ns)
+    }
+
+    fn check_each(
+        &self,
+        what: &'static str,
+        values: &BTreeMap<String, f64>,
+    ) -> Result<(), CostTableError> {
+        let table = || self.name.clone();
+        for (key, value) in values {
+            let (op, value) = (key.clone(), *value);
+            if !Op::ALL.iter().any(|known| known.key() == op) {
+                return Err(CostTableError::Unknown { table: table(), op });
+            }
+            if !(0.0..=1e9).contains(&value) {
                 return Err(CostTableError::OutOfRange {
-                    table: table.name,
+                    table: table(),
+                    what,
                     op,
                     value,
                 });
             }
         }
-        if let Some(op) = Op::ALL
-            .iter()
-            .find(|op| !table.cost_ns.contains_key(op.key()))
-        {
-            return Err(CostTableError::Missing {
-                table: table.name,
+        match Op::ALL.iter().find(|op| !values.contains_key(op.key())) {
+            None => Ok(()),
+            Some(op) => Err(CostTableError::Missing {
+                table: table(),
+                what,
                 op: op.key(),
-            });
+            }),
         }
-        Ok(table)
     }
 
     /// A table in which nothing costs anything: for tests of order rather than time.
     pub fn free() -> CostTable {
+        let zeros: BTreeMap<String, f64> = Op::ALL
+            .iter()
+            .map(|op| (op.key().to_string(), 0.0))
+            .collect();
         CostTable {
+            version: COST_TABLE_VERSION,
             name: "free".into(),
             machine: "none".into(),
             date: "none".into(),
             commit: "none".into(),
-            cost_ns: Op::ALL
-                .iter()
-                .map(|op| (op.key().to_string(), 0.0))
-                .collect(),
+            cost_ns: zeros.clone(),
+            spread_ns: zeros,
         }
     }
 
@@ -305,28 +368,43 @@ impl Profile {
 mod tests {
     use super::*;
 
+    fn error(text: &str) -> CostTableError {
+        CostTable::parse(text).expect_err("a faulty table")
+    }
+
     #[test]
     fn a_table_needs_every_operation_and_no_other() {
         let whole = toml::to_string(&CostTable::free()).unwrap();
         assert!(CostTable::parse(&whole).is_ok());
-        let missing = whole.replace("map_lookup = 0.0\n", "");
-        assert!(matches!(
-            CostTable::parse(&missing),
-            Err(CostTableError::Missing {
-                op: "map_lookup",
-                ..
-            })
-        ));
+        for (what, entry) in [
+            ("cost_ns", "map_lookup = 0.0\n"),
+            ("spread_ns", "map_update = 0.0\n"),
+        ] {
+            let (before, section) = whole.split_once(&format!("[{what}]")).unwrap();
+            let section = section.replacen(entry, "", 1);
+            let found = error(&format!("{before}[{what}]{section}"));
+            assert!(matches!(found, CostTableError::Missing { what: w, .. } if w == what));
+        }
         let unknown = whole.replace("map_lookup = 0.0", "map_lookup = 0.0\nmap_lokup = 1.0");
-        assert!(matches!(
-            CostTable::parse(&unknown),
-            Err(CostTableError::Unknown { .. })
-        ));
+        assert!(matches!(error(&unknown), CostTableError::Unknown { .. }));
         let negative = whole.replace("map_lookup = 0.0", "map_lookup = -1.0");
         assert!(matches!(
-            CostTable::parse(&negative),
-            Err(CostTableError::OutOfRange { .. })
+            error(&negative),
+            CostTableError::OutOfRange { .. }
         ));
+    }
+
+    #[test]
+    fn a_table_of_another_version_is_refused_before_anything_else() {
+        let whole = toml::to_string(&CostTable::free()).unwrap();
+        let newer = whole.replace("version = 2", "version = 3\nshape = 1");
+        assert!(error(&newer).to_string().contains("version 3"));
+        let older = whole.replace("version = 2\n", "");
+        let line = error(&older).to_string();
+        assert!(
+            line.contains("no version") && line.contains("wharf calibrate"),
+            "{line}"
+        );
     }
 
     #[test]

@@ -116,13 +116,21 @@ fn each_wrong_name_is_told_in_one_line() {
     let cases: &[(&[&str], &str)] = &[
         (
             &["compare", "unifrom"],
-            "no file, generator or profile 'unifrom': generators are sequential, uniform, zipf, profiles are \
-             webmail, online, webusers, prn_0, usr_0, src2, T1205, T2982, proj_1, mds",
+            "no file 'unifrom', and no workload \"unifrom\"; nearest is \"uniform\" (known: sequential, uniform, \
+             zipf, webmail, online, webusers, prn_0, usr_0, src2, T1205, T2982, proj_1, mds)",
         ),
         (
-            &["compare", "no/such.trace"],
-            "no file, generator or profile 'no/such.trace': generators are sequential, uniform, zipf, \
-             profiles are webmail, online, webusers, prn_0, usr_0, src2, T1205, T2982, proj_1, mds",
+            &["compare", "mds", "--bs", "8k"],
+            "workload parameter request size: the profile mds has its own sizes",
+        ),
+        (
+            &["compare", "uniform", "--theta", "0.9"],
+            "workload parameter theta: only zipf has one, uniform does not",
+        ),
+        (
+            &["compare", "no/webmail"],
+            "no file 'no/webmail', and no workload \"no/webmail\"; nearest is \"webmail\" (known: sequential, \
+             uniform, zipf, webmail, online, webusers, prn_0, usr_0, src2, T1205, T2982, proj_1, mds)",
         ),
         (
             &["compare", "--designs", "direct,clok"],
@@ -713,4 +721,45 @@ fn every_preset_can_be_shown() {
             "{preset}"
         );
     }
+}
+
+#[test]
+fn a_calibrated_table_can_be_used_and_one_of_another_version_cannot() {
+    if std::thread::available_parallelism().map_or(1, |n| n.get()) < 2 {
+        return assert!(
+            Place::new()
+                .refused(&["calibrate"])
+                .contains("one processor")
+        );
+    }
+    let place = Place::new();
+    let output = place.wharf(&["calibrate", "--quick", "--out", "here.toml"]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stdout.is_empty(), "the table is in its file");
+    let compare = ["compare", "uniform", "--requests", "2000", "--clients", "2"];
+    let output = place.wharf(&with(&compare, &["--costs", "here.toml"]));
+    assert!(output.status.success(), "{output:?}");
+    let text = std::fs::read_to_string(place.path().join("here.toml")).expect("a table");
+    let version = format!("version = {}", wharf_runtime::op::COST_TABLE_VERSION);
+    place.write("old.toml", text.replace(&version, "version = 1"));
+    assert_eq!(
+        place.refused(&with(&compare, &["--costs", "old.toml"])),
+        "old.toml: a cost table of version 1, where this program reads version 2: measure again with \
+         `wharf calibrate --out FILE`"
+    );
+}
+
+#[test]
+fn a_calibration_that_cannot_be_written_is_found_before_anything_is_timed() {
+    let place = Place::new();
+    for option in ["--out", "--fidelity"] {
+        assert_eq!(
+            place.refused(&["calibrate", option, "no/such/file"]),
+            format!(
+                "cannot write {option} no/such/file: No such file or directory (os error 2): give another path"
+            )
+        );
+    }
+    let line = place.refused(&["calibrate", "--dir", "no/such"]);
+    assert!(line.starts_with("cannot use a file in no/such: "), "{line}");
 }

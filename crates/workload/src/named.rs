@@ -42,14 +42,30 @@ pub fn names() -> impl Iterator<Item = &'static str> {
         .chain(Profile::ALL.iter().map(|profile| profile.table.name))
 }
 
-/// The workload of this name.
+/// A named workload with its parameters settled: what requests are made from.
+#[derive(Debug, Clone)]
+pub enum Made {
+    /// A pattern with sizes and a read share.
+    Pattern(GeneratorSpec),
+    /// One of the profiles fitted to published workloads.
+    Profile {
+        /// The profile.
+        profile: &'static Profile,
+        /// Requests; the published number if not said.
+        requests: Option<u64>,
+        /// Address range in bytes; in proportion to the requests if not said.
+        footprint_bytes: Option<u64>,
+        /// The seed.
+        seed: u64,
+    },
+}
+
+/// Finds a workload by its name and settles its parameters.
 ///
 /// # Errors
-/// No such name (the nearest is given), or a parameter that is out of range or not of this workload.
-pub fn named(name: &str, options: &NamedOptions) -> Result<Workload, WorkloadError> {
-    if options.theta.is_some() && name != "zipf" {
-        return Err(bad("theta", format!("only zipf has one, {name} does not")));
-    }
+/// No such name (the nearest is given), or a parameter that is not of this workload. Parameters out of
+/// range show when requests are made.
+pub fn resolve(name: &str, options: &NamedOptions) -> Result<Made, WorkloadError> {
     let pattern = match name {
         "sequential" => Pattern::Sequential,
         "uniform" => Pattern::Uniform,
@@ -57,7 +73,7 @@ pub fn named(name: &str, options: &NamedOptions) -> Result<Workload, WorkloadErr
             theta: options.theta.unwrap_or(THETA_DEFAULT),
         },
         _ => match Profile::by_name(name) {
-            Some(profile) => return from_profile(profile, options),
+            Some(profile) => return of_profile(profile, options),
             None => {
                 return Err(WorkloadError::UnknownWorkload {
                     given: name.to_owned(),
@@ -67,40 +83,33 @@ pub fn named(name: &str, options: &NamedOptions) -> Result<Workload, WorkloadErr
             }
         },
     };
+    if options.theta.is_some() && name != "zipf" {
+        return Err(no_theta(name));
+    }
     let sizes = match &options.sizes {
         Some(sizes) => sizes.clone(),
         None => Sizes::fixed(REQUEST_BYTES_DEFAULT)?,
     };
-    let spec = GeneratorSpec {
+    Ok(Made::Pattern(GeneratorSpec {
         pattern,
         requests: options.requests.unwrap_or(REQUESTS_DEFAULT),
         footprint_bytes: options.footprint_bytes.unwrap_or(FOOTPRINT_BYTES_DEFAULT),
         sizes,
         read_share: options.read_share.unwrap_or(READ_SHARE_DEFAULT),
         seed: options.seed,
-    };
-    let theta = match pattern {
-        Pattern::Zipf { theta } => format!(" theta={theta}"),
-        _ => String::new(),
-    };
-    let title = format!(
-        "{name}{theta} requests={} footprint={} bs={} read-share={} seed={}",
-        spec.requests,
-        size(spec.footprint_bytes as f64),
-        size(spec.sizes.mean_bytes()),
-        spec.read_share,
-        spec.seed
-    );
-    let requests = spec.requests;
-    Ok(Workload::from_requests_iter(
-        title,
-        Generator::new(&spec)?,
-        Some(requests),
-    ))
+    }))
 }
 
-fn from_profile(profile: &Profile, options: &NamedOptions) -> Result<Workload, WorkloadError> {
+fn no_theta(name: &str) -> WorkloadError {
+    bad("theta", format!("only zipf has one, {name} does not"))
+}
+
+/// A profile has its own sizes, mix and skew.
+fn of_profile(profile: &'static Profile, options: &NamedOptions) -> Result<Made, WorkloadError> {
     let name = profile.table.name;
+    if options.theta.is_some() {
+        return Err(no_theta(name));
+    }
     if options.sizes.is_some() {
         return Err(bad(
             "request size",
@@ -113,12 +122,62 @@ fn from_profile(profile: &Profile, options: &NamedOptions) -> Result<Workload, W
             format!("the profile {name} has its own mix"),
         ));
     }
-    let generator = profile.generator(options.requests, options.footprint_bytes, options.seed)?;
-    let requests = options.requests.unwrap_or(profile.table.requests);
+    Ok(Made::Profile {
+        profile,
+        requests: options.requests,
+        footprint_bytes: options.footprint_bytes,
+        seed: options.seed,
+    })
+}
+
+/// The workload of this name.
+///
+/// # Errors
+/// No such name (the nearest is given), or a parameter that is out of range or not of this workload.
+pub fn named(name: &str, options: &NamedOptions) -> Result<Workload, WorkloadError> {
+    match resolve(name, options)? {
+        Made::Pattern(spec) => from_pattern(name, &spec),
+        Made::Profile {
+            profile,
+            requests,
+            footprint_bytes,
+            seed,
+        } => from_profile(profile, requests, footprint_bytes, seed),
+    }
+}
+
+fn from_pattern(name: &str, spec: &GeneratorSpec) -> Result<Workload, WorkloadError> {
+    let theta = match spec.pattern {
+        Pattern::Zipf { theta } => format!(" theta={theta}"),
+        _ => String::new(),
+    };
+    let title = format!(
+        "{name}{theta} requests={} footprint={} bs={} read-share={} seed={}",
+        spec.requests,
+        size(spec.footprint_bytes as f64),
+        size(spec.sizes.mean_bytes()),
+        spec.read_share,
+        spec.seed
+    );
+    Ok(Workload::from_requests_iter(
+        title,
+        Generator::new(spec)?,
+        Some(spec.requests),
+    ))
+}
+
+fn from_profile(
+    profile: &Profile,
+    requests: Option<u64>,
+    footprint_bytes: Option<u64>,
+    seed: u64,
+) -> Result<Workload, WorkloadError> {
+    let generator = profile.generator(requests, footprint_bytes, seed)?;
+    let requests = requests.unwrap_or(profile.table.requests);
     let footprint = size(generator.footprint_bytes() as f64);
     let title = format!(
-        "{name} requests={requests} footprint={footprint} seed={}",
-        options.seed
+        "{} requests={requests} footprint={footprint} seed={seed}",
+        profile.table.name
     );
     Ok(Workload::from_requests_iter(
         title,
@@ -182,7 +241,9 @@ mod tests {
             theta: Some(1.0),
             ..small()
         };
-        assert!(error("uniform", theta).contains("only zipf"));
+        assert!(error("uniform", theta.clone()).contains("only zipf"));
+        assert!(error("mds", theta.clone()).contains("only zipf"));
+        assert!(error("zpif", theta).contains("nearest is \"zipf\""));
         let share = NamedOptions {
             read_share: Some(1.5),
             ..small()

@@ -4,8 +4,8 @@
 //! `costs.<key>=<value>`, in the order of their bytes, each ended by a line feed: numbers in
 //! decimal, fractions in the shortest form that reads back equal (always with a point or an
 //! exponent), texts in double quotes. The hash is FNV-1a, 64 bits, of these bytes. Labels are left
-//! out, because they change nothing: the names, a cost table's machine, date and commit, and the
-//! path of an image.
+//! out, because they change nothing: the names, a cost table's version, machine, date, commit and
+//! spreads, and the path of an image.
 
 use std::fmt;
 
@@ -22,11 +22,15 @@ const LABELS: &[&str] = &[
     "drive.name",
     "drive.media.path",
     "host.name",
+    "costs.version",
     "costs.name",
     "costs.machine",
     "costs.date",
     "costs.commit",
 ];
+
+/// Tables whose keys only describe.
+const LABEL_TABLES: &[&str] = &["costs.spread_ns."];
 
 /// The hash of a configuration: equal configurations have equal hashes on every machine. Shown
 /// and serialised as 16 hexadecimal digits.
@@ -62,6 +66,7 @@ fn canonical(drive: &DriveConfig, host: &HostConfig, costs: &CostTable) -> Strin
         .flat_map(|(part, leaves)| leaves.into_iter().map(move |leaf| (part, leaf)))
         .map(|(part, (key, value))| (format!("{part}.{key}"), value))
         .filter(|(key, _)| !LABELS.contains(&key.as_str()))
+        .filter(|(key, _)| !LABEL_TABLES.iter().any(|table| key.starts_with(table)))
         .map(|(key, value)| match value {
             Value::Float(x) => format!("{key}={x:?}\n"),
             Value::String(text) => format!("{key}={text:?}\n"),
@@ -144,6 +149,7 @@ mod tests {
         let mut costs = load_costs("default").unwrap().0;
         let before = config_hash(&drive, &host, &costs);
         costs.machine = "another".into();
+        costs.spread_ns.insert("map_lookup".into(), 1.5);
         assert_eq!(config_hash(&drive, &host, &costs), before);
         costs.cost_ns.insert("map_lookup".into(), 1.5);
         assert_ne!(config_hash(&drive, &host, &costs), before);

@@ -22,6 +22,11 @@ pub(super) trait Kind: Serialize + DeserializeOwned {
     /// A valid configuration in which every optional key has a value.
     fn reference() -> Self;
 
+    /// Says what is wrong with a whole text before its keys are looked at.
+    fn check_text(_text: &str) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Says what is wrong with values that have the right types.
     fn check(&self) -> Result<(), Fault>;
 }
@@ -94,17 +99,20 @@ impl Kind for CostTable {
         CostTable::free()
     }
 
+    fn check_text(text: &str) -> Result<(), String> {
+        CostTable::check_version(text).map_err(|error| error.to_string())
+    }
+
     fn check(&self) -> Result<(), Fault> {
-        let text = toml::to_string(self).expect("a cost table is a table");
-        CostTable::parse(&text)
-            .map(drop)
-            .map_err(|error| match error {
-                CostTableError::OutOfRange { op, value, .. } => Fault::Range {
-                    key: format!("cost_ns.{op}"),
-                    value: value.to_string(),
-                    rule: "a cost between 0 and 1e9 ns".into(),
-                },
-                other => Fault::Whole(other.to_string()),
-            })
+        CostTable::check(self).map_err(|error| match error {
+            CostTableError::OutOfRange {
+                what, op, value, ..
+            } => Fault::Range {
+                key: format!("{what}.{op}"),
+                value: value.to_string(),
+                rule: "a number of nanoseconds between 0 and 1e9".into(),
+            },
+            other => Fault::Whole(other.to_string()),
+        })
     }
 }

@@ -65,7 +65,7 @@ pub(super) fn load<T: Kind>(name: &str, sets: &[Setting]) -> Result<(T, Provenan
     } else {
         let preset = find_preset::<T>(name)?;
         let label = format!("{} preset {name}", T::WHAT);
-        read_text(preset.text, &label, &schema, &mut layers)?;
+        read_text::<T>(preset.text, &label, &schema, &mut layers)?;
         (label, None)
     };
     for set in sets {
@@ -96,12 +96,16 @@ fn find_preset<T: Kind>(name: &str) -> Result<&'static Preset, ConfigError> {
 }
 
 /// Reads a text of settings into `layers`; returns its base, with the place where it is named.
-fn read_text(
+fn read_text<T: Kind>(
     text: &str,
     label: &str,
     schema: &Schema,
     layers: &mut Layers,
 ) -> Result<Option<(String, String)>, ConfigError> {
+    T::check_text(text).map_err(|message| ConfigError::Contradiction {
+        source_name: label.into(),
+        message,
+    })?;
     let document = Document::parse(text, label, schema)?;
     for (key, given, place) in document.settings {
         let shown_key = key.clone();
@@ -128,7 +132,7 @@ fn read_file<T: Kind>(
         presets: preset_names::<T>(),
     })?;
     let mut own = Layers::new();
-    let Some((base, place)) = read_text(&text, path, schema, &mut own)? else {
+    let Some((base, place)) = read_text::<T>(&text, path, schema, &mut own)? else {
         *layers = own;
         return Ok(None);
     };
@@ -146,7 +150,7 @@ fn read_file<T: Kind>(
         value: format!("\"{base}\""),
         message: error.to_string(),
     })?;
-    read_text(preset.text, &format!("preset {base}"), schema, layers)?;
+    read_text::<T>(preset.text, &format!("preset {base}"), schema, layers)?;
     // A changed preset must not go by the preset's name.
     let stem = Path::new(path).file_stem().unwrap_or_default();
     let name = Given::Text(stem.to_string_lossy().into_owned());

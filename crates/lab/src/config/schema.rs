@@ -31,7 +31,10 @@ impl Unit {
     fn of_name(key: &str) -> Unit {
         let name = key.rsplit('.').next().unwrap_or(key);
         let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
-        if ends(&["_ns", "_ns_per_page"]) || key.starts_with("cost_ns.") {
+        if ends(&["_ns", "_ns_per_page"])
+            || key.starts_with("cost_ns.")
+            || key.starts_with("spread_ns.")
+        {
             Unit::Nanoseconds
         } else if ends(&["_us"]) {
             Unit::Microseconds

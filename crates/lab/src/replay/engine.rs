@@ -13,7 +13,7 @@ pub enum Engine {
     Virtual,
     /// Real time on polling threads: one for the drives, the others for the clients.
     Real {
-        /// Threads for the clients.
+        /// Threads for the clients, and for the services of designs that have such.
         client_threads: u32,
         /// Time every operation, for the CPU breakdown; costs speed.
         profile: bool,
@@ -58,7 +58,8 @@ pub(crate) fn run(
         Engine::Virtual => machine.run_virtual(seed),
         Engine::Real { client_threads, .. } => {
             let mut groups = vec![layout.drives.into_iter().flatten().collect::<Vec<_>>()];
-            let threads = (*client_threads).clamp(1, layout.clients.len() as u32) as usize;
+            let users = layout.clients.len() + layout.services.len();
+            let threads = (*client_threads).clamp(1, users as u32) as usize;
             groups.extend((0..threads).map(|_| Vec::new()));
             let users = layout.clients.into_iter().chain(layout.services);
             for (index, cpu) in users.enumerate() {

@@ -123,6 +123,12 @@ impl Outcome {
         shares
     }
 
+    fn operations(&self) -> Profile {
+        let mut all = self.host.clone();
+        all.add(&self.firmware);
+        all
+    }
+
     fn into_row<D: Runnable>(self, setup: &Setup) -> Row {
         let requests = self.requests();
         let seconds = self.elapsed_ns as f64 / 1e9;
@@ -172,6 +178,7 @@ impl Outcome {
             .min(1.0),
             verified_reads: self.verified,
             cpu_breakdown: self.breakdown(),
+            operations: self.operations(),
             latency_cdf: cdf_from_histogram(&all),
             timeline: self.timeline.finish(self.elapsed_ns),
             wall_seconds: self.wall_ns as f64 / 1e9,

@@ -221,6 +221,7 @@ fn row(p: &Profile) -> Row {
         gc_share: p.gc_share,
         verified_reads: reads_ns.len(),
         cpu_breakdown: cpu_breakdown(p),
+        operations: wharf_runtime::Profile::default(),
         latency_cdf: cdf_from_histogram(&all_ns),
         timeline: timeline.finish(t_ns),
         wall_seconds: 0.21,

@@ -14,6 +14,7 @@
 #![allow(missing_docs)]
 
 mod arrival;
+mod calibrate;
 mod determinism;
 mod engines;
 mod faulty;

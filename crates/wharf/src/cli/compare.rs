@@ -19,8 +19,8 @@ use wharf_workload::fit::FitMode;
 use wharf_workload::format::Format;
 use wharf_workload::generate::{GeneratorSpec, Pattern, Sizes};
 use wharf_workload::layout::Layout;
-use wharf_workload::profiles::Profile;
-use wharf_workload::{BadLinePolicy, ReadOptions};
+use wharf_workload::named::resolve;
+use wharf_workload::{BadLinePolicy, NamedOptions, ReadOptions, WorkloadError};
 
 use super::{Failure, input, print};
 
@@ -32,9 +32,6 @@ const SAMPLE: TraceFrom = TraceFrom::BuiltIn {
 
 /// Requests of a generator when none are said.
 const REQUESTS: u64 = 200_000;
-
-/// Address range of a generator when none is said.
-const FOOTPRINT_BYTES: u64 = 1 << 30;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -115,25 +112,25 @@ pub(super) struct Args {
     #[arg(long, default_value = "error")]
     fit: String,
 
-    /// Requests of a generator or profile.
+    /// Requests of a generator or profile, 200,000 if left out.
     #[arg(long, value_name = "N")]
     requests: Option<u64>,
 
-    /// Address range of a generator or profile.
+    /// Address range of a generator (1 GiB if left out) or profile (in proportion to the requests).
     #[arg(long, value_name = "SIZE")]
     footprint: Option<String>,
 
-    /// Request size of a generator.
-    #[arg(long, default_value = "4k", value_name = "SIZE")]
-    bs: String,
+    /// Request size of a generator, 4 KiB if left out. Profiles have their own sizes.
+    #[arg(long, value_name = "SIZE")]
+    bs: Option<String>,
 
-    /// Share of reads of a generator, 0 to 1.
-    #[arg(long, default_value_t = 0.7, value_name = "F")]
-    read_share: f64,
+    /// Share of reads of a generator, 0 to 1; 0.7 if left out. Profiles have their own mix.
+    #[arg(long, value_name = "F")]
+    read_share: Option<f64>,
 
-    /// Skew of the zipf generator.
-    #[arg(long, default_value_t = 0.99)]
-    theta: f64,
+    /// Skew of the zipf generator, 0.99 if left out.
+    #[arg(long)]
+    theta: Option<f64>,
 
     #[command(flatten)]
     reading: super::trace::Reading,
@@ -208,7 +205,7 @@ fn check_outputs(args: &Args) -> Result<(), Failure> {
 }
 
 /// Opens a file for writing as the report will, but changes nothing.
-fn try_to_write(path: &Path) -> std::io::Result<()> {
+pub(super) fn try_to_write(path: &Path) -> std::io::Result<()> {
     use std::io::ErrorKind;
     match std::fs::OpenOptions::new().write(true).open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -378,86 +375,73 @@ fn workload(args: &Args) -> Result<Input, Failure> {
             layout,
         });
     }
-    let footprint = match &args.footprint {
+    generated(args, name)
+}
+
+/// A generator or a profile, as the library resolves it.
+fn generated(args: &Args, name: &str) -> Result<Input, Failure> {
+    let bytes = |option: &str, given: &Option<String>| match given {
+        None => Ok(None),
+        Some(size) => parse_bytes(size)
+            .map(Some)
+            .map_err(|e| input(format!("{option}: {e}"))),
+    };
+    let sizes = match bytes("--bs", &args.bs)? {
         None => None,
-        Some(size) => Some(parse_bytes(size).map_err(|e| input(format!("--footprint: {e}")))?),
+        Some(bytes) => {
+            let bytes =
+                u32::try_from(bytes).map_err(|_| input(format!("--bs {bytes}: at most 1 GiB")))?;
+            Some(Sizes::fixed(bytes).map_err(input)?)
+        }
     };
-    if let Some(profile) = Profile::by_name(name) {
-        return Ok(profile_input(args, profile, footprint));
-    }
-    let pattern = match name.as_str() {
-        "sequential" => Pattern::Sequential,
-        "uniform" => Pattern::Uniform,
-        "zipf" => Pattern::Zipf { theta: args.theta },
-        _ => return Err(input(no_workload(name))),
-    };
-    pattern_input(args, name, pattern, footprint)
-}
-
-fn no_workload(name: &str) -> String {
-    let profiles: Vec<&str> = Profile::ALL.iter().map(|p| p.table.name).collect();
-    format!(
-        "no file, generator or profile '{name}': generators are {}, profiles are {}",
-        Pattern::NAMES.join(", "),
-        profiles.join(", ")
-    )
-}
-
-fn pattern_input(
-    args: &Args,
-    name: &str,
-    pattern: Pattern,
-    footprint: Option<u64>,
-) -> Result<Input, Failure> {
-    let bytes = parse_bytes(&args.bs).map_err(|e| input(format!("--bs: {e}")))?;
-    let bytes =
-        u32::try_from(bytes).map_err(|_| input(format!("--bs {}: at most 1 GiB", args.bs)))?;
-    let spec = GeneratorSpec {
-        pattern,
-        requests: args.requests.unwrap_or(REQUESTS),
-        footprint_bytes: footprint.unwrap_or(FOOTPRINT_BYTES),
-        sizes: Sizes::fixed(bytes).map_err(input)?,
+    let options = NamedOptions {
+        requests: Some(args.requests.unwrap_or(REQUESTS)),
+        footprint_bytes: bytes("--footprint", &args.footprint)?,
+        sizes,
         read_share: args.read_share,
+        theta: args.theta,
         seed: args.seed,
     };
-    let mut parameters = BTreeMap::from([
-        ("requests".to_string(), json!(spec.requests)),
-        ("footprint_bytes".to_string(), json!(spec.footprint_bytes)),
-        ("request_bytes".to_string(), json!(bytes)),
-        ("read_share".to_string(), json!(spec.read_share)),
-    ]);
-    if let Pattern::Zipf { theta } = pattern {
-        parameters.insert("theta".into(), json!(theta));
-    }
+    let made = resolve(name, &options).map_err(|error| match error {
+        WorkloadError::UnknownWorkload { .. } => input(format!("no file '{name}', and {error}")),
+        other => input(other),
+    })?;
     Ok(Input::Generated {
         name: name.into(),
-        parameters,
-        spec: Box::new(Made::Pattern(spec)),
+        parameters: parameters(&made),
+        spec: Box::new(made),
     })
 }
 
-fn profile_input(args: &Args, profile: &'static Profile, footprint_bytes: Option<u64>) -> Input {
-    let requests = Some(args.requests.unwrap_or(REQUESTS));
-    let parameters = BTreeMap::from([
-        ("requests".to_string(), json!(requests)),
-        ("footprint_bytes".to_string(), json!(footprint_bytes)),
-        (
-            "published_requests".to_string(),
-            json!(profile.table.requests),
-        ),
-    ]);
-    let seed = args.seed;
-    let spec = Box::new(Made::Profile {
-        profile,
-        requests,
-        footprint_bytes,
-        seed,
-    });
-    Input::Generated {
-        name: profile.table.name.into(),
-        parameters,
-        spec,
+/// What shapes the workload, for the report.
+fn parameters(made: &Made) -> BTreeMap<String, serde_json::Value> {
+    let mut pairs = match made {
+        Made::Pattern(spec) => vec![
+            ("requests", json!(spec.requests)),
+            ("footprint_bytes", json!(spec.footprint_bytes)),
+            ("request_bytes", json!(spec.sizes.mean_bytes() as u64)),
+            ("read_share", json!(spec.read_share)),
+        ],
+        Made::Profile {
+            profile,
+            requests,
+            footprint_bytes,
+            ..
+        } => vec![
+            ("requests", json!(requests)),
+            ("footprint_bytes", json!(footprint_bytes)),
+            ("published_requests", json!(profile.table.requests)),
+        ],
+    };
+    if let Made::Pattern(GeneratorSpec {
+        pattern: Pattern::Zipf { theta },
+        ..
+    }) = made
+    {
+        pairs.push(("theta", json!(theta)));
     }
+    let pairs = pairs.into_iter();
+    pairs.map(|(key, value)| (key.into(), value)).collect()
 }
 
 impl super::trace::Reading {

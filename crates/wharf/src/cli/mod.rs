@@ -3,6 +3,7 @@
 //! Exit codes: 0 done; 1 a run failed (a wrong read, a fault of drive or design); 2 bad input,
 //! nothing was changed; 130 interrupted, what was done so far has been printed.
 
+mod calibrate;
 mod compare;
 mod drive;
 mod trace;
@@ -35,6 +36,8 @@ struct Cli {
 enum Command {
     /// Replays a workload through several designs and reports bandwidth, latency, hits and costs.
     Compare(Box<compare::Args>),
+    /// Times every operation of this machine and writes the costs that virtual time charges.
+    Calibrate(calibrate::Args),
     /// Looks at a trace, or converts it.
     #[command(subcommand)]
     Trace(trace::Command),
@@ -63,6 +66,7 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Compare(args) => compare::run(&args),
+        Command::Calibrate(args) => calibrate::run(&args),
         Command::Trace(command) => trace::run(&command),
         Command::Drive(command) => drive::run(&command),
     };

@@ -1,5 +1,7 @@
 //! Every error is one line that says what is wrong, where, and what to do: word for word.
 
+use wharf_runtime::op::COST_TABLE_VERSION;
+
 use super::super::*;
 use super::{sets, text};
 
@@ -152,7 +154,7 @@ fn missing_keys() {
     let table = without(COSTS, "default", &["map_lookup"]);
     assert_eq!(
         in_file(&table, |path| text(load_costs(path))),
-        "my.toml: no value for 'cost_ns.map_lookup': give every key"
+        "my.toml: no value for 'cost_ns.map_lookup' and 1 more: give every key"
     );
 }
 
@@ -165,8 +167,11 @@ fn bases() {
         )
     );
     assert_eq!(
-        in_file("base = \"default\"\n", |path| text(load_costs(path))),
-        "my.toml:1: base = \"default\": a cost table is one measurement and has no base: give every key"
+        in_file(
+            &format!("version = {COST_TABLE_VERSION}\nbase = \"default\"\n"),
+            |path| text(load_costs(path))
+        ),
+        "my.toml:2: base = \"default\": a cost table is one measurement and has no base: give every key"
     );
     assert_eq!(
         drive_file("base = 5\n"),
@@ -295,10 +300,30 @@ fn values_out_of_range() {
         drive_set("drive.firmware.cores=3"),
         "drive preset scala: 3 cores cannot divide 8 channels evenly: set firmware.cores to a divisor"
     );
-    let costly = without(COSTS, "default", &["map_lookup"]) + "\nmap_lookup = -1.0\n";
-    let line = costly.lines().count();
+    let lines = COSTS[0].text.lines();
+    let mut lines: Vec<&str> = lines.collect();
+    let at = lines.iter().position(|line| line.starts_with("map_lookup"));
+    let at = at.expect("a cost");
+    lines[at] = "map_lookup = -1.0";
     assert_eq!(
-        in_file(&costly, |path| text(load_costs(path))),
-        format!("my.toml:{line}: cost_ns.map_lookup = -1 must be a cost between 0 and 1e9 ns")
+        in_file(&lines.join("\n"), |path| text(load_costs(path))),
+        format!(
+            "my.toml:{}: cost_ns.map_lookup = -1 must be a number of nanoseconds between 0 and 1e9",
+            at + 1
+        )
+    );
+}
+
+#[test]
+fn a_cost_table_of_another_version() {
+    let other = COSTS[0].text.replace(
+        &format!("version = {COST_TABLE_VERSION}"),
+        "version = 99\nunheard_of = 1",
+    );
+    assert_eq!(
+        in_file(&other, |path| text(load_costs(path))),
+        format!(
+            "my.toml: a cost table of version 99, where this program reads version {COST_TABLE_VERSION}: measure again with `wharf calibrate --out FILE`"
+        )
     );
 }

@@ -1,0 +1,114 @@
+//! What a request costs whoever makes it: the lab's own client, run over a design that does nothing.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use wharf_host::design::{Client, Design, DesignConfig, DesignError, Statistics, Touch};
+use wharf_host::error::IoError;
+use wharf_host::span::Extent;
+use wharf_host::volume::Volume;
+use wharf_runtime::{CostTable, Cpu, Op};
+use wharf_wire::dma::DmaSpace;
+use wharf_workload::Op as RequestOp;
+
+use super::CalibrateError;
+use super::costs::Costs;
+use super::sample::Sampler;
+use super::stream::{page_request, unchecked_plan};
+use crate::config::{Sets, load_drive, load_host};
+use crate::designs::Runnable;
+use crate::progress::Progress;
+use crate::replay::{Engine, Prepare, Setup, row};
+
+/// Requests of a run: 2 ms, less than the time for which other programs take a processor away.
+const REQUESTS: usize = 20_000;
+
+/// Pages they go to: those of the smallest drive.
+const PAGES: u64 = 64;
+
+/// Every request ends where it begins.
+struct Nothing;
+
+impl Design for Nothing {
+    const NAME: &'static str = "nothing";
+
+    type Client = NothingClient;
+
+    fn new(_: &DesignConfig, _: &Arc<DmaSpace>) -> Result<Nothing, DesignError> {
+        Ok(Nothing)
+    }
+
+    fn client(
+        self: &Arc<Self>,
+        _: &Cpu,
+        volume: Rc<Volume>,
+        _: u32,
+    ) -> Result<NothingClient, DesignError> {
+        Ok(NothingClient { _volume: volume })
+    }
+}
+
+impl Runnable for Nothing {
+    const HAS_CACHE: bool = true;
+}
+
+struct NothingClient {
+    /// Keeps the queues to the drive in being.
+    _volume: Rc<Volume>,
+}
+
+impl Client for NothingClient {
+    async fn read(&self, extent: Extent, _: &mut [u8]) -> Result<Touch, IoError> {
+        let pages = extent.pages();
+        Ok(Touch { pages, hits: pages })
+    }
+
+    async fn write(&self, extent: Extent, _: &[u8]) -> Result<Touch, IoError> {
+        let pages = extent.pages();
+        Ok(Touch { pages, hits: pages })
+    }
+
+    async fn flush(&self) -> Result<(), IoError> {
+        Ok(())
+    }
+
+    fn statistics(&self) -> Statistics {
+        Statistics::default()
+    }
+}
+
+/// Times the client over the design that does nothing.
+pub(super) fn measure(sampler: Sampler, costs: &mut Costs) -> Result<(), CalibrateError> {
+    let none = Sets::default();
+    let setup = Setup {
+        drive: load_drive("tiny", &none)?.0,
+        drives: 1,
+        host: load_host("default", &none)?.0,
+        costs: CostTable::free(),
+        cache_bytes: 1 << 20,
+        clients: 1,
+        depth: 1,
+        speed: None,
+        seed: 1,
+        engine: Engine::Real {
+            client_threads: 1,
+            profile: false,
+        },
+        prepare: Prepare::Empty,
+    };
+    let requests = (0..REQUESTS as u64).map(|i| page_request(RequestOp::Read, i % PAGES));
+    let plan = unchecked_plan(requests.collect(), 1, PAGES);
+    let stop = Arc::new(AtomicBool::new(false));
+    let rounds = (0..sampler.groups * sampler.rounds).map(|_| {
+        let row = row::<Nothing>(&setup, &plan, Progress::hidden(), &stop)?;
+        Ok(row.elapsed_seconds * 1e9 / REQUESTS as f64)
+    });
+    let rounds = rounds.collect::<Result<Vec<f64>, CalibrateError>>()?;
+    costs.set(
+        Op::ClientRequest,
+        sampler.figure(&rounds),
+        "the lab's client over a design that does nothing, reads not checked",
+    );
+    Ok(())
+}
