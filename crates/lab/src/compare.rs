@@ -60,7 +60,7 @@ fn describe(request: &Request) -> Comparison {
         Prepare::Touched => {
             "before each run every page that the workload touches was written once".into()
         }
-        Prepare::Steady => {
+        Prepare::Steady | Prepare::Stock(_) => {
             "before each run the drives were filled and overwritten to steady state".into()
         }
         Prepare::Image(path) => format!(
