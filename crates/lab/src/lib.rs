@@ -10,6 +10,7 @@
 //! | [`checker`] | every read against the last write |
 //! | [`compare`] | all designs in turn |
 //! | [`result`], [`report`] | the figures, as data, table, JSON and page |
+//! | [`reproduce`] | a paper's figures, obtained here |
 //! | [`progress`] | the line on the terminal |
 
 pub mod checker;
@@ -21,4 +22,5 @@ pub mod prepare;
 pub mod progress;
 pub mod replay;
 pub mod report;
+pub mod reproduce;
 pub mod result;

@@ -5,6 +5,7 @@
 
 mod compare;
 mod drive;
+mod reproduce;
 mod trace;
 
 use std::process::ExitCode;
@@ -35,6 +36,8 @@ struct Cli {
 enum Command {
     /// Replays a workload through several designs and reports bandwidth, latency, hits and costs.
     Compare(Box<compare::Args>),
+    /// Makes a paper's figures anew and puts its claims beside what was found.
+    Reproduce(Box<reproduce::Args>),
     /// Looks at a trace, or converts it.
     #[command(subcommand)]
     Trace(trace::Command),
@@ -63,6 +66,7 @@ pub fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Compare(args) => compare::run(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
         Command::Trace(command) => trace::run(&command),
         Command::Drive(command) => drive::run(&command),
     };
