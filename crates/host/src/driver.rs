@@ -104,6 +104,8 @@ statistics! {
     read_bytes,
     /// Bytes of the write commands.
     write_bytes,
+    /// Nanoseconds from issue to completion, over the commands that succeeded.
+    command_ns,
     /// Commands that ended with an error status.
     errors,
     /// Commands that timed out.
@@ -152,6 +154,7 @@ struct Slot {
     state: SlotState,
     group: u32,
     command: Command,
+    issued_ns: u64,
     deadline_ns: u64,
     retries_left: u8,
     uses: u8,
@@ -209,6 +212,7 @@ impl Driver {
             state: SlotState::Free,
             group: 0,
             command: Command::default(),
+            issued_ns: 0,
             deadline_ns: u64::MAX,
             retries_left: 0,
             uses: 0,
@@ -352,7 +356,8 @@ impl Driver {
         slot.command = command.with_cid(index | u16::from(slot.uses) << SLOT_BITS);
         slot.group = group.index();
         slot.retries_left = self.config.retries;
-        slot.deadline_ns = self.cpu.now().saturating_add(self.config.timeout_ns);
+        slot.issued_ns = self.cpu.now();
+        slot.deadline_ns = slot.issued_ns.saturating_add(self.config.timeout_ns);
         self.alarm.set(&self.cpu, slot.deadline_ns);
         self.groups.begin(slot.group);
         self.send(inner, index);
@@ -415,6 +420,8 @@ impl Driver {
         if !status.is_success() {
             return self.fail(&mut inner, index, status);
         }
+        let took_ns = self.cpu.now().saturating_sub(slot.issued_ns);
+        inner.statistics.command_ns += took_ns;
         self.free(&mut inner, index);
         self.groups.end(&self.cpu, group, Ok(completion.dw0));
     }

@@ -219,6 +219,9 @@ pub struct Row {
     pub host_cpu_us_per_io: f64,
     /// Drive commands by request.
     pub commands_per_io: f64,
+    /// Mean time of a drive command from issue to completion, in microseconds; 0 without commands.
+    #[serde(default)]
+    pub command_us: f64,
     /// Pages programmed by pages written to the drives; `None` when none was written.
     pub write_amplification: Option<f64>,
     /// Share of `elapsed_seconds` in which garbage was collected, averaged over firmware cores.

@@ -182,6 +182,10 @@ impl Outcome {
             hit_ratio: D::HAS_CACHE
                 .then(|| ratio(self.statistics.hits as f64, self.statistics.touches as f64)),
             host_cpu_us_per_io: self.host_cpu_us_per_io(setup),
+            command_us: ratio(
+                self.statistics.driver.command_ns as f64 / 1000.0,
+                self.statistics.driver.commands() as f64,
+            ),
             commands_per_io: ratio(self.statistics.driver.commands() as f64, requests as f64),
             write_amplification: (written > 0).then(|| {
                 ratio(

@@ -218,6 +218,7 @@ fn row(p: &Profile) -> Row {
         hit_ratio: p.hit_share.map(|_| ratio(hits as f64, REQUESTS as f64)),
         host_cpu_us_per_io: p.host_cpu_us,
         commands_per_io: 1.0 - 0.8 * p.hit_share.unwrap_or(0.0),
+        command_us: p.miss_ns as f64 / 1000.0,
         write_amplification: Some(p.write_amplification),
         gc_share: p.gc_share,
         verified_reads: reads_ns.len(),
