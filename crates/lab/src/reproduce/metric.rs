@@ -31,6 +31,10 @@ pub enum Metric {
     P9999,
     /// Drive commands for each request.
     Commands,
+    /// Mean time of a drive command from issue to completion, in microseconds.
+    CommandTime,
+    /// Time that the drive commands of a request take, all of them together, in microseconds.
+    DriveTime,
     /// CPU time for each request on some work of a part of the machine, in microseconds.
     Cpu(CpuPart, Work),
     /// CPU time of the host for each request, polling included, in microseconds.
@@ -82,6 +86,8 @@ impl Metric {
             Metric::P999 => "p99.9 latency, µs",
             Metric::P9999 => "p99.99 latency, µs",
             Metric::Commands => "drive commands by request",
+            Metric::CommandTime => "mean time of a drive command, µs",
+            Metric::DriveTime => "time of a request's drive commands together, µs",
             Metric::Cpu(..) | Metric::HostCpu | Metric::HostWork(_) | Metric::Waiting(_) => {
                 "CPU time by request, µs"
             }
@@ -117,6 +123,8 @@ impl Metric {
             Metric::P999 => row.latency_us.p99_9,
             Metric::P9999 => row.latency_us.p99_99,
             Metric::Commands => row.commands_per_io,
+            Metric::CommandTime => row.command_us,
+            Metric::DriveTime => row.command_us * row.commands_per_io,
             Metric::Cpu(part, work) => match row.cpus.iter().find(|group| group.part == part) {
                 Some(group) => by_request(busy_us(group, work)),
                 None => 0.0,

@@ -40,13 +40,13 @@ pub fn render(finding: &Finding, width: usize) -> String {
         "{PAPER}/{}: {} (section {})\n",
         finding.name, finding.title, finding.section
     );
+    let _ = writeln!(text, "{}", finding.axis);
     for panel in &finding.panels {
-        let title = match panel.title.as_str() {
-            "" => finding.axis.clone(),
-            title if title == finding.axis || finding.axis.starts_with("see") => title.into(),
-            title => format!("{title}: {}", finding.axis),
+        let title = match panel.title.is_empty() {
+            true => String::new(),
+            false => format!("{}\n", panel.title),
         };
-        let _ = write!(text, "\n{title}\n{}", table(panel, finding.plot));
+        let _ = write!(text, "\n{title}{}", table(panel, finding.plot));
     }
     text.push('\n');
     claims(&mut text, &finding.claims, width);

@@ -179,8 +179,8 @@ pub(super) fn fig5b(workloads: &Workloads) -> Figure {
         name: "fig5b",
         plot: Plot::Stacks,
         points: "design",
-        axis: "mean latency, µs".into(),
-        panels: vec![stacks(String::new(), &bars(workloads), &LATENCY)],
+        axis: "mean latency, µs, and what drive commands do to it".into(),
+        panels: latency_panels("mds", &bars(workloads)),
         claims: [
             "kernel-engine",
             "kernel-cache",
@@ -193,8 +193,28 @@ pub(super) fn fig5b(workloads: &Workloads) -> Figure {
     }
 }
 
+/// Latency in layers, and what commands to the drive add to it.
+pub(super) fn latency_panels(workload: &str, bars: &[(String, Run)]) -> Vec<Panel> {
+    let commands = [("issue to completion", Metric::CommandTime)];
+    let by_request = [("commands", Metric::Commands)];
+    vec![
+        stacks(workload.into(), bars, &LATENCY),
+        titled(workload, Metric::CommandTime, bars, &commands),
+        titled(workload, Metric::Commands, bars, &by_request),
+    ]
+}
+
+fn titled(
+    workload: &str,
+    metric: Metric,
+    bars: &[(String, Run)],
+    layers: &[(&str, Metric)],
+) -> Panel {
+    stacks(format!("{workload}: {}", metric.axis()), bars, layers)
+}
+
 /// The layers of latency that a run can tell apart.
-pub(super) const LATENCY: [(&str, Metric); 6] = [
+const LATENCY: [(&str, Metric); 6] = [
     ("own CPU: cache", Metric::LatencyCpu(CACHE)),
     ("own CPU: I/O engine", Metric::LatencyCpu(ENGINE)),
     ("own CPU: locks", Metric::LatencyCpu(LOCK)),

@@ -66,7 +66,7 @@ pub(super) fn table2(workloads: &Workloads) -> Figure {
         name: "table2",
         plot: Plot::Bars,
         points: "workload",
-        axis: "see the panels".into(),
+        axis: "six columns of the paper's table".into(),
         panels: panels.to_vec(),
         claims: claims.collect(),
         notes: vec![
