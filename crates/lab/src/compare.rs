@@ -60,9 +60,10 @@ fn describe(request: &Request) -> Comparison {
         Prepare::Touched => {
             "before each run every page that the workload touches was written once".into()
         }
-        Prepare::Steady | Prepare::Stock(_) => {
+        Prepare::Steady => {
             "before each run the drives were filled and overwritten to steady state".into()
         }
+        Prepare::Stock(stock) => format!("every run began with copies of drives from a {stock:?}"),
         Prepare::Image(path) => format!(
             "before each run the drives were loaded from {}",
             path.display()

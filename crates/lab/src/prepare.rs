@@ -40,15 +40,34 @@ fn steady_seed(seed: u64, index: u32) -> Seed {
 /// A prepared drive by its configuration, seed and index.
 type Shelf = BTreeMap<(String, u64, u32), Drive>;
 
-/// Drives in steady state, each prepared when it is first asked for and copied from then on, so that
-/// all designs start from the same flash and pay for its ageing once. Media must be in memory.
-#[derive(Default)]
+/// What flash went through before it is stocked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Age {
+    /// Every page was written once, in order: collection begins soon and finds whole blocks of garbage where
+    /// a workload overwrites what it wrote together.
+    Filled,
+    /// As [`Prepare::Steady`]: filled, then overwritten at random until collection is steady.
+    Steady,
+}
+
+/// Drives of some age, each prepared when it is first asked for and copied from then on, so that all
+/// designs start from the same flash and pay for its ageing once. Media must be in memory.
 pub struct Stock {
+    age: Age,
     shelf: Mutex<Shelf>,
 }
 
 impl Stock {
-    /// A copy of drive `index` of that configuration, in the state that [`Prepare::Steady`] gives.
+    /// An empty stock of drives of this age.
+    pub fn new(age: Age) -> Stock {
+        Stock {
+            age,
+            shelf: Mutex::default(),
+        }
+    }
+
+    /// A copy of drive `index` of that configuration.
     ///
     /// # Errors
     /// As for a drive prepared anew.
@@ -60,7 +79,15 @@ impl Stock {
             return Ok(drive.copy()?);
         }
         let new = Drive::new(config.clone())?;
-        let prepared = new.precondition(&steady(steady_seed(seed, index)))?.0;
+        let overwritten = steady(steady_seed(seed, index));
+        let precondition = match self.age {
+            Age::Steady => overwritten,
+            Age::Filled => Precondition {
+                overwrite: Overwrite::Share(0.0),
+                ..overwritten
+            },
+        };
+        let prepared = new.precondition(&precondition)?.0;
         let copy = prepared.copy()?;
         shelf.insert(key, prepared);
         Ok(copy)
@@ -70,7 +97,7 @@ impl Stock {
 impl fmt::Debug for Stock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shelf = self.shelf.lock().unwrap_or_else(|p| p.into_inner());
-        write!(f, "Stock of {} drives", shelf.len())
+        write!(f, "Stock of {} drives ({:?})", shelf.len(), self.age)
     }
 }
 

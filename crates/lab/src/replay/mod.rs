@@ -72,7 +72,7 @@ pub enum Prepare {
     Touched,
     /// The whole namespace, then random overwrites until collection is in its steady state.
     Steady,
-    /// As [`Prepare::Steady`], copied from a stock that several runs share.
+    /// Copies of drives from a stock that several runs share.
     Stock(Arc<crate::prepare::Stock>),
     /// The image of a prepared drive.
     Image(std::path::PathBuf),

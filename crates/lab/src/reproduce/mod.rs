@@ -4,7 +4,7 @@
 //! Nothing of the paper is an input: its figures are in `configs/paper/` and read when all runs are done.
 //!
 //! 1. Choose figures by name (`select`), build their definitions for the workloads at hand.
-//! 2. Collect their runs; make each once (`runs.rs`), in virtual time, on drives in steady state.
+//! 2. Collect their runs; make each once (`runs.rs`), in virtual time, on aged drives.
 //! 3. Put values into cells, evaluate and judge claims (`outcome.rs`, `verdict.rs`).
 //! 4. Show: terminal (`text.rs`), JSON and pages (`page.rs`, `plot.rs`).
 //!
@@ -39,6 +39,7 @@ use wharf_runtime::CostTable;
 
 use crate::config::nearest::nearest;
 use crate::input::Input;
+use crate::prepare::Age;
 
 pub use figure::{Cell, Claim, Figure, Formula, Panel, Plot, Series, Term};
 pub use figures::{Definition, FIGURES};
@@ -61,6 +62,8 @@ pub struct Options {
     pub scale: Scale,
     /// Seed of every random choice.
     pub seed: u64,
+    /// What the drives went through before each run.
+    pub age: Age,
     /// Costs of CPU work.
     pub costs: CostTable,
     /// A trace in the place of every profile.
@@ -170,6 +173,12 @@ fn ground(paper: &Paper, options: &Options) -> Ground {
                 .into()
         }
     };
+    let age = match options.age {
+        Age::Filled => "every page of the drives was written once, in order, before each run",
+        Age::Steady => {
+            "drives were filled and overwritten at random until collection was steady, before each run: the hardest state there is"
+        }
+    };
     Ground {
         paper: paper.title.clone(),
         cite: paper.cite.clone(),
@@ -185,9 +194,10 @@ fn ground(paper: &Paper, options: &Options) -> Ground {
         notes: vec![
             options.scale.describe(&drive),
             workload,
+            age.into(),
             format!(
                 "virtual time; 8 clients and 4 firmware cores a drive where a figure says nothing else, {} requests of each client in flight, \
-                 dealt out in turn; drives in steady state, caches empty at first; every read checked",
+                 dealt out in turn; caches empty at first; every read checked",
                 runs::DEPTH
             ),
         ],

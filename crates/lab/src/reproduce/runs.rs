@@ -1,7 +1,7 @@
 //! Makes runs, each once, however many figures show it.
 //!
 //! 1. A run's set-up: drive and host at the reproduction's scale, as the run says.
-//! 2. Drives in steady state come from a stock: prepared once, copied for each run.
+//! 2. Aged drives come from a stock: prepared once, copied for each run.
 //! 3. The requests of one workload are made once for the runs of one volume and number of clients, which
 //!    come one after another.
 //! 4. A run that cannot be made leaves a gap with a reason; a run that fails is remembered as a failure.
@@ -98,7 +98,7 @@ impl<'a> Runs<'a> {
         Runs {
             options,
             stop,
-            stock: Arc::default(),
+            stock: Arc::new(Stock::new(options.age)),
             prepared: None,
             done: BTreeMap::new(),
         }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use wharf_lab::config::load_costs;
 use wharf_lab::input::{Input, TraceFrom};
+use wharf_lab::prepare::Age;
 use wharf_lab::report::table::stdout_width;
 use wharf_lab::reproduce::{
     Options, Reproduction, SCALE_MAX, Scale, listing, render, reproduce, select, summary, write,
@@ -42,6 +43,11 @@ pub(super) struct Args {
 
     #[command(flatten)]
     reading: super::trace::Reading,
+
+    /// What the drives went through before each run: `steady` (filled, then overwritten at random until
+    /// garbage collection is steady) or `filled` (every page written once, in order).
+    #[arg(long, default_value = "steady", value_name = "STATE")]
+    prepare: String,
 
     /// Costs of CPU work in virtual time: a table's name or a TOML file.
     #[arg(long, default_value = "default", value_name = "TABLE|FILE")]
@@ -119,6 +125,11 @@ fn options(args: &Args) -> Result<Options, Failure> {
     Ok(Options {
         scale,
         seed: args.seed,
+        age: match args.prepare.as_str() {
+            "steady" => Age::Steady,
+            "filled" => Age::Filled,
+            other => return Err(input(format!("--prepare {other}: use steady or filled"))),
+        },
         costs,
         trace: trace(args)?,
         trace_name,
