@@ -44,6 +44,25 @@ impl Drive {
         }
         Ok(drive)
     }
+
+    /// A second drive with the same contents: many runs from one prepared drive in memory.
+    ///
+    /// # Errors
+    /// If memory is short, or a page has rotted.
+    ///
+    /// # Panics
+    /// If the media are a file: a copy needs a path of its own, as [`Drive::load`] takes one.
+    pub fn copy(&self) -> Result<Drive, DriveError> {
+        assert!(
+            self.config().media.kind != MediaKind::File,
+            "media in memory"
+        );
+        let mut drive = Drive::new(self.config().clone())?;
+        for (from, to) in self.media().iter().zip(drive.media_mut()) {
+            copy_core(from, to)?;
+        }
+        Ok(drive)
+    }
 }
 
 /// The shape of an image of such a drive.

@@ -110,6 +110,8 @@ statistics! {
     read_bytes,
     /// Bytes of the write commands.
     write_bytes,
+    /// Nanoseconds from issue to completion, over the commands that succeeded.
+    command_ns,
     /// Commands that ended with an error status.
     errors,
     /// Commands that timed out.
@@ -158,6 +160,7 @@ struct Slot {
     state: SlotState,
     group: u32,
     command: Command,
+    issued_ns: u64,
     deadline_ns: u64,
     retries_left: u8,
     uses: u8,
@@ -216,6 +219,7 @@ impl Driver {
             state: SlotState::Free,
             group: 0,
             command: Command::default(),
+            issued_ns: 0,
             deadline_ns: u64::MAX,
             retries_left: 0,
             uses: 0,
@@ -371,7 +375,8 @@ impl Driver {
             Some(IoOpcode::Pin | IoOpcode::Unpin) if !self.admin => 0,
             _ => self.config.retries,
         };
-        slot.deadline_ns = self.cpu.now().saturating_add(self.config.timeout_ns);
+        slot.issued_ns = self.cpu.now();
+        slot.deadline_ns = slot.issued_ns.saturating_add(self.config.timeout_ns);
         self.alarm.set(&self.cpu, slot.deadline_ns);
         self.groups.begin(slot.group);
         self.send(inner, index);
@@ -439,6 +444,8 @@ impl Driver {
         if !status.is_success() {
             return self.fail(&mut inner, index, status);
         }
+        let took_ns = self.cpu.now().saturating_sub(slot.issued_ns);
+        inner.statistics.command_ns += took_ns;
         self.free(&mut inner, index);
         self.groups
             .end(&self.cpu, group, Ok(completion.wide_result()));

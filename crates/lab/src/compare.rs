@@ -63,6 +63,7 @@ fn describe(request: &Request) -> Comparison {
         Prepare::Steady => {
             "before each run the drives were filled and overwritten to steady state".into()
         }
+        Prepare::Stock(stock) => format!("every run began with copies of drives from a {stock:?}"),
         Prepare::Image(path) => format!(
             "before each run the drives were loaded from {}",
             path.display()

@@ -11,6 +11,7 @@
 //! | [`compare`] | all designs in turn |
 //! | [`result`], [`report`] | the figures, as data, table, JSON and page |
 //! | [`calibrate`] | what each operation costs on this machine; predictions beside measurements |
+//! | [`reproduce`] | a paper's figures, obtained here |
 //! | [`progress`] | the line on the terminal |
 
 pub mod calibrate;
@@ -23,4 +24,5 @@ pub mod prepare;
 pub mod progress;
 pub mod replay;
 pub mod report;
+pub mod reproduce;
 pub mod result;

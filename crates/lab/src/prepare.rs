@@ -1,7 +1,12 @@
-//! Drives as a run finds them: empty, holding the workload's pages, in steady state, or from an image.
+//! Drives as a run finds them: empty, holding the workload's pages, in steady state, from an image,
+//! or as copies of drives that were brought to steady state once for many runs.
 
-use wharf_drive::Drive;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Mutex;
+
 use wharf_drive::ftl::{Overwrite, Precondition};
+use wharf_drive::{Drive, DriveConfig};
 use wharf_host::volume::Layout;
 
 use wharf_runtime::Seed;
@@ -19,10 +24,80 @@ pub(crate) fn drive(setup: &Setup, plan: &Plan, index: u32) -> Result<Drive, Run
         Prepare::Empty => Ok(new()?),
         Prepare::Touched => Ok(new()?.fill(&pages_on_drive(setup, plan, index))?),
         Prepare::Steady => {
-            let seed = Seed(setup.seed).child("prepare").index(u64::from(index));
-            Ok(new()?.precondition(&steady(seed))?.0)
+            let steady = steady(steady_seed(setup.seed, index));
+            Ok(new()?.precondition(&steady)?.0)
         }
+        Prepare::Stock(stock) => stock.take(&setup.drive, setup.seed, index),
         Prepare::Image(path) => Ok(Drive::load(setup.drive.clone(), path)?),
+    }
+}
+
+/// The seed by which drive `index` is overwritten.
+fn steady_seed(seed: u64, index: u32) -> Seed {
+    Seed(seed).child("prepare").index(u64::from(index))
+}
+
+/// A prepared drive by its configuration, seed and index.
+type Shelf = BTreeMap<(String, u64, u32), Drive>;
+
+/// What flash went through before it is stocked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Age {
+    /// Every page was written once, in order: collection begins soon and finds whole blocks of garbage where
+    /// a workload overwrites what it wrote together.
+    Filled,
+    /// As [`Prepare::Steady`]: filled, then overwritten at random until collection is steady.
+    Steady,
+}
+
+/// Drives of some age, each prepared when it is first asked for and copied from then on, so that all
+/// designs start from the same flash and pay for its ageing once. Media must be in memory.
+pub struct Stock {
+    age: Age,
+    shelf: Mutex<Shelf>,
+}
+
+impl Stock {
+    /// An empty stock of drives of this age.
+    pub fn new(age: Age) -> Stock {
+        Stock {
+            age,
+            shelf: Mutex::default(),
+        }
+    }
+
+    /// A copy of drive `index` of that configuration.
+    ///
+    /// # Errors
+    /// As for a drive prepared anew.
+    pub fn take(&self, config: &DriveConfig, seed: u64, index: u32) -> Result<Drive, RunError> {
+        let shape = serde_json::to_string(config).expect("plain data");
+        let mut shelf = self.shelf.lock().unwrap_or_else(|p| p.into_inner());
+        let key = (shape, seed, index);
+        if let Some(drive) = shelf.get(&key) {
+            return Ok(drive.copy()?);
+        }
+        let new = Drive::new(config.clone())?;
+        let overwritten = steady(steady_seed(seed, index));
+        let precondition = match self.age {
+            Age::Steady => overwritten,
+            Age::Filled => Precondition {
+                overwrite: Overwrite::Share(0.0),
+                ..overwritten
+            },
+        };
+        let prepared = new.precondition(&precondition)?.0;
+        let copy = prepared.copy()?;
+        shelf.insert(key, prepared);
+        Ok(copy)
+    }
+}
+
+impl fmt::Debug for Stock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shelf = self.shelf.lock().unwrap_or_else(|p| p.into_inner());
+        write!(f, "Stock of {} drives ({:?})", shelf.len(), self.age)
     }
 }
 

@@ -219,6 +219,9 @@ pub struct Row {
     pub host_cpu_us_per_io: f64,
     /// Drive commands by request.
     pub commands_per_io: f64,
+    /// Mean time of a drive command from issue to completion, in microseconds; 0 without commands.
+    #[serde(default)]
+    pub command_us: f64,
     /// Pages programmed by pages written to the drives; `None` when none was written.
     pub write_amplification: Option<f64>,
     /// Share of `elapsed_seconds` in which garbage was collected, averaged over firmware cores.
@@ -231,6 +234,9 @@ pub struct Row {
     /// taken. For calibration: no report has it.
     #[serde(skip)]
     pub operations: wharf_runtime::Profile,
+    /// What each part of the machine did with its CPUs; empty where operations were not timed.
+    #[serde(default)]
+    pub cpus: Vec<CpuGroup>,
     /// Cumulative distribution of `latency_us`: pairs of microseconds and the share of requests
     /// that took no longer, both rising, the last share 1.
     pub latency_cdf: Vec<[f64; 2]>,
@@ -258,6 +264,46 @@ pub struct CpuShare {
     pub category: String,
     /// Microseconds by request.
     pub us_per_io: f64,
+}
+
+/// The CPUs of one part of a run, and the operations that they spent their time on.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CpuGroup {
+    /// Which part.
+    pub part: CpuPart,
+    /// CPUs in it.
+    pub count: u32,
+    /// Share of `elapsed_seconds` in which they worked, averaged over them; the rest they polled.
+    pub busy_share: f64,
+    /// What they did, one entry for each operation that occurred.
+    pub operations: Vec<OperationAccount>,
+}
+
+/// A part of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CpuPart {
+    /// CPUs of the host that make requests.
+    Clients,
+    /// CPUs of the host that work for all clients: managers of a cache, a flusher.
+    Services,
+    /// The drives' controllers.
+    Controllers,
+    /// The drives' firmware cores.
+    Cores,
+}
+
+/// How often an operation ran and what it took.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OperationAccount {
+    /// The operation's name, as in cost tables.
+    pub operation: String,
+    /// The category of work.
+    pub category: String,
+    /// How often.
+    pub count: u64,
+    /// Microseconds of CPU time, all of them together.
+    pub busy_us: f64,
 }
 
 /// One half of the stack.

@@ -39,7 +39,7 @@ pub struct WorkloadInfo {
 
 impl WorkloadInfo {
     /// Of a workload that was not read from a file.
-    pub(crate) fn made(name: String, format: &str, requests: u64, expected: Option<u64>) -> Self {
+    pub fn made(name: String, format: &str, requests: u64, expected: Option<u64>) -> Self {
         WorkloadInfo {
             name,
             format: format.to_owned(),

@@ -24,7 +24,7 @@ mod hash;
 mod host;
 mod kinds;
 mod load;
-mod nearest;
+pub(crate) mod nearest;
 mod presets;
 mod schema;
 mod sets;

@@ -2,7 +2,7 @@
 
 /// The candidate that takes the fewest edits to reach from `typed`. Leading parts of a dotted name
 /// that were left out count as one edit each: `read_ns` is near `timing.read_ns`.
-pub(super) fn nearest<'a>(
+pub(crate) fn nearest<'a>(
     typed: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {

@@ -234,11 +234,6 @@ async fn replay<C: Client>(state: Rc<State<C>>, start_ns: u64) {
             state.cpu.halt();
             break;
         }
-        if state.cpu.is_virtual() {
-            // A client that hits waits for nothing. Were it to run on, its clock would go far ahead, and
-            // the others would find every lock held until a time that they have not come to.
-            state.cpu.yield_now().await;
-        }
     }
     finish(&state).await;
 }

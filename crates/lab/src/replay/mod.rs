@@ -64,7 +64,7 @@ pub struct Setup {
 }
 
 /// What the drives hold when a run begins.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub enum Prepare {
     /// Nothing: reads of pages that the run did not write touch no flash.
     Empty,
@@ -72,6 +72,8 @@ pub enum Prepare {
     Touched,
     /// The whole namespace, then random overwrites until collection is in its steady state.
     Steady,
+    /// Copies of drives from a stock that several runs share.
+    Stock(Arc<crate::prepare::Stock>),
     /// The image of a prepared drive.
     Image(std::path::PathBuf),
 }

@@ -1,12 +1,13 @@
 //! From the accounts of clients, drives and CPUs to a row of the report.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use hdrhistogram::Histogram;
 use wharf_host::design::Statistics;
 use wharf_runtime::machine::RunSummary;
-use wharf_runtime::{Profile, Side as CpuSide};
+use wharf_runtime::{Op, Profile, Side as CpuSide};
 use wharf_wire::statistics::DriveStatistics;
 
 use super::{Run, RunError, Setup};
@@ -14,7 +15,8 @@ use crate::designs::Runnable;
 use crate::input::Plan;
 use crate::progress::Progress;
 use crate::result::{
-    CpuShare, Drift, Mode, Row, Side, TimelineBuilder, cdf_from_histogram, latency_summary, ratio,
+    CpuGroup, CpuPart, CpuShare, Drift, Mode, OperationAccount, Row, Side, TimelineBuilder,
+    cdf_from_histogram, latency_summary, ratio,
 };
 
 /// Everything a run left behind.
@@ -31,6 +33,7 @@ pub(crate) struct Outcome {
     drive: DriveStatistics,
     host: Profile,
     firmware: Profile,
+    groups: BTreeMap<CpuPart, (u32, Profile)>,
     wall_ns: u64,
     complete: bool,
 }
@@ -59,6 +62,7 @@ impl Outcome {
                 .unwrap_or(DriveStatistics::new(DriveStatistics::WHOLE_DRIVE)),
             host: Profile::default(),
             firmware: Profile::default(),
+            groups: BTreeMap::new(),
             wall_ns,
             complete: run.done.load(std::sync::atomic::Ordering::Relaxed)
                 == run.plan.requests.len() as u64,
@@ -82,12 +86,16 @@ impl Outcome {
             all.statistics.merge(&account.statistics);
         }
         for (name, side, profile) in &summary.profiles {
+            let Some(part) = part_of(name, *side) else {
+                continue;
+            };
             match side {
                 CpuSide::Drive => all.firmware.add(profile),
-                // The boot CPU only looks after the run.
-                CpuSide::Host if name == "boot" => {}
                 CpuSide::Host => all.host.add(profile),
             }
+            let (count, sum) = all.groups.entry(part).or_default();
+            *count += 1;
+            sum.add(profile);
         }
         all
     }
@@ -129,6 +137,22 @@ impl Outcome {
         all
     }
 
+    fn cpu_groups(&self, setup: &Setup) -> Vec<CpuGroup> {
+        if !setup.engine.is_profiled() {
+            return Vec::new();
+        }
+        let group = |(part, (count, profile)): (&CpuPart, &(u32, Profile))| CpuGroup {
+            part: *part,
+            count: *count,
+            busy_share: ratio(
+                profile.total_ns() as f64,
+                self.elapsed_ns as f64 * f64::from(*count),
+            ),
+            operations: operations(profile),
+        };
+        self.groups.iter().map(group).collect()
+    }
+
     fn into_row<D: Runnable>(self, setup: &Setup) -> Row {
         let requests = self.requests();
         let seconds = self.elapsed_ns as f64 / 1e9;
@@ -164,6 +188,10 @@ impl Outcome {
             hit_ratio: D::HAS_CACHE
                 .then(|| ratio(self.statistics.hits as f64, self.statistics.touches as f64)),
             host_cpu_us_per_io: self.host_cpu_us_per_io(setup),
+            command_us: ratio(
+                self.statistics.driver.command_ns as f64 / 1000.0,
+                self.statistics.driver.commands() as f64,
+            ),
             commands_per_io: ratio(self.statistics.driver.commands() as f64, requests as f64),
             write_amplification: (written > 0).then(|| {
                 ratio(
@@ -179,11 +207,36 @@ impl Outcome {
             verified_reads: self.verified,
             cpu_breakdown: self.breakdown(),
             operations: self.operations(),
+            cpus: self.cpu_groups(setup),
             latency_cdf: cdf_from_histogram(&all),
             timeline: self.timeline.finish(self.elapsed_ns),
             wall_seconds: self.wall_ns as f64 / 1e9,
         }
     }
+}
+
+/// The part of the machine that a CPU is of, by the name that `build` gave it; `None` for the boot
+/// CPU, which is the lab's own.
+fn part_of(name: &str, side: CpuSide) -> Option<CpuPart> {
+    match side {
+        CpuSide::Host if name.starts_with("client") => Some(CpuPart::Clients),
+        CpuSide::Host if name.starts_with("service") => Some(CpuPart::Services),
+        CpuSide::Host => None,
+        CpuSide::Drive if name.ends_with("controller") => Some(CpuPart::Controllers),
+        CpuSide::Drive => Some(CpuPart::Cores),
+    }
+}
+
+/// The operations of a profile that ran at all.
+fn operations(profile: &Profile) -> Vec<OperationAccount> {
+    let account = |op: &Op| OperationAccount {
+        operation: op.key().into(),
+        category: format!("{:?}", op.category()).to_lowercase(),
+        count: profile.count[*op as usize],
+        busy_us: profile.busy_ns[*op as usize] as f64 / 1000.0,
+    };
+    let ran = Op::ALL.iter().filter(|op| profile.count[**op as usize] > 0);
+    ran.map(account).collect()
 }
 
 /// Runs `plan` through design `D`: one row.

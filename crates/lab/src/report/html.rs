@@ -14,12 +14,12 @@ use std::fmt::{self, Write as _};
 use super::format;
 use crate::result::{Comparison, Row};
 
-const STYLE: &str = include_str!("assets/report.css");
+pub(crate) const STYLE: &str = include_str!("assets/report.css");
 const CHARTS: &str = include_str!("assets/charts.js");
 const REPORT: &str = include_str!("assets/report.js");
 
 /// Text as it may stand in HTML, between tags and in quoted attributes.
-struct Escaped<T>(T);
+pub(crate) struct Escaped<T>(pub(crate) T);
 
 impl<T: fmt::Display> fmt::Display for Escaped<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

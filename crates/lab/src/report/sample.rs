@@ -9,8 +9,9 @@ use hdrhistogram::Histogram;
 use serde_json::json;
 
 use crate::result::{
-    Arrival, Comparison, CostTable, CpuShare, Drive, Mode, Row, SCHEMA, Side, Source,
-    TimelineBuilder, Workload, cdf_from_histogram, latency_summary, ratio,
+    Arrival, Comparison, CostTable, CpuGroup, CpuPart, CpuShare, Drive, Mode, OperationAccount,
+    Row, SCHEMA, Side, Source, TimelineBuilder, Workload, cdf_from_histogram, latency_summary,
+    ratio,
 };
 
 /// What a made-up design is made of.
@@ -217,15 +218,35 @@ fn row(p: &Profile) -> Row {
         hit_ratio: p.hit_share.map(|_| ratio(hits as f64, REQUESTS as f64)),
         host_cpu_us_per_io: p.host_cpu_us,
         commands_per_io: 1.0 - 0.8 * p.hit_share.unwrap_or(0.0),
+        command_us: p.miss_ns as f64 / 1000.0,
         write_amplification: Some(p.write_amplification),
         gc_share: p.gc_share,
         verified_reads: reads_ns.len(),
         cpu_breakdown: cpu_breakdown(p),
         operations: wharf_runtime::Profile::default(),
+        cpus: cpus(p, seconds),
         latency_cdf: cdf_from_histogram(&all_ns),
         timeline: timeline.finish(t_ns),
         wall_seconds: 0.21,
     }
+}
+
+fn cpus(p: &Profile, seconds: f64) -> Vec<CpuGroup> {
+    let group = |part, count: u32, us: f64| CpuGroup {
+        part,
+        count,
+        busy_share: ratio(us * REQUESTS as f64, seconds * 1e6 * f64::from(count)),
+        operations: vec![OperationAccount {
+            operation: "sample".into(),
+            category: "index".into(),
+            count: REQUESTS,
+            busy_us: us * REQUESTS as f64,
+        }],
+    };
+    vec![
+        group(CpuPart::Clients, 8, p.host_cpu_us),
+        group(CpuPart::Cores, 4, p.drive_cpu_us),
+    ]
 }
 
 fn cpu_breakdown(p: &Profile) -> Vec<CpuShare> {

@@ -188,7 +188,7 @@ fn provenance(c: &Comparison) -> Vec<(&'static str, String)> {
 }
 
 /// Writes a name and its value, the value broken between words to fit and set under itself.
-fn wrapped(text: &mut String, name: &str, value: &str, width: usize) {
+pub(crate) fn wrapped(text: &mut String, name: &str, value: &str, width: usize) {
     const INDENT: usize = 11;
     let mut column = INDENT;
     let _ = write!(text, "{name:<INDENT$}");

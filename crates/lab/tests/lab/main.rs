@@ -9,6 +9,7 @@
 //! | `faulty.rs` | a wrong read ends the run and is named |
 //! | `interrupt.rs` | a stopped run reports what it did |
 //! | `matrix.rs` | designs, drives, clients, depths and sizes go together |
+//! | `reproduce.rs` | every figure of a reproduction can be made, and again alike |
 //! | `arrival.rs` | open loops keep time, and every request has one client |
 
 #![allow(missing_docs)]
@@ -20,5 +21,6 @@ mod engines;
 mod faulty;
 mod interrupt;
 mod matrix;
+mod reproduce;
 mod support;
 mod textbook;

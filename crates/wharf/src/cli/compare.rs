@@ -220,7 +220,7 @@ pub(super) fn try_to_write(path: &Path) -> std::io::Result<()> {
 }
 
 /// Set by the first Ctrl-C; a second one ends the program at once.
-fn interrupt_flag() -> Result<Arc<AtomicBool>, Failure> {
+pub(super) fn interrupt_flag() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let signal = signal_hook::consts::SIGINT;
     let register = || {

@@ -6,6 +6,7 @@
 mod calibrate;
 mod compare;
 mod drive;
+mod reproduce;
 mod trace;
 
 use std::process::ExitCode;
@@ -38,6 +39,8 @@ enum Command {
     Compare(Box<compare::Args>),
     /// Times every operation of this machine and writes the costs that virtual time charges.
     Calibrate(calibrate::Args),
+    /// Makes a paper's figures anew and puts its claims beside what was found.
+    Reproduce(Box<reproduce::Args>),
     /// Looks at a trace, or converts it.
     #[command(subcommand)]
     Trace(trace::Command),
@@ -67,6 +70,7 @@ pub fn main() -> ExitCode {
     let result = match cli.command {
         Command::Compare(args) => compare::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
         Command::Trace(command) => trace::run(&command),
         Command::Drive(command) => drive::run(&command),
     };

@@ -1,0 +1,228 @@
+//! What a figure reads off a run.
+
+use crate::result::{CpuGroup, CpuPart, Row};
+
+use super::runs::Measured;
+
+/// A set of operation categories, by the names that rows use.
+pub type Work = &'static [&'static str];
+
+/// Finding, keeping and copying cached pages.
+pub const CACHE: Work = &["index", "replacement", "copy"];
+/// Putting commands on queues, the operating system's block layer and interrupts.
+pub const ENGINE: Work = &["driver", "system"];
+/// Locks, and lines of memory that several CPUs write.
+pub const LOCK: Work = &["contention"];
+/// Messages between CPUs of the host.
+pub const MESSAGES: Work = &["message"];
+/// The client itself.
+pub const CLIENT: Work = &["client"];
+
+/// Something that a run has a figure for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Metric {
+    /// Bytes of completed requests, in 10^6 bytes a second.
+    Bandwidth,
+    /// Mean latency, in microseconds.
+    MeanLatency,
+    /// The 99.9th percentile of latency, in microseconds.
+    P999,
+    /// The 99.99th percentile of latency, in microseconds.
+    P9999,
+    /// Drive commands for each request.
+    Commands,
+    /// Mean time of a drive command from issue to completion, in microseconds.
+    CommandTime,
+    /// Time that the drive commands of a request take, all of them together, in microseconds.
+    DriveTime,
+    /// CPU time for each request on some work of a part of the machine, in microseconds.
+    Cpu(CpuPart, Work),
+    /// CPU time of the host for each request, polling included, in microseconds.
+    HostCpu,
+    /// CPU time of clients and services for each request on some work, in microseconds.
+    HostWork(Work),
+    /// Time for each request in which a part polled or slept, in microseconds of its CPUs.
+    Waiting(CpuPart),
+    /// Share of a part's time that some work took, polling included.
+    TimeShare(CpuPart, Work),
+    /// Share of a part's busy time that some work took.
+    BusyShare(CpuPart, Work),
+    /// Share of a part's time in which it waited.
+    WaitingShare(CpuPart),
+    /// Share of a part's time in which it worked.
+    Busy(CpuPart),
+    /// Busy time of the host's clients for each request: what a request's own CPU adds to its latency.
+    LatencyCpu(Work),
+    /// The rest of a request's mean latency: queues, other CPUs, drive, flash.
+    LatencyRest,
+    /// Cost of operations by the count of the first of them, in nanoseconds.
+    Cost(CpuPart, &'static [&'static str]),
+    /// Share of the cost of the first operations that the second ones take.
+    CostShare(CpuPart, &'static [&'static str], &'static [&'static str]),
+    /// How often operations ran, in millions a second.
+    Rate(CpuPart, &'static [&'static str]),
+    /// Share of 4 KiB page touches that were hits.
+    HitRatio,
+    /// Share of the time in which the drive's cores collected.
+    Collecting,
+    /// Requests of the workload, scaled up to full size.
+    Requests,
+    /// Their mean size in KiB.
+    MeanKib,
+    /// Data that they move, in GiB, scaled up to full size.
+    DataGib,
+    /// Share of requests that do not continue the one before.
+    Randomness,
+    /// Mean reuse distance in GiB, scaled up to full size.
+    ReuseGib,
+}
+
+impl Metric {
+    /// Its name and unit, as an axis shows them.
+    pub fn axis(self) -> &'static str {
+        match self {
+            Metric::Bandwidth => "bandwidth, MB/s",
+            Metric::MeanLatency => "mean latency, µs",
+            Metric::P999 => "p99.9 latency, µs",
+            Metric::P9999 => "p99.99 latency, µs",
+            Metric::Commands => "drive commands by request",
+            Metric::CommandTime => "mean time of a drive command, µs",
+            Metric::DriveTime => "time of a request's drive commands together, µs",
+            Metric::Cpu(..) | Metric::HostCpu | Metric::HostWork(_) | Metric::Waiting(_) => {
+                "CPU time by request, µs"
+            }
+            Metric::TimeShare(..) | Metric::WaitingShare(_) => "share of CPU time",
+            Metric::BusyShare(..) => "share of busy CPU time",
+            Metric::Busy(_) => "share of time busy",
+            Metric::LatencyCpu(_) | Metric::LatencyRest => "mean latency, µs",
+            Metric::Cost(..) => "cost, ns",
+            Metric::CostShare(..) => "share of the cost",
+            Metric::Rate(..) => "million a second",
+            Metric::HitRatio => "hit ratio",
+            Metric::Collecting => "share of time collecting",
+            Metric::Requests => "requests",
+            Metric::MeanKib => "mean size, KiB",
+            Metric::DataGib => "data, GiB",
+            Metric::Randomness => "randomness",
+            Metric::ReuseGib => "reuse distance, GiB",
+        }
+    }
+
+    /// The figure of a run.
+    ///
+    /// # Errors
+    /// Why the run has none, as part of a sentence.
+    pub fn of(self, measured: &Measured) -> Result<f64, String> {
+        let row = &measured.row;
+        let requests = row.requests as f64;
+        let by_request = |us: f64| us / requests;
+        let traits = &measured.traits;
+        Ok(match self {
+            Metric::Bandwidth => row.bandwidth_mb_s,
+            Metric::MeanLatency => row.latency_us.mean,
+            Metric::P999 => row.latency_us.p99_9,
+            Metric::P9999 => row.latency_us.p99_99,
+            Metric::Commands => row.commands_per_io,
+            Metric::CommandTime => row.command_us,
+            Metric::DriveTime => row.command_us * row.commands_per_io,
+            Metric::Cpu(part, work) => match row.cpus.iter().find(|group| group.part == part) {
+                Some(group) => by_request(busy_us(group, work)),
+                None => 0.0,
+            },
+            Metric::HostCpu => by_request(host_us(row)),
+            Metric::HostWork(work) => by_request(host(row).map(|g| busy_us(g, work)).sum()),
+            Metric::Waiting(part) => match row.cpus.iter().find(|group| group.part == part) {
+                Some(group) => by_request(waiting_us(row, group)),
+                None => 0.0,
+            },
+            Metric::TimeShare(part, work) => {
+                let group = group(row, part)?;
+                busy_us(group, work) / time_us(row, group)
+            }
+            Metric::BusyShare(part, work) => {
+                let group = group(row, part)?;
+                busy_us(group, work) / (group.busy_share * time_us(row, group))
+            }
+            Metric::WaitingShare(part) => 1.0 - group(row, part)?.busy_share,
+            Metric::Busy(part) => group(row, part)?.busy_share,
+            Metric::LatencyCpu(work) => by_request(busy_us(group(row, CpuPart::Clients)?, work)),
+            Metric::LatencyRest => {
+                let clients = group(row, CpuPart::Clients)?;
+                let own_us = by_request(clients.busy_share * time_us(row, clients));
+                (row.latency_us.mean - own_us).max(0.0)
+            }
+            Metric::Cost(part, operations) => {
+                let group = group(row, part)?;
+                let count = count(group, &operations[..1]);
+                if count == 0 {
+                    return Err(format!("no {} in this run", operations[0]));
+                }
+                operation_us(group, operations) * 1000.0 / count as f64
+            }
+            Metric::CostShare(part, whole, some) => {
+                let group = group(row, part)?;
+                operation_us(group, some) / operation_us(group, whole)
+            }
+            Metric::Rate(part, operations) => {
+                count(group(row, part)?, operations) as f64 / row.elapsed_seconds / 1e6
+            }
+            Metric::HitRatio => row
+                .hit_ratio
+                .ok_or("a design without a cache has no hits")?,
+            Metric::Collecting => row.gc_share,
+            Metric::Requests => traits.requests,
+            Metric::MeanKib => traits.mean_kib,
+            Metric::DataGib => traits.data_gib,
+            Metric::Randomness => traits.randomness,
+            Metric::ReuseGib => traits.reuse_gib,
+        })
+    }
+}
+
+fn group(row: &Row, part: CpuPart) -> Result<&CpuGroup, String> {
+    let found = row.cpus.iter().find(|group| group.part == part);
+    found.ok_or_else(|| format!("'{}' has no CPUs of this part", row.design))
+}
+
+/// Time of all CPUs of a group.
+fn time_us(row: &Row, group: &CpuGroup) -> f64 {
+    row.elapsed_seconds * 1e6 * f64::from(group.count)
+}
+
+fn waiting_us(row: &Row, group: &CpuGroup) -> f64 {
+    (1.0 - group.busy_share) * time_us(row, group)
+}
+
+fn busy_us(group: &CpuGroup, work: Work) -> f64 {
+    let of_work = |op: &&crate::result::OperationAccount| work.contains(&op.category.as_str());
+    let operations = group.operations.iter().filter(of_work);
+    operations.map(|op| op.busy_us).sum()
+}
+
+fn operation_us(group: &CpuGroup, names: &[&str]) -> f64 {
+    let named = group.operations.iter();
+    let named = named.filter(|op| names.contains(&op.operation.as_str()));
+    named.map(|op| op.busy_us).sum()
+}
+
+fn count(group: &CpuGroup, names: &[&str]) -> u64 {
+    let named = group.operations.iter();
+    let named = named.filter(|op| names.contains(&op.operation.as_str()));
+    named.map(|op| op.count).sum()
+}
+
+/// Clients and services.
+fn host(row: &Row) -> impl Iterator<Item = &CpuGroup> {
+    let groups = row.cpus.iter();
+    groups.filter(|group| matches!(group.part, CpuPart::Clients | CpuPart::Services))
+}
+
+/// CPU time of clients and services. Designs in the program poll and so take all of their CPUs' time;
+/// the operating system's cache lets a waiting thread sleep.
+fn host_us(row: &Row) -> f64 {
+    let sleeps = row.design == super::run::KERNEL.design;
+    let share = |group: &CpuGroup| if sleeps { group.busy_share } else { 1.0 };
+    host(row)
+        .map(|group| share(group) * time_us(row, group))
+        .sum()
+}

@@ -1,0 +1,159 @@
+//! Claims and cells over made-up runs: what is said when they hold, when they do not, and when there
+//! is nothing to say.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use super::figure::{Cell, Claim, Figure, Formula, Panel, Plot, Series};
+use super::metric::Metric;
+use super::outcome::{Finding, find};
+use super::paper::Paper;
+use super::run::{CLIENTS, KERNEL, Run, SCALA, Variant};
+use super::runs::{Gap, Measured, Runs, Traits};
+use super::verdict::Verdict;
+use super::{Options, Scale, ground, render, select};
+use crate::config::load_costs;
+use crate::report::sample;
+
+fn options() -> Options {
+    Options {
+        scale: Scale::new(1024).expect("a power of two"),
+        seed: 1,
+        age: crate::prepare::Age::Steady,
+        costs: load_costs("default").expect("a preset").0,
+        trace: None,
+        trace_name: String::new(),
+        commit: "0000000".into(),
+    }
+}
+
+fn run(variant: Variant) -> Run {
+    variant.clients("webmail", CLIENTS)
+}
+
+fn measured(bandwidth_mb_s: f64) -> Measured {
+    let mut row = sample::comparison(1).rows.remove(0);
+    row.bandwidth_mb_s = bandwidth_mb_s;
+    Measured {
+        row,
+        traits: Traits {
+            requests: 1.0,
+            mean_kib: 4.0,
+            data_gib: 1.0,
+            randomness: 0.5,
+            reuse_gib: 0.1,
+        },
+        cache_bytes: 1 << 20,
+    }
+}
+
+/// A figure with ScalaCache's and the kernel's bandwidth on one workload, and Figure 12b's claims in its
+/// name: three ratios that the paper has below 1.
+fn figure() -> Figure {
+    let cells = |variant| vec![Some(Cell::plain(Metric::Bandwidth, run(variant))), None];
+    let claim = |id: &str| {
+        let pair = [(run(SCALA), run(KERNEL))];
+        Claim::new(id, Formula::mean_ratio(Metric::Bandwidth, pair))
+    };
+    Figure {
+        name: "fig12b",
+        plot: Plot::Bars,
+        points: "workload",
+        axis: "bandwidth".into(),
+        panels: vec![Panel {
+            title: String::new(),
+            points: vec!["webmail".into(), "none".into()],
+            series: [SCALA, KERNEL]
+                .map(|variant| Series {
+                    name: variant.label.into(),
+                    cells: cells(variant),
+                })
+                .to_vec(),
+        }],
+        claims: ["scala-below-2m8c", "scala-below-4m8c", "scala-below-6m8c"]
+            .map(claim)
+            .to_vec(),
+        notes: Vec::new(),
+    }
+}
+
+fn found(scala: Result<Measured, Gap>, kernel: Result<Measured, Gap>) -> Finding {
+    let (options, stop) = (options(), Arc::new(AtomicBool::new(false)));
+    let mut runs = Runs::new(&options, &stop);
+    runs.put(run(SCALA), scala);
+    runs.put(run(KERNEL), kernel);
+    let paper = Paper::scala();
+    find(&figure(), &paper, &runs, &ground(&paper, &options))
+}
+
+#[test]
+fn a_claim_that_holds_says_both_figures() {
+    let finding = found(Ok(measured(60.0)), Ok(measured(100.0)));
+    let claim = &finding.claims[0];
+    assert_eq!(claim.verdict, Verdict::Holds);
+    assert_eq!(claim.ours_value, Some(0.6));
+    assert_eq!(
+        claim.sentence,
+        "Holds: 40.0 % less; the paper has 53.5 % less."
+    );
+    assert_eq!(finding.panels[0].series[0].values, [Some(60.0), None]);
+    assert_eq!(finding.gaps["no CPU is left for a client"], 2);
+}
+
+#[test]
+fn a_claim_that_does_not_hold_is_said_plainly_with_what_was_measured() {
+    let finding = found(Ok(measured(130.0)), Ok(measured(100.0)));
+    let claim = &finding.claims[0];
+    assert_eq!(claim.verdict, Verdict::Fails);
+    let start = "Does not hold here: 30.0 % more, where the paper has 53.5 % less.";
+    assert!(claim.sentence.starts_with(start), "{}", claim.sentence);
+    for said in ["kernel: clients busy", "scala: clients busy", "collecting"] {
+        assert!(claim.sentence.contains(said), "{}", claim.sentence);
+    }
+    let text = render(&finding, 100);
+    assert!(text.contains("DOES NOT HOLD"), "{text}");
+    assert!(text.contains("Of 3 claims of the paper 3 do not hold here."));
+}
+
+#[test]
+fn a_small_effect_is_no_confirmation() {
+    let finding = found(Ok(measured(97.0)), Ok(measured(100.0)));
+    assert_eq!(finding.claims[0].verdict, Verdict::DirectionOnly);
+    assert!(
+        finding.claims[0]
+            .sentence
+            .starts_with("The direction holds")
+    );
+}
+
+#[test]
+fn a_missing_design_leaves_a_gap_with_a_reason() {
+    let gap = Gap::missing("design 'scala' is not built in");
+    let finding = found(Err(gap), Ok(measured(100.0)));
+    let claim = &finding.claims[0];
+    assert_eq!(claim.verdict, Verdict::Untested);
+    assert_eq!(
+        claim.sentence,
+        "Not tested: design 'scala' is not built in."
+    );
+    assert_eq!(finding.gaps["design 'scala' is not built in"], 1);
+    assert_eq!(finding.panels[0].series[1].values, [Some(100.0), None]);
+}
+
+#[test]
+fn names_choose_figures_in_the_order_of_the_paper_each_once() {
+    let names = |chosen: &[&str]| -> Vec<&str> {
+        let figures = select(chosen).expect("known names");
+        figures.iter().map(|(name, _)| *name).collect()
+    };
+    assert_eq!(names(&["scala"]).len(), super::FIGURES.len());
+    assert_eq!(
+        names(&["scala/fig17", "scala/fig4a", "scala/fig17"]),
+        ["fig4a", "fig17"]
+    );
+    let wrong = select(&["scala/fig11"]).expect_err("no such figure");
+    assert!(
+        wrong.to_string().contains("the nearest is 'scala/fig11a'"),
+        "{wrong}"
+    );
+}

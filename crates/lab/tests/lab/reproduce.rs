@@ -1,0 +1,128 @@
+//! A tiny reproduction of every figure.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use wharf_lab::config::load_costs;
+use wharf_lab::reproduce::{
+    FIGURES, Options, Reproduction, Scale, Verdict, designs_built_in, index, json, page, render,
+    reproduce, select, write,
+};
+
+/// Requests of a run: enough for every path, few enough for two hundred runs.
+const REQUESTS: u64 = 400;
+
+fn options(seed: u64) -> Options {
+    let scale = Scale::new(1024).expect("a power of two");
+    Options {
+        scale: Scale {
+            requests_max: Some(REQUESTS),
+            ..scale
+        },
+        seed,
+        age: wharf_lab::prepare::Age::Filled,
+        costs: load_costs("default").expect("a preset").0,
+        trace: None,
+        trace_name: String::new(),
+        commit: "0000000".into(),
+    }
+}
+
+fn tiny(names: &[&str], seed: u64) -> Reproduction {
+    let figures = select(names).expect("known figures");
+    let stop = Arc::new(AtomicBool::new(false));
+    reproduce(&figures, &options(seed), &stop)
+}
+
+#[test]
+fn every_figure_runs_with_the_designs_there_are() {
+    let all = tiny(&["scala"], 1);
+    assert_eq!(all.failures, [""; 0]);
+    assert_eq!(all.findings.len(), FIGURES.len());
+    assert!(all.runs >= 10, "{}", all.runs);
+    let built_in = designs_built_in();
+    let everything = ["scala", "hardware", "tri", "kernel", "clock"];
+    let complete = everything.iter().all(|design| built_in.contains(design));
+    for finding in &all.findings {
+        assert!(!finding.claims.is_empty(), "{}", finding.name);
+        for claim in &finding.claims {
+            let tested = claim.verdict != Verdict::Untested;
+            assert_eq!(tested, claim.ours_value.is_some(), "{}", claim.id);
+            assert!(claim.sentence.ends_with('.'), "{}", claim.sentence);
+        }
+        let values = finding.panels.iter().flat_map(|panel| &panel.series);
+        let found = values.flat_map(|s| s.values.iter().flatten()).count();
+        if complete {
+            assert!(found > 0, "{}: {:?}", finding.name, finding.gaps);
+        } else {
+            assert!(found > 0 || !finding.gaps.is_empty(), "{}", finding.name);
+        }
+        for design in everything
+            .iter()
+            .filter(|design| built_in.contains(*design))
+        {
+            let missing = format!("design '{design}' is not built in");
+            assert!(!finding.gaps.contains_key(&missing), "{}", finding.name);
+        }
+        assert!(render(finding, 100).contains(&finding.title));
+        assert!(page(finding).contains("</html>"));
+    }
+    assert!(index(&all).contains("fig18b.html"));
+}
+
+#[test]
+fn equal_seeds_give_equal_files_and_other_seeds_do_not() {
+    let text = |seed| -> String {
+        let made = tiny(&["scala/table2", "scala/fig12a"], seed);
+        made.findings.iter().map(json).collect()
+    };
+    assert_eq!(text(1), text(1));
+    assert_ne!(text(1), text(2));
+}
+
+#[test]
+fn a_table_has_the_papers_values_beside_ours() {
+    let table = &tiny(&["scala/table2"], 1).findings[0];
+    let sizes = &table.panels[1];
+    assert_eq!(sizes.points[0], "webmail");
+    let series: BTreeSet<&str> = sizes.series.iter().map(|s| s.name.as_str()).collect();
+    assert_eq!(series, BTreeSet::from(["here", "paper"]));
+    for series in &sizes.series {
+        assert_eq!(series.values[0], Some(4.0), "{}", series.name);
+    }
+}
+
+#[test]
+fn a_reproduction_that_was_stopped_shows_what_there_is() {
+    let figures = select(&["scala/fig12a"]).expect("a figure");
+    let stop = Arc::new(AtomicBool::new(true));
+    let made = reproduce(&figures, &options(1), &stop);
+    assert!(made.interrupted);
+    assert_eq!(made.runs, 0);
+    let gaps: Vec<&String> = made.findings[0].gaps.keys().collect();
+    assert_eq!(gaps, ["not run: interrupted before"]);
+}
+
+#[test]
+fn a_directory_gets_a_page_and_a_file_for_each_figure() {
+    let place = tempfile::tempdir().expect("a directory");
+    let out = place.path().join("new/deep");
+    write(&out, &tiny(&["scala/fig12a"], 1)).expect("written");
+    let names: BTreeSet<String> = std::fs::read_dir(&out)
+        .expect("made")
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .to_string_lossy()
+                .into_owned()
+        })
+        .collect();
+    let expected = ["fig12a.html", "fig12a.json", "index.html"];
+    assert_eq!(names, expected.map(String::from).into());
+    let text = std::fs::read_to_string(out.join("fig12a.json")).expect("a file");
+    let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(value["schema"], "wharf.reproduce/1");
+    assert_eq!(value["ground"]["scale"]["divisor"], 1024);
+}
