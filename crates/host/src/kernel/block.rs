@@ -106,10 +106,6 @@ impl Local {
         let result = group.wait(&self.cpu).await.map(drop);
         self.cpu.work_n(Op::Interrupt, requests, || ());
         outcome.set(Some(result));
-        if kind != Transfer::Read && result.is_err() {
-            let failures = &self.shared.failures;
-            failures.fetch_add(run.frames.len() as u64, Ordering::Relaxed);
-        }
         if !group.is_quiet() {
             self.wait_for_late(&group, run).await;
         }
@@ -148,6 +144,12 @@ impl Local {
     /// Ends the write-back of pages. After an error they are dirty again. (Linux forgets them.)
     fn end_write(&self, run: &Run, ok: bool) {
         let shared = &self.shared;
+        if !ok {
+            // Counted when the pages are dirty again, not when they were late: a flush that began in
+            // between has not seen them among the dirty ones, and must hear of them.
+            let failures = &shared.failures;
+            failures.fetch_add(run.frames.len() as u64, Ordering::Relaxed);
+        }
         let mut rotated = Vec::new();
         for (page, &frame) in (run.first..).zip(&run.frames) {
             if !ok {
