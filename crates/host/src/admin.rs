@@ -61,6 +61,18 @@ pub enum AdminError {
         /// Queues wanted.
         wanted: u32,
     },
+    /// Less memory than a frame for each firmware core.
+    #[error(
+        "drive {drive}: {frames} frames for {cores} firmware cores are too few: use a larger cache"
+    )]
+    TooFewFrames {
+        /// Which drive.
+        drive: u16,
+        /// Frames to lend.
+        frames: u32,
+        /// Cores that divide them.
+        cores: u32,
+    },
     /// The drive has no pin and unpin commands.
     #[error(
         "drive {drive} does not pin pages: choose another drive, or set drive.host_memory.enabled=true"
@@ -336,6 +348,14 @@ impl Admin {
             list,
             entries,
         } = *memory;
+        let cores = u32::from(controller.drive.firmware_cores);
+        if frames < cores {
+            return Err(AdminError::TooFewFrames {
+                drive: self.drive(),
+                frames,
+                cores,
+            });
+        }
         self.send(Command::lend_host_memory(frames, list, entries))
             .await?;
         Ok(())

@@ -510,23 +510,36 @@ impl Executor {
         self.tasks.borrow()[task.0 as usize].ended.get()
     }
 
-    /// Gives back the slot of the newest task, when it has ended (a program that calls
-    /// `block_on` over and over must not collect slots).
-    pub(crate) fn release(&self, task: TaskId) {
-        let mut tasks = self.tasks.borrow_mut();
-        if tasks.len() == task.0 as usize + 1 && tasks[task.0 as usize].ended.get() {
-            tasks.pop();
-        }
+    /// Makes a task that has nothing to do yet.
+    pub(crate) fn reserve(&self, cpu: &Cpu, name: Rc<str>) -> TaskId {
+        let id = TaskId(self.tasks.borrow().len() as u32);
+        assert!(id.0 < RESUME_CPU, "at most 2^31 tasks");
+        let task = Task {
+            future: RefCell::new(None),
+            cpu: cpu.clone(),
+            name,
+            queued: Cell::new(false),
+            ended: Cell::new(true),
+            main: false,
+        };
+        self.tasks.borrow_mut().push(Rc::new(task));
+        id
     }
 
-    /// Drops what a task that has not ended owns; it is never polled again.
+    /// Gives a reserved task its work.
+    pub(crate) fn begin(&self, id: TaskId, future: LocalFuture) {
+        let task = self.task(id).expect("a reserved task stays");
+        task.ended.set(false);
+        *task.future.borrow_mut() = Some(future);
+        self.enqueue(id, &task);
+    }
+
+    /// Drops what a reserved task was given, if it has not ended.
     pub(crate) fn abandon(&self, id: TaskId) {
-        let Some(task) = self.task(id).filter(|task| !task.ended.replace(true)) else {
-            return;
-        };
-        self.mains_left
-            .set(self.mains_left.get() - u64::from(task.main));
-        *task.future.borrow_mut() = None;
+        if let Some(task) = self.task(id) {
+            task.ended.set(true);
+            *task.future.borrow_mut() = None;
+        }
     }
 
     /// Drops every task, and with them what they own: the end of a run, or a power cut.

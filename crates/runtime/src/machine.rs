@@ -9,11 +9,13 @@
 //!
 //! A task is given as a closure that makes it, so that it can be made on the thread where it lives.
 
+use std::cell::Cell;
 use std::future::Future;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::clock::Clock;
@@ -266,7 +268,11 @@ impl Machine {
     pub fn inline(self) -> Inline {
         let executor = Executor::new_real(Clock::start());
         let cpus = self.start(&executor, 0);
-        Inline { executor, cpus }
+        Inline {
+            executor,
+            callers: cpus.iter().map(|_| Cell::new(None)).collect(),
+            cpus,
+        }
     }
 }
 
@@ -389,6 +395,8 @@ impl Drop for Background {
 pub struct Inline {
     executor: Rc<Executor>,
     cpus: Vec<Cpu>,
+    /// For each CPU, the task that the next caller waits as.
+    callers: Vec<Cell<Option<TaskId>>>,
 }
 
 impl Inline {
@@ -398,25 +406,46 @@ impl Inline {
     }
 
     /// Runs `make`'s future on `cpu` and everything else with it, until the future is done. The
-    /// future may borrow from the caller.
+    /// future may borrow from the caller. One that has nothing to wait for costs no more than a call.
     pub fn block_on<T, F: Future<Output = T>>(&self, cpu: CpuId, make: impl FnOnce(Cpu) -> F) -> T {
+        let caller = self.caller(cpu);
+        let cpu = self.cpu(cpu);
+        let mut future = pin!(make(cpu.clone()));
+        // What it registers with while it is polled here is the caller's task.
+        cpu.inner().current.set(caller.task);
+        let mut context = Context::from_waker(Waker::noop());
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(value) => value,
+            Poll::Pending => self.wait_for(&caller, future),
+        }
+    }
+
+    /// Has everything run until `future`, which was polled as `caller`, is done.
+    #[cold]
+    fn wait_for<T, F: Future<Output = T>>(&self, caller: &Caller, future: Pin<&mut F>) -> T {
         let mut result = None;
         let slot = &mut result;
-        let cpu = self.cpu(cpu).clone();
-        let future = make(cpu.clone());
         let run: Pin<Box<dyn Future<Output = ()> + '_>> =
             Box::pin(async move { *slot = Some(future.await) });
-        // SAFETY: `blocked` drops the future before this function returns or unwinds, so it never
-        // outlives what it borrows. Only its lifetime is changed.
+        // SAFETY: `caller` drops the future before `block_on` returns or unwinds, and the executor has
+        // dropped it when it has ended, so it never outlives what it borrows. Only its lifetime is
+        // changed.
         let run: LocalFuture = unsafe { std::mem::transmute(run) };
-        let task = self.executor.spawn(&cpu, "block_on".into(), true, run);
-        let blocked = Blocked {
-            executor: &self.executor,
-            task,
-        };
-        self.run_until(task);
-        drop(blocked);
+        self.executor.begin(caller.task, run);
+        self.run_until(caller.task);
         result.expect("the task has ended")
+    }
+
+    /// A task for a caller to wait as.
+    fn caller(&self, cpu: CpuId) -> Caller<'_> {
+        let free = &self.callers[cpu.0 as usize];
+        let reserve = || self.executor.reserve(self.cpu(cpu), "block_on".into());
+        Caller {
+            executor: &self.executor,
+            // None is free the first time, and where a caller waits within another.
+            task: free.take().unwrap_or_else(reserve),
+            free,
+        }
     }
 
     fn run_until(&self, task: TaskId) {
@@ -436,16 +465,21 @@ impl Inline {
     }
 }
 
-/// Drops the future of a `block_on` that ends, by its return or by a panic.
-struct Blocked<'a> {
+/// The task that a caller of `block_on` waits as. Its future goes with it, by a return or by a
+/// panic.
+struct Caller<'a> {
     executor: &'a Executor,
     task: TaskId,
+    free: &'a Cell<Option<TaskId>>,
 }
 
-impl Drop for Blocked<'_> {
+impl Drop for Caller<'_> {
+    #[inline]
     fn drop(&mut self) {
-        self.executor.abandon(self.task);
-        self.executor.release(self.task);
+        if !self.executor.is_done(self.task) {
+            self.executor.abandon(self.task);
+        }
+        self.free.set(Some(self.task));
     }
 }
 

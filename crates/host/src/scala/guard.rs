@@ -39,7 +39,7 @@ pub struct Guard<'a> {
 impl ScalaClient {
     /// A guard on `page`, if this client holds the page and nobody is in the way: an ordinary
     /// function for the common case, without a task or a command.
-    #[inline]
+    #[inline(always)]
     pub fn try_pin(&self, page: u64, intent: Intent) -> Option<Guard<'_>> {
         let held = self.held();
         let slot = held
@@ -108,7 +108,7 @@ impl<const WRITES: bool> Use for Pinning<'_, '_, WRITES> {
 
 impl Held {
     /// A guard on a ready slot; `None` if one to write is asked for and somebody is writing.
-    #[inline]
+    #[inline(always)]
     fn guard(&self, slot: u32, intent: Intent) -> Option<Guard<'_>> {
         let writes = intent == Intent::Write;
         if writes && !self.take_word(slot) {
@@ -253,7 +253,7 @@ impl Guard<'_> {
 }
 
 impl Drop for Guard<'_> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         if self.writes {
             self.held.give_word_back(self.slot);

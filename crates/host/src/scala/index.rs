@@ -168,6 +168,12 @@ impl QueueIndex {
         if self.slot(slot).key.get() == page {
             return Some(slot);
         }
+        self.find_again(page, recent)
+    }
+
+    /// As [`QueueIndex::find`], for a page that the translation cache does not have.
+    #[inline]
+    fn find_again(&self, page: u64, recent: &Cell<u32>) -> Option<u32> {
         let slot = self.find_in_table(page)?;
         recent.set(slot);
         (self.slot(slot).key.get() == page).then_some(slot)

@@ -2,14 +2,16 @@
 //! and every figure is a number.
 
 use wharf_drive::config::MediaKind;
-use wharf_host::Direct;
+use wharf_host::{Direct, Hardware, Scala};
 use wharf_lab::config::{DRIVES, WritePolicy};
 use wharf_lab::replay::{Prepare, Setup};
 use wharf_runtime::{Rng, Seed};
 use wharf_workload::generate::Pattern;
 use wharf_workload::{Op, Request};
 
-use crate::support::{drive, generated, listed, planned, run_all, setup, small, spec, try_run};
+use crate::support::{
+    drive, generated, listed, planned, run_all, run_those, setup, small, spec, try_run,
+};
 
 /// Requests of any size and place: sectors, crooked pages, a few larger than the cache.
 fn crooked(rng: &mut Rng, requests: u64, bytes: u64) -> Vec<Request> {
@@ -45,7 +47,7 @@ fn every_design_runs_on_every_drive() {
     for preset in DRIVES {
         // The tiny drive has four queues and less than a megabyte.
         let mut setup = setup(drive(preset.name, &[]));
-        (setup.clients, setup.depth, setup.cache_bytes) = (4, 8, 64 << 10);
+        (setup.clients, setup.depth, setup.cache_bytes) = (4, 8, 128 << 10);
         let zipf = spec(Pattern::Zipf { theta: 0.9 }, 2_000, 512 << 10);
         let comparison = run_all(&setup, &planned(&generated(zipf), &setup));
         assert_eq!(comparison.drive.preset, preset.name);
@@ -104,7 +106,17 @@ fn a_cache_of_one_page() {
         ..setup(small())
     };
     let requests = crooked(&mut Seed(8).rng(), 500, 1 << 20);
-    run_all(&setup, &planned(&listed(&requests), &setup));
+    let plan = planned(&listed(&requests), &setup);
+    // These divide the cache among the firmware cores.
+    let divides = |name: &str| ["scala", "hardware"].contains(&name);
+    run_those(&setup, &plan, |name| !divides(name));
+    for refused in [
+        try_run::<Scala>(&setup, &plan).map(drop),
+        try_run::<Hardware>(&setup, &plan).map(drop),
+    ] {
+        let line = refused.unwrap_err().to_string();
+        assert!(line.contains("1 frames"), "{line}");
+    }
 }
 
 #[test]

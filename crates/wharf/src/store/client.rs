@@ -105,11 +105,13 @@ impl<D: Design> Client<D> {
         self.bytes
     }
 
+    #[inline(always)]
     pub(super) fn client(&self) -> &D::Client {
         self.client.as_ref().expect("it is there until the end")
     }
 
     /// Runs everything on this thread until `future` is done.
+    #[inline]
     pub(super) fn wait<F: Future>(&self, future: F) -> F::Output {
         self.inline.block_on(self.cpu, |_| future)
     }
@@ -118,6 +120,7 @@ impl<D: Design> Client<D> {
     ///
     /// # Errors
     /// Beyond the end; an error of the drive.
+    #[inline]
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), IoError> {
         let (client, extent) = (self.client(), Extent::new(offset, out.len() as u64));
         self.wait(client.read(extent, out)).map(drop)
@@ -127,6 +130,7 @@ impl<D: Design> Client<D> {
     ///
     /// # Errors
     /// Beyond the end; an error of the drive.
+    #[inline]
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), IoError> {
         let (client, extent) = (self.client(), Extent::new(offset, data.len() as u64));
         self.wait(client.write(extent, data)).map(drop)

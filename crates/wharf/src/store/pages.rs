@@ -13,7 +13,7 @@ use super::Client;
 impl Client<Scala> {
     /// A guard on page `page`, if it is in the cache and nobody is in the way: an ordinary function
     /// without a command. While guards live their pages stay in memory.
-    #[inline]
+    #[inline(always)]
     pub fn try_pin(&self, page: u64, intent: Intent) -> Option<Guard<'_>> {
         self.client().try_pin(page, intent)
     }
