@@ -109,7 +109,7 @@ impl Frames {
     }
 
     /// The word of a frame, about to be changed.
-    #[inline]
+    #[inline(always)]
     pub fn word_to_write(&self, cpu: &Cpu, drive: usize, frame: u32) -> &Versioned {
         let drive = &self.drives[drive];
         drive.word_lines[frame as usize / WORDS_PER_LINE].write(cpu);
@@ -118,7 +118,7 @@ impl Frames {
 
     /// Notes that a frame was written. The word must still be this client's: else a flush could miss
     /// what it has seen the end of.
-    #[inline]
+    #[inline(always)]
     pub fn set_dirty(&self, cpu: &Cpu, drive: usize, frame: u32) {
         let drive = &self.drives[drive];
         let line = &drive.dirty_lines[frame as usize / BITS_PER_LINE];
@@ -134,14 +134,14 @@ impl Frames {
     }
 
     /// The bytes of a frame.
-    #[inline]
+    #[inline(always)]
     pub fn pointer(&self, drive: usize, frame: u32) -> *mut u8 {
         self.drives[drive].lent.frames.page_pointer(frame as usize)
     }
 
     /// Copies bytes from `from` on out of a frame that this client has pinned; false if a writer
     /// disturbed it, and then what was copied is worthless.
-    #[inline]
+    #[inline(always)]
     pub fn copy_out(
         &self,
         cpu: &Cpu,
@@ -160,7 +160,7 @@ impl Frames {
     }
 
     /// As [`Frames::copy_out`], while this client itself has the word.
-    #[inline]
+    #[inline(always)]
     pub fn copy_out_alone(&self, cpu: &Cpu, drive: usize, frame: u32, from: usize, out: &mut [u8]) {
         assert!(from + out.len() <= self.page_bytes, "bytes of one page");
         let page = self.pointer(drive, frame);
@@ -188,7 +188,7 @@ impl Frames {
     }
 
     /// As [`Frames::copy_in`], while this client itself has the word and marks the frame afterwards.
-    #[inline]
+    #[inline(always)]
     pub fn copy_in_alone(&self, cpu: &Cpu, drive: usize, frame: u32, from: usize, data: &[u8]) {
         assert!(from + data.len() <= self.page_bytes, "bytes of one page");
         let page = self.pointer(drive, frame);
