@@ -101,9 +101,9 @@ impl Frames {
     /// The frame that the drive names by `address`, if it is one of firmware core `core` of
     /// `cores`.
     pub fn frame_at(&self, address: u64, core: u32, cores: u32) -> Option<u32> {
-        let frames = u64::from(self.per_drive());
+        let each = u64::from(frames_per_core(self.per_drive(), cores));
         let frame = address / PAGE_BYTES as u64;
-        let first = |core: u32| u64::from(core) * frames / u64::from(cores);
+        let first = |core: u32| u64::from(core) * each;
         let is_of_core = (first(core)..first(core + 1)).contains(&frame);
         (address.is_multiple_of(PAGE_BYTES as u64) && is_of_core).then_some(frame as u32)
     }
@@ -225,6 +225,11 @@ impl Frames {
     }
 }
 
+/// Frames of each firmware core of a drive that is lent `frames`; the rest stays unused.
+pub fn frames_per_core(frames: u32, cores: u32) -> u32 {
+    frames / cores
+}
+
 /// What a request does with a page that is in a frame.
 pub trait Payload {
     /// Whether it changes pages.
@@ -324,7 +329,8 @@ mod tests {
         let at = |frame: u64, core| frames.frame_at(frame * 4096, core, 3);
         assert_eq!([at(0, 0), at(2, 0), at(3, 0)], [Some(0), Some(2), None]);
         assert_eq!([at(3, 1), at(5, 1), at(2, 1)], [Some(3), Some(5), None]);
-        assert_eq!([at(9, 2), at(10, 2)], [Some(9), None]);
+        // The tenth frame is nobody's.
+        assert_eq!([at(8, 2), at(9, 2)], [Some(8), None]);
         assert_eq!(frames.frame_at(4097, 0, 1), None);
         assert_eq!(frames.frame_at(u64::MAX, 0, 1), None);
     }
