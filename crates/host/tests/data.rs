@@ -27,8 +27,10 @@ const PAGE: u64 = 4096;
 /// Pages of the shared area, at the start of the volume.
 const SHARED_PAGES: u64 = 12;
 
-/// Tries after which a request that keeps failing counts as stuck.
-const TRIES_MAX: u32 = 300;
+/// Tries after which a request that keeps failing counts as stuck. Several hundred happen: where a
+/// cache of a frame or two serves thirty tasks, each timeout fails all that wait, and a request of 16
+/// pages starts again from its first.
+const TRIES_MAX: u32 = 3_000;
 
 /// Pages of each owner's area.
 const OWN_PAGES: u64 = 16;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::{Rig, Shape, healthy};
 use wharf_host::tri::TriClient;
-use wharf_host::{Client, Clock, Design, DesignConfig, Extent, Tri, WritePolicy};
+use wharf_host::{Client, Clock, Design, DesignConfig, Extent, IoError, Tri, WritePolicy};
 use wharf_runtime::machine::RunSummary;
 use wharf_runtime::{Cpu, Idle, Op, Rng, Seed};
 use wharf_wire::command::Command;
@@ -152,6 +152,65 @@ fn requests_larger_than_the_cache_and_more_clients_than_frames_come_to_an_end() 
         }
         rig.machine.run_virtual(Seed(frames)).unwrap();
         assert_eq!(done.load(Ordering::Relaxed), u64::from(clients) * 4);
+    }
+}
+
+/// A drive that answers its first read after `late_ns`, and all other commands soon; the driver waits
+/// for 100 us.
+fn rig_with_a_late_read(clients: u32, frames: u64, late_ns: u64) -> (Rig, Arc<Tri>) {
+    let mut shape = stamps(clients);
+    shape.driver.timeout_ns = 100_000;
+    let mut first = true;
+    let fate = move |_: u64, _: &Command| match std::mem::take(&mut first) {
+        true => Fate::Done(late_ns),
+        false => Fate::Done(10_000),
+    };
+    let mut rig = Rig::with_services(shape, 1, |_| fate);
+    let design = rig.design(cache(frames, 1));
+    rig.spawn_services(&design);
+    (rig, design)
+}
+
+#[test]
+fn a_stuck_frame_fails_no_request_that_another_frame_can_serve() {
+    const CLIENTS: u32 = 4;
+    let (mut rig, design) = rig_with_a_late_read(CLIENTS, 3, 5_000_000);
+    for index in 0..CLIENTS {
+        rig.spawn_client(index, &design, move |cpu, client| async move {
+            if index == 0 {
+                let late = client.read(Extent::of_pages(0, 1), &mut [0; 8]).await;
+                assert!(late.unwrap_err().is_timeout());
+            }
+            // All ask at a time when the drive has one of the three frames.
+            cpu.sleep_until(200_000).await;
+            for round in 0..20 {
+                let first = 100 + (round * u64::from(CLIENTS) + u64::from(index)) * 4;
+                read(&*client, first, 4).await;
+            }
+            assert!(cpu.now() < 5_000_000, "done before the drive answers");
+        });
+    }
+    rig.machine.run_virtual(Seed(1)).unwrap();
+}
+
+#[test]
+fn requests_fail_while_every_frame_is_stuck_or_rests_with_a_client() {
+    for frames in [1, 2] {
+        let (mut rig, design) = rig_with_a_late_read(1, frames, 5_000_000);
+        rig.spawn_client(0, &design, move |cpu, client| async move {
+            let mut out = [0; 8];
+            let late = client.read(Extent::of_pages(0, 1), &mut out).await;
+            assert!(late.unwrap_err().is_timeout());
+            // The last frame stays with the client.
+            for page in 1..frames {
+                assert_eq!(read(&*client, page, 1).await, 0);
+            }
+            let stuck = client.read(Extent::of_pages(10, 1), &mut out).await;
+            assert!(matches!(stuck, Err(IoError::Stuck { page: 10 })));
+            cpu.sleep_until(6_000_000).await;
+            assert_eq!(read(&*client, 10, 1).await, 0);
+        });
+        rig.machine.run_virtual(Seed(1)).unwrap();
     }
 }
 

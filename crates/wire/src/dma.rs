@@ -95,7 +95,7 @@ struct RegionMemory {
 }
 
 impl RegionMemory {
-    #[inline]
+    #[inline(always)]
     fn pointer(&self, page: usize) -> *mut u8 {
         assert!(
             page < self.pages,
@@ -384,7 +384,7 @@ impl DmaRegion {
     }
 
     /// A pointer to a page, for whoever keeps track of its users elsewhere.
-    #[inline]
+    #[inline(always)]
     pub fn page_pointer(&self, page: usize) -> *mut u8 {
         self.memory.pointer(page)
     }

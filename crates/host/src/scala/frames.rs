@@ -101,15 +101,15 @@ impl Frames {
     /// The frame that the drive names by `address`, if it is one of firmware core `core` of
     /// `cores`.
     pub fn frame_at(&self, address: u64, core: u32, cores: u32) -> Option<u32> {
-        let frames = u64::from(self.per_drive());
+        let each = u64::from(frames_per_core(self.per_drive(), cores));
         let frame = address / PAGE_BYTES as u64;
-        let first = |core: u32| u64::from(core) * frames / u64::from(cores);
+        let first = |core: u32| u64::from(core) * each;
         let is_of_core = (first(core)..first(core + 1)).contains(&frame);
         (address.is_multiple_of(PAGE_BYTES as u64) && is_of_core).then_some(frame as u32)
     }
 
     /// The word of a frame, about to be changed.
-    #[inline]
+    #[inline(always)]
     pub fn word_to_write(&self, cpu: &Cpu, drive: usize, frame: u32) -> &Versioned {
         let drive = &self.drives[drive];
         drive.word_lines[frame as usize / WORDS_PER_LINE].write(cpu);
@@ -118,7 +118,7 @@ impl Frames {
 
     /// Notes that a frame was written. The word must still be this client's: else a flush could miss
     /// what it has seen the end of.
-    #[inline]
+    #[inline(always)]
     pub fn set_dirty(&self, cpu: &Cpu, drive: usize, frame: u32) {
         let drive = &self.drives[drive];
         let line = &drive.dirty_lines[frame as usize / BITS_PER_LINE];
@@ -134,14 +134,14 @@ impl Frames {
     }
 
     /// The bytes of a frame.
-    #[inline]
+    #[inline(always)]
     pub fn pointer(&self, drive: usize, frame: u32) -> *mut u8 {
         self.drives[drive].lent.frames.page_pointer(frame as usize)
     }
 
     /// Copies bytes from `from` on out of a frame that this client has pinned; false if a writer
     /// disturbed it, and then what was copied is worthless.
-    #[inline]
+    #[inline(always)]
     pub fn copy_out(
         &self,
         cpu: &Cpu,
@@ -160,7 +160,7 @@ impl Frames {
     }
 
     /// As [`Frames::copy_out`], while this client itself has the word.
-    #[inline]
+    #[inline(always)]
     pub fn copy_out_alone(&self, cpu: &Cpu, drive: usize, frame: u32, from: usize, out: &mut [u8]) {
         assert!(from + out.len() <= self.page_bytes, "bytes of one page");
         let page = self.pointer(drive, frame);
@@ -188,7 +188,7 @@ impl Frames {
     }
 
     /// As [`Frames::copy_in`], while this client itself has the word and marks the frame afterwards.
-    #[inline]
+    #[inline(always)]
     pub fn copy_in_alone(&self, cpu: &Cpu, drive: usize, frame: u32, from: usize, data: &[u8]) {
         assert!(from + data.len() <= self.page_bytes, "bytes of one page");
         let page = self.pointer(drive, frame);
@@ -223,6 +223,11 @@ impl Frames {
         // Acquire: partner of the release in `retract`.
         self.announcement(page).load(Ordering::Acquire) > 0
     }
+}
+
+/// Frames of each firmware core of a drive that is lent `frames`; the rest stays unused.
+pub fn frames_per_core(frames: u32, cores: u32) -> u32 {
+    frames / cores
 }
 
 /// What a request does with a page that is in a frame.
@@ -324,7 +329,8 @@ mod tests {
         let at = |frame: u64, core| frames.frame_at(frame * 4096, core, 3);
         assert_eq!([at(0, 0), at(2, 0), at(3, 0)], [Some(0), Some(2), None]);
         assert_eq!([at(3, 1), at(5, 1), at(2, 1)], [Some(3), Some(5), None]);
-        assert_eq!([at(9, 2), at(10, 2)], [Some(9), None]);
+        // The tenth frame is nobody's.
+        assert_eq!([at(8, 2), at(9, 2)], [Some(8), None]);
         assert_eq!(frames.frame_at(4097, 0, 1), None);
         assert_eq!(frames.frame_at(u64::MAX, 0, 1), None);
     }

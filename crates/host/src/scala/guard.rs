@@ -122,6 +122,7 @@ impl Held {
         })
     }
 
+    #[inline(always)]
     fn take_word(&self, slot: u32) -> bool {
         let (drive, frame) = self.place(slot);
         let is_free = !self.index.is_guarded(slot);
@@ -137,6 +138,7 @@ impl Held {
         false
     }
 
+    #[inline(always)]
     fn give_word_back(&self, slot: u32) {
         let (drive, frame) = self.place(slot);
         self.index.set_guarded(slot, false);
@@ -146,7 +148,7 @@ impl Held {
     }
 
     /// Drive and frame of a ready slot.
-    #[inline]
+    #[inline(always)]
     fn place(&self, slot: u32) -> (usize, u32) {
         let drive = self.map.drive(self.index.page_of(slot));
         (drive, self.index.frame(slot))
@@ -175,7 +177,7 @@ impl Guard<'_> {
 
     /// The bytes of the page in its frame: 4096, or 8 for a stamp. For those who keep track of its
     /// users themselves.
-    #[inline]
+    #[inline(always)]
     pub fn pointer(&self) -> *mut u8 {
         let (drive, frame) = self.held.place(self.slot);
         self.held.frames.pointer(drive, frame)
@@ -186,7 +188,7 @@ impl Guard<'_> {
     ///
     /// # Panics
     /// If the bytes do not lie within the page.
-    #[inline]
+    #[inline(always)]
     pub fn try_read(&self, from: usize, out: &mut [u8]) -> bool {
         let ((drive, frame), held) = (self.held.place(self.slot), self.held);
         if held.index.is_guarded(self.slot) {
@@ -209,7 +211,7 @@ impl Guard<'_> {
     ///
     /// # Panics
     /// If its bytes do not lie within the page.
-    #[inline]
+    #[inline(always)]
     pub fn try_get<T: FromBytes + zerocopy::IntoBytes>(&self, from: usize) -> Option<T> {
         let mut value = T::new_zeroed();
         self.try_read(from, value.as_mut_bytes()).then_some(value)
@@ -219,6 +221,7 @@ impl Guard<'_> {
     ///
     /// # Panics
     /// If the guard is not one to write, or the bytes do not lie within the page.
+    #[inline(always)]
     pub fn write(&mut self, from: usize, data: &[u8]) {
         assert!(self.writes, "a guard to read does not write");
         let ((drive, frame), held) = (self.held.place(self.slot), self.held);

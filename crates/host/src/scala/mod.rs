@@ -40,7 +40,7 @@ use crate::design::{Design, DesignConfig, DesignError};
 use crate::lend::LentMemory;
 use crate::volume::Volume;
 use client::ScalaClient;
-use frames::Frames;
+use frames::{Frames, frames_per_core};
 use held::{Held, SetMap};
 use index::SLOTS_MAX;
 
@@ -125,13 +125,9 @@ pub(crate) fn shares(
 ) -> Result<Vec<u32>, DesignError> {
     let (cores, clients) = (map.cores(), config.clients);
     let per_drive = frames.per_drive();
-    let of_core = |core: u32| {
-        let first = |core| u64::from(core) * u64::from(per_drive) / u64::from(cores);
-        let total = (first(core + 1) - first(core)) as u32;
-        config.shares.part(total, index, clients)
-    };
-    let of_drive: Vec<u32> = (0..cores).map(of_core).collect();
-    if of_drive.contains(&0) {
+    let each = frames_per_core(per_drive, cores);
+    let share = config.shares.part(each, index, clients);
+    if share == 0 {
         return Err(DesignError::SharesTooSmall {
             design,
             frames: per_drive,
@@ -140,5 +136,5 @@ pub(crate) fn shares(
             bytes_min: (u64::from(clients * cores) * u64::from(config.drives)) * PAGE_BYTES as u64,
         });
     }
-    Ok(of_drive.repeat(config.drives as usize))
+    Ok(vec![share; (cores * config.drives) as usize])
 }

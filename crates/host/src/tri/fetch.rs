@@ -9,7 +9,8 @@
 //!
 //! While a page leaves or comes it is *under way*, and requests for it wait. A page that cannot be
 //! written stays, dirty, and the one that was to come gets another frame. After a timeout the drive
-//! may still use the frame: it is left to the reaper, and requests for its page fail.
+//! may still use the frame: it is left to the reaper, and requests for its page fail. Requests for
+//! other pages wait for a frame as long as one is in use that comes back by itself.
 
 use std::rc::Rc;
 
@@ -59,7 +60,7 @@ impl Manager {
                 let state = &mut *self.state.borrow_mut();
                 let all = std::mem::take(&mut state.wanted);
                 state.starved.extend(all);
-                match state.pool.has_any() || state.stuck > 0 {
+                match state.pool.has_any() || state.pool.has_stuck() {
                     true => state.starved.pop_front(),
                     false => None,
                 }
@@ -82,7 +83,9 @@ impl Manager {
         let state = &mut *self.state.borrow_mut();
         let Some(taken) = state.pool.take(&self.cpu, &self.shared) else {
             state.starved.push_front(want);
-            if state.stuck == 0 {
+            let keeps = self.part().keeps > 0;
+            if !state.pool.is_hopeless(&self.cpu, &self.shared, keeps) {
+                // A frame is in use, and comes back.
                 return None;
             }
             // Nobody knows when a stuck frame will be free.
@@ -221,7 +224,7 @@ impl Manager {
     fn has_not_left(&self, fetch: Fetch, page: u64, group: Group, error: IoError) {
         self.shared.note_failures(1);
         if !group.is_quiet() {
-            self.set_stuck(page);
+            self.set_stuck(fetch.frame, page);
             let held = Held::Leaving(fetch.frame, page);
             self.reaper.adopt(&self.cpu, group, held);
             return self.fail_all(fetch.want.page, error);
@@ -292,7 +295,7 @@ impl Manager {
         }
         for fetch in run {
             self.fail_all(fetch.want.page, error);
-            self.set_stuck(fetch.want.page);
+            self.set_stuck(fetch.frame, fetch.want.page);
         }
         let held = Held::Coming(pages.collect());
         self.reaper.adopt(&self.cpu, group, held);
@@ -302,12 +305,12 @@ impl Manager {
     pub(super) fn release(&self, held: Held) {
         match held {
             Held::Leaving(frame, page) => {
-                self.state.borrow_mut().stuck -= 1;
+                self.state.borrow_mut().pool.set_stuck(frame, false);
                 self.stays(frame, page);
             }
             Held::Coming(pages) => {
                 for (frame, page) in pages {
-                    self.state.borrow_mut().stuck -= 1;
+                    self.state.borrow_mut().pool.set_stuck(frame, false);
                     self.discard(page, frame);
                     self.reconsider(page);
                 }
@@ -317,7 +320,7 @@ impl Manager {
                     .set(self.copies_stuck.get() - copies.len() as u32);
                 self.copies.give_back(&self.cpu, &mut copies);
                 for frame in frames {
-                    self.state.borrow_mut().stuck -= 1;
+                    self.state.borrow_mut().pool.set_stuck(frame, false);
                     self.written(frame, None);
                 }
             }

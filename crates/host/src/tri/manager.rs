@@ -61,8 +61,6 @@ pub(super) struct State {
     pub(super) wanted: Vec<Want>,
     /// Pages for which there was no frame.
     pub(super) starved: VecDeque<Want>,
-    /// Frames that wait for a command that timed out.
-    pub(super) stuck: u32,
 }
 
 /// The rings of one manager.
@@ -119,7 +117,6 @@ impl Manager {
                 under_way: BTreeMap::new(),
                 wanted: Vec::new(),
                 starved: VecDeque::new(),
-                stuck: 0,
             }),
             cpu: cpu.clone(),
             shared: shared.clone(),
@@ -349,9 +346,9 @@ impl Manager {
     }
 
     /// The drive does not answer for a page: who asks for it fails until it does.
-    pub(super) fn set_stuck(&self, page: u64) {
+    pub(super) fn set_stuck(&self, frame: u32, page: u64) {
         let state = &mut *self.state.borrow_mut();
-        state.stuck += 1;
+        state.pool.set_stuck(frame, true);
         let under_way = state.under_way.entry(page).or_default();
         under_way.is_stuck = true;
         for asker in under_way.askers.drain(..) {

@@ -18,6 +18,8 @@ const QUEUED: u8 = 1;
 const USED: u8 = 2;
 /// Its content is being written to the drive from a copy.
 const WRITING: u8 = 4;
+/// A command that timed out may still use it.
+const STUCK: u8 = 8;
 
 /// A frame that is to be given another page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +38,8 @@ pub(super) struct Pool {
     free: Vec<u32>,
     queue: VecDeque<u32>,
     marks: Box<[u8]>,
+    /// Frames that wait for a command that timed out.
+    stuck: u32,
     /// The version of each frame's content that the drive has.
     on_drive: Box<[u32]>,
 }
@@ -48,6 +52,7 @@ impl Pool {
             free: (first..first + frames).rev().collect(),
             queue: VecDeque::new(),
             marks: vec![0; frames as usize].into(),
+            stuck: 0,
             on_drive: vec![0; frames as usize].into(),
         }
     }
@@ -86,6 +91,35 @@ impl Pool {
     /// True if a frame may be there to take.
     pub(super) fn has_any(&self) -> bool {
         !self.free.is_empty() || !self.queue.is_empty()
+    }
+
+    /// A command that timed out may still use a frame, or no more.
+    #[cold]
+    pub(super) fn set_stuck(&mut self, frame: u32, stuck: bool) {
+        let mark = self.mark(frame);
+        debug_assert!((*mark & STUCK != 0) != stuck, "a command to a frame");
+        *mark = *mark & !STUCK | if stuck { STUCK } else { 0 };
+        match stuck {
+            true => self.stuck += 1,
+            false => self.stuck -= 1,
+        }
+    }
+
+    /// True while a command that timed out may still use a frame.
+    pub(super) fn has_stuck(&self) -> bool {
+        self.stuck > 0
+    }
+
+    /// True if a frame may never be there to take, because of a command that timed out: all that the
+    /// drive answers for rest with clients. Nothing can be taken now. Where pages do not stay with
+    /// clients (`keeps` is false) none rests there.
+    pub(super) fn is_hopeless(&self, cpu: &Cpu, shared: &Shared, keeps: bool) -> bool {
+        let rests = |frame: u32| {
+            let state = shared.frames.word_to_read(cpu, frame).state();
+            keeps && !state.is_busy() && state.pins() > 0
+        };
+        let is_stuck = |frame: u32| self.marks[(frame - self.first) as usize] & STUCK != 0;
+        self.has_stuck() && self.frames().all(|frame| is_stuck(frame) || rests(frame))
     }
 
     /// Takes a frame: its word is busy then, unless it is empty.

@@ -258,7 +258,9 @@ impl Manager {
 
     #[cold]
     fn leave_to_reaper(&self, group: Group, run: &[Copy], numbers: Vec<u32>) {
-        self.state.borrow_mut().stuck += run.len() as u32;
+        for copy in run {
+            self.state.borrow_mut().pool.set_stuck(copy.frame, true);
+        }
         let stuck = self.copies_stuck.get() + numbers.len() as u32;
         self.copies_stuck.set(stuck);
         let frames = run.iter().map(|copy| copy.frame).collect();
