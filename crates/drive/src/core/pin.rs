@@ -15,7 +15,7 @@
 //! 4. The flash reads of all missing pages run at once. After the last the pages are copied into
 //!    their frames; others that pinned them meanwhile go on.
 //!
-//! (ScalaCache, sections 5.3 and 5.4.)
+//! (ScalaCache, sections 5.1, 5.2 and 5.4.)
 
 use wharf_runtime::Op;
 use wharf_wire::pin::{Access, LIST_ENTRIES, NOT_PINNED, Unpin, address_offset, unpin_offset};

@@ -3,7 +3,7 @@
 //! A cached page's map entry names its frame, and what the entry held before is kept in the frame's
 //! account as the *original*: a flash page, a frame of the write buffer, or nothing. So one look at
 //! the map tells a hit from a miss, and what a cache costs grows with the cache and not with
-//! the drive: 12 bytes a frame, 0.293 % of it (ScalaCache, section 5.2). Everything else in this
+//! the drive: 12 bytes a frame, 0.293 % of it (ScalaCache, section 5.1). Everything else in this
 //! module works on the original and need not know that the page is cached: when
 //! collection moves the page or a write-back ends, the original changes in place.
 //!

@@ -1,4 +1,4 @@
-//! The map entry: 4 bytes that say where a logical page is. (FusionFTL, ScalaCache section 5.2:
+//! The map entry: 4 bytes that say where a logical page is. (FusionFTL, ScalaCache section 5.1:
 //! one table answers both "is it cached?" and "where on flash?".)
 
 /// No page, no frame, no block.

@@ -29,7 +29,7 @@
 //!
 //! Beyond the published code: a page that is written whole is not read first; several
 //! requests of a client are in flight; errors reach the request they belong to; a flush writes back
-//! pages that clients hold, too. Sections 2.2, 3 and 6 of ScalaCache (ATC 2024) describe the design.
+//! pages that clients hold, too. Sections 2.3, 3.1 and 6 of ScalaCache (ATC 2024) describe the design.
 //!
 //! | file | idea |
 //! |---|---|
