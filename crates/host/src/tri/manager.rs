@@ -2,7 +2,7 @@
 //!
 //! One task takes everything that has arrived, of all clients, before it sends a command or an
 //! answer: so commands and answers go out in batches. Commands are waited for by other tasks
-//! ([`fetch`](super::fetch), [`write_back`](super::write_back)) of the same CPU.
+//! (`fetch.rs`, `write_back.rs`) of the same CPU.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};

@@ -33,13 +33,13 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | [`message`] | three items in a cache line; rings |
-//! | [`table`] | frames, their words and versions; the page table |
-//! | [`private`] | what a client holds, and its CLOCK |
-//! | [`client`], [`tickets`], [`open`] | a client's way through a request; what it has asked for, and waits for |
-//! | [`flush`] | flush and write-through |
-//! | [`pool`], [`manager`] | a manager's frames and CLOCK; what it does with messages |
-//! | [`fetch`], [`write_back`] | commands: misses and evictions; flushes |
+//! | `message` | three items in a cache line; rings |
+//! | `table` | frames, their words and versions; the page table |
+//! | `private` | what a client holds, and its CLOCK |
+//! | `client`, `tickets`, `open` | a client's way through a request; what it has asked for, and waits for |
+//! | `flush` | flush and write-through |
+//! | `pool`, `manager` | a manager's frames and CLOCK; what it does with messages |
+//! | `fetch`, `write_back` | commands: misses and evictions; flushes |
 
 mod client;
 mod fetch;

@@ -3,7 +3,7 @@
 //! Problem: virtual time is worth as much as the costs it charges, and those differ from machine to
 //! machine. None may be typed in.
 //!
-//! Idea: time the real code behind every [`Op`] here and now, and write a cost table that says where
+//! Idea: time the real code behind every [`Op`](wharf_runtime::Op) here and now, and write a cost table that says where
 //! and when. In this order:
 //!
 //! 1. queue pairs and rings (`queues.rs`), the translation layer (`flash.rs`), the host's caches
