@@ -17,7 +17,7 @@
 //! | [`cpu`] | the handle a task has: time, `work`, sleep, wake |
 //! | [`bell`], [`mod@ring`] | how CPUs reach each other: a bounded ring and the bell that says "look" |
 //! | [`notify`], [`alarm`], [`resource`] | waiting inside a CPU: for each other, for the earliest of many times, for a busy die |
-//! | [`lock`], [`line`] | short sections and cache lines that several CPUs share |
+//! | [`lock`], [`mod@line`] | short sections and cache lines that several CPUs share |
 //! | [`versioned`], [`dirty`] | a page that one writes and many read, and whether it was written |
 //! | [`page_word`] | a page that its owner replaces and others pin |
 //! | [`op`] | operations, categories, cost tables, profiles |

@@ -1,7 +1,7 @@
 //! A short lock between CPUs: a spin lock in real time, a serialised section in virtual time.
 //!
 //! In virtual time all CPUs share one thread, so the lock is always free when taken; what is
-//! modelled is the waiting. The lock knows its latest busy period ([`Busy`]); a CPU that comes within
+//! modelled is the waiting. The lock knows its latest busy period (`busy.rs`); a CPU that comes within
 //! it spins until its end and pays for the hand-over; one that comes later pays for fetching the lock's
 //! line, if another CPU had it. The section ends at the clock the holder has when it leaves. What an
 //! uncontended lock costs is part of the operation that takes it.
