@@ -11,7 +11,7 @@
 //! a little more, so that `mmap` has no more memory than the store. Where it may not, it says so.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
@@ -44,7 +44,7 @@ struct Args {
     cache: u64,
     /// Where the two files are made, and removed again.
     #[arg(long, default_value = ".")]
-    folder: std::path::PathBuf,
+    folder: PathBuf,
     /// Seed of the random graph.
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -217,8 +217,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         args.cache / 1_000_000,
         args.seed
     );
-    match limit_memory(args.cache + OWN_BYTES) {
-        Ok(()) => println!(
+    let limited = MemoryLimit::set(args.cache + OWN_BYTES);
+    match &limited {
+        Ok(_) => println!(
             "memory limited to {} MB",
             (args.cache + OWN_BYTES) / 1_000_000
         ),
@@ -257,24 +258,40 @@ fn run(name: &str, graph: &Graph, words: &impl Words, args: &Args) -> Result<f64
     Ok(sum)
 }
 
-/// Puts this process into a control group with a memory limit, of version 2 or 1.
-fn limit_memory(bytes: u64) -> std::io::Result<()> {
-    let process = std::process::id().to_string();
-    let name = format!("wharf-pagerank-{process}");
-    let trees = [
-        ("/sys/fs/cgroup", "memory.max"),
-        ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
-    ];
-    let mut outcome = Err(std::io::Error::other("no control groups"));
-    for (tree, limit) in trees {
-        let group = Path::new(tree).join(&name);
-        outcome = std::fs::create_dir(&group)
-            .and_then(|()| std::fs::write(group.join(limit), bytes.to_string()))
-            .and_then(|()| std::fs::write(group.join("cgroup.procs"), &process));
-        if outcome.is_ok() {
-            return Ok(());
+/// A control group with a memory limit, of version 2 or 1, with this process in it.
+struct MemoryLimit {
+    tree: &'static Path,
+    group: PathBuf,
+}
+
+impl MemoryLimit {
+    fn set(bytes: u64) -> std::io::Result<MemoryLimit> {
+        let process = std::process::id().to_string();
+        let trees = [
+            ("/sys/fs/cgroup", "memory.max"),
+            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+        ];
+        let mut outcome = Err(std::io::Error::other("no control groups"));
+        for (tree, limit) in trees {
+            let tree = Path::new(tree);
+            let group = tree.join(format!("wharf-pagerank-{process}"));
+            outcome = std::fs::create_dir(&group)
+                .and_then(|()| std::fs::write(group.join(limit), bytes.to_string()))
+                .and_then(|()| std::fs::write(group.join("cgroup.procs"), &process));
+            if outcome.is_ok() {
+                return Ok(MemoryLimit { tree, group });
+            }
+            let _ = std::fs::remove_dir(&group);
         }
-        let _ = std::fs::remove_dir(&group);
+        outcome.map(|()| unreachable!("it has returned"))
     }
-    outcome
+}
+
+impl Drop for MemoryLimit {
+    fn drop(&mut self) {
+        // The group goes when nobody is in it. What fails here harms nothing.
+        let process = std::process::id().to_string();
+        let _ = std::fs::write(self.tree.join("cgroup.procs"), process);
+        let _ = std::fs::remove_dir(&self.group);
+    }
 }
