@@ -241,7 +241,8 @@ impl<F: FnMut(u64, &Command) -> Fate> PinDrive<F> {
         let stripe = page / u64::from(self.core_stripe_pages);
         let core = (stripe + wrong_by) % u64::from(self.cores);
         let (frames, cores) = (lent.frames.len() as u64, u64::from(self.cores));
-        let (from, to) = (core * frames / cores, (core + 1) * frames / cores);
+        let each = frames / cores;
+        let (from, to) = (core * each, (core + 1) * each);
         let hand = &mut lent.hands[core as usize];
         let free = (from..to).map(|_| {
             *hand = (*hand + 1) % (to - from) as usize;
