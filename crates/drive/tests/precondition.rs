@@ -4,7 +4,7 @@ use std::path::Path;
 
 use wharf_drive::config::{
     DriveConfig, Firmware, FtlConfig, GcPolicy, Geometry, HostMemoryConfig, LinkConfig,
-    MediaConfig, MediaKind, Timing,
+    MediaConfig, MediaKind, Platform, Timing,
 };
 use wharf_drive::ftl::{Ftl, NONE, Place};
 use wharf_drive::media::{AnyMedia, Media, MediaError};
@@ -34,6 +34,7 @@ fn config(kind: MediaKind) -> DriveConfig {
             from_host_mb_s: 0,
         },
         firmware: Firmware {
+            platform: Platform::Device,
             cores: 2,
             slowness: 1.0,
             stripe_pages: 8,

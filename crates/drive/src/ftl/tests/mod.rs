@@ -11,7 +11,7 @@ use wharf_runtime::{Rng, Seed};
 use super::{Batch, Finished, Ftl, NONE, Refusal, Urgency};
 use crate::config::{
     DriveConfig, Firmware, FtlConfig, GcPolicy, Geometry, HostMemoryConfig, LinkConfig,
-    MediaConfig, MediaKind, Timing,
+    MediaConfig, MediaKind, Platform, Timing,
 };
 use crate::media::{AnyMedia, Media, StampMedia};
 use crate::power::PowerSwitch;
@@ -39,6 +39,7 @@ fn config(checkpoint_pages: u64) -> DriveConfig {
             from_host_mb_s: 0,
         },
         firmware: Firmware {
+            platform: Platform::Device,
             cores: 1,
             slowness: 1.0,
             stripe_pages: 2,

@@ -2,7 +2,7 @@
 
 use wharf_drive::config::{
     DriveConfig, Firmware, FtlConfig, GcPolicy, Geometry, HostMemoryConfig, LinkConfig,
-    MediaConfig, MediaKind, Timing,
+    MediaConfig, MediaKind, Platform, Timing,
 };
 use wharf_runtime::Rng;
 
@@ -29,6 +29,7 @@ pub fn tiny() -> DriveConfig {
             from_host_mb_s: 0,
         },
         firmware: Firmware {
+            platform: Platform::Device,
             cores: 1,
             slowness: 1.0,
             stripe_pages: 2,
@@ -82,7 +83,8 @@ pub fn tiny_pair() -> DriveConfig {
 }
 
 /// A random small drive. About one in four is thinly provisioned, half have a volatile write
-/// cache, a third level wear, a third take checkpoints, one in eight wears out.
+/// cache, a third level wear, a third take checkpoints, one in eight wears out, one in four is software,
+/// one in four has a slow link.
 pub fn random(rng: &mut Rng, kind: MediaKind) -> DriveConfig {
     let mut config = if rng.chance(1, 3) {
         tiny()
@@ -127,6 +129,12 @@ pub fn random(rng: &mut Rng, kind: MediaKind) -> DriveConfig {
     };
     t.capacity_share = if rng.chance(1, 4) { 0.5 } else { 1.0 };
     t.over_provisioning = 0.05;
+    if rng.chance(1, 4) {
+        config.firmware.platform = Platform::Software;
+    }
+    if rng.chance(1, 4) {
+        config.link.from_host_mb_s = 4096;
+    }
     fit(&mut config);
     config
 }
