@@ -28,6 +28,8 @@ use crate::replay::{Engine, Prepare, Setup};
 
 /// Operations that are timed so.
 const OPS: &[Op] = &[
+    Op::DriverSubmit,
+    Op::DriverComplete,
     Op::CacheLookup,
     Op::CacheUpdate,
     Op::QueueIndexLookup,
@@ -35,6 +37,7 @@ const OPS: &[Op] = &[
     Op::PinListEntry,
     Op::FusionLookup,
     Op::FrameUpdate,
+    Op::DriveCopy,
     Op::MessageSend,
     Op::MessageReceive,
     Op::PrivateLookup,
@@ -97,6 +100,7 @@ fn setup() -> Result<Setup, CalibrateError> {
     let drive = [
         "drive.firmware.cores=1",
         "drive.firmware.slowness=1.0",
+        "drive.firmware.platform=software",
         "drive.geometry.blocks_per_plane=64",
     ];
     let mut drive = load_drive("scala", &Sets::parse(&drive)?)?.0;
