@@ -4,7 +4,7 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | [`span`] | a request as the pages it touches |
+//! | [`span`], [`payload`] | a request as the pages it touches, and its buffer |
 //! | [`design`] | what a design is, for those who make requests |
 //! | [`direct`] | the design without a cache; [`range_lock`], [`buffers`] |
 //! | [`clock`] | the design with a page cache and CLOCK; [`cache`] |
@@ -15,10 +15,11 @@
 //! | [`volume`] | drives striped into one address space |
 //! | [`driver`] | one queue pair: slots, timeouts, retries; [`group`] |
 //!
-//! Beside them: [`admin`] and [`gate`] boot the drives, [`lend`] gives them memory, [`wake`] wakes tasks of other clients,
+//! Beside them: [`boot`], [`admin`] and [`gate`] make the drives ready, [`lend`] gives them memory, [`wake`] wakes tasks of other clients,
 //! [`reaper`] keeps what a late command may still use.
 
 pub mod admin;
+pub mod boot;
 pub mod buffers;
 pub mod cache;
 pub mod clock;
@@ -31,6 +32,7 @@ pub mod group;
 pub mod hardware;
 pub mod kernel;
 pub mod lend;
+pub mod payload;
 pub mod pins;
 pub mod range_lock;
 pub mod reaper;
