@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 
 use common::{Rig, Shape, healthy};
 use wharf_host::driver::DriverConfig;
-use wharf_host::scale::{DflushAlone, Scale, Variant};
+use wharf_host::scale::{DflushAlone, Scale, Variant, Whole};
 use wharf_host::{
     Client, Clock, Design, DesignConfig, Direct, Extent, Hardware, IoError, Kernel, Layout, Scala,
     Tri, WritePolicy,
@@ -448,6 +448,14 @@ fn verify_scale<V: Variant>(design: &Scale<V>, cpu: &Cpu) {
 }
 
 #[test]
+fn scale_keeps_every_byte() {
+    for seed in 0..400 {
+        let (case, mut rng) = random_case(seed);
+        run::<Scale<Whole>, _>(case, |_| healthy(Seed(rng.next_u64()).rng()), verify_scale);
+    }
+}
+
+#[test]
 fn scale_dflush_keeps_every_byte() {
     for seed in 0..400 {
         let (case, mut rng) = random_case(seed);
@@ -514,6 +522,18 @@ fn kernel_keeps_every_byte_through_errors_and_timeouts() {
     for seed in 1_000..1_200 {
         let (case, mut rng) = random_case(seed);
         run::<Kernel, _>(
+            impatient(case),
+            |_| faulty(Seed(rng.next_u64()).rng()),
+            |_, _| (),
+        );
+    }
+}
+
+#[test]
+fn scale_keeps_every_byte_through_errors_and_timeouts() {
+    for seed in 1_000..1_200 {
+        let (case, mut rng) = random_case(seed);
+        run::<Scale<Whole>, _>(
             impatient(case),
             |_| faulty(Seed(rng.next_u64()).rng()),
             |_, _| (),
