@@ -16,12 +16,13 @@
 //! | [`driver`] | one queue pair: slots, timeouts, retries; [`group`] |
 //!
 //! Beside them: [`admin`] and [`gate`] boot the drives, [`lend`] gives them memory, [`wake`] wakes tasks of other clients,
-//! [`reaper`] keeps what a late command may still use.
+//! [`reaper`] keeps what a late command may still use, [`collection`] notes when drives collected.
 
 pub mod admin;
 pub mod buffers;
 pub mod cache;
 pub mod clock;
+pub mod collection;
 pub mod design;
 pub mod direct;
 pub mod driver;
