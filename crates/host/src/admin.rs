@@ -73,6 +73,14 @@ pub enum AdminError {
         /// The fewest that the drive takes.
         frames_min: u32,
     },
+    /// A drive that divides pages and frames otherwise than the first of its volume.
+    #[error(
+        "drive {drive} has other firmware cores than drive 0: the drives of a volume have the same firmware.cores and firmware.stripe"
+    )]
+    Unlike {
+        /// Which drive.
+        drive: u16,
+    },
     /// The drive has no pin and unpin commands.
     #[error(
         "drive {drive} does not pin pages: choose another drive, or set drive.host_memory.enabled=true"
@@ -96,6 +104,13 @@ pub struct DriveFacts {
     pub cores: u32,
     /// Pages of a stripe: stripes are dealt out to the cores in turn.
     pub core_stripe_pages: u32,
+}
+
+impl DriveFacts {
+    /// Whether pages and frames are dealt out to the cores as in `other`.
+    pub fn divides_frames_as(&self, other: &DriveFacts) -> bool {
+        (self.cores, self.core_stripe_pages) == (other.cores, other.core_stripe_pages)
+    }
 }
 
 /// Queue memory that a drive has been offered.

@@ -27,7 +27,8 @@ use crate::design::{Client, Design, DesignConfig, DesignError, Statistics, Touch
 use crate::error::IoError;
 use crate::hardware::requests::Inner;
 use crate::lend::LentMemory;
-use crate::scala::frames::{Frames, From, Into};
+use crate::payload::{From, Into};
+use crate::scala::frames::Frames;
 use crate::scala::held::SetMap;
 use crate::scala::{lend, shares};
 use crate::span::Extent;

@@ -14,7 +14,7 @@ use crate::group::Group;
 use crate::hardware::Hardware;
 use crate::pins::{PAGES_MAX, Pins, Sent, needs_list};
 use crate::reaper::Reaper;
-use crate::scala::frames::{Frames, Payload};
+use crate::scala::frames::{Copied, Frames};
 use crate::scala::held::{Home, SetMap};
 use crate::span::{Extent, Span, spans};
 use crate::volume::Volume;
@@ -109,7 +109,7 @@ impl Inner {
         Ok(inner)
     }
 
-    pub(super) async fn serve<P: Payload>(
+    pub(super) async fn serve<P: Copied>(
         &self,
         extent: Extent,
         mut payload: P,
@@ -191,7 +191,7 @@ impl Inner {
         self.permits_back.notify_all(&self.cpu);
     }
 
-    async fn serve_part<P: Payload>(
+    async fn serve_part<P: Copied>(
         &self,
         mut part: Vec<Entry>,
         payload: &mut P,
@@ -255,7 +255,7 @@ impl Inner {
 
     /// Waits for a command and uses its pages as far as nobody is in the way. Gives the reason for
     /// which pages may be asked for again.
-    async fn receive<P: Payload>(
+    async fn receive<P: Copied>(
         &self,
         command: InFlight,
         payload: &mut P,
@@ -308,7 +308,7 @@ impl Inner {
         })
     }
 
-    fn arrive<P: Payload>(&self, entry: Entry, frame: u32, payload: &mut P, outcome: &mut Outcome) {
+    fn arrive<P: Copied>(&self, entry: Entry, frame: u32, payload: &mut P, outcome: &mut Outcome) {
         let overwrites = entry.access == Access::Overwrite;
         let may_use = overwrites || !self.frames.is_announced(entry.span.page);
         let is_done = may_use && self.copy(&entry, frame, payload);
@@ -322,13 +322,13 @@ impl Inner {
         }
     }
 
-    fn copy<P: Payload>(&self, entry: &Entry, frame: u32, payload: &mut P) -> bool {
+    fn copy<P: Copied>(&self, entry: &Entry, frame: u32, payload: &mut P) -> bool {
         let at = (entry.home.drive, frame);
         payload.copy(&self.cpu, &self.frames, at, &entry.span, false)
     }
 
     /// Uses a page once the clients in the way are done.
-    async fn use_later<P: Payload>(
+    async fn use_later<P: Copied>(
         &self,
         entry: &Entry,
         frame: u32,

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use common::{Rig, Shape, healthy};
 use owners::{Case, Owner, PAGE, random_case, run};
+use wharf_host::scale::{DflushAlone, Scale, Variant};
 use wharf_host::{Client, Clock, DesignConfig, Direct, Extent, Hardware, Kernel, Scala, Tri};
 use wharf_runtime::{Cpu, Rng, Seed};
 use wharf_wire::command::Command;
@@ -112,6 +113,18 @@ fn kernel_keeps_every_byte() {
     }
 }
 
+fn verify_scale<V: Variant>(design: &Scale<V>, cpu: &Cpu) {
+    design.shared().verify(cpu);
+}
+
+#[test]
+fn scale_dflush_keeps_every_byte() {
+    for seed in 0..400 {
+        let (case, mut rng) = random_case(seed);
+        run::<Scale<DflushAlone>, _>(case, |_| healthy(Seed(rng.next_u64()).rng()), verify_scale);
+    }
+}
+
 /// Fails, is late, and is silent no longer than a timeout or two.
 fn faulty(mut rng: Rng) -> impl FnMut(u64, &Command) -> Fate + Send + 'static {
     move |_, _| match rng.below(80) {
@@ -171,6 +184,18 @@ fn kernel_keeps_every_byte_through_errors_and_timeouts() {
     for seed in 1_000..1_200 {
         let (case, mut rng) = random_case(seed);
         run::<Kernel, _>(
+            impatient(case),
+            |_| faulty(Seed(rng.next_u64()).rng()),
+            |_, _| (),
+        );
+    }
+}
+
+#[test]
+fn scale_dflush_keeps_every_byte_through_errors_and_timeouts() {
+    for seed in 1_000..1_200 {
+        let (case, mut rng) = random_case(seed);
+        run::<Scale<DflushAlone>, _>(
             impatient(case),
             |_| faulty(Seed(rng.next_u64()).rng()),
             |_, _| (),

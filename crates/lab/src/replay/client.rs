@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use hdrhistogram::Histogram;
+use wharf_host::boot::Ready;
 use wharf_host::design::{Client, Statistics};
-use wharf_host::driver::{Driver, DriverConfig};
+use wharf_host::driver::DriverConfig;
 use wharf_host::gate::Gate;
-use wharf_host::group::Groups;
 use wharf_host::span::Extent;
-use wharf_host::volume::{Layout, Volume};
+use wharf_host::volume::Volume;
 use wharf_runtime::{Cpu, Op, Sender};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::queue::HostQueue;
@@ -34,16 +34,9 @@ const LOOK_AHEAD: usize = 8;
 const SLEEP_NS_MAX: u64 = 100_000_000;
 
 /// What the boot task tells a client when the drives are ready.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Go {
-    /// Pages of each drive.
-    pub(crate) drive_pages: u64,
-    /// Most pages of a command.
-    pub(crate) max_transfer_pages: u32,
-    /// Firmware cores of each drive.
-    pub(crate) cores: u32,
-    /// Pages of the stripes that are dealt out to them.
-    pub(crate) core_stripe_pages: u32,
+    pub(crate) ready: Ready,
     /// When the run begins, by the boot CPU's clock.
     pub(crate) start_ns: u64,
 }
@@ -56,7 +49,6 @@ pub(crate) struct Connection {
     pub(crate) gate: Gate<Option<Go>>,
     pub(crate) space: Arc<DmaSpace>,
     pub(crate) driver: DriverConfig,
-    pub(crate) stripe_pages: u64,
 }
 
 impl Connection {
@@ -66,26 +58,15 @@ impl Connection {
     }
 
     /// The volume over all drives, whose drivers tell `run` of collection.
-    fn open(self, cpu: &Cpu, go: Go, run: &Run) -> Result<Rc<Volume>, RunError> {
-        let groups = Groups::new();
-        let layout = Layout::new(&vec![go.drive_pages; self.queues.len()], self.stripe_pages);
-        let start = |(drive, queue)| {
-            let config = DriverConfig {
-                drive: drive as u16,
-                max_transfer_pages: go.max_transfer_pages,
-                cores: go.cores,
-                core_stripe_pages: go.core_stripe_pages,
-                ..self.driver
-            };
-            Driver::start(cpu, queue, &self.space, &groups, config, false)
-        };
-        let drivers = self.queues.into_iter().enumerate().map(start);
-        let drivers = drivers.collect::<Result<Vec<_>, _>>();
-        let drivers = drivers.map_err(|e| RunError::Memory(e.to_string()))?;
-        for driver in &drivers {
+    fn open(self, cpu: &Cpu, go: &Go, run: &Run) -> Result<Rc<Volume>, RunError> {
+        let opened = go
+            .ready
+            .open_volume(cpu, &self.space, self.queues, self.driver);
+        let volume = opened.map_err(|e| RunError::Memory(e.to_string()))?;
+        for driver in volume.drivers() {
             driver.report_collection(&run.collection, self.waiter as usize);
         }
-        Ok(Volume::new(drivers, layout))
+        Ok(volume)
     }
 }
 
@@ -164,7 +145,7 @@ pub(crate) async fn run<D: Runnable>(
     let Some(go) = connection.wait(&cpu).await else {
         return;
     };
-    let volume = connection.open(&cpu, go, &run);
+    let volume = connection.open(&cpu, &go, &run);
     let client = volume.and_then(|volume| Ok(design.client(&cpu, volume, index)?));
     let client = match client {
         Ok(client) => client,
@@ -203,7 +184,7 @@ pub(crate) async fn run_service<D: Runnable>(
     let Some(go) = connection.wait(&cpu).await else {
         return;
     };
-    let served = connection.open(&cpu, go, &run).and_then(|volume| {
+    let served = connection.open(&cpu, &go, &run).and_then(|volume| {
         design.serve(&cpu, volume.clone(), index)?;
         Ok(volume)
     });
