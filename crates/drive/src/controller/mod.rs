@@ -282,6 +282,7 @@ impl Controller {
         if status == StatusCode::Success {
             self.host_commands.count(done.qid, &done.command);
         }
+        self.host_commands.count_service(done.qid, done.served_ns);
         if done.from_host_pages > 0 {
             // The cores have fetched these: they were on the link before the completion.
             let _ = self.link.carry_from_host(&self.cpu, done.from_host_pages);
@@ -472,6 +473,7 @@ fn whole_part(op: PartOp, slot: u16, value: u32) -> Part {
         prp1: 0,
         prp2: 0,
         data_ready_ns: 0,
+        taken_ns: 0,
         first: 0,
         count: value,
         transfer_pages: 0,

@@ -41,6 +41,8 @@ pub struct Slot {
     pub to_host_pages: u32,
     /// Pages that the cores fetched from the host.
     pub from_host_pages: u32,
+    /// Nanoseconds that a core served the part that was answered last.
+    pub served_ns: u32,
     /// The result, of up to 63 bits.
     pub result: u64,
     /// What follows.
@@ -64,6 +66,7 @@ impl Slots {
             failed_page: 0,
             to_host_pages: 0,
             from_host_pages: 0,
+            served_ns: 0,
             result: 0,
             after: After::Nothing,
             parts_left: 0,
@@ -102,6 +105,7 @@ impl Slots {
             failed_page: 0,
             to_host_pages,
             from_host_pages: 0,
+            served_ns: 0,
             result: 0,
             after,
             parts_left: parts,
@@ -121,6 +125,7 @@ impl Slots {
         let slot = &mut self.slots[answer.slot as usize];
         slot.to_host_pages += u32::from(answer.to_host);
         slot.from_host_pages += u32::from(answer.from_host);
+        slot.served_ns = answer.served_ns;
         let status = answer.status;
         if status != StatusCode::Success {
             let page = page();
