@@ -126,6 +126,16 @@ impl Cpu {
         }
     }
 
+    /// The time, where time is simulated or operations are timed. 0 elsewhere: accounts of how long things
+    /// waited are kept only where they cost nothing that matters.
+    #[inline]
+    pub fn account_now(&self) -> u64 {
+        match self.0.accounting {
+            Accounting::Free => 0,
+            Accounting::Charge | Accounting::Timed | Accounting::Slow => self.now(),
+        }
+    }
+
     /// Runs `f` under the name of an operation.
     #[inline(always)]
     pub fn work<R>(&self, op: Op, f: impl FnOnce() -> R) -> R {

@@ -1,7 +1,9 @@
 //! The store that programs link.
 
+use wharf::drive::config::MediaKind;
 use wharf::host::scala::guard::Intent;
 use wharf::host::{Clock, Design, IoError, Scala};
+use wharf::lab::config::{Sets, load_drive};
 use wharf::store::{Client, Store, StoreError, StoreOptions};
 
 fn fill(seed: u64, data: &mut [u8]) {
@@ -194,4 +196,22 @@ fn guards_that_fill_the_cache_are_an_error_and_no_deadlock() {
     assert!(client.read_at(0, &mut [0; 4096]).is_ok(), "a hit");
     drop(held);
     assert!(client.pin(16..17, Intent::Read).is_ok());
+}
+
+/// Once a store took every drive for one with a single core: pages of the others were said to be in
+/// frames of the wrong core.
+#[test]
+fn drives_of_several_cores_side_by_side_make_a_store() {
+    let (mut drive, _) = load_drive("tiny", &Sets::default()).unwrap();
+    drive.media.kind = MediaKind::Ram;
+    assert!(drive.firmware.cores > 1);
+    let options = StoreOptions::drives(vec![drive.clone(), drive]).cache_bytes(128 << 10);
+    let client = Client::<Scala>::open_local(&options).unwrap();
+    let mut model = vec![0; client.bytes() as usize];
+    fill(7, &mut model);
+    client.write_at(0, &model).unwrap();
+    let mut found = vec![0; model.len()];
+    client.read_at(0, &mut found).unwrap();
+    assert!(found == model);
+    client.close().unwrap();
 }

@@ -109,6 +109,7 @@ impl Controller {
                 prp1: command.prp1,
                 prp2: command.prp2,
                 data_ready_ns,
+                taken_ns: 0,
                 first: local,
                 count,
                 transfer_pages: pages,

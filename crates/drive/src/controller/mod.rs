@@ -284,6 +284,7 @@ impl Controller {
         if status == StatusCode::Success {
             self.host_commands.count(done.qid, &done.command);
         }
+        self.host_commands.count_service(done.qid, done.served_ns);
         let (qid, to_host_pages) = (done.qid, done.to_host_pages);
         let mut answer = Status::new(status);
         if qid != 0 && is_drive_failure(status) {
@@ -470,6 +471,7 @@ fn whole_part(op: PartOp, slot: u16, value: u32) -> Part {
         prp1: 0,
         prp2: 0,
         data_ready_ns: 0,
+        taken_ns: 0,
         first: 0,
         count: value,
         transfer_pages: 0,

@@ -310,10 +310,11 @@ impl Core {
             .task
             .set(Some(self.cpu.current()));
         loop {
-            let part = match self.next_in_line() {
+            let mut part = match self.next_in_line() {
                 Some(part) => part,
                 None => self.next_part(worker).await,
             };
+            part.taken_ns = self.cpu.account_now();
             self.cpu.work(Op::CorePart, || ());
             match part.op {
                 PartOp::Read => self.answer_at(&part, self.read(worker, &part).await),
@@ -371,8 +372,16 @@ impl Core {
             status,
             lpn,
             frame: NONE,
+            served_ns: self.served_ns(part),
             to_host: 0,
         });
+    }
+
+    /// Nanoseconds since a worker took a part up; 0 where nobody accounts for it.
+    #[inline]
+    fn served_ns(&self, part: &Part) -> u32 {
+        let served_ns = self.cpu.account_now() - part.taken_ns;
+        served_ns.try_into().unwrap_or(u32::MAX)
     }
 
     fn send_answer(&self, answer: Answer) {

@@ -119,6 +119,7 @@ impl Core {
             status,
             lpn,
             frame,
+            served_ns: self.served_ns(part),
             to_host: tally.fetched,
         });
     }

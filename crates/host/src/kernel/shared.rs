@@ -9,8 +9,8 @@ use wharf_wire::dma::{DmaSpace, RegisterError};
 use crate::design::DesignConfig;
 use crate::kernel::frame::{DIRTY, Frames, LOCKED, UPTODATE, WRITEBACK};
 use crate::kernel::lru::{self, List, Lru};
-use crate::kernel::waits::{PageWaits, Waiters};
 use crate::kernel::xarray::{Tag, XArray};
+use crate::waits::{PageWaits, Waiters};
 use crate::wake::Mailboxes;
 
 /// Rate of write-back before it is measured, in pages a second: 100 MB/s (`INIT_BW` in mm/page-writeback.c).

@@ -23,7 +23,7 @@ use wharf_runtime::sync::Ordering;
 
 use crate::kernel::local::Local;
 use crate::kernel::shared::Shared;
-use crate::kernel::waits::Nap;
+use crate::waits::Nap;
 
 /// Longest pause (`MAX_PAUSE`).
 const PAUSE_MAX_NS: u64 = 200_000_000;

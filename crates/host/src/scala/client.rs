@@ -7,8 +7,8 @@ use wharf_wire::pin::{Access, Unpin};
 
 use crate::design::{Client, Statistics, Touch};
 use crate::error::IoError;
+use crate::payload::{From, Into};
 use crate::pins::{UNPINS_MAX, needs_list};
-use crate::scala::frames::{From, Into};
 use crate::scala::held::Held;
 use crate::span::Extent;
 

@@ -11,7 +11,7 @@ use crate::error::IoError;
 use crate::pins::Pins;
 use crate::reaper::Reaper;
 use crate::scala::batch::{Batch, Late};
-use crate::scala::frames::{Frames, Payload};
+use crate::scala::frames::{Copied, Frames};
 use crate::scala::index::{Found, Placed, QueueIndex};
 use crate::span::{Extent, Span, Spans, spans};
 use crate::volume::{Layout, Volume};
@@ -97,7 +97,7 @@ pub trait Use {
 /// Copies between the frame and the program's memory.
 pub struct Copying<P>(pub P);
 
-impl<P: Payload> Use for Copying<P> {
+impl<P: Copied> Use for Copying<P> {
     const WRITES: bool = P::WRITES;
     const WAITS_FOR_GUARDS: bool = true;
 
@@ -189,7 +189,7 @@ impl Held {
     /// # Errors
     /// A wrong extent or payload, or the first error of a command.
     #[inline]
-    pub async fn serve<P: Payload>(&self, extent: Extent, payload: P) -> Result<Touch, IoError> {
+    pub async fn serve<P: Copied>(&self, extent: Extent, payload: P) -> Result<Touch, IoError> {
         let page_bytes = self.frames.page_bytes();
         check_request(&self.volume, page_bytes, extent, payload.bytes())?;
         let mut touch = Touch {

@@ -77,6 +77,8 @@ pub(super) struct Answer {
     pub(super) ticket: u32,
     /// The frame, of a pin.
     pub(super) frame: u32,
+    /// Nanoseconds since the manager took the request, 4.2 s at most; 0 where operations are not timed.
+    pub(super) held_ns: u32,
     /// How it went.
     pub(super) outcome: Outcome,
 }
