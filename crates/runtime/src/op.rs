@@ -144,6 +144,10 @@ operations! {
     TreeLookup = "tree_lookup", Index;
     /// A page enters or leaves the radix tree of a file, or a tag of it changes.
     TreeUpdate = "tree_update", Index;
+    /// A page is looked up in the concurrent radix tree of a file.
+    ConcurrentLookup = "concurrent_lookup", Index;
+    /// A page enters or leaves the concurrent radix tree of a file, or a tag of it changes.
+    ConcurrentUpdate = "concurrent_update", Index;
     /// A page moves in the lists of recently used pages.
     ListUpdate = "list_update", Replacement;
     /// A frame is taken from or given back to the operating system's allocator.

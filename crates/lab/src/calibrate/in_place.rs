@@ -47,6 +47,8 @@ const OPS: &[Op] = &[
     Op::ManagerUpdate,
     Op::TreeLookup,
     Op::TreeUpdate,
+    Op::ConcurrentLookup,
+    Op::ConcurrentUpdate,
     Op::ListUpdate,
 ];
 
