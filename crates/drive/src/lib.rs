@@ -24,6 +24,7 @@ mod drive;
 mod fill;
 pub mod ftl;
 mod image;
+mod link;
 pub mod media;
 pub mod nand;
 pub mod power;

@@ -258,6 +258,20 @@ pub trait Client: 'static {
     /// As for a read; each page of the extent then holds its old or its new content.
     async fn write(&self, extent: Extent, data: &[u8]) -> Result<Touch, IoError>;
 
+    /// Reads, if what is asked for lies within a page that the client can use at once: an ordinary
+    /// function, without a task or a command. False if it does not, and then nothing was done;
+    /// [`Client::read`] is the way.
+    #[inline]
+    fn read_now(&self, _extent: Extent, _out: &mut [u8]) -> bool {
+        false
+    }
+
+    /// As [`Client::read_now`], for a write.
+    #[inline]
+    fn write_now(&self, _extent: Extent, _data: &[u8]) -> bool {
+        false
+    }
+
     /// Makes durable every write, of any client, that was acknowledged before.
     ///
     /// # Errors

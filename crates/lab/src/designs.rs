@@ -9,7 +9,7 @@ use wharf_host::direct::Direct;
 use wharf_host::hardware::Hardware;
 use wharf_host::kernel::Kernel;
 use wharf_host::scala::Scala;
-use wharf_host::scale::{DflushAlone, Scale, Variant};
+use wharf_host::scale::{DflushAlone, Scale, Variant, Whole};
 use wharf_host::tri::Tri;
 
 use crate::input::Plan;
@@ -108,8 +108,13 @@ pub const DESIGNS: &[DesignEntry] = &[
         run: row::<Kernel>,
     },
     DesignEntry {
+        name: Whole::NAME,
+        summary: "a page cache in the process: an index without locks, writers that flush",
+        run: row::<Scale<Whole>>,
+    },
+    DesignEntry {
         name: DflushAlone::NAME,
-        summary: "a page cache in the process whose writers flush, over an XArray under a lock",
+        summary: "the same over an index under a lock",
         run: row::<Scale<DflushAlone>>,
     },
 ];

@@ -78,8 +78,6 @@ pub struct Answer {
     pub served_ns: u32,
     /// Pages that went to the host beyond those that the controller knows of.
     pub to_host: u16,
-    /// Pages that came from the host beyond those that the controller knows of.
-    pub from_host: u16,
 }
 
 const _: () = assert!(size_of::<Answer>() <= 20);

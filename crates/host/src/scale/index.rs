@@ -1,9 +1,10 @@
 //! The index of a file: page to frame, and which pages are dirty or on their way to the drive.
 //!
 //! What the rest of the cache asks of an index is a trait, so that one cache can be compared over
-//! two: a tree that is changed under a lock ([`Locked`]), and one that is not.
+//! two: a tree that is changed under a lock ([`Locked`]), and one that is not ([`Concurrent`]).
 
-use wharf_runtime::{Cpu, Op};
+use ccxarray::{Guard, Witness, pin_with};
+use wharf_runtime::{Cpu, Line, Op};
 
 use crate::kernel::xarray::{self, Find, XArray};
 
@@ -98,6 +99,86 @@ impl Index for Locked {
             tree.verify();
             tree.size().entries
         })
+    }
+}
+
+/// Tells virtual time of the cache lines that the tree touches.
+struct Seen<'a>(&'a Cpu);
+
+impl Witness for Seen<'_> {
+    type Line = Line;
+
+    #[inline(always)]
+    fn read(&self, line: &Line) {
+        line.read(self.0);
+    }
+
+    #[inline(always)]
+    fn write(&self, line: &Line) {
+        line.write(self.0);
+    }
+}
+
+/// A tree that is changed by compare-and-exchange, side by side: ccXArray.
+#[derive(Default)]
+pub struct Concurrent(ccxarray::XArray<u32, Line>);
+
+impl Concurrent {
+    #[inline(always)]
+    fn guard(cpu: &Cpu) -> Guard<Seen<'_>> {
+        pin_with(Seen(cpu))
+    }
+}
+
+impl Index for Concurrent {
+    #[inline]
+    fn get(&self, cpu: &Cpu, page: u64) -> Option<u32> {
+        cpu.work(Op::ConcurrentLookup, || self.0.get(page, &Self::guard(cpu)))
+    }
+
+    fn insert(&self, cpu: &Cpu, page: u64, frame: u32) -> bool {
+        cpu.work(Op::ConcurrentUpdate, || {
+            self.0.insert(page, frame, &Self::guard(cpu)).is_ok()
+        })
+    }
+
+    fn remove(&self, cpu: &Cpu, page: u64) {
+        cpu.work(Op::ConcurrentUpdate, || {
+            self.0.remove(page, &Self::guard(cpu))
+        });
+    }
+
+    fn retag(&self, cpu: &Cpu, page: u64, set: Option<Tag>, clear: Option<Tag>) {
+        let guard = Self::guard(cpu);
+        for (tag, on) in [(set, true), (clear, false)] {
+            let Some(tag) = tag.map(ccxarray::Tag::from) else {
+                continue;
+            };
+            cpu.work(Op::ConcurrentUpdate, || match on {
+                true => self.0.set_tag(page, tag, &guard),
+                false => self.0.clear_tag(page, tag, &guard),
+            });
+        }
+    }
+
+    fn next_tagged(&self, cpu: &Cpu, from: u64, tag: Tag) -> Option<(u64, u32)> {
+        let guard = Self::guard(cpu);
+        cpu.work(Op::ConcurrentLookup, || {
+            self.0.next_tagged(tag.into(), from, &guard)
+        })
+    }
+
+    fn verify(&self, cpu: &Cpu) -> u64 {
+        self.0.verify(&Self::guard(cpu)).entries as u64
+    }
+}
+
+impl From<Tag> for ccxarray::Tag {
+    fn from(tag: Tag) -> ccxarray::Tag {
+        match tag {
+            Tag::Dirty => ccxarray::Tag::Dirty,
+            Tag::Writeback => ccxarray::Tag::Writeback,
+        }
     }
 }
 

@@ -44,7 +44,7 @@ use wharf_wire::dma::DmaSpace;
 use crate::design::{Client, Design, DesignConfig, DesignError, Statistics, Touch, WritePolicy};
 use crate::error::IoError;
 use crate::scale::dflush::Balance;
-use crate::scale::index::{Index, Locked};
+use crate::scale::index::{Concurrent, Index, Locked};
 use crate::scale::local::Local;
 use crate::scale::shared::Shared;
 use crate::span::Extent;
@@ -58,6 +58,15 @@ pub trait Variant: Send + Sync + 'static {
     type Index: Index;
     /// What writers do above the hard threshold.
     const BALANCE: Balance;
+}
+
+/// The design whole.
+pub struct Whole;
+
+impl Variant for Whole {
+    const NAME: &'static str = "scale";
+    type Index = Concurrent;
+    const BALANCE: Balance = Balance::Flush;
 }
 
 /// Direct flush over an index with a lock: one half of the design.

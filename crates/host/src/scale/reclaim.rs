@@ -63,13 +63,13 @@ impl<I: Index> Local<I> {
         if own.is_empty() && !shared.is_free_empty() {
             shared.take_free(&self.cpu, &mut own);
         }
-        self.cpu.work(Op::PageAllocator, || own.pop())
+        own.pop()
     }
 
     /// Frees a frame.
     pub(super) fn give_free(&self, frame: u32) {
         let mut own = self.free.borrow_mut();
-        self.cpu.work(Op::PageAllocator, || own.push(frame));
+        own.push(frame);
         let batch = self.shared.limits.free_batch;
         if own.len() > 2 * batch || batch == 1 {
             self.shared.give_free(&self.cpu, &mut own);

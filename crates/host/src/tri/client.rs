@@ -14,7 +14,7 @@ use crate::error::IoError;
 use crate::payload::{From, Into, Payload};
 use crate::span::{Extent, Span, Spans, spans};
 use crate::tri::Shared;
-use crate::tri::message::{Answer, Message, Outbox, Outcome, Request, Wish};
+use crate::tri::message::{Answer, Message, Outbox, Outcome, Request, Wish, receive};
 use crate::tri::open::{OpenPage, OpenPages, Part};
 use crate::tri::private::{Known, Private, Released};
 use crate::tri::table::Frames;
@@ -316,8 +316,7 @@ impl CacheClient {
             }
             for manager in ready {
                 let answers = &mut answers[manager as usize];
-                while let Some(message) = answers.try_pop(&self.cpu) {
-                    self.cpu.work(Op::MessageReceive, || ());
+                while let Some(message) = receive(&self.cpu, answers) {
                     message.items().iter().for_each(|a| self.answer(a));
                 }
             }

@@ -17,7 +17,7 @@ use crate::design::Counters;
 use crate::error::IoError;
 use crate::reaper::Reaper;
 use crate::tri::fetch::{Fetch, Held};
-use crate::tri::message::{Answer, Message, Outbox, Outcome, Request, Wish};
+use crate::tri::message::{Answer, Message, Outbox, Outcome, Request, Wish, receive};
 use crate::tri::pool::Pool;
 use crate::tri::table::{Frames, PageTable};
 use crate::tri::write_back::WriteBack;
@@ -180,9 +180,8 @@ impl Manager {
             for source in ready {
                 let rings = requests.iter_mut().enumerate();
                 for (client, ring) in rings.skip(source as usize).step_by(SOURCES) {
-                    while let Some(message) = ring.try_pop(&self.cpu) {
+                    while let Some(message) = receive(&self.cpu, ring) {
                         let taken_ns = self.cpu.account_now();
-                        self.cpu.work(Op::MessageReceive, || ());
                         let items = message.items().iter();
                         items.for_each(|request| self.serve(client as u32, request, taken_ns));
                     }

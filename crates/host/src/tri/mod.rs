@@ -57,7 +57,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use wharf_runtime::bell::SOURCES;
+use wharf_runtime::bell::{Kind, SOURCES};
 use wharf_runtime::{Bell, Cpu, ring};
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
 
@@ -258,7 +258,7 @@ impl Design for Tri {
 fn connect(clients: u32, managers: u32) -> (Vec<ClientEnds>, Vec<ManagerEnds>) {
     let mut client_ends: Vec<ClientEnds> = (0..clients)
         .map(|_| ClientEnds {
-            bell: Bell::new(),
+            bell: Bell::of_kind(Kind::Polled),
             requests: Vec::new(),
             answers: Vec::new(),
         })
@@ -266,7 +266,7 @@ fn connect(clients: u32, managers: u32) -> (Vec<ClientEnds>, Vec<ManagerEnds>) {
     let mut manager_ends = Vec::new();
     for manager in 0..managers {
         let mut ends = ManagerEnds {
-            bell: Bell::new(),
+            bell: Bell::of_kind(Kind::Polled),
             requests: Vec::new(),
             answers: Vec::new(),
         };

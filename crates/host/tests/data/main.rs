@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use common::{Rig, Shape, healthy};
 use owners::{Case, Owner, PAGE, random_case, run};
-use wharf_host::scale::{DflushAlone, Scale, Variant};
+use wharf_host::scale::{DflushAlone, Scale, Variant, Whole};
 use wharf_host::{Client, Clock, DesignConfig, Direct, Extent, Hardware, Kernel, Scala, Tri};
 use wharf_runtime::{Cpu, Rng, Seed};
 use wharf_wire::command::Command;
@@ -118,6 +118,14 @@ fn verify_scale<V: Variant>(design: &Scale<V>, cpu: &Cpu) {
 }
 
 #[test]
+fn scale_keeps_every_byte() {
+    for seed in 0..400 {
+        let (case, mut rng) = random_case(seed);
+        run::<Scale<Whole>, _>(case, |_| healthy(Seed(rng.next_u64()).rng()), verify_scale);
+    }
+}
+
+#[test]
 fn scale_dflush_keeps_every_byte() {
     for seed in 0..400 {
         let (case, mut rng) = random_case(seed);
@@ -184,6 +192,18 @@ fn kernel_keeps_every_byte_through_errors_and_timeouts() {
     for seed in 1_000..1_200 {
         let (case, mut rng) = random_case(seed);
         run::<Kernel, _>(
+            impatient(case),
+            |_| faulty(Seed(rng.next_u64()).rng()),
+            |_, _| (),
+        );
+    }
+}
+
+#[test]
+fn scale_keeps_every_byte_through_errors_and_timeouts() {
+    for seed in 1_000..1_200 {
+        let (case, mut rng) = random_case(seed);
+        run::<Scale<Whole>, _>(
             impatient(case),
             |_| faulty(Seed(rng.next_u64()).rng()),
             |_, _| (),

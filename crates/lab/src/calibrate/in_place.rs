@@ -29,6 +29,8 @@ use crate::result::Row;
 
 /// Operations that are timed so.
 const OPS: &[Op] = &[
+    Op::DriverSubmit,
+    Op::DriverComplete,
     Op::CacheLookup,
     Op::CacheUpdate,
     Op::QueueIndexLookup,
@@ -36,6 +38,7 @@ const OPS: &[Op] = &[
     Op::PinListEntry,
     Op::FusionLookup,
     Op::FrameUpdate,
+    Op::DriveCopy,
     Op::MessageSend,
     Op::MessageReceive,
     Op::PrivateLookup,
@@ -44,6 +47,8 @@ const OPS: &[Op] = &[
     Op::ManagerUpdate,
     Op::TreeLookup,
     Op::TreeUpdate,
+    Op::ConcurrentLookup,
+    Op::ConcurrentUpdate,
     Op::ListUpdate,
 ];
 
@@ -103,6 +108,7 @@ fn setup() -> Result<Setup, CalibrateError> {
     let drive = [
         "drive.firmware.cores=1",
         "drive.firmware.slowness=1.0",
+        "drive.firmware.platform=software",
         "drive.geometry.blocks_per_plane=64",
     ];
     let mut drive = load_drive("scala", &Sets::parse(&drive)?)?.0;

@@ -2,7 +2,7 @@
 
 use wharf_drive::config::{
     DriveConfig, Firmware, FtlConfig, GcPolicy, Geometry, HostMemoryConfig, LinkConfig,
-    MediaConfig, MediaKind, Timing,
+    MediaConfig, MediaKind, Platform, Timing,
 };
 
 /// One core, one plane, ten blocks of four pages; no operation takes time.
@@ -28,6 +28,7 @@ pub fn tiny() -> DriveConfig {
             from_host_mb_s: 0,
         },
         firmware: Firmware {
+            platform: Platform::Device,
             cores: 1,
             slowness: 1.0,
             stripe_pages: 2,
