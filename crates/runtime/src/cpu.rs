@@ -42,6 +42,7 @@ pub(crate) struct CpuInner {
     real_clock: Option<Clock>,
     cost_ns: [u32; OPS],
     count: [Cell<u64>; OPS],
+    /// Measured time, where it is measured: [`Accounting::Timed`] and [`Accounting::Slow`].
     busy_ns: [Cell<u64>; OPS],
 }
 
@@ -144,16 +145,12 @@ impl Cpu {
 
     #[inline]
     fn charge(&self, op: Op, n: u32) {
-        let cost = u64::from(self.0.cost_ns[op as usize]) * u64::from(n);
-        self.0.clock_ns.set(self.0.clock_ns.get() + cost);
-        self.account(op, n, cost);
-    }
-
-    #[inline]
-    fn account(&self, op: Op, n: u32, busy_ns: u64) {
-        let (count, busy) = (&self.0.count[op as usize], &self.0.busy_ns[op as usize]);
-        count.set(count.get() + u64::from(n));
-        busy.set(busy.get() + busy_ns);
+        let (inner, n) = (&*self.0, u64::from(n));
+        let cost = u64::from(inner.cost_ns[op as usize]) * n;
+        inner.clock_ns.set(inner.clock_ns.get() + cost);
+        // The time follows from the count: see `profile`.
+        let count = &inner.count[op as usize];
+        count.set(count.get() + n);
     }
 
     #[cold]
@@ -168,7 +165,9 @@ impl Cpu {
                 end = self.now();
             }
         }
-        self.account(op, n, end - start);
+        let (count, busy) = (&self.0.count[op as usize], &self.0.busy_ns[op as usize]);
+        count.set(count.get() + u64::from(n));
+        busy.set(busy.get() + (end - start));
         result
     }
 
@@ -180,9 +179,14 @@ impl Cpu {
 
     /// What this CPU did so far.
     pub fn profile(&self) -> Profile {
+        let inner = &*self.0;
+        let busy_ns = |op: usize| match inner.accounting {
+            Accounting::Charge => inner.count[op].get() * u64::from(inner.cost_ns[op]),
+            _ => inner.busy_ns[op].get(),
+        };
         Profile {
-            count: std::array::from_fn(|i| self.0.count[i].get()),
-            busy_ns: std::array::from_fn(|i| self.0.busy_ns[i].get()),
+            count: std::array::from_fn(|op| inner.count[op].get()),
+            busy_ns: std::array::from_fn(busy_ns),
         }
     }
 
