@@ -18,6 +18,8 @@
 
 use std::cell::Cell;
 
+use wharf_runtime::prefetch;
+
 /// Entries of the translation cache.
 const RECENT: usize = 1024;
 
@@ -177,6 +179,41 @@ impl QueueIndex {
         let slot = self.find_in_table(page)?;
         recent.set(slot);
         (self.slot(slot).key.get() == page).then_some(slot)
+    }
+
+    /// Brings near the entry of the table where the search for a page begins.
+    #[inline]
+    pub fn prefetch_entry(&self, page: u64) {
+        prefetch(&self.table[self.home(page)]);
+    }
+
+    /// The slot that a page is in if it is in any: the table alone is looked at.
+    #[inline]
+    pub fn likely_slot(&self, page: u64) -> Option<u32> {
+        let mut at = self.home(page);
+        loop {
+            let entry = self.table[at].get();
+            if entry == FREE {
+                return None;
+            }
+            if (entry >> 32) as u32 == page as u32 {
+                return Some(entry as u32);
+            }
+            at = self.after(at);
+        }
+    }
+
+    /// Brings a slot near.
+    #[inline]
+    pub fn prefetch_slot(&self, slot: u32) {
+        prefetch(self.slot(slot));
+    }
+
+    /// Has the translation cache name a page's [likely slot](QueueIndex::likely_slot): the next search
+    /// looks there first, and not at a slot that nobody has brought near.
+    #[inline]
+    pub fn expect(&self, page: u64, slot: u32) {
+        self.recent[page as usize % RECENT].set(slot);
     }
 
     /// What is known of a page.
