@@ -35,6 +35,7 @@ impl Core {
                     .await;
             }
         }
+        let end_ns = end_ns.max(tally.carried_ns);
         if end_ns > 0 {
             self.cpu.sleep_until(end_ns).await;
         }
@@ -60,15 +61,17 @@ impl Core {
         let deadline_ns = self.cpu.now() + self.busy_wait_ns;
         loop {
             let now_ns = self.flash_now();
-            let taken = self.with_ftl(|ftl| {
-                self.take_frame(ftl, &self.lent.borrow(), now_ns, access, page.lpn)
+            let taken = self.cpu.work_counted(Op::FrameUpdate, || {
+                let lent = self.lent.borrow();
+                let take = |ftl: &mut Ftl| self.take_frame(ftl, &lent, now_ns, access, page.lpn);
+                let taken = self.with_ftl(take);
+                (u32::from(taken.is_some()), taken)
             });
             if let Some((stage, read_end_ns)) = taken {
                 page.stage = stage;
                 *end_ns = (*end_ns).max(read_end_ns);
                 let fetched = matches!(stage, Stage::Coming(_) | Stage::Pinned(_));
                 tally.fetched += u16::from(fetched && access != Access::Overwrite);
-                self.cpu.work(Op::FrameUpdate, || ());
                 return;
             }
             if let Err(status) = self.make_room(worker, deadline_ns, tally).await {
@@ -110,6 +113,7 @@ impl Core {
             // SAFETY: nobody has the address of a frame that was just taken.
             unsafe { at.with_bytes(&self.dma, |bytes| ftl.copy_from_memory(place, bytes)) }
         };
+        let fill_from = |place: Place| self.copying(1, || fill_from(place));
         match (fill, place) {
             (Fill::Blank, _) => fill_from(Place::Unmapped),
             (_, Place::Flash(ppn)) => {
@@ -131,10 +135,10 @@ impl Core {
             any = true;
             let read = self.with_ftl(|ftl| {
                 // SAFETY: the address of a frame that is being filled is told to nobody.
-                let read = unsafe {
+                let read = self.copying(1, || unsafe {
                     lent.at(frame)
                         .with_bytes(&self.dma, |bytes| read_now(ftl, page.lpn, bytes))
-                };
+                });
                 ftl.end_fill(frame, read.is_err());
                 read
             });

@@ -56,8 +56,8 @@ pub(super) struct Tally {
     failed: Option<Failed>,
     /// Pages brought into frames.
     pub fetched: u16,
-    /// Pages written back.
-    pub written_back: u16,
+    /// When the link has carried the pages that were written back; 0 if that takes no time.
+    pub carried_ns: u64,
 }
 
 impl Tally {
@@ -118,8 +118,8 @@ impl Core {
             status,
             lpn,
             frame,
+            served_ns: self.served_ns(part),
             to_host: tally.fetched,
-            from_host: tally.written_back,
         });
     }
 
@@ -132,29 +132,36 @@ impl Core {
     /// Gives back every reference of this core's that the request names.
     fn unpin_all(&self, request: &mut PinRequest, tally: &mut Tally) {
         let unpins = std::mem::replace(&mut request.unpins, 0);
-        let mut done = 0;
-        for index in 0..unpins.min(LIST_ENTRIES as u32) {
-            let unpin = match request.list {
-                None => request.unpin,
-                // The controller has read it before: the page is there.
-                Some(list) => match self.dma.read_u64(list + unpin_offset(index)) {
-                    Ok(entry) => Unpin::from_entry(entry),
-                    Err(_) => continue,
-                },
-            };
-            let (core, lpn) = self.striping.locate(unpin.lba);
-            if core != self.index {
-                continue;
+        self.cpu.work_counted(Op::FusionLookup, || {
+            let mut done = 0;
+            for index in 0..unpins.min(LIST_ENTRIES as u32) {
+                done += u32::from(self.unpin_entry(request, index, tally));
             }
-            done += 1;
-            if !self.with_ftl(|ftl| unpin_one(ftl, &self.lent.borrow(), lpn, unpin.is_dirty)) {
-                tally.fail(StatusCode::NotPinned, lpn);
-            }
-        }
+            (done, ())
+        });
         if request.unpin_failed {
             tally.fail(StatusCode::NotPinned, 0);
         }
-        self.cpu.work_n(Op::FusionLookup, done, || ());
+    }
+
+    /// Gives back the reference of one entry; false if its page is not this core's.
+    fn unpin_entry(&self, request: &PinRequest, index: u32, tally: &mut Tally) -> bool {
+        let unpin = match request.list {
+            None => request.unpin,
+            // The controller has read it before: the page is there.
+            Some(list) => match self.dma.read_u64(list + unpin_offset(index)) {
+                Ok(entry) => Unpin::from_entry(entry),
+                Err(_) => return false,
+            },
+        };
+        let (core, lpn) = self.striping.locate(unpin.lba);
+        if core != self.index {
+            return false;
+        }
+        if !self.with_ftl(|ftl| unpin_one(ftl, &self.lent.borrow(), lpn, unpin.is_dirty)) {
+            tally.fail(StatusCode::NotPinned, lpn);
+        }
+        true
     }
 
     /// Lists the pages of this core's that the request wants. The host may have changed the list

@@ -48,8 +48,8 @@ impl ScalaClient {
 
     /// The frame that a page is in and its drive, if this client holds the page.
     pub fn frame_of(&self, page: u64) -> Option<(usize, u32)> {
-        let slot = self.0.index.find(page)?;
-        Some((self.0.map.drive(page), self.0.index.frame(slot)))
+        let place = self.0.index.find(page)?;
+        Some((self.0.map.drive(page), place.frame))
     }
 
     /// Gives every page back to its drive but those with guards, and those on their way. Gives the
@@ -119,6 +119,22 @@ impl Client for ScalaClient {
             .end(held.serve(extent, From(data)).await, |touch| *touch)
     }
 
+    #[inline]
+    fn read_now(&self, extent: Extent, out: &mut [u8]) -> bool {
+        let held = &*self.0;
+        let is_done = held.serve_now(extent, Into(out));
+        held.counters.reads.add(u64::from(is_done));
+        is_done
+    }
+
+    #[inline]
+    fn write_now(&self, extent: Extent, data: &[u8]) -> bool {
+        let held = &*self.0;
+        let is_done = held.serve_now(extent, From(data));
+        held.counters.writes.add(u64::from(is_done));
+        is_done
+    }
+
     /// The drives write what is dirty back, pinned or not.
     async fn flush(&self) -> Result<(), IoError> {
         let held = &*self.0;
@@ -136,20 +152,14 @@ impl Client for ScalaClient {
         let held = &*self.0;
         let first = extent.first_page();
         for page in first..first + extent.pages().min(PREFETCH_PAGES_MAX) {
-            if approach == Approach::Far {
-                held.index.prefetch_entry(page);
-                continue;
+            match approach {
+                Approach::Far => held.index.prefetch_line(page),
+                Approach::Near => {
+                    if let Some(place) = held.index.prefetch_slot(page) {
+                        held.frames.prefetch(held.map.drive(page), place.frame);
+                    }
+                }
             }
-            let Some(slot) = held.index.likely_slot(page) else {
-                continue;
-            };
-            if approach == Approach::Near {
-                held.index.prefetch_slot(slot);
-                continue;
-            }
-            held.index.expect(page, slot);
-            let frame = held.index.frame(slot);
-            held.frames.prefetch(held.map.drive(page), frame);
         }
     }
 

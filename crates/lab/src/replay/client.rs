@@ -28,11 +28,7 @@ use crate::result::TimelineBuilder;
 const LATENCY_MAX_NS: u64 = 3_600_000_000_000;
 
 /// Requests between one that is served and those that are brought near, by how near they are.
-const LOOK_AHEAD: [(usize, Approach); 3] = [
-    (24, Approach::Far),
-    (16, Approach::Near),
-    (8, Approach::Next),
-];
+const LOOK_AHEAD: [(usize, Approach); 2] = [(20, Approach::Far), (8, Approach::Near)];
 
 /// Requests between one that is served and one that is itself brought near: those of a client lie far apart.
 const REQUEST_AHEAD: usize = 40;
@@ -67,11 +63,16 @@ impl Connection {
         self.gate.pass(cpu, self.waiter).await
     }
 
-    /// The volume over all drives.
-    fn open(self, cpu: &Cpu, go: &Go) -> Result<Rc<Volume>, RunError> {
-        go.ready
-            .open_volume(cpu, &self.space, self.queues, self.driver)
-            .map_err(|e| RunError::Memory(e.to_string()))
+    /// The volume over all drives, whose drivers tell `run` of collection.
+    fn open(self, cpu: &Cpu, go: &Go, run: &Run) -> Result<Rc<Volume>, RunError> {
+        let opened = go
+            .ready
+            .open_volume(cpu, &self.space, self.queues, self.driver);
+        let volume = opened.map_err(|e| RunError::Memory(e.to_string()))?;
+        for driver in volume.drivers() {
+            driver.report_collection(&run.collection, self.waiter as usize);
+        }
+        Ok(volume)
     }
 }
 
@@ -79,6 +80,8 @@ impl Connection {
 pub(crate) struct Account {
     pub(crate) reads: Histogram<u64>,
     pub(crate) writes: Histogram<u64>,
+    /// Those of both that collection may have held up.
+    pub(crate) affected: Histogram<u64>,
     pub(crate) bytes: u64,
     pub(crate) verified: u64,
     pub(crate) drift_sum_ns: u64,
@@ -95,6 +98,7 @@ impl Account {
         Account {
             reads: histogram(),
             writes: histogram(),
+            affected: histogram(),
             bytes: 0,
             verified: 0,
             drift_sum_ns: 0,
@@ -155,7 +159,7 @@ impl<C: Client> State<C> {
             let Some(later) = request_of(position + distance) else {
                 continue;
             };
-            if approach == Approach::Next {
+            if approach == Approach::Near {
                 self.run.checker.prefetch(later.offset);
             }
             if knows_future {
@@ -196,7 +200,7 @@ pub(crate) async fn run<D: Runnable>(
     let Some(go) = connection.wait(&cpu).await else {
         return;
     };
-    let volume = connection.open(&cpu, &go);
+    let volume = connection.open(&cpu, &go, &run);
     let client = volume.and_then(|volume| Ok(design.client(&cpu, volume, index)?));
     let client = match client {
         Ok(client) => client,
@@ -236,10 +240,30 @@ pub(crate) async fn run_service<D: Runnable>(
     let Some(go) = connection.wait(&cpu).await else {
         return;
     };
-    let volume = connection.open(&cpu, &go);
-    let served = volume.and_then(|volume| Ok(design.serve(&cpu, volume, index)?));
-    if let Err(error) = served {
-        run.fail(error);
+    let served = connection.open(&cpu, &go, &run).and_then(|volume| {
+        design.serve(&cpu, volume.clone(), index)?;
+        Ok(volume)
+    });
+    match served {
+        Ok(volume) => {
+            let _account = ServiceAccount { run, volume };
+            std::future::pending().await
+        }
+        Err(error) => run.fail(error),
+    }
+}
+
+/// Hands in what the drivers of a service did when the machine stops, and with it the task that has this.
+struct ServiceAccount {
+    run: Arc<Run>,
+    volume: Rc<Volume>,
+}
+
+impl Drop for ServiceAccount {
+    fn drop(&mut self) {
+        let mut all = self.run.services.lock().unwrap_or_else(|p| p.into_inner());
+        let sum = all.get_or_insert_default();
+        self.volume.statistics().for_each(|did| sum.merge(&did));
     }
 }
 
@@ -374,6 +398,9 @@ async fn serve<C: Client>(
             account.reads.saturating_record(latency_ns);
         }
         RequestOp::Write => account.writes.saturating_record(latency_ns),
+    }
+    if touch.hits < touch.pages && run.collection.any_since(began_ns) {
+        account.affected.saturating_record(latency_ns);
     }
     account.bytes += bytes;
     account.timeline.record(
