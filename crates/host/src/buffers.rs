@@ -88,6 +88,15 @@ impl Buffers {
         }
     }
 
+    /// As [`Buffers::give_back`], for one page.
+    #[inline]
+    pub fn give_one_back(&self, cpu: &Cpu, page: u32) {
+        self.free.borrow_mut().push(page);
+        if !self.given_back.is_empty() {
+            self.given_back.notify_all(cpu);
+        }
+    }
+
     /// The address of a page.
     pub fn address(&self, page: u32) -> u64 {
         self.region.address(page as usize)

@@ -287,8 +287,24 @@ pub trait Client: 'static {
         Ok(())
     }
 
+    /// Brings near what a request for `extent`, which comes soon, is going to look at. A hint, for those
+    /// who know the future: nothing changes but how long the processor waits for memory.
+    #[inline]
+    fn prefetch(&self, _extent: Extent, _approach: Approach) {}
+
     /// What this client did so far.
     fn statistics(&self) -> Statistics;
+}
+
+/// How soon a request comes that [`Client::prefetch`] tells of. A cache finds a page by several looks
+/// into memory, each at a place that the one before has named: so a request is told of at every
+/// approach in turn, a few requests apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Approach {
+    /// Nothing of it was brought near yet.
+    Far,
+    /// It is one of the next, and what was asked for at first has arrived.
+    Near,
 }
 
 /// How a request was served: 4 KiB pages that it touched, and how many were in the cache.

@@ -11,6 +11,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use wharf_runtime::{Cpu, Op};
 use wharf_wire::command::Command;
 use wharf_wire::dma::{DmaSpace, RegisterError};
@@ -80,8 +81,8 @@ impl Pins {
 
     /// Takes what `commands` commands need, all at once: for each is said whether it
     /// [needs a list](needs_list). At most two commands for each drive.
-    pub async fn take(&self, commands: impl Iterator<Item = bool>) -> Vec<List> {
-        let needs: Vec<bool> = commands.collect();
+    pub async fn take(&self, commands: impl Iterator<Item = bool>) -> SmallVec<[List; 2]> {
+        let needs: SmallVec<[bool; 8]> = commands.collect();
         let count = needs.iter().filter(|&&needs_list| needs_list).count();
         let (mut taken, mut addresses) = (Vec::new(), Vec::new());
         if count > 0 {
@@ -183,7 +184,7 @@ impl Pins {
     /// Gives the command's list back; its group is quiet.
     pub fn give_back(&self, sent: Sent) {
         if let Some(page) = sent.list {
-            self.lists.give_back(&self.cpu, &mut vec![page]);
+            self.lists.give_one_back(&self.cpu, page);
         }
     }
 }

@@ -19,12 +19,13 @@ use wharf_lab::config::{Sets, load_costs, load_drive, load_host};
 use wharf_lab::designs;
 use wharf_lab::input::{ClientRule, Input, Made, plan};
 use wharf_lab::progress::Progress;
-use wharf_lab::replay::{Engine, Prepare, Setup};
+use wharf_lab::replay::{Engine, Prepare, Setup, volume_bytes};
 use wharf_runtime::clock::Clock;
 use wharf_runtime::{Machine, Seed, Side};
 use wharf_wire::dma::DmaSpace;
 use wharf_workload::fit::FitMode;
 use wharf_workload::generate::{GeneratorSpec, Pattern, Sizes};
+use wharf_workload::profiles::Profile;
 
 fn main() {
     let wanted = std::env::args().nth(1).filter(|a| !a.starts_with('-'));
@@ -36,6 +37,7 @@ fn main() {
             virtual_direct("64 GiB", 1024, 3_000_000)
         }),
         ("virtual-clock", virtual_clock),
+        ("virtual-scala", virtual_scala),
         ("inline-reads", inline_reads),
         ("real-latency", real_latency),
     ];
@@ -142,6 +144,41 @@ fn virtual_clock() {
     }
     let name = format!(
         "virtual, clock, 1 GiB, hits {:.1} %",
+        hits.unwrap_or(0.0) * 100.0
+    );
+    report(&name, "requests per s of wall time", rates);
+}
+
+/// Eight clients on four drives that keep the cache: the profile `webmail`, with the paper's share of
+/// the drives as cache.
+fn virtual_scala() {
+    let mut setup = setup(drive(&[]), Prepare::Touched);
+    setup.drives = 4;
+    let bytes = volume_bytes(&setup.drive, setup.drives, &setup.host);
+    let drive_bytes = setup.drive.namespace_pages() * 4096;
+    setup.cache_bytes = drive_bytes * u64::from(setup.drives) * 3 / 16 / 4096 * 4096;
+    let input = Input::Generated {
+        name: "webmail".into(),
+        parameters: Default::default(),
+        spec: Box::new(Made::Profile {
+            profile: Profile::by_name("webmail").expect("a profile"),
+            requests: Some(4_000_000),
+            footprint_bytes: None,
+            seed: 1,
+        }),
+    };
+    let plan =
+        Arc::new(plan(&input, FitMode::Error, ClientRule::RoundRobin, 8, bytes).expect("fits"));
+    let (mut rates, mut hits) = (Vec::new(), None);
+    for _ in 0..3 {
+        let design = designs::find("scala").expect("a design");
+        let stop = Arc::new(AtomicBool::new(false));
+        let row = (design.run)(&setup, &plan, Progress::hidden(), &stop).expect("a run");
+        hits = row.hit_ratio;
+        rates.push(row.requests as f64 / row.wall_seconds);
+    }
+    let name = format!(
+        "virtual, scala, webmail, 4 drives, hits {:.1} %",
         hits.unwrap_or(0.0) * 100.0
     );
     report(&name, "requests per s of wall time", rates);

@@ -44,6 +44,7 @@ pub(crate) struct CpuInner {
     /// Where calls are timed: nanoseconds of the timed calls within the present one.
     within_ns: Cell<u64>,
     count: [Cell<u64>; OPS],
+    /// Measured time, where it is measured: [`Accounting::Timed`] and [`Accounting::Slow`].
     busy_ns: [Cell<u64>; OPS],
 }
 
@@ -172,16 +173,12 @@ impl Cpu {
 
     #[inline]
     fn charge(&self, op: Op, n: u32) {
-        let cost = u64::from(self.0.cost_ns[op as usize]) * u64::from(n);
-        self.0.clock_ns.set(self.0.clock_ns.get() + cost);
-        self.account(op, n, cost);
-    }
-
-    #[inline]
-    fn account(&self, op: Op, n: u32, busy_ns: u64) {
-        let (count, busy) = (&self.0.count[op as usize], &self.0.busy_ns[op as usize]);
-        count.set(count.get() + u64::from(n));
-        busy.set(busy.get() + busy_ns);
+        let (inner, n) = (&*self.0, u64::from(n));
+        let cost = u64::from(inner.cost_ns[op as usize]) * n;
+        inner.clock_ns.set(inner.clock_ns.get() + cost);
+        // The time follows from the count: see `profile`.
+        let count = &inner.count[op as usize];
+        count.set(count.get() + n);
     }
 
     #[cold]
@@ -204,7 +201,9 @@ impl Cpu {
             }
         }
         self.0.within_ns.set(before_ns + (end - start));
-        self.account(op, n, end - own_from);
+        let (count, busy) = (&self.0.count[op as usize], &self.0.busy_ns[op as usize]);
+        count.set(count.get() + u64::from(n));
+        busy.set(busy.get() + (end - own_from));
         result
     }
 
@@ -216,9 +215,14 @@ impl Cpu {
 
     /// What this CPU did so far.
     pub fn profile(&self) -> Profile {
+        let inner = &*self.0;
+        let busy_ns = |op: usize| match inner.accounting {
+            Accounting::Charge => inner.count[op].get() * u64::from(inner.cost_ns[op]),
+            _ => inner.busy_ns[op].get(),
+        };
         Profile {
-            count: std::array::from_fn(|i| self.0.count[i].get()),
-            busy_ns: std::array::from_fn(|i| self.0.busy_ns[i].get()),
+            count: std::array::from_fn(|op| inner.count[op].get()),
+            busy_ns: std::array::from_fn(busy_ns),
         }
     }
 

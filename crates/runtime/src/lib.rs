@@ -20,6 +20,7 @@
 //! | [`lock`], [`mod@line`] | short sections and cache lines that several CPUs share |
 //! | [`versioned`], [`dirty`] | a page that one writes and many read, and whether it was written |
 //! | [`page_word`] | a page that its owner replaces and others pin |
+//! | [`mod@prefetch`] | asking the processor for memory before it is used |
 //! | [`slab`] | big arrays in huge pages that cost memory only where they are touched |
 //! | [`op`] | operations, categories, cost tables, profiles |
 //! | [`rng`] | one seed at the root, a named child generator for each part |
@@ -38,6 +39,7 @@ pub mod machine;
 pub mod notify;
 pub mod op;
 pub mod page_word;
+pub mod prefetch;
 pub mod resource;
 pub mod ring;
 pub mod rng;
@@ -56,6 +58,7 @@ pub use machine::{Background, CpuId, Idle, Inline, Machine};
 pub use notify::Notify;
 pub use op::{Category, CostTable, Op, Profile, Side};
 pub use page_word::PageWord;
+pub use prefetch::prefetch;
 pub use resource::Resource;
 pub use ring::{Receiver, Sender, ring};
 pub use rng::{Rng, Seed};

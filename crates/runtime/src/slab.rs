@@ -106,14 +106,7 @@ impl<T: FromZeros> ZeroedSlab<T> {
     #[inline]
     pub fn prefetch(&self, index: usize) {
         if let Some(element) = self.get(index) {
-            #[cfg(target_arch = "x86_64")]
-            {
-                use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-                // SAFETY: SSE, which has the instruction, is part of x86-64; it never faults.
-                unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(element).cast()) };
-            }
-            #[cfg(not(target_arch = "x86_64"))]
-            let _ = element;
+            crate::prefetch(element);
         }
     }
 }

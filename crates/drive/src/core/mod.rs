@@ -2,7 +2,7 @@
 //!
 //! The way of a part of a command: the *intake* task takes it off the ring and hands
 //! it to an idle *worker*; the worker serves it in straight line (`read.rs`, `write.rs`, `flush.rs`)
-//! and answers; `pin.rs` pins pages in lent memory, `cache.rs` is what the others do to such pages. Three more tasks belong to the core: the *finisher* ends flash operations when their
+//! and answers; `pin.rs` pins pages in lent memory, `fetch.rs` brings them there, `cache.rs` is what the others do to such pages. Three more tasks belong to the core: the *finisher* ends flash operations when their
 //! time has come, the *collector* (`gc.rs`) keeps blocks free, and the *checkpointer*
 //! (`checkpoint.rs`) keeps recovery short.
 //!
@@ -10,6 +10,7 @@
 
 mod cache;
 mod checkpoint;
+mod fetch;
 mod flush;
 mod gc;
 pub mod lent;

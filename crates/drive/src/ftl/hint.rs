@@ -25,16 +25,7 @@ impl MapHint {
     pub fn prefetch(&self, lpn: u32) {
         if (lpn as usize) < self.entries {
             let address = self.start + lpn as usize * size_of::<u32>();
-            #[cfg(target_arch = "x86_64")]
-            {
-                use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-                let pointer = std::ptr::without_provenance::<i8>(address);
-                // SAFETY: SSE, which has the instruction, is part of x86-64. It reads nothing and
-                // never faults, even when the map is gone.
-                unsafe { _mm_prefetch::<_MM_HINT_T0>(pointer) };
-            }
-            #[cfg(not(target_arch = "x86_64"))]
-            let _ = address;
+            wharf_runtime::prefetch(std::ptr::without_provenance::<u32>(address));
         }
     }
 }

@@ -55,6 +55,8 @@ pub use recover::{Recovery, RecoveryError};
 pub use write::Refusal;
 pub(crate) use write::blocks_needed;
 
+use std::cell::Cell;
+
 use crate::config::{CorePlan, DriveConfig, FtlConfig};
 use crate::divide::quotient;
 use crate::media::{AnyMedia, Media, MediaError, Oob, SlabError, ZeroedSlab};
@@ -93,7 +95,13 @@ pub struct Ftl {
     power: PowerSwitch,
     counters: Counters,
     recovery: Recovery,
+    /// What [`Ftl::wear`] found last, until a block is erased or retired.
+    wear: Cell<Option<Wear>>,
 }
+
+/// Erase counts of the blocks in use: smallest ([`u32::MAX`] if there is none), greatest and sum; and the
+/// number of retired blocks.
+type Wear = (u32, u32, u64, u32);
 
 /// Marks an erase in the `inflight` heap; the low bits are the block, else the frame.
 const ERASE: u32 = 1 << 31;
@@ -148,6 +156,7 @@ impl Ftl {
             power,
             counters: Counters::default(),
             recovery: Recovery::default(),
+            wear: Cell::new(None),
             config: config.ftl.clone(),
             plan,
             media,
@@ -214,7 +223,14 @@ impl Ftl {
 
     /// Smallest ([`u32::MAX`] if there is none), greatest and summed erase count of the blocks in
     /// use, and the number of retired blocks.
-    pub fn wear(&self) -> (u32, u32, u64, u32) {
+    pub fn wear(&self) -> Wear {
+        // Statistics are sampled much more often than blocks are erased.
+        let wear = self.wear.get().unwrap_or_else(|| self.count_wear());
+        self.wear.set(Some(wear));
+        wear
+    }
+
+    fn count_wear(&self) -> Wear {
         let in_use = self
             .blocks
             .iter()

@@ -219,6 +219,7 @@ impl Ftl {
             return;
         }
         self.erases_pending -= 1;
+        self.wear.set(None);
         finished.blocks_changed = true;
         self.counters.erases += 1;
         let failed = self.media.erase(block).is_err();

@@ -14,6 +14,7 @@
 
 use std::rc::Rc;
 
+use smallvec::{SmallVec, smallvec};
 use wharf_wire::pin::{Access, NOT_PINNED, Unpin, WINDOW_PAGES_MAX};
 
 use crate::error::IoError;
@@ -32,11 +33,14 @@ pub(super) struct Entry {
     leaving: Option<Unpin>,
 }
 
+/// Some of them, off the heap while there is one, as in most requests.
+type Entries = SmallVec<[Entry; 1]>;
+
 /// A command on its way.
 struct InFlight {
     group: Group,
     sent: Sent,
-    entries: Vec<Entry>,
+    entries: Entries,
 }
 
 /// Work of a request that has given up waiting.
@@ -52,14 +56,14 @@ enum LateWork {
 /// See the module.
 pub(super) struct Batch<'a> {
     held: &'a Held,
-    entries: Vec<Entry>,
+    entries: Entries,
 }
 
 /// What a round of commands left to do.
 #[derive(Default)]
 struct Rest {
     /// Pages that may be asked for again, with the latest reason.
-    again: Vec<Entry>,
+    again: Entries,
     reason: Option<IoError>,
     /// Pages that are there, but must wait for another client.
     waiting: Vec<(Entry, u32)>,
@@ -71,7 +75,7 @@ impl<'a> Batch<'a> {
     pub(super) fn new(held: &'a Held) -> Batch<'a> {
         Batch {
             held,
-            entries: Vec::new(),
+            entries: Entries::new(),
         }
     }
 
@@ -174,25 +178,26 @@ fn wrong_frame(entry: &Entry, address: u64) -> IoError {
 
 impl Held {
     /// Sends the commands for `entries`.
-    async fn send(&self, entries: Vec<Entry>) -> Vec<InFlight> {
-        let mut parts: Vec<Vec<Entry>> = Vec::new();
+    async fn send(&self, entries: Entries) -> SmallVec<[InFlight; 1]> {
+        let mut parts: SmallVec<[Entries; 1]> = SmallVec::new();
         for entry in entries {
-            let is_like = |part: &&mut Vec<Entry>| {
+            let is_like = |part: &&mut Entries| {
                 (part[0].home.drive, part[0].access) == (entry.home.drive, entry.access)
             };
             match parts.iter_mut().find(is_like) {
                 Some(part) => part.push(entry),
-                None => parts.push(vec![entry]),
+                None => parts.push(smallvec![entry]),
             }
         }
         // There are no more unpins than pages.
         let needs = parts.iter().map(|part| needs_list(part.len(), part.len()));
         let lists = self.pins.take(needs).await;
-        let mut sent = Vec::with_capacity(parts.len());
+        let mut sent = SmallVec::with_capacity(parts.len());
         for (entries, list) in parts.into_iter().zip(lists) {
             let group = self.volume.open_group();
-            let lbas: Vec<u64> = entries.iter().map(|entry| entry.home.lba).collect();
-            let unpins: Vec<Unpin> = entries.iter().filter_map(|entry| entry.leaving).collect();
+            let lbas: SmallVec<[u64; 4]> = entries.iter().map(|entry| entry.home.lba).collect();
+            let unpins: SmallVec<[Unpin; 4]> =
+                entries.iter().filter_map(|entry| entry.leaving).collect();
             let (drive, access) = (entries[0].home.drive, entries[0].access);
             let command = self
                 .pins
@@ -318,7 +323,7 @@ impl Held {
     }
 
     /// Leaves a command that timed out to the reaper.
-    fn leave_late<U: Use>(&self, group: Group, sent: Sent, entries: Vec<Entry>, user: &U) {
+    fn leave_late<U: Use>(&self, group: Group, sent: Sent, entries: Entries, user: &U) {
         let keep = |entry: Entry| {
             self.index.set_stuck(entry.slot);
             let data = (entry.access == Access::Overwrite).then(|| user.data(&entry.span).into());

@@ -5,12 +5,15 @@ use std::rc::Rc;
 use wharf_runtime::Op;
 use wharf_wire::pin::{Access, Unpin};
 
-use crate::design::{Client, Statistics, Touch};
+use crate::design::{Approach, Client, Statistics, Touch};
 use crate::error::IoError;
 use crate::payload::{From, Into};
 use crate::pins::{UNPINS_MAX, needs_list};
 use crate::scala::held::Held;
 use crate::span::Extent;
+
+/// Pages of a request that are brought near: later ones come into sight while these are served.
+const PREFETCH_PAGES_MAX: u64 = 8;
 
 /// See the [module above](crate::scala).
 pub struct ScalaClient(Rc<Held>);
@@ -142,6 +145,22 @@ impl Client for ScalaClient {
 
     async fn release(&self) -> Result<(), IoError> {
         self.release_all().await.map(drop)
+    }
+
+    #[inline]
+    fn prefetch(&self, extent: Extent, approach: Approach) {
+        let held = &*self.0;
+        let first = extent.first_page();
+        for page in first..first + extent.pages().min(PREFETCH_PAGES_MAX) {
+            match approach {
+                Approach::Far => held.index.prefetch_line(page),
+                Approach::Near => {
+                    if let Some(place) = held.index.prefetch_slot(page) {
+                        held.frames.prefetch(held.map.drive(page), place.frame);
+                    }
+                }
+            }
+        }
     }
 
     fn statistics(&self) -> Statistics {

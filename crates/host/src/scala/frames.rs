@@ -15,7 +15,7 @@
 use std::sync::Arc;
 
 use wharf_runtime::sync::{AtomicU32, Ordering};
-use wharf_runtime::{Cpu, Line, Op, Versioned};
+use wharf_runtime::{Cpu, Line, Op, Versioned, prefetch};
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES, RegisterError};
 use wharf_wire::host_memory::FrameTable;
 
@@ -132,6 +132,15 @@ impl Frames {
     /// Whether a frame was written since the drive last copied it.
     pub fn is_dirty(&self, drive: usize, frame: u32) -> bool {
         self.drives[drive].table.is_dirty(frame as usize)
+    }
+
+    /// Brings a frame's word and its first bytes near.
+    #[inline]
+    pub fn prefetch(&self, drive: usize, frame: u32) {
+        let of = &self.drives[drive];
+        prefetch(&of.word_lines[frame as usize / WORDS_PER_LINE]);
+        prefetch(of.table.word(frame as usize));
+        prefetch(self.pointer(drive, frame));
     }
 
     /// The bytes of a frame.

@@ -22,6 +22,7 @@
 
 use std::cell::Cell;
 
+use wharf_runtime::prefetch;
 use wharf_runtime::slab::{SlabError, ZeroedSlab};
 use zerocopy::FromZeros;
 
@@ -195,6 +196,20 @@ impl QueueIndex {
         let place = self.table.find(page)?;
         recent.page.set(page);
         recent.place.set(place);
+        Some(place)
+    }
+
+    /// Brings near the line of the table where the search for a page begins.
+    #[inline]
+    pub fn prefetch_line(&self, page: u64) {
+        self.table.prefetch(page);
+    }
+
+    /// Where a page is, if it is ready; brings its slot near.
+    #[inline]
+    pub fn prefetch_slot(&self, page: u64) -> Option<Place> {
+        let place = self.table.find(page)?;
+        prefetch(self.uses(place.slot));
         Some(place)
     }
 

@@ -122,6 +122,12 @@ impl Table {
         if at + 1 == self.len.get() { 0 } else { at + 1 }
     }
 
+    /// Brings near the line where the search for a page begins.
+    #[inline]
+    pub(super) fn prefetch(&self, page: u64) {
+        self.lines.prefetch(self.home(parts(page).0));
+    }
+
     /// Where the page is, if it can be used.
     #[inline(always)]
     pub(super) fn find(&self, page: u64) -> Option<Place> {

@@ -7,12 +7,12 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use hdrhistogram::Histogram;
 use wharf_host::boot::Ready;
-use wharf_host::design::{Client, Statistics};
+use wharf_host::design::{Approach, Client, Statistics};
 use wharf_host::driver::DriverConfig;
 use wharf_host::gate::Gate;
 use wharf_host::span::Extent;
 use wharf_host::volume::Volume;
-use wharf_runtime::{Cpu, Op, Sender};
+use wharf_runtime::{Cpu, Op, Sender, prefetch};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::queue::HostQueue;
 use wharf_workload::{Op as RequestOp, Request};
@@ -27,8 +27,14 @@ use crate::result::TimelineBuilder;
 /// Longest latency that is told apart, in nanoseconds: an hour.
 const LATENCY_MAX_NS: u64 = 3_600_000_000_000;
 
-/// Requests between one whose checks are brought near and one that is served.
-const LOOK_AHEAD: usize = 8;
+/// Requests between one that is served and those that are brought near, by how near they are.
+const LOOK_AHEAD: [(usize, Approach); 2] = [(20, Approach::Far), (8, Approach::Near)];
+
+/// Requests between one that is served and one that is itself brought near: those of a client lie far apart.
+const REQUEST_AHEAD: usize = 40;
+
+/// Requests that a client serves between two times that it says so.
+const TELL_EVERY: u64 = 256;
 
 /// Longest sleep in real time without a look at the stop flag, in nanoseconds.
 const SLEEP_NS_MAX: u64 = 100_000_000;
@@ -129,8 +135,57 @@ struct State<C> {
     account: RefCell<Account>,
     done: RefCell<Sender<u32>>,
     index: u32,
+    /// Requests served that the run was not told of yet.
+    untold: Cell<u64>,
     /// Hits touch what clients share.
     is_paced: bool,
+}
+
+impl<C: Client> State<C> {
+    /// Brings near what the requests after `position` are going to look at. The design is told of them in
+    /// virtual time alone: there its speed is what its costs say, while in real time it is to be
+    /// measured as programs see it, and they do not know their future.
+    #[inline]
+    fn look_ahead(&self, position: usize) {
+        let request_of = |position: usize| {
+            let index = self.requests.get(position);
+            index.map(|index| &self.run.plan.requests[*index as usize])
+        };
+        if let Some(later) = request_of(position + REQUEST_AHEAD) {
+            prefetch(later);
+        }
+        let knows_future = self.cpu.is_virtual();
+        for (distance, approach) in LOOK_AHEAD {
+            let Some(later) = request_of(position + distance) else {
+                continue;
+            };
+            if approach == Approach::Near {
+                self.run.checker.prefetch(later.offset);
+            }
+            if knows_future {
+                let extent = Extent::new(later.offset, u64::from(later.bytes));
+                self.client.prefetch(extent, approach);
+            }
+        }
+    }
+
+    /// Counts a request that ended at `now_ns`.
+    #[inline]
+    fn count(&self, now_ns: u64) {
+        self.untold.set(self.untold.get() + 1);
+        if self.untold.get() == TELL_EVERY {
+            self.tell(now_ns);
+        }
+    }
+
+    /// Tells the run how many requests were served.
+    fn tell(&self, now_ns: u64) {
+        let served = self.untold.take();
+        let before = self.run.done.fetch_add(served, Relaxed);
+        if before / UPDATE_EVERY != (before + served) / UPDATE_EVERY {
+            self.run.progress.update(before + served, now_ns);
+        }
+    }
 }
 
 /// Waits for the drives, then starts the tasks that replay.
@@ -163,6 +218,7 @@ pub(crate) async fn run<D: Runnable>(
         account: RefCell::new(Account::new(start_ns, run.drives * run.cores)),
         done: RefCell::new(done),
         index,
+        untold: Cell::new(0),
         is_paced: D::HITS_SHARED_STATE,
         cpu: cpu.clone(),
         client,
@@ -222,10 +278,7 @@ async fn replay<C: Client>(state: Rc<State<C>>, start_ns: u64) {
         state.next.set(position + 1);
         let index = state.requests[position];
         let request = state.run.plan.requests[index as usize];
-        if let Some(later) = state.requests.get(position + LOOK_AHEAD) {
-            let later = state.run.plan.requests[*later as usize];
-            state.run.checker.prefetch(later.offset);
-        }
+        state.look_ahead(position);
         if let Some(speed) = state.run.speed {
             let due_ns = start_ns + (request.time_ns as f64 / speed) as u64;
             if !sleep_until(&state, due_ns).await {
@@ -358,10 +411,7 @@ async fn serve<C: Client>(
     );
     account.end_ns = account.end_ns.max(now_ns);
     cpu.progress();
-    let done = run.done.fetch_add(1, Relaxed) + 1;
-    if done.is_multiple_of(UPDATE_EVERY) {
-        run.progress.update(done, now_ns);
-    }
+    state.count(now_ns);
     Ok(())
 }
 
@@ -372,6 +422,7 @@ async fn finish<C: Client>(state: &State<C>) {
     if state.tasks_left.get() > 0 {
         return;
     }
+    state.tell(state.cpu.now());
     let gc_cores = state.run.drives * state.run.cores;
     let mut account = state.account.replace(Account::new(0, gc_cores));
     account.statistics = state.client.statistics();

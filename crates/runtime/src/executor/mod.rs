@@ -14,6 +14,10 @@
 //!
 //! In steady state nothing is allocated: tasks stay where they were made, queues keep their capacity.
 
+mod real_time;
+mod stall;
+mod virtual_time;
+
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
@@ -26,49 +30,14 @@ use crate::cpu::Cpu;
 use crate::events::EventQueue;
 use crate::rng::Seed;
 
+pub use stall::{Ended, IDLE_POLLS_MAX, Stall};
+
 /// The number of a task within its executor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TaskId(pub(crate) u32);
 
 /// Set in an event's target when it resumes a CPU rather than waking a task.
 const RESUME_CPU: u32 = 1 << 31;
-
-/// Polls without any request finishing after which a virtual run counts as stuck.
-pub const IDLE_POLLS_MAX: u64 = 200_000_000;
-
-/// A run that cannot go on.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
-pub enum Stall {
-    /// Nothing is scheduled, yet work is unfinished.
-    #[error("deadlock at {now_ns} ns: nothing is scheduled and these tasks wait: {tasks}")]
-    Deadlock {
-        /// Virtual time of the last event.
-        now_ns: u64,
-        /// Names of the waiting tasks with their numbers.
-        tasks: String,
-    },
-    /// Tasks run and run, and nothing gets done.
-    #[error(
-        "livelock at {now_ns} ns: {polls} polls without progress; the last tasks polled: {tasks}"
-    )]
-    Livelock {
-        /// Virtual time of the last event.
-        now_ns: u64,
-        /// Polls since the last progress.
-        polls: u64,
-        /// Names of the tasks polled last.
-        tasks: String,
-    },
-}
-
-/// Why a virtual run ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
-    /// All main tasks are done.
-    Done,
-    /// A task called [`Cpu::halt`].
-    Halted,
-}
 
 type LocalFuture = Pin<Box<dyn Future<Output = ()>>>;
 
@@ -286,224 +255,6 @@ impl Executor {
             // What the task owned goes now.
             *future = None;
         }
-    }
-
-    /// True if something happens more than `slack_ns` before `cpu`'s clock.
-    #[inline]
-    pub(crate) fn others_are_behind(&self, cpu: &Cpu, slack_ns: u64) -> bool {
-        let before_ns = cpu.inner().clock_ns.get().saturating_sub(slack_ns);
-        self.events.borrow_mut().any_before(before_ns)
-    }
-
-    // ---- virtual time -------------------------------------------------------------------
-
-    /// Runs until every main task is done, a task halts the run, or nothing can go on.
-    pub(crate) fn run_virtual(&self) -> Result<Ended, Stall> {
-        while self.mains_left.get() > 0 {
-            let event = self.events.borrow_mut().pop();
-            let Some((at_ns, target)) = event else {
-                return Err(Stall::Deadlock {
-                    now_ns: self.latest_ns(),
-                    tasks: self.waiting(),
-                });
-            };
-            if target & RESUME_CPU != 0 {
-                let cpu = self.cpus.borrow()[(target & !RESUME_CPU) as usize].clone();
-                cpu.inner().resume_armed.set(false);
-                self.run_cpu(&cpu, at_ns, None);
-            } else {
-                self.wake_at(TaskId(target), at_ns);
-            }
-            if self.halted.get() {
-                return Ok(Ended::Halted);
-            }
-            if self.polls_since_progress.get() > self.idle_polls_max.get() {
-                return Err(self.livelock());
-            }
-        }
-        Ok(Ended::Done)
-    }
-
-    #[inline]
-    fn wake_at(&self, id: TaskId, at_ns: u64) {
-        let Some(task) = self.task(id).filter(|task| !task.ended.get()) else {
-            return;
-        };
-        let inner = task.cpu.inner();
-        if inner.resume_armed.get() {
-            self.enqueue(id, &task);
-        } else if inner.clock_ns.get() > at_ns {
-            self.enqueue(id, &task);
-            self.arm_resume(&task.cpu);
-        } else {
-            // An armed CPU has a queue and one that is not has none: this task is the first.
-            self.run_cpu(&task.cpu, at_ns, Some((id, &task)));
-        }
-    }
-
-    #[inline]
-    fn arm_resume(&self, cpu: &Cpu) {
-        if !cpu.inner().resume_armed.replace(true) {
-            let at_ns = cpu.inner().clock_ns.get();
-            self.events
-                .borrow_mut()
-                .push(at_ns, cpu.inner().index | RESUME_CPU);
-        }
-    }
-
-    /// Runs `cpu`, first the task given, until its queue is empty or another CPU's event comes
-    /// before its clock.
-    #[inline]
-    fn run_cpu(&self, cpu: &Cpu, at_ns: u64, first: Option<(TaskId, &Task)>) {
-        let inner = cpu.inner();
-        inner.clock_ns.set(inner.clock_ns.get().max(at_ns));
-        inner.running.set(true);
-        if let Some((id, task)) = first {
-            self.poll(id, task);
-        } else if let Some((id, task)) = self.dequeue(cpu) {
-            self.poll(id, &task);
-        }
-        while !inner.run.borrow().is_empty() && !self.halted.get() {
-            let stuck = self.polls_since_progress.get() > self.idle_polls_max.get();
-            if stuck || self.events.borrow_mut().any_before(inner.clock_ns.get()) {
-                self.arm_resume(cpu);
-                break;
-            }
-            if let Some((id, task)) = self.dequeue(cpu) {
-                self.poll(id, &task);
-            }
-        }
-        inner.running.set(false);
-    }
-
-    fn latest_ns(&self) -> u64 {
-        self.cpus
-            .borrow()
-            .iter()
-            .map(|c| c.now())
-            .max()
-            .unwrap_or(0)
-    }
-
-    fn waiting(&self) -> String {
-        let tasks = self.tasks.borrow();
-        let waiting = tasks
-            .iter()
-            .enumerate()
-            .filter(|(_, task)| !task.ended.get() && task.main);
-        let names: Vec<String> = waiting
-            .take(16)
-            .map(|(i, t)| format!("{}#{i}", t.name))
-            .collect();
-        names.join(", ")
-    }
-
-    fn livelock(&self) -> Stall {
-        let tasks = self.tasks.borrow();
-        let mut names: Vec<String> = Vec::new();
-        for cpu in self.cpus.borrow().iter() {
-            let id = cpu.inner().current.get().0 as usize;
-            if let Some(task) = tasks.get(id) {
-                names.push(format!("{}#{id} on {}", task.name, cpu.name()));
-            }
-        }
-        Stall::Livelock {
-            now_ns: self.latest_ns(),
-            polls: self.polls_since_progress.get(),
-            tasks: names.join(", "),
-        }
-    }
-
-    // ---- real time ----------------------------------------------------------------------
-
-    /// One pass over timers, run queues and rung bells; returns whether anything ran.
-    pub(crate) fn pass(&self) -> bool {
-        let mut ran = self.fire_timers();
-        ran |= self.drain_run_queues();
-        let mut next = 0;
-        while let Some(id) = self.next_rung(&mut next) {
-            if let Some(task) = self.task(id) {
-                self.poll(id, &task);
-                ran = true;
-            }
-        }
-        ran | self.drain_run_queues()
-    }
-
-    /// The task of the first rung bell from `next` on, which is left after that one.
-    #[inline]
-    fn next_rung(&self, next: &mut usize) -> Option<TaskId> {
-        let bells = self.bells.borrow();
-        let (ahead, (_, task)) = bells
-            .get(*next..)?
-            .iter()
-            .enumerate()
-            .find(|(_, (bell, _))| bell.is_rung())?;
-        *next += ahead + 1;
-        Some(*task)
-    }
-
-    #[inline]
-    fn fire_timers(&self) -> bool {
-        let TimeSource::Real(clock) = self.time else {
-            return false;
-        };
-        if self.events.borrow().is_empty() {
-            return false;
-        }
-        let after_ns = clock.now_ns() + 1;
-        let mut fired = false;
-        loop {
-            let mut events = self.events.borrow_mut();
-            if !events.any_before(after_ns) {
-                return fired;
-            }
-            let due = events.pop();
-            drop(events);
-            if let Some((_, task)) = due {
-                self.wake_local(TaskId(task));
-                fired = true;
-            }
-        }
-    }
-
-    #[inline]
-    fn drain_run_queues(&self) -> bool {
-        if self.queued.get() == 0 {
-            return false;
-        }
-        let cpus = self.cpus.borrow().len();
-        for i in 0..cpus {
-            let cpu = self.cpus.borrow()[i].clone();
-            // Bounded by what is queued now, so that no CPU keeps the others waiting.
-            let queued = cpu.inner().run.borrow().len();
-            for _ in 0..queued {
-                if let Some((id, task)) = self.dequeue(&cpu) {
-                    self.poll(id, &task);
-                }
-            }
-        }
-        true
-    }
-
-    /// Nanoseconds until the next timer, if there is one.
-    pub(crate) fn next_timer_ns(&self) -> Option<u64> {
-        let TimeSource::Real(clock) = self.time else {
-            return None;
-        };
-        let at_ns = self.events.borrow_mut().next_ns()?;
-        Some(at_ns.saturating_sub(clock.now_ns()))
-    }
-
-    /// Tells every bell of this executor that its thread parks (or is awake again).
-    pub(crate) fn set_parked(&self, parked: bool) {
-        for (bell, _) in self.bells.borrow().iter() {
-            bell.set_parked(parked);
-        }
-    }
-
-    pub(crate) fn any_rung(&self) -> bool {
-        self.bells.borrow().iter().any(|(bell, _)| bell.is_rung())
     }
 
     pub(crate) fn is_done(&self, task: TaskId) -> bool {

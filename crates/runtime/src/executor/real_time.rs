@@ -1,0 +1,95 @@
+//! The loop of real time: one pass after another over timers, run queues and rung bells.
+
+use super::{Executor, TaskId, TimeSource};
+
+impl Executor {
+    /// One pass over timers, run queues and rung bells; returns whether anything ran.
+    pub(crate) fn pass(&self) -> bool {
+        let mut ran = self.fire_timers();
+        ran |= self.drain_run_queues();
+        let mut next = 0;
+        while let Some(id) = self.next_rung(&mut next) {
+            if let Some(task) = self.task(id) {
+                self.poll(id, &task);
+                ran = true;
+            }
+        }
+        ran | self.drain_run_queues()
+    }
+
+    /// The task of the first rung bell from `next` on, which is left after that one.
+    #[inline]
+    fn next_rung(&self, next: &mut usize) -> Option<TaskId> {
+        let bells = self.bells.borrow();
+        let (ahead, (_, task)) = bells
+            .get(*next..)?
+            .iter()
+            .enumerate()
+            .find(|(_, (bell, _))| bell.is_rung())?;
+        *next += ahead + 1;
+        Some(*task)
+    }
+
+    #[inline]
+    fn fire_timers(&self) -> bool {
+        let TimeSource::Real(clock) = self.time else {
+            return false;
+        };
+        if self.events.borrow().is_empty() {
+            return false;
+        }
+        let after_ns = clock.now_ns() + 1;
+        let mut fired = false;
+        loop {
+            let mut events = self.events.borrow_mut();
+            if !events.any_before(after_ns) {
+                return fired;
+            }
+            let due = events.pop();
+            drop(events);
+            if let Some((_, task)) = due {
+                self.wake_local(TaskId(task));
+                fired = true;
+            }
+        }
+    }
+
+    #[inline]
+    fn drain_run_queues(&self) -> bool {
+        if self.queued.get() == 0 {
+            return false;
+        }
+        let cpus = self.cpus.borrow().len();
+        for i in 0..cpus {
+            let cpu = self.cpus.borrow()[i].clone();
+            // Bounded by what is queued now, so that no CPU keeps the others waiting.
+            let queued = cpu.inner().run.borrow().len();
+            for _ in 0..queued {
+                if let Some((id, task)) = self.dequeue(&cpu) {
+                    self.poll(id, &task);
+                }
+            }
+        }
+        true
+    }
+
+    /// Nanoseconds until the next timer, if there is one.
+    pub(crate) fn next_timer_ns(&self) -> Option<u64> {
+        let TimeSource::Real(clock) = self.time else {
+            return None;
+        };
+        let at_ns = self.events.borrow_mut().next_ns()?;
+        Some(at_ns.saturating_sub(clock.now_ns()))
+    }
+
+    /// Tells every bell of this executor that its thread parks (or is awake again).
+    pub(crate) fn set_parked(&self, parked: bool) {
+        for (bell, _) in self.bells.borrow().iter() {
+            bell.set_parked(parked);
+        }
+    }
+
+    pub(crate) fn any_rung(&self) -> bool {
+        self.bells.borrow().iter().any(|(bell, _)| bell.is_rung())
+    }
+}
