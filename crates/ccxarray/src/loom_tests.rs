@@ -11,15 +11,16 @@ const DIRTY: Tag = Tag::Dirty;
 type Tree = Arc<XArray<u64>>;
 
 /// Runs `others` beside `main` over a tree in which `prepare` was done first; then `check`, and a
-/// look at the whole tree.
+/// look at the whole tree. Threads are interrupted `preemptions` times.
 fn model<const N: usize>(
+    preemptions: usize,
     prepare: fn(&XArray),
     others: [fn(&XArray); N],
     main: fn(&XArray),
     check: fn(&XArray),
 ) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(if N > 1 { 2 } else { 3 });
+    builder.preemption_bound = Some(preemptions);
     builder.max_branches = 20_000;
     builder.check(move || {
         let tree: Tree = Arc::new(XArray::new());
@@ -62,6 +63,14 @@ fn search(tree: &XArray) {
     assert!(matches!(found, None | Some((0, 0))));
 }
 
+/// What a search does to a node of the way to index 0 when it has found nothing there.
+fn tidy<const LEVEL: u32>(tree: &XArray) {
+    let guard = pin();
+    if let Some(node) = tree.node_at(0, LEVEL, &guard) {
+        tree.tidy(node, LEVEL, DIRTY, 1, &guard);
+    }
+}
+
 fn tag_and_find(tree: &XArray) {
     let guard = pin();
     assert!(tree.set_tag(0, DIRTY, &guard));
@@ -70,6 +79,16 @@ fn tag_and_find(tree: &XArray) {
 
 fn has<const INDEX: u64>(tree: &XArray) {
     assert_eq!(tree.get(INDEX, &pin()), Some(INDEX));
+}
+
+/// As `tag_and_find`, with a look at the bits alone.
+fn tag_and_follow(tree: &XArray) {
+    let guard = pin();
+    assert!(tree.set_tag(0, DIRTY, &guard));
+    for level in [1, 0] {
+        let node = tree.node_at(0, level, &guard).unwrap();
+        assert_eq!(node.candidates(DIRTY, &()) & 1, 1);
+    }
 }
 
 fn is_tagged(tree: &XArray) {
@@ -81,6 +100,7 @@ fn is_tagged(tree: &XArray) {
 #[test]
 fn a_neighbours_tag_is_not_lost_when_a_tagged_entry_leaves() {
     model(
+        3,
         |tree| {
             fill(tree, &[0, 1]);
             tree.set_tag(1, DIRTY, &pin());
@@ -97,6 +117,7 @@ fn a_neighbours_tag_is_not_lost_when_a_tagged_entry_leaves() {
 #[test]
 fn a_new_entry_keeps_its_tag_when_the_old_one_leaves() {
     model(
+        3,
         |tree| {
             tree.insert(0, 7, &pin()).unwrap();
             tree.set_tag(0, DIRTY, &pin());
@@ -122,6 +143,7 @@ fn a_new_entry_keeps_its_tag_when_the_old_one_leaves() {
 #[test]
 fn a_tag_is_found_while_bits_beside_it_and_above_it_are_cleared() {
     model(
+        2,
         |tree| {
             fill(tree, &[0, 2]);
             let guard = pin();
@@ -137,31 +159,17 @@ fn a_tag_is_found_while_bits_beside_it_and_above_it_are_cleared() {
 }
 
 #[test]
-fn a_tag_is_found_while_two_searches_clear_bits() {
+fn a_tag_is_found_while_two_threads_clear_bits_one_above_the_other() {
     model(
+        1,
         |tree| {
             fill(tree, &[0, 2]);
             let guard = pin();
             tree.set_tag(0, DIRTY, &guard);
             tree.clear_tag(0, DIRTY, &guard);
         },
-        [search, search],
-        tag_and_find,
-        is_tagged,
-    );
-}
-
-#[test]
-fn a_tag_that_two_threads_give_is_found_by_both() {
-    model(
-        |tree| {
-            fill(tree, &[0, 2]);
-            let guard = pin();
-            tree.set_tag(0, DIRTY, &guard);
-            tree.clear_tag(0, DIRTY, &guard);
-        },
-        [search, tag_and_find],
-        tag_and_find,
+        [tidy::<0>, tidy::<1>],
+        tag_and_follow,
         is_tagged,
     );
 }
@@ -169,11 +177,26 @@ fn a_tag_that_two_threads_give_is_found_by_both() {
 #[test]
 fn a_tag_given_while_the_tree_grows_is_found() {
     model(
+        2,
         |tree| fill(tree, &[0]),
         [|tree| {
             insert::<2>(tree);
-            search(tree);
+            tidy::<1>(tree);
         }],
+        tag_and_find,
+        is_tagged,
+    );
+}
+
+#[test]
+fn a_tag_given_while_the_tree_is_lowered_is_found() {
+    model(
+        2,
+        |tree| {
+            fill(tree, &[0, 2]);
+            remove::<2>(tree);
+        },
+        [reclaim],
         tag_and_find,
         is_tagged,
     );
@@ -182,13 +205,14 @@ fn a_tag_given_while_the_tree_grows_is_found() {
 #[test]
 fn a_tag_given_while_the_tree_is_lowered_and_grows_is_found() {
     model(
+        1,
         |tree| {
             fill(tree, &[0, 2]);
             remove::<2>(tree);
         },
         [reclaim, |tree| {
             insert::<4>(tree);
-            search(tree);
+            tidy::<1>(tree);
         }],
         tag_and_find,
         is_tagged,
@@ -198,6 +222,7 @@ fn a_tag_given_while_the_tree_is_lowered_and_grows_is_found() {
 #[test]
 fn growing_by_one_level_and_by_two_loses_no_chain() {
     model(
+        3,
         |tree| fill(tree, &[0]),
         [insert::<2>],
         insert::<4>,
@@ -213,6 +238,7 @@ fn growing_by_one_level_and_by_two_loses_no_chain() {
 #[test]
 fn two_threads_that_need_the_same_node_make_one() {
     model(
+        3,
         |tree| fill(tree, &[4]),
         [insert::<0>],
         insert::<1>,
@@ -227,6 +253,7 @@ fn two_threads_that_need_the_same_node_make_one() {
 #[test]
 fn one_of_two_inserts_and_one_of_two_removals_win() {
     model(
+        3,
         |_| {},
         [|tree| {
             let guard = pin();
@@ -247,6 +274,7 @@ fn one_of_two_inserts_and_one_of_two_removals_win() {
 #[test]
 fn a_reader_in_a_node_that_leaves_touches_no_freed_memory() {
     model(
+        3,
         |tree| fill(tree, &[0, 2]),
         [|tree| {
             remove::<2>(tree);
@@ -264,6 +292,7 @@ fn a_reader_in_a_node_that_leaves_touches_no_freed_memory() {
 #[test]
 fn an_insert_into_an_empty_node_is_not_lost_to_its_reclaim() {
     model(
+        3,
         |tree| {
             fill(tree, &[0, 2]);
             remove::<2>(tree);
@@ -283,6 +312,7 @@ fn an_insert_into_an_empty_node_is_not_lost_to_its_reclaim() {
 #[test]
 fn inserts_into_the_last_empty_node_are_not_lost_to_its_reclaim() {
     model(
+        2,
         |tree| {
             fill(tree, &[0]);
             remove::<0>(tree);
@@ -302,6 +332,7 @@ fn inserts_into_the_last_empty_node_are_not_lost_to_its_reclaim() {
 #[test]
 fn inserts_below_and_above_a_root_that_leaves_are_not_lost() {
     model(
+        1,
         |tree| {
             fill(tree, &[0, 2]);
             remove::<2>(tree);
@@ -322,6 +353,7 @@ fn inserts_below_and_above_a_root_that_leaves_are_not_lost() {
 #[test]
 fn who_has_filled_a_node_that_is_being_frozen_twice_has_filled_it() {
     model(
+        1,
         |tree| {
             fill(tree, &[0, 2]);
             remove::<2>(tree);
@@ -344,6 +376,7 @@ fn who_has_filled_a_node_that_is_being_frozen_twice_has_filled_it() {
 #[test]
 fn one_of_two_reclaimers_takes_nodes_out() {
     model(
+        3,
         |tree| {
             fill(tree, &[0, 2]);
             remove::<0>(tree);

@@ -40,22 +40,6 @@ struct Path<'g, L> {
     nodes: [Option<&'g Node<L>>; LEVELS],
 }
 
-impl<L> Path<'_, L> {
-    /// Sets the bits of the slots of `index`; false if a node of the path leaves the tree.
-    fn mark<W: Witness<Line = L>>(&self, index: u64, tags: Tags, witness: &W) -> bool {
-        for (level, node) in self.nodes.iter().flatten().enumerate() {
-            let at = slot_of(index, level as u32);
-            for tag in tags.iter() {
-                node.set_bit(tag, at, witness);
-            }
-            if node.is_closed(witness) {
-                return false;
-            }
-        }
-        true
-    }
-}
-
 impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     /// Sets the bits that lead to an entry which has just been given the tags.
     pub(crate) fn mark<W: Witness<Line = L>>(&self, index: u64, tags: Tags, guard: &Guard<W>) {
@@ -65,10 +49,30 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
                 // The entry has been taken out, and its node after it.
                 return;
             };
-            if path.mark(index, tags, guard.witness()) && self.root(guard) == root {
+            if self.mark_path(&path, index, tags, guard) && self.root(guard) == root {
                 return;
             }
         }
+    }
+
+    /// Sets the bits on a path; false if a node of it leaves the tree.
+    fn mark_path<W: Witness<Line = L>>(
+        &self,
+        path: &Path<'_, L>,
+        index: u64,
+        tags: Tags,
+        guard: &Guard<W>,
+    ) -> bool {
+        for (node, level) in path.nodes.iter().flatten().zip(0..) {
+            for tag in tags.iter() {
+                node.set_bit(tag, slot_of(index, level), guard.witness());
+            }
+            if node.is_closed(guard.witness()) {
+                self.finish_leaving(node, level, index, guard);
+                return false;
+            }
+        }
+        true
     }
 
     /// Clears those of the bits below which nothing has the tag.

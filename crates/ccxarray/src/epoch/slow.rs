@@ -49,13 +49,25 @@ fn with<R>(f: impl FnOnce(&mut Registry) -> R) -> R {
     REGISTRY.with_borrow_mut(f)
 }
 
+/// A spin lock of our own: ThreadSanitizer does not see into the standard library's.
 #[cfg(not(any(loom, shuttle)))]
 fn with<R>(f: impl FnOnce(&mut Registry) -> R) -> R {
-    static REGISTRY: std::sync::Mutex<Option<Registry>> = std::sync::Mutex::new(None);
-    let mut registry = REGISTRY
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
-    f(registry.get_or_insert_default())
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    struct Shared(std::cell::UnsafeCell<Option<Registry>>);
+    // SAFETY: only the holder of `TAKEN` touches it.
+    unsafe impl Sync for Shared {}
+
+    static TAKEN: AtomicBool = AtomicBool::new(false);
+    static REGISTRY: Shared = Shared(std::cell::UnsafeCell::new(None));
+    // Acquire: partner of the release below.
+    while TAKEN.swap(true, Ordering::Acquire) {
+        std::thread::yield_now();
+    }
+    // SAFETY: `TAKEN` was false and is ours now; no caller's `f` comes back here.
+    let result = f(unsafe { &mut *REGISTRY.0.get() }.get_or_insert_default());
+    TAKEN.store(false, Ordering::Release);
+    result
 }
 
 /// Orders what was done before a node was retired before what is done under later guards, as the

@@ -6,7 +6,7 @@
 use ccxarray::{Guard, Witness, pin_with};
 use wharf_runtime::{Cpu, Line, Op};
 
-use crate::kernel::xarray::{self, Find, XArray};
+use crate::kernel::xarray::{Find, XArray};
 
 /// A mark on a page that can be searched for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,15 +178,6 @@ impl From<Tag> for ccxarray::Tag {
         match tag {
             Tag::Dirty => ccxarray::Tag::Dirty,
             Tag::Writeback => ccxarray::Tag::Writeback,
-        }
-    }
-}
-
-impl From<Tag> for xarray::Tag {
-    fn from(tag: Tag) -> xarray::Tag {
-        match tag {
-            Tag::Dirty => xarray::Tag::Dirty,
-            Tag::Writeback => xarray::Tag::Writeback,
         }
     }
 }

@@ -10,8 +10,8 @@
 //! 1. Each node has 64 slots; a slot holds a value, at the lowest level, or a child. For each tag
 //!    a word of 64 bits says which slots have it; a slot of an inner node has a tag if anything
 //!    below it has. *Present* is treated as one more such word, which is also the count.
-//! 2. [`XArray::with`] takes the lock and gives [`Changes`]: insert, remove, tag, untag.
-//! 3. [`XArray::load`] and [`XArray::next`] take no lock. Nodes live in memory that is never given
+//! 2. The lock is the user's, around a [`Control`]; who has it makes [`Changes`]: insert, remove, tag, untag.
+//! 3. [`Tree::load`] and [`Tree::next`] take no lock. Nodes live in memory that is never given
 //!    back while the tree lives; each has a *generation*, which grows when the node leaves the
 //!    tree, and links name the generation they mean. A reader checks it after each slot it has
 //!    read, and starts again if the node has left meanwhile.
@@ -24,30 +24,14 @@
 //! | this one | the tree as readers see it, and its lock |
 //! | [`change`] | what is done under the lock |
 
-pub mod change;
-pub mod node;
+mod change;
+mod node;
 
-use wharf_runtime::sync::{AtomicU64, Ordering};
-use wharf_runtime::{Cpu, Lock};
+use crate::entry::Tag;
+use crate::sync::{AtomicU64, Ordering};
 
-pub use change::Changes;
-use change::Control;
+pub use change::{Changes, Control};
 use node::{LEVEL_BITS, Link, Nodes, SLOT_MASK, Slot};
-
-/// Number of tags.
-pub const TAGS: usize = 3;
-
-/// A mark on an entry, which can be searched for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Tag {
-    /// The page differs from the drive's.
-    Dirty = 0,
-    /// The page is on its way to the drive.
-    Writeback = 1,
-    /// The page was dirty when a flush began, which is to write it.
-    ToWrite = 2,
-}
 
 /// What a walk looks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,55 +63,7 @@ pub struct Size {
     pub bytes: u64,
 }
 
-/// See the module. Values and indices are below 2^63.
-pub struct XArray {
-    tree: Tree,
-    control: Lock<Control>,
-}
-
-impl Default for XArray {
-    fn default() -> Self {
-        XArray::new()
-    }
-}
-
-impl XArray {
-    /// An empty tree.
-    pub fn new() -> XArray {
-        XArray {
-            tree: Tree::default(),
-            control: Lock::new(Control::default()),
-        }
-    }
-
-    /// The value at `index`.
-    #[inline]
-    pub fn load(&self, index: u64) -> Option<u64> {
-        self.tree.load(index)
-    }
-
-    /// The first entry at or after `from` that `find` asks for, with its index.
-    ///
-    /// While others change the tree: what was there, so tagged, all the time is found.
-    #[inline]
-    pub fn next(&self, from: u64, find: Find) -> Option<(u64, u64)> {
-        self.tree.next(from, find)
-    }
-
-    /// True if no entry has `tag`.
-    pub fn is_untagged(&self, tag: Tag) -> bool {
-        self.next(0, Find::Tagged(tag)).is_none()
-    }
-
-    /// Runs `f` with the lock held.
-    #[inline]
-    pub fn with<R>(&self, cpu: &Cpu, f: impl FnOnce(&mut Changes<'_>) -> R) -> R {
-        self.control
-            .with(cpu, |control| f(&mut Changes::new(&self.tree, control)))
-    }
-}
-
-/// The tree without its lock: what readers walk.
+/// The tree without its lock: what readers walk. Values and indices are below 2^63.
 #[derive(Default)]
 pub struct Tree {
     /// Link to the root; 0 if the tree is empty.
@@ -148,7 +84,7 @@ impl Tree {
         }
     }
 
-    /// See [`XArray::load`].
+    /// The value at `index`.
     #[inline]
     pub fn load(&self, index: u64) -> Option<u64> {
         loop {
@@ -188,7 +124,9 @@ impl Tree {
         }
     }
 
-    /// See [`XArray::next`].
+    /// The first entry at or after `from` that `find` asks for, with its index.
+    ///
+    /// While others change the tree: what was there, so tagged, all the time is found.
     pub fn next(&self, from: u64, find: Find) -> Option<(u64, u64)> {
         loop {
             let link = self.head()?;
@@ -244,9 +182,6 @@ impl Tree {
         }
     }
 }
-
-#[cfg(all(test, not(loom)))]
-mod tests;
 
 #[cfg(all(test, loom))]
 mod loom_tests;

@@ -1,6 +1,6 @@
 //! Readers beside a writer, in every interleaving.
 
-use wharf_runtime::sync::Arc;
+use loom::sync::Arc;
 
 use super::*;
 

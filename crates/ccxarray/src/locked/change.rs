@@ -1,9 +1,10 @@
 //! Changing the tree, with its lock held.
 
-use wharf_runtime::sync::Ordering;
+use crate::sync::Ordering;
 
 use super::node::{Kind, LEVEL_BITS, Link, Node, PRESENT, SLOT_MASK, SLOTS, Slot};
-use super::{Find, Size, TAGS, Tag, Tree};
+use super::{Find, Size, Tree};
+use crate::entry::{TAGS, Tag};
 
 /// Levels of the highest tree: indices of 63 bits.
 const LEVELS_MAX: usize = 63usize.div_ceil(LEVEL_BITS as usize);
@@ -42,7 +43,8 @@ pub struct Changes<'a> {
 }
 
 impl<'a> Changes<'a> {
-    pub(super) fn new(tree: &'a Tree, control: &'a mut Control) -> Changes<'a> {
+    /// Of a tree and its own control, which the caller has the lock of.
+    pub fn new(tree: &'a Tree, control: &'a mut Control) -> Changes<'a> {
         Changes { tree, control }
     }
 
@@ -51,7 +53,7 @@ impl<'a> Changes<'a> {
         self.tree.load(index)
     }
 
-    /// See [`XArray::next`](super::XArray::next).
+    /// See [`Tree::next`].
     pub fn next(&self, from: u64, find: Find) -> Option<(u64, u64)> {
         self.tree.next(from, find)
     }

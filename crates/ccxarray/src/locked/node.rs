@@ -5,9 +5,9 @@
 
 use std::sync::OnceLock;
 
-use wharf_runtime::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-use super::TAGS;
+use crate::entry::TAGS;
 
 /// Bits of an index that a level of the tree resolves.
 pub const LEVEL_BITS: u32 = 6;
@@ -226,7 +226,7 @@ fn place(node: u32) -> (usize, usize) {
     (bits as usize + 1, (node - start) as usize)
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
     use super::*;
 

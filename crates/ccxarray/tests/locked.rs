@@ -1,13 +1,13 @@
-//! The tree beside a map, in random operations; readers beside a writer.
+//! The locked tree beside a map, in random operations.
+#![cfg(not(any(loom, shuttle)))]
+
+mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use wharf_runtime::machine::Idle;
-use wharf_runtime::{CostTable, CpuId, Machine, Rng, Seed, Side};
-
-use super::*;
-
-const ALL: [Tag; TAGS] = [Tag::Dirty, Tag::Writeback, Tag::ToWrite];
+use ccxarray::locked::{Changes, Control, Find, Tree};
+use ccxarray::{TAGS, Tag};
+use support::Rng;
 
 /// What the tree should hold.
 #[derive(Default)]
@@ -28,13 +28,13 @@ impl Model {
 
 fn random_index(rng: &mut Rng, spread: u32) -> u64 {
     let bits = [3, 8, 14, 40, 63][rng.below(u64::from(spread)) as usize];
-    rng.next_u64() >> (64 - bits)
+    rng.next() >> (64 - bits)
 }
 
 fn step(rng: &mut Rng, spread: u32, tree: &Tree, control: &mut Control, model: &mut Model) {
     let mut changes = Changes::new(tree, control);
     let mut index = random_index(rng, spread);
-    if rng.chance(1, 2) {
+    if rng.below(2) == 0 {
         // An index that is there, if one is.
         index = model
             .values
@@ -42,10 +42,10 @@ fn step(rng: &mut Rng, spread: u32, tree: &Tree, control: &mut Control, model: &
             .next()
             .map_or(index, |(i, _)| *i);
     }
-    let tag = ALL[rng.below(3) as usize];
+    let tag = Tag::ALL[rng.below(3) as usize];
     match rng.below(10) {
         0..3 => {
-            let value = rng.next_u64() >> 1;
+            let value = rng.next() >> 1;
             assert_eq!(
                 changes.insert(index, value),
                 model.values.insert(index, value)
@@ -58,7 +58,7 @@ fn step(rng: &mut Rng, spread: u32, tree: &Tree, control: &mut Control, model: &
             }
         }
         5..8 => {
-            let on = rng.chance(2, 3);
+            let on = rng.below(3) < 2;
             let there = model.values.contains_key(&index);
             assert_eq!(changes.set_tag(index, tag, on), there);
             match on && there {
@@ -67,7 +67,7 @@ fn step(rng: &mut Rng, spread: u32, tree: &Tree, control: &mut Control, model: &
             };
         }
         8 => {
-            let (to, max) = (ALL[rng.below(3) as usize], rng.below(20) as u32);
+            let (to, max) = (Tag::ALL[rng.below(3) as usize], rng.below(20) as u32);
             let last = index.saturating_add(rng.below(1 << 14));
             changes.copy_tag((index, last), tag, to, max);
             let from = model.tags[tag as usize]
@@ -92,7 +92,7 @@ fn step(rng: &mut Rng, spread: u32, tree: &Tree, control: &mut Control, model: &
 #[test]
 fn it_is_a_map_with_tags() {
     for seed in 0..200 {
-        let mut rng = Seed(seed).rng();
+        let mut rng = Rng(seed);
         let (tree, mut control, mut model) =
             (Tree::default(), Control::default(), Model::default());
         for round in 0..400 {
@@ -131,51 +131,4 @@ fn a_dense_file_takes_a_node_for_64_pages_and_gives_them_back() {
     assert_eq!((changes.size().entries, changes.size().nodes), (0, 0));
     (0..64).for_each(|page| assert_eq!(changes.insert(page, page), None));
     assert_eq!(changes.size().bytes, size.bytes, "nodes are used again");
-}
-
-#[test]
-fn readers_on_other_threads_see_what_is_there_all_the_time() {
-    let array = std::sync::Arc::new(XArray::new());
-    let mut machine = Machine::new(CostTable::free(), false);
-    let done = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let [writer, reader] = ["writer", "reader"].map(|name| machine.add_cpu(name, Side::Host, 1.0));
-    let (array_too, done_too) = (array.clone(), done.clone());
-    // Page 70 stays; its neighbours come and go, and with them height and siblings.
-    machine.spawn_main(writer, "writer", move |cpu| async move {
-        let mut rng = Seed(1).rng();
-        array_too.with(&cpu, |changes| {
-            changes.insert(70, 70);
-            changes.set_tag(70, Tag::Dirty, true);
-        });
-        for _ in 0..20_000 {
-            let index = [3, 71, 5_000, 1 << 30][rng.below(4) as usize] + rng.below(3);
-            array_too.with(&cpu, |changes| match changes.load(index) {
-                Some(_) => changes.remove(index),
-                None => changes.insert(index, index),
-            });
-        }
-        done_too.store(true, std::sync::atomic::Ordering::Relaxed);
-    });
-    machine.spawn_main(reader, "reader", move |cpu| async move {
-        while array.load(70).is_none() {
-            cpu.yield_now().await;
-        }
-        let mut rng = Seed(2).rng();
-        while !done.load(std::sync::atomic::Ordering::Relaxed) {
-            assert_eq!(array.load(70), Some(70));
-            assert_eq!(array.next(4, Find::Tagged(Tag::Dirty)), Some((70, 70)));
-            let index = [3, 71, 5_000, 1 << 30][rng.below(4) as usize];
-            assert!(array.load(index).is_none_or(|value| value == index));
-            cpu.progress();
-            cpu.yield_now().await;
-        }
-        array.with(&cpu, |changes| changes.verify());
-    });
-    run_on_threads(machine, writer, reader);
-}
-
-fn run_on_threads(machine: Machine, writer: CpuId, reader: CpuId) {
-    let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let summary = machine.run_threads(&[vec![writer], vec![reader]], Idle::default(), stop);
-    drop(summary);
 }
