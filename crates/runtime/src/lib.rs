@@ -21,6 +21,7 @@
 //! | [`versioned`], [`dirty`] | a page that one writes and many read, and whether it was written |
 //! | [`page_word`] | a page that its owner replaces and others pin |
 //! | [`op`] | operations, categories, cost tables, profiles |
+//! | [`worker`] | OS threads for system calls that block |
 //! | [`rng`] | one seed at the root, a named child generator for each part |
 
 pub mod alarm;
@@ -42,6 +43,7 @@ pub mod ring;
 pub mod rng;
 pub mod sync;
 pub mod versioned;
+pub mod worker;
 
 pub use alarm::Alarm;
 pub use bell::{Bell, Ready};

@@ -6,6 +6,7 @@
 mod calibrate;
 mod compare;
 mod drive;
+mod info;
 mod reproduce;
 mod trace;
 
@@ -44,6 +45,8 @@ enum Command {
     /// Looks at a trace, or converts it.
     #[command(subcommand)]
     Trace(trace::Command),
+    /// Says what this machine offers to real storage.
+    Info,
     /// Lists drive presets, or prepares a drive image.
     #[command(subcommand)]
     Drive(drive::Command),
@@ -72,6 +75,7 @@ pub fn main() -> ExitCode {
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Trace(command) => trace::run(&command),
+        Command::Info => info::run(),
         Command::Drive(command) => drive::run(&command),
     };
     ExitCode::from(match result {

@@ -1,0 +1,6 @@
+//! Targets against plain bytes.
+
+#![allow(missing_docs)]
+
+mod model;
+mod targets;
