@@ -13,6 +13,7 @@ const PIECE_BYTES: usize = 256 << 10;
 /// block; memory need not be aligned.
 pub struct Blocking {
     channel: Box<dyn Channel>,
+    /// As large as the largest piece so far.
     bounce: AlignedBuffer,
 }
 
@@ -21,7 +22,7 @@ impl Blocking {
     pub fn new(target: &dyn Target) -> Result<Blocking, StorageError> {
         Ok(Blocking {
             channel: target.channel(1)?,
-            bounce: AlignedBuffer::new(PIECE_BYTES),
+            bounce: AlignedBuffer::new(0),
         })
     }
 
@@ -29,7 +30,7 @@ impl Blocking {
     pub fn read(&mut self, offset: u64, out: &mut [u8]) -> Result<(), IoError> {
         for (index, part) in out.chunks_mut(PIECE_BYTES).enumerate() {
             let at = offset + (index * PIECE_BYTES) as u64;
-            let piece = Segment::of(&mut self.bounce[..part.len()]);
+            let piece = self.bounce(part.len());
             self.run(Io::read(at, &[piece], 0))?;
             part.copy_from_slice(&self.bounce[..part.len()]);
         }
@@ -40,8 +41,8 @@ impl Blocking {
     pub fn write(&mut self, offset: u64, data: &[u8]) -> Result<(), IoError> {
         for (index, part) in data.chunks(PIECE_BYTES).enumerate() {
             let at = offset + (index * PIECE_BYTES) as u64;
+            let piece = self.bounce(part.len());
             self.bounce[..part.len()].copy_from_slice(part);
-            let piece = Segment::of(&mut self.bounce[..part.len()]);
             self.run(Io::write(at, &[piece], 0))?;
         }
         Ok(())
@@ -50,6 +51,13 @@ impl Blocking {
     /// Makes what has been written durable.
     pub fn flush(&mut self) -> Result<(), IoError> {
         self.run(Io::flush(0))
+    }
+
+    fn bounce(&mut self, len_bytes: usize) -> Segment {
+        if self.bounce.len() < len_bytes {
+            self.bounce = AlignedBuffer::new(len_bytes);
+        }
+        Segment::of(&mut self.bounce[..len_bytes])
     }
 
     fn run(&mut self, io: Io<'_>) -> Result<(), IoError> {

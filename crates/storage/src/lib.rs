@@ -13,13 +13,18 @@
 //! | [`uring`] | the way by io_uring, and what this kernel's can do |
 //! | `threads` | the way by plain system calls on threads |
 //! | [`ram`] | memory |
+//! | [`mod@array`] | RAID-0, 5 and 10 of any targets |
+//! | [`xor`] | parity |
+//! | [`faulty`] | errors, delays, death and power cuts, for tests of everything above |
 //! | [`blocking`] | one I/O at a time, for what is rare |
 //! | [`buffer`] | aligned memory |
 //! | `transfer` | what is left of an I/O after each step |
 
+pub mod array;
 pub mod blocking;
 pub mod buffer;
 pub mod error;
+pub mod faulty;
 pub mod file;
 pub mod io;
 pub mod ram;
@@ -27,6 +32,7 @@ pub mod target;
 mod threads;
 mod transfer;
 pub mod uring;
+pub mod xor;
 
 pub use blocking::Blocking;
 pub use buffer::AlignedBuffer;

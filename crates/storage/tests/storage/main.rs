@@ -2,5 +2,9 @@
 
 #![allow(missing_docs)]
 
+mod arrays;
 mod model;
+mod power;
+mod superblock;
+mod support;
 mod targets;

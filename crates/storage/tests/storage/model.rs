@@ -138,7 +138,7 @@ impl<'a> Model<'a> {
         for _ in 0..operations {
             let full = channel.in_flight() == channel.depth();
             if full || self.rng.chance(1, 4) {
-                let min = usize::from(full || self.rng.chance(1, 2));
+                let min = usize::from(full || self.rng.chance(1, 2)).min(channel.in_flight());
                 self.collect(channel, min);
             }
             let Some(mut drawn) = self
