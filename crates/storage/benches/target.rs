@@ -2,26 +2,32 @@
 //! turns; and how fast parity is computed.
 //!
 //!     cargo bench -p wharf-storage                  fio is asked if it is installed
-//!     cargo bench -p wharf-storage -- --file PATH --size-mib 1024 --seconds 2 --rounds 5
+//!     cargo bench -p wharf-storage -- --file PATH --size-mib 1024 --millis 300 --rounds 15 --only "Read depth 32"
 //!
-//! The file is made with data in it and removed at the end.
+//! The file is made with data in it and removed at the end. Rounds are short and many, as disks and
+//! machines that are shared change from one second to the next.
 
 #![allow(missing_docs)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use wharf_runtime::clock::Clock;
 use wharf_runtime::{Rng, Seed};
-use wharf_storage::{AlignedBuffer, Engine, FileOptions, Io, Op, Segment, Target, open};
+use wharf_storage::array::{Array, CreateOptions, Level, create};
+use wharf_storage::xor::xor_into;
+use wharf_storage::{AlignedBuffer, Engine, FileOptions, Io, Op, RamTarget, Segment, Target, open};
 
 const PAGE_BYTES: usize = 4096;
 
 struct Plan {
     file: PathBuf,
     size_bytes: u64,
-    seconds: u64,
+    millis: u64,
     rounds: usize,
+    /// Rows whose name has this in it.
+    only: String,
 }
 
 impl Plan {
@@ -29,8 +35,9 @@ impl Plan {
         let mut plan = Plan {
             file: PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../target/storage-bench"),
             size_bytes: 1 << 30,
-            seconds: 2,
-            rounds: 5,
+            millis: 300,
+            rounds: 15,
+            only: String::new(),
         };
         let mut words = std::env::args().skip(1);
         while let Some(word) = words.next() {
@@ -40,9 +47,10 @@ impl Plan {
             };
             match word.as_str() {
                 "--size-mib" => plan.size_bytes = number() << 20,
-                "--seconds" => plan.seconds = number(),
+                "--millis" => plan.millis = number(),
                 "--rounds" => plan.rounds = number() as usize,
                 "--file" => plan.file = words.next().expect("a path").into(),
+                "--only" => plan.only = words.next().expect("a part of a row's name"),
                 "--bench" => {}
                 other => panic!("unknown: {other}"),
             }
@@ -52,7 +60,7 @@ impl Plan {
 }
 
 /// I/Os per second of a channel kept at `depth`.
-fn rate(target: &dyn Target, op: Op, depth: usize, seconds: u64, rng: &mut Rng) -> f64 {
+fn rate(target: &dyn Target, op: Op, depth: usize, millis: u64, rng: &mut Rng) -> f64 {
     let mut memory = AlignedBuffer::new(depth * PAGE_BYTES);
     let pages = target.size_bytes() / PAGE_BYTES as u64;
     let mut channel = target.channel(depth as u32).expect("a channel");
@@ -61,7 +69,7 @@ fn rate(target: &dyn Target, op: Op, depth: usize, seconds: u64, rng: &mut Rng) 
     let clock = Clock::start();
     let mut idle: Vec<u64> = (0..depth as u64).collect();
     let mut ended = 0u64;
-    while clock.now_ns() < seconds * 1_000_000_000 {
+    while clock.now_ns() < millis * 1_000_000 {
         for tag in idle.drain(..) {
             let begin = tag as usize * PAGE_BYTES;
             let segment = [Segment::of(&mut memory[begin..begin + PAGE_BYTES])];
@@ -99,7 +107,7 @@ fn fio_rate(plan: &Plan, op: Op, depth: usize, seed: usize) -> Option<f64> {
         .args(["--time_based", "--output-format=json", "--thread"])
         .arg(format!("--filename={}", plan.file.display()))
         .arg(format!("--size={}", plan.size_bytes))
-        .arg(format!("--runtime={}", plan.seconds))
+        .arg(format!("--runtime={}ms", plan.millis))
         .arg(format!("--iodepth={depth}"))
         .arg(format!("--rw={rw}"))
         .arg(format!("--randseed={}", seed + 1))
@@ -153,6 +161,10 @@ fn files(plan: &Plan) {
     let mut rng = Seed(1).child("offsets").rng();
     for op in [Op::Read, Op::Write] {
         for depth in [1, 16, 32] {
+            let row = format!("{op:?} depth {depth}");
+            if !row.contains(&plan.only) {
+                continue;
+            }
             let engines = [Engine::Uring, Engine::Threads];
             let mut rates = [Vec::new(), Vec::new(), Vec::new()];
             for round in 0..plan.rounds {
@@ -164,11 +176,11 @@ fn files(plan: &Plan) {
                     let Ok(target) = open(&plan.file, &options) else {
                         continue;
                     };
-                    rates.push(rate(&*target, op, depth, plan.seconds, &mut rng));
+                    rates.push(rate(&*target, op, depth, plan.millis, &mut rng));
                 }
                 rates[2].extend(fio_rate(plan, op, depth, round));
             }
-            print!("{op:?} depth {depth:>2}: ");
+            print!("{row:14}: ");
             let mut ours = 0.0;
             for (name, rates) in ["io_uring", "threads", "fio"].into_iter().zip(&mut rates) {
                 if rates.is_empty() {
@@ -188,7 +200,61 @@ fn files(plan: &Plan) {
     let _ = std::fs::remove_file(&plan.file);
 }
 
+/// GB of parity per second, over windows that stay in the nearest cache and over all of memory.
+fn xor(rounds: usize) {
+    for (name, bytes) in [
+        ("8 KiB, L1", 8 << 10),
+        ("64 KiB", 64 << 10),
+        ("64 MiB, memory", 64 << 20),
+    ] {
+        let (mut into, mut from) = (AlignedBuffer::new(bytes), AlignedBuffer::new(bytes));
+        into.fill(1);
+        from.fill(2);
+        let times = (1 << 31) / bytes;
+        let mut rates: Vec<f64> = (0..rounds)
+            .map(|_| {
+                let clock = Clock::start();
+                for _ in 0..times {
+                    xor_into(std::hint::black_box(&mut into), std::hint::black_box(&from));
+                }
+                (times * bytes) as f64 / clock.now_ns() as f64
+            })
+            .collect();
+        let (middle, low, high) = median(&mut rates);
+        println!("xor over {name}: {middle:.1} GB/s ({low:.1} to {high:.1})");
+    }
+}
+
+/// I/Os per second of arrays of four members in memory, which is what the array itself costs.
+fn arrays(plan: &Plan) {
+    let mut rng = Seed(1).child("arrays").rng();
+    for level in [Level::Raid0, Level::Raid5, Level::Raid10] {
+        let ram = |_| Arc::new(RamTarget::new("ram", 192 << 20, 4096)) as Arc<dyn Target>;
+        let members: Vec<_> = (0..4).map(ram).collect();
+        let options = CreateOptions {
+            zeroed: true,
+            ..CreateOptions::new(level, [1; 16])
+        };
+        create(&members, &options, &mut |_, _| {}).expect("an array");
+        let array = Array::open(&members, false).expect("it opens");
+        for op in [Op::Read, Op::Write] {
+            let row = format!("{level:?} of 4 in memory, {op:?} depth 16");
+            if !row.contains(&plan.only) {
+                continue;
+            }
+            print!("{row}:");
+            let rates = (0..plan.rounds).map(|_| rate(&array, op, 16, plan.millis, &mut rng));
+            show("", &mut rates.collect::<Vec<_>>());
+            println!();
+        }
+    }
+}
+
 fn main() {
     let plan = Plan::parse();
+    if "xor".contains(&plan.only) {
+        xor(plan.rounds);
+    }
+    arrays(&plan);
     files(&plan);
 }

@@ -91,7 +91,7 @@ impl Checker<'_> {
         repair: bool,
         report: &mut CheckReport,
     ) -> Result<(), ArrayError> {
-        let _guard = lock(self.shared, window);
+        let _guard = self.shared.lock(window);
         let shape = self.shared.shape;
         let offset = shape.window_offset(window);
         for (member, (way, bytes)) in (0..).zip(self.ways.iter_mut().zip(&mut self.bytes)) {
@@ -135,15 +135,5 @@ impl Checker<'_> {
             report.repaired += 1;
         }
         Ok(())
-    }
-}
-
-/// Locks a window for a thread that has nothing else to do.
-pub(super) fn lock(shared: &Arc<Shared>, window: u64) -> crate::array::state::WindowGuard {
-    loop {
-        if let Some(guard) = shared.try_lock(window) {
-            return guard;
-        }
-        std::thread::yield_now();
     }
 }

@@ -147,6 +147,14 @@ struct Raw {
 
 const _: () = assert!(size_of::<Raw>() == 72);
 
+/// Every field of a record's header with its offset and size, for the test of the document.
+#[cfg(test)]
+pub(super) fn fields() -> Vec<(&'static str, usize, usize)> {
+    crate::array::document_test::fields_of!(
+        Raw: magic, uuid, epoch, window, members, slot, member, begin, len_bytes, payload_crc, crc
+    )
+}
+
 /// One member's part of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Record {

@@ -45,6 +45,16 @@ struct Lane {
     channel: Box<dyn Channel>,
     /// Requests that found the channel full.
     backlog: VecDeque<usize>,
+    /// Flushes that are asked for, and those that the flush in flight is for.
+    flushes: Flushes,
+}
+
+/// Flushes of one lane are gathered: one is in flight at a time, and all that are asked for meanwhile, each when
+/// the writes it is for have ended, become one when that ends.
+#[derive(Default)]
+struct Flushes {
+    asked: Vec<usize>,
+    in_flight: Vec<usize>,
 }
 
 struct Request {
@@ -106,6 +116,7 @@ impl Lanes {
             }
         };
         match self.lane(&mut inner, member) {
+            Some(lane) if op == Op::Flush => inner.lanes[lane].flushes.asked.push(index),
             Some(lane) => inner.submit(lane, index),
             None => inner.requests[index].result = Some(Err(absent(op, offset))),
         }
@@ -129,6 +140,7 @@ impl Lanes {
             generation,
             channel,
             backlog: VecDeque::new(),
+            flushes: Flushes::default(),
         });
         inner.lane_of[member as usize] = Some(inner.lanes.len() - 1);
         inner.lane_of[member as usize]
@@ -145,6 +157,7 @@ impl Lanes {
     pub(super) fn pump(&self, block: bool) {
         let mut inner = self.inner.borrow_mut();
         let inner = &mut *inner;
+        (0..inner.lanes.len()).for_each(|lane| inner.submit_flushes(lane));
         let mut ended = Vec::new();
         let busiest = (0..inner.lanes.len()).max_by_key(|l| inner.lanes[*l].channel.in_flight());
         for (index, lane) in inner.lanes.iter_mut().enumerate() {
@@ -156,8 +169,7 @@ impl Lanes {
             }
         }
         for (request, result) in ended {
-            inner.requests[request].result = Some(result);
-            inner.ready.push(inner.requests[request].task);
+            inner.end(request, result);
         }
         for lane in 0..inner.lanes.len() {
             while let Some(request) = inner.lanes[lane].backlog.pop_front() {
@@ -174,7 +186,8 @@ impl Lanes {
     /// I/Os that members have.
     pub(super) fn in_flight(&self) -> usize {
         let inner = self.inner.borrow();
-        inner.lanes.iter().map(|l| l.channel.in_flight()).sum()
+        let waiting = |l: &Lane| l.channel.in_flight() + l.flushes.asked.len();
+        inner.lanes.iter().map(waiting).sum()
     }
 
     /// Moves the tasks that may run to `out`.
@@ -222,6 +235,32 @@ impl Lanes {
 }
 
 impl Inner {
+    /// A member's I/O has ended; a flush ends all that it is for.
+    fn end(&mut self, request: usize, result: Result<(), IoError>) {
+        let flushed = self
+            .lanes
+            .iter_mut()
+            .map(|lane| &mut lane.flushes.in_flight);
+        let mut ended = match flushed.into_iter().find(|f| f.first() == Some(&request)) {
+            Some(flushes) => std::mem::take(flushes),
+            None => vec![request],
+        };
+        for request in ended.drain(..) {
+            self.requests[request].result = Some(result);
+            self.ready.push(self.requests[request].task);
+        }
+    }
+
+    /// Begins one flush for all that are asked for, unless one is in flight.
+    fn submit_flushes(&mut self, lane: usize) {
+        let flushes = &mut self.lanes[lane].flushes;
+        if flushes.in_flight.is_empty() && !flushes.asked.is_empty() {
+            flushes.in_flight = std::mem::take(&mut flushes.asked);
+            let first = flushes.in_flight[0];
+            self.submit(lane, first);
+        }
+    }
+
     fn submit(&mut self, lane: usize, index: usize) {
         let request = &self.requests[index];
         let io = Io {

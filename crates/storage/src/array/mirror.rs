@@ -25,24 +25,27 @@ pub(super) async fn read(
     let mut pair = [first, first + 1];
     // Equal loads take turns by place, so that a long read keeps to one of them.
     pair.sort_by_key(|m| (lanes.load(*m), (u64::from(*m) ^ (window / 8)) & 1));
-    let mut result = Err(IoError {
+    let failed = IoError {
         op: Op::Read,
         offset: 0,
         errno: Errno::IO,
-    });
+    };
+    let mut error = failed;
     for member in pair {
+        let generation = lanes.shared.generation(member);
         if !lanes.shared.usable(member, last) {
             continue;
         }
         let offset = shape.window_offset(window) + begin;
-        result = lanes
+        let result = lanes
             .start(member, Op::Read, offset, segments.clone())
             .await;
-        if result.is_ok() {
+        if result.is_ok() && lanes.shared.generation(member) == generation {
             return Ok(());
         }
+        error = result.err().unwrap_or(failed);
     }
-    result
+    Err(error)
 }
 
 /// Writes a piece within one window to a pair.

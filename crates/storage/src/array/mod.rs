@@ -17,12 +17,14 @@
 //!
 //! An I/O makes progress while its channel is polled, and a write locks its windows until it has ended. So a
 //! thread does not leave writes in flight on one channel while it waits on another of the same
-//! array, nor while it rebuilds or checks: that would wait for a lock of its own.
+//! array, nor while it replaces a member, rebuilds or checks: that would wait for a lock of its own.
 
 pub mod assemble;
 mod channel;
 pub mod check;
 pub mod describe;
+#[cfg(test)]
+mod document_test;
 mod intent;
 mod journal;
 mod lanes;

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use crate::array::ArrayError;
-use crate::array::check::lock;
 use crate::array::layout::Level;
 use crate::array::state::Shared;
 use crate::array::superblock::MemberState;
@@ -100,7 +99,7 @@ impl Rebuild {
     }
 
     fn fill(&mut self, window: u64) -> Result<(), ArrayError> {
-        let _guard = lock(&self.shared, window);
+        let _guard = self.shared.lock(window);
         let offset = self.shared.shape.window_offset(window);
         let len = self.shared.shape.window_bytes() as usize;
         let (mut sum, mut bytes) = (vec![0; len], vec![0; len]);

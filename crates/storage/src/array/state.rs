@@ -93,7 +93,8 @@ impl Shared {
         Blocking::new(&*target)
     }
 
-    /// Changes whenever a member gets another target.
+    /// Changes whenever a member gets another target: a read without a lock is good if this is the same before
+    /// the member was found usable and after the read.
     pub(super) fn generation(&self, member: u32) -> u32 {
         // Acquire: with the Release of `replace`, whose target is seen then.
         self.generation[member as usize].load(Ordering::Acquire)
@@ -145,6 +146,16 @@ impl Shared {
             shared: self.clone(),
             index,
         })
+    }
+
+    /// Locks a window, for a thread that has nothing else to do meanwhile.
+    pub(super) fn lock(self: &Arc<Self>, window: u64) -> WindowGuard {
+        loop {
+            if let Some(guard) = self.try_lock(window) {
+                return guard;
+            }
+            std::thread::yield_now();
+        }
     }
 
     /// Whether all is still there without one more member.
@@ -262,8 +273,14 @@ impl Shared {
         Ok(admin.epoch)
     }
 
-    /// Gives a member another target, from whose start it will be rebuilt.
-    pub(super) fn replace(&self, member: u32, target: Arc<dyn Target>) -> Result<(), IoError> {
+    /// Gives a member that has failed another target, from whose start it will be rebuilt. Waits for the windows that
+    /// are locked: who locked one before the member failed may still count on it.
+    pub(super) fn replace(
+        self: &Arc<Self>,
+        member: u32,
+        target: Arc<dyn Target>,
+    ) -> Result<(), IoError> {
+        (0..LOCKS).for_each(|window| drop(self.lock(window)));
         let mut admin = self.admin();
         admin.rebuilt_windows = 0;
         self.set_rebuilt(0);

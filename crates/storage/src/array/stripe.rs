@@ -356,10 +356,13 @@ pub(super) async fn read(
     let len: u64 = segments.iter().map(|s| s.len_bytes as u64).sum();
     let member = shape.data_member(window, k);
     let last = window + (begin + len - 1) / shape.window_bytes();
+    let generation = lanes.shared.generation(member);
     if lanes.shared.usable(member, last) {
         let offset = shape.window_offset(window) + begin;
-        let ticket = lanes.start(member, Op::Read, offset, segments.clone());
-        if ticket.await.is_ok() {
+        let result = lanes
+            .start(member, Op::Read, offset, segments.clone())
+            .await;
+        if result.is_ok() && lanes.shared.generation(member) == generation {
             return Ok(());
         }
     }

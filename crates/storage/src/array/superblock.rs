@@ -220,3 +220,13 @@ pub(super) fn absent(op: crate::io::Op, offset: u64) -> IoError {
         errno: Errno::NODEV,
     }
 }
+
+/// Every field of the superblock with its offset and size, for the test of the document.
+#[cfg(test)]
+pub(super) fn fields() -> Vec<(&'static str, usize, usize)> {
+    crate::array::document_test::fields_of!(
+        Raw: magic, version, level, uuid, members, member, chunk_bytes, member_data_bytes, data_offset,
+        journal_offset, journal_slots, block_bytes, event, epoch, rebuilt_windows, clean, reserved,
+        states, crc
+    )
+}

@@ -8,10 +8,11 @@ use wharf_storage::array::{
     holds_data,
 };
 use wharf_storage::faulty::{Loss, Rates};
-use wharf_storage::{Blocking, RamTarget, Target};
+use wharf_storage::{Blocking, FileOptions, RamTarget, Target};
 
 use crate::model::{Case, Model, check, contents};
 use crate::support::{Bench, CHUNK_BYTES, REDUNDANT, write};
+use crate::targets::{engines, folder};
 
 const STRIPES: u64 = 12;
 const BLOCKS_MAX: u64 = 100;
@@ -52,6 +53,45 @@ fn every_level_holds_what_was_written() {
                 contents(&bench.open()) == bytes,
                 "the same when opened again"
             );
+        }
+    }
+}
+
+#[test]
+fn arrays_of_files_hold_what_was_written() {
+    let folder = folder();
+    for engine in engines() {
+        for (level, members) in [(Level::Raid0, 2), (Level::Raid5, 3), (Level::Raid10, 4)] {
+            let options = FileOptions {
+                create_bytes: Some((1 << 20) + 4 * (64 << 10)),
+                engine,
+                exclusive: true,
+                ..FileOptions::default()
+            };
+            let open = |i| {
+                let path = folder.path().join(format!("{engine:?}-{level:?}-{i}"));
+                wharf_storage::open(&path, &options).expect("a file")
+            };
+            let targets: Vec<_> = (0..members).map(open).collect();
+            let made = CreateOptions {
+                chunk_bytes: 16 << 10,
+                journal_slots: 20,
+                zeroed: true,
+                ..CreateOptions::new(level, [3; 16])
+            };
+            create(&targets, &made, &mut |_, _| {}).expect("an array");
+            let array = Array::open(&targets, false).expect("it opens");
+            let case = Case {
+                seed: 1,
+                operations: 200,
+                depth: 16,
+                blocks_max: BLOCKS_MAX,
+            };
+            let bytes = check(&array, case);
+            assert!(agrees(&array), "{engine:?} {level:?}");
+            array.close().expect("it closes");
+            let array = Array::open(&targets, false).expect("it opens");
+            assert!(contents(&array) == bytes, "{engine:?} {level:?}");
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::model::{Case, check, contents};
 const SIZE_BYTES: u64 = (1 << 20) + 3000;
 
 /// A directory on a disk: temporary directories are often in memory, where O_DIRECT means little.
-fn folder() -> tempfile::TempDir {
+pub fn folder() -> tempfile::TempDir {
     let place = Path::new(env!("CARGO_MANIFEST_DIR"));
     let target = std::env::var_os("CARGO_TARGET_DIR").map(Into::into);
     let target = target.unwrap_or_else(|| place.join("../../target"));
@@ -22,7 +22,7 @@ fn folder() -> tempfile::TempDir {
 }
 
 /// The ways to a file that this system has.
-fn engines() -> Vec<Engine> {
+pub fn engines() -> Vec<Engine> {
     if capabilities().available() {
         vec![Engine::Uring, Engine::Threads]
     } else {
