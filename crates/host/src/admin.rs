@@ -61,17 +61,25 @@ pub enum AdminError {
         /// Queues wanted.
         wanted: u32,
     },
-    /// Less memory than a frame for each firmware core.
+    /// Less memory than the drive takes.
     #[error(
-        "drive {drive}: {frames} frames for {cores} firmware cores are too few: use a larger cache"
+        "drive {drive}: {frames} frames of memory, the drive takes no fewer than {frames_min}: use a larger cache"
     )]
     TooFewFrames {
         /// Which drive.
         drive: u16,
         /// Frames to lend.
         frames: u32,
-        /// Cores that divide them.
-        cores: u32,
+        /// The fewest that the drive takes.
+        frames_min: u32,
+    },
+    /// A drive that divides pages and frames otherwise than the first of its volume.
+    #[error(
+        "drive {drive} has other firmware cores than drive 0: the drives of a volume have the same firmware.cores and firmware.stripe"
+    )]
+    Unlike {
+        /// Which drive.
+        drive: u16,
     },
     /// The drive has no pin and unpin commands.
     #[error(
@@ -96,6 +104,13 @@ pub struct DriveFacts {
     pub cores: u32,
     /// Pages of a stripe: stripes are dealt out to the cores in turn.
     pub core_stripe_pages: u32,
+}
+
+impl DriveFacts {
+    /// Whether pages and frames are dealt out to the cores as in `other`.
+    pub fn divides_frames_as(&self, other: &DriveFacts) -> bool {
+        (self.cores, self.core_stripe_pages) == (other.cores, other.core_stripe_pages)
+    }
 }
 
 /// Queue memory that a drive has been offered.
@@ -336,10 +351,11 @@ impl Admin {
     /// Lends the drive memory. It stays lent until it is taken back or the drive loses power.
     ///
     /// # Errors
-    /// [`AdminError::NoPins`] if the drive does not pin pages; if the command fails.
+    /// [`AdminError::NoPins`] if the drive does not pin pages, [`AdminError::TooFewFrames`] below its minimum;
+    /// if the command fails.
     pub async fn lend_memory(&self, memory: &LentMemory) -> Result<(), AdminError> {
         let controller = self.identify_controller().await?;
-        if !controller.drive.features.contains(DriveFeature::Pin) {
+        if !controller.drive.features.contains(DriveFeature::Pin) || controller.hmpre == 0 {
             let drive = self.drive();
             return Err(AdminError::NoPins { drive });
         }
@@ -348,12 +364,11 @@ impl Admin {
             list,
             entries,
         } = *memory;
-        let cores = u32::from(controller.drive.firmware_cores);
-        if frames < cores {
+        if frames < controller.hmmin {
             return Err(AdminError::TooFewFrames {
                 drive: self.drive(),
                 frames,
-                cores,
+                frames_min: controller.hmmin,
             });
         }
         self.send(Command::lend_host_memory(frames, list, entries))

@@ -11,10 +11,11 @@ use wharf_runtime::Cpu;
 use wharf_wire::dma::DmaSpace;
 
 use crate::cache::PageCache;
-use crate::cache::client::{CacheClient, From, Into};
+use crate::cache::client::CacheClient;
 use crate::cache::frame::PAGES_MAX;
 use crate::design::{Client, Design, DesignConfig, DesignError, Statistics, Touch, WritePolicy};
 use crate::error::IoError;
+use crate::payload::{From, Into};
 use crate::span::Extent;
 use crate::volume::Volume;
 

@@ -18,7 +18,7 @@
 //! The identifier holds the slot's number in its low 12 bits and how often the slot was used, modulo
 //! 16, above: a second answer to a finished command is told from the first to its successor.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -32,6 +32,7 @@ use wharf_wire::prp::{prp_for, prp_list_pages};
 use wharf_wire::queue::HostQueue;
 use wharf_wire::status::Status;
 
+use crate::collection::CollectionReports;
 use crate::error::IoError;
 use crate::group::{Group, Groups};
 
@@ -187,6 +188,8 @@ pub struct Driver {
     alarm: Alarm,
     unrung: Cell<bool>,
     collects_garbage: Cell<bool>,
+    /// Who else is told of collection, and under which number.
+    reports: OnceCell<(Arc<CollectionReports>, usize)>,
     admin: bool,
 }
 
@@ -241,6 +244,7 @@ impl Driver {
             alarm: Alarm::default(),
             unrung: Cell::new(false),
             collects_garbage: Cell::new(false),
+            reports: OnceCell::new(),
             admin,
         });
         cpu.spawn("driver pump", driver.clone().pump());
@@ -272,6 +276,12 @@ impl Driver {
     #[inline]
     pub fn collects_garbage(&self) -> bool {
         self.collects_garbage.get()
+    }
+
+    /// From now on `reports` is told, as by CPU number `cpu`, of completions that say that the drive
+    /// collects. Only the first call counts.
+    pub fn report_collection(&self, reports: &Arc<CollectionReports>, cpu: usize) {
+        let _ = self.reports.set((reports.clone(), cpu));
     }
 
     /// The first completion that belonged to no command, if there was one.
@@ -432,6 +442,11 @@ impl Driver {
         let status = completion.status();
         let group = slot.group;
         self.collects_garbage.set(completion.gc_state());
+        if completion.gc_state()
+            && let Some((reports, cpu)) = self.reports.get()
+        {
+            reports.note(*cpu, self.cpu.now());
+        }
         if slot.state == SlotState::TimedOut {
             let outcome = match status.is_success() {
                 true => Ok(completion.wide_result()),

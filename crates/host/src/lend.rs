@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use wharf_wire::command::PAGE_BYTES;
 use wharf_wire::dma::{DmaRegion, DmaSpace, RegisterError};
-use wharf_wire::host_memory::{DESCRIPTORS_MAX, HostMemoryDescriptor, frame_table_pages};
+use wharf_wire::host_memory::{HostMemoryDescriptor, frame_table_pages};
 use zerocopy::IntoBytes;
 
 /// What the drive is told of the memory that it is lent. The memory itself stays its owner's.
@@ -33,7 +32,6 @@ impl LentFrames {
     /// # Errors
     /// If there is no memory.
     pub fn new(space: &Arc<DmaSpace>, frames: u32) -> Result<LentFrames, RegisterError> {
-        const { assert!(size_of::<HostMemoryDescriptor>() <= PAGE_BYTES && DESCRIPTORS_MAX > 0) };
         let lent = LentFrames {
             frames: space.register(frames as usize)?,
             table: space.register_whole(frame_table_pages(frames as usize))?,

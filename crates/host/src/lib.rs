@@ -4,7 +4,7 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | [`span`] | a request as the pages it touches |
+//! | [`span`], [`payload`] | a request as the pages it touches, and its buffer |
 //! | [`design`] | what a design is, for those who make requests |
 //! | [`direct`] | the design without a cache; [`range_lock`], [`buffers`] |
 //! | [`clock`] | the design with a page cache and CLOCK; [`cache`] |
@@ -12,16 +12,19 @@
 //! | [`hardware`] | the same without an index on the host |
 //! | [`tri`] | the design with managers and messages (TriCache) |
 //! | [`kernel`] | the page cache of an operating system |
+//! | [`scale`] | a page cache without locks, whose writers flush (ScaleCache) |
 //! | [`volume`] | drives striped into one address space |
 //! | [`driver`] | one queue pair: slots, timeouts, retries; [`group`] |
 //!
-//! Beside them: [`admin`] and [`gate`] boot the drives, [`lend`] gives them memory, [`wake`] wakes tasks of other clients,
-//! [`reaper`] keeps what a late command may still use.
+//! Beside them: [`boot`], [`admin`] and [`gate`] make the drives ready, [`lend`] gives them memory, [`wake`] wakes tasks of other clients,
+//! [`reaper`] keeps what a late command may still use, [`collection`] notes when drives collected.
 
 pub mod admin;
+pub mod boot;
 pub mod buffers;
 pub mod cache;
 pub mod clock;
+pub mod collection;
 pub mod design;
 pub mod direct;
 pub mod driver;
@@ -31,13 +34,18 @@ pub mod group;
 pub mod hardware;
 pub mod kernel;
 pub mod lend;
+pub mod payload;
 pub mod pins;
 pub mod range_lock;
+pub mod readahead;
 pub mod reaper;
+pub mod run;
 pub mod scala;
+pub mod scale;
 pub mod span;
 pub mod tri;
 pub mod volume;
+pub mod waits;
 pub mod wake;
 
 pub use clock::Clock;
@@ -51,6 +59,7 @@ pub use group::Groups;
 pub use hardware::Hardware;
 pub use kernel::Kernel;
 pub use scala::Scala;
+pub use scale::Scale;
 pub use span::Extent;
 pub use tri::Tri;
 pub use volume::{Layout, Volume};

@@ -9,12 +9,12 @@ use std::sync::atomic::AtomicBool;
 
 use wharf_drive::config::{DriveConfig, MediaKind};
 use wharf_drive::{Drive, PowerSwitch};
-use wharf_host::admin::{Admin, offer_queues};
+use wharf_host::Direct;
+use wharf_host::admin::offer_queues;
+use wharf_host::boot::{PoweredOn, make_ready};
 use wharf_host::design::{Client, Design, DesignConfig};
-use wharf_host::driver::{Driver, DriverConfig};
+use wharf_host::driver::DriverConfig;
 use wharf_host::span::Extent;
-use wharf_host::volume::{Layout, Volume};
-use wharf_host::{Direct, Groups};
 use wharf_lab::config::{Sets, load_costs, load_drive, load_host};
 use wharf_lab::designs;
 use wharf_lab::input::{ClientRule, Input, Made, plan};
@@ -172,18 +172,20 @@ fn inline_reads() {
     let (queue, offer) = offer_queues(&space, 1, 128, new_queue)
         .expect("memory")
         .remove(0);
-    let admin_queue = handle.admin;
+    let powered = PoweredOn {
+        admin: handle.admin,
+        offers: vec![offer],
+        lent: None,
+    };
     let host = machine.add_cpu("host", Side::Host, 1.0);
     let inline = machine.inline();
     let reads_per_round = 500_000u64;
     let rates = inline.block_on(host, move |cpu| async move {
         let config = DriverConfig::default();
-        let admin = Admin::start(&cpu, admin_queue, &space, config).expect("memory");
-        let facts = admin.identify().await.expect("identifies");
-        admin.create_queue(&offer).await.expect("creates");
-        let driver =
-            Driver::start(&cpu, queue, &space, &Groups::new(), config, false).expect("memory");
-        let volume = Volume::new(vec![driver], Layout::new(&[facts.pages], 16));
+        let made = make_ready(&cpu, &space, vec![powered], 16, config).await;
+        let (_admins, ready) = made.expect("a drive");
+        let volume = ready.open_volume(&cpu, &space, vec![queue], config);
+        let volume = volume.expect("memory");
         let design = Arc::new(Direct::new(&DesignConfig::default(), &space).expect("memory"));
         let client = design.client(&cpu, volume, 0).expect("memory");
         let mut rng = Seed(1).rng();
@@ -192,7 +194,7 @@ fn inline_reads() {
         for _ in 0..5 {
             let clock = Clock::start();
             for _ in 0..reads_per_round {
-                let extent = Extent::of_pages(rng.below(facts.pages), 1);
+                let extent = Extent::of_pages(rng.below(pages), 1);
                 client.read(extent, &mut page).await.expect("reads");
             }
             rates.push(reads_per_round as f64 * 1e9 / clock.now_ns() as f64);

@@ -20,6 +20,7 @@
 //! | [`lock`], [`mod@line`] | short sections and cache lines that several CPUs share |
 //! | [`versioned`], [`dirty`] | a page that one writes and many read, and whether it was written |
 //! | [`page_word`] | a page that its owner replaces and others pin |
+//! | [`slab`] | big arrays in huge pages that cost memory only where they are touched |
 //! | [`op`] | operations, categories, cost tables, profiles |
 //! | [`worker`] | OS threads for system calls that block |
 //! | [`rng`] | one seed at the root, a named child generator for each part |
@@ -41,6 +42,7 @@ pub mod page_word;
 pub mod resource;
 pub mod ring;
 pub mod rng;
+pub mod slab;
 pub mod sync;
 pub mod versioned;
 pub mod worker;

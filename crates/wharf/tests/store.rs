@@ -1,7 +1,11 @@
 //! The store that programs link.
 
+use std::cell::Cell;
+
+use wharf::drive::config::MediaKind;
 use wharf::host::scala::guard::Intent;
 use wharf::host::{Clock, Design, IoError, Scala};
+use wharf::lab::config::{Sets, load_drive};
 use wharf::store::{Client, Store, StoreError, StoreOptions};
 
 fn fill(seed: u64, data: &mut [u8]) {
@@ -164,6 +168,44 @@ fn pages_are_used_in_place() {
 }
 
 #[test]
+fn values_of_a_page_are_changed_in_place_and_survive_eviction() {
+    let options = StoreOptions::memory(16 << 20)
+        .unwrap()
+        .cache_bytes(64 << 10);
+    let client = Client::<Scala>::open_local(&options).unwrap();
+    {
+        let guards = client.pin(2..4, Intent::Write).unwrap();
+        let pages: Vec<&[Cell<u64>]> = guards.iter().map(|guard| guard.cells()).collect();
+        assert_eq!(pages[0].len(), 512);
+        for round in 1..=3 {
+            for (index, word) in (0..).zip(pages.iter().flat_map(|page| page.iter())) {
+                word.set(word.get() + index * round);
+            }
+        }
+        // The client's own requests see what is there, and what they write is seen.
+        assert_eq!(client.get::<u64>(3 * 4096), Ok(512 * 6));
+        client.set(3 * 4096 + 8, 7u64).unwrap();
+        assert_eq!(pages[1][1].get(), 7);
+    }
+    for page in 10..100 {
+        client.read_at(page * 4096, &mut [0]).unwrap();
+    }
+    assert!(client.try_pin(2, Intent::Read).is_none(), "it has left");
+    assert_eq!(client.get::<u64>(2 * 4096 + 8 * 100), Ok(600));
+    assert_eq!(client.get::<u64>(3 * 4096 + 8), Ok(7));
+    client.close().unwrap();
+}
+
+#[test]
+#[should_panic(expected = "a guard to read does not write")]
+fn a_guard_to_read_gives_no_cells() {
+    let options = StoreOptions::memory(16 << 20).unwrap();
+    let client = Client::<Scala>::open_local(&options).unwrap();
+    let guards = client.pin(0..1, Intent::Read).unwrap();
+    let _ = guards[0].cells::<u64>();
+}
+
+#[test]
 fn values_survive_eviction_and_reopening() {
     let folder = tempfile::tempdir().unwrap();
     let options = StoreOptions::file(folder.path().join("values"), 16 << 20).unwrap();
@@ -194,4 +236,22 @@ fn guards_that_fill_the_cache_are_an_error_and_no_deadlock() {
     assert!(client.read_at(0, &mut [0; 4096]).is_ok(), "a hit");
     drop(held);
     assert!(client.pin(16..17, Intent::Read).is_ok());
+}
+
+/// Once a store took every drive for one with a single core: pages of the others were said to be in
+/// frames of the wrong core.
+#[test]
+fn drives_of_several_cores_side_by_side_make_a_store() {
+    let (mut drive, _) = load_drive("tiny", &Sets::default()).unwrap();
+    drive.media.kind = MediaKind::Ram;
+    assert!(drive.firmware.cores > 1);
+    let options = StoreOptions::drives(vec![drive.clone(), drive]).cache_bytes(128 << 10);
+    let client = Client::<Scala>::open_local(&options).unwrap();
+    let mut model = vec![0; client.bytes() as usize];
+    fill(7, &mut model);
+    client.write_at(0, &model).unwrap();
+    let mut found = vec![0; model.len()];
+    client.read_at(0, &mut found).unwrap();
+    assert!(found == model);
+    client.close().unwrap();
 }

@@ -169,23 +169,6 @@ impl FrameTable {
         self.dirty_word(frame / 64).is_set(frame % 64)
     }
 
-    /// Takes a frame for writing and marks it as dirty; false if somebody has it. Followed by
-    /// [`FrameTable::end_write`].
-    #[inline]
-    pub fn begin_write(&self, frame: usize) -> bool {
-        let taken = self.word(frame).try_lock();
-        if taken {
-            self.set_dirty(frame);
-        }
-        taken
-    }
-
-    /// Gives a frame back after writing.
-    #[inline]
-    pub fn end_write(&self, frame: usize) {
-        self.word(frame).unlock();
-    }
-
     /// Marks a frame as dirty; true if it was not. A writer does so while it holds the frame's word.
     #[inline]
     pub fn set_dirty(&self, frame: usize) -> bool {

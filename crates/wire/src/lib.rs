@@ -18,5 +18,6 @@ pub mod opcode;
 pub mod pin;
 pub mod prp;
 pub mod queue;
+mod queue_lines;
 pub mod statistics;
 pub mod status;

@@ -13,12 +13,14 @@
 //! first and loaded with `Acquire` before it.
 
 use crossbeam_utils::CachePadded;
+use wharf_runtime::bell::Kind;
 use wharf_runtime::sync::{Arc, AtomicU32, AtomicU64, Ordering, UnsafeCell};
 use wharf_runtime::{Bell, Cpu};
 use zerocopy::IntoBytes;
 
 use crate::command::Command;
 use crate::completion::Completion;
+use crate::queue_lines::QueueLines;
 
 /// The largest number of entries of a ring.
 pub const DEPTH_MAX: u32 = 4096;
@@ -31,6 +33,8 @@ struct Memory {
     completion_visible_ns: Box<[AtomicU64]>,
     submission_tail: CachePadded<AtomicU32>,
     completion_head: CachePadded<AtomicU32>,
+    /// The lines of all this, where both ends are processors of one machine.
+    lines: Option<Box<QueueLines>>,
 }
 
 // SAFETY: a command slot is written by the host only between the drive's head (known from
@@ -66,12 +70,16 @@ pub struct DriveQueue {
     completion_bell: Bell,
     head: u32,
     completion_tail: u32,
+    /// The host's head when it was looked at last.
+    completion_head_seen: u32,
     phase: bool,
 }
 
 /// Makes a queue pair of `depth` entries: the host rings `drive_bell`, the drive rings the bell
 /// that [`HostQueue::bell`] gives.
 ///
+/// Where `drive_bell` is no [wire](Kind::Wire), both ends are processors of one machine, and the rings' lines
+/// move between them.
 /// `source` tells the pair apart from others that ring the same bell.
 pub fn queue_pair(depth: u32, drive_bell: &Bell, source: u32) -> (HostQueue, DriveQueue) {
     assert!(
@@ -91,8 +99,9 @@ pub fn queue_pair(depth: u32, drive_bell: &Bell, source: u32) -> (HostQueue, Dri
         completion_visible_ns: times(),
         submission_tail: CachePadded::new(AtomicU32::new(0)),
         completion_head: CachePadded::new(AtomicU32::new(0)),
+        lines: (drive_bell.kind() != Kind::Wire).then(|| Box::new(QueueLines::new(depth))),
     });
-    let completion_bell = Bell::new();
+    let completion_bell = Bell::of_kind(drive_bell.kind());
     let host = HostQueue {
         memory: memory.clone(),
         drive_bell: drive_bell.clone(),
@@ -112,6 +121,7 @@ pub fn queue_pair(depth: u32, drive_bell: &Bell, source: u32) -> (HostQueue, Dri
         completion_bell,
         head: 0,
         completion_tail: 0,
+        completion_head_seen: 0,
         phase: true,
     };
     (host, drive)
@@ -144,6 +154,9 @@ impl HostQueue {
         self.memory.commands[self.tail as usize].with_mut(|slot| unsafe { *slot = command });
         if cpu.is_virtual() {
             self.memory.command_visible_ns[self.tail as usize].store(cpu.now(), Ordering::Relaxed);
+            if let Some(lines) = &self.memory.lines {
+                lines.submit(cpu, self.tail as usize);
+            }
         }
         self.tail = after;
         Ok(())
@@ -177,6 +190,9 @@ impl HostQueue {
             if visible_ns > cpu.now() {
                 self.completion_bell.note_pending(0, visible_ns);
                 return None;
+            }
+            if let Some(lines) = &self.memory.lines {
+                lines.poll(cpu, index);
             }
         }
         let first = words[0].load(Ordering::Relaxed);
@@ -231,6 +247,9 @@ impl DriveQueue {
                 self.drive_bell.note_pending(self.source, visible_ns);
                 return None;
             }
+            if let Some(lines) = &self.memory.lines {
+                lines.fetch(cpu, index);
+            }
         }
         // SAFETY: the slot was published by the doorbell and is not written again before a
         // completion carries a head beyond it.
@@ -241,10 +260,14 @@ impl DriveQueue {
 
     /// True if the completion ring has room for another entry.
     #[inline]
-    pub fn has_room(&self) -> bool {
-        // Acquire: partner of the store in `HostQueue::release`.
-        let head = self.memory.completion_head.load(Ordering::Acquire);
-        next(self.completion_tail, self.memory.depth) != head
+    pub fn has_room(&mut self) -> bool {
+        let after = next(self.completion_tail, self.memory.depth);
+        if after == self.completion_head_seen {
+            // Only now: the line is the host's, and far away.
+            // Acquire: partner of the store in `HostQueue::release`.
+            self.completion_head_seen = self.memory.completion_head.load(Ordering::Acquire);
+        }
+        after != self.completion_head_seen
     }
 
     /// Posts a completion, which fills in queue head and phase, and rings the host's bell.
@@ -261,6 +284,9 @@ impl DriveQueue {
         let index = self.completion_tail as usize;
         if cpu.is_virtual() {
             self.memory.completion_visible_ns[index].store(visible_ns, Ordering::Relaxed);
+            if let Some(lines) = &self.memory.lines {
+                lines.complete(cpu, index);
+            }
         }
         let (first, second) = completion_to_words(&entry);
         self.memory.completions[index][0].store(first, Ordering::Relaxed);

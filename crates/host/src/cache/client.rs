@@ -11,34 +11,19 @@ use crate::cache::shard::{Found, Placed};
 use crate::cache::{PageCache, Section};
 use crate::design::{Counters, Touch, WritePolicy, check_request};
 use crate::error::IoError;
+use crate::payload::{From, Into, Payload};
 use crate::reaper::Reaper;
 use crate::span::{Extent, Span, Spans, spans};
 use crate::volume::Volume;
 use crate::wake::{Pause, Sleeper};
 
-/// The program's side of a request.
-pub trait Payload {
-    /// Whether it changes pages.
-    const WRITES: bool;
-
-    /// Bytes of the payload.
-    fn bytes(&self) -> usize;
-
+/// How a payload meets a frame.
+pub trait Copied: Payload {
     /// Copies a span from or to a frame that is ready (and, for a write, named by no command).
     fn copy(&mut self, span: &Span, section: &mut Section<'_>, frame: u32);
 }
 
-/// The payload of a read: where the data goes.
-pub struct Into<'a>(pub &'a mut [u8]);
-
-impl Payload for Into<'_> {
-    const WRITES: bool = false;
-
-    #[inline]
-    fn bytes(&self) -> usize {
-        self.0.len()
-    }
-
+impl Copied for Into<'_> {
     #[inline]
     fn copy(&mut self, span: &Span, section: &mut Section<'_>, frame: u32) {
         let data = &section.data(frame)[span.in_page()];
@@ -46,17 +31,7 @@ impl Payload for Into<'_> {
     }
 }
 
-/// The payload of a write: the data.
-pub struct From<'a>(pub &'a [u8]);
-
-impl Payload for From<'_> {
-    const WRITES: bool = true;
-
-    #[inline]
-    fn bytes(&self) -> usize {
-        self.0.len()
-    }
-
+impl Copied for From<'_> {
     #[inline]
     fn copy(&mut self, span: &Span, section: &mut Section<'_>, frame: u32) {
         let data = &mut section.data_mut(frame)[span.in_page()];
@@ -73,7 +48,9 @@ impl Payload for Nothing {
     fn bytes(&self) -> usize {
         0
     }
+}
 
+impl Copied for Nothing {
     fn copy(&mut self, _: &Span, _: &mut Section<'_>, _: u32) {
         unreachable!("a flush only writes")
     }
@@ -150,11 +127,7 @@ impl CacheClient {
     /// # Errors
     /// A wrong extent or payload, or the first error of a command.
     #[inline]
-    pub async fn serve<P: Payload>(
-        &self,
-        extent: Extent,
-        mut payload: P,
-    ) -> Result<Touch, IoError> {
+    pub async fn serve<P: Copied>(&self, extent: Extent, mut payload: P) -> Result<Touch, IoError> {
         let page_bytes = self.cache.page_bytes();
         check_request(&self.volume, page_bytes, extent, payload.bytes())?;
         let mut touch = Touch {
@@ -176,7 +149,7 @@ impl CacheClient {
     }
 
     /// Serves what is left of a request once a page of it is not simply a hit. Gives the hits.
-    async fn serve_slowly<P: Payload>(
+    async fn serve_slowly<P: Copied>(
         &self,
         span: Span,
         touched: Touched,
@@ -221,7 +194,7 @@ impl CacheClient {
     /// Does one page of a request, as far as it goes without a command. `held` are the frames that
     /// the request holds.
     #[inline]
-    fn touch<P: Payload>(&self, span: &Span, payload: &mut P, held: &[Pin]) -> Touched {
+    fn touch<P: Copied>(&self, span: &Span, payload: &mut P, held: &[Pin]) -> Touched {
         let (at, hash) = self.cache.shard_of(span.page);
         self.cache.with(&self.cpu, at, |shard| {
             let found = self
@@ -245,7 +218,7 @@ impl CacheClient {
 
     /// Copies a span; says whether the frame is being written through now.
     #[inline]
-    pub(super) fn copy<P: Payload>(
+    pub(super) fn copy<P: Copied>(
         &self,
         shard: &mut Section<'_>,
         frame: u32,
@@ -284,7 +257,7 @@ impl CacheClient {
 
     #[cold]
     #[allow(clippy::too_many_arguments)] // the tail of `touch`, apart to keep hits small
-    fn miss<P: Payload>(
+    fn miss<P: Copied>(
         &self,
         shard: &mut Section<'_>,
         at: u32,

@@ -17,7 +17,7 @@
 
 use std::ops::Range;
 
-use crate::cache::client::{CacheClient, Payload};
+use crate::cache::client::{CacheClient, Copied};
 use crate::error::IoError;
 use crate::group::Group;
 use crate::span::Span;
@@ -120,7 +120,7 @@ impl<'a> Pins<'a> {
     ///
     /// # Errors
     /// The first error of a command. All frames are given back or left to the reaper also then.
-    pub async fn settle<P: Payload>(&mut self, payload: &mut P) -> Result<(), IoError> {
+    pub async fn settle<P: Copied>(&mut self, payload: &mut P) -> Result<(), IoError> {
         let mut outcome = Ok(());
         if self.any(|p| p.leaving.is_some()) {
             let written = self.transfer(Transfer::Write, |p| p.leaving).await;
@@ -289,7 +289,7 @@ impl<'a> Pins<'a> {
 
     /// The data that was to be read is there: copies what the request wants of it, and what it
     /// writes.
-    fn copy<P: Payload>(&mut self, payload: &mut P) {
+    fn copy<P: Copied>(&mut self, payload: &mut P) {
         let client = self.client;
         self.scratch.pins.retain_mut(|pin| {
             if !matches!(pin.action, Action::Fill | Action::Overwrite) {

@@ -20,10 +20,11 @@ use wharf_runtime::Op;
 use wharf_runtime::sync::Ordering;
 
 use crate::error::IoError;
-use crate::kernel::block::{Outcome, Run};
+use crate::kernel::block::Outcome;
 use crate::kernel::frame::{DIRTY, WRITEBACK};
 use crate::kernel::local::{Held, Local, PageLock};
 use crate::kernel::xarray::{Find, Tag};
+use crate::run::Run;
 use crate::volume::Transfer;
 
 /// Entries tagged before the file's lock is given up for a moment (`XA_CHECK_SCHED`).
@@ -38,7 +39,10 @@ const EXPIRE_NS: u64 = 30_000_000_000;
 /// Rest of a flusher that wants to write and could not begin with a single page.
 const REST_NS: u64 = 1_000_000;
 
-/// Shortest time over which the rate of write-back is measured. (Linux: 200 ms.)
+/// Period for which a CPU that has dirtied pages counts as a writer (`BANDWIDTH_INTERVAL`).
+const WRITERS_NS: u64 = 200_000_000;
+
+/// Shortest time over which the rate of write-back is measured. (Linux: 200 ms; runs here are short.)
 const MEASURE_NS: u64 = 1_000_000;
 
 /// Why pages are written.
@@ -293,10 +297,10 @@ impl Local {
         self.measured.set((now_ns, written));
         let rate = (written - before) * 1_000_000_000 / (now_ns - since_ns);
         let bandwidth = &self.shared.bandwidth;
-        let estimate = match bandwidth.load(Ordering::Relaxed) {
-            0 => rate,
-            old => (old * 7 + rate) / 8,
-        };
-        bandwidth.store(estimate, Ordering::Relaxed);
+        let old = bandwidth.load(Ordering::Relaxed);
+        bandwidth.store((old * 7 + rate) / 8, Ordering::Relaxed);
+        if now_ns / WRITERS_NS > since_ns / WRITERS_NS {
+            self.shared.turn_writers();
+        }
     }
 }

@@ -20,6 +20,7 @@ use wharf_wire::dma::{DmaSpace, PAGE_BYTES, RegisterError};
 use wharf_wire::host_memory::FrameTable;
 
 use crate::lend::{LentFrames, LentMemory};
+use crate::payload::{From, Into, Payload};
 use crate::span::Span;
 
 /// Counters of announced pages.
@@ -231,13 +232,7 @@ pub fn frames_per_core(frames: u32, cores: u32) -> u32 {
 }
 
 /// What a request does with a page that is in a frame.
-pub trait Payload {
-    /// Whether it changes pages.
-    const WRITES: bool;
-
-    /// Bytes of the payload.
-    fn bytes(&self) -> usize;
-
+pub trait Copied: Payload {
     /// Copies a span; false if another client is in the way. With `alone`, this client has the
     /// frame's word.
     fn copy(
@@ -255,17 +250,7 @@ pub trait Payload {
     }
 }
 
-/// The payload of a read: where the data goes.
-pub struct Into<'a>(pub &'a mut [u8]);
-
-impl Payload for Into<'_> {
-    const WRITES: bool = false;
-
-    #[inline]
-    fn bytes(&self) -> usize {
-        self.0.len()
-    }
-
+impl Copied for Into<'_> {
     #[inline]
     fn copy(
         &mut self,
@@ -284,17 +269,7 @@ impl Payload for Into<'_> {
     }
 }
 
-/// The payload of a write: the data.
-pub struct From<'a>(pub &'a [u8]);
-
-impl Payload for From<'_> {
-    const WRITES: bool = true;
-
-    #[inline]
-    fn bytes(&self) -> usize {
-        self.0.len()
-    }
-
+impl Copied for From<'_> {
     #[inline]
     fn copy(
         &mut self,

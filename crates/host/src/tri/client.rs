@@ -11,9 +11,10 @@ use wharf_runtime::{Bell, Cpu, Op, Receiver, TaskId};
 
 use crate::design::{Counters, Touch, WritePolicy, check_request};
 use crate::error::IoError;
+use crate::payload::{From, Into, Payload};
 use crate::span::{Extent, Span, Spans, spans};
 use crate::tri::Shared;
-use crate::tri::message::{Answer, Message, Outbox, Outcome, Request, Wish};
+use crate::tri::message::{Answer, Message, Outbox, Outcome, Request, Wish, receive};
 use crate::tri::open::{OpenPage, OpenPages, Part};
 use crate::tri::private::{Known, Private, Released};
 use crate::tri::table::Frames;
@@ -21,44 +22,20 @@ use crate::tri::tickets::{Asked, Progress, Tickets};
 use crate::volume::Volume;
 use crate::wake::Pause;
 
-/// The program's side of a request.
-pub(super) trait Payload {
-    /// Whether it changes pages.
-    const WRITES: bool;
-
-    /// Bytes of the payload.
-    fn bytes(&self) -> usize;
-
+/// How a payload meets a frame.
+pub(super) trait Copied: Payload {
     /// Copies a span from or to a frame that the client has pinned.
     fn copy(&mut self, cpu: &Cpu, frames: &Frames, frame: u32, span: &Span);
 }
 
-/// The payload of a read: where the data goes.
-pub(super) struct Into<'a>(pub(super) &'a mut [u8]);
-
-impl Payload for Into<'_> {
-    const WRITES: bool = false;
-
-    fn bytes(&self) -> usize {
-        self.0.len()
-    }
-
+impl Copied for Into<'_> {
     #[inline]
     fn copy(&mut self, cpu: &Cpu, frames: &Frames, frame: u32, span: &Span) {
         cpu.work(Op::CopyPage, || frames.copy_out(cpu, frame, span, self.0));
     }
 }
 
-/// The payload of a write: the data.
-pub(super) struct From<'a>(pub(super) &'a [u8]);
-
-impl Payload for From<'_> {
-    const WRITES: bool = true;
-
-    fn bytes(&self) -> usize {
-        self.0.len()
-    }
-
+impl Copied for From<'_> {
     #[inline]
     fn copy(&mut self, cpu: &Cpu, frames: &Frames, frame: u32, span: &Span) {
         cpu.work(Op::CopyPage, || frames.copy_in(cpu, frame, span, self.0));
@@ -144,7 +121,7 @@ impl CacheClient {
 
     /// Serves a read or a write. Hits take none of the machinery of misses.
     #[inline]
-    pub(super) async fn serve<P: Payload>(
+    pub(super) async fn serve<P: Copied>(
         &self,
         extent: Extent,
         mut payload: P,
@@ -174,7 +151,7 @@ impl CacheClient {
     }
 
     /// Serves what is left of a request once a page of it is not simply a hit. Gives the hits.
-    async fn serve_slowly<P: Payload>(
+    async fn serve_slowly<P: Copied>(
         &self,
         span: Span,
         touched: Touched,
@@ -222,7 +199,7 @@ impl CacheClient {
 
     /// Does one page of a request, as far as it goes without waiting.
     #[inline]
-    fn touch<P: Payload>(&self, span: &Span, payload: &mut P) -> Touched {
+    fn touch<P: Copied>(&self, span: &Span, payload: &mut P) -> Touched {
         let (manager, block) = self.shared.partition.locate(span.page);
         let private = &mut self.private.borrow_mut()[manager as usize];
         let known = self.cpu.work(Op::PrivateLookup, || private.find(block));
@@ -244,7 +221,7 @@ impl CacheClient {
 
     /// A page that the client does not hold: pinned directly, or asked for.
     #[cold]
-    fn miss<P: Payload>(
+    fn miss<P: Copied>(
         &self,
         private: &mut Private,
         manager: u32,
@@ -320,7 +297,8 @@ impl CacheClient {
 
     /// Asks a manager, under a new ticket of the running task.
     pub(super) fn ask(&self, asked: Asked, wish: Wish, page: u64) -> u32 {
-        let ticket = self.tickets.borrow_mut().open(asked, self.cpu.current());
+        let (task, now_ns) = (self.cpu.current(), self.cpu.account_now());
+        let ticket = self.tickets.borrow_mut().open(asked, task, now_ns);
         let request = Request { page, ticket, wish };
         self.outbox.post(&self.cpu, asked.manager, request, true);
         ticket
@@ -338,8 +316,7 @@ impl CacheClient {
             }
             for manager in ready {
                 let answers = &mut answers[manager as usize];
-                while let Some(message) = answers.try_pop(&self.cpu) {
-                    self.cpu.work(Op::MessageReceive, || ());
+                while let Some(message) = receive(&self.cpu, answers) {
                     message.items().iter().for_each(|a| self.answer(a));
                 }
             }
@@ -364,8 +341,17 @@ impl CacheClient {
         };
         let mut tickets = self.tickets.borrow_mut();
         tickets.set(number, progress);
-        let asked = tickets.get(number).asked;
+        let ticket = tickets.get(number);
+        let (asked, asked_ns) = (ticket.asked, ticket.asked_ns);
         drop(tickets);
+        if asked.pin.is_some() {
+            let (all_ns, held_ns) = (self.cpu.account_now() - asked_ns, u64::from(answer.held_ns));
+            self.counters.manager_asks.add(1);
+            self.counters.manager_held_ns.add(held_ns);
+            self.counters
+                .manager_queue_ns
+                .add(all_ns.saturating_sub(held_ns));
+        }
         if let Some((_, place)) = asked.pin {
             let private = &mut self.private.borrow_mut()[asked.manager as usize];
             self.cpu.work(Op::PrivateUpdate, || match progress {

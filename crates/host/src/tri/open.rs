@@ -5,7 +5,7 @@
 
 use crate::error::IoError;
 use crate::span::Span;
-use crate::tri::client::{CacheClient, Payload};
+use crate::tri::client::{CacheClient, Copied};
 use crate::tri::tickets::Progress;
 
 /// A request's part in a ticket.
@@ -64,7 +64,7 @@ impl<'a> OpenPages<'a> {
     }
 
     /// Copies every page that is there, and leaves it. Gives the hits.
-    pub(super) fn copy_answered<P: Payload>(&mut self, payload: &mut P) -> Result<u64, IoError> {
+    pub(super) fn copy_answered<P: Copied>(&mut self, payload: &mut P) -> Result<u64, IoError> {
         let client = self.client;
         let mut hits = 0;
         let mut at = 0;
@@ -95,7 +95,7 @@ impl<'a> OpenPages<'a> {
         Ok(hits)
     }
 
-    fn copy<P: Payload>(&self, page: &OpenPage, frame: u32, payload: &mut P) {
+    fn copy<P: Copied>(&self, page: &OpenPage, frame: u32, payload: &mut P) {
         let client = self.client;
         payload.copy(&client.cpu, &client.shared.frames, frame, &page.span);
         let asked = client.tickets.borrow().get(page.ticket).asked;

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use wharf_host::admin::{Admin, AdminError, QueueOffer};
+use wharf_host::admin::{Admin, AdminError};
+use wharf_host::boot::{PoweredOn, make_ready};
 use wharf_host::driver::DriverConfig;
 use wharf_host::gate::Gate;
-use wharf_host::lend::LentMemory;
 use wharf_runtime::{Bell, Cpu, Receiver};
 use wharf_wire::dma::DmaSpace;
-use wharf_wire::queue::HostQueue;
 use wharf_wire::statistics::DriveStatistics;
 
 use super::client::Go;
@@ -23,11 +22,8 @@ const SAMPLES_PER_DOUBLING: u32 = 128;
 
 /// What the boot task is made of.
 pub(crate) struct Parts {
-    pub(crate) admins: Vec<HostQueue>,
-    /// The memory to lend, by drive.
-    pub(crate) lent: Vec<Option<LentMemory>>,
-    /// The queue pairs to create, by drive.
-    pub(crate) offers: Vec<Vec<QueueOffer>>,
+    pub(crate) drives: Vec<PoweredOn>,
+    pub(crate) stripe_pages: u64,
     pub(crate) driver: DriverConfig,
     pub(crate) gate: Gate<Option<Go>>,
     pub(crate) done: (Bell, Vec<Receiver<u32>>),
@@ -52,14 +48,16 @@ impl Samples {
 
 /// The boot task.
 pub(crate) async fn run(cpu: Cpu, run: Arc<Run>, space: Arc<DmaSpace>, mut parts: Parts) {
-    match make_ready(&cpu, &space, &mut parts).await {
-        Ok((admins, go)) => {
+    let drives = std::mem::take(&mut parts.drives);
+    match make_ready(&cpu, &space, drives, parts.stripe_pages, parts.driver).await {
+        Ok((admins, ready)) => {
+            let start_ns = cpu.now();
             let before = match statistics(&admins).await {
                 Ok(before) => before,
                 Err(error) => return give_up(&cpu, &run, &mut parts, error),
             };
-            parts.gate.open(&cpu, Some(go));
-            if let Err(error) = watch(&cpu, &run, &admins, &mut parts, before, go.start_ns).await {
+            parts.gate.open(&cpu, Some(Go { ready, start_ns }));
+            if let Err(error) = watch(&cpu, &run, &admins, &mut parts, before, start_ns).await {
                 run.fail(RunError::Boot(error));
             }
         }
@@ -70,47 +68,6 @@ pub(crate) async fn run(cpu: Cpu, run: Arc<Run>, space: Arc<DmaSpace>, mut parts
 fn give_up(cpu: &Cpu, run: &Run, parts: &mut Parts, error: AdminError) {
     run.fail(RunError::Boot(error));
     parts.gate.open(cpu, None);
-}
-
-/// Identifies the drives, creates every queue pair and lends the drives their memory.
-async fn make_ready(
-    cpu: &Cpu,
-    space: &Arc<DmaSpace>,
-    parts: &mut Parts,
-) -> Result<(Vec<Admin>, Go), AdminError> {
-    let mut admins = Vec::new();
-    let (mut drive_pages, mut max_transfer_pages) = (u64::MAX, u32::MAX);
-    let (mut cores, mut core_stripe_pages) = (1, 1);
-    for (drive, queue) in parts.admins.drain(..).enumerate() {
-        let config = DriverConfig {
-            drive: drive as u16,
-            ..parts.driver
-        };
-        let admin = Admin::start(cpu, queue, space, config)?;
-        let facts = admin.identify().await?;
-        drive_pages = drive_pages.min(facts.pages);
-        max_transfer_pages = max_transfer_pages.min(facts.max_transfer_pages);
-        // The drives of a run are all alike.
-        (cores, core_stripe_pages) = (facts.cores, facts.core_stripe_pages);
-        admin.allot_queues(parts.offers[drive].len() as u32).await?;
-        for offer in &parts.offers[drive] {
-            admin.create_queue(offer).await?;
-        }
-        if let Some(memory) = &parts.lent[drive] {
-            admin.lend_memory(memory).await?;
-        }
-        admins.push(admin);
-    }
-    Ok((
-        admins,
-        Go {
-            drive_pages,
-            max_transfer_pages,
-            cores,
-            core_stripe_pages,
-            start_ns: cpu.now(),
-        },
-    ))
 }
 
 async fn statistics(admins: &[Admin]) -> Result<DriveStatistics, AdminError> {

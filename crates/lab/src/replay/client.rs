@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use hdrhistogram::Histogram;
+use wharf_host::boot::Ready;
 use wharf_host::design::{Client, Statistics};
-use wharf_host::driver::{Driver, DriverConfig};
+use wharf_host::driver::DriverConfig;
 use wharf_host::gate::Gate;
-use wharf_host::group::Groups;
 use wharf_host::span::Extent;
-use wharf_host::volume::{Layout, Volume};
+use wharf_host::volume::Volume;
 use wharf_runtime::{Cpu, Op, Sender};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::queue::HostQueue;
@@ -34,16 +34,9 @@ const LOOK_AHEAD: usize = 8;
 const SLEEP_NS_MAX: u64 = 100_000_000;
 
 /// What the boot task tells a client when the drives are ready.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Go {
-    /// Pages of each drive.
-    pub(crate) drive_pages: u64,
-    /// Most pages of a command.
-    pub(crate) max_transfer_pages: u32,
-    /// Firmware cores of each drive.
-    pub(crate) cores: u32,
-    /// Pages of the stripes that are dealt out to them.
-    pub(crate) core_stripe_pages: u32,
+    pub(crate) ready: Ready,
     /// When the run begins, by the boot CPU's clock.
     pub(crate) start_ns: u64,
 }
@@ -56,7 +49,6 @@ pub(crate) struct Connection {
     pub(crate) gate: Gate<Option<Go>>,
     pub(crate) space: Arc<DmaSpace>,
     pub(crate) driver: DriverConfig,
-    pub(crate) stripe_pages: u64,
 }
 
 impl Connection {
@@ -65,24 +57,16 @@ impl Connection {
         self.gate.pass(cpu, self.waiter).await
     }
 
-    /// The volume over all drives.
-    fn open(self, cpu: &Cpu, go: Go) -> Result<Rc<Volume>, RunError> {
-        let groups = Groups::new();
-        let layout = Layout::new(&vec![go.drive_pages; self.queues.len()], self.stripe_pages);
-        let start = |(drive, queue)| {
-            let config = DriverConfig {
-                drive: drive as u16,
-                max_transfer_pages: go.max_transfer_pages,
-                cores: go.cores,
-                core_stripe_pages: go.core_stripe_pages,
-                ..self.driver
-            };
-            Driver::start(cpu, queue, &self.space, &groups, config, false)
-        };
-        let drivers = self.queues.into_iter().enumerate().map(start);
-        let drivers = drivers.collect::<Result<_, _>>();
-        let drivers = drivers.map_err(|e| RunError::Memory(e.to_string()))?;
-        Ok(Volume::new(drivers, layout))
+    /// The volume over all drives, whose drivers tell `run` of collection.
+    fn open(self, cpu: &Cpu, go: &Go, run: &Run) -> Result<Rc<Volume>, RunError> {
+        let opened = go
+            .ready
+            .open_volume(cpu, &self.space, self.queues, self.driver);
+        let volume = opened.map_err(|e| RunError::Memory(e.to_string()))?;
+        for driver in volume.drivers() {
+            driver.report_collection(&run.collection, self.waiter as usize);
+        }
+        Ok(volume)
     }
 }
 
@@ -90,6 +74,8 @@ impl Connection {
 pub(crate) struct Account {
     pub(crate) reads: Histogram<u64>,
     pub(crate) writes: Histogram<u64>,
+    /// Those of both that collection may have held up.
+    pub(crate) affected: Histogram<u64>,
     pub(crate) bytes: u64,
     pub(crate) verified: u64,
     pub(crate) drift_sum_ns: u64,
@@ -106,6 +92,7 @@ impl Account {
         Account {
             reads: histogram(),
             writes: histogram(),
+            affected: histogram(),
             bytes: 0,
             verified: 0,
             drift_sum_ns: 0,
@@ -158,7 +145,7 @@ pub(crate) async fn run<D: Runnable>(
     let Some(go) = connection.wait(&cpu).await else {
         return;
     };
-    let volume = connection.open(&cpu, go);
+    let volume = connection.open(&cpu, &go, &run);
     let client = volume.and_then(|volume| Ok(design.client(&cpu, volume, index)?));
     let client = match client {
         Ok(client) => client,
@@ -197,10 +184,30 @@ pub(crate) async fn run_service<D: Runnable>(
     let Some(go) = connection.wait(&cpu).await else {
         return;
     };
-    let volume = connection.open(&cpu, go);
-    let served = volume.and_then(|volume| Ok(design.serve(&cpu, volume, index)?));
-    if let Err(error) = served {
-        run.fail(error);
+    let served = connection.open(&cpu, &go, &run).and_then(|volume| {
+        design.serve(&cpu, volume.clone(), index)?;
+        Ok(volume)
+    });
+    match served {
+        Ok(volume) => {
+            let _account = ServiceAccount { run, volume };
+            std::future::pending().await
+        }
+        Err(error) => run.fail(error),
+    }
+}
+
+/// Hands in what the drivers of a service did when the machine stops, and with it the task that has this.
+struct ServiceAccount {
+    run: Arc<Run>,
+    volume: Rc<Volume>,
+}
+
+impl Drop for ServiceAccount {
+    fn drop(&mut self) {
+        let mut all = self.run.services.lock().unwrap_or_else(|p| p.into_inner());
+        let sum = all.get_or_insert_default();
+        self.volume.statistics().for_each(|did| sum.merge(&did));
     }
 }
 
@@ -338,6 +345,9 @@ async fn serve<C: Client>(
             account.reads.saturating_record(latency_ns);
         }
         RequestOp::Write => account.writes.saturating_record(latency_ns),
+    }
+    if touch.hits < touch.pages && run.collection.any_since(began_ns) {
+        account.affected.saturating_record(latency_ns);
     }
     account.bytes += bytes;
     account.timeline.record(

@@ -18,7 +18,10 @@ use std::sync::{Arc, Mutex};
 use wharf_drive::config::DriveConfig;
 use wharf_drive::{Drive, DriveError, PowerSwitch};
 use wharf_host::admin::{AdminError, offer_queues};
+use wharf_host::boot::PoweredOn;
+use wharf_host::collection::CollectionReports;
 use wharf_host::design::{DesignConfig, DesignError, WritePolicy};
+use wharf_host::driver::DriverStatistics;
 use wharf_host::error::IoError;
 use wharf_host::gate::Gate;
 use wharf_host::volume::Layout;
@@ -142,6 +145,10 @@ pub(crate) struct Run {
     pub(crate) cores: u32,
     pub(crate) accounts: Mutex<Vec<client::Account>>,
     pub(crate) samples: Mutex<boot::Samples>,
+    /// What the drivers of services did, once those have ended.
+    pub(crate) services: Mutex<Option<DriverStatistics>>,
+    /// When drives said that they collect.
+    pub(crate) collection: Arc<CollectionReports>,
 }
 
 impl Run {
@@ -192,6 +199,7 @@ pub(crate) fn run<D: Runnable>(
         ..DesignConfig::default()
     };
     let design = Arc::new(D::new(&config, &space)?);
+    let services = D::services(&config);
     let run = Arc::new(Run {
         plan: plan.clone(),
         checker: Checker::new(volume_bytes, stamp_only)
@@ -209,9 +217,10 @@ pub(crate) fn run<D: Runnable>(
         samples: Mutex::new(boot::Samples::new(
             setup.drives * setup.drive.firmware.cores,
         )),
+        services: Mutex::new(None),
+        collection: Arc::new(CollectionReports::new(setup.clients + services)),
     });
     let mut machine = Machine::new(setup.costs.clone(), setup.engine.is_profiled());
-    let services = D::services(&config);
     let layout = build(&mut machine, setup, &run, &design, services, drives, &space)?;
     let clock = wharf_runtime::clock::Clock::start();
     let summary = engine::run(
@@ -246,25 +255,27 @@ fn build<D: Runnable>(
 ) -> Result<engine::Layout, RunError> {
     let mut layout = engine::Layout::default();
     let power = PowerSwitch::on();
-    let mut admins = Vec::new();
+    let mut powered = Vec::new();
     let users = setup.clients + services;
     let mut queues: Vec<Vec<HostQueue>> = (0..users).map(|_| Vec::new()).collect();
-    let mut offers = Vec::new();
-    for (index, drive) in drives.into_iter().enumerate() {
+    for (index, drive) in (0..).zip(drives) {
         let handle = drive.power_on(machine, &format!("drive{index}"), space, &power)?;
         let new_queue = |qid, entries| handle.new_queue(qid, entries);
         let made = offer_queues(space, users as u16, setup.host.queue_depth, new_queue);
-        let mut offers_of_drive = Vec::new();
+        let mut offers = Vec::new();
         for (queues, (queue, offer)) in queues
             .iter_mut()
             .zip(made.map_err(|e| RunError::Memory(e.to_string()))?)
         {
             queues.push(queue);
-            offers_of_drive.push(offer);
+            offers.push(offer);
         }
-        offers.push(offers_of_drive);
         layout.drives.push(handle.cpus.clone());
-        admins.push(handle.admin);
+        powered.push(PoweredOn {
+            admin: handle.admin,
+            offers,
+            lent: design.lent_memory(index),
+        });
     }
     let boot_cpu = machine.add_cpu("boot", Side::Host, 1.0);
     layout.boot = Some(boot_cpu);
@@ -278,7 +289,6 @@ fn build<D: Runnable>(
             gate: gate.clone(),
             space: space.clone(),
             driver: client::driver_config(&setup.host),
-            stripe_pages: setup.host.stripe_bytes / 4096,
         };
         let (run, design) = (run.clone(), design.clone());
         if let Some(service) = index.checked_sub(setup.clients) {
@@ -297,11 +307,9 @@ fn build<D: Runnable>(
             client::run::<D>(cpu, run, design, connection, done, index)
         });
     }
-    let lent = |drive| design.lent_memory(drive);
     let parts = boot::Parts {
-        admins,
-        lent: (0..setup.drives).map(lent).collect(),
-        offers,
+        drives: powered,
+        stripe_pages: setup.host.stripe_bytes / 4096,
         driver: client::driver_config(&setup.host),
         gate,
         done: (done_bell, done_receivers),

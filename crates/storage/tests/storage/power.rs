@@ -342,8 +342,8 @@ fn deep_case(level: Level, members: u32, seed: u64) {
 }
 
 #[test]
-fn cuts_amid_many_ios_leave_what_was_flushed() {
-    for (level, members) in [(Level::Raid5, 3), (Level::Raid5, 5), (Level::Raid10, 4)] {
+fn raid5_cuts_amid_many_ios_leave_what_was_flushed() {
+    for (level, members) in [(Level::Raid5, 3), (Level::Raid5, 5)] {
         for seed in 0..150 {
             deep_case(level, members, seed);
         }

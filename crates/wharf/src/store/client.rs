@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use wharf_host::admin::Admin;
 use wharf_host::design::{Client as DesignClient, Design, Statistics};
 use wharf_host::error::IoError;
-use wharf_host::lend::LentMemory;
 use wharf_host::span::Extent;
 use wharf_runtime::{CostTable, CpuId, Inline, Machine, Side};
 
-use super::system::{System, take_memory_back};
+use super::system::{Booted, System};
 use super::{Shared, StoreError, StoreOptions};
 
 /// Where the drives run.
@@ -23,8 +21,7 @@ enum Drives<D: Design> {
 /// What boots drives on the client's thread, and ends them.
 struct Local {
     boot_cpu: CpuId,
-    admins: Vec<Admin>,
-    lent: Vec<Option<LentMemory>>,
+    booted: Booted,
 }
 
 /// One thread's way into a store. It stays on its thread.
@@ -56,25 +53,20 @@ impl<D: Design> Client<D> {
         } = System::<D>::build(&options.clone().clients(1))?;
         let cpu = machine.add_cpu("client", Side::Host, 1.0);
         let inline = machine.inline();
-        let lent = boot.lent.clone();
         let booted = inline.block_on(boot_cpu, |cpu| async move { boot.run(&cpu).await });
-        let (admins, booted) = booted?;
+        let (booted, ready) = booted?;
         let seat = seats.remove(0);
         // On the machine: the client's tasks start there.
         let made = inline.block_on(cpu, |cpu| {
-            let (design, space, booted) = (&design, &space, &booted);
-            async move { seat.take::<D>(&cpu, design, space, booted) }
+            let (design, space, ready) = (&design, &space, &ready);
+            async move { seat.take::<D>(&cpu, design, space, ready) }
         });
         Ok(Client {
             client: Some(made?),
-            drives: Some(Drives::Here(Local {
-                boot_cpu,
-                admins,
-                lent,
-            })),
+            drives: Some(Drives::Here(Local { boot_cpu, booted })),
             inline,
             cpu,
-            bytes: booted.layout.pages() * 4096,
+            bytes: ready.layout().pages() * 4096,
         })
     }
 
@@ -89,11 +81,11 @@ impl<D: Design> Client<D> {
         let inline = machine.inline();
         let made = inline.block_on(cpu, |cpu| {
             let shared = &shared;
-            async move { seat.take::<D>(&cpu, &shared.design, &shared.space, &shared.booted) }
+            async move { seat.take::<D>(&cpu, &shared.design, &shared.space, &shared.ready) }
         });
         Ok(Client {
             client: Some(made?),
-            bytes: shared.booted.layout.pages() * 4096,
+            bytes: shared.ready.layout().pages() * 4096,
             drives: Some(Drives::Beside { _shared: shared }),
             inline,
             cpu,
@@ -123,6 +115,9 @@ impl<D: Design> Client<D> {
     #[inline]
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<(), IoError> {
         let (client, extent) = (self.client(), Extent::new(offset, out.len() as u64));
+        if client.read_now(extent, out) {
+            return Ok(());
+        }
         self.wait(client.read(extent, out)).map(drop)
     }
 
@@ -133,6 +128,9 @@ impl<D: Design> Client<D> {
     #[inline]
     pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), IoError> {
         let (client, extent) = (self.client(), Extent::new(offset, data.len() as u64));
+        if client.write_now(extent, data) {
+            return Ok(());
+        }
         self.wait(client.write(extent, data)).map(drop)
     }
 
@@ -166,7 +164,7 @@ impl<D: Design> Client<D> {
         drop(client);
         match self.drives.take() {
             Some(Drives::Here(local)) => {
-                let taken = take_memory_back(&local.admins, &local.lent);
+                let taken = local.booted.take_memory_back();
                 let taken = self.inline.block_on(local.boot_cpu, |_| taken);
                 released?;
                 Ok(taken?)

@@ -29,6 +29,7 @@ use std::sync::{Arc, Mutex};
 use wharf_drive::DriveError;
 use wharf_drive::config::ConfigError;
 use wharf_host::admin::AdminError;
+use wharf_host::boot::Ready;
 use wharf_host::design::{Design, DesignError};
 use wharf_host::error::IoError;
 use wharf_runtime::{Background, Bell, CostTable, Cpu, Machine, Sender, Side, ring};
@@ -36,7 +37,7 @@ use wharf_wire::dma::{DmaSpace, RegisterError};
 
 pub use client::Client;
 pub use options::StoreOptions;
-use system::{Boot, Booted, Seat, System, take_memory_back};
+use system::{Boot, Seat, System};
 
 /// A store that cannot be opened, used or closed.
 #[derive(Debug, thiserror::Error)]
@@ -94,7 +95,7 @@ pub struct Store<D: Design> {
 struct Shared<D> {
     design: Arc<D>,
     space: Arc<DmaSpace>,
-    booted: Booted,
+    ready: Ready,
     seats: Mutex<Vec<Seat>>,
     clients: u32,
     drives: Mutex<Option<Running>>,
@@ -116,21 +117,21 @@ impl<D: Design> Store<D> {
         let mut system = System::<D>::build(options)?;
         let bell = Bell::new();
         let (order, ordered) = ring(2, &bell, 0);
-        let (tell_booted, booted) = channel();
+        let (tell_ready, readied) = channel();
         let (tell_ended, ended) = channel();
         let boot = system.boot;
         system.machine.spawn(system.boot_cpu, "boot", move |cpu| {
-            serve(cpu, boot, bell, ordered, tell_booted, tell_ended)
+            serve(cpu, boot, bell, ordered, tell_ready, tell_ended)
         });
         let background = system
             .machine
             .run_in_background(vec![system.cpus], options.idle);
-        let booted = booted.recv().map_err(|_| StoreError::Stopped)??;
+        let ready = readied.recv().map_err(|_| StoreError::Stopped)??;
         Ok(Store {
             shared: Arc::new(Shared {
                 design: system.design,
                 space: system.space,
-                booted,
+                ready,
                 seats: Mutex::new(system.seats),
                 clients: options.clients,
                 drives: Mutex::new(Some(Running {
@@ -152,7 +153,7 @@ impl<D: Design> Store<D> {
 
     /// Bytes of the store.
     pub fn bytes(&self) -> u64 {
-        self.shared.booted.layout.pages() * 4096
+        self.shared.ready.layout().pages() * 4096
     }
 
     /// Ends the store, after its clients: what they closed with is durable.
@@ -198,17 +199,16 @@ async fn serve(
     boot: Boot,
     bell: Bell,
     mut ordered: wharf_runtime::Receiver<()>,
-    tell_booted: mpsc::Sender<Result<Booted, AdminError>>,
+    tell_ready: mpsc::Sender<Result<Ready, AdminError>>,
     tell_ended: mpsc::Sender<Result<(), AdminError>>,
 ) {
-    let lent = boot.lent.clone();
-    let admins = match boot.run(&cpu).await {
-        Ok((admins, booted)) => {
-            let _ = tell_booted.send(Ok(booted));
-            admins
+    let booted = match boot.run(&cpu).await {
+        Ok((booted, ready)) => {
+            let _ = tell_ready.send(Ok(ready));
+            booted
         }
         Err(error) => {
-            let _ = tell_booted.send(Err(error));
+            let _ = tell_ready.send(Err(error));
             return;
         }
     };
@@ -216,5 +216,5 @@ async fn serve(
     while ordered.try_pop(&cpu).is_none() {
         let _ = bell.wait(&cpu).await;
     }
-    let _ = tell_ended.send(take_memory_back(&admins, &lent).await);
+    let _ = tell_ended.send(booted.take_memory_back().await);
 }

@@ -3,12 +3,10 @@
 use std::sync::Arc;
 
 use wharf_drive::{Drive, PowerSwitch};
-use wharf_host::admin::{Admin, AdminError, QueueOffer, offer_queues};
+use wharf_host::admin::{Admin, AdminError, offer_queues};
+use wharf_host::boot::{PoweredOn, Ready, make_ready};
 use wharf_host::design::{Design, DesignConfig};
-use wharf_host::driver::{Driver, DriverConfig};
-use wharf_host::group::Groups;
-use wharf_host::lend::LentMemory;
-use wharf_host::volume::{Layout, Volume};
+use wharf_host::driver::DriverConfig;
 use wharf_runtime::{Cpu, CpuId, Machine, Side};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::queue::HostQueue;
@@ -21,18 +19,9 @@ pub(super) struct Seat {
     pub(super) queues: Vec<HostQueue>,
 }
 
-/// What the boot found out, for the clients.
-#[derive(Clone)]
-pub(super) struct Booted {
-    pub(super) layout: Layout,
-    pub(super) max_transfer_pages: u32,
-}
-
 /// What the boot task works with.
 pub(super) struct Boot {
-    admins: Vec<HostQueue>,
-    offers: Vec<Vec<QueueOffer>>,
-    pub(super) lent: Vec<Option<LentMemory>>,
+    drives: Vec<PoweredOn>,
     space: Arc<DmaSpace>,
     stripe_pages: u64,
 }
@@ -69,16 +58,12 @@ impl<D: Design> System<D> {
         };
         let mut seats: Vec<Seat> = (0..options.clients).map(seat).collect();
         let mut boot = Boot {
-            admins: Vec::new(),
-            offers: Vec::new(),
-            lent: (0..drives.len() as u32)
-                .map(|drive| design.lent_memory(drive))
-                .collect(),
+            drives: Vec::new(),
             space: space.clone(),
             stripe_pages: options.stripe_bytes / 4096,
         };
         let mut cpus = Vec::new();
-        for (index, drive) in drives.into_iter().enumerate() {
+        for (index, drive) in (0..).zip(drives) {
             let name = format!("drive{index}");
             let handle = drive.power_on(&mut machine, &name, &space, &PowerSwitch::on())?;
             let clients = options.clients as u16;
@@ -89,9 +74,12 @@ impl<D: Design> System<D> {
                 seat.queues.push(queue);
                 offers.push(offer);
             }
-            boot.offers.push(offers);
             cpus.extend(handle.cpus.iter().copied());
-            boot.admins.push(handle.admin);
+            boot.drives.push(PoweredOn {
+                admin: handle.admin,
+                offers,
+                lent: design.lent_memory(index),
+            });
         }
         let boot_cpu = machine.add_cpu("boot", Side::Host, 1.0);
         cpus.push(boot_cpu);
@@ -108,48 +96,34 @@ impl<D: Design> System<D> {
 }
 
 impl Boot {
-    /// Identifies the drives, creates the queues, lends the memory.
-    pub(super) async fn run(self, cpu: &Cpu) -> Result<(Vec<Admin>, Booted), AdminError> {
-        let (mut admins, mut pages, mut max_transfer_pages) = (Vec::new(), Vec::new(), u32::MAX);
-        for (drive, queue) in (0..).zip(self.admins) {
-            let config = DriverConfig {
-                drive,
-                ..DriverConfig::default()
-            };
-            let admin = Admin::start(cpu, queue, &self.space, config)?;
-            let facts = admin.identify().await?;
-            pages.push(facts.pages);
-            max_transfer_pages = max_transfer_pages.min(facts.max_transfer_pages);
-            let offers = &self.offers[usize::from(drive)];
-            admin.allot_queues(offers.len() as u32).await?;
-            for offer in offers {
-                admin.create_queue(offer).await?;
-            }
-            if let Some(memory) = &self.lent[usize::from(drive)] {
-                admin.lend_memory(memory).await?;
-            }
-            admins.push(admin);
-        }
-        let layout = Layout::new(&pages, self.stripe_pages);
-        let booted = Booted {
-            layout,
-            max_transfer_pages,
-        };
-        Ok((admins, booted))
+    /// Makes the drives ready.
+    pub(super) async fn run(self, cpu: &Cpu) -> Result<(Booted, Ready), AdminError> {
+        let lent = self.drives.iter().map(|drive| drive.lent.is_some());
+        let lent = lent.collect();
+        let config = DriverConfig::default();
+        let made = make_ready(cpu, &self.space, self.drives, self.stripe_pages, config);
+        let (admins, ready) = made.await?;
+        Ok((Booted { admins, lent }, ready))
     }
 }
 
-/// Has every drive write back what is dirty in the memory lent, and give it back.
-pub(super) async fn take_memory_back(
-    admins: &[Admin],
-    lent: &[Option<LentMemory>],
-) -> Result<(), AdminError> {
-    for (admin, lent) in admins.iter().zip(lent) {
-        if lent.is_some() {
-            admin.take_memory_back().await?;
+/// Drives that are ready.
+pub(super) struct Booted {
+    admins: Vec<Admin>,
+    /// Which have been lent memory.
+    lent: Vec<bool>,
+}
+
+impl Booted {
+    /// Has every drive write back what is dirty in the memory lent, and give it back.
+    pub(super) async fn take_memory_back(&self) -> Result<(), AdminError> {
+        for (admin, lent) in self.admins.iter().zip(&self.lent) {
+            if *lent {
+                admin.take_memory_back().await?;
+            }
         }
+        Ok(())
     }
-    Ok(())
 }
 
 impl Seat {
@@ -159,19 +133,9 @@ impl Seat {
         cpu: &Cpu,
         design: &Arc<D>,
         space: &Arc<DmaSpace>,
-        booted: &Booted,
+        ready: &Ready,
     ) -> Result<D::Client, StoreError> {
-        let groups = Groups::new();
-        let start = |(drive, queue)| {
-            let config = DriverConfig {
-                drive,
-                max_transfer_pages: booted.max_transfer_pages,
-                ..DriverConfig::default()
-            };
-            Driver::start(cpu, queue, space, &groups, config, false)
-        };
-        let drivers = (0..).zip(self.queues).map(start);
-        let volume = Volume::new(drivers.collect::<Result<_, _>>()?, booted.layout);
+        let volume = ready.open_volume(cpu, space, self.queues, DriverConfig::default())?;
         Ok(design.client(cpu, volume, self.index)?)
     }
 }
