@@ -23,6 +23,7 @@
 //! | [`mod@prefetch`] | asking the processor for memory before it is used |
 //! | [`slab`] | big arrays in huge pages that cost memory only where they are touched |
 //! | [`op`] | operations, categories, cost tables, profiles |
+//! | [`worker`] | OS threads for system calls that block |
 //! | [`rng`] | one seed at the root, a named child generator for each part |
 
 pub mod alarm;
@@ -46,6 +47,7 @@ pub mod rng;
 pub mod slab;
 pub mod sync;
 pub mod versioned;
+pub mod worker;
 
 pub use alarm::Alarm;
 pub use bell::{Bell, Ready};

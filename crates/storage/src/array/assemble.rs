@@ -1,0 +1,310 @@
+//! Making an array, and opening one from its members.
+//!
+//! Opening:
+//!
+//! 1. The superblock with the greatest event count knows best. A member that it calls failed is stale,
+//!    whatever its own says; one that it counts on and that is not there is lost.
+//! 2. What was lost is written down as failed *before* anything is mended: otherwise a member that comes back
+//!    after another cut would be taken for one of those that were mended.
+//! 3. If the array was not closed, RAID-5 replays its journal, and RAID-10 makes mirrors equal where
+//!    they may differ.
+//! 4. Another epoch begins, and the superblocks say that the array is open.
+
+use std::sync::Arc;
+
+use crate::array::intent::Intent;
+use crate::array::layout::{HEADER_BYTES, INTENT_BYTES, INTENT_OFFSET, Level, Shape};
+use crate::array::state::Shared;
+use crate::array::superblock::{MemberState, SUPERBLOCK_BYTES, Superblock};
+use crate::array::{Array, ArrayError, check, journal};
+use crate::blocking::Blocking;
+use crate::target::{Target, TargetInfo};
+
+/// How much of a target's start and end is looked at for data: partition tables, superblocks of file
+/// systems, md and LVM all lie there.
+const LOOK_BYTES: u64 = 1 << 20;
+
+/// How an array is made.
+#[derive(Debug, Clone)]
+pub struct CreateOptions {
+    /// How data is spread.
+    pub level: Level,
+    /// Bytes of a chunk.
+    pub chunk_bytes: u64,
+    /// Records of the journal (RAID-5): each takes a window and 4 KiB on every member.
+    pub journal_slots: u32,
+    /// The name; has to be unique.
+    pub uuid: [u8; 16],
+    /// The targets are known to hold zeros, so that redundancy agrees already.
+    pub zeroed: bool,
+}
+
+impl CreateOptions {
+    /// An array with chunks of 512 KiB and a journal of 64 MiB.
+    pub fn new(level: Level, uuid: [u8; 16]) -> CreateOptions {
+        CreateOptions {
+            level,
+            chunk_bytes: 512 << 10,
+            journal_slots: 960,
+            uuid,
+            zeroed: false,
+        }
+    }
+}
+
+/// Whether a target holds anything where data is known by.
+pub fn holds_data(target: &dyn Target) -> Result<bool, ArrayError> {
+    let block = u64::from(target.info().block_bytes);
+    let size = target.size_bytes();
+    let mut way = Blocking::new(target)?;
+    let mut look = |begin: u64, end: u64| -> Result<bool, ArrayError> {
+        let begin = begin - begin % block;
+        let mut bytes = vec![0; (end - begin).next_multiple_of(block) as usize];
+        if !bytes.is_empty() {
+            way.read(begin, &mut bytes)?;
+        }
+        Ok(bytes.iter().any(|b| *b != 0))
+    };
+    Ok(look(0, size.min(LOOK_BYTES))? || look(size.saturating_sub(LOOK_BYTES), size)?)
+}
+
+/// What a target's superblock says.
+pub fn superblock_of(target: &dyn Target) -> Result<Superblock, ArrayError> {
+    let read = Superblock::read(&mut Blocking::new(target)?, target.size_bytes());
+    read.map_err(|error| ArrayError::Member {
+        name: target.info().name.clone(),
+        error,
+    })
+}
+
+/// Whether a target can be a member.
+pub(super) fn check_target(target: &dyn Target, shape: &Shape) -> Result<(), ArrayError> {
+    let info = target.info();
+    let (name, bytes, needed) = (info.name.clone(), target.size_bytes(), shape.member_bytes());
+    if info.read_only {
+        return Err(ArrayError::ReadOnly(name));
+    }
+    if bytes < needed {
+        return Err(ArrayError::Short {
+            name,
+            bytes,
+            needed,
+        });
+    }
+    if info.block_bytes > shape.block_bytes {
+        return Err(ArrayError::Shape(crate::array::ShapeError::Chunk(
+            shape.chunk_bytes,
+        )));
+    }
+    Ok(())
+}
+
+/// Makes an array of `members`, in this order. **What they hold is lost.** Without `zeroed` all of it is read once, so
+/// that parity or mirrors agree; `progress` hears of windows done and in all. The array exists when this returns.
+pub fn create(
+    members: &[Arc<dyn Target>],
+    options: &CreateOptions,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Superblock, ArrayError> {
+    let smallest = members.iter().map(|m| m.size_bytes()).min().unwrap_or(0);
+    let block = members
+        .iter()
+        .map(|m| m.info().block_bytes)
+        .max()
+        .unwrap_or(512);
+    let shape = Shape::new(
+        options.level,
+        members.len() as u32,
+        options.chunk_bytes,
+        smallest,
+        options.journal_slots,
+        block,
+    )?;
+    for member in members {
+        check_target(&**member, &shape)?;
+    }
+    let superblock = Superblock {
+        uuid: options.uuid,
+        member: 0,
+        shape,
+        event: 0,
+        epoch: 1,
+        clean: true,
+        states: vec![MemberState::Active; members.len()],
+        rebuilt_windows: 0,
+    };
+    let targets = members.iter().cloned().map(Some).collect();
+    let shared = shared(&superblock, targets, Intent::new(&shape));
+    for member in 0..shape.members {
+        let mut way = shared.way(member)?;
+        // What was an array before is none from here on.
+        way.write(0, &[0; 2 * SUPERBLOCK_BYTES as usize])?;
+        way.write(INTENT_OFFSET, &[0; INTENT_BYTES as usize])?;
+        if options.level == Level::Raid5 && !options.zeroed {
+            for slot in 0..shape.journal_slots {
+                way.write(shape.slot_offset(slot), &[0; HEADER_BYTES as usize])?;
+            }
+        }
+        way.flush()?;
+    }
+    if !options.zeroed && options.level != Level::Raid0 {
+        check::run(&shared, true, progress)?;
+    }
+    let mut admin = shared.admin();
+    shared.write_superblocks(&mut admin)?;
+    let made = shared.superblock(&admin, 0);
+    // A member that failed was left out: no array is begun like that.
+    match made.states.iter().position(|s| *s != MemberState::Active) {
+        Some(member) => Err(ArrayError::Degraded(member as u32)),
+        None => Ok(made),
+    }
+}
+
+fn shared(
+    superblock: &Superblock,
+    members: Vec<Option<Arc<dyn Target>>>,
+    intent: Intent,
+) -> Arc<Shared> {
+    let shape = superblock.shape;
+    let infos: Vec<TargetInfo> = members.iter().flatten().map(|m| m.info().clone()).collect();
+    let row = shape.chunk_bytes * u64::from(shape.data_chunks());
+    let name: Vec<&str> = infos.iter().map(|i| i.name.as_str()).collect();
+    let info = TargetInfo {
+        name: format!("RAID-{} of {}", shape.level.number(), name.join(", ")),
+        block_bytes: shape.block_bytes,
+        memory_align_bytes: infos
+            .iter()
+            .map(|i| i.memory_align_bytes)
+            .max()
+            .unwrap_or(1),
+        optimal_io_bytes: row.min(1 << 30) as u32,
+        // What RAID-5 has written is in its journal, durably.
+        needs_flush: shape.level != Level::Raid5 && infos.iter().any(|i| i.needs_flush),
+        read_only: false,
+        access: infos.first().map_or(String::new(), |i| i.access.clone()),
+    };
+    Arc::new(Shared::new(info, superblock, members, intent))
+}
+
+impl Array {
+    /// Opens the array that `members`, in any order, are of. With `allow_missing` it goes on without a member
+    /// that was in use until now, if it can; such a member has to be rebuilt when it comes back.
+    pub fn open(members: &[Arc<dyn Target>], allow_missing: bool) -> Result<Array, ArrayError> {
+        let mut found = Vec::new();
+        for target in members {
+            found.push((target.clone(), superblock_of(&**target)?));
+        }
+        let newest = newest(&found)?;
+        let shape = newest.shape;
+        let mut targets: Vec<Option<Arc<dyn Target>>> = vec![None; shape.members as usize];
+        let mut stale = Vec::new();
+        for (target, superblock) in found {
+            check_target(&*target, &shape)?;
+            let member = superblock.member;
+            if newest.states[member as usize] == MemberState::Failed {
+                stale.push(member);
+            } else {
+                targets[member as usize] = Some(target);
+            }
+        }
+        let mut superblock = newest;
+        let lost = note_lost(&mut superblock, &targets, allow_missing)?;
+        let mut intent = Intent::new(&shape);
+        if shape.level == Level::Raid10 && !superblock.clean {
+            for target in targets.iter().flatten() {
+                intent.add_from(&mut Blocking::new(&**target)?)?;
+            }
+        }
+        let shared = shared(&superblock, targets, intent);
+        begin(&shared, superblock.clean, superblock.epoch, lost)?;
+        Ok(Array { shared, stale })
+    }
+}
+
+/// The superblock that knows best; an error if they are not of one array.
+pub(super) fn newest(found: &[(Arc<dyn Target>, Superblock)]) -> Result<Superblock, ArrayError> {
+    let name = |i: usize| found[i].0.info().name.clone();
+    for (i, (_, a)) in found.iter().enumerate() {
+        for (j, (_, b)) in found.iter().enumerate().take(i) {
+            if a.uuid != b.uuid || a.shape != b.shape {
+                return Err(ArrayError::Mixed(name(j), name(i)));
+            }
+            if a.member == b.member {
+                return Err(ArrayError::Twice(name(j), name(i), a.member));
+            }
+        }
+    }
+    let newest = found.iter().max_by_key(|(_, s)| s.event);
+    let newest = newest.ok_or(ArrayError::TooFew(Vec::new()))?;
+    Ok(newest.1.clone())
+}
+
+/// Calls failed what is not there, unless that is too much; whether that is news.
+fn note_lost(
+    superblock: &mut Superblock,
+    targets: &[Option<Arc<dyn Target>>],
+    allow_missing: bool,
+) -> Result<bool, ArrayError> {
+    let mut lost = false;
+    for (member, target) in targets.iter().enumerate() {
+        let state = &mut superblock.states[member];
+        if target.is_some() || *state == MemberState::Failed {
+            continue;
+        }
+        if *state == MemberState::Active && !allow_missing {
+            return Err(ArrayError::Missing(member as u32));
+        }
+        *state = MemberState::Failed;
+        lost = true;
+    }
+    let out = |m: &u32| superblock.states[*m as usize] != MemberState::Active;
+    let outs: Vec<u32> = (0..superblock.shape.members).filter(out).collect();
+    let too_many = match superblock.shape.level {
+        Level::Raid0 => !outs.is_empty(),
+        Level::Raid5 => outs.len() > 1,
+        Level::Raid10 => outs.iter().any(|m| outs.contains(&(m ^ 1))),
+    };
+    if too_many {
+        return Err(ArrayError::TooFew(outs));
+    }
+    Ok(lost)
+}
+
+/// Mends what a cut has left, and marks the array open.
+fn begin(shared: &Arc<Shared>, clean: bool, epoch: u64, lost: bool) -> Result<(), ArrayError> {
+    if lost {
+        let mut admin = shared.admin();
+        shared.write_superblocks(&mut admin)?;
+    }
+    if !clean {
+        match shared.shape.level {
+            Level::Raid0 => {}
+            Level::Raid5 => {
+                journal::replay(shared, epoch)?;
+            }
+            Level::Raid10 => make_mirrors_equal(shared)?,
+        }
+    }
+    let epoch = shared.checkpoint(false)?;
+    Ok(shared.journal.turned(Ok(epoch))?)
+}
+
+fn make_mirrors_equal(shared: &Arc<Shared>) -> Result<(), ArrayError> {
+    let mut intent = shared.intent.lock().unwrap_or_else(|e| e.into_inner());
+    check::repair_windows(shared, intent.windows())?;
+    shared.flush_members()?;
+    intent.clear();
+    Ok(shared.write_intent(&intent)?)
+}
+
+/// Makes all durable, and marks the array clean.
+pub(super) fn close(shared: &Shared) -> Result<(), ArrayError> {
+    shared.flush_members()?;
+    if shared.shape.level == Level::Raid10 {
+        let mut intent = shared.intent.lock().unwrap_or_else(|e| e.into_inner());
+        intent.clear();
+        shared.write_intent(&intent)?;
+    }
+    shared.checkpoint(true)?;
+    Ok(())
+}

@@ -1,0 +1,345 @@
+//! One thread's channels to all members, and the I/Os on them that tasks wait for.
+//!
+//! What an array does for an I/O is written straight on, as async functions. Their executor is the
+//! channel of the array: it runs a task when an I/O that the task began has ended.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::ops::{Deref, DerefMut};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use crate::array::state::{Shared, WindowGuard};
+use crate::array::superblock::absent;
+use crate::buffer::AlignedBuffer;
+use crate::io::{Io, IoError, Op, Segment};
+use crate::target::Channel;
+
+/// One thread's channels to all members.
+pub(super) struct Lanes {
+    pub(super) shared: Arc<Shared>,
+    depth: u32,
+    /// The task that is running.
+    running: Cell<usize>,
+    inner: RefCell<Inner>,
+    pool: RefCell<Vec<AlignedBuffer>>,
+}
+
+struct Inner {
+    lanes: Vec<Lane>,
+    /// The lane of each member, once it is used.
+    lane_of: Vec<Option<usize>>,
+    requests: Vec<Request>,
+    free: Vec<usize>,
+    /// Tasks one of whose I/Os has ended.
+    ready: Vec<usize>,
+    /// Tasks that wait for other threads.
+    stalled: Vec<usize>,
+}
+
+struct Lane {
+    generation: u32,
+    channel: Box<dyn Channel>,
+    /// Requests that found the channel full.
+    backlog: VecDeque<usize>,
+    /// Flushes that are asked for, and those that the flush in flight is for.
+    flushes: Flushes,
+}
+
+/// Flushes of one lane are gathered: one is in flight at a time, and all that are asked for meanwhile, each when
+/// the writes it is for have ended, become one when that ends.
+#[derive(Default)]
+struct Flushes {
+    asked: Vec<usize>,
+    in_flight: Vec<usize>,
+}
+
+struct Request {
+    op: Op,
+    offset: u64,
+    segments: Vec<Segment>,
+    task: usize,
+    result: Option<Result<(), IoError>>,
+}
+
+impl Lanes {
+    pub(super) fn new(shared: Arc<Shared>, depth: u32) -> Rc<Lanes> {
+        let members = shared.shape.members as usize;
+        Rc::new(Lanes {
+            shared,
+            depth,
+            running: Cell::new(0),
+            inner: RefCell::new(Inner {
+                lanes: Vec::new(),
+                lane_of: vec![None; members],
+                requests: Vec::new(),
+                free: Vec::new(),
+                ready: Vec::new(),
+                stalled: Vec::new(),
+            }),
+            pool: RefCell::new(Vec::new()),
+        })
+    }
+
+    /// Says which task runs from here on.
+    pub(super) fn set_running(&self, task: usize) {
+        self.running.set(task);
+    }
+
+    /// Begins an I/O on a member. The ticket has to be awaited before the memory of `segments` goes.
+    pub(super) fn start(
+        self: &Rc<Self>,
+        member: u32,
+        op: Op,
+        offset: u64,
+        segments: Vec<Segment>,
+    ) -> Ticket {
+        let mut inner = self.inner.borrow_mut();
+        let request = Request {
+            op,
+            offset,
+            segments,
+            task: self.running.get(),
+            result: None,
+        };
+        let index = match inner.free.pop() {
+            Some(index) => {
+                inner.requests[index] = request;
+                index
+            }
+            None => {
+                inner.requests.push(request);
+                inner.requests.len() - 1
+            }
+        };
+        match self.lane(&mut inner, member) {
+            Some(lane) if op == Op::Flush => inner.lanes[lane].flushes.asked.push(index),
+            Some(lane) => inner.submit(lane, index),
+            None => inner.requests[index].result = Some(Err(absent(op, offset))),
+        }
+        Ticket {
+            lanes: self.clone(),
+            index,
+        }
+    }
+
+    /// The lane of a member's present target.
+    fn lane(&self, inner: &mut Inner, member: u32) -> Option<usize> {
+        let generation = self.shared.generation(member);
+        if let Some(lane) = inner.lane_of[member as usize]
+            && inner.lanes[lane].generation == generation
+        {
+            return Some(lane);
+        }
+        // The old one, if any, stays for what is still in flight on it.
+        let channel = self.shared.target(member)?.channel(self.depth).ok()?;
+        inner.lanes.push(Lane {
+            generation,
+            channel,
+            backlog: VecDeque::new(),
+            flushes: Flushes::default(),
+        });
+        inner.lane_of[member as usize] = Some(inner.lanes.len() - 1);
+        inner.lane_of[member as usize]
+    }
+
+    /// I/Os in flight to a member.
+    pub(super) fn load(&self, member: u32) -> usize {
+        let inner = self.inner.borrow();
+        let lane = inner.lane_of[member as usize].map(|lane| &inner.lanes[lane]);
+        lane.map_or(0, |lane| lane.channel.in_flight() + lane.backlog.len())
+    }
+
+    /// Takes what has ended, and begins what had no room; waits for something if `block`.
+    pub(super) fn pump(&self, block: bool) {
+        let mut inner = self.inner.borrow_mut();
+        let inner = &mut *inner;
+        (0..inner.lanes.len()).for_each(|lane| inner.submit_flushes(lane));
+        let mut ended = Vec::new();
+        let busiest = (0..inner.lanes.len()).max_by_key(|l| inner.lanes[*l].channel.in_flight());
+        for (index, lane) in inner.lanes.iter_mut().enumerate() {
+            let mut note = |c: crate::io::Completion| ended.push((c.tag as usize, c.result));
+            if block && Some(index) == busiest && lane.channel.in_flight() > 0 {
+                lane.channel.wait(1, &mut note);
+            } else {
+                lane.channel.poll(&mut note);
+            }
+        }
+        for (request, result) in ended {
+            inner.end(request, result);
+        }
+        for lane in 0..inner.lanes.len() {
+            while let Some(request) = inner.lanes[lane].backlog.pop_front() {
+                inner.submit(lane, request);
+                if !inner.lanes[lane].backlog.is_empty()
+                    && inner.lanes[lane].channel.in_flight() == inner.lanes[lane].channel.depth()
+                {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// I/Os that members have.
+    pub(super) fn in_flight(&self) -> usize {
+        let inner = self.inner.borrow();
+        let waiting = |l: &Lane| l.channel.in_flight() + l.flushes.asked.len();
+        inner.lanes.iter().map(waiting).sum()
+    }
+
+    /// Moves the tasks that may run to `out`.
+    pub(super) fn take_ready(&self, out: &mut Vec<usize>) {
+        let mut inner = self.inner.borrow_mut();
+        out.append(&mut inner.ready);
+        out.append(&mut inner.stalled);
+    }
+
+    /// Lets the task go on at the next pass, when another thread may have made way.
+    pub(super) fn stall(self: &Rc<Self>) -> impl Future<Output = ()> + use<> {
+        let lanes = self.clone();
+        let mut stalled = false;
+        std::future::poll_fn(move |_| {
+            if stalled {
+                return Poll::Ready(());
+            }
+            stalled = true;
+            let task = lanes.running.get();
+            lanes.inner.borrow_mut().stalled.push(task);
+            Poll::Pending
+        })
+    }
+
+    /// Locks a window.
+    pub(super) async fn lock(self: &Rc<Self>, window: u64) -> WindowGuard {
+        loop {
+            if let Some(guard) = self.shared.try_lock(window) {
+                return guard;
+            }
+            self.stall().await;
+        }
+    }
+
+    /// Memory for up to a window, with anything in it.
+    pub(super) fn scratch(self: &Rc<Self>, len_bytes: u64) -> Scratch {
+        let room = self.shared.shape.window_bytes() as usize;
+        let buffer = self.pool.borrow_mut().pop();
+        Scratch {
+            buffer: Some(buffer.unwrap_or_else(|| AlignedBuffer::new(room))),
+            len_bytes: len_bytes as usize,
+            lanes: self.clone(),
+        }
+    }
+}
+
+impl Inner {
+    /// A member's I/O has ended; a flush ends all that it is for.
+    fn end(&mut self, request: usize, result: Result<(), IoError>) {
+        let flushed = self
+            .lanes
+            .iter_mut()
+            .map(|lane| &mut lane.flushes.in_flight);
+        let mut ended = match flushed.into_iter().find(|f| f.first() == Some(&request)) {
+            Some(flushes) => std::mem::take(flushes),
+            None => vec![request],
+        };
+        for request in ended.drain(..) {
+            self.requests[request].result = Some(result);
+            self.ready.push(self.requests[request].task);
+        }
+    }
+
+    /// Begins one flush for all that are asked for, unless one is in flight.
+    fn submit_flushes(&mut self, lane: usize) {
+        let flushes = &mut self.lanes[lane].flushes;
+        if flushes.in_flight.is_empty() && !flushes.asked.is_empty() {
+            flushes.in_flight = std::mem::take(&mut flushes.asked);
+            let first = flushes.in_flight[0];
+            self.submit(lane, first);
+        }
+    }
+
+    fn submit(&mut self, lane: usize, index: usize) {
+        let request = &self.requests[index];
+        let io = Io {
+            op: request.op,
+            offset: request.offset,
+            segments: &request.segments,
+            tag: index as u64,
+        };
+        let lane = &mut self.lanes[lane];
+        // SAFETY: the memory is that of the array's caller, or scratch memory of a task, which awaits its tickets
+        // before it lets the memory go; the array's channel ends all tasks before it is gone.
+        if unsafe { lane.channel.submit(io) }.is_err() {
+            lane.backlog.push_back(index);
+        }
+    }
+}
+
+/// An I/O on a member, to be awaited.
+pub(super) struct Ticket {
+    lanes: Rc<Lanes>,
+    index: usize,
+}
+
+impl Future for Ticket {
+    type Output = Result<(), IoError>;
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut inner = self.lanes.inner.borrow_mut();
+        match inner.requests[self.index].result.take() {
+            Some(result) => {
+                inner.free.push(self.index);
+                Poll::Ready(result)
+            }
+            None => Poll::Pending,
+        }
+    }
+}
+
+/// Waits for I/Os on several members: those that failed, with the member. All have ended then.
+pub(super) async fn failures(tickets: Vec<(u32, Ticket)>) -> Vec<(u32, IoError)> {
+    let mut failed = Vec::new();
+    for (member, ticket) in tickets {
+        if let Err(error) = ticket.await {
+            failed.push((member, error));
+        }
+    }
+    failed
+}
+
+/// Memory from the pool.
+pub(super) struct Scratch {
+    buffer: Option<AlignedBuffer>,
+    len_bytes: usize,
+    lanes: Rc<Lanes>,
+}
+
+impl Scratch {
+    /// All of it.
+    pub(super) fn segment(&mut self) -> Segment {
+        Segment::of(self)
+    }
+}
+
+impl Deref for Scratch {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.buffer.as_ref().expect("there until it is dropped")[..self.len_bytes]
+    }
+}
+
+impl DerefMut for Scratch {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        &mut self.buffer.as_mut().expect("there until it is dropped")[..self.len_bytes]
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        self.lanes.pool.borrow_mut().extend(self.buffer.take());
+    }
+}

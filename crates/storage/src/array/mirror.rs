@@ -1,0 +1,99 @@
+//! RAID-10, and RAID-0: a pair of mirrors, or one member, for each chunk.
+//!
+//! A write locks its window, marks it in the write-intent map, and goes to both mirrors; one that fails it is left
+//! out. A read takes the mirror with less to do, and the other if that fails. RAID-0 has no other.
+
+use std::rc::Rc;
+
+use rustix::io::Errno;
+
+use crate::array::lanes::{Lanes, failures};
+use crate::io::{IoError, Op, Segment};
+
+/// Reads a piece of one chunk of a pair.
+pub(super) async fn read(
+    lanes: Rc<Lanes>,
+    window: u64,
+    k: u32,
+    begin: u64,
+    segments: Vec<Segment>,
+) -> Result<(), IoError> {
+    let shape = lanes.shared.shape;
+    let len: u64 = segments.iter().map(|s| s.len_bytes as u64).sum();
+    let last = window + (begin + len - 1) / shape.window_bytes();
+    let first = shape.data_member(window, k);
+    let mut pair = [first, first + 1];
+    // Equal loads take turns by place, so that a long read keeps to one of them.
+    pair.sort_by_key(|m| (lanes.load(*m), (u64::from(*m) ^ (window / 8)) & 1));
+    let failed = IoError {
+        op: Op::Read,
+        offset: 0,
+        errno: Errno::IO,
+    };
+    let mut error = failed;
+    for member in pair {
+        let generation = lanes.shared.generation(member);
+        if !lanes.shared.usable(member, last) {
+            continue;
+        }
+        let offset = shape.window_offset(window) + begin;
+        let result = lanes
+            .start(member, Op::Read, offset, segments.clone())
+            .await;
+        if result.is_ok() && lanes.shared.generation(member) == generation {
+            return Ok(());
+        }
+        error = result.err().unwrap_or(failed);
+    }
+    Err(error)
+}
+
+/// Writes a piece within one window to a pair.
+pub(super) async fn write(
+    lanes: Rc<Lanes>,
+    window: u64,
+    k: u32,
+    begin: u64,
+    segments: Vec<Segment>,
+) -> Result<(), IoError> {
+    let shape = lanes.shared.shape;
+    let _guard = lanes.lock(window).await;
+    lanes.shared.intend(window)?;
+    let first = shape.data_member(window, k);
+    let offset = shape.window_offset(window) + begin;
+    let mut tickets = Vec::new();
+    for member in [first, first + 1] {
+        if lanes.shared.usable(member, window) {
+            let ticket = lanes.start(member, Op::Write, offset, segments.clone());
+            tickets.push((member, ticket));
+        }
+    }
+    for (member, error) in failures(tickets).await {
+        lanes.shared.fail(member, error)?;
+    }
+    Ok(())
+}
+
+/// Reads or writes a piece of one chunk of RAID-0.
+pub(super) async fn single(
+    lanes: Rc<Lanes>,
+    op: Op,
+    member: u32,
+    offset: u64,
+    segments: Vec<Segment>,
+) -> Result<(), IoError> {
+    lanes.start(member, op, offset, segments).await
+}
+
+/// Makes what all members hold durable.
+pub(super) async fn flush(lanes: Rc<Lanes>) -> Result<(), IoError> {
+    let shared = lanes.shared.clone();
+    let there = |m: &u32| shared.state(*m) != crate::array::MemberState::Failed;
+    let members = (0..shared.shape.members).filter(there);
+    let tickets = members.map(|m| (m, lanes.start(m, Op::Flush, 0, Vec::new())));
+    let tickets = tickets.collect();
+    for (member, error) in failures(tickets).await {
+        shared.fail(member, error)?;
+    }
+    Ok(())
+}

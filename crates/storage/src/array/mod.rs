@@ -1,0 +1,200 @@
+//! Arrays: many targets as one, of the same trait, with or without redundancy.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `mod.rs` | an array that is open, as a target |
+//! | [`assemble`] | making an array, and opening one from its members |
+//! | [`describe`](mod@describe) | what members say of their array |
+//! | [`layout`] | where a byte lies |
+//! | [`superblock`] | what each member says of the array |
+//! | `state` | what threads share: members, how they stand, locks |
+//! | `channel`, `lanes` | one thread's way: I/Os become tasks, tasks wait for members |
+//! | `stripe`, `plan` | RAID-5 |
+//! | `mirror`, `intent` | RAID-10, RAID-0; which mirrors may differ |
+//! | `journal` | the write hole, and how it is closed |
+//! | [`rebuild`], [`check`] | a new member filled while in use; whether redundancy agrees |
+//! | `memory` | the caller's memory beside plain bytes |
+//!
+//! An I/O makes progress while its channel is polled, and a write locks its windows until it has ended. So a
+//! thread does not leave writes in flight on one channel while it waits on another of the same
+//! array, nor while it replaces a member, rebuilds or checks: that would wait for a lock of its own.
+
+pub mod assemble;
+mod channel;
+pub mod check;
+pub mod describe;
+#[cfg(test)]
+mod document_test;
+mod intent;
+mod journal;
+mod lanes;
+pub mod layout;
+mod memory;
+mod mirror;
+mod plan;
+pub mod rebuild;
+mod state;
+mod stripe;
+pub mod superblock;
+
+use std::sync::Arc;
+
+use crate::error::StorageError;
+use crate::io::IoError;
+use crate::target::{Channel, Target, TargetInfo, check_depth};
+
+pub use assemble::{CreateOptions, create, holds_data, superblock_of};
+pub use check::CheckReport;
+pub use describe::{Description, Standing, describe};
+pub use layout::{Level, Shape, ShapeError};
+pub use rebuild::Rebuild;
+pub use superblock::{MemberState, Superblock, SuperblockError};
+
+use channel::ArrayChannel;
+use state::Shared;
+
+/// Why an array cannot be made, opened or mended.
+#[derive(Debug, thiserror::Error)]
+pub enum ArrayError {
+    /// Such an array cannot be.
+    #[error("{0}")]
+    Shape(#[from] ShapeError),
+    /// A target is no member that can be used.
+    #[error("{name}: {error}")]
+    Member {
+        /// The target.
+        name: String,
+        /// What its superblock lacks.
+        error: SuperblockError,
+    },
+    /// Two targets are of different arrays.
+    #[error("{0} and {1} are members of different arrays")]
+    Mixed(String, String),
+    /// Two targets say that they are the same member.
+    #[error("{0} and {1} are both member {2}: leave out the copy")]
+    Twice(String, String, u32),
+    /// The target holds less than it did.
+    #[error("{name}: has {bytes} bytes, and the array needs {needed}")]
+    Short {
+        /// The target.
+        name: String,
+        /// Its size.
+        bytes: u64,
+        /// What the array uses.
+        needed: u64,
+    },
+    /// Opened for reading alone.
+    #[error("{0}: cannot be written, and an array writes to its members when it is opened")]
+    ReadOnly(String),
+    /// A member that was in use is not there.
+    #[error("member {0} is missing: give it too, or allow the array to go on without it")]
+    Missing(u32),
+    /// More members are out than the array can do without.
+    #[error("members {0:?} are missing or stale: the array cannot do without them")]
+    TooFew(Vec<u32>),
+    /// Channels or other users of the array are still there.
+    #[error("the array is in use: drop its channels first")]
+    InUse,
+    /// There is no such member.
+    #[error("there is no member {0}")]
+    NoMember(u32),
+    /// The member is in use.
+    #[error("member {0} is in use: only one that is missing, stale or failed is replaced")]
+    NotFailed(u32),
+    /// A member is missing.
+    #[error("member {0} is left out: rebuild it first")]
+    Degraded(u32),
+    /// RAID-0 has nothing to mend with.
+    #[error("RAID-0 has no redundancy")]
+    NoRedundancy,
+    /// Opening a target failed.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// An I/O on a member failed.
+    #[error("{0}")]
+    Io(#[from] IoError),
+}
+
+/// An array that is open.
+pub struct Array {
+    shared: Arc<Shared>,
+    stale: Vec<u32>,
+}
+
+impl Array {
+    /// What it is like.
+    pub fn shape(&self) -> Shape {
+        self.shared.shape
+    }
+
+    /// Its name.
+    pub fn uuid(&self) -> [u8; 16] {
+        self.shared.uuid
+    }
+
+    /// How each member stands.
+    pub fn states(&self) -> Vec<MemberState> {
+        let members = 0..self.shared.shape.members;
+        members.map(|m| self.shared.state(m)).collect()
+    }
+
+    /// Members that were given but had been left out before: what they hold is old.
+    pub fn stale(&self) -> &[u32] {
+        &self.stale
+    }
+
+    /// Puts `target` in the place of a member that is out, to be filled by [`Array::rebuild`]. What it
+    /// holds is lost.
+    pub fn replace(&self, member: u32, target: Arc<dyn Target>) -> Result<(), ArrayError> {
+        let shape = self.shared.shape;
+        if member >= shape.members {
+            return Err(ArrayError::NoMember(member));
+        }
+        if shape.level == Level::Raid0 {
+            return Err(ArrayError::NoRedundancy);
+        }
+        if self.shared.state(member) != MemberState::Failed {
+            return Err(ArrayError::NotFailed(member));
+        }
+        assemble::check_target(&*target, &shape)?;
+        Ok(self.shared.replace(member, target)?)
+    }
+
+    /// The rebuilding of the member that was replaced, from where it stopped; none if all are filled.
+    pub fn rebuild(&self) -> Result<Option<Rebuild>, ArrayError> {
+        Rebuild::new(&self.shared)
+    }
+
+    /// Compares what is stored twice, or adds up parity, window by window, while the array is in use; with
+    /// `repair` makes it agree. `progress` hears of windows done and in all.
+    pub fn check(
+        &self,
+        repair: bool,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<CheckReport, ArrayError> {
+        check::run(&self.shared, repair, progress)
+    }
+
+    /// Makes everything durable and marks the array clean, so that opening it has nothing to mend.
+    pub fn close(self) -> Result<(), ArrayError> {
+        if Arc::strong_count(&self.shared) > 1 || self.shared.journal.is_in_use() {
+            return Err(ArrayError::InUse);
+        }
+        assemble::close(&self.shared)
+    }
+}
+
+impl Target for Array {
+    fn info(&self) -> &TargetInfo {
+        &self.shared.info
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.shared.shape.size_bytes()
+    }
+
+    fn channel(&self, depth: u32) -> Result<Box<dyn Channel>, StorageError> {
+        check_depth(depth)?;
+        Ok(Box::new(ArrayChannel::new(self.shared.clone(), depth)))
+    }
+}

@@ -1,0 +1,45 @@
+//! Ordinary storage behind one asynchronous trait: files, block devices, memory, and arrays of them.
+//!
+//! A [`Target`] is storage that threads share; each uses it through a [`Channel`] of its own, as in SPDK's
+//! bdev and I/O channel. The crate takes threads, atomics and the clock from `wharf-runtime`, and knows
+//! nothing of emulated drives or caches. It runs in real time only: a system call cannot be told what
+//! time it is.
+//!
+//! | file | idea |
+//! |---|---|
+//! | [`target`] | the trait's two halves, and what every target checks |
+//! | [`mod@io`] | one I/O: what is asked, how it ended |
+//! | [`file`](mod@file) | files and devices: O_DIRECT, and the end of a file within a block |
+//! | [`uring`] | the way by io_uring, and what this kernel's can do |
+//! | `threads` | the way by plain system calls on threads |
+//! | [`ram`] | memory |
+//! | [`mod@array`] | RAID-0, 5 and 10 of any targets |
+//! | [`xor`] | parity |
+//! | [`faulty`] | errors, delays, death and power cuts, for tests of everything above |
+//! | [`blocking`] | one I/O at a time, for what is rare |
+//! | [`buffer`] | aligned memory |
+//! | `transfer` | what is left of an I/O after each step |
+
+pub mod array;
+pub mod blocking;
+pub mod buffer;
+pub mod error;
+pub mod faulty;
+pub mod file;
+pub mod io;
+pub mod ram;
+pub mod target;
+mod threads;
+mod transfer;
+pub mod uring;
+pub mod xor;
+
+pub use blocking::Blocking;
+pub use buffer::AlignedBuffer;
+pub use error::StorageError;
+pub use file::{Engine, FileOptions, open};
+pub use io::{Completion, Io, IoError, Op, Segment};
+pub use ram::RamTarget;
+pub use rustix::io::Errno;
+pub use target::{Channel, Full, Target, TargetInfo};
+pub use uring::{Capabilities, capabilities};

@@ -1,0 +1,10 @@
+//! Targets against plain bytes.
+
+#![allow(missing_docs)]
+
+mod arrays;
+mod model;
+mod power;
+mod superblock;
+mod support;
+mod targets;
