@@ -11,7 +11,7 @@
 //!    share, and no pin has to wait for another client.
 //! 2. A slot is 16 bytes: its uses (local pins, flags for CLOCK) and, apart, its page. Slots of a set stand in
 //!    CLOCK order.
-//! 3. A [table](super::table) says the slot and the frame of a page, in one line.
+//! 3. A table (`table.rs`) says the slot and the frame of a page, in one line.
 //! 4. In front of it a small *translation cache*, direct-mapped, for pages used just before. What
 //!    leaves the index leaves it too.
 //! 5. Pins are counted when they begin and when they end, apart, so that the end of one does not
