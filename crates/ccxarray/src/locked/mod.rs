@@ -20,9 +20,9 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | [`node`] | nodes, links to them, the memory they live in |
+//! | `node` | nodes, links to them, the memory they live in |
 //! | this one | the tree as readers see it, and its lock |
-//! | [`change`] | what is done under the lock |
+//! | `change` | what is done under the lock |
 
 mod change;
 mod node;

@@ -35,7 +35,7 @@ pub enum Stall {
 pub enum Ended {
     /// All main tasks are done.
     Done,
-    /// A task called [`Cpu::halt`].
+    /// A task called [`Cpu::halt`](crate::Cpu::halt).
     Halted,
 }
 
