@@ -32,6 +32,7 @@ use wharf_wire::prp::{prp_for, prp_list_pages};
 use wharf_wire::queue::HostQueue;
 use wharf_wire::status::Status;
 
+use crate::admin::TRANSFER_PAGES_MAX;
 use crate::error::IoError;
 use crate::group::{Group, Groups};
 
@@ -246,6 +247,11 @@ impl Driver {
         cpu.spawn("driver pump", driver.clone().pump());
         cpu.spawn("driver timer", driver.clone().timer());
         Ok(driver)
+    }
+
+    /// Pages that a driver on a queue of `depth` entries takes at most for its lists.
+    pub fn list_pages_max(depth: u32) -> usize {
+        (depth as usize - 1) * prp_list_pages(TRANSFER_PAGES_MAX as usize).max(1)
     }
 
     /// The configuration.

@@ -12,11 +12,13 @@ pub mod features;
 pub mod host_memory;
 pub mod identify;
 pub mod log_page;
+pub mod memory;
 #[cfg(any(test, feature = "mock"))]
 pub mod mock;
 pub mod opcode;
 pub mod pin;
 pub mod prp;
 pub mod queue;
+pub mod shared_queue;
 pub mod statistics;
 pub mod status;

@@ -130,7 +130,7 @@ impl Held {
             && self
                 .frames
                 .word_to_write(&self.cpu, drive, frame)
-                .try_lock()
+                .try_lock_as(self.frames.holder())
         {
             self.index.set_guarded(slot, true);
             return true;
