@@ -12,6 +12,7 @@
 //! | [`hardware`] | the same without an index on the host |
 //! | [`tri`] | the design with managers and messages (TriCache) |
 //! | [`kernel`] | the page cache of an operating system |
+//! | [`scale`] | a page cache without locks, whose writers flush (ScaleCache) |
 //! | [`volume`] | drives striped into one address space |
 //! | [`driver`] | one queue pair: slots, timeouts, retries; [`group`] |
 //!
@@ -36,11 +37,15 @@ pub mod lend;
 pub mod payload;
 pub mod pins;
 pub mod range_lock;
+pub mod readahead;
 pub mod reaper;
+pub mod run;
 pub mod scala;
+pub mod scale;
 pub mod span;
 pub mod tri;
 pub mod volume;
+pub mod waits;
 pub mod wake;
 
 pub use clock::Clock;
@@ -54,6 +59,7 @@ pub use group::Groups;
 pub use hardware::Hardware;
 pub use kernel::Kernel;
 pub use scala::Scala;
+pub use scale::Scale;
 pub use span::Extent;
 pub use tri::Tri;
 pub use volume::{Layout, Volume};

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 
 use common::{Rig, Shape, healthy};
 use wharf_host::driver::DriverConfig;
+use wharf_host::scale::{DflushAlone, Scale, Variant, Whole};
 use wharf_host::{
     Client, Clock, Design, DesignConfig, Direct, Extent, Hardware, IoError, Kernel, Layout, Scala,
     Tri, WritePolicy,
@@ -442,6 +443,26 @@ fn kernel_keeps_every_byte() {
     }
 }
 
+fn verify_scale<V: Variant>(design: &Scale<V>, cpu: &Cpu) {
+    design.shared().verify(cpu);
+}
+
+#[test]
+fn scale_keeps_every_byte() {
+    for seed in 0..400 {
+        let (case, mut rng) = random_case(seed);
+        run::<Scale<Whole>, _>(case, |_| healthy(Seed(rng.next_u64()).rng()), verify_scale);
+    }
+}
+
+#[test]
+fn scale_dflush_keeps_every_byte() {
+    for seed in 0..400 {
+        let (case, mut rng) = random_case(seed);
+        run::<Scale<DflushAlone>, _>(case, |_| healthy(Seed(rng.next_u64()).rng()), verify_scale);
+    }
+}
+
 /// Fails, is late, and is silent no longer than a timeout or two.
 fn faulty(mut rng: Rng) -> impl FnMut(u64, &Command) -> Fate + Send + 'static {
     move |_, _| match rng.below(80) {
@@ -501,6 +522,30 @@ fn kernel_keeps_every_byte_through_errors_and_timeouts() {
     for seed in 1_000..1_200 {
         let (case, mut rng) = random_case(seed);
         run::<Kernel, _>(
+            impatient(case),
+            |_| faulty(Seed(rng.next_u64()).rng()),
+            |_, _| (),
+        );
+    }
+}
+
+#[test]
+fn scale_keeps_every_byte_through_errors_and_timeouts() {
+    for seed in 1_000..1_200 {
+        let (case, mut rng) = random_case(seed);
+        run::<Scale<Whole>, _>(
+            impatient(case),
+            |_| faulty(Seed(rng.next_u64()).rng()),
+            |_, _| (),
+        );
+    }
+}
+
+#[test]
+fn scale_dflush_keeps_every_byte_through_errors_and_timeouts() {
+    for seed in 1_000..1_200 {
+        let (case, mut rng) = random_case(seed);
+        run::<Scale<DflushAlone>, _>(
             impatient(case),
             |_| faulty(Seed(rng.next_u64()).rng()),
             |_, _| (),

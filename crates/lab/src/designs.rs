@@ -9,6 +9,7 @@ use wharf_host::direct::Direct;
 use wharf_host::hardware::Hardware;
 use wharf_host::kernel::Kernel;
 use wharf_host::scala::Scala;
+use wharf_host::scale::{DflushAlone, Scale, Variant, Whole};
 use wharf_host::tri::Tri;
 
 use crate::input::Plan;
@@ -57,6 +58,10 @@ impl Runnable for Kernel {
     const HAS_CACHE: bool = true;
 }
 
+impl<V: Variant> Runnable for Scale<V> {
+    const HAS_CACHE: bool = true;
+}
+
 type RunRow = fn(&Setup, &Arc<Plan>, Progress, &Arc<AtomicBool>) -> Result<Row, RunError>;
 
 /// One design as the command line knows it.
@@ -101,6 +106,16 @@ pub const DESIGNS: &[DesignEntry] = &[
         name: Kernel::NAME,
         summary: "the page cache of Linux: XArray under a lock, LRU lists, one flusher",
         run: row::<Kernel>,
+    },
+    DesignEntry {
+        name: Whole::NAME,
+        summary: "a page cache in the process: an index without locks, writers that flush",
+        run: row::<Scale<Whole>>,
+    },
+    DesignEntry {
+        name: DflushAlone::NAME,
+        summary: "the same over an index under a lock",
+        run: row::<Scale<DflushAlone>>,
     },
 ];
 

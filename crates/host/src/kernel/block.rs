@@ -19,43 +19,15 @@ use crate::group::Group;
 use crate::kernel::frame::{LOCKED, RECLAIM, STUCK, UPTODATE, WRITEBACK};
 use crate::kernel::local::Local;
 use crate::kernel::xarray::Tag;
+use crate::run::Run;
 use crate::volume::Transfer;
 use crate::wake::Pause;
-
-/// Most pages of a request: 1 MiB (`BIO_MAX_VECS`).
-pub const REQUEST_PAGES_MAX: usize = 256;
 
 /// Requests of a CPU under way beyond which it waits before it writes back more.
 const IN_FLIGHT_MAX: u32 = 128;
 
 /// How a request ended; `None` until it has.
 pub type Outcome = Rc<Cell<Option<Result<(), IoError>>>>;
-
-/// Neighbouring pages for one request.
-#[derive(Default)]
-pub struct Run {
-    /// The first page.
-    pub first: u64,
-    /// Their frames.
-    pub frames: Vec<u32>,
-}
-
-impl Run {
-    /// True if `page` can be the next one.
-    pub fn takes(&self, page: u64) -> bool {
-        let next = self.first + self.frames.len() as u64;
-        self.frames.is_empty() || (page == next && self.frames.len() < REQUEST_PAGES_MAX)
-    }
-
-    /// Adds a page that it takes.
-    pub fn push(&mut self, page: u64, frame: u32) {
-        debug_assert!(self.takes(page));
-        if self.frames.is_empty() {
-            self.first = page;
-        }
-        self.frames.push(frame);
-    }
-}
 
 impl Local {
     /// Sends a request for a run, and leaves it empty. For a read its frames are locked, for a write
@@ -192,12 +164,7 @@ impl Local {
                 return result;
             }
             // The outcome is set before the page is unlocked, or stuck.
-            let sleeper = self.sleeper();
-            let shared = &self.shared;
-            if shared
-                .page_waits
-                .join(&self.cpu, &shared.frames, frame, LOCKED, sleeper)
-            {
+            if self.join_page(frame, LOCKED) {
                 self.counters.waits.add(1);
                 self.sleep(Pause::default()).await;
             }

@@ -6,11 +6,11 @@ use wharf_runtime::Op;
 
 use crate::design::{Touch, WritePolicy, check_request};
 use crate::error::IoError;
-use crate::kernel::block::Run;
 use crate::kernel::frame::{LOCKED, READAHEAD, UPTODATE, WRITEBACK};
 use crate::kernel::local::{Held, Local, PageLock};
 use crate::kernel::memory::Inserted;
-use crate::kernel::readahead::Plan;
+use crate::readahead::Plan;
+use crate::run::Run;
 use crate::span::{Extent, Span, spans};
 use crate::volume::Transfer;
 

@@ -12,11 +12,11 @@ use wharf_runtime::{Cpu, Notify, Op};
 use crate::design::Counters;
 use crate::error::IoError;
 use crate::kernel::frame::{DIRTY, LOCKED, STUCK, WAITERS};
-use crate::kernel::readahead::ReadAhead;
 use crate::kernel::shared::Shared;
-use crate::kernel::waits::{Nap, Waiters};
 use crate::kernel::xarray::Tag;
+use crate::readahead::ReadAhead;
 use crate::volume::Volume;
+use crate::waits::{Nap, Waiters};
 use crate::wake::{Pause, Sleeper};
 
 /// Frames on their way to or between the lists.
@@ -126,22 +126,28 @@ impl Local {
     /// # Errors
     /// If the drive holds the page and does not answer.
     pub(super) async fn wait_page(&self, frame: u32, flags: u32, page: u64) -> Result<(), IoError> {
-        let (cpu, frames) = (&self.cpu, &self.shared.frames);
+        let frames = &self.shared.frames;
         while frames.is(frame, flags) {
             if frames.is(frame, STUCK) {
                 return Err(IoError::Stuck { page });
             }
-            let sleeper = self.sleeper();
-            if self
-                .shared
-                .page_waits
-                .join(cpu, frames, frame, flags, sleeper)
-            {
+            if self.join_page(frame, flags) {
                 self.counters.waits.add(1);
                 self.sleep(Pause::default()).await;
             }
         }
         Ok(())
+    }
+
+    /// Enters the running task among those who wait for a frame, if it has one of `flags` and may be
+    /// waited for; true if so.
+    pub(super) fn join_page(&self, frame: u32, flags: u32) -> bool {
+        let (cpu, frames) = (&self.cpu, &self.shared.frames);
+        let waits = &self.shared.page_waits;
+        waits.join(cpu, frame, self.sleeper(), || {
+            let seen = frames.set(cpu, frame, WAITERS);
+            seen & flags != 0 && seen & STUCK == 0
+        })
     }
 
     /// Takes the page lock of a frame to which the caller has a reference.
@@ -168,8 +174,11 @@ impl Local {
 
     /// Wakes who waits for a frame.
     pub(super) fn wake_page(&self, frame: u32) {
-        let waits = &self.shared.page_waits;
-        for sleeper in waits.take(&self.cpu, &self.shared.frames, frame) {
+        let (cpu, frames) = (&self.cpu, &self.shared.frames);
+        let clear = || {
+            frames.clear(cpu, frame, WAITERS);
+        };
+        for sleeper in self.shared.page_waits.take(cpu, frame, clear) {
             self.shared.mailboxes.wake(&self.cpu, self.index, sleeper);
         }
     }

@@ -19,13 +19,13 @@
 //! | file | idea | Linux |
 //! |---|---|---|
 //! | [`client`] | reads and writes | mm/filemap.c |
-//! | [`readahead`] | what to read before it is asked for | mm/readahead.c |
+//! | [`readahead`](crate::readahead) | what to read before it is asked for | mm/readahead.c |
 //! | [`xarray`] | page to frame, with tags | lib/xarray.c |
 //! | [`frame`] | page flags, references, bytes | include/linux/page-flags.h |
 //! | [`memory`], [`lru`] | free frames, lists, reclaim | mm/vmscan.c, mm/swap.c |
 //! | [`writeback`], [`throttle`] | the flusher, flushes; thresholds | mm/page-writeback.c, fs/fs-writeback.c |
 //! | [`block`] | block requests and their ends | block/, drivers/nvme |
-//! | [`waits`] | sleeping | mm/filemap.c |
+//! | [`waits`](crate::waits) | sleeping | mm/filemap.c |
 //! | [`shared`], [`local`] | what all CPUs share, what each has | |
 //!
 //! The tasks of a client stand for threads. Not modelled: torn reads (a reader may see half of a
@@ -38,10 +38,8 @@ pub mod frame;
 pub mod local;
 pub mod lru;
 pub mod memory;
-pub mod readahead;
 pub mod shared;
 pub mod throttle;
-pub mod waits;
 pub mod writeback;
 pub mod xarray;
 

@@ -9,8 +9,8 @@ use wharf_wire::dma::{DmaSpace, RegisterError};
 use crate::design::DesignConfig;
 use crate::kernel::frame::{DIRTY, Frames, LOCKED, UPTODATE, WRITEBACK};
 use crate::kernel::lru::{self, List, Lru};
-use crate::kernel::waits::{PageWaits, Waiters};
 use crate::kernel::xarray::{Tag, XArray};
+use crate::waits::{PageWaits, Waiters};
 use crate::wake::Mailboxes;
 
 /// Thresholds, in frames.

@@ -16,7 +16,7 @@
 use wharf_runtime::sync::Ordering;
 
 use crate::kernel::local::Local;
-use crate::kernel::waits::Nap;
+use crate::waits::Nap;
 
 /// Longest pause (`MAX_PAUSE`). Who has waited for so long goes on: if the drive takes no
 /// writes at all, memory will say so.

@@ -20,10 +20,11 @@ use wharf_runtime::Op;
 use wharf_runtime::sync::Ordering;
 
 use crate::error::IoError;
-use crate::kernel::block::{Outcome, Run};
+use crate::kernel::block::Outcome;
 use crate::kernel::frame::{DIRTY, WRITEBACK};
 use crate::kernel::local::{Held, Local, PageLock};
 use crate::kernel::xarray::{Find, Tag};
+use crate::run::Run;
 use crate::volume::Transfer;
 
 /// Entries tagged before the file's lock is given up for a moment (`XA_CHECK_SCHED`).

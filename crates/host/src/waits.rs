@@ -1,4 +1,4 @@
-//! Sleeping until something changes: a page's flags, or anything at all.
+//! Sleeping until something changes: the state of a frame, or anything at all.
 //!
 //! As in Linux (mm/filemap.c, "wait table"), who waits for a page stands in one of a few queues,
 //! chosen by a hash of the frame, and a flag of the frame says that somebody does. The
@@ -14,7 +14,6 @@ use wharf_runtime::cpu::Sleep;
 use wharf_runtime::sync::{AtomicBool, Ordering};
 use wharf_runtime::{Cpu, Lock};
 
-use crate::kernel::frame::{Frames, STUCK, WAITERS};
 use crate::wake::{Mailboxes, Sleeper};
 
 /// Queues of the wait table.
@@ -43,18 +42,17 @@ impl PageWaits {
         &self.queues[frame as usize % QUEUES]
     }
 
-    /// Enters `sleeper` if `frame` has one of `flags`, and may be waited for; true if so.
+    /// Enters `sleeper` among those who wait for `frame` if `must_wait` says so, which sets the
+    /// frame's flag for waiters and looks at its state in one step; true if so.
     pub fn join(
         &self,
         cpu: &Cpu,
-        frames: &Frames,
         frame: u32,
-        flags: u32,
         sleeper: Sleeper,
+        must_wait: impl FnOnce() -> bool,
     ) -> bool {
         self.queue(frame).with(cpu, |queue| {
-            let seen = frames.set(cpu, frame, WAITERS);
-            let waits = seen & flags != 0 && seen & STUCK == 0;
+            let waits = must_wait();
             if waits {
                 queue.push((frame, sleeper));
             }
@@ -62,10 +60,10 @@ impl PageWaits {
         })
     }
 
-    /// Takes everyone who waits for `frame`.
-    pub fn take(&self, cpu: &Cpu, frames: &Frames, frame: u32) -> Vec<Sleeper> {
+    /// Takes everyone who waits for `frame`; `clear_flag` clears the frame's flag for waiters.
+    pub fn take(&self, cpu: &Cpu, frame: u32, clear_flag: impl FnOnce()) -> Vec<Sleeper> {
         self.queue(frame).with(cpu, |queue| {
-            frames.clear(cpu, frame, WAITERS);
+            clear_flag();
             let taken = queue.extract_if(.., |(other, _)| *other == frame);
             taken.map(|(_, sleeper)| sleeper).collect()
         })

@@ -1,0 +1,280 @@
+//! Reading and writing, page by page.
+
+use std::rc::Rc;
+
+use crate::design::{Touch, WritePolicy, check_request};
+use crate::error::IoError;
+use crate::readahead::Plan;
+use crate::run::Run;
+use crate::scale::frame::{Copied, FAILED, FILLED, READAHEAD, REFERENCED, STUCK, WRITEBACK};
+use crate::scale::index::Index;
+use crate::scale::local::{Local, Pinned};
+use crate::span::{Extent, Span, spans};
+use crate::volume::Transfer;
+
+impl<I: Index> Local<I> {
+    /// Reads.
+    ///
+    /// # Errors
+    /// A wrong extent or payload; an error of the drive.
+    #[inline]
+    pub(super) async fn read(
+        self: &Rc<Self>,
+        extent: Extent,
+        out: &mut [u8],
+    ) -> Result<Touch, IoError> {
+        let page_bytes = self.shared.frames.page_bytes();
+        check_request(&self.volume, page_bytes, extent, out.len())?;
+        let (pages, end) = (extent.pages(), extent.first_page() + extent.pages());
+        let mut missed = 0;
+        for span in spans(extent, page_bytes) {
+            if !self.try_read(&span, out) {
+                missed += self.read_slowly(&span, end, out).await?;
+            }
+        }
+        // Read-ahead for this request may have met pages that others were reading.
+        let hits = pages.saturating_sub(missed);
+        Ok(Touch { pages, hits })
+    }
+
+    /// Reads a page that is there; false if it is not. This is a hit: it changes nothing but the
+    /// mark for CLOCK, and that only if it is not set.
+    #[inline]
+    fn try_read(self: &Rc<Self>, span: &Span, out: &mut [u8]) -> bool {
+        let (cpu, shared) = (&self.cpu, &self.shared);
+        loop {
+            let Some(frame) = shared.index.get(cpu, span.page) else {
+                return false;
+            };
+            match shared.frames.copy_out(cpu, frame, span.page, span, out) {
+                Copied::Done(state) => {
+                    self.note_read(span.page, frame, state);
+                    return true;
+                }
+                Copied::Unfilled => return false,
+                // The index will say so in a moment.
+                Copied::Moved => std::hint::spin_loop(),
+            }
+        }
+    }
+
+    /// A page has been read whose frame's state was `state`.
+    #[inline]
+    fn note_read(self: &Rc<Self>, page: u64, frame: u32, state: u32) {
+        if state & REFERENCED == 0 {
+            self.shared.frames.change(&self.cpu, frame, REFERENCED, 0);
+        }
+        self.ahead.borrow_mut().note(page);
+        if state & READAHEAD != 0 {
+            self.advance(page, frame);
+        }
+    }
+
+    /// The marked page of a window has been read: reads the next one ahead.
+    #[cold]
+    fn advance(self: &Rc<Self>, page: u64, frame: u32) {
+        let frames = &self.shared.frames;
+        if frames.change(&self.cpu, frame, 0, READAHEAD) & READAHEAD != 0 {
+            let plan = self.ahead.borrow_mut().marked(page);
+            self.read_plan(&plan, None, 0);
+        }
+    }
+
+    /// Reads a page that was not there, in a request that goes to page `end`. Gives the pages of the
+    /// request that were missing.
+    #[cold]
+    async fn read_slowly(
+        self: &Rc<Self>,
+        span: &Span,
+        end: u64,
+        out: &mut [u8],
+    ) -> Result<u64, IoError> {
+        let mut missed = 0;
+        let pinned = loop {
+            if let Some(pinned) = self.pin(span.page) {
+                break pinned;
+            }
+            if let Some(pinned) = self.begin_page(span.page).await? {
+                missed = self.read_around(&pinned, span.page, end);
+                break pinned;
+            }
+        };
+        self.wait_filled(&pinned, span.page).await?;
+        assert!(self.try_read(span, out), "a pinned page stays");
+        Ok(missed)
+    }
+
+    /// Gives a page that is missing a frame, which the caller fills; nothing if another task was
+    /// faster.
+    async fn begin_page(&self, page: u64) -> Result<Option<Pinned<'_, I>>, IoError> {
+        let frame = self.allocate(page).await?;
+        let begun = self.insert(frame, page);
+        Ok(begun.then(|| Pinned::of(self, frame)))
+    }
+
+    /// Waits until the page of a pinned frame is there; reads it, if somebody has tried in vain.
+    ///
+    /// # Errors
+    /// The read's; if the drive holds the page and does not answer.
+    async fn wait_filled(
+        self: &Rc<Self>,
+        pinned: &Pinned<'_, I>,
+        page: u64,
+    ) -> Result<(), IoError> {
+        let (frames, frame) = (&self.shared.frames, pinned.frame);
+        let must_wait = |state| state & (FILLED | FAILED | STUCK) == 0;
+        while !frames.is(frame, FILLED) {
+            if frames.is(frame, FAILED) {
+                // Whoever clears the flag is the one who reads.
+                if frames.change(&self.cpu, frame, 0, FAILED) & FAILED != 0 {
+                    return self.fill(pinned, page).await;
+                }
+            }
+            self.wait_page(frame, page, must_wait).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads one page, which nobody else does, into its frame, and waits for it.
+    ///
+    /// # Errors
+    /// The read's.
+    async fn fill(self: &Rc<Self>, pinned: &Pinned<'_, I>, page: u64) -> Result<(), IoError> {
+        self.shared.frames.pin_again(&self.cpu, pinned.frame);
+        let mut run = Run::default();
+        run.push(page, pinned.frame);
+        let outcome = self.submit(Transfer::Read, &mut run);
+        self.wait_for(&[outcome]).await
+    }
+
+    /// Begins to read a page that was missing, in a request that goes to page `end`, with what is to be
+    /// read ahead. Gives how many pages of the request were missing.
+    fn read_around(self: &Rc<Self>, pinned: &Pinned<'_, I>, page: u64, end: u64) -> u64 {
+        let index = &self.shared.index;
+        let cached_before = |most: u64| {
+            let before = (page.saturating_sub(most)..page).rev();
+            let cached = before.take_while(|page| index.get(&self.cpu, *page).is_some());
+            cached.count() as u64
+        };
+        let plan = self
+            .ahead
+            .borrow_mut()
+            .miss(page, end - page, cached_before);
+        self.shared.frames.pin_again(&self.cpu, pinned.frame);
+        if !(plan.first..plan.first + plan.pages).contains(&page) {
+            let mut run = Run::default();
+            run.push(page, pinned.frame);
+            self.submit(Transfer::Read, &mut run);
+        }
+        1 + self.read_plan(&plan, Some((page, pinned.frame)), end)
+    }
+
+    /// Begins to read what a plan says and is not cached, as far as there is memory; `own` is a page
+    /// that has its frame already. Gives the number of others below page `end`.
+    fn read_plan(self: &Rc<Self>, plan: &Plan, own: Option<(u64, u32)>, end: u64) -> u64 {
+        let shared = &self.shared;
+        let (mut run, mut below, mut memory_left) = (Run::default(), 0, true);
+        // A cache is not to be filled by one window.
+        let most = u64::from(shared.frames.count() / 4).max(1);
+        let last = (plan.first + plan.pages.min(most.max(end.saturating_sub(plan.first))))
+            .min(self.volume.pages());
+        for page in plan.first..last {
+            let frame = match own {
+                Some((own, frame)) if own == page => frame,
+                _ if !memory_left || shared.index.get(&self.cpu, page).is_some() => continue,
+                _ => match self.try_allocate() {
+                    None => {
+                        memory_left = false;
+                        continue;
+                    }
+                    Some(frame) if self.insert(frame, page) => frame,
+                    Some(_) => continue,
+                },
+            };
+            below += u64::from(page < end && own.is_some_and(|(own, _)| own != page));
+            if plan.mark == Some(page) {
+                shared.frames.change(&self.cpu, frame, READAHEAD, 0);
+            }
+            if !run.takes(page) {
+                self.submit(Transfer::Read, &mut run);
+            }
+            run.push(page, frame);
+        }
+        self.submit(Transfer::Read, &mut run);
+        below
+    }
+
+    /// Gives a free frame to `page`, with a pin of the caller, who fills it; false if the page has
+    /// one, and then the frame is free again.
+    fn insert(&self, frame: u32, page: u64) -> bool {
+        let (cpu, shared) = (&self.cpu, &self.shared);
+        shared.frames.begin(cpu, frame, page);
+        let is_new = shared.index.insert(cpu, page, frame);
+        if !is_new {
+            shared.frames.cancel(cpu, frame);
+            self.give_free(frame);
+        }
+        is_new
+    }
+
+    /// Writes; with write-through, waits until the drive has the data.
+    ///
+    /// # Errors
+    /// A wrong extent or payload; an error of the drive.
+    pub(super) async fn write(
+        self: &Rc<Self>,
+        extent: Extent,
+        data: &[u8],
+        policy: WritePolicy,
+    ) -> Result<Touch, IoError> {
+        let page_bytes = self.shared.frames.page_bytes();
+        check_request(&self.volume, page_bytes, extent, data.len())?;
+        let (pages, mut hits) = (extent.pages(), 0);
+        for span in spans(extent, page_bytes) {
+            hits += u64::from(self.write_page(&span, data).await?);
+            self.balance_dirty().await;
+        }
+        if policy == WritePolicy::Through && pages > 0 {
+            let first = extent.first_page();
+            self.write_and_wait((first, first + pages - 1)).await?;
+        }
+        Ok(Touch { pages, hits })
+    }
+
+    /// Writes one page of a request; true if the page was cached.
+    async fn write_page(self: &Rc<Self>, span: &Span, data: &[u8]) -> Result<bool, IoError> {
+        let (pinned, hit) = loop {
+            if let Some(pinned) = self.pin(span.page) {
+                self.wait_filled(&pinned, span.page).await?;
+                break (pinned, true);
+            }
+            if let Some(pinned) = self.begin_page(span.page).await? {
+                if !span.whole {
+                    self.fill(&pinned, span.page).await?;
+                }
+                break (pinned, false);
+            }
+        };
+        while !self.try_write(&pinned, span, data) {
+            self.wait_written(pinned.frame, span.page).await?;
+        }
+        Ok(hit)
+    }
+
+    /// Copies into a page, unless the drive is reading it.
+    fn try_write(&self, pinned: &Pinned<'_, I>, span: &Span, data: &[u8]) -> bool {
+        let (cpu, frames, frame) = (&self.cpu, &self.shared.frames, pinned.frame);
+        frames.lock(cpu, frame);
+        let state = frames.state(frame);
+        let may = state & WRITEBACK == 0;
+        if may {
+            frames.copy_in(cpu, frame, span, data);
+            self.mark_dirty(frame, span.page);
+        }
+        frames.unlock(frame);
+        if may && state & REFERENCED == 0 {
+            frames.change(cpu, frame, REFERENCED, 0);
+        }
+        may
+    }
+}

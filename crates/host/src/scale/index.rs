@@ -1,0 +1,190 @@
+//! The index of a file: page to frame, and which pages are dirty or on their way to the drive.
+//!
+//! What the rest of the cache asks of an index is a trait, so that one cache can be compared over
+//! two: a tree that is changed under a lock ([`Locked`]), and one that is not ([`Concurrent`]).
+
+use ccxarray::{Guard, Witness, pin_with};
+use wharf_runtime::{Cpu, Line, Op};
+
+use crate::kernel::xarray::{self, Find, XArray};
+
+/// A mark on a page that can be searched for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tag {
+    /// The page differs from the drive's.
+    Dirty,
+    /// The page is on its way to the drive.
+    Writeback,
+}
+
+/// See the module. All of it may be called by any CPU at any time.
+pub trait Index: Default + Send + Sync + 'static {
+    /// The frame of a page.
+    fn get(&self, cpu: &Cpu, page: u64) -> Option<u32>;
+
+    /// Gives a page a frame; false if it has one.
+    fn insert(&self, cpu: &Cpu, page: u64, frame: u32) -> bool;
+
+    /// Takes a page out, with its tags.
+    fn remove(&self, cpu: &Cpu, page: u64);
+
+    /// Gives a page, which is in the index, one tag and takes the other away.
+    fn retag(&self, cpu: &Cpu, page: u64, set: Option<Tag>, clear: Option<Tag>);
+
+    /// The first page from `from` on that has a tag, with its frame.
+    fn next_tagged(&self, cpu: &Cpu, from: u64, tag: Tag) -> Option<(u64, u32)>;
+
+    /// Whether a page has a tag, for checks.
+    fn has_tag(&self, cpu: &Cpu, page: u64, tag: Tag) -> bool {
+        self.next_tagged(cpu, page, tag)
+            .is_some_and(|(found, _)| found == page)
+    }
+
+    /// Checks the index when nobody uses it; gives the number of pages.
+    ///
+    /// # Panics
+    /// If something is in disorder.
+    fn verify(&self, cpu: &Cpu) -> u64;
+}
+
+/// A tree that is changed under one lock, and read without: the index of Linux.
+#[derive(Default)]
+pub struct Locked(XArray);
+
+impl Index for Locked {
+    #[inline]
+    fn get(&self, cpu: &Cpu, page: u64) -> Option<u32> {
+        cpu.work(Op::TreeLookup, || self.0.load(page))
+            .map(|frame| frame as u32)
+    }
+
+    fn insert(&self, cpu: &Cpu, page: u64, frame: u32) -> bool {
+        self.0.with(cpu, |tree| {
+            cpu.work(Op::TreeUpdate, || {
+                let is_new = tree.load(page).is_none();
+                if is_new {
+                    tree.insert(page, frame.into());
+                }
+                is_new
+            })
+        })
+    }
+
+    fn remove(&self, cpu: &Cpu, page: u64) {
+        self.0.with(cpu, |tree| {
+            cpu.work(Op::TreeUpdate, || tree.remove(page));
+        });
+    }
+
+    fn retag(&self, cpu: &Cpu, page: u64, set: Option<Tag>, clear: Option<Tag>) {
+        self.0.with(cpu, |tree| {
+            cpu.work(Op::TreeUpdate, || {
+                for (tag, on) in [(set, true), (clear, false)] {
+                    if let Some(tag) = tag {
+                        tree.set_tag(page, tag.into(), on);
+                    }
+                }
+            });
+        });
+    }
+
+    fn next_tagged(&self, cpu: &Cpu, from: u64, tag: Tag) -> Option<(u64, u32)> {
+        let find = || self.0.next(from, Find::Tagged(tag.into()));
+        let found = cpu.work(Op::TreeLookup, find);
+        found.map(|(page, frame)| (page, frame as u32))
+    }
+
+    fn verify(&self, cpu: &Cpu) -> u64 {
+        self.0.with(cpu, |tree| {
+            tree.verify();
+            tree.size().entries
+        })
+    }
+}
+
+/// Tells virtual time of the cache lines that the tree touches.
+struct Seen<'a>(&'a Cpu);
+
+impl Witness for Seen<'_> {
+    type Line = Line;
+
+    #[inline(always)]
+    fn read(&self, line: &Line) {
+        line.read(self.0);
+    }
+
+    #[inline(always)]
+    fn write(&self, line: &Line) {
+        line.write(self.0);
+    }
+}
+
+/// A tree that is changed by compare-and-exchange, side by side: ccXArray.
+#[derive(Default)]
+pub struct Concurrent(ccxarray::XArray<u32, Line>);
+
+impl Concurrent {
+    #[inline(always)]
+    fn guard(cpu: &Cpu) -> Guard<Seen<'_>> {
+        pin_with(Seen(cpu))
+    }
+}
+
+impl Index for Concurrent {
+    #[inline]
+    fn get(&self, cpu: &Cpu, page: u64) -> Option<u32> {
+        cpu.work(Op::TreeLookup, || self.0.get(page, &Self::guard(cpu)))
+    }
+
+    fn insert(&self, cpu: &Cpu, page: u64, frame: u32) -> bool {
+        cpu.work(Op::TreeUpdate, || {
+            self.0.insert(page, frame, &Self::guard(cpu)).is_ok()
+        })
+    }
+
+    fn remove(&self, cpu: &Cpu, page: u64) {
+        cpu.work(Op::TreeUpdate, || self.0.remove(page, &Self::guard(cpu)));
+    }
+
+    fn retag(&self, cpu: &Cpu, page: u64, set: Option<Tag>, clear: Option<Tag>) {
+        let guard = Self::guard(cpu);
+        for (tag, on) in [(set, true), (clear, false)] {
+            let Some(tag) = tag.map(ccxarray::Tag::from) else {
+                continue;
+            };
+            cpu.work(Op::TreeUpdate, || match on {
+                true => self.0.set_tag(page, tag, &guard),
+                false => self.0.clear_tag(page, tag, &guard),
+            });
+        }
+    }
+
+    fn next_tagged(&self, cpu: &Cpu, from: u64, tag: Tag) -> Option<(u64, u32)> {
+        let guard = Self::guard(cpu);
+        cpu.work(Op::TreeLookup, || {
+            self.0.next_tagged(tag.into(), from, &guard)
+        })
+    }
+
+    fn verify(&self, cpu: &Cpu) -> u64 {
+        self.0.verify(&Self::guard(cpu)).entries as u64
+    }
+}
+
+impl From<Tag> for ccxarray::Tag {
+    fn from(tag: Tag) -> ccxarray::Tag {
+        match tag {
+            Tag::Dirty => ccxarray::Tag::Dirty,
+            Tag::Writeback => ccxarray::Tag::Writeback,
+        }
+    }
+}
+
+impl From<Tag> for xarray::Tag {
+    fn from(tag: Tag) -> xarray::Tag {
+        match tag {
+            Tag::Dirty => xarray::Tag::Dirty,
+            Tag::Writeback => xarray::Tag::Writeback,
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! What all CPUs share: the index, the frames, free memory, and the limits of dirty pages.
+
+use std::sync::Arc;
+
+use wharf_runtime::sync::{AtomicBool, AtomicU64, Ordering};
+use wharf_runtime::{Cpu, Line, Lock};
+use wharf_wire::dma::{DmaSpace, RegisterError};
+
+use crate::design::DesignConfig;
+use crate::scale::dflush::Balance;
+use crate::scale::frame::{DIRTY, FAILED, FILLED, Frames, WRITEBACK};
+use crate::scale::index::{Index, Tag};
+use crate::waits::{PageWaits, Waiters};
+use crate::wake::Mailboxes;
+
+/// Thresholds, in pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Dirty pages above which the background flusher writes.
+    pub dirty_background: u64,
+    /// Dirty pages, with those on their way, above which writers flush.
+    pub dirty_hard: u64,
+    /// Pages that a CPU dirties between two looks at the limits.
+    pub dirty_step: u64,
+    /// Dirty pages, more or fewer, that a CPU keeps to itself before it tells all.
+    pub count_batch: i64,
+    /// Free frames that a CPU keeps.
+    pub free_batch: usize,
+}
+
+impl Limits {
+    /// The limits of a cache of `frames` frames. The steps are small enough for all CPUs
+    /// together to be wrong by an eighth of the hard limit at most.
+    fn new(config: &DesignConfig, frames: u64) -> Limits {
+        let cpus = u64::from(config.clients);
+        let share = |share: f64| (frames as f64 * share) as u64;
+        let dirty_hard = share(config.dirty_hard_share).max(1);
+        let background = share(config.dirty_background_share);
+        let step = (dirty_hard / (16 * cpus)).clamp(1, 32);
+        Limits {
+            dirty_background: background.min(dirty_hard / 2),
+            dirty_hard,
+            dirty_step: step,
+            count_batch: step as i64,
+            free_batch: (frames / (16 * cpus)).clamp(1, 32) as usize,
+        }
+    }
+}
+
+/// A number that CPUs change in batches, on a line of its own.
+#[derive(Default)]
+pub struct SharedCount {
+    /// As an `i64`: what a CPU took away may come before what another one added.
+    count: AtomicU64,
+    line: Line,
+}
+
+impl SharedCount {
+    /// Adds a CPU's batch.
+    pub fn add(&self, cpu: &Cpu, batch: i64) {
+        self.line.write(cpu);
+        // Relaxed: a number that is compared with thresholds orders nothing.
+        self.count.fetch_add(batch as u64, Ordering::Relaxed);
+    }
+
+    /// The number, without what CPUs still have to themselves.
+    pub fn get(&self) -> u64 {
+        (self.count.load(Ordering::Relaxed) as i64).max(0) as u64
+    }
+}
+
+/// See the module.
+pub struct Shared<I> {
+    /// Page to frame.
+    pub index: I,
+    /// The frames.
+    pub frames: Frames,
+    /// Frames that no CPU has and no page.
+    free: Lock<Vec<u32>>,
+    /// There are none: nobody need take the lock to see it.
+    free_is_empty: AtomicBool,
+    /// Where CLOCK's hand is: the frame, when divided by their number.
+    pub hand: AtomicU64,
+    /// The line of `hand`.
+    pub hand_line: Line,
+    /// Thresholds.
+    pub limits: Limits,
+    /// Number of clients; the service is the CPU after them.
+    pub clients: u32,
+    /// Dirty pages.
+    pub dirty: SharedCount,
+    /// Pages on their way to the drive.
+    pub writeback: SharedCount,
+    /// The page from which on the next flusher looks for dirty ones.
+    pub cursor: AtomicU64,
+    /// The line of `cursor`.
+    pub cursor_line: Line,
+    /// Write-backs that failed.
+    pub failures: AtomicU64,
+    /// Pages that the background flusher wrote.
+    pub background_written: AtomicU64,
+    /// Somebody found no frame: whatever is dirty is to be written.
+    pub memory_short: AtomicBool,
+    /// Who waits for pages.
+    pub page_waits: PageWaits,
+    /// Who waits for work to flush.
+    pub flusher: Waiters,
+    /// Who waits for any transfer to end.
+    pub progress: Waiters,
+    /// What writers do above the hard threshold.
+    pub balance: Balance,
+    /// How tasks of other CPUs are woken.
+    pub mailboxes: Arc<Mailboxes>,
+}
+
+impl<I: Index> Shared<I> {
+    /// A cache of `frames` frames.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn new(
+        config: &DesignConfig,
+        frames: u32,
+        balance: Balance,
+        space: &Arc<DmaSpace>,
+    ) -> Result<Shared<I>, RegisterError> {
+        let mailboxes = Mailboxes::new(config.clients + 1);
+        let waiters = || Waiters::new(mailboxes.clone());
+        Ok(Shared {
+            index: I::default(),
+            frames: Frames::new(frames, space)?,
+            free: Lock::new((0..frames).rev().collect()),
+            free_is_empty: AtomicBool::new(false),
+            hand: AtomicU64::new(0),
+            hand_line: Line::new(),
+            limits: Limits::new(config, frames.into()),
+            clients: config.clients,
+            dirty: SharedCount::default(),
+            writeback: SharedCount::default(),
+            cursor: AtomicU64::new(0),
+            cursor_line: Line::new(),
+            failures: AtomicU64::new(0),
+            background_written: AtomicU64::new(0),
+            memory_short: AtomicBool::new(false),
+            page_waits: PageWaits::default(),
+            flusher: waiters(),
+            progress: waiters(),
+            balance,
+            mailboxes,
+        })
+    }
+
+    /// Moves a batch of the free frames of all to `own`.
+    pub fn take_free(&self, cpu: &Cpu, own: &mut Vec<u32>) {
+        self.free.with(cpu, |free| {
+            let from = free.len().saturating_sub(self.limits.free_batch);
+            own.extend(free.drain(from..));
+            self.free_is_empty.store(free.is_empty(), Ordering::Relaxed);
+        });
+    }
+
+    /// Moves all but a batch of `own` to the free frames of all; in a small cache, all.
+    pub fn give_free(&self, cpu: &Cpu, own: &mut Vec<u32>) {
+        let batch = self.limits.free_batch;
+        self.free.with(cpu, |free| {
+            free.extend(own.drain(if batch == 1 { 0 } else { batch }..));
+            self.free_is_empty.store(false, Ordering::Relaxed);
+        });
+    }
+
+    /// True if no free frame is without a CPU. A hint: who trusts it a moment too long sweeps.
+    pub fn is_free_empty(&self) -> bool {
+        self.free_is_empty.load(Ordering::Relaxed)
+    }
+
+    /// Pages that the drive does not have yet: dirty, and on their way.
+    pub fn unwritten(&self) -> u64 {
+        self.dirty.get() + self.writeback.get()
+    }
+
+    /// True if the background flusher has work.
+    pub fn is_over_background(&self) -> bool {
+        self.dirty.get() > self.limits.dirty_background
+    }
+
+    /// Checks everything, when no request is under way; gives the number of dirty pages.
+    ///
+    /// # Panics
+    /// If something is in disorder.
+    pub fn verify(&self, cpu: &Cpu) -> u64 {
+        assert_eq!(self.page_waits.sleepers(cpu), 0, "nobody waits at rest");
+        let (mut dirty, mut pages) = (0, 0);
+        for frame in 0..self.frames.count() {
+            let state = self.frames.state(frame);
+            let Some(page) = self.frames.page(frame) else {
+                assert_eq!(state & (FILLED | DIRTY | WRITEBACK), 0, "a free frame");
+                continue;
+            };
+            pages += 1;
+            // What is read ahead may still be on its way, with its reader's pin.
+            let most_pins = u32::from(state & (FILLED | FAILED) == 0);
+            assert!(self.frames.pins(frame) <= most_pins, "pins are taken off");
+            assert_eq!(state & WRITEBACK, 0, "no write-back at rest");
+            assert_eq!(self.index.get(cpu, page), Some(frame), "the index knows it");
+            let is_dirty = state & DIRTY != 0;
+            dirty += u64::from(is_dirty);
+            assert_eq!(self.index.has_tag(cpu, page, Tag::Dirty), is_dirty);
+            assert!(!self.index.has_tag(cpu, page, Tag::Writeback));
+        }
+        assert_eq!(self.index.verify(cpu), pages, "no other pages");
+        dirty
+    }
+}
