@@ -1,6 +1,6 @@
 //! Any bytes as what a host puts on the queues of a tiny drive, in virtual time: the drive never
-//! panics and never hangs, every command on a living queue gets exactly one completion, and
-//! afterwards its flash is sound.
+//! panics and never hangs, every command on a living queue gets exactly one completion, pages that the
+//! host has pinned stay where they are, and afterwards its flash is sound.
 
 #![no_main]
 
@@ -9,6 +9,7 @@ use wharf_drive::ftl::Ftl;
 use wharf_drive::{Drive, DriveConfig, PowerSwitch};
 use wharf_fuzz::host::{Host, IDLE_POLLS_MAX};
 use wharf_fuzz::input::Input;
+use wharf_fuzz::lending::Lending;
 use wharf_runtime::{CostTable, Machine, Seed, Side};
 use wharf_wire::dma::DmaSpace;
 
@@ -23,8 +24,10 @@ fuzz_target!(|data: &[u8]| {
     let queues = wharf_fuzz::host::queues(&mut handle, &dma);
     let cpu = machine.add_cpu("host", Side::Host, 1.0);
     let (seed, bytes) = (Seed(input.number(1)), input.rest().to_vec());
+    let config_of_host = config.clone();
     machine.spawn_main(cpu, "host", move |cpu| async move {
-        Host::new(cpu, dma, queues)
+        let lending = Lending::new(&dma, &config_of_host);
+        Host::new(cpu, dma, queues, Some(lending))
             .play(&mut Input::new(&bytes))
             .await;
     });

@@ -133,7 +133,7 @@ fn run(path: &Path) {
     let queues = wharf_fuzz::host::queues(&mut handle, &dma);
     let cpu = machine.add_cpu("host", Side::Host, 1.0);
     machine.spawn_main(cpu, "host", move |cpu| async move {
-        Host::new(cpu, dma, queues)
+        Host::new(cpu, dma, queues, None)
             .read_and_write_everything()
             .await;
     });

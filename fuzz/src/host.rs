@@ -6,13 +6,16 @@ use std::sync::Arc;
 use wharf_drive::DriveHandle;
 use wharf_runtime::Cpu;
 use wharf_wire::command::Command;
+use wharf_wire::completion::Completion;
 use wharf_wire::dma::{DmaRegion, DmaSpace};
 use wharf_wire::opcode::{AdminOpcode, IoOpcode};
+use wharf_wire::pin::{Access, Unpin};
 use wharf_wire::prp::prp_for;
 use wharf_wire::queue::{HostQueue, queue_pair};
 use wharf_wire::status::StatusCode;
 
 use crate::input::Input;
+use crate::lending::{Lending, is_pin};
 
 /// Polls without a completion after which the drive counts as stuck.
 pub const IDLE_POLLS_MAX: u64 = 200_000;
@@ -69,10 +72,18 @@ pub struct Host {
     /// Which of them the drive knows by each number.
     known_as: BTreeMap<u16, usize>,
     next_cid: u16,
+    lending: Option<Lending>,
+    /// The one pin or unpin under way, if it has been with no other all the time.
+    alone: Option<u16>,
+    /// What was completed last.
+    last: Option<Completion>,
+    /// The page that was given back last to make room.
+    next_given: u64,
 }
 
 impl Host {
-    pub fn new(cpu: Cpu, dma: Arc<DmaSpace>, queues: Vec<Queue>) -> Host {
+    /// A host with these queues; one that has memory to lend also pins.
+    pub fn new(cpu: Cpu, dma: Arc<DmaSpace>, queues: Vec<Queue>, lending: Option<Lending>) -> Host {
         let data = dma.register(DATA_PAGES).expect("host memory");
         let whole = dma.register_whole(WHOLE_PAGES).expect("host memory");
         Host {
@@ -83,6 +94,10 @@ impl Host {
             queues,
             known_as: BTreeMap::from([(0, 0)]),
             next_cid: 0,
+            lending,
+            alone: None,
+            last: None,
+            next_given: 0,
         }
     }
 
@@ -92,16 +107,21 @@ impl Host {
             self.create_queues().await;
         }
         while !input.is_empty() {
-            match input.number(1) % 8 {
+            match input.number(1) % 16 {
                 0 => self.raw_command(input),
                 1 => self.admin_command(input),
-                2..5 => self.io_command(input),
-                5 => self.poke(input),
-                6 => self.wait_for_all().await,
-                _ => self.take_completions(),
+                2..6 => self.io_command(input),
+                6 => self.poke(input),
+                7 | 8 => self.wait_for_all().await,
+                9 => self.take_completions(),
+                10 => self.lend(input),
+                11..14 => self.pin(input),
+                14 => self.unpin(input),
+                _ => self.write_in_place(input),
             }
         }
         self.wait_for_all().await;
+        self.give_all_back().await;
     }
 
     /// Reads every page of the namespace, writes all of them a few times, reads them again.
@@ -138,13 +158,120 @@ impl Host {
         }
     }
 
+    /// Lends memory, or takes it back.
+    fn lend(&mut self, input: &mut Input) {
+        if let Some(lending) = &mut self.lending {
+            let command = lending.lend_or_take_back(input);
+            self.submit(0, command);
+        }
+    }
+
+    fn pin(&mut self, input: &mut Input) {
+        let (Some(queue), Some(lending)) = (self.io_queue(), &self.lending) else {
+            return;
+        };
+        let is_free = |list: u64| {
+            let mut owed = self.queues.iter().flat_map(|queue| queue.owed.values());
+            owed.all(|command| command.prp1 != list)
+        };
+        let command = lending.pin(input, is_free);
+        self.submit(queue, command);
+    }
+
+    fn unpin(&mut self, input: &mut Input) {
+        if let (Some(queue), Some(lending)) = (self.io_queue(), &self.lending) {
+            let command = lending.unpin(input);
+            self.submit(queue, command);
+        }
+    }
+
+    fn write_in_place(&mut self, input: &mut Input) {
+        if let Some(lending) = &mut self.lending {
+            lending.write_in_place(input);
+        }
+    }
+
+    /// An I/O queue that the drive serves.
+    fn io_queue(&self) -> Option<usize> {
+        let alive = |queue: &usize| self.queues[*queue].alive;
+        (1..self.queues.len()).find(alive)
+    }
+
+    /// Checks that what is held is where it was, gives it all back, and takes the memory back.
+    async fn give_all_back(&mut self) {
+        let Some(lending) = &mut self.lending else {
+            return;
+        };
+        lending.leave_frames();
+        let Some(queue) = self.io_queue() else { return };
+        if !lending.is_lent() {
+            return;
+        }
+        for (lba, address) in lending.known().unwrap_or_default() {
+            let found = self.answer(queue, Command::pin(1, lba, Access::Read)).await;
+            assert_eq!(
+                found.status().code(),
+                Some(StatusCode::Success),
+                "{found:?}"
+            );
+            assert_eq!(found.wide_result(), address, "page {lba} has moved");
+        }
+        for lba in 0..self.lending.as_ref().map_or(0, Lending::pages) {
+            self.give_back(queue, lba).await;
+        }
+        let found = self.answer(0, Command::take_host_memory_back()).await;
+        let refused = Some(StatusCode::FramesPinned);
+        assert_ne!(found.status().code(), refused, "nothing is pinned any more");
+    }
+
+    /// Gives every reference to a page back, and sees that there were as many as is known.
+    async fn give_back(&mut self, queue: usize, lba: u64) {
+        let lending = self
+            .lending
+            .as_ref()
+            .expect("there was something to pin in");
+        let known = lending.known().map(|_| lending.references(lba));
+        let mut given = 0;
+        loop {
+            let unpin = Unpin {
+                lba,
+                is_dirty: given & 1 == 0,
+            };
+            let found = self.answer(queue, Command::unpin(1, unpin)).await;
+            if found.status().code() != Some(StatusCode::Success) {
+                break;
+            }
+            given += 1;
+        }
+        assert!(
+            known.is_none_or(|known| known == given),
+            "page {lba}: {known:?}, {given} found"
+        );
+    }
+
+    /// Sends a command when nothing else is owed, and waits for its answer.
+    async fn answer(&mut self, queue: usize, command: Command) -> Completion {
+        let cid = self.next_cid;
+        self.submit(queue, command);
+        self.wait_for_all().await;
+        let last = self.last.expect("the command was owed");
+        assert_eq!(last.cid, cid, "the answer to another command");
+        last
+    }
+
     /// 64 bytes as they come.
     fn raw_command(&mut self, input: &mut Input) {
         let queue = self.any_queue(input);
         let mut bytes = [0; 64];
         let taken = input.take(64);
         bytes[..taken.len()].copy_from_slice(taken);
-        self.submit(queue, zerocopy::transmute!(bytes));
+        let command = zerocopy::transmute!(bytes);
+        if queue > 0
+            && let Some(lending) = &mut self.lending
+        {
+            lending.doubt(&command);
+        }
+        self.submit(queue, command);
     }
 
     fn admin_command(&mut self, input: &mut Input) {
@@ -253,8 +380,16 @@ impl Host {
     fn submit(&mut self, queue: usize, command: Command) {
         let cid = self.next_cid;
         let command = command.with_cid(cid);
+        let is_io = queue > 0;
+        let mut io_owed = self.queues[1..]
+            .iter()
+            .flat_map(|queue| queue.owed.values());
+        let others = io_owed.any(is_pin);
         let queue = &mut self.queues[queue];
         if queue.end.submit(&self.cpu, command).is_ok() {
+            if is_io && is_pin(&command) {
+                self.alone = (!others).then_some(cid);
+            }
             self.next_cid = cid.wrapping_add(1);
             queue.end.ring_doorbell(&self.cpu);
             queue.owed.insert(cid, command);
@@ -272,6 +407,11 @@ impl Host {
                 let status = found.status().code();
                 let status =
                     status.unwrap_or_else(|| panic!("a status that there is not: {found:?}"));
+                self.last = Some(found);
+                if let Some(lending) = &mut self.lending {
+                    let alone = self.alone == Some(found.cid);
+                    lending.completed(index == 0, &command, &found, alone);
+                }
                 if index == 0 && status == StatusCode::Success {
                     self.follow(&command);
                 }
@@ -295,6 +435,12 @@ impl Host {
                     .expect("the drive deleted what there is");
                 // What it had not fetched it never will.
                 self.queues[index].alive = false;
+                if let Some(lending) = &mut self.lending {
+                    self.queues[index]
+                        .owed
+                        .values()
+                        .for_each(|c| lending.doubt(c));
+                }
             }
             _ => {}
         }
@@ -312,7 +458,26 @@ impl Host {
             let bell = self.queues[index].end.bell().clone();
             // A queue may be deleted while it owes: look again even if its bell stays silent.
             bell.wait_until(&self.cpu, self.cpu.now() + 1_000_000).await;
+            if self.queues[index].owed.values().any(is_pin) {
+                self.make_room();
+            }
         }
+    }
+}
+
+impl Host {
+    /// A pin may wait for frames that this host holds: gives back a page, the next time another one.
+    fn make_room(&mut self) {
+        let (Some(queue), Some(lending)) = (self.io_queue(), &mut self.lending) else {
+            return;
+        };
+        lending.leave_frames();
+        self.next_given = (self.next_given + 1) % lending.pages();
+        let unpin = Unpin {
+            lba: self.next_given,
+            is_dirty: true,
+        };
+        self.submit(queue, Command::unpin(1, unpin));
     }
 }
 

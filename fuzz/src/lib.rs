@@ -2,6 +2,7 @@
 
 pub mod host;
 pub mod input;
+pub mod lending;
 
 use std::sync::OnceLock;
 

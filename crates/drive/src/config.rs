@@ -81,10 +81,24 @@ pub struct LinkConfig {
     pub from_host_mb_s: u64,
 }
 
+/// What a drive is, for the costs of virtual time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Platform {
+    /// A device: controller and cores are processors of their own, and engines move commands,
+    /// completions and data; what that takes is the link's latency and bandwidth.
+    Device,
+    /// Software on one processor of the host's machine, as in real time: it copies data itself, and its queues
+    /// are memory whose lines move between that processor and the host's others.
+    Software,
+}
+
 /// The processors of the drive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Firmware {
+    /// What the drive is. Real time does not ask: there it is software.
+    pub platform: Platform,
     /// Firmware cores; they divide the channels evenly.
     pub cores: u32,
     /// How many times slower a core is than the CPU of the cost table.

@@ -2,16 +2,18 @@
 
 use std::sync::Arc;
 
+use wharf_runtime::bell::Kind;
 use wharf_runtime::{Bell, CpuId, Machine, Side, ring};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::queue::{DriveQueue, Guest, HostQueue, queue_pair};
 use wharf_wire::shared_queue::SharedQueue;
 
-use crate::config::{ConfigError, DriveConfig, MediaKind};
+use crate::config::{ConfigError, DriveConfig, MediaKind, Platform};
 use crate::controller::{Controller, CoreLink, PARTS_OUT_MAX};
 use crate::core::part::Striping;
 use crate::core::{Core, CoreParts, Shelf};
 use crate::ftl::{Ftl, OpenError, PreconditionError};
+use crate::link::FromHost;
 use crate::media::{
     AnyMedia, FileImage, FileOptions, ImageError, ImageGeometry, MediaError, RamMedia, SlabError,
     StampMedia,
@@ -58,7 +60,7 @@ pub struct DriveHandle {
     /// The host's end of the admin queue.
     pub admin: HostQueue,
     bell: Bell,
-    /// The drive's CPUs: the controller's, then the cores'.
+    /// The drive's CPUs: the controller's, then the cores'; of software one for all.
     pub cpus: Vec<CpuId>,
     config: DriveConfig,
     shelves: Vec<Shelf>,
@@ -148,12 +150,20 @@ impl Drive {
         let Drive { config, media } = self;
         let plan = config.plan()?;
         let cores = config.firmware.cores;
-        let bell = Bell::new();
+        let is_software = config.firmware.platform == Platform::Software;
+        let bell = match is_software {
+            true => Bell::of_kind(Kind::Memory),
+            false => Bell::new(),
+        };
         let (admin, drive_admin) = queue_pair(ADMIN_DEPTH, &bell, cores);
-        let controller_cpu = machine.add_cpu(&format!("{name}.controller"), Side::Drive, 1.0);
+        let slowness = config.firmware.slowness;
+        let controller_cpu = match is_software {
+            true => machine.add_cpu(name, Side::Drive, slowness),
+            false => machine.add_cpu(&format!("{name}.controller"), Side::Drive, 1.0),
+        };
         let mut cpus = vec![controller_cpu];
         let (mut links, mut shelves) = (Vec::new(), Vec::new());
-        let collecting = Arc::default();
+        let (collecting, from_host) = (Arc::default(), FromHost::new(&config.link));
         for (index, media) in media.into_iter().enumerate() {
             let ftl = Ftl::open(&config, plan.clone(), media, power.clone())?;
             let core_bell = Bell::new();
@@ -178,14 +188,17 @@ impl Drive {
                 },
                 power: power.clone(),
                 shelf: shelf.clone(),
+                from_host: from_host.clone(),
+                copies: is_software,
             };
-            let cpu = machine.add_cpu(
-                &format!("{name}.core{index}"),
-                Side::Drive,
-                config.firmware.slowness,
-            );
+            let cpu = match is_software {
+                true => controller_cpu,
+                false => machine.add_cpu(&format!("{name}.core{index}"), Side::Drive, slowness),
+            };
             machine.spawn(cpu, "core", move |cpu| Core::run(cpu, parts_of_core));
-            cpus.push(cpu);
+            if !is_software {
+                cpus.push(cpu);
+            }
             links.push(CoreLink {
                 parts,
                 answers: answered,
@@ -205,6 +218,7 @@ impl Drive {
                 controller_bell,
                 drive_admin,
                 links,
+                from_host,
             )
             .run()
         });

@@ -12,6 +12,10 @@
 //!
 //! The host half is not known here: what it sees of a drive is the command set of `wharf-wire`.
 
+// What tests inside and beside the crate share names the crate from outside.
+#[cfg(test)]
+extern crate self as wharf_drive;
+
 pub mod config;
 pub mod controller;
 pub mod core;
@@ -20,6 +24,7 @@ mod drive;
 mod fill;
 pub mod ftl;
 mod image;
+mod link;
 pub mod media;
 pub mod nand;
 pub mod power;

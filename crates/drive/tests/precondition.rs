@@ -1,11 +1,12 @@
 //! Preconditioning a drive, and saving and reusing the result.
 
+#[path = "drive/support/tiny.rs"]
+mod tiny;
+
 use std::path::Path;
 
-use wharf_drive::config::{
-    DriveConfig, Firmware, FtlConfig, GcPolicy, Geometry, HostMemoryConfig, LinkConfig,
-    MediaConfig, MediaKind, Timing,
-};
+use tiny::tiny;
+use wharf_drive::config::{DriveConfig, Geometry, MediaKind, Timing};
 use wharf_drive::ftl::{Ftl, NONE, Place};
 use wharf_drive::media::{AnyMedia, Media, MediaError};
 use wharf_drive::{Drive, Overwrite, PowerSwitch, Precondition, PreconditionError};
@@ -13,57 +14,28 @@ use wharf_runtime::Seed;
 
 /// Two cores of 4 planes of 64 blocks of 32 pages: 64 MiB.
 fn config(kind: MediaKind) -> DriveConfig {
-    DriveConfig {
-        name: "test".into(),
-        geometry: Geometry {
-            channels: 2,
-            dies_per_channel: 4,
-            planes_per_die: 1,
-            blocks_per_plane: 64,
-            pages_per_block: 32,
-        },
-        timing: Timing {
-            read_ns: 18_000,
-            program_ns: 35_000,
-            erase_ns: 2_000_000,
-            channel_ns_per_page: 0,
-        },
-        link: LinkConfig {
-            latency_ns: 0,
-            to_host_mb_s: 0,
-            from_host_mb_s: 0,
-        },
-        firmware: Firmware {
-            cores: 2,
-            slowness: 1.0,
-            stripe_pages: 8,
-            commands_max: 16,
-            parts_max: 8,
-            queues_max: 4,
-        },
-        ftl: FtlConfig {
-            over_provisioning: 0.2,
-            capacity_share: 1.0,
-            gc_policy: GcPolicy::Greedy,
-            gc_foreground_share: 0.01,
-            gc_background_share: 0.02,
-            gc_background_invalid_min: 0.0,
-            write_buffer_pages: 64,
-            volatile_write_cache: false,
-            wear_gap_max: 0,
-            endurance_cycles: 0,
-            checkpoint_pages: 0,
-        },
-        host_memory: HostMemoryConfig {
-            enabled: true,
-            busy_wait_ns: 1_000_000,
-        },
-        media: MediaConfig {
-            kind,
-            path: None,
-            verify: true,
-        },
-    }
+    let mut config = tiny();
+    config.geometry = Geometry {
+        channels: 2,
+        dies_per_channel: 4,
+        planes_per_die: 1,
+        blocks_per_plane: 64,
+        pages_per_block: 32,
+    };
+    config.timing = Timing {
+        read_ns: 18_000,
+        program_ns: 35_000,
+        erase_ns: 2_000_000,
+        channel_ns_per_page: 0,
+    };
+    (config.firmware.cores, config.firmware.stripe_pages) = (2, 8);
+    (config.firmware.commands_max, config.firmware.parts_max) = (16, 8);
+    config.ftl.over_provisioning = 0.2;
+    config.ftl.gc_foreground_share = 0.01;
+    config.ftl.gc_background_share = 0.02;
+    config.ftl.write_buffer_pages = 64;
+    config.media.kind = kind;
+    config
 }
 
 const UNTIL_STEADY: Precondition = Precondition {

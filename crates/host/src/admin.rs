@@ -61,17 +61,17 @@ pub enum AdminError {
         /// Queues wanted.
         wanted: u32,
     },
-    /// Less memory than a frame for each firmware core.
+    /// Less memory than the drive takes.
     #[error(
-        "drive {drive}: {frames} frames for {cores} firmware cores are too few: use a larger cache"
+        "drive {drive}: {frames} frames of memory, the drive takes no fewer than {frames_min}: use a larger cache"
     )]
     TooFewFrames {
         /// Which drive.
         drive: u16,
         /// Frames to lend.
         frames: u32,
-        /// Cores that divide them.
-        cores: u32,
+        /// The fewest that the drive takes.
+        frames_min: u32,
     },
     /// A drive that divides pages and frames otherwise than the first of its volume.
     #[error(
@@ -351,10 +351,11 @@ impl Admin {
     /// Lends the drive memory. It stays lent until it is taken back or the drive loses power.
     ///
     /// # Errors
-    /// [`AdminError::NoPins`] if the drive does not pin pages; if the command fails.
+    /// [`AdminError::NoPins`] if the drive does not pin pages, [`AdminError::TooFewFrames`] below its minimum;
+    /// if the command fails.
     pub async fn lend_memory(&self, memory: &LentMemory) -> Result<(), AdminError> {
         let controller = self.identify_controller().await?;
-        if !controller.drive.features.contains(DriveFeature::Pin) {
+        if !controller.drive.features.contains(DriveFeature::Pin) || controller.hmpre == 0 {
             let drive = self.drive();
             return Err(AdminError::NoPins { drive });
         }
@@ -363,12 +364,11 @@ impl Admin {
             list,
             entries,
         } = *memory;
-        let cores = u32::from(controller.drive.firmware_cores);
-        if frames < cores {
+        if frames < controller.hmmin {
             return Err(AdminError::TooFewFrames {
                 drive: self.drive(),
                 frames,
-                cores,
+                frames_min: controller.hmmin,
             });
         }
         self.send(Command::lend_host_memory(frames, list, entries))

@@ -268,6 +268,20 @@ pub trait Client: 'static {
     /// As for a read; each page of the extent then holds its old or its new content.
     async fn write(&self, extent: Extent, data: &[u8]) -> Result<Touch, IoError>;
 
+    /// Reads, if what is asked for lies within a page that the client can use at once: an ordinary
+    /// function, without a task or a command. False if it does not, and then nothing was done;
+    /// [`Client::read`] is the way.
+    #[inline]
+    fn read_now(&self, _extent: Extent, _out: &mut [u8]) -> bool {
+        false
+    }
+
+    /// As [`Client::read_now`], for a write.
+    #[inline]
+    fn write_now(&self, _extent: Extent, _data: &[u8]) -> bool {
+        false
+    }
+
     /// Makes durable every write, of any client, that was acknowledged before.
     ///
     /// # Errors
@@ -330,12 +344,17 @@ macro_rules! statistics {
         }
 
         impl Counters {
-            /// Their values, with what the drivers of `volume` did.
-            pub(crate) fn statistics(&self, volume: &Volume) -> Statistics {
-                let mut statistics = Statistics {
+            /// Their values, without what any driver did.
+            pub(crate) fn own(&self) -> Statistics {
+                Statistics {
                     $($name: self.$name.0.get(),)*
                     driver: DriverStatistics::default(),
-                };
+                }
+            }
+
+            /// Their values, with what the drivers of `volume` did.
+            pub(crate) fn statistics(&self, volume: &Volume) -> Statistics {
+                let mut statistics = self.own();
                 volume.statistics().for_each(|driver| statistics.driver.merge(&driver));
                 statistics
             }
@@ -365,6 +384,13 @@ statistics! {
     /// Nanoseconds in which a client's CPU had nothing to do but wait for other CPUs of the host that
     /// work for it: managers of a cache.
     manager_wait_ns,
+    /// Pages that managers were asked for.
+    manager_asks,
+    /// Nanoseconds in which these requests, and then their answers, were on their way or waited to be
+    /// taken; 0 where operations are not timed, as is the next.
+    manager_queue_ns,
+    /// Nanoseconds that managers had them, from taking the request to giving the answer.
+    manager_held_ns,
 }
 
 /// A number that only grows.

@@ -17,13 +17,14 @@
 //! | [`driver`] | one queue pair: slots, timeouts, retries; [`group`] |
 //!
 //! Beside them: [`boot`], [`admin`] and [`gate`] make the drives ready, [`lend`] gives them memory, [`wake`] wakes tasks of other clients,
-//! [`reaper`] keeps what a late command may still use.
+//! [`reaper`] keeps what a late command may still use, [`collection`] notes when drives collected.
 
 pub mod admin;
 pub mod boot;
 pub mod buffers;
 pub mod cache;
 pub mod clock;
+pub mod collection;
 pub mod design;
 pub mod direct;
 pub mod driver;

@@ -77,6 +77,20 @@ pub struct Span {
 }
 
 impl Span {
+    /// An extent that lies within one page, where pages are stored as they are.
+    #[inline(always)]
+    pub fn within_page(extent: Extent) -> Option<Span> {
+        let from = extent.offset % PAGE;
+        let fits = (1..=PAGE - from).contains(&extent.bytes);
+        fits.then_some(Span {
+            page: extent.first_page(),
+            payload: 0,
+            from: from as u16,
+            len: extent.bytes as u16,
+            whole: extent.bytes == PAGE,
+        })
+    }
+
     /// The bytes within the page as stored.
     #[inline]
     pub fn in_page(&self) -> Range<usize> {
@@ -159,6 +173,8 @@ mod tests {
                 at += u64::from(span.len);
                 count += 1;
             }
+            let only = spans(extent, PAGE_BYTES).next().filter(|_| count == 1);
+            assert_eq!(Span::within_page(extent), only);
             assert_eq!(at, extent.offset + extent.bytes);
             assert_eq!(count, extent.pages());
             assert_eq!(extent.payload_bytes(PAGE_BYTES) as u64, extent.bytes);

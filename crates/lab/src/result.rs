@@ -13,6 +13,7 @@
 //! * Simulated runs of one seed and configuration give equal bytes, but for the fields in
 //!   [`WALL_CLOCK_FIELDS`].
 
+pub mod accounts;
 pub mod latency;
 pub mod timeline;
 
@@ -21,6 +22,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use accounts::{DriverAccount, GcAffected, ManagerAccount};
 pub use latency::{Latency, cdf_from_histogram, latency_summary};
 pub use timeline::{TimelineBuilder, TimelinePoint};
 
@@ -215,25 +217,39 @@ pub struct Row {
     pub drift_us: Option<Drift>,
     /// Share of 4 KiB page touches served by the cache; `None` for a design without one.
     pub hit_ratio: Option<f64>,
+    /// Of the pages that a drive's cache was asked for, the share that it had in a frame of lent memory;
+    /// `None` for a design that pins no pages. Those are no hits of the client: it sent a command.
+    #[serde(default)]
+    pub frame_hit_ratio: Option<f64>,
     /// Host CPU time by request, in microseconds.
     pub host_cpu_us_per_io: f64,
-    /// Drive commands by request.
+    /// Drive commands by request, of clients and services.
     pub commands_per_io: f64,
     /// Mean time of a drive command from issue to completion, in microseconds; 0 without commands.
     #[serde(default)]
     pub command_us: f64,
+    /// Of `command_us`, the time in which a firmware core served the command, flash included, in
+    /// microseconds; the rest it was on its way or waited for a core. Of several cores the one that
+    /// ended last counts. 0 where operations were not timed.
+    #[serde(default)]
+    pub command_service_us: f64,
+    /// What the drivers of clients and of services did.
+    #[serde(default)]
+    pub drivers: Vec<DriverAccount>,
+    /// How clients fared with managers; `None` for a design without.
+    #[serde(default)]
+    pub managers: Option<ManagerAccount>,
     /// Pages programmed by pages written to the drives; `None` when none was written.
     pub write_amplification: Option<f64>,
     /// Share of `elapsed_seconds` in which garbage was collected, averaged over firmware cores.
     pub gc_share: f64,
+    /// Requests that collection may have held up.
+    #[serde(default)]
+    pub gc_affected: GcAffected,
     /// Reads compared with the last write to the same place; a wrong one would have ended the run.
     pub verified_reads: u64,
     /// CPU time by request, by side and category of work.
     pub cpu_breakdown: Vec<CpuShare>,
-    /// Runs and time of each operation, of host and drives together; zeros where CPU time was not
-    /// taken. For calibration: no report has it.
-    #[serde(skip)]
-    pub operations: wharf_runtime::Profile,
     /// What each part of the machine did with its CPUs; empty where operations were not timed.
     #[serde(default)]
     pub cpus: Vec<CpuGroup>,

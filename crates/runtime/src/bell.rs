@@ -13,6 +13,8 @@
 //! * Virtual time: an entry becomes visible at the time it was sent, which may be later than the
 //!   waiter's clock. The bell remembers the earliest time at which there is something to see
 //!   (`pending`), and holds at most one useful event (`armed`).
+//! * What a bell is decides what it costs in virtual time ([`Kind`]): a wire within a device is free; of
+//!   memory that processors of one machine share, the lines move from ringer to waiter and back.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -23,6 +25,7 @@ use std::thread::Thread;
 use crate::bell_words::BellWords;
 use crate::cpu::Cpu;
 use crate::executor::TaskId;
+use crate::line::Line;
 use crate::sync::{Arc, AtomicBool, AtomicU64, Ordering, fence};
 
 /// No time: nothing pending, nothing armed, no waiter.
@@ -31,7 +34,20 @@ const NEVER: u64 = u64::MAX;
 /// Sources that a bell tells apart: they are numbered below this.
 pub const SOURCES: usize = 128;
 
+/// What a bell, and the rings and queues that ring it, stand for in virtual time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A wire within a device: free.
+    Wire,
+    /// Memory that processors of one machine share: flags and entries are cache lines that move.
+    Memory,
+    /// Such memory, whose waiter looks at the entries themselves all the time: the flags are this program's
+    /// short cut, and free.
+    Polled,
+}
+
 struct Shared {
+    kind: Kind,
     /// Which sources have pushed something since the waiter last looked at them.
     ready: [AtomicU64; SOURCES / 64],
     /// Real engine: the waiter's thread is about to park, or parked.
@@ -44,6 +60,8 @@ struct Shared {
     waiter: AtomicU64,
     pending_ns: AtomicU64,
     armed_ns: AtomicU64,
+    /// The line of the flags, for [`Kind::Memory`].
+    line: Line,
 }
 
 /// This process's view of a bell between two.
@@ -90,9 +108,9 @@ impl Default for Bell {
 }
 
 impl Bell {
-    /// A silent bell.
+    /// A silent bell of kind [`Kind::Wire`].
     pub fn new() -> Bell {
-        Bell::made(None)
+        Bell::of_kind(Kind::Wire)
     }
 
     /// This process's end of a bell between two processes, in real time: sources are those below
@@ -105,16 +123,24 @@ impl Bell {
         memory: std::sync::Arc<dyn Send + Sync>,
         wake: Option<Wake>,
     ) -> Bell {
-        Bell::made(Some(Across {
+        let across = Across {
             words,
             wake,
             _memory: memory,
-        }))
+        };
+        Bell::made(Kind::Wire, Some(across))
     }
 
-    fn made(across: Option<Across>) -> Bell {
+    /// A silent bell.
+    pub fn of_kind(kind: Kind) -> Bell {
+        Bell::made(kind, None)
+    }
+
+    fn made(kind: Kind, across: Option<Across>) -> Bell {
         Bell(Arc::new(Shared {
             across,
+            kind,
+            line: Line::new(),
             ready: [AtomicU64::new(0), AtomicU64::new(0)],
             parked: AtomicBool::new(false),
             thread: std::sync::OnceLock::new(),
@@ -122,6 +148,11 @@ impl Bell {
             pending_ns: AtomicU64::new(NEVER),
             armed_ns: AtomicU64::new(NEVER),
         }))
+    }
+
+    /// What it stands for.
+    pub fn kind(&self) -> Kind {
+        self.0.kind
     }
 
     /// Says that `source` has something to be seen at `at_ns` (virtual time; in real time: now).
@@ -137,6 +168,13 @@ impl Bell {
     #[inline]
     fn ring_virtual(&self, cpu: &Cpu, source: u32, at_ns: u64) {
         let shared = &*self.0;
+        let at_ns = match shared.kind {
+            Kind::Wire | Kind::Polled => at_ns,
+            Kind::Memory => {
+                shared.line.write(cpu);
+                at_ns.max(cpu.now())
+            }
+        };
         self.note_pending(source, at_ns);
         let waiter = shared.waiter.load(Ordering::Relaxed);
         if waiter != NEVER && at_ns < shared.armed_ns.load(Ordering::Relaxed) {
@@ -358,7 +396,13 @@ impl Wait<'_> {
             shared.pending_ns.store(NEVER, Ordering::Relaxed);
             shared.armed_ns.store(NEVER, Ordering::Relaxed);
             shared.waiter.store(NEVER, Ordering::Relaxed);
-            return Poll::Ready(self.bell.take_ready_virtual());
+            let ready = self.bell.take_ready_virtual();
+            if shared.kind == Kind::Memory && !ready.is_empty() {
+                // The look that found them, and the exchange that took them.
+                shared.line.read(self.cpu);
+                shared.line.write(self.cpu);
+            }
+            return Poll::Ready(ready);
         }
         // Any event armed before may have fired already: arm anew for what is known now.
         let wake_ns = pending.min(self.deadline_ns);

@@ -41,6 +41,8 @@ pub(crate) struct CpuInner {
     accounting: Accounting,
     real_clock: Option<Clock>,
     cost_ns: [u32; OPS],
+    /// Where calls are timed: nanoseconds of the timed calls within the present one.
+    within_ns: Cell<u64>,
     count: [Cell<u64>; OPS],
     busy_ns: [Cell<u64>; OPS],
 }
@@ -75,6 +77,7 @@ impl Cpu {
             accounting,
             real_clock,
             cost_ns,
+            within_ns: Cell::new(0),
             count: std::array::from_fn(|_| Cell::new(0)),
             busy_ns: std::array::from_fn(|_| Cell::new(0)),
         }));
@@ -123,6 +126,16 @@ impl Cpu {
         }
     }
 
+    /// The time, where time is simulated or operations are timed. 0 elsewhere: accounts of how long things
+    /// waited are kept only where they cost nothing that matters.
+    #[inline]
+    pub fn account_now(&self) -> u64 {
+        match self.0.accounting {
+            Accounting::Free => 0,
+            Accounting::Charge | Accounting::Timed | Accounting::Slow => self.now(),
+        }
+    }
+
     /// Runs `f` under the name of an operation.
     #[inline(always)]
     pub fn work<R>(&self, op: Op, f: impl FnOnce() -> R) -> R {
@@ -142,6 +155,21 @@ impl Cpu {
         }
     }
 
+    /// As [`Cpu::work_n`] where only `f` knows how many of the operation it did: it gives that number with its
+    /// result.
+    #[inline(always)]
+    pub fn work_counted<R>(&self, op: Op, f: impl FnOnce() -> (u32, R)) -> R {
+        match self.0.accounting {
+            Accounting::Free => f().1,
+            Accounting::Charge => {
+                let (n, result) = f();
+                self.charge(op, n);
+                result
+            }
+            Accounting::Timed | Accounting::Slow => self.timed_counted(op, f),
+        }
+    }
+
     #[inline]
     fn charge(&self, op: Op, n: u32) {
         let cost = u64::from(self.0.cost_ns[op as usize]) * u64::from(n);
@@ -158,17 +186,25 @@ impl Cpu {
 
     #[cold]
     fn timed<R>(&self, op: Op, n: u32, f: impl FnOnce() -> R) -> R {
+        self.timed_counted(op, || (n, f()))
+    }
+
+    /// What `f` does under other names is accounted there, and not here too.
+    fn timed_counted<R>(&self, op: Op, f: impl FnOnce() -> (u32, R)) -> R {
+        let before_ns = self.0.within_ns.replace(0);
         let start = self.now();
-        let result = f();
+        let (n, result) = f();
         let mut end = self.now();
+        let own_from = start + self.0.within_ns.get();
         if self.0.accounting == Accounting::Slow {
             let modelled = u64::from(self.0.cost_ns[op as usize]) * u64::from(n);
-            while end < start + modelled {
+            while end < own_from + modelled {
                 std::hint::spin_loop();
                 end = self.now();
             }
         }
-        self.account(op, n, end - start);
+        self.0.within_ns.set(before_ns + (end - start));
+        self.account(op, n, end - own_from);
         result
     }
 

@@ -21,6 +21,7 @@
 //! | [`lock`], [`mod@line`] | short sections and cache lines that several CPUs share |
 //! | [`versioned`], [`dirty`] | a page that one writes and many read, and whether it was written |
 //! | [`page_word`] | a page that its owner replaces and others pin |
+//! | [`slab`] | big arrays in huge pages that cost memory only where they are touched |
 //! | [`op`] | operations, categories, cost tables, profiles |
 //! | [`rng`] | one seed at the root, a named child generator for each part |
 
@@ -42,6 +43,7 @@ pub mod page_word;
 pub mod resource;
 pub mod ring;
 pub mod rng;
+pub mod slab;
 pub mod sync;
 pub mod versioned;
 

@@ -4,6 +4,10 @@
 //! other side's line only when its copy says "full" or "empty". Each entry carries the virtual time
 //! at which it becomes visible (0 in real time: at once); entries are sent in order of that time.
 //!
+//! Where the bell is no [wire](Kind::Wire), the entries are cache lines: in virtual time the producer stores
+//! to them and the consumer fetches them. The index comes with the entry, as both are
+//! fetched at the same time.
+//!
 //! Orderings: the producer's `Release` store of `tail` publishes the entry to the consumer's
 //! `Acquire` load of it; the consumer's `Release` store of `head` gives the slot back to the
 //! producer's `Acquire` load of that.
@@ -12,8 +16,9 @@ use std::mem::MaybeUninit;
 
 use crossbeam_utils::CachePadded;
 
-use crate::bell::Bell;
+use crate::bell::{Bell, Kind};
 use crate::cpu::Cpu;
+use crate::line::Line;
 use crate::sync::{Arc, AtomicU32, Ordering, UnsafeCell};
 
 struct Slot<T> {
@@ -27,6 +32,8 @@ struct Shared<T> {
     head: CachePadded<AtomicU32>,
     /// Next entry to push; written by the producer.
     tail: CachePadded<AtomicU32>,
+    /// The lines of the entries; none within a device.
+    lines: Box<[Line]>,
 }
 
 // SAFETY: a slot is accessed by the producer alone between `head` and `tail + 1` and by the consumer
@@ -34,6 +41,15 @@ struct Shared<T> {
 unsafe impl<T: Send> Send for Shared<T> {}
 // SAFETY: as above; `Sender` and `Receiver` are each unique and need `&mut self`.
 unsafe impl<T: Send> Sync for Shared<T> {}
+
+impl<T> Shared<T> {
+    /// The line of the entry before `index`, where it is in memory.
+    #[inline]
+    fn line_before(&self, index: u32) -> Option<&Line> {
+        let last = (self.lines.len() as u32).checked_sub(1)?;
+        Some(&self.lines[(index.wrapping_sub(1) & last) as usize])
+    }
+}
 
 /// The producing end of a ring.
 pub struct Sender<T> {
@@ -67,6 +83,10 @@ pub fn ring<T: Copy + Send>(capacity: u32, bell: &Bell, source: u32) -> (Sender<
         slots,
         head: CachePadded::new(AtomicU32::new(0)),
         tail: CachePadded::new(AtomicU32::new(0)),
+        lines: match bell.kind() {
+            Kind::Wire => Box::default(),
+            Kind::Memory | Kind::Polled => (0..capacity).map(|_| Line::new()).collect(),
+        },
     });
     (
         Sender {
@@ -93,6 +113,11 @@ impl<T: Copy + Send> Sender<T> {
     pub fn push(&mut self, cpu: &Cpu, entry: T) -> Result<(), T> {
         let now_ns = if cpu.is_virtual() { cpu.now() } else { 0 };
         self.push_visible_at(now_ns, entry)?;
+        if cpu.is_virtual()
+            && let Some(line) = self.shared.line_before(self.tail)
+        {
+            line.store(cpu);
+        }
         self.bell.ring(cpu, self.source, self.last_visible_ns);
         Ok(())
     }
@@ -134,7 +159,13 @@ impl<T: Copy + Send> Receiver<T> {
         } else {
             u64::MAX
         };
-        self.pop_visible_by(now_ns)
+        let entry = self.pop_visible_by(now_ns)?;
+        if cpu.is_virtual()
+            && let Some(line) = self.shared.line_before(self.head)
+        {
+            line.read(cpu);
+        }
+        Some(entry)
     }
 
     #[inline]

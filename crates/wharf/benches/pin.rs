@@ -6,6 +6,7 @@
 //! the median of its rounds with the lowest and the highest. The kernel's rows use a file in the
 //! temporary folder, read once before, so that it is in the page cache.
 
+use std::cell::RefCell;
 use std::hint::black_box;
 use std::os::unix::fs::FileExt;
 use std::sync::Barrier;
@@ -22,11 +23,12 @@ const ROUNDS: usize = 7;
 
 fn main() {
     let wanted = std::env::args().skip(1).find(|a| !a.starts_with('-'));
-    let benches: [(&str, fn()); 5] = [
+    let benches: [(&str, fn()); 6] = [
         ("pins", pins),
         ("reads-16MiB", || reads(16 << 20)),
         ("reads-2GiB", || reads(2 << 30)),
         ("mmap-4GiB", || against_mmap(4 << 30)),
+        ("floor-4GiB", || floor(4 << 30)),
         ("two-clients", two_clients),
     ];
     for (name, bench) in benches {
@@ -179,10 +181,19 @@ impl Memory {
     }
 
     fn word(&self, page: u64) -> u64 {
-        let at = page as usize * PAGE;
-        assert!(at < self.bytes);
+        self.word_at(page as usize * PAGE)
+    }
+
+    fn word_at(&self, at: usize) -> u64 {
+        assert!(at + 8 <= self.bytes && at.is_multiple_of(8));
         // SAFETY: inside the mapping, aligned; nobody writes.
         unsafe { self.start.add(at).cast::<u64>().read_volatile() }
+    }
+
+    fn set_word(&self, at: usize, word: u64) {
+        assert!(at + 8 <= self.bytes && at.is_multiple_of(8));
+        // SAFETY: inside the mapping, aligned; nobody else uses it.
+        unsafe { self.start.add(at).cast::<u64>().write(word) };
     }
 
     fn copy(&self, page: u64, out: &mut [u8; PAGE]) {
@@ -204,34 +215,45 @@ impl Drop for Memory {
     }
 }
 
+/// Where reads go: one place for all rows, as the speed of a copy depends on it.
+#[repr(align(4096))]
+struct Out([u8; PAGE]);
+
+/// Copies `n` random pages.
+fn copy_each(n: u64, pages: u64, out: &RefCell<Box<Out>>, read: impl Fn(u64, &mut [u8; PAGE])) {
+    let (mut rng, mut out) = (Seed(1).rng(), out.borrow_mut());
+    for _ in 0..n {
+        read(random_page(&mut rng, pages), &mut out.0);
+        black_box(&out.0);
+    }
+}
+
+/// Reads a word of each of `n` random pages.
+fn read_each(n: u64, pages: u64, read: impl Fn(u64) -> u64) {
+    let mut rng = Seed(1).rng();
+    for _ in 0..n {
+        black_box(read(random_page(&mut rng, pages)));
+    }
+}
+
 fn reads(bytes: u64) {
     let client = cached(bytes);
     let file = cached_file(bytes);
     let memory = Memory::new(bytes as usize);
     let pages = bytes / PAGE as u64;
+    let out = RefCell::new(Box::new(Out([0; PAGE])));
     let rows = vec![
         row("copy of 4 KiB from plain memory", |n| {
-            let (mut rng, mut out) = (Seed(1).rng(), [0u8; PAGE]);
-            for _ in 0..n {
-                memory.copy(random_page(&mut rng, pages), &mut out);
-                black_box(&out);
-            }
+            copy_each(n, pages, &out, |page, out| memory.copy(page, out));
         }),
         row("read_at of 4 KiB, hit", |n| {
-            let (mut rng, mut out) = (Seed(1).rng(), [0u8; PAGE]);
-            for _ in 0..n {
-                let offset = random_page(&mut rng, pages) * PAGE as u64;
-                client.read_at(offset, &mut out).expect("reads");
-                black_box(&out);
-            }
+            copy_each(n, pages, &out, |page, out| {
+                client.read_at(page * PAGE as u64, out).expect("reads")
+            });
         }),
         row("pread of 4 KiB, in the page cache", |n| {
-            let (mut rng, mut out) = (Seed(1).rng(), [0u8; PAGE]);
-            for _ in 0..n {
-                let offset = random_page(&mut rng, pages) * PAGE as u64;
-                file.read_exact_at(&mut out, offset).expect("reads");
-                black_box(&out);
-            }
+            let read = |page, out: &mut [u8; PAGE]| file.read_exact_at(out, page * PAGE as u64);
+            copy_each(n, pages, &out, |page, out| read(page, out).expect("reads"));
         }),
     ];
     let [copy, ours, pread] = compare(1_000_000, rows)[..] else {
@@ -252,25 +274,57 @@ fn against_mmap(bytes: u64) {
     (0..pages).for_each(|page| {
         black_box(map.word(page));
     });
+    let pin = |page| client.try_pin(page, Intent::Read).expect("a hit");
     let rows = vec![
-        row("pin, read of 8 bytes, unpin", |n| {
-            let mut rng = Seed(1).rng();
-            for _ in 0..n {
-                let guard = client.try_pin(random_page(&mut rng, pages), Intent::Read);
-                black_box(guard.expect("a hit").try_get::<u64>(0));
-            }
-        }),
-        row("read of 8 bytes through mmap", |n| {
-            let mut rng = Seed(1).rng();
-            (0..n).for_each(|_| {
-                black_box(map.word(random_page(&mut rng, pages)));
+        row("pin, read of 8 bytes in place, unpin", |n| {
+            // SAFETY: the frame is the page's while the guard lives; nobody writes.
+            read_each(n, pages, |page| unsafe {
+                pin(page).pointer().cast::<u64>().read_volatile()
             });
         }),
+        row("pin, checked read of 8 bytes, unpin", |n| {
+            read_each(n, pages, |page| {
+                pin(page).try_get(0).expect("nobody writes")
+            });
+        }),
+        row("get of 8 bytes", |n| {
+            read_each(n, pages, |page| {
+                client.get(page * PAGE as u64).expect("reads")
+            });
+        }),
+        row("read of 8 bytes through mmap", |n| {
+            read_each(n, pages, |page| map.word(page));
+        }),
     ];
-    let [ours, mmap] = compare(5_000_000, rows)[..] else {
+    let medians = compare(5_000_000, rows);
+    println!(
+        "  a pin costs {:.2} times mmap's access, with a checked read {:.2} times",
+        medians[0] / medians[3],
+        medians[1] / medians[3]
+    );
+}
+
+/// What any look-up costs, whatever code does it: one line of a table as large as the index's, and
+/// then the page that the line names. And the page alone.
+fn floor(bytes: u64) {
+    let memory = Memory::new(bytes as usize);
+    let pages = bytes / PAGE as u64;
+    // Seven words of a line, as in the index: each names a page.
+    let place = |page: u64| page as usize / 7 * 64 + page as usize % 7 * 8;
+    let table = Memory::new(place(pages) + 64);
+    (0..pages).for_each(|page| table.set_word(place(page), page));
+    let rows = vec![
+        row("read of 8 bytes, page known", |n| {
+            read_each(n, pages, |page| memory.word(page));
+        }),
+        row("read of 8 bytes, page named by a line of a table", |n| {
+            read_each(n, pages, |page| memory.word(table.word_at(place(page))));
+        }),
+    ];
+    let [page, both] = compare(5_000_000, rows)[..] else {
         unreachable!("two rows")
     };
-    println!("  a pin costs {:.2} times mmap's access", ours / mmap);
+    println!("  a line on the way costs {:.1} ns", both - page);
 }
 
 /// Reads per second of `threads` clients, each over its own half of the cached pages.

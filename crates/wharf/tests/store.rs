@@ -1,5 +1,7 @@
 //! The store that programs link.
 
+use std::cell::Cell;
+
 use wharf::drive::config::MediaKind;
 use wharf::host::scala::guard::Intent;
 use wharf::host::{Clock, Design, IoError, Scala};
@@ -163,6 +165,44 @@ fn pages_are_used_in_place() {
     client.read_at(4 * 4096 + 100, &mut bytes).unwrap();
     assert_eq!(u64::from_le_bytes(bytes), 4);
     client.close().unwrap();
+}
+
+#[test]
+fn values_of_a_page_are_changed_in_place_and_survive_eviction() {
+    let options = StoreOptions::memory(16 << 20)
+        .unwrap()
+        .cache_bytes(64 << 10);
+    let client = Client::<Scala>::open_local(&options).unwrap();
+    {
+        let guards = client.pin(2..4, Intent::Write).unwrap();
+        let pages: Vec<&[Cell<u64>]> = guards.iter().map(|guard| guard.cells()).collect();
+        assert_eq!(pages[0].len(), 512);
+        for round in 1..=3 {
+            for (index, word) in (0..).zip(pages.iter().flat_map(|page| page.iter())) {
+                word.set(word.get() + index * round);
+            }
+        }
+        // The client's own requests see what is there, and what they write is seen.
+        assert_eq!(client.get::<u64>(3 * 4096), Ok(512 * 6));
+        client.set(3 * 4096 + 8, 7u64).unwrap();
+        assert_eq!(pages[1][1].get(), 7);
+    }
+    for page in 10..100 {
+        client.read_at(page * 4096, &mut [0]).unwrap();
+    }
+    assert!(client.try_pin(2, Intent::Read).is_none(), "it has left");
+    assert_eq!(client.get::<u64>(2 * 4096 + 8 * 100), Ok(600));
+    assert_eq!(client.get::<u64>(3 * 4096 + 8), Ok(7));
+    client.close().unwrap();
+}
+
+#[test]
+#[should_panic(expected = "a guard to read does not write")]
+fn a_guard_to_read_gives_no_cells() {
+    let options = StoreOptions::memory(16 << 20).unwrap();
+    let client = Client::<Scala>::open_local(&options).unwrap();
+    let guards = client.pin(0..1, Intent::Read).unwrap();
+    let _ = guards[0].cells::<u64>();
 }
 
 #[test]

@@ -133,7 +133,7 @@ fn identify_layouts(tables: &mut Tables) {
     layout!(tables, identify::IdentifyController {
         vid, ssvid, sn, mn, fr, rab, ieee, cmic, mdts, cntlid, ver, reserved_84, oaes,
         reserved_96, cntrltype, reserved_112, oacs, acl, aerl, frmw, lpa, elpe, npss,
-        reserved_264, wctemp, cctemp, reserved_270, tnvmcap, unvmcap, reserved_312, sqes, cqes,
+        reserved_264, wctemp, cctemp, reserved_270, hmpre, hmmin, tnvmcap, unvmcap, reserved_312, sqes, cqes,
         maxcmd, nn, oncs, fuses, fna, vwc, awun, awupf, reserved_530, sgls, reserved_540, subnqn,
         reserved_1024, drive,
     });
@@ -172,7 +172,8 @@ fn log_page_layouts(tables: &mut Tables) {
         write_amplification_host_pages, gc_busy_ns, die_busy_ns, erase_count_min,
         erase_count_max, erase_count_sum, blocks, free_blocks, retired_blocks, mapped_pages,
         unrecovered_reads, rot_found, pin_commands, unpin_commands, pinned_pages, pin_hits,
-        frame_evictions, frame_write_backs, pin_waits, frames, frames_held, reserved,
+        frame_evictions, frame_write_backs, pin_waits, frames, frames_held, service_ns,
+        reserved,
     });
 }
 

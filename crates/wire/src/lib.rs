@@ -19,6 +19,7 @@ pub mod opcode;
 pub mod pin;
 pub mod prp;
 pub mod queue;
+mod queue_lines;
 pub mod shared_queue;
 pub mod statistics;
 pub mod status;

@@ -12,11 +12,11 @@
 //! completion is two words; the second, which holds the phase, is stored with `Release` after the
 //! first and loaded with `Acquire` before it.
 
-use std::cell::Cell;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
 use crossbeam_utils::CachePadded;
+use wharf_runtime::bell::Kind;
 use wharf_runtime::sync::{Arc, AtomicU32, AtomicU64, Ordering, UnsafeCell};
 use wharf_runtime::{Bell, Cpu};
 use zerocopy::IntoBytes;
@@ -25,6 +25,7 @@ use crate::command::Command;
 use crate::completion::Completion;
 use crate::dma::of_guest;
 use crate::memory::SharedMemory;
+use crate::queue_lines::QueueLines;
 
 /// The largest number of entries of a ring.
 pub const DEPTH_MAX: u32 = 4096;
@@ -89,6 +90,8 @@ pub(crate) struct Memory {
     pub(crate) completions: View<[AtomicU64; 2]>,
     pub(crate) completion_visible_ns: Box<[AtomicU64]>,
     pub(crate) doorbells: View<Doorbells>,
+    /// The lines of all this, where both ends are processors of one machine.
+    pub(crate) lines: Option<Box<QueueLines>>,
     /// Keeps what is shared.
     pub(crate) _shared: Option<std::sync::Arc<SharedMemory>>,
 }
@@ -144,8 +147,8 @@ pub struct DriveQueue {
     completion_bell: Bell,
     head: u32,
     completion_tail: u32,
-    /// The host's doorbell when it was last looked at.
-    completion_head: Cell<u32>,
+    /// The host's head when it was looked at last.
+    completion_head_seen: u32,
     phase: bool,
     guest: Option<Guest>,
 }
@@ -153,6 +156,8 @@ pub struct DriveQueue {
 /// Makes a queue pair of `depth` entries: the host rings `drive_bell`, the drive rings the bell
 /// that [`HostQueue::bell`] gives.
 ///
+/// Where `drive_bell` is no [wire](Kind::Wire), both ends are processors of one machine, and the rings' lines
+/// move between them.
 /// `source` tells the pair apart from others that ring the same bell.
 pub fn queue_pair(depth: u32, drive_bell: &Bell, source: u32) -> (HostQueue, DriveQueue) {
     assert!(
@@ -173,9 +178,10 @@ pub fn queue_pair(depth: u32, drive_bell: &Bell, source: u32) -> (HostQueue, Dri
         completions: View::own(completions.collect()),
         completion_visible_ns: times(),
         doorbells: View::own(Box::new([bells])),
+        lines: (drive_bell.kind() != Kind::Wire).then(|| Box::new(QueueLines::new(depth))),
         _shared: None,
     });
-    let completion_bell = Bell::new();
+    let completion_bell = Bell::of_kind(drive_bell.kind());
     let host = HostQueue::on(memory.clone(), drive_bell, source, &completion_bell);
     let drive = DriveQueue::on(memory, drive_bell, source, &completion_bell, None);
     (host, drive)
@@ -229,6 +235,9 @@ impl HostQueue {
         self.memory.commands[self.tail as usize].with_mut(|slot| unsafe { *slot = command });
         if cpu.is_virtual() {
             self.memory.command_visible_ns[self.tail as usize].store(cpu.now(), Ordering::Relaxed);
+            if let Some(lines) = &self.memory.lines {
+                lines.submit(cpu, self.tail as usize);
+            }
         }
         self.tail = after;
         Ok(())
@@ -263,6 +272,9 @@ impl HostQueue {
             if visible_ns > cpu.now() {
                 self.completion_bell.note_pending(0, visible_ns);
                 return None;
+            }
+            if let Some(lines) = &self.memory.lines {
+                lines.poll(cpu, index);
             }
         }
         let first = words[0].load(Ordering::Relaxed);
@@ -303,7 +315,7 @@ impl DriveQueue {
             completion_bell: completion_bell.clone(),
             head: 0,
             completion_tail: 0,
-            completion_head: Cell::new(0),
+            completion_head_seen: 0,
             phase: true,
             guest,
         }
@@ -349,6 +361,9 @@ impl DriveQueue {
                 self.drive_bell.note_pending(self.source, visible_ns);
                 return None;
             }
+            if let Some(lines) = &self.memory.lines {
+                lines.fetch(cpu, index);
+            }
         }
         // SAFETY: the slot was published by the doorbell and is not written again before a
         // completion carries a head beyond it.
@@ -364,21 +379,18 @@ impl DriveQueue {
 
     /// True if the completion ring has room for another entry.
     #[inline]
-    pub fn has_room(&self) -> bool {
-        // Acquire: partner of the store in `HostQueue::release`.
-        let head = self
-            .memory
-            .doorbells()
-            .completion_head
-            .load(Ordering::Acquire);
-        self.completion_head.set(head);
-        self.had_room()
-    }
-
-    /// As [`DriveQueue::has_room`], by the doorbell as it was seen last.
-    #[inline]
-    fn had_room(&self) -> bool {
-        next(self.completion_tail, self.memory.depth) != self.completion_head.get()
+    pub fn has_room(&mut self) -> bool {
+        let after = next(self.completion_tail, self.memory.depth);
+        if after == self.completion_head_seen {
+            // Only now: the line is the host's, and far away.
+            // Acquire: partner of the store in `HostQueue::release`.
+            self.completion_head_seen = self
+                .memory
+                .doorbells()
+                .completion_head
+                .load(Ordering::Acquire);
+        }
+        after != self.completion_head_seen
     }
 
     /// Posts a completion, which fills in queue head and phase, and rings the host's bell.
@@ -388,13 +400,16 @@ impl DriveQueue {
     /// If the ring had no room when it was looked at last: see [`DriveQueue::has_room`].
     #[inline]
     pub fn complete(&mut self, cpu: &Cpu, sqid: u16, completion: Completion, visible_ns: u64) {
-        assert!(self.had_room(), "a completion queue overflowed");
+        assert!(self.has_room(), "a completion queue overflowed");
         let entry = completion
             .with_queue(sqid, self.head as u16)
             .with_phase(self.phase);
         let index = self.completion_tail as usize;
         if cpu.is_virtual() {
             self.memory.completion_visible_ns[index].store(visible_ns, Ordering::Relaxed);
+            if let Some(lines) = &self.memory.lines {
+                lines.complete(cpu, index);
+            }
         }
         let (first, second) = completion_to_words(&entry);
         self.memory.completions[index][0].store(first, Ordering::Relaxed);

@@ -80,6 +80,7 @@ impl SharedQueue {
                 completions: View::<[AtomicU64; 2]>::shared(at(COMPLETIONS), count),
                 completion_visible_ns: Box::default(),
                 doorbells: View::shared(at(0), 1),
+                lines: None,
                 _shared: Some(self.memory.clone()),
             }
         })

@@ -54,71 +54,86 @@ pub fn convert(
         output.write_all(b"\n").map_err(WorkloadError::Write)?;
     }
     let mut batch = Vec::new();
-    let mut line = Vec::with_capacity(128);
+    let mut line = Line::default();
     while workload.next_batch(&mut batch)? {
         for request in &batch {
-            line.clear();
-            match format {
-                OutputFormat::Wharf => wharf_line(&mut line, request),
-                OutputFormat::Msr => msr_line(&mut line, request),
-            }
-            output.write_all(&line).map_err(WorkloadError::Write)?;
+            let line = line.of(request, format);
+            output.write_all(line).map_err(WorkloadError::Write)?;
         }
     }
     output.flush().map_err(WorkloadError::Write)?;
     Ok(workload.info())
 }
 
-fn wharf_line(line: &mut Vec<u8>, request: &Request) {
-    match request.time() {
-        Some(time) => decimal(line, time),
-        None => line.push(b'-'),
-    }
-    line.extend_from_slice(if request.op == Op::Read {
-        b" R "
-    } else {
-        b" W "
-    });
-    decimal(line, request.offset);
-    line.push(b' ');
-    decimal(line, u64::from(request.bytes));
-    if request.stream != 0 {
-        line.push(b' ');
-        decimal(line, u64::from(request.stream));
-    }
-    line.push(b'\n');
-}
+/// A line of text being written.
+#[derive(Default)]
+struct Line(Vec<u8>);
 
-fn msr_line(line: &mut Vec<u8>, request: &Request) {
-    decimal(line, request.time().unwrap_or(0) / 100);
-    line.extend_from_slice(b",w");
-    decimal(line, u64::from(request.stream >> 16));
-    line.push(b',');
-    decimal(line, u64::from(request.stream & 0xffff));
-    line.extend_from_slice(if request.op == Op::Read {
-        b",Read,"
-    } else {
-        b",Write,"
-    });
-    decimal(line, request.offset);
-    line.push(b',');
-    decimal(line, u64::from(request.bytes));
-    line.extend_from_slice(b",0\n");
-}
+impl Line {
+    /// The line of a request, with its line feed.
+    fn of(&mut self, request: &Request, format: OutputFormat) -> &[u8] {
+        self.0.clear();
+        match format {
+            OutputFormat::Wharf => self.wharf(request),
+            OutputFormat::Msr => self.msr(request),
+        }
+        self.text("\n");
+        &self.0
+    }
 
-/// Appends a number in decimal, several times as fast as the formatting machinery.
-fn decimal(line: &mut Vec<u8>, mut value: u64) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (value % 10) as u8;
-        value /= 10;
-        if value == 0 {
-            break;
+    fn wharf(&mut self, request: &Request) {
+        match request.time() {
+            Some(time) => self.number(time),
+            None => self.text("-"),
+        }
+        self.text(match request.op {
+            Op::Read => " R ",
+            Op::Write => " W ",
+        });
+        self.number(request.offset);
+        self.text(" ");
+        self.number(u64::from(request.bytes));
+        if request.stream != 0 {
+            self.text(" ");
+            self.number(u64::from(request.stream));
         }
     }
-    line.extend_from_slice(&digits[at..]);
+
+    fn msr(&mut self, request: &Request) {
+        self.number(request.time().unwrap_or(0) / 100);
+        self.text(",w");
+        self.number(u64::from(request.stream >> 16));
+        self.text(",");
+        self.number(u64::from(request.stream & 0xffff));
+        self.text(match request.op {
+            Op::Read => ",Read,",
+            Op::Write => ",Write,",
+        });
+        self.number(request.offset);
+        self.text(",");
+        self.number(u64::from(request.bytes));
+        self.text(",0");
+    }
+
+    #[inline]
+    fn text(&mut self, text: &str) {
+        self.0.extend_from_slice(text.as_bytes());
+    }
+
+    /// A number in decimal, several times as fast as the formatting machinery.
+    fn number(&mut self, mut value: u64) {
+        let mut digits = [0; 20];
+        let mut at = digits.len();
+        loop {
+            at -= 1;
+            digits[at] = b'0' + (value % 10) as u8;
+            value /= 10;
+            if value == 0 {
+                break;
+            }
+        }
+        self.0.extend_from_slice(&digits[at..]);
+    }
 }
 
 #[cfg(test)]

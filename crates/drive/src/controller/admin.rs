@@ -114,6 +114,7 @@ impl Controller {
         controller.drive.block_pages = geometry.pages_per_block;
         controller.drive.physical_pages = geometry.pages();
         if self.config.host_memory.enabled {
+            (controller.hmpre, controller.hmmin) = self.host_memory_sizes();
             controller.drive.features = FeatureSet::default()
                 .with(DriveFeature::Pin)
                 .with(DriveFeature::GcState);

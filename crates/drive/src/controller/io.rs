@@ -95,7 +95,7 @@ impl Controller {
         let parts = (quotient(last, stripe) - quotient(first, stripe) + 1) as u32;
         let (to_host_pages, data_ready_ns) = match op {
             PartOp::Read => (pages, 0),
-            _ => (0, self.link.carry_from_host(&self.cpu, pages)),
+            _ => (0, self.from_host.carry(&self.cpu, pages)),
         };
         let slot = self
             .slots
@@ -109,6 +109,7 @@ impl Controller {
                 prp1: command.prp1,
                 prp2: command.prp2,
                 data_ready_ns,
+                taken_ns: 0,
                 first: local,
                 count,
                 transfer_pages: pages,

@@ -25,6 +25,14 @@ use crate::ftl::CACHED_MAX;
 const VADD_RESERVED: u64 = 1 << 63 | (PAGE_BYTES as u64 - 1);
 
 impl Controller {
+    /// The frames that the drive prefers to be lent, and the fewest it takes: one for every page that a
+    /// core could have in a frame, and one for each core.
+    pub(super) fn host_memory_sizes(&self) -> (u32, u32) {
+        let cores = self.cores.len() as u32;
+        let each = self.plan.logical_pages.min(CACHED_MAX);
+        (each.saturating_mul(cores), cores)
+    }
+
     /// Begins to lend memory, or to take it back.
     pub(super) fn set_host_memory(&mut self, command: Command) -> Result<Option<u32>, StatusCode> {
         if !self.config.host_memory.enabled {

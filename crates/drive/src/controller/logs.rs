@@ -52,6 +52,7 @@ pub(super) struct HostCommands {
     flushes: u64,
     pins: u64,
     unpins: u64,
+    service_ns: u64,
 }
 
 impl HostCommands {
@@ -67,6 +68,14 @@ impl HostCommands {
             Some(IoOpcode::Pin) => self.pins += 1,
             Some(IoOpcode::Unpin) => self.unpins += 1,
             _ => {}
+        }
+    }
+
+    /// Accounts how long the core that ended last served a command.
+    #[inline]
+    pub(super) fn count_service(&mut self, qid: u16, served_ns: u32) {
+        if qid != 0 {
+            self.service_ns += u64::from(served_ns);
         }
     }
 }
@@ -166,6 +175,7 @@ impl Controller {
                 report.flush_commands = self.host_commands.flushes;
                 report.pin_commands = self.host_commands.pins;
                 report.unpin_commands = self.host_commands.unpins;
+                report.service_ns = self.host_commands.service_ns;
             }
             report
         })

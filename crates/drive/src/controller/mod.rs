@@ -9,7 +9,6 @@
 mod admin;
 mod io;
 mod lend;
-mod link;
 mod logs;
 mod pin;
 mod slots;
@@ -32,7 +31,7 @@ use crate::core::Shelf;
 use crate::core::lent::Lent;
 use crate::core::part::{Answer, Part, PartOp, Striping};
 use crate::ftl::{MapHint, NONE};
-use link::HostLink;
+use crate::link::{FromHost, ToHost};
 use logs::ErrorLog;
 use slots::{After, Slots};
 
@@ -119,7 +118,8 @@ pub struct Controller {
     /// Parts without an answer, of all cores.
     parts_out: u32,
     slots: Slots,
-    link: HostLink,
+    to_host: ToHost,
+    from_host: FromHost,
     outgoing: VecDeque<Outgoing>,
     errors: ErrorLog,
     arbitration: Arbitration,
@@ -148,6 +148,7 @@ impl Controller {
         bell: Bell,
         admin: DriveQueue,
         cores: Vec<CoreLink>,
+        from_host: FromHost,
     ) -> Controller {
         let mut controller = Controller {
             cpu,
@@ -167,7 +168,8 @@ impl Controller {
             cores,
             parts_out: 0,
             slots: Slots::new(config.firmware.commands_max),
-            link: HostLink::new(&config.link),
+            to_host: ToHost::new(&config.link),
+            from_host,
             outgoing: VecDeque::with_capacity(config.firmware.commands_max as usize),
             errors: ErrorLog::default(),
             arbitration: Arbitration::from_value(admin::ARBITRATION_DEFAULT),
@@ -282,10 +284,7 @@ impl Controller {
         if status == StatusCode::Success {
             self.host_commands.count(done.qid, &done.command);
         }
-        if done.from_host_pages > 0 {
-            // The cores have fetched these: they were on the link before the completion.
-            let _ = self.link.carry_from_host(&self.cpu, done.from_host_pages);
-        }
+        self.host_commands.count_service(done.qid, done.served_ns);
         let (qid, to_host_pages) = (done.qid, done.to_host_pages);
         let mut answer = Status::new(status);
         if qid != 0 && is_drive_failure(status) {
@@ -310,7 +309,7 @@ impl Controller {
             .with_wide_result(result)
             .with_gc_state(collects);
         self.cpu.work(Op::CommandComplete, || ());
-        let due_ns = self.link.carry_to_host(&self.cpu, to_host_pages);
+        let due_ns = self.to_host.carry(&self.cpu, to_host_pages);
         self.post(Outgoing {
             due_ns,
             qid,
@@ -478,6 +477,7 @@ fn whole_part(op: PartOp, slot: u16, value: u32) -> Part {
         prp1: 0,
         prp2: 0,
         data_ready_ns: 0,
+        taken_ns: 0,
         first: 0,
         count: value,
         transfer_pages: 0,

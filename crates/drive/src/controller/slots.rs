@@ -39,8 +39,8 @@ pub struct Slot {
     pub failed_page: u64,
     /// Pages to carry to the host before the completion.
     pub to_host_pages: u32,
-    /// Pages that the cores fetched from the host.
-    pub from_host_pages: u32,
+    /// Nanoseconds that a core served the part that was answered last.
+    pub served_ns: u32,
     /// The result, of up to 63 bits.
     pub result: u64,
     /// What follows.
@@ -63,7 +63,7 @@ impl Slots {
             status: StatusCode::Success,
             failed_page: 0,
             to_host_pages: 0,
-            from_host_pages: 0,
+            served_ns: 0,
             result: 0,
             after: After::Nothing,
             parts_left: 0,
@@ -101,7 +101,7 @@ impl Slots {
             status,
             failed_page: 0,
             to_host_pages,
-            from_host_pages: 0,
+            served_ns: 0,
             result: 0,
             after,
             parts_left: parts,
@@ -120,7 +120,7 @@ impl Slots {
     pub fn gather(&mut self, answer: &Answer, page: impl FnOnce() -> u64) -> bool {
         let slot = &mut self.slots[answer.slot as usize];
         slot.to_host_pages += u32::from(answer.to_host);
-        slot.from_host_pages += u32::from(answer.from_host);
+        slot.served_ns = answer.served_ns;
         let status = answer.status;
         if status != StatusCode::Success {
             let page = page();

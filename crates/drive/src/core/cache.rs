@@ -72,8 +72,10 @@ impl Core {
         let lent = self.lent.borrow().clone();
         let (mut stuck, mut steps) = (Stuck::Busy, 0);
         while steps <= 2 * lent.frames() {
-            let (victim, passed) = self.with_ftl(|ftl| ftl.cached_mut().next_victim());
-            self.cpu.work_n(Op::ClockStep, passed, || ());
+            let (victim, passed) = self.cpu.work_counted(Op::ClockStep, || {
+                let (victim, passed) = self.with_ftl(|ftl| ftl.cached_mut().next_victim());
+                (passed, (victim, passed))
+            });
             steps += passed.max(1);
             let Some(victim) = victim else {
                 break;
@@ -85,7 +87,10 @@ impl Core {
                     false => worker,
                 };
                 match self.write_back_frame(victim, owner) {
-                    Ok(()) => tally.written_back = tally.written_back.saturating_add(1),
+                    Ok(()) => {
+                        let here_ns = self.from_host.carry(&self.cpu, 1);
+                        tally.carried_ns = tally.carried_ns.max(here_ns);
+                    }
                     Err(Stuck::Busy) => continue,
                     Err(Stuck::Refused(full @ (Refusal::CapacityExceeded | Refusal::ReadOnly))) => {
                         stuck = Stuck::Refused(full);
@@ -94,11 +99,12 @@ impl Core {
                     Err(later) => return Err(later),
                 }
             }
-            self.with_ftl(|ftl| {
-                ftl.take_frame_back(victim);
-                ftl.counters_mut().frame_evictions += 1;
+            self.cpu.work(Op::FrameUpdate, || {
+                self.with_ftl(|ftl| {
+                    ftl.take_frame_back(victim);
+                    ftl.counters_mut().frame_evictions += 1;
+                });
             });
-            self.cpu.work(Op::FrameUpdate, || ());
             return Ok(());
         }
         Err(stuck)
@@ -116,14 +122,16 @@ impl Core {
         // Cleared before the copy: what the host writes from now on sets it again.
         at.clear_dirty();
         let mut copy = self.copy.borrow_mut();
-        if !at.copy_out(&self.dma, &mut copy) {
+        if !self.copying(1, || at.copy_out(&self.dma, &mut copy)) {
             at.set_dirty();
             return Err(Stuck::Busy);
         }
         let now_ns = self.flash_now();
         let staged = self.cpu.work(Op::PageAllocate, || {
             self.with_ftl(|ftl| {
-                ftl.stage(now_ns, lpn, owner, |buffer| buffer.copy_from_slice(&copy))
+                ftl.stage(now_ns, lpn, owner, |buffer| {
+                    self.copying(1, || buffer.copy_from_slice(&copy));
+                })
             })
         });
         drop(copy);
@@ -168,7 +176,14 @@ impl Core {
     async fn write_back_patiently(&self, lent: &Arc<Lent>, frame: u32) -> Result<(), StatusCode> {
         let deadline_ns = self.busy_deadline_ns();
         // While this waits its page may be evicted, and so written back, or all memory taken back.
-        while Arc::ptr_eq(lent, &self.lent.borrow()) && lent.at(frame).is_dirty() {
+        let needs_it = || Arc::ptr_eq(lent, &self.lent.borrow()) && lent.at(frame).is_dirty();
+        while needs_it() {
+            let here_ns = self.from_host.carry(&self.cpu, 1);
+            self.cpu.sleep_until(here_ns).await;
+            if !needs_it() {
+                break;
+            }
+            // Copied when it has come over the link.
             if let Err(stuck) = self.write_back_frame(frame, NONE) {
                 self.wait_out(stuck, deadline_ns).await?;
             }
@@ -255,7 +270,7 @@ impl Core {
         let at = lent.at(frame);
         at.clear_dirty();
         // SAFETY: the frame is locked.
-        unsafe { at.with_bytes(&self.dma, change) };
+        self.copying(1, || unsafe { at.with_bytes(&self.dma, change) });
         self.with_ftl(|ftl| ftl.cached_mut().set_written(frame));
     }
 

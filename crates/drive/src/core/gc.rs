@@ -79,8 +79,11 @@ impl Core {
         while page < pages {
             let now_ns = self.flash_now();
             let from = page;
-            page = self.with_ftl(|ftl| ftl.read_batch(now_ns, victim, page, batch));
-            self.cpu.work_n(Op::GcPage, batch.scanned, || ());
+            page = self.cpu.work_counted(Op::GcPage, || {
+                let next = self.with_ftl(|ftl| ftl.read_batch(now_ns, victim, page, batch));
+                (batch.scanned, next)
+            });
+            self.copying(batch.moves.len() as u32, || ());
             self.cpu.sleep_until(batch.end_ns).await;
             self.move_batch(batch, urgency).await;
             if page == from {

@@ -35,6 +35,7 @@ use wharf_wire::statistics::DriveStatistics;
 use wharf_wire::status::StatusCode;
 
 use crate::ftl::{Finished, Ftl, NONE};
+use crate::link::FromHost;
 use crate::media::AnyMedia;
 use crate::power::PowerSwitch;
 use lent::Lent;
@@ -111,6 +112,10 @@ pub struct CoreParts {
     pub power: PowerSwitch,
     /// Where media and reports are left.
     pub shelf: Shelf,
+    /// The link, for pages of lent memory.
+    pub from_host: FromHost,
+    /// Its processor copies data: no engine does.
+    pub copies: bool,
 }
 
 struct Worker {
@@ -172,6 +177,8 @@ pub struct Core {
     is_collecting: Cell<bool>,
     power: PowerSwitch,
     shelf: Shelf,
+    from_host: FromHost,
+    copies: bool,
 }
 
 impl Drop for Core {
@@ -235,6 +242,8 @@ impl Core {
             is_collecting: Cell::new(false),
             power: parts.power,
             shelf: parts.shelf,
+            from_host: parts.from_host,
+            copies: parts.copies,
             cpu: cpu.clone(),
         });
         for worker in 0..parts.workers {
@@ -255,6 +264,16 @@ impl Core {
             .borrow_mut()
             .as_mut()
             .expect("a core has its flash until it is dropped"))
+    }
+
+    /// Runs `f`, which copies `pages` pages between media, buffers and host memory: work of the
+    /// processor, unless the drive has an engine for it.
+    #[inline]
+    fn copying<R>(&self, pages: u32, f: impl FnOnce() -> R) -> R {
+        match self.copies {
+            true => self.cpu.work_n(Op::DriveCopy, pages, f),
+            false => f(),
+        }
     }
 
     /// The time for flash operations; 0 if they take none, so that nobody reads a clock.
@@ -295,10 +314,11 @@ impl Core {
             .task
             .set(Some(self.cpu.current()));
         loop {
-            let part = match self.next_in_line() {
+            let mut part = match self.next_in_line() {
                 Some(part) => part,
                 None => self.next_part(worker).await,
             };
+            part.taken_ns = self.cpu.account_now();
             self.cpu.work(Op::CorePart, || ());
             match part.op {
                 PartOp::Read => self.answer_at(&part, self.read(worker, &part).await),
@@ -357,9 +377,16 @@ impl Core {
             status,
             lpn,
             frame: NONE,
+            served_ns: self.served_ns(part),
             to_host: 0,
-            from_host: 0,
         });
+    }
+
+    /// Nanoseconds since a worker took a part up; 0 where nobody accounts for it.
+    #[inline]
+    fn served_ns(&self, part: &Part) -> u32 {
+        let served_ns = self.cpu.account_now() - part.taken_ns;
+        served_ns.try_into().unwrap_or(u32::MAX)
     }
 
     fn send_answer(&self, answer: Answer) {
@@ -384,9 +411,12 @@ impl Core {
         // Taken, not borrowed: a worker that runs within may come here too.
         let mut finished = self.finished.take();
         let now_ns = self.flash_now();
-        let (next_ns, checkpoint_due) = self.with_ftl(|ftl| {
-            ftl.finish_due(now_ns, &mut finished);
-            (ftl.next_end_ns(), ftl.checkpoint_is_due())
+        let (next_ns, checkpoint_due) = self.cpu.work_counted(Op::MapUpdate, || {
+            let next = self.with_ftl(|ftl| {
+                ftl.finish_due(now_ns, &mut finished);
+                (ftl.next_end_ns(), ftl.checkpoint_is_due())
+            });
+            (finished.programs, next)
         });
         if let Some(next_ns) = next_ns {
             self.operations.set(&self.cpu, next_ns);
@@ -396,7 +426,8 @@ impl Core {
             return;
         }
         if finished.programs > 0 {
-            self.cpu.work_n(Op::MapUpdate, finished.programs, || ());
+            // From the buffer to the media, above.
+            self.copying(finished.programs, || ());
             self.programmed.notify_all(&self.cpu);
         }
         for (owner, failed) in finished.owners.drain(..) {

@@ -67,8 +67,8 @@ pub(super) struct Tally {
     failed: Option<Failed>,
     /// Pages brought into frames.
     pub fetched: u16,
-    /// Pages written back.
-    pub written_back: u16,
+    /// When the link has carried the pages that were written back; 0 if that takes no time.
+    pub carried_ns: u64,
 }
 
 impl Tally {
@@ -134,8 +134,8 @@ impl Core {
             status,
             lpn,
             frame,
+            served_ns: self.served_ns(part),
             to_host: tally.fetched,
-            from_host: tally.written_back,
         });
     }
 
@@ -148,35 +148,42 @@ impl Core {
     /// Gives back every reference of this core's that the request names.
     fn unpin_all(&self, request: &mut PinRequest, tally: &mut Tally) {
         let unpins = std::mem::replace(&mut request.unpins, 0);
-        let mut done = 0;
-        for index in 0..unpins.min(LIST_ENTRIES as u32) {
-            let unpin = match request.list {
-                None => request.unpin,
-                // The controller has read it before: the page is there.
-                Some(list) => match self.dma.read_u64(list + unpin_offset(index)) {
-                    Ok(entry) => Unpin::from_entry(entry),
-                    Err(_) => continue,
-                },
-            };
-            let (core, lpn) = self.striping.locate(unpin.lba);
-            if core != self.index {
-                continue;
+        self.cpu.work_counted(Op::FusionLookup, || {
+            let mut done = 0;
+            for index in 0..unpins.min(LIST_ENTRIES as u32) {
+                done += u32::from(self.unpin_entry(request, index, tally));
             }
-            done += 1;
-            if let Some(guest) = request.guest
-                && !self.may_unpin(guest, lpn)
-            {
-                tally.fail(StatusCode::NotPinned, lpn);
-                continue;
-            }
-            if !self.with_ftl(|ftl| unpin_one(ftl, &self.lent.borrow(), lpn, unpin.is_dirty)) {
-                tally.fail(StatusCode::NotPinned, lpn);
-            }
-        }
+            (done, ())
+        });
         if request.unpin_failed {
             tally.fail(StatusCode::NotPinned, 0);
         }
-        self.cpu.work_n(Op::FusionLookup, done, || ());
+    }
+
+    /// Gives back the reference of one entry; false if its page is not this core's.
+    fn unpin_entry(&self, request: &PinRequest, index: u32, tally: &mut Tally) -> bool {
+        let unpin = match request.list {
+            None => request.unpin,
+            // The controller has read it before: the page is there.
+            Some(list) => match self.dma.read_u64(list + unpin_offset(index)) {
+                Ok(entry) => Unpin::from_entry(entry),
+                Err(_) => return false,
+            },
+        };
+        let (core, lpn) = self.striping.locate(unpin.lba);
+        if core != self.index {
+            return false;
+        }
+        if let Some(guest) = request.guest
+            && !self.may_unpin(guest, lpn)
+        {
+            tally.fail(StatusCode::NotPinned, lpn);
+            return true;
+        }
+        if !self.with_ftl(|ftl| unpin_one(ftl, &self.lent.borrow(), lpn, unpin.is_dirty)) {
+            tally.fail(StatusCode::NotPinned, lpn);
+        }
+        true
     }
 
     /// Lists the pages of this core's that the request wants. The host may have changed the list
@@ -309,6 +316,7 @@ impl Core {
                     .await;
             }
         }
+        let end_ns = end_ns.max(tally.carried_ns);
         if end_ns > 0 {
             self.cpu.sleep_until(end_ns).await;
         }
@@ -335,13 +343,16 @@ impl Core {
         loop {
             let now_ns = self.flash_now();
             let lent = self.lent.borrow().clone();
-            let taken = self.with_ftl(|ftl| self.take_frame(ftl, &lent, now_ns, access, page.lpn));
+            let taken = self.cpu.work_counted(Op::FrameUpdate, || {
+                let take = |ftl: &mut Ftl| self.take_frame(ftl, &lent, now_ns, access, page.lpn);
+                let taken = self.with_ftl(take);
+                (u32::from(taken.is_some()), taken)
+            });
             if let Some((stage, read_end_ns)) = taken {
                 page.stage = stage;
                 *end_ns = (*end_ns).max(read_end_ns);
                 let fetched = matches!(stage, Stage::Coming(_) | Stage::Pinned(_));
                 tally.fetched += u16::from(fetched && access != Access::Overwrite);
-                self.cpu.work(Op::FrameUpdate, || ());
                 return;
             }
             if let Err(status) = self.make_room(worker, deadline_ns, tally).await {
@@ -383,6 +394,7 @@ impl Core {
             // SAFETY: nobody has the address of a frame that was just taken.
             unsafe { at.with_bytes(&self.dma, |bytes| ftl.copy_from_memory(place, bytes)) }
         };
+        let fill_from = |place: Place| self.copying(1, || fill_from(place));
         match (fill, place) {
             (Fill::Blank, _) => fill_from(Place::Unmapped),
             (_, Place::Flash(ppn)) => {
@@ -404,10 +416,10 @@ impl Core {
             any = true;
             let read = self.with_ftl(|ftl| {
                 // SAFETY: the address of a frame that is being filled is told to nobody.
-                let read = unsafe {
+                let read = self.copying(1, || unsafe {
                     lent.at(frame)
                         .with_bytes(&self.dma, |bytes| read_now(ftl, page.lpn, bytes))
-                };
+                });
                 ftl.end_fill(frame, read.is_err());
                 read
             });

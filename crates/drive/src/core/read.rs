@@ -73,7 +73,7 @@ impl Core {
                 }
                 place => {
                     let copy = |page: &mut [u8]| ftl.copy_from_memory(place, page);
-                    self.with_host_page(address, lpn, copy)?;
+                    self.copying(1, || self.with_host_page(address, lpn, copy))?;
                     pages.push(NONE);
                 }
             }
@@ -88,7 +88,7 @@ impl Core {
             for ((lpn, ppn), address) in (part.first..).zip(pages).zip(self.addresses(part)) {
                 if *ppn < IN_FRAME {
                     let read = |page: &mut [u8]| ftl.finish_read(lpn, *ppn, page);
-                    let done = self.with_host_page(address, lpn, read)?;
+                    let done = self.copying(1, || self.with_host_page(address, lpn, read))?;
                     done.map_err(|error| unreadable(ftl, lpn, &error))?;
                 }
             }
@@ -113,7 +113,11 @@ impl Core {
             addresses.nth(index as usize).expect("one for each page")
         };
         loop {
-            let copied = self.with_host_page(address(), lpn, |page| self.copy_cached(lpn, page))?;
+            // Lent memory is the host's: the page crosses the link twice.
+            let here_ns = self.from_host.carry(&self.cpu, 1);
+            self.cpu.sleep_until(here_ns).await;
+            let copy = |page: &mut [u8]| self.copy_cached(lpn, page);
+            let copied = self.copying(1, || self.with_host_page(address(), lpn, copy))?;
             match copied {
                 Some(Ok(())) => return Ok(()),
                 Some(Err(Busy)) => {

@@ -93,7 +93,9 @@ impl Core {
             let now_ns = self.flash_now();
             let staged = self.cpu.work(Op::PageAllocate, || {
                 self.with_ftl(|ftl| {
-                    ftl.stage(now_ns, *lpn, owner, |frame| frame.copy_from_slice(page))
+                    ftl.stage(now_ns, *lpn, owner, |frame| {
+                        self.copying(1, || frame.copy_from_slice(page));
+                    })
                 })
             });
             if let Some(frame) = frame {

@@ -25,7 +25,6 @@ mod file;
 mod memory_log;
 mod ram;
 pub mod rot;
-pub mod slab;
 mod stamp;
 #[cfg(test)]
 mod tests;
@@ -34,8 +33,8 @@ pub use any::AnyMedia;
 pub use copy::{BlockCopy, copy_core};
 pub use file::{FileImage, FileMedia, FileOptions, ImageError, ImageGeometry, KillPoint};
 pub use ram::RamMedia;
-pub use slab::{SlabError, ZeroedSlab};
 pub use stamp::StampMedia;
+pub use wharf_runtime::slab::{SlabError, ZeroedSlab};
 
 /// Bytes of a logical block on the wire, and of a page that holds real data.
 pub const PAGE_BYTES: u32 = 4096;

@@ -133,6 +133,9 @@ fn identify_tells_the_configuration() {
             (namespace.nsze, namespace.nuse),
             (config.namespace_pages(), 0)
         );
+        // A frame for each page, and no fewer than one for each core.
+        let sizes = (u64::from(controller.hmpre), controller.hmmin);
+        assert_eq!(sizes, (namespace.nsze, config.firmware.cores));
         for (after, expected) in [(0, 1), (1, 0), (77, 0)] {
             let list: [u32; 1024] = host.identify(after, Cns::ActiveNamespaces).await;
             assert_eq!((list[0], list[1]), (expected, 0), "after {after}");

@@ -26,6 +26,7 @@ mod checkpoint;
 mod determinism;
 mod lending;
 mod limits;
+mod link;
 mod logs;
 mod malformed;
 mod pins;

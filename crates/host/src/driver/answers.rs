@@ -56,6 +56,11 @@ impl Driver {
         let status = completion.status();
         let group = slot.group;
         self.collects_garbage.set(completion.gc_state());
+        if completion.gc_state()
+            && let Some((reports, cpu)) = self.reports.get()
+        {
+            reports.note(*cpu, self.cpu.now());
+        }
         if slot.state == SlotState::TimedOut {
             let outcome = match status.is_success() {
                 true => Ok(completion.wide_result()),

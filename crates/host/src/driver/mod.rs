@@ -30,7 +30,7 @@ mod config;
 mod statistics;
 mod timer;
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -43,6 +43,7 @@ use wharf_wire::prp::{prp_for, prp_list_pages};
 use wharf_wire::queue::HostQueue;
 
 use crate::admin::TRANSFER_PAGES_MAX;
+use crate::collection::CollectionReports;
 use crate::error::IoError;
 use crate::group::{Group, Groups};
 
@@ -96,6 +97,8 @@ pub struct Driver {
     alarm: Alarm,
     unrung: Cell<bool>,
     collects_garbage: Cell<bool>,
+    /// Who else is told of collection, and under which number.
+    reports: OnceCell<(Arc<CollectionReports>, usize)>,
     admin: bool,
 }
 
@@ -150,6 +153,7 @@ impl Driver {
             alarm: Alarm::default(),
             unrung: Cell::new(false),
             collects_garbage: Cell::new(false),
+            reports: OnceCell::new(),
             admin,
         });
         cpu.spawn("driver pump", driver.clone().pump());
@@ -186,6 +190,12 @@ impl Driver {
     #[inline]
     pub fn collects_garbage(&self) -> bool {
         self.collects_garbage.get()
+    }
+
+    /// From now on `reports` is told, as by CPU number `cpu`, of completions that say that the drive
+    /// collects. Only the first call counts.
+    pub fn report_collection(&self, reports: &Arc<CollectionReports>, cpu: usize) {
+        let _ = self.reports.set((reports.clone(), cpu));
     }
 
     /// The first completion that belonged to no command, if there was one.

@@ -43,6 +43,10 @@ pub struct Local {
     pub(super) ahead: RefCell<ReadAhead>,
     /// Pages dirtied since the last look at the limits.
     pub(super) dirtied: Cell<u64>,
+    /// Pages after which to look again.
+    pub(super) dirty_step: Cell<u64>,
+    /// Until when the pages that the CPU dirtied are paid for.
+    pub(super) paid_until_ns: Cell<u64>,
     /// Failed write-backs that a flush of this client has reported.
     pub(super) failures_seen: Cell<u64>,
     /// Block requests under way, and who waits for fewer.
@@ -68,6 +72,8 @@ impl Local {
             free: RefCell::default(),
             ahead: RefCell::default(),
             dirtied: Cell::new(0),
+            dirty_step: Cell::new(1),
+            paid_until_ns: Cell::new(0),
             in_flight: Cell::new(0),
             landed: Notify::new(),
             measured: Cell::default(),

@@ -13,6 +13,9 @@ use crate::kernel::xarray::{Tag, XArray};
 use crate::waits::{PageWaits, Waiters};
 use crate::wake::Mailboxes;
 
+/// Rate of write-back before it is measured, in pages a second: 100 MB/s (`INIT_BW` in mm/page-writeback.c).
+const BANDWIDTH_START: u64 = (100 << 20) / 4096;
+
 /// Thresholds, in frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -98,10 +101,10 @@ pub struct Shared {
     pub written: AtomicU64,
     /// The most that `dirty` and `writeback` together have been.
     pub dirty_peak: AtomicU64,
-    /// Pages per second that write-back achieves; 0 until it is known.
+    /// Pages per second that write-back achieves.
     pub bandwidth: AtomicU64,
-    /// Until when the pages that writers dirtied are paid for at that rate.
-    pub paid_until_ns: AtomicU64,
+    /// Who has written lately: a bit for each CPU, modulo 64; and in the period before.
+    pub writers: [AtomicU64; 2],
     /// Pages that could not be written.
     pub failures: AtomicU64,
     /// Pages that the background reclaimer took out.
@@ -146,8 +149,8 @@ impl Shared {
             writeback: AtomicU64::new(0),
             written: AtomicU64::new(0),
             dirty_peak: AtomicU64::new(0),
-            bandwidth: AtomicU64::new(0),
-            paid_until_ns: AtomicU64::new(0),
+            bandwidth: AtomicU64::new(BANDWIDTH_START),
+            writers: Default::default(),
             failures: AtomicU64::new(0),
             background_evictions: AtomicU64::new(0),
             background_written: AtomicU64::new(0),
@@ -164,6 +167,24 @@ impl Shared {
     /// are compared with thresholds, and the kernel's are batched per CPU and no more exact.
     pub fn unwritten(&self) -> u64 {
         self.dirty.load(Ordering::Relaxed) + self.writeback.load(Ordering::Relaxed)
+    }
+
+    /// CPU `index` dirties pages.
+    pub fn note_writer(&self, index: u32) {
+        // Relaxed, as all of the throttle: estimates.
+        self.writers[0].fetch_or(1 << (index % 64), Ordering::Relaxed);
+    }
+
+    /// CPUs that have dirtied pages in this period or the last; one at least.
+    pub fn writers(&self) -> u64 {
+        let bits = self.writers.each_ref().map(|w| w.load(Ordering::Relaxed));
+        u64::from((bits[0] | bits[1]).count_ones()).max(1)
+    }
+
+    /// Begins another period.
+    pub fn turn_writers(&self) {
+        let latest = self.writers[0].swap(0, Ordering::Relaxed);
+        self.writers[1].store(latest, Ordering::Relaxed);
     }
 
     /// True if the flusher has work.

@@ -39,7 +39,10 @@ const EXPIRE_NS: u64 = 30_000_000_000;
 /// Rest of a flusher that wants to write and could not begin with a single page.
 const REST_NS: u64 = 1_000_000;
 
-/// Shortest time over which the rate of write-back is measured. (Linux: 200 ms.)
+/// Period for which a CPU that has dirtied pages counts as a writer (`BANDWIDTH_INTERVAL`).
+const WRITERS_NS: u64 = 200_000_000;
+
+/// Shortest time over which the rate of write-back is measured. (Linux: 200 ms; runs here are short.)
 const MEASURE_NS: u64 = 1_000_000;
 
 /// Why pages are written.
@@ -294,10 +297,10 @@ impl Local {
         self.measured.set((now_ns, written));
         let rate = (written - before) * 1_000_000_000 / (now_ns - since_ns);
         let bandwidth = &self.shared.bandwidth;
-        let estimate = match bandwidth.load(Ordering::Relaxed) {
-            0 => rate,
-            old => (old * 7 + rate) / 8,
-        };
-        bandwidth.store(estimate, Ordering::Relaxed);
+        let old = bandwidth.load(Ordering::Relaxed);
+        bandwidth.store((old * 7 + rate) / 8, Ordering::Relaxed);
+        if now_ns / WRITERS_NS > since_ns / WRITERS_NS {
+            self.shared.turn_writers();
+        }
     }
 }

@@ -20,7 +20,7 @@ use crate::error::IoError;
 use crate::group::Group;
 use crate::pins::{PAGES_MAX, Sent, needs_list};
 use crate::scala::held::{Held, Home, Use};
-use crate::scala::index::Leaving;
+use crate::scala::index::{Leaving, Place};
 use crate::span::Span;
 
 /// A missing page and its slot.
@@ -261,8 +261,8 @@ impl Held {
         if !overwrites && self.frames.is_announced(entry.span.page) {
             return rest.waiting.push((entry, frame));
         }
-        self.index.set_ready(entry.slot, frame);
-        let is_done = user.apply(self, entry.slot, &entry.span);
+        let place = self.index.set_ready(entry.slot, frame);
+        let is_done = user.apply(self, place, &entry.span);
         if overwrites {
             // If it is not done, another client is writing: then the frame has content.
             self.frames.retract(entry.span.page);
@@ -301,7 +301,7 @@ impl Held {
             self.index.set_ready(slot, frame);
             self.index.pin(slot);
         }
-        while !user.apply(self, slot, &entry.span) {
+        while !user.apply(self, Place { slot, frame }, &entry.span) {
             self.pause(&mut pause_ns).await;
         }
         self.index.unpin(slot);
@@ -369,7 +369,8 @@ impl Held {
             while self.frames.is_announced(page) {
                 self.pause(&mut pause_ns).await;
             }
-            return self.index.set_ready(slot, frame);
+            self.index.set_ready(slot, frame);
+            return;
         };
         let (drive, from) = (entry.home.drive, usize::from(entry.span.from));
         // If another client is writing, the frame has content, and the write has failed.

@@ -45,8 +45,8 @@ impl ScalaClient {
 
     /// The frame that a page is in and its drive, if this client holds the page.
     pub fn frame_of(&self, page: u64) -> Option<(usize, u32)> {
-        let slot = self.0.index.find(page)?;
-        Some((self.0.map.drive(page), self.0.index.frame(slot)))
+        let place = self.0.index.find(page)?;
+        Some((self.0.map.drive(page), place.frame))
     }
 
     /// Gives every page back to its drive but those with guards, and those on their way. Gives the
@@ -114,6 +114,22 @@ impl Client for ScalaClient {
         held.counters.writes.add(1);
         held.counters
             .end(held.serve(extent, From(data)).await, |touch| *touch)
+    }
+
+    #[inline]
+    fn read_now(&self, extent: Extent, out: &mut [u8]) -> bool {
+        let held = &*self.0;
+        let is_done = held.serve_now(extent, Into(out));
+        held.counters.reads.add(u64::from(is_done));
+        is_done
+    }
+
+    #[inline]
+    fn write_now(&self, extent: Extent, data: &[u8]) -> bool {
+        let held = &*self.0;
+        let is_done = held.serve_now(extent, From(data));
+        held.counters.writes.add(u64::from(is_done));
+        is_done
     }
 
     /// The drives write what is dirty back, pinned or not.

@@ -2,22 +2,24 @@
 //!
 //! A guard keeps its page in its frame until it is dropped. One to *write* also keeps the frame's
 //! word: no other client writes meanwhile, readers wait, and the page counts as written when the
-//! guard goes. One to *read* keeps nobody from writing: other clients share the frame. So the
-//! safe ways to read copy, and notice a write that disturbs them; `unsafe` ones give the bytes
-//! themselves to those who know that nobody writes.
+//! guard goes; so its page can be used in place, as [cells](Guard::cells). One to *read* keeps nobody
+//! from writing: other clients share the frame. So the safe ways to read copy, and notice a write
+//! that disturbs them; `unsafe` ones give the bytes themselves to those who know that nobody writes.
 //!
 //! Two programs that each hold a guard to write and wait for one of the other wait forever: take
 //! guards to write in the order of pages.
 
+use std::cell::Cell;
 use std::ops::{Deref, DerefMut, Range};
 
 use wharf_runtime::Op;
-use zerocopy::FromBytes;
+use wharf_wire::dma::STAMP_BYTES;
+use zerocopy::{FromBytes, IntoBytes};
 
 use crate::error::IoError;
 use crate::scala::client::ScalaClient;
 use crate::scala::held::{Held, Use};
-use crate::scala::index::Found;
+use crate::scala::index::{Found, Place};
 use crate::span::{Extent, Span, spans};
 
 /// What a guard is for.
@@ -32,7 +34,8 @@ pub enum Intent {
 /// A page in its frame. See the module.
 pub struct Guard<'a> {
     held: &'a Held,
-    slot: u32,
+    place: Place,
+    drive: u16,
     writes: bool,
 }
 
@@ -42,10 +45,10 @@ impl ScalaClient {
     #[inline(always)]
     pub fn try_pin(&self, page: u64, intent: Intent) -> Option<Guard<'_>> {
         let held = self.held();
-        let slot = held
+        let place = held
             .cpu
             .work(Op::QueueIndexLookup, || held.index.find(page))?;
-        held.guard(slot, intent)
+        held.guard(page, place, intent)
     }
 
     /// Guards on `pages`, in their order. Those that are missing are brought into the cache by
@@ -66,7 +69,7 @@ impl ScalaClient {
             }
             Intent::Write => {
                 let is_guarded = |page: &u64| match held.index.look_up(*page) {
-                    Found::Ready(slot) => held.index.is_guarded(slot),
+                    Found::Ready(place) => held.index.is_guarded(place.slot),
                     _ => false,
                 };
                 if let Some(page) = pages.clone().find(is_guarded) {
@@ -92,9 +95,9 @@ impl<const WRITES: bool> Use for Pinning<'_, '_, WRITES> {
     const WRITES: bool = false;
     const WAITS_FOR_GUARDS: bool = false;
 
-    fn apply(&mut self, _: &Held, slot: u32, _: &Span) -> bool {
+    fn apply(&mut self, _: &Held, place: Place, span: &Span) -> bool {
         let intent = if WRITES { Intent::Write } else { Intent::Read };
-        let guard = self.held.guard(slot, intent);
+        let guard = self.held.guard(span.page, place, intent);
         guard.is_some_and(|guard| {
             self.guards.0.push(guard);
             true
@@ -107,51 +110,41 @@ impl<const WRITES: bool> Use for Pinning<'_, '_, WRITES> {
 }
 
 impl Held {
-    /// A guard on a ready slot; `None` if one to write is asked for and somebody is writing.
+    /// A guard on a page that is ready; `None` if one to write is asked for and somebody is writing.
     #[inline(always)]
-    fn guard(&self, slot: u32, intent: Intent) -> Option<Guard<'_>> {
-        let writes = intent == Intent::Write;
-        if writes && !self.take_word(slot) {
+    fn guard(&self, page: u64, place: Place, intent: Intent) -> Option<Guard<'_>> {
+        let (drive, writes) = (self.map.drive(page), intent == Intent::Write);
+        if writes && !self.take_word((drive, place.frame), place.slot) {
             return None;
         }
-        self.index.pin(slot);
+        self.index.pin(place.slot);
         Some(Guard {
             held: self,
-            slot,
+            place,
+            drive: drive as u16,
             writes,
         })
     }
 
     #[inline(always)]
-    fn take_word(&self, slot: u32) -> bool {
-        let (drive, frame) = self.place(slot);
-        let is_free = !self.index.is_guarded(slot);
-        if is_free
+    fn take_word(&self, (drive, frame): (usize, u32), slot: u32) -> bool {
+        let is_taken = !self.index.is_guarded(slot)
             && self
                 .frames
                 .word_to_write(&self.cpu, drive, frame)
-                .try_lock_as(self.frames.holder())
-        {
+                .try_lock_as(self.frames.holder());
+        if is_taken {
             self.index.set_guarded(slot, true);
-            return true;
         }
-        false
+        is_taken
     }
 
     #[inline(always)]
-    fn give_word_back(&self, slot: u32) {
-        let (drive, frame) = self.place(slot);
+    fn give_word_back(&self, (drive, frame): (usize, u32), slot: u32) {
         self.index.set_guarded(slot, false);
         self.index.set_dirty(slot);
         self.frames.set_dirty(&self.cpu, drive, frame);
         self.frames.word_to_write(&self.cpu, drive, frame).unlock();
-    }
-
-    /// Drive and frame of a ready slot.
-    #[inline(always)]
-    fn place(&self, slot: u32) -> (usize, u32) {
-        let drive = self.map.drive(self.index.page_of(slot));
-        (drive, self.index.frame(slot))
     }
 
     async fn pin_all<'a, const WRITES: bool>(
@@ -172,14 +165,20 @@ impl Held {
 impl Guard<'_> {
     /// The page of the volume.
     pub fn page(&self) -> u64 {
-        self.held.index.page_of(self.slot)
+        self.held.index.page_of(self.place.slot)
+    }
+
+    /// Drive and frame.
+    #[inline(always)]
+    fn at(&self) -> (usize, u32) {
+        (usize::from(self.drive), self.place.frame)
     }
 
     /// The bytes of the page in its frame: 4096, or 8 for a stamp. For those who keep track of its
     /// users themselves.
     #[inline(always)]
     pub fn pointer(&self) -> *mut u8 {
-        let (drive, frame) = self.held.place(self.slot);
+        let (drive, frame) = self.at();
         self.held.frames.pointer(drive, frame)
     }
 
@@ -190,8 +189,8 @@ impl Guard<'_> {
     /// If the bytes do not lie within the page.
     #[inline(always)]
     pub fn try_read(&self, from: usize, out: &mut [u8]) -> bool {
-        let ((drive, frame), held) = (self.held.place(self.slot), self.held);
-        if held.index.is_guarded(self.slot) {
+        let ((drive, frame), held) = (self.at(), self.held);
+        if held.index.is_guarded(self.place.slot) {
             held.frames
                 .copy_out_alone(&held.cpu, drive, frame, from, out);
             return true;
@@ -212,7 +211,7 @@ impl Guard<'_> {
     /// # Panics
     /// If its bytes do not lie within the page.
     #[inline(always)]
-    pub fn try_get<T: FromBytes + zerocopy::IntoBytes>(&self, from: usize) -> Option<T> {
+    pub fn try_get<T: FromBytes + IntoBytes>(&self, from: usize) -> Option<T> {
         let mut value = T::new_zeroed();
         self.try_read(from, value.as_mut_bytes()).then_some(value)
     }
@@ -224,9 +223,28 @@ impl Guard<'_> {
     #[inline(always)]
     pub fn write(&mut self, from: usize, data: &[u8]) {
         assert!(self.writes, "a guard to read does not write");
-        let ((drive, frame), held) = (self.held.place(self.slot), self.held);
+        let ((drive, frame), held) = (self.at(), self.held);
         held.frames
             .copy_in_alone(&held.cpu, drive, frame, from, data);
+    }
+
+    /// The page as values to read and to change in place, for a guard to write. Nothing can disturb them:
+    /// other clients wait while the guard lives, and this one is on the same thread, where cells may be
+    /// shared.
+    ///
+    /// # Panics
+    /// If the guard is not one to write, or the page is not a whole number of values.
+    #[inline]
+    pub fn cells<T: FromBytes + IntoBytes>(&self) -> &[Cell<T>] {
+        const { assert!(size_of::<T>() > 0 && align_of::<T>() <= STAMP_BYTES) };
+        assert!(self.writes, "a guard to read does not write");
+        let (bytes, each) = (self.held.frames.page_bytes(), size_of::<T>());
+        assert!(bytes.is_multiple_of(each), "a page of {bytes} bytes");
+        // SAFETY: the frame is the page's while the guard lives, and aligned to a stamp at least. Any
+        // bytes are a `T`, and the reverse. Its word is ours: no other client and no drive writes, and
+        // what they copy out meanwhile they throw away. This client writes on this thread alone (it is
+        // not `Sync`), through pointers or, by the contract of `as_mut_slice`, not at all.
+        unsafe { std::slice::from_raw_parts(self.pointer().cast(), bytes / each) }
     }
 
     /// The page's bytes.
@@ -259,9 +277,9 @@ impl Drop for Guard<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         if self.writes {
-            self.held.give_word_back(self.slot);
+            self.held.give_word_back(self.at(), self.place.slot);
         }
-        if self.held.index.unpin(self.slot) {
+        if self.held.index.unpin(self.place.slot) {
             self.held.notify();
         }
     }

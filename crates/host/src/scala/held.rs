@@ -3,8 +3,9 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use wharf_runtime::slab::SlabError;
 use wharf_runtime::{Cpu, Notify, Op};
-use wharf_wire::dma::{DmaSpace, RegisterError};
+use wharf_wire::dma::{DmaSpace, PAGE_BYTES, RegisterError};
 
 use crate::design::{Counters, DesignConfig, Touch, WritePolicy, check_request};
 use crate::error::IoError;
@@ -12,7 +13,7 @@ use crate::pins::Pins;
 use crate::reaper::Reaper;
 use crate::scala::batch::{Batch, Late};
 use crate::scala::frames::{Copied, Frames};
-use crate::scala::index::{Found, Placed, QueueIndex};
+use crate::scala::index::{Found, Place, Placed, QueueIndex};
 use crate::span::{Extent, Span, Spans, spans};
 use crate::volume::{Layout, Volume};
 
@@ -88,7 +89,7 @@ pub trait Use {
     const WAITS_FOR_GUARDS: bool;
 
     /// Does it; false if another client is in the way.
-    fn apply(&mut self, held: &Held, slot: u32, span: &Span) -> bool;
+    fn apply(&mut self, held: &Held, place: Place, span: &Span) -> bool;
 
     /// The data of a page that is to be overwritten whole.
     fn data(&self, span: &Span) -> &[u8];
@@ -102,14 +103,14 @@ impl<P: Copied> Use for Copying<P> {
     const WAITS_FOR_GUARDS: bool = true;
 
     #[inline]
-    fn apply(&mut self, held: &Held, slot: u32, span: &Span) -> bool {
-        let at = (held.map.drive(span.page), held.index.frame(slot));
-        let alone = held.index.is_guarded(slot);
+    fn apply(&mut self, held: &Held, place: Place, span: &Span) -> bool {
+        let at = (held.map.drive(span.page), place.frame);
+        let alone = held.index.is_guarded(place.slot);
         if !self.0.copy(&held.cpu, &held.frames, at, span, alone) {
             return false;
         }
         if P::WRITES {
-            held.index.set_dirty(slot);
+            held.index.set_dirty(place.slot);
         }
         true
     }
@@ -131,6 +132,13 @@ enum Step {
     /// Another client must be done first.
     Pause,
     Failed(IoError),
+}
+
+fn no_memory(error: SlabError) -> RegisterError {
+    RegisterError::OutOfMemory {
+        bytes: error.bytes,
+        source: error.cause.into(),
+    }
 }
 
 /// What one client holds. See the [module above](crate::scala).
@@ -169,7 +177,7 @@ impl Held {
             volume,
             map,
             frames,
-            index: QueueIndex::new(slots),
+            index: QueueIndex::new(slots).map_err(no_memory)?,
             counters: Counters::default(),
             changed: Notify::new(),
             reaper: Reaper::default(),
@@ -213,21 +221,40 @@ impl Held {
         Ok(touch)
     }
 
+    /// Serves a request within a page that this client holds; false if it is not such a request, or
+    /// another client is in the way.
+    #[inline(always)]
+    pub(super) fn serve_now<P: Copied>(&self, extent: Extent, payload: P) -> bool {
+        let is_through = P::WRITES && self.policy == WritePolicy::Through;
+        let stores_bytes = self.frames.page_bytes() == PAGE_BYTES;
+        // A page that is held is a page of the volume.
+        let Some(span) = Span::within_page(extent) else {
+            return false;
+        };
+        let fits = stores_bytes && !is_through && payload.bytes() as u64 == extent.bytes;
+        let is_hit = fits && self.hit(&span, &mut Copying(payload));
+        if is_hit {
+            self.counters.touches.add(1);
+            self.counters.hits.add(1);
+        }
+        is_hit
+    }
+
     /// Serves a page that this client holds; false if it does not, or another client is in the way.
     #[inline]
     fn hit<U: Use>(&self, span: &Span, user: &mut U) -> bool {
-        let slot = self
+        let place = self
             .cpu
             .work(Op::QueueIndexLookup, || self.index.find(span.page));
-        slot.is_some_and(|slot| self.use_again(slot, span, user))
+        place.is_some_and(|place| self.use_again(place, span, user))
     }
 
     /// Uses a page that was here before the request; false if another client is in the way.
     #[inline]
-    fn use_again<U: Use>(&self, slot: u32, span: &Span, user: &mut U) -> bool {
-        let is_done = user.apply(self, slot, span);
+    fn use_again<U: Use>(&self, place: Place, span: &Span, user: &mut U) -> bool {
+        let is_done = user.apply(self, place, span);
         if is_done {
-            self.index.touch(slot);
+            self.index.touch(place.slot);
         }
         is_done
     }
@@ -289,7 +316,7 @@ impl Held {
     fn step<U: Use>(&self, span: &Span, user: &mut U, batch: &mut Batch<'_>) -> Step {
         let page = span.page;
         match self.index.look_up(page) {
-            Found::Ready(slot) if self.use_again(slot, span, user) => Step::Hit,
+            Found::Ready(place) if self.use_again(place, span, user) => Step::Hit,
             Found::Ready(_) => Step::Pause,
             Found::Busy => Step::WaitForChange,
             Found::Stuck => Step::Failed(IoError::Stuck { page }),

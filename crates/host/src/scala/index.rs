@@ -9,47 +9,62 @@
 //! 1. A *set* of slots for each firmware core of each drive: as many as the client has frames of that core.
 //!    A page is only ever in the set of its core, so what the client holds of a core never exceeds its
 //!    share, and no pin has to wait for another client.
-//! 2. A slot is 16 bytes: page, frame, local pins, flags. Slots of a set stand in CLOCK order.
-//! 3. A table from page to slot with open addressing and 8 bytes an entry, a quarter of which stay free.
-//! 4. In front of it a *translation cache*, direct-mapped, from page to slot. An entry is never
-//!    made invalid: the slot itself says which page it has.
+//! 2. A slot is 16 bytes: its uses (local pins, flags for CLOCK) and, apart, its page. Slots of a set stand in
+//!    CLOCK order.
+//! 3. A [table](super::table) says the slot and the frame of a page, in one line.
+//! 4. In front of it a small *translation cache*, direct-mapped, for pages used just before. What
+//!    leaves the index leaves it too.
+//! 5. Pins are counted when they begin and when they end, apart, so that the end of one does not
+//!    wait for its beginning, nor the next beginning for the end: a page pinned again and again costs
+//!    one chain of stores and loads and not two.
 //!
 //! Everything is a `Cell`: a look-up borrows nothing. (ScalaCache, section 5.3.)
 
 use std::cell::Cell;
 
+use wharf_runtime::slab::{SlabError, ZeroedSlab};
+use zerocopy::FromZeros;
+
+pub use super::table::Place;
+use super::table::Table;
+
 /// Entries of the translation cache.
-const RECENT: usize = 1024;
+const RECENT: usize = 64;
 
-/// Marks the key of a slot whose page is not ready.
-const BUSY: u64 = 1 << 63;
+/// The page of an entry of the translation cache without one. It is beyond every volume.
+const NO_PAGE: u64 = u64::MAX;
 
-/// The key of a slot without a page. Its page is beyond every volume.
-const EMPTY: u64 = u64::MAX;
-
-/// Bits of a slot's state that count local pins.
-const PINS: u32 = 0xffff;
-const ACCESSED: u32 = 1 << 16;
-const DIRTY: u32 = 1 << 17;
+/// Flags of a slot. It has a page, or is to have one.
+const TAKEN: u32 = 1;
+/// The page is not ready.
+const BUSY: u32 = 1 << 1;
+const ACCESSED: u32 = 1 << 2;
+const DIRTY: u32 = 1 << 3;
 /// A write guard of this client is alive on the page.
-const GUARDED: u32 = 1 << 18;
+const GUARDED: u32 = 1 << 4;
 /// The command that fetches the page has timed out.
-const STUCK: u32 = 1 << 19;
-
-/// A free entry of the table.
-const FREE: u64 = u64::MAX;
+const STUCK: u32 = 1 << 5;
 
 /// Most slots of an index.
 pub const SLOTS_MAX: u64 = u32::MAX as u64 - 1;
 
-struct Slot {
-    /// Page of the volume, [`BUSY`] while it is not ready; or [`EMPTY`].
-    key: Cell<u64>,
-    frame: Cell<u32>,
-    state: Cell<u32>,
+/// How a slot is used. All zeros is a slot without a page.
+#[derive(FromZeros)]
+struct Uses {
+    flags: Cell<u32>,
+    /// Local pins that began, modulo 65,536.
+    pins_begun: Cell<u16>,
+    /// Local pins that ended, modulo 65,536.
+    pins_ended: Cell<u16>,
 }
 
-const _: () = assert!(size_of::<Slot>() == 16);
+const _: () = assert!(size_of::<Uses>() == 8);
+
+/// An entry of the translation cache.
+struct Recent {
+    page: Cell<u64>,
+    place: Cell<Place>,
+}
 
 struct Set {
     first: u32,
@@ -61,8 +76,8 @@ struct Set {
 /// What the index knows of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Found {
-    /// It is in this slot.
-    Ready(u32),
+    /// It is here.
+    Ready(Place),
     /// A command of this client is fetching it.
     Busy,
     /// The command that was to fetch it has timed out.
@@ -97,19 +112,22 @@ pub enum Placed {
 
 /// See the module.
 pub struct QueueIndex {
-    slots: Box<[Slot]>,
-    /// Page (its low 32 bits) above slot.
-    table: Box<[Cell<u64>]>,
-    recent: Box<[Cell<u32>; RECENT]>,
+    table: Table,
+    uses: ZeroedSlab<Uses>,
+    pages: ZeroedSlab<Cell<u64>>,
+    recent: Box<[Recent; RECENT]>,
     sets: Box<[Set]>,
 }
 
 impl QueueIndex {
     /// An empty index with a set of each of these sizes, at least one slot in each.
     ///
+    /// # Errors
+    /// If there is no memory.
+    ///
     /// # Panics
     /// If there are more than [`SLOTS_MAX`] slots, or a set without one.
-    pub fn new(set_slots: &[u32]) -> QueueIndex {
+    pub fn new(set_slots: &[u32]) -> Result<QueueIndex, SlabError> {
         let total: u64 = set_slots.iter().map(|&n| u64::from(n)).sum();
         assert!(total <= SLOTS_MAX, "{total} slots are too many");
         let mut first = 0;
@@ -123,31 +141,33 @@ impl QueueIndex {
                 hand: Cell::new(0),
             }
         };
-        let slot = |_| Slot {
-            key: Cell::new(EMPTY),
-            frame: Cell::new(0),
-            state: Cell::new(0),
+        let none = Place { slot: 0, frame: 0 };
+        let recent = |_| Recent {
+            page: Cell::new(NO_PAGE),
+            place: Cell::new(none),
         };
-        QueueIndex {
+        Ok(QueueIndex {
             sets: set_slots.iter().map(set).collect(),
-            slots: (0..total).map(slot).collect(),
-            table: (0..total * 4 / 3 + 1).map(|_| Cell::new(FREE)).collect(),
-            recent: Box::new([const { Cell::new(0) }; RECENT]),
-        }
+            uses: ZeroedSlab::new("the slots of a client", total as usize)?,
+            pages: ZeroedSlab::new("the slots of a client", total as usize)?,
+            table: Table::new(total)?,
+            recent: Box::new(std::array::from_fn(recent)),
+        })
     }
 
-    /// Bytes that it takes.
+    /// Bytes that it takes when its table is full, with no two pages next to each other.
     pub fn bytes(&self) -> usize {
         size_of::<QueueIndex>()
-            + size_of_val(&*self.slots)
-            + size_of_val(&*self.table)
+            + size_of_val(&*self.uses)
+            + size_of_val(&*self.pages)
+            + self.table.bytes()
             + size_of_val(&*self.recent)
             + size_of_val(&*self.sets)
     }
 
     /// Number of slots.
     pub fn slots(&self) -> u32 {
-        self.slots.len() as u32
+        self.uses.len() as u32
     }
 
     /// Slots of a set.
@@ -156,133 +176,68 @@ impl QueueIndex {
     }
 
     #[inline(always)]
-    fn slot(&self, slot: u32) -> &Slot {
-        &self.slots[slot as usize]
+    fn uses(&self, slot: u32) -> &Uses {
+        &self.uses[slot as usize]
     }
 
-    /// The slot of a page that is ready.
     #[inline(always)]
-    pub fn find(&self, page: u64) -> Option<u32> {
-        let recent = &self.recent[page as usize % RECENT];
-        let slot = recent.get();
-        if self.slot(slot).key.get() == page {
-            return Some(slot);
-        }
-        self.find_again(page, recent)
+    fn recent(&self, page: u64) -> &Recent {
+        &self.recent[page as usize % RECENT]
     }
 
-    /// As [`QueueIndex::find`], for a page that the translation cache does not have.
-    #[inline]
-    fn find_again(&self, page: u64, recent: &Cell<u32>) -> Option<u32> {
-        let slot = self.find_in_table(page)?;
-        recent.set(slot);
-        (self.slot(slot).key.get() == page).then_some(slot)
+    /// Where a page is, if it is ready.
+    #[inline(always)]
+    pub fn find(&self, page: u64) -> Option<Place> {
+        let recent = self.recent(page);
+        if recent.page.get() == page {
+            return Some(recent.place.get());
+        }
+        let place = self.table.find(page)?;
+        recent.page.set(page);
+        recent.place.set(place);
+        Some(place)
     }
 
     /// What is known of a page.
     pub fn look_up(&self, page: u64) -> Found {
-        match self.find_in_table(page) {
+        match self.table.look_up(page) {
             None => Found::Absent,
-            Some(slot) if self.slot(slot).key.get() == page => Found::Ready(slot),
-            Some(slot) if self.slot(slot).state.get() & STUCK != 0 => Found::Stuck,
+            Some((slot, Some(frame))) => Found::Ready(Place { slot, frame }),
+            Some((slot, None)) if self.has(slot, STUCK) => Found::Stuck,
             Some(_) => Found::Busy,
         }
     }
 
-    /// Where a page's search in the table begins.
-    #[inline(always)]
-    fn home(&self, page: u64) -> usize {
-        // Fibonacci hashing; the product of hash and size, shifted, is a number below the size.
-        let hash = page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        ((hash * self.table.len() as u64) >> 32) as usize
-    }
-
-    #[inline(always)]
-    fn after(&self, at: usize) -> usize {
-        if at + 1 == self.table.len() {
-            0
-        } else {
-            at + 1
-        }
-    }
-
-    /// The entry of the table that names the page, and the slot it names.
-    #[inline]
-    fn entry(&self, page: u64) -> Option<(usize, u32)> {
-        let mut at = self.home(page);
-        loop {
-            let entry = self.table[at].get();
-            if entry == FREE {
-                return None;
-            }
-            let slot = entry as u32;
-            if (entry >> 32) as u32 == page as u32 && self.page_of(slot) == page {
-                return Some((at, slot));
-            }
-            at = self.after(at);
-        }
-    }
-
-    #[inline]
-    fn find_in_table(&self, page: u64) -> Option<u32> {
-        self.entry(page).map(|(_, slot)| slot)
-    }
-
-    fn insert(&self, page: u64, slot: u32) {
-        let mut at = self.home(page);
-        while self.table[at].get() != FREE {
-            at = self.after(at);
-        }
-        self.table[at].set((page & 0xffff_ffff) << 32 | u64::from(slot));
-    }
-
-    /// Takes a page out of the table. Later entries of its run move up, so that none is cut off.
-    fn remove(&self, page: u64) {
-        let (mut hole, _) = self.entry(page).expect("the page is in the table");
-        let mut at = hole;
-        loop {
-            at = self.after(at);
-            let entry = self.table[at].get();
-            if entry == FREE {
-                break;
-            }
-            let home = self.home(self.page_of(entry as u32));
-            // The entry may move to the hole unless its home lies behind the hole.
-            let stays = if hole <= at {
-                hole < home && home <= at
-            } else {
-                hole < home || home <= at
-            };
-            if !stays {
-                self.table[hole].set(entry);
-                hole = at;
-            }
-        }
-        self.table[hole].set(FREE);
-    }
-
     /// The page that a slot has or is to have.
-    #[inline(always)]
+    #[inline]
     pub fn page_of(&self, slot: u32) -> u64 {
-        self.slot(slot).key.get() & !BUSY
-    }
-
-    /// The frame of a ready slot.
-    #[inline(always)]
-    pub fn frame(&self, slot: u32) -> u32 {
-        self.slot(slot).frame.get()
+        self.pages[slot as usize].get()
     }
 
     #[inline(always)]
-    fn change(&self, slot: u32, f: impl FnOnce(u32) -> u32) {
-        let state = &self.slot(slot).state;
-        state.set(f(state.get()));
+    fn has(&self, slot: u32, flag: u32) -> bool {
+        self.uses(slot).flags.get() & flag != 0
+    }
+
+    /// Sets a flag. Most often it is set already, and then the line stays unchanged.
+    #[inline(always)]
+    fn set(&self, slot: u32, flag: u32) {
+        let flags = &self.uses(slot).flags;
+        if flags.get() & flag == 0 {
+            flags.set(flags.get() | flag);
+        }
+    }
+
+    #[inline(always)]
+    fn clear(&self, slot: u32, flag: u32) {
+        let flags = &self.uses(slot).flags;
+        flags.set(flags.get() & !flag);
     }
 
     /// Notes a use for CLOCK.
     #[inline(always)]
     pub fn touch(&self, slot: u32) {
-        self.change(slot, |state| state | ACCESSED);
+        self.set(slot, ACCESSED);
     }
 
     /// Notes a use and counts a local pin: the page stays until [`QueueIndex::unpin`].
@@ -291,49 +246,56 @@ impl QueueIndex {
     /// If the page has 65,535 pins.
     #[inline(always)]
     pub fn pin(&self, slot: u32) {
-        self.change(slot, |state| {
-            assert!(state & PINS < PINS, "a page has up to 65,535 pins");
-            (state + 1) | ACCESSED
-        });
+        let uses = self.uses(slot);
+        let begun = uses.pins_begun.get().wrapping_add(1);
+        assert!(
+            begun != uses.pins_ended.get(),
+            "a page has up to 65,535 pins"
+        );
+        uses.pins_begun.set(begun);
+        self.touch(slot);
     }
 
     /// Gives a local pin back; true if it was the last.
     #[inline(always)]
     pub fn unpin(&self, slot: u32) -> bool {
-        self.change(slot, |state| {
-            debug_assert!(state & PINS > 0, "only what is pinned is unpinned");
-            state - 1
-        });
-        self.slot(slot).state.get() & PINS == 0
+        let uses = self.uses(slot);
+        let (begun, ended) = (uses.pins_begun.get(), uses.pins_ended.get());
+        debug_assert!(begun != ended, "only what is pinned is unpinned");
+        uses.pins_ended.set(ended.wrapping_add(1));
+        begun == ended.wrapping_add(1)
     }
 
     /// Local pins.
     pub fn pins(&self, slot: u32) -> u32 {
-        self.slot(slot).state.get() & PINS
+        let uses = self.uses(slot);
+        u32::from(uses.pins_begun.get().wrapping_sub(uses.pins_ended.get()))
     }
 
     /// Notes a write.
     #[inline(always)]
     pub fn set_dirty(&self, slot: u32) {
-        self.change(slot, |state| state | DIRTY);
+        self.set(slot, DIRTY);
     }
 
     /// Whether this client has written to the page since it came.
     pub fn is_dirty(&self, slot: u32) -> bool {
-        self.slot(slot).state.get() & DIRTY != 0
+        self.has(slot, DIRTY)
     }
 
     /// Whether a write guard of this client is alive on the page.
     #[inline(always)]
     pub fn is_guarded(&self, slot: u32) -> bool {
-        self.slot(slot).state.get() & GUARDED != 0
+        self.has(slot, GUARDED)
     }
 
     /// Notes the birth or the end of a write guard.
     #[inline(always)]
     pub fn set_guarded(&self, slot: u32, is_guarded: bool) {
-        let bit = if is_guarded { GUARDED } else { 0 };
-        self.change(slot, |state| state & !GUARDED | bit);
+        match is_guarded {
+            true => self.set(slot, GUARDED),
+            false => self.clear(slot, GUARDED),
+        }
     }
 
     /// Makes room for an absent page in its set, and notes that it is on its way. `own` tells the
@@ -357,21 +319,20 @@ impl QueueIndex {
         // After one turn no slot is marked as accessed; after two, none can be taken.
         for step in 0..2 * set.slots {
             let slot = set.first + set.hand.get();
-            let (key, state) = (self.slot(slot).key.get(), self.slot(slot).state.get());
-            let is_empty = key == EMPTY;
-            let is_busy = !is_empty && key & BUSY != 0;
-            let is_held = is_busy || state & PINS > 0;
-            let is_accessed = state & ACCESSED != 0;
+            let flags = self.uses(slot).flags.get();
+            let is_busy = flags & BUSY != 0;
+            let is_held = is_busy || self.pins(slot) > 0;
+            let is_accessed = flags & ACCESSED != 0;
             if is_held && !is_accessed && own(slot) {
                 return (Placed::Own, step);
             }
-            let is_stuck = state & STUCK != 0;
+            let is_stuck = flags & STUCK != 0;
             any_busy |= is_busy && !is_stuck;
             any_stuck |= is_stuck;
-            let may_leave = !(state & DIRTY != 0 && clean_first && step < set.slots);
+            let may_leave = !(flags & DIRTY != 0 && clean_first && step < set.slots);
             set.hand.set((set.hand.get() + 1) % set.slots);
             if is_accessed {
-                self.change(slot, |state| state & !ACCESSED);
+                self.clear(slot, ACCESSED);
             } else if !is_held && may_leave {
                 let leaving = self.vacate(slot);
                 self.begin(slot, page);
@@ -387,60 +348,67 @@ impl QueueIndex {
     }
 
     fn begin(&self, slot: u32, page: u64) {
-        debug_assert!(page < BUSY - 1, "pages are numbered far below 2^63");
-        self.slot(slot).key.set(page | BUSY);
-        self.slot(slot).state.set(0);
-        self.insert(page, slot);
+        debug_assert!(page < NO_PAGE, "a volume has fewer pages");
+        self.uses(slot).flags.set(TAKEN | BUSY);
+        self.pages[slot as usize].set(page);
+        self.table.insert(page, slot);
     }
 
     /// The page of a slot that was placed is there, in `frame`.
-    pub fn set_ready(&self, slot: u32, frame: u32) {
-        let this = self.slot(slot);
-        this.key.set(this.key.get() & !BUSY);
-        this.frame.set(frame);
-        self.change(slot, |state| state & !STUCK);
+    pub fn set_ready(&self, slot: u32, frame: u32) -> Place {
+        self.table.set_frame(self.page_of(slot), frame);
+        self.clear(slot, BUSY | STUCK);
+        Place { slot, frame }
     }
 
     /// The command for a slot that was placed has timed out.
     pub fn set_stuck(&self, slot: u32) {
-        self.change(slot, |state| state | STUCK);
+        self.set(slot, STUCK);
     }
 
     /// Takes a slot's page out of the index: it has not come, or it leaves.
     pub fn vacate(&self, slot: u32) -> Option<Leaving> {
-        let page = self.page_of(slot);
-        let is_dirty = self.is_dirty(slot);
-        if self.slot(slot).key.get() == EMPTY {
+        if !self.has(slot, TAKEN) {
             return None;
         }
-        self.remove(page);
-        self.slot(slot).key.set(EMPTY);
-        self.slot(slot).state.set(0);
+        let (page, is_dirty) = (self.page_of(slot), self.is_dirty(slot));
+        self.table.remove(page);
+        if self.recent(page).page.get() == page {
+            self.recent(page).page.set(NO_PAGE);
+        }
+        self.uses(slot).flags.set(0);
         Some(Leaving { page, is_dirty })
     }
 
     /// The slots whose pages are ready and not pinned.
     pub fn idle_slots(&self) -> impl Iterator<Item = u32> {
         (0..self.slots()).filter(|&slot| {
-            let key = self.slot(slot).key.get();
-            key & BUSY == 0 && self.pins(slot) == 0
+            let flags = self.uses(slot).flags.get();
+            flags & (TAKEN | BUSY) == TAKEN && self.pins(slot) == 0
         })
     }
 
-    /// Checks that table and slots agree.
+    /// Checks that table, slots and translation cache agree.
     ///
     /// # Panics
     /// If they do not.
     pub fn verify(&self) {
         let mut named = 0;
-        for entry in self.table.iter().map(Cell::get).filter(|&e| e != FREE) {
-            let slot = entry as u32;
-            assert!(self.slot(slot).key.get() != EMPTY, "slot {slot} is empty");
-            assert_eq!(self.find_in_table(self.page_of(slot)), Some(slot));
+        for (page, slot) in self.table.iter() {
+            assert!(self.has(slot, TAKEN), "slot {slot} is empty");
+            assert_eq!(self.page_of(slot), page);
+            let place = self.table.look_up(page).map(|(slot, _)| slot);
+            assert_eq!(place, Some(slot), "page {page} is found");
+            assert_eq!(self.table.find(page).is_none(), self.has(slot, BUSY));
             named += 1;
         }
-        let has_page = |slot: &&Slot| slot.key.get() != EMPTY;
-        assert_eq!(named, self.slots.iter().filter(has_page).count());
+        assert_eq!(
+            named,
+            (0..self.slots()).filter(|&s| self.has(s, TAKEN)).count()
+        );
+        for recent in self.recent.iter().filter(|r| r.page.get() != NO_PAGE) {
+            assert_eq!(self.table.find(recent.page.get()), Some(recent.place.get()));
+        }
     }
 }
 

@@ -30,6 +30,7 @@ pub mod frames;
 pub mod guard;
 pub mod held;
 pub mod index;
+mod table;
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -21,6 +21,7 @@ use wharf_runtime::sync::Ordering;
 use crate::scale::flush::{Busy, Writing};
 use crate::scale::index::{Index, Tag};
 use crate::scale::local::Local;
+use crate::wake::Pause;
 
 /// Most pages of a share, in as many transfers as they happen to be.
 const SHARE_PAGES: u64 = 64;
@@ -129,7 +130,7 @@ impl<I: Index> Local<I> {
             self.join(&shared.flusher);
             let all = shared.memory_short.swap(false, Ordering::Relaxed);
             if !all && !shared.is_over_background() {
-                self.nap(u64::MAX - self.cpu.now()).await;
+                Pause::default().await;
                 continue;
             }
             if self.begin_share().await == 0 {

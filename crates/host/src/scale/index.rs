@@ -133,17 +133,19 @@ impl Concurrent {
 impl Index for Concurrent {
     #[inline]
     fn get(&self, cpu: &Cpu, page: u64) -> Option<u32> {
-        cpu.work(Op::TreeLookup, || self.0.get(page, &Self::guard(cpu)))
+        cpu.work(Op::ConcurrentLookup, || self.0.get(page, &Self::guard(cpu)))
     }
 
     fn insert(&self, cpu: &Cpu, page: u64, frame: u32) -> bool {
-        cpu.work(Op::TreeUpdate, || {
+        cpu.work(Op::ConcurrentUpdate, || {
             self.0.insert(page, frame, &Self::guard(cpu)).is_ok()
         })
     }
 
     fn remove(&self, cpu: &Cpu, page: u64) {
-        cpu.work(Op::TreeUpdate, || self.0.remove(page, &Self::guard(cpu)));
+        cpu.work(Op::ConcurrentUpdate, || {
+            self.0.remove(page, &Self::guard(cpu))
+        });
     }
 
     fn retag(&self, cpu: &Cpu, page: u64, set: Option<Tag>, clear: Option<Tag>) {
@@ -152,7 +154,7 @@ impl Index for Concurrent {
             let Some(tag) = tag.map(ccxarray::Tag::from) else {
                 continue;
             };
-            cpu.work(Op::TreeUpdate, || match on {
+            cpu.work(Op::ConcurrentUpdate, || match on {
                 true => self.0.set_tag(page, tag, &guard),
                 false => self.0.clear_tag(page, tag, &guard),
             });
@@ -161,7 +163,7 @@ impl Index for Concurrent {
 
     fn next_tagged(&self, cpu: &Cpu, from: u64, tag: Tag) -> Option<(u64, u32)> {
         let guard = Self::guard(cpu);
-        cpu.work(Op::TreeLookup, || {
+        cpu.work(Op::ConcurrentLookup, || {
             self.0.next_tagged(tag.into(), from, &guard)
         })
     }

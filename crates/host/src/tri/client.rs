@@ -14,7 +14,7 @@ use crate::error::IoError;
 use crate::payload::{From, Into, Payload};
 use crate::span::{Extent, Span, Spans, spans};
 use crate::tri::Shared;
-use crate::tri::message::{Answer, Message, Outbox, Outcome, Request, Wish};
+use crate::tri::message::{Answer, Message, Outbox, Outcome, Request, Wish, receive};
 use crate::tri::open::{OpenPage, OpenPages, Part};
 use crate::tri::private::{Known, Private, Released};
 use crate::tri::table::Frames;
@@ -297,7 +297,8 @@ impl CacheClient {
 
     /// Asks a manager, under a new ticket of the running task.
     pub(super) fn ask(&self, asked: Asked, wish: Wish, page: u64) -> u32 {
-        let ticket = self.tickets.borrow_mut().open(asked, self.cpu.current());
+        let (task, now_ns) = (self.cpu.current(), self.cpu.account_now());
+        let ticket = self.tickets.borrow_mut().open(asked, task, now_ns);
         let request = Request { page, ticket, wish };
         self.outbox.post(&self.cpu, asked.manager, request, true);
         ticket
@@ -315,8 +316,7 @@ impl CacheClient {
             }
             for manager in ready {
                 let answers = &mut answers[manager as usize];
-                while let Some(message) = answers.try_pop(&self.cpu) {
-                    self.cpu.work(Op::MessageReceive, || ());
+                while let Some(message) = receive(&self.cpu, answers) {
                     message.items().iter().for_each(|a| self.answer(a));
                 }
             }
@@ -341,8 +341,17 @@ impl CacheClient {
         };
         let mut tickets = self.tickets.borrow_mut();
         tickets.set(number, progress);
-        let asked = tickets.get(number).asked;
+        let ticket = tickets.get(number);
+        let (asked, asked_ns) = (ticket.asked, ticket.asked_ns);
         drop(tickets);
+        if asked.pin.is_some() {
+            let (all_ns, held_ns) = (self.cpu.account_now() - asked_ns, u64::from(answer.held_ns));
+            self.counters.manager_asks.add(1);
+            self.counters.manager_held_ns.add(held_ns);
+            self.counters
+                .manager_queue_ns
+                .add(all_ns.saturating_sub(held_ns));
+        }
         if let Some((_, place)) = asked.pin {
             let private = &mut self.private.borrow_mut()[asked.manager as usize];
             self.cpu.work(Op::PrivateUpdate, || match progress {

@@ -17,7 +17,7 @@ use crate::design::Counters;
 use crate::error::IoError;
 use crate::reaper::Reaper;
 use crate::tri::fetch::{Fetch, Held};
-use crate::tri::message::{Answer, Message, Outbox, Outcome, Request, Wish};
+use crate::tri::message::{Answer, Message, Outbox, Outcome, Request, Wish, receive};
 use crate::tri::pool::Pool;
 use crate::tri::table::{Frames, PageTable};
 use crate::tri::write_back::WriteBack;
@@ -33,6 +33,8 @@ pub(super) struct Asker {
     pub(super) ticket: u32,
     /// It will overwrite the page whole.
     pub(super) fills: bool,
+    /// When the manager took the request.
+    taken_ns: u64,
 }
 
 /// A page that is coming or leaving.
@@ -178,10 +180,10 @@ impl Manager {
             for source in ready {
                 let rings = requests.iter_mut().enumerate();
                 for (client, ring) in rings.skip(source as usize).step_by(SOURCES) {
-                    while let Some(message) = ring.try_pop(&self.cpu) {
-                        self.cpu.work(Op::MessageReceive, || ());
+                    while let Some(message) = receive(&self.cpu, ring) {
+                        let taken_ns = self.cpu.account_now();
                         let items = message.items().iter();
-                        items.for_each(|request| self.serve(client as u32, request));
+                        items.for_each(|request| self.serve(client as u32, request, taken_ns));
                     }
                 }
             }
@@ -207,16 +209,16 @@ impl Manager {
     fn go_on(self: &Rc<Self>) {
         self.start_fetches();
         self.outbox.send_urgent(&self.cpu);
-        let statistics = self.counters.statistics(&self.volume);
-        self.shared.account(self.index, statistics);
+        self.shared.account(self.index, self.counters.own());
     }
 
-    fn serve(&self, client: u32, request: &Request) {
+    fn serve(&self, client: u32, request: &Request, taken_ns: u64) {
         let page = request.page;
         let asker = |fills| Asker {
             client,
             ticket: request.ticket,
             fills,
+            taken_ns,
         };
         match request.wish {
             Wish::Pin => self.pin(page, asker(false)),
@@ -287,9 +289,11 @@ impl Manager {
     }
 
     pub(super) fn answer(&self, asker: Asker, frame: u32, outcome: Outcome) {
+        let held_ns = self.cpu.account_now() - asker.taken_ns;
         let answer = Answer {
             ticket: asker.ticket,
             frame,
+            held_ns: held_ns.try_into().unwrap_or(u32::MAX),
             outcome,
         };
         self.outbox.post(&self.cpu, asker.client, answer, true);

@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-use wharf_runtime::{Cpu, Notify, Op, Sender};
+use wharf_runtime::{Cpu, Notify, Op, Receiver, Sender};
 
 /// Items of a message.
 pub(super) const ITEMS: usize = 3;
@@ -77,6 +77,8 @@ pub(super) struct Answer {
     pub(super) ticket: u32,
     /// The frame, of a pin.
     pub(super) frame: u32,
+    /// Nanoseconds since the manager took the request, 4.2 s at most; 0 where operations are not timed.
+    pub(super) held_ns: u32,
     /// How it went.
     pub(super) outcome: Outcome,
 }
@@ -97,6 +99,18 @@ impl<T: Copy> Message<T> {
     pub(super) fn items(&self) -> &[T] {
         &self.items[..self.count as usize]
     }
+}
+
+/// Takes the next message of a ring, if there is one.
+#[inline]
+pub(super) fn receive<T: Copy + Send>(
+    cpu: &Cpu,
+    ring: &mut Receiver<Message<T>>,
+) -> Option<Message<T>> {
+    cpu.work_counted(Op::MessageReceive, || {
+        let message = ring.try_pop(cpu);
+        (u32::from(message.is_some()), message)
+    })
 }
 
 /// The way to one receiver.

@@ -57,7 +57,7 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use wharf_runtime::bell::SOURCES;
+use wharf_runtime::bell::{Kind, SOURCES};
 use wharf_runtime::{Bell, Cpu, ring};
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
 
@@ -115,7 +115,7 @@ struct Shared {
     errors: Box<[Mutex<Errors>]>,
     /// Write-backs that ever failed.
     failures: AtomicU64,
-    /// What each manager did so far.
+    /// What each manager did so far, but for its drivers: whoever runs it has those.
     accounts: Box<[Mutex<Statistics>]>,
 }
 
@@ -258,7 +258,7 @@ impl Design for Tri {
 fn connect(clients: u32, managers: u32) -> (Vec<ClientEnds>, Vec<ManagerEnds>) {
     let mut client_ends: Vec<ClientEnds> = (0..clients)
         .map(|_| ClientEnds {
-            bell: Bell::new(),
+            bell: Bell::of_kind(Kind::Polled),
             requests: Vec::new(),
             answers: Vec::new(),
         })
@@ -266,7 +266,7 @@ fn connect(clients: u32, managers: u32) -> (Vec<ClientEnds>, Vec<ManagerEnds>) {
     let mut manager_ends = Vec::new();
     for manager in 0..managers {
         let mut ends = ManagerEnds {
-            bell: Bell::new(),
+            bell: Bell::of_kind(Kind::Polled),
             requests: Vec::new(),
             answers: Vec::new(),
         };
@@ -356,7 +356,7 @@ impl Client for TriClient {
             .end(client.flush().await, |()| Touch::default())
     }
 
-    /// What this client did. What the managers did for all clients is client 0's.
+    /// What this client did. What the managers did for all clients is client 0's, but for their commands.
     fn statistics(&self) -> Statistics {
         let client = &*self.0;
         let mut statistics = client.counters.statistics(&client.volume);

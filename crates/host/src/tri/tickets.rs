@@ -47,6 +47,8 @@ pub(super) struct Asked {
 pub(super) struct Ticket {
     /// What was asked for.
     pub(super) asked: Asked,
+    /// When it was asked for.
+    pub(super) asked_ns: u64,
     /// How far it has come.
     pub(super) progress: Progress,
     /// The task that was to fill the frame has gone before there was one.
@@ -67,11 +69,12 @@ pub(super) struct Tickets {
 
 impl Tickets {
     /// Opens a ticket for a task, which has joined it.
-    pub(super) fn open(&mut self, asked: Asked, task: TaskId) -> u32 {
+    pub(super) fn open(&mut self, asked: Asked, task: TaskId, now_ns: u64) -> u32 {
         self.asked += 1;
         let number = self.free.pop().unwrap_or_else(|| {
             self.all.push(Ticket {
                 asked,
+                asked_ns: now_ns,
                 progress: Progress::Asked,
                 nobody_fills: false,
                 users: 0,
@@ -81,6 +84,7 @@ impl Tickets {
         });
         let ticket = &mut self.all[number as usize];
         (ticket.asked, ticket.progress) = (asked, Progress::Asked);
+        ticket.asked_ns = now_ns;
         ticket.nobody_fills = false;
         self.join(number, task);
         number

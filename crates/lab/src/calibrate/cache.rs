@@ -124,5 +124,24 @@ fn copy(sampler: Sampler, costs: &mut Costs) -> Result<(), CalibrateError> {
         far,
         "4 KiB copied out of a random page of 512 MiB",
     );
+    let mut rng = Seed(5).rng();
+    let between = sampler.time(
+        BATCH,
+        || random_pages(&mut rng, u64::from(FRAMES) / 2),
+        |numbers| {
+            for page in numbers.iter() {
+                let from = *page as usize;
+                let to = FRAMES as usize / 2 + (from * 7 + 3) % (FRAMES as usize / 2);
+                // SAFETY: as above, and these are two different pages.
+                let (from, to) = unsafe { (region.page_mut(from), region.page_mut(to)) };
+                to.copy_from_slice(from);
+            }
+        },
+    );
+    costs.set(
+        Op::DriveCopy,
+        between,
+        "4 KiB copied between random pages of 512 MiB",
+    );
     Ok(())
 }

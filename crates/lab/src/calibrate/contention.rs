@@ -88,6 +88,9 @@ struct Chain {
     turn: CachePadded<AtomicU64>,
 }
 
+/// What no line of a chain holds.
+const OVER_ALL: u64 = u64::MAX;
+
 /// Which thread may work.
 const WRITER: u64 = 0;
 const TIMED: u64 = 1;
@@ -177,12 +180,18 @@ fn lines(sampler: Sampler, costs: &mut Costs) {
             };
             let reads = pass(|line| line.load(Ordering::Relaxed));
             let writes = pass(change);
+            // One that fails takes the line all the same, and says what is there.
+            let swaps = pass(|line| {
+                let swapped =
+                    line.compare_exchange(OVER_ALL, 0, Ordering::Relaxed, Ordering::Relaxed);
+                swapped.unwrap_or_else(|next| next)
+            });
             timed.wait(TIMED);
             timed.give(OVER);
-            *result.lock().unwrap_or_else(|p| p.into_inner()) = Some((reads, writes));
+            *result.lock().unwrap_or_else(|p| p.into_inner()) = Some((reads, writes, swaps));
         },
     );
-    let (reads, writes) = take(&found);
+    let (reads, writes, swaps) = take(&found);
     costs.set(
         Op::LineRead,
         reads,
@@ -193,6 +202,8 @@ fn lines(sampler: Sampler, costs: &mut Costs) {
         writes,
         "atomic addition to a line that another core has",
     );
+    let how = "compare-and-swap of such a line, as a check on line_transfer";
+    costs.path("cas_transfer", swaps, how);
 }
 
 /// What a thread left behind.

@@ -10,6 +10,7 @@
 //! | `frame_update` | the word of a random frame locked and unlocked |
 //! | `message_*` | one end of a ring of 64-byte entries |
 //! | `tree_*` | an ordered tree of all pages |
+//! | `concurrent_*` | a ccXArray of all pages |
 //! | `list_update` | a random frame moved to the front of a linked list |
 
 use std::collections::BTreeMap;
@@ -63,6 +64,17 @@ pub(super) fn measure(sampler: Sampler, costs: &mut Costs) -> Result<(), Calibra
     );
     costs.set(
         Op::TreeUpdate,
+        update,
+        "half of a removal with an insertion in it",
+    );
+    let (lookup, update) = concurrent_tree(sampler);
+    costs.set(
+        Op::ConcurrentLookup,
+        lookup,
+        "random look-up in a ccXArray of 131,072 pages",
+    );
+    costs.set(
+        Op::ConcurrentUpdate,
         update,
         "half of a removal with an insertion in it",
     );
@@ -143,6 +155,29 @@ fn tree(sampler: Sampler) -> (Sample, Sample) {
         for page in pages.iter() {
             let frame = tree.remove(page).expect("a page of the tree");
             tree.insert(*page, frame);
+        }
+    });
+    (lookup, update / 2.0)
+}
+
+fn concurrent_tree(sampler: Sampler) -> (Sample, Sample) {
+    let (mut rng, frames) = (Seed(24).rng(), u64::from(FRAMES));
+    let tree = ccxarray::XArray::<u32>::new();
+    for page in 0..frames {
+        let entered = tree.insert(page, page as u32, &ccxarray::pin());
+        assert!(entered.is_ok(), "a new page");
+    }
+    let mut random = || random_pages(&mut rng, frames);
+    let lookup = sampler.time(BATCH, &mut random, |pages| {
+        for page in pages.iter() {
+            black_box(tree.get(*page, &ccxarray::pin()));
+        }
+    });
+    let update = sampler.time(BATCH, &mut random, |pages| {
+        for page in pages.iter() {
+            tree.remove(*page, &ccxarray::pin());
+            let entered = tree.insert(*page, *page as u32, &ccxarray::pin());
+            assert!(entered.is_ok(), "it has just left");
         }
     });
     (lookup, update / 2.0)

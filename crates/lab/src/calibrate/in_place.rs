@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use wharf_drive::config::MediaKind;
-use wharf_runtime::{CostTable, Op, Profile, Seed};
+use wharf_runtime::{CostTable, Op, Seed};
 use wharf_workload::{Op as RequestOp, Request};
 
 use super::CalibrateError;
@@ -25,9 +25,12 @@ use crate::config::{Sets, load_drive, load_host};
 use crate::designs::DESIGNS;
 use crate::progress::Progress;
 use crate::replay::{Engine, Prepare, Setup};
+use crate::result::Row;
 
 /// Operations that are timed so.
 const OPS: &[Op] = &[
+    Op::DriverSubmit,
+    Op::DriverComplete,
     Op::CacheLookup,
     Op::CacheUpdate,
     Op::QueueIndexLookup,
@@ -35,6 +38,7 @@ const OPS: &[Op] = &[
     Op::PinListEntry,
     Op::FusionLookup,
     Op::FrameUpdate,
+    Op::DriveCopy,
     Op::MessageSend,
     Op::MessageReceive,
     Op::PrivateLookup,
@@ -43,6 +47,8 @@ const OPS: &[Op] = &[
     Op::ManagerUpdate,
     Op::TreeLookup,
     Op::TreeUpdate,
+    Op::ConcurrentLookup,
+    Op::ConcurrentUpdate,
     Op::ListUpdate,
 ];
 
@@ -70,9 +76,9 @@ pub(super) fn measure(sampler: Sampler, costs: &mut Costs) -> Result<(), Calibra
     for design in DESIGNS {
         for _ in 0..2 * sampler.groups + 1 {
             let row = (design.run)(&setup, &plan, Progress::hidden(), &stop)?;
-            let look_ns = mean(&row.operations, Op::ClientRequest).unwrap_or(0.0);
+            let look_ns = mean(&row, Op::ClientRequest).unwrap_or(0.0);
             for op in OPS {
-                if let Some(ns) = mean(&row.operations, *op) {
+                if let Some(ns) = mean(&row, *op) {
                     rounds.entry(*op).or_default().push((ns - look_ns).max(0.0));
                 }
             }
@@ -88,15 +94,21 @@ pub(super) fn measure(sampler: Sampler, costs: &mut Costs) -> Result<(), Calibra
 }
 
 /// Nanoseconds of an operation in a run, the looks at the clock included.
-fn mean(profile: &Profile, op: Op) -> Option<f64> {
-    let (count, busy_ns) = (profile.count[op as usize], profile.busy_ns[op as usize]);
-    (count >= RUNS_MIN).then(|| busy_ns as f64 / count as f64)
+fn mean(row: &Row, op: Op) -> Option<f64> {
+    let all = row.cpus.iter().flat_map(|group| &group.operations);
+    let (count, busy_us) = all
+        .filter(|account| account.operation == op.key())
+        .fold((0, 0.0), |(count, busy_us), account| {
+            (count + account.count, busy_us + account.busy_us)
+        });
+    (count >= RUNS_MIN).then(|| busy_us * 1000.0 / count as f64)
 }
 
 fn setup() -> Result<Setup, CalibrateError> {
     let drive = [
         "drive.firmware.cores=1",
         "drive.firmware.slowness=1.0",
+        "drive.firmware.platform=software",
         "drive.geometry.blocks_per_plane=64",
     ];
     let mut drive = load_drive("scala", &Sets::parse(&drive)?)?.0;

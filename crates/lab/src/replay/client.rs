@@ -57,11 +57,16 @@ impl Connection {
         self.gate.pass(cpu, self.waiter).await
     }
 
-    /// The volume over all drives.
-    fn open(self, cpu: &Cpu, go: &Go) -> Result<Rc<Volume>, RunError> {
-        go.ready
-            .open_volume(cpu, &self.space, self.queues, self.driver)
-            .map_err(|e| RunError::Memory(e.to_string()))
+    /// The volume over all drives, whose drivers tell `run` of collection.
+    fn open(self, cpu: &Cpu, go: &Go, run: &Run) -> Result<Rc<Volume>, RunError> {
+        let opened = go
+            .ready
+            .open_volume(cpu, &self.space, self.queues, self.driver);
+        let volume = opened.map_err(|e| RunError::Memory(e.to_string()))?;
+        for driver in volume.drivers() {
+            driver.report_collection(&run.collection, self.waiter as usize);
+        }
+        Ok(volume)
     }
 }
 
@@ -69,6 +74,8 @@ impl Connection {
 pub(crate) struct Account {
     pub(crate) reads: Histogram<u64>,
     pub(crate) writes: Histogram<u64>,
+    /// Those of both that collection may have held up.
+    pub(crate) affected: Histogram<u64>,
     pub(crate) bytes: u64,
     pub(crate) verified: u64,
     pub(crate) drift_sum_ns: u64,
@@ -85,6 +92,7 @@ impl Account {
         Account {
             reads: histogram(),
             writes: histogram(),
+            affected: histogram(),
             bytes: 0,
             verified: 0,
             drift_sum_ns: 0,
@@ -137,7 +145,7 @@ pub(crate) async fn run<D: Runnable>(
     let Some(go) = connection.wait(&cpu).await else {
         return;
     };
-    let volume = connection.open(&cpu, &go);
+    let volume = connection.open(&cpu, &go, &run);
     let client = volume.and_then(|volume| Ok(design.client(&cpu, volume, index)?));
     let client = match client {
         Ok(client) => client,
@@ -176,10 +184,30 @@ pub(crate) async fn run_service<D: Runnable>(
     let Some(go) = connection.wait(&cpu).await else {
         return;
     };
-    let volume = connection.open(&cpu, &go);
-    let served = volume.and_then(|volume| Ok(design.serve(&cpu, volume, index)?));
-    if let Err(error) = served {
-        run.fail(error);
+    let served = connection.open(&cpu, &go, &run).and_then(|volume| {
+        design.serve(&cpu, volume.clone(), index)?;
+        Ok(volume)
+    });
+    match served {
+        Ok(volume) => {
+            let _account = ServiceAccount { run, volume };
+            std::future::pending().await
+        }
+        Err(error) => run.fail(error),
+    }
+}
+
+/// Hands in what the drivers of a service did when the machine stops, and with it the task that has this.
+struct ServiceAccount {
+    run: Arc<Run>,
+    volume: Rc<Volume>,
+}
+
+impl Drop for ServiceAccount {
+    fn drop(&mut self) {
+        let mut all = self.run.services.lock().unwrap_or_else(|p| p.into_inner());
+        let sum = all.get_or_insert_default();
+        self.volume.statistics().for_each(|did| sum.merge(&did));
     }
 }
 
@@ -317,6 +345,9 @@ async fn serve<C: Client>(
             account.reads.saturating_record(latency_ns);
         }
         RequestOp::Write => account.writes.saturating_record(latency_ns),
+    }
+    if touch.hits < touch.pages && run.collection.any_since(began_ns) {
+        account.affected.saturating_record(latency_ns);
     }
     account.bytes += bytes;
     account.timeline.record(

@@ -11,7 +11,8 @@ use wharf_runtime::{CpuId, Idle, Machine, Seed, Stall};
 pub enum Engine {
     /// Simulated time.
     Virtual,
-    /// Real time on polling threads: one for the drives, the others for the clients.
+    /// Real time on polling threads: one for the drives, the others for the clients. Where processors are
+    /// too few for that, and services have a thread of their own, the drives share it.
     Real {
         /// Threads for the clients, and for the services of designs that have such.
         client_threads: u32,
@@ -58,7 +59,8 @@ pub(crate) fn run(
         Engine::Virtual => machine.run_virtual(seed),
         Engine::Real { client_threads, .. } => {
             let mut groups = vec![layout.drives.into_iter().flatten().collect::<Vec<_>>()];
-            let users = layout.clients.len() + layout.services.len();
+            let clients = layout.clients.len();
+            let users = clients + layout.services.len();
             let threads = (*client_threads).clamp(1, users as u32) as usize;
             groups.extend((0..threads).map(|_| Vec::new()));
             let users = layout.clients.into_iter().chain(layout.services);
@@ -66,6 +68,11 @@ pub(crate) fn run(
                 groups[1 + index % threads].push(cpu);
             }
             groups[1].extend(layout.boot);
+            let processors = std::thread::available_parallelism().map_or(1, |n| n.get());
+            if groups.len() > processors && threads > clients {
+                let drives = groups.remove(0);
+                groups[threads - 1].extend(drives);
+            }
             // The signal's flag stops the clients; the run then ends by itself, with its account.
             let _ = stop;
             Ok(machine.run_threads(&groups, idle, Arc::new(AtomicBool::new(false))))

@@ -19,7 +19,9 @@ use wharf_drive::config::DriveConfig;
 use wharf_drive::{Drive, DriveError, PowerSwitch};
 use wharf_host::admin::{AdminError, offer_queues};
 use wharf_host::boot::PoweredOn;
+use wharf_host::collection::CollectionReports;
 use wharf_host::design::{DesignConfig, DesignError, WritePolicy};
+use wharf_host::driver::DriverStatistics;
 use wharf_host::error::IoError;
 use wharf_host::gate::Gate;
 use wharf_host::volume::Layout;
@@ -143,6 +145,10 @@ pub(crate) struct Run {
     pub(crate) cores: u32,
     pub(crate) accounts: Mutex<Vec<client::Account>>,
     pub(crate) samples: Mutex<boot::Samples>,
+    /// What the drivers of services did, once those have ended.
+    pub(crate) services: Mutex<Option<DriverStatistics>>,
+    /// When drives said that they collect.
+    pub(crate) collection: Arc<CollectionReports>,
 }
 
 impl Run {
@@ -193,6 +199,7 @@ pub(crate) fn run<D: Runnable>(
         ..DesignConfig::default()
     };
     let design = Arc::new(D::new(&config, &space)?);
+    let services = D::services(&config);
     let run = Arc::new(Run {
         plan: plan.clone(),
         checker: Checker::new(volume_bytes, stamp_only)
@@ -210,9 +217,10 @@ pub(crate) fn run<D: Runnable>(
         samples: Mutex::new(boot::Samples::new(
             setup.drives * setup.drive.firmware.cores,
         )),
+        services: Mutex::new(None),
+        collection: Arc::new(CollectionReports::new(setup.clients + services)),
     });
     let mut machine = Machine::new(setup.costs.clone(), setup.engine.is_profiled());
-    let services = D::services(&config);
     let layout = build(&mut machine, setup, &run, &design, services, drives, &space)?;
     let clock = wharf_runtime::clock::Clock::start();
     let summary = engine::run(

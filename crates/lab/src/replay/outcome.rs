@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use hdrhistogram::Histogram;
 use wharf_host::design::Statistics;
+use wharf_host::driver::DriverStatistics;
 use wharf_runtime::machine::RunSummary;
 use wharf_runtime::{Op, Profile, Side as CpuSide};
 use wharf_wire::statistics::DriveStatistics;
@@ -15,8 +16,8 @@ use crate::designs::Runnable;
 use crate::input::Plan;
 use crate::progress::Progress;
 use crate::result::{
-    CpuGroup, CpuPart, CpuShare, Drift, Mode, OperationAccount, Row, Side, TimelineBuilder,
-    cdf_from_histogram, latency_summary, ratio,
+    CpuGroup, CpuPart, CpuShare, Drift, DriverAccount, GcAffected, ManagerAccount, Mode,
+    OperationAccount, Row, Side, TimelineBuilder, cdf_from_histogram, latency_summary, ratio,
 };
 
 /// Everything a run left behind.
@@ -29,6 +30,10 @@ pub(crate) struct Outcome {
     drift_max_ns: u64,
     timeline: TimelineBuilder,
     statistics: Statistics,
+    /// What the drivers of the design's services did; `None` if it has none.
+    services: Option<DriverStatistics>,
+    /// Latency of the requests that collection may have held up.
+    affected: Histogram<u64>,
     elapsed_ns: u64,
     drive: DriveStatistics,
     host: Profile,
@@ -56,6 +61,8 @@ impl Outcome {
             drift_max_ns: 0,
             timeline: TimelineBuilder::new(setup.drives * setup.drive.firmware.cores),
             statistics: Statistics::default(),
+            services: *run.services.lock().unwrap_or_else(|p| p.into_inner()),
+            affected: empty(),
             elapsed_ns: 0,
             drive: samples
                 .total
@@ -77,6 +84,9 @@ impl Outcome {
                 .expect("histograms of one kind");
             all.writes
                 .add(&account.writes)
+                .expect("histograms of one kind");
+            all.affected
+                .add(&account.affected)
                 .expect("histograms of one kind");
             all.bytes += account.bytes;
             all.verified += account.verified;
@@ -131,10 +141,13 @@ impl Outcome {
         shares
     }
 
-    fn operations(&self) -> Profile {
-        let mut all = self.host.clone();
-        all.add(&self.firmware);
-        all
+    /// What the drivers of each part of the host did.
+    fn drivers(&self) -> Vec<DriverAccount> {
+        let clients = DriverAccount::new(CpuPart::Clients, &self.statistics.driver);
+        let services = self
+            .services
+            .map(|did| DriverAccount::new(CpuPart::Services, &did));
+        std::iter::once(clients).chain(services).collect()
     }
 
     fn cpu_groups(&self, setup: &Setup) -> Vec<CpuGroup> {
@@ -166,6 +179,10 @@ impl Outcome {
             max: self.drift_max_ns as f64 / 1000.0,
         };
         let cores = u64::from(setup.drives * setup.drive.firmware.cores);
+        let mut all_drivers = self.statistics.driver;
+        all_drivers.merge(&self.services.unwrap_or_default());
+        let commands = all_drivers.commands() as f64;
+        let by_command_us = |sum_ns: u64| ratio(sum_ns as f64 / 1000.0, commands);
         let written = self.drive.write_amplification_host_pages;
         Row {
             design: D::NAME.into(),
@@ -187,12 +204,14 @@ impl Outcome {
             drift_us: setup.speed.map(|_| drift),
             hit_ratio: D::HAS_CACHE
                 .then(|| ratio(self.statistics.hits as f64, self.statistics.touches as f64)),
+            frame_hit_ratio: (self.drive.pinned_pages > 0)
+                .then(|| ratio(self.drive.pin_hits as f64, self.drive.pinned_pages as f64)),
             host_cpu_us_per_io: self.host_cpu_us_per_io(setup),
-            command_us: ratio(
-                self.statistics.driver.command_ns as f64 / 1000.0,
-                self.statistics.driver.commands() as f64,
-            ),
-            commands_per_io: ratio(self.statistics.driver.commands() as f64, requests as f64),
+            command_us: by_command_us(all_drivers.command_ns),
+            command_service_us: by_command_us(self.drive.service_ns),
+            drivers: self.drivers(),
+            managers: ManagerAccount::new(&self.statistics, setup.clients, self.elapsed_ns),
+            commands_per_io: ratio(commands, requests as f64),
             write_amplification: (written > 0).then(|| {
                 ratio(
                     self.drive.write_amplification_programmed_pages as f64,
@@ -204,9 +223,12 @@ impl Outcome {
                 self.elapsed_ns as f64 * cores as f64,
             )
             .min(1.0),
+            gc_affected: GcAffected {
+                requests: self.affected.len(),
+                latency_us: some(&self.affected),
+            },
             verified_reads: self.verified,
             cpu_breakdown: self.breakdown(),
-            operations: self.operations(),
             cpus: self.cpu_groups(setup),
             latency_cdf: cdf_from_histogram(&all),
             timeline: self.timeline.finish(self.elapsed_ns),

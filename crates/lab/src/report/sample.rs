@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
 use serde_json::json;
+use wharf_host::driver::DriverStatistics;
 
 use crate::result::{
-    Arrival, Comparison, CostTable, CpuGroup, CpuPart, CpuShare, Drive, Mode, OperationAccount,
-    Row, SCHEMA, Side, Source, TimelineBuilder, Workload, cdf_from_histogram, latency_summary,
-    ratio,
+    Arrival, Comparison, CostTable, CpuGroup, CpuPart, CpuShare, Drive, DriverAccount, GcAffected,
+    ManagerAccount, Mode, OperationAccount, Row, SCHEMA, Side, Source, TimelineBuilder, Workload,
+    cdf_from_histogram, latency_summary, ratio,
 };
 
 /// What a made-up design is made of.
@@ -166,6 +167,7 @@ fn row(p: &Profile) -> Row {
     let histogram =
         || Histogram::<u64>::new_with_bounds(1, 60_000_000_000, 3).expect("fixed bounds");
     let (mut reads_ns, mut writes_ns) = (histogram(), histogram());
+    let mut affected_ns = histogram();
     let mut timeline = TimelineBuilder::new(1);
     let mut random = Random(0x5eed ^ p.miss_ns);
     let (mut t_ns, mut bytes, mut hits, mut gc_from_ns) = (0, 0, 0, 0);
@@ -197,6 +199,11 @@ fn row(p: &Profile) -> Row {
         side_ns
             .record(latency_ns.max(1))
             .expect("within the bounds");
+        if collecting && !hit {
+            affected_ns
+                .record(latency_ns.max(1))
+                .expect("within the bounds");
+        }
     }
     let mut all_ns = reads_ns.clone();
     all_ns.add(&writes_ns).expect("same bounds");
@@ -216,19 +223,44 @@ fn row(p: &Profile) -> Row {
         write_latency_us: Some(latency_summary(&writes_ns)),
         drift_us: None,
         hit_ratio: p.hit_share.map(|_| ratio(hits as f64, REQUESTS as f64)),
+        frame_hit_ratio: (p.design == "scala").then_some(0.12),
         host_cpu_us_per_io: p.host_cpu_us,
         commands_per_io: 1.0 - 0.8 * p.hit_share.unwrap_or(0.0),
         command_us: p.miss_ns as f64 / 1000.0,
+        command_service_us: p.miss_ns as f64 / 1500.0,
+        drivers: drivers(p),
+        managers: (p.design == "clock").then_some(ManagerAccount {
+            wait_share: 0.34,
+            asks: REQUESTS / 4,
+            queue_us: 2.5,
+            held_us: p.miss_ns as f64 / 1000.0,
+        }),
         write_amplification: Some(p.write_amplification),
         gc_share: p.gc_share,
+        gc_affected: GcAffected {
+            requests: affected_ns.len(),
+            latency_us: (!affected_ns.is_empty()).then(|| latency_summary(&affected_ns)),
+        },
         verified_reads: reads_ns.len(),
         cpu_breakdown: cpu_breakdown(p),
-        operations: wharf_runtime::Profile::default(),
         cpus: cpus(p, seconds),
         latency_cdf: cdf_from_histogram(&all_ns),
         timeline: timeline.finish(t_ns),
         wall_seconds: 0.21,
     }
+}
+
+fn drivers(p: &Profile) -> Vec<DriverAccount> {
+    let misses = (REQUESTS as f64 * (1.0 - 0.8 * p.hit_share.unwrap_or(0.0))) as u64;
+    let did = DriverStatistics {
+        reads: misses / 2,
+        writes: misses - misses / 2,
+        read_bytes: misses / 2 * 8192,
+        write_bytes: (misses - misses / 2) * 8192,
+        command_ns: misses * p.miss_ns,
+        ..DriverStatistics::default()
+    };
+    vec![DriverAccount::new(CpuPart::Clients, &did)]
 }
 
 fn cpus(p: &Profile, seconds: f64) -> Vec<CpuGroup> {

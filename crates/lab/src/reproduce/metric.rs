@@ -1,7 +1,8 @@
 //! What a figure reads off a run.
 
-use crate::result::{CpuGroup, CpuPart, Row};
+use crate::result::{CpuGroup, CpuPart, Latency, Row};
 
+use super::layers::{Layer, LayerSet, layer_us};
 use super::runs::Measured;
 
 /// A set of operation categories, by the names that rows use.
@@ -31,10 +32,12 @@ pub enum Metric {
     P9999,
     /// Drive commands for each request.
     Commands,
-    /// Mean time of a drive command from issue to completion, in microseconds.
-    CommandTime,
-    /// Time that the drive commands of a request take, all of them together, in microseconds.
-    DriveTime,
+    /// Requests that collection may have held up, by all requests.
+    GcAffected,
+    /// The mean latency of those requests, in microseconds.
+    GcAffectedLatency,
+    /// The 99.99th percentile of their latency, in microseconds.
+    GcAffectedP9999,
     /// CPU time for each request on some work of a part of the machine, in microseconds.
     Cpu(CpuPart, Work),
     /// CPU time of the host for each request, polling included, in microseconds.
@@ -51,10 +54,10 @@ pub enum Metric {
     WaitingShare(CpuPart),
     /// Share of a part's time in which it worked.
     Busy(CpuPart),
-    /// Busy time of the host's clients for each request: what a request's own CPU adds to its latency.
-    LatencyCpu(Work),
-    /// The rest of a request's mean latency: queues, other CPUs, drive, flash.
-    LatencyRest,
+    /// A layer of the mean latency, in microseconds.
+    Latency(Layer),
+    /// Share of the mean latency that some layers make up.
+    LatencyShare(LayerSet),
     /// Cost of operations by the count of the first of them, in nanoseconds.
     Cost(CpuPart, &'static [&'static str]),
     /// Share of the cost of the first operations that the second ones take.
@@ -86,15 +89,17 @@ impl Metric {
             Metric::P999 => "p99.9 latency, µs",
             Metric::P9999 => "p99.99 latency, µs",
             Metric::Commands => "drive commands by request",
-            Metric::CommandTime => "mean time of a drive command, µs",
-            Metric::DriveTime => "time of a request's drive commands together, µs",
+            Metric::GcAffected => "share of requests affected by collection",
+            Metric::GcAffectedLatency => "mean latency of requests affected by collection, µs",
+            Metric::GcAffectedP9999 => "p99.99 latency of requests affected by collection, µs",
             Metric::Cpu(..) | Metric::HostCpu | Metric::HostWork(_) | Metric::Waiting(_) => {
                 "CPU time by request, µs"
             }
             Metric::TimeShare(..) | Metric::WaitingShare(_) => "share of CPU time",
             Metric::BusyShare(..) => "share of busy CPU time",
             Metric::Busy(_) => "share of time busy",
-            Metric::LatencyCpu(_) | Metric::LatencyRest => "mean latency, µs",
+            Metric::Latency(_) => "mean latency, µs",
+            Metric::LatencyShare(_) => "share of mean latency",
             Metric::Cost(..) => "cost, ns",
             Metric::CostShare(..) => "share of the cost",
             Metric::Rate(..) => "million a second",
@@ -123,8 +128,9 @@ impl Metric {
             Metric::P999 => row.latency_us.p99_9,
             Metric::P9999 => row.latency_us.p99_99,
             Metric::Commands => row.commands_per_io,
-            Metric::CommandTime => row.command_us,
-            Metric::DriveTime => row.command_us * row.commands_per_io,
+            Metric::GcAffected => by_request(row.gc_affected.requests as f64),
+            Metric::GcAffectedLatency => affected(row)?.mean,
+            Metric::GcAffectedP9999 => affected(row)?.p99_99,
             Metric::Cpu(part, work) => match row.cpus.iter().find(|group| group.part == part) {
                 Some(group) => by_request(busy_us(group, work)),
                 None => 0.0,
@@ -145,11 +151,11 @@ impl Metric {
             }
             Metric::WaitingShare(part) => 1.0 - group(row, part)?.busy_share,
             Metric::Busy(part) => group(row, part)?.busy_share,
-            Metric::LatencyCpu(work) => by_request(busy_us(group(row, CpuPart::Clients)?, work)),
-            Metric::LatencyRest => {
-                let clients = group(row, CpuPart::Clients)?;
-                let own_us = by_request(clients.busy_share * time_us(row, clients));
-                (row.latency_us.mean - own_us).max(0.0)
+            Metric::Latency(layer) => layer_us(row, layer)?,
+            Metric::LatencyShare(layers) => {
+                let sum: Result<f64, String> =
+                    layers.iter().map(|layer| layer_us(row, *layer)).sum();
+                sum? / row.latency_us.mean
             }
             Metric::Cost(part, operations) => {
                 let group = group(row, part)?;
@@ -179,13 +185,18 @@ impl Metric {
     }
 }
 
-fn group(row: &Row, part: CpuPart) -> Result<&CpuGroup, String> {
+fn affected(row: &Row) -> Result<&Latency, String> {
+    let latency = row.gc_affected.latency_us.as_ref();
+    latency.ok_or_else(|| "no request was affected by collection".into())
+}
+
+pub(super) fn group(row: &Row, part: CpuPart) -> Result<&CpuGroup, String> {
     let found = row.cpus.iter().find(|group| group.part == part);
     found.ok_or_else(|| format!("'{}' has no CPUs of this part", row.design))
 }
 
 /// Time of all CPUs of a group.
-fn time_us(row: &Row, group: &CpuGroup) -> f64 {
+pub(super) fn time_us(row: &Row, group: &CpuGroup) -> f64 {
     row.elapsed_seconds * 1e6 * f64::from(group.count)
 }
 
@@ -193,7 +204,7 @@ fn waiting_us(row: &Row, group: &CpuGroup) -> f64 {
     (1.0 - group.busy_share) * time_us(row, group)
 }
 
-fn busy_us(group: &CpuGroup, work: Work) -> f64 {
+pub(super) fn busy_us(group: &CpuGroup, work: Work) -> f64 {
     let of_work = |op: &&crate::result::OperationAccount| work.contains(&op.category.as_str());
     let operations = group.operations.iter().filter(of_work);
     operations.map(|op| op.busy_us).sum()

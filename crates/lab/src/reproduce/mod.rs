@@ -12,11 +12,12 @@
 //! |---|---|
 //! | `paper.rs` | what the paper says, from its data file |
 //! | `figure.rs`, `figures/` | what a figure is; one definition for each |
-//! | `run.rs`, `metric.rs` | what a run is; what is read off it |
+//! | `run.rs`, `metric.rs`, `layers.rs` | what a run is; what is read off it; what its latency is made of |
 //! | `scale.rs` | the paper's set-up, smaller in proportion |
 
 mod figure;
 mod figures;
+mod layers;
 mod metric;
 mod outcome;
 mod page;
@@ -43,6 +44,7 @@ use crate::prepare::Age;
 
 pub use figure::{Cell, Claim, Figure, Formula, Panel, Plot, Series, Term};
 pub use figures::{Definition, FIGURES};
+pub use layers::{Layer, LayerSet};
 pub use metric::Metric;
 pub use outcome::{Finding, FoundClaim, FoundPanel, FoundSeries, Ground, Reproduction, SCHEMA};
 pub use page::{index, page};
@@ -62,8 +64,9 @@ pub struct Options {
     pub scale: Scale,
     /// Seed of every random choice.
     pub seed: u64,
-    /// What the drives went through before each run.
-    pub age: Age,
+    /// What the drives went through before each run; `None`: the pages that the workload touches were
+    /// written once, the rest of the flash is empty.
+    pub age: Option<Age>,
     /// Costs of CPU work.
     pub costs: CostTable,
     /// A trace in the place of every profile.
@@ -174,8 +177,11 @@ fn ground(paper: &Paper, options: &Options) -> Ground {
         }
     };
     let age = match options.age {
-        Age::Filled => "every page of the drives was written once, in order, before each run",
-        Age::Steady => {
+        None => {
+            "the pages that a workload touches were written once, in order, before each run, and the rest of the flash is empty"
+        }
+        Some(Age::Filled) => "every page of the drives was written once, in order, before each run",
+        Some(Age::Steady) => {
             "drives were filled and overwritten at random until collection was steady, before each run: the hardest state there is"
         }
     };

@@ -344,6 +344,10 @@ fn load_of(runs: &[&Measured]) -> String {
         ("drive cores busy", busy(CpuPart::Cores)),
         ("collecting", mean(&|run| Some(run.row.gc_share))),
         ("hits", mean(&|run| run.row.hit_ratio)),
+        (
+            "misses found in frames",
+            mean(&|run| run.row.frame_hit_ratio),
+        ),
     ];
     let said = named.iter().filter_map(|(name, share)| {
         share.map(|share| format!("{name} {} %", format::percent(share)))

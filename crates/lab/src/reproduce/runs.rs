@@ -87,7 +87,7 @@ struct Prepared {
 pub struct Runs<'a> {
     options: &'a Options,
     stop: &'a Arc<AtomicBool>,
-    stock: Arc<Stock>,
+    prepare: Prepare,
     prepared: Option<Prepared>,
     done: BTreeMap<Run, Result<Measured, Gap>>,
 }
@@ -98,7 +98,10 @@ impl<'a> Runs<'a> {
         Runs {
             options,
             stop,
-            stock: Arc::new(Stock::new(options.age)),
+            prepare: match options.age {
+                Some(age) => Prepare::Stock(Arc::new(Stock::new(age))),
+                None => Prepare::Touched,
+            },
             prepared: None,
             done: BTreeMap::new(),
         }
@@ -157,10 +160,11 @@ impl<'a> Runs<'a> {
         let setup = self.setup(run)?;
         let device_bytes = volume_bytes(&setup.drive, setup.drives, &setup.host);
         let (plan, traits) = self.plan(run, device_bytes)?;
+        let one_drive_bytes = volume_bytes(&setup.drive, 1, &setup.host);
         let setup = Setup {
             cache_bytes: setup
                 .host
-                .cache_bytes(plan.footprint_pages * 4096, device_bytes),
+                .cache_bytes(plan.footprint_pages * 4096, one_drive_bytes),
             ..setup
         };
         let progress = Progress::start(label, Some(plan.requests.len() as u64));
@@ -192,7 +196,7 @@ impl<'a> Runs<'a> {
             speed: None,
             seed: self.options.seed,
             engine: Engine::Virtual,
-            prepare: Prepare::Stock(self.stock.clone()),
+            prepare: self.prepare.clone(),
         })
     }
 

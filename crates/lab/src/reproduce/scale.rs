@@ -73,7 +73,7 @@ impl Scale {
         Ok(load_drive("scala", &Sets::parse(&sets)?)?.0)
     }
 
-    /// The host of a run: the cache is a share of the drives, as the paper has it.
+    /// The host of a run: the cache is a share of one drive, as the paper has it.
     ///
     /// # Errors
     /// A key that this build does not have: the design that brings it is missing.

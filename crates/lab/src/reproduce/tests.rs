@@ -19,7 +19,7 @@ fn options() -> Options {
     Options {
         scale: Scale::new(1024).expect("a power of two"),
         seed: 1,
-        age: crate::prepare::Age::Steady,
+        age: Some(crate::prepare::Age::Steady),
         costs: load_costs("default").expect("a preset").0,
         trace: None,
         trace_name: String::new(),

@@ -21,7 +21,7 @@ fn options(seed: u64) -> Options {
             ..scale
         },
         seed,
-        age: wharf_lab::prepare::Age::Filled,
+        age: Some(wharf_lab::prepare::Age::Filled),
         costs: load_costs("default").expect("a preset").0,
         trace: None,
         trace_name: String::new(),

@@ -11,7 +11,7 @@ use wharf_lab::designs::{DESIGNS, Runnable, find};
 use wharf_lab::input::{ClientRule, Input, Made, Plan, TraceFrom, plan};
 use wharf_lab::progress::Progress;
 use wharf_lab::replay::{Engine, Prepare, RunError, Setup, row};
-use wharf_lab::result::{Comparison, Row};
+use wharf_lab::result::{Comparison, CpuPart, DriverAccount, Row};
 use wharf_workload::fit::FitMode;
 use wharf_workload::generate::{GeneratorSpec, Pattern, Sizes};
 use wharf_workload::layout::Layout;
@@ -250,4 +250,32 @@ pub fn check(row: &Row, plan: &Plan) {
         "{amplification}"
     );
     assert!(!row.timeline.is_empty() && !row.latency_cdf.is_empty());
+    is_accounted_for(row);
+}
+
+/// What drivers, managers and drives say of a run agrees.
+fn is_accounted_for(row: &Row) {
+    let name = &row.design;
+    let commands: u64 = row.drivers.iter().map(DriverAccount::commands).sum();
+    let by_request = commands as f64 / row.requests as f64;
+    assert!(
+        (by_request - row.commands_per_io).abs() < 1e-6,
+        "{name}: {by_request}"
+    );
+    let serves = row.drivers.iter().any(|a| a.part == CpuPart::Services);
+    assert_eq!(
+        serves,
+        ["kernel", "tri"].contains(&name.as_str()) || name.starts_with("scale"),
+        "{name}"
+    );
+    assert!(row.managers.is_none() || name == "tri", "{name}");
+    let pins = ["scala", "hardware"].contains(&name.as_str());
+    assert!(row.frame_hit_ratio.is_none() || pins, "{name}");
+    assert!(
+        row.command_service_us <= row.command_us * 1.001,
+        "{name}: served for {} of {} us",
+        row.command_service_us,
+        row.command_us
+    );
+    assert!(row.gc_affected.requests <= row.requests, "{name}");
 }

@@ -13,7 +13,7 @@ pub(super) struct Args {
     out: Option<PathBuf>,
 
     /// Then runs every design in virtual time with these costs and for real, and writes predictions beside
-    /// measurements, as a document. About three minutes, 40 seconds with --quick.
+    /// measurements, as a document. Less than three minutes in all, one with --quick.
     #[arg(long, value_name = "FILE")]
     fidelity: Option<PathBuf>,
 

@@ -44,9 +44,10 @@ pub(super) struct Args {
     #[command(flatten)]
     reading: super::trace::Reading,
 
-    /// What the drives went through before each run: `steady` (filled, then overwritten at random until
-    /// garbage collection is steady) or `filled` (every page written once, in order).
-    #[arg(long, default_value = "steady", value_name = "STATE")]
+    /// What the drives went through before each run: `touched` (the workload's pages written once),
+    /// `filled` (every page written once, in order) or `steady` (filled, then overwritten at random until
+    /// garbage collection is steady).
+    #[arg(long, default_value = "filled", value_name = "STATE")]
     prepare: String,
 
     /// Costs of CPU work in virtual time: a table's name or a TOML file.
@@ -126,9 +127,14 @@ fn options(args: &Args) -> Result<Options, Failure> {
         scale,
         seed: args.seed,
         age: match args.prepare.as_str() {
-            "steady" => Age::Steady,
-            "filled" => Age::Filled,
-            other => return Err(input(format!("--prepare {other}: use steady or filled"))),
+            "touched" => None,
+            "filled" => Some(Age::Filled),
+            "steady" => Some(Age::Steady),
+            other => {
+                return Err(input(format!(
+                    "--prepare {other}: use touched, filled or steady"
+                )));
+            }
         },
         costs,
         trace: trace(args)?,

@@ -2,9 +2,11 @@
 
 use std::ops::Range;
 
+use wharf_host::design::Client as _;
 use wharf_host::error::IoError;
 use wharf_host::scala::Scala;
 use wharf_host::scala::guard::{Guard, Guards, Intent};
+use wharf_host::span::Extent;
 use wharf_wire::dma::PAGE_BYTES;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -37,20 +39,19 @@ impl Client<Scala> {
     #[inline]
     pub fn get<T: FromBytes + IntoBytes>(&self, offset: u64) -> Result<T, IoError> {
         let (page, within) = place::<T>(offset);
-        if let Some(guard) = self.try_pin(page, Intent::Read)
-            && let Some(value) = guard.try_get(within)
-        {
-            return Ok(value);
+        let mut value = T::new_zeroed();
+        let extent = Extent::new(offset, size_of::<T>() as u64);
+        if !self.client().read_now(extent, value.as_mut_bytes()) {
+            self.get_slowly(page, within, value.as_mut_bytes())?;
         }
-        self.get_slowly(page, within)
+        Ok(value)
     }
 
     #[cold]
-    fn get_slowly<T: FromBytes + IntoBytes>(&self, page: u64, within: usize) -> Result<T, IoError> {
+    fn get_slowly(&self, page: u64, within: usize, out: &mut [u8]) -> Result<(), IoError> {
         let guards = self.pin(page..page + 1, Intent::Read)?;
-        let mut value = T::new_zeroed();
-        self.wait(guards[0].read(within, value.as_mut_bytes()));
-        Ok(value)
+        self.wait(guards[0].read(within, out));
+        Ok(())
     }
 
     /// Writes a value whose bytes begin at byte `offset`, which is a multiple of its size.
@@ -63,12 +64,17 @@ impl Client<Scala> {
     #[inline]
     pub fn set<T: IntoBytes + Immutable>(&self, offset: u64, value: T) -> Result<(), IoError> {
         let (page, within) = place::<T>(offset);
-        if let Some(mut guard) = self.try_pin(page, Intent::Write) {
-            guard.write(within, value.as_bytes());
-            return Ok(());
+        let extent = Extent::new(offset, size_of::<T>() as u64);
+        match self.client().write_now(extent, value.as_bytes()) {
+            true => Ok(()),
+            false => self.set_slowly(page, within, value.as_bytes()),
         }
+    }
+
+    #[cold]
+    fn set_slowly(&self, page: u64, within: usize, data: &[u8]) -> Result<(), IoError> {
         let mut guards = self.pin(page..page + 1, Intent::Write)?;
-        guards[0].write(within, value.as_bytes());
+        guards[0].write(within, data);
         Ok(())
     }
 }

@@ -65,7 +65,11 @@ pub struct IdentifyController {
     pub wctemp: u16,
     /// Critical temperature in kelvins.
     pub cctemp: u16,
-    pub(crate) reserved_270: [u8; 10],
+    pub(crate) reserved_270: [u8; 2],
+    /// Host memory preferred size, in pages of 4096 bytes; 0 if the drive takes none.
+    pub hmpre: u32,
+    /// Host memory minimum size, in pages of 4096 bytes: less is refused.
+    pub hmmin: u32,
     /// Capacity of the drive in bytes.
     pub tnvmcap: U128,
     /// Capacity in no namespace, in bytes.

@@ -3,72 +3,34 @@
 
 mod cached;
 mod checkpoint;
+#[path = "../../../tests/drive/support/tiny.rs"]
+mod tiny;
 
 use std::collections::BTreeMap;
 
 use wharf_runtime::{Rng, Seed};
 
 use super::{Batch, Finished, Ftl, NONE, Refusal, Urgency};
-use crate::config::{
-    DriveConfig, Firmware, FtlConfig, GcPolicy, Geometry, HostMemoryConfig, LinkConfig,
-    MediaConfig, MediaKind, Timing,
-};
+use crate::config::{DriveConfig, Timing};
 use crate::media::{AnyMedia, Media, StampMedia};
 use crate::power::PowerSwitch;
+use tiny::tiny;
 
 /// Two planes of ten blocks of four pages; most operations take time, so that many are under way.
 fn config(checkpoint_pages: u64) -> DriveConfig {
-    DriveConfig {
-        name: "test".into(),
-        geometry: Geometry {
-            channels: 1,
-            dies_per_channel: 1,
-            planes_per_die: 2,
-            blocks_per_plane: 10,
-            pages_per_block: 4,
-        },
-        timing: Timing {
-            read_ns: 300,
-            program_ns: 700,
-            erase_ns: 2_000,
-            channel_ns_per_page: 100,
-        },
-        link: LinkConfig {
-            latency_ns: 0,
-            to_host_mb_s: 0,
-            from_host_mb_s: 0,
-        },
-        firmware: Firmware {
-            cores: 1,
-            slowness: 1.0,
-            stripe_pages: 2,
-            commands_max: 8,
-            parts_max: 4,
-            queues_max: 4,
-        },
-        ftl: FtlConfig {
-            over_provisioning: 0.5,
-            capacity_share: 1.0,
-            gc_policy: GcPolicy::Greedy,
-            gc_foreground_share: 0.0,
-            gc_background_share: 0.0,
-            gc_background_invalid_min: 0.0,
-            write_buffer_pages: 8,
-            volatile_write_cache: true,
-            wear_gap_max: 0,
-            endurance_cycles: 0,
-            checkpoint_pages,
-        },
-        host_memory: HostMemoryConfig {
-            enabled: true,
-            busy_wait_ns: 1_000_000,
-        },
-        media: MediaConfig {
-            kind: MediaKind::Stamp,
-            path: None,
-            verify: false,
-        },
-    }
+    let mut config = tiny();
+    config.geometry.planes_per_die = 2;
+    config.timing = Timing {
+        read_ns: 300,
+        program_ns: 700,
+        erase_ns: 2_000,
+        channel_ns_per_page: 100,
+    };
+    config.ftl.over_provisioning = 0.5;
+    config.ftl.volatile_write_cache = true;
+    config.ftl.checkpoint_pages = checkpoint_pages;
+    config.media.verify = false;
+    config
 }
 
 fn new_media(config: &DriveConfig) -> AnyMedia {

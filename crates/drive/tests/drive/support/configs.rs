@@ -1,65 +1,9 @@
 //! Drives so small that collection, wear and ring wrap happen within 100 operations.
 
-use wharf_drive::config::{
-    DriveConfig, Firmware, FtlConfig, GcPolicy, Geometry, HostMemoryConfig, LinkConfig,
-    MediaConfig, MediaKind, Timing,
-};
+use wharf_drive::config::{DriveConfig, GcPolicy, MediaKind, Platform, Timing};
 use wharf_runtime::Rng;
 
-/// One core, one plane, ten blocks of four pages; no operation takes time.
-pub fn tiny() -> DriveConfig {
-    DriveConfig {
-        name: "tiny".into(),
-        geometry: Geometry {
-            channels: 1,
-            dies_per_channel: 1,
-            planes_per_die: 1,
-            blocks_per_plane: 10,
-            pages_per_block: 4,
-        },
-        timing: Timing {
-            read_ns: 0,
-            program_ns: 0,
-            erase_ns: 0,
-            channel_ns_per_page: 0,
-        },
-        link: LinkConfig {
-            latency_ns: 0,
-            to_host_mb_s: 0,
-            from_host_mb_s: 0,
-        },
-        firmware: Firmware {
-            cores: 1,
-            slowness: 1.0,
-            stripe_pages: 2,
-            commands_max: 8,
-            parts_max: 4,
-            queues_max: 4,
-        },
-        ftl: FtlConfig {
-            over_provisioning: 0.4,
-            capacity_share: 1.0,
-            gc_policy: GcPolicy::Greedy,
-            gc_foreground_share: 0.0,
-            gc_background_share: 0.0,
-            gc_background_invalid_min: 0.0,
-            write_buffer_pages: 8,
-            volatile_write_cache: false,
-            wear_gap_max: 0,
-            endurance_cycles: 0,
-            checkpoint_pages: 0,
-        },
-        host_memory: HostMemoryConfig {
-            enabled: true,
-            busy_wait_ns: 1_000_000,
-        },
-        media: MediaConfig {
-            kind: MediaKind::Stamp,
-            path: None,
-            verify: true,
-        },
-    }
-}
+pub use super::tiny::tiny;
 
 /// The tiny drive with operations that take time, so that many are under way at once.
 pub fn tiny_timed() -> DriveConfig {
@@ -82,7 +26,8 @@ pub fn tiny_pair() -> DriveConfig {
 }
 
 /// A random small drive. About one in four is thinly provisioned, half have a volatile write
-/// cache, a third level wear, a third take checkpoints, one in eight wears out.
+/// cache, a third level wear, a third take checkpoints, one in eight wears out, one in four is software,
+/// one in four has a slow link.
 pub fn random(rng: &mut Rng, kind: MediaKind) -> DriveConfig {
     let mut config = if rng.chance(1, 3) {
         tiny()
@@ -127,6 +72,12 @@ pub fn random(rng: &mut Rng, kind: MediaKind) -> DriveConfig {
     };
     t.capacity_share = if rng.chance(1, 4) { 0.5 } else { 1.0 };
     t.over_provisioning = 0.05;
+    if rng.chance(1, 4) {
+        config.firmware.platform = Platform::Software;
+    }
+    if rng.chance(1, 4) {
+        config.link.from_host_mb_s = 4096;
+    }
     fit(&mut config);
     config
 }

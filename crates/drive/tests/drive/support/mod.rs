@@ -4,6 +4,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `configs.rs` | drives so small that collection, wear and ring wrap happen within 100 operations |
+//! | `tiny.rs` | the least of them, which other tests use too |
 //! | `rig.rs` | the drive between its runs: power on, run a script, power off, look inside |
 //! | `host.rs` | the script's hands: commands out, completions in, pages filled and read |
 //! | `model.rs` | which contents each page may have, now and after a power cut |
@@ -18,3 +19,4 @@ pub mod ops;
 pub mod pins;
 pub mod player;
 pub mod rig;
+pub mod tiny;

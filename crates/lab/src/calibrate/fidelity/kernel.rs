@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use wharf_drive::config::Platform;
 use wharf_host::design::{Client, Design, DesignConfig, DesignError, Statistics, Touch};
 use wharf_host::error::IoError;
 use wharf_host::span::Extent;
@@ -38,7 +39,11 @@ impl Bench<'_> {
         design: &DesignEntry,
         options: &Options,
     ) -> Result<Pair, CalibrateError> {
-        let mut setup = self.setup(scenario, Engine::Virtual);
+        let mut setup = self.setup(scenario, DESIGN, Engine::Virtual);
+        // What the model reads from is a device, unlike the other designs' drive.
+        setup.drive.firmware.platform = Platform::Device;
+        // The machine has memory for far more dirty pages than there are pages.
+        setup.cache_bytes *= 16;
         if scenario.flash == Flash::Modelled {
             without_latency(&mut setup.drive);
             setup.drive.timing.read_ns = self.device_ns();
@@ -49,7 +54,7 @@ impl Bench<'_> {
             scenario.pages() * 4096,
         )?);
         FILE.set(Some(file.clone()));
-        let setup = self.setup(scenario, self.real(scenario));
+        let setup = self.setup(scenario, DESIGN, self.real(scenario));
         let measured = self.repeat(scenario, |plan| {
             let ready = || {
                 file.forget()?;

@@ -7,11 +7,12 @@
 //! 1. A run is the requests that fill the caches (`Scenario::warm_up`), and then those that count. It is made
 //!    with and without the latter; the difference of the two is the figure. So filling counts for
 //!    nothing, in either engine.
-//! 2. Both halves of a comparison have the same drive: data in RAM, no checksums, cores as fast as the
-//!    host's. Reads are not checked: the check would be measured too (`compare` and the tests check
+//! 2. Both halves of a comparison have the same drive: data in RAM, no checksums, all of it software on one
+//!    processor as fast as the host's. Reads are not checked: the check would be measured too (`compare` and the tests check
 //!    these designs).
 //! 3. Only set-ups that have a processor for every busy thread are run (`scenario.rs`): where all
-//!    requests hit, the drive's thread sleeps and two clients have two processors to themselves.
+//!    requests hit, the drive's thread sleeps and two clients have two processors to themselves. The manager of
+//!    `tri` shares its processor with the drive.
 //! 4. The `kernel` design is a model of what this program does not run, so what stands beside it is the
 //!    real kernel: the same requests by `pread` and `pwrite` on a file (`kernel.rs`). Its drive takes as
 //!    long as an uncached read of the real device.
@@ -144,6 +145,7 @@ impl Bench<'_> {
         let drive = [
             "drive.firmware.cores=1",
             "drive.firmware.slowness=1.0",
+            "drive.firmware.platform=software",
             "drive.geometry.blocks_per_plane=64",
             "drive.media.verify=false",
         ];
@@ -154,15 +156,15 @@ impl Bench<'_> {
             drive: load_drive("scala", &Sets::parse(&drive)?)?.0,
             host: load_host("default", &Sets::parse(&host)?)?.0,
             processors: std::thread::available_parallelism().map_or(1, |n| n.get()),
-            repeats: if options.quick { 3 } else { 5 },
+            repeats: if options.quick { 3 } else { 4 },
         })
     }
 
     /// The machine on which a scenario runs.
-    fn setup(&self, scenario: &Scenario, engine: Engine) -> Setup {
+    fn setup(&self, scenario: &Scenario, design: &str, engine: Engine) -> Setup {
         let (mut drive, mut host) = (self.drive.clone(), self.host.clone());
         let misses = scenario.miss_share > 0.0;
-        if misses {
+        if scenario.drive_works(design) {
             // Two busy threads, two processors: giving one away would time whoever gets it.
             host.idle.spin_passes = u32::MAX;
         }
@@ -196,8 +198,12 @@ impl Bench<'_> {
     }
 
     fn design(&self, scenario: &Scenario, design: &DesignEntry) -> Result<Pair, CalibrateError> {
-        let predicted = self.predict(scenario, design, &self.setup(scenario, Engine::Virtual))?;
-        let setup = self.setup(scenario, self.real(scenario));
+        let predicted = self.predict(
+            scenario,
+            design,
+            &self.setup(scenario, design.name, Engine::Virtual),
+        )?;
+        let setup = self.setup(scenario, design.name, self.real(scenario));
         let measured = self.repeat(scenario, |plan| {
             (design.run)(&setup, plan, Progress::hidden(), &never())
         })?;

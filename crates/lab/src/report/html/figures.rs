@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::Escaped;
 use crate::report::format;
-use crate::result::{Comparison, Latency, Row, Source};
+use crate::result::{Comparison, Latency, Row, Source, ratio};
 
 /// A line of the table: what, its unit, the figure of a row.
 type Figure = (&'static str, &'static str, fn(&Row) -> String);
@@ -30,21 +30,39 @@ const SPEED: [Figure; 2] = [
     }),
 ];
 
-const WORK: [Figure; 5] = [
+const WORK: [Figure; 11] = [
     ("hit ratio of 4 KiB page touches", "%", |row| {
         format::optional_percent(row.hit_ratio)
+    }),
+    ("pages that a drive had in a frame when asked", "%", |row| {
+        format::optional_percent(row.frame_hit_ratio)
     }),
     ("host CPU per I/O", "µs", |row| {
         format::number(row.host_cpu_us_per_io)
     }),
+    ("clients waiting for managers", "%", |row| {
+        format::optional_percent(row.managers.map(|managers| managers.wait_share))
+    }),
     ("drive commands per I/O", "", |row| {
         format::number(row.commands_per_io)
+    }),
+    ("a drive command, issue to completion", "µs", |row| {
+        format::number(row.command_us)
+    }),
+    ("of that, served by a core", "µs", |row| {
+        format::number(row.command_service_us)
     }),
     ("write amplification", "", |row| {
         format::optional(row.write_amplification)
     }),
     ("time collecting garbage", "%", |row| {
         format::percent_cell(row.gc_share)
+    }),
+    ("requests affected by it", "%", |row| {
+        format::percent_cell(ratio(row.gc_affected.requests as f64, row.requests as f64))
+    }),
+    ("their p99.99 latency", "µs", |row| {
+        format::optional(row.gc_affected.latency_us.map(|latency| latency.p99_99))
     }),
 ];
 

@@ -1,11 +1,12 @@
 //! Figures 14, 15, 16a and 16b: where latency and CPU time go (section 6.3).
 
 use super::super::figure::{Cell, Claim, Figure, Formula, Panel, Plot, Series, Term};
+use super::super::layers::Layer;
 use super::super::metric::{CACHE, CLIENT, ENGINE, LOCK, MESSAGES, Metric, Work};
 use super::super::run::{
     CLIENTS, HARDWARE, KERNEL, Run, SCALA, TRI_2M, TRI_4M, TRI_6M, Variant, Workloads,
 };
-use super::motivation::{LATENCY_NOTE, latency_panels};
+use super::motivation::{LATENCY, LATENCY_NOTE};
 use super::{by_workload, mean_over, stacks};
 use crate::result::CpuPart::{Clients, Cores, Services};
 
@@ -29,18 +30,21 @@ fn bars(workload: &str) -> Vec<(String, Run)> {
 
 pub(super) fn fig14(workloads: &Workloads) -> Figure {
     let webmail = workloads.one("webmail");
-    let panels = |workload: &String| latency_panels(workload, &bars(workload));
+    let panel = |workload: &String| stacks(workload.clone(), &bars(workload), &LATENCY);
     let mds = workloads.one("mds");
     Figure {
         name: "fig14",
         plot: Plot::Stacks,
         points: "design",
-        axis: "mean latency, µs, and what drive commands do to it".into(),
-        panels: two(workloads).iter().flat_map(panels).collect(),
+        axis: "mean latency, µs".into(),
+        panels: two(workloads).iter().map(panel).collect(),
         claims: vec![
             Claim::new(
                 "less-queuing",
-                Formula::mean_ratio(Metric::DriveTime, [(run(SCALA, &mds), run(TRI_2M, &mds))]),
+                Formula::mean_ratio(
+                    Metric::Latency(Layer::DriveQueue),
+                    [(run(SCALA, &mds), run(TRI_2M, &mds))],
+                ),
             ),
             Claim::new(
                 "webmail-penalty",

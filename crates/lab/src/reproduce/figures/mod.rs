@@ -43,10 +43,6 @@ pub const FIGURES: &[Definition] = &[
     ("fig18b", scaling::fig18b),
 ];
 
-/// Why a breakdown of latency stops where it does.
-const NOT_SEPARABLE: &str = "not separable here: requests overlap on queues, cores and flash, and the stack \
-     keeps no account of which of them a request waited for";
-
 /// One panel with a series for each variant: a metric of each, on each workload, with eight clients.
 fn by_workload(metric: Metric, workloads: &[String], variants: &[Variant]) -> Panel {
     series_of(String::new(), workloads, variants, |variant, workload| {

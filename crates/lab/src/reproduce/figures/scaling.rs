@@ -3,6 +3,7 @@
 use super::super::figure::{Cell, Claim, Figure, Formula, Panel, Plot, Series, Term};
 use super::super::metric::Metric;
 use super::super::run::{HARDWARE, KERNEL, Run, SCALA, TRI_2M, TRI_4M, Variant, Workloads};
+use super::motivation::ONE_CACHE;
 
 /// Six workloads; the text names webmail, proj_1 and src2, the other three are our choice.
 const SIX: [&str; 6] = ["webmail", "webusers", "prn_0", "src2", "proj_1", "mds"];
@@ -102,7 +103,8 @@ fn on_drives(variant: Variant, workload: &str, cpus: u32, drives: u32) -> Option
     })
 }
 
-const NOTES_18: [&str; 2] = [
+const NOTES_18: [&str; 3] = [
+    ONE_CACHE,
     "two managers for each drive, out of the host's CPUs, in TriCache; two firmware cores for each drive in all designs",
     "the paper names no workload: mds, as in Figure 4",
 ];

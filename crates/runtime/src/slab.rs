@@ -21,7 +21,7 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 /// The system would not map an array of that size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "cannot map {bytes} bytes of memory for {what}: {cause}; use a smaller drive or stamp media"
+    "cannot map {bytes} bytes of memory for {what}: {cause}; use a smaller cache, a smaller drive or stamp media"
 )]
 pub struct SlabError {
     /// What the array was for.

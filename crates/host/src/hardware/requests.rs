@@ -1,85 +1,26 @@
-//! The design `hardware`: the drive half of ScalaCache alone.
-//!
-//! The drives keep the cache, as in [`scala`](crate::scala), but the host remembers nothing: each
-//! request pins its pages by command, copies, and gives them back by command. So every request goes to
-//! the drives, hit or miss, which is what the Queue Index of `scala` saves.
-//!
-//! 1. A request takes a *permit* for each page, of the set of the page's firmware core, before its pins
-//!    go out. A client has as many as its share of the core's frames: so no pin waits for another
-//!    client, and a long request goes in parts.
-//! 2. One command for each drive pins; pages to be overwritten whole have one of their own and
-//!    are announced first ([`Frames`]).
-//! 3. The unpins go out when the request has what it wants; nobody waits for their end, at
-//!    which the permits come back.
-//!
-//! Whether a page was in a frame the drive alone knows: this design reports no hits. (ScalaCache,
-//! section 5.3, "hardware-only design".)
+//! What one client of `hardware` does with a request.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use wharf_runtime::{Cpu, Notify};
-use wharf_wire::dma::{DmaSpace, RegisterError};
+use wharf_wire::dma::RegisterError;
 use wharf_wire::pin::{Access, NOT_PINNED, Unpin, WINDOW_PAGES_MAX};
 
-use crate::design::{
-    Client, Counters, Design, DesignConfig, DesignError, Statistics, Touch, WritePolicy,
-    check_request,
-};
+use crate::design::{Counters, Touch, WritePolicy, check_request};
 use crate::error::IoError;
 use crate::group::Group;
-use crate::lend::LentMemory;
-use crate::payload::{From, Into};
+use crate::hardware::Hardware;
 use crate::pins::{PAGES_MAX, Pins, Sent, needs_list};
 use crate::reaper::Reaper;
 use crate::scala::frames::{Copied, Frames};
 use crate::scala::held::{Home, SetMap};
-use crate::scala::{lend, shares};
 use crate::span::{Extent, Span, spans};
 use crate::volume::Volume;
 
 /// Pause of a task that finds another client in the way, in nanoseconds.
 const PAUSE_NS: u64 = 1_000;
-
-/// What the clients share: the lent frames.
-pub struct Hardware {
-    config: DesignConfig,
-    space: Arc<DmaSpace>,
-    frames: Arc<Frames>,
-}
-
-impl Design for Hardware {
-    const NAME: &'static str = "hardware";
-
-    type Client = HardwareClient;
-
-    fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<Hardware, DesignError> {
-        Ok(Hardware {
-            config: *config,
-            space: space.clone(),
-            frames: lend(Self::NAME, config, space)?,
-        })
-    }
-
-    fn client(
-        self: &Arc<Self>,
-        cpu: &Cpu,
-        volume: Rc<Volume>,
-        index: u32,
-    ) -> Result<HardwareClient, DesignError> {
-        let map = SetMap::new(&volume);
-        let permits = shares(Self::NAME, &self.config, &self.frames, &map, index)?;
-        let design = Self::NAME;
-        let inner = Inner::start(self, cpu, volume, map, permits);
-        let inner = inner.map_err(|source| DesignError::Memory { design, source })?;
-        Ok(HardwareClient(inner))
-    }
-
-    fn lent_memory(&self, drive: u32) -> Option<LentMemory> {
-        self.frames.memory(drive)
-    }
-}
 
 /// A page of a request.
 struct Entry {
@@ -115,13 +56,14 @@ struct Outcome {
     error: Option<IoError>,
 }
 
-struct Inner {
-    cpu: Cpu,
-    volume: Rc<Volume>,
+/// One client: permits, and the pins under way.
+pub(super) struct Inner {
+    pub(super) cpu: Cpu,
+    pub(super) volume: Rc<Volume>,
     map: SetMap,
     frames: Arc<Frames>,
     pins: Pins,
-    counters: Counters,
+    pub(super) counters: Counters,
     policy: WritePolicy,
     /// Free permits of each set, and how many there are.
     permits: RefCell<Vec<u32>>,
@@ -135,7 +77,8 @@ struct Inner {
 }
 
 impl Inner {
-    fn start(
+    /// A client of `design` that holds nothing, with its tasks on `cpu`.
+    pub(super) fn start(
         design: &Hardware,
         cpu: &Cpu,
         volume: Rc<Volume>,
@@ -166,7 +109,11 @@ impl Inner {
         Ok(inner)
     }
 
-    async fn serve<P: Copied>(&self, extent: Extent, mut payload: P) -> Result<Touch, IoError> {
+    pub(super) async fn serve<P: Copied>(
+        &self,
+        extent: Extent,
+        mut payload: P,
+    ) -> Result<Touch, IoError> {
         let page_bytes = self.frames.page_bytes();
         check_request(&self.volume, page_bytes, extent, payload.bytes())?;
         let first = extent.first_page();
@@ -486,37 +433,4 @@ fn divide<K: PartialEq>(entries: Vec<Entry>, key: impl Fn(&Entry) -> K) -> Vec<V
         }
     }
     parts
-}
-
-/// One client.
-pub struct HardwareClient(Rc<Inner>);
-
-impl Client for HardwareClient {
-    async fn read(&self, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError> {
-        let inner = &*self.0;
-        inner.counters.reads.add(1);
-        inner
-            .counters
-            .end(inner.serve(extent, Into(out)).await, |touch| *touch)
-    }
-
-    async fn write(&self, extent: Extent, data: &[u8]) -> Result<Touch, IoError> {
-        let inner = &*self.0;
-        inner.counters.writes.add(1);
-        inner
-            .counters
-            .end(inner.serve(extent, From(data)).await, |touch| *touch)
-    }
-
-    async fn flush(&self) -> Result<(), IoError> {
-        let inner = &*self.0;
-        inner.counters.flushes.add(1);
-        inner
-            .counters
-            .end(inner.volume.flush(&inner.cpu).await, |()| Touch::default())
-    }
-
-    fn statistics(&self) -> Statistics {
-        self.0.counters.statistics(&self.0.volume)
-    }
 }

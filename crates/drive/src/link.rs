@@ -1,0 +1,118 @@
+//! The link to the host: latency, and bandwidth in each direction.
+//!
+//! What goes to the host follows the controller's completions. What comes from it is fetched by the
+//! controller (data of writes) and by cores (pages of lent memory that are written back or read), so
+//! that direction is shared.
+
+use wharf_runtime::sync::{Arc, AtomicU64, Ordering};
+use wharf_runtime::{Cpu, Resource};
+
+use crate::config::LinkConfig;
+
+/// Bytes that cross the link for a page, whatever the media keep of it.
+const PAGE_BYTES: u64 = 4096;
+
+fn ns_per_page(mb_s: u64) -> u64 {
+    // No bandwidth stands for an unlimited one.
+    (PAGE_BYTES * 1000).checked_div(mb_s).unwrap_or(0)
+}
+
+/// The direction to the host.
+pub struct ToHost {
+    latency_ns: u64,
+    ns_per_page: u64,
+    busy: Resource,
+}
+
+impl ToHost {
+    /// An idle link.
+    pub fn new(config: &LinkConfig) -> ToHost {
+        ToHost {
+            latency_ns: config.latency_ns,
+            ns_per_page: ns_per_page(config.to_host_mb_s),
+            busy: Resource::default(),
+        }
+    }
+
+    /// When a completion, behind the `pages` pages of data before it, is at the host. Both ways'
+    /// latency is counted here. Completions keep their order: the link is a queue.
+    #[inline]
+    pub fn carry(&mut self, cpu: &Cpu, pages: u32) -> u64 {
+        if self.latency_ns == 0 && self.ns_per_page == 0 {
+            return if cpu.is_virtual() { cpu.now() } else { 0 };
+        }
+        let sent_ns = self
+            .busy
+            .reserve(cpu.now(), self.ns_per_page * u64::from(pages));
+        sent_ns + 2 * self.latency_ns
+    }
+}
+
+/// The direction from the host. Clones are the same link.
+#[derive(Clone)]
+pub struct FromHost {
+    ns_per_page: u64,
+    /// When it has carried all that was asked for.
+    free_ns: Arc<AtomicU64>,
+}
+
+impl FromHost {
+    /// An idle link.
+    pub fn new(config: &LinkConfig) -> FromHost {
+        FromHost {
+            ns_per_page: ns_per_page(config.from_host_mb_s),
+            free_ns: Arc::new(AtomicU64::new(0)),
+        }
+    }
+
+    /// When `pages` pages that are asked for now are here; 0 if that takes no time.
+    #[inline]
+    pub fn carry(&self, cpu: &Cpu, pages: u32) -> u64 {
+        if self.ns_per_page == 0 || pages == 0 {
+            return 0;
+        }
+        let duration_ns = self.ns_per_page * u64::from(pages);
+        let end_ns = |free_ns: u64| free_ns.max(cpu.now()) + duration_ns;
+        // Relaxed: a clock of its own, which orders nothing.
+        let (order, next) = (Ordering::Relaxed, |free_ns| Some(end_ns(free_ns)));
+        let before = self.free_ns.fetch_update(order, order, next);
+        end_ns(before.expect("it is always changed"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wharf_runtime::{CostTable, Machine, Side};
+
+    use super::*;
+
+    #[test]
+    fn what_controller_and_cores_fetch_follows_one_another() {
+        let mut machine = Machine::new(CostTable::free(), false);
+        let id = machine.add_cpu("cpu", Side::Drive, 1.0);
+        let mut config = LinkConfig {
+            latency_ns: 0,
+            to_host_mb_s: 0,
+            from_host_mb_s: 4096,
+        };
+        let (limited, unlimited) = (FromHost::new(&config), {
+            config.from_host_mb_s = 0;
+            FromHost::new(&config)
+        });
+        machine.spawn_main(id, "fetcher", move |cpu| async move {
+            let other = limited.clone();
+            assert_eq!(
+                [
+                    limited.carry(&cpu, 2),
+                    other.carry(&cpu, 1),
+                    limited.carry(&cpu, 0)
+                ],
+                [2_000, 3_000, 0]
+            );
+            cpu.sleep_until(10_000).await;
+            assert_eq!(limited.carry(&cpu, 1), 11_000);
+            assert_eq!(unlimited.carry(&cpu, 1), 0);
+        });
+        machine.run_virtual(wharf_runtime::Seed(1)).unwrap();
+    }
+}

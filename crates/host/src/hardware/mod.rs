@@ -1,0 +1,107 @@
+//! The design `hardware`: the drive half of ScalaCache alone.
+//!
+//! The drives keep the cache, as in [`scala`](crate::scala), but the host remembers nothing: each
+//! request pins its pages by command, copies, and gives them back by command. So every request goes to
+//! the drives, hit or miss, which is what the Queue Index of `scala` saves.
+//!
+//! 1. A request takes a *permit* for each page, of the set of the page's firmware core, before its pins
+//!    go out. A client has as many as its share of the core's frames: so no pin waits for another
+//!    client, and a long request goes in parts.
+//! 2. One command for each drive pins; pages to be overwritten whole have one of their own and
+//!    are announced first ([`Frames`]).
+//! 3. The unpins go out when the request has what it wants; nobody waits for their end, at
+//!    which the permits come back.
+//!
+//! Whether a page was in a frame the drive alone knows: this design reports no hits. (ScalaCache,
+//! section 5.3, "hardware-only design".)
+
+mod requests;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use wharf_runtime::Cpu;
+use wharf_wire::dma::DmaSpace;
+
+use crate::design::{Client, Design, DesignConfig, DesignError, Statistics, Touch};
+use crate::error::IoError;
+use crate::hardware::requests::Inner;
+use crate::lend::LentMemory;
+use crate::payload::{From, Into};
+use crate::scala::frames::Frames;
+use crate::scala::held::SetMap;
+use crate::scala::{lend, shares};
+use crate::span::Extent;
+use crate::volume::Volume;
+
+/// What the clients share: the lent frames.
+pub struct Hardware {
+    config: DesignConfig,
+    space: Arc<DmaSpace>,
+    frames: Arc<Frames>,
+}
+
+impl Design for Hardware {
+    const NAME: &'static str = "hardware";
+
+    type Client = HardwareClient;
+
+    fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<Hardware, DesignError> {
+        Ok(Hardware {
+            config: *config,
+            space: space.clone(),
+            frames: lend(Self::NAME, config, space)?,
+        })
+    }
+
+    fn client(
+        self: &Arc<Self>,
+        cpu: &Cpu,
+        volume: Rc<Volume>,
+        index: u32,
+    ) -> Result<HardwareClient, DesignError> {
+        let map = SetMap::new(&volume);
+        let permits = shares(Self::NAME, &self.config, &self.frames, &map, index)?;
+        let design = Self::NAME;
+        let inner = Inner::start(self, cpu, volume, map, permits);
+        let inner = inner.map_err(|source| DesignError::Memory { design, source })?;
+        Ok(HardwareClient(inner))
+    }
+
+    fn lent_memory(&self, drive: u32) -> Option<LentMemory> {
+        self.frames.memory(drive)
+    }
+}
+
+/// One client.
+pub struct HardwareClient(Rc<Inner>);
+
+impl Client for HardwareClient {
+    async fn read(&self, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError> {
+        let inner = &*self.0;
+        inner.counters.reads.add(1);
+        inner
+            .counters
+            .end(inner.serve(extent, Into(out)).await, |touch| *touch)
+    }
+
+    async fn write(&self, extent: Extent, data: &[u8]) -> Result<Touch, IoError> {
+        let inner = &*self.0;
+        inner.counters.writes.add(1);
+        inner
+            .counters
+            .end(inner.serve(extent, From(data)).await, |touch| *touch)
+    }
+
+    async fn flush(&self) -> Result<(), IoError> {
+        let inner = &*self.0;
+        inner.counters.flushes.add(1);
+        inner
+            .counters
+            .end(inner.volume.flush(&inner.cpu).await, |()| Touch::default())
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.0.counters.statistics(&self.0.volume)
+    }
+}

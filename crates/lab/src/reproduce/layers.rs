@@ -1,0 +1,161 @@
+//! Mean latency in layers: work, queues, drive.
+//!
+//! Problem: what a request waited for is not to be seen from its latency, since its pages wait side by
+//! side on several queues.
+//!
+//! 1. **Own work** is the CPU time of clients by request.
+//! 2. The rest is waiting. Part of it passes while managers have something of the request, or the drive has a
+//!    command of it. How long that takes in all is measured: for each page that a manager is asked for, the
+//!    time on its way there and back, and the time the manager has it; for each command, the time from issue
+//!    to completion, and of that the time that a firmware core serves it, flash included.
+//! 3. Waiting is divided in proportion to these sums, and where they add up to less, what is left is
+//!    *other*: the client's other requests, other clients, throttling. Where pages wait side by side the
+//!    sums are longer than the waiting, and the proportion is what remains of them.
+//!
+//! ScalaCache, Figures 5b and 14: "Client-Manager Queuing" is [`Layer::ManagerQueue`], "Manager-SSD
+//! Queuing" and "Client-FusionFTL Queuing" are [`Layer::DriveQueue`].
+
+use super::metric::{Work, busy_us, group, time_us};
+use crate::result::{CpuPart, DriverAccount, Row};
+
+/// A part of the mean latency. All together they make it up.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Layer {
+    /// The client's own CPU at some work.
+    Own(Work),
+    /// Waiting for a manager to take a request up, and for the answer.
+    ManagerQueue,
+    /// Waiting for a firmware core to take a command up, with what a manager does before it sends one.
+    DriveQueue,
+    /// Waiting while a firmware core serves a command, flash included.
+    Drive,
+    /// Waiting for anything else.
+    Other,
+}
+
+/// Several layers.
+pub type LayerSet = &'static [Layer];
+
+/// What requests waited for, in microseconds by request.
+struct Waiting {
+    manager_queue: f64,
+    drive_queue: f64,
+    drive: f64,
+    other: f64,
+}
+
+/// A layer of a run's mean latency, in microseconds.
+///
+/// # Errors
+/// If the run was not timed, as part of a sentence.
+pub fn layer_us(row: &Row, layer: Layer) -> Result<f64, String> {
+    let clients = group(row, CpuPart::Clients)?;
+    let by_request = |us: f64| us / row.requests as f64;
+    if let Layer::Own(work) = layer {
+        return Ok(by_request(busy_us(clients, work)));
+    }
+    let own_us = by_request(clients.busy_share * time_us(row, clients));
+    let waiting = divide(row, (row.latency_us.mean - own_us).max(0.0));
+    Ok(match layer {
+        Layer::ManagerQueue => waiting.manager_queue,
+        Layer::DriveQueue => waiting.drive_queue,
+        Layer::Drive => waiting.drive,
+        Layer::Other | Layer::Own(_) => waiting.other,
+    })
+}
+
+/// Divides `waited_us` of each request among what it waited for.
+fn divide(row: &Row, waited_us: f64) -> Waiting {
+    let by_request = |count: u64| count as f64 / row.requests as f64;
+    let commands = |part: CpuPart| {
+        let account = row.drivers.iter().find(|account| account.part == part);
+        by_request(account.map_or(0, DriverAccount::commands))
+    };
+    // Sums over a request's pages or commands.
+    let (queued, held, served) = match &row.managers {
+        Some(managers) => {
+            let asks = by_request(managers.asks);
+            let held = asks * managers.held_us;
+            let served = commands(CpuPart::Services) * row.command_service_us;
+            (asks * managers.queue_us, held, served.min(held))
+        }
+        None => {
+            let clients = row.drivers.iter().find(|a| a.part == CpuPart::Clients);
+            let held = commands(CpuPart::Clients) * clients.map_or(0.0, |a| a.command_us);
+            let served = commands(CpuPart::Clients) * row.command_service_us;
+            (0.0, held, served.min(held))
+        }
+    };
+    let sum = queued + held;
+    let scale = if sum > waited_us {
+        waited_us / sum
+    } else {
+        1.0
+    };
+    Waiting {
+        manager_queue: queued * scale,
+        drive_queue: (held - served) * scale,
+        drive: served * scale,
+        other: (waited_us - sum).max(0.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::sample;
+    use crate::result::ManagerAccount;
+    use wharf_host::driver::DriverStatistics;
+
+    /// A run of 100 requests, each 50 us long, of which its CPU works 10.
+    fn row() -> Row {
+        let mut row = sample::comparison(1).rows.remove(0);
+        (row.requests, row.latency_us.mean, row.elapsed_seconds) = (100, 50.0, 0.001);
+        row.managers = None;
+        row.drivers.clear();
+        for group in &mut row.cpus {
+            (group.count, group.busy_share) = (1, 1.0);
+        }
+        row
+    }
+
+    fn drivers(part: CpuPart, commands: u64, command_us: u64) -> DriverAccount {
+        let did = DriverStatistics {
+            reads: commands,
+            command_ns: commands * command_us * 1000,
+            ..DriverStatistics::default()
+        };
+        DriverAccount::new(part, &did)
+    }
+
+    fn layers(row: &Row) -> [f64; 4] {
+        use Layer::{Drive, DriveQueue, ManagerQueue, Other};
+        [ManagerQueue, DriveQueue, Drive, Other].map(|layer| layer_us(row, layer).unwrap())
+    }
+
+    #[test]
+    fn commands_that_take_less_than_the_waiting_leave_a_rest() {
+        let mut row = row();
+        row.drivers = vec![drivers(CpuPart::Clients, 100, 30)];
+        row.command_service_us = 18.0;
+        assert_eq!(layers(&row), [0.0, 12.0, 18.0, 10.0]);
+    }
+
+    #[test]
+    fn waiting_side_by_side_is_divided_in_proportion() {
+        let mut row = row();
+        row.managers = Some(ManagerAccount {
+            wait_share: 0.5,
+            asks: 200,
+            queue_us: 10.0,
+            held_us: 30.0,
+        });
+        row.drivers = vec![
+            drivers(CpuPart::Clients, 0, 0),
+            drivers(CpuPart::Services, 200, 25),
+        ];
+        row.command_service_us = 20.0;
+        // 20, 20 and 40 us of pages in 40 us of waiting.
+        assert_eq!(layers(&row), [10.0, 10.0, 20.0, 0.0]);
+    }
+}

@@ -1,0 +1,90 @@
+//! The other commands: traces, presets, calibration.
+
+use serde_json::Value;
+
+use crate::support::{Place, SAMPLE, with};
+
+#[test]
+fn a_trace_goes_there_and_back() {
+    let place = Place::new();
+    let stat = |file: &str| {
+        let text = place.ok(&["trace", "stat", file, "--json"]);
+        serde_json::from_str::<Value>(&text).expect("JSON")
+    };
+    let table = place.ok(&["trace", "stat", SAMPLE]);
+    assert!(
+        table.contains("61,473") || table.contains("61473"),
+        "{table}"
+    );
+    let said = place.ok(&["trace", "convert", SAMPLE, "plain.trace"]);
+    assert_eq!(said, "plain.trace: 61473 requests, 0 lines left out\n");
+    place.ok(&["trace", "convert", "plain.trace", "msr.csv", "--to", "msr"]);
+    place.ok(&["trace", "convert", "msr.csv", "back.trace"]);
+    let original = stat(SAMPLE);
+    for copy in ["plain.trace", "msr.csv", "back.trace"] {
+        let stat = stat(copy);
+        for (key, value) in original.as_object().expect("an object") {
+            if key != "info" {
+                assert_eq!(&stat[key], value, "{key} of {copy}");
+            }
+        }
+    }
+    let exists = place.refused(&["trace", "convert", SAMPLE, "plain.trace"]);
+    assert_eq!(exists, "plain.trace exists: remove it or give another name");
+    let to = place.refused(&["trace", "convert", SAMPLE, "new.trace", "--to", "vscsi"]);
+    assert!(to.contains("vscsi"), "{to}");
+}
+
+#[test]
+fn every_preset_can_be_shown() {
+    let place = Place::new();
+    let list = place.ok(&["drive", "list"]);
+    assert!(list.lines().count() >= 6);
+    for preset in list.lines().filter_map(|line| line.split(' ').next()) {
+        assert!(
+            place.ok(&["drive", "show", preset]).contains("namespace "),
+            "{preset}"
+        );
+    }
+}
+
+#[test]
+fn a_calibrated_table_can_be_used_and_one_of_another_version_cannot() {
+    if std::thread::available_parallelism().map_or(1, |n| n.get()) < 2 {
+        return assert!(
+            Place::new()
+                .refused(&["calibrate"])
+                .contains("one processor")
+        );
+    }
+    let place = Place::new();
+    let output = place.wharf(&["calibrate", "--quick", "--out", "here.toml"]);
+    assert!(output.status.success(), "{output:?}");
+    assert!(output.stdout.is_empty(), "the table is in its file");
+    let compare = ["compare", "uniform", "--requests", "2000", "--clients", "2"];
+    let output = place.wharf(&with(&compare, &["--costs", "here.toml"]));
+    assert!(output.status.success(), "{output:?}");
+    let text = std::fs::read_to_string(place.path().join("here.toml")).expect("a table");
+    let version = format!("version = {}", wharf_runtime::op::COST_TABLE_VERSION);
+    place.write("old.toml", text.replace(&version, "version = 1"));
+    assert_eq!(
+        place.refused(&with(&compare, &["--costs", "old.toml"])),
+        "old.toml: a cost table of version 1, where this program reads version 2: measure again with \
+         `wharf calibrate --out FILE`"
+    );
+}
+
+#[test]
+fn a_calibration_that_cannot_be_written_is_found_before_anything_is_timed() {
+    let place = Place::new();
+    for option in ["--out", "--fidelity"] {
+        assert_eq!(
+            place.refused(&["calibrate", option, "no/such/file"]),
+            format!(
+                "cannot write {option} no/such/file: No such file or directory (os error 2): give another path"
+            )
+        );
+    }
+    let line = place.refused(&["calibrate", "--dir", "no/such"]);
+    assert!(line.starts_with("cannot use a file in no/such: "), "{line}");
+}

@@ -1,0 +1,10 @@
+//! The program as its user meets it: exit codes, messages, files, streams.
+
+#![allow(missing_docs)]
+
+mod commands;
+mod mistakes;
+mod reports;
+mod reproduce;
+mod runs;
+mod support;

@@ -1,0 +1,306 @@
+//! Each mistake of the user is told in one line, before anything is run or written.
+
+use crate::support::{Place, QUICK, SAMPLE, json, with};
+
+#[test]
+fn each_wrong_name_is_told_in_one_line() {
+    let place = Place::new();
+    let cases: &[(&[&str], &str)] = &[
+        (
+            &["compare", "unifrom"],
+            "no file 'unifrom', and no workload \"unifrom\"; nearest is \"uniform\" (known: sequential, uniform, \
+             zipf, webmail, online, webusers, prn_0, usr_0, src2, T1205, T2982, proj_1, mds)",
+        ),
+        (
+            &["compare", "mds", "--bs", "8k"],
+            "workload parameter request size: the profile mds has its own sizes",
+        ),
+        (
+            &["compare", "uniform", "--theta", "0.9"],
+            "workload parameter theta: only zipf has one, uniform does not",
+        ),
+        (
+            &["compare", "no/webmail"],
+            "no file 'no/webmail', and no workload \"no/webmail\"; nearest is \"webmail\" (known: sequential, \
+             uniform, zipf, webmail, online, webusers, prn_0, usr_0, src2, T1205, T2982, proj_1, mds)",
+        ),
+        (
+            &["compare", "--designs", "direct,clok"],
+            "no design 'clok': there are direct, clock, scala, hardware, tri, kernel",
+        ),
+        (
+            &["compare", "--drive", "scalla"],
+            "no drive preset 'scalla', the nearest is 'scala': presets are optane, pmem, scala, \
+             scala-artifact, store, tiny, tlc, and a file's name ends in .toml",
+        ),
+        (
+            &["compare", "--drive", "none.toml"],
+            "cannot read the drive file 'none.toml' (No such file or directory (os error 2)): name a file, \
+             or a preset: optane, pmem, scala, scala-artifact, store, tiny, tlc",
+        ),
+        (
+            &["compare", "--host", "defualt"],
+            "no host preset 'defualt', the nearest is 'default': presets are default, write-through, and a \
+             file's name ends in .toml",
+        ),
+        (
+            &["compare", "--set", "drive.timing.raed_ns=5us"],
+            "--set: unknown key 'drive.timing.raed_ns', the nearest is 'drive.timing.read_ns'",
+        ),
+        (
+            &["compare", "--set", "drive.timing.read_ns"],
+            "--set 'drive.timing.read_ns': write it as key=value, such as drive.timing.read_ns=25us",
+        ),
+        (
+            &["compare", "--set", "drive.firmware.queues_max=0"],
+            "--set: drive.firmware.queues_max = 0 must be 1 to 96",
+        ),
+        (
+            &["compare", "--rule", "robin"],
+            "--rule: no rule 'robin': use round-robin, stream, address",
+        ),
+        (
+            &["compare", "--fit", "warp"],
+            "workload parameter fit: no mode \"warp\"; nearest is \"wrap\" (error, wrap, scale)",
+        ),
+    ];
+    for (arguments, line) in cases {
+        assert_eq!(&place.refused(arguments), line);
+    }
+}
+
+#[test]
+fn each_wrong_size_or_number_is_told_in_one_line() {
+    let place = Place::new();
+    let size = "is not a size: write a whole number of bytes, or one such as 64KiB, 1.5GiB, 4g (GB and the like \
+                are powers of 1000)";
+    let cases: &[(&[&str], String)] = &[
+        (&["compare", "zipf", "--footprint", "1x"], format!("--footprint: '1x' {size}")),
+        (&["compare", "zipf", "--bs", "four"], format!("--bs: 'four' {size}")),
+        (
+            &["compare", "--cache", "much"],
+            "--cache: 'much' is neither a share nor a size: write one such as 18.75% (above 0%, up to 100%), \
+             or 4GiB"
+                .into(),
+        ),
+        (&["compare", "--cache", "100"], "host: cache = 100 must be at least 4096 bytes".into()),
+        (&["compare", "--speed", "0"], "--speed 0: give a factor above 0".into()),
+        (&["compare", "--bad-lines", "x"], "--bad-lines x: give a share such as 1%".into()),
+        (
+            &["compare", "zipf", "--read-share", "1.5"],
+            "workload parameter read share: 1.5 is not between 0 and 1".into(),
+        ),
+        (
+            &["compare", "zipf", "--requests", "0"],
+            "workload parameter requests: 0 requests is no workload".into(),
+        ),
+        (
+            &["compare", "--drive", "tiny", "--clients", "8"],
+            "--clients 8 needs as many queues, the drive has 4: raise drive.firmware.queues_max".into(),
+        ),
+    ];
+    for (arguments, line) in cases {
+        assert_eq!(&place.refused(arguments), line);
+    }
+}
+
+#[test]
+fn a_cache_larger_than_memory_is_refused() {
+    let place = Place::new();
+    // Where pages are stamps, less memory is needed: 8 bytes, and the account of a page.
+    for (media, needed_gib) in [("stamp", 256 * 40), ("ram", 256 * (4096 + 32))] {
+        let media = format!("drive.media.kind={media}");
+        let line = place.refused(&with(&QUICK, &["--cache", "1024TiB", "--set", &media]));
+        let expected = format!("a cache of 1024TiB needs {needed_gib} GiB of memory, and ");
+        assert!(line.starts_with(&expected), "{line}");
+        assert!(
+            line.ends_with(" GiB are available: give a smaller --cache"),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn a_trace_that_cannot_be_read_is_told_in_one_line() {
+    let place = Place::new();
+    place.write(
+        "two.csv",
+        "128166372003061629,hm,0,Read,383496192,32768,113736\n1,hm,0,Write,0,512,5\n",
+    );
+    place.write("empty.trace", "");
+    place.write(
+        "prose.txt",
+        "It was a dark and stormy night;\nthe rain fell in torrents.\n",
+    );
+    let whole = std::fs::read(SAMPLE).expect("the sample trace");
+    place.write("cut.gz", &whole[..whole.len() / 2]);
+    std::fs::create_dir(place.path().join("folder")).expect("a directory");
+    let known = "wharf, msr, fiu, tencent, systor17, vscsi, cloudphysics, disksim, mqsim, disksim-pages, heimdall, spc, \
+                 lis, blkparse, fio, biotracer";
+    for command in [&["compare"][..], &["trace", "stat"], &["trace", "convert"]] {
+        let out = if command.contains(&"convert") {
+            &["out.trace"][..]
+        } else {
+            &[]
+        };
+        let run = |file: &str, options: &[&str]| {
+            place.refused(&[command, &[file], out, options].concat())
+        };
+        let forced = run("two.csv", &["--format", "fiu"]);
+        assert!(
+            forced.starts_with("two.csv is not in format fiu: "),
+            "{forced}"
+        );
+        let none = run("two.csv", &["--format", "mrs"]);
+        assert_eq!(
+            none,
+            format!("no trace format \"mrs\"; nearest is \"msr\" (known: {known})")
+        );
+        let prose = run("prose.txt", &[]);
+        assert!(
+            prose.starts_with("prose.txt is in no trace format known here ("),
+            "{prose}"
+        );
+        assert!(prose.ends_with("force it with --format"), "{prose}");
+        let empty = run("empty.trace", &[]);
+        assert!(empty.contains("empty.trace"), "{empty}");
+        let cut = run("cut.gz", &[]);
+        assert!(
+            cut.starts_with("cannot read trace cut.gz past line "),
+            "{cut}"
+        );
+        assert!(
+            cut.ends_with("the file may be cut short or damaged"),
+            "{cut}"
+        );
+        assert_eq!(
+            run("folder", &[]),
+            "cannot open trace folder: it is a directory"
+        );
+    }
+    let missing = place.refused(&["trace", "stat", "none.csv"]);
+    assert_eq!(
+        missing,
+        "cannot open trace none.csv: No such file or directory (os error 2)"
+    );
+    assert_eq!(place.files().len(), 5);
+}
+
+#[test]
+fn a_trace_beyond_the_drive_is_refused_unless_it_is_to_be_fitted() {
+    let place = Place::new();
+    place.write(
+        "far.trace",
+        "# wharf trace 1\n0 W 0 4096 0\n5 R 1099511627776 4096 0\n",
+    );
+    let base = ["compare", "far.trace", "--drive", "tiny", "--clients", "1"];
+    let line = place.refused(&base);
+    let beyond = "request 1 ends at byte 1099511631872, beyond the device of 720896 bytes; use a larger drive, or \
+                  --fit wrap or --fit scale";
+    assert_eq!(line, beyond);
+    for fit in ["wrap", "scale"] {
+        place.ok(&with(&base, &["--fit", fit, "--json", "fit.json"]));
+        let report = json(&place.path().join("fit.json"));
+        let said = report["workload"]["fit"]
+            .as_str()
+            .expect("it is said aloud");
+        assert!(said.contains(fit) || said.contains("moved"), "{said}");
+    }
+    place.write("large.trace", "# wharf trace 1\n0 W 0 1048576 0\n");
+    let line = place.refused(&[
+        "compare",
+        "large.trace",
+        "--drive",
+        "tiny",
+        "--clients",
+        "1",
+        "--fit",
+        "wrap",
+    ]);
+    let larger =
+        "request 0 of 1048576 bytes is larger than the device of 720896 bytes; use a larger drive";
+    assert_eq!(line, larger);
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_found_before_the_run() {
+    let place = Place::new();
+    std::fs::create_dir(place.path().join("folder")).expect("a directory");
+    // Long runs: a late answer would take minutes.
+    let long = ["compare", "zipf", "--requests", "50000000"];
+    for option in ["--json", "--html"] {
+        let nowhere = place.refused(&with(&long, &[option, "no/such/folder/report"]));
+        let missing = "No such file or directory (os error 2): give another path";
+        assert_eq!(
+            nowhere,
+            format!("cannot write {option} no/such/folder/report: {missing}")
+        );
+        let folder = place.refused(&with(&long, &[option, "folder"]));
+        let directory = "Is a directory (os error 21): give another path";
+        assert_eq!(folder, format!("cannot write {option} folder: {directory}"));
+    }
+    let both = place.refused(&with(&long, &["--json", "same", "--html", "same"]));
+    assert_eq!(both, "--json and --html are both same: give two paths");
+}
+
+#[test]
+fn a_failed_comparison_leaves_an_older_report_alone() {
+    let place = Place::new();
+    let old = place.write("old.json", "older");
+    place.refused(&with(
+        &QUICK,
+        &["--json", "old.json", "--drive", "nonesuch"],
+    ));
+    assert_eq!(std::fs::read_to_string(old).expect("it is there"), "older");
+}
+
+#[test]
+fn an_unusable_image_is_told_in_one_line_and_left_alone() {
+    let place = Place::new();
+    let tiny = ["--drive", "tiny", "--clients", "1"];
+    let base = with(
+        &[
+            "compare",
+            "uniform",
+            "--requests",
+            "50",
+            "--footprint",
+            "512k",
+        ],
+        &tiny,
+    );
+    place.ok(&["drive", "prepare", "tiny", "good.img"]);
+    place.ok(&with(&base, &["--prepare", "good.img"]));
+    let good = std::fs::read(place.path().join("good.img")).expect("an image");
+    place.write("cut.img", &good[..good.len() / 2]);
+    place.write("head.img", &good[..40]);
+    let mut damaged = good.clone();
+    damaged[17] ^= 1;
+    place.write("damaged.img", &damaged);
+    place.write("other.img", "not an image at all");
+    let cases = [
+        (
+            "cut.img",
+            "cut.img is truncated, 8415232 bytes of 16830464: restore it from a copy or create it anew",
+        ),
+        ("head.img", "head.img is truncated, 40 bytes of "),
+        (
+            "damaged.img",
+            "the header of damaged.img is damaged: restore it from a copy or create it anew",
+        ),
+        ("other.img", "other.img is no"),
+        ("none.img", "none.img"),
+    ];
+    for (image, what) in cases {
+        let line = place.refused(&with(&base, &["--prepare", image]));
+        assert!(line.contains(what), "{line}");
+    }
+    let other = place.refused(&with(&QUICK, &["--prepare", "good.img"]));
+    assert!(
+        other.contains("good.img has cores = 2, and the configuration "),
+        "{other}"
+    );
+    let exists = place.refused(&["drive", "prepare", "tiny", "good.img"]);
+    assert_eq!(exists, "good.img exists: remove it or give another name");
+    assert!(std::fs::read(place.path().join("good.img")).expect("it is there") == good);
+}

@@ -1,0 +1,108 @@
+//! The files that a comparison writes.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::support::{Place, QUICK, json, with};
+
+/// All fields by path as the documentation writes them: `rows[].latency_us.mean`.
+fn fields(value: &Value, path: &str, into: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                let path = if path.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{path}.{key}")
+                };
+                fields(value, &path, into);
+                into.insert(path);
+            }
+        }
+        Value::Array(list) => list
+            .iter()
+            .for_each(|value| fields(value, &format!("{path}[]"), into)),
+        _ => {}
+    }
+}
+
+#[test]
+fn the_json_file_has_the_documented_fields_and_a_row_for_each_design() {
+    let place = Place::new();
+    place.ok(&with(
+        &QUICK,
+        &["--json", "r.json", "--seed", "18446744073709551615"],
+    ));
+    let report = json(&place.path().join("r.json"));
+    let document = include_str!("../../../../docs/report-schema.md");
+    let documented: BTreeSet<String> = document
+        .lines()
+        .filter_map(|line| {
+            line.strip_prefix("| `")?
+                .split('`')
+                .next()
+                .map(String::from)
+        })
+        .filter(|field| field.as_bytes()[0].is_ascii_lowercase())
+        .collect();
+    let mut found = BTreeSet::new();
+    fields(&report, "", &mut found);
+    // A preset's parameters are named by the drive, not by the format.
+    found.retain(|field| !field.contains(".parameters."));
+    let undocumented: Vec<_> = found.difference(&documented).collect();
+    assert!(undocumented.is_empty(), "{undocumented:?}");
+    let for_other_runs = [
+        "workload.source.path",
+        "workload.source.format",
+        "rows[].drift_us",
+        "rows[].managers.",
+        "rows[].gc_affected.latency_us.",
+    ];
+    let missing: Vec<_> = documented
+        .difference(&found)
+        .filter(|field| !for_other_runs.iter().any(|other| field.starts_with(other)))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    let names: Vec<_> = report["rows"]
+        .as_array()
+        .expect("rows")
+        .iter()
+        .map(|row| &row["design"])
+        .collect();
+    assert_eq!(names, ["direct", "clock"]);
+    assert_eq!(report["schema"], "wharf.compare/1");
+    assert_eq!(report["seed"], u64::MAX);
+    assert_eq!(report["rows"][0]["hit_ratio"], Value::Null);
+}
+
+#[test]
+fn equal_runs_give_equal_files_but_for_the_wall_clock() {
+    let place = Place::new();
+    let one_line = |name: &str| {
+        place.ok(&with(&QUICK, &["--json", name]));
+        let text = std::fs::read_to_string(place.path().join(name)).expect("a report");
+        text.lines()
+            .filter(|line| !line.contains("wall_seconds"))
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    assert!(one_line("a.json") == one_line("b.json"));
+}
+
+#[test]
+fn the_page_loads_nothing_from_elsewhere() {
+    let place = Place::new();
+    place.ok(&with(&QUICK, &["--html", "r.html"]));
+    let page = std::fs::read_to_string(place.path().join("r.html")).expect("a page");
+    assert!(page.contains("direct") && page.contains("clock") && page.ends_with("</html>\n"));
+    let names_of_nothing = page.replace("http://www.w3.org/", "");
+    for load in ["http://", "https://", "src=", "@import", "<link", "url("] {
+        let at = names_of_nothing.find(load);
+        assert!(
+            at.is_none(),
+            "{load}: {:?}",
+            at.map(|at| &names_of_nothing[at..at + 60])
+        );
+    }
+}

@@ -1,0 +1,167 @@
+//! What a comparison prints, in both engines, to its end and interrupted.
+
+use std::process::{Command, Stdio};
+
+use crate::support::{Place, QUICK, code_and_stderr, json, with};
+
+#[test]
+fn standard_output_is_the_table_and_standard_error_is_silent() {
+    let place = Place::new();
+    let table = place.ok(&QUICK);
+    for word in ["direct", "clock", "simulated", "seed       1,"] {
+        assert!(table.contains(word), "no {word} in\n{table}");
+    }
+    assert!(
+        !table.contains('\x1b') && !table.contains('\r'),
+        "no terminal, no controls"
+    );
+    // A reader that goes away is no error.
+    let mut child = Command::new(env!("CARGO_BIN_EXE_wharf"))
+        .args(QUICK)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(code_and_stderr(&output), (Some(0), String::new()));
+}
+
+#[test]
+fn real_time_runs_and_says_so() {
+    let place = Place::new();
+    let table = place.ok(&with(&QUICK, &["--real", "--profile"]));
+    assert!(table.contains("measured"), "{table}");
+}
+
+#[test]
+fn help_names_every_option_and_exit_code() {
+    let place = Place::new();
+    let help = place.ok(&["--help"]);
+    for word in ["compare", "trace", "drive", "130"] {
+        assert!(help.contains(word), "{help}");
+    }
+    let compare = place.ok(&["compare", "--help"]);
+    let options = [
+        "--designs",
+        "--cache",
+        "--clients",
+        "--depth",
+        "--drive ",
+        "--drives",
+        "--host",
+        "--costs",
+        "--set",
+        "--seed",
+        "--prepare",
+        "--real",
+        "--threads",
+        "--profile",
+        "--speed",
+        "--rule",
+        "--fit",
+        "--requests",
+        "--footprint",
+        "--bs",
+        "--read-share",
+        "--theta",
+        "--format",
+        "--bad-lines",
+        "--blkparse-action",
+        "--overlay",
+        "--json",
+        "--html",
+    ];
+    for option in options {
+        assert!(
+            compare.contains(option),
+            "no {option} in the help of compare"
+        );
+    }
+    let listed = compare
+        .lines()
+        .filter(|line| line.trim_start().starts_with("--"))
+        .count();
+    assert_eq!(
+        listed,
+        options.len(),
+        "an option that this test does not know:\n{compare}"
+    );
+    for (command, options) in [
+        (
+            &["trace", "stat", "--help"][..],
+            &["--json", "--no-reuse", "--format"][..],
+        ),
+        (&["trace", "convert", "--help"], &["--to", "--format"]),
+        (&["drive", "show", "--help"], &["--set"]),
+        (
+            &["drive", "prepare", "--help"],
+            &["--fill", "--overwrite", "--seed", "--set"],
+        ),
+    ] {
+        let help = place.ok(command);
+        assert!(options.iter().all(|option| help.contains(option)), "{help}");
+    }
+}
+
+/// Sends a signal to a running program.
+fn interrupt(child: &std::process::Child) {
+    let sent = Command::new("kill")
+        .args(["-INT", &child.id().to_string()])
+        .status();
+    assert!(sent.expect("kill runs").success());
+}
+
+#[test]
+fn an_interrupted_run_prints_what_it_has() {
+    for real in [&[][..], &["--real"]] {
+        let place = Place::new();
+        let long = [
+            "compare",
+            "zipf",
+            "--requests=200000",
+            "--footprint=64m",
+            "--bs=1m",
+            "--json=part.json",
+        ];
+        let child = Command::new(env!("CARGO_BIN_EXE_wharf"))
+            .args(with(&long, real))
+            .current_dir(place.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program runs");
+        wait_until_it_works(&child);
+        interrupt(&child);
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(code_and_stderr(&output), (Some(130), String::new()));
+        let table = String::from_utf8(output.stdout).expect("UTF-8");
+        assert!(
+            table.contains("direct") && table.contains("interrupted"),
+            "{table}"
+        );
+        let report = json(&place.path().join("part.json"));
+        assert_eq!(report["rows"].as_array().expect("rows").len(), 1);
+        assert_eq!(report["rows"][0]["complete"], false);
+    }
+}
+
+/// Waits until a program has used a second of CPU time: by then it has caught the signal.
+fn wait_until_it_works(child: &std::process::Child) {
+    let path = format!("/proc/{}/stat", child.id());
+    loop {
+        let stat = std::fs::read_to_string(&path).expect("the program runs");
+        let fields: Vec<&str> = stat
+            .rsplit(')')
+            .next()
+            .expect("a name in brackets")
+            .split(' ')
+            .collect();
+        let ticks = |index: usize| fields[index].parse::<u64>().expect("ticks");
+        if ticks(12) + ticks(13) > 100 {
+            return;
+        }
+        #[allow(clippy::disallowed_methods)] // another process has no Cpu of ours
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}

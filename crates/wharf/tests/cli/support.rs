@@ -1,0 +1,115 @@
+//! A place for the program to run in, and what it says there.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+pub(crate) const SAMPLE: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../traces/sqlite-bank.trace.gz"
+);
+
+/// A comparison that takes no time.
+pub(crate) const QUICK: [&str; 9] = [
+    "compare",
+    "uniform",
+    "--requests",
+    "300",
+    "--footprint",
+    "1m",
+    "--clients",
+    "2",
+    "--depth=4",
+];
+
+/// A directory of a test's own, in which the program runs.
+pub(crate) struct Place(tempfile::TempDir);
+
+impl Place {
+    pub(crate) fn new() -> Place {
+        Place(tempfile::tempdir().expect("a directory"))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub(crate) fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path().join(name);
+        std::fs::write(&path, bytes).expect("a file");
+        path
+    }
+
+    pub(crate) fn wharf(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_wharf"));
+        command
+            .args(arguments)
+            .current_dir(self.path())
+            .stdin(Stdio::null());
+        command.output().expect("the program runs")
+    }
+
+    /// What lies in the directory.
+    pub(crate) fn files(&self) -> BTreeSet<String> {
+        let entries = std::fs::read_dir(self.path()).expect("a directory");
+        entries
+            .map(|entry| {
+                entry
+                    .expect("an entry")
+                    .file_name()
+                    .to_string_lossy()
+                    .into_owned()
+            })
+            .collect()
+    }
+
+    /// Runs the program, which must succeed with nothing on standard error; gives standard output.
+    pub(crate) fn ok(&self, arguments: &[&str]) -> String {
+        let output = self.wharf(arguments);
+        assert_eq!(
+            code_and_stderr(&output),
+            (Some(0), String::new()),
+            "{arguments:?}"
+        );
+        String::from_utf8(output.stdout).expect("UTF-8")
+    }
+
+    /// Runs the program, which must refuse its input in one line, print nothing and leave the
+    /// directory as it is; gives the line.
+    pub(crate) fn refused(&self, arguments: &[&str]) -> String {
+        let before = self.files();
+        let output = self.wharf(arguments);
+        let (code, stderr) = code_and_stderr(&output);
+        assert_eq!(code, Some(2), "{arguments:?}: {stderr}");
+        assert!(output.stdout.is_empty(), "{arguments:?} printed something");
+        assert_eq!(self.files(), before, "{arguments:?} left something behind");
+        let line = stderr
+            .strip_prefix("wharf: ")
+            .and_then(|rest| rest.strip_suffix('\n'));
+        let line = line.unwrap_or_else(|| panic!("{arguments:?}: {stderr:?}"));
+        assert!(
+            !line.contains('\n'),
+            "{arguments:?}: more than a line: {line}"
+        );
+        line.to_string()
+    }
+}
+
+pub(crate) fn code_and_stderr(output: &Output) -> (Option<i32>, String) {
+    (
+        output.status.code(),
+        String::from_utf8(output.stderr.clone()).expect("UTF-8"),
+    )
+}
+
+pub(crate) fn with<'a>(base: &[&'a str], more: &[&'a str]) -> Vec<&'a str> {
+    [base, more].concat()
+}
+
+/// A JSON file.
+pub(crate) fn json(path: &Path) -> Value {
+    let text = std::fs::read_to_string(path).expect("a report");
+    serde_json::from_str(&text).expect("JSON")
+}
