@@ -5,7 +5,8 @@ use std::sync::Arc;
 use wharf_runtime::bell::Kind;
 use wharf_runtime::{Bell, CpuId, Machine, Side, ring};
 use wharf_wire::dma::DmaSpace;
-use wharf_wire::queue::{DriveQueue, HostQueue, queue_pair};
+use wharf_wire::queue::{DriveQueue, Guest, HostQueue, queue_pair};
+use wharf_wire::shared_queue::SharedQueue;
 
 use crate::config::{ConfigError, DriveConfig, MediaKind, Platform};
 use crate::controller::{Controller, CoreLink, PARTS_OUT_MAX};
@@ -231,6 +232,26 @@ impl Drive {
     }
 }
 
+/// A queue pair for hosts in other processes, one after the other.
+pub struct GuestQueue {
+    queue: SharedQueue,
+    arrivals: Bell,
+    bell: Bell,
+    source: u32,
+}
+
+impl GuestQueue {
+    /// The drive's end, for a host that is new; the memory has been cleared.
+    pub fn drive_end(&self, guest: Guest) -> DriveQueue {
+        self.queue.drive_end(&self.bell, self.source, guest)
+    }
+
+    /// Wakes the drive's thread if it sleeps: the host has asked for that.
+    pub fn nudge(&self) {
+        self.arrivals.nudge();
+    }
+}
+
 impl DriveHandle {
     /// Makes an I/O queue pair for the drive; the create commands name the drive's end of it by
     /// the address at which it is offered.
@@ -240,6 +261,28 @@ impl DriveHandle {
             &self.bell,
             self.config.firmware.cores + u32::from(qid),
         )
+    }
+
+    /// Makes a queue pair in shared memory usable, of number `qid`: adds a task to `machine`, on which the
+    /// drive was powered on, that tells the drive of arrivals. Gives what makes the drive's end, anew for
+    /// each host.
+    pub fn guest_queue(&self, machine: &mut Machine, qid: u16, queue: SharedQueue) -> GuestQueue {
+        let source = self.config.firmware.cores + u32::from(qid);
+        let (arrivals, bell) = (queue.arrivals(), self.bell.clone());
+        let waiting = arrivals.clone();
+        machine.spawn(self.cpus[0], "porter", move |cpu| async move {
+            waiting.attach(&cpu);
+            loop {
+                let _ = waiting.wait(&cpu).await;
+                bell.ring(&cpu, source, cpu.now());
+            }
+        });
+        GuestQueue {
+            queue,
+            arrivals,
+            bell: self.bell.clone(),
+            source,
+        }
     }
 
     /// The drive, powered off, once the machine that ran it is gone.

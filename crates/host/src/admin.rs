@@ -32,7 +32,7 @@ const NAMESPACE: u32 = 1;
 const BUFFER_PAGES: u32 = 8;
 
 /// Most pages of a transfer where the drive names no limit: 1 MiB.
-const TRANSFER_PAGES_MAX: u32 = 256;
+pub(crate) const TRANSFER_PAGES_MAX: u32 = 256;
 
 /// An admin command that failed, or an answer that cannot be worked with.
 #[derive(Debug, thiserror::Error)]

@@ -24,6 +24,8 @@ pub struct PoweredOn {
     pub admin: HostQueue,
     /// The queue pairs that it is to create.
     pub offers: Vec<QueueOffer>,
+    /// How many more it is to create later.
+    pub later: u32,
     /// The memory to lend it, if any.
     pub lent: Option<LentMemory>,
 }
@@ -58,7 +60,8 @@ pub async fn make_ready(
             return Err(AdminError::Unlike { drive });
         }
         facts.push(found);
-        admin.allot_queues(powered.offers.len() as u32).await?;
+        let queues = powered.offers.len() as u32 + powered.later;
+        admin.allot_queues(queues).await?;
         for offer in &powered.offers {
             admin.create_queue(offer).await?;
         }
@@ -67,15 +70,24 @@ pub async fn make_ready(
         }
         admins.push(admin);
     }
-    let pages: Vec<u64> = facts.iter().map(|f| f.pages).collect();
-    let ready = Ready {
-        layout: Layout::new(&pages, stripe_pages),
-        drives: facts.into(),
-    };
-    Ok((admins, ready))
+    Ok((admins, Ready::of(facts, stripe_pages)))
 }
 
 impl Ready {
+    /// What is known of drives that are ready; stripes of their volume have `stripe_pages` pages.
+    pub fn of(facts: Vec<DriveFacts>, stripe_pages: u64) -> Ready {
+        let pages: Vec<u64> = facts.iter().map(|f| f.pages).collect();
+        Ready {
+            layout: Layout::new(&pages, stripe_pages),
+            drives: facts.into(),
+        }
+    }
+
+    /// What is known of each drive.
+    pub fn drives(&self) -> &[DriveFacts] {
+        &self.drives
+    }
+
     /// Where the pages of the volume lie.
     pub fn layout(&self) -> &Layout {
         &self.layout

@@ -73,6 +73,9 @@ pub struct DesignConfig {
     pub cache_bytes: u64,
     /// Number of clients.
     pub clients: u32,
+    /// How many of them, the last ones, are in other processes: in designs that can be
+    /// [shared](crate::guest).
+    pub guests: u32,
     /// Number of drives of the volume.
     pub drives: u32,
     /// Manager CPUs, in designs whose cache has such.
@@ -100,6 +103,7 @@ impl Default for DesignConfig {
         DesignConfig {
             cache_bytes: 64 << 20,
             clients: 1,
+            guests: 0,
             drives: 1,
             managers: 2,
             write_policy: WritePolicy::default(),
@@ -232,6 +236,12 @@ pub trait Design: Send + Sync + Sized + 'static {
         _index: u32,
     ) -> Result<(), DesignError> {
         Ok(())
+    }
+
+    /// Pages of 4096 bytes that a client in another process needs of its own, in designs that can be
+    /// [shared](crate::guest).
+    fn guest_pages(_config: &DesignConfig) -> usize {
+        0
     }
 
     /// The memory that drive number `drive` is lent before clients start, if the design lends any.

@@ -23,7 +23,8 @@ pub struct LentFrames {
     pub frames: DmaRegion,
     /// The pages of the frame table.
     pub table: DmaRegion,
-    list: DmaRegion,
+    /// What the drive is told, with the page where that stands; nothing where another process lends.
+    told: Option<(LentMemory, DmaRegion)>,
 }
 
 impl LentFrames {
@@ -32,26 +33,37 @@ impl LentFrames {
     /// # Errors
     /// If there is no memory.
     pub fn new(space: &Arc<DmaSpace>, frames: u32) -> Result<LentFrames, RegisterError> {
-        let lent = LentFrames {
-            frames: space.register(frames as usize)?,
-            table: space.register_whole(frame_table_pages(frames as usize))?,
-            list: space.register_whole(1)?,
-        };
-        let (badd, table) = (lent.frames.address(0), lent.table.address(0));
-        let descriptor = HostMemoryDescriptor::new(badd, frames, 0, table);
+        let (count, frames) = (frames, space.register(frames as usize)?);
+        let table = space.register_whole(frame_table_pages(count as usize))?;
+        let list = space.register_whole(1)?;
+        let descriptor = HostMemoryDescriptor::new(frames.address(0), count, 0, table.address(0));
         let bytes = descriptor.as_bytes();
         // SAFETY: the page is new: no command names it and nobody else has a reference.
-        let page = unsafe { lent.list.page_mut(0) };
+        let page = unsafe { list.page_mut(0) };
         page[..bytes.len()].copy_from_slice(bytes);
-        Ok(lent)
+        let told = LentMemory {
+            frames: count,
+            list: list.address(0),
+            entries: 1,
+        };
+        Ok(LentFrames {
+            frames,
+            table,
+            told: Some((told, list)),
+        })
     }
 
-    /// What the drive is to be told.
-    pub fn memory(&self) -> LentMemory {
-        LentMemory {
-            frames: self.frames.pages() as u32,
-            list: self.list.address(0),
-            entries: 1,
+    /// The same frames as another process sees them, which has lent them.
+    pub fn attach(frames: DmaRegion, table: DmaRegion) -> LentFrames {
+        LentFrames {
+            frames,
+            table,
+            told: None,
         }
+    }
+
+    /// What the drive is to be told; nothing by a process that has not lent the frames.
+    pub fn memory(&self) -> Option<LentMemory> {
+        self.told.as_ref().map(|(memory, _)| *memory)
     }
 }

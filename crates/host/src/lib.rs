@@ -31,6 +31,7 @@ pub mod driver;
 pub mod error;
 pub mod gate;
 pub mod group;
+pub mod guest;
 pub mod hardware;
 pub mod kernel;
 pub mod lend;

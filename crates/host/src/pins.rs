@@ -70,13 +70,18 @@ impl Pins {
         volume: &Rc<Volume>,
         space: &Arc<DmaSpace>,
     ) -> Result<Pins, RegisterError> {
-        // Pins to overwrite and others are separate commands, on every drive.
-        let lists = (2 * volume.drivers().len() as u32).max(LISTS_MIN);
+        let lists = Pins::list_pages(volume.drivers().len() as u32);
         Ok(Pins {
             cpu: cpu.clone(),
             volume: volume.clone(),
             lists: Buffers::new_whole(space, lists)?,
         })
+    }
+
+    /// List pages of a client of `drives` drives.
+    pub fn list_pages(drives: u32) -> u32 {
+        // Pins to overwrite and others are separate commands, on every drive.
+        (2 * drives).max(LISTS_MIN)
     }
 
     /// Takes what `commands` commands need, all at once: for each is said whether it

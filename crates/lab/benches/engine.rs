@@ -212,6 +212,7 @@ fn inline_reads() {
     let powered = PoweredOn {
         admin: handle.admin,
         offers: vec![offer],
+        later: 0,
         lent: None,
     };
     let host = machine.add_cpu("host", Side::Host, 1.0);

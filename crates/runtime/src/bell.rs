@@ -18,9 +18,11 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::ptr::NonNull;
 use std::task::{Context, Poll};
 use std::thread::Thread;
 
+use crate::bell_words::BellWords;
 use crate::cpu::Cpu;
 use crate::executor::TaskId;
 use crate::line::Line;
@@ -52,12 +54,47 @@ struct Shared {
     parked: AtomicBool,
     /// Real engine with parking: whom to unpark.
     thread: std::sync::OnceLock<Thread>,
+    /// Real engine: the words of a bell that another process shares.
+    across: Option<Across>,
     // Virtual engine (one thread; plain relaxed accesses):
     waiter: AtomicU64,
     pending_ns: AtomicU64,
     armed_ns: AtomicU64,
     /// The line of the flags, for [`Kind::Memory`].
     line: Line,
+}
+
+/// This process's view of a bell between two.
+struct Across {
+    words: NonNull<BellWords>,
+    /// How a ringer wakes a waiter that sleeps in the other process.
+    wake: Option<Wake>,
+    /// Keeps the memory.
+    _memory: std::sync::Arc<dyn Send + Sync>,
+}
+
+/// See [`Bell::across`].
+pub type Wake = Box<dyn Fn() + Send + Sync>;
+
+// SAFETY: the words are atomics, and their memory lives as long as the view.
+unsafe impl Send for Across {}
+// SAFETY: as above.
+unsafe impl Sync for Across {}
+
+impl Across {
+    #[inline]
+    fn words(&self) -> &BellWords {
+        // SAFETY: valid while the view lives, by the contract of `Bell::across`.
+        unsafe { self.words.as_ref() }
+    }
+
+    fn ring(&self, source: u32) {
+        if self.words().ring(source)
+            && let Some(wake) = &self.wake
+        {
+            wake();
+        }
+    }
 }
 
 /// A bell with one waiting task and any number of ringers. Clones are the same bell.
@@ -76,9 +113,32 @@ impl Bell {
         Bell::of_kind(Kind::Wire)
     }
 
+    /// This process's end of a bell between two processes, in real time: sources are those below
+    /// [`BellWords::SOURCES`]. Who rings it here has `wake` called if the waiter there sleeps.
+    ///
+    /// # Safety
+    /// The words are valid while `memory` lives.
+    pub unsafe fn across(
+        words: NonNull<BellWords>,
+        memory: std::sync::Arc<dyn Send + Sync>,
+        wake: Option<Wake>,
+    ) -> Bell {
+        let across = Across {
+            words,
+            wake,
+            _memory: memory,
+        };
+        Bell::made(Kind::Wire, Some(across))
+    }
+
     /// A silent bell.
     pub fn of_kind(kind: Kind) -> Bell {
+        Bell::made(kind, None)
+    }
+
+    fn made(kind: Kind, across: Option<Across>) -> Bell {
         Bell(Arc::new(Shared {
+            across,
             kind,
             line: Line::new(),
             ready: [AtomicU64::new(0), AtomicU64::new(0)],
@@ -127,6 +187,9 @@ impl Bell {
     #[inline]
     pub(crate) fn ring_real(&self, source: u32) {
         let shared = &*self.0;
+        if let Some(across) = &shared.across {
+            return across.ring(source);
+        }
         // Release: partner of the swap in `take_ready`.
         let word = &shared.ready[source as usize / 64];
         word.fetch_or(1 << (source % 64), Ordering::Release);
@@ -174,14 +237,24 @@ impl Bell {
             // AcqRel: partner of the setting in `ring_real`.
             _ => word.swap(0, Ordering::AcqRel),
         };
-        Ready::from_words(take(&self.0.ready[0]), take(&self.0.ready[1]))
+        let first = match &self.0.across {
+            None => take(&self.0.ready[0]),
+            Some(across) => across.words().take(),
+        };
+        Ready::from_words(first, take(&self.0.ready[1]))
     }
 
     pub(crate) fn is_rung(&self) -> bool {
-        self.0
-            .ready
-            .iter()
-            .any(|word| word.load(Ordering::Acquire) != 0)
+        let is_set = |word: &AtomicU64| word.load(Ordering::Acquire) != 0;
+        let across = || self.0.across.as_ref();
+        self.0.ready.iter().any(is_set) || across().is_some_and(|across| across.words().is_rung())
+    }
+
+    /// Wakes the waiter's thread if it sleeps: what another process asks for that has rung.
+    pub fn nudge(&self) {
+        if let Some(thread) = self.0.thread.get() {
+            thread.unpark();
+        }
     }
 
     pub(crate) fn set_thread(&self, thread: Thread) {
@@ -189,6 +262,9 @@ impl Bell {
     }
 
     pub(crate) fn set_parked(&self, parked: bool) {
+        if let Some(across) = &self.0.across {
+            return across.words().set_parked(parked);
+        }
         self.0.parked.store(parked, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }

@@ -16,6 +16,7 @@
 //! | [`executor`], `events` | tasks, run queues, the event queue; the two run loops |
 //! | [`cpu`] | the handle a task has: time, `work`, sleep, wake |
 //! | [`bell`], [`mod@ring`] | how CPUs reach each other: a bounded ring and the bell that says "look" |
+//! | [`bell_words`] | what a bell is across processes: words in shared memory |
 //! | [`notify`], [`alarm`], [`resource`] | waiting inside a CPU: for each other, for the earliest of many times, for a busy die |
 //! | [`lock`], [`mod@line`] | short sections and cache lines that several CPUs share |
 //! | [`versioned`], [`dirty`] | a page that one writes and many read, and whether it was written |
@@ -28,6 +29,7 @@
 
 pub mod alarm;
 pub mod bell;
+pub mod bell_words;
 mod busy;
 pub mod clock;
 pub mod cpu;
@@ -51,6 +53,7 @@ pub mod worker;
 
 pub use alarm::Alarm;
 pub use bell::{Bell, Ready};
+pub use bell_words::BellWords;
 pub use cpu::Cpu;
 pub use dirty::DirtyBits;
 pub use executor::{Stall, TaskId};
@@ -64,4 +67,4 @@ pub use prefetch::prefetch;
 pub use resource::Resource;
 pub use ring::{Receiver, Sender, ring};
 pub use rng::{Rng, Seed};
-pub use versioned::Versioned;
+pub use versioned::{Holder, Versioned};

@@ -3,17 +3,45 @@
 //! Problem: several CPUs copy out of a page and now and then one copies into it. A reader must not
 //! see half of a write, and must not touch a line that other readers share.
 //!
-//! Idea (a sequence lock): the word counts; odd while somebody writes.
+//! Idea (a sequence lock): the word counts writes, and says who is writing.
 //!
-//! 1. A writer makes an even word odd ([`Versioned::try_lock`]), writes, and makes it even again
-//!    ([`Versioned::unlock`]).
-//! 2. A reader notes an even word ([`Versioned::begin_read`]), copies, and looks again
+//! 1. A writer puts its number into a free word ([`Versioned::try_lock`]), writes, and makes the word
+//!    free again, with the next count ([`Versioned::unlock`]).
+//! 2. A reader notes a free word ([`Versioned::begin_read`]), copies, and looks again
 //!    ([`Versioned::end_read`]): if the word is the same, what it copied is whole.
+//! 3. Writers in one process have one number. When a process dies in the middle of a write, others find
+//!    its number in the word and free it ([`Versioned::unlock_of`]).
+//!
+//! The low 6 bits hold the writer, 0 for nobody; the upper 26 count.
 //!
 //! A copy that a writer disturbs is a race on plain memory; its result is thrown away unseen. Who
 //! reads that way does so through raw pointers and makes no reference to the page.
 
 use crate::sync::{AtomicU32, Ordering, fence};
+
+/// Bits of a word that say who writes.
+const HOLDER: u32 = 63;
+
+/// A process that writes, as words name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Holder(u32);
+
+impl Holder {
+    /// The process that the words belong to.
+    pub const OWNER: Holder = Holder(1);
+
+    /// Other processes that words tell apart.
+    pub const GUESTS_MAX: u32 = HOLDER - 1;
+
+    /// Another process: number `guest`, below [`Holder::GUESTS_MAX`].
+    ///
+    /// # Panics
+    /// If the number is not below it.
+    pub const fn guest(guest: u32) -> Holder {
+        assert!(guest < Holder::GUESTS_MAX, "a word names 62 guests");
+        Holder(guest + 2)
+    }
+}
 
 /// See the module. All zeros is a fresh word.
 #[derive(Debug)]
@@ -32,22 +60,23 @@ impl Versioned {
         Versioned(AtomicU32::new(0))
     }
 
-    /// Takes the word for writing; false if somebody has it.
+    /// Takes the word for writing, in the process that it belongs to; false if somebody has it.
     #[inline]
     pub fn try_lock(&self) -> bool {
+        self.try_lock_as(Holder::OWNER)
+    }
+
+    /// Takes the word for writing; false if somebody has it.
+    #[inline]
+    pub fn try_lock_as(&self, holder: Holder) -> bool {
         let word = self.0.load(Ordering::Relaxed);
         // Acquire (SeqCst is that too): partner of the release in `unlock`. SeqCst: before the load
-        // in `DirtyBits::set`. What follows must also not be seen before the word is odd: the
+        // in `DirtyBits::set`. What follows must also not be seen before the word is taken: the
         // release fence, partner of the acquire fence in `end_read`.
-        let taken = word & 1 == 0
+        let taken = word & HOLDER == 0
             && self
                 .0
-                .compare_exchange(
-                    word,
-                    word.wrapping_add(1),
-                    Ordering::SeqCst,
-                    Ordering::Relaxed,
-                )
+                .compare_exchange(word, word | holder.0, Ordering::SeqCst, Ordering::Relaxed)
                 .is_ok();
         fence(Ordering::Release);
         taken
@@ -57,15 +86,33 @@ impl Versioned {
     #[inline]
     pub fn unlock(&self) {
         let word = self.0.load(Ordering::Relaxed);
-        debug_assert!(word & 1 == 1, "only its holder unlocks a word");
+        debug_assert!(word & HOLDER != 0, "only its holder unlocks a word");
         // Release: partner of the acquire in `try_lock` and in `begin_read`.
-        self.0.store(word.wrapping_add(1), Ordering::Release);
+        self.0.store(next(word), Ordering::Release);
+    }
+
+    /// Gives the word back on behalf of a process that is dead, or may not be believed; true if it was
+    /// that one's.
+    pub fn unlock_of(&self, holder: Holder) -> bool {
+        let word = self.0.load(Ordering::Relaxed);
+        // Release: as in `unlock`.
+        word & HOLDER == holder.0
+            && self
+                .0
+                .compare_exchange(word, next(word), Ordering::Release, Ordering::Relaxed)
+                .is_ok()
     }
 
     /// True while somebody writes.
     #[inline]
     pub fn is_locked(&self) -> bool {
-        self.0.load(Ordering::Relaxed) & 1 == 1
+        self.0.load(Ordering::Relaxed) & HOLDER != 0
+    }
+
+    /// True while a process has the word.
+    #[inline]
+    pub fn is_held_by(&self, holder: Holder) -> bool {
+        self.0.load(Ordering::Relaxed) & HOLDER == holder.0
     }
 
     /// The version to read; `None` while somebody writes.
@@ -74,7 +121,7 @@ impl Versioned {
         // Acquire (SeqCst is that too): partner of the release in `unlock`. SeqCst: after the
         // exchange in `DirtyBits::clear`.
         let word = self.0.load(Ordering::SeqCst);
-        (word & 1 == 0).then_some(word)
+        (word & HOLDER == 0).then_some(word)
     }
 
     /// True if nobody has written since [`Versioned::begin_read`] gave `version`: what was copied
@@ -85,6 +132,12 @@ impl Versioned {
         fence(Ordering::Acquire);
         self.0.load(Ordering::Relaxed) == version
     }
+}
+
+/// The free word after a write.
+#[inline]
+const fn next(word: u32) -> u32 {
+    (word | HOLDER).wrapping_add(1)
 }
 
 #[cfg(all(test, not(loom)))]
@@ -106,10 +159,22 @@ mod tests {
 
     #[test]
     fn the_count_wraps() {
-        let word = Versioned(AtomicU32::new(u32::MAX - 1));
+        let word = Versioned(AtomicU32::new(!HOLDER));
         assert!(word.try_lock() && word.is_locked());
         word.unlock();
         assert_eq!(word.begin_read(), Some(0));
+    }
+
+    #[test]
+    fn a_dead_writers_word_is_freed_and_nobody_elses() {
+        let word = Versioned::new();
+        let version = word.begin_read().unwrap();
+        assert!(word.try_lock_as(Holder::guest(61)) && !word.try_lock());
+        assert!(word.is_held_by(Holder::guest(61)) && !word.is_held_by(Holder::OWNER));
+        assert!(!word.unlock_of(Holder::guest(0)) && word.is_locked());
+        assert!(word.unlock_of(Holder::guest(61)) && !word.is_locked());
+        assert!(!word.end_read(version), "its write may have begun");
+        assert!(!word.unlock_of(Holder::guest(61)));
     }
 }
 

@@ -11,11 +11,19 @@
 //! Who may touch a page when: a page named by a command in flight belongs to the drive, all other
 //! pages to the host. That is the protocol's rule, which Rust cannot see across the queue: hence
 //! the two `unsafe` functions here, and each use says why it has the right.
+//!
+//! A *guest* is a host in another process. All that it may name is one region, of memory that it shares
+//! with the owner; it calls it region 1. Addresses that come from a guest carry its number in their
+//! upper 12 bits ([`of_guest`]), also those in lists that it has written: so they find that region or
+//! nothing.
 
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, OnceLock};
 
+use wharf_runtime::Holder;
+
 use crate::host_memory::{FrameTable, frame_table_pages};
+use crate::memory::{MemoryError, SharedMemory};
 use crate::queue::DriveQueue;
 
 /// Bytes of a logical block, and the step of DMA addresses from page to page.
@@ -29,6 +37,23 @@ const REGIONS_MAX: usize = 2048;
 
 /// Position of the region number in an address: a region holds up to 1 TiB.
 const REGION_SHIFT: u32 = 40;
+
+/// Position of the guest's number, from 1, in an address that comes from a guest.
+const GUEST_SHIFT: u32 = 52;
+
+/// The only region that a guest knows.
+const GUEST_REGION: u64 = 1;
+
+/// The address that guest number `guest` means by `address`; one at which there is nothing if it is not
+/// an address.
+#[inline]
+pub fn of_guest(guest: u32, address: u64) -> u64 {
+    let within = match address >> GUEST_SHIFT {
+        0 => address,
+        _ => address % PAGE_BYTES as u64,
+    };
+    u64::from(guest + 1) << GUEST_SHIFT | within
+}
 
 /// An address at which there is no host memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -45,6 +70,17 @@ pub enum RegisterError {
         bytes: usize,
         /// What the system said.
         source: std::io::Error,
+    },
+    /// The system refused memory to share.
+    #[error(transparent)]
+    Shared(#[from] MemoryError),
+    /// Memory of another process that is used up.
+    #[error(
+        "the memory of this client in the store's process holds {pages} pages less than needed"
+    )]
+    Short {
+        /// Pages that are missing.
+        pages: usize,
     },
     /// Too many regions.
     #[error("more than {REGIONS_MAX} DMA regions: use fewer clients")]
@@ -88,11 +124,23 @@ impl Drop for Mapping {
     }
 }
 
+/// What keeps a region's memory.
+enum Keeper {
+    Private { _mapping: Mapping },
+    Shared(Arc<SharedMemory>),
+}
+
 struct RegionMemory {
-    mapping: Mapping,
+    start: NonNull<u8>,
     pages: usize,
     stride: usize,
+    keeper: Keeper,
 }
+
+// SAFETY: plain memory that the keeper keeps valid; see `Mapping`.
+unsafe impl Send for RegionMemory {}
+// SAFETY: as above.
+unsafe impl Sync for RegionMemory {}
 
 impl RegionMemory {
     #[inline(always)]
@@ -103,8 +151,47 @@ impl RegionMemory {
             self.pages
         );
         // SAFETY: `page` is below `pages`, so the offset lies inside the mapping.
-        unsafe { self.mapping.start.as_ptr().add(page * self.stride) }
+        unsafe { self.start.as_ptr().add(page * self.stride) }
     }
+
+    fn private(pages: usize, stride: usize) -> Result<RegionMemory, RegisterError> {
+        let mapping = Mapping::new((pages * stride).max(1))?;
+        Ok(RegionMemory {
+            start: mapping.start,
+            pages,
+            stride,
+            keeper: Keeper::Private { _mapping: mapping },
+        })
+    }
+
+    /// Pages of shared memory, from byte `offset` of it on.
+    fn shared(
+        memory: &Arc<SharedMemory>,
+        offset: usize,
+        pages: usize,
+        stride: usize,
+    ) -> RegionMemory {
+        RegionMemory {
+            start: memory.at(offset, pages * stride),
+            pages,
+            stride,
+            keeper: Keeper::Shared(memory.clone()),
+        }
+    }
+}
+
+/// Where a space's regions come from.
+enum Source {
+    /// Memory of this process.
+    Private,
+    /// Memory that other processes can be given.
+    Shareable,
+    /// A guest's: all of them are parts of one region of the owner's, from a byte of its memory on.
+    Within {
+        memory: Arc<SharedMemory>,
+        offset: usize,
+        pages: usize,
+    },
 }
 
 /// All host memory that one drive can reach, and the queues offered to it.
@@ -112,6 +199,10 @@ impl RegionMemory {
 /// It stands for the bus: what the two halves share besides the entries on the queues.
 pub struct DmaSpace {
     regions: Box<[OnceLock<Arc<RegionMemory>>]>,
+    /// Regions of guests, by their number.
+    guests: Box<[OnceLock<Arc<RegionMemory>>]>,
+    source: Source,
+    /// Regions made; in a guest, pages given to regions.
     next: Mutex<usize>,
     /// Queue memory that a create command may name by its address.
     offered: Mutex<Vec<(u64, DriveQueue)>>,
@@ -121,12 +212,35 @@ pub struct DmaSpace {
 impl DmaSpace {
     /// An empty space in which a page of data has `page_bytes` bytes: 4096, or 8 for stamps.
     pub fn new(page_bytes: usize) -> Arc<DmaSpace> {
+        DmaSpace::of(Source::Private, page_bytes)
+    }
+
+    /// As [`DmaSpace::new`], of regions that other processes can be given.
+    pub fn shareable(page_bytes: usize) -> Arc<DmaSpace> {
+        DmaSpace::of(Source::Shareable, page_bytes)
+    }
+
+    /// A guest's space: `pages` pages of 4096 bytes in `memory`, from byte `offset` on, which the
+    /// owner's space [admits](DmaSpace::admit).
+    pub fn within(memory: &Arc<SharedMemory>, offset: usize, pages: usize) -> Arc<DmaSpace> {
+        let memory = memory.clone();
+        let source = Source::Within {
+            memory,
+            offset,
+            pages,
+        };
+        DmaSpace::of(source, PAGE_BYTES)
+    }
+
+    fn of(source: Source, page_bytes: usize) -> Arc<DmaSpace> {
         assert!(
             page_bytes == PAGE_BYTES || page_bytes == STAMP_BYTES,
             "a page is 4096 or 8 bytes"
         );
         Arc::new(DmaSpace {
             regions: (0..REGIONS_MAX).map(|_| OnceLock::new()).collect(),
+            guests: (0..Holder::GUESTS_MAX).map(|_| OnceLock::new()).collect(),
+            source,
             next: Mutex::new(0),
             offered: Mutex::new(Vec::new()),
             page_bytes,
@@ -155,15 +269,25 @@ impl DmaSpace {
         stride: usize,
     ) -> Result<DmaRegion, RegisterError> {
         let mut next = self.next.lock().expect("no holder panics");
+        if let Source::Within { memory, offset, .. } = &self.source {
+            let first = self.carve(&mut next, pages, stride)?;
+            let offset = offset + first * PAGE_BYTES;
+            return Ok(DmaRegion {
+                memory: Arc::new(RegionMemory::shared(memory, offset, pages, stride)),
+                base: (GUEST_REGION << REGION_SHIFT) + (first * PAGE_BYTES) as u64,
+            });
+        }
         let index = *next;
         if index >= REGIONS_MAX || pages * PAGE_BYTES > 1 << REGION_SHIFT {
             return Err(RegisterError::TooManyRegions);
         }
-        let mapping = Mapping::new((pages * stride).max(1))?;
-        let memory = Arc::new(RegionMemory {
-            mapping,
-            pages,
-            stride,
+        let memory = Arc::new(match &self.source {
+            Source::Shareable => {
+                let bytes = (pages * stride).max(1).next_multiple_of(PAGE_BYTES);
+                let shared = Arc::new(SharedMemory::create(bytes)?);
+                RegionMemory::shared(&shared, 0, pages, stride)
+            }
+            _ => RegionMemory::private(pages, stride)?,
         });
         let _ = self.regions[index].set(memory.clone());
         *next += 1;
@@ -171,6 +295,36 @@ impl DmaSpace {
             memory,
             base: (index as u64 + 1) << REGION_SHIFT,
         })
+    }
+
+    /// Gives `pages` of a guest's pages to a region; gives the first.
+    fn carve(
+        &self,
+        next: &mut usize,
+        wanted: usize,
+        stride: usize,
+    ) -> Result<usize, RegisterError> {
+        assert!(stride == PAGE_BYTES, "guests have pages of 4096 bytes");
+        let Source::Within { pages, .. } = &self.source else {
+            unreachable!("only a guest's memory is divided");
+        };
+        let first = *next;
+        let missing = (first + wanted).saturating_sub(*pages);
+        if missing > 0 {
+            return Err(RegisterError::Short { pages: missing });
+        }
+        *next += wanted;
+        Ok(first)
+    }
+
+    /// Lets guest number `guest` name `pages` pages of 4096 bytes in `memory`, from byte `offset` on.
+    ///
+    /// # Panics
+    /// If it has been given memory before.
+    pub fn admit(&self, guest: u32, memory: &Arc<SharedMemory>, offset: usize, pages: usize) {
+        let region = RegionMemory::shared(memory, offset, pages, PAGE_BYTES);
+        let given = self.guests[guest as usize].set(Arc::new(region));
+        assert!(given.is_ok(), "a guest has one region");
     }
 
     /// Offers the drive's end of a queue pair at an address, for the create commands to name.
@@ -198,6 +352,22 @@ impl DmaSpace {
         let offset = (address & ((1 << REGION_SHIFT) - 1)) as usize;
         match memory {
             Some(memory) if offset / PAGE_BYTES < memory.pages => Ok((memory, offset)),
+            _ => self.resolve_of_guest(address),
+        }
+    }
+
+    #[cold]
+    fn resolve_of_guest(&self, address: u64) -> Result<(&Arc<RegionMemory>, usize), DmaFault> {
+        let guest = (address >> GUEST_SHIFT).wrapping_sub(1) as usize;
+        let memory = self.guests.get(guest).and_then(OnceLock::get);
+        let within = address & ((1 << GUEST_SHIFT) - 1);
+        let offset = (within & ((1 << REGION_SHIFT) - 1)) as usize;
+        match memory {
+            Some(memory)
+                if within >> REGION_SHIFT == GUEST_REGION && offset / PAGE_BYTES < memory.pages =>
+            {
+                Ok((memory, offset))
+            }
             _ => Err(DmaFault(address)),
         }
     }
@@ -277,7 +447,20 @@ impl DmaSpace {
         Ok(())
     }
 
-    /// The 64-bit word at `address` in a region of whole pages: an entry of a PRP list.
+    /// The entry of a PRP list at `address`: an address of whoever wrote the list.
+    ///
+    /// # Errors
+    /// As [`DmaSpace::read_u64`].
+    #[inline]
+    pub fn read_prp(&self, address: u64) -> Result<u64, DmaFault> {
+        let entry = self.read_u64(address)?;
+        Ok(match (address >> GUEST_SHIFT) as u32 {
+            0 => entry,
+            guest => of_guest(guest - 1, entry),
+        })
+    }
+
+    /// The 64-bit word at `address` in a region of whole pages.
     #[inline]
     pub fn read_u64(&self, address: u64) -> Result<u64, DmaFault> {
         let (memory, offset) = self.resolve(address)?;
@@ -286,8 +469,9 @@ impl DmaSpace {
         }
         let start = memory.pointer(offset / PAGE_BYTES);
         // SAFETY: an aligned word inside the mapping. List pages are written by the host before
-        // the doorbell of the command that names them, and not again before its completion.
-        Ok(unsafe { start.add(offset % PAGE_BYTES).cast::<u64>().read() })
+        // the doorbell of the command that names them, and not again before its completion. Volatile:
+        // a guest may not keep to that, and what is checked must be what is used.
+        Ok(unsafe { start.add(offset % PAGE_BYTES).cast::<u64>().read_volatile() })
     }
 
     /// Copies `bytes` to `address` on, within one page of a region of whole pages.
@@ -338,6 +522,23 @@ pub struct DmaRegion {
 }
 
 impl DmaRegion {
+    /// `pages` pages of 4096 bytes, or of `stride` bytes, of memory that another process has registered.
+    /// It has no addresses here: only the owner's drive knows it by such.
+    pub fn of_owner(memory: &Arc<SharedMemory>, pages: usize, stride: usize) -> DmaRegion {
+        DmaRegion {
+            memory: Arc::new(RegionMemory::shared(memory, 0, pages, stride)),
+            base: 0,
+        }
+    }
+
+    /// The memory, if other processes can be given it.
+    pub fn shared(&self) -> Option<&Arc<SharedMemory>> {
+        match &self.memory.keeper {
+            Keeper::Shared(memory) => Some(memory),
+            Keeper::Private { .. } => None,
+        }
+    }
+
     /// Number of pages.
     pub fn pages(&self) -> usize {
         self.memory.pages
@@ -428,5 +629,47 @@ mod tests {
         }
         assert!(space.read_u64(region.address(0) + 4).is_err());
         assert!(space.read_u64(region.address(0) + 8).is_ok());
+    }
+
+    #[test]
+    fn a_guest_names_its_own_region_and_nothing_else() {
+        let space = DmaSpace::shareable(PAGE_BYTES);
+        let owned = space.register(2).unwrap();
+        let memory = Arc::new(SharedMemory::create(3 * PAGE_BYTES).unwrap());
+        space.admit(5, &memory, PAGE_BYTES, 2);
+        let guest = DmaSpace::within(&memory, PAGE_BYTES, 2);
+        let (first, second) = (guest.register_whole(1).unwrap(), guest.register(1).unwrap());
+        assert!(matches!(
+            guest.register_whole(3),
+            Err(RegisterError::Short { pages: 3 })
+        ));
+        // SAFETY: no command is in flight and one reference is alive at a time.
+        unsafe { second.page_mut(0) }.fill(9);
+        let named = of_guest(5, second.address(0));
+        // SAFETY: as above.
+        assert_eq!(unsafe { space.page_mut(named) }.unwrap(), [9; PAGE_BYTES]);
+        let end = second.address(0) + PAGE_BYTES as u64;
+        for address in [
+            0,
+            owned.address(0) + (1 << REGION_SHIFT),
+            end,
+            u64::MAX,
+            6 << GUEST_SHIFT,
+        ] {
+            assert!(
+                space.page_pointer(of_guest(5, address)).is_err(),
+                "{address:#x}"
+            );
+        }
+        assert!(space.page_pointer(of_guest(4, second.address(0))).is_err());
+        // What a guest's list names is the guest's.
+        let list = first.page_pointer(0).cast::<u64>();
+        // SAFETY: the page of a region of whole pages, which nobody uses.
+        unsafe { list.write(second.address(0)) };
+        assert_eq!(space.read_prp(of_guest(5, first.address(0))), Ok(named));
+        assert_eq!(
+            space.read_u64(of_guest(5, first.address(0))),
+            Ok(second.address(0))
+        );
     }
 }

@@ -12,6 +12,7 @@ pub mod features;
 pub mod host_memory;
 pub mod identify;
 pub mod log_page;
+pub mod memory;
 #[cfg(any(test, feature = "mock"))]
 pub mod mock;
 pub mod opcode;
@@ -19,5 +20,6 @@ pub mod pin;
 pub mod prp;
 pub mod queue;
 mod queue_lines;
+pub mod shared_queue;
 pub mod statistics;
 pub mod status;

@@ -12,6 +12,9 @@
 //! completion is two words; the second, which holds the phase, is stored with `Release` after the
 //! first and loaded with `Acquire` before it.
 
+use std::ops::Deref;
+use std::ptr::NonNull;
+
 use crossbeam_utils::CachePadded;
 use wharf_runtime::bell::Kind;
 use wharf_runtime::sync::{Arc, AtomicU32, AtomicU64, Ordering, UnsafeCell};
@@ -20,28 +23,102 @@ use zerocopy::IntoBytes;
 
 use crate::command::Command;
 use crate::completion::Completion;
+use crate::dma::of_guest;
+use crate::memory::SharedMemory;
 use crate::queue_lines::QueueLines;
 
 /// The largest number of entries of a ring.
 pub const DEPTH_MAX: u32 = 4096;
 
-struct Memory {
-    depth: u32,
-    commands: Box<[UnsafeCell<Command>]>,
-    command_visible_ns: Box<[AtomicU64]>,
-    completions: Box<[[AtomicU64; 2]]>,
-    completion_visible_ns: Box<[AtomicU64]>,
+/// A run of slots, in memory of their own or in memory that is shared.
+pub(crate) struct View<T> {
+    slots: NonNull<[T]>,
+    is_own: bool,
+}
+
+impl<T> View<T> {
+    fn own(slots: Box<[T]>) -> View<T> {
+        View {
+            slots: NonNull::from(Box::leak(slots)),
+            is_own: true,
+        }
+    }
+
+    /// `count` slots at `start`.
+    ///
+    /// # Safety
+    /// They are valid slots, aligned, for as long as the view is used.
+    pub(crate) unsafe fn shared(start: NonNull<u8>, count: usize) -> View<T> {
+        View {
+            slots: NonNull::slice_from_raw_parts(start.cast(), count),
+            is_own: false,
+        }
+    }
+}
+
+impl<T> Deref for View<T> {
+    type Target = [T];
+
+    #[inline(always)]
+    fn deref(&self) -> &[T] {
+        // SAFETY: valid while the view is used: its own, or by the contract of `shared`.
+        unsafe { self.slots.as_ref() }
+    }
+}
+
+impl<T> Drop for View<T> {
+    fn drop(&mut self) {
+        if self.is_own {
+            // SAFETY: the box that `own` leaked.
+            drop(unsafe { Box::from_raw(self.slots.as_ptr()) });
+        }
+    }
+}
+
+/// How each side tells the other how far it is.
+#[repr(C)]
+pub(crate) struct Doorbells {
     submission_tail: CachePadded<AtomicU32>,
     completion_head: CachePadded<AtomicU32>,
+}
+
+/// The rings of a queue pair. In shared memory the rings of times have no entries: they are for virtual time.
+pub(crate) struct Memory {
+    pub(crate) depth: u32,
+    pub(crate) commands: View<UnsafeCell<Command>>,
+    pub(crate) command_visible_ns: Box<[AtomicU64]>,
+    pub(crate) completions: View<[AtomicU64; 2]>,
+    pub(crate) completion_visible_ns: Box<[AtomicU64]>,
+    pub(crate) doorbells: View<Doorbells>,
     /// The lines of all this, where both ends are processors of one machine.
-    lines: Option<Box<QueueLines>>,
+    pub(crate) lines: Option<Box<QueueLines>>,
+    /// Keeps what is shared.
+    pub(crate) _shared: Option<std::sync::Arc<SharedMemory>>,
+}
+
+impl Memory {
+    #[inline(always)]
+    fn doorbells(&self) -> &Doorbells {
+        &self.doorbells[0]
+    }
 }
 
 // SAFETY: a command slot is written by the host only between the drive's head (known from
 // completions) and its own tail, and read by the drive only before the tail doorbell it has seen.
+// Where the host is another process that does not keep to this, the drive gets a command that is
+// mixed of several, as it might have been sent.
 unsafe impl Send for Memory {}
 // SAFETY: as above; all else is atomic.
 unsafe impl Sync for Memory {}
+
+/// A host in another process, as the drive's end of its queue pair knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Guest {
+    /// Its number, from 0.
+    pub number: u32,
+    /// Most frames of lent memory that it may hold of each firmware core.
+    pub frames_max: u32,
+}
 
 /// The submission queue has no free slot: completions must be taken first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -73,6 +150,7 @@ pub struct DriveQueue {
     /// The host's head when it was looked at last.
     completion_head_seen: u32,
     phase: bool,
+    guest: Option<Guest>,
 }
 
 /// Makes a queue pair of `depth` entries: the host rings `drive_bell`, the drive rings the bell
@@ -87,43 +165,25 @@ pub fn queue_pair(depth: u32, drive_bell: &Bell, source: u32) -> (HostQueue, Dri
         "a queue has 2 to {DEPTH_MAX} entries"
     );
     let times = || (0..depth).map(|_| AtomicU64::new(0)).collect();
-    let memory = Arc::new(Memory {
-        depth,
-        commands: (0..depth)
-            .map(|_| UnsafeCell::new(Command::default()))
-            .collect(),
-        command_visible_ns: times(),
-        completions: (0..depth)
-            .map(|_| [AtomicU64::new(0), AtomicU64::new(0)])
-            .collect(),
-        completion_visible_ns: times(),
+    let bells = Doorbells {
         submission_tail: CachePadded::new(AtomicU32::new(0)),
         completion_head: CachePadded::new(AtomicU32::new(0)),
+    };
+    let commands = (0..depth).map(|_| UnsafeCell::new(Command::default()));
+    let completions = (0..depth).map(|_| [AtomicU64::new(0), AtomicU64::new(0)]);
+    let memory = Arc::new(Memory {
+        depth,
+        commands: View::own(commands.collect()),
+        command_visible_ns: times(),
+        completions: View::own(completions.collect()),
+        completion_visible_ns: times(),
+        doorbells: View::own(Box::new([bells])),
         lines: (drive_bell.kind() != Kind::Wire).then(|| Box::new(QueueLines::new(depth))),
+        _shared: None,
     });
     let completion_bell = Bell::of_kind(drive_bell.kind());
-    let host = HostQueue {
-        memory: memory.clone(),
-        drive_bell: drive_bell.clone(),
-        source,
-        completion_bell: completion_bell.clone(),
-        tail: 0,
-        rung_tail: 0,
-        head: 0,
-        completion_head: 0,
-        phase: true,
-        head_dirty: false,
-    };
-    let drive = DriveQueue {
-        memory,
-        drive_bell: drive_bell.clone(),
-        source,
-        completion_bell,
-        head: 0,
-        completion_tail: 0,
-        completion_head_seen: 0,
-        phase: true,
-    };
+    let host = HostQueue::on(memory.clone(), drive_bell, source, &completion_bell);
+    let drive = DriveQueue::on(memory, drive_bell, source, &completion_bell, None);
     (host, drive)
 }
 
@@ -133,6 +193,27 @@ fn next(index: u32, depth: u32) -> u32 {
 }
 
 impl HostQueue {
+    /// The host's end of rings that are new.
+    pub(crate) fn on(
+        memory: Arc<Memory>,
+        drive_bell: &Bell,
+        source: u32,
+        completion_bell: &Bell,
+    ) -> HostQueue {
+        HostQueue {
+            memory,
+            drive_bell: drive_bell.clone(),
+            source,
+            completion_bell: completion_bell.clone(),
+            tail: 0,
+            rung_tail: 0,
+            head: 0,
+            completion_head: 0,
+            phase: true,
+            head_dirty: false,
+        }
+    }
+
     /// Entries of each ring; one less can be in flight.
     pub fn depth(&self) -> u32 {
         self.memory.depth
@@ -169,6 +250,7 @@ impl HostQueue {
             self.rung_tail = self.tail;
             // Release: partner of the load in `DriveQueue::fetch`.
             self.memory
+                .doorbells()
                 .submission_tail
                 .store(self.tail, Ordering::Release);
             self.drive_bell.ring(cpu, self.source, cpu_time(cpu));
@@ -210,6 +292,7 @@ impl HostQueue {
         if std::mem::take(&mut self.head_dirty) {
             // Release: partner of the load in `DriveQueue::has_room`.
             self.memory
+                .doorbells()
                 .completion_head
                 .store(self.completion_head, Ordering::Release);
         }
@@ -217,6 +300,33 @@ impl HostQueue {
 }
 
 impl DriveQueue {
+    /// The drive's end of rings that are new.
+    pub(crate) fn on(
+        memory: Arc<Memory>,
+        drive_bell: &Bell,
+        source: u32,
+        completion_bell: &Bell,
+        guest: Option<Guest>,
+    ) -> DriveQueue {
+        DriveQueue {
+            memory,
+            drive_bell: drive_bell.clone(),
+            source,
+            completion_bell: completion_bell.clone(),
+            head: 0,
+            completion_tail: 0,
+            completion_head_seen: 0,
+            phase: true,
+            guest,
+        }
+    }
+
+    /// The host, if it is in another process: it may write anything to the rings at any time.
+    #[inline]
+    pub fn guest(&self) -> Option<Guest> {
+        self.guest
+    }
+
     /// Entries of each ring.
     pub fn depth(&self) -> u32 {
         self.memory.depth
@@ -236,7 +346,11 @@ impl DriveQueue {
     #[inline]
     pub fn fetch(&mut self, cpu: &Cpu) -> Option<Command> {
         // Acquire: partner of the store in `HostQueue::ring_doorbell`.
-        let tail = self.memory.submission_tail.load(Ordering::Acquire);
+        let tail = self
+            .memory
+            .doorbells()
+            .submission_tail
+            .load(Ordering::Acquire);
         if tail == self.head || tail >= self.memory.depth {
             return None;
         }
@@ -253,7 +367,12 @@ impl DriveQueue {
         }
         // SAFETY: the slot was published by the doorbell and is not written again before a
         // completion carries a head beyond it.
-        let command = self.memory.commands[index].with(|slot| unsafe { *slot });
+        // Volatile: what is checked must be what is used, whatever a guest writes meanwhile.
+        let mut command = self.memory.commands[index].with(|slot| unsafe { slot.read_volatile() });
+        if let Some(guest) = self.guest {
+            command.prp1 = of_guest(guest.number, command.prp1);
+            command.prp2 = of_guest(guest.number, command.prp2);
+        }
         self.head = next(self.head, self.memory.depth);
         Some(command)
     }
@@ -265,7 +384,11 @@ impl DriveQueue {
         if after == self.completion_head_seen {
             // Only now: the line is the host's, and far away.
             // Acquire: partner of the store in `HostQueue::release`.
-            self.completion_head_seen = self.memory.completion_head.load(Ordering::Acquire);
+            self.completion_head_seen = self
+                .memory
+                .doorbells()
+                .completion_head
+                .load(Ordering::Acquire);
         }
         after != self.completion_head_seen
     }
@@ -274,7 +397,7 @@ impl DriveQueue {
     /// In virtual time the host sees it at `visible_ns`.
     ///
     /// # Panics
-    /// If the ring has no room: see [`DriveQueue::has_room`].
+    /// If the ring had no room when it was looked at last: see [`DriveQueue::has_room`].
     #[inline]
     pub fn complete(&mut self, cpu: &Cpu, sqid: u16, completion: Completion, visible_ns: u64) {
         assert!(self.has_room(), "a completion queue overflowed");

@@ -127,7 +127,7 @@ impl Controller {
 
     /// Every page of the transfer must be in host memory before anything is changed.
     fn check_prp(&self, command: &Command, pages: u32) -> Result<(), StatusCode> {
-        let read = |at| self.dma.read_u64(at);
+        let read = |at| self.dma.read_prp(at);
         for address in prp_walk(command.prp1, command.prp2, pages, read) {
             let address = address.map_err(PrpError::status)?;
             // SAFETY: the page is only resolved, not touched.

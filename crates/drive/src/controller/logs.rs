@@ -146,7 +146,7 @@ impl Controller {
         length: usize,
     ) -> Result<(), StatusCode> {
         let pages = command.log_page_bytes().div_ceil(PAGE_BYTES as u64) as u32;
-        let read = |at| self.dma.read_u64(at);
+        let read = |at| self.dma.read_prp(at);
         let mut done = 0;
         for address in prp_walk(command.prp1, command.prp2, pages, read) {
             let address = address.map_err(PrpError::status)?;

@@ -22,7 +22,7 @@ use wharf_wire::command::Command;
 use wharf_wire::completion::Completion;
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::features::Arbitration;
-use wharf_wire::queue::DriveQueue;
+use wharf_wire::queue::{DriveQueue, Guest};
 use wharf_wire::status::{Status, StatusCode};
 use zerocopy::IntoBytes;
 
@@ -332,7 +332,8 @@ impl Controller {
             return true; // The queue was deleted: nobody waits for the completion.
         };
         if !queue.queue.has_room() {
-            return false;
+            // A guest that gives none back keeps nobody else waiting.
+            return queue.queue.guest().is_some();
         }
         queue.queue.complete(
             &self.cpu,
@@ -399,8 +400,13 @@ impl Controller {
         for waiting in std::mem::take(&mut self.waiting) {
             match waiting {
                 Waiting::DeleteQueue(qid, command) if self.is_quiet(qid) => {
-                    self.queues[qid as usize] = None;
-                    self.finish(0, &command, Status::SUCCESS, 0, 0);
+                    let queue = self.queues[qid as usize].take();
+                    match queue.and_then(|queue| queue.queue.guest()) {
+                        None => self.finish(0, &command, Status::SUCCESS, 0, 0),
+                        Some(Guest { number, .. }) => {
+                            self.broadcast(0, command, PartOp::Release, number, After::Nothing)
+                        }
+                    }
                 }
                 Waiting::Format(command) if !self.slots.has_io() => {
                     let erase = u32::from(admin::erases(&command));

@@ -30,6 +30,10 @@ impl Controller {
         if self.lent_frames == 0 {
             return Err(StatusCode::NoHostMemory);
         }
+        let queue = self.queues[qid as usize].as_ref();
+        let guest = queue.and_then(|queue| queue.queue.guest());
+        // One that waited could do so for what the guest itself holds.
+        let may_wait = guest.is_none() && self.more_pins_may_wait();
         let mut request = PinRequest {
             list: command.has_list().then_some(command.prp1),
             window: command.slba(),
@@ -37,9 +41,10 @@ impl Controller {
             unpins: command.unpin_count(),
             unpin: command.inline_unpin(),
             access: access.unwrap_or(Access::Read),
-            may_not_wait: command.may_not_wait() || !self.more_pins_may_wait(),
+            may_not_wait: command.may_not_wait() || !may_wait,
             has_waited: false,
             unpin_failed: false,
+            guest,
         };
         if access.is_some() {
             command.check_lba_range(self.namespace_pages)?;

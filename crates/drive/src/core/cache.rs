@@ -1,6 +1,6 @@
 //! What other commands do to cached pages, and writing them back.
 //!
-//! The host writes to frames whenever it likes, and tells by the frame table: a word that is odd
+//! The host writes to frames whenever it likes, and tells by the frame table: a word that is taken
 //! while it writes, a dirty bit when it has. So the drive copies a frame that is pinned without
 //! asking, looks at the word before and after, and tries again a little later if the host was at it;
 //! after `busy_wait_ns` the command fails with [`StatusCode::FrameBusy`]. Nothing is changed until
@@ -297,6 +297,7 @@ impl Core {
         }
         *self.copy.borrow_mut() = vec![0; self.dma.page_bytes()];
         *self.lent.borrow_mut() = lent;
+        self.guests.take();
         StatusCode::Success
     }
 }

@@ -184,7 +184,7 @@ impl Core {
 
 /// Copies a page as it is now, below its frame. Collection may have moved it since its read was
 /// started, or a write replaced it.
-fn read_now(ftl: &mut Ftl, lpn: u32, bytes: &mut [u8]) -> Result<(), Failed> {
+pub(super) fn read_now(ftl: &mut Ftl, lpn: u32, bytes: &mut [u8]) -> Result<(), Failed> {
     match ftl.place(lpn) {
         Place::Flash(ppn) => ftl
             .finish_read(lpn, ppn, bytes)

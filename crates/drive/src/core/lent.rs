@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use wharf_runtime::Holder;
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
 use wharf_wire::host_memory::FrameTable;
 
@@ -165,7 +166,7 @@ impl FrameAt<'_> {
             return false;
         };
         let from = self.pointer(dma);
-        // SAFETY: a page of data, as `out` is. Whoever writes to it meanwhile has made the word odd,
+        // SAFETY: a page of data, as `out` is. Whoever writes to it meanwhile has taken the word,
         // and the copy is thrown away.
         unsafe { from.copy_to_nonoverlapping(out.as_mut_ptr(), out.len()) };
         word.end_read(version)
@@ -175,6 +176,16 @@ impl FrameAt<'_> {
     #[inline]
     pub fn try_lock(&self) -> bool {
         self.piece.table.word(self.in_table()).try_lock()
+    }
+
+    /// True while another process has the frame.
+    pub fn is_held_by(&self, holder: Holder) -> bool {
+        self.piece.table.word(self.in_table()).is_held_by(holder)
+    }
+
+    /// Gives the frame back on behalf of another process, if that one has it.
+    pub fn unlock_of(&self, holder: Holder) {
+        self.piece.table.word(self.in_table()).unlock_of(holder);
     }
 
     /// Gives the frame back after [`FrameAt::try_lock`].

@@ -2,7 +2,8 @@
 //!
 //! The way of a part of a command: the *intake* task takes it off the ring and hands
 //! it to an idle *worker*; the worker serves it in straight line (`read.rs`, `write.rs`, `flush.rs`)
-//! and answers; `pin.rs` pins pages in lent memory, `fetch.rs` brings them there, `cache.rs` is what the others do to such pages. Three more tasks belong to the core: the *finisher* ends flash operations when their
+//! and answers; `pin.rs` pins pages in lent memory, `fetch.rs` brings them there, `cache.rs` is what the others do to such pages,
+//! `guests.rs` keeps book for hosts in other processes. Three more tasks belong to the core: the *finisher* ends flash operations when their
 //! time has come, the *collector* (`gc.rs`) keeps blocks free, and the *checkpointer*
 //! (`checkpoint.rs`) keeps recovery short.
 //!
@@ -13,6 +14,7 @@ mod checkpoint;
 mod fetch;
 mod flush;
 mod gc;
+mod guests;
 pub mod lent;
 pub mod part;
 mod pin;
@@ -167,6 +169,8 @@ pub struct Core {
     /// Pins that wait for frames.
     in_line: RefCell<VecDeque<Part>>,
     line_scratch: RefCell<Vec<pin::Wanted>>,
+    /// What hosts in other processes hold.
+    guests: RefCell<guests::Holdings>,
     /// A page has come into its frame, or could not be read.
     filled: Notify,
     /// The collector has a victim.
@@ -234,6 +238,7 @@ impl Core {
             copy: RefCell::default(),
             in_line: RefCell::default(),
             line_scratch: RefCell::default(),
+            guests: RefCell::default(),
             filled: Notify::new(),
             has_victim: Cell::new(false),
             is_collecting: Cell::new(false),
@@ -333,6 +338,7 @@ impl Core {
                 PartOp::Pin => self.pin(worker, &part).await,
                 PartOp::WriteBack => self.answer(&part, self.write_all_back().await),
                 PartOp::Lend => self.answer(&part, self.take_lent()),
+                PartOp::Release => self.answer_at(&part, self.release_guest(part.count).await),
             }
         }
     }

@@ -1,6 +1,7 @@
 //! What controller and cores say to each other: parts of commands, and answers.
 
 use wharf_wire::pin::{Access, Unpin};
+use wharf_wire::queue::Guest;
 use wharf_wire::status::StatusCode;
 
 use crate::divide::{quotient, remainder};
@@ -32,6 +33,8 @@ pub enum PartOp {
     WriteBack,
     /// Forget what is cached, and take the share of lent memory that is on the shelf.
     Lend,
+    /// Take back what guest number `count` holds: it is gone.
+    Release,
 }
 
 /// A part of a command: what one core has to do for it.
@@ -105,6 +108,8 @@ pub struct PinRequest {
     pub has_waited: bool,
     /// An unpin failed before the wait.
     pub unpin_failed: bool,
+    /// Who asks, if it is a host in another process.
+    pub guest: Option<Guest>,
 }
 
 impl PinRequest {
@@ -120,15 +125,16 @@ impl PinRequest {
             self.list.is_some(),
         ];
         let flags = (0..).zip(flags).map(|(bit, on)| u32::from(on) << bit);
+        let guest = self.guest.map_or(0, |guest| guest.number + 1);
         Part {
             prp1: self.list.unwrap_or(0),
             prp2: self.window,
             data_ready_ns: self.unpin.to_entry(),
             taken_ns: 0,
-            first: 0,
+            first: self.guest.map_or(0, |guest| guest.frames_max),
             count: self.pages,
             transfer_pages: self.unpins,
-            transfer_first: flags.sum::<u32>() | (access.unwrap_or(0) as u32) << 4,
+            transfer_first: flags.sum::<u32>() | (access.unwrap_or(0) as u32) << 4 | guest << 8,
             slot,
             op: PartOp::Pin,
             fua: false,
@@ -144,10 +150,16 @@ impl PinRequest {
             pages: part.count,
             unpins: part.transfer_pages,
             unpin: Unpin::from_entry(part.data_ready_ns),
-            access: Self::ACCESS[part.transfer_first as usize >> 4],
+            access: Self::ACCESS[part.transfer_first as usize >> 4 & 15],
             may_not_wait: flag(0),
             has_waited: flag(1),
             unpin_failed: flag(2),
+            guest: (part.transfer_first >> 8)
+                .checked_sub(1)
+                .map(|number| Guest {
+                    number,
+                    frames_max: part.first,
+                }),
         }
     }
 }
@@ -217,6 +229,10 @@ mod tests {
                 may_not_wait: flag(2),
                 has_waited: flag(3),
                 unpin_failed: flag(1),
+                guest: flag(2).then_some(Guest {
+                    number: bits,
+                    frames_max: 1 << 30,
+                }),
             };
             assert_eq!(PinRequest::of(&request.into_part(9)), request);
         }

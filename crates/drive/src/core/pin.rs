@@ -50,6 +50,16 @@ pub(super) struct Wanted {
     pub stage: Stage,
 }
 
+impl Wanted {
+    /// The frame that it is pinned in, if it is.
+    pub(super) fn frame(&self) -> Option<u32> {
+        match self.stage {
+            Stage::Pinned(frame) => Some(frame),
+            _ => None,
+        }
+    }
+}
+
 /// What a pin did besides, and how it ended.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Tally {
@@ -85,7 +95,12 @@ impl Core {
         if request.pages > 0 {
             let mut wanted = self.workers[worker as usize].wanted.take();
             match self.admit(&request, &mut wanted) {
-                Admission::Granted => self.fetch(worker, &request, &mut wanted, &mut tally).await,
+                Admission::Granted => {
+                    self.fetch(worker, &request, &mut wanted, &mut tally).await;
+                    if let Some(guest) = request.guest {
+                        self.note_pins(guest, &wanted);
+                    }
+                }
                 Admission::Waits => {
                     self.wait_in_line(worker, request, part.slot, wanted);
                     return;
@@ -124,7 +139,7 @@ impl Core {
     }
 
     /// Tells the controller how many frames are held.
-    fn tell_held(&self) {
+    pub(super) fn tell_held(&self) {
         let held = self.with_ftl(|ftl| ftl.cached().spoken_for());
         self.shelf.frames_held.store(held, super::Ordering::Relaxed);
     }
@@ -157,6 +172,12 @@ impl Core {
         let (core, lpn) = self.striping.locate(unpin.lba);
         if core != self.index {
             return false;
+        }
+        if let Some(guest) = request.guest
+            && !self.may_unpin(guest, lpn)
+        {
+            tally.fail(StatusCode::NotPinned, lpn);
+            return true;
         }
         if !self.with_ftl(|ftl| unpin_one(ftl, &self.lent.borrow(), lpn, unpin.is_dirty)) {
             tally.fail(StatusCode::NotPinned, lpn);
@@ -196,6 +217,20 @@ impl Core {
     /// Gives cached pages their reference and reserves frames for the others, or does nothing.
     fn admit(&self, request: &PinRequest, wanted: &mut Vec<Wanted>) -> Admission {
         self.list_wanted(request, wanted);
+        if let Some(guest) = request.guest
+            && !self.speak_for(guest, wanted.len())
+        {
+            return Admission::Refused(StatusCode::NoFreeFrame);
+        }
+        let admission = self.admit_listed(request, wanted);
+        if let (Some(guest), Admission::Refused(_)) = (request.guest, &admission) {
+            self.unspeak(guest, wanted.len());
+        }
+        admission
+    }
+
+    /// As [`Core::admit`], for pages that are listed.
+    fn admit_listed(&self, request: &PinRequest, wanted: &mut [Wanted]) -> Admission {
         let must_queue = !request.has_waited && !self.in_line.borrow().is_empty();
         self.cpu.work_n(Op::FusionLookup, wanted.len() as u32, || {
             self.with_ftl(|ftl| {
@@ -252,7 +287,7 @@ impl Core {
 
     /// Hands the first pin in line to an idle worker, if there is one and there are frames. If not,
     /// the next worker that ends its part looks again.
-    fn wake_the_next_in_line(&self) {
+    pub(super) fn wake_the_next_in_line(&self) {
         while !self.idle.borrow().is_empty()
             && let Some(part) = self.next_in_line()
         {
@@ -329,7 +364,7 @@ pub(super) fn stage_of(ftl: &Ftl, frame: u32) -> Stage {
 }
 
 /// Takes a reference to a page away; false if it has none.
-fn unpin_one(ftl: &mut Ftl, lent: &Lent, lpn: u32, is_dirty: bool) -> bool {
+pub(super) fn unpin_one(ftl: &mut Ftl, lent: &Lent, lpn: u32, is_dirty: bool) -> bool {
     if lpn >= ftl.plan().logical_pages {
         return false;
     }

@@ -161,7 +161,7 @@ impl Core {
     pub(super) fn addresses(&self, part: &Part) -> impl Iterator<Item = Result<u64, PrpError>> {
         let dma = &self.dma;
         prp_walk(part.prp1, part.prp2, part.transfer_pages, |at| {
-            dma.read_u64(at)
+            dma.read_prp(at)
         })
         .skip(part.transfer_first as usize)
         .take(part.count as usize)

@@ -69,7 +69,7 @@ impl Design for Hardware {
     }
 
     fn lent_memory(&self, drive: u32) -> Option<LentMemory> {
-        Some(self.frames.memory(drive))
+        self.frames.memory(drive)
     }
 }
 

@@ -7,24 +7,24 @@
 //! 3. A client that overwrites a missing page whole does not have it fetched: until the client has
 //!    written, the frame holds zeros, which nobody else may see. So such pages are *announced* before
 //!    the command goes out, and whoever gets a page from the drive first waits until its announcement
-//!    has gone. Announcements are counted by hash of the page: a false wait is rare and short.
+//!    has gone.
+//! 4. Clients in several processes use the same frames: all that is said here is in memory that they
+//!    share, and words tell which process writes.
 //!
 //! In virtual time the lines of words and of dirty bits contend as their layout has it: 16 words to
 //! a line.
 
 use std::sync::Arc;
 
-use wharf_runtime::sync::{AtomicU32, Ordering};
-use wharf_runtime::{Cpu, Line, Op, Versioned, prefetch};
-use wharf_wire::dma::{DmaSpace, PAGE_BYTES, RegisterError};
-use wharf_wire::host_memory::FrameTable;
+use wharf_runtime::{Cpu, Holder, Line, Op, Versioned, prefetch};
+use wharf_wire::dma::{DmaRegion, DmaSpace, PAGE_BYTES, RegisterError};
+use wharf_wire::host_memory::{FrameTable, frame_table_pages};
+use wharf_wire::memory::SharedMemory;
 
+use super::announce::{Announcements, announcement_bytes};
 use crate::lend::{LentFrames, LentMemory};
 use crate::payload::{From, Into, Payload};
 use crate::span::Span;
-
-/// Counters of announced pages.
-const ANNOUNCEMENTS: usize = 4096;
 
 /// Words of a frame table in a cache line.
 const WORDS_PER_LINE: usize = 16;
@@ -39,38 +39,109 @@ struct DriveFrames {
     dirty_lines: Box<[Line]>,
 }
 
+impl DriveFrames {
+    fn new(lent: LentFrames) -> DriveFrames {
+        let frames = lent.frames.pages();
+        let lines = |per_line: usize| (0..frames.div_ceil(per_line)).map(|_| Line::new());
+        DriveFrames {
+            table: lent.table.frame_table(frames),
+            lent,
+            word_lines: lines(WORDS_PER_LINE).collect(),
+            dirty_lines: lines(BITS_PER_LINE).collect(),
+        }
+    }
+}
+
+fn memory_of(region: &DmaRegion) -> Arc<SharedMemory> {
+    let memory = region.shared();
+    memory.expect("made in a space that can be shared").clone()
+}
+
 /// See the module.
 pub struct Frames {
     drives: Box<[DriveFrames]>,
-    announced: Box<[AtomicU32]>,
+    announced: Announcements,
+    holder: Holder,
     page_bytes: usize,
 }
 
 impl Frames {
-    /// `frames` frames to lend to each of `drives` drives.
+    /// `frames` frames to lend to each of `drives` drives, for this process and `guests` others.
     ///
     /// # Errors
     /// If there is no memory.
-    pub fn new(space: &Arc<DmaSpace>, drives: u32, frames: u32) -> Result<Frames, RegisterError> {
-        let lines = |per_line: usize| -> Box<[Line]> {
-            let count = (frames as usize).div_ceil(per_line);
-            (0..count).map(|_| Line::new()).collect()
-        };
-        let of_drive = |_| {
-            let lent = LentFrames::new(space, frames)?;
-            let table = lent.table.frame_table(frames as usize);
-            Ok(DriveFrames {
-                lent,
-                table,
-                word_lines: lines(WORDS_PER_LINE),
-                dirty_lines: lines(BITS_PER_LINE),
-            })
-        };
+    pub fn new(
+        space: &Arc<DmaSpace>,
+        drives: u32,
+        frames: u32,
+        guests: u32,
+    ) -> Result<Frames, RegisterError> {
+        let of_drive = |_| LentFrames::new(space, frames).map(DriveFrames::new);
         Ok(Frames {
             drives: (0..drives).map(of_drive).collect::<Result<_, _>>()?,
-            announced: (0..ANNOUNCEMENTS).map(|_| AtomicU32::new(0)).collect(),
+            announced: Announcements::new(space, guests)?,
+            holder: Holder::OWNER,
             page_bytes: space.page_bytes(),
         })
+    }
+
+    /// The frames of another process, as its guest number `guest` of `guests` sees them.
+    ///
+    /// # Panics
+    /// If the memories are not as [`Frames::shared_bytes`] has it.
+    pub fn attach(
+        memories: &[Arc<SharedMemory>],
+        drives: u32,
+        frames: u32,
+        guests: u32,
+        guest: u32,
+    ) -> Frames {
+        let (announced, of_drives) = memories.split_last().expect("counters come last");
+        let of_drive = |memories: &[Arc<SharedMemory>]| {
+            let table_pages = frame_table_pages(frames as usize);
+            DriveFrames::new(LentFrames::attach(
+                DmaRegion::of_owner(&memories[0], frames as usize, PAGE_BYTES),
+                DmaRegion::of_owner(&memories[1], table_pages, PAGE_BYTES),
+            ))
+        };
+        assert!(of_drives.len() == 2 * drives as usize, "frames and table");
+        Frames {
+            drives: of_drives.chunks(2).map(of_drive).collect(),
+            announced: Announcements::attach(announced, guests, guest),
+            holder: Holder::guest(guest),
+            page_bytes: PAGE_BYTES,
+        }
+    }
+
+    /// Bytes of the memories that processes share: for each drive frames and frame table, then the
+    /// announcements.
+    pub fn shared_bytes(drives: u32, frames: u32, guests: u32) -> Vec<usize> {
+        let table_bytes = frame_table_pages(frames as usize) * PAGE_BYTES;
+        let of_drive = [frames as usize * PAGE_BYTES, table_bytes];
+        let mut bytes = of_drive.repeat(drives as usize);
+        bytes.push(announcement_bytes(1 + guests as usize));
+        bytes
+    }
+
+    /// These memories.
+    ///
+    /// # Panics
+    /// If the frames are not in a space that can be shared.
+    pub fn shared_memory(&self) -> Vec<Arc<SharedMemory>> {
+        let of_drive = |drive: &DriveFrames| [&drive.lent.frames, &drive.lent.table].map(memory_of);
+        let mut memories: Vec<_> = self.drives.iter().flat_map(of_drive).collect();
+        let announced = self.announced.shared();
+        memories.push(
+            announced
+                .expect("made in a space that can be shared")
+                .clone(),
+        );
+        memories
+    }
+
+    /// The announcements of pages that are going to be overwritten.
+    pub fn announcements(&self) -> &Announcements {
+        &self.announced
     }
 
     /// Frames of each drive.
@@ -91,11 +162,11 @@ impl Frames {
                 + size_of_val(&*drive.word_lines)
                 + size_of_val(&*drive.dirty_lines)
         };
-        self.drives.iter().map(of_drive).sum::<usize>() + size_of_val(&*self.announced)
+        self.drives.iter().map(of_drive).sum::<usize>() + self.announced.bytes()
     }
 
     /// What a drive is told of its memory.
-    pub fn memory(&self, drive: u32) -> LentMemory {
+    pub fn memory(&self, drive: u32) -> Option<LentMemory> {
         self.drives[drive as usize].lent.memory()
     }
 
@@ -188,7 +259,7 @@ impl Frames {
     #[inline]
     pub fn copy_in(&self, cpu: &Cpu, drive: usize, frame: u32, from: usize, data: &[u8]) -> bool {
         let word = self.word_to_write(cpu, drive, frame);
-        if !word.try_lock() {
+        if !word.try_lock_as(self.holder) {
             return false;
         }
         self.copy_in_alone(cpu, drive, frame, from, data);
@@ -211,27 +282,26 @@ impl Frames {
         });
     }
 
-    fn announcement(&self, page: u64) -> &AtomicU32 {
-        let hash = page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52;
-        &self.announced[hash as usize % ANNOUNCEMENTS]
+    /// This process, as words name it.
+    #[inline(always)]
+    pub fn holder(&self) -> Holder {
+        self.holder
     }
 
     /// Announces that a page is going to be overwritten. To be called before the command is sent: who
     /// finds the page in a frame afterwards finds the announcement too.
     pub fn announce(&self, page: u64) {
-        self.announcement(page).fetch_add(1, Ordering::Relaxed);
+        self.announced.announce(page);
     }
 
     /// Takes the announcement back: the page is written, or not in a frame.
     pub fn retract(&self, page: u64) {
-        // Release: partner of the acquire in `is_announced`, for what was written to the page.
-        self.announcement(page).fetch_sub(1, Ordering::Release);
+        self.announced.retract(page);
     }
 
     /// Whether somebody is overwriting the page. To be asked after the drive has answered.
     pub fn is_announced(&self, page: u64) -> bool {
-        // Acquire: partner of the release in `retract`.
-        self.announcement(page).load(Ordering::Acquire) > 0
+        self.announced.is_announced(page)
     }
 }
 
@@ -309,7 +379,7 @@ mod tests {
     #[test]
     fn only_frames_of_the_core_are_believed() {
         let space = DmaSpace::new(8);
-        let frames = Frames::new(&space, 1, 10).unwrap();
+        let frames = Frames::new(&space, 1, 10, 0).unwrap();
         let at = |frame: u64, core| frames.frame_at(frame * 4096, core, 3);
         assert_eq!([at(0, 0), at(2, 0), at(3, 0)], [Some(0), Some(2), None]);
         assert_eq!([at(3, 1), at(5, 1), at(2, 1)], [Some(3), Some(5), None]);
@@ -317,17 +387,5 @@ mod tests {
         assert_eq!([at(8, 2), at(9, 2)], [Some(8), None]);
         assert_eq!(frames.frame_at(4097, 0, 1), None);
         assert_eq!(frames.frame_at(u64::MAX, 0, 1), None);
-    }
-
-    #[test]
-    fn announcements_are_counted() {
-        let space = DmaSpace::new(8);
-        let frames = Frames::new(&space, 1, 10).unwrap();
-        frames.announce(7);
-        frames.announce(7);
-        frames.retract(7);
-        assert!(frames.is_announced(7) && !frames.is_announced(8));
-        frames.retract(7);
-        assert!(!frames.is_announced(7));
     }
 }

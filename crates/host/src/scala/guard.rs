@@ -132,7 +132,7 @@ impl Held {
             && self
                 .frames
                 .word_to_write(&self.cpu, drive, frame)
-                .try_lock();
+                .try_lock_as(self.frames.holder());
         if is_taken {
             self.index.set_guarded(slot, true);
         }

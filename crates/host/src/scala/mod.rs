@@ -23,6 +23,7 @@
 //! made in. Over several drives the pages are striped by the volume. (ScalaCache, sections 4, 5.3 to
 //! 5.5.)
 
+pub mod announce;
 pub mod batch;
 pub mod client;
 pub mod frames;
@@ -36,9 +37,12 @@ use std::sync::Arc;
 
 use wharf_runtime::Cpu;
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
+use wharf_wire::memory::SharedMemory;
 
 use crate::design::{Design, DesignConfig, DesignError};
+use crate::guest::SharedDesign;
 use crate::lend::LentMemory;
+use crate::pins::Pins;
 use crate::volume::Volume;
 use client::ScalaClient;
 use frames::{Frames, frames_per_core};
@@ -80,8 +84,46 @@ impl Design for Scala {
         Ok(ScalaClient::new(held))
     }
 
+    fn guest_pages(config: &DesignConfig) -> usize {
+        Pins::list_pages(config.drives) as usize
+    }
+
     fn lent_memory(&self, drive: u32) -> Option<LentMemory> {
-        Some(self.frames.memory(drive))
+        self.frames.memory(drive)
+    }
+}
+
+impl SharedDesign for Scala {
+    fn shared_bytes(config: &DesignConfig) -> Vec<usize> {
+        let per_drive = config.cache_bytes / PAGE_BYTES as u64 / u64::from(config.drives.max(1));
+        Frames::shared_bytes(config.drives, per_drive as u32, config.guests)
+    }
+
+    fn shared_memory(&self) -> Vec<Arc<SharedMemory>> {
+        self.frames.shared_memory()
+    }
+
+    fn attach(
+        config: &DesignConfig,
+        space: &Arc<DmaSpace>,
+        memories: &[Arc<SharedMemory>],
+        guest: u32,
+    ) -> Result<Scala, DesignError> {
+        let per_drive = frames_per_drive(Self::NAME, config)?;
+        let frames = Frames::attach(memories, config.drives, per_drive, config.guests, guest);
+        Ok(Scala {
+            config: *config,
+            space: space.clone(),
+            frames: Arc::new(frames),
+        })
+    }
+
+    fn frames_max(&self, cores: u32, index: u32) -> Result<u32, DesignError> {
+        share(Self::NAME, &self.config, &self.frames, cores, index)
+    }
+
+    fn forget(&self, guest: u32) {
+        self.frames.announcements().forget(guest);
     }
 }
 
@@ -99,21 +141,26 @@ pub(crate) fn lend(
     config: &DesignConfig,
     space: &Arc<DmaSpace>,
 ) -> Result<Arc<Frames>, DesignError> {
+    let per_drive = frames_per_drive(design, config)?;
+    let frames = Frames::new(space, config.drives, per_drive, config.guests);
+    let frames = frames.map_err(|source| DesignError::Memory { design, source })?;
+    Ok(Arc::new(frames))
+}
+
+/// How many frames each drive is lent.
+fn frames_per_drive(design: &'static str, config: &DesignConfig) -> Result<u32, DesignError> {
     let bytes = config.cache_bytes;
     if config.clients == 0 {
         return Err(DesignError::NoClients { design });
     }
     let per_drive = bytes / PAGE_BYTES as u64 / u64::from(config.drives);
     match per_drive {
-        0 => return Err(DesignError::CacheTooSmall { design, bytes }),
+        0 => Err(DesignError::CacheTooSmall { design, bytes }),
         _ if per_drive * u64::from(config.drives) > SLOTS_MAX => {
-            return Err(DesignError::CacheTooLarge { design, bytes });
+            Err(DesignError::CacheTooLarge { design, bytes })
         }
-        _ => {}
+        _ => Ok(per_drive as u32),
     }
-    let frames = Frames::new(space, config.drives, per_drive as u32);
-    let frames = frames.map_err(|source| DesignError::Memory { design, source })?;
-    Ok(Arc::new(frames))
 }
 
 /// How many frames of each core of each drive client `index` may hold.
@@ -124,7 +171,19 @@ pub(crate) fn shares(
     map: &SetMap,
     index: u32,
 ) -> Result<Vec<u32>, DesignError> {
-    let (cores, clients) = (map.cores(), config.clients);
+    let share = share(design, config, frames, map.cores(), index)?;
+    Ok(vec![share; (map.cores() * config.drives) as usize])
+}
+
+/// How many frames of each of `cores` cores of a drive client `index` may hold.
+fn share(
+    design: &'static str,
+    config: &DesignConfig,
+    frames: &Frames,
+    cores: u32,
+    index: u32,
+) -> Result<u32, DesignError> {
+    let clients = config.clients;
     let per_drive = frames.per_drive();
     let each = frames_per_core(per_drive, cores);
     let share = config.shares.part(each, index, clients);
@@ -137,5 +196,5 @@ pub(crate) fn shares(
             bytes_min: (u64::from(clients * cores) * u64::from(config.drives)) * PAGE_BYTES as u64,
         });
     }
-    Ok(vec![share; (cores * config.drives) as usize])
+    Ok(share)
 }

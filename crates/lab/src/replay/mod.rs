@@ -274,6 +274,7 @@ fn build<D: Runnable>(
         powered.push(PoweredOn {
             admin: handle.admin,
             offers,
+            later: 0,
             lent: design.lent_memory(index),
         });
     }

@@ -1,13 +1,19 @@
 //! What one thread of a program uses of a store.
 
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::sync::Arc;
 
+use wharf_host::boot::Ready;
 use wharf_host::design::{Client as DesignClient, Design, Statistics};
 use wharf_host::error::IoError;
+use wharf_host::guest::SharedDesign;
 use wharf_host::span::Extent;
 use wharf_runtime::{CostTable, CpuId, Inline, Machine, Side};
+use wharf_wire::dma::DmaSpace;
 
-use super::system::{Booted, System};
+use super::attach::{self, Attached};
+use super::system::{Booted, Seat, System};
 use super::{Shared, StoreError, StoreOptions};
 
 /// Where the drives run.
@@ -16,6 +22,8 @@ enum Drives<D: Design> {
     Beside { _shared: Arc<Shared<D>> },
     /// On the client's thread.
     Here(Local),
+    /// In another process, for as long as the connection is open.
+    Elsewhere { _connection: Arc<UnixStream> },
 }
 
 /// What boots drives on the client's thread, and ends them.
@@ -50,7 +58,7 @@ impl<D: Design> Client<D> {
             boot_cpu,
             boot,
             ..
-        } = System::<D>::build(&options.clone().clients(1))?;
+        } = System::<D>::build(&options.clone().clients(1).guests(0))?;
         let cpu = machine.add_cpu("client", Side::Host, 1.0);
         let inline = machine.inline();
         let booted = inline.block_on(boot_cpu, |cpu| async move { boot.run(&cpu).await });
@@ -76,17 +84,43 @@ impl<D: Design> Client<D> {
         let seat = seat.ok_or(StoreError::NoClientLeft {
             clients: shared.clients,
         })?;
-        let mut machine = Machine::new(CostTable::free(), false);
-        let cpu = machine.add_cpu("client", Side::Host, 1.0);
-        let inline = machine.inline();
-        let made = inline.block_on(cpu, |cpu| {
-            let shared = &shared;
-            async move { seat.take::<D>(&cpu, &shared.design, &shared.space, &shared.ready) }
-        });
+        let (design, space, ready) = (&shared.design, &shared.space, &shared.ready);
+        let (inline, cpu, client) = take_seat(seat, design, space, ready)?;
         Ok(Client {
-            client: Some(made?),
-            bytes: shared.ready.layout().pages() * 4096,
+            client: Some(client),
+            bytes: ready.layout().pages() * 4096,
             drives: Some(Drives::Beside { _shared: shared }),
+            inline,
+            cpu,
+        })
+    }
+
+    /// A client of a store that another process owns and shares at `path`.
+    ///
+    /// Its share of the cache, its frames and their pages are those of the owner's store: a page that both
+    /// use is in one frame. When this process ends, however it does, what it held goes back.
+    ///
+    /// # Errors
+    /// If nobody shares a store there, or one of another design or version; if all seats for guests are
+    /// taken.
+    pub fn attach(path: impl AsRef<Path>) -> Result<Client<D>, StoreError>
+    where
+        D: SharedDesign,
+    {
+        let Attached {
+            connection,
+            design,
+            space,
+            ready,
+            seat,
+        } = attach::attach::<D>(path.as_ref())?;
+        let (inline, cpu, client) = take_seat(seat, &design, &space, &ready)?;
+        Ok(Client {
+            client: Some(client),
+            bytes: ready.layout().pages() * 4096,
+            drives: Some(Drives::Elsewhere {
+                _connection: connection,
+            }),
             inline,
             cpu,
         })
@@ -169,9 +203,25 @@ impl<D: Design> Client<D> {
                 released?;
                 Ok(taken?)
             }
-            Some(Drives::Beside { .. }) | None => Ok(released?),
+            Some(Drives::Beside { .. } | Drives::Elsewhere { .. }) | None => Ok(released?),
         }
     }
+}
+
+/// Takes a seat, on a machine for this thread alone.
+fn take_seat<D: Design>(
+    seat: Seat,
+    design: &Arc<D>,
+    space: &Arc<DmaSpace>,
+    ready: &Ready,
+) -> Result<(Inline, CpuId, D::Client), StoreError> {
+    let mut machine = Machine::new(CostTable::free(), false);
+    let cpu = machine.add_cpu("client", Side::Host, 1.0);
+    let inline = machine.inline();
+    let made = inline.block_on(cpu, |cpu| async move {
+        seat.take::<D>(&cpu, design, space, ready)
+    });
+    Ok((inline, cpu, made?))
 }
 
 impl<D: Design> Drop for Client<D> {

@@ -8,6 +8,9 @@
 //! * [`Client::open_local`] is for a program with one thread: the drive runs on it, while the
 //!   client waits. Nothing crosses a thread.
 //!
+//! * [`Store::share`] lets other processes of the same user attach ([`Client::attach`]): they use the
+//!   same pages in the same frames.
+//!
 //! A hit runs no drive code either way. What a flush acknowledged is in the file, whatever happens to
 //! the program after that; `docs/durability.md` has the rules.
 //!
@@ -17,12 +20,21 @@
 //! | `system.rs` | drives and their boot on a machine |
 //! | `client.rs` | what one thread uses |
 //! | `pages.rs` | pages used in place |
+//! | `guests.rs` | seats for clients in other processes, and what their end takes |
+//! | `usher.rs` | lets other processes in, and notices when they are gone |
+//! | `attach.rs` | the other process's side |
+//! | `hello.rs` | what it is told and handed |
 
+mod attach;
 mod client;
+mod guests;
+mod hello;
 mod options;
 mod pages;
 mod system;
+mod usher;
 
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, channel};
 use std::sync::{Arc, Mutex};
 
@@ -30,14 +42,19 @@ use wharf_drive::DriveError;
 use wharf_drive::config::ConfigError;
 use wharf_host::admin::AdminError;
 use wharf_host::boot::Ready;
-use wharf_host::design::{Design, DesignError};
+use wharf_host::design::{Design, DesignConfig, DesignError};
 use wharf_host::error::IoError;
+use wharf_host::guest::SharedDesign;
 use wharf_runtime::{Background, Bell, CostTable, Cpu, Machine, Sender, Side, ring};
 use wharf_wire::dma::{DmaSpace, RegisterError};
+use wharf_wire::memory::MemoryError;
 
 pub use client::Client;
+use guests::{GuestSeat, Ordered};
+use hello::{DriveLine, Head};
 pub use options::StoreOptions;
 use system::{Boot, Seat, System};
+use usher::{Orders, Usher, Welcome};
 
 /// A store that cannot be opened, used or closed.
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +95,78 @@ pub enum StoreError {
         /// Clients that there are.
         clients: u32,
     },
+    /// Memory to share.
+    #[error(transparent)]
+    Shared(#[from] MemoryError),
+    /// More guests than can be told apart.
+    #[error("a store cannot have {guests} guests: {guests_max} at most")]
+    TooManyGuests {
+        /// Guests asked for.
+        guests: u32,
+        /// Most that there can be.
+        guests_max: u32,
+    },
+    /// A store that other processes cannot use.
+    #[error(
+        "a store of {drives} drives cannot have guests: it needs 32 drives at most, and drives with \
+         media.kind Ram or File"
+    )]
+    NotForGuests {
+        /// Drives of the store.
+        drives: usize,
+    },
+    /// A store that nobody can attach to.
+    #[error("the store cannot be shared {why}")]
+    NotShareable {
+        /// Why not, and what to do.
+        why: &'static str,
+    },
+    /// A socket that cannot be made.
+    #[error("cannot share a store at {path}: {source}; choose another path")]
+    CannotListen {
+        /// Where.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Nobody answers.
+    #[error("no store is shared at {path}: {source}; call Store::share in its owner")]
+    Unreachable {
+        /// Where.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Somebody answers, but not as expected.
+    #[error(
+        "what is shared at {path} is not understood: use the same version of Wharf in both processes"
+    )]
+    NotUnderstood {
+        /// Where.
+        path: PathBuf,
+    },
+    /// A store of another design.
+    #[error("the store at {path} has the design '{found}', not '{design}': attach with that one")]
+    OtherDesign {
+        /// Where.
+        path: PathBuf,
+        /// Its design.
+        found: String,
+        /// The design asked for.
+        design: &'static str,
+    },
+    /// More guests than the owner's options say.
+    #[error(
+        "all {guests} seats for guests of the store at {path} are taken: open it with \
+         StoreOptions::guests({})",
+        guests + 1
+    )]
+    NoSeatLeft {
+        /// Where.
+        path: PathBuf,
+        /// Seats that there are.
+        guests: u32,
+    },
     /// A store that is closed too early.
     #[error("clients of the store are still open: close them first")]
     ClientsLeft,
@@ -98,7 +187,19 @@ struct Shared<D> {
     ready: Ready,
     seats: Mutex<Vec<Seat>>,
     clients: u32,
+    sharing: Mutex<Sharing>,
     drives: Mutex<Option<Running>>,
+}
+
+/// What it takes to share a store, and who does.
+struct Sharing {
+    config: DesignConfig,
+    depth: u32,
+    stripe_pages: u64,
+    seats: Arc<Vec<GuestSeat>>,
+    /// Gone while an usher has it.
+    orders: Option<Orders>,
+    usher: Option<Usher>,
 }
 
 /// The drives' thread, and how it is told to end.
@@ -117,11 +218,18 @@ impl<D: Design> Store<D> {
         let mut system = System::<D>::build(options)?;
         let bell = Bell::new();
         let (order, ordered) = ring(2, &bell, 0);
+        let (orders, guest_orders) = ring(2, &bell, 1);
+        let (tell_done, done) = channel();
+        let obeying = Ordered {
+            orders: guest_orders,
+            done: tell_done,
+        };
+        let seats = system.boot.seats.clone();
         let (tell_ready, readied) = channel();
         let (tell_ended, ended) = channel();
         let boot = system.boot;
         system.machine.spawn(system.boot_cpu, "boot", move |cpu| {
-            serve(cpu, boot, bell, ordered, tell_ready, tell_ended)
+            serve(cpu, boot, bell, ordered, obeying, tell_ready, tell_ended)
         });
         let background = system
             .machine
@@ -134,6 +242,14 @@ impl<D: Design> Store<D> {
                 ready,
                 seats: Mutex::new(system.seats),
                 clients: options.clients,
+                sharing: Mutex::new(Sharing {
+                    config: system.config,
+                    depth: options.queue_depth,
+                    stripe_pages: options.stripe_bytes / 4096,
+                    seats,
+                    orders: Some(Orders { orders, done }),
+                    usher: None,
+                }),
                 drives: Mutex::new(Some(Running {
                     order,
                     ended,
@@ -159,17 +275,82 @@ impl<D: Design> Store<D> {
     /// Ends the store, after its clients: what they closed with is durable.
     ///
     /// # Errors
-    /// If clients are still there; if a page could not be written.
+    /// If clients are still there; if a page could not be written. Guests that are still there are cut
+    /// off: what they wrote is kept, and they are told of by [`StoreError::ClientsLeft`] too.
     pub fn close(self) -> Result<(), StoreError> {
         match Arc::try_unwrap(self.shared) {
-            Ok(shared) => shared.stop(),
+            Ok(shared) => {
+                let guests_left = shared.send_guests_away();
+                shared.stop()?;
+                match guests_left {
+                    0 => Ok(()),
+                    _ => Err(StoreError::ClientsLeft),
+                }
+            }
             Err(_) => Err(StoreError::ClientsLeft),
         }
     }
 }
 
+impl<D: SharedDesign> Store<D> {
+    /// Lets processes of the same user attach, as many as [`StoreOptions::guests`] says, through a
+    /// socket at `path` that is there until the store is closed.
+    ///
+    /// Who attaches is trusted with what is cached, as whoever maps a file is: it can change any page, and
+    /// keep pages busy. It cannot reach other memory of this process, nor keep the store from working
+    /// when it is gone.
+    ///
+    /// # Errors
+    /// If the store has no seats for guests or is shared already; if there can be no socket.
+    pub fn share(&self, path: impl AsRef<Path>) -> Result<(), StoreError> {
+        let path = path.as_ref();
+        let mut sharing = self
+            .shared
+            .sharing
+            .lock()
+            .unwrap_or_else(|p| p.into_inner());
+        if sharing.config.guests == 0 {
+            let why = "as it has no seats for guests: open it with StoreOptions::guests(1)";
+            return Err(StoreError::NotShareable { why });
+        }
+        let orders = sharing.orders.take().ok_or(StoreError::NotShareable {
+            why: "twice: attach by the path that it is shared at",
+        })?;
+        let (ready, design) = (&self.shared.ready, &self.shared.design);
+        let welcome = Welcome {
+            design: design.clone(),
+            head: Head::new(
+                D::NAME,
+                &sharing.config,
+                sharing.depth,
+                sharing.stripe_pages,
+            ),
+            drives: ready.drives().iter().map(DriveLine::from).collect(),
+            memories: design.shared_memory(),
+            cores: ready.drives()[0].cores,
+            own_clients: self.shared.clients,
+        };
+        match Usher::start(path, orders, welcome, sharing.seats.clone()) {
+            Ok(usher) => sharing.usher = Some(usher),
+            Err((source, orders)) => {
+                sharing.orders = Some(orders);
+                let path = path.to_path_buf();
+                return Err(StoreError::CannotListen { path, source });
+            }
+        }
+        Ok(())
+    }
+}
+
 impl<D> Shared<D> {
+    /// Lets nobody in any more, and takes back what guests hold; gives how many there were.
+    fn send_guests_away(&self) -> usize {
+        let mut sharing = self.sharing.lock().unwrap_or_else(|p| p.into_inner());
+        sharing.usher.take().map_or(0, Usher::end)
+    }
+
     fn stop(&self) -> Result<(), StoreError> {
+        self.send_guests_away();
         let running = self.drives.lock().unwrap_or_else(|p| p.into_inner()).take();
         let Some(mut running) = running else {
             return Ok(());
@@ -199,6 +380,7 @@ async fn serve(
     boot: Boot,
     bell: Bell,
     mut ordered: wharf_runtime::Receiver<()>,
+    mut obeying: Ordered,
     tell_ready: mpsc::Sender<Result<Ready, AdminError>>,
     tell_ended: mpsc::Sender<Result<(), AdminError>>,
 ) {
@@ -214,6 +396,11 @@ async fn serve(
     };
     bell.attach(&cpu);
     while ordered.try_pop(&cpu).is_none() {
+        if let Some(order) = obeying.orders.try_pop(&cpu) {
+            // Nobody waits for it if the store is being dropped.
+            let _ = obeying.done.send(booted.obey(order).await);
+            continue;
+        }
         let _ = bell.wait(&cpu).await;
     }
     let _ = tell_ended.send(booted.take_memory_back().await);

@@ -20,6 +20,7 @@ pub struct StoreOptions {
     pub(super) drives: Vec<DriveConfig>,
     pub(super) cache_bytes: u64,
     pub(super) clients: u32,
+    pub(super) guests: u32,
     pub(super) stripe_bytes: u64,
     pub(super) queue_depth: u32,
     pub(super) idle: Idle,
@@ -57,6 +58,7 @@ impl StoreOptions {
             drives,
             cache_bytes: 64 << 20,
             clients: 1,
+            guests: 0,
             stripe_bytes: 64 << 10,
             queue_depth: 128,
             idle: Idle::default(),
@@ -74,6 +76,16 @@ impl StoreOptions {
     #[must_use]
     pub fn clients(mut self, clients: u32) -> StoreOptions {
         self.clients = clients;
+        self
+    }
+
+    /// Clients that the store can have beside these, each in another process that attaches
+    /// ([`Store::share`](super::Store::share)); none unless said otherwise, 62 at most. Each has its share of the cache,
+    /// attached or not. The cache is then in memory files,
+    /// for which a system may have no huge pages.
+    #[must_use]
+    pub fn guests(mut self, guests: u32) -> StoreOptions {
+        self.guests = guests;
         self
     }
 

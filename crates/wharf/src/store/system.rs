@@ -11,6 +11,7 @@ use wharf_runtime::{Cpu, CpuId, Machine, Side};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::queue::HostQueue;
 
+use super::guests::{self, GuestSeat, GuestSeats, Order};
 use super::{StoreError, StoreOptions};
 
 /// What a client is made of, before its thread takes it.
@@ -21,6 +22,7 @@ pub(super) struct Seat {
 
 /// What the boot task works with.
 pub(super) struct Boot {
+    pub(super) seats: Arc<Vec<GuestSeat>>,
     drives: Vec<PoweredOn>,
     space: Arc<DmaSpace>,
     stripe_pages: u64,
@@ -36,6 +38,8 @@ pub(super) struct System<D> {
     pub(super) cpus: Vec<CpuId>,
     pub(super) boot_cpu: CpuId,
     pub(super) boot: Boot,
+    /// How the design was made.
+    pub(super) config: DesignConfig,
 }
 
 impl<D: Design> System<D> {
@@ -43,10 +47,15 @@ impl<D: Design> System<D> {
     pub(super) fn build(options: &StoreOptions) -> Result<System<D>, StoreError> {
         let drives = options.drives.iter().cloned().map(Drive::new);
         let drives = drives.collect::<Result<Vec<Drive>, _>>()?;
-        let space = DmaSpace::new(options.drives[0].page_bytes());
+        let page_bytes = options.drives[0].page_bytes();
+        let space = match options.guests {
+            0 => DmaSpace::new(page_bytes),
+            _ => DmaSpace::shareable(page_bytes),
+        };
         let config = DesignConfig {
             cache_bytes: options.cache_bytes,
-            clients: options.clients,
+            clients: options.clients + options.guests,
+            guests: options.guests,
             drives: drives.len() as u32,
             ..DesignConfig::default()
         };
@@ -57,11 +66,8 @@ impl<D: Design> System<D> {
             queues: Vec::new(),
         };
         let mut seats: Vec<Seat> = (0..options.clients).map(seat).collect();
-        let mut boot = Boot {
-            drives: Vec::new(),
-            space: space.clone(),
-            stripe_pages: options.stripe_bytes / 4096,
-        };
+        let mut guests = GuestSeats::new(options, &space, D::guest_pages(&config))?;
+        let mut powered = Vec::new();
         let mut cpus = Vec::new();
         for (index, drive) in (0..).zip(drives) {
             let name = format!("drive{index}");
@@ -75,15 +81,24 @@ impl<D: Design> System<D> {
                 offers.push(offer);
             }
             cpus.extend(handle.cpus.iter().copied());
-            boot.drives.push(PoweredOn {
+            guests.add_drive(&mut machine, &handle, index as usize);
+            powered.push(PoweredOn {
                 admin: handle.admin,
                 offers,
+                later: options.guests,
                 lent: design.lent_memory(index),
             });
         }
         let boot_cpu = machine.add_cpu("boot", Side::Host, 1.0);
         cpus.push(boot_cpu);
+        let boot = Boot {
+            seats: Arc::new(guests.seats),
+            drives: powered,
+            space: space.clone(),
+            stripe_pages: options.stripe_bytes / 4096,
+        };
         Ok(System {
+            config,
             machine,
             design,
             space,
@@ -103,7 +118,13 @@ impl Boot {
         let config = DriverConfig::default();
         let made = make_ready(cpu, &self.space, self.drives, self.stripe_pages, config);
         let (admins, ready) = made.await?;
-        Ok((Booted { admins, lent }, ready))
+        let booted = Booted {
+            admins,
+            lent,
+            seats: self.seats,
+            space: self.space,
+        };
+        Ok((booted, ready))
     }
 }
 
@@ -112,9 +133,16 @@ pub(super) struct Booted {
     admins: Vec<Admin>,
     /// Which have been lent memory.
     lent: Vec<bool>,
+    seats: Arc<Vec<GuestSeat>>,
+    space: Arc<DmaSpace>,
 }
 
 impl Booted {
+    /// Carries an order of the usher's out.
+    pub(super) async fn obey(&self, order: Order) -> Result<(), AdminError> {
+        guests::obey(order, &self.seats, &self.admins, &self.space).await
+    }
+
     /// Has every drive write back what is dirty in the memory lent, and give it back.
     pub(super) async fn take_memory_back(&self) -> Result<(), AdminError> {
         for (admin, lent) in self.admins.iter().zip(&self.lent) {

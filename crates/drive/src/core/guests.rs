@@ -1,0 +1,199 @@
+//! What hosts in other processes hold.
+//!
+//! Problem: references to frames are only counted. A host that dies would leave its own behind for ever,
+//! and one that errs could give back those of others.
+//!
+//! Idea: for each *guest* a core keeps a bit for each frame.
+//!
+//! 1. A guest has one reference to a page, however often it pins it, and gives back none but its own.
+//!    It holds no more frames of a core than it was promised.
+//! 2. When its queue is deleted, the core takes everything back ([`Core::release_guest`]): words
+//!    that it has, which a killed writer leaves taken, then its references.
+//! 3. A page that it was going to overwrite, and has not, holds zeros, while another host may have it
+//!    pinned too: it gets the content that it had.
+
+use wharf_runtime::Holder;
+use wharf_wire::queue::Guest;
+
+use super::Core;
+use super::fetch::read_now;
+use super::lent::Lent;
+use super::part::Failed;
+use super::pin::{Wanted, unpin_one};
+use crate::ftl::{Entry, Ftl, Place};
+
+/// Time between two looks at a frame that a host is writing, in nanoseconds.
+const BUSY_RETRY_NS: u64 = 1_000;
+
+/// What one guest holds of a core.
+#[derive(Default)]
+struct Holding {
+    /// A bit for each frame.
+    frames: Vec<u64>,
+    /// Frames held, and those that pins under way are going to hold.
+    spoken_for: u32,
+}
+
+/// What each guest holds, by its number.
+#[derive(Default)]
+pub(super) struct Holdings(Vec<Holding>);
+
+impl Holdings {
+    fn of(&mut self, guest: u32) -> &mut Holding {
+        let guest = guest as usize;
+        if self.0.len() <= guest {
+            self.0.resize_with(guest + 1, Holding::default);
+        }
+        &mut self.0[guest]
+    }
+}
+
+impl Holding {
+    fn set(&mut self, frame: u32) -> bool {
+        let (word, bit) = (frame as usize / 64, 1 << (frame % 64));
+        if self.frames.len() <= word {
+            self.frames.resize(word + 1, 0);
+        }
+        let is_new = self.frames[word] & bit == 0;
+        self.frames[word] |= bit;
+        is_new
+    }
+
+    fn clear(&mut self, frame: u32) -> bool {
+        let (word, bit) = (frame as usize / 64, 1 << (frame % 64));
+        let Some(word) = self.frames.get_mut(word).filter(|word| **word & bit != 0) else {
+            return false;
+        };
+        *word &= !bit;
+        self.spoken_for -= 1;
+        true
+    }
+
+    fn iter(&self) -> impl Iterator<Item = u32> {
+        let frames = |(index, word): (usize, u64)| {
+            (0..64u32)
+                .filter_map(move |bit| (word >> bit & 1 == 1).then_some(index as u32 * 64 + bit))
+        };
+        self.frames.iter().copied().enumerate().flat_map(frames)
+    }
+}
+
+impl Core {
+    /// Whether a guest may pin `pages` more pages; if so, it has spoken for them.
+    pub(super) fn speak_for(&self, guest: Guest, pages: usize) -> bool {
+        let mut holdings = self.guests.borrow_mut();
+        let holding = holdings.of(guest.number);
+        let may = u64::from(holding.spoken_for) + pages as u64 <= u64::from(guest.frames_max);
+        if may {
+            holding.spoken_for += pages as u32;
+        }
+        may
+    }
+
+    /// Takes back what a guest has spoken for: its pin is refused.
+    pub(super) fn unspeak(&self, guest: Guest, pages: usize) {
+        self.guests.borrow_mut().of(guest.number).spoken_for -= pages as u32;
+    }
+
+    /// Notes what a guest's pin came to.
+    pub(super) fn note_pins(&self, guest: Guest, wanted: &[Wanted]) {
+        let mut holdings = self.guests.borrow_mut();
+        let holding = holdings.of(guest.number);
+        for page in wanted {
+            let is_new = page.frame().is_some_and(|frame| holding.set(frame));
+            holding.spoken_for -= u32::from(!is_new);
+            if let (Some(frame), false) = (page.frame(), is_new) {
+                // The guest has the page already: one reference is enough.
+                self.with_ftl(|ftl| ftl.cached_mut().release(frame));
+            }
+        }
+    }
+
+    /// Whether a guest holds the page that it gives back; from now on it does not.
+    pub(super) fn may_unpin(&self, guest: Guest, lpn: u32) -> bool {
+        let frame = self.with_ftl(|ftl| {
+            (lpn < ftl.plan().logical_pages).then(|| match ftl.entry(lpn) {
+                Entry::Cached(frame) => Some(frame),
+                Entry::Uncached(_) => None,
+            })
+        });
+        let mut holdings = self.guests.borrow_mut();
+        let holding = holdings.of(guest.number);
+        frame.flatten().is_some_and(|frame| holding.clear(frame))
+    }
+
+    /// Takes back everything that a guest holds, when none of its commands is under way.
+    pub(super) async fn release_guest(&self, guest: u32) -> Result<(), Failed> {
+        let holding = std::mem::take(self.guests.borrow_mut().of(guest));
+        let lent = self.lent.borrow().clone();
+        self.free_words(Holder::guest(guest), &lent);
+        let mut outcome = Ok(());
+        for frame in holding.iter() {
+            let Some(lpn) = self.with_ftl(|ftl| ftl.cached().lpn(frame)) else {
+                continue;
+            };
+            let is_shared = self.with_ftl(|ftl| ftl.cached().references(frame) > 1);
+            if is_shared {
+                // While the reference is there, so is the page.
+                outcome = outcome.and(self.fill_blank(frame, lpn).await);
+            }
+            self.with_ftl(|ftl| unpin_one(ftl, &lent, lpn, false));
+        }
+        self.tell_held();
+        self.wake_the_next_in_line();
+        outcome
+    }
+
+    /// Frees the words that a process has left taken; also of frames that it does not hold: what a guest
+    /// does to words is not to be relied on.
+    fn free_words(&self, holder: Holder, lent: &Lent) {
+        for frame in 0..lent.frames() {
+            let at = lent.at(frame);
+            if at.is_held_by(holder) {
+                // A part of its write counts as written, but for a page that was to be overwritten:
+                // its other bytes are lost with the frame, so the page is what it was.
+                if !self.with_ftl(|ftl| ftl.cached().is_blank(frame)) {
+                    at.set_dirty();
+                }
+                at.unlock_of(holder);
+            }
+        }
+    }
+
+    /// Gives a page that was to be overwritten, and has not been, the content that it had.
+    async fn fill_blank(&self, frame: u32, lpn: u32) -> Result<(), Failed> {
+        let lent = self.lent.borrow().clone();
+        let at = lent.at(frame);
+        let is_blank = |ftl: &mut Ftl| ftl.cached().is_blank(frame) && !at.is_dirty();
+        if !self.with_ftl(is_blank) {
+            return Ok(());
+        }
+        let now_ns = self.flash_now();
+        let end_ns = self.with_ftl(|ftl| match ftl.place(lpn) {
+            Place::Flash(ppn) => ftl.start_read(now_ns, ppn),
+            _ => now_ns,
+        });
+        self.cpu.sleep_until(end_ns).await;
+        while !at.try_lock() {
+            // Another host writes: soon the page is not blank any more.
+            let retry_ns = self.cpu.now() + BUSY_RETRY_NS;
+            self.cpu.sleep_until(retry_ns).await;
+            if !self.with_ftl(is_blank) {
+                return Ok(());
+            }
+        }
+        let filled = self.with_ftl(|ftl| {
+            if !is_blank(ftl) {
+                return Ok(());
+            }
+            // SAFETY: the frame is locked.
+            let read = unsafe { at.with_bytes(&self.dma, |bytes| read_now(ftl, lpn, bytes)) };
+            if read.is_ok() {
+                ftl.cached_mut().set_written(frame);
+            }
+            read
+        });
+        at.unlock();
+        filled
+    }
+}

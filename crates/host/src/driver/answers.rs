@@ -1,0 +1,132 @@
+//! Completions: taken off the queue, matched with their commands, told to the groups.
+
+use std::rc::Rc;
+
+use wharf_runtime::Op;
+use wharf_wire::command::Command;
+use wharf_wire::completion::Completion;
+use wharf_wire::opcode::IoOpcode;
+use wharf_wire::status::Status;
+
+use super::{Driver, Inner, SLOT_BITS, SlotState};
+use crate::error::IoError;
+
+/// A completion that belongs to no command in flight: the drive is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "drive {drive}: completion of command {cid:#06x} ({status}), which is not in flight: ignored"
+)]
+pub struct Stray {
+    /// Which drive of the volume.
+    pub drive: u16,
+    /// The identifier in the completion.
+    pub cid: u16,
+    /// The status in the completion.
+    pub status: Status,
+}
+
+impl Driver {
+    /// Takes completions off for as long as the CPU runs.
+    pub(super) async fn pump(self: Rc<Self>) {
+        let bell = self.inner.borrow().queue.bell().clone();
+        bell.attach(&self.cpu);
+        loop {
+            loop {
+                let next = self.inner.borrow_mut().queue.poll(&self.cpu);
+                let Some(completion) = next else { break };
+                self.cpu
+                    .work(Op::DriverComplete, || self.complete(completion));
+            }
+            self.inner.borrow_mut().queue.release();
+            let _ = bell.wait(&self.cpu).await;
+        }
+    }
+
+    #[inline]
+    fn complete(&self, completion: Completion) {
+        let mut inner = self.inner.borrow_mut();
+        let index = completion.cid & ((1 << SLOT_BITS) - 1);
+        let known = inner.slots.get_mut(usize::from(index)).filter(|slot| {
+            let with_drive = matches!(slot.state, SlotState::InFlight | SlotState::TimedOut);
+            with_drive && slot.command.cid == completion.cid
+        });
+        let Some(slot) = known else {
+            return self.note_stray(&mut inner, &completion);
+        };
+        let status = completion.status();
+        let group = slot.group;
+        self.collects_garbage.set(completion.gc_state());
+        if completion.gc_state()
+            && let Some((reports, cpu)) = self.reports.get()
+        {
+            reports.note(*cpu, self.cpu.now());
+        }
+        if slot.state == SlotState::TimedOut {
+            let outcome = match status.is_success() {
+                true => Ok(completion.wide_result()),
+                false => Err(self.error_of(&slot.command, status)),
+            };
+            inner.statistics.late += 1;
+            self.free(&mut inner, index);
+            return self.groups.end_late(&self.cpu, group, outcome);
+        }
+        if !status.is_success() {
+            return self.fail(&mut inner, index, status);
+        }
+        let took_ns = self.cpu.now().saturating_sub(slot.issued_ns);
+        inner.statistics.command_ns += took_ns;
+        self.free(&mut inner, index);
+        self.groups
+            .end(&self.cpu, group, Ok(completion.wide_result()));
+    }
+
+    #[inline]
+    pub(super) fn free(&self, inner: &mut Inner, index: u16) {
+        inner.slots[usize::from(index)].state = SlotState::Free;
+        inner.free.push(index);
+        if !self.slot_freed.is_empty() {
+            self.slot_freed.notify_all(&self.cpu);
+        }
+    }
+
+    #[cold]
+    fn note_stray(&self, inner: &mut Inner, completion: &Completion) {
+        inner.statistics.strays += 1;
+        let (drive, cid, status) = (self.config.drive, completion.cid, completion.status());
+        inner.stray = inner.stray.or(Some(Stray { drive, cid, status }));
+    }
+
+    #[cold]
+    fn fail(&self, inner: &mut Inner, index: u16, status: Status) {
+        let slot = &mut inner.slots[usize::from(index)];
+        if status.is_retryable() && slot.retries_left > 0 {
+            slot.retries_left -= 1;
+            inner.statistics.retries += 1;
+            return self.send_later(slot);
+        }
+        let group = slot.group;
+        let error = self.error_of(&slot.command, status);
+        inner.statistics.errors += 1;
+        self.free(inner, index);
+        self.groups.end(&self.cpu, group, Err(error));
+    }
+
+    #[cold]
+    fn error_of(&self, command: &Command, status: Status) -> IoError {
+        IoError::Status {
+            drive: self.config.drive,
+            opcode: command.opcode,
+            admin: self.admin,
+            lba: self.lba(command),
+            status,
+        }
+    }
+
+    pub(super) fn lba(&self, command: &Command) -> u64 {
+        match command.io_opcode() {
+            Some(IoOpcode::Flush | IoOpcode::DatasetManagement) | None => 0,
+            Some(_) if self.admin => 0,
+            Some(_) => command.slba(),
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Attaching to a store that another process owns: the guest's side.
+//!
+//! The owner hands over memory and says what is in it ([`hello`](super::hello)); from that the guest makes
+//! the same things as the owner's own clients have: a design, a volume, a client.
+
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::net::{SendFlags, send};
+use wharf_host::admin::DriveFacts;
+use wharf_host::boot::Ready;
+use wharf_host::guest::SharedDesign;
+use wharf_wire::dma::DmaSpace;
+use wharf_wire::memory::SharedMemory;
+use wharf_wire::shared_queue::SharedQueue;
+
+use super::StoreError;
+use super::hello::{self, Head, NO_SEAT, SeatPlan};
+use super::system::Seat;
+
+/// What a guest's client is made of.
+pub(super) struct Attached<D> {
+    /// While it is open, the guest has its seat.
+    pub(super) connection: Arc<UnixStream>,
+    pub(super) design: Arc<D>,
+    pub(super) space: Arc<DmaSpace>,
+    pub(super) ready: Ready,
+    pub(super) seat: Seat,
+}
+
+/// Asks for a seat at the store that is shared at `path`.
+pub(super) fn attach<D: SharedDesign>(path: &Path) -> Result<Attached<D>, StoreError> {
+    let unreachable = |source| StoreError::Unreachable {
+        path: path.to_path_buf(),
+        source,
+    };
+    let connection = Arc::new(UnixStream::connect(path).map_err(unreachable)?);
+    let (head, facts, descriptors) = hello::receive(&connection).map_err(unreachable)?;
+    check::<D>(path, &head, &facts)?;
+    let config = head.config();
+    let plan = SeatPlan::new(head.drives, head.depth, D::guest_pages(&config));
+    let mut sizes = D::shared_bytes(&config);
+    sizes.push(plan.bytes());
+    if descriptors.len() != sizes.len() {
+        return Err(StoreError::NotUnderstood { path: path.into() });
+    }
+    let map = |(file, bytes)| SharedMemory::open(file, bytes).map(Arc::new);
+    let memories = descriptors.into_iter().zip(sizes).map(map);
+    let memories = memories.collect::<Result<Vec<_>, _>>()?;
+    let (own, shared) = memories.split_last().expect("the seat's comes last");
+    let space = DmaSpace::within(own, plan.pages_offset(), plan.pages());
+    let design = Arc::new(D::attach(&config, &space, shared, head.guest)?);
+    let queue = |drive| {
+        let queue = SharedQueue::new(own, plan.queue_offset(drive), head.depth);
+        let waking = connection.clone();
+        queue.host_end(Box::new(move || {
+            // If it cannot be sent, the drives' thread wakes by itself soon, or is gone.
+            let _ = send(&*waking, &[1], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        }))
+    };
+    let seat = Seat {
+        index: head.clients - head.guests + head.guest,
+        queues: (0..facts.len()).map(queue).collect(),
+    };
+    Ok(Attached {
+        design,
+        space,
+        ready: Ready::of(facts, head.stripe_pages),
+        seat,
+        connection,
+    })
+}
+
+/// Refuses what the owner says if it makes no sense here.
+fn check<D: SharedDesign>(
+    path: &Path,
+    head: &Head,
+    facts: &[DriveFacts],
+) -> Result<(), StoreError> {
+    let path = || path.to_path_buf();
+    if !head.is_understood() {
+        return Err(StoreError::NotUnderstood { path: path() });
+    }
+    if head.design != hello::name(D::NAME) {
+        let bytes = head.design.iter().copied().filter(|byte| *byte != 0);
+        let found = String::from_utf8_lossy(&bytes.collect::<Vec<u8>>()).into_owned();
+        let (path, design) = (path(), D::NAME);
+        return Err(StoreError::OtherDesign {
+            path,
+            found,
+            design,
+        });
+    }
+    if head.outcome == NO_SEAT {
+        let (path, guests) = (path(), head.guests);
+        return Err(StoreError::NoSeatLeft { path, guests });
+    }
+    let is_sound = !facts.is_empty()
+        && head.stripe_pages > 0
+        && head.guest < head.guests
+        && head.guests <= head.clients
+        && (2..=wharf_wire::queue::DEPTH_MAX).contains(&head.depth);
+    match is_sound {
+        true => Ok(()),
+        false => Err(StoreError::NotUnderstood { path: path() }),
+    }
+}

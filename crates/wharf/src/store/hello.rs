@@ -1,0 +1,232 @@
+//! What the owner of a store tells a process that attaches, by one message on a socket.
+//!
+//! The message is a [`Head`], a [`DriveLine`] for each drive, and descriptors: of the memory that all
+//! share, then of the seat's. Both processes are of one version, so it has no other format than that
+//! of its structs.
+
+use std::io::{IoSlice, IoSliceMut, Read};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use wharf_host::admin::DriveFacts;
+use wharf_host::design::DesignConfig;
+use wharf_host::driver::Driver;
+use wharf_wire::dma::PAGE_BYTES;
+use wharf_wire::shared_queue::shared_queue_bytes;
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+/// Drives of a store that can be shared.
+pub(super) const DRIVES_MAX: usize = 32;
+
+/// Descriptors of a message: frames and frame table of each drive, announcements, the seat.
+const DESCRIPTORS_MAX: usize = 2 * DRIVES_MAX + 2;
+
+/// What a message begins with: the name, and the version of the format.
+const MAGIC: [u8; 8] = *b"WHARFST1";
+
+/// A text in so many bytes, zeros behind it.
+pub(super) fn name<const N: usize>(text: &str) -> [u8; N] {
+    let mut bytes = [0; N];
+    let length = text.len().min(N);
+    bytes[..length].copy_from_slice(&text.as_bytes()[..length]);
+    bytes
+}
+
+/// What was decided.
+pub(super) const ADMITTED: u32 = 1;
+/// Every seat is taken.
+pub(super) const NO_SEAT: u32 = 2;
+
+/// What there is to know of the store and of the seat.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(super) struct Head {
+    pub(super) magic: [u8; 8],
+    pub(super) version: [u8; 16],
+    /// Name of the design.
+    pub(super) design: [u8; 16],
+    /// Bytes of all frames.
+    pub(super) cache_bytes: u64,
+    /// Pages of a stripe of the volume.
+    pub(super) stripe_pages: u64,
+    /// Clients of the store, with the guests.
+    pub(super) clients: u32,
+    /// Seats for guests.
+    pub(super) guests: u32,
+    /// Which of them this is.
+    pub(super) guest: u32,
+    /// Entries of each ring.
+    pub(super) depth: u32,
+    /// Drives.
+    pub(super) drives: u32,
+    /// Whether there is a seat.
+    pub(super) outcome: u32,
+}
+
+/// What there is to know of a drive.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(super) struct DriveLine {
+    pages: u64,
+    max_transfer_pages: u32,
+    cores: u32,
+    core_stripe_pages: u32,
+    volatile_write_cache: u32,
+}
+
+impl From<&DriveFacts> for DriveLine {
+    fn from(facts: &DriveFacts) -> DriveLine {
+        DriveLine {
+            pages: facts.pages,
+            max_transfer_pages: facts.max_transfer_pages,
+            cores: facts.cores,
+            core_stripe_pages: facts.core_stripe_pages,
+            volatile_write_cache: u32::from(facts.volatile_write_cache),
+        }
+    }
+}
+
+impl From<DriveLine> for DriveFacts {
+    fn from(line: DriveLine) -> DriveFacts {
+        DriveFacts {
+            pages: line.pages,
+            max_transfer_pages: line.max_transfer_pages,
+            volatile_write_cache: line.volatile_write_cache != 0,
+            cores: line.cores,
+            core_stripe_pages: line.core_stripe_pages,
+        }
+    }
+}
+
+impl Head {
+    /// The message of a store of `design` that is configured so.
+    pub(super) fn new(design: &str, config: &DesignConfig, depth: u32, stripe_pages: u64) -> Head {
+        Head {
+            magic: MAGIC,
+            version: name(env!("CARGO_PKG_VERSION")),
+            design: name(design),
+            cache_bytes: config.cache_bytes,
+            stripe_pages,
+            clients: config.clients,
+            guests: config.guests,
+            guest: 0,
+            depth,
+            drives: config.drives,
+            outcome: ADMITTED,
+        }
+    }
+
+    /// Whether the other process speaks as this one does.
+    pub(super) fn is_understood(&self) -> bool {
+        let version = name(env!("CARGO_PKG_VERSION"));
+        self.magic == MAGIC && self.version == version && self.drives as usize <= DRIVES_MAX
+    }
+
+    /// How the owner has configured its design.
+    pub(super) fn config(&self) -> DesignConfig {
+        DesignConfig {
+            cache_bytes: self.cache_bytes,
+            clients: self.clients,
+            guests: self.guests,
+            drives: self.drives,
+            ..DesignConfig::default()
+        }
+    }
+}
+
+/// Where things are in the memory of a seat: the queue pairs, one for each drive, then pages for lists.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SeatPlan {
+    drives: usize,
+    depth: u32,
+    list_pages: usize,
+}
+
+impl SeatPlan {
+    /// The plan for a client whose design needs `design_pages` pages.
+    pub(super) fn new(drives: u32, depth: u32, design_pages: usize) -> SeatPlan {
+        let of_drivers = drives as usize * Driver::list_pages_max(depth);
+        SeatPlan {
+            drives: drives as usize,
+            depth,
+            list_pages: design_pages + of_drivers,
+        }
+    }
+
+    /// Byte at which the queue pair of a drive is.
+    pub(super) fn queue_offset(&self, drive: usize) -> usize {
+        drive * shared_queue_bytes(self.depth)
+    }
+
+    /// Byte from which on the pages are.
+    pub(super) fn pages_offset(&self) -> usize {
+        self.queue_offset(self.drives)
+    }
+
+    /// How many there are.
+    pub(super) fn pages(&self) -> usize {
+        self.list_pages
+    }
+
+    /// Bytes of all.
+    pub(super) fn bytes(&self) -> usize {
+        self.pages_offset() + self.list_pages * PAGE_BYTES
+    }
+}
+
+/// Sends a message.
+pub(super) fn send(
+    stream: &UnixStream,
+    head: &Head,
+    drives: &[DriveLine],
+    descriptors: &[BorrowedFd<'_>],
+) -> std::io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+    let mut ancillary = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() {
+        let fits = ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
+        assert!(fits, "{} descriptors", descriptors.len());
+    }
+    let parts = [
+        IoSlice::new(head.as_bytes()),
+        IoSlice::new(drives.as_bytes()),
+    ];
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    let sent = sendmsg(stream, &parts, &mut ancillary, flags)?;
+    match sent == size_of_val(head) + size_of_val(drives) {
+        true => Ok(()),
+        false => Err(std::io::ErrorKind::WriteZero.into()),
+    }
+}
+
+/// Receives a message.
+pub(super) fn receive(
+    mut stream: &UnixStream,
+) -> std::io::Result<(Head, Vec<DriveFacts>, Vec<OwnedFd>)> {
+    let mut head = Head::new_zeroed();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut parts = [IoSliceMut::new(head.as_mut_bytes())];
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::WAITALL;
+    let received = recvmsg(stream, &mut parts, &mut ancillary, flags)?;
+    let descriptors = ancillary.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+        _ => None,
+    });
+    let descriptors = descriptors.flatten().collect();
+    if received.bytes != size_of::<Head>() {
+        return Err(std::io::ErrorKind::UnexpectedEof.into());
+    }
+    let mut drives = Vec::new();
+    if head.is_understood() && head.outcome == ADMITTED {
+        drives.resize_with(head.drives as usize, DriveLine::new_zeroed);
+        stream.read_exact(drives.as_mut_bytes())?;
+    }
+    let facts = drives.into_iter().map(DriveFacts::from).collect();
+    Ok((head, facts, descriptors))
+}

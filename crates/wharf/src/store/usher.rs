@@ -1,0 +1,286 @@
+//! The usher: lets other processes in, and notices when they are gone.
+//!
+//! A task on a thread of its own that waits for a socket. Guests connect; each gets a seat, if one
+//! is free, and its connection stays open as long as the guest lives: when it closes, by a call or by
+//! the end of the process, the guest is dismissed. On it comes nothing but single bytes, by which a
+//! guest asks to wake the drives' thread when that sleeps.
+//!
+//! Only processes of the same user are let in.
+
+use std::io::{ErrorKind, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use wharf_host::admin::AdminError;
+use wharf_host::guest::SharedDesign;
+use wharf_runtime::{Background, CostTable, Cpu, Idle, Machine, Sender, Side};
+use wharf_wire::memory::SharedMemory;
+use wharf_wire::queue::Guest;
+
+use super::guests::{GuestSeat, Order};
+use super::hello::{self, DriveLine, Head, NO_SEAT};
+
+/// How the usher has the boot task admit and dismiss guests.
+pub(super) struct Orders {
+    pub(super) orders: Sender<Order>,
+    pub(super) done: mpsc::Receiver<Result<(), AdminError>>,
+}
+
+impl Orders {
+    /// Has an order carried out. An error without a cause: the drives have stopped.
+    fn give(&mut self, cpu: &Cpu, order: Order) -> Result<(), Option<AdminError>> {
+        let pushed = self.orders.push(cpu, order);
+        assert!(pushed.is_ok(), "one order at a time");
+        self.done.recv().map_err(|_| None)?.map_err(Some)
+    }
+}
+
+/// What a guest is told, and what it is given.
+pub(super) struct Welcome<D> {
+    pub(super) design: Arc<D>,
+    pub(super) head: Head,
+    pub(super) drives: Vec<DriveLine>,
+    pub(super) memories: Vec<Arc<SharedMemory>>,
+    /// Firmware cores of a drive.
+    pub(super) cores: u32,
+    pub(super) own_clients: u32,
+}
+
+/// A usher that works. Dropping it dismisses all guests.
+pub(super) struct Usher {
+    background: Option<Background>,
+    /// Closed to tell it to end.
+    stop: Option<UnixStream>,
+    ended: mpsc::Receiver<usize>,
+}
+
+/// Who has a seat.
+enum Taken {
+    Free,
+    By(UnixStream),
+    /// The drives could not take back what its last guest held.
+    Lost,
+}
+
+struct Door<D> {
+    cpu: Cpu,
+    listener: UnixListener,
+    path: PathBuf,
+    stop: UnixStream,
+    orders: Orders,
+    welcome: Welcome<D>,
+    seats: Arc<Vec<GuestSeat>>,
+    taken: Vec<Taken>,
+}
+
+impl Usher {
+    /// Listens at `path`.
+    ///
+    /// # Errors
+    /// If the system refuses, or somebody else listens there.
+    pub(super) fn start<D: SharedDesign>(
+        path: &Path,
+        orders: Orders,
+        welcome: Welcome<D>,
+        seats: Arc<Vec<GuestSeat>>,
+    ) -> Result<Usher, (std::io::Error, Orders)> {
+        let made = listen(path).and_then(|listener| Ok((listener, UnixStream::pair()?)));
+        let (listener, (stop, stopped)) = match made {
+            Ok(made) => made,
+            Err(error) => return Err((error, orders)),
+        };
+        let (tell_ended, ended) = mpsc::channel();
+        let mut machine = Machine::new(CostTable::free(), false);
+        let cpu = machine.add_cpu("usher", Side::Host, 1.0);
+        let path = path.to_path_buf();
+        machine.spawn(cpu, "usher", move |cpu| async move {
+            let mut door = Door {
+                taken: seats.iter().map(|_| Taken::Free).collect(),
+                cpu: cpu.clone(),
+                stop: stopped,
+                listener,
+                path,
+                orders,
+                welcome,
+                seats,
+            };
+            while door.wait() {
+                cpu.yield_now().await;
+            }
+            let _ = tell_ended.send(door.close());
+        });
+        Ok(Usher {
+            background: Some(machine.run_in_background(vec![vec![cpu]], Idle::default())),
+            stop: Some(stop),
+            ended,
+        })
+    }
+
+    /// Ends it; gives how many guests there still were.
+    pub(super) fn end(mut self) -> usize {
+        self.stop_it()
+    }
+
+    fn stop_it(&mut self) -> usize {
+        drop(self.stop.take());
+        let left = self.ended.recv().unwrap_or(0);
+        if let Some(background) = self.background.take() {
+            background.stop();
+        }
+        left
+    }
+}
+
+impl Drop for Usher {
+    fn drop(&mut self) {
+        if self.background.is_some() && !std::thread::panicking() {
+            self.stop_it();
+        }
+    }
+}
+
+/// A listener at `path`, where a process that is gone may have left its socket.
+fn listen(path: &Path) -> std::io::Result<UnixListener> {
+    let listener = match UnixListener::bind(path) {
+        Err(error) if error.kind() == ErrorKind::AddrInUse => match UnixStream::connect(path) {
+            Err(refused) if refused.kind() == ErrorKind::ConnectionRefused => {
+                std::fs::remove_file(path)?;
+                UnixListener::bind(path)?
+            }
+            _ => return Err(error),
+        },
+        other => other?,
+    };
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
+impl<D: SharedDesign> Door<D> {
+    /// Waits for something to happen, and sees to it; false when it is to end.
+    fn wait(&mut self) -> bool {
+        let mut watched = vec![
+            PollFd::new(&self.stop, PollFlags::IN),
+            PollFd::new(&self.listener, PollFlags::IN),
+        ];
+        let streams = self.taken.iter().filter_map(|taken| match taken {
+            Taken::By(stream) => Some(PollFd::new(stream, PollFlags::IN)),
+            Taken::Free | Taken::Lost => None,
+        });
+        watched.extend(streams);
+        if let Err(error) = poll(&mut watched, None) {
+            return error == rustix::io::Errno::INTR;
+        }
+        let is_ready: Vec<bool> = watched.iter().map(|fd| !fd.revents().is_empty()).collect();
+        if is_ready[0] {
+            return false;
+        }
+        // First those who are here: one may have left for the one who comes.
+        self.listen_to_guests();
+        if is_ready[1]
+            && let Ok((stream, _)) = self.listener.accept()
+        {
+            self.listen_to_guests();
+            self.admit(stream);
+        }
+        true
+    }
+
+    /// Wakes the drives for guests that ask for it, and dismisses those that are gone.
+    fn listen_to_guests(&mut self) {
+        for number in 0..self.taken.len() {
+            let Taken::By(stream) = &mut self.taken[number] else {
+                continue;
+            };
+            let mut bytes = [0; 64];
+            match stream.read(&mut bytes) {
+                Ok(0) => self.dismiss(number),
+                Ok(_) => self.seats[number]
+                    .queues
+                    .iter()
+                    .for_each(|queue| queue.nudge()),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => self.dismiss(number),
+            }
+        }
+    }
+
+    /// Gives a guest a seat, or tells it that there is none.
+    fn admit(&mut self, stream: UnixStream) {
+        let is_own_user = rustix::net::sockopt::socket_peercred(&stream)
+            .is_ok_and(|peer| peer.uid == rustix::process::geteuid());
+        if !is_own_user || stream.set_nonblocking(true).is_err() {
+            return;
+        }
+        let free = self
+            .taken
+            .iter()
+            .position(|taken| matches!(taken, Taken::Free));
+        let admitted = free.filter(|number| self.have_admitted(*number));
+        let Some(number) = admitted else {
+            let head = Head {
+                outcome: NO_SEAT,
+                ..self.welcome.head
+            };
+            // If it is gone already, nobody needs to know.
+            let _ = hello::send(&stream, &head, &[], &[]);
+            return;
+        };
+        let head = Head {
+            guest: number as u32,
+            ..self.welcome.head
+        };
+        let memories = self
+            .welcome
+            .memories
+            .iter()
+            .chain([&self.seats[number].memory]);
+        let descriptors: Vec<_> = memories.map(|memory| memory.as_fd()).collect();
+        let sent = hello::send(&stream, &head, &self.welcome.drives, &descriptors);
+        self.taken[number] = Taken::By(stream);
+        if sent.is_err() {
+            self.dismiss(number);
+        }
+    }
+
+    fn have_admitted(&mut self, number: usize) -> bool {
+        let index = self.welcome.own_clients + number as u32;
+        let frames_max = self.welcome.design.frames_max(self.welcome.cores, index);
+        frames_max.is_ok_and(|frames_max| {
+            let number = number as u32;
+            let order = Order::Admit(Guest { number, frames_max });
+            self.orders.give(&self.cpu, order).is_ok()
+        })
+    }
+
+    fn dismiss(&mut self, number: usize) {
+        let dismissed = self.orders.give(&self.cpu, Order::Dismiss(number as u32));
+        self.taken[number] = match dismissed {
+            Ok(()) => {
+                self.welcome.design.forget(number as u32);
+                Taken::Free
+            }
+            Err(_) => Taken::Lost,
+        };
+    }
+
+    /// Sends everybody away; gives how many were still there.
+    fn close(mut self) -> usize {
+        let _ = std::fs::remove_file(&self.path);
+        self.listen_to_guests();
+        let mut left = 0;
+        for number in 0..self.taken.len() {
+            if matches!(self.taken[number], Taken::By(_)) {
+                left += 1;
+                self.dismiss(number);
+            }
+        }
+        left
+    }
+}
