@@ -174,6 +174,12 @@ mod tests {
             let at = PAGE_BYTES + state as usize % bytes;
             // SAFETY: inside; nobody holds a reference.
             unsafe { memory.at(at, 1).write((state >> 32) as u8 % 9) };
+            // The doorbell at the start, whole: else it is hardly ever below the depth.
+            if state >> 60 == 0 {
+                let tail = (state >> 40) as u32 % (DEPTH + 2);
+                // SAFETY: as above, and aligned.
+                unsafe { memory.at(PAGE_BYTES, 4).cast::<u32>().write(tail) };
+            }
             if let Some(command) = drive.fetch(&cpu) {
                 assert_eq!(command.prp1 >> 52, 4);
                 fetched += 1;
