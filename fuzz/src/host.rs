@@ -203,11 +203,11 @@ impl Host {
             return;
         };
         lending.leave_frames();
-        let Some(queue) = self.io_queue() else { return };
-        if !lending.is_lent() {
+        let (is_lent, known) = (lending.is_lent(), lending.known().unwrap_or_default());
+        let Some(queue) = self.io_queue().filter(|_| is_lent) else {
             return;
-        }
-        for (lba, address) in lending.known().unwrap_or_default() {
+        };
+        for (lba, address) in known {
             let found = self.answer(queue, Command::pin(1, lba, Access::Read)).await;
             assert_eq!(
                 found.status().code(),
@@ -253,7 +253,7 @@ impl Host {
     async fn answer(&mut self, queue: usize, command: Command) -> Completion {
         let cid = self.next_cid;
         self.submit(queue, command);
-        self.wait_for_all().await;
+        while self.wait_for_some().await.is_some() {}
         let last = self.last.expect("the command was owed");
         assert_eq!(last.cid, cid, "the answer to another command");
         last
@@ -376,15 +376,23 @@ impl Host {
         input.number(1) as usize % self.queues.len()
     }
 
-    /// Puts a command on a queue and rings, unless the ring is full.
+    /// Puts a command on a queue and rings, unless the ring is full. Pins may wait for an unpin: they
+    /// leave it a place, and no queue is deleted meanwhile.
     fn submit(&mut self, queue: usize, command: Command) {
+        let owed = self.queues[queue].owed.values();
+        let waiting = owed.filter(|command| may_wait(command)).count();
+        if queue > 0 && may_wait(&command) && waiting + 2 >= DEPTH as usize {
+            return;
+        }
+        let deletes = command.admin_opcode() == Some(AdminOpcode::DeleteSubmissionQueue);
+        let io_queues = &self.queues[1..];
+        if queue == 0 && deletes && io_queues.iter().any(|q| q.owed.values().any(may_wait)) {
+            return;
+        }
         let cid = self.next_cid;
         let command = command.with_cid(cid);
         let is_io = queue > 0;
-        let mut io_owed = self.queues[1..]
-            .iter()
-            .flat_map(|queue| queue.owed.values());
-        let others = io_owed.any(is_pin);
+        let others = self.has_pins_under_way();
         let queue = &mut self.queues[queue];
         if queue.end.submit(&self.cpu, command).is_ok() {
             if is_io && is_pin(&command) {
@@ -394,6 +402,12 @@ impl Host {
             queue.end.ring_doorbell(&self.cpu);
             queue.owed.insert(cid, command);
         }
+    }
+
+    /// Whether an answer to a pin or unpin is owed.
+    fn has_pins_under_way(&self) -> bool {
+        let mut queues = self.queues[1..].iter();
+        queues.any(|queue| queue.owed.values().any(is_pin))
     }
 
     /// Takes what has been completed, and follows what it says of queues.
@@ -408,8 +422,11 @@ impl Host {
                 let status =
                     status.unwrap_or_else(|| panic!("a status that there is not: {found:?}"));
                 self.last = Some(found);
+                let alone = match index {
+                    0 => !self.has_pins_under_way(),
+                    _ => self.alone == Some(found.cid),
+                };
                 if let Some(lending) = &mut self.lending {
-                    let alone = self.alone == Some(found.cid);
                     lending.completed(index == 0, &command, &found, alone);
                 }
                 if index == 0 && status == StatusCode::Success {
@@ -448,20 +465,23 @@ impl Host {
 
     /// Waits until nothing is owed; the machine's bound on idle polls ends a wait for ever.
     async fn wait_for_all(&mut self) {
-        loop {
-            self.take_completions();
-            let owing = self
-                .queues
-                .iter()
-                .position(|queue| queue.alive && !queue.owed.is_empty());
-            let Some(index) = owing else { return };
-            let bell = self.queues[index].end.bell().clone();
-            // A queue may be deleted while it owes: look again even if its bell stays silent.
-            bell.wait_until(&self.cpu, self.cpu.now() + 1_000_000).await;
-            if self.queues[index].owed.values().any(is_pin) {
+        while let Some(queue) = self.wait_for_some().await {
+            if self.queues[queue].owed.values().any(may_wait) {
                 self.make_room();
             }
         }
+    }
+
+    /// Waits for a queue that owes something, and says which; `None` if nothing is owed.
+    async fn wait_for_some(&mut self) -> Option<usize> {
+        self.take_completions();
+        let owing = |queue: &Queue| queue.alive && !queue.owed.is_empty();
+        let index = self.queues.iter().position(owing)?;
+        let bell = self.queues[index].end.bell().clone();
+        // A queue may be deleted while it owes: look again even if its bell stays silent.
+        bell.wait_until(&self.cpu, self.cpu.now() + 1_000_000).await;
+        self.take_completions();
+        Some(index)
     }
 }
 
@@ -479,6 +499,11 @@ impl Host {
         };
         self.submit(queue, Command::unpin(1, unpin));
     }
+}
+
+/// Whether a command for an I/O queue may wait for what this host does.
+fn may_wait(command: &Command) -> bool {
+    command.io_opcode() == Some(IoOpcode::Pin)
 }
 
 const ADMIN_OPCODES: [AdminOpcode; 9] = [

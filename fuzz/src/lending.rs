@@ -6,6 +6,7 @@
 //! gives everything back at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use wharf_drive::DriveConfig;
 use wharf_wire::command::Command;
@@ -64,7 +65,7 @@ pub struct Lending {
 
 impl Lending {
     /// Memory for a drive, not yet lent.
-    pub fn new(dma: &DmaSpace, config: &DriveConfig) -> Lending {
+    pub fn new(dma: &Arc<DmaSpace>, config: &DriveConfig) -> Lending {
         let tables = dma
             .register_whole(frame_table_pages(FRAMES_MAX))
             .expect("host memory");
@@ -165,7 +166,7 @@ impl Lending {
         let Some(frame) = held.map(|held| frame_of(held.address)).nth(number / 2 % 8) else {
             return self.leave_frames();
         };
-        if !self.table.begin_write(frame) {
+        if !self.table.word(frame).try_lock() {
             return self.leave_frames();
         }
         // SAFETY: the host has the frame's word; the drive runs only while the host's task waits.
@@ -180,7 +181,7 @@ impl Lending {
     /// Ends all writes that were begun.
     pub fn leave_frames(&mut self) {
         for frame in self.open.drain(..) {
-            self.table.end_write(frame);
+            self.table.word(frame).unlock();
         }
     }
 
@@ -209,6 +210,8 @@ impl Lending {
                 // Memory that the input has put together is not this host's.
                 let list = command.host_memory_list().0;
                 self.is_lost |= self.is_lent && list != self.descriptors.address(0);
+                // Those under way may have had their effect before, or will have it on the new memory.
+                self.is_lost |= !alone;
                 let held = self.held.values().any(|held| held.references != 0);
                 assert!(
                     self.is_lost || !held,

@@ -102,6 +102,7 @@ impl Core {
                     }
                 }
                 Admission::Waits => {
+                    request.unpin_failed = tally.failed.is_some();
                     self.wait_in_line(worker, request, part.slot, wanted);
                     return;
                 }

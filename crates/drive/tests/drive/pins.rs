@@ -125,3 +125,23 @@ fn a_pin_without_a_free_frame_waits_for_an_unpin_or_fails() {
         });
     }
 }
+
+#[test]
+fn a_pin_that_waits_tells_of_an_unpin_that_failed_before() {
+    let mut rig = Rig::new(tiny());
+    rig.run(|mut host| async move {
+        let _lending = host.lend(&[1]).await;
+        host.pin(5, Access::Read).await.unwrap();
+        // Page 7 has no reference; page 6 finds no frame.
+        let pin = Command::pin(1, 6, Access::Read).with_unpin(clean(7));
+        let waiting = host.send(0, pin);
+        host.cpu.sleep_until(host.cpu.now() + 50_000).await;
+        assert!(host.queues[0].poll(&host.cpu).is_none());
+        host.send(0, Command::unpin(1, clean(5)));
+        let ends = [host.next(0).await, host.next(0).await];
+        let end = ends.iter().find(|end| end.cid == waiting).unwrap();
+        assert_eq!(code(end), S::NotPinned);
+        // The page is pinned all the same.
+        assert_eq!(host.unpin(6, false).await, S::Success);
+    });
+}
