@@ -31,7 +31,7 @@ impl Design for Clock {
     type Client = ClockClient;
 
     fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<Clock, DesignError> {
-        let cache = PageCache::new(Self::NAME, config.cache_bytes, config.clients, space)?;
+        let cache = PageCache::new(Self::NAME, config, space)?;
         Ok(Clock {
             cache: Arc::new(cache),
             policy: config.write_policy,

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use wharf_runtime::Cpu;
-use wharf_wire::dma::{DmaSpace, RegisterError};
+use wharf_wire::dma::{DmaSpace, PAGE_BYTES, RegisterError};
 
 use crate::driver::DriverStatistics;
 use crate::error::IoError;
@@ -29,6 +29,9 @@ pub enum WritePolicy {
     /// Before it is acknowledged.
     Through,
 }
+
+/// Frames that a cache stays below: 4 TiB.
+const FRAMES_MAX: u64 = 1 << 30;
 
 /// Clients whose share can be set.
 pub const SHARES_MAX: usize = 64;
@@ -112,6 +115,24 @@ impl Default for DesignConfig {
             dirty_background_share: 0.1,
             dirty_hard_share: 0.2,
             transfer_pages: 4096,
+        }
+    }
+}
+
+impl DesignConfig {
+    /// Frames of a page cache of [`DesignConfig::cache_bytes`].
+    ///
+    /// # Errors
+    /// If there is no client, no frame, or too many.
+    pub fn frames(&self, design: &'static str) -> Result<u32, DesignError> {
+        let bytes = self.cache_bytes;
+        if self.clients == 0 {
+            return Err(DesignError::NoClients { design });
+        }
+        match bytes / PAGE_BYTES as u64 {
+            0 => Err(DesignError::CacheTooSmall { design, bytes }),
+            FRAMES_MAX.. => Err(DesignError::CacheTooLarge { design, bytes }),
+            frames => Ok(frames as u32),
         }
     }
 }

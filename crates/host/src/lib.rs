@@ -29,6 +29,7 @@ pub mod design;
 pub mod direct;
 pub mod driver;
 pub mod error;
+pub mod failures;
 pub mod gate;
 pub mod group;
 pub mod guest;

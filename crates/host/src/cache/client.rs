@@ -1,6 +1,6 @@
 //! What a client of a page cache does, page by page.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use crate::cache::shard::{Found, Placed};
 use crate::cache::{PageCache, Section};
 use crate::design::{Counters, Touch, WritePolicy, check_request};
 use crate::error::IoError;
+use crate::failures::Told;
 use crate::payload::{From, Into, Payload};
 use crate::reaper::Reaper;
 use crate::span::{Extent, Span, Spans, spans};
@@ -84,7 +85,7 @@ pub struct CacheClient {
     woken: RefCell<Vec<Sleeper>>,
     pub(super) reaper: Reaper<Vec<Pin>>,
     /// Failed write-backs that a flush of this client has reported.
-    pub(super) failures_seen: Cell<u64>,
+    pub(super) told: Told,
 }
 
 impl CacheClient {
@@ -99,7 +100,7 @@ impl CacheClient {
         cache.mailboxes().serve(cpu, index);
         let client = Rc::new(CacheClient {
             cpu: cpu.clone(),
-            failures_seen: Cell::new(cache.failures()),
+            told: Told::new(cache.failures()),
             cache,
             volume,
             index,

@@ -42,20 +42,11 @@ impl CacheClient {
     /// The first error of a command; else [`IoError::WriteBack`] if write-backs of any client have
     /// failed since this client's last flush.
     pub async fn flush(&self) -> Result<(), IoError> {
-        // Kept for this flush: another one of the client may end, and report, meanwhile.
-        let reported = self.failures_seen.get();
-        let outcome = match self.write_back_all().await {
-            Ok(()) => self.volume.flush(&self.cpu).await,
-            error => error,
+        let flush = async {
+            self.write_back_all().await?;
+            self.volume.flush(&self.cpu).await
         };
-        let failures = self.cache.failures();
-        self.failures_seen.set(failures);
-        match outcome {
-            Ok(()) if failures > reported => Err(IoError::WriteBack {
-                failures: failures - reported,
-            }),
-            outcome => outcome,
-        }
+        self.told.report(|| self.cache.failures(), flush).await
     }
 
     async fn write_back_all(&self) -> Result<(), IoError> {

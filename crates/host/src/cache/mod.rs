@@ -31,11 +31,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 use wharf_runtime::{Cpu, Lock};
-use wharf_wire::dma::{DmaRegion, DmaSpace, PAGE_BYTES};
+use wharf_wire::dma::{DmaRegion, DmaSpace};
 
 use crate::cache::index::hash_page;
 use crate::cache::shard::Shard;
-use crate::design::DesignError;
+use crate::design::{DesignConfig, DesignError};
 use crate::wake::Mailboxes;
 
 /// Frames below which a shard is not divided further: the hand of a tiny shard would be a poor CLOCK.
@@ -101,28 +101,17 @@ impl Section<'_> {
 }
 
 impl PageCache {
-    /// A cache of `bytes` bytes for `clients` clients, of a design called `design`.
+    /// The cache of a design called `design`.
     ///
     /// # Errors
     /// If it is too small or too large, or there is no memory.
     pub fn new(
         design: &'static str,
-        bytes: u64,
-        clients: u32,
+        config: &DesignConfig,
         space: &Arc<DmaSpace>,
     ) -> Result<PageCache, DesignError> {
-        if clients == 0 {
-            return Err(DesignError::NoClients { design });
-        }
-        let frames = bytes / PAGE_BYTES as u64;
-        if frames == 0 {
-            return Err(DesignError::CacheTooSmall { design, bytes });
-        }
-        if frames >= 1 << 30 {
-            return Err(DesignError::CacheTooLarge { design, bytes });
-        }
-        let frames = frames as u32;
-        let shards = shard_count(clients, frames);
+        let frames = config.frames(design)?;
+        let shards = shard_count(config.clients, frames);
         let region = space
             .register(frames as usize)
             .map_err(|source| DesignError::Memory { design, source })?;
@@ -136,7 +125,7 @@ impl PageCache {
             starts: (0..shards).map(start).collect(),
             shard_shift: 64 - shards.trailing_zeros(),
             region,
-            mailboxes: Mailboxes::new(clients),
+            mailboxes: Mailboxes::new(config.clients),
             failures: AtomicU64::new(0),
         })
     }

@@ -11,6 +11,7 @@ use wharf_runtime::{Cpu, Notify, Op};
 
 use crate::design::Counters;
 use crate::error::IoError;
+use crate::failures::Told;
 use crate::kernel::frame::{DIRTY, LOCKED, STUCK, WAITERS};
 use crate::kernel::shared::Shared;
 use crate::kernel::xarray::Tag;
@@ -48,7 +49,7 @@ pub struct Local {
     /// Until when the pages that the CPU dirtied are paid for.
     pub(super) paid_until_ns: Cell<u64>,
     /// Failed write-backs that a flush of this client has reported.
-    pub(super) failures_seen: Cell<u64>,
+    pub(super) told: Told,
     /// Block requests under way, and who waits for fewer.
     pub(super) in_flight: Cell<u32>,
     pub(super) landed: Notify,
@@ -63,7 +64,7 @@ impl Local {
         Rc::new(Local {
             cpu: cpu.clone(),
             is_service: index == shared.clients,
-            failures_seen: Cell::new(shared.failures.load(Ordering::Relaxed)),
+            told: Told::new(shared.failures.load(Ordering::Relaxed)),
             shared,
             volume,
             index,

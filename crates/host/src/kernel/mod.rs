@@ -69,18 +69,8 @@ impl Design for Kernel {
     type Client = KernelClient;
 
     fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<Kernel, DesignError> {
-        let (design, bytes) = (Self::NAME, config.cache_bytes);
-        if config.clients == 0 {
-            return Err(DesignError::NoClients { design });
-        }
-        let frames = bytes / 4096;
-        if frames == 0 {
-            return Err(DesignError::CacheTooSmall { design, bytes });
-        }
-        if frames >= 1 << 30 {
-            return Err(DesignError::CacheTooLarge { design, bytes });
-        }
-        let shared = Shared::new(config, frames as u32, space)
+        let design = Self::NAME;
+        let shared = Shared::new(config, config.frames(design)?, space)
             .map_err(|source| DesignError::Memory { design, source })?;
         Ok(Kernel {
             shared: Arc::new(shared),

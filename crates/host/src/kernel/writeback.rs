@@ -213,28 +213,17 @@ impl Local {
     /// since this client's last flush.
     pub(super) async fn flush(self: &Rc<Self>) -> Result<(), IoError> {
         self.cpu.work(Op::SystemCall, || ());
-        // Kept for this flush: another one of the client may end, and report, meanwhile.
-        let reported = self.failures_seen.get();
-        let outcome = match self.write_and_wait((0, u64::MAX)).await {
-            Ok(()) => {
-                self.cpu.work(Op::BlockSubmit, || ());
-                let mut flushed = Ok(());
-                self.sleep(async { flushed = self.volume.flush(&self.cpu).await })
-                    .await;
-                self.cpu.work(Op::Interrupt, || ());
-                flushed
-            }
-            error => error,
+        let flush = async {
+            self.write_and_wait((0, u64::MAX)).await?;
+            self.cpu.work(Op::BlockSubmit, || ());
+            let mut flushed = Ok(());
+            self.sleep(async { flushed = self.volume.flush(&self.cpu).await })
+                .await;
+            self.cpu.work(Op::Interrupt, || ());
+            flushed
         };
-        let failures = self.shared.failures.load(Ordering::Relaxed);
-        self.failures_seen
-            .set(failures.max(self.failures_seen.get()));
-        match outcome {
-            Ok(()) if failures > reported => Err(IoError::WriteBack {
-                failures: failures - reported,
-            }),
-            outcome => outcome,
-        }
+        let failures = || self.shared.failures.load(Ordering::Relaxed);
+        self.told.report(failures, flush).await
     }
 
     /// The flusher, for as long as the CPU runs.

@@ -11,6 +11,7 @@ use wharf_runtime::{Bell, Cpu, Op, Receiver, TaskId};
 
 use crate::design::{Counters, Touch, WritePolicy, check_request};
 use crate::error::IoError;
+use crate::failures::Told;
 use crate::payload::{From, Into, Payload};
 use crate::span::{Extent, Span, Spans, spans};
 use crate::tri::Shared;
@@ -79,7 +80,7 @@ pub(super) struct CacheClient {
     /// Lists of open pages that requests use one after the other.
     pub(super) spare: RefCell<Vec<Vec<OpenPage>>>,
     /// Failed write-backs that a flush of this client has reported.
-    pub(super) failures_seen: Cell<u64>,
+    pub(super) told: Told,
 }
 
 impl CacheClient {
@@ -94,7 +95,7 @@ impl CacheClient {
         let private = shared.parts.iter().map(|part| Private::new(part.keeps));
         let client = Rc::new(CacheClient {
             cpu: cpu.clone(),
-            failures_seen: Cell::new(shared.failures()),
+            told: Told::new(shared.failures()),
             private: RefCell::new(private.collect()),
             shared: shared.clone(),
             volume,

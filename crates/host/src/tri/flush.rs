@@ -15,22 +15,13 @@ impl CacheClient {
     /// The first error of a command; else [`IoError::WriteBack`] if write-backs of any client have
     /// failed since this client's last flush.
     pub(super) async fn flush(&self) -> Result<(), IoError> {
-        // Kept for this flush: another one of the client may end, and report, meanwhile.
-        let reported = self.failures_seen.get();
         let managers = 0..self.shared.parts.len() as u32;
         let all = managers.map(|manager| (manager, Wish::WriteBackAll, 0));
-        let outcome = match self.write_back(all).await {
-            Ok(()) => self.volume.flush(&self.cpu).await,
-            error => error,
+        let flush = async {
+            self.write_back(all).await?;
+            self.volume.flush(&self.cpu).await
         };
-        let failures = self.shared.failures();
-        self.failures_seen.set(failures);
-        match outcome {
-            Ok(()) if failures > reported => Err(IoError::WriteBack {
-                failures: failures - reported,
-            }),
-            outcome => outcome,
-        }
+        self.told.report(|| self.shared.failures(), flush).await
     }
 
     /// Has what a write has changed written to the drives.

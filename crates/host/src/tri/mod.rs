@@ -59,7 +59,7 @@ use std::sync::{Arc, Mutex};
 
 use wharf_runtime::bell::{Kind, SOURCES};
 use wharf_runtime::{Bell, Cpu, ring};
-use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
+use wharf_wire::dma::DmaSpace;
 
 use crate::buffers::Buffers;
 use crate::cache::frame::PAGES_MAX;
@@ -166,21 +166,11 @@ impl Design for Tri {
     type Client = TriClient;
 
     fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<Tri, DesignError> {
-        let (design, bytes) = (Self::NAME, config.cache_bytes);
-        if config.clients == 0 {
-            return Err(DesignError::NoClients { design });
-        }
+        let design = Self::NAME;
+        let frames = config.frames(design)?;
         if config.managers == 0 {
             return Err(DesignError::NoManagers { design });
         }
-        let frames = bytes / PAGE_BYTES as u64;
-        if frames == 0 {
-            return Err(DesignError::CacheTooSmall { design, bytes });
-        }
-        if frames >= 1 << 30 {
-            return Err(DesignError::CacheTooLarge { design, bytes });
-        }
-        let frames = frames as u32;
         // A manager without a frame could serve nobody.
         let managers = config.managers.min(frames).min(SOURCES as u32);
         let (each, more) = (frames / managers, frames % managers);
