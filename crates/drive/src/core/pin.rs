@@ -217,6 +217,13 @@ impl Core {
     /// Gives cached pages their reference and reserves frames for the others, or does nothing.
     fn admit(&self, request: &PinRequest, wanted: &mut Vec<Wanted>) -> Admission {
         self.list_wanted(request, wanted);
+        if wanted.is_empty() {
+            // The command's pages are other cores': only unpins were for this one.
+            return Admission::Granted;
+        }
+        if request.write_protected {
+            return Admission::Refused(StatusCode::NamespaceWriteProtected);
+        }
         if let Some(guest) = request.guest
             && !self.speak_for(guest, wanted.len())
         {
