@@ -106,7 +106,8 @@ pub struct PinRequest {
     pub may_not_wait: bool,
     /// It waited, and is the next of those.
     pub has_waited: bool,
-    /// An unpin failed before the wait.
+    /// An unpin failed before the wait: the first page that did, local to the core, is what
+    /// [`PinRequest::unpin`] names now.
     pub unpin_failed: bool,
     /// The pages were to be changed, and the drive takes no more writes: unpins are all it does.
     pub write_protected: bool,

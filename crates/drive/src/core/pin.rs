@@ -102,6 +102,10 @@ impl Core {
                     }
                 }
                 Admission::Waits => {
+                    if let Some(failed) = tally.failed {
+                        request.unpin_failed = true;
+                        request.unpin.lba = u64::from(failed.lpn);
+                    }
                     self.wait_in_line(worker, request, part.slot, wanted);
                     return;
                 }
@@ -155,7 +159,7 @@ impl Core {
             (done, ())
         });
         if request.unpin_failed {
-            tally.fail(StatusCode::NotPinned, 0);
+            tally.fail(StatusCode::NotPinned, request.unpin.lba as u32);
         }
     }
 

@@ -135,6 +135,25 @@ fn a_worn_drive_pins_nothing_to_be_written_but_takes_pages_back() {
     }
 }
 
+/// What became of the unpins was forgotten with the wait.
+#[test]
+fn a_pin_that_waits_tells_of_its_failed_unpins_at_its_end() {
+    let mut rig = Rig::new(tiny_timed());
+    rig.run(|mut host| async move {
+        let _lending = host.lend(&[1]).await;
+        let frame = host.pin(5, Access::Read).await.unwrap();
+        let pin = host.send(0, Command::pin(1, 6, Access::Read).with_unpin(clean(7)));
+        host.cpu.sleep_until(host.cpu.now() + 50_000).await;
+        assert!(host.queues[0].poll(&host.cpu).is_none());
+        host.send(0, Command::unpin(1, clean(5)));
+        assert_eq!(code(&host.next(0).await), S::Success);
+        let found = host.next(0).await;
+        assert_eq!((found.cid, code(&found)), (pin, S::NotPinned));
+        assert_eq!(found.wide_result(), frame, "it is pinned all the same");
+        assert_eq!(host.unpin(6, false).await, S::Success);
+    });
+}
+
 /// A command whose pages are another core's stood in line on a core that had only unpins of it.
 #[test]
 fn a_core_that_pins_nothing_for_a_command_does_not_have_it_wait() {
