@@ -440,13 +440,16 @@ impl Player {
             let Some(address) = address else {
                 continue;
             };
-            match access {
-                Access::Read => self.read_in_place(page, address),
+            let is_written = match access {
+                Access::Read => {
+                    self.read_in_place(page, address);
+                    false
+                }
                 _ => self.write_in_place(page, address, write_ns).await,
-            }
+            };
             self.to_unpin.push(Unpin {
                 lba: page,
-                is_dirty: page % 2 == 0,
+                is_dirty: page % 2 == 0 && is_written,
             });
         }
     }
@@ -466,12 +469,13 @@ impl Player {
         }
     }
 
-    async fn write_in_place(&self, page: u64, address: u64, write_ns: u64) {
+    /// False if the other client is writing the page.
+    async fn write_in_place(&self, page: u64, address: u64, write_ns: u64) -> bool {
         let (value, change) = {
             let mut world = self.world();
             let lending = world.lending.as_ref().expect("it was lent");
             if !lending.try_begin(address) {
-                return; // The other client writes it.
+                return false;
             }
             let value = world.new_value(page);
             let change = world.model.begin(page, value);
@@ -495,6 +499,7 @@ impl Player {
             .expect("it was lent")
             .end(address, value);
         world.model.end_in_place(change);
+        true
     }
 }
 
