@@ -44,13 +44,12 @@ impl Controller {
             may_not_wait: command.may_not_wait() || !may_wait,
             has_waited: false,
             unpin_failed: false,
+            // For the cores to say: the host need not ask whether its unpins were served.
+            write_protected: !matches!(access, None | Some(Access::Read)) && self.is_read_only(),
             guest,
         };
         if access.is_some() {
             command.check_lba_range(self.namespace_pages)?;
-        }
-        if request.access != Access::Read {
-            self.check_write_protection()?;
         }
         let cores = match request.list {
             None => self.cores_of_single(&mut request)?,

@@ -32,6 +32,14 @@ pub(super) enum Stuck {
     Refused(Refusal),
 }
 
+/// How long a command has been kept waiting by pages that the host is writing. What it waits for besides does
+/// not count: memory may be lent, and pages pinned and written, while it waits for room.
+#[derive(Default)]
+pub(super) struct Patience {
+    /// When it ends; `None` until a page is found to be busy.
+    ends_ns: Option<u64>,
+}
+
 impl Core {
     /// True if memory is lent: pages may be cached.
     #[inline]
@@ -44,24 +52,34 @@ impl Core {
     pub(super) async fn make_room(
         &self,
         worker: u32,
-        deadline_ns: u64,
+        patience: &mut Patience,
         tally: &mut Tally,
     ) -> Result<(), StatusCode> {
         match self.evict(worker, tally) {
             Ok(()) => Ok(()),
-            Err(stuck) => self.wait_out(stuck, deadline_ns).await,
+            Err(stuck) => self.wait_out(stuck, patience).await,
         }
     }
 
     /// Waits for what a frame's write-back needs.
-    pub(super) async fn wait_out(&self, stuck: Stuck, deadline_ns: u64) -> Result<(), StatusCode> {
+    pub(super) async fn wait_out(
+        &self,
+        stuck: Stuck,
+        patience: &mut Patience,
+    ) -> Result<(), StatusCode> {
         match stuck {
-            Stuck::Busy if self.cpu.now() >= deadline_ns => return Err(StatusCode::FrameBusy),
             Stuck::Busy => {
-                let retry_ns = self.cpu.now() + BUSY_RETRY_NS;
-                self.cpu.sleep_until(retry_ns).await;
+                let now_ns = self.cpu.now();
+                let ends_ns = *patience.ends_ns.get_or_insert(now_ns + self.busy_wait_ns);
+                if now_ns >= ends_ns {
+                    return Err(StatusCode::FrameBusy);
+                }
+                self.cpu.sleep_until(now_ns + BUSY_RETRY_NS).await;
             }
-            Stuck::Refused(refusal) => self.wait_for_room(refusal).await?,
+            Stuck::Refused(refusal) => {
+                patience.ends_ns = None;
+                self.wait_for_room(refusal).await?;
+            }
         }
         Ok(())
     }
@@ -174,7 +192,7 @@ impl Core {
     }
 
     async fn write_back_patiently(&self, lent: &Arc<Lent>, frame: u32) -> Result<(), StatusCode> {
-        let deadline_ns = self.busy_deadline_ns();
+        let mut patience = Patience::default();
         // While this waits its page may be evicted, and so written back, or all memory taken back.
         let needs_it = || Arc::ptr_eq(lent, &self.lent.borrow()) && lent.at(frame).is_dirty();
         while needs_it() {
@@ -185,19 +203,10 @@ impl Core {
             }
             // Copied when it has come over the link.
             if let Err(stuck) = self.write_back_frame(frame, NONE) {
-                self.wait_out(stuck, deadline_ns).await?;
+                self.wait_out(stuck, &mut patience).await?;
             }
         }
         Ok(())
-    }
-
-    /// When a command that begins now gives up on pages that the host is writing.
-    #[inline]
-    pub(super) fn busy_deadline_ns(&self) -> u64 {
-        match self.may_cache() {
-            true => self.cpu.now() + self.busy_wait_ns,
-            false => 0,
-        }
     }
 
     /// Locks the frame of a page, if the page is cached and there.
@@ -233,7 +242,7 @@ impl Core {
         if !self.may_cache() {
             return Ok(());
         }
-        let deadline_ns = self.busy_deadline_ns();
+        let mut patience = Patience::default();
         loop {
             let tries = pages.clone().map(|lpn| self.lock_frame(lpn));
             let busy = tries
@@ -243,7 +252,7 @@ impl Core {
                 return Ok(());
             }
             locked.drain(..).for_each(|frame| self.unlock_frame(frame));
-            self.wait_out(Stuck::Busy, deadline_ns).await?;
+            self.wait_out(Stuck::Busy, &mut patience).await?;
         }
     }
 

@@ -9,6 +9,7 @@ use wharf_wire::pin::Access;
 use wharf_wire::status::StatusCode;
 
 use super::Core;
+use super::cache::Patience;
 use super::lent::Lent;
 use super::part::{Failed, PinRequest};
 use super::pin::{Stage, Tally, Wanted, stage_of};
@@ -58,7 +59,7 @@ impl Core {
         tally: &mut Tally,
         end_ns: &mut u64,
     ) {
-        let deadline_ns = self.cpu.now() + self.busy_wait_ns;
+        let mut patience = Patience::default();
         loop {
             let now_ns = self.flash_now();
             let taken = self.cpu.work_counted(Op::FrameUpdate, || {
@@ -74,7 +75,7 @@ impl Core {
                 tally.fetched += u16::from(fetched && access != Access::Overwrite);
                 return;
             }
-            if let Err(status) = self.make_room(worker, deadline_ns, tally).await {
+            if let Err(status) = self.make_room(worker, &mut patience, tally).await {
                 self.with_ftl(|ftl| ftl.cached_mut().unreserve(1));
                 page.stage = Stage::Failed;
                 return tally.fail(status, page.lpn);

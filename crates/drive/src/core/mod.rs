@@ -190,6 +190,13 @@ impl Drop for Core {
             // the memory of a drive is not worth one: it went in the middle of a change.
             if cfg!(debug_assertions) && !self.power.is_cut() && !std::thread::panicking() {
                 ftl.verify();
+                // Pins in line have reserved nothing: only those that are served have.
+                let is_at_rest = self.idle.get_mut().len() == self.workers.len();
+                let reserved = ftl.cached().reserved();
+                assert!(
+                    !is_at_rest || reserved == 0,
+                    "{reserved} frames are reserved for nobody"
+                );
             }
             if !std::thread::panicking() {
                 checkpoint::at_power_off(&mut ftl);

@@ -106,8 +106,11 @@ pub struct PinRequest {
     pub may_not_wait: bool,
     /// It waited, and is the next of those.
     pub has_waited: bool,
-    /// An unpin failed before the wait.
+    /// An unpin failed before the wait: the first page that did, local to the core, is what
+    /// [`PinRequest::unpin`] names now.
     pub unpin_failed: bool,
+    /// The pages were to be changed, and the drive takes no more writes: unpins are all it does.
+    pub write_protected: bool,
     /// Who asks, if it is a host in another process.
     pub guest: Option<Guest>,
 }
@@ -123,6 +126,7 @@ impl PinRequest {
             self.has_waited,
             self.unpin_failed,
             self.list.is_some(),
+            self.write_protected,
         ];
         let flags = (0..).zip(flags).map(|(bit, on)| u32::from(on) << bit);
         let guest = self.guest.map_or(0, |guest| guest.number + 1);
@@ -134,7 +138,7 @@ impl PinRequest {
             first: self.guest.map_or(0, |guest| guest.frames_max),
             count: self.pages,
             transfer_pages: self.unpins,
-            transfer_first: flags.sum::<u32>() | (access.unwrap_or(0) as u32) << 4 | guest << 8,
+            transfer_first: flags.sum::<u32>() | (access.unwrap_or(0) as u32) << 5 | guest << 8,
             slot,
             op: PartOp::Pin,
             fua: false,
@@ -150,10 +154,11 @@ impl PinRequest {
             pages: part.count,
             unpins: part.transfer_pages,
             unpin: Unpin::from_entry(part.data_ready_ns),
-            access: Self::ACCESS[part.transfer_first as usize >> 4 & 15],
+            access: Self::ACCESS[part.transfer_first as usize >> 5 & 7],
             may_not_wait: flag(0),
             has_waited: flag(1),
             unpin_failed: flag(2),
+            write_protected: flag(4),
             guest: (part.transfer_first >> 8)
                 .checked_sub(1)
                 .map(|number| Guest {
@@ -229,6 +234,7 @@ mod tests {
                 may_not_wait: flag(2),
                 has_waited: flag(3),
                 unpin_failed: flag(1),
+                write_protected: flag(0),
                 guest: flag(2).then_some(Guest {
                     number: bits,
                     frames_max: 1 << 30,

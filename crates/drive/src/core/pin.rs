@@ -102,7 +102,10 @@ impl Core {
                     }
                 }
                 Admission::Waits => {
-                    request.unpin_failed = tally.failed.is_some();
+                    if let Some(failed) = tally.failed {
+                        request.unpin_failed = true;
+                        request.unpin.lba = u64::from(failed.lpn);
+                    }
                     self.wait_in_line(worker, request, part.slot, wanted);
                     return;
                 }
@@ -156,7 +159,7 @@ impl Core {
             (done, ())
         });
         if request.unpin_failed {
-            tally.fail(StatusCode::NotPinned, 0);
+            tally.fail(StatusCode::NotPinned, request.unpin.lba as u32);
         }
     }
 
@@ -218,6 +221,13 @@ impl Core {
     /// Gives cached pages their reference and reserves frames for the others, or does nothing.
     fn admit(&self, request: &PinRequest, wanted: &mut Vec<Wanted>) -> Admission {
         self.list_wanted(request, wanted);
+        if wanted.is_empty() {
+            // The command's pages are other cores': only unpins were for this one.
+            return Admission::Granted;
+        }
+        if request.write_protected {
+            return Admission::Refused(StatusCode::NamespaceWriteProtected);
+        }
         if let Some(guest) = request.guest
             && !self.speak_for(guest, wanted.len())
         {

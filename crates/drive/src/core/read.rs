@@ -5,7 +5,7 @@ use wharf_wire::prp::{PrpError, prp_walk};
 use wharf_wire::status::StatusCode;
 
 use super::Core;
-use super::cache::{Busy, Stuck};
+use super::cache::{Busy, Patience, Stuck};
 use super::part::{Failed, Part};
 use crate::ftl::{Ftl, NONE, Place};
 use crate::media::MediaError;
@@ -107,7 +107,7 @@ impl Core {
 
     /// Copies page number `index` of a part to the host; if it has lost its frame since, it is read.
     async fn deliver_from_frame(&self, part: &Part, index: u32) -> Result<(), Failed> {
-        let (lpn, deadline_ns) = (part.first + index, self.busy_deadline_ns());
+        let (lpn, mut patience) = (part.first + index, Patience::default());
         let address = || {
             let mut addresses = self.addresses(part);
             addresses.nth(index as usize).expect("one for each page")
@@ -121,7 +121,7 @@ impl Core {
             match copied {
                 Some(Ok(())) => return Ok(()),
                 Some(Err(Busy)) => {
-                    let waited = self.wait_out(Stuck::Busy, deadline_ns).await;
+                    let waited = self.wait_out(Stuck::Busy, &mut patience).await;
                     waited.map_err(|status| Failed { status, lpn })?;
                 }
                 None => {

@@ -54,6 +54,6 @@ pub fn statistics(core: u32, ftl: &Ftl) -> DriveStatistics {
     report.frame_write_backs = counters.frame_write_backs;
     report.pin_waits = counters.pin_waits;
     report.frames = u64::from(ftl.cached().count());
-    report.frames_held = u64::from(ftl.cached().held());
+    report.frames_held = u64::from(ftl.cached().spoken_for());
     report
 }

@@ -8,7 +8,7 @@ use wharf_runtime::Op;
 use wharf_wire::prp::PrpError;
 use wharf_wire::status::StatusCode;
 
-use super::cache::Stuck;
+use super::cache::{Patience, Stuck};
 use super::part::{Part, PartOp};
 use super::{Core, Worker};
 use crate::ftl::{Finished, NONE, Refusal};
@@ -41,7 +41,7 @@ impl Core {
 
     async fn stage_all(&self, worker: u32, part: &Part, waits: bool) -> Result<(), StatusCode> {
         let mut lpn = part.first;
-        let deadline_ns = self.busy_deadline_ns();
+        let mut patience = Patience::default();
         // The walk ends with the wait: it is begun anew from the page that had to wait.
         let end = part.first + part.count;
         while lpn < end {
@@ -52,7 +52,7 @@ impl Core {
                 ..*part
             };
             if let Some(stuck) = self.stage_some(worker, &rest, waits, &mut lpn)? {
-                self.wait_out(stuck, deadline_ns).await?;
+                self.wait_out(stuck, &mut patience).await?;
             }
         }
         Ok(())

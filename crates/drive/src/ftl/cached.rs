@@ -96,10 +96,9 @@ impl CachedFrames {
         self.used
     }
 
-    /// Frames with references.
-    #[inline]
-    pub fn held(&self) -> u32 {
-        self.held
+    /// Frames that pins under way are going to take.
+    pub fn reserved(&self) -> u32 {
+        self.reserved
     }
 
     /// Frames with references, and those that pins under way are going to take.
@@ -293,7 +292,11 @@ impl Ftl {
     /// # Errors
     /// If there is no memory for their accounts.
     pub fn set_cached_frames(&mut self, count: u32) -> Result<(), SlabError> {
-        assert!(self.cached.used == 0, "{} pages cached", self.cached.used);
+        let (used, spoken_for) = (self.cached.used, self.cached.spoken_for());
+        assert!(
+            used == 0 && spoken_for == 0,
+            "{used} pages are cached, {spoken_for} frames spoken for"
+        );
         self.cached = CachedFrames::new(count)?;
         Ok(())
     }

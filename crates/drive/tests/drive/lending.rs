@@ -275,6 +275,38 @@ fn a_frame_that_is_being_written_is_waited_for_but_not_for_ever() {
     assert_eq!(rig.contents()[0], Ok(9));
 }
 
+/// A write that had begun to wait for room before any memory was lent failed with `FrameBusy` at the first
+/// frame that the host was writing: its time for such frames had been counted from its start.
+#[test]
+fn a_write_older_than_the_lending_waits_for_a_busy_frame_like_others() {
+    let mut config = tiny_timed();
+    // Three pages at a time: the lending is done long before the last page has its turn.
+    config.ftl.write_buffer_pages = 4;
+    config.timing.program_ns = 100_000;
+    config.firmware.stripe_pages = 24;
+    let mut rig = Rig::new(config);
+    rig.run(|mut host| async move {
+        (0..24).for_each(|page| host.fill(page, 100 + page as u64));
+        let write = host.aim(Command::write(1, 0, 24), 24, 0, 1);
+        let write = host.send(0, write);
+        let lending = host.lend(&[1]).await;
+        let frame = host.pin(23, Access::Write).await.unwrap();
+        assert!(lending.try_begin(frame));
+        while host.statistics().await.host_write_pages < 23 {
+            host.cpu.sleep_until(host.cpu.now() + 1_000).await;
+        }
+        // Long enough for room for the last page, not for the drive to give up.
+        host.cpu.sleep_until(host.cpu.now() + 500_000).await;
+        assert!(host.queues[0].poll(&host.cpu).is_none());
+        lending.end(frame, 7);
+        let found = host.next(0).await;
+        assert_eq!((found.cid, code(&found)), (write, S::Success));
+        assert_eq!(lending.value(frame), 123);
+        assert_eq!(host.unpin(23, false).await, S::Success);
+    });
+    assert_eq!(rig.contents()[23], Ok(123));
+}
+
 /// Where page 4 is on flash.
 fn place_of_page_4(rig: &mut Rig) -> Place {
     let mut place = Place::Unmapped;

@@ -7,6 +7,7 @@ use wharf_wire::status::StatusCode;
 use crate::support::configs::{tiny, tiny_pair, tiny_timed};
 use crate::support::host::code;
 use crate::support::rig::Rig;
+use crate::wear::{short_lived, wear_out};
 
 use StatusCode as S;
 
@@ -100,6 +101,80 @@ fn a_list_exchanges_pages() {
     }
 }
 
+/// A worn drive refused such a command whole, with the status of one whose unpins are done: the host took its
+/// pages for given back, and their frames were held for ever.
+#[test]
+fn a_worn_drive_pins_nothing_to_be_written_but_takes_pages_back() {
+    for config in [tiny(), tiny_timed(), tiny_pair()] {
+        let mut rig = Rig::new(short_lived(config));
+        let pages = rig.config().namespace_pages();
+        rig.run(move |mut host| async move {
+            wear_out(&mut host, pages).await;
+            let _lending = host.lend(&[4, 4]).await;
+            for lba in [0, 1, 4, 5] {
+                host.pin(lba, Access::Read).await.unwrap();
+            }
+            let pin = Command::pin(1, 8, Access::Write).with_unpin(clean(0));
+            assert_eq!(host.pin_command(pin).await, Err(S::NamespaceWriteProtected));
+            let unpins = [1, 4].map(clean);
+            for access in [Access::Write, Access::Overwrite] {
+                let (status, frames) = host.pin_list(&[8, 9], access, &unpins).await;
+                assert_eq!(frames, [None, None]);
+                // Of the failures, that of the lowest page is told: the second time, of the unpins.
+                let expected = match access {
+                    Access::Write => S::NamespaceWriteProtected,
+                    _ => S::NotPinned,
+                };
+                assert_eq!(status, expected);
+            }
+            assert_eq!(host.statistics().await.frames_held, 1, "page 5 alone");
+            // To read is allowed.
+            let (status, frames) = host.pin_list(&[0, 1], Access::Read, &[clean(5)]).await;
+            assert_eq!((status, frames.iter().flatten().count()), (S::Success, 2));
+        });
+    }
+}
+
+/// What became of the unpins was forgotten with the wait.
+#[test]
+fn a_pin_that_waits_tells_of_its_failed_unpins_at_its_end() {
+    let mut rig = Rig::new(tiny_timed());
+    rig.run(|mut host| async move {
+        let _lending = host.lend(&[1]).await;
+        let frame = host.pin(5, Access::Read).await.unwrap();
+        let pin = host.send(0, Command::pin(1, 6, Access::Read).with_unpin(clean(7)));
+        host.cpu.sleep_until(host.cpu.now() + 50_000).await;
+        assert!(host.queues[0].poll(&host.cpu).is_none());
+        host.send(0, Command::unpin(1, clean(5)));
+        assert_eq!(code(&host.next(0).await), S::Success);
+        let found = host.next(0).await;
+        assert_eq!((found.cid, code(&found)), (pin, S::NotPinned));
+        assert_eq!(found.wide_result(), frame, "it is pinned all the same");
+        assert_eq!(host.unpin(6, false).await, S::Success);
+    });
+}
+
+/// A command whose pages are another core's stood in line on a core that had only unpins of it.
+#[test]
+fn a_core_that_pins_nothing_for_a_command_does_not_have_it_wait() {
+    let mut rig = Rig::new(tiny_pair());
+    rig.run(|mut host| async move {
+        // One frame a core; of each four pages the last two are the second core's.
+        let _lending = host.lend(&[2]).await;
+        for _ in 0..2 {
+            host.pin(2, Access::Read).await.unwrap();
+        }
+        let waiting = host.send(0, Command::pin(1, 3, Access::Read));
+        host.cpu.sleep_until(host.cpu.now() + 50_000).await;
+        let both = Command::pin(1, 0, Access::Read).with_unpin(clean(2));
+        host.pin_command(both).await.unwrap();
+        host.send(0, Command::unpin(1, clean(2)));
+        let ends = [host.next(0).await, host.next(0).await];
+        assert!(ends.iter().all(|end| code(end) == S::Success));
+        assert_eq!(ends[1].cid, waiting);
+    });
+}
+
 #[test]
 fn a_pin_without_a_free_frame_waits_for_an_unpin_or_fails() {
     for config in [tiny(), tiny_timed()] {
@@ -124,24 +199,4 @@ fn a_pin_without_a_free_frame_waits_for_an_unpin_or_fails() {
             assert_eq!(host.statistics().await.pin_waits, 1);
         });
     }
-}
-
-#[test]
-fn a_pin_that_waits_tells_of_an_unpin_that_failed_before() {
-    let mut rig = Rig::new(tiny());
-    rig.run(|mut host| async move {
-        let _lending = host.lend(&[1]).await;
-        host.pin(5, Access::Read).await.unwrap();
-        // Page 7 has no reference; page 6 finds no frame.
-        let pin = Command::pin(1, 6, Access::Read).with_unpin(clean(7));
-        let waiting = host.send(0, pin);
-        host.cpu.sleep_until(host.cpu.now() + 50_000).await;
-        assert!(host.queues[0].poll(&host.cpu).is_none());
-        host.send(0, Command::unpin(1, clean(5)));
-        let ends = [host.next(0).await, host.next(0).await];
-        let end = ends.iter().find(|end| end.cid == waiting).unwrap();
-        assert_eq!(code(end), S::NotPinned);
-        // The page is pinned all the same.
-        assert_eq!(host.unpin(6, false).await, S::Success);
-    });
 }

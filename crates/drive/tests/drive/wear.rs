@@ -11,13 +11,14 @@ use crate::support::configs::{tiny, tiny_timed};
 use crate::support::host::Host;
 use crate::support::rig::Rig;
 
-fn short_lived(mut config: DriveConfig) -> DriveConfig {
+/// A drive of few cycles.
+pub fn short_lived(mut config: DriveConfig) -> DriveConfig {
     config.ftl.endurance_cycles = 5;
     config
 }
 
 /// Overwrites until the drive refuses; gives what each page was written with last.
-async fn wear_out(host: &mut Host, pages: u64) -> Vec<u64> {
+pub async fn wear_out(host: &mut Host, pages: u64) -> Vec<u64> {
     let mut held = vec![0; pages as usize];
     for round in 1..100_000 {
         let lba = round * 7 % pages;

@@ -1,6 +1,6 @@
 //! Drives so small that collection, wear and ring wrap happen within 100 operations.
 
-use wharf_drive::config::{DriveConfig, GcPolicy, MediaKind, Timing};
+use wharf_drive::config::{DriveConfig, GcPolicy, MediaKind, Platform, Timing};
 use wharf_runtime::Rng;
 
 pub use super::tiny::tiny;
@@ -26,7 +26,8 @@ pub fn tiny_pair() -> DriveConfig {
 }
 
 /// A random small drive. About one in four is thinly provisioned, half have a volatile write
-/// cache, a third level wear, a third take checkpoints, one in eight wears out.
+/// cache, a third level wear, a third take checkpoints, one in eight wears out; a quarter are software, a
+/// quarter have a slow link.
 pub fn random(rng: &mut Rng, kind: MediaKind) -> DriveConfig {
     let mut config = if rng.chance(1, 3) {
         tiny()
@@ -71,6 +72,12 @@ pub fn random(rng: &mut Rng, kind: MediaKind) -> DriveConfig {
     };
     t.capacity_share = if rng.chance(1, 4) { 0.5 } else { 1.0 };
     t.over_provisioning = 0.05;
+    if rng.chance(1, 4) {
+        config.firmware.platform = Platform::Software;
+    }
+    if rng.chance(1, 4) {
+        config.link.from_host_mb_s = 4096;
+    }
     fit(&mut config);
     config
 }

@@ -28,6 +28,8 @@ pub struct World {
     pub to_lend: Vec<usize>,
     /// The memory that is lent in this run.
     pub lending: Option<Lending>,
+    /// Clients of this run that have not ended.
+    pub playing: u32,
     /// A hash over every completion, what it said and when it came.
     pub trace: u64,
     /// A hash over what reads returned and how commands ended, but not when.
@@ -51,6 +53,7 @@ impl World {
             next_value: 1,
             to_lend: Vec::new(),
             lending: None,
+            playing: 0,
             trace: 0,
             data: 0,
             succeeded: 0,
@@ -94,6 +97,7 @@ struct Player {
 /// A script that plays `ops` with up to `depth` commands in flight.
 pub fn play(world: &Shared, ops: Vec<Op>, depth: usize) -> Script {
     let world = world.clone();
+    world.lock().expect("no holder panics").playing += 1;
     Box::new(move |host| {
         Box::pin(async move {
             let mut player = Player {
@@ -108,7 +112,7 @@ pub fn play(world: &Shared, ops: Vec<Op>, depth: usize) -> Script {
                 player.step(op).await;
             }
             player.drain().await;
-            assert!(player.to_unpin.is_empty());
+            player.leave().await;
         })
     })
 }
@@ -138,6 +142,20 @@ impl Player {
         while !self.flights.is_empty() {
             self.complete_one().await;
         }
+    }
+
+    /// Ends the client's part. When all have ended, no frame is held, and none reserved.
+    async fn leave(&mut self) {
+        assert!(self.to_unpin.is_empty());
+        self.world().playing -= 1;
+        if self.host.admin.is_none() {
+            return;
+        }
+        while self.world().playing > 0 {
+            let cpu = &self.host.cpu;
+            cpu.sleep_until(cpu.now() + 1_000).await;
+        }
+        assert_eq!(self.host.statistics().await.frames_held, 0, "a leak");
     }
 
     fn send(&mut self, op: Op) {
@@ -422,13 +440,16 @@ impl Player {
             let Some(address) = address else {
                 continue;
             };
-            match access {
-                Access::Read => self.read_in_place(page, address),
+            let is_written = match access {
+                Access::Read => {
+                    self.read_in_place(page, address);
+                    false
+                }
                 _ => self.write_in_place(page, address, write_ns).await,
-            }
+            };
             self.to_unpin.push(Unpin {
                 lba: page,
-                is_dirty: page % 2 == 0,
+                is_dirty: page % 2 == 0 && is_written,
             });
         }
     }
@@ -448,12 +469,13 @@ impl Player {
         }
     }
 
-    async fn write_in_place(&self, page: u64, address: u64, write_ns: u64) {
+    /// False if the other client is writing the page.
+    async fn write_in_place(&self, page: u64, address: u64, write_ns: u64) -> bool {
         let (value, change) = {
             let mut world = self.world();
             let lending = world.lending.as_ref().expect("it was lent");
             if !lending.try_begin(address) {
-                return; // The other client writes it.
+                return false;
             }
             let value = world.new_value(page);
             let change = world.model.begin(page, value);
@@ -477,6 +499,7 @@ impl Player {
             .expect("it was lent")
             .end(address, value);
         world.model.end_in_place(change);
+        true
     }
 }
 

@@ -234,6 +234,7 @@ pub fn compare(rig: &mut Rig, world: &Shared) {
     }
     world.model.powered_on(cached);
     world.lending = None;
+    world.playing = 0;
 }
 
 fn take_admin(handle: &mut wharf_drive::DriveHandle) -> wharf_wire::queue::HostQueue {
