@@ -3,57 +3,20 @@
 
 mod common;
 
-use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use common::{Rig, Shape, healthy};
-use wharf_host::scale::index::{Concurrent, Index};
-use wharf_host::scale::{DflushAlone, Scale, ScaleClient, Variant, Whole};
-use wharf_host::{Client, Design, DesignConfig, Extent, IoError, Touch};
-use wharf_runtime::machine::Idle;
-use wharf_runtime::{Cpu, CpuId, Rng, Seed};
+use common::Rig;
+use common::page_cache::{self, of_frames, read, rig, scatter, stamps, write};
+use wharf_host::scale::dflush::Balance;
+use wharf_host::scale::index::Concurrent;
+use wharf_host::scale::{DflushAlone, Scale, Variant, Whole};
+use wharf_host::{Client, Design, DesignConfig};
+use wharf_runtime::Seed;
 use wharf_wire::command::Command;
 use wharf_wire::mock::Fate;
 use wharf_wire::opcode::IoOpcode;
 use wharf_wire::status::StatusCode;
-
-const PAGE: usize = 4096;
-
-/// A machine with the design; with `service`, its background flusher runs.
-fn rig<V: Variant>(shape: Shape, frames: u64, service: bool) -> (Rig, Arc<Scale<V>>) {
-    let fate = |drive: u32| healthy(Seed(9).index(drive.into()).rng());
-    let mut rig = Rig::with_services(shape, u32::from(service), fate);
-    let design = rig.design(DesignConfig {
-        cache_bytes: frames * PAGE as u64,
-        ..DesignConfig::default()
-    });
-    if service {
-        rig.spawn_services(&design);
-    }
-    (rig, design)
-}
-
-fn stamps(clients: u32, drive_pages: u64) -> Shape {
-    Shape {
-        page_bytes: 8,
-        clients,
-        drive_pages,
-        depth: 64,
-        ..Shape::default()
-    }
-}
-
-async fn read<I: Index>(client: &ScaleClient<I>, page: u64, pages: u64) -> Touch {
-    let mut out = vec![0; 8 * pages as usize];
-    let extent = Extent::of_pages(page, pages);
-    client.read(extent, &mut out).await.unwrap()
-}
-
-async fn write<I: Index>(client: &ScaleClient<I>, page: u64, pages: u64) -> Result<Touch, IoError> {
-    let data = vec![7; 8 * pages as usize];
-    client.write(Extent::of_pages(page, pages), &data).await
-}
 
 /// CLOCK over frames in the order of their numbers, as a textbook has it.
 struct Textbook {
@@ -114,7 +77,7 @@ fn pages_stay_and_go_as_by_clock() {
         // So few that no CPU keeps free frames of its own.
         let frames = 1 + rng.below(31);
         let range = 1 + rng.below(frames * 3);
-        let (mut rig, design) = rig::<Whole>(stamps(1, 100 * (range + 2)), frames, false);
+        let (mut rig, design) = rig::<Scale<Whole>>(stamps(1, 100 * (range + 2)), frames, false);
         rig.spawn_client(0, &design, move |_, client| async move {
             let mut model = Textbook::new(frames as usize);
             for step in 0..600 {
@@ -124,7 +87,7 @@ fn pages_stay_and_go_as_by_clock() {
                     false => range,
                 };
                 let page = 100 * (1 + rng.below(most));
-                let hit = read(&client, page, 1).await.hits == 1;
+                let hit = read(&*client, page, 1).await.hits == 1;
                 assert_eq!(hit, model.read(page), "seed {seed} step {step} page {page}");
             }
         });
@@ -134,51 +97,19 @@ fn pages_stay_and_go_as_by_clock() {
 
 #[test]
 fn a_file_read_in_order_is_read_ahead_in_large_requests() {
-    let (mut rig, design) = rig::<Whole>(stamps(1, 2_000), 1024, false);
-    let store = rig.stores[0].clone();
-    rig.spawn_client(0, &design, |_, client| async move {
-        for page in 0..512 {
-            read(&client, page, 1).await;
-        }
-        let statistics = client.statistics();
-        assert_eq!((statistics.touches, statistics.hits), (512, 511));
-    });
-    rig.machine.run_virtual(Seed(1)).unwrap();
-    let reads = store.count(IoOpcode::Read);
-    assert!(
-        (16..=22).contains(&reads),
-        "{reads} reads of up to 32 pages"
-    );
+    page_cache::reads_ahead::<Scale<Whole>>(false);
 }
 
 #[test]
 fn neighbours_are_written_back_together_in_whatever_order_they_were_written() {
-    let (mut rig, design) = rig::<Whole>(stamps(1, 2_000), 16_384, true);
-    let store = rig.stores[0].clone();
-    rig.spawn_client(0, &design, |_, client| async move {
-        // Each page of 64..576, scattered: 512 pages are below the background threshold.
-        for step in 0..512 {
-            write(&client, 64 + step * 37 % 512, 1).await.unwrap();
-        }
-        client.flush().await.unwrap();
-    });
-    rig.machine.run_virtual(Seed(1)).unwrap();
-    let counts = (store.count(IoOpcode::Write), store.count(IoOpcode::Flush));
-    assert_eq!(counts, (2, 1));
-}
-
-async fn scatter<I: Index>(client: Rc<ScaleClient<I>>, mut rng: Rng, writes: u32) {
-    for _ in 0..writes {
-        let (page, pages) = (rng.below(50_000), 1 + rng.below(3));
-        write(&client, page, pages).await.unwrap();
-    }
+    page_cache::writes_neighbours_together::<Scale<Whole>>();
 }
 
 /// Without a background flusher at all, writers keep the dirty pages below the hard threshold; every one
 /// of them takes part.
 fn writers_flush<V: Variant>() {
     let (clients, tasks) = (4, 4);
-    let (mut rig, design) = rig::<V>(stamps(clients, 100_000), 4_000, false);
+    let (mut rig, design) = rig::<Scale<V>>(stamps(clients, 100_000), 4_000, false);
     for index in 0..clients {
         let shared = design.clone();
         rig.spawn_client(index, &design, move |cpu, client| async move {
@@ -206,14 +137,74 @@ fn writers_above_the_hard_threshold_flush_side_by_side() {
     writers_flush::<DflushAlone>();
 }
 
+/// What the published code does above the hard threshold.
+struct SleepsFirst;
+
+impl Variant for SleepsFirst {
+    const NAME: &'static str = "scale-sleeps-first";
+    type Index = Concurrent;
+    const BALANCE: Balance = Balance::SleepThenFlush;
+}
+
+/// What the kernel does.
+struct Sleeps;
+
+impl Variant for Sleeps {
+    const NAME: &'static str = "scale-sleeps";
+    type Index = Concurrent;
+    const BALANCE: Balance = Balance::Sleep;
+}
+
+/// Four clients dirty more than may be, beside the flusher; gives how long they took, in nanoseconds, and the
+/// pages that they wrote back themselves.
+fn crowd<V: Variant>() -> (u64, u64) {
+    let (mut rig, design) = rig::<Scale<V>>(stamps(4, 100_000), 4_000, true);
+    let (end_ns, written) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    for index in 0..4 {
+        let (shared, end_ns, written) = (design.clone(), end_ns.clone(), written.clone());
+        rig.spawn_client(index, &design, move |cpu, client| async move {
+            scatter(client.clone(), Seed(index.into()).rng(), 3_000).await;
+            let background = shared.shared().background_written.load(Relaxed);
+            let by_all = client.statistics().write_backs;
+            let own = by_all - if index == 0 { background } else { 0 };
+            written.fetch_add(own, Relaxed);
+            end_ns.fetch_max(cpu.now(), Relaxed);
+            let limits = shared.shared().limits;
+            let unwritten = shared.shared().unwritten();
+            assert!(
+                unwritten <= limits.dirty_hard + 4 * limits.dirty_step,
+                "{unwritten}"
+            );
+        });
+    }
+    rig.machine.run_virtual(Seed(1)).unwrap();
+    (end_ns.load(Relaxed), written.load(Relaxed))
+}
+
+#[test]
+fn writers_that_flush_end_before_those_that_sleep() {
+    let (flush_ns, by_flush) = crowd::<Whole>();
+    let (first_ns, by_first) = crowd::<SleepsFirst>();
+    let (sleep_ns, by_sleep) = crowd::<Sleeps>();
+    assert!(
+        by_flush > 0 && by_first > 0,
+        "{by_flush} and {by_first} pages"
+    );
+    assert_eq!(by_sleep, 0, "who sleeps writes nothing");
+    assert!(
+        flush_ns < first_ns && first_ns < sleep_ns,
+        "{flush_ns}, {first_ns} and {sleep_ns} ns"
+    );
+}
+
 #[test]
 fn the_background_flusher_writes_down_to_its_threshold() {
-    let (mut rig, design) = rig::<Whole>(stamps(1, 100_000), 4_000, true);
+    let (mut rig, design) = rig::<Scale<Whole>>(stamps(1, 100_000), 4_000, true);
     let shared = design.clone();
     rig.spawn_client(0, &design, move |cpu, client| async move {
         // More than the background threshold of 400, less than the hard one of 800.
         for page in 0..600 {
-            write(&client, 5 * page, 1).await.unwrap();
+            write(&*client, 5 * page, 1).await.unwrap();
         }
         cpu.sleep_until(cpu.now() + 1_000_000_000).await;
         let dirty = shared.shared().dirty.get();
@@ -236,13 +227,10 @@ fn a_failed_write_back_is_reported_and_its_pages_stay_dirty() {
         _ => Fate::Done(1_000),
     };
     let mut rig = Rig::new(shape, |_| fate);
-    let design: Arc<Scale<Whole>> = rig.design(DesignConfig {
-        cache_bytes: 100 * PAGE as u64,
-        ..DesignConfig::default()
-    });
+    let design: Arc<Scale<Whole>> = rig.design(of_frames(100));
     let (store, shared) = (rig.stores[0].clone(), design.clone());
     rig.spawn_client(0, &design, move |cpu, client| async move {
-        write(&client, 3, 2).await.unwrap();
+        write(&*client, 3, 2).await.unwrap();
         let mut failed = 0;
         while client.flush().await.is_err() {
             failed += 1;
@@ -259,80 +247,14 @@ fn a_failed_write_back_is_reported_and_its_pages_stay_dirty() {
     rig.machine.run_virtual(Seed(1)).unwrap();
 }
 
-/// Whole pages of one byte each, by several clients into the same pages: a reader must find a page
-/// of one byte.
-async fn uniform(cpu: Cpu, client: Rc<ScaleClient<Concurrent>>, mut rng: Rng, pages: u64) {
-    let mut out = vec![0; PAGE];
-    for _ in 0..400 {
-        let extent = Extent::of_pages(rng.below(pages), 1);
-        if rng.chance(1, 3) {
-            out.fill(rng.next_u32() as u8);
-            client.write(extent, &out).await.unwrap();
-        } else {
-            client.read(extent, &mut out).await.unwrap();
-            assert!(out.iter().all(|byte| *byte == out[0]), "half of a write");
-        }
-        cpu.progress();
-    }
-    client.flush().await.unwrap();
-}
-
 #[test]
 fn threads_that_share_pages_never_see_half_of_a_write() {
-    for frames in [8, 40, 400] {
-        let shape = Shape {
-            clients: 2,
-            depth: 64,
-            ..Shape::default()
-        };
-        let fast = |_: u64, _: &Command| Fate::Done(1_000);
-        let mut rig = Rig::with_services(shape, 1, |_| fast);
-        let design: Arc<Scale<Whole>> = rig.design(DesignConfig {
-            cache_bytes: frames * PAGE as u64,
-            ..DesignConfig::default()
-        });
-        rig.spawn_services(&design);
-        for index in 0..2 {
-            rig.spawn_client(index, &design, move |cpu, client| async move {
-                for task in 0..4 {
-                    let rng = Seed(frames).index(index.into()).index(task).rng();
-                    cpu.spawn_main("task", uniform(cpu.clone(), client.clone(), rng, 100));
-                }
-            });
-        }
-        let store = rig.stores[0].clone();
-        // Clients, the service, the drive, in the order in which the rig adds them.
-        let groups = [vec![CpuId(0)], vec![CpuId(1), CpuId(2)], vec![CpuId(3)]];
-        let stop = Arc::new(AtomicBool::new(false));
-        rig.machine.run_threads(&groups, Idle::default(), stop);
-        for page in 0..100 {
-            let bytes = store.page(page).unwrap_or(vec![0; PAGE]);
-            let one = bytes.iter().all(|byte| *byte == bytes[0]);
-            assert!(one, "page {page} on the drive");
-        }
-    }
+    page_cache::threads_see_whole_writes::<Scale<Whole>>();
 }
 
 #[test]
 fn equal_seeds_send_the_drive_equal_commands() {
-    let commands = |seed| {
-        let (mut rig, design) = rig::<Whole>(stamps(3, 60_000), 500, true);
-        for index in 0..3 {
-            rig.spawn_client(index, &design, move |cpu, client| async move {
-                for task in 0..3 {
-                    let rng = Seed(seed).index(index.into()).index(task).rng();
-                    cpu.spawn_main("writer", scatter(client.clone(), rng, 300));
-                }
-            });
-        }
-        let store = rig.stores[0].clone();
-        rig.machine.run_virtual(Seed(seed)).unwrap();
-        store.seen()
-    };
-    for seed in 0..3 {
-        assert_eq!(commands(seed), commands(seed), "seed {seed}");
-    }
-    assert_ne!(commands(0), commands(1));
+    page_cache::is_deterministic::<Scale<Whole>>();
 }
 
 #[test]

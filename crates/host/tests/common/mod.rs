@@ -1,6 +1,7 @@
 //! A machine with mock drives and clients of a design, for tests.
 #![allow(dead_code)] // each test file uses a part
 
+pub mod page_cache;
 pub mod pinning;
 
 use std::collections::BTreeMap;
