@@ -58,6 +58,7 @@ pub(super) async fn write(
 ) -> Result<(), IoError> {
     let shape = lanes.shared.shape;
     let _guard = lanes.lock(window).await;
+    lanes.shared.check_intact(Op::Write)?;
     lanes.shared.intend(window)?;
     let first = shape.data_member(window, k);
     let offset = shape.window_offset(window) + begin;
@@ -88,6 +89,7 @@ pub(super) async fn single(
 /// Makes what all members hold durable.
 pub(super) async fn flush(lanes: Rc<Lanes>) -> Result<(), IoError> {
     let shared = lanes.shared.clone();
+    shared.check_intact(Op::Flush)?;
     let there = |m: &u32| shared.state(*m) != crate::array::MemberState::Failed;
     let members = (0..shared.shape.members).filter(there);
     let tickets = members.map(|m| (m, lanes.start(m, Op::Flush, 0, Vec::new())));
@@ -95,5 +97,6 @@ pub(super) async fn flush(lanes: Rc<Lanes>) -> Result<(), IoError> {
     for (member, error) in failures(tickets).await {
         shared.fail(member, error)?;
     }
-    Ok(())
+    // Where another flush or write broke the array meanwhile, this one may have been told less than all.
+    shared.check_intact(Op::Flush)
 }

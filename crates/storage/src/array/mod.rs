@@ -39,6 +39,7 @@ pub mod superblock;
 
 use std::sync::Arc;
 
+use crate::blocking::Blocking;
 use crate::error::StorageError;
 use crate::io::IoError;
 use crate::target::{Channel, Target, TargetInfo, check_depth};
@@ -157,6 +158,7 @@ impl Array {
             return Err(ArrayError::NotFailed(member));
         }
         assemble::check_target(&*target, &shape)?;
+        assemble::wipe(&mut Blocking::new(&*target)?)?;
         Ok(self.shared.replace(member, target)?)
     }
 

@@ -97,9 +97,7 @@ pub(super) async fn write(lanes: Rc<Lanes>, window: u64, parts: Vec<Part>) -> Re
 impl Write<'_> {
     async fn attempt(&mut self) -> Result<(), Stop> {
         let shared = &self.lanes.shared;
-        if shared.is_broken() {
-            return Err(Stop::Failed(failed(Op::Write)));
-        }
+        shared.check_intact(Op::Write).map_err(Stop::Failed)?;
         let usable = shared.usable_members(self.window);
         let mut parity = self.new_parity(usable).await?;
         let mut changes: Vec<Change> = Vec::new();
@@ -334,11 +332,7 @@ impl Write<'_> {
             (change.member, start)
         };
         for (member, error) in failures(changes.into_iter().map(begin).collect()).await {
-            if let Err(error) = shared.fail(member, error) {
-                // Data and parity may disagree: nothing more is written until the journal is replayed.
-                shared.set_broken();
-                return Err(Stop::Failed(error));
-            }
+            shared.fail(member, error).map_err(Stop::Failed)?;
         }
         Ok(())
     }
