@@ -28,7 +28,7 @@ use rustix::io::Errno;
 use crate::error::StorageError;
 use crate::file::{FileCore, Next, Way};
 use crate::io::{Completion, Io, IoError, Op, Segment};
-use crate::target::{Channel, Full, Target, TargetInfo, admit, check_depth};
+use crate::target::{Channel, Full, admit};
 use crate::transfer::Transfer;
 
 pub use probe::{Capabilities, Feature, capabilities};
@@ -39,37 +39,8 @@ const REGISTERED_BYTES_MAX: usize = 1 << 30;
 const DIRECT_FILE: i32 = 0;
 const BUFFERED_FILE: i32 = 1;
 
-/// A file or device behind io_uring.
-pub(crate) struct UringTarget {
-    core: Arc<FileCore>,
-}
-
-impl UringTarget {
-    pub(crate) fn new(core: Arc<FileCore>) -> UringTarget {
-        UringTarget { core }
-    }
-}
-
-impl Target for UringTarget {
-    fn info(&self) -> &TargetInfo {
-        &self.core.info
-    }
-
-    fn size_bytes(&self) -> u64 {
-        self.core.size_bytes()
-    }
-
-    fn set_size(&self, size_bytes: u64) -> Result<(), StorageError> {
-        self.core.set_size(size_bytes)
-    }
-
-    fn channel(&self, depth: u32) -> Result<Box<dyn Channel>, StorageError> {
-        check_depth(depth)?;
-        Ok(Box::new(UringChannel::new(self.core.clone(), depth)?))
-    }
-}
-
-struct UringChannel {
+/// One thread's ring for a file or device.
+pub(crate) struct UringChannel {
     /// First, so that the kernel has let go of everything before the rest is dropped.
     ring: IoUring,
     core: Arc<FileCore>,
@@ -96,7 +67,7 @@ struct Slot {
 }
 
 impl UringChannel {
-    fn new(core: Arc<FileCore>, depth: u32) -> Result<UringChannel, StorageError> {
+    pub(crate) fn new(core: Arc<FileCore>, depth: u32) -> Result<UringChannel, StorageError> {
         let can = capabilities();
         let mut builder = IoUring::builder();
         if can.has(probe::SINGLE_ISSUER) {
