@@ -349,16 +349,8 @@ pub(super) async fn read(
     let shape = lanes.shared.shape;
     let len: u64 = segments.iter().map(|s| s.len_bytes as u64).sum();
     let member = shape.data_member(window, k);
-    let last = window + (begin + len - 1) / shape.window_bytes();
-    let generation = lanes.shared.generation(member);
-    if lanes.shared.usable(member, last) {
-        let offset = shape.window_offset(window) + begin;
-        let result = lanes
-            .start(member, Op::Read, offset, segments.clone())
-            .await;
-        if result.is_ok() && lanes.shared.generation(member) == generation {
-            return Ok(());
-        }
+    if lanes.read(member, window, begin, &segments).await.is_ok() {
+        return Ok(());
     }
     let mut done = 0;
     while done < len {
