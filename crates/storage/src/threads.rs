@@ -48,7 +48,7 @@ impl Drop for Pool {
 
 struct Job {
     transfer: Transfer,
-    ended: Arc<Ended>,
+    ended: Arc<Inbox>,
 }
 
 // SAFETY: the pointers of a transfer are to memory that `submit`'s caller leaves alone until the I/O is
@@ -146,17 +146,17 @@ fn step(
 
 /// What has ended of one channel's I/Os.
 #[derive(Default)]
-struct Ended {
+struct Inbox {
     list: Mutex<Vec<(Transfer, Result<(), IoError>)>>,
     arrived: Condvar,
 }
 
 // SAFETY: as for `Job`: the transfers in it are not dereferenced any more.
-unsafe impl Send for Ended {}
+unsafe impl Send for Inbox {}
 // SAFETY: all access is through the mutex.
-unsafe impl Sync for Ended {}
+unsafe impl Sync for Inbox {}
 
-impl Ended {
+impl Inbox {
     fn push(&self, transfer: Transfer, result: Result<(), IoError>) {
         lock(&self.list).push((transfer, result));
         self.arrived.notify_one();
@@ -167,7 +167,7 @@ impl Ended {
 pub(crate) struct ThreadsChannel {
     core: Arc<FileCore>,
     pool: Arc<Pool>,
-    ended: Arc<Ended>,
+    ended: Arc<Inbox>,
     depth: usize,
     in_flight: usize,
     /// Transfers that can be used again.
@@ -182,7 +182,7 @@ impl ThreadsChannel {
         ThreadsChannel {
             core,
             pool,
-            ended: Arc::new(Ended::default()),
+            ended: Arc::new(Inbox::default()),
             depth: depth as usize,
             in_flight: 0,
             idle: Vec::new(),

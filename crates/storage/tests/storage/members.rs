@@ -112,7 +112,7 @@ fn nothing_is_acknowledged_without_a_member_before_the_others_say_that_it_failed
         let array = Array::open(&targets, false).expect("it opens");
         // Rows, so that every member has a part; marked as written, so that only superblocks come to the gate.
         let row = array.size_bytes() / STRIPES;
-        let write_row = |number| write(&array, number * row, &mut vec![1; row as usize]);
+        let write_row = |number| write(&array, number * row, &vec![1; row as usize]);
         assert!(write_row(0) && write_row(1));
         bench.members[0].die();
         gate.set(true);
@@ -144,15 +144,15 @@ fn a_failure_that_cannot_be_written_down_stops_the_array() {
     for (level, members) in [(Level::Raid5, 3), (Level::Raid10, 2), (Level::Raid10, 4)] {
         let bench = Bench::new(level, members, STRIPES, 5, 2);
         let array = bench.open();
-        let mut data = vec![1; (array.size_bytes() / STRIPES) as usize];
-        assert!(write(&array, 0, &mut data));
+        let data = vec![1; (array.size_bytes() / STRIPES) as usize];
+        assert!(write(&array, 0, &data));
         bench.members[0].die();
         bench.members[1].die();
-        assert!(!write(&array, 0, &mut data), "{level:?} of {members}");
+        assert!(!write(&array, 0, &data), "{level:?} of {members}");
         bench.members[0].live();
         bench.members[1].live();
         assert!(array.states().iter().all(|s| *s == MemberState::Active));
-        assert!(!write(&array, 0, &mut data), "{level:?} of {members}");
+        assert!(!write(&array, 0, &data), "{level:?} of {members}");
         assert!(
             level == Level::Raid5 || !flush(&array),
             "what is lost is not known"
@@ -160,7 +160,7 @@ fn a_failure_that_cannot_be_written_down_stops_the_array() {
         assert!(array.close().is_err(), "it is not clean");
         let array = bench.open();
         assert!(
-            write(&array, 0, &mut data) && flush(&array),
+            write(&array, 0, &data) && flush(&array),
             "opened anew it is good"
         );
     }
@@ -173,10 +173,10 @@ fn a_member_that_comes_back_forgets_its_journal() {
     let bench = Bench::new(Level::Raid5, 3, 3, 60, 3);
     let array = bench.open();
     let mut data = vec![1; array.size_bytes() as usize];
-    assert!(write(&array, 0, &mut data));
+    assert!(write(&array, 0, &data));
     bench.members[1].die();
     data.fill(2);
-    assert!(write(&array, 0, &mut data));
+    assert!(write(&array, 0, &data));
     bench.members[1].live();
     array
         .replace(1, bench.targets()[1].clone())

@@ -13,6 +13,16 @@ use crate::support::{Bench, CHUNK_BYTES, flush, write};
 const STRIPES: u64 = 3;
 const BLOCK: usize = 512;
 
+/// What each block is full of, with its number.
+fn values(bytes: &[u8], story: &str) -> impl Iterator<Item = (usize, u8)> {
+    let blocks = bytes.chunks(BLOCK).enumerate();
+    blocks.map(move |(number, block)| {
+        let whole = block.iter().all(|b| *b == block[0]);
+        assert!(whole, "{story}: block {number} is torn");
+        (number, block[0])
+    })
+}
+
 /// What each block may be after a cut.
 struct Expected {
     /// Durable for sure.
@@ -36,12 +46,7 @@ impl Expected {
     }
 
     fn check(&self, bytes: &[u8], story: &str) {
-        for (number, block) in bytes.chunks(BLOCK).enumerate() {
-            let value = block[0];
-            assert!(
-                block.iter().all(|b| *b == value),
-                "{story}: block {number} is torn"
-            );
+        for (number, value) in values(bytes, story) {
             let since = self.since.get(&number);
             let may = value == self.sure[number] || since.is_some_and(|s| s.contains(&value));
             assert!(
@@ -53,8 +58,9 @@ impl Expected {
     }
 }
 
-/// Writes of single blocks, parts of chunks and whole stripes, some over each other, with flushes.
-fn work(array: &Array, expected: &mut Expected, rng: &mut Rng) {
+/// Writes of single blocks, parts of chunks and whole stripes, some over each other, with flushes; whether all of it
+/// was done.
+fn work(array: &Array, expected: &mut Expected, rng: &mut Rng) -> bool {
     let stripe = array.size_bytes() / STRIPES;
     let writes = [
         (1, 0),
@@ -68,20 +74,21 @@ fn work(array: &Array, expected: &mut Expected, rng: &mut Rng) {
         (5, 60),
     ];
     for (value, (blocks, at)) in (1..).zip(writes) {
-        let begin = rng.below(STRIPES) * stripe + at * BLOCK as u64;
+        let begin = (rng.below(STRIPES) * stripe + at * BLOCK as u64) % array.size_bytes();
         let len = (blocks * BLOCK).min((array.size_bytes() - begin) as usize);
-        let mut data = vec![value; len];
+        let data = vec![value; len];
         expected.note(begin, &data);
-        if !write(array, begin, &mut data) {
-            return;
+        if !write(array, begin, &data) {
+            return false;
         }
         if rng.chance(1, 3) {
             if !flush(array) {
-                return;
+                return false;
             }
             expected.flushed();
         }
     }
+    true
 }
 
 struct Sweep {
@@ -115,8 +122,9 @@ impl Sweep {
             since: BTreeMap::new(),
         };
         bench.power.cut_at(cut);
-        work(&array, &mut expected, &mut Seed(9).rng());
+        let done = work(&array, &mut expected, &mut Seed(9).rng());
         let complete = bench.power.is_on();
+        assert!(done || !complete, "{story}: the cut alone stops it");
         bench.power.cut();
         drop(array);
         bench.power.come_back();
@@ -295,12 +303,7 @@ impl History {
     }
 
     fn check(&self, bytes: &[u8], story: &str) {
-        for (number, block) in bytes.chunks(BLOCK).enumerate() {
-            let value = block[0];
-            assert!(
-                block.iter().all(|b| *b == value),
-                "{story}: block {number} is torn"
-            );
+        for (number, value) in values(bytes, story) {
             let may = &self.versions[number][self.oldest[number]..];
             assert!(
                 may.contains(&value),
