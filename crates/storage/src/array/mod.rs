@@ -88,7 +88,7 @@ pub enum ArrayError {
     #[error("{0}: cannot be written, and an array writes to its members when it is opened")]
     ReadOnly(String),
     /// A member that was in use is not there.
-    #[error("member {0} is missing: give it too, or allow the array to go on without it")]
+    #[error("member {0} is missing: give it too, or go on without it and rebuild it")]
     Missing(u32),
     /// More members are out than the array can do without.
     #[error("members {0:?} are missing or stale: the array cannot do without them")]
@@ -142,6 +142,11 @@ impl Array {
     /// Members that were given but had been left out before: what they hold is old.
     pub fn stale(&self) -> &[u32] {
         &self.stale
+    }
+
+    /// Whether `target` can be a member of an array of this shape; an error that says why not.
+    pub fn check_target(target: &dyn Target, shape: &Shape) -> Result<(), ArrayError> {
+        assemble::check_target(target, shape)
     }
 
     /// Puts `target` in the place of a member that is out, to be filled by [`Array::rebuild`]. What it
