@@ -22,7 +22,7 @@ pub enum StorageError {
     #[error("{}: is neither a file nor a block device", .0.display())]
     Kind(PathBuf),
     /// Another program, or another handle of this one, has it.
-    #[error("{}: is in use: close the other program, or take another file", .0.display())]
+    #[error("{}: is in use by another program, or given twice: close that, or take another file", .0.display())]
     InUse(PathBuf),
     /// io_uring was asked for, and the kernel refuses it.
     #[error("io_uring is refused by this system ({0}): use threads instead")]

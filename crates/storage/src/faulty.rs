@@ -6,7 +6,7 @@
 //!   at the one that it is told. What was written since a member's last flush is lost or not, block by
 //!   block, when the power comes back: so the last write is torn, and flushes matter.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
@@ -14,8 +14,8 @@ use wharf_runtime::{Rng, Seed};
 
 use crate::blocking::Blocking;
 use crate::error::StorageError;
-use crate::io::{Completion, Io, IoError, Op};
-use crate::target::{Channel, Full, Target, TargetInfo, admit, check_depth};
+use crate::io::{Completion, Io, Op};
+use crate::target::{Channel, Ended, Full, Target, TargetInfo, admit, check_depth};
 use crate::transfer::Transfer;
 
 /// The supply of one or more targets.
@@ -202,7 +202,7 @@ impl Target for Faulty {
             way: Blocking::new(&*self.shared.inner)?,
             depth: depth as usize,
             waiting: Vec::new(),
-            ended: VecDeque::new(),
+            ended: Ended::default(),
         }))
     }
 }
@@ -213,7 +213,7 @@ struct FaultyChannel {
     depth: usize,
     /// I/Os, each with the polls until it is done.
     waiting: Vec<(u32, Transfer)>,
-    ended: VecDeque<Completion>,
+    ended: Ended,
 }
 
 impl FaultyChannel {
@@ -304,8 +304,7 @@ impl FaultyChannel {
 
     fn end(&mut self, mut transfer: Transfer) {
         let result = self.run(&mut transfer).map_err(|e| transfer.error(e));
-        let tag = transfer.tag;
-        self.ended.push_back(Completion { tag, result });
+        self.ended.push(transfer.tag, result);
     }
 }
 
@@ -323,8 +322,7 @@ impl Channel for FaultyChannel {
             return Err(Full);
         }
         if let Err(error) = admit(&self.shared.info, self.shared.inner.size_bytes(), &io) {
-            let (tag, result): (u64, Result<(), IoError>) = (io.tag, Err(error));
-            self.ended.push_back(Completion { tag, result });
+            self.ended.push(io.tag, Err(error));
             return Ok(());
         }
         let mut transfer = Transfer::idle();
@@ -345,9 +343,7 @@ impl Channel for FaultyChannel {
                 _ => self.waiting.push((delay - 1, transfer)),
             }
         }
-        let count = self.ended.len();
-        self.ended.drain(..).for_each(done);
-        count
+        self.ended.report(done)
     }
 
     fn wait(&mut self, min: usize, done: &mut dyn FnMut(Completion)) -> usize {

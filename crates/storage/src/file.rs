@@ -28,10 +28,10 @@ use wharf_runtime::sync::{AtomicU64, Ordering};
 
 use crate::error::StorageError;
 use crate::io::Op;
-use crate::target::{Target, TargetInfo};
-use crate::threads::ThreadsTarget;
+use crate::target::{Channel, Target, TargetInfo, check_depth};
+use crate::threads::{Pool, ThreadsChannel};
 use crate::transfer::Transfer;
-use crate::uring::{self, UringTarget};
+use crate::uring::{self, UringChannel};
 
 /// The block of a file without O_DIRECT in bytes: what every file system's own blocks are multiples of.
 const BUFFERED_BLOCK_BYTES: u32 = 512;
@@ -101,11 +101,70 @@ pub fn open(path: &Path, options: &FileOptions) -> Result<Arc<dyn Target>, Stora
     };
     core.info.access = format!("{engine}, {way}");
     let core = Arc::new(core);
-    Ok(if uring {
-        Arc::new(UringTarget::new(core))
-    } else {
-        Arc::new(ThreadsTarget::new(core, options.threads)?)
-    })
+    let pool = match uring {
+        true => None,
+        false => Some(Pool::new(&core, options.threads)?),
+    };
+    Ok(Arc::new(FileTarget { core, pool }))
+}
+
+/// A file or device as a target.
+struct FileTarget {
+    core: Arc<FileCore>,
+    /// The threads that do its I/Os; by io_uring if there are none.
+    pool: Option<Arc<Pool>>,
+}
+
+impl Target for FileTarget {
+    fn info(&self) -> &TargetInfo {
+        &self.core.info
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.core.size_bytes()
+    }
+
+    fn set_size(&self, size_bytes: u64) -> Result<(), StorageError> {
+        self.core.set_size(size_bytes)
+    }
+
+    fn channel(&self, depth: u32) -> Result<Box<dyn Channel>, StorageError> {
+        check_depth(depth)?;
+        let core = self.core.clone();
+        Ok(match &self.pool {
+            Some(pool) => Box::new(ThreadsChannel::new(core, pool.clone(), depth)),
+            None => Box::new(UringChannel::new(core, depth)?),
+        })
+    }
+}
+
+/// That nobody else opens a file or device with [`FileOptions::exclusive`].
+///
+/// It is on a descriptor of its own: the kernel ends a ring some time after the ring was closed, and till then the
+/// ring keeps the descriptors that it was given, with the locks on them.
+#[derive(Debug)]
+struct Lock(File);
+
+impl Lock {
+    fn take(file: File, path: &Path) -> Result<Lock, StorageError> {
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Lock(file)),
+            Err(Errno::WOULDBLOCK) => Err(StorageError::InUse(path.to_path_buf())),
+            Err(errno) => Err(StorageError::File {
+                path: path.to_path_buf(),
+                doing: "lock it",
+                source: errno.into(),
+            }),
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Not left to closing: a process that another thread is starting has the descriptor too, until it runs its
+        // own program. A lock that is held can be given up, so there is no error.
+        let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
+    }
 }
 
 /// An open file or device.
@@ -116,6 +175,8 @@ pub(crate) struct FileCore {
     pub(crate) direct: Option<File>,
     size: AtomicU64,
     is_device: bool,
+    /// Given up when the last channel is gone.
+    _lock: Option<Lock>,
 }
 
 /// Which descriptor a step takes.
@@ -165,10 +226,12 @@ impl FileCore {
         if !is_device && !kind.is_file() {
             return Err(StorageError::Kind(path.to_path_buf()));
         }
-        if options.exclusive {
-            rustix::fs::flock(&buffered, FlockOperation::NonBlockingLockExclusive)
-                .map_err(|_| StorageError::InUse(path.to_path_buf()))?;
-        }
+        let lock = if options.exclusive {
+            let file = opening(0).open(path).map_err(failed("open it"))?;
+            Some(Lock::take(file, path)?)
+        } else {
+            None
+        };
         let size_bytes = (&buffered)
             .seek(SeekFrom::End(0))
             .map_err(failed("find its size"))?;
@@ -196,6 +259,7 @@ impl FileCore {
             direct,
             size: AtomicU64::new(size_bytes),
             is_device,
+            _lock: lock,
         })
     }
 

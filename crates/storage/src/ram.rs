@@ -2,14 +2,13 @@
 //!
 //! The bytes lie in slabs of 64 KiB with a lock each, made when they are first written.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use wharf_runtime::sync::{AtomicU64, Ordering};
 
 use crate::error::StorageError;
 use crate::io::{Completion, Io, Op};
-use crate::target::{Channel, Full, Target, TargetInfo, admit, check_depth};
+use crate::target::{Channel, Ended, Full, Target, TargetInfo, admit, check_depth};
 use crate::transfer::Transfer;
 
 const SLAB_BYTES: u64 = 64 << 10;
@@ -88,7 +87,7 @@ impl Target for RamTarget {
         Ok(Box::new(RamChannel {
             shared: self.shared.clone(),
             depth: depth as usize,
-            ended: VecDeque::new(),
+            ended: Ended::default(),
             transfer: Transfer::idle(),
         }))
     }
@@ -97,7 +96,7 @@ impl Target for RamTarget {
 struct RamChannel {
     shared: Arc<Shared>,
     depth: usize,
-    ended: VecDeque<Completion>,
+    ended: Ended,
     transfer: Transfer,
 }
 
@@ -185,20 +184,12 @@ impl Channel for RamChannel {
             self.transfer.begin(&io);
             self.shared.run(&mut self.transfer);
         }
-        self.ended.push_back(Completion {
-            tag: io.tag,
-            result,
-        });
+        self.ended.push(io.tag, result);
         Ok(())
     }
 
     fn poll(&mut self, done: &mut dyn FnMut(Completion)) -> usize {
-        // Those only that are there now: `done` cannot submit, but the count says what it was given.
-        let count = self.ended.len();
-        for completion in self.ended.drain(..) {
-            done(completion);
-        }
-        count
+        self.ended.report(done)
     }
 
     fn wait(&mut self, _min: usize, done: &mut dyn FnMut(Completion)) -> usize {

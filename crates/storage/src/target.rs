@@ -4,6 +4,8 @@
 //! thread's way to it, with its own queue, so that the path of an I/O takes no lock. A channel does
 //! nothing by itself: what was submitted makes progress when it is submitted, polled or waited for.
 
+use std::collections::VecDeque;
+
 use rustix::io::Errno;
 
 use crate::error::StorageError;
@@ -88,6 +90,27 @@ pub trait Channel {
     /// The memory stays valid until other memory is offered or the channel is dropped.
     unsafe fn register(&mut self, _memory: &[Segment]) -> bool {
         false
+    }
+}
+
+/// I/Os of a channel that have ended, and are to be reported.
+#[derive(Default)]
+pub(crate) struct Ended(VecDeque<Completion>);
+
+impl Ended {
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn push(&mut self, tag: u64, result: Result<(), IoError>) {
+        self.0.push_back(Completion { tag, result });
+    }
+
+    /// Reports all of them; gives how many.
+    pub(crate) fn report(&mut self, done: &mut dyn FnMut(Completion)) -> usize {
+        let count = self.0.len();
+        self.0.drain(..).for_each(done);
+        count
     }
 }
 

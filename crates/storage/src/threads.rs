@@ -15,17 +15,18 @@ use wharf_runtime::worker::Worker;
 use crate::error::StorageError;
 use crate::file::{FileCore, Next};
 use crate::io::{Completion, Io, IoError, Op};
-use crate::target::{Channel, Full, Target, TargetInfo, admit, check_depth};
+use crate::target::{Channel, Full, admit};
 use crate::transfer::Transfer;
 
-/// A file or device behind a pool of threads.
-pub(crate) struct ThreadsTarget {
-    core: Arc<FileCore>,
-    pool: Arc<Pool>,
+/// The threads of a target. Dropping it ends them; the target does, or the last channel.
+pub(crate) struct Pool {
+    jobs: Arc<Jobs>,
+    workers: Vec<Worker>,
 }
 
-impl ThreadsTarget {
-    pub(crate) fn new(core: Arc<FileCore>, threads: u32) -> Result<ThreadsTarget, StorageError> {
+impl Pool {
+    /// Threads that do what the channels of a file ask for.
+    pub(crate) fn new(core: &Arc<FileCore>, threads: u32) -> Result<Arc<Pool>, StorageError> {
         let jobs = Arc::new(Jobs::default());
         let mut workers = Vec::new();
         for index in 0..threads.max(1) {
@@ -33,43 +34,8 @@ impl ThreadsTarget {
             let worker = Worker::spawn(&format!("storage-{index}"), move || jobs.serve(&core));
             workers.push(worker.map_err(StorageError::Thread)?);
         }
-        let pool = Arc::new(Pool { jobs, workers });
-        Ok(ThreadsTarget { core, pool })
+        Ok(Arc::new(Pool { jobs, workers }))
     }
-}
-
-impl Target for ThreadsTarget {
-    fn info(&self) -> &TargetInfo {
-        &self.core.info
-    }
-
-    fn size_bytes(&self) -> u64 {
-        self.core.size_bytes()
-    }
-
-    fn set_size(&self, size_bytes: u64) -> Result<(), StorageError> {
-        self.core.set_size(size_bytes)
-    }
-
-    fn channel(&self, depth: u32) -> Result<Box<dyn Channel>, StorageError> {
-        check_depth(depth)?;
-        Ok(Box::new(ThreadsChannel {
-            core: self.core.clone(),
-            pool: self.pool.clone(),
-            ended: Arc::new(Ended::default()),
-            depth: depth as usize,
-            in_flight: 0,
-            idle: Vec::new(),
-            reported: Vec::new(),
-            thread: PhantomData,
-        }))
-    }
-}
-
-/// The threads of a target. Dropping it ends them; the last channel does.
-struct Pool {
-    jobs: Arc<Jobs>,
-    workers: Vec<Worker>,
 }
 
 impl Drop for Pool {
@@ -82,7 +48,7 @@ impl Drop for Pool {
 
 struct Job {
     transfer: Transfer,
-    ended: Arc<Ended>,
+    ended: Arc<Inbox>,
 }
 
 // SAFETY: the pointers of a transfer are to memory that `submit`'s caller leaves alone until the I/O is
@@ -180,27 +146,28 @@ fn step(
 
 /// What has ended of one channel's I/Os.
 #[derive(Default)]
-struct Ended {
+struct Inbox {
     list: Mutex<Vec<(Transfer, Result<(), IoError>)>>,
     arrived: Condvar,
 }
 
 // SAFETY: as for `Job`: the transfers in it are not dereferenced any more.
-unsafe impl Send for Ended {}
+unsafe impl Send for Inbox {}
 // SAFETY: all access is through the mutex.
-unsafe impl Sync for Ended {}
+unsafe impl Sync for Inbox {}
 
-impl Ended {
+impl Inbox {
     fn push(&self, transfer: Transfer, result: Result<(), IoError>) {
         lock(&self.list).push((transfer, result));
         self.arrived.notify_one();
     }
 }
 
-struct ThreadsChannel {
+/// One thread's way to a file or device through the pool.
+pub(crate) struct ThreadsChannel {
     core: Arc<FileCore>,
     pool: Arc<Pool>,
-    ended: Arc<Ended>,
+    ended: Arc<Inbox>,
     depth: usize,
     in_flight: usize,
     /// Transfers that can be used again.
@@ -211,6 +178,19 @@ struct ThreadsChannel {
 }
 
 impl ThreadsChannel {
+    pub(crate) fn new(core: Arc<FileCore>, pool: Arc<Pool>, depth: u32) -> ThreadsChannel {
+        ThreadsChannel {
+            core,
+            pool,
+            ended: Arc::new(Inbox::default()),
+            depth: depth as usize,
+            in_flight: 0,
+            idle: Vec::new(),
+            reported: Vec::new(),
+            thread: PhantomData,
+        }
+    }
+
     fn report(&mut self, done: &mut dyn FnMut(Completion)) -> usize {
         let count = self.reported.len();
         self.in_flight -= count;

@@ -18,6 +18,7 @@ use crate::array::state::Shared;
 use crate::array::superblock::{MemberState, SUPERBLOCK_BYTES, Superblock};
 use crate::array::{Array, ArrayError, check, journal};
 use crate::blocking::Blocking;
+use crate::io::IoError;
 use crate::target::{Target, TargetInfo};
 
 /// How much of a target's start and end is looked at for data: partition tables, superblocks of file
@@ -99,6 +100,14 @@ pub(super) fn check_target(target: &dyn Target, shape: &Shape) -> Result<(), Arr
     Ok(())
 }
 
+/// Lets a target forget the array that it was of. Left there, the superblock whose turn it is not would count if that
+/// array had seen more events.
+pub(super) fn wipe(way: &mut Blocking) -> Result<(), IoError> {
+    way.write(0, &[0; 2 * SUPERBLOCK_BYTES as usize])?;
+    way.write(INTENT_OFFSET, &[0; INTENT_BYTES as usize])?;
+    way.flush()
+}
+
 /// Makes an array of `members`, in this order. **What they hold is lost.** Without `zeroed` all of it is read once, so
 /// that parity or mirrors agree; `progress` hears of windows done and in all. The array exists when this returns.
 pub fn create(
@@ -137,9 +146,7 @@ pub fn create(
     let shared = shared(&superblock, targets, Intent::new(&shape));
     for member in 0..shape.members {
         let mut way = shared.way(member)?;
-        // What was an array before is none from here on.
-        way.write(0, &[0; 2 * SUPERBLOCK_BYTES as usize])?;
-        way.write(INTENT_OFFSET, &[0; INTENT_BYTES as usize])?;
+        wipe(&mut way)?;
         if options.level == Level::Raid5 && !options.zeroed {
             for slot in 0..shape.journal_slots {
                 way.write(shape.slot_offset(slot), &[0; HEADER_BYTES as usize])?;
@@ -151,8 +158,8 @@ pub fn create(
         check::run(&shared, true, progress)?;
     }
     let mut admin = shared.admin();
-    shared.write_superblocks(&mut admin)?;
-    let made = shared.superblock(&admin, 0);
+    shared.write_superblocks(&mut admin, shared.states())?;
+    let made = shared.superblock(&admin, &shared.states(), 0);
     // A member that failed was left out: no array is begun like that.
     match made.states.iter().position(|s| *s != MemberState::Active) {
         Some(member) => Err(ArrayError::Degraded(member as u32)),
@@ -274,7 +281,7 @@ fn note_lost(
 fn begin(shared: &Arc<Shared>, clean: bool, epoch: u64, lost: bool) -> Result<(), ArrayError> {
     if lost {
         let mut admin = shared.admin();
-        shared.write_superblocks(&mut admin)?;
+        shared.write_superblocks(&mut admin, shared.states())?;
     }
     if !clean {
         match shared.shape.level {

@@ -14,7 +14,7 @@ use crate::array::mirror;
 use crate::array::state::Shared;
 use crate::array::stripe::{self, Part};
 use crate::io::{Completion, Io, IoError, Op, Segment};
-use crate::target::{Channel, Full, admit};
+use crate::target::{Channel, Ended, Full, admit};
 
 /// Tasks that run at a time; further pieces of large I/Os wait.
 const RUNNING_MAX: usize = 128;
@@ -25,7 +25,7 @@ pub(super) struct ArrayChannel {
     lanes: Rc<Lanes>,
     depth: usize,
     ios: Vec<Option<Pending>>,
-    ended: VecDeque<Completion>,
+    ended: Ended,
     in_flight: usize,
     tasks: Vec<Option<Task>>,
     running: usize,
@@ -53,7 +53,7 @@ impl ArrayChannel {
             lanes: Lanes::new(shared, depth),
             depth: depth as usize,
             ios: (0..depth).map(|_| None).collect(),
-            ended: VecDeque::new(),
+            ended: Ended::default(),
             in_flight: 0,
             tasks: Vec::new(),
             running: 0,
@@ -163,10 +163,7 @@ impl ArrayChannel {
                 offset,
                 errno: e.errno,
             });
-            self.ended.push_back(Completion {
-                tag: pending.tag,
-                result: error.map_or(Ok(()), Err),
-            });
+            self.ended.push(pending.tag, error.map_or(Ok(()), Err));
         }
     }
 
@@ -187,10 +184,8 @@ impl ArrayChannel {
     }
 
     fn report(&mut self, done: &mut dyn FnMut(Completion)) -> usize {
-        let count = self.ended.len();
-        self.in_flight -= count;
-        self.ended.drain(..).for_each(done);
-        count
+        self.in_flight -= self.ended.len();
+        self.ended.report(done)
     }
 }
 
@@ -210,8 +205,7 @@ impl Channel for ArrayChannel {
         self.in_flight += 1;
         let size = self.lanes.shared.shape.size_bytes();
         if let Err(error) = admit(&self.lanes.shared.info, size, &io) {
-            let (tag, result) = (io.tag, Err(error));
-            self.ended.push_back(Completion { tag, result });
+            self.ended.push(io.tag, Err(error));
             return Ok(());
         }
         let asked = io.len_bytes();

@@ -108,6 +108,17 @@ impl Journal {
         Take::Turn
     }
 
+    /// Lets nobody take a slot any more, and waits until none is in use: the caller begins another epoch, then
+    /// calls [`Journal::turned`].
+    pub(super) fn stop(&self) {
+        while std::mem::replace(&mut self.state().turning, true) {
+            std::thread::yield_now();
+        }
+        while self.is_in_use() {
+            std::thread::yield_now();
+        }
+    }
+
     /// Another epoch has begun, or could not.
     pub(super) fn turned(&self, epoch: Result<u64, IoError>) -> Result<(), IoError> {
         let mut state = self.state();

@@ -126,6 +126,31 @@ impl Lanes {
         }
     }
 
+    /// Reads a piece that begins in `window` from a member, without a lock; an error if the member does not hold what
+    /// it should of all of it, or got another target meanwhile.
+    pub(super) async fn read(
+        self: &Rc<Self>,
+        member: u32,
+        window: u64,
+        begin: u64,
+        segments: &[Segment],
+    ) -> Result<(), IoError> {
+        let shape = self.shared.shape;
+        let offset = shape.window_offset(window) + begin;
+        let len: u64 = segments.iter().map(|s| s.len_bytes as u64).sum();
+        let last = window + (begin + len - 1) / shape.window_bytes();
+        let generation = self.shared.generation(member);
+        if !self.shared.usable(member, last) {
+            return Err(absent(Op::Read, offset));
+        }
+        let ticket = self.start(member, Op::Read, offset, segments.to_vec());
+        ticket.await?;
+        if self.shared.generation(member) != generation {
+            return Err(absent(Op::Read, offset));
+        }
+        Ok(())
+    }
+
     /// The lane of a member's present target.
     fn lane(&self, inner: &mut Inner, member: u32) -> Option<usize> {
         let generation = self.shared.generation(member);

@@ -18,34 +18,19 @@ pub(super) async fn read(
     begin: u64,
     segments: Vec<Segment>,
 ) -> Result<(), IoError> {
-    let shape = lanes.shared.shape;
-    let len: u64 = segments.iter().map(|s| s.len_bytes as u64).sum();
-    let last = window + (begin + len - 1) / shape.window_bytes();
-    let first = shape.data_member(window, k);
+    let first = lanes.shared.shape.data_member(window, k);
     let mut pair = [first, first + 1];
     // Equal loads take turns by place, so that a long read keeps to one of them.
     pair.sort_by_key(|m| (lanes.load(*m), (u64::from(*m) ^ (window / 8)) & 1));
-    let failed = IoError {
-        op: Op::Read,
-        offset: 0,
-        errno: Errno::IO,
+    let Err(error) = lanes.read(pair[0], window, begin, &segments).await else {
+        return Ok(());
     };
-    let mut error = failed;
-    for member in pair {
-        let generation = lanes.shared.generation(member);
-        if !lanes.shared.usable(member, last) {
-            continue;
-        }
-        let offset = shape.window_offset(window) + begin;
-        let result = lanes
-            .start(member, Op::Read, offset, segments.clone())
-            .await;
-        if result.is_ok() && lanes.shared.generation(member) == generation {
-            return Ok(());
-        }
-        error = result.err().unwrap_or(failed);
-    }
-    Err(error)
+    let other = lanes.read(pair[1], window, begin, &segments).await;
+    // One that is not there says nothing of what went wrong.
+    other.map_err(|other| match other.errno {
+        Errno::NODEV => error,
+        _ => other,
+    })
 }
 
 /// Writes a piece within one window to a pair.
@@ -58,6 +43,7 @@ pub(super) async fn write(
 ) -> Result<(), IoError> {
     let shape = lanes.shared.shape;
     let _guard = lanes.lock(window).await;
+    lanes.shared.check_intact(Op::Write)?;
     lanes.shared.intend(window)?;
     let first = shape.data_member(window, k);
     let offset = shape.window_offset(window) + begin;
@@ -88,6 +74,7 @@ pub(super) async fn single(
 /// Makes what all members hold durable.
 pub(super) async fn flush(lanes: Rc<Lanes>) -> Result<(), IoError> {
     let shared = lanes.shared.clone();
+    shared.check_intact(Op::Flush)?;
     let there = |m: &u32| shared.state(*m) != crate::array::MemberState::Failed;
     let members = (0..shared.shape.members).filter(there);
     let tickets = members.map(|m| (m, lanes.start(m, Op::Flush, 0, Vec::new())));
@@ -95,5 +82,6 @@ pub(super) async fn flush(lanes: Rc<Lanes>) -> Result<(), IoError> {
     for (member, error) in failures(tickets).await {
         shared.fail(member, error)?;
     }
-    Ok(())
+    // Where another flush or write broke the array meanwhile, this one may have been told less than all.
+    shared.check_intact(Op::Flush)
 }

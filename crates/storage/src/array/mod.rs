@@ -39,6 +39,7 @@ pub mod superblock;
 
 use std::sync::Arc;
 
+use crate::blocking::Blocking;
 use crate::error::StorageError;
 use crate::io::IoError;
 use crate::target::{Channel, Target, TargetInfo, check_depth};
@@ -87,7 +88,7 @@ pub enum ArrayError {
     #[error("{0}: cannot be written, and an array writes to its members when it is opened")]
     ReadOnly(String),
     /// A member that was in use is not there.
-    #[error("member {0} is missing: give it too, or allow the array to go on without it")]
+    #[error("member {0} is missing: give it too, or go on without it and rebuild it")]
     Missing(u32),
     /// More members are out than the array can do without.
     #[error("members {0:?} are missing or stale: the array cannot do without them")]
@@ -143,6 +144,11 @@ impl Array {
         &self.stale
     }
 
+    /// Whether `target` can be a member of an array of this shape; an error that says why not.
+    pub fn check_target(target: &dyn Target, shape: &Shape) -> Result<(), ArrayError> {
+        assemble::check_target(target, shape)
+    }
+
     /// Puts `target` in the place of a member that is out, to be filled by [`Array::rebuild`]. What it
     /// holds is lost.
     pub fn replace(&self, member: u32, target: Arc<dyn Target>) -> Result<(), ArrayError> {
@@ -157,6 +163,7 @@ impl Array {
             return Err(ArrayError::NotFailed(member));
         }
         assemble::check_target(&*target, &shape)?;
+        assemble::wipe(&mut Blocking::new(&*target)?)?;
         Ok(self.shared.replace(member, target)?)
     }
 

@@ -1,7 +1,7 @@
 //! What the threads of an array share: its members, how they stand, and the locks.
 //!
-//! A member that fails is written down on the others *before* any write counts as done without it, so that it is
-//! found stale when it comes back.
+//! A change of how members stand is durable in their superblocks *before* any thread acts on it: otherwise a write or
+//! a flush would count as done without a member that, after a power cut, nobody knows to be stale.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -32,7 +32,7 @@ pub(super) struct Shared {
     /// Counts the targets that a member has had.
     generation: Vec<AtomicU32>,
     rebuilt_windows: AtomicU64,
-    /// A write failed where no member could be spared: parity may disagree until the journal is replayed.
+    /// See [`Shared::is_broken`].
     broken: AtomicBool,
     locks: Box<[AtomicBool]>,
     admin: Mutex<Admin>,
@@ -106,9 +106,16 @@ impl Shared {
         MemberState::from_u8(value).expect("only states are stored")
     }
 
-    fn set_state(&self, member: u32, state: MemberState) {
-        // Release: with the Acquire of `state`.
-        self.status[member as usize].store(state as u32, Ordering::Release);
+    /// How every member stands.
+    pub(super) fn states(&self) -> Vec<MemberState> {
+        (0..self.shape.members).map(|m| self.state(m)).collect()
+    }
+
+    fn set_states(&self, states: &[MemberState]) {
+        for (status, state) in self.status.iter().zip(states) {
+            // Release: with the Acquire of `state`.
+            status.store(*state as u32, Ordering::Release);
+        }
     }
 
     /// Whether a member holds what it should of a window. Settled only while the window is locked.
@@ -158,46 +165,54 @@ impl Shared {
         }
     }
 
-    /// Whether all is still there without one more member.
-    pub(super) fn tolerates_without(&self, member: u32) -> bool {
-        let active = |m: u32| self.state(m) == MemberState::Active;
-        match self.shape.level {
-            Level::Raid0 => false,
-            Level::Raid5 => (0..self.shape.members).all(|m| m == member || active(m)),
-            Level::Raid10 => active(member ^ 1),
-        }
-    }
-
-    /// Leaves a member out, and writes that down on the others. An error if it cannot be spared.
+    /// Leaves a member out: the others have it in their superblocks when this returns. An error if it cannot be spared,
+    /// or cannot be written down as left out; the array is broken then.
     pub(super) fn fail(&self, member: u32, error: IoError) -> Result<(), IoError> {
         let mut admin = self.admin();
-        if self.state(member) == MemberState::Failed {
+        let mut states = self.states();
+        if states[member as usize] == MemberState::Failed {
             return Ok(());
         }
-        if !self.tolerates_without(member) {
+        if !tolerates_without(self.shape.level, &states, member) {
+            self.set_broken();
             return Err(error);
         }
-        self.set_state(member, MemberState::Failed);
-        self.write_superblocks(&mut admin)
+        states[member as usize] = MemberState::Failed;
+        self.write_superblocks(&mut admin, states)
     }
 
-    /// Refuses all further writes: see [`Shared::is_broken`].
-    pub(super) fn set_broken(&self) {
-        // Relaxed: it protects nothing, and the thread that sets it has refused its own write.
+    fn set_broken(&self) {
+        // Relaxed: it protects nothing, and the thread that sets it acknowledges nothing.
         self.broken.store(true, Ordering::Relaxed);
     }
 
-    /// Whether writes are refused until the array is opened again, which replays the journal.
+    /// Whether writes and flushes are refused until the array is opened again, which mends it. After a failure where no
+    /// member could be spared, redundancy may disagree, a member may have lost what it had not flushed, and what
+    /// superblocks say may be ahead of what is known here.
     pub(super) fn is_broken(&self) -> bool {
         self.broken.load(Ordering::Relaxed)
+    }
+
+    /// An error if the array is broken.
+    pub(super) fn check_intact(&self, op: Op) -> Result<(), IoError> {
+        let (offset, errno) = (0, Errno::IO);
+        match self.is_broken() {
+            true => Err(IoError { op, offset, errno }),
+            false => Ok(()),
+        }
     }
 
     pub(super) fn admin(&self) -> MutexGuard<'_, Admin> {
         self.admin.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The superblock of a member as things stand.
-    pub(super) fn superblock(&self, admin: &Admin, member: u32) -> Superblock {
+    /// The superblock of a member where members stand like this.
+    pub(super) fn superblock(
+        &self,
+        admin: &Admin,
+        states: &[MemberState],
+        member: u32,
+    ) -> Superblock {
         Superblock {
             uuid: self.uuid,
             member,
@@ -205,31 +220,45 @@ impl Shared {
             event: admin.event,
             epoch: admin.epoch,
             clean: admin.clean,
-            states: (0..self.shape.members).map(|m| self.state(m)).collect(),
+            states: states.to_vec(),
             rebuilt_windows: admin.rebuilt_windows,
         }
     }
 
-    /// Writes the superblocks of all members but the failed ones. One that cannot be written fails too, and
-    /// they are written again.
-    pub(super) fn write_superblocks(&self, admin: &mut Admin) -> Result<(), IoError> {
-        'again: loop {
-            admin.event += 1;
-            for member in 0..self.shape.members {
-                if self.state(member) == MemberState::Failed {
-                    continue;
-                }
-                let superblock = self.superblock(admin, member);
-                if let Err(error) = self.way_io(member, |way| superblock.write(way)) {
-                    if !self.tolerates_without(member) {
-                        return Err(error);
-                    }
-                    self.set_state(member, MemberState::Failed);
-                    continue 'again;
-                }
+    /// Writes the superblocks of all members that are not to be left out; when they are durable, members stand as
+    /// `states` says. One that cannot be written is left out too, and they are written again.
+    pub(super) fn write_superblocks(
+        &self,
+        admin: &mut Admin,
+        mut states: Vec<MemberState>,
+    ) -> Result<(), IoError> {
+        self.check_intact(Op::Write)?;
+        while let Err((member, error)) = self.try_superblocks(admin, &states) {
+            if !tolerates_without(self.shape.level, &states, member) {
+                self.set_broken();
+                return Err(error);
             }
-            return Ok(());
+            states[member as usize] = MemberState::Failed;
         }
+        self.set_states(&states);
+        Ok(())
+    }
+
+    /// Writes superblocks once, up to the first member that cannot be written.
+    fn try_superblocks(
+        &self,
+        admin: &mut Admin,
+        states: &[MemberState],
+    ) -> Result<(), (u32, IoError)> {
+        admin.event += 1;
+        for (member, state) in (0..).zip(states) {
+            if *state != MemberState::Failed {
+                let superblock = self.superblock(admin, states, member);
+                self.way_io(member, |way| superblock.write(way))
+                    .map_err(|error| (member, error))?;
+            }
+        }
+        Ok(())
     }
 
     /// Does something by a channel to a member.
@@ -258,18 +287,12 @@ impl Shared {
     /// Makes everything durable in its place and begins another epoch, so that no record counts any more. The
     /// caller has made sure that no record is in use. Gives the epoch.
     pub(super) fn checkpoint(&self, clean: bool) -> Result<u64, IoError> {
-        if self.is_broken() {
-            return Err(IoError {
-                op: Op::Flush,
-                offset: 0,
-                errno: Errno::IO,
-            });
-        }
+        self.check_intact(Op::Flush)?;
         self.flush_members()?;
         let mut admin = self.admin();
         admin.epoch += 1;
         admin.clean = clean;
-        self.write_superblocks(&mut admin)?;
+        self.write_superblocks(&mut admin, self.states())?;
         Ok(admin.epoch)
     }
 
@@ -281,6 +304,11 @@ impl Shared {
         target: Arc<dyn Target>,
     ) -> Result<(), IoError> {
         (0..LOCKS).for_each(|window| drop(self.lock(window)));
+        if self.shape.level == Level::Raid5 {
+            // The target may be the same as before, with records from before the member failed.
+            self.journal.stop();
+            self.journal.turned(self.checkpoint(false))?;
+        }
         let mut admin = self.admin();
         admin.rebuilt_windows = 0;
         self.set_rebuilt(0);
@@ -289,22 +317,28 @@ impl Shared {
         drop(members);
         // Release: with the Acquire of `generation`.
         self.generation[member as usize].fetch_add(1, Ordering::Release);
-        self.set_state(member, MemberState::Rebuilding);
-        self.write_superblocks(&mut admin)
+        let mut states = self.states();
+        states[member as usize] = MemberState::Rebuilding;
+        self.write_superblocks(&mut admin, states)?;
+        match self.state(member) {
+            MemberState::Failed => Err(absent(Op::Write, 0)),
+            _ => Ok(()),
+        }
     }
 
     /// Writes down that a member holds so many windows, which it holds durably.
     pub(super) fn save_rebuilt(&self, windows: u64) -> Result<(), IoError> {
         let mut admin = self.admin();
         admin.rebuilt_windows = windows;
-        self.write_superblocks(&mut admin)
+        self.write_superblocks(&mut admin, self.states())
     }
 
     /// A member holds all it should.
     pub(super) fn activate(&self, member: u32) -> Result<(), IoError> {
         let mut admin = self.admin();
-        self.set_state(member, MemberState::Active);
-        self.write_superblocks(&mut admin)
+        let mut states = self.states();
+        states[member as usize] = MemberState::Active;
+        self.write_superblocks(&mut admin, states)
     }
 
     /// Marks the windows from here on as written to, durably, before they are.
@@ -331,6 +365,16 @@ impl Shared {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether all is still there without one more member.
+fn tolerates_without(level: Level, states: &[MemberState], member: u32) -> bool {
+    let active = |m: u32| states[m as usize] == MemberState::Active;
+    match level {
+        Level::Raid0 => false,
+        Level::Raid5 => (0..states.len() as u32).all(|m| m == member || active(m)),
+        Level::Raid10 => active(member ^ 1),
     }
 }
 

@@ -97,9 +97,7 @@ pub(super) async fn write(lanes: Rc<Lanes>, window: u64, parts: Vec<Part>) -> Re
 impl Write<'_> {
     async fn attempt(&mut self) -> Result<(), Stop> {
         let shared = &self.lanes.shared;
-        if shared.is_broken() {
-            return Err(Stop::Failed(failed(Op::Write)));
-        }
+        shared.check_intact(Op::Write).map_err(Stop::Failed)?;
         let usable = shared.usable_members(self.window);
         let mut parity = self.new_parity(usable).await?;
         let mut changes: Vec<Change> = Vec::new();
@@ -334,11 +332,7 @@ impl Write<'_> {
             (change.member, start)
         };
         for (member, error) in failures(changes.into_iter().map(begin).collect()).await {
-            if let Err(error) = shared.fail(member, error) {
-                // Data and parity may disagree: nothing more is written until the journal is replayed.
-                shared.set_broken();
-                return Err(Stop::Failed(error));
-            }
+            shared.fail(member, error).map_err(Stop::Failed)?;
         }
         Ok(())
     }
@@ -355,16 +349,8 @@ pub(super) async fn read(
     let shape = lanes.shared.shape;
     let len: u64 = segments.iter().map(|s| s.len_bytes as u64).sum();
     let member = shape.data_member(window, k);
-    let last = window + (begin + len - 1) / shape.window_bytes();
-    let generation = lanes.shared.generation(member);
-    if lanes.shared.usable(member, last) {
-        let offset = shape.window_offset(window) + begin;
-        let result = lanes
-            .start(member, Op::Read, offset, segments.clone())
-            .await;
-        if result.is_ok() && lanes.shared.generation(member) == generation {
-            return Ok(());
-        }
+    if lanes.read(member, window, begin, &segments).await.is_ok() {
+        return Ok(());
     }
     let mut done = 0;
     while done < len {

@@ -17,7 +17,6 @@
 
 mod probe;
 
-use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -28,7 +27,7 @@ use rustix::io::Errno;
 use crate::error::StorageError;
 use crate::file::{FileCore, Next, Way};
 use crate::io::{Completion, Io, IoError, Op, Segment};
-use crate::target::{Channel, Full, Target, TargetInfo, admit, check_depth};
+use crate::target::{Channel, Ended, Full, admit};
 use crate::transfer::Transfer;
 
 pub use probe::{Capabilities, Feature, capabilities};
@@ -39,37 +38,8 @@ const REGISTERED_BYTES_MAX: usize = 1 << 30;
 const DIRECT_FILE: i32 = 0;
 const BUFFERED_FILE: i32 = 1;
 
-/// A file or device behind io_uring.
-pub(crate) struct UringTarget {
-    core: Arc<FileCore>,
-}
-
-impl UringTarget {
-    pub(crate) fn new(core: Arc<FileCore>) -> UringTarget {
-        UringTarget { core }
-    }
-}
-
-impl Target for UringTarget {
-    fn info(&self) -> &TargetInfo {
-        &self.core.info
-    }
-
-    fn size_bytes(&self) -> u64 {
-        self.core.size_bytes()
-    }
-
-    fn set_size(&self, size_bytes: u64) -> Result<(), StorageError> {
-        self.core.set_size(size_bytes)
-    }
-
-    fn channel(&self, depth: u32) -> Result<Box<dyn Channel>, StorageError> {
-        check_depth(depth)?;
-        Ok(Box::new(UringChannel::new(self.core.clone(), depth)?))
-    }
-}
-
-struct UringChannel {
+/// One thread's ring for a file or device.
+pub(crate) struct UringChannel {
     /// First, so that the kernel has let go of everything before the rest is dropped.
     ring: IoUring,
     core: Arc<FileCore>,
@@ -79,7 +49,7 @@ struct UringChannel {
     slots: Vec<Slot>,
     free: Vec<u32>,
     /// What ended without the kernel.
-    ended: VecDeque<Completion>,
+    ended: Ended,
     /// Completions taken from the ring: slot and result.
     taken: Vec<(u32, i32)>,
     /// I/Os that the kernel has, or finds in the ring.
@@ -96,7 +66,7 @@ struct Slot {
 }
 
 impl UringChannel {
-    fn new(core: Arc<FileCore>, depth: u32) -> Result<UringChannel, StorageError> {
+    pub(crate) fn new(core: Arc<FileCore>, depth: u32) -> Result<UringChannel, StorageError> {
         let can = capabilities();
         let mut builder = IoUring::builder();
         if can.has(probe::SINGLE_ISSUER) {
@@ -122,7 +92,7 @@ impl UringChannel {
             regions: Vec::new(),
             slots: slots.collect(),
             free: (0..depth).rev().collect(),
-            ended: VecDeque::new(),
+            ended: Ended::default(),
             taken: Vec::new(),
             in_kernel: 0,
             thread: PhantomData,
@@ -149,7 +119,7 @@ impl UringChannel {
     fn end(&mut self, slot: u32, result: Result<(), IoError>) {
         let tag = self.slots[slot as usize].transfer.tag;
         self.free.push(slot);
-        self.ended.push_back(Completion { tag, result });
+        self.ended.push(tag, result);
     }
 
     fn push(&mut self, slot: u32, way: Way, limit: u64) {
@@ -250,12 +220,6 @@ impl UringChannel {
         }
         self.taken = taken;
     }
-
-    fn report(&mut self, done: &mut dyn FnMut(Completion)) -> usize {
-        let count = self.ended.len();
-        self.ended.drain(..).for_each(done);
-        count
-    }
 }
 
 /// The place of the registered memory in which a piece lies.
@@ -279,8 +243,7 @@ impl Channel for UringChannel {
             return Err(Full);
         }
         if let Err(error) = admit(&self.core.info, self.core.size_bytes(), &io) {
-            let (tag, result) = (io.tag, Err(error));
-            self.ended.push_back(Completion { tag, result });
+            self.ended.push(io.tag, Err(error));
             return Ok(());
         }
         let slot = self.free.pop().expect("fewer in flight than slots");
@@ -297,7 +260,7 @@ impl Channel for UringChannel {
             self.enter(0);
         }
         self.reap();
-        self.report(done)
+        self.ended.report(done)
     }
 
     fn wait(&mut self, min: usize, done: &mut dyn FnMut(Completion)) -> usize {
@@ -306,7 +269,7 @@ impl Channel for UringChannel {
         loop {
             let missing = min.saturating_sub(self.ended.len());
             if missing == 0 && self.ring.submission().is_empty() {
-                return self.report(done);
+                return self.ended.report(done);
             }
             self.enter(missing);
             self.reap();

@@ -269,8 +269,8 @@ fn a_stale_member_is_found() {
         let bench = Bench::new(level, members, STRIPES, 5, 4);
         let array = bench.open();
         bench.members[2].die();
-        let mut data = vec![1; 3 * CHUNK_BYTES as usize];
-        assert!(write(&array, 0, &mut data), "it goes on without");
+        let data = vec![1; 3 * CHUNK_BYTES as usize];
+        assert!(write(&array, 0, &data), "it goes on without");
         bench.members[2].live();
         array.close().expect("it closes");
 
@@ -315,7 +315,7 @@ fn more_failures_than_can_be_borne_are_errors() {
     bench.members[0].die();
     bench.members[1].die();
     let mut data = vec![1; 3 * CHUNK_BYTES as usize];
-    assert!(!write(&array, 0, &mut data));
+    assert!(!write(&array, 0, &data));
     let mut way = Blocking::new(&array).expect("a channel");
     assert!(way.read(0, &mut data).is_err());
 }
@@ -325,8 +325,8 @@ fn a_check_finds_and_mends_what_disagrees() {
     for (level, members) in [(Level::Raid5, 3), (Level::Raid10, 2)] {
         let bench = Bench::new(level, members, STRIPES, 5, 6);
         let array = bench.open();
-        let mut data = vec![3; 5 * CHUNK_BYTES as usize];
-        assert!(write(&array, 0, &mut data));
+        let data = vec![3; 5 * CHUNK_BYTES as usize];
+        assert!(write(&array, 0, &data));
         let mut behind = Blocking::new(&*bench.members[1]).expect("a channel");
         behind
             .write((1 << 20) + 512, &[9; 512])

@@ -3,6 +3,7 @@
 #![allow(missing_docs)]
 
 mod arrays;
+mod members;
 mod model;
 mod power;
 mod superblock;

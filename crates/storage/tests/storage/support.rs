@@ -5,7 +5,7 @@ use std::sync::Arc;
 use wharf_runtime::Seed;
 use wharf_storage::array::{Array, ArrayError, CreateOptions, Level, create};
 use wharf_storage::faulty::{Faulty, Power};
-use wharf_storage::{Io, RamTarget, Segment, Target};
+use wharf_storage::{Blocking, RamTarget, Target};
 
 /// Bytes of a window and of a chunk in these arrays: small, so that I/Os span many.
 pub const CHUNK_BYTES: u64 = 8192;
@@ -87,26 +87,11 @@ pub const REDUNDANT: [(Level, u32); 5] = [
 ];
 
 /// Writes blocks and waits; gives whether it succeeded.
-pub fn write(target: &dyn Target, offset: u64, data: &mut [u8]) -> bool {
-    let Ok(mut channel) = target.channel(1) else {
-        return false;
-    };
-    let segments = [Segment::of(data)];
-    // SAFETY: the data outlives the I/O, which is waited for.
-    unsafe { channel.submit(Io::write(offset, &segments, 0)) }.expect("there is room");
-    let mut ok = false;
-    channel.wait(1, &mut |c| ok = c.result.is_ok());
-    ok
+pub fn write(target: &dyn Target, offset: u64, data: &[u8]) -> bool {
+    Blocking::new(target).is_ok_and(|mut way| way.write(offset, data).is_ok())
 }
 
 /// Flushes and waits; gives whether it succeeded.
 pub fn flush(target: &dyn Target) -> bool {
-    let Ok(mut channel) = target.channel(1) else {
-        return false;
-    };
-    // SAFETY: there is no memory.
-    unsafe { channel.submit(Io::flush(0)) }.expect("there is room");
-    let mut ok = false;
-    channel.wait(1, &mut |c| ok = c.result.is_ok());
-    ok
+    Blocking::new(target).is_ok_and(|mut way| way.flush().is_ok())
 }

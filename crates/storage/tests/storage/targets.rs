@@ -305,6 +305,34 @@ fn a_read_only_target_refuses_writes_and_an_exclusive_one_company() {
     }
 }
 
+/// Rings that the kernel had not ended yet kept the lock, and so did processes that were being started.
+#[test]
+fn a_file_that_was_let_go_can_be_held_at_once() {
+    let folder = folder();
+    for engine in engines() {
+        let path = folder.path().join(format!("{engine:?}"));
+        let held = FileOptions {
+            exclusive: true,
+            threads: 1,
+            ..options(engine, true)
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..20 {
+                    let started = std::process::Command::new("true").status();
+                    assert!(started.expect("a process").success());
+                }
+            });
+            for round in 0..200 {
+                let target = open(&path, &held);
+                let target = target.unwrap_or_else(|e| panic!("{engine:?} round {round}: {e}"));
+                let mut way = Blocking::new(&*target).expect("a channel");
+                way.write(0, &[round as u8; 4096]).expect("a write");
+            }
+        });
+    }
+}
+
 #[test]
 fn what_is_no_storage_is_refused_in_one_line() {
     let folder = folder();

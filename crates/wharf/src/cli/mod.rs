@@ -3,6 +3,7 @@
 //! Exit codes: 0 done; 1 a run failed (a wrong read, a fault of drive or design); 2 bad input,
 //! nothing was changed; 130 interrupted, what was done so far has been printed.
 
+mod array;
 mod calibrate;
 mod compare;
 mod drive;
@@ -45,6 +46,9 @@ enum Command {
     /// Looks at a trace, or converts it.
     #[command(subcommand)]
     Trace(trace::Command),
+    /// Makes arrays of files or block devices, and looks after them.
+    #[command(subcommand)]
+    Array(array::Command),
     /// Says what this machine offers to real storage.
     Info,
     /// Lists drive presets, or prepares a drive image.
@@ -75,6 +79,7 @@ pub fn main() -> ExitCode {
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Trace(command) => trace::run(&command),
+        Command::Array(command) => array::run(&command),
         Command::Info => info::run(),
         Command::Drive(command) => drive::run(&command),
     };

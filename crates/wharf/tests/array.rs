@@ -1,0 +1,272 @@
+//! `wharf array`, as its user meets it.
+
+#![allow(missing_docs)]
+
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::sync::Arc;
+
+use wharf_storage::array::Array;
+use wharf_storage::{Blocking, FileOptions, Target, open};
+
+const SIZE: &str = "8MiB";
+const MADE: [&str; 5] = ["--chunk", "64KiB", "--journal", "1MiB", "--size=8MiB"];
+
+/// A directory in which the program runs.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Place {
+        Place(tempfile::tempdir().expect("a directory"))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn wharf(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_wharf"))
+            .arg("array")
+            .args(arguments)
+            .current_dir(self.0.path())
+            .stdin(Stdio::null())
+            .output()
+            .expect("the program runs")
+    }
+
+    /// Runs the program, which must succeed in silence; gives standard output.
+    fn ok(&self, arguments: &[&str]) -> String {
+        let output = self.wharf(arguments);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(
+            (output.status.code(), &*errors),
+            (Some(0), ""),
+            "{arguments:?}"
+        );
+        String::from_utf8(output.stdout).expect("UTF-8")
+    }
+
+    /// Runs the program, which must fail with `code` and one line that has `part` in it.
+    fn fails(&self, code: i32, part: &str, arguments: &[&str]) {
+        let output = self.wharf(arguments);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors}");
+        assert_eq!(errors.lines().count(), 1, "{errors}");
+        assert!(errors.contains(part), "{errors}");
+    }
+
+    fn create(&self, level: &str, members: &[&str]) -> String {
+        let mut arguments = vec!["create", "--level", level];
+        arguments.extend(MADE);
+        arguments.extend(members);
+        self.ok(&arguments)
+    }
+
+    fn targets(&self, names: &[&str]) -> Vec<Arc<dyn Target>> {
+        let options = FileOptions {
+            exclusive: true,
+            ..FileOptions::default()
+        };
+        let open = |name: &&str| open(&self.path(name), &options).expect("a member");
+        names.iter().map(open).collect()
+    }
+
+    /// Writes to the array as a program does.
+    fn fill(&self, names: &[&str], byte: u8) {
+        let array = Array::open(&self.targets(names), false).expect("an array");
+        let mut way = Blocking::new(&array).expect("a channel");
+        let data = vec![byte; array.size_bytes() as usize];
+        way.write(0, &data).expect("a write");
+        drop(way);
+        array.close().expect("it closes");
+    }
+
+    fn holds(&self, names: &[&str], byte: u8) -> bool {
+        let array = Array::open(&self.targets(names), false).expect("an array");
+        let mut found = vec![!byte; array.size_bytes() as usize];
+        let mut way = Blocking::new(&array).expect("a channel");
+        way.read(0, &mut found).expect("a read");
+        found.iter().all(|b| *b == byte)
+    }
+}
+
+#[test]
+fn an_array_is_made_described_and_checked() {
+    let place = Place::new();
+    let made = place.create("5", &["a", "b", "c"]);
+    assert!(made.contains("RAID-5 of 3"), "{made}");
+    assert!(made.contains("chunk 64 KiB"), "{made}");
+    place.fill(&["a", "b", "c"], 7);
+    let told = place.ok(&["describe", "c", "a"]);
+    assert!(told.contains("closed cleanly"), "{told}");
+    assert!(told.contains("member 0  active     a"), "{told}");
+    assert!(told.contains("member 1  missing    -"), "{told}");
+    let checked = place.ok(&["check", "b", "c", "a"]);
+    assert!(checked.contains("0 disagree"), "{checked}");
+    assert!(place.holds(&["a", "b", "c"], 7));
+}
+
+#[test]
+fn what_disagrees_is_found_and_mended() {
+    let place = Place::new();
+    place.create("10", &["a", "b"]);
+    place.fill(&["a", "b"], 1);
+    let mut behind = Blocking::new(&*place.targets(&["b"])[0]).expect("a channel");
+    behind
+        .write(2 << 20, &[9; 4096])
+        .expect("a write behind its back");
+    drop(behind);
+    place.fails(1, "--repair", &["check", "a", "b"]);
+    let mended = place.ok(&["check", "--repair", "a", "b"]);
+    assert!(mended.contains("1 disagree, 1 repaired"), "{mended}");
+    assert!(place.ok(&["check", "a", "b"]).contains("0 disagree"));
+    assert!(place.holds(&["a", "b"], 1));
+}
+
+#[test]
+fn a_lost_member_is_rebuilt() {
+    for (level, names) in [("5", ["a", "b", "c", "d"]), ("10", ["a", "b", "c", "d"])] {
+        let place = Place::new();
+        place.create(level, &names);
+        place.fill(&names, 5);
+        std::fs::remove_file(place.path("b")).expect("it is there");
+        place.fails(2, "member 1 is missing", &["check", "a", "c", "d"]);
+        let rebuilt = place.ok(&["rebuild", "--onto", "new", "a", "c", "d"]);
+        assert!(
+            rebuilt.contains("member 1 is rebuilt: the array is complete"),
+            "{rebuilt}"
+        );
+        assert!(
+            place
+                .ok(&["check", "a", "new", "c", "d"])
+                .contains("0 disagree")
+        );
+        assert!(place.holds(&["a", "new", "c", "d"], 5));
+        place.fails(
+            2,
+            "no member is out",
+            &["rebuild", "--onto", "e", "a", "new", "c", "d"],
+        );
+        assert!(!place.path("e").exists(), "nothing was changed");
+    }
+}
+
+#[test]
+fn existing_data_is_not_harmed_without_force() {
+    let place = Place::new();
+    std::fs::write(place.path("a"), vec![b'x'; 8 << 20]).expect("a file");
+    let arguments = |force: bool| {
+        let mut words = vec!["create", "--level", "0", "--size", SIZE];
+        words.extend(force.then_some("--force"));
+        words.extend(["a", "b"]);
+        words
+    };
+    place.fails(2, "a: holds data: --force", &arguments(false));
+    assert!(
+        std::fs::read(place.path("a"))
+            .expect("it")
+            .iter()
+            .all(|b| *b == b'x')
+    );
+    assert!(!place.path("b").exists(), "what was made is removed");
+    place.ok(&arguments(true));
+    place.fails(2, "a: is member 0 of array", &arguments(false));
+
+    place.create("5", &["c", "d", "e"]);
+    std::fs::remove_file(place.path("e")).expect("it is there");
+    place.fails(
+        2,
+        "a: is member 0 of array",
+        &["rebuild", "--onto", "a", "c", "d"],
+    );
+    std::fs::write(place.path("small"), vec![0; 4 << 20]).expect("a file");
+    let told = place.ok(&["describe", "c", "d"]);
+    place.fails(
+        2,
+        "small: has 4194304 bytes, and the array needs 8388608",
+        &["rebuild", "--onto", "small", "c", "d"],
+    );
+    assert_eq!(
+        place.ok(&["describe", "c", "d"]),
+        told,
+        "nothing was changed"
+    );
+    place.ok(&["rebuild", "--force", "--onto", "a", "c", "d"]);
+}
+
+/// Opened for the rebuild, and stopped before the rebuild had ended.
+#[test]
+fn a_rebuild_that_was_stopped_goes_on_and_leaves_nobody_else_out() {
+    let place = Place::new();
+    let names = ["a", "b", "c", "d"];
+    place.create("10", &names);
+    place.fill(&names, 3);
+    place.fails(2, "give --onto NEW", &["rebuild", "a", "b", "c", "d"]);
+    std::fs::remove_file(place.path("b")).expect("it is there");
+    {
+        let array = Array::open(&place.targets(&["a", "c", "d"]), true).expect("an array");
+        let made = FileOptions {
+            create_bytes: Some(8 << 20),
+            exclusive: true,
+            ..FileOptions::default()
+        };
+        let new = open(&place.path("new"), &made).expect("a file");
+        array.replace(1, new).expect("it fits");
+        let mut rebuild = array.rebuild().expect("possible").expect("to do");
+        assert!(rebuild.step().expect("a step"));
+    }
+    let told = place.ok(&["describe", "a", "new", "c", "d"]);
+    assert!(told.contains("member 1  rebuilding new"), "{told}");
+    place.fails(2, "member 1 is left out", &["check", "a", "new", "c", "d"]);
+    place.fails(2, "member 3 is missing", &["rebuild", "a", "new", "c"]);
+    place.ok(&["rebuild", "a", "new", "c", "d"]);
+    place.ok(&["check", "a", "new", "c", "d"]);
+    assert!(place.holds(&["a", "new", "c", "d"], 3));
+}
+
+#[test]
+fn bad_input_is_told_in_one_line() {
+    let place = Place::new();
+    let create = |level: &'static str, names: &[&'static str]| {
+        let mut words = vec![
+            "create",
+            "--level",
+            level,
+            "--size",
+            SIZE,
+            "--journal",
+            "1MiB",
+        ];
+        words.extend(names);
+        words
+    };
+    place.fails(2, "it is 0, 5 or 10", &create("6", &["a", "b"]));
+    place.fails(2, "it takes 3 to 64", &create("5", &["a", "b"]));
+    place.fails(2, "an even number", &create("10", &["a", "b", "c"]));
+    place.fails(2, "in use", &create("0", &["a", "a"]));
+    assert!(!place.path("a").exists(), "nothing is left of it");
+    place.fails(2, "give --size", &["create", "--level", "0", "a", "b"]);
+    place.fails(
+        2,
+        "and 68681728 are needed: take larger ones or a smaller journal",
+        &["create", "--level", "5", "--size", "2MiB", "a", "b", "c"],
+    );
+    place.fails(
+        2,
+        "not a size",
+        &["create", "--level", "0", "--size", "much", "a", "b"],
+    );
+    std::fs::write(place.path("plain"), vec![0; 1 << 20]).expect("a file");
+    place.fails(2, "it is not a member of an array", &["describe", "plain"]);
+    place.fails(2, "No such file", &["check", "none"]);
+    place.create("0", &["x", "y"]);
+    place.create("0", &["z", "w"]);
+    place.fails(2, "different arrays", &["describe", "x", "w"]);
+    let told = place.ok(&["describe", "x", "y"]);
+    place.fails(2, "no redundancy", &["check", "x", "y"]);
+    assert_eq!(
+        place.ok(&["describe", "x", "y"]),
+        told,
+        "nothing was changed"
+    );
+}
