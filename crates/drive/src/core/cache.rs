@@ -18,7 +18,7 @@ use super::pin::Tally;
 use crate::ftl::{Entry, Ftl, NONE, Refusal};
 
 /// Time between two looks at a frame that the host is writing, in nanoseconds.
-const BUSY_RETRY_NS: u64 = 1_000;
+pub(super) const BUSY_RETRY_NS: u64 = 1_000;
 
 /// The host is writing to a frame.
 #[derive(Debug)]

@@ -16,6 +16,15 @@ use super::pin::{Stage, Tally, Wanted, stage_of};
 use super::write::Settled;
 use crate::ftl::{Entry, Fill, Ftl, Place};
 
+/// How a missing page got its frame.
+struct Taken {
+    stage: Stage,
+    /// When its read ends, in nanoseconds; 0 if there is none.
+    read_end_ns: u64,
+    /// This part brings it in: no other has done so since the page was admitted.
+    is_own: bool,
+}
+
 impl Core {
     /// Brings every admitted page into a frame, and waits for what that took.
     pub(super) async fn fetch(
@@ -68,11 +77,10 @@ impl Core {
                 let taken = self.with_ftl(take);
                 (u32::from(taken.is_some()), taken)
             });
-            if let Some((stage, read_end_ns)) = taken {
-                page.stage = stage;
-                *end_ns = (*end_ns).max(read_end_ns);
-                let fetched = matches!(stage, Stage::Coming(_) | Stage::Pinned(_));
-                tally.fetched += u16::from(fetched && access != Access::Overwrite);
+            if let Some(taken) = taken {
+                page.stage = taken.stage;
+                *end_ns = (*end_ns).max(taken.read_end_ns);
+                tally.fetched += u16::from(taken.is_own && access != Access::Overwrite);
                 return;
             }
             if let Err(status) = self.make_room(worker, &mut patience, tally).await {
@@ -83,8 +91,7 @@ impl Core {
         }
     }
 
-    /// Gives the page its frame, if a frame is free or somebody else has given it one; when its
-    /// read ends, if there is one.
+    /// Gives the page its frame, if a frame is free or somebody else has given it one.
     fn take_frame(
         &self,
         ftl: &mut Ftl,
@@ -92,12 +99,16 @@ impl Core {
         now_ns: u64,
         access: Access,
         lpn: u32,
-    ) -> Option<(Stage, u64)> {
+    ) -> Option<Taken> {
         let place = match ftl.entry(lpn) {
             Entry::Cached(frame) => {
                 ftl.cached_mut().unreserve(1);
                 ftl.cached_mut().hold(frame);
-                return Some((stage_of(ftl, frame), 0));
+                return Some(Taken {
+                    stage: stage_of(ftl, frame),
+                    read_end_ns: 0,
+                    is_own: false,
+                });
             }
             Entry::Uncached(place) => place,
         };
@@ -115,14 +126,22 @@ impl Core {
             unsafe { at.with_bytes(&self.dma, |bytes| ftl.copy_from_memory(place, bytes)) }
         };
         let fill_from = |place: Place| self.copying(1, || fill_from(place));
-        match (fill, place) {
-            (Fill::Blank, _) => fill_from(Place::Unmapped),
-            (_, Place::Flash(ppn)) => {
-                return Some((Stage::Coming(frame), ftl.start_read(now_ns, ppn)));
+        let (stage, read_end_ns) = match (fill, place) {
+            (Fill::Blank, _) => {
+                fill_from(Place::Unmapped);
+                (Stage::Pinned(frame), 0)
             }
-            (_, place) => fill_from(place),
-        }
-        Some((Stage::Pinned(frame), 0))
+            (_, Place::Flash(ppn)) => (Stage::Coming(frame), ftl.start_read(now_ns, ppn)),
+            (_, place) => {
+                fill_from(place);
+                (Stage::Pinned(frame), 0)
+            }
+        };
+        Some(Taken {
+            stage,
+            read_end_ns,
+            is_own: true,
+        })
     }
 
     /// Copies the pages whose reads have ended into their frames.

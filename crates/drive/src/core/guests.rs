@@ -16,14 +16,12 @@ use wharf_runtime::Holder;
 use wharf_wire::queue::Guest;
 
 use super::Core;
+use super::cache::BUSY_RETRY_NS;
 use super::fetch::read_now;
 use super::lent::Lent;
 use super::part::Failed;
 use super::pin::{Wanted, unpin_one};
 use crate::ftl::{Entry, Ftl, Place};
-
-/// Time between two looks at a frame that a host is writing, in nanoseconds.
-const BUSY_RETRY_NS: u64 = 1_000;
 
 /// What one guest holds of a core.
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! A firmware core: the tasks around one translation layer.
 //!
 //! The way of a part of a command: the *intake* task takes it off the ring and hands
-//! it to an idle *worker*; the worker serves it in straight line (`read.rs`, `write.rs`, `flush.rs`)
+//! it to an idle *worker* (`worker.rs`); the worker serves it in straight line (`read.rs`, `write.rs`, `flush.rs`)
 //! and answers; `pin.rs` pins pages in lent memory, `fetch.rs` brings them there, `cache.rs` is what the others do to such pages,
 //! `guests.rs` keeps book for hosts in other processes. Three more tasks belong to the core: the *finisher* ends flash operations when their
 //! time has come, the *collector* (`gc.rs`) keeps blocks free, and the *checkpointer*
@@ -20,28 +20,27 @@ pub mod part;
 mod pin;
 mod read;
 mod report;
+mod worker;
 mod write;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
 
 use wharf_runtime::sync::{AtomicBool, AtomicU32, Ordering};
-use wharf_runtime::{Alarm, Bell, Cpu, Notify, Op, Receiver, Sender, TaskId};
+use wharf_runtime::{Alarm, Bell, Cpu, Notify, Op, Receiver, Sender};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::statistics::DriveStatistics;
-use wharf_wire::status::StatusCode;
 
-use crate::ftl::{Finished, Ftl, NONE};
+use crate::ftl::{Finished, Ftl};
 use crate::link::FromHost;
 use crate::media::AnyMedia;
 use crate::power::PowerSwitch;
 use lent::Lent;
-use part::{Answer, Failed, Part, PartOp, Striping};
+use part::{Answer, Part, Striping};
+use worker::Worker;
 
 /// Where a core leaves what outlives it.
 #[derive(Clone, Default)]
@@ -118,18 +117,6 @@ pub struct CoreParts {
     pub from_host: FromHost,
     /// Its processor copies data: no engine does.
     pub copies: bool,
-}
-
-struct Worker {
-    part: Cell<Option<Part>>,
-    task: Cell<Option<TaskId>>,
-    /// Pages of the part whose programs have not ended.
-    outstanding: Cell<u32>,
-    failed: Cell<bool>,
-    /// The physical pages that its part reads; [`NONE`](crate::ftl::NONE) for one not on flash.
-    pages: RefCell<Vec<u32>>,
-    /// The pages that its part pins.
-    wanted: RefCell<Vec<pin::Wanted>>,
 }
 
 /// A firmware core, shared by its tasks.
@@ -212,14 +199,6 @@ impl Core {
     /// The core exists from the call on, not from the first poll: a power cut may come before that,
     /// and the core must leave its media behind.
     pub fn run(cpu: Cpu, parts: CoreParts) -> impl Future<Output = ()> {
-        let worker = || Worker {
-            part: Cell::new(None),
-            task: Cell::new(None),
-            outstanding: Cell::new(0),
-            failed: Cell::new(false),
-            pages: RefCell::new(Vec::new()),
-            wanted: RefCell::new(Vec::new()),
-        };
         let core = Rc::new(Core {
             index: parts.index,
             instant: parts.ftl.is_instant(),
@@ -228,7 +207,7 @@ impl Core {
             bell: parts.bell,
             answers: RefCell::new(parts.answers),
             dma: parts.dma,
-            workers: (0..parts.workers).map(|_| worker()).collect(),
+            workers: (0..parts.workers).map(|_| Worker::default()).collect(),
             idle: RefCell::new(Vec::with_capacity(parts.workers as usize)),
             idle_again: Notify::new(),
             programmed: Notify::new(),
@@ -291,122 +270,6 @@ impl Core {
         if self.instant { 0 } else { self.cpu.now() }
     }
 
-    /// Hands arriving parts to idle workers.
-    async fn intake(self: Rc<Self>) {
-        self.bell.attach(&self.cpu);
-        loop {
-            if self.idle.borrow().is_empty() {
-                self.idle_again.wait(&self.cpu).await;
-                continue;
-            }
-            let part = self.inbox.borrow_mut().try_pop(&self.cpu);
-            let Some(part) = part else {
-                let _ = self.bell.wait(&self.cpu).await;
-                continue;
-            };
-            let worker = self.idle.borrow_mut().pop().expect("checked above");
-            self.hand_to(worker, part);
-        }
-    }
-
-    fn hand_to(&self, worker: u32, part: Part) {
-        let slot = &self.workers[worker as usize];
-        slot.part.set(Some(part));
-        if let Some(task) = slot.task.get() {
-            self.cpu.run_within(task);
-        }
-    }
-
-    /// A worker's life.
-    async fn work(self: Rc<Self>, worker: u32) {
-        self.workers[worker as usize]
-            .task
-            .set(Some(self.cpu.current()));
-        loop {
-            let mut part = match self.next_in_line() {
-                Some(part) => part,
-                None => self.next_part(worker).await,
-            };
-            part.taken_ns = self.cpu.account_now();
-            self.cpu.work(Op::CorePart, || ());
-            match part.op {
-                PartOp::Read => self.answer_at(&part, self.read(worker, &part).await),
-                PartOp::Write => self.write(worker, &part).await,
-                PartOp::Verify => self.answer_at(&part, self.verify(&part).await),
-                PartOp::Deallocate | PartOp::WriteZeroes => {
-                    self.answer(&part, self.deallocate(&part).await)
-                }
-                PartOp::Flush => self.answer(&part, self.flush().await),
-                PartOp::Format => self.answer(&part, self.format(part.count != 0).await),
-                PartOp::Report => self.answer(&part, self.report()),
-                PartOp::SetWriteCache => {
-                    self.answer(&part, self.set_write_cache(part.count != 0).await)
-                }
-                PartOp::Pin => self.pin(worker, &part).await,
-                PartOp::WriteBack => self.answer(&part, self.write_all_back().await),
-                PartOp::Lend => self.answer(&part, self.take_lent()),
-                PartOp::Release => self.answer_at(&part, self.release_guest(part.count).await),
-            }
-        }
-    }
-
-    /// The next part for this worker: one that waits in the ring, or one handed over later.
-    fn next_part(&self, worker: u32) -> NextPart<'_> {
-        NextPart {
-            core: self,
-            worker,
-            idle: false,
-        }
-    }
-
-    /// Sends the answer to a part.
-    #[inline]
-    fn answer(&self, part: &Part, status: StatusCode) {
-        let failed = Failed {
-            status,
-            lpn: part.first,
-        };
-        let outcome = if status == StatusCode::Success {
-            Ok(())
-        } else {
-            Err(failed)
-        };
-        self.answer_at(part, outcome);
-    }
-
-    /// Sends the answer to a part. The controller sized the ring for all parts it has out.
-    #[inline]
-    fn answer_at(&self, part: &Part, outcome: Result<(), Failed>) {
-        let Failed { status, lpn } = outcome.err().unwrap_or(Failed {
-            status: StatusCode::Success,
-            lpn: part.first,
-        });
-        self.send_answer(Answer {
-            slot: part.slot,
-            status,
-            lpn,
-            frame: NONE,
-            served_ns: self.served_ns(part),
-            to_host: 0,
-        });
-    }
-
-    /// Nanoseconds since a worker took a part up; 0 where nobody accounts for it.
-    #[inline]
-    fn served_ns(&self, part: &Part) -> u32 {
-        let served_ns = self.cpu.account_now() - part.taken_ns;
-        served_ns.try_into().unwrap_or(u32::MAX)
-    }
-
-    fn send_answer(&self, answer: Answer) {
-        let sent = self.answers.borrow_mut().push(&self.cpu, answer);
-        assert!(
-            sent.is_ok(),
-            "core {}: the answer ring overflowed",
-            self.index
-        );
-    }
-
     /// Ends flash operations when their time has come.
     async fn finish(self: Rc<Self>) {
         loop {
@@ -444,7 +307,7 @@ impl Core {
             worker.outstanding.set(worker.outstanding.get() - 1);
             worker.failed.set(worker.failed.get() | failed);
             if worker.outstanding.get() == 0
-                && let Some(task) = worker.task.get()
+                && let Some(task) = worker.task()
             {
                 // Where operations take no time, it may be the worker itself that is here.
                 match self.instant {
@@ -500,33 +363,5 @@ impl Core {
             self.operations.set(&self.cpu, end_ns);
             self.wake_collector();
         }
-    }
-}
-
-struct NextPart<'a> {
-    core: &'a Core,
-    worker: u32,
-    idle: bool,
-}
-
-impl Future for NextPart<'_> {
-    type Output = Part;
-
-    #[inline]
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Part> {
-        let core = self.core;
-        if let Some(part) = core.workers[self.worker as usize].part.take() {
-            return Poll::Ready(part);
-        }
-        if self.idle {
-            return Poll::Pending;
-        }
-        if let Some(part) = core.inbox.borrow_mut().try_pop(&core.cpu) {
-            return Poll::Ready(part);
-        }
-        self.idle = true;
-        core.idle.borrow_mut().push(self.worker);
-        core.idle_again.notify_all(&core.cpu);
-        Poll::Pending
     }
 }

@@ -113,7 +113,7 @@ impl Core {
                     for page in &mut wanted {
                         page.stage = Stage::Failed;
                     }
-                    tally.fail(status, wanted.first().map_or(0, |page| page.lpn));
+                    tally.fail(status, wanted[0].lpn);
                 }
             }
             let frame = self.deliver_addresses(&request, &wanted, &mut tally);

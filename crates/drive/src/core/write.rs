@@ -8,9 +8,10 @@ use wharf_runtime::Op;
 use wharf_wire::prp::PrpError;
 use wharf_wire::status::StatusCode;
 
+use super::Core;
 use super::cache::{Patience, Stuck};
 use super::part::{Part, PartOp};
-use super::{Core, Worker};
+use super::worker::Worker;
 use crate::ftl::{Finished, NONE, Refusal};
 
 /// Pages that are deallocated before other work gets a turn.

@@ -51,6 +51,33 @@ fn a_pin_waits_until_the_link_has_carried_the_dirty_page_that_leaves() {
     });
 }
 
+/// A page that came into a frame while a pin waited for a free one was charged to that pin, too.
+#[test]
+fn a_page_that_two_pins_want_crosses_the_link_once() {
+    Rig::new(slow_link(2048)).run(|mut host| async move {
+        let lent = host.lend(&[2]).await;
+        let mut frames = Vec::new();
+        for lba in 0..2 {
+            frames.push(host.pin(lba, Access::Overwrite).await.unwrap());
+            lent.write(frames[lba as usize], 40 + lba);
+            assert_eq!(host.unpin(lba, true).await, StatusCode::Success);
+        }
+        // Both frames are being written: two pins wait for one of them, with a frame reserved each.
+        assert!(frames.iter().all(|frame| lent.try_begin(*frame)));
+        let pins = [5, 5].map(|lba| host.send(0, Command::pin(1, lba, Access::Read)));
+        host.cpu.sleep_until(host.cpu.now() + 10 * PAGE_NS).await;
+        frames.iter().for_each(|frame| lent.end(*frame, 50));
+        let before_ns = host.cpu.now();
+        let found = host.next(0).await;
+        assert!(pins.contains(&found.cid));
+        // One pin finds the page that the other has brought in; only that one's crosses the link.
+        let waited_ns = host.cpu.now() - before_ns;
+        assert!(waited_ns <= PAGE_NS, "{waited_ns}");
+        host.next(0).await;
+        assert!(host.cpu.now() - before_ns >= 2 * PAGE_NS);
+    });
+}
+
 #[test]
 fn a_cached_page_that_is_read_crosses_the_link_twice() {
     Rig::new(slow_link(2048)).run(|mut host| async move {

@@ -9,7 +9,7 @@
 //! | `checkpoint.rs` | the checkpointer, checkpoints at power-off, the bound of recovery |
 //! | `wear.rs` | a worn drive goes read-only, levelling levels |
 //! | `rot.rs` | damaged pages are reported, never returned |
-//! | `malformed.rs` | each wrong field has its status and changes nothing |
+//! | `malformed/` | each wrong field has its status and changes nothing |
 //! | `transfers.rs` | PRP lists of every length and form, the largest transfer |
 //! | `pins.rs` | pin, unpin, lending, step by step |
 //! | `queues.rs` | creation and deletion, round robin, full completion queues |
