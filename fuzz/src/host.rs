@@ -261,16 +261,11 @@ impl Host {
     }
 
     /// Puts a command on a queue and rings, unless the ring is full. Pins may wait for an unpin: they
-    /// leave it a place, and no queue is deleted meanwhile.
+    /// leave it a place.
     fn submit(&mut self, queue: usize, command: Command) {
         let owed = self.queues[queue].owed.values();
         let waiting = owed.filter(|command| may_wait(command)).count();
         if queue > 0 && may_wait(&command) && waiting + 2 >= DEPTH as usize {
-            return;
-        }
-        let deletes = command.admin_opcode() == Some(AdminOpcode::DeleteSubmissionQueue);
-        let io_queues = &self.queues[1..];
-        if queue == 0 && deletes && io_queues.iter().any(|q| q.owed.values().any(may_wait)) {
             return;
         }
         let cid = self.next_cid;

@@ -195,12 +195,16 @@ impl Controller {
         Ok(())
     }
 
-    /// Nothing more is fetched from the queue; it goes when what was fetched is answered.
+    /// Nothing more is fetched from the queue; it goes when what was fetched is answered. Pins that wait
+    /// for a frame are answered at once: their unpin may be behind them on the queue.
     fn delete_submission_queue(&mut self, command: Command) -> Result<Option<u32>, StatusCode> {
         let qid = command.queue_id();
         let queue = self.queue_mut(qid).filter(|q| qid != 0 && !q.closing);
         queue.ok_or(StatusCode::InvalidQueueId)?.closing = true;
         self.waiting.push(Waiting::DeleteQueue(qid, command));
+        if self.slots.has_pins_of(qid) {
+            self.broadcast(0, command, PartOp::GiveUp, qid.into(), After::GiveUp);
+        }
         self.serve_waiting();
         Ok(None)
     }

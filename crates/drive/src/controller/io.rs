@@ -115,6 +115,7 @@ impl Controller {
                 transfer_pages: pages,
                 transfer_first: done,
                 slot,
+                qid: 0,
                 op,
                 fua: command.fua(),
             };

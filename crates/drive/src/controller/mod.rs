@@ -277,6 +277,7 @@ impl Controller {
                 result = u64::from(on);
             }
             After::Format => self.formats_under_way -= 1,
+            After::GiveUp => return,
             After::Pin => self.pins_out -= 1,
             After::WriteBack if status == StatusCode::Success => return self.lend(done.command),
             After::WriteBack | After::Lend => self.end_lending(&done.command, status),
@@ -483,6 +484,7 @@ fn whole_part(op: PartOp, slot: u16, value: u32) -> Part {
         transfer_pages: 0,
         transfer_first: 0,
         slot,
+        qid: 0,
         op,
         fua: false,
     }

@@ -46,6 +46,7 @@ impl Controller {
             unpin_failed: false,
             // For the cores to say: the host need not ask whether its unpins were served.
             write_protected: !matches!(access, None | Some(Access::Read)) && self.is_read_only(),
+            qid,
             guest,
         };
         if access.is_some() {

@@ -20,6 +20,8 @@ pub enum After {
     Format,
     /// Counts it as ended.
     Pin,
+    /// Nothing: the command has not ended.
+    GiveUp,
     /// Goes on with lending.
     WriteBack,
     /// Lets pins in again.
@@ -149,6 +151,12 @@ impl Slots {
     /// True if commands of this queue have parts out.
     pub fn has_commands_of(&self, qid: u16) -> bool {
         self.slots.iter().any(|s| s.parts_left > 0 && s.qid == qid)
+    }
+
+    /// True if pins of this queue have parts out.
+    pub fn has_pins_of(&self, qid: u16) -> bool {
+        let mut slots = self.slots.iter();
+        slots.any(|s| s.parts_left > 0 && s.qid == qid && s.after == After::Pin)
     }
 
     /// True if I/O commands have parts out.

@@ -33,6 +33,8 @@ pub enum PartOp {
     WriteBack,
     /// Forget what is cached, and take the share of lent memory that is on the shelf.
     Lend,
+    /// Answer the pins in line that came on queue `count`: it is being deleted.
+    GiveUp,
     /// Take back what guest number `count` holds: it is gone.
     Release,
 }
@@ -58,6 +60,8 @@ pub struct Part {
     pub transfer_first: u32,
     /// The controller's slot of the command.
     pub slot: u16,
+    /// The queue that a pin came on; 0 for all else.
+    pub qid: u16,
     /// What to do.
     pub op: PartOp,
     /// Answer only when it is durable.
@@ -111,6 +115,8 @@ pub struct PinRequest {
     pub unpin_failed: bool,
     /// The pages were to be changed, and the drive takes no more writes: unpins are all it does.
     pub write_protected: bool,
+    /// The queue that the command came on.
+    pub qid: u16,
     /// Who asks, if it is a host in another process.
     pub guest: Option<Guest>,
 }
@@ -140,6 +146,7 @@ impl PinRequest {
             transfer_pages: self.unpins,
             transfer_first: flags.sum::<u32>() | (access.unwrap_or(0) as u32) << 5 | guest << 8,
             slot,
+            qid: self.qid,
             op: PartOp::Pin,
             fua: false,
         }
@@ -159,6 +166,7 @@ impl PinRequest {
             has_waited: flag(1),
             unpin_failed: flag(2),
             write_protected: flag(4),
+            qid: part.qid,
             guest: (part.transfer_first >> 8)
                 .checked_sub(1)
                 .map(|number| Guest {
@@ -235,6 +243,7 @@ mod tests {
                 has_waited: flag(3),
                 unpin_failed: flag(1),
                 write_protected: flag(0),
+                qid: 3,
                 guest: flag(2).then_some(Guest {
                     number: bits,
                     frames_max: 1 << 30,

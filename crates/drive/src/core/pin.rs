@@ -281,6 +281,31 @@ impl Core {
         self.wake_the_next_in_line();
     }
 
+    /// Answers the pins in line that came on a queue.
+    pub(super) fn give_up(&self, worker: u32, qid: u16) {
+        let mut line = self.in_line.take();
+        let given_up: Vec<Part> = line.iter().copied().filter(|p| p.qid == qid).collect();
+        line.retain(|part| part.qid != qid);
+        self.in_line.replace(line);
+        let mut wanted = self.workers[worker as usize].wanted.take();
+        for part in given_up {
+            let request = PinRequest::of(&part);
+            self.list_wanted(&request, &mut wanted);
+            for page in &mut wanted {
+                page.stage = Stage::Failed;
+            }
+            let mut tally = Tally::default();
+            tally.fail(
+                StatusCode::AbortedQueueDeleted,
+                wanted.first().map_or(0, |page| page.lpn),
+            );
+            let frame = self.deliver_addresses(&request, &wanted, &mut tally);
+            self.answer_pin(&part, &tally, frame);
+        }
+        self.workers[worker as usize].wanted.replace(wanted);
+        self.wake_the_next_in_line();
+    }
+
     /// The first pin in line, if there are frames for it now.
     pub(super) fn next_in_line(&self) -> Option<Part> {
         let mut line = self.in_line.borrow_mut();

@@ -92,6 +92,10 @@ impl Core {
                 PartOp::Pin => self.pin(worker, &part).await,
                 PartOp::WriteBack => self.answer(&part, self.write_all_back().await),
                 PartOp::Lend => self.answer(&part, self.take_lent()),
+                PartOp::GiveUp => {
+                    self.give_up(worker, part.count as u16);
+                    self.answer(&part, StatusCode::Success);
+                }
                 PartOp::Release => self.answer_at(&part, self.release_guest(part.count).await),
             }
         }

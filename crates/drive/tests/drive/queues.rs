@@ -3,6 +3,7 @@
 use wharf_drive::config::DriveConfig;
 use wharf_wire::command::Command;
 use wharf_wire::features::FeatureId;
+use wharf_wire::pin::Access;
 use wharf_wire::status::StatusCode;
 
 use crate::support::configs::{tiny, tiny_pair, tiny_timed};
@@ -143,6 +144,33 @@ fn deleting_a_queue_answers_what_was_fetched_first() {
             S::Success
         );
     });
+}
+
+/// A pin waits for a frame, and the unpin that would give it one is not fetched any more.
+#[test]
+fn deleting_a_queue_answers_the_pins_that_wait() {
+    for config in [tiny_timed(), tiny_pair()] {
+        let mut rig = Rig::new(config);
+        rig.depth = 8;
+        rig.run(|mut host| async move {
+            let _lending = host.lend(&[2]).await;
+            let mut pinned = 0;
+            for lba in 0..12 {
+                let pin = Command::pin(1, lba, Access::Read).without_waiting();
+                pinned += u32::from(host.pin_command(pin).await.is_ok());
+            }
+            assert_eq!(pinned, 2, "every frame is held");
+            let waiting = host.send(0, Command::pin(1, 13, Access::Read));
+            host.cpu.sleep_until(host.cpu.now() + 1_000_000).await;
+            assert!(host.queues[0].poll(&host.cpu).is_none());
+            let deletion = Command::delete_submission_queue(1);
+            assert_eq!(host.admin_status(deletion).await, S::Success);
+            let end = host.queues[0]
+                .poll(&host.cpu)
+                .expect("the pin was answered");
+            assert_eq!((end.cid, code(&end)), (waiting, S::AbortedQueueDeleted));
+        });
+    }
 }
 
 /// Two queues, one with 40 commands, one with one: the one is served within a burst, not after
