@@ -17,8 +17,15 @@ use wharf_runtime::{Cpu, TaskId};
 
 use crate::error::IoError;
 
-/// The result where no command has succeeded; the results of commands have 63 bits.
+/// The result where no command was answered; the results of commands have 63 bits.
 pub const NO_RESULT: u64 = u64::MAX;
+
+/// What became of a command: its result, which some have although they failed, and why it failed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Outcome {
+    pub result: u64,
+    pub error: Option<IoError>,
+}
 
 #[derive(Default)]
 struct State {
@@ -27,18 +34,16 @@ struct State {
     /// Commands that timed out and have not been answered since.
     late: u32,
     error: Option<IoError>,
-    /// Result of the last successful completion.
+    /// Result of the last completion, of a success or not.
     result: u64,
     waiter: Option<TaskId>,
     owned: bool,
 }
 
 impl State {
-    fn note(&mut self, outcome: Result<u64, IoError>) {
-        match outcome {
-            Ok(result) => self.result = result,
-            Err(error) => self.error = self.error.or(Some(error)),
-        }
+    fn note(&mut self, outcome: Outcome) {
+        self.result = outcome.result;
+        self.error = self.error.or(outcome.error);
     }
 }
 
@@ -82,7 +87,7 @@ impl Groups {
 
     /// A command is answered.
     #[inline]
-    pub(crate) fn end(&self, cpu: &Cpu, index: u32, outcome: Result<u64, IoError>) {
+    pub(crate) fn end(&self, cpu: &Cpu, index: u32, outcome: Outcome) {
         self.change(cpu, index, |state| {
             state.pending -= 1;
             state.note(outcome);
@@ -102,7 +107,7 @@ impl Groups {
     }
 
     /// A command that had timed out is answered.
-    pub(crate) fn end_late(&self, cpu: &Cpu, index: u32, outcome: Result<u64, IoError>) {
+    pub(crate) fn end_late(&self, cpu: &Cpu, index: u32, outcome: Outcome) {
         self.change(cpu, index, |state| {
             state.late -= 1;
             state.note(outcome);
@@ -141,9 +146,15 @@ impl Group {
     /// first error, timeouts before others, or the result of the last completion; asking clears it.
     /// When a group is quiet after a timeout, asking again tells what the late commands came to:
     /// [`NO_RESULT`] or an error if none succeeded.
+    /// What a failed command came to all the same is told by [`Group::last_result`].
     #[inline]
     pub fn wait<'a>(&'a self, cpu: &'a Cpu) -> Wait<'a> {
         Wait { group: self, cpu }
+    }
+
+    /// The result of the last completion, also of a failed command; [`NO_RESULT`] if there was none.
+    pub fn last_result(&self) -> u64 {
+        self.groups.states.borrow()[self.index as usize].result
     }
 
     /// True if no command of the group is with the drive, not even one that timed out.

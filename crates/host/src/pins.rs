@@ -14,7 +14,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use wharf_runtime::{Cpu, Op};
 use wharf_wire::command::Command;
-use wharf_wire::dma::{DmaSpace, RegisterError};
+use wharf_wire::dma::{DmaSpace, PAGE_BYTES, RegisterError};
 use wharf_wire::pin::{
     Access, BITMAP_BYTES, LIST_ENTRIES, NOT_PINNED, Unpin, WINDOW_PAGES_MAX, address_offset,
     unpin_offset,
@@ -171,9 +171,12 @@ impl Pins {
     /// # Errors
     /// Of the command. [`Pins::address`] tells what it did all the same, unless it timed out.
     pub async fn wait(&self, sent: &mut Sent, group: &Group) -> Result<(), IoError> {
-        let result = group.wait(&self.cpu).await?;
-        sent.address = result;
-        Ok(())
+        let outcome = group.wait(&self.cpu).await;
+        let result = group.last_result();
+        if result.is_multiple_of(PAGE_BYTES as u64) {
+            sent.address = result;
+        }
+        outcome.map(drop)
     }
 
     /// The address of the frame of the command's page number `index`, or [`NOT_PINNED`].

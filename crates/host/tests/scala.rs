@@ -17,6 +17,7 @@ use wharf_runtime::{Cpu, Seed};
 use wharf_wire::command::Command;
 use wharf_wire::mock::Fate;
 use wharf_wire::opcode::IoOpcode;
+use wharf_wire::status::StatusCode;
 
 const PAGE: u64 = 4096;
 
@@ -73,6 +74,24 @@ async fn write_page(client: &ScalaClient, page: u64, value: u8) {
         .write(Extent::of_pages(page, 1), &data)
         .await
         .unwrap();
+}
+
+/// A pin may fail although it pins: the page that had to make room could not be written back.
+#[test]
+fn a_page_that_a_failed_pin_has_pinned_is_used_and_given_back() {
+    let fate = |number: u64, command: &Command| match command.io_opcode() {
+        Some(IoOpcode::Pin) if number == 0 => Fate::Failed(StatusCode::WriteFault, 1_000),
+        _ => Fate::Done(1_000),
+    };
+    let mut rig = Rig::new(shape(1, 1, 1), |_| fate);
+    let design: Arc<Scala> = rig.design(cache(10));
+    rig.spawn_client(0, &design, |_, client| async move {
+        assert_eq!(read_page(&client, 3).await, 0);
+        assert!(client.frame_of(3).is_some(), "the client knows of it");
+        assert_eq!(client.release_all().await.unwrap(), 1);
+    });
+    rig.machine.run_virtual(Seed(1)).unwrap();
+    assert_eq!(rig.pinning[0].references(), 0);
 }
 
 #[test]

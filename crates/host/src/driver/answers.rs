@@ -10,6 +10,7 @@ use wharf_wire::status::Status;
 
 use super::{Driver, Inner, SLOT_BITS, SlotState};
 use crate::error::IoError;
+use crate::group::Outcome;
 
 /// A completion that belongs to no command in flight: the drive is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -62,22 +63,25 @@ impl Driver {
             reports.note(*cpu, self.cpu.now());
         }
         if slot.state == SlotState::TimedOut {
-            let outcome = match status.is_success() {
-                true => Ok(completion.wide_result()),
-                false => Err(self.error_of(&slot.command, status)),
+            let outcome = Outcome {
+                result: completion.wide_result(),
+                error: (!status.is_success()).then(|| self.error_of(&slot.command, status)),
             };
             inner.statistics.late += 1;
             self.free(&mut inner, index);
             return self.groups.end_late(&self.cpu, group, outcome);
         }
         if !status.is_success() {
-            return self.fail(&mut inner, index, status);
+            return self.fail(&mut inner, index, &completion);
         }
         let took_ns = self.cpu.now().saturating_sub(slot.issued_ns);
         inner.statistics.command_ns += took_ns;
         self.free(&mut inner, index);
-        self.groups
-            .end(&self.cpu, group, Ok(completion.wide_result()));
+        let outcome = Outcome {
+            result: completion.wide_result(),
+            error: None,
+        };
+        self.groups.end(&self.cpu, group, outcome);
     }
 
     #[inline]
@@ -97,7 +101,8 @@ impl Driver {
     }
 
     #[cold]
-    fn fail(&self, inner: &mut Inner, index: u16, status: Status) {
+    fn fail(&self, inner: &mut Inner, index: u16, completion: &Completion) {
+        let status = completion.status();
         let slot = &mut inner.slots[usize::from(index)];
         if status.is_retryable() && slot.retries_left > 0 {
             slot.retries_left -= 1;
@@ -108,7 +113,11 @@ impl Driver {
         let error = self.error_of(&slot.command, status);
         inner.statistics.errors += 1;
         self.free(inner, index);
-        self.groups.end(&self.cpu, group, Err(error));
+        let outcome = Outcome {
+            result: completion.wide_result(),
+            error: Some(error),
+        };
+        self.groups.end(&self.cpu, group, outcome);
     }
 
     #[cold]

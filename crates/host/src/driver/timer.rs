@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use super::{Driver, Inner, Slot, SlotState};
 use crate::error::IoError;
+use crate::group::{NO_RESULT, Outcome};
 
 impl Driver {
     #[cold]
@@ -67,7 +68,11 @@ impl Driver {
         } else {
             // It waited to be sent again: the drive does not have it.
             self.free(inner, index);
-            self.groups.end(&self.cpu, group, Err(error));
+            let outcome = Outcome {
+                result: NO_RESULT,
+                error: Some(error),
+            };
+            self.groups.end(&self.cpu, group, outcome);
         }
     }
 }

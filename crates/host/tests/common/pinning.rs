@@ -19,7 +19,7 @@ use wharf_wire::mock::{Fate, MockStore};
 use wharf_wire::opcode::IoOpcode;
 use wharf_wire::pin::{Access, Unpin, address_offset, unpin_offset};
 use wharf_wire::queue::DriveQueue;
-use wharf_wire::status::Status;
+use wharf_wire::status::{Status, StatusCode};
 use zerocopy::FromBytes;
 
 /// Time after which a flush looks again at a page that somebody is writing.
@@ -145,7 +145,11 @@ impl<F: FnMut(u64, &Command) -> Fate> PinDrive<F> {
             Fate::Failed(status, _) => Some(status),
             _ => None,
         };
-        let mut result = 0;
+        let mut result = match command.io_opcode() {
+            // No address: see the command set, section 6.6.
+            Some(IoOpcode::Pin) => u64::MAX >> 1,
+            _ => 0,
+        };
         match command.io_opcode().unwrap() {
             IoOpcode::Flush if failure.is_none() => {
                 let is_locked = |frame| lent.table.word(frame).is_locked();
@@ -161,8 +165,9 @@ impl<F: FnMut(u64, &Command) -> Fate> PinDrive<F> {
                 self.unpin_all(lent, command);
                 let wanted = self.wanted(command);
                 let count = match failure {
+                    // A victim could not be written back: that keeps no page from its frame.
+                    Some(StatusCode::WriteFault) | None => wanted.len(),
                     Some(_) => wanted.len() / 2,
-                    None => wanted.len(),
                 };
                 for (index, &page) in (0..).zip(&wanted[..count]) {
                     let frame = self.pin(lent, page, command.access().unwrap());
@@ -176,10 +181,8 @@ impl<F: FnMut(u64, &Command) -> Fate> PinDrive<F> {
             }
             other => panic!("{other:?} was not expected"),
         }
-        Some(match failure {
-            Some(code) => Completion::new(command.cid, Status::new(code)),
-            None => Completion::new(command.cid, Status::SUCCESS).with_wide_result(result),
-        })
+        let status = failure.map_or(Status::SUCCESS, Status::new);
+        Some(Completion::new(command.cid, status).with_wide_result(result))
     }
 
     fn wanted(&self, command: &Command) -> Vec<u64> {
