@@ -91,6 +91,16 @@ pub enum IoError {
         /// Bytes of the buffer.
         found: usize,
     },
+    /// The system refused an I/O on ordinary storage.
+    #[error("{doing} at byte {offset} failed: {}", std::io::Error::from_raw_os_error(*errno))]
+    System {
+        /// What was tried: read, write, flush.
+        doing: &'static str,
+        /// Where in the file; 0 for a flush.
+        offset: u64,
+        /// The system's number for the reason.
+        errno: i32,
+    },
     /// Pages of the cache that were acknowledged could not be written to the drive.
     #[error(
         "{failures} write-backs failed since the last flush: their pages stay in the cache and \

@@ -9,14 +9,20 @@
 //! * [`drive`]: the drive
 //! * [`workload`]: traces and generators
 //! * [`store`]: a drive and its page cache for programs that link them
+//! * [`page_cache`]: a page cache for ordinary files, for programs that link it
+//! * [`storage`]: files, devices, memory and arrays of them
 //! * [`lab`]: builds systems, replays, compares, reports
 
 pub use wharf_drive as drive;
 pub use wharf_host as host;
 pub use wharf_lab as lab;
 pub use wharf_runtime as runtime;
+pub use wharf_storage as storage;
 pub use wharf_wire as wire;
 pub use wharf_workload as workload;
 
 pub mod cli;
+pub mod page_cache;
 pub mod store;
+
+pub use page_cache::PageCache;

@@ -2,34 +2,36 @@
 
 use std::rc::Rc;
 
-use crate::design::{Touch, WritePolicy, check_request};
+use crate::design::{Touch, WritePolicy};
 use crate::error::IoError;
 use crate::readahead::Plan;
 use crate::run::Run;
+use crate::scale::backing::Backing;
 use crate::scale::frame::{Copied, FAILED, FILLED, READAHEAD, REFERENCED, STUCK, WRITEBACK};
 use crate::scale::index::Index;
+use crate::scale::key::PageKey;
 use crate::scale::local::{Local, Pinned};
 use crate::span::{Extent, Span, spans};
 use crate::volume::Transfer;
 
-impl<I: Index> Local<I> {
-    /// Reads.
+impl<I: Index, B: Backing> Local<I, B> {
+    /// Reads what lies within a file, into a payload that fits.
     ///
     /// # Errors
-    /// A wrong extent or payload; an error of the drive.
+    /// An error of the drive.
     #[inline]
-    pub(super) async fn read(
+    pub async fn read(
         self: &Rc<Self>,
+        file: u32,
         extent: Extent,
         out: &mut [u8],
     ) -> Result<Touch, IoError> {
         let page_bytes = self.shared.frames.page_bytes();
-        check_request(&self.volume, page_bytes, extent, out.len())?;
         let (pages, end) = (extent.pages(), extent.first_page() + extent.pages());
         let mut missed = 0;
         for span in spans(extent, page_bytes) {
-            if !self.try_read(&span, out) {
-                missed += self.read_slowly(&span, end, out).await?;
+            if !self.try_read(file, &span, out) {
+                missed += self.read_slowly(file, &span, end, out).await?;
             }
         }
         // Read-ahead for this request may have met pages that others were reading.
@@ -40,15 +42,16 @@ impl<I: Index> Local<I> {
     /// Reads a page that is there; false if it is not. This is a hit: it changes nothing but the
     /// mark for CLOCK, and that only if it is not set.
     #[inline]
-    fn try_read(self: &Rc<Self>, span: &Span, out: &mut [u8]) -> bool {
-        let (cpu, shared) = (&self.cpu, &self.shared);
+    fn try_read(self: &Rc<Self>, file: u32, span: &Span, out: &mut [u8]) -> bool {
+        let (cpu, shared, key) = (&self.cpu, &self.shared, PageKey::new(file, span.page));
+        let index = shared.index_of(file);
         loop {
-            let Some(frame) = shared.index.get(cpu, span.page) else {
+            let Some(frame) = index.get(cpu, span.page) else {
                 return false;
             };
-            match shared.frames.copy_out(cpu, frame, span.page, span, out) {
+            match shared.frames.copy_out(cpu, frame, key, span, out) {
                 Copied::Done(state) => {
-                    self.note_read(span.page, frame, state);
+                    self.note_read(key, frame, state);
                     return true;
                 }
                 Copied::Unfilled => return false,
@@ -58,25 +61,93 @@ impl<I: Index> Local<I> {
         }
     }
 
+    /// Reads a span, if its page is there and nothing is to be read ahead: an ordinary function. False if
+    /// not, and then [`Local::read`] is the way.
+    #[inline]
+    pub fn read_now(&self, file: u32, span: &Span, out: &mut [u8]) -> bool {
+        let Some(frame) = self.shared.index_of(file).get(&self.cpu, span.page) else {
+            return false;
+        };
+        let (frames, key) = (&self.shared.frames, PageKey::new(file, span.page));
+        match frames.copy_out(&self.cpu, frame, key, span, out) {
+            Copied::Done(state) if state & READAHEAD == 0 => {
+                if state & REFERENCED == 0 {
+                    frames.change(&self.cpu, frame, REFERENCED, 0);
+                }
+                self.ahead(file, |ahead| ahead.note(span.page));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Pins a page that is there; [`Local::unpin`] takes the pin off.
+    #[inline]
+    pub fn pin_now(&self, file: u32, page: u64) -> Option<u32> {
+        let pinned = self.pin(PageKey::new(file, page))?;
+        self.shared
+            .frames
+            .is(pinned.frame, FILLED)
+            .then(|| pinned.keep())
+    }
+
+    /// Pins a page, which is read if it is missing; [`Local::unpin`] takes the pin off.
+    ///
+    /// # Errors
+    /// An error of the drive.
+    pub async fn pin_page(self: &Rc<Self>, file: u32, page: u64) -> Result<u32, IoError> {
+        let (_, pinned) = self.bring(PageKey::new(file, page), page + 1).await?;
+        self.shared
+            .frames
+            .change(&self.cpu, pinned.frame, REFERENCED, 0);
+        Ok(pinned.keep())
+    }
+
+    /// Reads a span of a page that the caller has pinned; false if the frame does not hold it.
+    #[inline]
+    pub fn read_pinned(&self, file: u32, frame: u32, span: &Span, out: &mut [u8]) -> bool {
+        let (frames, key) = (&self.shared.frames, PageKey::new(file, span.page));
+        matches!(
+            frames.copy_out(&self.cpu, frame, key, span, out),
+            Copied::Done(_)
+        )
+    }
+
+    /// Takes off a pin of [`Local::pin_now`] or [`Local::pin_page`].
+    #[inline]
+    pub fn unpin(&self, frame: u32) {
+        self.shared.frames.unpin(&self.cpu, frame);
+    }
+
+    /// Begins to read pages of a file that are not there, as far as there is memory.
+    pub fn read_ahead(self: &Rc<Self>, file: u32, first: u64, pages: u64) {
+        let plan = Plan {
+            first,
+            pages,
+            mark: None,
+        };
+        self.read_plan(file, &plan, None, 0);
+    }
+
     /// A page has been read whose frame's state was `state`.
     #[inline]
-    fn note_read(self: &Rc<Self>, page: u64, frame: u32, state: u32) {
+    fn note_read(self: &Rc<Self>, key: PageKey, frame: u32, state: u32) {
         if state & REFERENCED == 0 {
             self.shared.frames.change(&self.cpu, frame, REFERENCED, 0);
         }
-        self.ahead.borrow_mut().note(page);
+        self.ahead(key.file(), |ahead| ahead.note(key.page()));
         if state & READAHEAD != 0 {
-            self.advance(page, frame);
+            self.advance(key, frame);
         }
     }
 
     /// The marked page of a window has been read: reads the next one ahead.
     #[cold]
-    fn advance(self: &Rc<Self>, page: u64, frame: u32) {
+    fn advance(self: &Rc<Self>, key: PageKey, frame: u32) {
         let frames = &self.shared.frames;
         if frames.change(&self.cpu, frame, 0, READAHEAD) & READAHEAD != 0 {
-            let plan = self.ahead.borrow_mut().marked(page);
-            self.read_plan(&plan, None, 0);
+            let plan = self.ahead(key.file(), |ahead| ahead.marked(key.page()));
+            self.read_plan(key.file(), &plan, None, 0);
         }
     }
 
@@ -85,30 +156,48 @@ impl<I: Index> Local<I> {
     #[cold]
     async fn read_slowly(
         self: &Rc<Self>,
+        file: u32,
         span: &Span,
         end: u64,
         out: &mut [u8],
     ) -> Result<u64, IoError> {
+        let (missed, _pinned) = self.bring(PageKey::new(file, span.page), end).await?;
+        assert!(self.try_read(file, span, out), "a pinned page stays");
+        Ok(missed)
+    }
+
+    /// Pins a page, which is read if it is missing, in a request that goes to page `end`. Gives the pages of
+    /// the request that were missing.
+    ///
+    /// # Errors
+    /// An error of the drive.
+    async fn bring(
+        self: &Rc<Self>,
+        key: PageKey,
+        end: u64,
+    ) -> Result<(u64, Pinned<'_, I, B>), IoError> {
         let mut missed = 0;
         let pinned = loop {
-            if let Some(pinned) = self.pin(span.page) {
+            if let Some(pinned) = self.pin(key) {
                 break pinned;
             }
-            if let Some(pinned) = self.begin_page(span.page).await? {
-                missed = self.read_around(&pinned, span.page, end);
+            if let Some(pinned) = self.begin_page(key).await? {
+                missed = self.read_around(&pinned, key, end);
                 break pinned;
             }
         };
-        self.wait_filled(&pinned, span.page).await?;
-        assert!(self.try_read(span, out), "a pinned page stays");
-        Ok(missed)
+        self.wait_filled(&pinned, key).await?;
+        Ok((missed, pinned))
     }
 
     /// Gives a page that is missing a frame, which the caller fills; nothing if another task was
     /// faster.
-    async fn begin_page(&self, page: u64) -> Result<Option<Pinned<'_, I>>, IoError> {
-        let frame = self.allocate(page).await?;
-        let begun = self.insert(frame, page);
+    async fn begin_page(
+        self: &Rc<Self>,
+        key: PageKey,
+    ) -> Result<Option<Pinned<'_, I, B>>, IoError> {
+        let frame = self.allocate(key).await?;
+        let begun = self.insert(frame, key);
         Ok(begun.then(|| Pinned::of(self, frame)))
     }
 
@@ -118,8 +207,8 @@ impl<I: Index> Local<I> {
     /// The read's; if the drive holds the page and does not answer.
     async fn wait_filled(
         self: &Rc<Self>,
-        pinned: &Pinned<'_, I>,
-        page: u64,
+        pinned: &Pinned<'_, I, B>,
+        key: PageKey,
     ) -> Result<(), IoError> {
         let (frames, frame) = (&self.shared.frames, pinned.frame);
         let must_wait = |state| state & (FILLED | FAILED | STUCK) == 0;
@@ -127,10 +216,10 @@ impl<I: Index> Local<I> {
             if frames.is(frame, FAILED) {
                 // Whoever clears the flag is the one who reads.
                 if frames.change(&self.cpu, frame, 0, FAILED) & FAILED != 0 {
-                    return self.fill(pinned, page).await;
+                    return self.fill(pinned, key).await;
                 }
             }
-            self.wait_page(frame, page, must_wait).await?;
+            self.wait_page(frame, key, must_wait).await?;
         }
         Ok(())
     }
@@ -139,55 +228,59 @@ impl<I: Index> Local<I> {
     ///
     /// # Errors
     /// The read's.
-    async fn fill(self: &Rc<Self>, pinned: &Pinned<'_, I>, page: u64) -> Result<(), IoError> {
+    async fn fill(self: &Rc<Self>, pinned: &Pinned<'_, I, B>, key: PageKey) -> Result<(), IoError> {
         self.shared.frames.pin_again(&self.cpu, pinned.frame);
         let mut run = Run::default();
-        run.push(page, pinned.frame);
-        let outcome = self.submit(Transfer::Read, &mut run);
+        run.push(key.page(), pinned.frame);
+        let outcome = self.submit(Transfer::Read, key.file(), &mut run);
         self.wait_for(&[outcome]).await
     }
 
     /// Begins to read a page that was missing, in a request that goes to page `end`, with what is to be
     /// read ahead. Gives how many pages of the request were missing.
-    fn read_around(self: &Rc<Self>, pinned: &Pinned<'_, I>, page: u64, end: u64) -> u64 {
-        let index = &self.shared.index;
+    fn read_around(self: &Rc<Self>, pinned: &Pinned<'_, I, B>, key: PageKey, end: u64) -> u64 {
+        let (file, page) = (key.file(), key.page());
+        let index = self.shared.index_of(file);
         let cached_before = |most: u64| {
             let before = (page.saturating_sub(most)..page).rev();
             let cached = before.take_while(|page| index.get(&self.cpu, *page).is_some());
             cached.count() as u64
         };
-        let plan = self
-            .ahead
-            .borrow_mut()
-            .miss(page, end - page, cached_before);
+        let plan = self.ahead(file, |ahead| ahead.miss(page, end - page, cached_before));
         self.shared.frames.pin_again(&self.cpu, pinned.frame);
         if !(plan.first..plan.first + plan.pages).contains(&page) {
             let mut run = Run::default();
             run.push(page, pinned.frame);
-            self.submit(Transfer::Read, &mut run);
+            self.submit(Transfer::Read, file, &mut run);
         }
-        1 + self.read_plan(&plan, Some((page, pinned.frame)), end)
+        1 + self.read_plan(file, &plan, Some((page, pinned.frame)), end)
     }
 
     /// Begins to read what a plan says and is not cached, as far as there is memory; `own` is a page
     /// that has its frame already. Gives the number of others below page `end`.
-    fn read_plan(self: &Rc<Self>, plan: &Plan, own: Option<(u64, u32)>, end: u64) -> u64 {
-        let shared = &self.shared;
+    fn read_plan(
+        self: &Rc<Self>,
+        file: u32,
+        plan: &Plan,
+        own: Option<(u64, u32)>,
+        end: u64,
+    ) -> u64 {
+        let (shared, index) = (&self.shared, self.shared.index_of(file));
         let (mut run, mut below, mut memory_left) = (Run::default(), 0, true);
         // A cache is not to be filled by one window.
         let most = u64::from(shared.frames.count() / 4).max(1);
         let last = (plan.first + plan.pages.min(most.max(end.saturating_sub(plan.first))))
-            .min(self.volume.pages());
+            .min(self.backing.pages(file));
         for page in plan.first..last {
             let frame = match own {
                 Some((own, frame)) if own == page => frame,
-                _ if !memory_left || shared.index.get(&self.cpu, page).is_some() => continue,
+                _ if !memory_left || index.get(&self.cpu, page).is_some() => continue,
                 _ => match self.try_allocate() {
                     None => {
                         memory_left = false;
                         continue;
                     }
-                    Some(frame) if self.insert(frame, page) => frame,
+                    Some(frame) if self.insert(frame, PageKey::new(file, page)) => frame,
                     Some(_) => continue,
                 },
             };
@@ -196,20 +289,20 @@ impl<I: Index> Local<I> {
                 shared.frames.change(&self.cpu, frame, READAHEAD, 0);
             }
             if !run.takes(page) {
-                self.submit(Transfer::Read, &mut run);
+                self.submit(Transfer::Read, file, &mut run);
             }
             run.push(page, frame);
         }
-        self.submit(Transfer::Read, &mut run);
+        self.submit(Transfer::Read, file, &mut run);
         below
     }
 
-    /// Gives a free frame to `page`, with a pin of the caller, who fills it; false if the page has
+    /// Gives a free frame to a page, with a pin of the caller, who fills it; false if the page has
     /// one, and then the frame is free again.
-    fn insert(&self, frame: u32, page: u64) -> bool {
+    fn insert(&self, frame: u32, key: PageKey) -> bool {
         let (cpu, shared) = (&self.cpu, &self.shared);
-        shared.frames.begin(cpu, frame, page);
-        let is_new = shared.index.insert(cpu, page, frame);
+        shared.frames.begin(cpu, frame, key);
+        let is_new = shared.index_of(key.file()).insert(cpu, key.page(), frame);
         if !is_new {
             shared.frames.cancel(cpu, frame);
             self.give_free(frame);
@@ -217,59 +310,67 @@ impl<I: Index> Local<I> {
         is_new
     }
 
-    /// Writes; with write-through, waits until the drive has the data.
+    /// Writes within a file, out of a payload that fits; with write-through, waits until the drive has the
+    /// data.
     ///
     /// # Errors
-    /// A wrong extent or payload; an error of the drive.
-    pub(super) async fn write(
+    /// An error of the drive.
+    pub async fn write(
         self: &Rc<Self>,
+        file: u32,
         extent: Extent,
         data: &[u8],
         policy: WritePolicy,
     ) -> Result<Touch, IoError> {
         let page_bytes = self.shared.frames.page_bytes();
-        check_request(&self.volume, page_bytes, extent, data.len())?;
         let (pages, mut hits) = (extent.pages(), 0);
         for span in spans(extent, page_bytes) {
-            hits += u64::from(self.write_page(&span, data).await?);
+            hits += u64::from(self.write_page(file, &span, data).await?);
             self.balance_dirty().await;
         }
         if policy == WritePolicy::Through && pages > 0 {
             let first = extent.first_page();
-            self.write_and_wait((first, first + pages - 1)).await?;
+            self.write_and_wait(file, (first, first + pages - 1))
+                .await?;
         }
         Ok(Touch { pages, hits })
     }
 
     /// Writes one page of a request; true if the page was cached.
-    async fn write_page(self: &Rc<Self>, span: &Span, data: &[u8]) -> Result<bool, IoError> {
+    async fn write_page(
+        self: &Rc<Self>,
+        file: u32,
+        span: &Span,
+        data: &[u8],
+    ) -> Result<bool, IoError> {
+        let key = PageKey::new(file, span.page);
         let (pinned, hit) = loop {
-            if let Some(pinned) = self.pin(span.page) {
-                self.wait_filled(&pinned, span.page).await?;
+            if let Some(pinned) = self.pin(key) {
+                self.wait_filled(&pinned, key).await?;
                 break (pinned, true);
             }
-            if let Some(pinned) = self.begin_page(span.page).await? {
+            if let Some(pinned) = self.begin_page(key).await? {
                 if !span.whole {
-                    self.fill(&pinned, span.page).await?;
+                    self.fill(&pinned, key).await?;
                 }
                 break (pinned, false);
             }
         };
-        while !self.try_write(&pinned, span, data) {
-            self.wait_written(pinned.frame, span.page).await?;
+        while !self.try_write(&pinned, key, span, data) {
+            self.wait_written(pinned.frame, key).await?;
         }
         Ok(hit)
     }
 
     /// Copies into a page, unless the drive is reading it.
-    fn try_write(&self, pinned: &Pinned<'_, I>, span: &Span, data: &[u8]) -> bool {
+    fn try_write(&self, pinned: &Pinned<'_, I, B>, key: PageKey, span: &Span, data: &[u8]) -> bool {
         let (cpu, frames, frame) = (&self.cpu, &self.shared.frames, pinned.frame);
         frames.lock(cpu, frame);
         let state = frames.state(frame);
         let may = state & WRITEBACK == 0;
         if may {
             frames.copy_in(cpu, frame, span, data);
-            self.mark_dirty(frame, span.page);
+            self.mark_dirty(frame, key);
         }
         frames.unlock(frame);
         if may && state & REFERENCED == 0 {

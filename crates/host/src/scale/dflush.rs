@@ -8,8 +8,8 @@
 //! 1. Above the background threshold the flusher, on a CPU of its own, is woken and writes until it is
 //!    below.
 //! 2. A writer that finds more than the hard threshold dirty, or on its way, writes a *share* itself: the next
-//!    few dirty pages behind a cursor that all flushers move on, so that each has a range of its
-//!    own, also in a single large file. It waits for its transfers, and looks again.
+//!    few dirty pages of the next file, behind a cursor that all its flushers move on, so that each has a file or
+//!    a range of its own. It waits for its transfers, and looks again.
 //!
 //! The published code sleeps first and flushes then, and has no ranges: [`Balance`] has its rule, and
 //! the kernel's, which only sleeps.
@@ -18,6 +18,7 @@ use std::rc::Rc;
 
 use wharf_runtime::sync::Ordering;
 
+use crate::scale::backing::Backing;
 use crate::scale::flush::{Busy, Writing};
 use crate::scale::index::{Index, Tag};
 use crate::scale::local::Local;
@@ -45,7 +46,7 @@ pub enum Balance {
     Sleep,
 }
 
-impl<I: Index> Local<I> {
+impl<I: Index, B: Backing> Local<I, B> {
     /// The task has dirtied a page: sometimes looks at the thresholds.
     #[inline]
     pub(super) async fn balance_dirty(self: &Rc<Self>) {
@@ -82,28 +83,49 @@ impl<I: Index> Local<I> {
         }
     }
 
-    /// Writes the share behind the cursor and waits for it; gives its pages.
-    async fn flush_share(self: &Rc<Self>) -> u64 {
-        let Some(range) = self.claim_share() else {
-            return 0;
-        };
-        let mut writing = Writing::default();
-        // Pages that are stuck are left out: who waits for them hears of it. Failures are counted, and
-        // reported by flushes.
-        let _ = self
-            .write_range(&mut writing, range, SHARE_PAGES, Busy::Skip)
-            .await;
+    /// Writes a share and waits for it; gives its pages.
+    pub(super) async fn flush_share(self: &Rc<Self>) -> u64 {
+        let writing = self.begin_share().await;
+        // Failures are counted, and reported by flushes.
         let _ = self.wait_for(&writing.outcomes).await;
         writing.pages
     }
 
-    /// Moves the cursor over the next dirty pages; gives the first and the last of them.
-    fn claim_share(&self) -> Option<(u64, u64)> {
-        let (cpu, shared) = (&self.cpu, &self.shared);
+    /// Begins to write a share: the next dirty pages behind the cursor of the next file that has any.
+    async fn begin_share(self: &Rc<Self>) -> Writing {
+        let Some((file, range)) = self.claim_share() else {
+            return Writing::of(0);
+        };
+        let mut writing = Writing::of(file);
+        // Pages that are stuck are left out: who waits for them hears of it.
+        let _ = self
+            .write_range(&mut writing, range, SHARE_PAGES, Busy::Skip)
+            .await;
+        writing
+    }
+
+    /// Takes the next share of the next file that has dirty pages: so flushers write different files, and
+    /// different ranges where there are more flushers than files.
+    fn claim_share(&self) -> Option<(u32, (u64, u64))> {
+        let shared = &self.shared;
+        let files = shared.files_used();
+        let turn = match files {
+            1 => 0,
+            // Relaxed: a place to begin, which orders nothing.
+            _ => shared.turn.fetch_add(1, Ordering::Relaxed),
+        };
+        (0..files)
+            .map(|step| turn.wrapping_add(step) % files)
+            .find_map(|file| Some((file, self.claim_range(file)?)))
+    }
+
+    /// Moves the cursor of a file over its next dirty pages; gives the first and the last of them.
+    fn claim_range(&self, file: u32) -> Option<(u64, u64)> {
+        let (cpu, file) = (&self.cpu, &self.shared.files[file as usize]);
         loop {
             // Relaxed: a place to begin, which orders nothing.
-            let at = shared.cursor.load(Ordering::Relaxed);
-            let next = |from| shared.index.next_tagged(cpu, from, Tag::Dirty);
+            let at = file.cursor.load(Ordering::Relaxed);
+            let next = |from| file.index.next_tagged(cpu, from, Tag::Dirty);
             let (first, _) = next(at).or_else(|| next(0))?;
             let mut last = first;
             for _ in 1..SHARE_PAGES {
@@ -112,10 +134,9 @@ impl<I: Index> Local<I> {
                     None => break,
                 }
             }
-            shared.cursor_line.write(cpu);
+            file.cursor_line.write(cpu);
             let moved =
-                shared
-                    .cursor
+                file.cursor
                     .compare_exchange(at, last + 1, Ordering::Relaxed, Ordering::Relaxed);
             if moved.is_ok() {
                 return Some((first, last));
@@ -133,23 +154,10 @@ impl<I: Index> Local<I> {
                 Pause::default().await;
                 continue;
             }
-            if self.begin_share().await == 0 {
+            if self.begin_share().await.pages == 0 {
                 self.join(&shared.progress);
                 self.nap(SLEEP_NS).await;
             }
         }
-    }
-
-    /// Begins to write the share behind the cursor; gives its pages.
-    async fn begin_share(self: &Rc<Self>) -> u64 {
-        let Some(range) = self.claim_share() else {
-            return 0;
-        };
-        let mut writing = Writing::default();
-        // As in `flush_share`.
-        let _ = self
-            .write_range(&mut writing, range, SHARE_PAGES, Busy::Skip)
-            .await;
-        writing.pages
     }
 }

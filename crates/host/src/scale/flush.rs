@@ -19,19 +19,33 @@ use wharf_runtime::sync::Ordering;
 
 use crate::error::IoError;
 use crate::run::Run;
+use crate::scale::backing::Backing;
 use crate::scale::frame::{DIRTY, STUCK, WRITEBACK};
 use crate::scale::index::{Index, Tag};
+use crate::scale::key::PageKey;
 use crate::scale::local::{Local, Pinned};
 use crate::scale::transfer::Outcome;
 use crate::volume::Transfer;
 
-/// Pages being gathered, and the transfers sent.
-#[derive(Default)]
+/// Pages of a file being gathered, and the transfers sent.
 pub(super) struct Writing {
+    file: u32,
     run: Run,
     pub(super) outcomes: Vec<Outcome>,
     /// Pages claimed.
     pub(super) pages: u64,
+}
+
+impl Writing {
+    /// Nothing yet of `file`.
+    pub(super) fn of(file: u32) -> Writing {
+        Writing {
+            file,
+            run: Run::default(),
+            outcomes: Vec::new(),
+            pages: 0,
+        }
+    }
 }
 
 /// What to do with a page that somebody else is writing back.
@@ -43,7 +57,7 @@ pub(super) enum Busy {
     Wait,
 }
 
-impl<I: Index> Local<I> {
+impl<I: Index, B: Backing> Local<I, B> {
     /// Begins to write the dirty pages of `first..=last`, `most` at most. Gives the page after the
     /// last one seen; `None` if there are no more.
     ///
@@ -56,7 +70,8 @@ impl<I: Index> Local<I> {
         most: u64,
         busy: Busy,
     ) -> (Option<u64>, Result<(), IoError>) {
-        let (cpu, index) = (&self.cpu, &self.shared.index);
+        let (cpu, file) = (&self.cpu, writing.file);
+        let index = self.shared.index_of(file);
         let (mut at, before) = (first, writing.pages);
         let mut outcome = Ok(());
         let next = loop {
@@ -71,9 +86,10 @@ impl<I: Index> Local<I> {
             if !writing.run.takes(page) {
                 self.send(writing).await;
             }
-            if self.shared.frames.try_pin(cpu, frame, page) {
+            let key = PageKey::new(file, page);
+            if self.shared.frames.try_pin(cpu, frame, key) {
                 let pinned = Pinned::of(self, frame);
-                outcome = outcome.and(self.claim(writing, page, &pinned, busy).await);
+                outcome = outcome.and(self.claim(writing, key, &pinned, busy).await);
             }
         };
         self.send(writing).await;
@@ -83,7 +99,7 @@ impl<I: Index> Local<I> {
     /// Sends what has been gathered.
     async fn send(self: &Rc<Self>, writing: &mut Writing) {
         if !writing.run.frames.is_empty() {
-            let outcome = self.submit(Transfer::Write, &mut writing.run);
+            let outcome = self.submit(Transfer::Write, writing.file, &mut writing.run);
             writing.outcomes.push(outcome);
             self.wait_for_room().await;
         }
@@ -93,8 +109,8 @@ impl<I: Index> Local<I> {
     async fn claim(
         self: &Rc<Self>,
         writing: &mut Writing,
-        page: u64,
-        pinned: &Pinned<'_, I>,
+        key: PageKey,
+        pinned: &Pinned<'_, I, B>,
         busy: Busy,
     ) -> Result<(), IoError> {
         let (cpu, shared, frame) = (&self.cpu, &self.shared, pinned.frame);
@@ -103,16 +119,15 @@ impl<I: Index> Local<I> {
             let state = shared.frames.state(frame);
             let is_claimed = state & (DIRTY | WRITEBACK) == DIRTY;
             if is_claimed {
-                shared
-                    .index
-                    .retag(cpu, page, Some(Tag::Writeback), Some(Tag::Dirty));
+                let index = shared.index_of(key.file());
+                index.retag(cpu, key.page(), Some(Tag::Writeback), Some(Tag::Dirty));
                 shared.frames.change(cpu, frame, WRITEBACK, DIRTY);
             }
             shared.frames.unlock(frame);
             if is_claimed {
                 self.count(&shared.dirty, &self.dirty, -1);
                 self.count(&shared.writeback, &self.writeback, 1);
-                writing.run.push(page, frame);
+                writing.run.push(key.page(), frame);
                 writing.pages += 1;
                 return Ok(());
             }
@@ -121,7 +136,7 @@ impl<I: Index> Local<I> {
             }
             // Those who have the page may wait for one of the run.
             self.send(writing).await;
-            self.wait_written(frame, page).await?;
+            self.wait_written(frame, key).await?;
         }
     }
 
@@ -129,20 +144,21 @@ impl<I: Index> Local<I> {
     ///
     /// # Errors
     /// If the drive holds the page and does not answer.
-    pub(super) async fn wait_written(&self, frame: u32, page: u64) -> Result<(), IoError> {
+    pub(super) async fn wait_written(&self, frame: u32, key: PageKey) -> Result<(), IoError> {
         let must_wait = |state| state & WRITEBACK != 0 && state & STUCK == 0;
-        self.wait_page(frame, page, must_wait).await
+        self.wait_page(frame, key, must_wait).await
     }
 
-    /// Writes the dirty pages of `first..=last`, and waits for all of the range that is in write-back.
+    /// Writes the dirty pages `first..=last` of a file, and waits for all of the range that is in write-back.
     ///
     /// # Errors
     /// The first error of a transfer; a page that the drive holds and does not answer for.
-    pub(super) async fn write_and_wait(
+    pub async fn write_and_wait(
         self: &Rc<Self>,
+        file: u32,
         (first, last): (u64, u64),
     ) -> Result<(), IoError> {
-        let mut writing = Writing::default();
+        let mut writing = Writing::of(file);
         let (_, begun) = self
             .write_range(&mut writing, (first, last), u64::MAX, Busy::Wait)
             .await;
@@ -150,38 +166,35 @@ impl<I: Index> Local<I> {
         let (cpu, shared) = (&self.cpu, &self.shared);
         let (mut at, mut outcome) = (first, begun.and(sent));
         loop {
-            let found = shared.index.next_tagged(cpu, at, Tag::Writeback);
+            let found = shared.index_of(file).next_tagged(cpu, at, Tag::Writeback);
             let Some((page, frame)) = found.filter(|(page, _)| *page <= last) else {
                 return outcome;
             };
             at = page + 1;
-            if shared.frames.try_pin(cpu, frame, page) {
+            let key = PageKey::new(file, page);
+            if shared.frames.try_pin(cpu, frame, key) {
                 let _pinned = Pinned::of(self, frame);
-                outcome = outcome.and(self.wait_written(frame, page).await);
+                outcome = outcome.and(self.wait_written(frame, key).await);
             }
         }
     }
 
-    /// Makes durable what was written before.
-    ///
-    /// # Errors
-    /// The first error of a transfer; else [`IoError::WriteBack`] if write-backs of anyone have failed
-    /// since this client's last flush.
-    pub(super) async fn flush(self: &Rc<Self>) -> Result<(), IoError> {
-        // Kept for this flush: another one of the client may end, and report, meanwhile.
-        let reported = self.failures_seen.get();
-        let outcome = match self.write_and_wait((0, u64::MAX)).await {
-            Ok(()) => self.volume.flush(&self.cpu).await,
+    /// Makes durable what was written to a file before, and adds what must be reported of earlier
+    /// write-backs: all that failed since the file's count of failures was `reported`. Gives the count that
+    /// is reported now.
+    pub async fn flush(self: &Rc<Self>, file: u32, reported: u64) -> (u64, Result<(), IoError>) {
+        let outcome = match self.write_and_wait(file, (0, u64::MAX)).await {
+            Ok(()) => self.backing.flush(&self.cpu, file).await,
             error => error,
         };
-        let failures = self.shared.failures.load(Ordering::Relaxed);
-        self.failures_seen
-            .set(failures.max(self.failures_seen.get()));
-        match outcome {
+        let count = &self.shared.files[file as usize].failures;
+        let failures = count.load(Ordering::Relaxed);
+        let outcome = match outcome {
             Ok(()) if failures > reported => Err(IoError::WriteBack {
                 failures: failures - reported,
             }),
             outcome => outcome,
-        }
+        };
+        (failures, outcome)
     }
 }

@@ -21,6 +21,7 @@ use wharf_runtime::sync::{AtomicU32, AtomicU64, Ordering};
 use wharf_runtime::{Cpu, Line, Op, Versioned};
 use wharf_wire::dma::{DmaRegion, DmaSpace, RegisterError};
 
+use crate::scale::key::PageKey;
 use crate::span::Span;
 
 /// The bytes are the page's.
@@ -44,7 +45,7 @@ const TAKEN: u32 = 1 << 8;
 /// One pin; the bits above count them.
 const PIN: u32 = 1 << 9;
 
-/// No page.
+/// No page: not a key, see [`FILES_MAX`](crate::scale::key::FILES_MAX).
 const NO_PAGE: u64 = u64::MAX;
 
 struct Frame {
@@ -63,6 +64,12 @@ pub enum Copied {
     Moved,
     /// The page is not there yet.
     Unfilled,
+}
+
+/// Whether a page in this state may go.
+#[inline]
+fn may_go(state: u32) -> bool {
+    state & (FILLED | FAILED) != 0 && state & (DIRTY | WRITEBACK | TAKEN) == 0 && state < PIN
 }
 
 /// All frames, by number.
@@ -119,9 +126,16 @@ impl Frames {
 
     /// The page that a frame holds.
     #[inline]
-    pub fn page(&self, frame: u32) -> Option<u64> {
+    pub fn key(&self, frame: u32) -> Option<PageKey> {
         let page = self.all[frame as usize].page.load(Ordering::Relaxed);
-        (page != NO_PAGE).then_some(page)
+        (page != NO_PAGE).then(|| PageKey::of_word(page))
+    }
+
+    /// The bytes of a frame, for those who have a right to it: what a pin, a transfer or the frame's word
+    /// permits.
+    #[inline]
+    pub fn pointer(&self, frame: u32) -> *mut u8 {
+        self.region.page_pointer(frame as usize)
     }
 
     /// Pins of a frame, for checks.
@@ -148,9 +162,9 @@ impl Frames {
             .ok()
     }
 
-    /// Pins a frame if it holds `page`. The page stays then, filled or not.
+    /// Pins a frame if it holds the page of `key`. The page stays then, filled or not.
     #[inline]
-    pub fn try_pin(&self, cpu: &Cpu, frame: u32, page: u64) -> bool {
+    pub fn try_pin(&self, cpu: &Cpu, frame: u32, key: PageKey) -> bool {
         let pinned = self.update(cpu, frame, |state| {
             (state & TAKEN == 0).then_some(state + PIN)
         });
@@ -158,7 +172,7 @@ impl Frames {
             return false;
         }
         // The acquire above is the partner of the release in `begin`, which follows the page.
-        let holds = self.all[frame as usize].page.load(Ordering::Relaxed) == page;
+        let holds = self.all[frame as usize].page.load(Ordering::Relaxed) == key.word();
         if !holds {
             self.unpin(cpu, frame);
         }
@@ -184,11 +198,11 @@ impl Frames {
         assert!(before >= PIN, "a pin is taken off once");
     }
 
-    /// Gives a free frame to `page`, with a pin of the caller, who fills it.
-    pub fn begin(&self, cpu: &Cpu, frame: u32, page: u64) {
+    /// Gives a free frame to a page, with a pin of the caller, who fills it.
+    pub fn begin(&self, cpu: &Cpu, frame: u32, key: PageKey) {
         let frame = &self.all[frame as usize];
         frame.line.write(cpu);
-        frame.page.store(page, Ordering::Relaxed);
+        frame.page.store(key.word(), Ordering::Relaxed);
         // Release: partner of the acquire in `try_pin` and `state`.
         frame.state.store(PIN, Ordering::Release);
     }
@@ -196,21 +210,28 @@ impl Frames {
     /// Takes a frame whose page may go: clean, without pins, and nobody fills it. One that was used
     /// since the last time is left its page once more.
     pub fn take(&self, cpu: &Cpu, frame: u32) -> bool {
-        let may = |state: u32| {
-            state & (FILLED | FAILED) != 0
-                && state & (DIRTY | WRITEBACK | TAKEN) == 0
-                && state < PIN
-        };
         let state = self.state(frame);
-        if !may(state) {
+        if !may_go(state) {
             return false;
         }
         if state & REFERENCED != 0 {
             self.change(cpu, frame, 0, REFERENCED);
             return false;
         }
-        self.update(cpu, frame, |state| may(state).then_some(state | TAKEN))
+        self.take_now(cpu, frame)
+    }
+
+    /// As [`Frames::take`], whether the page was used or not.
+    pub fn take_now(&self, cpu: &Cpu, frame: u32) -> bool {
+        self.update(cpu, frame, |state| may_go(state).then_some(state | TAKEN))
             .is_some()
+    }
+
+    /// Fills a frame, whose word the caller has and which the drive does not read, with zeros.
+    pub fn zero(&self, frame: u32) {
+        debug_assert!(!self.is(frame, WRITEBACK), "the drive reads the page");
+        // SAFETY: the frame's own page; the word keeps other writers away, and readers check it.
+        unsafe { self.pointer(frame).write_bytes(0, self.page_bytes()) };
     }
 
     /// Takes back a frame that was begun and did not get into the index.
@@ -254,13 +275,13 @@ impl Frames {
         self.all[frame as usize].word.unlock();
     }
 
-    /// Copies a span of `page` out of a frame, if it is there.
+    /// Copies a span of a page out of a frame, if it is there.
     #[inline]
     pub fn copy_out(
         &self,
         cpu: &Cpu,
         number: u32,
-        page: u64,
+        key: PageKey,
         span: &Span,
         out: &mut [u8],
     ) -> Copied {
@@ -273,7 +294,7 @@ impl Frames {
                 std::hint::spin_loop();
                 continue;
             };
-            if frame.page.load(Ordering::Relaxed) != page {
+            if frame.page.load(Ordering::Relaxed) != key.word() {
                 return Copied::Moved;
             }
             let state = self.state(number);

@@ -31,6 +31,9 @@ pub trait Index: Default + Send + Sync + 'static {
     /// Gives a page, which is in the index, one tag and takes the other away.
     fn retag(&self, cpu: &Cpu, page: u64, set: Option<Tag>, clear: Option<Tag>);
 
+    /// The first page from `from` on, with its frame.
+    fn next(&self, cpu: &Cpu, from: u64) -> Option<(u64, u32)>;
+
     /// The first page from `from` on that has a tag, with its frame.
     fn next_tagged(&self, cpu: &Cpu, from: u64, tag: Tag) -> Option<(u64, u32)>;
 
@@ -86,6 +89,11 @@ impl Index for Locked {
                 }
             });
         });
+    }
+
+    fn next(&self, cpu: &Cpu, from: u64) -> Option<(u64, u32)> {
+        let found = cpu.work(Op::TreeLookup, || self.0.next(from, Find::Any));
+        found.map(|(page, frame)| (page, frame as u32))
     }
 
     fn next_tagged(&self, cpu: &Cpu, from: u64, tag: Tag) -> Option<(u64, u32)> {
@@ -159,6 +167,13 @@ impl Index for Concurrent {
                 false => self.0.clear_tag(page, tag, &guard),
             });
         }
+    }
+
+    fn next(&self, cpu: &Cpu, from: u64) -> Option<(u64, u32)> {
+        let guard = Self::guard(cpu);
+        cpu.work(Op::ConcurrentLookup, || {
+            self.0.next_at_or_after(from, &guard)
+        })
     }
 
     fn next_tagged(&self, cpu: &Cpu, from: u64, tag: Tag) -> Option<(u64, u32)> {

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use wharf_runtime::sync::Ordering;
 use wharf_runtime::{Cpu, Notify};
 
-use crate::design::Counters;
+use crate::design::{Counters, Statistics};
 use crate::error::IoError;
 use crate::readahead::ReadAhead;
-use crate::scale::frame::{DIRTY, FILLED, STUCK, WAITERS};
+use crate::scale::backing::Backing;
+use crate::scale::frame::{DIRTY, FILLED, Frames, STUCK, WAITERS};
 use crate::scale::index::{Index, Tag};
+use crate::scale::key::PageKey;
 use crate::scale::shared::{Shared, SharedCount};
-use crate::volume::Volume;
 use crate::waits::{Nap, Waiters};
 use crate::wake::{Pause, Sleeper};
 
@@ -23,16 +24,17 @@ use crate::wake::{Pause, Sleeper};
 pub struct Batch(Cell<i64>);
 
 /// See the module.
-pub struct Local<I> {
+pub struct Local<I, B> {
     pub(super) cpu: Cpu,
     pub(super) shared: Arc<Shared<I>>,
-    pub(super) volume: Rc<Volume>,
+    pub(super) backing: B,
     /// The client, or as many as there are clients for the service.
     pub(super) index: u32,
     pub(crate) counters: Counters,
     /// Free frames of this CPU.
     pub(super) free: RefCell<Vec<u32>>,
-    pub(super) ahead: RefCell<ReadAhead>,
+    /// What this CPU remembers of its readers of each file.
+    ahead: RefCell<Vec<ReadAhead>>,
     pub(super) dirty: Batch,
     pub(super) writeback: Batch,
     /// Pages dirtied since the last look at the limits.
@@ -44,24 +46,19 @@ pub struct Local<I> {
     pub(super) landed: Notify,
 }
 
-impl<I: Index> Local<I> {
+impl<I: Index, B: Backing> Local<I, B> {
     /// The part of CPU `index`, which gets its tasks.
-    pub fn start(
-        cpu: &Cpu,
-        shared: Arc<Shared<I>>,
-        volume: Rc<Volume>,
-        index: u32,
-    ) -> Rc<Local<I>> {
+    pub fn start(cpu: &Cpu, shared: Arc<Shared<I>>, backing: B, index: u32) -> Rc<Local<I, B>> {
         shared.mailboxes.serve(cpu, index);
         Rc::new(Local {
             cpu: cpu.clone(),
-            failures_seen: Cell::new(shared.failures.load(Ordering::Relaxed)),
+            failures_seen: Cell::new(shared.files[0].failures.load(Ordering::Relaxed)),
+            ahead: RefCell::new(shared.files.iter().map(|_| ReadAhead::default()).collect()),
             shared,
-            volume,
+            backing,
             index,
             counters: Counters::default(),
             free: RefCell::default(),
-            ahead: RefCell::default(),
             dirty: Batch::default(),
             writeback: Batch::default(),
             dirtied: Cell::new(0),
@@ -74,6 +71,12 @@ impl<I: Index> Local<I> {
         self.index == self.shared.clients
     }
 
+    /// Does `f` with what is remembered of the readers of a file.
+    #[inline]
+    pub(super) fn ahead<R>(&self, file: u32, f: impl FnOnce(&mut ReadAhead) -> R) -> R {
+        f(&mut self.ahead.borrow_mut()[file as usize])
+    }
+
     /// Adds to a count of all CPUs, by way of this CPU's batch.
     pub(super) fn count(&self, count: &SharedCount, batch: &Batch, n: i64) {
         let sum = batch.0.get() + n;
@@ -82,6 +85,37 @@ impl<I: Index> Local<I> {
             count.add(&self.cpu, sum);
         }
         batch.0.set(if is_full { 0 } else { sum });
+    }
+
+    /// The frames of the cache.
+    #[inline(always)]
+    pub fn frames(&self) -> &Frames {
+        &self.shared.frames
+    }
+
+    /// Waits until no transfer of this CPU is under way. A CPU that runs only while its program waits ends
+    /// every call so: what others wait for is never left with one that does not run.
+    pub async fn land(&self) {
+        while self.in_flight.get() > 0 {
+            self.landed.wait(&self.cpu).await;
+        }
+    }
+
+    /// Gives what this CPU has to the others, for it ends.
+    pub fn retire(&self) {
+        let shared = &self.shared;
+        shared.give_all_free(&self.cpu, &mut self.free.borrow_mut());
+        for (count, batch) in [
+            (&shared.dirty, &self.dirty),
+            (&shared.writeback, &self.writeback),
+        ] {
+            count.add(&self.cpu, batch.0.take());
+        }
+    }
+
+    /// What the CPU did so far.
+    pub fn statistics(&self) -> Statistics {
+        self.counters.own()
     }
 
     fn sleeper(&self) -> Sleeper {
@@ -108,25 +142,26 @@ impl<I: Index> Local<I> {
     }
 
     /// Pins a page that is in the cache, filled or not.
-    pub(super) fn pin(&self, page: u64) -> Option<Pinned<'_, I>> {
+    pub(super) fn pin(&self, key: PageKey) -> Option<Pinned<'_, I, B>> {
         loop {
-            let frame = self.shared.index.get(&self.cpu, page)?;
+            let index = self.shared.index_of(key.file());
+            let frame = index.get(&self.cpu, key.page())?;
             // Fails if the frame is just being taken away: the index will say so in a moment.
-            if self.shared.frames.try_pin(&self.cpu, frame, page) {
+            if self.shared.frames.try_pin(&self.cpu, frame, key) {
                 return Some(Pinned { local: self, frame });
             }
             std::hint::spin_loop();
         }
     }
 
-    /// Waits while `must_wait` says so of the state of the frame of `page`, which is pinned.
+    /// Waits while `must_wait` says so of the state of the frame of a page, which is pinned.
     ///
     /// # Errors
     /// If the drive holds the page and does not answer.
     pub(super) async fn wait_page(
         &self,
         frame: u32,
-        page: u64,
+        key: PageKey,
         must_wait: impl Fn(u32) -> bool,
     ) -> Result<(), IoError> {
         let (cpu, frames) = (&self.cpu, &self.shared.frames);
@@ -141,7 +176,7 @@ impl<I: Index> Local<I> {
             Pause::default().await;
         }
         match frames.is(frame, STUCK) {
-            true => Err(IoError::Stuck { page }),
+            true => Err(IoError::Stuck { page: key.page() }),
             false => Ok(()),
         }
     }
@@ -166,7 +201,7 @@ impl<I: Index> Local<I> {
     }
 
     /// The page of a frame, whose word the caller has, is filled and dirty.
-    pub(super) fn mark_dirty(&self, frame: u32, page: u64) {
+    pub(super) fn mark_dirty(&self, frame: u32, key: PageKey) {
         let (cpu, shared) = (&self.cpu, &self.shared);
         let marked = FILLED | DIRTY;
         if shared.frames.state(frame) & marked == marked {
@@ -174,7 +209,8 @@ impl<I: Index> Local<I> {
         }
         // The tag first: who sees the state finds the page.
         if !shared.frames.is(frame, DIRTY) {
-            shared.index.retag(cpu, page, Some(Tag::Dirty), None);
+            let index = shared.index_of(key.file());
+            index.retag(cpu, key.page(), Some(Tag::Dirty), None);
             self.count(&shared.dirty, &self.dirty, 1);
         }
         self.change_and_wake(frame, marked, 0);
@@ -182,19 +218,24 @@ impl<I: Index> Local<I> {
 }
 
 /// A pin of a frame; dropping it takes it off.
-pub struct Pinned<'a, I: Index> {
-    local: &'a Local<I>,
+pub struct Pinned<'a, I: Index, B: Backing> {
+    local: &'a Local<I, B>,
     pub(super) frame: u32,
 }
 
-impl<'a, I: Index> Pinned<'a, I> {
+impl<'a, I: Index, B: Backing> Pinned<'a, I, B> {
     /// Takes charge of a pin that there is.
-    pub(super) fn of(local: &'a Local<I>, frame: u32) -> Self {
+    pub(super) fn of(local: &'a Local<I, B>, frame: u32) -> Self {
         Pinned { local, frame }
+    }
+
+    /// Leaves the pin to the caller.
+    pub(super) fn keep(self) -> u32 {
+        std::mem::ManuallyDrop::new(self).frame
     }
 }
 
-impl<I: Index> Drop for Pinned<'_, I> {
+impl<I: Index, B: Backing> Drop for Pinned<'_, I, B> {
     fn drop(&mut self) {
         self.local.shared.frames.unpin(&self.local.cpu, self.frame);
     }

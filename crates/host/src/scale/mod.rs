@@ -14,21 +14,26 @@
 //! | file | idea |
 //! |---|---|
 //! | [`client`] | reads and writes |
-//! | [`index`] | page to frame, with tags |
+//! | [`index`], [`key`] | page to frame, with tags; pages of several files |
 //! | [`frame`] | state, pins, bytes |
 //! | [`reclaim`] | free frames, CLOCK |
 //! | [`flush`] | dirty pages to the drives |
 //! | [`dflush`] | who does so, and when |
-//! | [`transfer`] | requests to the drives and their ends |
+//! | [`discard`] | pages that leave before their time |
+//! | [`transfer`] | requests to what lies below and their ends |
+//! | [`backing`] | what lies below: drives here; files where a program links the cache |
 //! | [`shared`], [`local`] | what all CPUs share, what each has |
 //!
-//! The volume is one file.
+//! In the design the volume is one file, number 0.
 
+pub mod backing;
 pub mod client;
 pub mod dflush;
+pub mod discard;
 pub mod flush;
 pub mod frame;
 pub mod index;
+pub mod key;
 pub mod local;
 pub mod reclaim;
 pub mod shared;
@@ -41,14 +46,19 @@ use wharf_runtime::Cpu;
 use wharf_runtime::sync::Ordering;
 use wharf_wire::dma::DmaSpace;
 
-use crate::design::{Client, Design, DesignConfig, DesignError, Statistics, Touch, WritePolicy};
+use crate::design::{
+    Client, Design, DesignConfig, DesignError, Statistics, Touch, WritePolicy, check_request,
+};
 use crate::error::IoError;
 use crate::scale::dflush::Balance;
 use crate::scale::index::{Concurrent, Index, Locked};
 use crate::scale::local::Local;
-use crate::scale::shared::Shared;
+use crate::scale::shared::{Shape, Shared};
 use crate::span::Extent;
 use crate::volume::Volume;
+
+/// The number of the volume among files.
+const FILE: u32 = 0;
 
 /// Which parts of the design a variant of it has.
 pub trait Variant: Send + Sync + 'static {
@@ -101,7 +111,13 @@ impl<V: Variant> Design for Scale<V> {
         if frames >= 1 << 30 {
             return Err(DesignError::CacheTooLarge { design, bytes });
         }
-        let shared = Shared::new(config, frames as u32, V::BALANCE, space)
+        let shape = Shape {
+            frames: frames as u32,
+            files: 1,
+            balance: V::BALANCE,
+            has_flusher: true,
+        };
+        let shared = Shared::new(config, &shape, space)
             .map_err(|source| DesignError::Memory { design, source })?;
         Ok(Scale {
             shared: Arc::new(shared),
@@ -148,8 +164,16 @@ impl<V: Variant> Scale<V> {
 
 /// One client.
 pub struct ScaleClient<I: Index> {
-    local: Rc<Local<I>>,
+    local: Rc<Local<I, Rc<Volume>>>,
     policy: WritePolicy,
+}
+
+impl<I: Index> ScaleClient<I> {
+    #[inline]
+    fn check(&self, extent: Extent, payload_bytes: usize) -> Result<(), IoError> {
+        let page_bytes = self.local.shared.frames.page_bytes();
+        check_request(&self.local.backing, page_bytes, extent, payload_bytes)
+    }
 }
 
 impl<I: Index> Client for ScaleClient<I> {
@@ -157,27 +181,38 @@ impl<I: Index> Client for ScaleClient<I> {
     async fn read(&self, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError> {
         let counters = &self.local.counters;
         counters.reads.add(1);
-        counters.end(self.local.read(extent, out).await, |touch| *touch)
+        let read = match self.check(extent, out.len()) {
+            Ok(()) => self.local.read(FILE, extent, out).await,
+            Err(error) => Err(error),
+        };
+        counters.end(read, |touch| *touch)
     }
 
     #[inline]
     async fn write(&self, extent: Extent, data: &[u8]) -> Result<Touch, IoError> {
         let counters = &self.local.counters;
         counters.writes.add(1);
-        let written = self.local.write(extent, data, self.policy).await;
+        let written = match self.check(extent, data.len()) {
+            Ok(()) => self.local.write(FILE, extent, data, self.policy).await,
+            Err(error) => Err(error),
+        };
         counters.end(written, |touch| *touch)
     }
 
     async fn flush(&self) -> Result<(), IoError> {
         let counters = &self.local.counters;
         counters.flushes.add(1);
-        counters.end(self.local.flush().await, |()| Touch::default())
+        let seen = &self.local.failures_seen;
+        // Kept for this flush: another one of the client may end, and report, meanwhile.
+        let (failures, outcome) = self.local.flush(FILE, seen.get()).await;
+        seen.set(failures.max(seen.get()));
+        counters.end(outcome, |()| Touch::default())
     }
 
     /// The first client's account has what the flusher did as well.
     fn statistics(&self) -> Statistics {
         let local = &self.local;
-        let mut statistics = local.counters.statistics(&local.volume);
+        let mut statistics = local.counters.statistics(&local.backing);
         if local.index == 0 {
             let written = &local.shared.background_written;
             statistics.write_backs += written.load(Ordering::Relaxed);

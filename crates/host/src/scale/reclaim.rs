@@ -4,13 +4,18 @@
 //! 2. When there are none, it sweeps CLOCK's hand over some frames: the hand is moved by one addition,
 //!    so that every CPU has a stretch of its own and they sweep side by side. A page that was used since
 //!    the hand came by stays; so does one that is dirty, on its way, or pinned.
-//! 3. If two rounds bring nothing, dirty pages must be written first; the task waits for that.
+//! 3. If two rounds bring nothing, dirty pages must be written first; the task waits for that, or does it where
+//!    there is no background flusher.
+
+use std::rc::Rc;
 
 use wharf_runtime::Op;
 use wharf_runtime::sync::Ordering;
 
 use crate::error::IoError;
+use crate::scale::backing::Backing;
 use crate::scale::index::Index;
+use crate::scale::key::PageKey;
 use crate::scale::local::Local;
 
 /// Frames that a CPU sweeps at a time.
@@ -22,7 +27,7 @@ const NAP_NS: u64 = 1_000_000;
 /// A task that got no frame for so long fails, in nanoseconds.
 const PATIENCE_NS: u64 = 10_000_000_000;
 
-impl<I: Index> Local<I> {
+impl<I: Index, B: Backing> Local<I, B> {
     /// A free frame, if one can be had without sleeping.
     pub(super) fn try_allocate(&self) -> Option<u32> {
         self.take_free().or_else(|| {
@@ -31,28 +36,31 @@ impl<I: Index> Local<I> {
         })
     }
 
-    /// A free frame for `page`.
+    /// A free frame for a page.
     ///
     /// # Errors
     /// If there was none for ten seconds.
-    pub(super) async fn allocate(&self, page: u64) -> Result<u32, IoError> {
+    pub(super) async fn allocate(self: &Rc<Self>, key: PageKey) -> Result<u32, IoError> {
         if let Some(frame) = self.try_allocate() {
             return Ok(frame);
         }
         let deadline_ns = self.cpu.now() + PATIENCE_NS;
-        let failures = self.shared.failures.load(Ordering::Relaxed);
+        let failures = self.shared.failures();
         while self.cpu.now() < deadline_ns {
             self.join(&self.shared.progress);
             if let Some(frame) = self.try_allocate() {
                 return Ok(frame);
             }
+            self.counters.waits.add(1);
+            if !self.shared.has_flusher && self.flush_share().await > 0 {
+                continue;
+            }
             self.shared.memory_short.store(true, Ordering::Relaxed);
             self.wake(&self.shared.flusher);
-            self.counters.waits.add(1);
             self.nap(NAP_NS).await;
         }
-        match self.shared.failures.load(Ordering::Relaxed) - failures {
-            0 => Err(IoError::Stuck { page }),
+        match self.shared.failures() - failures {
+            0 => Err(IoError::Stuck { page: key.page() }),
             failures => Err(IoError::WriteBack { failures }),
         }
     }
@@ -97,13 +105,19 @@ impl<I: Index> Local<I> {
     /// Takes the page of a frame out of the cache, if it may go.
     fn try_evict(&self, frame: u32) -> bool {
         let (cpu, shared) = (&self.cpu, &self.shared);
-        if !cpu.work(Op::ClockStep, || shared.frames.take(cpu, frame)) {
-            return false;
+        let taken = cpu.work(Op::ClockStep, || shared.frames.take(cpu, frame));
+        if taken {
+            self.evict(frame);
         }
-        let page = shared.frames.page(frame).expect("a taken page");
-        shared.index.remove(cpu, page);
+        taken
+    }
+
+    /// Frees a frame that has been taken from its page.
+    pub(super) fn evict(&self, frame: u32) {
+        let (cpu, shared) = (&self.cpu, &self.shared);
+        let key = shared.frames.key(frame).expect("a taken page");
+        shared.index_of(key.file()).remove(cpu, key.page());
         shared.frames.empty(cpu, frame);
         self.give_free(frame);
-        true
     }
 }

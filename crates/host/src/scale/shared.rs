@@ -1,8 +1,8 @@
-//! What all CPUs share: the index, the frames, free memory, and the limits of dirty pages.
+//! What all CPUs share: the files with their indexes, the frames, free memory, and the limits of dirty pages.
 
 use std::sync::Arc;
 
-use wharf_runtime::sync::{AtomicBool, AtomicU64, Ordering};
+use wharf_runtime::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use wharf_runtime::{Cpu, Line, Lock};
 use wharf_wire::dma::{DmaSpace, RegisterError};
 
@@ -69,10 +69,40 @@ impl SharedCount {
     }
 }
 
-/// See the module.
-pub struct Shared<I> {
+/// What a cache is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    /// Frames.
+    pub frames: u32,
+    /// Files at a time.
+    pub files: u32,
+    /// What writers do above the hard threshold.
+    pub balance: Balance,
+    /// Whether a service flushes in the background.
+    pub has_flusher: bool,
+}
+
+/// A place for an open file.
+#[derive(Default)]
+pub struct CachedFile<I> {
     /// Page to frame.
     pub index: I,
+    /// The page from which on the next flusher looks for dirty ones.
+    pub cursor: AtomicU64,
+    /// The line of `cursor`.
+    pub cursor_line: Line,
+    /// Write-backs that failed.
+    pub failures: AtomicU64,
+}
+
+/// See the module.
+pub struct Shared<I> {
+    /// Places for files, by number. A place that is given to another file has no pages then.
+    pub files: Box<[CachedFile<I>]>,
+    /// Of these, so many have had a file.
+    files_used: AtomicU32,
+    /// Whose turn it is to be flushed: the file, when divided by their number.
+    pub turn: AtomicU32,
     /// The frames.
     pub frames: Frames,
     /// Frames that no CPU has and no page.
@@ -91,12 +121,6 @@ pub struct Shared<I> {
     pub dirty: SharedCount,
     /// Pages on their way to the drive.
     pub writeback: SharedCount,
-    /// The page from which on the next flusher looks for dirty ones.
-    pub cursor: AtomicU64,
-    /// The line of `cursor`.
-    pub cursor_line: Line,
-    /// Write-backs that failed.
-    pub failures: AtomicU64,
     /// Pages that the background flusher wrote.
     pub background_written: AtomicU64,
     /// Somebody found no frame: whatever is dirty is to be written.
@@ -109,45 +133,72 @@ pub struct Shared<I> {
     pub progress: Waiters,
     /// What writers do above the hard threshold.
     pub balance: Balance,
+    /// Whether a service flushes in the background.
+    pub has_flusher: bool,
     /// How tasks of other CPUs are woken.
     pub mailboxes: Arc<Mailboxes>,
 }
 
 impl<I: Index> Shared<I> {
-    /// A cache of `frames` frames.
+    /// A cache of this shape.
     ///
     /// # Errors
     /// If there is no memory.
     pub fn new(
         config: &DesignConfig,
-        frames: u32,
-        balance: Balance,
+        shape: &Shape,
         space: &Arc<DmaSpace>,
     ) -> Result<Shared<I>, RegisterError> {
         let mailboxes = Mailboxes::new(config.clients + 1);
         let waiters = || Waiters::new(mailboxes.clone());
         Ok(Shared {
-            index: I::default(),
-            frames: Frames::new(frames, space)?,
-            free: Lock::new((0..frames).rev().collect()),
+            files: (0..shape.files).map(|_| CachedFile::default()).collect(),
+            files_used: AtomicU32::new(1),
+            turn: AtomicU32::new(0),
+            frames: Frames::new(shape.frames, space)?,
+            free: Lock::new((0..shape.frames).rev().collect()),
             free_is_empty: AtomicBool::new(false),
             hand: AtomicU64::new(0),
             hand_line: Line::new(),
-            limits: Limits::new(config, frames.into()),
+            limits: Limits::new(config, shape.frames.into()),
             clients: config.clients,
             dirty: SharedCount::default(),
             writeback: SharedCount::default(),
-            cursor: AtomicU64::new(0),
-            cursor_line: Line::new(),
-            failures: AtomicU64::new(0),
             background_written: AtomicU64::new(0),
             memory_short: AtomicBool::new(false),
             page_waits: PageWaits::default(),
             flusher: waiters(),
             progress: waiters(),
-            balance,
+            balance: shape.balance,
+            has_flusher: shape.has_flusher,
             mailboxes,
         })
+    }
+
+    /// The index of a file.
+    #[inline(always)]
+    pub fn index_of(&self, file: u32) -> &I {
+        &self.files[file as usize].index
+    }
+
+    /// The number of places that have had a file, from 0 on.
+    pub fn files_used(&self) -> u32 {
+        // Relaxed: a file that has just been opened has nothing to flush.
+        self.files_used.load(Ordering::Relaxed)
+    }
+
+    /// Says that place `file` is in use.
+    pub fn use_file(&self, file: u32) {
+        self.files_used.fetch_max(file + 1, Ordering::Relaxed);
+    }
+
+    /// Write-backs that failed, of any file.
+    pub fn failures(&self) -> u64 {
+        let files = &self.files[..self.files_used() as usize];
+        let failures = files
+            .iter()
+            .map(|file| file.failures.load(Ordering::Relaxed));
+        failures.sum()
     }
 
     /// Moves a batch of the free frames of all to `own`.
@@ -165,6 +216,14 @@ impl<I: Index> Shared<I> {
         self.free.with(cpu, |free| {
             free.extend(own.drain(if batch == 1 { 0 } else { batch }..));
             self.free_is_empty.store(false, Ordering::Relaxed);
+        });
+    }
+
+    /// Moves all of `own` to the free frames of all.
+    pub fn give_all_free(&self, cpu: &Cpu, own: &mut Vec<u32>) {
+        self.free.with(cpu, |free| {
+            free.append(own);
+            self.free_is_empty.store(free.is_empty(), Ordering::Relaxed);
         });
     }
 
@@ -192,7 +251,7 @@ impl<I: Index> Shared<I> {
         let (mut dirty, mut pages) = (0, 0);
         for frame in 0..self.frames.count() {
             let state = self.frames.state(frame);
-            let Some(page) = self.frames.page(frame) else {
+            let Some(key) = self.frames.key(frame) else {
                 assert_eq!(state & (FILLED | DIRTY | WRITEBACK), 0, "a free frame");
                 continue;
             };
@@ -201,13 +260,15 @@ impl<I: Index> Shared<I> {
             let most_pins = u32::from(state & (FILLED | FAILED) == 0);
             assert!(self.frames.pins(frame) <= most_pins, "pins are taken off");
             assert_eq!(state & WRITEBACK, 0, "no write-back at rest");
-            assert_eq!(self.index.get(cpu, page), Some(frame), "the index knows it");
+            let (index, page) = (self.index_of(key.file()), key.page());
+            assert_eq!(index.get(cpu, page), Some(frame), "the index knows it");
             let is_dirty = state & DIRTY != 0;
             dirty += u64::from(is_dirty);
-            assert_eq!(self.index.has_tag(cpu, page, Tag::Dirty), is_dirty);
-            assert!(!self.index.has_tag(cpu, page, Tag::Writeback));
+            assert_eq!(index.has_tag(cpu, page, Tag::Dirty), is_dirty);
+            assert!(!index.has_tag(cpu, page, Tag::Writeback));
         }
-        assert_eq!(self.index.verify(cpu), pages, "no other pages");
+        let indexed: u64 = self.files.iter().map(|file| file.index.verify(cpu)).sum();
+        assert_eq!(indexed, pages, "no other pages");
         dirty
     }
 }

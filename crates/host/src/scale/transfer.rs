@@ -14,8 +14,8 @@ use std::rc::Rc;
 use wharf_runtime::sync::Ordering;
 
 use crate::error::IoError;
-use crate::group::Group;
 use crate::run::Run;
+use crate::scale::backing::{Backing, Sent};
 use crate::scale::frame::{DIRTY, FAILED, FILLED, STUCK, WRITEBACK};
 use crate::scale::index::{Index, Tag};
 use crate::scale::local::Local;
@@ -28,10 +28,10 @@ const IN_FLIGHT_MAX: u32 = 128;
 /// How a transfer ended; `None` until it has.
 pub type Outcome = Rc<Cell<Option<Result<(), IoError>>>>;
 
-impl<I: Index> Local<I> {
+impl<I: Index, B: Backing> Local<I, B> {
     /// Sends a transfer for a run, and leaves it empty. For a read its frames have a pin that the
     /// transfer takes off, for a write they are in write-back.
-    pub(super) fn submit(self: &Rc<Self>, kind: Transfer, run: &mut Run) -> Outcome {
+    pub(super) fn submit(self: &Rc<Self>, kind: Transfer, file: u32, run: &mut Run) -> Outcome {
         let outcome = Outcome::default();
         let run = std::mem::take(run);
         if run.frames.is_empty() {
@@ -41,7 +41,7 @@ impl<I: Index> Local<I> {
         self.in_flight.set(self.in_flight.get() + 1);
         let (local, told) = (self.clone(), outcome.clone());
         self.cpu.spawn("transfer", async move {
-            local.carry_out(kind, &run, &told).await;
+            local.carry_out(kind, file, &run, &told).await;
             local.in_flight.set(local.in_flight.get() - 1);
             local.landed.notify_all(&local.cpu);
         });
@@ -73,34 +73,31 @@ impl<I: Index> Local<I> {
         all
     }
 
-    async fn carry_out(self: &Rc<Self>, kind: Transfer, run: &Run, outcome: &Outcome) {
-        let address = |frame: &u32| self.shared.frames.address(*frame);
-        let addresses: Vec<u64> = run.frames.iter().map(address).collect();
-        let group = self.volume.open_group();
-        self.volume.issue(&group, kind, run.first, &addresses).await;
-        self.volume.ring();
-        let result = group.wait(&self.cpu).await.map(drop);
+    async fn carry_out(self: &Rc<Self>, kind: Transfer, file: u32, run: &Run, outcome: &Outcome) {
+        let (cpu, frames) = (&self.cpu, &self.shared.frames);
+        let sent = self.backing.begin(cpu, kind, file, run, frames).await;
+        let result = sent.wait(cpu).await;
         outcome.set(Some(result));
-        if !group.is_quiet() {
+        if !sent.is_quiet() {
             self.landed.notify_all(&self.cpu);
-            self.wait_for_late(&group, run).await;
+            self.wait_for_late(&sent, run).await;
         }
         match kind {
             Transfer::Read => self.end_read(run, result.is_ok()),
-            _ => self.end_write(run, result.is_ok()),
+            _ => self.end_write(file, run, result.is_ok()),
         }
         self.wake(&self.shared.progress);
     }
 
     /// Has everyone who wants the frames fail until the drive has answered.
     #[cold]
-    async fn wait_for_late(&self, group: &Group, run: &Run) {
+    async fn wait_for_late(&self, sent: &B::Sent, run: &Run) {
         for &frame in &run.frames {
             self.change_and_wake(frame, STUCK, 0);
         }
         self.wake(&self.shared.progress);
-        while !group.is_quiet() {
-            group.watch(&self.cpu);
+        while !sent.is_quiet() {
+            sent.watch(&self.cpu);
             Pause::default().await;
         }
     }
@@ -114,17 +111,20 @@ impl<I: Index> Local<I> {
     }
 
     /// Ends the write-back of pages. After an error they are dirty again.
-    fn end_write(&self, run: &Run, ok: bool) {
+    fn end_write(&self, file: u32, run: &Run, ok: bool) {
         let (cpu, shared) = (&self.cpu, &self.shared);
         let count = run.frames.len() as u64;
         if !ok {
             // Counted when the pages are dirty again, not when they were late: a flush that began in
             // between has not seen them among the dirty ones, and must hear of them.
-            shared.failures.fetch_add(count, Ordering::Relaxed);
+            let failures = &shared.files[file as usize].failures;
+            failures.fetch_add(count, Ordering::Relaxed);
         }
         for (page, &frame) in (run.first..).zip(&run.frames) {
             let dirty = (!ok).then_some(Tag::Dirty);
-            shared.index.retag(cpu, page, dirty, Some(Tag::Writeback));
+            shared
+                .index_of(file)
+                .retag(cpu, page, dirty, Some(Tag::Writeback));
             self.change_and_wake(frame, if ok { 0 } else { DIRTY }, WRITEBACK | STUCK);
         }
         self.count(&shared.writeback, &self.writeback, -(count as i64));

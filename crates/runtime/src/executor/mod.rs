@@ -50,11 +50,15 @@ struct Task {
     queued: Cell<bool>,
     ended: Cell<bool>,
     main: bool,
+    /// Its number stays its own when it has ended.
+    reserved: bool,
 }
 
 /// One thread's tasks and CPUs.
 pub struct Executor {
     tasks: RefCell<Vec<Rc<Task>>>,
+    /// Numbers of tasks that have ended, for new ones; in real time, where a run may take for ever.
+    free: RefCell<Vec<TaskId>>,
     events: RefCell<EventQueue>,
     cpus: RefCell<Vec<Cpu>>,
     bells: RefCell<Vec<(Bell, TaskId)>>,
@@ -89,6 +93,7 @@ impl Executor {
     fn new(time: TimeSource, seed: Seed) -> Rc<Executor> {
         Rc::new(Executor {
             tasks: RefCell::new(Vec::new()),
+            free: RefCell::new(Vec::new()),
             events: RefCell::new(EventQueue::new(seed.child("ties").0)),
             cpus: RefCell::new(Vec::new()),
             bells: RefCell::new(Vec::new()),
@@ -123,8 +128,6 @@ impl Executor {
         main: bool,
         future: LocalFuture,
     ) -> TaskId {
-        let id = TaskId(self.tasks.borrow().len() as u32);
-        assert!(id.0 < RESUME_CPU, "at most 2^31 tasks");
         self.mains_left.set(self.mains_left.get() + u64::from(main));
         let task = Task {
             future: RefCell::new(Some(future)),
@@ -133,9 +136,23 @@ impl Executor {
             queued: Cell::new(false),
             ended: Cell::new(false),
             main,
+            reserved: false,
         };
-        self.tasks.borrow_mut().push(Rc::new(task));
+        let id = self.number(task);
         self.schedule(cpu.now(), id);
+        id
+    }
+
+    /// Gives a task a number: that of one that has ended, or a new one.
+    fn number(&self, task: Task) -> TaskId {
+        let mut tasks = self.tasks.borrow_mut();
+        if let Some(id) = self.free.borrow_mut().pop() {
+            tasks[id.0 as usize] = Rc::new(task);
+            return id;
+        }
+        let id = TaskId(tasks.len() as u32);
+        assert!(id.0 < RESUME_CPU, "at most 2^31 tasks");
+        tasks.push(Rc::new(task));
         id
     }
 
@@ -254,6 +271,11 @@ impl Executor {
                 .set(self.mains_left.get() - u64::from(task.main));
             // What the task owned goes now.
             *future = None;
+            // A wake of the ended task may still come, and is a spurious one then. Only a place on a run
+            // queue is not left behind: it is one of the old task's CPU.
+            if !self.is_virtual() && !task.reserved && !task.queued.get() {
+                self.free.borrow_mut().push(id);
+            }
         }
     }
 
@@ -263,8 +285,6 @@ impl Executor {
 
     /// Makes a task that has nothing to do yet.
     pub(crate) fn reserve(&self, cpu: &Cpu, name: Rc<str>) -> TaskId {
-        let id = TaskId(self.tasks.borrow().len() as u32);
-        assert!(id.0 < RESUME_CPU, "at most 2^31 tasks");
         let task = Task {
             future: RefCell::new(None),
             cpu: cpu.clone(),
@@ -272,9 +292,9 @@ impl Executor {
             queued: Cell::new(false),
             ended: Cell::new(true),
             main: false,
+            reserved: true,
         };
-        self.tasks.borrow_mut().push(Rc::new(task));
-        id
+        self.number(task)
     }
 
     /// Gives a reserved task its work.
@@ -297,6 +317,7 @@ impl Executor {
     pub(crate) fn clear(&self) {
         let tasks = std::mem::take(&mut *self.tasks.borrow_mut());
         drop(tasks);
+        self.free.borrow_mut().clear();
         self.cpus.borrow_mut().clear();
         self.bells.borrow_mut().clear();
     }

@@ -93,3 +93,39 @@ impl Executor {
         self.bells.borrow().iter().any(|(bell, _)| bell.is_rung())
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::cell::Cell;
+    use std::rc::Rc;
+
+    use crate::machine::Machine;
+    use crate::op::{CostTable, Side};
+
+    /// A program that links a cache starts a task for every transfer, for as long as it runs.
+    #[test]
+    fn tasks_that_have_ended_make_room_for_others() {
+        let mut machine = Machine::new(CostTable::free(), false);
+        let id = machine.add_cpu("cpu", Side::Host, 1.0);
+        let inline = machine.inline();
+        let done = Rc::new(Cell::new(0));
+        for round in 0..1_000 {
+            inline.block_on(id, |cpu| {
+                let done = done.clone();
+                async move {
+                    for _ in 0..3 {
+                        let (task_cpu, done) = (cpu.clone(), done.clone());
+                        let task = cpu.spawn("short", async move {
+                            task_cpu.yield_now().await;
+                            done.set(done.get() + 1);
+                        });
+                        assert!(task.0 < 10, "task {} in round {round}", task.0);
+                    }
+                    while done.get() < 3 * (round + 1) {
+                        cpu.yield_now().await;
+                    }
+                }
+            });
+        }
+    }
+}

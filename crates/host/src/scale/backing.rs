@@ -1,0 +1,117 @@
+//! What lies below the cache: the drives of a [`Volume`], or whatever else keeps the pages of files.
+//!
+//! Each CPU has a backing of its own, as it has a volume of its own, and all its files are behind it. The cache
+//! knows pages and frames; that there are drives, queues or system calls is known here alone.
+
+use std::rc::Rc;
+
+use wharf_runtime::Cpu;
+
+use crate::error::IoError;
+use crate::group::Group;
+use crate::run::Run;
+use crate::scale::frame::Frames;
+use crate::volume::{Transfer, Volume};
+
+/// See the module.
+#[allow(async_fn_in_trait)] // the futures stay on their CPU: no Send is wanted
+pub trait Backing: 'static {
+    /// A transfer that has begun.
+    type Sent: Sent;
+
+    /// Pages of a file, also those that are only in the cache yet.
+    fn pages(&self, file: u32) -> u64;
+
+    /// Begins a transfer of neighbouring pages of a file. Their frames are the backing's until it
+    /// [is quiet](Sent::is_quiet): nobody else touches those of a read, or changes those of a write.
+    async fn begin(
+        &self,
+        cpu: &Cpu,
+        kind: Transfer,
+        file: u32,
+        run: &Run,
+        frames: &Frames,
+    ) -> Self::Sent;
+
+    /// Makes durable the pages of a file that were written before.
+    ///
+    /// # Errors
+    /// The storage's.
+    async fn flush(&self, cpu: &Cpu, file: u32) -> Result<(), IoError>;
+}
+
+/// A transfer on its way.
+#[allow(async_fn_in_trait)] // as above
+pub trait Sent {
+    /// Waits until it has ended, or is known to be late.
+    ///
+    /// # Errors
+    /// The storage's.
+    async fn wait(&self, cpu: &Cpu) -> Result<(), IoError>;
+
+    /// True if nothing uses its frames any more. After an error of [`Sent::wait`] it may be late.
+    fn is_quiet(&self) -> bool;
+
+    /// Has the running task woken at every change from now on.
+    fn watch(&self, cpu: &Cpu);
+}
+
+/// Drives: one file.
+impl Backing for Volume {
+    type Sent = Group;
+
+    fn pages(&self, _: u32) -> u64 {
+        Volume::pages(self)
+    }
+
+    async fn begin(&self, _: &Cpu, kind: Transfer, _: u32, run: &Run, frames: &Frames) -> Group {
+        let address = |frame: &u32| frames.address(*frame);
+        let addresses: Vec<u64> = run.frames.iter().map(address).collect();
+        let group = self.open_group();
+        self.issue(&group, kind, run.first, &addresses).await;
+        self.ring();
+        group
+    }
+
+    async fn flush(&self, cpu: &Cpu, _: u32) -> Result<(), IoError> {
+        Volume::flush(self, cpu).await
+    }
+}
+
+/// A backing that others look after too.
+impl<B: Backing> Backing for Rc<B> {
+    type Sent = B::Sent;
+
+    fn pages(&self, file: u32) -> u64 {
+        B::pages(self, file)
+    }
+
+    async fn begin(
+        &self,
+        cpu: &Cpu,
+        kind: Transfer,
+        file: u32,
+        run: &Run,
+        frames: &Frames,
+    ) -> B::Sent {
+        B::begin(self, cpu, kind, file, run, frames).await
+    }
+
+    async fn flush(&self, cpu: &Cpu, file: u32) -> Result<(), IoError> {
+        B::flush(self, cpu, file).await
+    }
+}
+
+impl Sent for Group {
+    async fn wait(&self, cpu: &Cpu) -> Result<(), IoError> {
+        Group::wait(self, cpu).await.map(drop)
+    }
+
+    fn is_quiet(&self) -> bool {
+        Group::is_quiet(self)
+    }
+
+    fn watch(&self, cpu: &Cpu) {
+        Group::watch(self, cpu);
+    }
+}

@@ -1,0 +1,82 @@
+//! Pages that leave before their time: the end of a file is cut off, a file is closed, a program has done with
+//! a part of it.
+//!
+//! The caller sees to it that nobody writes to the pages, or brings them in, meanwhile. Others may still read
+//! them, evict them and write them back.
+
+use crate::scale::backing::Backing;
+use crate::scale::frame::{DIRTY, FILLED, WRITEBACK};
+use crate::scale::index::{Index, Tag};
+use crate::scale::key::PageKey;
+use crate::scale::local::{Local, Pinned};
+
+impl<I: Index, B: Backing> Local<I, B> {
+    /// Lets the pages `first..=last` of a file go that are clean and that nobody uses.
+    pub fn drop_clean(&self, file: u32, (first, last): (u64, u64)) {
+        let (cpu, shared) = (&self.cpu, &self.shared);
+        let mut at = first;
+        while let Some((page, frame)) = shared.index_of(file).next(cpu, at) {
+            if page > last {
+                return;
+            }
+            at = page + 1;
+            // The frame may have got another page since: that one is as good as any to go.
+            if shared.frames.take_now(cpu, frame) {
+                self.evict(frame);
+            }
+        }
+    }
+
+    /// Cuts off the pages of a file from `first` on: what they hold is lost, also if it is dirty. Those
+    /// with pins stay, as zeros.
+    pub async fn cut(&self, file: u32, first: u64) {
+        let (cpu, shared) = (&self.cpu, &self.shared);
+        let mut at = first;
+        while let Some((page, frame)) = shared.index_of(file).next(cpu, at) {
+            let key = PageKey::new(file, page);
+            if shared.frames.try_pin(cpu, frame, key) {
+                let pinned = Pinned::of(self, frame);
+                while !self.try_clear(&pinned, key) {
+                    // Nobody is stuck in a write for ever: an error ends it too.
+                    let _ = self.wait_written(frame, key).await;
+                }
+                drop(pinned);
+                at = page + 1;
+                if shared.frames.take_now(cpu, frame) {
+                    self.evict(frame);
+                }
+            } else {
+                // It is being evicted: the index will say so in a moment.
+                std::hint::spin_loop();
+            }
+        }
+    }
+
+    /// Makes a pinned page zeros, and clean, unless the drive is reading it.
+    fn try_clear(&self, pinned: &Pinned<'_, I, B>, key: PageKey) -> bool {
+        let (cpu, shared, frame) = (&self.cpu, &self.shared, pinned.frame);
+        shared.frames.lock(cpu, frame);
+        let state = shared.frames.state(frame);
+        let may = state & WRITEBACK == 0;
+        if may && state & FILLED != 0 {
+            shared.frames.zero(frame);
+        }
+        if may && state & DIRTY != 0 {
+            let index = shared.index_of(key.file());
+            index.retag(cpu, key.page(), None, Some(Tag::Dirty));
+            shared.frames.change(cpu, frame, 0, DIRTY);
+            self.count(&shared.dirty, &self.dirty, -1);
+        }
+        shared.frames.unlock(frame);
+        may
+    }
+
+    /// Lets all pages of a file go, also dirty ones, and returns when none is left: the number is another
+    /// file's then. Nobody holds a pin for longer than a moment.
+    pub async fn forget(&self, file: u32) {
+        while self.shared.index_of(file).next(&self.cpu, 0).is_some() {
+            self.cut(file, 0).await;
+            self.cpu.yield_now().await;
+        }
+    }
+}

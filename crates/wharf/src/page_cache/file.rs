@@ -1,0 +1,420 @@
+//! A file that is read and written through a page cache.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use wharf_host::design::{Touch, WritePolicy};
+use wharf_host::span::{Extent, Span, spans};
+use wharf_runtime::sync::{AtomicU64, Ordering};
+use wharf_wire::dma::PAGE_BYTES;
+
+use super::Handle;
+use super::open_file::OpenFile;
+use super::options::PageCacheError;
+use super::seat::{Seat, with_seat};
+
+const PAGE: u64 = PAGE_BYTES as u64;
+
+/// What a program is going to do with a part of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Advice {
+    /// It reads it soon: what is missing is read now, as far as there is memory.
+    WillNeed,
+    /// It has done with it: clean pages go.
+    DontNeed,
+}
+
+/// A handle of an open file. Any number of threads use it side by side.
+///
+/// Dropping the last handle of a file writes its dirty pages back, and tells of no errors: [`File::close`]
+/// does. Only [`File::sync`] makes them durable.
+pub struct File {
+    open: Arc<OpenFile>,
+    cache: Arc<Handle>,
+    read_only: bool,
+    /// Failed write-backs that this handle has reported.
+    failures_seen: AtomicU64,
+    /// Taken back already.
+    closed: bool,
+}
+
+impl File {
+    pub(super) fn new(open: Arc<OpenFile>, cache: Arc<Handle>, read_only: bool) -> File {
+        let place = &cache.core.shared.files[open.number as usize];
+        let failures_seen = AtomicU64::new(place.failures.load(Ordering::Relaxed));
+        File {
+            open,
+            cache,
+            read_only,
+            failures_seen,
+            closed: false,
+        }
+    }
+
+    #[inline(always)]
+    fn with_seat<R>(&self, f: impl FnOnce(&Rc<Seat>) -> R) -> Result<R, PageCacheError> {
+        with_seat(&self.cache.core, f)
+    }
+
+    /// The length in bytes, with what was written and not yet synced.
+    pub fn len(&self) -> u64 {
+        self.open.len()
+    }
+
+    /// True if the file has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Fills `out` with what the file holds from byte `offset` on; gives how many bytes there were, fewer
+    /// only at the end of the file.
+    ///
+    /// # Errors
+    /// An error of the storage; too many threads.
+    #[inline]
+    pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<usize, PageCacheError> {
+        let left = self.open.len().saturating_sub(offset);
+        let count = left.min(out.len() as u64) as usize;
+        if count == 0 {
+            return Ok(0);
+        }
+        let extent = Extent::new(offset, count as u64);
+        self.with_seat(|seat| self.read(seat, extent, &mut out[..count]))??;
+        Ok(count)
+    }
+
+    /// Reads page by page without a lock, and from the first page that is not there on the slow way.
+    #[inline]
+    fn read(&self, seat: &Seat, extent: Extent, out: &mut [u8]) -> Result<(), PageCacheError> {
+        seat.counters().reads.add(1);
+        for span in spans(extent, PAGE_BYTES) {
+            if !seat.local.read_now(self.open.number, &span, out) {
+                return self.read_slowly(seat, extent, span, out);
+            }
+            seat.note(Touch { pages: 1, hits: 1 });
+        }
+        Ok(())
+    }
+
+    /// Reads what is left of a request, from a span of it on.
+    #[cold]
+    fn read_slowly(
+        &self,
+        seat: &Seat,
+        extent: Extent,
+        from: Span,
+        out: &mut [u8],
+    ) -> Result<(), PageCacheError> {
+        let _gate = self.open.enter();
+        let done = from.payload;
+        let rest = Extent::new(extent.offset + done as u64, extent.bytes - done as u64);
+        let read = seat.local.read(self.open.number, rest, &mut out[done..]);
+        let touch = seat.serve(self.open.name(), read)?;
+        seat.note(touch);
+        Ok(())
+    }
+
+    /// Fills `out` whole.
+    ///
+    /// # Errors
+    /// As [`File::read_at`]; [`PageCacheError::NoRoom`] if the file ends before.
+    pub fn read_exact_at(&self, offset: u64, out: &mut [u8]) -> Result<(), PageCacheError> {
+        match self.read_at(offset, out)? == out.len() {
+            true => Ok(()),
+            false => Err(PageCacheError::NoRoom {
+                name: self.open.name().into(),
+                end: offset.saturating_add(out.len() as u64),
+                room: self.len(),
+            }),
+        }
+    }
+
+    /// Writes `data` from byte `offset` on; the file grows if need be, with zeros in between. Durable after
+    /// the next [`File::sync`].
+    ///
+    /// Writes to one page follow one another, so that a reader of a page sees a write whole or not at all; one
+    /// to several pages may be seen page by page.
+    ///
+    /// # Errors
+    /// A file that is open to read only, or that cannot grow; an error of the storage, and then each page of
+    /// the range is old or new.
+    pub fn write_at(&self, offset: u64, data: &[u8]) -> Result<(), PageCacheError> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        let end = self.check_write(offset.saturating_add(data.len() as u64))?;
+        let _gate = self.open.enter();
+        self.open.stretch_extent(end);
+        let written = self.with_seat(|seat| {
+            seat.counters().writes.add(1);
+            let touch = self.write(seat, Extent::new(offset, data.len() as u64), data)?;
+            seat.note(touch);
+            Ok(())
+        });
+        match written.flatten() {
+            Ok(()) => self.open.stretch_len(end),
+            Err(error) => {
+                self.open.note_failed_write();
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, seat: &Seat, extent: Extent, data: &[u8]) -> Result<Touch, PageCacheError> {
+        let (local, number) = (&seat.local, self.open.number);
+        let write = local.write(number, extent, data, WritePolicy::Back);
+        seat.serve(self.open.name(), write)
+    }
+
+    /// Refuses a change of the file up to byte `end` if it cannot be.
+    fn check_write(&self, end: u64) -> Result<u64, PageCacheError> {
+        let name = || self.open.name().to_string();
+        if self.read_only {
+            return Err(PageCacheError::ReadOnly { name: name() });
+        }
+        let room = self.open.room();
+        match end <= room {
+            true => Ok(end),
+            false => Err(PageCacheError::NoRoom {
+                name: name(),
+                end,
+                room,
+            }),
+        }
+    }
+
+    /// Makes durable what was written before, by any thread, and the length.
+    ///
+    /// # Errors
+    /// If a page could not be written, now or since this handle's last sync: each handle hears of a failed
+    /// write-back once. The page stays dirty, and the next sync tries it again.
+    pub fn sync(&self) -> Result<(), PageCacheError> {
+        self.with_seat(|seat| {
+            seat.counters().syncs.add(1);
+            let reported = self.failures_seen.load(Ordering::Relaxed);
+            seat.serve(self.open.name(), async {
+                let flushed = seat.local.flush(self.open.number, reported);
+                let (failures, outcome) = flushed.await;
+                self.failures_seen.fetch_max(failures, Ordering::Relaxed);
+                outcome
+            })
+        })?
+    }
+
+    /// As [`File::sync`], but times of the file need not be durable: today the same.
+    ///
+    /// # Errors
+    /// As [`File::sync`].
+    pub fn sync_data(&self) -> Result<(), PageCacheError> {
+        self.sync()
+    }
+
+    /// Cuts the file to `bytes` bytes, or makes it longer, with zeros. Durable after the next sync.
+    ///
+    /// # Errors
+    /// As [`File::write_at`]. If the system does not cut the file, it has the length that it has in storage, and
+    /// what was written behind `bytes` since the last sync may be lost.
+    pub fn truncate(&self, bytes: u64) -> Result<(), PageCacheError> {
+        self.check_write(bytes)?;
+        let open = &self.open;
+        if !open.can_grow() && bytes != open.len() {
+            return Err(PageCacheError::NoRoom {
+                name: open.name().into(),
+                end: bytes,
+                room: open.len(),
+            });
+        }
+        let _alone = open.enter_alone();
+        if bytes >= open.len() {
+            open.stretch_extent(bytes);
+            open.stretch_len(bytes);
+            return Ok(());
+        }
+        self.with_seat(|seat| {
+            // First what may fail: the rest of the last page, zeros for when the file grows again.
+            let rest = bytes.next_multiple_of(PAGE) - bytes;
+            if rest > 0 {
+                let zeros = [0; PAGE_BYTES];
+                self.write(seat, Extent::new(bytes, rest), &zeros[..rest as usize])?;
+            }
+            open.cut_len(bytes);
+            seat.wait(seat.local.cut(open.number, bytes.div_ceil(PAGE)));
+            Ok(open.shrink(bytes)?)
+        })?
+    }
+
+    /// Says what the program is going to do with `bytes` bytes from byte `offset` on.
+    ///
+    /// # Errors
+    /// Too many threads.
+    pub fn advise(&self, offset: u64, bytes: u64, advice: Advice) -> Result<(), PageCacheError> {
+        let end = self.len().min(offset.saturating_add(bytes));
+        if offset >= end {
+            return Ok(());
+        }
+        let (first, last) = (offset / PAGE, (end - 1) / PAGE);
+        let number = self.open.number;
+        self.with_seat(|seat| match advice {
+            Advice::DontNeed => seat.local.drop_clean(number, (first, last)),
+            Advice::WillNeed => {
+                let _gate = self.open.enter();
+                seat.wait(async { seat.local.read_ahead(number, first, last - first + 1) });
+            }
+        })
+    }
+
+    /// Keeps the page that byte `offset` lies in, in memory, to be used in place. Pages with guards do not
+    /// leave, so that guards may not fill the cache.
+    ///
+    /// # Errors
+    /// [`PageCacheError::NoRoom`] beyond the end of the file; an error of the storage.
+    #[inline]
+    pub fn pin(&self, offset: u64) -> Result<PageGuard<'_>, PageCacheError> {
+        if offset >= self.open.len() {
+            return Err(PageCacheError::NoRoom {
+                name: self.open.name().into(),
+                end: offset.saturating_add(1),
+                room: self.len(),
+            });
+        }
+        let (number, page) = (self.open.number, offset / PAGE);
+        self.with_seat(|seat| {
+            let frame = match seat.local.pin_now(number, page) {
+                Some(frame) => frame,
+                None => {
+                    let _gate = self.open.enter();
+                    seat.serve(self.open.name(), seat.local.pin_page(number, page))?
+                }
+            };
+            Ok(PageGuard {
+                seat: seat.clone(),
+                frame,
+                span: Span {
+                    page,
+                    payload: 0,
+                    from: 0,
+                    len: PAGE_BYTES as u16,
+                    whole: true,
+                },
+                file: self,
+            })
+        })?
+    }
+
+    /// Another handle of the same file.
+    ///
+    /// Errors of earlier write-backs that this one has not reported yet are reported by both.
+    #[must_use]
+    pub fn try_clone(&self) -> File {
+        self.cache.core.table.known().more(self.open.number);
+        File {
+            open: self.open.clone(),
+            cache: self.cache.clone(),
+            read_only: self.read_only,
+            failures_seen: AtomicU64::new(self.failures_seen.load(Ordering::Relaxed)),
+            closed: false,
+        }
+    }
+
+    /// Makes everything durable and ends the handle.
+    ///
+    /// # Errors
+    /// As [`File::sync`]; the handle ends all the same, and with the last one of the file what could not be
+    /// written is lost.
+    pub fn close(mut self) -> Result<(), PageCacheError> {
+        let synced = if self.read_only { Ok(()) } else { self.sync() };
+        self.end();
+        synced
+    }
+
+    /// Gives the handle back. The last one writes what is dirty and empties the file's place.
+    fn end(&mut self) {
+        if std::mem::replace(&mut self.closed, true) {
+            return;
+        }
+        let (core, number) = (&self.cache.core, self.open.number);
+        let mut known = core.table.known();
+        if known.less(number) > 0 {
+            return;
+        }
+        // Without a seat nothing can be written: the place stays as it is, and is nobody's any more.
+        let emptied = self.with_seat(|seat| {
+            seat.wait(async {
+                // Who wants to know of errors calls `close`.
+                let _ = seat.local.write_and_wait(number, (0, u64::MAX)).await;
+                let _ = self.open.settle();
+                seat.local.forget(number).await;
+            });
+        });
+        if emptied.is_ok() {
+            core.table.close(&mut known, number);
+            core.closes.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A page that stays in memory while the guard lives. It stays on its thread.
+pub struct PageGuard<'a> {
+    seat: Rc<Seat>,
+    frame: u32,
+    span: Span,
+    file: &'a File,
+}
+
+impl PageGuard<'_> {
+    /// The byte of the file at which the page begins.
+    pub fn offset(&self) -> u64 {
+        self.span.page * PAGE
+    }
+
+    /// The 4096 bytes of the page, for those who keep track of its writers themselves: writes to the file by
+    /// any thread change them. Bytes beyond the end of the file are zeros.
+    #[inline(always)]
+    pub fn pointer(&self) -> *const u8 {
+        self.seat.local.frames().pointer(self.frame)
+    }
+
+    /// The bytes of the page, as they are.
+    ///
+    /// # Safety
+    /// Nobody writes to this page of the file, or cuts the file, while the slice is used.
+    #[inline(always)]
+    pub unsafe fn bytes(&self) -> &[u8; PAGE_BYTES] {
+        // SAFETY: the pin keeps the frame the page's; the caller keeps writers away.
+        unsafe { &*self.pointer().cast() }
+    }
+
+    /// Copies bytes of the page, from byte `from` of it on: those of one moment, whoever writes.
+    ///
+    /// # Panics
+    /// If they do not lie within the page.
+    pub fn read(&self, from: usize, out: &mut [u8]) {
+        assert!(
+            from <= PAGE_BYTES && out.len() <= PAGE_BYTES - from,
+            "within the page"
+        );
+        let span = Span {
+            from: from as u16,
+            len: out.len() as u16,
+            ..self.span
+        };
+        let done = self
+            .seat
+            .local
+            .read_pinned(self.file.open.number, self.frame, &span, out);
+        assert!(done, "a pinned page stays");
+    }
+}
+
+impl Drop for PageGuard<'_> {
+    fn drop(&mut self) {
+        self.seat.local.unpin(self.frame);
+    }
+}

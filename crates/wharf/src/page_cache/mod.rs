@@ -1,0 +1,263 @@
+//! A page cache for ordinary files, in the program's own process: ScaleCache for programs that link it.
+//!
+//! ```
+//! use wharf::page_cache::{OpenOptions, PageCache, PageCacheOptions};
+//!
+//! # fn main() -> Result<(), wharf::page_cache::PageCacheError> {
+//! # let folder = tempfile::tempdir().expect("a folder");
+//! # let path = folder.path().join("data");
+//! let cache = PageCache::new(&PageCacheOptions {
+//!     memory_bytes: 16 << 20,
+//!     ..PageCacheOptions::default()
+//! })?;
+//! let create = OpenOptions { create: true, ..OpenOptions::default() };
+//! let file = cache.open(&path, create)?;
+//! std::thread::scope(|scope| {
+//!     for thread in 0..2u64 {
+//!         let file = &file;
+//!         scope.spawn(move || file.write_at(thread * 6, b"hello "));
+//!     }
+//! });
+//! file.sync()?;
+//! let mut out = [0; 12];
+//! assert_eq!(file.read_at(0, &mut out)?, 12);
+//! assert_eq!(&out, b"hello hello ");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! There is no daemon: what is to be done is done by the threads that call. A read that finds its page looks it up
+//! and copies it; it takes no lock, writes to nothing that other threads read, and makes no system call.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `options.rs` | what a cache is to be, what can go wrong |
+//! | `file.rs` | a file: reads, writes, sync, truncate, pins |
+//! | `seat.rs` | what a thread has of a cache |
+//! | `ways.rs` | its channels to the files: what lies below the cache |
+//! | `table.rs`, `open_file.rs` | which files are open; one of them, its length and its storage |
+//!
+//! The cache itself is `wharf_host::scale`, as in the lab.
+
+mod file;
+mod open_file;
+mod options;
+mod seat;
+mod table;
+mod ways;
+
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use wharf_host::design::DesignConfig;
+use wharf_host::scale::dflush::Balance;
+use wharf_host::scale::key::FILES_MAX;
+use wharf_host::scale::shared::{Shape, Shared};
+use wharf_runtime::sync::Ordering;
+use wharf_storage::target::DEPTH_MAX;
+use wharf_storage::{FileOptions, Target};
+use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
+
+pub use file::{Advice, File, PageGuard};
+use open_file::OpenFile;
+pub use options::{OpenOptions, PageCacheError, PageCacheOptions};
+use seat::Core;
+
+/// The least pages of a cache.
+const PAGES_MIN: u64 = 16;
+
+/// Most threads that a cache may have.
+const THREADS_MAX: u32 = 4096;
+
+/// A page cache. Clones are the same cache; its files keep it alive.
+#[derive(Clone)]
+pub struct PageCache {
+    handle: Arc<Handle>,
+}
+
+/// What cache and files keep alive together.
+struct Handle {
+    core: Arc<Core>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // Relaxed: threads that see it later leave their seats later.
+        self.core.closed.store(true, Ordering::Relaxed);
+        seat::stand_up();
+    }
+}
+
+/// What the threads of a program did with a cache so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PageCacheStatistics {
+    /// Calls that read.
+    pub reads: u64,
+    /// Calls that wrote.
+    pub writes: u64,
+    /// Calls that synced.
+    pub syncs: u64,
+    /// Pages that these reads and writes touched.
+    pub pages: u64,
+    /// Of these, found in the cache.
+    pub hits: u64,
+    /// Pages that left the cache for others.
+    pub evictions: u64,
+    /// Pages written to storage.
+    pub write_backs: u64,
+    /// Dirty pages now, about.
+    pub dirty_pages: u64,
+}
+
+impl PageCache {
+    /// A cache without files.
+    ///
+    /// # Errors
+    /// If the options cannot be, or memory is short.
+    pub fn new(options: &PageCacheOptions) -> Result<PageCache, PageCacheError> {
+        check(options)?;
+        let space = DmaSpace::new(PAGE_BYTES);
+        let config = DesignConfig {
+            cache_bytes: options.memory_bytes,
+            clients: options.threads_max,
+            dirty_background_share: options.dirty_share / 2.0,
+            dirty_hard_share: options.dirty_share,
+            ..DesignConfig::default()
+        };
+        let shape = Shape {
+            frames: (options.memory_bytes / PAGE_BYTES as u64) as u32,
+            files: options.files_max,
+            balance: Balance::Flush,
+            has_flusher: false,
+        };
+        let shared = Shared::new(&config, &shape, &space)?;
+        let core = Core::new(
+            shared,
+            options.files_max,
+            options.threads_max,
+            options.depth,
+        );
+        let core = Arc::new(core);
+        Ok(PageCache {
+            handle: Arc::new(Handle { core }),
+        })
+    }
+
+    /// Opens a file or a block device. One that is open already, by whatever path, is the same file: its
+    /// pages are in the cache once.
+    ///
+    /// The file is written around the kernel's page cache where the file system can (O_DIRECT). Other
+    /// programs, and other ways of this one, should not write it meanwhile.
+    ///
+    /// # Errors
+    /// If it cannot be opened; too many files.
+    pub fn open(
+        &self,
+        path: impl AsRef<Path>,
+        options: OpenOptions,
+    ) -> Result<File, PageCacheError> {
+        let path = path.as_ref();
+        let core = &self.handle.core;
+        let mut known = core.table.known();
+        if let Ok(there) = std::fs::metadata(path)
+            && let Some(open) = known.again((there.dev(), there.ino()))
+        {
+            if open.target.info().read_only && !options.read_only {
+                known.less(open.number);
+                let name = open.name().into();
+                return Err(PageCacheError::OpenReadOnly { name });
+            }
+            return Ok(File::new(open, self.handle.clone(), options.read_only));
+        }
+        let how = FileOptions {
+            read_only: options.read_only,
+            create_bytes: options.create.then_some(0),
+            ..FileOptions::default()
+        };
+        let target = wharf_storage::open(path, &how)?;
+        let there = std::fs::metadata(path).map_err(|source| PageCacheError::Open {
+            path: path.into(),
+            source,
+        })?;
+        let (id, can_grow) = ((there.dev(), there.ino()), there.is_file());
+        let make = |number| admit(target, number, can_grow);
+        let open = core.table.open(&mut known, Some(id), make)?;
+        core.shared.use_file(open.number);
+        Ok(File::new(open, self.handle.clone(), options.read_only))
+    }
+
+    /// Opens storage of any kind: an array, memory. Its size stays as it is.
+    ///
+    /// # Errors
+    /// Blocks that do not divide a page; too many files.
+    pub fn open_target(&self, target: Arc<dyn Target>) -> Result<File, PageCacheError> {
+        let core = &self.handle.core;
+        let read_only = target.info().read_only;
+        let make = |number| admit(target, number, false);
+        let open = core.table.open(&mut core.table.known(), None, make)?;
+        core.shared.use_file(open.number);
+        Ok(File::new(open, self.handle.clone(), read_only))
+    }
+
+    /// What was done so far.
+    pub fn statistics(&self) -> PageCacheStatistics {
+        let core = &self.handle.core;
+        let mut all = PageCacheStatistics {
+            dirty_pages: core.shared.dirty.get(),
+            ..PageCacheStatistics::default()
+        };
+        for counters in &core.counters {
+            all.reads += counters.reads.get();
+            all.writes += counters.writes.get();
+            all.syncs += counters.syncs.get();
+            all.pages += counters.pages.get();
+            all.hits += counters.hits.get();
+            all.evictions += counters.evictions.get();
+            all.write_backs += counters.write_backs.get();
+        }
+        all
+    }
+}
+
+/// An open file on storage that the cache can use.
+fn admit(target: Arc<dyn Target>, number: u32, can_grow: bool) -> Result<OpenFile, PageCacheError> {
+    let info = target.info();
+    match (PAGE_BYTES as u32).is_multiple_of(info.block_bytes) {
+        true => Ok(OpenFile::new(target, number, can_grow)),
+        false => Err(PageCacheError::Block {
+            name: info.name.clone(),
+            block_bytes: info.block_bytes,
+        }),
+    }
+}
+
+fn check(options: &PageCacheOptions) -> Result<(), PageCacheError> {
+    let bytes = options.memory_bytes;
+    let bytes_min = PAGES_MIN * PAGE_BYTES as u64;
+    if bytes < bytes_min {
+        return Err(PageCacheError::TooSmall { bytes, bytes_min });
+    }
+    let refuse =
+        |name, value: String, range: String| Err(PageCacheError::Option { name, value, range });
+    if bytes / PAGE_BYTES as u64 >= 1 << 30 {
+        return refuse("memory_bytes", bytes.to_string(), "less than 4 TiB".into());
+    }
+    for (name, value, most) in [
+        ("files_max", options.files_max, FILES_MAX.min(1 << 16)),
+        ("threads_max", options.threads_max, THREADS_MAX),
+        ("depth", options.depth, DEPTH_MAX),
+    ] {
+        if !(1..=most).contains(&value) {
+            return refuse(name, value.to_string(), format!("1 to {most}"));
+        }
+    }
+    if !(0.0..=0.9).contains(&options.dirty_share) {
+        return refuse(
+            "dirty_share",
+            options.dirty_share.to_string(),
+            "0 to 0.9".into(),
+        );
+    }
+    Ok(())
+}

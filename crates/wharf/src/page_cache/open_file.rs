@@ -1,0 +1,160 @@
+//! An open file, as all threads share it: its storage, its length, and who may change that.
+
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use wharf_host::scale::key::PAGES_MAX;
+use wharf_runtime::sync::{Arc, AtomicBool, AtomicU64, Ordering};
+use wharf_storage::{StorageError, Target};
+
+/// See the module.
+///
+/// *Length* and *extent*: a write first stretches the extent, so that its pages are written back whole, and
+/// the length when its bytes are there to be read.
+pub(super) struct OpenFile {
+    pub target: Arc<dyn Target>,
+    /// Its number in the cache, while it is open.
+    pub number: u32,
+    can_grow: bool,
+    len: AtomicU64,
+    extent: AtomicU64,
+    /// Held shared by whoever brings pages in or writes to them, and alone by who cuts the file.
+    gate: RwLock<()>,
+    growth: Mutex<()>,
+    writes_under_way: AtomicU64,
+    shrinks: AtomicBool,
+    /// A write has failed that had stretched the extent.
+    overshot: AtomicBool,
+}
+
+impl OpenFile {
+    pub fn new(target: Arc<dyn Target>, number: u32, can_grow: bool) -> OpenFile {
+        let size_bytes = target.size_bytes();
+        OpenFile {
+            target,
+            number,
+            can_grow,
+            len: AtomicU64::new(size_bytes),
+            extent: AtomicU64::new(size_bytes),
+            gate: RwLock::new(()),
+            growth: Mutex::new(()),
+            writes_under_way: AtomicU64::new(0),
+            shrinks: AtomicBool::new(false),
+            overshot: AtomicBool::new(false),
+        }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.target.info().name
+    }
+
+    /// Its length in bytes.
+    #[inline]
+    pub fn len(&self) -> u64 {
+        // Acquire: partner of the release in `stretch_len`: the bytes below are there.
+        self.len.load(Ordering::Acquire)
+    }
+
+    /// The end of what has been, or is being, written.
+    pub fn extent(&self) -> u64 {
+        self.extent.load(Ordering::Acquire)
+    }
+
+    /// Whether its storage can be made longer and shorter.
+    pub fn can_grow(&self) -> bool {
+        self.can_grow
+    }
+
+    /// The most bytes that it can have.
+    pub fn room(&self) -> u64 {
+        match self.can_grow {
+            true => PAGES_MAX * 4096,
+            false => self.target.size_bytes(),
+        }
+    }
+
+    pub fn stretch_extent(&self, end: u64) {
+        if self.extent() < end {
+            self.extent.fetch_max(end, Ordering::AcqRel);
+        }
+    }
+
+    /// A write failed: the extent may lie behind what will ever be the length.
+    pub fn note_failed_write(&self) {
+        self.overshot.store(true, Ordering::Relaxed);
+    }
+
+    /// Makes the storage as long as the file, for the last handle goes.
+    pub fn settle(&self) -> Result<(), StorageError> {
+        match self.can_grow && self.overshot.load(Ordering::Relaxed) {
+            true => self.shrink(self.len()),
+            false => self.grow(self.len()),
+        }
+    }
+
+    pub fn stretch_len(&self, end: u64) {
+        if self.len() < end {
+            self.len.fetch_max(end, Ordering::AcqRel);
+        }
+    }
+
+    /// Cuts the length; the extent follows when no page beyond is left. The gate is held alone.
+    pub fn cut_len(&self, end: u64) {
+        self.len.store(end, Ordering::Release);
+    }
+
+    pub fn enter(&self) -> RwLockReadGuard<'_, ()> {
+        self.gate.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn enter_alone(&self) -> RwLockWriteGuard<'_, ()> {
+        self.gate.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the storage at least `end` bytes long.
+    pub fn grow(&self, end: u64) -> Result<(), StorageError> {
+        if self.target.size_bytes() >= end {
+            return Ok(());
+        }
+        let _one = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.target.size_bytes() < end {
+            true => self.target.set_size(end),
+            false => Ok(()),
+        }
+    }
+
+    /// Makes the storage `end` bytes long if it is longer. Nothing is written to it meanwhile: a write that
+    /// passes the new end would make it longer again.
+    pub fn shrink(&self, end: u64) -> Result<(), StorageError> {
+        self.extent.store(end, Ordering::Release);
+        // SeqCst, as all of this and `try_begin_write`: one of the two sees the other.
+        self.shrinks.store(true, Ordering::SeqCst);
+        while self.writes_under_way.load(Ordering::SeqCst) > 0 {
+            std::thread::yield_now();
+        }
+        let _one = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
+        let outcome = match self.target.size_bytes() > end {
+            true => self.target.set_size(end),
+            false => Ok(()),
+        };
+        if outcome.is_err() {
+            self.cut_len(self.target.size_bytes());
+            self.stretch_extent(self.len());
+        }
+        self.shrinks.store(false, Ordering::SeqCst);
+        outcome
+    }
+
+    /// Begins a write to the storage; false while it shrinks.
+    pub fn try_begin_write(&self) -> bool {
+        self.writes_under_way.fetch_add(1, Ordering::SeqCst);
+        let may = !self.shrinks.load(Ordering::SeqCst);
+        if !may {
+            self.end_write();
+        }
+        may
+    }
+
+    pub fn end_write(&self) {
+        self.writes_under_way.fetch_sub(1, Ordering::SeqCst);
+    }
+}

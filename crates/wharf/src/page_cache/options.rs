@@ -1,0 +1,135 @@
+//! What a page cache is to be, how files are opened, and what can go wrong.
+
+use std::path::PathBuf;
+
+use wharf_host::error::IoError;
+use wharf_storage::StorageError;
+use wharf_wire::dma::RegisterError;
+
+/// What a [`PageCache`](super::PageCache) is to be.
+#[derive(Debug, Clone)]
+pub struct PageCacheOptions {
+    /// Memory for cached pages in bytes, never exceeded. What keeps book of them comes on top: about
+    /// 1.5 % of it.
+    pub memory_bytes: u64,
+    /// Share of the pages that may be dirty, or on their way to storage, before writers write back
+    /// themselves.
+    pub dirty_share: f64,
+    /// Most files open at a time.
+    pub files_max: u32,
+    /// Most threads that use the cache at a time. One that has ended no longer counts.
+    pub threads_max: u32,
+    /// I/Os that each thread has under way on each file, at most.
+    pub depth: u32,
+}
+
+impl Default for PageCacheOptions {
+    /// 64 MiB, a fifth of it dirty at most, for 256 files and 256 threads with 64 I/Os each.
+    fn default() -> Self {
+        PageCacheOptions {
+            memory_bytes: 64 << 20,
+            dirty_share: 0.2,
+            files_max: 256,
+            threads_max: 256,
+            depth: 64,
+        }
+    }
+}
+
+/// How a file is opened.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OpenOptions {
+    /// Make the file, empty, if there is none.
+    pub create: bool,
+    /// Writes fail, and the file need not be writable.
+    pub read_only: bool,
+}
+
+/// A page cache that cannot be made, or a request that could not be served.
+#[derive(Debug, thiserror::Error)]
+pub enum PageCacheError {
+    /// Less memory than it takes to work.
+    #[error("a page cache of {bytes} bytes is too small: give it at least {bytes_min}")]
+    TooSmall {
+        /// Bytes asked for.
+        bytes: u64,
+        /// The least there may be.
+        bytes_min: u64,
+    },
+    /// Options that make no sense together.
+    #[error("a page cache with {name} of {value}: choose {range}")]
+    Option {
+        /// The option.
+        name: &'static str,
+        /// What it was.
+        value: String,
+        /// What it may be.
+        range: String,
+    },
+    /// Memory that the system has not.
+    #[error(transparent)]
+    Memory(#[from] RegisterError),
+    /// The file or device.
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    /// A file that cannot be looked at.
+    #[error("{}: cannot open it: {source}", path.display())]
+    Open {
+        /// Which.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// A request.
+    #[error("{name}: {source}")]
+    Io {
+        /// Which file.
+        name: String,
+        /// What happened.
+        source: IoError,
+    },
+    /// Storage in blocks that do not divide a page.
+    #[error("{name}: has blocks of {block_bytes} bytes, which do not divide a page of 4096")]
+    Block {
+        /// Which file.
+        name: String,
+        /// Its block.
+        block_bytes: u32,
+    },
+    /// Too many files.
+    #[error("all {files_max} files of the page cache are open: raise PageCacheOptions::files_max")]
+    NoFileLeft {
+        /// Files that there may be.
+        files_max: u32,
+    },
+    /// Too many threads.
+    #[error(
+        "{threads_max} threads use the page cache already: raise PageCacheOptions::threads_max"
+    )]
+    NoThreadLeft {
+        /// Threads that there may be.
+        threads_max: u32,
+    },
+    /// A write to a file that was opened to read.
+    #[error("{name}: is open to read only: leave out OpenOptions::read_only")]
+    ReadOnly {
+        /// Which file.
+        name: String,
+    },
+    /// The file is open, but for less than is asked for now.
+    #[error("{name}: is open to read only by another handle: close that one first")]
+    OpenReadOnly {
+        /// Which file.
+        name: String,
+    },
+    /// Storage that does not grow, or a file that would get too long.
+    #[error("{name}: {end} bytes do not fit: it has room for {room}")]
+    NoRoom {
+        /// Which file.
+        name: String,
+        /// Where the request ends.
+        end: u64,
+        /// The most bytes there can be.
+        room: u64,
+    },
+}

@@ -1,0 +1,228 @@
+//! What a thread has of a page cache: a CPU of its own to run the cache's tasks on, free frames, channels to
+//! files.
+//!
+//! A thread takes a *seat* when it first uses a cache and leaves it when it ends. Its tasks run only while it
+//! waits within a call, and **no transfer outlives the call that began it**: so nobody ever waits for a thread
+//! that is doing something else, and there is no daemon.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use wharf_host::design::Touch;
+use wharf_host::error::IoError;
+use wharf_host::scale::index::Concurrent;
+use wharf_host::scale::local::Local;
+use wharf_host::scale::shared::Shared;
+use wharf_runtime::sync::{AtomicBool, AtomicU64, Ordering};
+use wharf_runtime::{CostTable, CpuId, Inline, Machine, Side};
+
+use super::options::PageCacheError;
+use super::table::FileTable;
+use super::ways::Ways;
+
+/// How often a thread waits for a seat, and how long each time: a second in all.
+const WAITS_MAX: u32 = 5_000;
+const WAIT: Duration = Duration::from_micros(200);
+
+thread_local! {
+    static SEATS: RefCell<Vec<Rc<Seat>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A page cache, as all threads and files share it.
+pub(super) struct Core {
+    pub shared: Arc<Shared<Concurrent>>,
+    pub table: Arc<FileTable>,
+    /// Nobody has a handle of it any more.
+    pub closed: AtomicBool,
+    pub depth: u32,
+    free: Mutex<Vec<u32>>,
+    pub counters: Box<[Counters]>,
+    /// Files closed so far.
+    pub closes: AtomicU64,
+}
+
+impl Core {
+    pub fn new(shared: Shared<Concurrent>, files: u32, threads: u32, depth: u32) -> Core {
+        Core {
+            shared: Arc::new(shared),
+            table: Arc::new(FileTable::new(files)),
+            closed: AtomicBool::new(false),
+            depth,
+            free: Mutex::new((0..threads).rev().collect()),
+            counters: (0..threads).map(|_| Counters::default()).collect(),
+            closes: AtomicU64::new(0),
+        }
+    }
+
+    /// A free seat. Threads that have ended, and been joined, may take a moment to leave theirs.
+    fn seat(&self) -> Result<u32, PageCacheError> {
+        for _ in 0..WAITS_MAX {
+            if let Some(number) = self.free().pop() {
+                return Ok(number);
+            }
+            std::thread::park_timeout(WAIT);
+        }
+        let threads_max = self.counters.len() as u32;
+        Err(PageCacheError::NoThreadLeft { threads_max })
+    }
+
+    fn free(&self) -> MutexGuard<'_, Vec<u32>> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What one seat did, written by its thread alone and read by all.
+#[derive(Default)]
+#[repr(align(128))]
+pub(super) struct Counters {
+    pub reads: Count,
+    pub writes: Count,
+    pub syncs: Count,
+    pub pages: Count,
+    pub hits: Count,
+    pub evictions: Count,
+    pub write_backs: Count,
+}
+
+/// A number that one thread adds to.
+#[derive(Default)]
+pub(super) struct Count(AtomicU64);
+
+impl Count {
+    #[inline(always)]
+    pub fn add(&self, n: u64) {
+        // Relaxed, and no read-modify-write: nobody else writes it.
+        self.0
+            .store(self.0.load(Ordering::Relaxed) + n, Ordering::Relaxed);
+    }
+
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// See the module.
+pub(super) struct Seat {
+    // The order of the fields is the order of their end.
+    pub local: Rc<Local<Concurrent, Rc<Ways>>>,
+    ways: Rc<Ways>,
+    inline: Inline,
+    cpu: CpuId,
+    core: Arc<Core>,
+    number: u32,
+    /// Evictions and write-backs that the counters have.
+    told: Cell<(u64, u64)>,
+    closes_seen: Cell<u64>,
+}
+
+impl Seat {
+    fn take(core: &Arc<Core>) -> Result<Seat, PageCacheError> {
+        let number = core.seat()?;
+        let mut machine = Machine::new(CostTable::free(), false);
+        let cpu = machine.add_cpu("thread", Side::Host, 1.0);
+        let inline = machine.inline();
+        let (ways, local) = inline.block_on(cpu, |cpu| async move {
+            let ways = Ways::start(&cpu, core.table.clone(), core.depth);
+            let local = Local::start(&cpu, core.shared.clone(), ways.clone(), number);
+            (ways, local)
+        });
+        Ok(Seat {
+            local,
+            ways,
+            inline,
+            cpu,
+            core: core.clone(),
+            number,
+            told: Cell::default(),
+            closes_seen: Cell::new(core.closes.load(Ordering::Relaxed)),
+        })
+    }
+
+    #[inline(always)]
+    pub fn counters(&self) -> &Counters {
+        &self.core.counters[self.number as usize]
+    }
+
+    /// Notes a request that was served.
+    #[inline]
+    pub fn note(&self, touch: Touch) {
+        let counters = self.counters();
+        counters.pages.add(touch.pages);
+        counters.hits.add(touch.hits);
+    }
+
+    /// Runs this thread's tasks until `future` is done, and with it every transfer that it began.
+    pub fn wait<T>(&self, future: impl Future<Output = T>) -> T {
+        let closes = self.core.closes.load(Ordering::Relaxed);
+        if self.closes_seen.replace(closes) != closes {
+            self.ways.sweep();
+        }
+        let value = self.inline.block_on(self.cpu, |_| async {
+            let value = future.await;
+            self.local.land().await;
+            value
+        });
+        let statistics = self.local.statistics();
+        let now = (statistics.evictions, statistics.write_backs);
+        let told = self.told.replace(now);
+        self.counters().evictions.add(now.0 - told.0);
+        self.counters().write_backs.add(now.1 - told.1);
+        value
+    }
+
+    /// As [`Seat::wait`], for a request on the file `name`.
+    pub fn serve<T>(
+        &self,
+        name: &str,
+        future: impl Future<Output = Result<T, IoError>>,
+    ) -> Result<T, PageCacheError> {
+        self.wait(future).map_err(|source| PageCacheError::Io {
+            name: name.into(),
+            source,
+        })
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.local.retire();
+        self.core.free().push(self.number);
+    }
+}
+
+/// Does `f` with the calling thread's seat.
+#[inline]
+pub(super) fn with_seat<R>(
+    core: &Arc<Core>,
+    f: impl FnOnce(&Rc<Seat>) -> R,
+) -> Result<R, PageCacheError> {
+    let is_ours = |seat: &&Rc<Seat>| Arc::ptr_eq(&seat.core, core);
+    let found = SEATS.try_with(|seats| seats.borrow().iter().find(is_ours).cloned());
+    match found {
+        Ok(Some(seat)) => Ok(f(&seat)),
+        _ => sit_down(core).map(|seat| f(&seat)),
+    }
+}
+
+/// Takes a seat, and leaves those of caches that are gone. A thread that is ending has it for this once.
+#[cold]
+fn sit_down(core: &Arc<Core>) -> Result<Rc<Seat>, PageCacheError> {
+    let seat = Rc::new(Seat::take(core)?);
+    let _ = SEATS.try_with(|seats| {
+        let mut seats = seats.borrow_mut();
+        seats.retain(|seat| !seat.core.closed.load(Ordering::Relaxed));
+        seats.push(seat.clone());
+    });
+    Ok(seat)
+}
+
+/// Leaves the calling thread's seats of caches that are gone.
+pub(super) fn stand_up() {
+    let _ = SEATS.try_with(|seats| {
+        if let Ok(mut seats) = seats.try_borrow_mut() {
+            seats.retain(|seat| !seat.core.closed.load(Ordering::Relaxed));
+        }
+    });
+}

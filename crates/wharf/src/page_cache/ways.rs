@@ -1,0 +1,327 @@
+//! One thread's ways to the files below the cache: a channel to each that it has used, and what is under way
+//! on them.
+//!
+//! A thread's tasks run only while one of its calls waits. So a task of its own looks after the channels:
+//! it polls them while other tasks have something to do, then sleeps in the system until an I/O ends. A thread
+//! that waits for another one's I/O yields, then sleeps for a few microseconds at a time.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use wharf_host::error::IoError;
+use wharf_host::run::Run;
+use wharf_host::scale::backing::{Backing, Sent};
+use wharf_host::scale::frame::Frames;
+use wharf_host::volume::Transfer;
+use wharf_host::wake::Pause;
+use wharf_runtime::{Cpu, TaskId};
+use wharf_storage::{Channel, Completion, Errno, Io, Op, Segment, StorageError};
+use wharf_wire::dma::PAGE_BYTES;
+
+use super::open_file::OpenFile;
+use super::table::FileTable;
+
+/// Turns without a completion after which the thread may sleep until one comes: all other tasks have had theirs.
+const IDLE_TURNS: u32 = 2;
+/// Turns that a thread without I/O of its own spins, then yields, before it sleeps.
+const SPIN_TURNS: u32 = 50;
+const YIELD_TURNS: u32 = 200;
+/// Such a sleep.
+const SLEEP: Duration = Duration::from_micros(30);
+
+/// See the module.
+pub(super) struct Ways {
+    table: Arc<FileTable>,
+    depth: u32,
+    ways: RefCell<Vec<Option<Rc<Way>>>>,
+    /// I/Os under way, by tag.
+    pending: RefCell<Vec<Option<Pending>>>,
+    free_tags: RefCell<Vec<usize>>,
+}
+
+/// A channel to a file.
+struct Way {
+    file: Weak<OpenFile>,
+    channel: RefCell<Box<dyn Channel>>,
+}
+
+/// One I/O that has been submitted, or that is known to fail.
+#[derive(Clone, Default)]
+pub(super) struct Pending(Rc<State>);
+
+#[derive(Default)]
+struct State {
+    outcome: Cell<Option<Result<(), IoError>>>,
+    waiter: Cell<Option<TaskId>>,
+    /// The file whose storage it writes to.
+    writes: RefCell<Option<Arc<OpenFile>>>,
+}
+
+impl Ways {
+    /// None yet. Their task runs on `cpu`.
+    pub fn start(cpu: &Cpu, table: Arc<FileTable>, depth: u32) -> Rc<Ways> {
+        let ways = Rc::new(Ways {
+            table,
+            depth,
+            ways: RefCell::default(),
+            pending: RefCell::default(),
+            free_tags: RefCell::default(),
+        });
+        cpu.spawn("channels", ways.clone().look_after(cpu.clone()));
+        ways
+    }
+
+    async fn look_after(self: Rc<Self>, cpu: Cpu) {
+        let mut idle_turns = 0u32;
+        loop {
+            idle_turns = match self.poll(&cpu) {
+                0 => idle_turns.saturating_add(1),
+                _ => 0,
+            };
+            if idle_turns > IDLE_TURNS && !self.sleep_until_one_ends(&cpu) {
+                rest(idle_turns);
+            }
+            cpu.yield_now().await;
+        }
+    }
+
+    /// Takes what has ended; gives how many that were.
+    fn poll(&self, cpu: &Cpu) -> usize {
+        let ways = self.ways.borrow();
+        let in_use = ways.iter().flatten();
+        in_use
+            .map(|way| way.channel.borrow_mut().poll(&mut |end| self.end(cpu, end)))
+            .sum()
+    }
+
+    /// Sleeps until an I/O of some channel ends; false if none is under way.
+    fn sleep_until_one_ends(&self, cpu: &Cpu) -> bool {
+        let ways = self.ways.borrow();
+        let mut channels = ways.iter().flatten().map(|way| way.channel.borrow_mut());
+        let busy = channels.find(|channel| channel.in_flight() > 0);
+        busy.map(|mut channel| channel.wait(1, &mut |end| self.end(cpu, end)))
+            .is_some()
+    }
+
+    fn end(&self, cpu: &Cpu, completion: Completion) {
+        let tag = completion.tag as usize;
+        let pending = self.pending.borrow_mut()[tag].take();
+        self.free_tags.borrow_mut().push(tag);
+        let outcome = completion.result.map_err(|error| IoError::System {
+            doing: doing(error.op),
+            offset: error.offset,
+            errno: error.errno.raw_os_error(),
+        });
+        pending.expect("a tag is used once").end(cpu, outcome);
+    }
+
+    /// The open file of this number, and the channel to it.
+    fn way(&self, number: u32) -> Result<(Arc<OpenFile>, Rc<Way>), StorageError> {
+        let file = self.table.file(number);
+        let mut ways = self.ways.borrow_mut();
+        let slot = number as usize;
+        if ways.len() <= slot {
+            ways.resize_with(slot + 1, || None);
+        }
+        let known = ways[slot].as_ref();
+        if let Some(way) = known.filter(|way| std::ptr::eq(way.file.as_ptr(), &*file)) {
+            return Ok((file, way.clone()));
+        }
+        let way = Rc::new(Way {
+            file: Arc::downgrade(&file),
+            channel: RefCell::new(file.target.channel(self.depth)?),
+        });
+        ways[slot] = Some(way.clone());
+        Ok((file, way))
+    }
+
+    /// Closes the channels to files that have been closed.
+    pub fn sweep(&self) {
+        for way in self.ways.borrow_mut().iter_mut() {
+            if way.as_ref().is_some_and(|way| way.file.strong_count() == 0) {
+                *way = None;
+            }
+        }
+    }
+
+    /// Submits an I/O, when the channel has room.
+    ///
+    /// # Safety
+    /// As [`Channel::submit`].
+    async unsafe fn submit(
+        &self,
+        cpu: &Cpu,
+        way: &Way,
+        op: Op,
+        offset: u64,
+        memory: &[Segment],
+        pending: &Pending,
+    ) {
+        let tag = self.free_tags.borrow_mut().pop().unwrap_or_else(|| {
+            self.pending.borrow_mut().push(None);
+            self.pending.borrow().len() - 1
+        });
+        self.pending.borrow_mut()[tag] = Some(pending.clone());
+        let io = Io {
+            op,
+            offset,
+            segments: memory,
+            tag: tag as u64,
+        };
+        loop {
+            // SAFETY: the caller's.
+            if unsafe { way.channel.borrow_mut().submit(io) }.is_ok() {
+                return;
+            }
+            cpu.yield_now().await;
+        }
+    }
+}
+
+/// What a thread does that waits for another one.
+fn rest(idle_turns: u32) {
+    match idle_turns {
+        0..SPIN_TURNS => std::hint::spin_loop(),
+        SPIN_TURNS..YIELD_TURNS => std::thread::yield_now(),
+        _ => std::thread::park_timeout(SLEEP),
+    }
+}
+
+fn doing(op: Op) -> &'static str {
+    match op {
+        Op::Read => "read",
+        Op::Write => "write",
+        Op::Flush => "flush",
+    }
+}
+
+/// An error of storage as a whole, as that of an I/O.
+fn failed(op: Op, offset: u64, error: &StorageError) -> IoError {
+    let errno = match error {
+        StorageError::File { source, .. } | StorageError::Uring(source) => source.raw_os_error(),
+        StorageError::Thread(source) => source.raw_os_error(),
+        StorageError::FixedSize(_) => Some(Errno::NOSPC.raw_os_error()),
+        _ => None,
+    };
+    IoError::System {
+        doing: doing(op),
+        offset,
+        errno: errno.unwrap_or(Errno::IO.raw_os_error()),
+    }
+}
+
+impl Pending {
+    fn end(&self, cpu: &Cpu, outcome: Result<(), IoError>) {
+        if let Some(file) = self.0.writes.take() {
+            file.end_write();
+        }
+        self.0.outcome.set(Some(outcome));
+        if let Some(task) = self.0.waiter.take() {
+            cpu.wake(task);
+        }
+    }
+}
+
+impl Sent for Pending {
+    async fn wait(&self, cpu: &Cpu) -> Result<(), IoError> {
+        loop {
+            if let Some(outcome) = self.0.outcome.get() {
+                return outcome;
+            }
+            self.watch(cpu);
+            Pause::default().await;
+        }
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.0.outcome.get().is_some()
+    }
+
+    fn watch(&self, cpu: &Cpu) {
+        self.0.waiter.set(Some(cpu.current()));
+    }
+}
+
+impl Backing for Ways {
+    type Sent = Pending;
+
+    fn pages(&self, file: u32) -> u64 {
+        self.table.file(file).extent().div_ceil(PAGE_BYTES as u64)
+    }
+
+    async fn begin(
+        &self,
+        cpu: &Cpu,
+        kind: Transfer,
+        file: u32,
+        run: &Run,
+        frames: &Frames,
+    ) -> Pending {
+        let pending = Pending::default();
+        let offset = run.first * PAGE_BYTES as u64;
+        let op = match kind {
+            Transfer::Read => Op::Read,
+            Transfer::Write | Transfer::WriteThrough => Op::Write,
+        };
+        let (file, way) = match self.way(file) {
+            Ok(found) => found,
+            Err(error) => {
+                pending.end(cpu, Err(failed(op, offset, &error)));
+                return pending;
+            }
+        };
+        if op == Op::Write {
+            while !file.try_begin_write() {
+                cpu.yield_now().await;
+            }
+            *pending.0.writes.borrow_mut() = Some(file.clone());
+            let end = offset + (run.frames.len() * PAGE_BYTES) as u64;
+            if let Err(error) = file.grow(end.min(file.extent())) {
+                pending.end(cpu, Err(failed(op, offset, &error)));
+                return pending;
+            }
+        }
+        let memory = stored(&file, op, offset, run, frames);
+        if memory.is_empty() {
+            pending.end(cpu, Ok(()));
+        } else {
+            // SAFETY: the frames are the backing's until the I/O is reported (`Backing::begin`). They live as
+            // long as the cache, and the cache longer than this thread's channels.
+            unsafe { self.submit(cpu, &way, op, offset, &memory, &pending) }.await;
+        }
+        pending
+    }
+
+    async fn flush(&self, cpu: &Cpu, file: u32) -> Result<(), IoError> {
+        let (file, way) = self.way(file).map_err(|e| failed(Op::Flush, 0, &e))?;
+        // A length that no page has written: a hole at the end.
+        file.grow(file.len())
+            .map_err(|e| failed(Op::Flush, 0, &e))?;
+        let pending = Pending::default();
+        // SAFETY: a flush has no memory.
+        unsafe { self.submit(cpu, &way, Op::Flush, 0, &[], &pending) }.await;
+        pending.wait(cpu).await
+    }
+}
+
+/// The memory of those pages of a run that begin below the end of the storage; a read makes the others zeros.
+fn stored(file: &OpenFile, op: Op, offset: u64, run: &Run, frames: &Frames) -> Vec<Segment> {
+    let below = file.target.size_bytes().saturating_sub(offset);
+    let count = below
+        .div_ceil(PAGE_BYTES as u64)
+        .min(run.frames.len() as u64);
+    let (there, beyond) = run.frames.split_at(count as usize);
+    if op == Op::Read {
+        for &frame in beyond {
+            // SAFETY: a whole frame, which is the backing's.
+            unsafe { frames.pointer(frame).write_bytes(0, PAGE_BYTES) };
+        }
+    }
+    let segment = |frame: &u32| Segment {
+        pointer: frames.pointer(*frame),
+        len_bytes: PAGE_BYTES,
+    };
+    there.iter().map(segment).collect()
+}
