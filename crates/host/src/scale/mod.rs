@@ -100,19 +100,9 @@ impl<V: Variant> Design for Scale<V> {
     type Client = ScaleClient<V::Index>;
 
     fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<Scale<V>, DesignError> {
-        let (design, bytes) = (Self::NAME, config.cache_bytes);
-        if config.clients == 0 {
-            return Err(DesignError::NoClients { design });
-        }
-        let frames = bytes / 4096;
-        if frames == 0 {
-            return Err(DesignError::CacheTooSmall { design, bytes });
-        }
-        if frames >= 1 << 30 {
-            return Err(DesignError::CacheTooLarge { design, bytes });
-        }
+        let design = Self::NAME;
         let shape = Shape {
-            frames: frames as u32,
+            frames: config.frames(design)?,
             files: 1,
             balance: V::BALANCE,
             has_flusher: true,
