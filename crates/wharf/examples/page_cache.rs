@@ -1,6 +1,6 @@
 //! Look-ups in a sorted file of records, through a page cache in the process and through plain `pread`.
 //!
-//!     cargo run --release --example page_cache
+//!     cargo run --release -p wharf --example page_cache
 //!
 //! A record is a key and a value, 16 bytes; keys are the even numbers in order. Threads look up random keys by
 //! binary search, on a file that both caches have in memory. Both ways must find the same.
