@@ -13,13 +13,9 @@ impl DmaSpace {
     #[inline]
     #[allow(clippy::mut_from_ref)] // the space hands out disjoint pages, as a bus does
     pub unsafe fn page_mut(&self, address: u64) -> Result<&mut [u8], DmaFault> {
-        let (memory, offset) = self.resolve(address)?;
-        if memory.stride != self.page_bytes || !offset.is_multiple_of(PAGE_BYTES) {
-            return Err(DmaFault(address));
-        }
-        let start = memory.pointer(offset / PAGE_BYTES);
+        let start = self.page_pointer(address)?;
         // SAFETY: the page lies inside the mapping; exclusive by the caller's contract.
-        Ok(unsafe { std::slice::from_raw_parts_mut(start, memory.stride) })
+        Ok(unsafe { std::slice::from_raw_parts_mut(start, self.page_bytes) })
     }
 
     /// A pointer to the page of data at `address`, for whoever shares it and keeps track of its users
@@ -65,19 +61,36 @@ impl DmaSpace {
         }
     }
 
+    /// A pointer to `len` bytes from `address` on, within one page of a region of whole pages.
+    #[inline]
+    fn whole_pointer(&self, address: u64, len: usize) -> Result<*mut u8, DmaFault> {
+        let (memory, offset) = self.resolve(address)?;
+        let within = offset % PAGE_BYTES;
+        if memory.stride != PAGE_BYTES || within + len > PAGE_BYTES {
+            return Err(DmaFault(address));
+        }
+        // SAFETY: within a page of the mapping.
+        Ok(unsafe { memory.pointer(offset / PAGE_BYTES).add(within) })
+    }
+
+    /// A pointer to the 64-bit word at `address`, a multiple of 8 in a region of whole pages.
+    #[inline]
+    fn word_pointer(&self, address: u64) -> Result<*mut u64, DmaFault> {
+        match address.is_multiple_of(8) {
+            true => Ok(self.whole_pointer(address, 8)?.cast()),
+            false => Err(DmaFault(address)),
+        }
+    }
+
     /// Writes the 64-bit word at `address` in a region of whole pages.
     ///
     /// # Safety
     /// The word is in a page named by a command in flight, and nobody else writes the word meanwhile.
     #[inline]
     pub unsafe fn write_u64(&self, address: u64, value: u64) -> Result<(), DmaFault> {
-        let (memory, offset) = self.resolve(address)?;
-        if memory.stride != PAGE_BYTES || !offset.is_multiple_of(8) {
-            return Err(DmaFault(address));
-        }
-        let start = memory.pointer(offset / PAGE_BYTES);
+        let word = self.word_pointer(address)?;
         // SAFETY: an aligned word inside the mapping; exclusive by the caller's contract.
-        unsafe { start.add(offset % PAGE_BYTES).cast::<u64>().write(value) };
+        unsafe { word.write(value) };
         Ok(())
     }
 
@@ -97,15 +110,11 @@ impl DmaSpace {
     /// The 64-bit word at `address` in a region of whole pages.
     #[inline]
     pub fn read_u64(&self, address: u64) -> Result<u64, DmaFault> {
-        let (memory, offset) = self.resolve(address)?;
-        if memory.stride != PAGE_BYTES || !offset.is_multiple_of(8) {
-            return Err(DmaFault(address));
-        }
-        let start = memory.pointer(offset / PAGE_BYTES);
+        let word = self.word_pointer(address)?;
         // SAFETY: an aligned word inside the mapping. List pages are written by the host before
         // the doorbell of the command that names them, and not again before its completion. Volatile:
         // a guest may not keep to that, and what is checked must be what is used.
-        Ok(unsafe { start.add(offset % PAGE_BYTES).cast::<u64>().read_volatile() })
+        Ok(unsafe { word.read_volatile() })
     }
 
     /// Copies `bytes` to `address` on, within one page of a region of whole pages.
@@ -113,18 +122,9 @@ impl DmaSpace {
     /// # Safety
     /// As for [`DmaSpace::page_mut`].
     pub unsafe fn write_bytes(&self, address: u64, bytes: &[u8]) -> Result<(), DmaFault> {
-        let (memory, offset) = self.resolve(address)?;
-        let within = offset % PAGE_BYTES;
-        if memory.stride != PAGE_BYTES || within + bytes.len() > PAGE_BYTES {
-            return Err(DmaFault(address));
-        }
-        let start = memory.pointer(offset / PAGE_BYTES);
+        let start = self.whole_pointer(address, bytes.len())?;
         // SAFETY: inside one page of the mapping; exclusive by the caller's contract.
-        unsafe {
-            start
-                .add(within)
-                .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
-        };
+        unsafe { start.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
         Ok(())
     }
 
@@ -133,18 +133,9 @@ impl DmaSpace {
     /// # Safety
     /// As for [`DmaSpace::page_mut`].
     pub unsafe fn read_bytes(&self, address: u64, out: &mut [u8]) -> Result<(), DmaFault> {
-        let (memory, offset) = self.resolve(address)?;
-        let within = offset % PAGE_BYTES;
-        if memory.stride != PAGE_BYTES || within + out.len() > PAGE_BYTES {
-            return Err(DmaFault(address));
-        }
-        let start = memory.pointer(offset / PAGE_BYTES);
+        let start = self.whole_pointer(address, out.len())?;
         // SAFETY: inside one page of the mapping; exclusive by the caller's contract.
-        unsafe {
-            start
-                .add(within)
-                .copy_to_nonoverlapping(out.as_mut_ptr(), out.len())
-        };
+        unsafe { start.copy_to_nonoverlapping(out.as_mut_ptr(), out.len()) };
         Ok(())
     }
 }
