@@ -6,18 +6,30 @@
 //! Idea: the cache counts its failures; each client remembers how many it has been told of, and its next
 //! flush fails with the others ([`IoError::WriteBack`]).
 
-use std::cell::Cell;
+use wharf_runtime::sync::{AtomicU64, Ordering};
 
 use crate::error::IoError;
 
-/// How many of the cache's failed write-backs a client has been told of.
+/// How many failed write-backs a client, or a handle of a file, has been told of.
 #[derive(Debug)]
-pub struct Told(Cell<u64>);
+pub struct Told(AtomicU64);
+
+impl Clone for Told {
+    /// Of another one that has been told of the same.
+    fn clone(&self) -> Told {
+        Told::new(self.count())
+    }
+}
 
 impl Told {
     /// Of a client that comes when there have been `failures`: earlier ones are not its business.
     pub fn new(failures: u64) -> Told {
-        Told(Cell::new(failures))
+        Told(AtomicU64::new(failures))
+    }
+
+    fn count(&self) -> u64 {
+        // Relaxed, here and below: a number that is compared, and orders nothing.
+        self.0.load(Ordering::Relaxed)
     }
 
     /// Runs a flush, and tells it of failures that the client has not been told of before.
@@ -30,10 +42,10 @@ impl Told {
         flush: impl Future<Output = Result<(), IoError>>,
     ) -> Result<(), IoError> {
         // Kept for this flush: another one of the client may end, and be told, meanwhile.
-        let told = self.0.get();
+        let told = self.count();
         let outcome = flush.await;
         let failures = failures();
-        self.0.set(failures.max(self.0.get()));
+        self.0.fetch_max(failures, Ordering::Relaxed);
         match outcome {
             Ok(()) if failures > told => Err(IoError::WriteBack {
                 failures: failures - told,

@@ -14,6 +14,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use wharf_runtime::{Cpu, TaskId};
+use wharf_wire::completion::Completion;
 
 use crate::error::IoError;
 
@@ -25,6 +26,14 @@ pub const NO_RESULT: u64 = u64::MAX;
 pub(crate) struct Outcome {
     pub result: u64,
     pub error: Option<IoError>,
+}
+
+impl Outcome {
+    /// That of a command with this completion.
+    pub fn of(completion: &Completion, error: Option<IoError>) -> Outcome {
+        let result = completion.wide_result();
+        Outcome { result, error }
+    }
 }
 
 #[derive(Default)]

@@ -63,13 +63,12 @@ impl Driver {
             reports.note(*cpu, self.cpu.now());
         }
         if slot.state == SlotState::TimedOut {
-            let outcome = Outcome {
-                result: completion.wide_result(),
-                error: (!status.is_success()).then(|| self.error_of(&slot.command, status)),
-            };
+            let error = (!status.is_success()).then(|| self.error_of(&slot.command, status));
             inner.statistics.late += 1;
             self.free(&mut inner, index);
-            return self.groups.end_late(&self.cpu, group, outcome);
+            return self
+                .groups
+                .end_late(&self.cpu, group, Outcome::of(&completion, error));
         }
         if !status.is_success() {
             return self.fail(&mut inner, index, &completion);
@@ -77,11 +76,8 @@ impl Driver {
         let took_ns = self.cpu.now().saturating_sub(slot.issued_ns);
         inner.statistics.command_ns += took_ns;
         self.free(&mut inner, index);
-        let outcome = Outcome {
-            result: completion.wide_result(),
-            error: None,
-        };
-        self.groups.end(&self.cpu, group, outcome);
+        self.groups
+            .end(&self.cpu, group, Outcome::of(&completion, None));
     }
 
     #[inline]
@@ -113,11 +109,8 @@ impl Driver {
         let error = self.error_of(&slot.command, status);
         inner.statistics.errors += 1;
         self.free(inner, index);
-        let outcome = Outcome {
-            result: completion.wide_result(),
-            error: Some(error),
-        };
-        self.groups.end(&self.cpu, group, outcome);
+        self.groups
+            .end(&self.cpu, group, Outcome::of(completion, Some(error)));
     }
 
     #[cold]

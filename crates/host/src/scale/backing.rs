@@ -3,8 +3,6 @@
 //! Each CPU has a backing of its own, as it has a volume of its own, and all its files are behind it. The cache
 //! knows pages and frames; that there are drives, queues or system calls is known here alone.
 
-use std::rc::Rc;
-
 use wharf_runtime::Cpu;
 
 use crate::error::IoError;
@@ -75,30 +73,6 @@ impl Backing for Volume {
 
     async fn flush(&self, cpu: &Cpu, _: u32) -> Result<(), IoError> {
         Volume::flush(self, cpu).await
-    }
-}
-
-/// A backing that others look after too.
-impl<B: Backing> Backing for Rc<B> {
-    type Sent = B::Sent;
-
-    fn pages(&self, file: u32) -> u64 {
-        B::pages(self, file)
-    }
-
-    async fn begin(
-        &self,
-        cpu: &Cpu,
-        kind: Transfer,
-        file: u32,
-        run: &Run,
-        frames: &Frames,
-    ) -> B::Sent {
-        B::begin(self, cpu, kind, file, run, frames).await
-    }
-
-    async fn flush(&self, cpu: &Cpu, file: u32) -> Result<(), IoError> {
-        B::flush(self, cpu, file).await
     }
 }
 

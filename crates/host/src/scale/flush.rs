@@ -15,9 +15,8 @@
 
 use std::rc::Rc;
 
-use wharf_runtime::sync::Ordering;
-
 use crate::error::IoError;
+use crate::failures::Told;
 use crate::run::Run;
 use crate::scale::backing::Backing;
 use crate::scale::frame::{DIRTY, STUCK, WRITEBACK};
@@ -179,22 +178,15 @@ impl<I: Index, B: Backing> Local<I, B> {
         }
     }
 
-    /// Makes durable what was written to a file before, and adds what must be reported of earlier
-    /// write-backs: all that failed since the file's count of failures was `reported`. Gives the count that
-    /// is reported now.
-    pub async fn flush(self: &Rc<Self>, file: u32, reported: u64) -> (u64, Result<(), IoError>) {
-        let outcome = match self.write_and_wait(file, (0, u64::MAX)).await {
-            Ok(()) => self.backing.flush(&self.cpu, file).await,
-            error => error,
+    /// Makes durable what was written to a file before, for one who has been told of earlier failures.
+    ///
+    /// # Errors
+    /// The first error of a transfer; else [`IoError::WriteBack`] if write-backs of the file have failed since.
+    pub async fn flush(self: &Rc<Self>, file: u32, told: &Told) -> Result<(), IoError> {
+        let flush = async {
+            self.write_and_wait(file, (0, u64::MAX)).await?;
+            self.backing.flush(&self.cpu, file).await
         };
-        let count = &self.shared.files[file as usize].failures;
-        let failures = count.load(Ordering::Relaxed);
-        let outcome = match outcome {
-            Ok(()) if failures > reported => Err(IoError::WriteBack {
-                failures: failures - reported,
-            }),
-            outcome => outcome,
-        };
-        (failures, outcome)
+        told.report(|| self.shared.failures_of(file), flush).await
     }
 }

@@ -5,7 +5,6 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use wharf_runtime::sync::Ordering;
 use wharf_runtime::{Cpu, Notify};
 
 use crate::design::{Counters, Statistics};
@@ -27,7 +26,7 @@ pub struct Batch(Cell<i64>);
 pub struct Local<I, B> {
     pub(super) cpu: Cpu,
     pub(super) shared: Arc<Shared<I>>,
-    pub(super) backing: B,
+    pub(super) backing: Rc<B>,
     /// The client, or as many as there are clients for the service.
     pub(super) index: u32,
     pub(crate) counters: Counters,
@@ -39,8 +38,6 @@ pub struct Local<I, B> {
     pub(super) writeback: Batch,
     /// Pages dirtied since the last look at the limits.
     pub(super) dirtied: Cell<u64>,
-    /// Failed write-backs that a flush of this client has reported.
-    pub(super) failures_seen: Cell<u64>,
     /// Transfers of this CPU under way, and who waits for fewer.
     pub(super) in_flight: Cell<u32>,
     pub(super) landed: Notify,
@@ -48,11 +45,10 @@ pub struct Local<I, B> {
 
 impl<I: Index, B: Backing> Local<I, B> {
     /// The part of CPU `index`, which gets its tasks.
-    pub fn start(cpu: &Cpu, shared: Arc<Shared<I>>, backing: B, index: u32) -> Rc<Local<I, B>> {
+    pub fn start(cpu: &Cpu, shared: Arc<Shared<I>>, backing: Rc<B>, index: u32) -> Rc<Local<I, B>> {
         shared.mailboxes.serve(cpu, index);
         Rc::new(Local {
             cpu: cpu.clone(),
-            failures_seen: Cell::new(shared.files[0].failures.load(Ordering::Relaxed)),
             ahead: RefCell::new(shared.files.iter().map(|_| ReadAhead::default()).collect()),
             shared,
             backing,

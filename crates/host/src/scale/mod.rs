@@ -50,6 +50,7 @@ use crate::design::{
     Client, Design, DesignConfig, DesignError, Statistics, Touch, WritePolicy, check_request,
 };
 use crate::error::IoError;
+use crate::failures::Told;
 use crate::scale::dflush::Balance;
 use crate::scale::index::{Concurrent, Index, Locked};
 use crate::scale::local::Local;
@@ -124,6 +125,7 @@ impl<V: Variant> Design for Scale<V> {
         let local = Local::start(cpu, self.shared.clone(), volume, index);
         Ok(ScaleClient {
             local,
+            told: Told::new(self.shared.failures_of(FILE)),
             policy: self.policy,
         })
     }
@@ -154,7 +156,8 @@ impl<V: Variant> Scale<V> {
 
 /// One client.
 pub struct ScaleClient<I: Index> {
-    local: Rc<Local<I, Rc<Volume>>>,
+    local: Rc<Local<I, Volume>>,
+    told: Told,
     policy: WritePolicy,
 }
 
@@ -192,11 +195,8 @@ impl<I: Index> Client for ScaleClient<I> {
     async fn flush(&self) -> Result<(), IoError> {
         let counters = &self.local.counters;
         counters.flushes.add(1);
-        let seen = &self.local.failures_seen;
-        // Kept for this flush: another one of the client may end, and report, meanwhile.
-        let (failures, outcome) = self.local.flush(FILE, seen.get()).await;
-        seen.set(failures.max(seen.get()));
-        counters.end(outcome, |()| Touch::default())
+        let flushed = self.local.flush(FILE, &self.told).await;
+        counters.end(flushed, |()| Touch::default())
     }
 
     /// The first client's account has what the flusher did as well.

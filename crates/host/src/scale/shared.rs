@@ -192,13 +192,16 @@ impl<I: Index> Shared<I> {
         self.files_used.fetch_max(file + 1, Ordering::Relaxed);
     }
 
+    /// Write-backs of a file that failed.
+    pub fn failures_of(&self, file: u32) -> u64 {
+        self.files[file as usize].failures.load(Ordering::Relaxed)
+    }
+
     /// Write-backs that failed, of any file.
     pub fn failures(&self) -> u64 {
-        let files = &self.files[..self.files_used() as usize];
-        let failures = files
-            .iter()
-            .map(|file| file.failures.load(Ordering::Relaxed));
-        failures.sum()
+        (0..self.files_used())
+            .map(|file| self.failures_of(file))
+            .sum()
     }
 
     /// Moves a batch of the free frames of all to `own`.

@@ -4,8 +4,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use wharf_host::design::{Touch, WritePolicy};
+use wharf_host::failures::Told;
 use wharf_host::span::{Extent, Span, spans};
-use wharf_runtime::sync::{AtomicU64, Ordering};
+use wharf_runtime::sync::Ordering;
 use wharf_wire::dma::PAGE_BYTES;
 
 use super::Handle;
@@ -33,20 +34,19 @@ pub struct File {
     cache: Arc<Handle>,
     read_only: bool,
     /// Failed write-backs that this handle has reported.
-    failures_seen: AtomicU64,
+    told: Told,
     /// Taken back already.
     closed: bool,
 }
 
 impl File {
     pub(super) fn new(open: Arc<OpenFile>, cache: Arc<Handle>, read_only: bool) -> File {
-        let place = &cache.core.shared.files[open.number as usize];
-        let failures_seen = AtomicU64::new(place.failures.load(Ordering::Relaxed));
+        let told = Told::new(cache.core.shared.failures_of(open.number));
         File {
             open,
             cache,
             read_only,
-            failures_seen,
+            told,
             closed: false,
         }
     }
@@ -192,13 +192,8 @@ impl File {
     pub fn sync(&self) -> Result<(), PageCacheError> {
         self.with_seat(|seat| {
             seat.counters().syncs.add(1);
-            let reported = self.failures_seen.load(Ordering::Relaxed);
-            seat.serve(self.open.name(), async {
-                let flushed = seat.local.flush(self.open.number, reported);
-                let (failures, outcome) = flushed.await;
-                self.failures_seen.fetch_max(failures, Ordering::Relaxed);
-                outcome
-            })
+            let flush = seat.local.flush(self.open.number, &self.told);
+            seat.serve(self.open.name(), flush)
         })?
     }
 
@@ -302,21 +297,6 @@ impl File {
         })?
     }
 
-    /// Another handle of the same file.
-    ///
-    /// Errors of earlier write-backs that this one has not reported yet are reported by both.
-    #[must_use]
-    pub fn try_clone(&self) -> File {
-        self.cache.core.table.known().more(self.open.number);
-        File {
-            open: self.open.clone(),
-            cache: self.cache.clone(),
-            read_only: self.read_only,
-            failures_seen: AtomicU64::new(self.failures_seen.load(Ordering::Relaxed)),
-            closed: false,
-        }
-    }
-
     /// Makes everything durable and ends the handle.
     ///
     /// # Errors
@@ -350,6 +330,21 @@ impl File {
         if emptied.is_ok() {
             core.table.close(&mut known, number);
             core.closes.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Another handle of the same file. Errors of earlier write-backs that the first one has not reported yet are
+/// reported by both.
+impl Clone for File {
+    fn clone(&self) -> File {
+        self.cache.core.table.known().more(self.open.number);
+        File {
+            open: self.open.clone(),
+            cache: self.cache.clone(),
+            read_only: self.read_only,
+            told: self.told.clone(),
+            closed: false,
         }
     }
 }

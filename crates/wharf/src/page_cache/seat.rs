@@ -106,7 +106,7 @@ impl Count {
 /// See the module.
 pub(super) struct Seat {
     // The order of the fields is the order of their end.
-    pub local: Rc<Local<Concurrent, Rc<Ways>>>,
+    pub local: Rc<Local<Concurrent, Ways>>,
     ways: Rc<Ways>,
     inline: Inline,
     cpu: CpuId,
