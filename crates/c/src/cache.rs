@@ -1,0 +1,141 @@
+//! Making a cache, and what it did.
+
+use wharf::page_cache::{PageCache, PageCacheOptions, PageCacheStatistics};
+
+use crate::error::{Failure, handle, known, status};
+
+/// A page cache.
+pub struct wharf_cache(pub(crate) PageCache);
+
+/// What a cache is to be. Fill it by wharf_cache_options_init, then change what you like.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub struct wharf_cache_options {
+    /// Memory for cached pages in bytes, never exceeded; what keeps book of them comes on top.
+    pub memory_bytes: u64,
+    /// Share of the pages that may be dirty before writers write back themselves, 0 to 0.9.
+    pub dirty_share: f64,
+    /// Most files open at a time.
+    pub files_max: u32,
+    /// Most threads that use the cache at a time.
+    pub threads_max: u32,
+    /// I/Os that each thread has under way on each file, at most.
+    pub depth: u32,
+}
+
+/// What the threads of a program did with a cache so far.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, Default)]
+pub struct wharf_cache_statistics {
+    /// Calls that read.
+    pub reads: u64,
+    /// Calls that wrote.
+    pub writes: u64,
+    /// Calls that synced.
+    pub syncs: u64,
+    /// Pages that these reads and writes touched.
+    pub pages: u64,
+    /// Of these, found in the cache.
+    pub hits: u64,
+    /// Pages that left the cache for others.
+    pub evictions: u64,
+    /// Pages written to storage.
+    pub write_backs: u64,
+    /// Dirty pages now, about.
+    pub dirty_pages: u64,
+}
+
+/// Fills `options` with what is good for most: 64 MiB, a fifth of it dirty at most, 256 files, 256 threads.
+///
+/// # Safety
+/// `options` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wharf_cache_options_init(options: *mut wharf_cache_options) {
+    let PageCacheOptions {
+        memory_bytes,
+        dirty_share,
+        files_max,
+        threads_max,
+        depth,
+    } = PageCacheOptions::default();
+    let filled = wharf_cache_options {
+        memory_bytes,
+        dirty_share,
+        files_max,
+        threads_max,
+        depth,
+    };
+    if !options.is_null() {
+        // SAFETY: the caller's promise.
+        unsafe { options.write(filled) };
+    }
+}
+
+/// Makes a cache; `options` may be NULL. NULL if it cannot be made. Free it by wharf_cache_free.
+///
+/// # Safety
+/// `options` is null or filled.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wharf_cache_new(options: *const wharf_cache_options) -> *mut wharf_cache {
+    // SAFETY: the caller's promise.
+    let options = match unsafe { options.as_ref() } {
+        None => PageCacheOptions::default(),
+        Some(options) => PageCacheOptions {
+            memory_bytes: options.memory_bytes,
+            dirty_share: options.dirty_share,
+            files_max: options.files_max,
+            threads_max: options.threads_max,
+            depth: options.depth,
+        },
+    };
+    handle(PageCache::new(&options).map(wharf_cache))
+}
+
+/// Gives the cache up; its memory goes when its last file is closed. NULL is nothing.
+///
+/// # Safety
+/// `cache` is null or came from `wharf_cache_new`, and is not used again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wharf_cache_free(cache: *mut wharf_cache) {
+    if !cache.is_null() {
+        // SAFETY: the caller's promise.
+        drop(unsafe { Box::from_raw(cache) });
+    }
+}
+
+/// Says what was done so far. 0, or -1.
+///
+/// # Safety
+/// `cache` is null or a cache; `out` is null or may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wharf_cache_get_statistics(
+    cache: *const wharf_cache,
+    out: *mut wharf_cache_statistics,
+) -> i32 {
+    // SAFETY: the caller's promise.
+    let statistics = unsafe { known(cache, "the cache") }.map(|cache| cache.0.statistics());
+    let written = statistics.and_then(|statistics| {
+        if out.is_null() {
+            return Err(Failure::argument("the place for statistics is NULL"));
+        }
+        // SAFETY: the caller's promise.
+        unsafe { out.write(statistics.into()) };
+        Ok(())
+    });
+    status(written)
+}
+
+impl From<PageCacheStatistics> for wharf_cache_statistics {
+    fn from(did: PageCacheStatistics) -> wharf_cache_statistics {
+        wharf_cache_statistics {
+            reads: did.reads,
+            writes: did.writes,
+            syncs: did.syncs,
+            pages: did.pages,
+            hits: did.hits,
+            evictions: did.evictions,
+            write_backs: did.write_backs,
+            dirty_pages: did.dirty_pages,
+        }
+    }
+}
