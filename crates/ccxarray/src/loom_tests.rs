@@ -4,6 +4,7 @@
 use loom::sync::Arc;
 use loom::thread;
 
+use crate::node::Phase;
 use crate::{Tag, Tags, XArray, pin};
 
 const DIRTY: Tag = Tag::Dirty;
@@ -219,6 +220,33 @@ fn a_tag_given_while_the_tree_is_lowered_and_grows_is_found() {
     );
 }
 
+/// A root that has been closed as hollow, and over which the tree has grown before it left.
+fn grown_over_a_hollow_root(tree: &XArray) {
+    fill(tree, &[0, 2]);
+    remove::<2>(tree);
+    let guard = pin();
+    let hollow = tree.node_at(0, 1, &guard).unwrap();
+    let empty = tree.node_at(2, 0, &guard).unwrap();
+    assert!(empty.close(0, Phase::Dead, &()));
+    tree.finish_leaving(empty, 0, 2, &guard);
+    assert!(hollow.close(1, Phase::Hollow, &()));
+    insert::<4>(tree);
+}
+
+#[test]
+fn a_tag_given_below_a_hollow_node_is_found_below_the_one_that_replaces_it() {
+    model(
+        2,
+        grown_over_a_hollow_root,
+        [|tree| {
+            insert::<2>(tree);
+            tidy::<1>(tree);
+        }],
+        tag_and_find,
+        is_tagged,
+    );
+}
+
 #[test]
 fn growing_by_one_level_and_by_two_loses_no_chain() {
     model(
@@ -347,6 +375,23 @@ fn inserts_below_and_above_a_root_that_leaves_are_not_lost() {
             has::<3>(tree);
             has::<4>(tree);
         },
+    );
+}
+
+#[test]
+fn who_has_called_one_freeze_off_does_not_fill_what_the_next_has_closed() {
+    model(
+        3,
+        |tree| {
+            fill(tree, &[0, 2]);
+            remove::<2>(tree);
+        },
+        [|tree| {
+            reclaim(tree);
+            reclaim(tree);
+        }],
+        insert::<2>,
+        has::<2>,
     );
 }
 
