@@ -13,6 +13,15 @@ pub use std::sync::{
     atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
 };
 
+/// Waits a moment for another thread, in a loop that looks again.
+#[inline(always)]
+pub fn spin() {
+    #[cfg(loom)]
+    loom::thread::yield_now();
+    #[cfg(not(loom))]
+    std::hint::spin_loop();
+}
+
 /// `std`'s cell with loom's closure interface, so that one source serves both.
 #[cfg(not(loom))]
 #[derive(Debug)]

@@ -15,7 +15,7 @@
 //! |---|---|
 //! | [`client`] | reads and writes |
 //! | [`index`], [`key`] | page to frame, with tags; pages of several files |
-//! | [`frame`] | state, pins, bytes |
+//! | [`frame_word`], [`frame`] | a frame's states and pins; all frames, their bytes |
 //! | [`reclaim`] | free frames, CLOCK |
 //! | [`flush`] | dirty pages to the drives |
 //! | [`dflush`] | who does so, and when |
@@ -32,6 +32,7 @@ pub mod dflush;
 pub mod discard;
 pub mod flush;
 pub mod frame;
+pub mod frame_word;
 pub mod index;
 pub mod key;
 pub mod local;
