@@ -8,8 +8,8 @@ use std::sync::Arc;
 use wharf_runtime::{Cpu, Line, Op};
 use wharf_wire::dma::{DmaRegion, DmaSpace, RegisterError};
 
+use crate::key::PageKey;
 use crate::scale::frame_word::{FrameWord, may_go, pins};
-use crate::scale::key::PageKey;
 use crate::span::Span;
 
 pub use crate::scale::frame_word::{

@@ -18,7 +18,7 @@
 use wharf_runtime::Versioned;
 use wharf_runtime::sync::{AtomicU32, AtomicU64, Ordering, spin};
 
-use crate::scale::key::PageKey;
+use crate::key::PageKey;
 
 /// The bytes are the page's.
 pub const FILLED: u32 = 1;
@@ -41,7 +41,7 @@ const TAKEN: u32 = 1 << 8;
 /// One pin; the bits above count them.
 const PIN: u32 = 1 << 9;
 
-/// No page: not a key, see [`FILES_MAX`](crate::scale::key::FILES_MAX).
+/// No page: not a key, see [`FILES_MAX`](crate::key::FILES_MAX).
 const NO_PAGE: u64 = u64::MAX;
 
 /// What came of copying out of a frame.
