@@ -15,6 +15,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// Replacement: CLOCK.
+#define WHARF_CLOCK 0
+
+// Replacement: two lists, as in Linux, which keep what is used again through a scan.
+#define WHARF_LRU 1
+
 // Make the file, empty, if there is none.
 #define WHARF_CREATE 1
 
@@ -48,6 +54,8 @@ typedef struct {
   uint32_t threads_max;
   // I/Os that each thread has under way on each file, at most.
   uint32_t depth;
+  // Which page leaves next: WHARF_CLOCK or WHARF_LRU.
+  uint32_t replacement;
 } wharf_cache_options;
 
 // What the threads of a program did with a cache so far.

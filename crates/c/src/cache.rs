@@ -1,6 +1,6 @@
 //! Making a cache, and what it did.
 
-use wharf::page_cache::{PageCache, PageCacheOptions, PageCacheStatistics};
+use wharf::page_cache::{PageCache, PageCacheOptions, PageCacheStatistics, Replacement};
 
 use crate::error::{Failure, handle, known, status};
 
@@ -21,7 +21,14 @@ pub struct wharf_cache_options {
     pub threads_max: u32,
     /// I/Os that each thread has under way on each file, at most.
     pub depth: u32,
+    /// Which page leaves next: WHARF_CLOCK or WHARF_LRU.
+    pub replacement: u32,
 }
+
+/// Replacement: CLOCK.
+pub const WHARF_CLOCK: u32 = 0;
+/// Replacement: two lists, as in Linux, which keep what is used again through a scan.
+pub const WHARF_LRU: u32 = 1;
 
 /// What the threads of a program did with a cache so far.
 #[repr(C)]
@@ -57,6 +64,7 @@ pub unsafe extern "C" fn wharf_cache_options_init(options: *mut wharf_cache_opti
         files_max,
         threads_max,
         depth,
+        replacement,
     } = PageCacheOptions::default();
     let filled = wharf_cache_options {
         memory_bytes,
@@ -64,6 +72,10 @@ pub unsafe extern "C" fn wharf_cache_options_init(options: *mut wharf_cache_opti
         files_max,
         threads_max,
         depth,
+        replacement: match replacement {
+            Replacement::Clock => WHARF_CLOCK,
+            Replacement::Lru => WHARF_LRU,
+        },
     };
     if !options.is_null() {
         // SAFETY: the caller's promise.
@@ -78,17 +90,24 @@ pub unsafe extern "C" fn wharf_cache_options_init(options: *mut wharf_cache_opti
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn wharf_cache_new(options: *const wharf_cache_options) -> *mut wharf_cache {
     // SAFETY: the caller's promise.
-    let options = match unsafe { options.as_ref() } {
-        None => PageCacheOptions::default(),
-        Some(options) => PageCacheOptions {
-            memory_bytes: options.memory_bytes,
-            dirty_share: options.dirty_share,
-            files_max: options.files_max,
-            threads_max: options.threads_max,
-            depth: options.depth,
+    let options = unsafe { options.as_ref() };
+    let made = options.map_or(Ok(PageCacheOptions::default()), known_options);
+    handle(made.and_then(|options| Ok(wharf_cache(PageCache::new(&options)?))))
+}
+
+fn known_options(options: &wharf_cache_options) -> Result<PageCacheOptions, Failure> {
+    Ok(PageCacheOptions {
+        memory_bytes: options.memory_bytes,
+        dirty_share: options.dirty_share,
+        files_max: options.files_max,
+        threads_max: options.threads_max,
+        depth: options.depth,
+        replacement: match options.replacement {
+            WHARF_CLOCK => Replacement::Clock,
+            WHARF_LRU => Replacement::Lru,
+            other => return Err(Failure::argument(format!("{other} is no replacement"))),
         },
-    };
-    handle(PageCache::new(&options).map(wharf_cache))
+    })
 }
 
 /// Gives the cache up; its memory goes when its last file is closed. NULL is nothing.

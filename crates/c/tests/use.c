@@ -93,6 +93,9 @@ static void mistakes(wharf_cache *cache, const char *path) {
   wharf_cache_options_init(&options);
   options.memory_bytes = 100;
   FAILS(wharf_cache_new(&options) == NULL, EINVAL, "too small");
+  wharf_cache_options_init(&options);
+  options.replacement = 7;
+  FAILS(wharf_cache_new(&options) == NULL, EINVAL, "7 is no replacement");
   FAILS(wharf_open(cache, "/no/such/folder/file", WHARF_CREATE) == NULL, ENOENT, "/no/such/folder");
   FAILS(wharf_open(NULL, path, 0) == NULL, EINVAL, "the cache is NULL");
   FAILS(wharf_open(cache, NULL, 0) == NULL, EINVAL, "the path is NULL");
@@ -117,6 +120,7 @@ int main(int count, char **arguments) {
   wharf_cache_options_init(&options);
   CHECK(options.memory_bytes == 64 << 20);
   options.memory_bytes = 64 * WHARF_PAGE_BYTES;
+  options.replacement = WHARF_LRU;
   wharf_cache *cache = wharf_cache_new(&options);
   CHECK(cache != NULL);
   wharf_file *file = wharf_open(cache, path, WHARF_CREATE);

@@ -19,6 +19,7 @@ use crate::driver::DriverStatistics;
 use crate::error::IoError;
 use crate::key::FILES_MAX;
 use crate::lend::LentMemory;
+use crate::scale::replacement::Replacement;
 use crate::span::Extent;
 use crate::volume::Volume;
 
@@ -96,6 +97,8 @@ pub struct DesignConfig {
     pub dirty_background_share: f64,
     /// Share of the cache that may be dirty, or on its way to the drive, before writers wait.
     pub dirty_hard_share: f64,
+    /// Which page leaves next, in designs with a choice.
+    pub replacement: Replacement,
     /// Files that the volume is divided into, in designs that have an index for each file.
     pub files: u32,
     /// Pages of each client's memory for transfers, in designs that copy between the program's
@@ -118,6 +121,7 @@ impl Default for DesignConfig {
             gc_aware: true,
             dirty_background_share: 0.1,
             dirty_hard_share: 0.2,
+            replacement: Replacement::Clock,
             files: 1,
             transfer_pages: 4096,
         }

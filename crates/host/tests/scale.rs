@@ -6,10 +6,11 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use common::Rig;
 use common::page_cache::{self, of_frames, read, rig, scatter, stamps, write};
+use common::{Rig, healthy};
 use wharf_host::scale::dflush::Balance;
 use wharf_host::scale::index::{Concurrent, Index};
+use wharf_host::scale::replacement::Replacement;
 use wharf_host::scale::{DflushAlone, Scale, Variant, Whole};
 use wharf_host::{Client, Design, DesignConfig};
 use wharf_runtime::Seed;
@@ -93,6 +94,39 @@ fn pages_stay_and_go_as_by_clock() {
         });
         rig.machine.run_virtual(Seed(seed)).unwrap();
     }
+}
+
+/// Of pages that were used three times, those still there after a scan of many that are used once.
+fn left_after_a_scan(replacement: Replacement) -> u64 {
+    const HOT: u64 = 16;
+    let mut rig = Rig::new(stamps(1, 1_000_000), |_| healthy(Seed(1).rng()));
+    let design = rig.design::<Scale<Whole>>(DesignConfig {
+        replacement,
+        ..of_frames(64)
+    });
+    let left = Arc::new(AtomicU64::new(0));
+    let count = left.clone();
+    rig.spawn_client(0, &design, |_, client| async move {
+        // So far apart that nothing is read ahead.
+        let hot = |page| 100 * page;
+        for page in (0..3).flat_map(|_| 0..HOT) {
+            read(&*client, hot(page), 1).await;
+        }
+        for page in 0..1_000 {
+            read(&*client, 100_000 + 100 * page, 1).await;
+        }
+        for page in 0..HOT {
+            count.fetch_add(read(&*client, hot(page), 1).await.hits, Relaxed);
+        }
+    });
+    rig.machine.run_virtual(Seed(1)).unwrap();
+    left.load(Relaxed)
+}
+
+#[test]
+fn two_lists_keep_what_is_used_again_through_a_scan_and_clock_does_not() {
+    assert_eq!(left_after_a_scan(Replacement::Lru), 16);
+    assert_eq!(left_after_a_scan(Replacement::Clock), 0);
 }
 
 #[test]

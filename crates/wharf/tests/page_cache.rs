@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use wharf::page_cache::{Advice, File, OpenOptions, PageCache, PageCacheError, PageCacheOptions};
+use wharf::page_cache::{
+    Advice, File, OpenOptions, PageCache, PageCacheError, PageCacheOptions, Replacement,
+};
 use wharf::runtime::{Rng, Seed};
 use wharf::storage::faulty::{Faulty, Loss, Power, Rates};
 use wharf::storage::{Blocking, RamTarget};
@@ -15,8 +17,13 @@ const PAGE: usize = 4096;
 
 /// A cache of so few pages that everything is evicted again and again.
 fn small(pages: u64) -> PageCache {
+    small_by(pages, Replacement::Clock)
+}
+
+fn small_by(pages: u64, replacement: Replacement) -> PageCache {
     PageCache::new(&PageCacheOptions {
         memory_bytes: pages * PAGE as u64,
+        replacement,
         files_max: 4,
         threads_max: 4,
         ..PageCacheOptions::default()
@@ -150,7 +157,8 @@ fn a_file_is_what_a_vector_of_bytes_is() {
         let mut rng = Seed(seed).child("page cache").rng();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
-        let cache = small(20 + rng.below(60));
+        let replacement = [Replacement::Clock, Replacement::Lru][seed as usize % 2];
+        let cache = small_by(20 + rng.below(60), replacement);
         let file = Some(create(&cache, &path));
         let mut checked = Checked {
             cache: &cache,

@@ -8,7 +8,7 @@ use crate::key::PageKey;
 use crate::readahead::Plan;
 use crate::run::Run;
 use crate::scale::backing::Backing;
-use crate::scale::frame::{Copied, FAILED, FILLED, READAHEAD, REFERENCED, STUCK, WRITEBACK};
+use crate::scale::frame::{Copied, FAILED, FILLED, READAHEAD, STUCK, WRITEBACK};
 use crate::scale::index::Index;
 use crate::scale::local::{Local, Pinned};
 use crate::span::{Extent, Span, spans};
@@ -40,7 +40,7 @@ impl<I: Index, B: Backing> Local<I, B> {
     }
 
     /// Reads a page that is there; false if it is not. This is a hit: it changes nothing but the
-    /// mark for CLOCK, and that only if it is not set.
+    /// mark of a use, and that only if it is not set.
     #[inline]
     fn try_read(self: &Rc<Self>, file: u32, span: &Span, out: &mut [u8]) -> bool {
         let (cpu, shared, key) = (&self.cpu, &self.shared, PageKey::new(file, span.page));
@@ -71,9 +71,7 @@ impl<I: Index, B: Backing> Local<I, B> {
         let (frames, key) = (&self.shared.frames, PageKey::new(file, span.page));
         match frames.copy_out(&self.cpu, frame, key, span, out) {
             Copied::Done(state) if state & READAHEAD == 0 => {
-                if state & REFERENCED == 0 {
-                    frames.change(&self.cpu, frame, REFERENCED, 0);
-                }
+                frames.mark_used(&self.cpu, frame, state);
                 self.ahead(file, |ahead| ahead.note(span.page));
                 true
             }
@@ -85,10 +83,12 @@ impl<I: Index, B: Backing> Local<I, B> {
     #[inline]
     pub fn pin_now(&self, file: u32, page: u64) -> Option<u32> {
         let pinned = self.pin(PageKey::new(file, page))?;
-        self.shared
-            .frames
-            .is(pinned.frame, FILLED)
-            .then(|| pinned.keep())
+        let (frames, frame) = (&self.shared.frames, pinned.frame);
+        let state = frames.state(frame);
+        (state & FILLED != 0).then(|| {
+            frames.mark_used(&self.cpu, frame, state);
+            pinned.keep()
+        })
     }
 
     /// Pins a page, which is read if it is missing; [`Local::unpin`] takes the pin off.
@@ -97,9 +97,8 @@ impl<I: Index, B: Backing> Local<I, B> {
     /// An error of the drive.
     pub async fn pin_page(self: &Rc<Self>, file: u32, page: u64) -> Result<u32, IoError> {
         let (_, pinned) = self.bring(PageKey::new(file, page), page + 1).await?;
-        self.shared
-            .frames
-            .change(&self.cpu, pinned.frame, REFERENCED, 0);
+        let (frames, frame) = (&self.shared.frames, pinned.frame);
+        frames.mark_used(&self.cpu, frame, frames.state(frame));
         Ok(pinned.keep())
     }
 
@@ -132,9 +131,7 @@ impl<I: Index, B: Backing> Local<I, B> {
     /// A page has been read whose frame's state was `state`.
     #[inline]
     fn note_read(self: &Rc<Self>, key: PageKey, frame: u32, state: u32) {
-        if state & REFERENCED == 0 {
-            self.shared.frames.change(&self.cpu, frame, REFERENCED, 0);
-        }
+        self.shared.frames.mark_used(&self.cpu, frame, state);
         self.ahead(key.file(), |ahead| ahead.note(key.page()));
         if state & READAHEAD != 0 {
             self.advance(key, frame);
@@ -303,7 +300,9 @@ impl<I: Index, B: Backing> Local<I, B> {
         let (cpu, shared) = (&self.cpu, &self.shared);
         shared.frames.begin(cpu, frame, key);
         let is_new = shared.index_of(key.file()).insert(cpu, key.page(), frame);
-        if !is_new {
+        if is_new {
+            shared.replacement.admit(cpu, frame);
+        } else {
             shared.frames.cancel(cpu, frame);
             self.give_free(frame);
         }
@@ -373,8 +372,8 @@ impl<I: Index, B: Backing> Local<I, B> {
             self.mark_dirty(frame, key);
         }
         frames.unlock(frame);
-        if may && state & REFERENCED == 0 {
-            frames.change(cpu, frame, REFERENCED, 0);
+        if may {
+            frames.mark_used(cpu, frame, state);
         }
         may
     }

@@ -21,7 +21,7 @@ impl<I: Index, B: Backing> Local<I, B> {
             }
             at = page + 1;
             // The frame may have got another page since: that one is as good as any to go.
-            if shared.frames.take_now(cpu, frame) {
+            if shared.frames.take(cpu, frame) {
                 self.evict(frame);
             }
         }
@@ -42,7 +42,7 @@ impl<I: Index, B: Backing> Local<I, B> {
                 }
                 drop(pinned);
                 at = page + 1;
-                if shared.frames.take_now(cpu, frame) {
+                if shared.frames.take(cpu, frame) {
                     self.evict(frame);
                 }
             } else {

@@ -9,11 +9,11 @@ use wharf_runtime::{Cpu, Line, Op};
 use wharf_wire::dma::{DmaRegion, DmaSpace, RegisterError};
 
 use crate::key::PageKey;
-use crate::scale::frame_word::{FrameWord, may_go, pins};
+use crate::scale::frame_word::{FrameWord, mark_of_use, may_go, pins};
 use crate::span::Span;
 
 pub use crate::scale::frame_word::{
-    Copied, DIRTY, FAILED, FILLED, READAHEAD, REFERENCED, STUCK, WAITERS, WRITEBACK,
+    Copied, DIRTY, FAILED, FILLED, READAHEAD, REFERENCED, REUSED, STUCK, WAITERS, WRITEBACK,
 };
 
 struct Frame {
@@ -124,14 +124,23 @@ impl Frames {
         self.words(cpu, frame).begin(key);
     }
 
-    /// See [`FrameWord::take`]. Only looks, where the page may not go.
+    /// See [`FrameWord::take`].
     pub fn take(&self, cpu: &Cpu, frame: u32) -> bool {
-        may_go(self.state(frame)) && self.words(cpu, frame).take()
+        self.words(cpu, frame).take()
     }
 
-    /// See [`FrameWord::take_now`].
-    pub fn take_now(&self, cpu: &Cpu, frame: u32) -> bool {
-        self.words(cpu, frame).take_now()
+    /// Marks the page of a frame as used, whose state was `state` a moment ago. Writes nothing if it is marked.
+    #[inline]
+    pub fn mark_used(&self, cpu: &Cpu, frame: u32, state: u32) {
+        let mark = mark_of_use(state);
+        if mark != 0 {
+            self.change(cpu, frame, mark, 0);
+        }
+    }
+
+    /// True if the page of a frame may go, as far as its state says.
+    pub fn may_go(&self, frame: u32) -> bool {
+        may_go(self.state(frame))
     }
 
     /// See [`FrameWord::cancel`].

@@ -26,7 +26,7 @@ pub const FILLED: u32 = 1;
 pub const DIRTY: u32 = 1 << 1;
 /// The drive reads the bytes: they must not change.
 pub const WRITEBACK: u32 = 1 << 2;
-/// Used since CLOCK's hand came by.
+/// Used since whoever looks for pages to give up came by.
 pub const REFERENCED: u32 = 1 << 3;
 /// The drive has not answered in time: nobody should wait for the page.
 pub const STUCK: u32 = 1 << 4;
@@ -36,10 +36,12 @@ pub const WAITERS: u32 = 1 << 5;
 pub const READAHEAD: u32 = 1 << 6;
 /// The bytes could not be read; nobody is at it.
 pub const FAILED: u32 = 1 << 7;
+/// Used again when it was [`REFERENCED`].
+pub const REUSED: u32 = 1 << 8;
 /// Free, or being freed.
-const TAKEN: u32 = 1 << 8;
+const TAKEN: u32 = 1 << 9;
 /// One pin; the bits above count them.
-const PIN: u32 = 1 << 9;
+const PIN: u32 = 1 << 10;
 
 /// No page: not a key, see [`FILES_MAX`](crate::key::FILES_MAX).
 const NO_PAGE: u64 = u64::MAX;
@@ -59,6 +61,16 @@ pub enum Copied {
 #[inline]
 pub fn pins(state: u32) -> u32 {
     state / PIN
+}
+
+/// What a use of a page in this state adds to it, if anything.
+#[inline(always)]
+pub fn mark_of_use(state: u32) -> u32 {
+    match state & (REFERENCED | REUSED) {
+        0 | REUSED => REFERENCED,
+        REFERENCED => REUSED,
+        _ => 0,
+    }
 }
 
 /// Whether a page in this state may go.
@@ -140,7 +152,7 @@ impl FrameWord {
     /// Takes a pin off.
     #[inline]
     pub fn unpin(&self) {
-        // Release: partner of the acquire in `take_now`: what was done to the page is done.
+        // Release: partner of the acquire in `take`: what was done to the page is done.
         let before = self.state.fetch_sub(PIN, Ordering::Release);
         assert!(before >= PIN, "a pin is taken off once");
     }
@@ -152,18 +164,8 @@ impl FrameWord {
         self.state.store(PIN, Ordering::Release);
     }
 
-    /// Takes the frame if its page may go: clean, without pins, and nobody fills it. One that was used
-    /// since the last time is left its page once more.
+    /// Takes the frame if its page may go: clean, without pins, and nobody fills it.
     pub fn take(&self) -> bool {
-        if self.state() & REFERENCED != 0 {
-            self.change(0, REFERENCED);
-            return false;
-        }
-        self.take_now()
-    }
-
-    /// As [`FrameWord::take`], whether the page was used or not.
-    pub fn take_now(&self) -> bool {
         self.update(|state| may_go(state).then_some(state | TAKEN))
             .is_some()
     }

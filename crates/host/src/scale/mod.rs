@@ -16,7 +16,7 @@
 //! | [`client`] | reads and writes |
 //! | [`index`], [`key`](crate::key) | page to frame, with tags; pages of several files |
 //! | [`frame_word`], [`frame`] | a frame's states and pins; all frames, their bytes |
-//! | [`reclaim`] | free frames, CLOCK |
+//! | [`reclaim`], [`replacement`] | free frames; which page leaves next: CLOCK, or two lists |
 //! | [`flush`] | dirty pages to the drives |
 //! | [`dflush`] | who does so, and when |
 //! | [`discard`] | pages that leave before their time |
@@ -36,6 +36,7 @@ pub mod frame_word;
 pub mod index;
 pub mod local;
 pub mod reclaim;
+pub mod replacement;
 pub mod shared;
 pub mod transfer;
 

@@ -1,15 +1,13 @@
 //! Memory: free frames, and which page to give up when there are none.
 //!
 //! 1. A CPU takes frames from a small stock of its own, which it fills from the free ones of all.
-//! 2. When there are none, it sweeps CLOCK's hand over some frames: the hand is moved by one addition,
-//!    so that every CPU has a stretch of its own and they sweep side by side. A page that was used since
-//!    the hand came by stays; so does one that is dirty, on its way, or pinned.
-//! 3. If two rounds bring nothing, dirty pages must be written first; the task waits for that, or does it where
+//! 2. When there are none, it tries those that the policy names ([`Policy`](super::replacement::Policy)). A page that was
+//!    used since the policy came by stays; so does one that is dirty, on its way, or pinned.
+//! 3. If as many as two rounds bring nothing, dirty pages must be written first; the task waits for that, or does it where
 //!    there is no background flusher.
 
 use std::rc::Rc;
 
-use wharf_runtime::Op;
 use wharf_runtime::sync::Ordering;
 
 use crate::error::IoError;
@@ -17,9 +15,7 @@ use crate::key::PageKey;
 use crate::scale::backing::Backing;
 use crate::scale::index::Index;
 use crate::scale::local::Local;
-
-/// Frames that a CPU sweeps at a time.
-const STRETCH: u32 = 32;
+use crate::scale::replacement::Candidates;
 
 /// Longest wait before memory is looked for again, in nanoseconds.
 const NAP_NS: u64 = 1_000_000;
@@ -84,32 +80,25 @@ impl<I: Index, B: Backing> Local<I, B> {
         }
     }
 
-    /// Sweeps until some frames are free, twice round at most.
+    /// Tries frames until some are free, as many as two rounds of all at most.
     fn sweep(&self) {
         let shared = &self.shared;
-        let count = shared.frames.count();
-        let stretch = STRETCH.min(count);
-        let (mut swept, mut freed) = (0, 0);
-        while swept < 2 * u64::from(count) && freed == 0 {
-            shared.hand_line.write(&self.cpu);
-            // Relaxed: a place to begin, which orders nothing.
-            let from = shared.hand.fetch_add(stretch.into(), Ordering::Relaxed);
-            for step in from..from + u64::from(stretch) {
-                freed += u64::from(self.try_evict((step % u64::from(count)) as u32));
+        let (mut tried, mut freed) = (0, 0);
+        while tried < 2 * u64::from(shared.frames.count()) && freed == 0 {
+            let mut candidates = Candidates::new();
+            let looked = shared
+                .replacement
+                .candidates(&self.cpu, &shared.frames, &mut candidates);
+            // One at least, lest there be no page at all.
+            tried += u64::from(looked.max(1));
+            for frame in candidates {
+                if shared.frames.take(&self.cpu, frame) {
+                    self.evict(frame);
+                    freed += 1;
+                }
             }
-            swept += u64::from(stretch);
         }
         self.counters.evictions.add(freed);
-    }
-
-    /// Takes the page of a frame out of the cache, if it may go.
-    fn try_evict(&self, frame: u32) -> bool {
-        let (cpu, shared) = (&self.cpu, &self.shared);
-        let taken = cpu.work(Op::ClockStep, || shared.frames.take(cpu, frame));
-        if taken {
-            self.evict(frame);
-        }
-        taken
     }
 
     /// Frees a frame that has been taken from its page.
@@ -117,6 +106,7 @@ impl<I: Index, B: Backing> Local<I, B> {
         let (cpu, shared) = (&self.cpu, &self.shared);
         let key = shared.frames.key(frame).expect("a taken page");
         shared.index_of(key.file()).remove(cpu, key.page());
+        shared.replacement.leave(cpu, frame);
         shared.frames.empty(cpu, frame);
         self.give_free(frame);
     }

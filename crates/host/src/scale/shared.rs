@@ -10,6 +10,7 @@ use crate::design::DesignConfig;
 use crate::scale::dflush::Balance;
 use crate::scale::frame::{DIRTY, FAILED, FILLED, Frames, WRITEBACK};
 use crate::scale::index::{Index, Tag};
+use crate::scale::replacement::{Policy, policy};
 use crate::waits::{PageWaits, Waiters};
 use crate::wake::Mailboxes;
 
@@ -109,10 +110,8 @@ pub struct Shared<I> {
     free: Lock<Vec<u32>>,
     /// There are none: nobody need take the lock to see it.
     free_is_empty: AtomicBool,
-    /// Where CLOCK's hand is: the frame, when divided by their number.
-    pub hand: AtomicU64,
-    /// The line of `hand`.
-    pub hand_line: Line,
+    /// Which page leaves next.
+    pub replacement: Box<dyn Policy>,
     /// Thresholds.
     pub limits: Limits,
     /// Number of clients; the service is the CPU after them.
@@ -158,8 +157,7 @@ impl<I: Index> Shared<I> {
             frames: Frames::new(shape.frames, space)?,
             free: Lock::new((0..shape.frames).rev().collect()),
             free_is_empty: AtomicBool::new(false),
-            hand: AtomicU64::new(0),
-            hand_line: Line::new(),
+            replacement: policy(config.replacement, shape.frames),
             limits: Limits::new(config, shape.frames.into()),
             clients: config.clients,
             dirty: SharedCount::default(),
@@ -272,6 +270,7 @@ impl<I: Index> Shared<I> {
         }
         let indexed: u64 = self.files.iter().map(|file| file.index.verify(cpu)).sum();
         assert_eq!(indexed, pages, "no other pages");
+        self.replacement.verify(cpu, pages);
         dirty
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use wharf_host::driver::DriverConfig;
+use wharf_host::scale::replacement::Replacement;
 use wharf_host::{Client, Design, DesignConfig, Extent, IoError, Layout, WritePolicy};
 use wharf_runtime::{Cpu, Rng, Seed};
 use wharf_wire::command::Command;
@@ -272,6 +273,7 @@ pub(crate) fn random_case(seed: u64) -> (Case, Rng) {
         write_policy: [WritePolicy::Back, WritePolicy::Through][rng.below(2) as usize],
         transfer_pages: [3, 64, 4096][rng.below(3) as usize],
         managers: 1 + rng.below(3) as u32,
+        replacement: [Replacement::Clock, Replacement::Lru][(seed % 2) as usize],
         files: [1, 1, 3, 40][Seed(seed).child("files").rng().below(4) as usize],
         ..DesignConfig::default()
     };

@@ -28,6 +28,8 @@ pub struct HostConfig {
     pub huge_pages: bool,
     /// Bytes that go to one drive of an array before the next one's turn.
     pub stripe_bytes: u64,
+    /// Which page leaves the cache next, in designs with a choice.
+    pub replacement: Replacement,
     /// Files that the drives are divided into, of equal size, in designs that have an index for each file.
     pub files: u32,
     /// CPUs that manage the cache in designs that have such, besides the clients' own.
@@ -67,6 +69,16 @@ pub enum WritePolicy {
     WriteBack,
     /// Before it is acknowledged.
     WriteThrough,
+}
+
+/// Which page leaves the cache next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Replacement {
+    /// The next one under CLOCK's hand that was not used since it came by.
+    Clock,
+    /// The oldest one of those that were used once: two lists, as in Linux.
+    Lru,
 }
 
 /// What a polling thread does when it finds nothing to do; see [`Idle`].

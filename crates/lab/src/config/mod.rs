@@ -37,7 +37,7 @@ use wharf_runtime::CostTable;
 
 pub use error::ConfigError;
 pub use hash::{ConfigHash, config_hash};
-pub use host::{CacheOf, HostConfig, HostRangeError, IdleConfig, WritePolicy};
+pub use host::{CacheOf, HostConfig, HostRangeError, IdleConfig, Replacement, WritePolicy};
 pub use load::Provenance;
 pub use presets::{COSTS, DRIVES, HOSTS, Preset};
 pub use sets::{Sets, Setting};

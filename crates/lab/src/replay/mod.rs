@@ -24,13 +24,16 @@ use wharf_host::design::{DesignConfig, DesignError, WritePolicy};
 use wharf_host::driver::DriverStatistics;
 use wharf_host::error::IoError;
 use wharf_host::gate::Gate;
+use wharf_host::scale::replacement::Replacement;
 use wharf_host::volume::Layout;
 use wharf_runtime::{Bell, CostTable, CpuId, Machine, Seed, Side, Stall, ring};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::queue::HostQueue;
 
 use crate::checker::{Checker, WrongRead};
-use crate::config::{HostConfig, WritePolicy as ConfiguredPolicy};
+use crate::config::{
+    HostConfig, Replacement as ConfiguredReplacement, WritePolicy as ConfiguredPolicy,
+};
 use crate::designs::Runnable;
 use crate::input::Plan;
 use crate::progress::Progress;
@@ -193,6 +196,10 @@ pub(crate) fn run<D: Runnable>(
         gc_aware: setup.host.gc_aware,
         dirty_background_share: setup.host.dirty_background_share,
         dirty_hard_share: setup.host.dirty_hard_share,
+        replacement: match setup.host.replacement {
+            ConfiguredReplacement::Clock => Replacement::Clock,
+            ConfiguredReplacement::Lru => Replacement::Lru,
+        },
         write_policy: match setup.host.write_policy {
             ConfiguredPolicy::WriteBack => WritePolicy::Back,
             ConfiguredPolicy::WriteThrough => WritePolicy::Through,

@@ -51,8 +51,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use wharf_host::design::DesignConfig;
-use wharf_host::scale::dflush::Balance;
 use wharf_host::key::FILES_MAX;
+use wharf_host::scale::dflush::Balance;
 use wharf_host::scale::shared::{Shape, Shared};
 use wharf_runtime::sync::Ordering;
 use wharf_storage::target::DEPTH_MAX;
@@ -63,6 +63,7 @@ pub use file::{Advice, File, PageGuard};
 use open_file::OpenFile;
 pub use options::{OpenOptions, PageCacheError, PageCacheOptions};
 use seat::Core;
+pub use wharf_host::scale::replacement::Replacement;
 
 /// The least pages of a cache.
 const PAGES_MIN: u64 = 16;
@@ -123,6 +124,7 @@ impl PageCache {
             clients: options.threads_max,
             dirty_background_share: options.dirty_share / 2.0,
             dirty_hard_share: options.dirty_share,
+            replacement: options.replacement,
             ..DesignConfig::default()
         };
         let shape = Shape {

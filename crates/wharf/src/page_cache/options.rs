@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use wharf_host::error::IoError;
+use wharf_host::scale::replacement::Replacement;
 use wharf_storage::StorageError;
 use wharf_wire::dma::RegisterError;
 
@@ -15,6 +16,8 @@ pub struct PageCacheOptions {
     /// Share of the pages that may be dirty, or on their way to storage, before writers write back
     /// themselves.
     pub dirty_share: f64,
+    /// Which page leaves next.
+    pub replacement: Replacement,
     /// Most files open at a time.
     pub files_max: u32,
     /// Most threads that use the cache at a time. One that has ended no longer counts.
@@ -24,11 +27,12 @@ pub struct PageCacheOptions {
 }
 
 impl Default for PageCacheOptions {
-    /// 64 MiB, a fifth of it dirty at most, for 256 files and 256 threads with 64 I/Os each.
+    /// 64 MiB, a fifth of it dirty at most, CLOCK, for 256 files and 256 threads with 64 I/Os each.
     fn default() -> Self {
         PageCacheOptions {
             memory_bytes: 64 << 20,
             dirty_share: 0.2,
+            replacement: Replacement::Clock,
             files_max: 256,
             threads_max: 256,
             depth: 64,

@@ -56,7 +56,7 @@ impl Frame {
 
     /// Gives the frame to another page, if it may go.
     fn exchange(&self) -> bool {
-        let is_taken = self.word.take_now();
+        let is_taken = self.word.take();
         if is_taken {
             self.word.empty();
             self.word.begin(elsewhere());
@@ -210,7 +210,7 @@ fn a_frame_that_is_taken_back_is_free_whoever_looked_there() {
         }
     };
     let cancel = |frame: &Frame| {
-        if frame.word.take_now() {
+        if frame.word.take() {
             frame.word.empty();
             frame.word.begin(elsewhere());
             frame.word.cancel();

@@ -1,0 +1,66 @@
+//! Which page leaves next: a policy, and what the cache tells it.
+//!
+//! A hit sets a mark in the frame's state ([`REFERENCED`], [`REUSED`]), and no more: no policy hears of it at once, so that hits write nothing that CPUs
+//! share. A policy sees the marks when it comes by.
+//!
+//! | policy | file |
+//! |---|---|
+//! | CLOCK: a hand goes round over the frames | `clock.rs` |
+//! | two lists, as in Linux: pages used once, and pages used again | `lru.rs` |
+
+mod clock;
+mod lru;
+
+use smallvec::SmallVec;
+use wharf_runtime::Cpu;
+
+use crate::scale::frame::Frames;
+#[cfg(doc)]
+use crate::scale::frame::{REFERENCED, REUSED};
+
+use clock::Clock;
+use lru::TwoLists;
+
+/// Frames that a policy names at a time, at most.
+const STRETCH: u32 = 32;
+
+/// Frames in the order in which they should be tried.
+pub type Candidates = SmallVec<[u32; STRETCH as usize]>;
+
+/// The policies there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Replacement {
+    /// CLOCK.
+    #[default]
+    Clock,
+    /// Two lists.
+    Lru,
+}
+
+/// See the module. All of it may be called by any CPU at any time.
+pub trait Policy: Send + Sync {
+    /// A frame has got a page.
+    fn admit(&self, cpu: &Cpu, frame: u32);
+
+    /// A page has left its frame, for whatever reason.
+    fn leave(&self, cpu: &Cpu, frame: u32);
+
+    /// Puts the frames to try next into `out`, which is empty, in order; gives how many it looked at, more than
+    /// none if there are pages. Whoever calls again gets others. A page that was used is left out now and then: its
+    /// marks are taken off, and so it has another chance.
+    fn candidates(&self, cpu: &Cpu, frames: &Frames, out: &mut Candidates) -> u32;
+
+    /// Checks the policy when nobody uses the cache, which has so many pages.
+    ///
+    /// # Panics
+    /// If something is in disorder.
+    fn verify(&self, cpu: &Cpu, pages: u64);
+}
+
+/// The policy of this name, for so many frames.
+pub fn policy(replacement: Replacement, frames: u32) -> Box<dyn Policy> {
+    match replacement {
+        Replacement::Clock => Box::new(Clock::new(frames)),
+        Replacement::Lru => Box::new(TwoLists::new(frames)),
+    }
+}
