@@ -11,7 +11,8 @@
 //! 3. **Inserts** fill an empty slot, making nodes on the way; the height changes by one exchange of the root.
 //! 4. **Tags** change with the entry's word, so they cannot outlive it. Bits in the nodes above only lead to them; there may
 //!    be too many, and searches clear those.
-//! 5. **Empty nodes** stay for the next entry, until [`XArray::reclaim`], which runs beside everything else.
+//! 5. **Empty nodes** stay for the next entry, until [`XArray::reclaim`] or [`XArray::reclaim_leaf`], which run beside everything
+//!    else.
 //!
 //! Nobody waits for anybody: a thread that sleeps at any point delays no other.
 //!

@@ -67,6 +67,19 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
         self.reclaim_below(node, root.level(), 0, limits, guard) + self.lower(guard)
     }
 
+    /// Takes the leaf of an index out if there is nothing in it, and what has become empty above it. Gives the
+    /// number of nodes taken out.
+    ///
+    /// For after a [`remove`](XArray::remove), where memory matters more than that the next entry finds its node: looks at
+    /// one leaf, and takes no turn if there is something in it. Does nothing if another thread is at it: an
+    /// empty leaf may be left, for the next removal there or [`XArray::reclaim`].
+    pub fn reclaim_leaf<W: Witness<Line = L>>(&self, index: u64, guard: &Guard<W>) -> usize {
+        match self.node_at(index, 0, guard) {
+            Some(leaf) if leaf.is_vacant(0, guard.witness()) => self.reclaim(index..=index, guard),
+            _ => 0,
+        }
+    }
+
     /// Reclaims below a node, and then the node. Its first index is `base`.
     fn reclaim_below<W: Witness<Line = L>>(
         &self,

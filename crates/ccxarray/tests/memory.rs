@@ -92,3 +92,27 @@ fn memory_between_safe_points_is_that_of_the_whole_file() {
     assert_eq!(tree.reclaim(.., &guard), 65);
     assert_eq!(tree.memory_bytes(&guard), size_of::<XArray>());
 }
+
+/// With every leaf given back that a removal empties, a file read at random takes the memory of the pages that it has
+/// at the time, as with the locked tree, however large it is.
+#[test]
+fn a_large_file_of_few_pages_takes_few_nodes() {
+    let (mut file, guard, mut rng) = (File::default(), pin(), Rng(2));
+    let mut pages = std::collections::VecDeque::new();
+    for _ in 0..50_000 {
+        let page = rng.below(1 << 28);
+        file.insert(page);
+        pages.push_back(page);
+        if pages.len() > 100 {
+            let page = pages.pop_front().unwrap();
+            file.remove(page);
+            file.tree.reclaim_leaf(page, &guard);
+        }
+    }
+    let nodes = file.tree.nodes(&guard) as u64;
+    assert_eq!(
+        nodes,
+        Changes::new(&file.locked, &mut file.control).size().nodes
+    );
+    assert!(nodes <= 5 * 100, "{nodes} nodes");
+}

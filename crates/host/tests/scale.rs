@@ -129,6 +129,28 @@ fn two_lists_keep_what_is_used_again_through_a_scan_and_clock_does_not() {
     assert_eq!(left_after_a_scan(Replacement::Clock), 0);
 }
 
+/// After reads all over a large volume the index has the nodes of the pages that are there, and no others.
+fn index_of_few_pages<V: Variant>() {
+    const FRAMES: u64 = 32;
+    let (mut rig, design) = rig::<Scale<V>>(stamps(1, 50_000_000), FRAMES, false);
+    let cache = design.clone();
+    rig.spawn_client(0, &design, move |cpu, client| async move {
+        let mut rng = Seed(7).rng();
+        for _ in 0..2_000 {
+            read(&*client, rng.below(50_000_000), 1).await;
+        }
+        let nodes = cache.shared().index_of(0).nodes(&cpu);
+        assert!(nodes <= 5 * FRAMES, "{nodes} nodes");
+    });
+    rig.machine.run_virtual(Seed(1)).unwrap();
+}
+
+#[test]
+fn the_index_of_a_large_volume_has_the_nodes_of_its_pages() {
+    index_of_few_pages::<Whole>();
+    index_of_few_pages::<DflushAlone>();
+}
+
 #[test]
 fn a_file_read_in_order_is_read_ahead_in_large_requests() {
     page_cache::reads_ahead::<Scale<Whole>>(false);

@@ -78,5 +78,6 @@ impl<I: Index, B: Backing> Local<I, B> {
             self.cut(file, 0).await;
             self.cpu.yield_now().await;
         }
+        self.shared.index_of(file).tidy(&self.cpu);
     }
 }
