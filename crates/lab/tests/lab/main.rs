@@ -19,6 +19,7 @@ mod calibrate;
 mod determinism;
 mod engines;
 mod faulty;
+mod index_scaling;
 mod interrupt;
 mod matrix;
 mod reproduce;
