@@ -11,7 +11,7 @@ use std::cell::UnsafeCell;
 use crate::busy::Busy;
 use crate::cpu::Cpu;
 use crate::op::Op;
-use crate::sync::{AtomicBool, AtomicU32, Ordering};
+use crate::sync::{AtomicBool, AtomicU32, Ordering, spin};
 
 /// Nobody has held the lock.
 const NOBODY: u32 = u32::MAX;
@@ -52,7 +52,7 @@ impl<T> Lock<T> {
         while self.taken.swap(true, Ordering::Acquire) {
             assert!(!cpu.is_virtual(), "a lock was taken twice by one CPU");
             while self.taken.load(Ordering::Relaxed) {
-                std::hint::spin_loop();
+                spin();
             }
         }
         let _unlock = Unlock(&self.taken);

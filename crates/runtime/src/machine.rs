@@ -451,6 +451,9 @@ impl Inline {
     fn run_until(&self, task: TaskId) {
         while !self.executor.is_done(task) {
             self.executor.pass();
+            // Others must get their turn to do what is waited for.
+            #[cfg(shuttle)]
+            crate::sync::spin();
         }
     }
 

@@ -1,4 +1,4 @@
-//! The one source of atomics: `std`, or `loom` when model-checked (`--cfg loom`).
+//! The one source of atomics: `std`, or `loom` or `shuttle` when interleavings are checked (`--cfg loom`, `--cfg shuttle`).
 
 #[cfg(loom)]
 pub use loom::{
@@ -7,18 +7,23 @@ pub use loom::{
     sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
 };
 
+#[cfg(all(shuttle, not(loom)))]
+pub use shuttle::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+
+#[cfg(not(any(loom, shuttle)))]
+pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+
 #[cfg(not(loom))]
-pub use std::sync::{
-    Arc,
-    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
-};
+pub use std::sync::Arc;
 
 /// Waits a moment for another thread, in a loop that looks again.
 #[inline(always)]
 pub fn spin() {
     #[cfg(loom)]
     loom::thread::yield_now();
-    #[cfg(not(loom))]
+    #[cfg(all(shuttle, not(loom)))]
+    shuttle::thread::yield_now();
+    #[cfg(not(any(loom, shuttle)))]
     std::hint::spin_loop();
 }
 

@@ -56,7 +56,7 @@ impl<I: Index, B: Backing> Local<I, B> {
                 }
                 Copied::Unfilled => return false,
                 // The index will say so in a moment.
-                Copied::Moved => std::hint::spin_loop(),
+                Copied::Moved => wharf_runtime::sync::spin(),
             }
         }
     }

@@ -47,7 +47,7 @@ impl<I: Index, B: Backing> Local<I, B> {
                 }
             } else {
                 // It is being evicted: the index will say so in a moment.
-                std::hint::spin_loop();
+                wharf_runtime::sync::spin();
             }
         }
     }

@@ -146,7 +146,7 @@ impl<I: Index, B: Backing> Local<I, B> {
             if self.shared.frames.try_pin(&self.cpu, frame, key) {
                 return Some(Pinned { local: self, frame });
             }
-            std::hint::spin_loop();
+            wharf_runtime::sync::spin();
         }
     }
 

@@ -1,0 +1,358 @@
+//! Threads that read, write, flush, evict, pin and cut pages of one cache, in orders that shuttle chooses
+//! (`--cfg shuttle`). The cache is the real one over a disk that checks how it is used. A failing seed fails again.
+#![cfg(shuttle)]
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use shuttle::rand::{Rng, rngs::ThreadRng};
+use shuttle::sync::Arc;
+use shuttle::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use wharf_host::failures::Told;
+use wharf_host::run::Run;
+use wharf_host::scale::backing::{Backing, Sent};
+use wharf_host::scale::dflush::Balance;
+use wharf_host::scale::frame::Frames;
+use wharf_host::scale::index::Concurrent;
+use wharf_host::scale::local::Local;
+use wharf_host::scale::replacement::Replacement;
+use wharf_host::scale::shared::{Shape, Shared};
+use wharf_host::volume::Transfer;
+use wharf_host::{DesignConfig, Extent, IoError, WritePolicy};
+use wharf_runtime::{CostTable, Cpu, CpuId, Inline, Machine, Side};
+use wharf_wire::dma::DmaSpace;
+
+const THREADS: u64 = 3;
+const STEPS: u32 = 7;
+
+/// Pages of a file. File 0 is used by all, one of its pages is written by one thread; each thread has a file that
+/// it writes and cuts alone.
+const PAGES: u64 = 4;
+const FILES: u64 = 1 + THREADS;
+
+/// Fewer than there are pages, so that they are evicted all the time.
+const FRAMES: u32 = 5;
+
+/// A page of the disk, and who uses it: so many readers, or a writer.
+#[derive(Default)]
+struct Place {
+    stamp: AtomicU64,
+    readers: AtomicU64,
+    writers: AtomicU64,
+}
+
+struct Disk(Vec<Place>);
+
+impl Disk {
+    fn place(&self, file: u32, page: u64) -> &Place {
+        &self.0[(u64::from(file) * PAGES + page) as usize]
+    }
+
+    fn stamp(&self, file: u64, page: u64) -> u64 {
+        self.place(file as u32, page).stamp.load(SeqCst)
+    }
+}
+
+/// A thread's way to the disk.
+struct Channel(Arc<Disk>);
+
+/// A transfer that takes a while.
+struct Moving {
+    disk: Arc<Disk>,
+    kind: Transfer,
+    file: u32,
+    pages: Vec<(u64, *mut u64)>,
+    is_done: Cell<bool>,
+}
+
+impl Backing for Channel {
+    type Sent = Moving;
+
+    fn pages(&self, _: u32) -> u64 {
+        PAGES
+    }
+
+    async fn begin(
+        &self,
+        _: &Cpu,
+        kind: Transfer,
+        file: u32,
+        run: &Run,
+        frames: &Frames,
+    ) -> Moving {
+        let page = |(page, frame): (u64, &u32)| (page, frames.pointer(*frame).cast());
+        Moving {
+            disk: self.0.clone(),
+            kind,
+            file,
+            pages: (run.first..).zip(&run.frames).map(page).collect(),
+            is_done: Cell::new(false),
+        }
+    }
+
+    async fn flush(&self, _: &Cpu, _: u32) -> Result<(), IoError> {
+        Ok(())
+    }
+}
+
+impl Sent for Moving {
+    async fn wait(&self, cpu: &Cpu) -> Result<(), IoError> {
+        for &(page, bytes) in &self.pages {
+            let place = self.disk.place(self.file, page);
+            if matches!(self.kind, Transfer::Read) {
+                place.readers.fetch_add(1, SeqCst);
+                assert_eq!(
+                    place.writers.load(SeqCst),
+                    0,
+                    "page {page} is read while it is written"
+                );
+                let stamp = place.stamp.load(SeqCst);
+                cpu.yield_now().await;
+                // SAFETY: the frame's own 8 bytes, which are the transfer's.
+                unsafe { bytes.write(stamp) };
+                place.readers.fetch_sub(1, SeqCst);
+            } else {
+                assert_eq!(
+                    place.writers.fetch_add(1, SeqCst),
+                    0,
+                    "page {page} is written twice at a time"
+                );
+                // SAFETY: as above.
+                let stamp = unsafe { bytes.read() };
+                cpu.yield_now().await;
+                // SAFETY: as above.
+                assert_eq!(
+                    stamp,
+                    unsafe { bytes.read() },
+                    "page {page} changes while it is written"
+                );
+                place.stamp.store(stamp, SeqCst);
+                place.writers.fetch_sub(1, SeqCst);
+            }
+        }
+        self.is_done.set(true);
+        Ok(())
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.is_done.get()
+    }
+
+    fn watch(&self, _: &Cpu) {}
+}
+
+/// A thread with its part of the cache.
+struct Seat {
+    inline: Inline,
+    cpu: CpuId,
+    local: Rc<Local<Concurrent, Channel>>,
+}
+
+impl Seat {
+    fn take(shared: &std::sync::Arc<Shared<Concurrent>>, disk: &Arc<Disk>, number: u64) -> Seat {
+        let mut machine = Machine::new(CostTable::free(), false);
+        let cpu = machine.add_cpu("thread", Side::Host, 1.0);
+        let inline = machine.inline();
+        let channel = Rc::new(Channel(disk.clone()));
+        let local = Local::start(inline.cpu(cpu), shared.clone(), channel, number as u32);
+        Seat { inline, cpu, local }
+    }
+
+    /// Runs the thread's tasks until a request has ended, and with it every transfer that it began.
+    fn wait<T>(&self, request: impl Future<Output = T>) -> T {
+        self.inline.block_on(self.cpu, |_| async {
+            let value = request.await;
+            self.local.land().await;
+            value
+        })
+    }
+
+    fn read(&self, file: u64, page: u64) -> u64 {
+        let mut out = [0; 8];
+        let extent = Extent::of_pages(page, 1);
+        self.wait(self.local.read(file as u32, extent, &mut out))
+            .unwrap();
+        u64::from_le_bytes(out)
+    }
+
+    fn write(&self, file: u64, page: u64, stamp: u64) {
+        let (extent, data) = (Extent::of_pages(page, 1), stamp.to_le_bytes());
+        let write = self
+            .local
+            .write(file as u32, extent, &data, WritePolicy::Back);
+        self.wait(write).unwrap();
+    }
+
+    fn flush(&self, file: u64) {
+        let told = Told::new(0);
+        self.wait(self.local.flush(file as u32, &told)).unwrap();
+    }
+}
+
+/// One thread, and what it knows.
+struct Actor {
+    seat: Seat,
+    disk: Arc<Disk>,
+    number: u64,
+    rng: ThreadRng,
+    /// The newest stamp of each page of file 0 that it has seen, or written.
+    seen: [u64; PAGES as usize],
+    /// Its own file.
+    own: [u64; PAGES as usize],
+}
+
+impl Actor {
+    fn page(&mut self) -> u64 {
+        self.rng.gen_range(0..PAGES)
+    }
+
+    /// The page of file 0 that this thread writes.
+    fn step(&mut self) {
+        let (file, shared_page) = (1 + self.number, self.number % PAGES);
+        match self.rng.gen_range(0..11) {
+            0..3 => {
+                let stamp = self.seen[shared_page as usize] + 1;
+                self.seat.write(0, shared_page, stamp);
+                self.seen[shared_page as usize] = stamp;
+            }
+            3..5 => {
+                let page = self.page();
+                self.see(page, self.seat.read(0, page));
+            }
+            5 => {
+                self.seat.flush(0);
+                let newest = self.seen[shared_page as usize];
+                assert_eq!(
+                    self.disk.stamp(0, shared_page),
+                    newest,
+                    "what was flushed is on the disk"
+                );
+            }
+            6..8 => {
+                let (page, stamp) = (self.page(), self.rng.gen_range(1..1_000));
+                self.seat.write(file, page, stamp);
+                self.own[page as usize] = stamp;
+            }
+            8 => {
+                let page = self.page();
+                assert_eq!(self.seat.read(file, page), self.own[page as usize]);
+            }
+            9 => self.cut(file),
+            _ => {
+                let page = self.page();
+                self.pin(page);
+                self.seat.local.drop_clean(0, (0, PAGES - 1));
+            }
+        }
+    }
+
+    /// Nobody sees an older stamp than before, and its writer sees the newest.
+    fn see(&mut self, page: u64, stamp: u64) {
+        let before = &mut self.seen[page as usize];
+        assert!(stamp >= *before, "page {page} was {before} and is {stamp}");
+        assert!(
+            page != self.number % PAGES || stamp == *before,
+            "its writer's page {page}"
+        );
+        *before = stamp;
+    }
+
+    fn pin(&mut self, page: u64) {
+        let seat = &self.seat;
+        let frame = match seat.local.pin_now(0, page) {
+            Some(frame) => frame,
+            None => seat.wait(seat.local.pin_page(0, page)).unwrap(),
+        };
+        let span = wharf_host::span::spans(Extent::of_pages(page, 1), 8)
+            .next()
+            .expect("a page");
+        for _ in 0..2 {
+            let mut out = [0; 8];
+            assert!(
+                self.seat.local.read_pinned(0, frame, &span, &mut out),
+                "a pinned page stays"
+            );
+            self.see(page, u64::from_le_bytes(out));
+        }
+        self.seat.local.unpin(frame);
+    }
+
+    /// Cuts its own file, and the disk's with it.
+    fn cut(&mut self, file: u64) {
+        let first = self.page();
+        self.seat.wait(self.seat.local.cut(file as u32, first));
+        for page in first..PAGES {
+            self.disk.place(file as u32, page).stamp.store(0, SeqCst);
+            self.own[page as usize] = 0;
+        }
+    }
+
+    fn play(mut self) {
+        (0..STEPS).for_each(|_| self.step());
+        let file = 1 + self.number;
+        self.seat.flush(file);
+        for page in 0..PAGES {
+            assert_eq!(self.disk.stamp(file, page), self.own[page as usize]);
+        }
+        self.seat.flush(0);
+        self.seat.local.retire();
+    }
+}
+
+fn play(replacement: Replacement) {
+    let config = DesignConfig {
+        clients: THREADS as u32,
+        dirty_background_share: 0.2,
+        dirty_hard_share: 0.4,
+        replacement,
+        ..DesignConfig::default()
+    };
+    let shape = Shape {
+        frames: FRAMES,
+        files: FILES as u32,
+        balance: Balance::Flush,
+        has_flusher: false,
+    };
+    let space = DmaSpace::new(8);
+    let shared = std::sync::Arc::new(Shared::new(&config, &shape, &space).unwrap());
+    (0..FILES as u32).for_each(|file| shared.use_file(file));
+    let disk = Arc::new(Disk((0..FILES * PAGES).map(|_| Place::default()).collect()));
+    let threads: Vec<_> = (0..THREADS)
+        .map(|number| {
+            let (shared, disk) = (shared.clone(), disk.clone());
+            shuttle::thread::spawn(move || {
+                let actor = Actor {
+                    seat: Seat::take(&shared, &disk, number),
+                    disk,
+                    number,
+                    rng: shuttle::rand::thread_rng(),
+                    seen: [0; PAGES as usize],
+                    own: [0; PAGES as usize],
+                };
+                actor.play();
+            })
+        })
+        .collect();
+    threads
+        .into_iter()
+        .for_each(|thread| thread.join().unwrap());
+    let mut machine = Machine::new(CostTable::free(), false);
+    let cpu = machine.add_cpu("check", Side::Host, 1.0);
+    let dirty = shared.verify(machine.inline().cpu(cpu));
+    assert_eq!(dirty, 0, "everything was flushed");
+}
+
+#[test]
+fn by_clock_in_random_orders() {
+    shuttle::check_random(|| play(Replacement::Clock), 1_000);
+}
+
+#[test]
+fn by_clock_in_orders_with_few_changes() {
+    shuttle::check_pct(|| play(Replacement::Clock), 1_000, 3);
+}
+
+#[test]
+fn by_two_lists_in_random_orders() {
+    shuttle::check_random(|| play(Replacement::Lru), 1_000);
+}
