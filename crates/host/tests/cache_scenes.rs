@@ -344,15 +344,15 @@ fn play(replacement: Replacement) {
 
 #[test]
 fn by_clock_in_random_orders() {
-    shuttle::check_random(|| play(Replacement::Clock), 1_000);
+    shuttle::check_random(|| play(Replacement::Clock), 4_000);
 }
 
 #[test]
 fn by_clock_in_orders_with_few_changes() {
-    shuttle::check_pct(|| play(Replacement::Clock), 1_000, 3);
+    shuttle::check_pct(|| play(Replacement::Clock), 4_000, 3);
 }
 
 #[test]
 fn by_two_lists_in_random_orders() {
-    shuttle::check_random(|| play(Replacement::Lru), 1_000);
+    shuttle::check_random(|| play(Replacement::Lru), 4_000);
 }
