@@ -499,3 +499,30 @@ fn what_a_sync_acknowledged_survives_a_kill() {
         }
     }
 }
+
+/// Whoever needs a page when guards have all of them waits for a while, gets an error, and goes on when they are gone.
+#[test]
+fn guards_that_fill_the_memory_are_an_error_and_no_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = small(16);
+    let file = create(&cache, &folder.path().join("data"));
+    file.write_at(0, &vec![7; 40 * PAGE]).unwrap();
+    file.sync().unwrap();
+    let guards: Vec<_> = (0..16)
+        .map(|page| file.pin(page * PAGE as u64).unwrap())
+        .collect();
+    let mut out = [0; PAGE];
+    let refused = file.read_at(30 * PAGE as u64, &mut out);
+    assert!(
+        matches!(refused, Err(PageCacheError::Io { .. })),
+        "{refused:?}"
+    );
+    assert_eq!(
+        file.read_at(3 * PAGE as u64, &mut out).unwrap(),
+        PAGE,
+        "a page with a guard"
+    );
+    drop(guards);
+    assert_eq!(file.read_at(30 * PAGE as u64, &mut out).unwrap(), PAGE);
+    assert_eq!(out, [7; PAGE]);
+}

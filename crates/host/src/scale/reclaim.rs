@@ -55,8 +55,14 @@ impl<I: Index, B: Backing> Local<I, B> {
             self.wake(&self.shared.flusher);
             self.nap(NAP_NS).await;
         }
+        let page = key.page();
         match self.shared.failures() - failures {
-            0 => Err(IoError::Stuck { page: key.page() }),
+            // Nothing is to be written: guards have all of it.
+            0 if self.shared.unwritten() == 0 => Err(IoError::NoRoom {
+                page,
+                pages: self.shared.frames.count(),
+            }),
+            0 => Err(IoError::Stuck { page }),
             failures => Err(IoError::WriteBack { failures }),
         }
     }
