@@ -181,6 +181,12 @@ int32_t wharf_sync(const wharf_file *file);
 // `file` is null or open.
 int32_t wharf_sync_data(const wharf_file *file);
 
+// As wharf_sync, of `bytes` bytes from byte `offset` on: what was written elsewhere may stay dirty.
+//
+// # Safety
+// `file` is null or open.
+int32_t wharf_sync_range(const wharf_file *file, uint64_t offset, uint64_t bytes);
+
 // Cuts the file to `bytes` bytes, or makes it longer, with zeros. 0, or -1.
 //
 // # Safety

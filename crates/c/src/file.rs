@@ -180,6 +180,17 @@ pub unsafe extern "C" fn wharf_sync_data(file: *const wharf_file) -> i32 {
     status(file.and_then(|file| Ok(file.0.sync_data()?)))
 }
 
+/// As wharf_sync, of `bytes` bytes from byte `offset` on: what was written elsewhere may stay dirty.
+///
+/// # Safety
+/// `file` is null or open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn wharf_sync_range(file: *const wharf_file, offset: u64, bytes: u64) -> i32 {
+    // SAFETY: the caller's promise.
+    let file = unsafe { known(file, "the file") };
+    status(file.and_then(|file| Ok(file.0.sync_range(offset, bytes)?)))
+}
+
 /// Cuts the file to `bytes` bytes, or makes it longer, with zeros. 0, or -1.
 ///
 /// # Safety

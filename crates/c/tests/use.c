@@ -134,7 +134,7 @@ int main(int count, char **arguments) {
   CHECK(wharf_advise(twin, 0, 10000, WHARF_DONT_NEED) == 0 && wharf_advise(twin, 0, 10000, WHARF_WILL_NEED) == 0);
   char out[8];
   CHECK(wharf_read_at(twin, out, 8, 9996) == 4);
-  CHECK(wharf_sync(file) == 0 && wharf_close(twin) == 0);
+  CHECK(wharf_sync_range(file, 0, 4096) == 0 && wharf_sync(file) == 0 && wharf_close(twin) == 0);
   wharf_cache_statistics did;
   CHECK(wharf_cache_get_statistics(cache, &did) == 0);
   CHECK(did.writes > THREADS && did.evictions > 0 && did.write_backs > 0 && did.hits <= did.pages && did.dirty_pages == 0);

@@ -1,5 +1,7 @@
 //! Threads that read, write, flush, evict, pin and cut pages of one cache, in orders that shuttle chooses
-//! (`--cfg shuttle`). The cache is the real one over a disk that checks how it is used. A failing seed fails again.
+//! (`--cfg shuttle`). The cache is the real one over a disk that checks how it is used.
+//!
+//! A failure prints its schedule; `WHARF_SCHEDULE=FILE` replays the one in a file, on the test that has failed.
 #![cfg(shuttle)]
 
 use std::cell::Cell;
@@ -185,7 +187,8 @@ impl Seat {
 
     fn flush(&self, file: u64) {
         let told = Told::new(0);
-        self.wait(self.local.flush(file as u32, &told)).unwrap();
+        self.wait(self.local.flush(file as u32, (0, PAGES - 1), &told))
+            .unwrap();
     }
 }
 
@@ -342,17 +345,35 @@ fn play(replacement: Replacement) {
     assert_eq!(dirty, 0, "everything was flushed");
 }
 
+/// The schedule to replay, if one is given.
+fn replays(replacement: Replacement) -> bool {
+    let given = std::env::var_os("WHARF_SCHEDULE");
+    let is_given = given.is_some();
+    if let Some(file) = given {
+        shuttle::replay_from_file(move || play(replacement), file);
+    }
+    is_given
+}
+
+fn in_random_orders(replacement: Replacement, plays: usize) {
+    if !replays(replacement) {
+        shuttle::check_random(move || play(replacement), plays);
+    }
+}
+
 #[test]
 fn by_clock_in_random_orders() {
-    shuttle::check_random(|| play(Replacement::Clock), 4_000);
+    in_random_orders(Replacement::Clock, 12_000);
 }
 
 #[test]
 fn by_clock_in_orders_with_few_changes() {
-    shuttle::check_pct(|| play(Replacement::Clock), 4_000, 3);
+    if !replays(Replacement::Clock) {
+        shuttle::check_pct(|| play(Replacement::Clock), 12_000, 3);
+    }
 }
 
 #[test]
 fn by_two_lists_in_random_orders() {
-    shuttle::check_random(|| play(Replacement::Lru), 4_000);
+    in_random_orders(Replacement::Lru, 6_000);
 }

@@ -116,6 +116,15 @@ impl Checked<'_> {
         assert!(stored == self.model, "the bytes that are stored");
     }
 
+    fn check_stored_range(&self, offset: usize, len: usize) {
+        let stored = std::fs::read(self.path).unwrap();
+        let range = offset.min(self.model.len())..(offset + len).min(self.model.len());
+        assert!(
+            stored[range.clone()] == self.model[range],
+            "bytes that were synced"
+        );
+    }
+
     fn step(&mut self, rng: &mut Rng, most: u64) {
         match rng.below(100) {
             0..40 => self.write(rng, most),
@@ -131,9 +140,14 @@ impl Checked<'_> {
                 let advice = [Advice::WillNeed, Advice::DontNeed][rng.below(2) as usize];
                 self.file().advise(offset, len as u64, advice).unwrap();
             }
-            94..98 => {
+            94..96 => {
                 self.file().sync().unwrap();
                 self.check_stored();
+            }
+            96..98 => {
+                let (offset, len) = place(rng, most);
+                self.file().sync_range(offset, len as u64).unwrap();
+                self.check_stored_range(offset as usize, len);
             }
             _ => {
                 let last = self.file.take().expect("it is open");

@@ -118,9 +118,10 @@ impl<I: Index, B: Backing> Local<I, B> {
             let state = shared.frames.state(frame);
             let is_claimed = state & (DIRTY | WRITEBACK) == DIRTY;
             if is_claimed {
+                // The state before the tags: who finds the page by its new tag must wait for it.
+                shared.frames.change(cpu, frame, WRITEBACK, DIRTY);
                 let index = shared.index_of(key.file());
                 index.retag(cpu, key.page(), Some(Tag::Writeback), Some(Tag::Dirty));
-                shared.frames.change(cpu, frame, WRITEBACK, DIRTY);
             }
             shared.frames.unlock(frame);
             if is_claimed {
@@ -178,13 +179,19 @@ impl<I: Index, B: Backing> Local<I, B> {
         }
     }
 
-    /// Makes durable what was written to a file before, for one who has been told of earlier failures.
+    /// Makes durable what was written before to the pages `first..=last` of a file, for one who has been told of
+    /// earlier failures.
     ///
     /// # Errors
     /// The first error of a transfer; else [`IoError::WriteBack`] if write-backs of the file have failed since.
-    pub async fn flush(self: &Rc<Self>, file: u32, told: &Told) -> Result<(), IoError> {
+    pub async fn flush(
+        self: &Rc<Self>,
+        file: u32,
+        range: (u64, u64),
+        told: &Told,
+    ) -> Result<(), IoError> {
         let flush = async {
-            self.write_and_wait(file, (0, u64::MAX)).await?;
+            self.write_and_wait(file, range).await?;
             self.backing.flush(&self.cpu, file).await
         };
         told.report(|| self.shared.failures_of(file), flush).await

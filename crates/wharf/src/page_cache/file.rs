@@ -190,9 +190,24 @@ impl File {
     /// If a page could not be written, now or since this handle's last sync: each handle hears of a failed
     /// write-back once. The page stays dirty, and the next sync tries it again.
     pub fn sync(&self) -> Result<(), PageCacheError> {
+        self.sync_pages((0, u64::MAX))
+    }
+
+    /// As [`File::sync`], of `bytes` bytes from byte `offset` on: what was written elsewhere may stay dirty.
+    ///
+    /// # Errors
+    /// As [`File::sync`], also of pages elsewhere whose write-back has failed.
+    pub fn sync_range(&self, offset: u64, bytes: u64) -> Result<(), PageCacheError> {
+        match offset.saturating_add(bytes) {
+            end if end > offset => self.sync_pages((offset / PAGE, (end - 1) / PAGE)),
+            _ => Ok(()),
+        }
+    }
+
+    fn sync_pages(&self, range: (u64, u64)) -> Result<(), PageCacheError> {
         self.with_seat(|seat| {
             seat.counters().syncs.add(1);
-            let flush = seat.local.flush(self.open.number, &self.told);
+            let flush = seat.local.flush(self.open.number, range, &self.told);
             seat.serve(self.open.name(), flush)
         })?
     }
