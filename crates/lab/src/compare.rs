@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::config::config_hash;
 use crate::designs::DesignEntry;
-use crate::input::{ClientRule, Plan};
+use crate::input::Plan;
 use crate::progress::Progress;
 use crate::replay::{Prepare, RunError, Setup};
 use crate::result::{Arrival, Comparison, CostTable, Drive, SCHEMA, Workload};
@@ -21,8 +21,6 @@ pub struct Request {
     pub designs: Vec<&'static DesignEntry>,
     /// The requests.
     pub plan: Arc<Plan>,
-    /// How they were dealt out.
-    pub rule: ClientRule,
     /// The cache size as it was said.
     pub cache_spec: String,
     /// The commit this program was built from.
@@ -79,7 +77,7 @@ fn describe(request: &Request) -> Comparison {
             footprint_bytes: plan.footprint_pages * 4096,
             read_share: plan.read_share,
             fit: plan.fit.clone(),
-            client_rule: request.rule.describe().into(),
+            client_rule: request.plan.rule.describe().into(),
             clients: setup.clients,
             depth: setup.depth,
             arrival: if setup.speed.is_some() {

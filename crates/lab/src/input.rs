@@ -43,6 +43,13 @@ pub enum Input {
     },
 }
 
+impl Input {
+    /// True for file operations, whose streams are threads.
+    fn is_of_files(&self) -> bool {
+        matches!(self, Input::Generated { spec, .. } if matches!(**spec, Made::Files(_)))
+    }
+}
+
 /// Where a trace is.
 #[derive(Debug, Clone)]
 pub enum TraceFrom {
@@ -151,9 +158,15 @@ pub struct Plan {
     /// Whether every read is checked against the last write: always, but where the time of the
     /// check itself would be measured.
     pub checked: bool,
+    /// Whether each stream's requests are served one after another: they are one thread's, and what it reads
+    /// it has written.
+    pub in_order: bool,
+    /// How requests go to clients.
+    pub rule: ClientRule,
 }
 
-/// Reads or makes all requests and prepares them for a device of `device_bytes`.
+/// Reads or makes all requests and prepares them for a device of `device_bytes`. Threads of file operations go to
+/// clients by stream, whatever `rule` says, and their files where the device, divided into as many, has them.
 ///
 /// # Errors
 /// The trace cannot be read, or does not fit the device and `fit` says that this is an error.
@@ -165,6 +178,8 @@ pub fn plan(
     device_bytes: u64,
 ) -> Result<Plan, WorkloadError> {
     let mut notes = Vec::new();
+    let in_order = input.is_of_files();
+    let rule = if in_order { ClientRule::Stream } else { rule };
     let (name, source, mut requests, bad_lines) = match input {
         Input::Trace {
             from,
@@ -192,6 +207,7 @@ pub fn plan(
         } => {
             let requests = match &**spec {
                 Made::Pattern(spec) => Generator::new(spec)?.collect(),
+                Made::Files(spec) => spec.on_volume(device_bytes).generator()?.collect(),
                 Made::Profile {
                     profile,
                     requests,
@@ -235,6 +251,8 @@ pub fn plan(
         bad_lines,
         notes,
         checked: true,
+        in_order,
+        rule,
         requests: requests.into(),
     })
 }
@@ -316,7 +334,7 @@ fn schedule(requests: &mut [Request], notes: &mut Vec<String>) {
 fn footprint(requests: &[Request]) -> (u64, Vec<(u64, u64)>) {
     let mut pages = Footprint::default();
     let mut ranges: Vec<(u64, u64)> = Vec::with_capacity(requests.len());
-    for request in requests {
+    for request in requests.iter().filter(|request| request.op.moves_data()) {
         let range = request.pages();
         ranges.push((range.start, range.end));
         pages.insert(0, range);

@@ -195,15 +195,21 @@ pub struct Row {
     pub mode: Mode,
     /// False when the run was stopped before the last request.
     pub complete: bool,
-    /// Requests completed, reads and writes and others.
+    /// Requests completed: reads, writes, flushes and discards.
     pub requests: u64,
     /// Reads among them.
     pub reads: u64,
     /// Writes among them.
     pub writes: u64,
+    /// Flushes among them: of files, which workloads of file operations ask for.
+    #[serde(default)]
+    pub flushes: u64,
+    /// Discards among them: files deleted, or cut off.
+    #[serde(default)]
+    pub discards: u64,
     /// From the first request sent to the last completed, in simulated or measured seconds.
     pub elapsed_seconds: f64,
-    /// Bytes asked for in completed requests by `elapsed_seconds`, in 10^6 bytes a second.
+    /// Bytes read and written in completed requests by `elapsed_seconds`, in 10^6 bytes a second.
     pub bandwidth_mb_s: f64,
     /// Completed requests by `elapsed_seconds`.
     pub iops: f64,
@@ -213,6 +219,9 @@ pub struct Row {
     pub read_latency_us: Option<Latency>,
     /// Latency of the writes; `None` without writes.
     pub write_latency_us: Option<Latency>,
+    /// Latency of the flushes; `None` without flushes.
+    #[serde(default)]
+    pub flush_latency_us: Option<Latency>,
     /// Open loop: how late requests were sent; `None` in a closed loop.
     pub drift_us: Option<Drift>,
     /// Share of 4 KiB page touches served by the cache; `None` for a design without one.

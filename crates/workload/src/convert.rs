@@ -40,7 +40,8 @@ impl FromStr for OutputFormat {
 /// Writes all requests of a workload. Returns what was read, once all of it is written.
 ///
 /// # Errors
-/// The workload cannot be read to its end, or the output not be written.
+/// The workload cannot be read to its end, or the output not be written; a request that is neither read nor
+/// write, which no trace format has.
 pub fn convert(
     mut workload: Workload,
     output: impl Write,
@@ -57,6 +58,9 @@ pub fn convert(
     let mut line = Line::default();
     while workload.next_batch(&mut batch)? {
         for request in &batch {
+            if !request.op.moves_data() {
+                return Err(WorkloadError::NotInTrace { op: request.op });
+            }
             let line = line.of(request, format);
             output.write_all(line).map_err(WorkloadError::Write)?;
         }
@@ -70,7 +74,7 @@ pub fn convert(
 struct Line(Vec<u8>);
 
 impl Line {
-    /// The line of a request, with its line feed.
+    /// The line of a read or a write, with its line feed.
     fn of(&mut self, request: &Request, format: OutputFormat) -> &[u8] {
         self.0.clear();
         match format {
@@ -88,7 +92,7 @@ impl Line {
         }
         self.text(match request.op {
             Op::Read => " R ",
-            Op::Write => " W ",
+            _ => " W ",
         });
         self.number(request.offset);
         self.text(" ");
@@ -107,7 +111,7 @@ impl Line {
         self.number(u64::from(request.stream & 0xffff));
         self.text(match request.op {
             Op::Read => ",Read,",
-            Op::Write => ",Write,",
+            _ => ",Write,",
         });
         self.number(request.offset);
         self.text(",");
@@ -188,5 +192,19 @@ mod tests {
     fn a_wrong_output_format_names_the_nearest() {
         let error = "wahrf".parse::<OutputFormat>().unwrap_err().to_string();
         assert!(error.contains("nearest is \"wharf\""), "{error}");
+    }
+
+    #[test]
+    fn what_is_neither_read_nor_write_is_refused() {
+        for op in [Op::Flush, Op::Discard] {
+            let requests = vec![Request::new(Op::Read, 0, 4096), Request::new(op, 0, 4096)];
+            let workload = Workload::from_requests("files", requests);
+            let error = convert(workload, Vec::new(), OutputFormat::Msr).unwrap_err();
+            let line = error.to_string();
+            assert!(
+                line.starts_with(&format!("a {op} cannot be written")),
+                "{line}"
+            );
+        }
     }
 }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 
 use crate::format::Format;
+use crate::request::Op;
 
 /// A line (or, in binary formats, a record) that is not a request of its format.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -67,6 +68,14 @@ pub enum WorkloadError {
     /// Writing a converted trace failed.
     #[error("cannot write trace: {0}")]
     Write(#[source] std::io::Error),
+    /// A request that trace formats do not have.
+    #[error(
+        "a {op} cannot be written to a trace, which has reads and writes only: replay this workload by its name"
+    )]
+    NotInTrace {
+        /// What the request does.
+        op: Op,
+    },
     /// No known format matches the content.
     #[error(
         "{name} is in no trace format known here ({hint}); if it is one of {known}, force it with --format"

@@ -18,6 +18,7 @@
 
 pub mod convert;
 pub mod error;
+pub mod files;
 pub mod fit;
 pub mod footprint;
 pub mod format;

@@ -1,6 +1,7 @@
-//! Workloads by name: the generators and the profiles, with their parameters.
+//! Workloads by name: the generators, the workloads of file operations and the profiles, with their parameters.
 
 use crate::error::WorkloadError;
+use crate::files::{FILES_DEFAULT, FileSpec, Personality, THREADS_DEFAULT};
 use crate::generate::{Generator, GeneratorSpec, Pattern, Sizes, bad};
 use crate::nearest::nearest;
 use crate::profiles::Profile;
@@ -31,6 +32,10 @@ pub struct NamedOptions {
     pub read_share: Option<f64>,
     /// Skew; for `zipf` only.
     pub theta: Option<f64>,
+    /// Files; for workloads of file operations only.
+    pub files: Option<u32>,
+    /// Threads that make requests; for workloads of file operations only.
+    pub threads: Option<u32>,
     /// Seed.
     pub seed: u64,
 }
@@ -39,6 +44,7 @@ pub struct NamedOptions {
 pub fn names() -> impl Iterator<Item = &'static str> {
     Pattern::NAMES
         .into_iter()
+        .chain(Personality::ALL.iter().map(|(name, _)| *name))
         .chain(Profile::ALL.iter().map(|profile| profile.table.name))
 }
 
@@ -47,6 +53,8 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 pub enum Made {
     /// A pattern with sizes and a read share.
     Pattern(GeneratorSpec),
+    /// File operations.
+    Files(FileSpec),
     /// One of the profiles fitted to published workloads.
     Profile {
         /// The profile.
@@ -66,6 +74,13 @@ pub enum Made {
 /// No such name (the nearest is given), or a parameter that is not of this workload. Parameters out of
 /// range show when requests are made.
 pub fn resolve(name: &str, options: &NamedOptions) -> Result<Made, WorkloadError> {
+    if let Some(personality) = Personality::by_name(name) {
+        return of_files(personality, options).map(Made::Files);
+    }
+    if options.files.is_some() || options.threads.is_some() {
+        let reason = format!("only workloads of file operations have any, {name} does not");
+        return Err(bad("files, threads", reason));
+    }
     let pattern = match name {
         "sequential" => Pattern::Sequential,
         "uniform" => Pattern::Uniform,
@@ -104,6 +119,31 @@ fn no_theta(name: &str) -> WorkloadError {
     bad("theta", format!("only zipf has one, {name} does not"))
 }
 
+/// File operations have their own mix and skew.
+fn of_files(personality: Personality, options: &NamedOptions) -> Result<FileSpec, WorkloadError> {
+    let name = personality.name();
+    if options.theta.is_some() {
+        return Err(no_theta(name));
+    }
+    if options.read_share.is_some() {
+        return Err(bad("read share", format!("{name} has its own mix")));
+    }
+    let request_bytes = match &options.sizes {
+        None => REQUEST_BYTES_DEFAULT,
+        Some(sizes) => sizes.bytes_max(),
+    };
+    Ok(FileSpec {
+        personality,
+        requests: options.requests.unwrap_or(REQUESTS_DEFAULT),
+        files: options.files.unwrap_or(FILES_DEFAULT),
+        threads: options.threads.unwrap_or(THREADS_DEFAULT),
+        footprint_bytes: options.footprint_bytes,
+        request_bytes,
+        stride_bytes: None,
+        seed: options.seed,
+    })
+}
+
 /// A profile has its own sizes, mix and skew.
 fn of_profile(profile: &'static Profile, options: &NamedOptions) -> Result<Made, WorkloadError> {
     let name = profile.table.name;
@@ -137,6 +177,7 @@ fn of_profile(profile: &'static Profile, options: &NamedOptions) -> Result<Made,
 pub fn named(name: &str, options: &NamedOptions) -> Result<Workload, WorkloadError> {
     match resolve(name, options)? {
         Made::Pattern(spec) => from_pattern(name, &spec),
+        Made::Files(spec) => from_files(&spec),
         Made::Profile {
             profile,
             requests,
@@ -164,6 +205,22 @@ fn from_pattern(name: &str, spec: &GeneratorSpec) -> Result<Workload, WorkloadEr
         Generator::new(spec)?,
         Some(spec.requests),
     ))
+}
+
+fn from_files(spec: &FileSpec) -> Result<Workload, WorkloadError> {
+    let title = format!(
+        "{} requests={} footprint={} files={} threads={} bs={} seed={}",
+        spec.personality.name(),
+        spec.requests,
+        size(spec.footprint_bytes() as f64),
+        spec.files,
+        spec.threads,
+        size(spec.request_bytes.into()),
+        spec.seed
+    );
+    let generator = spec.generator()?;
+    let requests = Some(spec.requests);
+    Ok(Workload::from_requests_iter(title, generator, requests))
 }
 
 fn from_profile(

@@ -25,6 +25,18 @@ pub enum Op {
     Read,
     /// Bytes go to the device.
     Write,
+    /// What was written to the range becomes durable: `fsync` of the file that the range is.
+    Flush,
+    /// The range is forgotten: its file is deleted or cut. Until it is written again it holds anything.
+    Discard,
+}
+
+impl Op {
+    /// True if bytes move: for reads and writes.
+    #[inline]
+    pub fn moves_data(self) -> bool {
+        matches!(self, Op::Read | Op::Write)
+    }
 }
 
 impl fmt::Display for Op {
@@ -32,11 +44,13 @@ impl fmt::Display for Op {
         f.write_str(match self {
             Op::Read => "read",
             Op::Write => "write",
+            Op::Flush => "flush",
+            Op::Discard => "discard",
         })
     }
 }
 
-/// One read or write, 32 bytes.
+/// One request, 32 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     /// Time in ns on the trace's own clock, or [`Request::NO_TIME`]. Neither the origin nor the
@@ -49,7 +63,7 @@ pub struct Request {
     /// Device, volume or file number as the trace names it (0 where it names none). See
     /// [`crate::layout`] for how several of them become one address space.
     pub stream: u32,
-    /// Read or write.
+    /// What it does.
     pub op: Op,
 }
 

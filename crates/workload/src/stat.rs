@@ -82,6 +82,8 @@ pub struct WorkloadStat {
     pub reads: OpStat,
     /// Writes.
     pub writes: OpStat,
+    /// Flushes and discards, which are in no other figure.
+    pub controls: u64,
     /// Smallest request in bytes.
     pub bytes_min: u32,
     /// Largest request in bytes.
@@ -119,7 +121,7 @@ impl WorkloadStat {
         Ok(counter.finish(workload.info()))
     }
 
-    /// Number of requests.
+    /// Number of reads and writes.
     pub fn requests(&self) -> u64 {
         self.reads.requests + self.writes.requests
     }
@@ -161,6 +163,7 @@ impl WorkloadStat {
 /// Counts requests one by one.
 pub struct StatCounter {
     ops: [OpStat; 2],
+    controls: u64,
     sizes: [[u64; 2]; SIZE_BUCKETS],
     bytes_min: u32,
     bytes_max: u32,
@@ -181,6 +184,7 @@ impl StatCounter {
     pub fn new(with_reuse: bool) -> StatCounter {
         StatCounter {
             ops: [OpStat::default(); 2],
+            controls: 0,
             sizes: [[0; 2]; SIZE_BUCKETS],
             bytes_min: u32::MAX,
             bytes_max: 0,
@@ -198,7 +202,14 @@ impl StatCounter {
 
     /// Counts a request.
     pub fn add(&mut self, request: &Request) {
-        let op = usize::from(request.op == Op::Write);
+        let op = match request.op {
+            Op::Read => 0,
+            Op::Write => 1,
+            Op::Flush | Op::Discard => {
+                self.controls += 1;
+                return;
+            }
+        };
         self.ops[op].requests += 1;
         self.ops[op].bytes += u64::from(request.bytes);
         self.sizes[request.bytes.max(1).ilog2() as usize % SIZE_BUCKETS][op] += 1;
@@ -259,6 +270,7 @@ impl StatCounter {
             info,
             reads: self.ops[0],
             writes: self.ops[1],
+            controls: self.controls,
             bytes_min: self.bytes_min.min(self.bytes_max),
             bytes_max: self.bytes_max,
             sizes: (first..end).map(bucket).collect(),

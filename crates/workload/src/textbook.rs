@@ -26,8 +26,11 @@ pub trait PageCache {
     /// Touches a page: true if it was there. Afterwards it is.
     fn touch(&mut self, page: u64) -> bool;
 
-    /// Touches the pages of a request in ascending order and counts.
+    /// Touches the pages of a read or write in ascending order and counts.
     fn request(&mut self, request: &Request, count: &mut HitCount) {
+        if !request.op.moves_data() {
+            return;
+        }
         for page in request.pages() {
             let hit = self.touch(page);
             count.hits += u64::from(hit);

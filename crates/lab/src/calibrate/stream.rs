@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use wharf_workload::{Op, Request};
 
-use crate::input::Plan;
+use crate::input::{ClientRule, Plan};
 use crate::result::Source;
 
 /// Bytes of a page.
@@ -40,6 +40,8 @@ pub(super) fn unchecked_plan(requests: Vec<Request>, clients: u32, pages: u64) -
         bad_lines: 0,
         notes: Vec::new(),
         checked: false,
+        in_order: false,
+        rule: ClientRule::RoundRobin,
         requests: requests.into(),
     })
 }

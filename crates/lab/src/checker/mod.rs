@@ -14,14 +14,21 @@
 //!   that no later write has certainly replaced. (A write replaces those that had ended when it
 //!   began, once it has ended itself.)
 //! * A read may return what was a candidate or under way when it began, or any version begun since.
+//! * A discard is like a write that leaves anything: until a write has replaced it a read may return what it
+//!   finds, and so may a read during which a discard began.
 //!
 //! "Before" and "after" are by the order of execution, which effects follow in either engine.
 
 mod units;
 
-use wharf_drive::media::SlabError;
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard};
 
-use units::Units;
+use wharf_drive::media::SlabError;
+use wharf_runtime::sync::{AtomicU64, Ordering};
+use wharf_workload::PAGE_BYTES;
+
+use units::{ANY_VERSION, Content, Units};
 
 /// Bytes of a unit of real data.
 pub const SECTOR_BYTES: usize = 512;
@@ -55,9 +62,11 @@ struct Before {
 pub struct Snapshot {
     units: Vec<Before>,
     others: Vec<u32>,
+    /// Discards begun before.
+    discards: u64,
 }
 
-/// The versions a write has given its units; reused from write to write.
+/// The versions a write or a discard has given its units; reused from one to the next.
 #[derive(Debug, Default)]
 pub struct Ticket {
     began: u64,
@@ -67,6 +76,9 @@ pub struct Ticket {
 /// The checker of one run, shared by all clients.
 pub struct Checker {
     units: Units,
+    /// The units of every discard, in the order in which they began, and their number.
+    discards: Mutex<Vec<Range<u64>>>,
+    discards_begun: AtomicU64,
     unit_bytes: u64,
     stamp_only: bool,
 }
@@ -84,6 +96,8 @@ impl Checker {
         };
         Ok(Checker {
             units: Units::new(bytes.div_ceil(unit_bytes) as usize)?,
+            discards: Mutex::default(),
+            discards_begun: AtomicU64::new(0),
             unit_bytes,
             stamp_only,
         })
@@ -101,7 +115,7 @@ impl Checker {
         }
     }
 
-    fn units_of(&self, offset: u64, bytes: u64) -> impl Iterator<Item = u64> + use<> {
+    fn units_of(&self, offset: u64, bytes: u64) -> Range<u64> {
         let first = offset / self.unit_bytes;
         let end = (offset + bytes).div_ceil(self.unit_bytes);
         first..end
@@ -121,7 +135,7 @@ impl Checker {
         let step = if self.stamp_only { 8 } else { SECTOR_BYTES };
         let units = self.units_of(offset, bytes);
         for (unit, part) in units.zip(data.chunks_exact_mut(step)) {
-            let number = self.units.begin_write(unit);
+            let number = self.units.begin(unit, Content::Stamp);
             ticket.versions.push(number);
             let stamp = stamp(unit, number).to_le_bytes();
             part.chunks_exact_mut(8)
@@ -133,7 +147,43 @@ impl Checker {
     #[inline]
     pub fn end_write(&self, offset: u64, bytes: u64, ticket: &Ticket) {
         for (unit, number) in self.units_of(offset, bytes).zip(&ticket.versions) {
-            self.units.end_write(unit, *number, ticket.began);
+            self.units.end(unit, *number, Content::Stamp, ticket.began);
+        }
+    }
+
+    /// The units that a discard covers whole.
+    fn units_within(&self, offset: u64, bytes: u64) -> Range<u64> {
+        let page_units = PAGE_BYTES / self.unit_bytes;
+        let first = offset.div_ceil(PAGE_BYTES) * page_units;
+        let end = (offset + bytes) / PAGE_BYTES * page_units;
+        first..end.max(first)
+    }
+
+    fn discards(&self) -> MutexGuard<'_, Vec<Range<u64>>> {
+        self.discards.lock().unwrap_or_else(|p| p.into_inner())
+    }
+
+    /// A discard begins: whole pages of its range may hold anything.
+    pub fn begin_discard(&self, offset: u64, bytes: u64, ticket: &mut Ticket) {
+        let units = self.units_within(offset, bytes);
+        {
+            let mut discards = self.discards();
+            discards.push(units.clone());
+            // Release: partner of the load in `begin_read`.
+            self.discards_begun
+                .store(discards.len() as u64, Ordering::Release);
+        }
+        ticket.versions.clear();
+        ticket.began = self.units.now();
+        let begun = units.map(|unit| self.units.begin(unit, Content::Anything));
+        ticket.versions.extend(begun);
+    }
+
+    /// A discard has been acknowledged.
+    pub fn end_discard(&self, offset: u64, bytes: u64, ticket: &Ticket) {
+        for (unit, number) in self.units_within(offset, bytes).zip(&ticket.versions) {
+            let content = Content::Anything;
+            self.units.end(unit, *number, content, ticket.began);
         }
     }
 
@@ -142,6 +192,8 @@ impl Checker {
     pub fn begin_read(&self, offset: u64, bytes: u64, snapshot: &mut Snapshot) {
         snapshot.units.clear();
         snapshot.others.clear();
+        // Acquire: partner of the store in `begin_discard`.
+        snapshot.discards = self.discards_begun.load(Ordering::Acquire);
         for unit in self.units_of(offset, bytes) {
             let from = snapshot.others.len() as u32;
             let latest = self.units.begin_read(unit, &mut snapshot.others);
@@ -190,10 +242,18 @@ impl Checker {
         let (at, number) = ((found >> 32) as u32, found as u32);
         let in_place = found == 0 || at == (unit as u32).wrapping_add(1);
         let others = &snapshot.others[before.others.0 as usize..before.others.1 as usize];
+        if others.contains(&ANY_VERSION) {
+            return Ok(());
+        }
         let allowed = number == before.latest && others.is_empty()
             || others.contains(&number)
             || number > before.latest && number <= self.units.latest(unit);
         if in_place && torn.is_none() && allowed {
+            return Ok(());
+        }
+        let discards = self.discards();
+        let mut since = discards[snapshot.discards as usize..].iter();
+        if since.any(|units| units.contains(&unit)) {
             return Ok(());
         }
         Err(self.wrong_read(unit, found, torn, before.latest, others))

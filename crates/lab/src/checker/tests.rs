@@ -149,3 +149,78 @@ fn a_torn_sector_and_a_misplaced_one_are_found() {
         .unwrap_err();
     assert!(error.found.starts_with("a mixture"), "{error}");
 }
+
+#[test]
+fn a_discarded_page_holds_anything_until_it_is_written() {
+    let probe = Probe::new(true);
+    let garbage = [7u8; 8];
+    let read = |data: &[u8], snapshot: &Snapshot| probe.checker.end_read(0, 4096, data, snapshot);
+    let discard = |run: &dyn Fn()| {
+        let mut ticket = Ticket::default();
+        probe.checker.begin_discard(0, 8192, &mut ticket);
+        run();
+        probe.checker.end_discard(0, 8192, &ticket);
+    };
+    let write = || {
+        let (ticket, data) = probe.begin(4096);
+        probe.checker.end_write(0, 4096, &ticket);
+        data
+    };
+    let before = probe.snapshot(4096);
+    assert!(read(&garbage, &before).is_err());
+    discard(&|| {
+        assert!(read(&garbage, &probe.snapshot(4096)).is_ok());
+    });
+    assert!(
+        read(&garbage, &before).is_ok(),
+        "it was discarded meanwhile"
+    );
+    assert!(read(&garbage, &probe.snapshot(4096)).is_ok());
+    let data = write();
+    assert!(read(&garbage, &probe.snapshot(4096)).is_err());
+    assert!(read(&data, &probe.snapshot(4096)).is_ok());
+    // A write during a discard may be lost, one after it not.
+    discard(&|| drop(write()));
+    assert!(read(&garbage, &probe.snapshot(4096)).is_ok());
+    let data = write();
+    assert!(read(&garbage, &probe.snapshot(4096)).is_err());
+    assert!(read(&data, &probe.snapshot(4096)).is_ok());
+}
+
+#[test]
+fn a_write_that_a_discard_overtakes_is_uncertain() {
+    let probe = Probe::new(true);
+    let garbage = [7u8; 8];
+    let read = |data: &[u8]| {
+        let snapshot = probe.snapshot(4096);
+        probe.checker.end_read(0, 4096, data, &snapshot)
+    };
+    let (write, _) = probe.begin(4096);
+    let mut discard = Ticket::default();
+    probe.checker.begin_discard(0, 4096, &mut discard);
+    probe.checker.end_discard(0, 4096, &discard);
+    probe.checker.end_write(0, 4096, &write);
+    assert!(read(&garbage).is_ok());
+    let (write, data) = probe.begin(4096);
+    probe.checker.end_write(0, 4096, &write);
+    assert!(read(&data).is_ok() && read(&garbage).is_err());
+}
+
+#[test]
+fn pages_that_a_discard_covers_in_part_stay() {
+    let probe = Probe::new(false);
+    let (write, data) = probe.begin(8192);
+    probe.checker.end_write(0, 8192, &write);
+    let mut discard = Ticket::default();
+    probe.checker.begin_discard(512, 8192 - 512, &mut discard);
+    probe.checker.end_discard(512, 8192 - 512, &discard);
+    let mut found = data;
+    let check = |found: &[u8]| {
+        let snapshot = probe.snapshot(8192);
+        probe.checker.end_read(0, 8192, found, &snapshot)
+    };
+    found[4096..].fill(9);
+    assert!(check(&found).is_ok());
+    found[4095] ^= 1;
+    assert!(check(&found).is_err());
+}

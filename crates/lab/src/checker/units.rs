@@ -8,6 +8,9 @@
 //! | [`WRITING`] | a single write is under way | that write at its end, or whoever begins another |
 //! | [`CONTENDED`] | an entry of the table says what is possible | who holds the entry's shard |
 //!
+//! A unit may be *discarded*: that is a version too, begun and ended like a write, but one that holds anything.
+//! [`ANYTHING`] says that the stable version, or one of the two of a unit with a single write under way, is such.
+//!
 //! Words of neighbouring pages are neighbours, and what nearly all requests do takes no lock: a load for a
 //! read, a compare-and-swap for the beginning of a write and one for its end.
 //!
@@ -26,8 +29,33 @@ const WRITING: u32 = 1 << 31;
 /// The table has an entry for the unit.
 const CONTENDED: u32 = 1 << 30;
 
+/// The stable version, or one of those that are possible while a write is under way, was discarded.
+const ANYTHING: u32 = 1 << 29;
+
 /// The version in a word.
-const VERSION: u32 = CONTENDED - 1;
+const VERSION: u32 = ANYTHING - 1;
+
+/// Among the possible versions of a unit: a read may return whatever there is. No version has this number.
+pub(super) const ANY_VERSION: u32 = u32::MAX;
+
+/// What a new version of a unit holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Content {
+    /// Its stamp: it is written.
+    Stamp,
+    /// Anything: it is discarded.
+    Anything,
+}
+
+impl Content {
+    /// The flag of a word.
+    fn flag(self) -> u32 {
+        match self {
+            Content::Stamp => 0,
+            Content::Anything => ANYTHING,
+        }
+    }
+}
 
 /// Parts the table is divided into, so that threads rarely meet.
 const SHARDS: u64 = 64;
@@ -36,6 +64,17 @@ const SHARDS: u64 = 64;
 struct Version {
     number: u32,
     ended: u64,
+    content: Content,
+}
+
+impl Version {
+    /// As it is among the possible ones.
+    fn possible(&self) -> u32 {
+        match self.content {
+            Content::Stamp => self.number,
+            Content::Anything => ANY_VERSION,
+        }
+    }
 }
 
 /// A unit with several writes under way, or whose value is not certain after them.
@@ -108,25 +147,26 @@ impl Units {
         changed.is_ok()
     }
 
-    /// A write begins: gives its version.
+    /// A write, or a discard, begins: gives its version.
     #[inline]
-    pub(super) fn begin_write(&self, unit: u64) -> u32 {
+    pub(super) fn begin(&self, unit: u64, content: Content) -> u32 {
         let word = self.word(unit).load(Ordering::Acquire);
         let number = next_version(word);
-        if word & (WRITING | CONTENDED) == 0 && self.change(unit, word, number | WRITING) {
+        let new = number | WRITING | (word & ANYTHING) | content.flag();
+        if word & (WRITING | CONTENDED) == 0 && self.change(unit, word, new) {
             return number;
         }
-        self.begin_contended(unit)
+        self.begin_contended(unit, content)
     }
 
     #[cold]
-    fn begin_contended(&self, unit: u64) -> u32 {
+    fn begin_contended(&self, unit: u64, content: Content) -> u32 {
         let shard = &mut *self.shard(unit);
         loop {
             let word = self.word(unit).load(Ordering::Acquire);
             let number = next_version(word);
             let flag = if word & (WRITING | CONTENDED) == 0 {
-                WRITING
+                WRITING | (word & ANYTHING) | content.flag()
             } else {
                 CONTENDED
             };
@@ -134,7 +174,7 @@ impl Units {
                 continue; // A single write has begun or ended meanwhile.
             }
             if word & WRITING != 0 {
-                shard.make_entry(unit, word & VERSION);
+                shard.make_entry(unit, word);
             }
             if flag == CONTENDED {
                 let entry = shard.contended.get_mut(&unit);
@@ -142,22 +182,27 @@ impl Units {
                 entry.under_way.push(Version {
                     number,
                     ended: u64::MAX,
+                    content,
                 });
             }
             return number;
         }
     }
 
-    /// The write of version `number`, which began at `began`, has ended.
+    /// The version `number`, which began at `began`, has ended.
     #[inline]
-    pub(super) fn end_write(&self, unit: u64, number: u32, began: u64) {
-        if !self.change(unit, number | WRITING, number) {
-            self.end_contended(unit, number, began);
+    pub(super) fn end(&self, unit: u64, number: u32, content: Content, began: u64) {
+        let word = number | WRITING | content.flag();
+        let end = |word| self.change(unit, word, number | content.flag());
+        // With the flag of the version before, perhaps.
+        let is_ended = end(word) || content == Content::Stamp && end(word | ANYTHING);
+        if !is_ended {
+            self.end_contended(unit, number, content, began);
         }
     }
 
     #[cold]
-    fn end_contended(&self, unit: u64, number: u32, began: u64) {
+    fn end_contended(&self, unit: u64, number: u32, content: Content, began: u64) {
         let shard = &mut *self.shard(unit);
         let entry = shard
             .contended
@@ -167,7 +212,11 @@ impl Units {
         let ended = self.order.fetch_add(1, Ordering::AcqRel) + 1;
         entry.under_way.retain(|v| v.number != number);
         entry.candidates.retain(|v| v.ended > began);
-        entry.candidates.push(Version { number, ended });
+        entry.candidates.push(Version {
+            number,
+            ended,
+            content,
+        });
         let latest = self.latest(unit);
         let certain = entry.under_way.is_empty()
             && matches!(entry.candidates[..], [only] if only.number == latest);
@@ -176,7 +225,8 @@ impl Units {
             entry.candidates.clear();
             shard.spare.push(entry);
             // Release: as every change of a word.
-            self.word(unit).store(latest, Ordering::Release);
+            let word = latest | content.flag();
+            self.word(unit).store(word, Ordering::Release);
         }
     }
 
@@ -185,12 +235,16 @@ impl Units {
     #[inline]
     pub(super) fn begin_read(&self, unit: u64, possible: &mut Vec<u32>) -> u32 {
         let word = self.word(unit).load(Ordering::Acquire);
-        match word & (WRITING | CONTENDED) {
+        match word & (WRITING | CONTENDED | ANYTHING) {
             0 => word,
             WRITING => {
                 let latest = word & VERSION;
                 possible.extend([latest - 1, latest]);
                 latest
+            }
+            flags if flags & CONTENDED == 0 => {
+                possible.push(ANY_VERSION);
+                word & VERSION
             }
             _ => self.begin_contended_read(unit, possible),
         }
@@ -202,7 +256,7 @@ impl Units {
         match shard.contended.get(&unit) {
             Some(entry) => {
                 let versions = entry.candidates.iter().chain(&entry.under_way);
-                possible.extend(versions.map(|v| v.number));
+                possible.extend(versions.map(Version::possible));
                 self.latest(unit)
             }
             // Its last write has ended meanwhile.
@@ -217,21 +271,30 @@ impl Units {
 #[inline]
 fn next_version(word: u32) -> u32 {
     let number = (word & VERSION) + 1;
-    assert!(number <= VERSION, "fewer than 2^30 writes of one unit");
+    assert!(number <= VERSION, "fewer than 2^29 writes of one unit");
     number
 }
 
 impl Shard {
-    /// An entry for a unit with a single write under way, and what that one has not yet replaced.
-    fn make_entry(&mut self, unit: u64, under_way: u32) {
+    /// An entry for a unit with a single write under way, as its word was, and what that one has not yet
+    /// replaced.
+    fn make_entry(&mut self, unit: u64, word: u32) {
+        let under_way = word & VERSION;
+        // The word does not say which of the two it is: both may hold anything, until the write ends.
+        let content = match word & ANYTHING {
+            0 => Content::Stamp,
+            _ => Content::Anything,
+        };
         let mut entry = self.spare.pop().unwrap_or_default();
         entry.candidates.push(Version {
             number: under_way - 1,
             ended: 0,
+            content,
         });
         entry.under_way.push(Version {
             number: under_way,
             ended: u64::MAX,
+            content,
         });
         self.contended.insert(unit, entry);
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use hdrhistogram::Histogram;
 use wharf_host::boot::Ready;
-use wharf_host::design::{Approach, Client, Statistics};
+use wharf_host::design::{Approach, Client, Statistics, Touch};
 use wharf_host::driver::DriverConfig;
 use wharf_host::gate::Gate;
 use wharf_host::span::Extent;
@@ -80,7 +80,9 @@ impl Connection {
 pub(crate) struct Account {
     pub(crate) reads: Histogram<u64>,
     pub(crate) writes: Histogram<u64>,
-    /// Those of both that collection may have held up.
+    pub(crate) flushes: Histogram<u64>,
+    pub(crate) discards: Histogram<u64>,
+    /// Those that collection may have held up.
     pub(crate) affected: Histogram<u64>,
     pub(crate) bytes: u64,
     pub(crate) verified: u64,
@@ -98,6 +100,8 @@ impl Account {
         Account {
             reads: histogram(),
             writes: histogram(),
+            flushes: histogram(),
+            discards: histogram(),
             affected: histogram(),
             bytes: 0,
             verified: 0,
@@ -124,13 +128,45 @@ pub(crate) fn driver_config(host: &HostConfig) -> DriverConfig {
     }
 }
 
+/// Requests that are taken in order.
+struct Lane {
+    requests: Arc<[u32]>,
+    next: Cell<usize>,
+}
+
+impl Lane {
+    fn new(requests: Arc<[u32]>) -> Lane {
+        Lane {
+            requests,
+            next: Cell::new(0),
+        }
+    }
+
+    /// What the tasks of client `index` take from: one lane for all of them, or where streams are to stay in
+    /// order a lane for each, which has all requests of its streams.
+    fn all(run: &Run, index: u32) -> Vec<Lane> {
+        let (plan, own) = (&run.plan, &run.plan.by_client[index as usize]);
+        if !plan.in_order || run.depth == 1 {
+            return vec![Lane::new(own.clone())];
+        }
+        let mut lanes = vec![Vec::new(); run.depth as usize];
+        for &request in own.iter() {
+            let stream = plan.requests[request as usize].stream as usize;
+            lanes[stream / plan.by_client.len() % run.depth as usize].push(request);
+        }
+        lanes
+            .into_iter()
+            .map(|lane| Lane::new(lane.into()))
+            .collect()
+    }
+}
+
 /// What the tasks of a client share.
 struct State<C> {
     cpu: Cpu,
     run: Arc<Run>,
     client: C,
-    requests: Arc<[u32]>,
-    next: Cell<usize>,
+    lanes: Vec<Lane>,
     tasks_left: Cell<u32>,
     account: RefCell<Account>,
     done: RefCell<Sender<u32>>,
@@ -146,9 +182,9 @@ impl<C: Client> State<C> {
     /// virtual time alone: there its speed is what its costs say, while in real time it is to be
     /// measured as programs see it, and they do not know their future.
     #[inline]
-    fn look_ahead(&self, position: usize) {
+    fn look_ahead(&self, lane: &Lane, position: usize) {
         let request_of = |position: usize| {
-            let index = self.requests.get(position);
+            let index = lane.requests.get(position);
             index.map(|index| &self.run.plan.requests[*index as usize])
         };
         if let Some(later) = request_of(position + REQUEST_AHEAD) {
@@ -212,8 +248,7 @@ pub(crate) async fn run<D: Runnable>(
     };
     let start_ns = cpu.now();
     let state = Rc::new(State {
-        requests: run.plan.by_client[index as usize].clone(),
-        next: Cell::new(0),
+        lanes: Lane::all(&run, index),
         tasks_left: Cell::new(run.depth),
         account: RefCell::new(Account::new(start_ns, run.drives * run.cores)),
         done: RefCell::new(done),
@@ -224,8 +259,9 @@ pub(crate) async fn run<D: Runnable>(
         client,
         run,
     });
-    for _ in 0..state.run.depth {
-        cpu.spawn_main("request", replay(state.clone(), go.start_ns));
+    for task in 0..state.run.depth as usize {
+        let lane = task % state.lanes.len();
+        cpu.spawn_main("request", replay(state.clone(), lane, go.start_ns));
     }
 }
 
@@ -268,17 +304,17 @@ impl Drop for ServiceAccount {
 }
 
 /// One of a client's tasks: takes the next request, and the next, until there are none.
-async fn replay<C: Client>(state: Rc<State<C>>, start_ns: u64) {
-    let mut scratch = Scratch::default();
+async fn replay<C: Client>(state: Rc<State<C>>, lane: usize, start_ns: u64) {
+    let (lane, mut scratch) = (&state.lanes[lane], Scratch::default());
     loop {
-        let position = state.next.get();
-        if position >= state.requests.len() || state.run.stop.load(Relaxed) {
+        let position = lane.next.get();
+        if position >= lane.requests.len() || state.run.stop.load(Relaxed) {
             break;
         }
-        state.next.set(position + 1);
-        let index = state.requests[position];
+        lane.next.set(position + 1);
+        let index = lane.requests[position];
         let request = state.run.plan.requests[index as usize];
-        state.look_ahead(position);
+        state.look_ahead(lane, position);
         if let Some(speed) = state.run.speed {
             let due_ns = start_ns + (request.time_ns as f64 / speed) as u64;
             if !sleep_until(&state, due_ns).await {
@@ -340,9 +376,10 @@ async fn serve<C: Client>(
     if state.is_paced {
         cpu.pace().await;
     }
-    scratch
-        .data
-        .resize(run.checker.buffer_bytes(offset, bytes), 0);
+    if request.op.moves_data() {
+        let data_bytes = run.checker.buffer_bytes(offset, bytes);
+        scratch.data.resize(data_bytes, 0);
+    }
     let began_ns = cpu.now();
     cpu.work(Op::ClientRequest, || ());
     let extent = Extent::new(offset, bytes);
@@ -388,6 +425,21 @@ async fn serve<C: Client>(
             }
             touch
         }
+        RequestOp::Flush => {
+            state.client.flush_extent(extent).await.map_err(failed)?;
+            Touch::default()
+        }
+        RequestOp::Discard => {
+            if run.plan.checked {
+                run.checker
+                    .begin_discard(offset, bytes, &mut scratch.ticket);
+            }
+            state.client.discard(extent).await.map_err(failed)?;
+            if run.plan.checked {
+                run.checker.end_discard(offset, bytes, &scratch.ticket);
+            }
+            Touch::default()
+        }
     };
     let now_ns = cpu.now();
     let latency_ns = (now_ns - began_ns).max(1);
@@ -398,14 +450,17 @@ async fn serve<C: Client>(
             account.reads.saturating_record(latency_ns);
         }
         RequestOp::Write => account.writes.saturating_record(latency_ns),
+        RequestOp::Flush => account.flushes.saturating_record(latency_ns),
+        RequestOp::Discard => account.discards.saturating_record(latency_ns),
     }
     if touch.hits < touch.pages && run.collection.any_since(began_ns) {
         account.affected.saturating_record(latency_ns);
     }
-    account.bytes += bytes;
+    let moved_bytes = if request.op.moves_data() { bytes } else { 0 };
+    account.bytes += moved_bytes;
     account.timeline.record(
         now_ns.saturating_sub(account.start_ns),
-        bytes,
+        moved_bytes,
         touch.pages,
         touch.hits,
     );

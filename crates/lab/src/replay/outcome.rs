@@ -24,6 +24,8 @@ use crate::result::{
 pub(crate) struct Outcome {
     reads: Histogram<u64>,
     writes: Histogram<u64>,
+    flushes: Histogram<u64>,
+    discards: Histogram<u64>,
     bytes: u64,
     verified: u64,
     drift_sum_ns: u64,
@@ -55,6 +57,8 @@ impl Outcome {
         let mut all = Outcome {
             reads: empty(),
             writes: empty(),
+            flushes: empty(),
+            discards: empty(),
             bytes: 0,
             verified: 0,
             drift_sum_ns: 0,
@@ -79,15 +83,15 @@ impl Outcome {
         let end_ns = accounts.iter().map(|a| a.end_ns).max().unwrap_or(0);
         all.elapsed_ns = end_ns.saturating_sub(start_ns);
         for account in &accounts {
-            all.reads
-                .add(&account.reads)
-                .expect("histograms of one kind");
-            all.writes
-                .add(&account.writes)
-                .expect("histograms of one kind");
-            all.affected
-                .add(&account.affected)
-                .expect("histograms of one kind");
+            for (sum, part) in [
+                (&mut all.reads, &account.reads),
+                (&mut all.writes, &account.writes),
+                (&mut all.flushes, &account.flushes),
+                (&mut all.discards, &account.discards),
+                (&mut all.affected, &account.affected),
+            ] {
+                sum.add(part).expect("histograms of one kind");
+            }
             all.bytes += account.bytes;
             all.verified += account.verified;
             all.drift_sum_ns += account.drift_sum_ns;
@@ -111,7 +115,7 @@ impl Outcome {
     }
 
     fn requests(&self) -> u64 {
-        self.reads.len() + self.writes.len()
+        self.reads.len() + self.writes.len() + self.flushes.len() + self.discards.len()
     }
 
     /// Microseconds of host CPU for a request. Without a profile a polling thread's whole time is
@@ -170,7 +174,9 @@ impl Outcome {
         let requests = self.requests();
         let seconds = self.elapsed_ns as f64 / 1e9;
         let mut all = self.reads.clone();
-        all.add(&self.writes).expect("histograms of one kind");
+        for others in [&self.writes, &self.flushes, &self.discards] {
+            all.add(others).expect("histograms of one kind");
+        }
         let some = |histogram: &Histogram<u64>| {
             (!histogram.is_empty()).then(|| latency_summary(histogram))
         };
@@ -195,12 +201,15 @@ impl Outcome {
             requests,
             reads: self.reads.len(),
             writes: self.writes.len(),
+            flushes: self.flushes.len(),
+            discards: self.discards.len(),
             elapsed_seconds: seconds,
             bandwidth_mb_s: ratio(self.bytes as f64 / 1e6, seconds),
             iops: ratio(requests as f64, seconds),
             latency_us: latency_summary(&all),
             read_latency_us: some(&self.reads),
             write_latency_us: some(&self.writes),
+            flush_latency_us: some(&self.flushes),
             drift_us: setup.speed.map(|_| drift),
             hit_ratio: D::HAS_CACHE
                 .then(|| ratio(self.statistics.hits as f64, self.statistics.touches as f64)),

@@ -122,7 +122,7 @@ pub fn sparse_comparison() -> Comparison {
         row.mode = Mode::Measured;
         row.hit_ratio = None;
         row.write_amplification = None;
-        row.write_latency_us = None;
+        (row.write_latency_us, row.flush_latency_us) = (None, None);
         (row.reads, row.writes) = (row.requests, 0);
         row.gc_share = 0.0;
         row.drift_us = Some(crate::result::Drift {
@@ -215,12 +215,15 @@ fn row(p: &Profile) -> Row {
         requests: REQUESTS,
         reads: reads_ns.len(),
         writes: writes_ns.len(),
+        flushes: 0,
+        discards: 0,
         elapsed_seconds: seconds,
         bandwidth_mb_s: ratio(bytes as f64 / 1e6, seconds),
         iops: ratio(REQUESTS as f64, seconds),
         latency_us: latency_summary(&all_ns),
         read_latency_us: Some(latency_summary(&reads_ns)),
         write_latency_us: Some(latency_summary(&writes_ns)),
+        flush_latency_us: Some(latency_summary(&writes_ns)),
         drift_us: None,
         hit_ratio: p.hit_share.map(|_| ratio(hits as f64, REQUESTS as f64)),
         frame_hit_ratio: (p.design == "scala").then_some(0.12),

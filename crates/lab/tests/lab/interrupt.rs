@@ -11,7 +11,6 @@ use wharf_host::{
 };
 use wharf_lab::compare::{Request as Compare, compare};
 use wharf_lab::designs::{DESIGNS, Runnable};
-use wharf_lab::input::ClientRule;
 use wharf_lab::progress::Progress;
 use wharf_lab::replay::{Engine, Setup, row};
 use wharf_lab::report::{html, json, table};
@@ -142,7 +141,6 @@ fn a_comparison_stopped_before_it_begins_has_a_row_of_nothing() {
         setup,
         designs: DESIGNS.iter().collect(),
         plan,
-        rule: ClientRule::RoundRobin,
         cache_spec: "test".into(),
         commit: "test".into(),
     };

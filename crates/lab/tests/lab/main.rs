@@ -10,6 +10,7 @@
 //! | `interrupt.rs` | a stopped run reports what it did |
 //! | `matrix.rs` | designs, drives, clients, depths and sizes go together |
 //! | `reproduce.rs` | every figure of a reproduction can be made, and again alike |
+//! | `files.rs` | file operations run on every design, one file or many, and every read is checked |
 //! | `arrival.rs` | open loops keep time, and every request has one client |
 
 #![allow(missing_docs)]
@@ -19,6 +20,7 @@ mod calibrate;
 mod determinism;
 mod engines;
 mod faulty;
+mod files;
 mod index_scaling;
 mod interrupt;
 mod matrix;

@@ -109,6 +109,7 @@ pub fn listed(requests: &[Request]) -> Input {
         let op = match request.op {
             wharf_workload::Op::Read => 'R',
             wharf_workload::Op::Write => 'W',
+            other => panic!("no trace has a {other}"),
         };
         let time_ns = request.time().unwrap_or(0);
         let Request {
@@ -182,7 +183,6 @@ pub fn run_those(setup: &Setup, plan: &Arc<Plan>, is_wanted: impl Fn(&str) -> bo
         setup: setup.clone(),
         designs,
         plan: plan.clone(),
-        rule: ClientRule::RoundRobin,
         cache_spec: "test".into(),
         commit: "test".into(),
     };
@@ -195,17 +195,13 @@ pub fn run_those(setup: &Setup, plan: &Arc<Plan>, is_wanted: impl Fn(&str) -> bo
 
 /// What holds of every complete row.
 pub fn check(row: &Row, plan: &Plan) {
-    let reads = plan
-        .requests
-        .iter()
-        .filter(|r| r.op == wharf_workload::Op::Read)
-        .count() as u64;
-    let requests = plan.requests.len() as u64;
+    use wharf_workload::Op;
+    let count = |op| plan.requests.iter().filter(|r| r.op == op).count() as u64;
+    let counts = [Op::Read, Op::Write, Op::Flush, Op::Discard].map(count);
+    let reads = counts[0];
     assert!(row.complete, "{row:?}");
-    assert_eq!(
-        (row.requests, row.reads, row.writes),
-        (requests, reads, requests - reads)
-    );
+    assert_eq!([row.reads, row.writes, row.flushes, row.discards], counts);
+    assert_eq!(row.requests, plan.requests.len() as u64);
     assert_eq!(row.verified_reads, reads, "every read is checked");
     let latency = row.latency_us;
     let rising = [

@@ -35,8 +35,9 @@ const REQUESTS: u64 = 200_000;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// A trace file, a generator (sequential, uniform, zipf) or a profile (webmail, online, webusers,
-    /// prn_0, usr_0, src2, T1205, T2982, proj_1, mds). The sample trace if left out.
+    /// A trace file, a generator (sequential, uniform, zipf), file operations (fileserver, varmail,
+    /// videoserver, ffsb, ycsb-a, ycsb-f) or a profile (webmail, online, webusers, prn_0, usr_0, src2, T1205,
+    /// T2982, proj_1, mds). The sample trace if left out.
     workload: Option<String>,
 
     /// Designs to compare, in order.
@@ -104,7 +105,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "FACTOR")]
     speed: Option<f64>,
 
-    /// How requests go to clients: round-robin, stream (by device), address (by 128 KiB region).
+    /// How requests go to clients: round-robin, stream (by device), address (by 128 KiB region). File
+    /// operations always go by stream: a thread stays with a client.
     #[arg(long, default_value = "round-robin", value_name = "RULE")]
     rule: String,
 
@@ -116,21 +118,32 @@ pub(super) struct Args {
     #[arg(long, value_name = "N")]
     requests: Option<u64>,
 
-    /// Address range of a generator (1 GiB if left out) or profile (in proportion to the requests).
+    /// Address range of a generator (1 GiB if left out), profile, or of all files of file operations (in
+    /// proportion to the requests).
     #[arg(long, value_name = "SIZE")]
     footprint: Option<String>,
 
-    /// Request size of a generator, 4 KiB if left out. Profiles have their own sizes.
+    /// Request size of a generator, or of file operations, 4 KiB if left out. Profiles have their own sizes.
     #[arg(long, value_name = "SIZE")]
     bs: Option<String>,
 
-    /// Share of reads of a generator, 0 to 1; 0.7 if left out. Profiles have their own mix.
+    /// Share of reads of a generator, 0 to 1; 0.7 if left out. Profiles and file operations have their own
+    /// mix.
     #[arg(long, value_name = "F")]
     read_share: Option<f64>,
 
     /// Skew of the zipf generator, 0.99 if left out.
     #[arg(long)]
     theta: Option<f64>,
+
+    /// Files of file operations, 64 if left out. With --set host.files to the same number each is a file
+    /// of its own for the designs kernel and scale.
+    #[arg(long, value_name = "N")]
+    files: Option<u32>,
+
+    /// Threads that each loop through the flow of file operations, 64 if left out.
+    #[arg(long, value_name = "N")]
+    loops: Option<u32>,
 
     #[command(flatten)]
     reading: super::trace::Reading,
@@ -290,7 +303,6 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
         setup,
         designs,
         plan: Arc::new(plan),
-        rule,
         cache_spec,
         commit,
     })
@@ -400,6 +412,8 @@ fn generated(args: &Args, name: &str) -> Result<Input, Failure> {
         sizes,
         read_share: args.read_share,
         theta: args.theta,
+        files: args.files,
+        threads: args.loops,
         seed: args.seed,
     };
     let made = resolve(name, &options).map_err(|error| match error {
@@ -421,6 +435,13 @@ fn parameters(made: &Made) -> BTreeMap<String, serde_json::Value> {
             ("footprint_bytes", json!(spec.footprint_bytes)),
             ("request_bytes", json!(spec.sizes.mean_bytes() as u64)),
             ("read_share", json!(spec.read_share)),
+        ],
+        Made::Files(spec) => vec![
+            ("requests", json!(spec.requests)),
+            ("footprint_bytes", json!(spec.footprint_bytes())),
+            ("request_bytes", json!(spec.request_bytes)),
+            ("files", json!(spec.files)),
+            ("threads", json!(spec.threads)),
         ],
         Made::Profile {
             profile,

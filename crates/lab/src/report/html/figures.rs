@@ -103,6 +103,9 @@ pub fn section(rows: &[Row]) -> String {
     latencies(&mut text, "Latency, writes", rows, |row| {
         row.write_latency_us
     });
+    latencies(&mut text, "Latency, flushes", rows, |row| {
+        row.flush_latency_us
+    });
     drift(&mut text, rows);
     group(&mut text, "Work", rows, &WORK);
     text + "</tbody>\n</table></div>\n</section>\n"

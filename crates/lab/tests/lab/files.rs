@@ -1,0 +1,84 @@
+//! File operations through whole systems: fileserver and its like, over one file or several.
+
+use std::collections::BTreeMap;
+
+use wharf_lab::input::{ClientRule, Input, Made};
+use wharf_lab::replay::Setup;
+use wharf_workload::files::{FileSpec, Personality};
+
+use crate::support::{planned, run_those, setup, small};
+
+fn input(personality: Personality) -> Input {
+    let spec = Made::Files(FileSpec {
+        personality,
+        requests: 4_000,
+        files: 16,
+        threads: 8,
+        footprint_bytes: Some(4 << 20),
+        request_bytes: 4096,
+        stride_bytes: None,
+        seed: 11,
+    });
+    Input::Generated {
+        name: personality.name().into(),
+        parameters: BTreeMap::new(),
+        spec: Box::new(spec),
+    }
+}
+
+#[test]
+fn every_read_of_file_operations_is_checked_on_every_design() {
+    for (index, (_, personality)) in (0..).zip(Personality::ALL) {
+        let mut setup = Setup {
+            drives: 2,
+            clients: [4, 3][index % 2],
+            depth: [1, 2][index / 2 % 2],
+            cache_bytes: 1 << 20,
+            ..setup(small())
+        };
+        setup.host.files = [16, 1][index / 3];
+        let plan = planned(&input(personality), &setup);
+        assert!(plan.in_order && plan.rule == ClientRule::Stream);
+        let done = run_those(&setup, &plan, |_| true);
+        let flushes = done.rows.iter().map(|row| row.flush_latency_us.is_some());
+        let has_flushes = done.rows[0].flushes > 0;
+        assert!(flushes.into_iter().all(|has| has == has_flushes));
+    }
+}
+
+#[test]
+fn equal_seeds_give_equal_figures_with_many_files() {
+    let mut setup = Setup {
+        clients: 8,
+        cache_bytes: 1 << 20,
+        ..setup(small())
+    };
+    setup.host.files = 16;
+    let plan = planned(&input(Personality::Varmail), &setup);
+    let run = || run_those(&setup, &plan, |name| ["kernel", "scale"].contains(&name));
+    assert_eq!(run().without_wall_clock(), run().without_wall_clock());
+}
+
+#[test]
+fn deleted_files_leave_the_cache_and_are_not_written() {
+    let mut setup = Setup {
+        clients: 8,
+        // Nothing has to leave for others.
+        cache_bytes: 64 << 20,
+        ..setup(small())
+    };
+    setup.host.files = 16;
+    let plan = planned(&input(Personality::Fileserver), &setup);
+    let done = run_those(&setup, &plan, |name| {
+        ["clock", "kernel", "scale"].contains(&name)
+    });
+    for row in &done.rows {
+        let written: u64 = row.drivers.iter().map(|driver| driver.writes).sum();
+        // A file is deleted before it is written back, if it is deleted at all.
+        assert!(
+            row.discards > 20 && written < row.writes / 4,
+            "{}: {written}",
+            row.design
+        );
+    }
+}

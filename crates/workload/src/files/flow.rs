@@ -1,0 +1,270 @@
+//! Threads that loop through a list of file operations: filebench's personalities, and FFSB.
+//!
+//! The lists are those of the files that filebench publishes (`workloads/fileserver.f`, `varmail.f` and
+//! `videoserver.f` of filebench 1.5), step by step; `open` and `close` ask for nothing here. Ours are:
+//!
+//! * Sizes: a whole file is three quarters of its region, so that appends have room; a video fills its region. They are
+//!   all alike, where filebench draws them around a mean. Reads and writes have the workload's request size.
+//! * An append is of 1 to 4 pages (filebench: up to 16 KiB, to the byte); without room it is left out.
+//! * Each thread has files of its own. A new file is one that does not exist; if all do, one is replaced.
+//! * The readers of videoserver read as fast as they can (filebench: at a rate), each a whole video at a time.
+//! * FFSB is a set of weights, and those of the evaluation of ScaleCache are not published. We assume 45 % reads
+//!   and 45 % overwrites of one request at a random place, and 10 % appends; a file that is full is cut back to three quarters of its region.
+
+use crate::files::{Personality, Regions, Run, Runs};
+use crate::generate::{SeededRng, probability};
+use crate::request::{Op, PAGE_BYTES};
+
+/// Most pages of an append: `meanappendsize` of fileserver and varmail, 16 KiB.
+const APPEND_PAGES_MAX: u64 = 4;
+
+/// Share of files of videoserver that are watched: 32 of 226.
+const WATCHED: (u64, u64) = (32, 226);
+
+/// Which file a step is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pick {
+    /// One that does not exist.
+    New,
+    /// One that does.
+    Existing,
+    /// That of the step before.
+    Same,
+}
+
+/// What is done with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Act {
+    Create,
+    WriteWhole,
+    Append,
+    ReadWhole,
+    Fsync,
+    Delete,
+    Stat,
+    ReadSome,
+    WriteSome,
+}
+
+type Step = (Pick, Act);
+
+const FILESERVER: &[Step] = &[
+    (Pick::New, Act::WriteWhole),
+    (Pick::Existing, Act::Append),
+    (Pick::Existing, Act::ReadWhole),
+    (Pick::Existing, Act::Delete),
+    (Pick::Existing, Act::Stat),
+];
+
+const VARMAIL: &[Step] = &[
+    (Pick::Existing, Act::Delete),
+    (Pick::New, Act::Create),
+    (Pick::Same, Act::Append),
+    (Pick::Same, Act::Fsync),
+    (Pick::Existing, Act::ReadWhole),
+    (Pick::Same, Act::Append),
+    (Pick::Same, Act::Fsync),
+    (Pick::Existing, Act::ReadWhole),
+];
+
+const VIDEO_WRITER: &[Step] = &[(Pick::Existing, Act::Delete), (Pick::New, Act::WriteWhole)];
+
+const VIDEO_READER: &[Step] = &[(Pick::Existing, Act::ReadWhole)];
+
+/// Of FFSB a thread takes any step, by weight: one of twenty each.
+const FFSB: &[Step] = {
+    const READ: Step = (Pick::Existing, Act::ReadSome);
+    const WRITE: Step = (Pick::Existing, Act::WriteSome);
+    const APPEND: Step = (Pick::Existing, Act::Append);
+    &[
+        READ, READ, READ, READ, READ, READ, READ, READ, READ, WRITE, WRITE, WRITE, WRITE, WRITE,
+        WRITE, WRITE, WRITE, WRITE, APPEND, APPEND,
+    ]
+};
+
+/// A thread.
+#[derive(Debug, Clone)]
+struct Thread {
+    steps: &'static [Step],
+    next: usize,
+    files: Vec<u32>,
+    /// The file of the step before.
+    file: Option<u32>,
+    rng: SeededRng,
+}
+
+/// See the module.
+#[derive(Debug, Clone)]
+pub(super) struct Flow {
+    regions: Regions,
+    is_weighted: bool,
+    whole_bytes: u64,
+    threads: Vec<Thread>,
+    /// Bytes of each file; `None` for one that does not exist.
+    lengths: Vec<Option<u64>>,
+}
+
+impl Flow {
+    pub(super) fn new(personality: Personality, regions: Regions, mut rng: SeededRng) -> Flow {
+        let is_video = personality == Personality::Videoserver;
+        let whole = |share: u64| regions.bytes / 4 * share / PAGE_BYTES * PAGE_BYTES;
+        let (whole_bytes, first_bytes, existing) = match personality {
+            Personality::Varmail => (whole(3), APPEND_PAGES_MAX * PAGE_BYTES, 0.8),
+            Personality::Videoserver => (regions.bytes, regions.bytes, 0.5),
+            Personality::Fileserver => (whole(3), whole(3), 0.8),
+            _ => (whole(3), whole(3), 1.0),
+        };
+        let watched = (u64::from(regions.files) * WATCHED.0 / WATCHED.1).max(1) as u32;
+        let exists = probability(existing);
+        let lengths = (0..regions.files)
+            .map(|file| {
+                let there = rng.chance(exists) || (is_video && file < watched);
+                there.then_some(first_bytes)
+            })
+            .collect();
+        let mut thread = |thread: u32| {
+            let (steps, files): (_, Vec<u32>) = match personality {
+                Personality::Videoserver if thread == 0 => {
+                    (VIDEO_WRITER, (watched..regions.files).collect())
+                }
+                Personality::Videoserver => (VIDEO_READER, (0..watched).collect()),
+                _ => (steps_of(personality), own_files(&regions, thread)),
+            };
+            Thread {
+                steps,
+                next: 0,
+                files,
+                file: None,
+                rng: SeededRng::child(rng.bits(), "thread"),
+            }
+        };
+        Flow {
+            threads: (0..regions.threads).map(&mut thread).collect(),
+            is_weighted: personality == Personality::Ffsb,
+            regions,
+            whole_bytes,
+            lengths,
+        }
+    }
+
+    pub(super) fn initial(&self) -> Vec<(u64, u64)> {
+        let files = (0..).zip(&self.lengths);
+        files
+            .filter_map(|(file, length)| {
+                let start = self.regions.start(file);
+                Some((start, start + (*length)?))
+            })
+            .collect()
+    }
+
+    /// Plans the next step of a thread.
+    pub(super) fn plan(&mut self, thread: u32, runs: &mut Runs) {
+        let (act, file) = self.next_step(thread);
+        if let Some(file) = file {
+            self.act(thread, act, file, runs);
+        }
+    }
+
+    fn next_step(&mut self, thread: u32) -> (Act, Option<u32>) {
+        let (thread, lengths) = (&mut self.threads[thread as usize], &self.lengths);
+        let step = match self.is_weighted {
+            true => thread.rng.below(thread.steps.len() as u64) as usize,
+            false => thread.next,
+        };
+        thread.next = (thread.next + 1) % thread.steps.len();
+        let (pick, act) = thread.steps[step];
+        thread.file = match pick {
+            Pick::Same => thread.file,
+            Pick::Existing => thread.pick(|file| lengths[file as usize].is_some()),
+            Pick::New => thread
+                .pick(|file| lengths[file as usize].is_none())
+                .or_else(|| thread.pick(|_| true)),
+        };
+        (act, thread.file)
+    }
+
+    fn act(&mut self, thread: u32, act: Act, file: u32, runs: &mut Runs) {
+        let rng = &mut self.threads[thread as usize].rng;
+        let (start, length) = (self.regions.start(file), self.lengths[file as usize]);
+        let old = length.unwrap_or(0);
+        let mut run = |op, from: u64, to: u64| {
+            let (at, end) = (start + from, start + to);
+            runs.push_back(Run { op, at, end });
+        };
+        let new = match act {
+            Act::Create => {
+                run(Op::Discard, 0, old);
+                Some(0)
+            }
+            Act::WriteWhole => {
+                run(Op::Discard, 0, old);
+                run(Op::Write, 0, self.whole_bytes);
+                Some(self.whole_bytes)
+            }
+            Act::Append => {
+                let bytes = (1 + rng.below(APPEND_PAGES_MAX)) * PAGE_BYTES;
+                let is_full = old + bytes > self.regions.bytes;
+                let from = match self.is_weighted && is_full {
+                    true => {
+                        run(Op::Discard, self.whole_bytes, old);
+                        self.whole_bytes
+                    }
+                    false => old,
+                };
+                let end = (from + bytes).min(self.regions.bytes);
+                run(Op::Write, from, end);
+                Some(end)
+            }
+            Act::ReadWhole => {
+                run(Op::Read, 0, old);
+                length
+            }
+            Act::Fsync => {
+                run(Op::Flush, 0, old);
+                length
+            }
+            Act::Delete => {
+                run(Op::Discard, 0, old);
+                None
+            }
+            Act::Stat => length,
+            Act::ReadSome | Act::WriteSome => {
+                let bytes = self.regions.request_bytes.min(old);
+                let at = rng.below((old - bytes) / PAGE_BYTES + 1) * PAGE_BYTES;
+                let op = if act == Act::ReadSome {
+                    Op::Read
+                } else {
+                    Op::Write
+                };
+                run(op, at, at + bytes);
+                length
+            }
+        };
+        self.lengths[file as usize] = new;
+    }
+}
+
+impl Thread {
+    /// One of its files that is as asked for.
+    fn pick(&mut self, is_wanted: impl Fn(u32) -> bool) -> Option<u32> {
+        let wanted = |file: &u32| is_wanted(*file);
+        let count = self.files.iter().copied().filter(wanted).count() as u64;
+        let nth = self.rng.below(count.max(1)) as usize;
+        self.files.iter().copied().filter(wanted).nth(nth)
+    }
+}
+
+fn steps_of(personality: Personality) -> &'static [Step] {
+    match personality {
+        Personality::Varmail => VARMAIL,
+        Personality::Ffsb => FFSB,
+        _ => FILESERVER,
+    }
+}
+
+/// The files that are a thread's own.
+pub(super) fn own_files(regions: &Regions, thread: u32) -> Vec<u32> {
+    (thread..regions.files)
+        .step_by(regions.threads as usize)
+        .collect()
+}

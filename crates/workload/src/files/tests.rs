@@ -1,0 +1,200 @@
+//! Shares of operations, bounds and order of the streams.
+
+use std::collections::BTreeSet;
+
+use super::*;
+
+fn spec(personality: Personality) -> FileSpec {
+    FileSpec {
+        personality,
+        requests: 60_000,
+        files: 24,
+        threads: 8,
+        footprint_bytes: Some(24 << 20),
+        request_bytes: 8192,
+        stride_bytes: None,
+        seed: 7,
+    }
+}
+
+/// Requests of each kind: reads, writes, flushes, discards.
+fn counts(spec: &FileSpec) -> [f64; 4] {
+    let mut counts = [0.0; 4];
+    for request in spec.generator().unwrap() {
+        counts[request.op as usize] += 1.0;
+    }
+    counts
+}
+
+fn is_near(found: f64, expected: f64, off: f64) -> bool {
+    (found / expected - 1.0).abs() < off
+}
+
+#[test]
+fn no_read_is_of_a_page_that_is_not_there_and_files_stay_in_their_regions() {
+    for (name, personality) in Personality::ALL {
+        let spec = FileSpec {
+            stride_bytes: Some(3 << 20),
+            ..spec(personality)
+        };
+        let generator = spec.generator().unwrap();
+        let mut there: BTreeSet<u64> = BTreeSet::new();
+        for &(first, end) in generator.initial() {
+            there.extend(first / PAGE_BYTES..end / PAGE_BYTES);
+        }
+        let (region, stride) = (spec.region_bytes(), 3 << 20);
+        for request in generator {
+            assert!(request.is_page_aligned() && request.bytes > 0);
+            let file = request.offset / stride;
+            assert!(
+                file < 24 && request.end() <= file * stride + region,
+                "{name}: {request:?}"
+            );
+            match request.op {
+                Op::Write => there.extend(request.pages()),
+                Op::Read | Op::Flush => assert!(
+                    request.pages().all(|page| there.contains(&page)),
+                    "{name}: {request:?} of what is not there"
+                ),
+                Op::Discard => there.retain(|page| !request.pages().contains(page)),
+            }
+        }
+    }
+}
+
+#[test]
+fn equal_seeds_give_equal_streams_and_threads_make_equally_many_requests() {
+    for (name, personality) in Personality::ALL {
+        let spec = spec(personality);
+        let stream = |seed| -> Vec<Request> {
+            let spec = FileSpec {
+                seed,
+                ..spec.clone()
+            };
+            spec.generator().unwrap().collect()
+        };
+        let requests = stream(7);
+        assert_eq!(requests.len(), 60_000);
+        assert!(requests == stream(7) && requests != stream(8), "{name}");
+        let mut of_threads = [0u64; 8];
+        for request in &requests {
+            of_threads[request.stream as usize] += 1;
+        }
+        let (least, most) = (of_threads.iter().min(), of_threads.iter().max());
+        assert!(
+            most.unwrap() - least.unwrap() < 200,
+            "{name}: {of_threads:?}"
+        );
+    }
+}
+
+#[test]
+fn a_thread_of_fileserver_keeps_to_its_own_files() {
+    for personality in [
+        Personality::Fileserver,
+        Personality::Varmail,
+        Personality::Ffsb,
+    ] {
+        let spec = spec(personality);
+        let region = spec.region_bytes();
+        for request in spec.generator().unwrap() {
+            assert_eq!(request.offset / region % 8, u64::from(request.stream));
+        }
+    }
+}
+
+#[test]
+fn shares_are_those_of_the_flows() {
+    // A loop: a file written whole and appended to, one read whole, one deleted, of 768 KiB: 96 requests.
+    let [reads, writes, flushes, discards] = counts(&spec(Personality::Fileserver));
+    assert!(
+        flushes == 0.0 && is_near(writes, reads, 0.15),
+        "{reads} {writes}"
+    );
+    assert!(
+        is_near(writes / 97.0, discards, 0.15),
+        "{writes} {discards}"
+    );
+
+    // A loop: one file deleted, two appends and two flushes, two files read.
+    let [reads, writes, flushes, discards] = counts(&spec(Personality::Varmail));
+    assert!(
+        is_near(flushes, 2.0 * discards, 0.15),
+        "{flushes} {discards}"
+    );
+    // An append of 1 to 4 pages is 1 or 2 requests of 2 pages.
+    assert!(
+        is_near(writes, 1.5 * flushes, 0.1) && reads > writes,
+        "{reads} {writes} {flushes}"
+    );
+
+    // One thread of eight writes.
+    let [reads, writes, flushes, discards] = counts(&spec(Personality::Videoserver));
+    assert!(flushes == 0.0 && is_near(reads, 7.0 * (writes + discards), 0.02));
+    assert!(
+        is_near(writes / 128.0, discards, 0.1),
+        "{writes} {discards}"
+    );
+
+    // Nine reads to nine overwrites and two appends of 1.5 requests.
+    let [reads, writes, flushes, _] = counts(&spec(Personality::Ffsb));
+    assert!(
+        flushes == 0.0 && is_near(writes, reads * 12.0 / 9.0, 0.05),
+        "{reads} {writes}"
+    );
+}
+
+#[test]
+fn a_store_reads_and_updates_and_flushes_groups() {
+    let many = |personality| FileSpec {
+        footprint_bytes: Some(6 << 30),
+        ..spec(personality)
+    };
+    let [reads, writes, flushes, _] = counts(&many(Personality::YcsbA));
+    assert!(is_near(reads, writes, 0.05) && is_near(writes / 32.0, flushes, 0.1));
+    let [reads, writes, flushes, _] = counts(&many(Personality::YcsbF));
+    assert!(is_near(reads, 2.0 * writes, 0.05) && is_near(writes / 32.0, flushes, 0.1));
+    // In little room logs are full at times, and what is needed of them is moved.
+    let [reads, writes, _, discards] = counts(&spec(Personality::YcsbA));
+    assert!(
+        discards > 50.0 && reads > 20_000.0 && writes > 20_000.0,
+        "{discards} {reads} {writes}"
+    );
+}
+
+#[test]
+fn regions_are_where_a_volume_has_its_files() {
+    let spec = spec(Personality::Varmail).on_volume((100 << 20) + 4096);
+    // 25,601 pages in 24 files.
+    assert_eq!(spec.stride_bytes, Some(1067 * 4096));
+    let error = |spec: FileSpec| spec.generator().unwrap_err().to_string();
+    assert!(error(spec.on_volume(4 << 20)).contains("give it less"));
+    assert!(
+        error(FileSpec {
+            threads: 25,
+            ..spec.clone()
+        })
+        .contains("24 files for 25 threads")
+    );
+    assert!(
+        error(FileSpec {
+            request_bytes: 512,
+            ..spec.clone()
+        })
+        .contains("512 is no multiple")
+    );
+    assert!(
+        error(FileSpec {
+            requests: 0,
+            ..spec.clone()
+        })
+        .contains("0 requests")
+    );
+    assert!(
+        error(FileSpec {
+            footprint_bytes: Some(1 << 20),
+            ..spec
+        })
+        .contains("16 pages")
+    );
+}
