@@ -15,6 +15,7 @@
 
 pub mod accounts;
 pub mod latency;
+pub mod rounds;
 pub mod timeline;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 pub use accounts::{DriverAccount, GcAffected, ManagerAccount};
 pub use latency::{Latency, cdf_from_histogram, latency_summary};
+pub use rounds::{Round, Rounds};
 pub use timeline::{TimelineBuilder, TimelinePoint};
 
 /// Name and version of the format that [`Comparison`] is written in.
@@ -267,6 +269,9 @@ pub struct Row {
     pub latency_cdf: Vec<[f64; 2]>,
     /// The course of the run in at most [`timeline::MAX_POINTS`] intervals of equal length.
     pub timeline: Vec<TimelinePoint>,
+    /// Of rows that took turns on real storage: each round, and the limit of memory; `None` for a row that ran once.
+    #[serde(default)]
+    pub rounds: Option<Rounds>,
     /// How long the run of this design took on the wall clock.
     pub wall_seconds: f64,
 }

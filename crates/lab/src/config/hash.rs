@@ -54,6 +54,11 @@ pub fn config_hash(drive: &DriveConfig, host: &HostConfig, costs: &CostTable) ->
     ConfigHash(fnv1a(canonical(drive, host, costs).as_bytes()))
 }
 
+/// Hashes a text that says everything that a run's result depends on.
+pub fn text_hash(text: &str) -> ConfigHash {
+    ConfigHash(fnv1a(text.as_bytes()))
+}
+
 /// The text that is hashed.
 fn canonical(drive: &DriveConfig, host: &HostConfig, costs: &CostTable) -> String {
     let parts = [

@@ -36,7 +36,7 @@ use wharf_drive::DriveConfig;
 use wharf_runtime::CostTable;
 
 pub use error::ConfigError;
-pub use hash::{ConfigHash, config_hash};
+pub use hash::{ConfigHash, config_hash, text_hash};
 pub use host::{CacheOf, HostConfig, HostRangeError, IdleConfig, Replacement, WritePolicy};
 pub use load::Provenance;
 pub use presets::{COSTS, DRIVES, HOSTS, Preset};

@@ -241,6 +241,7 @@ impl Outcome {
             cpus: self.cpu_groups(setup),
             latency_cdf: cdf_from_histogram(&all),
             timeline: self.timeline.finish(self.elapsed_ns),
+            rounds: None,
             wall_seconds: self.wall_ns as f64 / 1e9,
         }
     }

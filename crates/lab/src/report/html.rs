@@ -206,10 +206,12 @@ fn cards(rows: &[Row]) -> String {
 }
 
 fn key_figures(row: &Row) -> [(&'static str, String); 6] {
-    let hit = row.hit_ratio.map_or_else(
-        || "no cache".to_owned(),
-        |h| format!("{} %", format::percent(h)),
-    );
+    let hit = match (row.hit_ratio, &row.rounds) {
+        (Some(ratio), _) => format!("{} %", format::percent(ratio)),
+        // The kernel's cache does not tell.
+        (None, Some(_)) => "not known".to_owned(),
+        (None, None) => "no cache".to_owned(),
+    };
     let amplification = row
         .write_amplification
         .map_or_else(|| "no writes".to_owned(), format::number);
@@ -384,6 +386,7 @@ mod tests {
         for said in [
             "stopped early",
             "no cache",
+            "not known",
             "no writes",
             "theta = 0.99",
             "Requests sent late",

@@ -11,8 +11,8 @@ use wharf_host::driver::DriverStatistics;
 
 use crate::result::{
     Arrival, Comparison, CostTable, CpuGroup, CpuPart, CpuShare, Drive, DriverAccount, GcAffected,
-    ManagerAccount, Mode, OperationAccount, Row, SCHEMA, Side, Source, TimelineBuilder, Workload,
-    cdf_from_histogram, latency_summary, ratio,
+    ManagerAccount, Mode, OperationAccount, Round, Rounds, Row, SCHEMA, Side, Source,
+    TimelineBuilder, Workload, cdf_from_histogram, latency_summary, ratio,
 };
 
 /// What a made-up design is made of.
@@ -135,6 +135,7 @@ pub fn sparse_comparison() -> Comparison {
     }
     let stopped = &mut c.rows[1];
     stopped.complete = false;
+    stopped.rounds = Some(rounds(stopped.iops));
     stopped.requests /= 2;
     (stopped.reads, stopped.verified_reads) = (stopped.requests, 0);
     stopped.cpu_breakdown.clear();
@@ -249,8 +250,28 @@ fn row(p: &Profile) -> Row {
         cpus: cpus(p, seconds),
         latency_cdf: cdf_from_histogram(&all_ns),
         timeline: timeline.finish(t_ns),
+        rounds: None,
         wall_seconds: 0.21,
     }
+}
+
+/// Two rounds, one twice as fast as the other.
+fn rounds(iops: f64) -> Rounds {
+    let run = |round: u32| {
+        let iops = iops * f64::from(round + 1);
+        Round {
+            round,
+            place: 0,
+            requests: REQUESTS / 2,
+            flushes: 0,
+            elapsed_seconds: ratio((REQUESTS / 2) as f64, iops),
+            flush_seconds: 0.01,
+            iops,
+            hit_ratio: None,
+        }
+    };
+    let runs = (0..2).map(run).collect();
+    Rounds::new(runs, "a sample".to_owned(), Some(64 << 20), 80 << 20)
 }
 
 fn drivers(p: &Profile) -> Vec<DriverAccount> {

@@ -74,24 +74,45 @@ fn figures(rows: &[Row], width: usize) -> String {
 }
 
 fn table(rows: &[Row], columns: &[Column], padding: u16) -> String {
+    let heads = columns.iter().map(|column| column.0);
+    let heads: Vec<&str> = ["design", "mode"].into_iter().chain(heads).collect();
+    let cells = rows.iter().map(|row| {
+        let mut cells = vec![name(row), row.mode.to_string()];
+        cells.extend(columns.iter().map(|column| column.1(row)));
+        cells
+    });
+    aligned(&heads, cells, 2, padding)
+}
+
+/// A line for each row: its name under `head`, then its cells under `heads`.
+pub(crate) fn of_cells(head: &str, heads: &[&str], rows: &[(&Row, Vec<String>)]) -> String {
+    let heads: Vec<&str> = [head].into_iter().chain(heads.iter().copied()).collect();
+    let cells = rows.iter().map(|(row, cells)| {
+        let name = name(row);
+        [name].into_iter().chain(cells.iter().cloned()).collect()
+    });
+    aligned(&heads, cells, 1, 2)
+}
+
+/// A table whose first `texts` columns are texts and the others figures.
+fn aligned(
+    heads: &[&str],
+    rows: impl Iterator<Item = Vec<String>>,
+    texts: usize,
+    padding: u16,
+) -> String {
     let mut table = Table::new();
     let rule = LineStyle::none().fill('─').junction('─');
     table.load_style(TableStyle::new().header_separator(rule));
     table.set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(
-        ["design", "mode"]
-            .into_iter()
-            .chain(columns.iter().map(|column| column.0)),
-    );
-    for row in rows {
-        let mut cells = vec![name(row), row.mode.to_string()];
-        cells.extend(columns.iter().map(|column| column.1(row)));
+    table.set_header(heads);
+    for cells in rows {
         table.add_row(cells);
     }
-    let last = columns.len() + 1;
+    let last = heads.len() - 1;
     for (index, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, if index == last { 0 } else { padding }));
-        if index >= 2 {
+        if index >= texts {
             column.set_cell_alignment(CellAlignment::Right);
         }
     }

@@ -163,7 +163,7 @@ pub(super) struct Args {
 
 /// Compares, prints the table, writes the reports.
 pub(super) fn run(args: &Args) -> Result<(), Failure> {
-    check_outputs(args)?;
+    check_outputs(&args.json, &args.html)?;
     let (request, stop) = (prepare(args)?, interrupt_flag()?);
     let comparison = compare(&request, &stop).map_err(|error| match error {
         RunError::Drive(_)
@@ -189,14 +189,15 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+/// Writes a report.
+pub(super) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     std::fs::write(path, bytes)
         .map_err(|error| input(format!("cannot write {}: {error}", path.display())))
 }
 
 /// A report that cannot be written is found before a long run and not after it.
-fn check_outputs(args: &Args) -> Result<(), Failure> {
-    let outputs = [("--json", &args.json), ("--html", &args.html)];
+pub(super) fn check_outputs(json: &Option<PathBuf>, html: &Option<PathBuf>) -> Result<(), Failure> {
+    let outputs = [("--json", json), ("--html", html)];
     for (option, path) in outputs
         .into_iter()
         .filter_map(|(option, path)| Some((option, path.as_ref()?)))
@@ -208,7 +209,7 @@ fn check_outputs(args: &Args) -> Result<(), Failure> {
             ))
         })?;
     }
-    match (&args.json, &args.html) {
+    match (json, html) {
         (Some(json), Some(html)) if json == html => Err(input(format!(
             "--json and --html are both {}: give two paths",
             json.display()

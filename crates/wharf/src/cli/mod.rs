@@ -4,6 +4,7 @@
 //! nothing was changed; 130 interrupted, what was done so far has been printed.
 
 mod array;
+mod bench;
 mod calibrate;
 mod compare;
 mod drive;
@@ -49,6 +50,11 @@ enum Command {
     /// Makes arrays of files or block devices, and looks after them.
     #[command(subcommand)]
     Array(array::Command),
+    /// Runs the same job on a file through the page cache, around all caches, and through the kernel's, side by side.
+    Bench(Box<bench::Args>),
+    /// One row of a bench.
+    #[command(hide = true)]
+    BenchRow,
     /// Says what this machine offers to real storage.
     Info,
     /// Lists drive presets, or prepares a drive image.
@@ -80,6 +86,8 @@ pub fn main() -> ExitCode {
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Trace(command) => trace::run(&command),
         Command::Array(command) => array::run(&command),
+        Command::Bench(args) => bench::run(&args),
+        Command::BenchRow => bench::row::serve(),
         Command::Info => info::run(),
         Command::Drive(command) => drive::run(&command),
     };

@@ -1,0 +1,420 @@
+//! `wharf bench`: the same job on a file through the page cache, around all caches, and through the kernel's.
+//!
+//! 1. The file is made and filled, or recognised and read through: every page says what it is (`stamp`, `laid`).
+//! 2. Rows take turns in rounds, forwards and backwards. Before each the kernel gives up what it has cached of
+//!    the file; each runs in a process of its own (`row`), those of the kernel's cache in a control group with a
+//!    memory limit (`group`).
+//! 3. In there, threads send the job's requests (`job`) down their ways (`way`), check and time them (`threads`).
+//! 4. What was written is read back from storage and checked. Then everything is summed up (`summary`).
+
+mod group;
+mod job;
+mod laid;
+pub(super) mod row;
+mod stamp;
+mod summary;
+mod threads;
+mod way;
+
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use wharf_lab::config::parse_bytes;
+use wharf_lab::report;
+use wharf_runtime::clock::Clock;
+use wharf_runtime::sync::Ordering;
+
+use super::compare::{check_outputs, interrupt_flag, write_new};
+use super::{Failure, input, print};
+use group::MemoryGroup;
+use job::{Design, Job, Pattern};
+use laid::{Laid, Wanted};
+use row::Ran;
+use stamp::PAGE_BYTES;
+
+#[derive(clap::Args)]
+pub(super) struct Args {
+    /// The file: made if it does not exist, and kept. One that holds other data than a bench's is refused. A block
+    /// device works too.
+    file: PathBuf,
+
+    /// In which order, and which requests are reads.
+    #[arg(long, alias = "readwrite", default_value = "randread", value_enum)]
+    rw: Pattern,
+
+    /// Percentage of reads where reads and writes mix.
+    #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(0..=100))]
+    rwmixread: u32,
+
+    /// Bytes of a request: a multiple of 4k.
+    #[arg(long, alias = "blocksize", default_value = "4k", value_name = "SIZE")]
+    bs: String,
+
+    /// Bytes of the file, such as 512m or 2g; an existing file keeps its size if left out.
+    #[arg(long, value_name = "SIZE")]
+    size: Option<String>,
+
+    /// Bytes to read and write in each round, by all threads together; as many as the file has if left out.
+    #[arg(long, alias = "io_size", value_name = "SIZE")]
+    io_size: Option<String>,
+
+    /// Threads, which share the requests.
+    #[arg(long, alias = "numjobs", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=512))]
+    threads: u32,
+
+    /// Ends each round after this time: seconds, or with ms, s, m, h.
+    #[arg(long, value_name = "TIME")]
+    runtime: Option<String>,
+
+    /// Goes on for the whole runtime, round and round if need be.
+    #[arg(long, alias = "time_based", requires = "runtime")]
+    time_based: bool,
+
+    /// Requests that each thread keeps under way, of `direct` alone: calls of the others wait.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    iodepth: u32,
+
+    /// Flushes after so many writes of a thread; 0 for never.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    fsync: u64,
+
+    /// Whether each round of writes ends with a flush, which counts.
+    #[arg(long, alias = "end_fsync", default_value = "1", value_name = "0|1",
+          value_parser = clap::value_parser!(u8).range(0..=1))]
+    end_fsync: u8,
+
+    /// Seed of every random choice.
+    #[arg(long, alias = "randseed", default_value_t = 1)]
+    seed: u64,
+
+    /// Memory for the file's pages, of each row that caches.
+    #[arg(long, default_value = "64m", value_name = "SIZE")]
+    memory: String,
+
+    /// Rounds, in each of which every row has its turn.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+
+    /// Rows, in order; ratios are to the first.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "scale,direct,kernel,kernel-mmap",
+        value_enum
+    )]
+    designs: Vec<Design>,
+
+    /// Overwrites a file or device that holds other data.
+    #[arg(long)]
+    force: bool,
+
+    /// Removes the file in the end, if this command made it.
+    #[arg(long)]
+    unlink: bool,
+
+    /// Writes the figures as JSON (`docs/report-schema.md`).
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+
+    /// Writes a page to look at.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// One row's turn.
+struct Turn {
+    design: Design,
+    round: u32,
+    place: u32,
+    ran: Ran,
+    wall_ns: u64,
+}
+
+/// Runs the bench, prints the table, writes the reports.
+pub(super) fn run(args: &Args) -> Result<(), Failure> {
+    check_outputs(&args.json, &args.html)?;
+    let (memory_bytes, block_bytes) = (size("--memory", &args.memory)?, size("--bs", &args.bs)?);
+    let wanted_bytes = args
+        .size
+        .as_deref()
+        .map(|text| size("--size", text))
+        .transpose()?;
+    check_sizes(block_bytes, wanted_bytes, memory_bytes)?;
+    if let Some(bytes) = wanted_bytes {
+        check_blocks(bytes / block_bytes, args.threads)?;
+    }
+    let runtime_ns = args.runtime.as_deref().map(parse_runtime).transpose()?;
+    let io_bytes = args
+        .io_size
+        .as_deref()
+        .map(|text| size("--io-size", text))
+        .transpose()?;
+    let stop = interrupt_flag()?;
+    let wanted = Wanted {
+        path: &args.file,
+        size_bytes: wanted_bytes,
+        force: args.force,
+        stop: &stop,
+    };
+    let laid = Laid::prepare(&wanted, &mut lay_progress())?;
+    let _unlink = Unlink((args.unlink && laid.is_new).then(|| args.file.clone()));
+    let blocks = laid.bytes / block_bytes;
+    check_blocks(blocks, args.threads)?;
+    let job = Job {
+        pattern: args.rw,
+        read_percent: args.rw.read_percent(args.rwmixread),
+        block_bytes,
+        file_bytes: blocks * block_bytes,
+        threads: args.threads,
+        depth: args.iodepth,
+        requests: (!args.time_based).then(|| (io_bytes.unwrap_or(laid.bytes) / block_bytes).max(1)),
+        runtime_ns,
+        fsync: args.fsync,
+        end_fsync: args.end_fsync == 1,
+        seed: args.seed,
+        memory_bytes,
+    };
+    let bench = Bench::new(args, &laid, &job, &stop);
+    let (turns, outcome) = bench.take_turns();
+    // Before the report: what it says was checked has been.
+    outcome?;
+    if !turns.is_empty() {
+        let comparison = summary::sum_up(&job, args, &laid, &turns, &bench.notes());
+        print(&report::rounds::render(
+            &comparison,
+            report::table::stdout_width(),
+        ));
+        if let Some(path) = &args.json {
+            report::json::write(path, &comparison).map_err(input)?;
+        }
+        if let Some(path) = &args.html {
+            write_new(path, report::html::render(&comparison).as_bytes())?;
+        }
+    }
+    match stop.load(Ordering::Relaxed) {
+        true => Err(Failure::Interrupted),
+        false => Ok(()),
+    }
+}
+
+/// Removes a file when this is dropped.
+struct Unlink(Option<PathBuf>);
+
+impl Drop for Unlink {
+    fn drop(&mut self) {
+        if let Some(path) = &self.0 {
+            // What cannot be removed stays.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// All rows of all rounds.
+struct Bench<'a> {
+    args: &'a Args,
+    laid: &'a Laid,
+    job: &'a Job,
+    stop: &'a AtomicBool,
+    /// For rows of the kernel's cache; or why there is none.
+    group: Result<MemoryGroup, String>,
+    /// The kernel's cache, to be emptied through.
+    file: std::io::Result<std::fs::File>,
+}
+
+impl<'a> Bench<'a> {
+    fn new(args: &'a Args, laid: &'a Laid, job: &'a Job, stop: &'a AtomicBool) -> Bench<'a> {
+        let any_kernel = args.designs.iter().any(|design| design.is_kernel());
+        Bench {
+            args,
+            laid,
+            job,
+            stop,
+            group: match any_kernel {
+                true => MemoryGroup::make(),
+                false => Err("no row uses the kernel's cache".into()),
+            },
+            file: std::fs::File::open(&laid.path),
+        }
+    }
+
+    /// Runs rows in turns until all rounds are done or somebody stops it; gives those that ran.
+    fn take_turns(&self) -> (Vec<Turn>, Result<(), Failure>) {
+        let designs = &self.args.designs;
+        let bar = turns_bar(u64::from(self.args.rounds) * designs.len() as u64);
+        let mut turns = Vec::new();
+        for round in 0..self.args.rounds {
+            let mut order: Vec<Design> = designs.clone();
+            if round % 2 == 1 {
+                order.reverse();
+            }
+            for (place, design) in (0..).zip(order) {
+                if self.stop.load(Ordering::Relaxed) {
+                    return (turns, Ok(()));
+                }
+                bar.set_message(format!(
+                    "round {} of {}: {}",
+                    round + 1,
+                    self.args.rounds,
+                    design.name()
+                ));
+                match self.turn(design, round, place) {
+                    Ok(turn) => turns.push(turn),
+                    Err(failure) => return (turns, Err(failure)),
+                }
+                bar.inc(1);
+            }
+        }
+        (turns, Ok(()))
+    }
+
+    fn turn(&self, design: Design, round: u32, place: u32) -> Result<Turn, Failure> {
+        let before = self.laid.versions.all();
+        let group = self.group.as_ref().ok().filter(|_| design.is_kernel());
+        if let Some(group) = group {
+            group.lift();
+        }
+        self.empty_kernel_cache()?;
+        let clock = Clock::start();
+        let ran = row::run(design, self.job, round, self.laid, group)?;
+        let wall_ns = clock.now_ns();
+        self.laid.check_written(&before)?;
+        Ok(Turn {
+            design,
+            round,
+            place,
+            ran,
+            wall_ns,
+        })
+    }
+
+    /// Has the kernel give up what it has cached of the file.
+    fn empty_kernel_cache(&self) -> Result<(), Failure> {
+        let failed = |error: std::io::Error| {
+            Failure::Run(format!(
+                "{}: cannot empty the kernel's cache: {error}",
+                self.laid.path.display()
+            ))
+        };
+        let file = self.file.as_ref().map_err(|e| failed(e.kind().into()))?;
+        // Only clean pages go.
+        file.sync_all().map_err(failed)?;
+        rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed)
+            .map_err(|errno| failed(errno.into()))
+    }
+
+    /// What a reader has to know.
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if let Err(reason) = &self.group
+            && self.args.designs.iter().any(|design| design.is_kernel())
+        {
+            notes.push(format!(
+                "The kernel's rows had no memory limit ({reason}): they could use all memory of the machine."
+            ));
+        }
+        if let Ok(group) = &self.group
+            && group.name().contains("v1")
+            && self.job.pattern.writes()
+        {
+            notes.push(
+                "Control groups of version 1 do not count dirty pages by group: the kernel throttles writers by the \
+                 whole machine's memory, and writes back when the group's is full."
+                    .into(),
+            );
+        }
+        if !self.laid.target.info().access.contains("O_DIRECT") {
+            notes.push("The file system has no O_DIRECT: scale and direct went through the kernel's cache.".into());
+        }
+        if self.job.depth > 1 {
+            notes.push(format!(
+                "Of direct alone, each thread had {} requests under way; calls of the other rows wait for each.",
+                self.job.depth
+            ));
+        }
+        notes
+    }
+}
+
+fn turns_bar(turns: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:24} {pos}/{len}  {msg}  {eta} left");
+    let bar = ProgressBar::new(turns).with_finish(indicatif::ProgressFinish::AndClear);
+    bar.with_style(style.expect("a fixed template").progress_chars("━╸─"))
+}
+
+/// Shows how far the file is made ready.
+fn lay_progress() -> impl FnMut(u64, u64) {
+    let style =
+        ProgressStyle::with_template("{bar:24} {bytes}/{total_bytes} of the file made ready");
+    let bar = ProgressBar::new(0).with_finish(indicatif::ProgressFinish::AndClear);
+    let bar = bar.with_style(style.expect("a fixed template").progress_chars("━╸─"));
+    move |done, all| {
+        bar.set_length(all);
+        bar.set_position(done);
+    }
+}
+
+fn size(option: &str, text: &str) -> Result<u64, Failure> {
+    parse_bytes(text).map_err(|error| input(format!("{option}: {error}")))
+}
+
+fn check_sizes(block: u64, file: Option<u64>, memory: u64) -> Result<(), Failure> {
+    let page = PAGE_BYTES as u64;
+    if block == 0 || !block.is_multiple_of(page) || block > 64 << 20 {
+        return Err(input(format!(
+            "--bs {block}: give a multiple of 4k, 64m at most"
+        )));
+    }
+    if file.is_some_and(|bytes| bytes < block || !bytes.is_multiple_of(page)) {
+        return Err(input(format!(
+            "--size {}: give a multiple of 4k that holds a block of --bs {block}",
+            file.unwrap_or(0)
+        )));
+    }
+    if memory < 16 * page {
+        return Err(input(format!("--memory {memory}: give at least 64k")));
+    }
+    Ok(())
+}
+
+fn check_blocks(blocks: u64, threads: u32) -> Result<(), Failure> {
+    match blocks < u64::from(threads) {
+        true => Err(input(format!(
+            "--size: has {blocks} blocks for {threads} threads: give more"
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// A time as fio writes it: seconds, or with a unit.
+fn parse_runtime(text: &str) -> Result<u64, Failure> {
+    const UNITS: [(&str, f64); 4] = [("ms", 1e6), ("s", 1e9), ("m", 60e9), ("h", 3600e9)];
+    let unit = UNITS.iter().find(|(unit, _)| text.ends_with(unit));
+    let (number, factor) = match unit {
+        Some((unit, factor)) => (&text[..text.len() - unit.len()], *factor),
+        None => (text, 1e9),
+    };
+    match number.parse::<f64>() {
+        Ok(number) if number > 0.0 && number * factor < 1e18 => Ok((number * factor) as u64),
+        _ => Err(input(format!(
+            "--runtime {text}: give seconds, or a time such as 500ms, 30s, 2m"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runtime_is_seconds_or_has_a_unit() {
+        let parsed = |text| parse_runtime(text).ok();
+        assert_eq!(parsed("30"), Some(30_000_000_000));
+        assert_eq!(parsed("0.5s"), Some(500_000_000));
+        assert_eq!(parsed("250ms"), Some(250_000_000));
+        assert_eq!(parsed("2m"), Some(120_000_000_000));
+        for wrong in ["", "0", "-1", "s", "1d", "nan", "1e30"] {
+            assert_eq!(parsed(wrong), None, "{wrong}");
+        }
+    }
+}

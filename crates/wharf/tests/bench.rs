@@ -1,0 +1,253 @@
+//! `wharf bench`, as its user meets it.
+
+#![allow(missing_docs)]
+
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+
+use wharf_lab::report::json;
+use wharf_lab::result::{Comparison, Mode};
+
+const SMALL: [&str; 6] = ["--size", "4m", "--memory", "1m", "--rounds", "2"];
+
+/// A directory in which the program runs.
+struct Place(tempfile::TempDir);
+
+impl Place {
+    fn new() -> Place {
+        Place(tempfile::tempdir().expect("a directory"))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn bench(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_wharf"))
+            .arg("bench")
+            .args(arguments)
+            .current_dir(self.0.path())
+            .stdin(Stdio::null())
+            .output()
+            .expect("the program runs")
+    }
+
+    /// Runs a bench, which must succeed in silence; gives its table and its report.
+    fn ok(&self, arguments: &[&str]) -> (String, Comparison) {
+        let output = self.bench(&[&["--json", "report"], arguments].concat());
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(
+            (output.status.code(), &*errors),
+            (Some(0), ""),
+            "{arguments:?}"
+        );
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        (text, json::read(&self.path("report")).expect("a report"))
+    }
+
+    /// Runs a bench, which must fail with `code` and one line that has `part` in it.
+    fn fails(&self, code: i32, part: &str, arguments: &[&str]) {
+        let output = self.bench(arguments);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors}");
+        assert_eq!(errors.lines().count(), 1, "{errors}");
+        assert!(errors.contains(part), "{errors}");
+    }
+
+    /// The file under test, behind the bench's back.
+    fn open(&self) -> std::fs::File {
+        let file = std::fs::File::options()
+            .read(true)
+            .write(true)
+            .open(self.path("f"));
+        file.expect("the file")
+    }
+
+    fn change_byte(&self, at: u64) {
+        let file = self.open();
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, at).expect("a byte");
+        file.write_all_at(&[byte[0] ^ 1], at).expect("a byte");
+        file.sync_all().expect("it is there");
+    }
+}
+
+#[test]
+fn every_row_does_the_whole_job_in_every_round() {
+    for (rw, words) in [
+        ("randread", vec!["--threads", "2"]),
+        (
+            "randwrite",
+            vec!["--numjobs=2", "--iodepth=4", "--fsync=64"],
+        ),
+        ("randrw", vec!["--rwmixread=70", "--bs=8k", "--iodepth=2"]),
+        ("read", vec!["--bs=16k"]),
+        (
+            "write",
+            vec!["--bs", "64k", "--io-size=1m", "--end_fsync=0"],
+        ),
+        ("rw", vec!["--threads=3", "--io-size", "2m"]),
+    ] {
+        let place = Place::new();
+        let (text, report) = place.ok(&[&["f", "--rw", rw], &SMALL[..], &words].concat());
+        let names: Vec<&str> = report.rows.iter().map(|row| &*row.design).collect();
+        assert_eq!(names, ["scale", "direct", "kernel", "kernel-mmap"], "{rw}");
+        for row in &report.rows {
+            assert!(row.complete && row.mode == Mode::Measured, "{rw}");
+            assert_eq!(row.requests, report.workload.requests, "{rw}");
+            assert_eq!(row.reads, row.verified_reads);
+            assert!(row.latency_us.p50 > 0.0 && row.latency_us.p50 <= row.latency_us.max);
+            let rounds = row.rounds.as_ref().expect("rounds");
+            let places: Vec<(u32, u32)> = rounds.runs.iter().map(|r| (r.round, r.place)).collect();
+            let place = names.iter().position(|name| *name == row.design);
+            let place = place.expect("a name") as u32;
+            assert_eq!(
+                places,
+                [(0, place), (1, 3 - place)],
+                "forwards, then backwards"
+            );
+            let flushes: u64 = rounds.runs.iter().map(|run| run.flushes).sum();
+            assert_eq!(flushes > 0, rw == "randwrite", "{rw}: --fsync");
+            assert!(text.contains(&row.design));
+        }
+        assert!(report.rows[0].hit_ratio.is_some(), "our cache tells");
+        assert_eq!(report.workload.footprint_bytes, 4 << 20);
+    }
+}
+
+#[test]
+fn rows_get_equal_requests_and_equal_seeds_repeat_them() {
+    let place = Place::new();
+    let words = [&["f", "--rw=randrw"], &SMALL[..]].concat();
+    let counts = |report: &Comparison| -> Vec<(u64, u64)> {
+        report
+            .rows
+            .iter()
+            .map(|row| (row.reads, row.writes))
+            .collect()
+    };
+    let first = counts(&place.ok(&words).1);
+    assert!(first.iter().all(|count| *count == first[0]), "{first:?}");
+    assert_eq!(counts(&place.ok(&words).1), first);
+    let other = counts(&place.ok(&[&words[..], &["--seed=2"]].concat()).1);
+    assert_ne!(other, first);
+}
+
+#[test]
+fn a_byte_that_changed_between_two_benches_is_found() {
+    let place = Place::new();
+    let words = [
+        &["f", "--rw=randwrite", "--designs=scale,kernel"],
+        &SMALL[..],
+    ]
+    .concat();
+    place.ok(&words);
+    place.ok(&words);
+    place.change_byte(5 * 4096 + 1000);
+    let said = "f: page 5: expected version";
+    place.fails(1, said, &words);
+    place.fails(1, "1 of its 512 words changed", &words);
+}
+
+#[test]
+fn a_page_in_the_place_of_another_is_found() {
+    let place = Place::new();
+    let words = [&["f", "--rw=randread", "--designs=scale"], &SMALL[..]].concat();
+    place.ok(&words);
+    let file = place.open();
+    let mut page = [0; 4096];
+    file.read_exact_at(&mut page, 9 * 4096).expect("a page");
+    file.write_all_at(&page, 7 * 4096).expect("a page");
+    place.fails(
+        1,
+        "page 7: expected version 0, found page 9, version 0",
+        &words,
+    );
+}
+
+#[test]
+fn what_others_have_written_is_left_alone() {
+    let place = Place::new();
+    std::fs::write(place.path("f"), vec![7; 1 << 20]).expect("a file");
+    place.fails(2, "--force overwrites it", &["f", "--size=1m"]);
+    place.fails(2, "--force overwrites it", &["f", "--unlink"]);
+    let there = std::fs::read(place.path("f")).expect("the file");
+    assert!(there == vec![7; 1 << 20], "not a byte of it has changed");
+    place.ok(&["f", "--force", "--rounds=1", "--designs=direct", "--unlink"]);
+    assert!(place.path("f").exists(), "it was there before");
+}
+
+#[test]
+fn the_file_is_made_kept_and_removed_as_asked() {
+    let place = Place::new();
+    let quick = ["--rounds=1", "--designs=direct"];
+    place.fails(2, "give --size", &["f"]);
+    assert!(!place.path("f").exists());
+    place.ok(&[&["f", "--size=2m"], &quick[..]].concat());
+    let (_, again) = place.ok(&[&["f"], &quick[..]].concat());
+    assert_eq!(again.drive.capacity_bytes, 2 << 20, "its size is known");
+    let (_, larger) = place.ok(&[&["f", "--size=3m"], &quick[..]].concat());
+    assert_eq!(larger.drive.capacity_bytes, 3 << 20);
+    place.ok(&[&["g", "--size=1m", "--unlink"], &quick[..]].concat());
+    assert!(!place.path("g").exists());
+}
+
+#[test]
+fn mistakes_are_one_line_and_harm_nothing() {
+    let place = Place::new();
+    for (part, words) in [
+        ("--bs", vec!["f", "--size=1m", "--bs=512"]),
+        ("--size", vec!["f", "--size=1000"]),
+        ("is not a size", vec!["f", "--size=many"]),
+        ("--memory", vec!["f", "--size=1m", "--memory=4k"]),
+        ("--runtime", vec!["f", "--size=1m", "--runtime=soon"]),
+        (
+            "blocks for 8 threads",
+            vec!["f", "--size=16k", "--threads=8"],
+        ),
+        ("no file and no block device", vec![".", "--size=1m"]),
+        ("No such file", vec!["none/f", "--size=1m"]),
+        ("--json", vec!["f", "--size=1m", "--json", "none/report"]),
+    ] {
+        place.fails(2, part, &words);
+    }
+    let usage = place.bench(&["f", "--size=1m", "--rw=backwards"]);
+    assert_eq!(usage.status.code(), Some(2));
+    let left = std::fs::read_dir(place.0.path()).expect("the directory");
+    assert_eq!(left.count(), 0);
+}
+
+#[test]
+fn a_bench_of_a_time_ends_and_leaves_no_group_behind() {
+    let place = Place::new();
+    let words = [
+        "f",
+        "--size=2m",
+        "--rounds=1",
+        "--time-based",
+        "--runtime=50ms",
+    ];
+    let (text, report) = place.ok(&words);
+    assert!(
+        report
+            .rows
+            .iter()
+            .all(|row| row.complete && row.requests > 0)
+    );
+    let kernel = report.rows[2].rounds.as_ref().expect("rounds");
+    match kernel.memory_limit_bytes {
+        Some(limit) => assert!(limit > 64 << 20, "the cache and the process"),
+        None => assert!(text.contains("had no memory limit"), "{text}"),
+    }
+    for tree in ["/sys/fs/cgroup", "/sys/fs/cgroup/memory"] {
+        let ours = format!("{tree}/wharf-bench-");
+        let entries = std::fs::read_dir(tree).into_iter().flatten().flatten();
+        let paths = entries.map(|entry| entry.path().display().to_string());
+        // Others' benches may run meanwhile.
+        let left = paths.filter_map(|path| path.strip_prefix(&ours).map(str::to_string));
+        for process in left {
+            assert!(std::path::Path::new("/proc").join(process).exists());
+        }
+    }
+}
