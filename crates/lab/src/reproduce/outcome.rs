@@ -13,7 +13,8 @@ use super::figure::{Cell, Claim, Figure, Formula, Panel, Plot, Term};
 use super::paper::{Paper, PaperClaim, PaperFigure, PaperTable};
 use super::run::Run;
 use super::runs::{Gap, Measured, Runs};
-use super::scale::Scale;
+use super::setup::Scale;
+use super::subject::Subject;
 use super::verdict::{Verdict, judge, spoken, spoken_by_paper};
 use crate::report::format;
 use crate::result::{CostTable, CpuPart};
@@ -24,6 +25,8 @@ pub const SCHEMA: &str = "wharf.reproduce/1";
 /// What all figures of a reproduction share.
 #[derive(Debug, Clone, Serialize)]
 pub struct Ground {
+    /// The paper, by its name on the command line.
+    pub subject: Subject,
     /// The paper's title.
     pub paper: String,
     /// Its authors, venue and year.
