@@ -8,6 +8,7 @@
 //! The volume that a client is made with must be of the same shape for all clients of a design.
 
 use std::cell::Cell;
+use std::ops::AddAssign;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use wharf_wire::dma::{DmaSpace, PAGE_BYTES, RegisterError};
 
 use crate::driver::DriverStatistics;
 use crate::error::IoError;
+use crate::key::FILES_MAX;
 use crate::lend::LentMemory;
 use crate::span::Extent;
 use crate::volume::Volume;
@@ -94,6 +96,8 @@ pub struct DesignConfig {
     pub dirty_background_share: f64,
     /// Share of the cache that may be dirty, or on its way to the drive, before writers wait.
     pub dirty_hard_share: f64,
+    /// Files that the volume is divided into, in designs that have an index for each file.
+    pub files: u32,
     /// Pages of each client's memory for transfers, in designs that copy between the program's
     /// memory and the drive's.
     pub transfer_pages: u32,
@@ -101,7 +105,7 @@ pub struct DesignConfig {
 
 impl Default for DesignConfig {
     /// 64 MiB for one client on one drive, two managers, write-back from 10 % dirty pages on and at
-    /// most 20 %, equal shares, awareness of collection, 4096 transfer pages.
+    /// most 20 %, equal shares, awareness of collection, one file, 4096 transfer pages.
     fn default() -> Self {
         DesignConfig {
             cache_bytes: 64 << 20,
@@ -114,6 +118,7 @@ impl Default for DesignConfig {
             gc_aware: true,
             dirty_background_share: 0.1,
             dirty_hard_share: 0.2,
+            files: 1,
             transfer_pages: 4096,
         }
     }
@@ -133,6 +138,17 @@ impl DesignConfig {
             0 => Err(DesignError::CacheTooSmall { design, bytes }),
             FRAMES_MAX.. => Err(DesignError::CacheTooLarge { design, bytes }),
             frames => Ok(frames as u32),
+        }
+    }
+
+    /// [`DesignConfig::files`], where there can be so many.
+    ///
+    /// # Errors
+    /// If there is none, or more than [keys](crate::key) can name.
+    pub fn files(&self, design: &'static str) -> Result<u32, DesignError> {
+        match self.files {
+            files @ 1..FILES_MAX => Ok(files),
+            files => Err(DesignError::Files { design, files }),
         }
     }
 }
@@ -178,6 +194,17 @@ pub enum DesignError {
     NoClients {
         /// The design.
         design: &'static str,
+    },
+    /// No files, or too many.
+    #[error(
+        "design '{design}': a volume cannot be {files} files: give it at least one, and fewer than \
+         {FILES_MAX}"
+    )]
+    Files {
+        /// The design.
+        design: &'static str,
+        /// Files asked for.
+        files: u32,
     },
     /// Nobody to manage the cache.
     #[error("design '{design}': no managers: give it at least one")]
@@ -345,6 +372,14 @@ pub struct Touch {
     pub pages: u64,
     /// Of these, found in the cache.
     pub hits: u64,
+}
+
+impl AddAssign for Touch {
+    #[inline]
+    fn add_assign(&mut self, more: Touch) {
+        self.pages += more.pages;
+        self.hits += more.hits;
+    }
 }
 
 macro_rules! statistics {

@@ -13,6 +13,7 @@
 //! | [`tri`] | the design with managers and messages (TriCache) |
 //! | [`kernel`] | the page cache of an operating system |
 //! | [`scale`] | a page cache without locks, whose writers flush (ScaleCache) |
+//! | [`files`], [`key`] | the volume as files, for designs with an index for each |
 //! | [`volume`] | drives striped into one address space |
 //! | [`driver`] | one queue pair: slots, timeouts, retries; [`group`] |
 //!
@@ -30,11 +31,13 @@ pub mod direct;
 pub mod driver;
 pub mod error;
 pub mod failures;
+pub mod files;
 pub mod gate;
 pub mod group;
 pub mod guest;
 pub mod hardware;
 pub mod kernel;
+pub mod key;
 pub mod lend;
 pub mod payload;
 pub mod pins;

@@ -9,13 +9,49 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use common::page_cache::{self, read, scatter, stamps, write};
 use common::{Rig, Shape};
-use wharf_host::Kernel;
+use wharf_host::{Client, DesignConfig, Kernel};
 use wharf_runtime::Seed;
 use wharf_wire::opcode::IoOpcode;
 
 /// A machine with the design, its service running.
 fn rig(shape: Shape, frames: u64) -> (Rig, Arc<Kernel>) {
     page_cache::rig(shape, frames, true)
+}
+
+#[test]
+fn every_file_has_a_tree_and_readers_of_its_own() {
+    let fate = |drive: u32| common::healthy(Seed(9).index(drive.into()).rng());
+    let mut rig = Rig::with_services(stamps(1, 400), 1, fate);
+    let design: Arc<Kernel> = rig.design(DesignConfig {
+        files: 4,
+        ..page_cache::of_frames(1_000)
+    });
+    rig.spawn_services(&design);
+    let seen = design.clone();
+    rig.spawn_client(0, &design, move |cpu, client| async move {
+        let entries = |file| {
+            let tree = seen.shared().tree(file);
+            tree.with(&cpu, |tree| tree.size().entries)
+        };
+        let pages = || [0, 1, 2, 3].map(entries);
+        for page in 0..100 {
+            read(&*client, page, 1).await;
+        }
+        assert_eq!(
+            pages(),
+            [100, 0, 0, 0],
+            "nothing is read ahead of a file's end"
+        );
+        let touch = write(&*client, 199, 2).await.unwrap();
+        assert_eq!((touch.pages, pages()), (2, [100, 1, 1, 0]));
+        client.flush().await.unwrap();
+        seen.shared().verify(&cpu);
+    });
+    let store = rig.stores[0].clone();
+    rig.machine.run_virtual(Seed(1)).unwrap();
+    for page in [199, 200] {
+        assert_eq!(store.page(page), Some(vec![7; 8]));
+    }
 }
 
 /// Two lists as one finds them in a textbook on Linux, oldest page first.

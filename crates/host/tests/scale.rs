@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use common::Rig;
 use common::page_cache::{self, of_frames, read, rig, scatter, stamps, write};
 use wharf_host::scale::dflush::Balance;
-use wharf_host::scale::index::Concurrent;
+use wharf_host::scale::index::{Concurrent, Index};
 use wharf_host::scale::{DflushAlone, Scale, Variant, Whole};
 use wharf_host::{Client, Design, DesignConfig};
 use wharf_runtime::Seed;
@@ -245,6 +245,39 @@ fn a_failed_write_back_is_reported_and_its_pages_stay_dirty() {
         assert_eq!(store.page(4), Some(vec![7; 8]));
     });
     rig.machine.run_virtual(Seed(1)).unwrap();
+}
+
+#[test]
+fn every_file_has_an_index_and_readers_of_its_own() {
+    let fate = |drive: u32| common::healthy(Seed(9).index(drive.into()).rng());
+    let mut rig = Rig::with_services(stamps(1, 400), 1, fate);
+    let design: Arc<Scale<Whole>> = rig.design(DesignConfig {
+        files: 4,
+        ..of_frames(1_000)
+    });
+    rig.spawn_services(&design);
+    let seen = design.clone();
+    rig.spawn_client(0, &design, move |cpu, client| async move {
+        let entries = |file| seen.shared().index_of(file).verify(&cpu);
+        let pages = || [0, 1, 2, 3].map(entries);
+        for page in 0..100 {
+            read(&*client, page, 1).await;
+        }
+        assert_eq!(
+            pages(),
+            [100, 0, 0, 0],
+            "nothing is read ahead of a file's end"
+        );
+        let touch = write(&*client, 199, 2).await.unwrap();
+        assert_eq!((touch.pages, pages()), (2, [100, 1, 1, 0]));
+        client.flush().await.unwrap();
+        assert_eq!(seen.shared().verify(&cpu), 0);
+    });
+    let store = rig.stores[0].clone();
+    rig.machine.run_virtual(Seed(1)).unwrap();
+    for page in [199, 200] {
+        assert_eq!(store.page(page), Some(vec![7; 8]));
+    }
 }
 
 #[test]

@@ -19,6 +19,7 @@ use crate::group::Group;
 use crate::kernel::frame::{LOCKED, RECLAIM, STUCK, UPTODATE, WRITEBACK};
 use crate::kernel::local::Local;
 use crate::kernel::xarray::Tag;
+use crate::key::PageKey;
 use crate::run::Run;
 use crate::volume::Transfer;
 use crate::wake::Pause;
@@ -30,9 +31,9 @@ const IN_FLIGHT_MAX: u32 = 128;
 pub type Outcome = Rc<Cell<Option<Result<(), IoError>>>>;
 
 impl Local {
-    /// Sends a request for a run, and leaves it empty. For a read its frames are locked, for a write
+    /// Sends a request for a run of pages of a file, and leaves it empty. For a read its frames are locked, for a write
     /// in write-back.
-    pub(super) fn submit(self: &Rc<Self>, kind: Transfer, run: &mut Run) -> Outcome {
+    pub(super) fn submit(self: &Rc<Self>, kind: Transfer, file: u32, run: &mut Run) -> Outcome {
         let outcome = Outcome::default();
         let run = std::mem::take(run);
         if run.frames.is_empty() {
@@ -40,11 +41,11 @@ impl Local {
             return outcome;
         }
         self.in_flight.set(self.in_flight.get() + 1);
-        let requests = self.requests(&run);
+        let requests = self.requests(file, &run);
         self.cpu.work_n(Op::BlockSubmit, requests, || ());
         let (local, told) = (self.clone(), outcome.clone());
         self.cpu.spawn("block request", async move {
-            local.carry_out(kind, &run, requests, &told).await;
+            local.carry_out(kind, file, &run, requests, &told).await;
             local.in_flight.set(local.in_flight.get() - 1);
             local.landed.notify_all(&local.cpu);
         });
@@ -52,13 +53,14 @@ impl Local {
     }
 
     /// Requests that a run becomes: one for each drive.
-    fn requests(&self, run: &Run) -> u32 {
+    fn requests(&self, file: u32, run: &Run) -> u32 {
         let layout = self.volume.layout();
         if layout.drives == 1 {
             return 1;
         }
-        let last = run.first + run.frames.len() as u64 - 1;
-        let stripes = last / layout.stripe_pages - run.first / layout.stripe_pages + 1;
+        let first = self.files.first_page(file) + run.first;
+        let last = first + run.frames.len() as u64 - 1;
+        let stripes = last / layout.stripe_pages - first / layout.stripe_pages + 1;
         stripes.min(layout.drives) as u32
     }
 
@@ -69,11 +71,19 @@ impl Local {
         }
     }
 
-    async fn carry_out(&self, kind: Transfer, run: &Run, requests: u32, outcome: &Outcome) {
+    async fn carry_out(
+        &self,
+        kind: Transfer,
+        file: u32,
+        run: &Run,
+        requests: u32,
+        outcome: &Outcome,
+    ) {
         let address = |frame: &u32| self.shared.frames.address(*frame);
         let addresses: Vec<u64> = run.frames.iter().map(address).collect();
         let group = self.volume.open_group();
-        self.volume.issue(&group, kind, run.first, &addresses).await;
+        let first = self.files.first_page(file) + run.first;
+        self.volume.issue(&group, kind, first, &addresses).await;
         self.volume.ring();
         let result = group.wait(&self.cpu).await.map(drop);
         self.cpu.work_n(Op::Interrupt, requests, || ());
@@ -83,7 +93,7 @@ impl Local {
         }
         match kind {
             Transfer::Read => self.end_read(run, result.is_ok()),
-            _ => self.end_write(run, result.is_ok()),
+            _ => self.end_write(file, run, result.is_ok()),
         }
         self.wake(&self.shared.progress);
     }
@@ -114,21 +124,21 @@ impl Local {
     }
 
     /// Ends the write-back of pages. After an error they are dirty again. (Linux forgets them.)
-    fn end_write(&self, run: &Run, ok: bool) {
+    fn end_write(&self, file: u32, run: &Run, ok: bool) {
         let shared = &self.shared;
         if !ok {
             // Counted when the pages are dirty again, not when they were late: a flush that began in
             // between has not seen them among the dirty ones, and must hear of them.
-            let failures = &shared.failures;
+            let failures = &shared.inodes[file as usize].failures;
             failures.fetch_add(run.frames.len() as u64, Ordering::Relaxed);
         }
         let mut rotated = Vec::new();
         for (page, &frame) in (run.first..).zip(&run.frames) {
             if !ok {
-                self.mark_dirty(frame, page);
+                self.mark_dirty(frame, PageKey::new(file, page));
             }
-            shared.file.with(&self.cpu, |file| {
-                let clear = || file.set_tag(page, Tag::Writeback, false);
+            shared.tree(file).with(&self.cpu, |tree| {
+                let clear = || tree.set_tag(page, Tag::Writeback, false);
                 self.cpu.work(Op::TreeUpdate, clear);
             });
             shared.writeback.fetch_sub(1, Ordering::Relaxed);

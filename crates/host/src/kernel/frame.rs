@@ -18,6 +18,7 @@ use wharf_runtime::sync::{AtomicU32, AtomicU64, Ordering};
 use wharf_runtime::{Cpu, Line, Versioned};
 use wharf_wire::dma::{DmaRegion, DmaSpace, RegisterError};
 
+use crate::key::PageKey;
 use crate::span::Span;
 
 /// Somebody has the page lock.
@@ -41,7 +42,7 @@ pub const STUCK: u32 = 1 << 8;
 /// Somebody waits for a change of the flags.
 pub const WAITERS: u32 = 1 << 9;
 
-/// No page.
+/// No page: not a key, see [`FILES_MAX`](crate::key::FILES_MAX).
 const NO_PAGE: u64 = u64::MAX;
 
 struct Frame {
@@ -131,14 +132,14 @@ impl Frames {
 
     /// The page that a frame holds.
     #[inline]
-    pub fn page(&self, frame: u32) -> Option<u64> {
+    pub fn key(&self, frame: u32) -> Option<PageKey> {
         let page = self.all[frame as usize].page.load(Ordering::Relaxed);
-        (page != NO_PAGE).then_some(page)
+        (page != NO_PAGE).then(|| PageKey::of_word(page))
     }
 
-    /// Takes a reference to a frame if it holds `page`.
+    /// Takes a reference to a frame if it holds the page `key`.
     #[inline]
-    pub fn get(&self, cpu: &Cpu, frame: u32, page: u64) -> bool {
+    pub fn get(&self, cpu: &Cpu, frame: u32, key: PageKey) -> bool {
         let state = &self.all[frame as usize];
         state.line.write(cpu);
         let more = |count: u32| (count > 0).then(|| count + 1);
@@ -150,7 +151,7 @@ impl Frames {
         {
             return false;
         }
-        let holds = state.page.load(Ordering::Relaxed) == page;
+        let holds = state.page.load(Ordering::Relaxed) == key.word();
         if !holds {
             self.put(cpu, frame);
         }
@@ -167,11 +168,11 @@ impl Frames {
         assert!(before > 1, "the cache's own reference is the last one");
     }
 
-    /// Gives a free frame to `page`: locked, with a reference for the cache and one for the caller.
-    pub fn begin(&self, cpu: &Cpu, frame: u32, page: u64) {
+    /// Gives a free frame to the page `key`: locked, with a reference for the cache and one for the caller.
+    pub fn begin(&self, cpu: &Cpu, frame: u32, key: PageKey) {
         let state = &self.all[frame as usize];
         state.line.write(cpu);
-        state.page.store(page, Ordering::Relaxed);
+        state.page.store(key.word(), Ordering::Relaxed);
         state.flags.store(LOCKED, Ordering::Relaxed);
         // Release: partner of the acquire in `get`.
         state.references.store(2, Ordering::Release);

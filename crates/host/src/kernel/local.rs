@@ -12,9 +12,11 @@ use wharf_runtime::{Cpu, Notify, Op};
 use crate::design::Counters;
 use crate::error::IoError;
 use crate::failures::Told;
+use crate::files::Files;
 use crate::kernel::frame::{DIRTY, LOCKED, STUCK, WAITERS};
-use crate::kernel::shared::Shared;
+use crate::kernel::shared::{Inode, Shared};
 use crate::kernel::xarray::Tag;
+use crate::key::PageKey;
 use crate::readahead::ReadAhead;
 use crate::volume::Volume;
 use crate::waits::{Nap, Waiters};
@@ -26,7 +28,7 @@ pub struct Batches {
     /// New in the cache, on no list yet.
     pub add: Vec<u32>,
     /// Touched a second time, with the page that they held then.
-    pub activate: Vec<(u32, Option<u64>)>,
+    pub activate: Vec<(u32, Option<PageKey>)>,
 }
 
 /// See the module.
@@ -34,6 +36,8 @@ pub struct Local {
     pub(super) cpu: Cpu,
     pub(super) shared: Arc<Shared>,
     pub(super) volume: Rc<Volume>,
+    /// How the volume is divided.
+    pub(super) files: Files,
     /// The client, or as many as there are clients for the service.
     pub(super) index: u32,
     pub(super) is_service: bool,
@@ -41,15 +45,16 @@ pub struct Local {
     pub(super) batches: RefCell<Batches>,
     /// Free frames of this CPU.
     pub(super) free: RefCell<Vec<u32>>,
-    pub(super) ahead: RefCell<ReadAhead>,
+    /// What this CPU remembers of its readers of each file.
+    ahead: RefCell<Vec<ReadAhead>>,
     /// Pages dirtied since the last look at the limits.
     pub(super) dirtied: Cell<u64>,
     /// Pages after which to look again.
     pub(super) dirty_step: Cell<u64>,
     /// Until when the pages that the CPU dirtied are paid for.
     pub(super) paid_until_ns: Cell<u64>,
-    /// Failed write-backs that a flush of this client has reported.
-    pub(super) told: Told,
+    /// Failed write-backs of each file that a flush of this client has reported.
+    pub(super) told: Box<[Told]>,
     /// Block requests under way, and who waits for fewer.
     pub(super) in_flight: Cell<u32>,
     pub(super) landed: Notify,
@@ -64,14 +69,15 @@ impl Local {
         Rc::new(Local {
             cpu: cpu.clone(),
             is_service: index == shared.clients,
-            told: Told::new(shared.failures.load(Ordering::Relaxed)),
+            told: shared.inodes.iter().map(Inode::told).collect(),
+            ahead: RefCell::new(shared.inodes.iter().map(|_| ReadAhead::default()).collect()),
+            files: Files::new(shared.inodes.len() as u32, volume.pages()),
             shared,
             volume,
             index,
             counters: Counters::default(),
             batches: RefCell::default(),
             free: RefCell::default(),
-            ahead: RefCell::default(),
             dirtied: Cell::new(0),
             dirty_step: Cell::new(1),
             paid_until_ns: Cell::new(0),
@@ -112,19 +118,31 @@ impl Local {
         waiters.wake_all(&self.cpu, self.index);
     }
 
-    /// The frame that holds `page`, with a reference to it.
+    /// Does `f` with what is remembered of the readers of a file.
     #[inline]
-    pub(super) fn find(&self, page: u64) -> Option<Held<'_>> {
+    pub(super) fn ahead<R>(&self, file: u32, f: impl FnOnce(&mut ReadAhead) -> R) -> R {
+        f(&mut self.ahead.borrow_mut()[file as usize])
+    }
+
+    /// The frame that holds a page, with a reference to it.
+    #[inline]
+    pub(super) fn find(&self, key: PageKey) -> Option<Held<'_>> {
+        let tree = self.shared.tree(key.file());
         loop {
-            let found = self
-                .cpu
-                .work(Op::TreeLookup, || self.shared.file.load(page));
+            let found = self.cpu.work(Op::TreeLookup, || tree.load(key.page()));
             let frame = found? as u32;
             // Fails if the frame is just being taken away: the tree will say so in a moment.
-            if self.shared.frames.get(&self.cpu, frame, page) {
+            if self.shared.frames.get(&self.cpu, frame, key) {
                 return Some(Held { local: self, frame });
             }
             std::hint::spin_loop();
+        }
+    }
+
+    /// The error for a page that the drive holds without an answer.
+    pub(super) fn stuck(&self, key: PageKey) -> IoError {
+        IoError::Stuck {
+            page: self.files.first_page(key.file()) + key.page(),
         }
     }
 
@@ -132,11 +150,16 @@ impl Local {
     ///
     /// # Errors
     /// If the drive holds the page and does not answer.
-    pub(super) async fn wait_page(&self, frame: u32, flags: u32, page: u64) -> Result<(), IoError> {
+    pub(super) async fn wait_page(
+        &self,
+        frame: u32,
+        flags: u32,
+        key: PageKey,
+    ) -> Result<(), IoError> {
         let frames = &self.shared.frames;
         while frames.is(frame, flags) {
             if frames.is(frame, STUCK) {
-                return Err(IoError::Stuck { page });
+                return Err(self.stuck(key));
             }
             if self.join_page(frame, flags) {
                 self.counters.waits.add(1);
@@ -161,12 +184,16 @@ impl Local {
     ///
     /// # Errors
     /// If the drive holds the page and does not answer.
-    pub(super) async fn lock_page(&self, frame: u32, page: u64) -> Result<PageLock<'_>, IoError> {
+    pub(super) async fn lock_page(
+        &self,
+        frame: u32,
+        key: PageKey,
+    ) -> Result<PageLock<'_>, IoError> {
         loop {
             if self.shared.frames.try_lock(&self.cpu, frame) {
                 return Ok(PageLock { local: self, frame });
             }
-            self.wait_page(frame, LOCKED, page).await?;
+            self.wait_page(frame, LOCKED, key).await?;
         }
     }
 
@@ -191,7 +218,7 @@ impl Local {
     }
 
     /// The page of a frame, which cannot leave it now, is dirty.
-    pub(super) fn mark_dirty(&self, frame: u32, page: u64) {
+    pub(super) fn mark_dirty(&self, frame: u32, key: PageKey) {
         let shared = &self.shared;
         // The look before spares the line.
         if shared.frames.is(frame, DIRTY) || shared.frames.set(&self.cpu, frame, DIRTY) & DIRTY != 0
@@ -202,9 +229,9 @@ impl Local {
         shared
             .dirty_peak
             .fetch_max(shared.unwritten(), Ordering::Relaxed);
-        shared.file.with(&self.cpu, |file| {
-            self.cpu
-                .work(Op::TreeUpdate, || file.set_tag(page, Tag::Dirty, true));
+        shared.tree(key.file()).with(&self.cpu, |tree| {
+            let set = || tree.set_tag(key.page(), Tag::Dirty, true);
+            self.cpu.work(Op::TreeUpdate, set);
         });
     }
 }

@@ -17,6 +17,7 @@ use crate::error::IoError;
 use crate::kernel::frame::{ACTIVE, DIRTY, READAHEAD, RECLAIM, REFERENCED, WRITEBACK};
 use crate::kernel::local::{Held, Local, PageLock};
 use crate::kernel::lru::{List, Lru};
+use crate::key::PageKey;
 
 /// Most pages moved from the active list to the inactive one at a time (`SWAP_CLUSTER_MAX`).
 const REFILL_PAGES: u32 = 32;
@@ -54,16 +55,16 @@ impl Local {
         })
     }
 
-    /// A free frame for `page`.
+    /// A free frame for a page.
     ///
     /// # Errors
     /// If there was none for ten seconds.
-    pub(super) async fn allocate(&self, page: u64) -> Result<u32, IoError> {
+    pub(super) async fn allocate(&self, key: PageKey) -> Result<u32, IoError> {
         if let Some(frame) = self.try_allocate() {
             return Ok(frame);
         }
         let deadline_ns = self.cpu.now() + PATIENCE_NS;
-        let failures = self.shared.failures.load(Ordering::Relaxed);
+        let failures = self.shared.failures();
         while self.cpu.now() < deadline_ns {
             self.join(&self.shared.progress);
             if let Some(frame) = self.try_allocate() {
@@ -74,8 +75,8 @@ impl Local {
             self.counters.waits.add(1);
             self.nap(NAP_NS).await;
         }
-        match self.shared.failures.load(Ordering::Relaxed) - failures {
-            0 => Err(IoError::Stuck { page }),
+        match self.shared.failures() - failures {
+            0 => Err(self.stuck(key)),
             failures => Err(IoError::WriteBack { failures }),
         }
     }
@@ -119,15 +120,15 @@ impl Local {
         });
     }
 
-    /// Gives `frame`, which is free, to `page`.
-    pub(super) fn insert(&self, frame: u32, page: u64) -> Inserted<'_> {
+    /// Gives `frame`, which is free, to a page.
+    pub(super) fn insert(&self, frame: u32, key: PageKey) -> Inserted<'_> {
         let shared = &self.shared;
-        let is_new = shared.file.with(&self.cpu, |file| {
+        let is_new = shared.tree(key.file()).with(&self.cpu, |tree| {
             self.cpu.work(Op::TreeUpdate, || {
-                let is_new = file.load(page).is_none();
+                let is_new = tree.load(key.page()).is_none();
                 if is_new {
-                    shared.frames.begin(&self.cpu, frame, page);
-                    file.insert(page, frame.into());
+                    shared.frames.begin(&self.cpu, frame, key);
+                    tree.insert(key.page(), frame.into());
                 }
                 is_new
             })
@@ -164,7 +165,7 @@ impl Local {
         frames.clear(&self.cpu, frame, REFERENCED);
         let full = {
             let mut batches = self.batches.borrow_mut();
-            batches.activate.push((frame, frames.page(frame)));
+            batches.activate.push((frame, frames.key(frame)));
             batches.activate.len() >= self.shared.limits.list_batch
         };
         if full {
@@ -185,8 +186,8 @@ impl Local {
                 for frame in batches.add.drain(..) {
                     lru.add(frame, self.list_for(frame));
                 }
-                for (frame, page) in batches.activate.drain(..) {
-                    if frames.page(frame) == page && lru.list_of(frame) == Some(List::Inactive) {
+                for (frame, key) in batches.activate.drain(..) {
+                    if frames.key(frame) == key && lru.list_of(frame) == Some(List::Inactive) {
                         lru.remove(frame);
                         lru.add(frame, List::Active);
                     }
@@ -306,9 +307,9 @@ impl Local {
         if !shared.frames.freeze(&self.cpu, frame) {
             return Verdict::Keep;
         }
-        let page = shared.frames.page(frame).expect("a cached page");
-        shared.file.with(&self.cpu, |file| {
-            self.cpu.work(Op::TreeUpdate, || file.remove(page));
+        let key = shared.frames.key(frame).expect("a cached page");
+        shared.tree(key.file()).with(&self.cpu, |tree| {
+            self.cpu.work(Op::TreeUpdate, || tree.remove(key.page()));
         });
         // Nobody waits for the lock: who does has a reference.
         lock.hand_over();

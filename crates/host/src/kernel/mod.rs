@@ -7,7 +7,7 @@
 //! arises as there; what only takes time (system call, block layer, interrupt, context switch) is
 //! charged as an operation, at the cost that was measured of the machine's own kernel. The sources
 //! followed are those of Linux 6.x; ScalaCache, sections 2.2 and 3.1, and ScaleCache, section 2, describe
-//! the same from outside. The volume is one file, as when a block device is opened.
+//! the same from outside. The volume is one file, as when a block device is opened, or several of equal size.
 //!
 //! 1. A request enters the kernel and goes page by page: look-up in the file's tree without a lock, a
 //!    reference to the page, the copy, the reference back.
@@ -29,7 +29,7 @@
 //! | [`shared`], [`local`] | what all CPUs share, what each has | |
 //!
 //! The tasks of a client stand for threads. Not modelled: torn reads (a reader may see half of a
-//! write under way in Linux; here the copy is repeated), several files, folios larger than a page, shadow
+//! write under way in Linux; here the copy is repeated), folios larger than a page, shadow
 //! entries, the loss of a page whose write-back failed (here it stays dirty).
 
 pub mod block;
@@ -70,7 +70,7 @@ impl Design for Kernel {
 
     fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<Kernel, DesignError> {
         let design = Self::NAME;
-        let shared = Shared::new(config, config.frames(design)?, space)
+        let shared = Shared::new(config, config.frames(design)?, config.files(design)?, space)
             .map_err(|source| DesignError::Memory { design, source })?;
         Ok(Kernel {
             shared: Arc::new(shared),
@@ -145,7 +145,9 @@ impl Client for KernelClient {
     async fn flush(&self) -> Result<(), IoError> {
         let counters = &self.local.counters;
         counters.flushes.add(1);
-        counters.end(self.local.flush().await, |()| Touch::default())
+        let files = 0..self.local.files.count();
+        let all = files.map(|file| (file, (0, u64::MAX)));
+        counters.end(self.local.flush(all).await, |()| Touch::default())
     }
 
     /// The first client's account has what the flusher and the background reclaimer did as well.

@@ -1,4 +1,4 @@
-//! What all CPUs share: one file, its frames, lists, free memory, and the limits.
+//! What all CPUs share: the files, their frames, lists, free memory, and the limits.
 
 use std::sync::Arc;
 
@@ -7,6 +7,7 @@ use wharf_runtime::{Cpu, Lock};
 use wharf_wire::dma::{DmaSpace, RegisterError};
 
 use crate::design::DesignConfig;
+use crate::failures::Told;
 use crate::kernel::frame::{DIRTY, Frames, LOCKED, UPTODATE, WRITEBACK};
 use crate::kernel::lru::{self, List, Lru};
 use crate::kernel::xarray::{Tag, XArray};
@@ -77,10 +78,26 @@ impl Limits {
     }
 }
 
+/// A file: its pages in memory (Linux: `address_space`).
+#[derive(Default)]
+pub struct Inode {
+    /// Page to frame.
+    pub tree: XArray,
+    /// Pages that could not be written.
+    pub failures: AtomicU64,
+}
+
+impl Inode {
+    /// What one has been told of who comes now.
+    pub fn told(&self) -> Told {
+        Told::new(self.failures.load(Ordering::Relaxed))
+    }
+}
+
 /// See the module.
 pub struct Shared {
-    /// The pages of the file: the volume.
-    pub file: XArray,
+    /// The files, by number.
+    pub inodes: Box<[Inode]>,
     /// The frames.
     pub frames: Frames,
     /// Which to give up.
@@ -105,8 +122,6 @@ pub struct Shared {
     pub bandwidth: AtomicU64,
     /// Who has written lately: a bit for each CPU, modulo 64; and in the period before.
     pub writers: [AtomicU64; 2],
-    /// Pages that could not be written.
-    pub failures: AtomicU64,
     /// Pages that the background reclaimer took out.
     pub background_evictions: AtomicU64,
     /// Pages that the flusher wrote.
@@ -126,19 +141,20 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// An empty cache of `frames` frames in `space`.
+    /// An empty cache of `frames` frames in `space`, for `files` files.
     ///
     /// # Errors
     /// If there is no memory.
     pub fn new(
         config: &DesignConfig,
         frames: u32,
+        files: u32,
         space: &Arc<DmaSpace>,
     ) -> Result<Shared, RegisterError> {
         let mailboxes = Mailboxes::new(config.clients + 1);
         let waiters = || Waiters::new(mailboxes.clone());
         Ok(Shared {
-            file: XArray::new(),
+            inodes: (0..files).map(|_| Inode::default()).collect(),
             frames: Frames::new(frames, space)?,
             lru: Lock::new(Lru::new(frames)),
             free: Lock::new((0..frames).rev().collect()),
@@ -151,7 +167,6 @@ impl Shared {
             dirty_peak: AtomicU64::new(0),
             bandwidth: AtomicU64::new(BANDWIDTH_START),
             writers: Default::default(),
-            failures: AtomicU64::new(0),
             background_evictions: AtomicU64::new(0),
             background_written: AtomicU64::new(0),
             memory_short: AtomicBool::new(false),
@@ -167,6 +182,25 @@ impl Shared {
     /// are compared with thresholds, and the kernel's are batched per CPU and no more exact.
     pub fn unwritten(&self) -> u64 {
         self.dirty.load(Ordering::Relaxed) + self.writeback.load(Ordering::Relaxed)
+    }
+
+    /// The tree of a file.
+    #[inline]
+    pub fn tree(&self, file: u32) -> &XArray {
+        &self.inodes[file as usize].tree
+    }
+
+    /// Pages of a file that could not be written.
+    pub fn failures_of(&self, file: u32) -> u64 {
+        // Relaxed, as all of the counts.
+        self.inodes[file as usize].failures.load(Ordering::Relaxed)
+    }
+
+    /// Pages of any file that could not be written.
+    pub fn failures(&self) -> u64 {
+        (0..self.inodes.len() as u32)
+            .map(|file| self.failures_of(file))
+            .sum()
     }
 
     /// CPU `index` dirties pages.
@@ -197,12 +231,14 @@ impl Shared {
     /// # Panics
     /// If something is in disorder.
     pub fn verify(&self, cpu: &Cpu) {
-        self.file.with(cpu, |file| file.verify());
+        for inode in &self.inodes {
+            inode.tree.with(cpu, |tree| tree.verify());
+        }
         assert_eq!(self.page_waits.sleepers(cpu), 0, "nobody waits at rest");
         let (mut dirty, mut entries) = (0, 0);
         for frame in 0..self.frames.count() {
             let flags = self.frames.flags(frame);
-            let Some(page) = self.frames.page(frame) else {
+            let Some(key) = self.frames.key(frame) else {
                 assert_eq!(
                     (flags, self.frames.references(frame)),
                     (0, 0),
@@ -220,31 +256,30 @@ impl Shared {
                 1,
                 "the cache's own reference"
             );
+            let (tree, page) = (self.tree(key.file()), key.page());
             assert_eq!(
-                self.file.load(page),
+                tree.load(page),
                 Some(frame.into()),
                 "the file knows the frame"
             );
             let is_dirty = flags & DIRTY != 0;
             dirty += u64::from(is_dirty);
-            self.file.with(cpu, |file| {
+            tree.with(cpu, |tree| {
                 assert_eq!(
-                    file.has_tag(page, Tag::Dirty),
+                    tree.has_tag(page, Tag::Dirty),
                     is_dirty,
                     "the tag says so too"
                 );
-                assert!(!file.has_tag(page, Tag::Writeback), "no write-back at rest");
+                assert!(!tree.has_tag(page, Tag::Writeback), "no write-back at rest");
             });
         }
         assert_eq!(self.unwritten(), dirty, "dirty pages counted");
-        assert_eq!(
-            self.file.with(cpu, |file| file.size().entries),
-            entries,
-            "no other entries"
-        );
+        let entries_of = |inode: &Inode| inode.tree.with(cpu, |tree| tree.size().entries);
+        let indexed: u64 = self.inodes.iter().map(entries_of).sum();
+        assert_eq!(indexed, entries, "no other entries");
         self.lru.with(cpu, |lru| {
             for frame in lru.iter(List::Inactive).chain(lru.iter(List::Active)) {
-                assert!(self.frames.page(frame).is_some(), "no free frame on a list");
+                assert!(self.frames.key(frame).is_some(), "no free frame on a list");
             }
         });
     }

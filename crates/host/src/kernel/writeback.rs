@@ -10,6 +10,7 @@
 //!    sends the run first: who has that page may be waiting for one of the run.
 //! 3. A flush tags what is dirty when it begins (*to write*), so that it ends although others dirty
 //!    more, and then waits for everything in write-back.
+//! 4. The flusher goes over the dirty files in turn, so many pages of each.
 //!
 //! A writer waits while its page is being written (Linux: stable pages, as drives with checksums
 //! need them).
@@ -24,11 +25,15 @@ use crate::kernel::block::Outcome;
 use crate::kernel::frame::{DIRTY, WRITEBACK};
 use crate::kernel::local::{Held, Local, PageLock};
 use crate::kernel::xarray::{Find, Tag};
+use crate::key::PageKey;
 use crate::run::Run;
 use crate::volume::Transfer;
 
 /// Entries tagged before the file's lock is given up for a moment (`XA_CHECK_SCHED`).
 const TAG_BATCH: u32 = 4096;
+
+/// Pages of a file that the flusher writes before the next file's turn (`MIN_WRITEBACK_PAGES`: 4 MiB).
+const CHUNK_PAGES: u64 = 1024;
 
 /// Time between two looks at how long pages have been dirty (`dirty_writeback_centisecs`).
 const PERIOD_NS: u64 = 5_000_000_000;
@@ -54,8 +59,9 @@ enum Reason {
     Sync,
 }
 
-/// Pages being gathered, and the requests sent.
+/// Pages of a file being gathered, and the requests sent.
 struct Writing {
+    file: u32,
     run: Run,
     outcomes: Vec<Outcome>,
     pages: u64,
@@ -63,53 +69,70 @@ struct Writing {
     at: u64,
 }
 
+impl Writing {
+    /// Nothing yet of `file`.
+    fn of(file: u32) -> Writing {
+        Writing {
+            file,
+            run: Run::default(),
+            outcomes: Vec::new(),
+            pages: 0,
+            at: 0,
+        }
+    }
+}
+
+/// Where the flusher is: the file whose turn it is, and for each file the page.
+struct Rounds {
+    turn: u32,
+    cursors: Box<[u64]>,
+}
+
 impl Local {
-    /// Writes the dirty pages of `first..=last`, and waits for them.
+    /// Writes the dirty pages `first..=last` of a file, and waits for them.
     ///
     /// # Errors
     /// The first error of a request; a page that the drive holds and does not answer for.
     pub(super) async fn write_and_wait(
         self: &Rc<Self>,
+        file: u32,
         (first, last): (u64, u64),
     ) -> Result<(), IoError> {
         let mut next = Some(first);
         while let Some(first) = next {
-            next = self.shared.file.with(&self.cpu, |file| {
+            next = self.shared.tree(file).with(&self.cpu, |tree| {
                 let range = (first, last);
-                let (tagged, next) = file.copy_tag(range, Tag::Dirty, Tag::ToWrite, TAG_BATCH);
+                let (tagged, next) = tree.copy_tag(range, Tag::Dirty, Tag::ToWrite, TAG_BATCH);
                 self.cpu.work_n(Op::TreeUpdate, tagged, || next)
             });
         }
-        let mut writing = Writing {
-            run: Run::default(),
-            outcomes: Vec::new(),
-            pages: 0,
-            at: 0,
-        };
+        let mut writing = Writing::of(file);
         let mut outcome = self
-            .write_tagged(&mut writing, (first, last), Reason::Sync, || true)
+            .write_tagged(&mut writing, (first, last), Reason::Sync, |_| true)
             .await;
-        outcome = outcome.and(self.wait_written((first, last)).await);
+        outcome = outcome.and(self.wait_written(file, (first, last)).await);
         let results = writing.outcomes.iter().filter_map(|outcome| outcome.get());
         results.fold(outcome, |outcome, result| outcome.and(result))
     }
 
-    /// Begins to write the pages of a range that have the reason's tag, as long as `more` says so.
+    /// Begins to write the pages of a range that have the reason's tag, as long as `more`, which is told how
+    /// many were sent, says so.
     async fn write_tagged(
         self: &Rc<Self>,
         writing: &mut Writing,
         (first, last): (u64, u64),
         reason: Reason,
-        more: impl Fn() -> bool,
+        more: impl Fn(u64) -> bool,
     ) -> Result<(), IoError> {
         let tag = match reason {
             Reason::Sync => Tag::ToWrite,
             Reason::Background => Tag::Dirty,
         };
+        let tree = self.shared.tree(writing.file);
         let mut outcome = Ok(());
         writing.at = first;
-        while more() {
-            let find = || self.shared.file.next(writing.at, Find::Tagged(tag));
+        while more(writing.pages) {
+            let find = || tree.next(writing.at, Find::Tagged(tag));
             let found = self.cpu.work(Op::TreeLookup, find);
             let Some((page, frame)) = found.filter(|(page, _)| *page <= last) else {
                 break;
@@ -118,13 +141,14 @@ impl Local {
             if !writing.run.takes(page) {
                 self.send(writing).await;
             }
-            if self.shared.frames.get(&self.cpu, frame as u32, page) {
+            let key = PageKey::new(writing.file, page);
+            if self.shared.frames.get(&self.cpu, frame as u32, key) {
                 let held = Held {
                     local: self,
                     frame: frame as u32,
                 };
                 // The others are tried all the same: the more is on the drive, the better.
-                outcome = outcome.and(self.begin(writing, page, &held, reason).await);
+                outcome = outcome.and(self.begin(writing, key, &held, reason).await);
             }
             self.measure();
         }
@@ -137,7 +161,7 @@ impl Local {
             writing.pages += writing.run.frames.len() as u64;
             writing
                 .outcomes
-                .push(self.submit(Transfer::Write, &mut writing.run));
+                .push(self.submit(Transfer::Write, writing.file, &mut writing.run));
             self.wait_for_room().await;
         }
     }
@@ -146,7 +170,7 @@ impl Local {
     async fn begin(
         self: &Rc<Self>,
         writing: &mut Writing,
-        page: u64,
+        key: PageKey,
         held: &Held<'_>,
         reason: Reason,
     ) -> Result<(), IoError> {
@@ -157,14 +181,14 @@ impl Local {
             return Ok(());
         } else {
             self.send(writing).await;
-            self.lock_page(frame, page).await?
+            self.lock_page(frame, key).await?
         };
         if shared.frames.is(frame, WRITEBACK) {
             if reason == Reason::Background {
                 return Ok(());
             }
             self.send(writing).await;
-            self.wait_page(frame, WRITEBACK, page).await?;
+            self.wait_page(frame, WRITEBACK, key).await?;
         }
         let is_dirty = shared.frames.is(frame, DIRTY);
         if is_dirty {
@@ -174,11 +198,12 @@ impl Local {
             shared.writeback.fetch_add(1, Ordering::Relaxed);
             shared.dirty.fetch_sub(1, Ordering::Relaxed);
         }
-        shared.file.with(&self.cpu, |file| {
+        let page = key.page();
+        shared.tree(key.file()).with(&self.cpu, |tree| {
             self.cpu.work(Op::TreeUpdate, || {
-                file.set_tag(page, Tag::Writeback, is_dirty);
-                file.set_tag(page, Tag::Dirty, false);
-                file.set_tag(page, Tag::ToWrite, false);
+                tree.set_tag(page, Tag::Writeback, is_dirty);
+                tree.set_tag(page, Tag::Dirty, false);
+                tree.set_tag(page, Tag::ToWrite, false);
             });
         });
         drop(lock);
@@ -189,47 +214,58 @@ impl Local {
     }
 
     /// Waits for the pages of a range that are in write-back now, whoever writes them.
-    async fn wait_written(&self, (first, last): (u64, u64)) -> Result<(), IoError> {
+    async fn wait_written(&self, file: u32, (first, last): (u64, u64)) -> Result<(), IoError> {
+        let tree = self.shared.tree(file);
         let (mut at, mut outcome) = (first, Ok(()));
         loop {
-            let find = || self.shared.file.next(at, Find::Tagged(Tag::Writeback));
+            let find = || tree.next(at, Find::Tagged(Tag::Writeback));
             let found = self.cpu.work(Op::TreeLookup, find);
             let Some((page, frame)) = found.filter(|(page, _)| *page <= last) else {
                 return outcome;
             };
             at = page + 1;
-            let frame = frame as u32;
-            if self.shared.frames.get(&self.cpu, frame, page) {
+            let (frame, key) = (frame as u32, PageKey::new(file, page));
+            if self.shared.frames.get(&self.cpu, frame, key) {
                 let _held = Held { local: self, frame };
-                outcome = outcome.and(self.wait_page(frame, WRITEBACK, page).await);
+                outcome = outcome.and(self.wait_page(frame, WRITEBACK, key).await);
             }
         }
     }
 
-    /// Makes durable what was written before: the kernel's `fsync`.
+    /// Makes durable what was written to ranges of files before: the kernel's `fsync`.
     ///
     /// # Errors
-    /// The first error of a request; else [`IoError::WriteBack`] if write-backs of anyone have failed
-    /// since this client's last flush.
-    pub(super) async fn flush(self: &Rc<Self>) -> Result<(), IoError> {
+    /// The first error of a request; else [`IoError::WriteBack`] if write-backs of one of the files have
+    /// failed, by whomever, since this client's last flush of it.
+    pub(super) async fn flush(
+        self: &Rc<Self>,
+        ranges: impl Iterator<Item = (u32, (u64, u64))>,
+    ) -> Result<(), IoError> {
         self.cpu.work(Op::SystemCall, || ());
-        let flush = async {
-            self.write_and_wait((0, u64::MAX)).await?;
-            self.cpu.work(Op::BlockSubmit, || ());
-            let mut flushed = Ok(());
-            self.sleep(async { flushed = self.volume.flush(&self.cpu).await })
-                .await;
-            self.cpu.work(Op::Interrupt, || ());
-            flushed
-        };
-        let failures = || self.shared.failures.load(Ordering::Relaxed);
-        self.told.report(failures, flush).await
+        let mut outcome = Ok(());
+        for (file, range) in ranges {
+            let failures = || self.shared.failures_of(file);
+            let written = self.write_and_wait(file, range);
+            let written = self.told[file as usize].report(failures, written).await;
+            outcome = outcome.and(written);
+        }
+        outcome?;
+        self.cpu.work(Op::BlockSubmit, || ());
+        let mut flushed = Ok(());
+        self.sleep(async { flushed = self.volume.flush(&self.cpu).await })
+            .await;
+        self.cpu.work(Op::Interrupt, || ());
+        flushed
     }
 
     /// The flusher, for as long as the CPU runs.
     pub(super) async fn flush_in_background(self: Rc<Self>) {
         let shared = &self.shared;
-        let (mut cursor, mut clean_ns, mut due_ns) = (0, self.cpu.now(), PERIOD_NS);
+        let (mut clean_ns, mut due_ns) = (self.cpu.now(), PERIOD_NS);
+        let mut rounds = Rounds {
+            turn: 0,
+            cursors: vec![0; shared.inodes.len()].into(),
+        };
         loop {
             self.join(&shared.flusher);
             let now_ns = self.cpu.now();
@@ -239,7 +275,7 @@ impl Local {
             let is_old = now_ns >= due_ns && now_ns - clean_ns >= EXPIRE_NS;
             let all = shared.memory_short.swap(false, Ordering::Relaxed) || is_old;
             if all || shared.is_over_background() {
-                self.write_some(&mut cursor, all).await;
+                self.write_some(&mut rounds, all).await;
                 continue;
             }
             if now_ns >= due_ns {
@@ -251,16 +287,39 @@ impl Local {
         }
     }
 
-    /// Writes from the cursor on and once around, all that is dirty or down to the threshold.
-    async fn write_some(self: &Rc<Self>, cursor: &mut u64, all: bool) {
-        let shared = &self.shared;
-        let mut writing = Writing {
-            run: Run::default(),
-            outcomes: Vec::new(),
-            pages: 0,
-            at: 0,
-        };
-        let more = || all || shared.is_over_background();
+    /// Writes files in turn, each once, all that is dirty or down to the threshold.
+    async fn write_some(self: &Rc<Self>, rounds: &mut Rounds, all: bool) {
+        let (files, first) = (rounds.cursors.len() as u32, rounds.turn);
+        let mut pages = 0;
+        for file in (0..files).map(|step| (first + step) % files) {
+            // There is a list of the files that are dirty: no look-up tells so.
+            if self.shared.tree(file).is_untagged(Tag::Dirty) {
+                continue;
+            }
+            if !all && !self.shared.is_over_background() {
+                break;
+            }
+            rounds.turn = (file + 1) % files;
+            let most = if files == 1 { u64::MAX } else { CHUNK_PAGES };
+            let cursor = &mut rounds.cursors[file as usize];
+            pages += self.write_chunk(file, cursor, all, most).await;
+        }
+        if pages == 0 {
+            self.join(&self.shared.progress);
+            self.nap(REST_NS).await;
+        }
+    }
+
+    /// Writes a file from its cursor on and once around, about `most` pages; gives how many.
+    async fn write_chunk(
+        self: &Rc<Self>,
+        file: u32,
+        cursor: &mut u64,
+        all: bool,
+        most: u64,
+    ) -> u64 {
+        let mut writing = Writing::of(file);
+        let more = |sent| sent < most && (all || self.shared.is_over_background());
         let start = *cursor;
         for range in [(start, u64::MAX), (0, start)] {
             // Pages that are stuck are left out: who waits for them hears of it.
@@ -269,10 +328,7 @@ impl Local {
                 .await;
             *cursor = writing.at;
         }
-        if writing.pages == 0 {
-            self.join(&shared.progress);
-            self.nap(REST_NS).await;
-        }
+        writing.pages
     }
 
     /// Keeps the estimate of how many pages a second write-back achieves.

@@ -3,9 +3,12 @@
 //! Each CPU has a backing of its own, as it has a volume of its own, and all its files are behind it. The cache
 //! knows pages and frames; that there are drives, queues or system calls is known here alone.
 
+use std::rc::Rc;
+
 use wharf_runtime::Cpu;
 
 use crate::error::IoError;
+use crate::files::Files;
 use crate::group::Group;
 use crate::run::Run;
 use crate::scale::frame::Frames;
@@ -54,25 +57,33 @@ pub trait Sent {
     fn watch(&self, cpu: &Cpu);
 }
 
-/// Drives: one file.
-impl Backing for Volume {
+/// Drives: the files are parts of their volume.
+pub struct VolumeFiles {
+    /// The drives.
+    pub volume: Rc<Volume>,
+    /// How the volume is divided.
+    pub files: Files,
+}
+
+impl Backing for VolumeFiles {
     type Sent = Group;
 
-    fn pages(&self, _: u32) -> u64 {
-        Volume::pages(self)
+    fn pages(&self, file: u32) -> u64 {
+        self.files.pages_of(file)
     }
 
-    async fn begin(&self, _: &Cpu, kind: Transfer, _: u32, run: &Run, frames: &Frames) -> Group {
+    async fn begin(&self, _: &Cpu, kind: Transfer, file: u32, run: &Run, frames: &Frames) -> Group {
         let address = |frame: &u32| frames.address(*frame);
         let addresses: Vec<u64> = run.frames.iter().map(address).collect();
-        let group = self.open_group();
-        self.issue(&group, kind, run.first, &addresses).await;
-        self.ring();
+        let first = self.files.first_page(file) + run.first;
+        let group = self.volume.open_group();
+        self.volume.issue(&group, kind, first, &addresses).await;
+        self.volume.ring();
         group
     }
 
     async fn flush(&self, cpu: &Cpu, _: u32) -> Result<(), IoError> {
-        Volume::flush(self, cpu).await
+        self.volume.flush(cpu).await
     }
 }
 

@@ -4,12 +4,12 @@ use std::rc::Rc;
 
 use crate::design::{Touch, WritePolicy};
 use crate::error::IoError;
+use crate::key::PageKey;
 use crate::readahead::Plan;
 use crate::run::Run;
 use crate::scale::backing::Backing;
 use crate::scale::frame::{Copied, FAILED, FILLED, READAHEAD, REFERENCED, STUCK, WRITEBACK};
 use crate::scale::index::Index;
-use crate::scale::key::PageKey;
 use crate::scale::local::{Local, Pinned};
 use crate::span::{Extent, Span, spans};
 use crate::volume::Transfer;

@@ -4,10 +4,10 @@
 //! The caller sees to it that nobody writes to the pages, or brings them in, meanwhile. Others may still read
 //! them, evict them and write them back.
 
+use crate::key::PageKey;
 use crate::scale::backing::Backing;
 use crate::scale::frame::{DIRTY, FILLED, WRITEBACK};
 use crate::scale::index::{Index, Tag};
-use crate::scale::key::PageKey;
 use crate::scale::local::{Local, Pinned};
 
 impl<I: Index, B: Backing> Local<I, B> {

@@ -17,11 +17,11 @@ use std::rc::Rc;
 
 use crate::error::IoError;
 use crate::failures::Told;
+use crate::key::PageKey;
 use crate::run::Run;
 use crate::scale::backing::Backing;
 use crate::scale::frame::{DIRTY, STUCK, WRITEBACK};
 use crate::scale::index::{Index, Tag};
-use crate::scale::key::PageKey;
 use crate::scale::local::{Local, Pinned};
 use crate::scale::transfer::Outcome;
 use crate::volume::Transfer;

@@ -21,7 +21,7 @@ use wharf_runtime::sync::{AtomicU32, AtomicU64, Ordering};
 use wharf_runtime::{Cpu, Line, Op, Versioned};
 use wharf_wire::dma::{DmaRegion, DmaSpace, RegisterError};
 
-use crate::scale::key::PageKey;
+use crate::key::PageKey;
 use crate::span::Span;
 
 /// The bytes are the page's.
@@ -45,7 +45,7 @@ const TAKEN: u32 = 1 << 8;
 /// One pin; the bits above count them.
 const PIN: u32 = 1 << 9;
 
-/// No page: not a key, see [`FILES_MAX`](crate::scale::key::FILES_MAX).
+/// No page: not a key, see [`FILES_MAX`](crate::key::FILES_MAX).
 const NO_PAGE: u64 = u64::MAX;
 
 struct Frame {

@@ -9,11 +9,11 @@ use wharf_runtime::{Cpu, Notify};
 
 use crate::design::{Counters, Statistics};
 use crate::error::IoError;
+use crate::key::PageKey;
 use crate::readahead::ReadAhead;
 use crate::scale::backing::Backing;
 use crate::scale::frame::{DIRTY, FILLED, Frames, STUCK, WAITERS};
 use crate::scale::index::{Index, Tag};
-use crate::scale::key::PageKey;
 use crate::scale::shared::{Shared, SharedCount};
 use crate::waits::{Nap, Waiters};
 use crate::wake::{Pause, Sleeper};

@@ -14,7 +14,7 @@
 //! | file | idea |
 //! |---|---|
 //! | [`client`] | reads and writes |
-//! | [`index`], [`key`] | page to frame, with tags; pages of several files |
+//! | [`index`], [`key`](crate::key) | page to frame, with tags; pages of several files |
 //! | [`frame`] | state, pins, bytes |
 //! | [`reclaim`] | free frames, CLOCK |
 //! | [`flush`] | dirty pages to the drives |
@@ -24,7 +24,7 @@
 //! | [`backing`] | what lies below: drives here; files where a program links the cache |
 //! | [`shared`], [`local`] | what all CPUs share, what each has |
 //!
-//! In the design the volume is one file, number 0.
+//! In the design the volume is one file, or several of equal size ([`Files`]).
 
 pub mod backing;
 pub mod client;
@@ -33,7 +33,6 @@ pub mod discard;
 pub mod flush;
 pub mod frame;
 pub mod index;
-pub mod key;
 pub mod local;
 pub mod reclaim;
 pub mod shared;
@@ -51,15 +50,14 @@ use crate::design::{
 };
 use crate::error::IoError;
 use crate::failures::Told;
+use crate::files::{Files, Piece};
+use crate::scale::backing::VolumeFiles;
 use crate::scale::dflush::Balance;
 use crate::scale::index::{Concurrent, Index, Locked};
 use crate::scale::local::Local;
 use crate::scale::shared::{Shape, Shared};
 use crate::span::Extent;
 use crate::volume::Volume;
-
-/// The number of the volume among files.
-const FILE: u32 = 0;
 
 /// Which parts of the design a variant of it has.
 pub trait Variant: Send + Sync + 'static {
@@ -104,12 +102,13 @@ impl<V: Variant> Design for Scale<V> {
         let design = Self::NAME;
         let shape = Shape {
             frames: config.frames(design)?,
-            files: 1,
+            files: config.files(design)?,
             balance: V::BALANCE,
             has_flusher: true,
         };
         let shared = Shared::new(config, &shape, space)
             .map_err(|source| DesignError::Memory { design, source })?;
+        shared.use_file(shape.files - 1);
         Ok(Scale {
             shared: Arc::new(shared),
             policy: config.write_policy,
@@ -122,10 +121,11 @@ impl<V: Variant> Design for Scale<V> {
         volume: Rc<Volume>,
         index: u32,
     ) -> Result<Self::Client, DesignError> {
-        let local = Local::start(cpu, self.shared.clone(), volume, index);
+        let local = self.start(cpu, volume, index);
+        let told = |file| Told::new(self.shared.failures_of(file));
         Ok(ScaleClient {
+            told: (0..self.shared.files_used()).map(told).collect(),
             local,
-            told: Told::new(self.shared.failures_of(FILE)),
             policy: self.policy,
         })
     }
@@ -140,8 +140,7 @@ impl<V: Variant> Design for Scale<V> {
         volume: Rc<Volume>,
         index: u32,
     ) -> Result<(), DesignError> {
-        let number = self.shared.clients + index;
-        let local = Local::start(cpu, self.shared.clone(), volume, number);
+        let local = self.start(cpu, volume, self.shared.clients + index);
         cpu.spawn("flusher", local.flush_in_background());
         Ok(())
     }
@@ -152,12 +151,20 @@ impl<V: Variant> Scale<V> {
     pub fn shared(&self) -> &Shared<V::Index> {
         &self.shared
     }
+
+    /// The part of CPU `index`.
+    fn start(&self, cpu: &Cpu, volume: Rc<Volume>, index: u32) -> Rc<Local<V::Index, VolumeFiles>> {
+        let files = Files::new(self.shared.files_used(), volume.pages());
+        let backing = Rc::new(VolumeFiles { volume, files });
+        Local::start(cpu, self.shared.clone(), backing, index)
+    }
 }
 
 /// One client.
 pub struct ScaleClient<I: Index> {
-    local: Rc<Local<I, Volume>>,
-    told: Told,
+    local: Rc<Local<I, VolumeFiles>>,
+    /// Failures of each file that a flush of this client has reported.
+    told: Box<[Told]>,
     policy: WritePolicy,
 }
 
@@ -165,7 +172,64 @@ impl<I: Index> ScaleClient<I> {
     #[inline]
     fn check(&self, extent: Extent, payload_bytes: usize) -> Result<(), IoError> {
         let page_bytes = self.local.shared.frames.page_bytes();
-        check_request(&self.local.backing, page_bytes, extent, payload_bytes)
+        check_request(
+            &self.local.backing.volume,
+            page_bytes,
+            extent,
+            payload_bytes,
+        )
+    }
+
+    /// The parts of a request in each file.
+    #[inline]
+    fn pieces(&self, extent: Extent) -> impl Iterator<Item = Piece> + use<I> {
+        let page_bytes = self.local.shared.frames.page_bytes();
+        self.local.backing.files.pieces(extent, page_bytes)
+    }
+
+    async fn read_checked(&self, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError> {
+        self.check(extent, out.len())?;
+        let mut touch = Touch::default();
+        for Piece {
+            file,
+            extent,
+            payload,
+        } in self.pieces(extent)
+        {
+            touch += self.local.read(file, extent, &mut out[payload]).await?;
+        }
+        Ok(touch)
+    }
+
+    async fn write_checked(&self, extent: Extent, data: &[u8]) -> Result<Touch, IoError> {
+        self.check(extent, data.len())?;
+        let mut touch = Touch::default();
+        for Piece {
+            file,
+            extent,
+            payload,
+        } in self.pieces(extent)
+        {
+            let (data, policy) = (&data[payload], self.policy);
+            touch += self.local.write(file, extent, data, policy).await?;
+        }
+        Ok(touch)
+    }
+
+    /// Makes durable what was written to ranges of files.
+    async fn flush_ranges(
+        &self,
+        ranges: impl Iterator<Item = (u32, (u64, u64))>,
+    ) -> Result<(), IoError> {
+        let (local, mut outcome) = (&self.local, Ok(()));
+        for (file, range) in ranges {
+            let failures = || local.shared.failures_of(file);
+            let written = local.write_and_wait(file, range);
+            let written = self.told[file as usize].report(failures, written).await;
+            outcome = outcome.and(written);
+        }
+        outcome?;
+        local.backing.volume.flush(&local.cpu).await
     }
 }
 
@@ -174,35 +238,29 @@ impl<I: Index> Client for ScaleClient<I> {
     async fn read(&self, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError> {
         let counters = &self.local.counters;
         counters.reads.add(1);
-        let read = match self.check(extent, out.len()) {
-            Ok(()) => self.local.read(FILE, extent, out).await,
-            Err(error) => Err(error),
-        };
-        counters.end(read, |touch| *touch)
+        counters.end(self.read_checked(extent, out).await, |touch| *touch)
     }
 
     #[inline]
     async fn write(&self, extent: Extent, data: &[u8]) -> Result<Touch, IoError> {
         let counters = &self.local.counters;
         counters.writes.add(1);
-        let written = match self.check(extent, data.len()) {
-            Ok(()) => self.local.write(FILE, extent, data, self.policy).await,
-            Err(error) => Err(error),
-        };
+        let written = self.write_checked(extent, data).await;
         counters.end(written, |touch| *touch)
     }
 
     async fn flush(&self) -> Result<(), IoError> {
         let counters = &self.local.counters;
         counters.flushes.add(1);
-        let flushed = self.local.flush(FILE, &self.told).await;
+        let all = (0..self.told.len() as u32).map(|file| (file, (0, u64::MAX)));
+        let flushed = self.flush_ranges(all).await;
         counters.end(flushed, |()| Touch::default())
     }
 
     /// The first client's account has what the flusher did as well.
     fn statistics(&self) -> Statistics {
         let local = &self.local;
-        let mut statistics = local.counters.statistics(&local.backing);
+        let mut statistics = local.counters.statistics(&local.backing.volume);
         if local.index == 0 {
             let written = &local.shared.background_written;
             statistics.write_backs += written.load(Ordering::Relaxed);

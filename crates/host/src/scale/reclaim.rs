@@ -13,9 +13,9 @@ use wharf_runtime::Op;
 use wharf_runtime::sync::Ordering;
 
 use crate::error::IoError;
+use crate::key::PageKey;
 use crate::scale::backing::Backing;
 use crate::scale::index::Index;
-use crate::scale::key::PageKey;
 use crate::scale::local::Local;
 
 /// Frames that a CPU sweeps at a time.

@@ -272,6 +272,7 @@ pub(crate) fn random_case(seed: u64) -> (Case, Rng) {
         write_policy: [WritePolicy::Back, WritePolicy::Through][rng.below(2) as usize],
         transfer_pages: [3, 64, 4096][rng.below(3) as usize],
         managers: 1 + rng.below(3) as u32,
+        files: [1, 1, 3, 40][Seed(seed).child("files").rng().below(4) as usize],
         ..DesignConfig::default()
     };
     let case = Case {

@@ -5,6 +5,9 @@ use wharf_runtime::Idle;
 
 use super::units::ShareOrBytes;
 
+/// Most files of a volume.
+const FILES_MAX: u32 = 1 << 16;
+
 /// Bytes of a cache page.
 const PAGE_BYTES: u64 = 4096;
 
@@ -25,6 +28,8 @@ pub struct HostConfig {
     pub huge_pages: bool,
     /// Bytes that go to one drive of an array before the next one's turn.
     pub stripe_bytes: u64,
+    /// Files that the drives are divided into, of equal size, in designs that have an index for each file.
+    pub files: u32,
     /// CPUs that manage the cache in designs that have such, besides the clients' own.
     pub managers: u32,
     /// Evict clean pages first while a drive collects garbage, in designs that learn of it.
@@ -135,6 +140,7 @@ impl HostConfig {
         }
         let counts = [
             ("queue_depth", self.queue_depth, 2, 4096, "2 to 4096"),
+            ("files", self.files, 1, FILES_MAX, "1 to 65536"),
             ("managers", self.managers, 1, 64, "1 to 64"),
             ("retries", self.retries, 0, 255, "0 to 255"),
         ];

@@ -188,6 +188,7 @@ pub(crate) fn run<D: Runnable>(
         cache_bytes: setup.cache_bytes,
         clients: setup.clients,
         drives: setup.drives,
+        files: setup.host.files,
         managers: setup.host.managers,
         gc_aware: setup.host.gc_aware,
         dirty_background_share: setup.host.dirty_background_share,

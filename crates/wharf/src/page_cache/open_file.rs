@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use wharf_host::scale::key::PAGES_MAX;
+use wharf_host::key::PAGES_MAX;
 use wharf_runtime::sync::{Arc, AtomicBool, AtomicU64, Ordering};
 use wharf_storage::{StorageError, Target};
 

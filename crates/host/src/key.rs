@@ -35,13 +35,13 @@ impl PageKey {
 
     /// The key as a word.
     #[inline(always)]
-    pub(super) fn word(self) -> u64 {
+    pub(crate) fn word(self) -> u64 {
         self.0
     }
 
     /// The key that a word holds.
     #[inline(always)]
-    pub(super) fn of_word(word: u64) -> PageKey {
+    pub(crate) fn of_word(word: u64) -> PageKey {
         PageKey(word)
     }
 }
