@@ -10,6 +10,7 @@ use crate::design::DesignConfig;
 use crate::scale::dflush::Balance;
 use crate::scale::frame::{DIRTY, FAILED, FILLED, Frames, WRITEBACK};
 use crate::scale::index::{Index, Tag};
+use crate::toll::Toll;
 use crate::waits::{PageWaits, Waiters};
 use crate::wake::Mailboxes;
 
@@ -135,6 +136,8 @@ pub struct Shared<I> {
     pub balance: Balance,
     /// Whether a service flushes in the background.
     pub has_flusher: bool,
+    /// What is paid to the operating system.
+    pub toll: Toll,
     /// How tasks of other CPUs are woken.
     pub mailboxes: Arc<Mailboxes>,
 }
@@ -171,6 +174,7 @@ impl<I: Index> Shared<I> {
             progress: waiters(),
             balance: shape.balance,
             has_flusher: shape.has_flusher,
+            toll: Toll::new(config.in_kernel),
             mailboxes,
         })
     }

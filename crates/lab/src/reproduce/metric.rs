@@ -54,8 +54,14 @@ pub enum Metric {
     WaitingShare(CpuPart),
     /// Share of a part's time in which it worked.
     Busy(CpuPart),
-    /// Share of the time of clients and services in which they worked.
+    /// Share of the time of clients and services in which they worked or spun.
     HostBusy,
+    /// Share of a part's time in which it spun, for locks and lines that others had.
+    Spinning(CpuPart),
+    /// Share of the clients' time in which writers slept, as too much was dirty.
+    Throttled,
+    /// Share of the clients' time in which writers wrote back dirty pages.
+    Flushing,
     /// A layer of the mean latency, in microseconds.
     Latency(Layer),
     /// Share of the mean latency that some layers make up.
@@ -100,6 +106,7 @@ impl Metric {
             Metric::TimeShare(..) | Metric::WaitingShare(_) => "share of CPU time",
             Metric::BusyShare(..) => "share of busy CPU time",
             Metric::Busy(_) | Metric::HostBusy => "share of time busy",
+            Metric::Spinning(_) | Metric::Throttled | Metric::Flushing => "share of time",
             Metric::Latency(_) => "mean latency, µs",
             Metric::LatencyShare(_) => "share of mean latency",
             Metric::Cost(..) => "cost, ns",
@@ -157,9 +164,13 @@ impl Metric {
             Metric::WaitingShare(part) => 1.0 - group(row, part)?.busy_share,
             Metric::Busy(part) => group(row, part)?.busy_share,
             Metric::HostBusy => {
-                let busy_us: f64 = host(row).map(|g| g.busy_share * time_us(row, g)).sum();
+                let busy = |g: &CpuGroup| (g.busy_share + g.spin_share) * time_us(row, g);
+                let busy_us: f64 = host(row).map(busy).sum();
                 busy_us / host(row).map(|g| time_us(row, g)).sum::<f64>()
             }
+            Metric::Spinning(part) => group(row, part)?.spin_share,
+            Metric::Throttled => row.throttled_share,
+            Metric::Flushing => row.flushing_share,
             Metric::Latency(layer) => layer_us(row, layer)?,
             Metric::LatencyShare(layers) => {
                 let sum: Result<f64, String> =

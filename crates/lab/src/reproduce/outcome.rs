@@ -319,7 +319,8 @@ fn load(formula: &Formula, runs: &Runs) -> String {
                 n => format!(" ({n} managers)"),
             };
             let aware = if run.gc_aware { "" } else { " unaware of GC" };
-            let name = format!("{}{managers}{aware}", run.design);
+            let place = if run.in_kernel { " in the kernel" } else { "" };
+            let name = format!("{}{managers}{aware}{place}", run.design);
             by_design.entry(name).or_default().push(measured);
         }
     }
@@ -343,7 +344,7 @@ fn load_of(runs: &[&Measured]) -> String {
     };
     let named = [
         ("clients busy", busy(CpuPart::Clients)),
-        ("managers busy", busy(CpuPart::Services)),
+        ("services busy", busy(CpuPart::Services)),
         ("drive cores busy", busy(CpuPart::Cores)),
         ("collecting", mean(&|run| Some(run.row.gc_share))),
         ("hits", mean(&|run| run.row.hit_ratio)),

@@ -29,6 +29,8 @@ pub struct Run {
     pub design: &'static str,
     /// CPUs of the host that manage the cache; 0 where the design has none.
     pub managers: u32,
+    /// Designs that could be in the program are in the operating system.
+    pub in_kernel: bool,
     /// Replacement prefers clean pages while a drive collects, in designs that can.
     pub gc_aware: bool,
 }
@@ -42,6 +44,8 @@ pub struct Variant {
     pub design: &'static str,
     /// Manager CPUs; 0 where the design has none.
     pub managers: u32,
+    /// It is in the operating system, though it could be in the program.
+    pub in_kernel: bool,
 }
 
 /// ScalaCache.
@@ -59,18 +63,30 @@ pub const TRI_4M: Variant = tri("TriCache-4M", 4);
 /// TriCache with six managers.
 pub const TRI_6M: Variant = tri("TriCache-6M", 6);
 
-/// ScaleCache.
-pub const SCALE: Variant = plain("ScaleCache", "scale");
+/// ScaleCache, which is a change to Linux.
+pub const SCALE: Variant = in_kernel("ScaleCache", "scale");
 /// ScaleCache's direct flush over the kernel's index.
-pub const DFLUSH: Variant = plain("ScaleCache (dflush)", "scale-dflush");
-/// No cache.
-pub const DIRECT: Variant = plain("Direct I/O", "direct");
+pub const DFLUSH: Variant = in_kernel("ScaleCache (dflush)", "scale-dflush");
+/// Direct I/O through the operating system.
+pub const DIRECT: Variant = in_kernel("Direct I/O", "direct");
+/// The kernel's page cache over Falcon's block layer.
+pub const FALCON: Variant = plain("Falcon", "falcon");
+/// ScaleCache in the program's process: not in the paper.
+pub const SCALE_IN_PROGRAM: Variant = plain("in the program (ours)", "scale");
 
 const fn plain(label: &'static str, design: &'static str) -> Variant {
     Variant {
         label,
         design,
         managers: 0,
+        in_kernel: false,
+    }
+}
+
+const fn in_kernel(label: &'static str, design: &'static str) -> Variant {
+    Variant {
+        in_kernel: true,
+        ..plain(label, design)
     }
 }
 
@@ -79,6 +95,7 @@ const fn tri(label: &'static str, managers: u32) -> Variant {
         label,
         design: "tri",
         managers,
+        in_kernel: false,
     }
 }
 
@@ -108,6 +125,7 @@ impl Variant {
             clients,
             design: self.design,
             managers: self.managers,
+            in_kernel: self.in_kernel,
             gc_aware: true,
         }
     }
@@ -134,6 +152,7 @@ impl Variant {
             clients: THREADS,
             design: self.design,
             managers: 0,
+            in_kernel: self.in_kernel,
             gc_aware: true,
         }
     }

@@ -51,8 +51,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use wharf_host::design::DesignConfig;
-use wharf_host::scale::dflush::Balance;
 use wharf_host::key::FILES_MAX;
+use wharf_host::scale::dflush::Balance;
 use wharf_host::scale::shared::{Shape, Shared};
 use wharf_runtime::sync::Ordering;
 use wharf_storage::target::DEPTH_MAX;

@@ -85,6 +85,8 @@ pub(super) fn drive(scale: Scale, run: &Run) -> Result<DriveConfig, ConfigError>
 pub(super) fn host(scale: Scale, run: &Run) -> Result<HostConfig, ConfigError> {
     let sets = [
         format!("host.cache={}", CACHE_BYTES / u64::from(scale.divisor)),
+        format!("host.files={THREADS}"),
+        format!("host.in_kernel={}", run.in_kernel),
         format!("host.stripe_bytes={}", u64::from(run.stripe_kib) << 10),
     ];
     Ok(load_host("default", &Sets::parse(&sets)?)?.0)

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | `micro.rs` | 1, 11a to 11d | 1, 4.1 |
 //! | `latency.rs` | 12a, 12b, Table 1, 13 | 4.1 |
-//! | `scaling.rs` | 17a, Table 2 | 4.5, 4.7 |
+//! | `scaling.rs` | 17a, 18, Table 2 | 4.5 to 4.7 |
 
 mod latency;
 mod micro;
@@ -27,6 +27,7 @@ pub const FIGURES: &[Definition] = &[
     ("fig12b", latency::fig12b),
     ("fig13", latency::fig13),
     ("fig17a", scaling::fig17a),
+    ("fig18", scaling::fig18),
     ("table2", scaling::table2),
 ];
 
