@@ -340,6 +340,24 @@ pub trait Client: 'static {
     /// If a page could not be written, now or since this client's last flush.
     async fn flush(&self) -> Result<(), IoError>;
 
+    /// Makes durable every write within `extent`, of any client, that was acknowledged before: `fsync` where
+    /// the extent is a file. Designs that do not know which writes these are flush all.
+    ///
+    /// # Errors
+    /// As for [`Client::flush`]; an extent beyond the volume.
+    async fn flush_extent(&self, _extent: Extent) -> Result<(), IoError> {
+        self.flush().await
+    }
+
+    /// The pages that `extent` covers whole are forgotten, as when a file is deleted or cut: until they are
+    /// written again they hold anything. A cache may drop them, also if they are dirty, without writing them.
+    ///
+    /// # Errors
+    /// An extent beyond the volume; a page that the drive holds and does not answer for.
+    async fn discard(&self, _extent: Extent) -> Result<(), IoError> {
+        Ok(())
+    }
+
     /// Gives back what the client holds of the drives. It has no request in flight, and gets none
     /// after that.
     ///
@@ -445,6 +463,8 @@ statistics! {
     writes,
     /// Flush requests.
     flushes,
+    /// Discard requests of designs that know them.
+    discards,
     /// Pages that requests touched.
     touches,
     /// Of these, found in the cache.

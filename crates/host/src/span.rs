@@ -50,6 +50,13 @@ impl Extent {
         (self.offset + (self.bytes - 1)) / PAGE - self.first_page() + 1
     }
 
+    /// The pages that it covers whole.
+    pub fn whole_pages(&self) -> Extent {
+        let first = self.offset.div_ceil(PAGE);
+        let end = (self.offset + self.bytes) / PAGE;
+        Extent::of_pages(first, end.saturating_sub(first))
+    }
+
     /// Bytes of the payload, when a page has `page_bytes` bytes (4096, or 8 for stamps).
     #[inline]
     pub fn payload_bytes(&self, page_bytes: usize) -> usize {

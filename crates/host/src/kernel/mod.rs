@@ -26,6 +26,7 @@
 //! | [`memory`], [`lru`] | free frames, lists, reclaim | mm/vmscan.c, mm/swap.c |
 //! | [`writeback`], [`throttle`] | the flusher, flushes; thresholds | mm/page-writeback.c, fs/fs-writeback.c |
 //! | [`drive_queues`] | `falcon`: a queue and a CPU for each drive | |
+//! | [`truncate`] | pages that leave with their file | mm/truncate.c |
 //! | [`block`] | block requests and their ends | block/, drivers/nvme |
 //! | [`waits`](crate::waits) | sleeping | mm/filemap.c |
 //! | [`shared`], [`local`] | what all CPUs share, what each has | |
@@ -43,6 +44,7 @@ pub mod lru;
 pub mod memory;
 pub mod shared;
 pub mod throttle;
+pub mod truncate;
 pub mod writeback;
 pub mod xarray;
 
@@ -202,6 +204,23 @@ impl Client for KernelClient {
         let files = 0..self.local.files.count();
         let all = files.map(|file| (file, (0, u64::MAX)));
         counters.end(self.local.flush(all).await, |()| Touch::default())
+    }
+
+    async fn flush_extent(&self, extent: Extent) -> Result<(), IoError> {
+        let (local, counters) = (&self.local, &self.local.counters);
+        counters.flushes.add(1);
+        let flushed = match local.volume.check(extent.first_page(), extent.pages()) {
+            Ok(()) => local.flush(local.files.ranges(extent)).await,
+            Err(error) => Err(error),
+        };
+        counters.end(flushed, |()| Touch::default())
+    }
+
+    async fn discard(&self, extent: Extent) -> Result<(), IoError> {
+        let counters = &self.local.counters;
+        counters.discards.add(1);
+        let discarded = self.local.discard(extent.whole_pages()).await;
+        counters.end(discarded, |()| Touch::default())
     }
 
     /// The first client's account has what the flusher and the background reclaimer did as well.

@@ -1,14 +1,23 @@
 //! Pages that leave before their time: the end of a file is cut off, a file is closed, a program has done with
 //! a part of it.
 //!
-//! The caller sees to it that nobody writes to the pages, or brings them in, meanwhile. Others may still read
-//! them, evict them and write them back.
+//! Where a page must be gone, or zeros, afterwards, the caller sees to it that nobody writes to the pages, or
+//! brings them in, meanwhile. Others may still read them, evict them and write them back.
 
+use crate::error::IoError;
 use crate::key::PageKey;
 use crate::scale::backing::Backing;
-use crate::scale::frame::{DIRTY, FILLED, WRITEBACK};
+use crate::scale::frame::{DIRTY, FAILED, FILLED, STUCK, WRITEBACK};
 use crate::scale::index::{Index, Tag};
 use crate::scale::local::{Local, Pinned};
+
+/// What a page that cannot go holds from now on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stay {
+    Zeros,
+    /// Its old bytes, perhaps.
+    Anything,
+}
 
 impl<I: Index, B: Backing> Local<I, B> {
     /// Lets the pages `first..=last` of a file go that are clean and that nobody uses.
@@ -30,15 +39,46 @@ impl<I: Index, B: Backing> Local<I, B> {
     /// Cuts off the pages of a file from `first` on: what they hold is lost, also if it is dirty. Those
     /// with pins stay, as zeros.
     pub async fn cut(&self, file: u32, first: u64) {
+        // Nobody is stuck in a write for ever: an error ends it too.
+        while self
+            .drop_range(file, (first, u64::MAX), Stay::Zeros)
+            .await
+            .is_err()
+        {
+            self.cpu.yield_now().await;
+        }
+    }
+
+    /// Lets the pages `first..=last` of a file go, also dirty ones, whatever others do with them meanwhile.
+    /// Those with pins stay, and hold anything.
+    ///
+    /// # Errors
+    /// If the drive holds a page and does not answer.
+    pub async fn discard(&self, file: u32, range: (u64, u64)) -> Result<(), IoError> {
+        self.drop_range(file, range, Stay::Anything).await
+    }
+
+    async fn drop_range(
+        &self,
+        file: u32,
+        (first, last): (u64, u64),
+        stay: Stay,
+    ) -> Result<(), IoError> {
         let (cpu, shared) = (&self.cpu, &self.shared);
         let mut at = first;
         while let Some((page, frame)) = shared.index_of(file).next(cpu, at) {
+            if page > last {
+                break;
+            }
             let key = PageKey::new(file, page);
             if shared.frames.try_pin(cpu, frame, key) {
                 let pinned = Pinned::of(self, frame);
-                while !self.try_clear(&pinned, key) {
-                    // Nobody is stuck in a write for ever: an error ends it too.
-                    let _ = self.wait_written(frame, key).await;
+                if stay == Stay::Anything {
+                    let is_read = |state| state & (FILLED | FAILED | STUCK) == 0;
+                    self.wait_page(frame, key, is_read).await?;
+                }
+                while !self.try_clear(&pinned, key, stay) {
+                    self.wait_written(frame, key).await?;
                 }
                 drop(pinned);
                 at = page + 1;
@@ -50,15 +90,16 @@ impl<I: Index, B: Backing> Local<I, B> {
                 std::hint::spin_loop();
             }
         }
+        Ok(())
     }
 
-    /// Makes a pinned page zeros, and clean, unless the drive is reading it.
-    fn try_clear(&self, pinned: &Pinned<'_, I, B>, key: PageKey) -> bool {
+    /// Makes a pinned page clean, unless the drive is reading it.
+    fn try_clear(&self, pinned: &Pinned<'_, I, B>, key: PageKey, stay: Stay) -> bool {
         let (cpu, shared, frame) = (&self.cpu, &self.shared, pinned.frame);
         shared.frames.lock(cpu, frame);
         let state = shared.frames.state(frame);
         let may = state & WRITEBACK == 0;
-        if may && state & FILLED != 0 {
+        if may && state & FILLED != 0 && stay == Stay::Zeros {
             shared.frames.zero(frame);
         }
         if may && state & DIRTY != 0 {

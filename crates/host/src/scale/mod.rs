@@ -222,6 +222,15 @@ impl<I: Index> ScaleClient<I> {
         Ok(touch)
     }
 
+    async fn discard_pages(&self, extent: Extent) -> Result<(), IoError> {
+        let backing = &self.local.backing;
+        backing.volume.check(extent.first_page(), extent.pages())?;
+        for (file, range) in backing.files.ranges(extent) {
+            self.local.discard(file, range).await?;
+        }
+        Ok(())
+    }
+
     /// Makes durable what was written to ranges of files.
     async fn flush_ranges(
         &self,
@@ -261,6 +270,23 @@ impl<I: Index> Client for ScaleClient<I> {
         let all = (0..self.told.len() as u32).map(|file| (file, (0, u64::MAX)));
         let flushed = self.flush_ranges(all).await;
         counters.end(flushed, |()| Touch::default())
+    }
+
+    async fn flush_extent(&self, extent: Extent) -> Result<(), IoError> {
+        let (counters, backing) = (&self.local.counters, &self.local.backing);
+        counters.flushes.add(1);
+        let flushed = match backing.volume.check(extent.first_page(), extent.pages()) {
+            Ok(()) => self.flush_ranges(backing.files.ranges(extent)).await,
+            Err(error) => Err(error),
+        };
+        counters.end(flushed, |()| Touch::default())
+    }
+
+    async fn discard(&self, extent: Extent) -> Result<(), IoError> {
+        let counters = &self.local.counters;
+        counters.discards.add(1);
+        let discarded = self.discard_pages(extent.whole_pages()).await;
+        counters.end(discarded, |()| Touch::default())
     }
 
     /// The first client's account has what the flusher did as well.

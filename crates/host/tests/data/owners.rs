@@ -50,6 +50,8 @@ pub(crate) struct Owner {
     /// Contents of the shared area as far as they are this owner's; zeros elsewhere.
     shared: Vec<u8>,
     own: Vec<u8>,
+    /// Of its bytes, those that were discarded and not written since: they hold anything.
+    forgotten: Vec<bool>,
     drives: Drives,
 }
 
@@ -61,8 +63,8 @@ pub(crate) fn page_on_drive((layout, stores): &Drives, page: u64, stored: usize)
     stores[drive].page(lba).unwrap_or(vec![0; stored])
 }
 
-/// All bytes as stored, after the run.
-pub(crate) type Model = Arc<Mutex<Vec<u8>>>;
+/// All bytes as stored, after the run; `None` for those that hold anything.
+pub(crate) type Model = Arc<Mutex<Vec<Option<u8>>>>;
 
 impl Owner {
     pub(crate) fn new(case: Case, number: u64, drives: Drives) -> Owner {
@@ -73,6 +75,7 @@ impl Owner {
             rng: Seed(case.seed).child("owner").index(number).rng(),
             shared: vec![0; (SHARED_PAGES * stored) as usize],
             own: vec![0; (OWN_PAGES * stored) as usize],
+            forgotten: vec![false; (OWN_PAGES * stored) as usize],
             drives,
         }
     }
@@ -138,6 +141,7 @@ impl Owner {
                 let extent = self.random_extent(OWN_PAGES);
                 let range = self.in_model(extent);
                 self.own[range.clone()].fill_with(|| self.rng.next_u32() as u8);
+                self.forgotten[range.clone()].fill(false);
                 let at = Extent::new(self.own_start() + extent.offset, extent.bytes);
                 write(cpu, client, at, &self.own[range]).await;
             }
@@ -147,7 +151,7 @@ impl Owner {
                 let at = Extent::new(self.own_start() + extent.offset, extent.bytes);
                 let found = read(cpu, client, at, range.len()).await;
                 assert!(
-                    found == self.own[range],
+                    self.is_own(range, &found),
                     "{:?}: owner {} read {extent:?}",
                     self.case,
                     self.number
@@ -159,7 +163,7 @@ impl Owner {
                 self.shared[range.clone()].fill_with(|| self.rng.next_u32() as u8);
                 write(cpu, client, extent, &self.shared[range]).await;
             }
-            82..96 => {
+            82..93 => {
                 let extent = self.random_extent(SHARED_PAGES);
                 let range = self.in_model(extent);
                 let found = read(cpu, client, extent, range.len()).await;
@@ -174,6 +178,18 @@ impl Owner {
                     }
                 }
             }
+            93..96 => {
+                let extent = self.random_extent(OWN_PAGES);
+                let at = Extent::new(self.own_start() + extent.offset, extent.bytes);
+                discard(cpu, client, at).await;
+                let range = self.in_model(extent.whole_pages());
+                self.forgotten[range].fill(true);
+            }
+            96..98 => {
+                let own = Extent::new(self.own_start(), OWN_PAGES * PAGE);
+                flush_extent(cpu, client, own).await;
+                self.check_flushed();
+            }
             _ => {
                 flush(cpu, client).await;
                 self.check_flushed();
@@ -181,15 +197,24 @@ impl Owner {
         }
     }
 
+    /// Whether `found` may be what a range of its own area holds.
+    fn is_own(&self, range: std::ops::Range<usize>, found: &[u8]) -> bool {
+        let mut own = self.own[range.clone()]
+            .iter()
+            .zip(&self.forgotten[range])
+            .zip(found);
+        own.all(|((own, forgotten), found)| *forgotten || own == found)
+    }
+
     /// What this owner has written is on the drives, whoever wrote it back.
     fn check_flushed(&self) {
         let stored = self.case.shape.page_bytes;
         let first = self.own_start() / PAGE;
-        for (page, bytes) in (first..).zip(self.own.chunks(stored)) {
+        for (page, at) in (first..).zip((0..self.own.len()).step_by(stored)) {
             let found = page_on_drive(&self.drives, page, stored);
             let case = self.case;
             assert!(
-                found == bytes,
+                self.is_own(at..at + stored, &found),
                 "{case:?}: page {page} on the drive after a flush"
             );
         }
@@ -199,10 +224,12 @@ impl Owner {
         let mut all = model.lock().unwrap();
         let stored = self.case.shape.page_bytes as u64;
         let start = ((SHARED_PAGES + self.number * OWN_PAGES) * stored) as usize;
-        all[start..start + self.own.len()].copy_from_slice(&self.own);
+        for (at, (byte, forgotten)) in (start..).zip(self.own.iter().zip(&self.forgotten)) {
+            all[at] = (!forgotten).then_some(*byte);
+        }
         for at in 0..self.shared.len() {
             if self.owns(at) {
-                all[at] = self.shared[at];
+                all[at] = Some(self.shared[at]);
             }
         }
     }
@@ -241,6 +268,22 @@ pub(crate) async fn read<C: Client>(
 pub(crate) async fn flush<C: Client>(cpu: &Cpu, client: &C) {
     let mut tries = 0;
     while let Err(error) = client.flush().await {
+        tries += 1;
+        patience(cpu, tries, error).await;
+    }
+}
+
+async fn flush_extent<C: Client>(cpu: &Cpu, client: &C, extent: Extent) {
+    let mut tries = 0;
+    while let Err(error) = client.flush_extent(extent).await {
+        tries += 1;
+        patience(cpu, tries, error).await;
+    }
+}
+
+async fn discard<C: Client>(cpu: &Cpu, client: &C, extent: Extent) {
+    let mut tries = 0;
+    while let Err(error) = client.discard(extent).await {
         tries += 1;
         patience(cpu, tries, error).await;
     }
@@ -303,7 +346,7 @@ pub(crate) fn run<D: Design, F>(
     rig.spawn_services(&design);
     let stored = case.shape.page_bytes as u64;
     let pages = SHARED_PAGES + case.owners() * OWN_PAGES;
-    let model: Model = Arc::new(Mutex::new(vec![0; (pages * stored) as usize]));
+    let model: Model = Arc::new(Mutex::new(vec![Some(0); (pages * stored) as usize]));
     let done = Arc::new(Mutex::new(0u64));
     let drives = (rig.layout(), rig.stores.clone());
     for index in 0..case.shape.clients {
@@ -342,8 +385,9 @@ pub(crate) fn run<D: Design, F>(
     let model = model.lock().unwrap();
     for (page, bytes) in model.chunks(stored as usize).enumerate() {
         let found = page_on_drive(&drives, page as u64, stored as usize);
+        let mut both = bytes.iter().zip(&found);
         assert!(
-            found == bytes,
+            both.all(|(byte, found)| byte.is_none_or(|byte| byte == *found)),
             "{case:?}: page {page} on the drive after the last flush"
         );
     }
