@@ -101,6 +101,9 @@ pub struct DesignConfig {
     pub replacement: Replacement,
     /// Files that the volume is divided into, in designs that have an index for each file.
     pub files: u32,
+    /// Whether designs that could be in the program are in the operating system, and [pay](crate::toll) for
+    /// that.
+    pub in_kernel: bool,
     /// Pages of each client's memory for transfers, in designs that copy between the program's
     /// memory and the drive's.
     pub transfer_pages: u32,
@@ -108,7 +111,7 @@ pub struct DesignConfig {
 
 impl Default for DesignConfig {
     /// 64 MiB for one client on one drive, two managers, write-back from 10 % dirty pages on and at
-    /// most 20 %, equal shares, awareness of collection, one file, 4096 transfer pages.
+    /// most 20 %, equal shares, awareness of collection, one file, caches in the program, 4096 transfer pages.
     fn default() -> Self {
         DesignConfig {
             cache_bytes: 64 << 20,
@@ -123,6 +126,7 @@ impl Default for DesignConfig {
             dirty_hard_share: 0.2,
             replacement: Replacement::Clock,
             files: 1,
+            in_kernel: false,
             transfer_pages: 4096,
         }
     }
@@ -477,6 +481,10 @@ statistics! {
     waits,
     /// Requests that failed.
     failures,
+    /// Nanoseconds in which requests slept because too much was dirty.
+    throttled_ns,
+    /// Nanoseconds in which requests wrote back dirty pages themselves, since too much was dirty.
+    flushing_ns,
     /// Nanoseconds in which a client's CPU had nothing to do but wait for other CPUs of the host that
     /// work for it: managers of a cache.
     manager_wait_ns,

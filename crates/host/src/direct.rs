@@ -20,6 +20,7 @@ use crate::group::Group;
 use crate::range_lock::{RangeGuard, RangeLocks};
 use crate::reaper::Reaper;
 use crate::span::{Extent, Span, spans};
+use crate::toll::Toll;
 use crate::volume::{Transfer, Volume};
 use crate::wake::Mailboxes;
 
@@ -32,6 +33,7 @@ pub struct Direct {
     locks: Arc<RangeLocks>,
     mailboxes: Arc<Mailboxes>,
     transfer_pages: u32,
+    toll: Toll,
 }
 
 impl Design for Direct {
@@ -53,6 +55,7 @@ impl Design for Direct {
             locks: Arc::new(RangeLocks::new(mailboxes.clone())),
             mailboxes,
             transfer_pages: config.transfer_pages,
+            toll: Toll::new(config.in_kernel),
         })
     }
 
@@ -72,6 +75,7 @@ impl Design for Direct {
             buffers,
             locks: self.locks.clone(),
             page_bytes: self.space.page_bytes(),
+            toll: self.toll,
             counters: Counters::default(),
             next_lock: Cell::new(0),
             spare: RefCell::default(),
@@ -97,6 +101,7 @@ struct Inner {
     buffers: Buffers,
     locks: Arc<RangeLocks>,
     page_bytes: usize,
+    toll: Toll,
     counters: Counters,
     next_lock: Cell<u64>,
     /// Vectors of requests that are done, to be used again.
@@ -156,6 +161,7 @@ impl Client for DirectClient {
 impl Inner {
     async fn read(&self, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError> {
         check_request(&self.volume, self.page_bytes, extent, out.len())?;
+        self.toll.request(&self.cpu);
         let mut request = self.begin();
         let mut rest = spans(extent, self.page_bytes);
         let mut left = extent.pages() as usize;
@@ -177,6 +183,7 @@ impl Inner {
 
     async fn write(&self, extent: Extent, data: &[u8]) -> Result<Touch, IoError> {
         check_request(&self.volume, self.page_bytes, extent, data.len())?;
+        self.toll.request(&self.cpu);
         if extent.bytes == 0 {
             return Ok(Touch::default());
         }
@@ -303,12 +310,18 @@ impl Request<'_> {
             .as_ref()
             .expect("a request holds its pages to its end");
         let addresses = &held.pages.addresses[range];
+        let layout = inner.volume.layout();
+        let requests = layout.drives_of(first, addresses.len() as u64);
+        inner.toll.submit(&inner.cpu, requests);
         inner
             .volume
             .issue(self.group(), kind, first, addresses)
             .await;
         inner.volume.ring();
-        self.group().wait(&inner.cpu).await.map(drop)
+        let ended = self.group().wait(&inner.cpu);
+        let ended = inner.toll.sleep(&inner.cpu, ended).await;
+        inner.toll.complete(&inner.cpu, requests);
+        ended.map(drop)
     }
 
     #[inline]

@@ -79,6 +79,13 @@ impl Layout {
         ((stripe % self.drives) as usize, lba)
     }
 
+    /// Number of drives that `pages` pages from `first` on lie on: commands that they become, if none is too large.
+    pub fn drives_of(&self, first: u64, pages: u64) -> u32 {
+        let stripe = |page| page / self.stripe_pages;
+        let stripes = stripe(first + pages - 1) - stripe(first) + 1;
+        stripes.min(self.drives) as u32
+    }
+
     /// Pages from `page` to the end of its stripe.
     #[inline]
     fn rest_of_stripe(&self, page: u64) -> u64 {

@@ -7,7 +7,7 @@ use wharf_host::clock::Clock;
 use wharf_host::design::Design;
 use wharf_host::direct::Direct;
 use wharf_host::hardware::Hardware;
-use wharf_host::kernel::Kernel;
+use wharf_host::kernel::{Falcon, Kernel, PageCache, WriteBack};
 use wharf_host::scala::Scala;
 use wharf_host::scale::{DflushAlone, Scale, Variant, Whole};
 use wharf_host::tri::Tri;
@@ -54,7 +54,7 @@ impl Runnable for Tri {
     const HAS_CACHE: bool = true;
 }
 
-impl Runnable for Kernel {
+impl<W: WriteBack> Runnable for PageCache<W> {
     const HAS_CACHE: bool = true;
 }
 
@@ -106,6 +106,11 @@ pub const DESIGNS: &[DesignEntry] = &[
         name: Kernel::NAME,
         summary: "the page cache of Linux: XArray under a lock, LRU lists, one flusher",
         run: row::<Kernel>,
+    },
+    DesignEntry {
+        name: Falcon::NAME,
+        summary: "the same, with a queue and a CPU for the write-back of each drive",
+        run: row::<Falcon>,
     },
     DesignEntry {
         name: Whole::NAME,

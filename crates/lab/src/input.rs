@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use wharf_workload::fit::{Fit, FitMode};
 use wharf_workload::footprint::Footprint;
-use wharf_workload::generate::Generator;
+use wharf_workload::generate::{Generator, Threads, ThreadsSpec};
 use wharf_workload::layout::{Layout, StreamMap, StreamSurvey};
 use wharf_workload::timing::Schedule;
 use wharf_workload::{Op, ReadOptions, Request, TraceReader, Workload, WorkloadError};
@@ -40,6 +40,13 @@ pub enum Input {
         parameters: BTreeMap<String, serde_json::Value>,
         /// What to generate.
         spec: Box<Made>,
+    },
+    /// Threads with a file each.
+    Threads {
+        /// What to call it.
+        name: String,
+        /// What they do.
+        spec: ThreadsSpec,
     },
 }
 
@@ -227,6 +234,14 @@ pub fn plan(
                 requests,
                 0,
             )
+        }
+        Input::Threads { name, spec } => {
+            let source = Source::Generator {
+                generator: name.clone(),
+                parameters: BTreeMap::new(),
+            };
+            let requests = Threads::new(spec.clone())?.collect();
+            (name.clone(), source, requests, 0)
         }
     };
     if requests.is_empty() {

@@ -257,6 +257,12 @@ pub struct Row {
     /// Requests that collection may have held up.
     #[serde(default)]
     pub gc_affected: GcAffected,
+    /// Share of the time of all that clients had under way in which writers slept, as too much was dirty.
+    #[serde(default)]
+    pub throttled_share: f64,
+    /// Likewise, in which writers wrote back dirty pages themselves.
+    #[serde(default)]
+    pub flushing_share: f64,
     /// Reads compared with the last write to the same place; a wrong one would have ended the run.
     pub verified_reads: u64,
     /// CPU time by request, by side and category of work.
@@ -305,6 +311,10 @@ pub struct CpuGroup {
     pub count: u32,
     /// Share of `elapsed_seconds` in which they worked, averaged over them; the rest they polled.
     pub busy_share: f64,
+    /// Of the rest, the share of `elapsed_seconds` in which they spun in simulated time: for a lock that another CPU
+    /// held, or a cache line on its way to another one.
+    #[serde(default)]
+    pub spin_share: f64,
     /// What they did, one entry for each operation that occurred.
     pub operations: Vec<OperationAccount>,
 }

@@ -46,6 +46,8 @@ pub(crate) struct CpuInner {
     count: [Cell<u64>; OPS],
     /// Measured time, where it is measured: [`Accounting::Timed`] and [`Accounting::Slow`].
     busy_ns: [Cell<u64>; OPS],
+    /// Virtual time spent spinning.
+    spun_ns: Cell<u64>,
 }
 
 /// A CPU. Clones are the same CPU.
@@ -81,6 +83,7 @@ impl Cpu {
             within_ns: Cell::new(0),
             count: std::array::from_fn(|_| Cell::new(0)),
             busy_ns: std::array::from_fn(|_| Cell::new(0)),
+            spun_ns: Cell::new(0),
         }));
         executor.add_cpu(cpu.clone());
         cpu
@@ -210,7 +213,11 @@ impl Cpu {
     /// Moves a virtual clock forward to `at_ns` without leaving the task: the CPU spins.
     #[inline]
     pub(crate) fn spin_until(&self, at_ns: u64) {
-        self.0.clock_ns.set(self.0.clock_ns.get().max(at_ns));
+        let now_ns = self.0.clock_ns.get();
+        if at_ns > now_ns {
+            self.0.clock_ns.set(at_ns);
+            self.0.spun_ns.set(self.0.spun_ns.get() + (at_ns - now_ns));
+        }
     }
 
     /// What this CPU did so far.
@@ -223,6 +230,7 @@ impl Cpu {
         Profile {
             count: std::array::from_fn(|op| inner.count[op].get()),
             busy_ns: std::array::from_fn(busy_ns),
+            spun_ns: inner.spun_ns.get(),
         }
     }
 

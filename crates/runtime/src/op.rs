@@ -335,6 +335,9 @@ pub struct Profile {
     pub count: [u64; OPS],
     /// Nanoseconds in each operation, by operation number.
     pub busy_ns: [u64; OPS],
+    /// Nanoseconds of virtual time in which the CPU spun: for a lock that another one held, for a line on its
+    /// way to another one. In no operation.
+    pub spun_ns: u64,
 }
 
 impl Default for Profile {
@@ -342,6 +345,7 @@ impl Default for Profile {
         Profile {
             count: [0; OPS],
             busy_ns: [0; OPS],
+            spun_ns: 0,
         }
     }
 }
@@ -353,6 +357,7 @@ impl Profile {
             self.count[i] += other.count[i];
             self.busy_ns[i] += other.busy_ns[i];
         }
+        self.spun_ns += other.spun_ns;
     }
 
     /// Nanoseconds spent in each category that was used at all.

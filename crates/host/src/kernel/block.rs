@@ -54,14 +54,9 @@ impl Local {
 
     /// Requests that a run becomes: one for each drive.
     fn requests(&self, file: u32, run: &Run) -> u32 {
-        let layout = self.volume.layout();
-        if layout.drives == 1 {
-            return 1;
-        }
         let first = self.files.first_page(file) + run.first;
-        let last = first + run.frames.len() as u64 - 1;
-        let stripes = last / layout.stripe_pages - first / layout.stripe_pages + 1;
-        stripes.min(layout.drives) as u32
+        let layout = self.volume.layout();
+        layout.drives_of(first, run.frames.len() as u64)
     }
 
     /// Waits while too many requests of this CPU are under way.

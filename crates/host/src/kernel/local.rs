@@ -68,7 +68,7 @@ impl Local {
         shared.mailboxes.serve(cpu, index);
         Rc::new(Local {
             cpu: cpu.clone(),
-            is_service: index == shared.clients,
+            is_service: index >= shared.clients,
             told: shared.inodes.iter().map(Inode::told).collect(),
             ahead: RefCell::new(shared.inodes.iter().map(|_| ReadAhead::default()).collect()),
             files: Files::new(shared.inodes.len() as u32, volume.pages()),

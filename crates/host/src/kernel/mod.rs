@@ -1,4 +1,5 @@
-//! The design `kernel`: the page cache of Linux over an NVMe drive, as the papers compare with it.
+//! The designs `kernel`, the page cache of Linux over NVMe drives as the papers compare with it, and `falcon`,
+//! the same with a queue and a CPU for the write-back of each drive.
 //!
 //! Problem: what does the page cache that everyone has cost, and where does it stop to scale?
 //!
@@ -24,6 +25,7 @@
 //! | [`frame`] | page flags, references, bytes | include/linux/page-flags.h |
 //! | [`memory`], [`lru`] | free frames, lists, reclaim | mm/vmscan.c, mm/swap.c |
 //! | [`writeback`], [`throttle`] | the flusher, flushes; thresholds | mm/page-writeback.c, fs/fs-writeback.c |
+//! | [`drive_queues`] | `falcon`: a queue and a CPU for each drive | |
 //! | [`truncate`] | pages that leave with their file | mm/truncate.c |
 //! | [`block`] | block requests and their ends | block/, drivers/nvme |
 //! | [`waits`](crate::waits) | sleeping | mm/filemap.c |
@@ -35,6 +37,7 @@
 
 pub mod block;
 pub mod client;
+pub mod drive_queues;
 pub mod frame;
 pub mod local;
 pub mod lru;
@@ -45,6 +48,7 @@ pub mod truncate;
 pub mod writeback;
 pub mod xarray;
 
+use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -55,28 +59,74 @@ use wharf_wire::dma::DmaSpace;
 use crate::design::{Client, Design, DesignConfig, DesignError, Statistics, Touch, WritePolicy};
 use crate::error::IoError;
 use crate::kernel::local::Local;
-use crate::kernel::shared::Shared;
+use crate::kernel::shared::{Shape, Shared};
 use crate::span::Extent;
 use crate::volume::Volume;
 
-/// What the clients share: the page cache.
-pub struct Kernel {
-    shared: Arc<Shared>,
-    policy: WritePolicy,
+/// How the cache's write-back reaches the drives.
+pub trait WriteBack: Send + Sync + 'static {
+    /// The name by which the design is chosen and reported.
+    const NAME: &'static str;
+    /// Whether each drive has a queue and a CPU of its own.
+    const HAS_DRIVE_QUEUES: bool;
 }
 
-impl Design for Kernel {
+/// The flusher sends to all drives itself.
+pub struct OneFlusher;
+
+impl WriteBack for OneFlusher {
     const NAME: &'static str = "kernel";
+    const HAS_DRIVE_QUEUES: bool = false;
+}
+
+/// The flusher hands over to a CPU for each drive.
+pub struct PerDrive;
+
+impl WriteBack for PerDrive {
+    const NAME: &'static str = "falcon";
+    const HAS_DRIVE_QUEUES: bool = true;
+}
+
+/// What the clients share: the page cache.
+pub struct PageCache<W: WriteBack> {
+    shared: Arc<Shared>,
+    policy: WritePolicy,
+    write_back: PhantomData<W>,
+}
+
+/// The page cache of Linux.
+pub type Kernel = PageCache<OneFlusher>;
+
+/// The page cache of Linux over Falcon's block layer.
+pub type Falcon = PageCache<PerDrive>;
+
+/// Drives that have a queue and a CPU of their own.
+fn queues<W: WriteBack>(config: &DesignConfig) -> u32 {
+    if W::HAS_DRIVE_QUEUES {
+        config.drives
+    } else {
+        0
+    }
+}
+
+impl<W: WriteBack> Design for PageCache<W> {
+    const NAME: &'static str = W::NAME;
 
     type Client = KernelClient;
 
-    fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<Kernel, DesignError> {
+    fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<PageCache<W>, DesignError> {
         let design = Self::NAME;
-        let shared = Shared::new(config, config.frames(design)?, config.files(design)?, space)
+        let shape = Shape {
+            frames: config.frames(design)?,
+            files: config.files(design)?,
+            queues: queues::<W>(config),
+        };
+        let shared = Shared::new(config, &shape, space)
             .map_err(|source| DesignError::Memory { design, source })?;
-        Ok(Kernel {
+        Ok(PageCache {
             shared: Arc::new(shared),
             policy: config.write_policy,
+            write_back: PhantomData,
         })
     }
 
@@ -93,8 +143,9 @@ impl Design for Kernel {
         })
     }
 
-    fn services(_: &DesignConfig) -> u32 {
-        1
+    /// The flusher's CPU, and those of the drives.
+    fn services(config: &DesignConfig) -> u32 {
+        1 + queues::<W>(config)
     }
 
     fn serve(
@@ -103,19 +154,22 @@ impl Design for Kernel {
         volume: Rc<Volume>,
         index: u32,
     ) -> Result<(), DesignError> {
-        let local = Local::start(
-            cpu,
-            self.shared.clone(),
-            volume,
-            self.shared.clients + index,
-        );
-        cpu.spawn("flusher", local.clone().flush_in_background());
-        cpu.spawn("reclaimer", local.reclaim_in_background());
+        let number = self.shared.clients + index;
+        let local = Local::start(cpu, self.shared.clone(), volume, number);
+        match index {
+            0 => {
+                cpu.spawn("flusher", local.clone().flush_in_background());
+                cpu.spawn("reclaimer", local.reclaim_in_background());
+            }
+            drive => {
+                cpu.spawn("drive queue", local.serve_drive(drive as usize - 1));
+            }
+        }
         Ok(())
     }
 }
 
-impl Kernel {
+impl<W: WriteBack> PageCache<W> {
     /// What the CPUs share, for reports and checks.
     pub fn shared(&self) -> &Shared {
         &self.shared

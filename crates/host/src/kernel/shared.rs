@@ -8,6 +8,7 @@ use wharf_wire::dma::{DmaSpace, RegisterError};
 
 use crate::design::DesignConfig;
 use crate::failures::Told;
+use crate::kernel::drive_queues::DriveQueue;
 use crate::kernel::frame::{DIRTY, Frames, LOCKED, UPTODATE, WRITEBACK};
 use crate::kernel::lru::{self, List, Lru};
 use crate::kernel::xarray::{Tag, XArray};
@@ -94,6 +95,17 @@ impl Inode {
     }
 }
 
+/// What a cache is made of.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    /// Frames.
+    pub frames: u32,
+    /// Files.
+    pub files: u32,
+    /// Drives that have a queue and a CPU of their own.
+    pub queues: u32,
+}
+
 /// See the module.
 pub struct Shared {
     /// The files, by number.
@@ -136,25 +148,27 @@ pub struct Shared {
     pub reclaimer: Waiters,
     /// Who waits for an I/O to end, or for memory.
     pub progress: Waiters,
-    /// The CPUs' mailboxes: clients, then the service.
+    /// What each drive is to write; none where the flusher sends to the drives itself.
+    pub drives: Box<[DriveQueue]>,
+    /// The CPUs' mailboxes: clients, then services.
     pub mailboxes: Arc<Mailboxes>,
 }
 
 impl Shared {
-    /// An empty cache of `frames` frames in `space`, for `files` files.
+    /// An empty cache of this shape in `space`.
     ///
     /// # Errors
     /// If there is no memory.
     pub fn new(
         config: &DesignConfig,
-        frames: u32,
-        files: u32,
+        shape: &Shape,
         space: &Arc<DmaSpace>,
     ) -> Result<Shared, RegisterError> {
-        let mailboxes = Mailboxes::new(config.clients + 1);
+        let frames = shape.frames;
+        let mailboxes = Mailboxes::new(config.clients + 1 + shape.queues);
         let waiters = || Waiters::new(mailboxes.clone());
         Ok(Shared {
-            inodes: (0..files).map(|_| Inode::default()).collect(),
+            inodes: (0..shape.files).map(|_| Inode::default()).collect(),
             frames: Frames::new(frames, space)?,
             lru: Lock::new(Lru::new(frames)),
             free: Lock::new((0..frames).rev().collect()),
@@ -174,6 +188,9 @@ impl Shared {
             flusher: waiters(),
             reclaimer: waiters(),
             progress: waiters(),
+            drives: (0..shape.queues)
+                .map(|_| DriveQueue::new(mailboxes.clone()))
+                .collect(),
             mailboxes,
         })
     }
@@ -235,6 +252,8 @@ impl Shared {
             inode.tree.with(cpu, |tree| tree.verify());
         }
         assert_eq!(self.page_waits.sleepers(cpu), 0, "nobody waits at rest");
+        let waiting: u32 = self.drives.iter().map(DriveQueue::waiting).sum();
+        assert_eq!(waiting, 0, "all pieces were taken");
         let (mut dirty, mut entries) = (0, 0);
         for frame in 0..self.frames.count() {
             let flags = self.frames.flags(frame);

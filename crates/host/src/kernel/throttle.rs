@@ -93,6 +93,8 @@ impl Local {
             self.counters.waits.add(1);
             self.paid_until_ns.set(now_ns + pause_ns);
             self.pause_until(now_ns + pause_ns).await;
+            let slept_ns = self.cpu.now() - now_ns;
+            self.counters.throttled_ns.add(slept_ns);
             let is_stuck = self.cpu.now() >= began_ns + PAUSE_MAX_NS;
             if rates.task > 0.0 || is_stuck {
                 return;

@@ -62,6 +62,7 @@ enum Reason {
 /// Pages of a file being gathered, and the requests sent.
 struct Writing {
     file: u32,
+    reason: Reason,
     run: Run,
     outcomes: Vec<Outcome>,
     pages: u64,
@@ -71,9 +72,10 @@ struct Writing {
 
 impl Writing {
     /// Nothing yet of `file`.
-    fn of(file: u32) -> Writing {
+    fn of(file: u32, reason: Reason) -> Writing {
         Writing {
             file,
+            reason,
             run: Run::default(),
             outcomes: Vec::new(),
             pages: 0,
@@ -106,9 +108,9 @@ impl Local {
                 self.cpu.work_n(Op::TreeUpdate, tagged, || next)
             });
         }
-        let mut writing = Writing::of(file);
+        let mut writing = Writing::of(file, Reason::Sync);
         let mut outcome = self
-            .write_tagged(&mut writing, (first, last), Reason::Sync, |_| true)
+            .write_tagged(&mut writing, (first, last), |_| true)
             .await;
         outcome = outcome.and(self.wait_written(file, (first, last)).await);
         let results = writing.outcomes.iter().filter_map(|outcome| outcome.get());
@@ -121,10 +123,9 @@ impl Local {
         self: &Rc<Self>,
         writing: &mut Writing,
         (first, last): (u64, u64),
-        reason: Reason,
         more: impl Fn(u64) -> bool,
     ) -> Result<(), IoError> {
-        let tag = match reason {
+        let tag = match writing.reason {
             Reason::Sync => Tag::ToWrite,
             Reason::Background => Tag::Dirty,
         };
@@ -132,6 +133,8 @@ impl Local {
         let mut outcome = Ok(());
         writing.at = first;
         while more(writing.pages) {
+            // The flusher works for long without a wait; whom it meets at locks must not be in its past.
+            self.cpu.pace().await;
             let find = || tree.next(writing.at, Find::Tagged(tag));
             let found = self.cpu.work(Op::TreeLookup, find);
             let Some((page, frame)) = found.filter(|(page, _)| *page <= last) else {
@@ -148,7 +151,7 @@ impl Local {
                     frame: frame as u32,
                 };
                 // The others are tried all the same: the more is on the drive, the better.
-                outcome = outcome.and(self.begin(writing, key, &held, reason).await);
+                outcome = outcome.and(self.begin(writing, key, &held).await);
             }
             self.measure();
         }
@@ -159,6 +162,9 @@ impl Local {
     async fn send(self: &Rc<Self>, writing: &mut Writing) {
         if !writing.run.frames.is_empty() {
             writing.pages += writing.run.frames.len() as u64;
+            if writing.reason == Reason::Background && !self.shared.drives.is_empty() {
+                return self.hand_over(writing.file, &mut writing.run).await;
+            }
             writing
                 .outcomes
                 .push(self.submit(Transfer::Write, writing.file, &mut writing.run));
@@ -172,9 +178,8 @@ impl Local {
         writing: &mut Writing,
         key: PageKey,
         held: &Held<'_>,
-        reason: Reason,
     ) -> Result<(), IoError> {
-        let (shared, frame) = (&self.shared, held.frame);
+        let (shared, frame, reason) = (&self.shared, held.frame, writing.reason);
         let lock = if shared.frames.try_lock(&self.cpu, frame) {
             PageLock { local: self, frame }
         } else if reason == Reason::Background {
@@ -318,14 +323,12 @@ impl Local {
         all: bool,
         most: u64,
     ) -> u64 {
-        let mut writing = Writing::of(file);
+        let mut writing = Writing::of(file, Reason::Background);
         let more = |sent| sent < most && (all || self.shared.is_over_background());
         let start = *cursor;
         for range in [(start, u64::MAX), (0, start)] {
             // Pages that are stuck are left out: who waits for them hears of it.
-            let _ = self
-                .write_tagged(&mut writing, range, Reason::Background, more)
-                .await;
+            let _ = self.write_tagged(&mut writing, range, more).await;
             *cursor = writing.at;
         }
         writing.pages

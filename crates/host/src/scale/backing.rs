@@ -12,6 +12,7 @@ use crate::files::Files;
 use crate::group::Group;
 use crate::run::Run;
 use crate::scale::frame::Frames;
+use crate::toll::Toll;
 use crate::volume::{Transfer, Volume};
 
 /// See the module.
@@ -63,23 +64,46 @@ pub struct VolumeFiles {
     pub volume: Rc<Volume>,
     /// How the volume is divided.
     pub files: Files,
+    /// What commands cost besides.
+    pub toll: Toll,
+}
+
+/// Commands on their way.
+pub struct Commands {
+    group: Group,
+    requests: u32,
+    toll: Toll,
 }
 
 impl Backing for VolumeFiles {
-    type Sent = Group;
+    type Sent = Commands;
 
     fn pages(&self, file: u32) -> u64 {
         self.files.pages_of(file)
     }
 
-    async fn begin(&self, _: &Cpu, kind: Transfer, file: u32, run: &Run, frames: &Frames) -> Group {
+    async fn begin(
+        &self,
+        cpu: &Cpu,
+        kind: Transfer,
+        file: u32,
+        run: &Run,
+        frames: &Frames,
+    ) -> Commands {
         let address = |frame: &u32| frames.address(*frame);
         let addresses: Vec<u64> = run.frames.iter().map(address).collect();
         let first = self.files.first_page(file) + run.first;
+        let layout = self.volume.layout();
+        let requests = layout.drives_of(first, addresses.len() as u64);
+        self.toll.submit(cpu, requests);
         let group = self.volume.open_group();
         self.volume.issue(&group, kind, first, &addresses).await;
         self.volume.ring();
-        group
+        Commands {
+            group,
+            requests,
+            toll: self.toll,
+        }
     }
 
     async fn flush(&self, cpu: &Cpu, _: u32) -> Result<(), IoError> {
@@ -87,16 +111,18 @@ impl Backing for VolumeFiles {
     }
 }
 
-impl Sent for Group {
+impl Sent for Commands {
     async fn wait(&self, cpu: &Cpu) -> Result<(), IoError> {
-        Group::wait(self, cpu).await.map(drop)
+        let ended = self.group.wait(cpu).await;
+        self.toll.complete(cpu, self.requests);
+        ended.map(drop)
     }
 
     fn is_quiet(&self) -> bool {
-        Group::is_quiet(self)
+        self.group.is_quiet()
     }
 
     fn watch(&self, cpu: &Cpu) {
-        Group::watch(self, cpu);
+        self.group.watch(cpu);
     }
 }

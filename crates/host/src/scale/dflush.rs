@@ -70,17 +70,32 @@ impl<I: Index, B: Backing> Local<I, B> {
             self.counters.waits.add(1);
             if shared.balance != Balance::Flush {
                 self.join(&shared.progress);
-                self.nap(SLEEP_NS).await;
+                self.doze().await;
             }
-            if shared.balance == Balance::Sleep || self.flush_share().await == 0 {
+            if shared.balance == Balance::Sleep || self.clean_share().await == 0 {
                 self.wake(&shared.flusher);
                 // All that is dirty is on its way.
                 self.join(&shared.progress);
                 if shared.unwritten() > shared.limits.dirty_hard {
-                    self.nap(SLEEP_NS).await;
+                    self.doze().await;
                 }
             }
         }
+    }
+
+    /// Sleeps as [`Local::nap`] does, for there is too much that is dirty.
+    async fn doze(&self) {
+        let began_ns = self.cpu.now();
+        self.nap(SLEEP_NS).await;
+        self.counters.throttled_ns.add(self.cpu.now() - began_ns);
+    }
+
+    /// Writes a share, for there is too much that is dirty; gives its pages.
+    async fn clean_share(self: &Rc<Self>) -> u64 {
+        let began_ns = self.cpu.now();
+        let pages = self.flush_share().await;
+        self.counters.flushing_ns.add(self.cpu.now() - began_ns);
+        pages
     }
 
     /// Writes a share and waits for it; gives its pages.

@@ -134,7 +134,8 @@ impl<I: Index, B: Backing> Local<I, B> {
     /// Sleeps until something is woken on `waiters`, but for `most_ns` at most. The caller has
     /// [joined](Waiters::join) and looked at its condition.
     pub(super) async fn nap(&self, most_ns: u64) {
-        Nap::until(&self.cpu, self.cpu.now() + most_ns).await;
+        let nap = Nap::until(&self.cpu, self.cpu.now() + most_ns);
+        self.shared.toll.sleep(&self.cpu, nap).await;
     }
 
     /// Pins a page that is in the cache, filled or not.
@@ -169,7 +170,7 @@ impl<I: Index, B: Backing> Local<I, B> {
         };
         while must_wait(frames.state(frame)) && joined() {
             self.counters.waits.add(1);
-            Pause::default().await;
+            self.shared.toll.sleep(cpu, Pause::default()).await;
         }
         match frames.is(frame, STUCK) {
             true => Err(IoError::Stuck { page: key.page() }),

@@ -157,7 +157,11 @@ impl<V: Variant> Scale<V> {
     /// The part of CPU `index`.
     fn start(&self, cpu: &Cpu, volume: Rc<Volume>, index: u32) -> Rc<Local<V::Index, VolumeFiles>> {
         let files = Files::new(self.shared.files_used(), volume.pages());
-        let backing = Rc::new(VolumeFiles { volume, files });
+        let backing = Rc::new(VolumeFiles {
+            volume,
+            files,
+            toll: self.shared.toll,
+        });
         Local::start(cpu, self.shared.clone(), backing, index)
     }
 }
@@ -191,6 +195,7 @@ impl<I: Index> ScaleClient<I> {
 
     async fn read_checked(&self, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError> {
         self.check(extent, out.len())?;
+        self.local.shared.toll.request(&self.local.cpu);
         let mut touch = Touch::default();
         for Piece {
             file,
@@ -205,6 +210,7 @@ impl<I: Index> ScaleClient<I> {
 
     async fn write_checked(&self, extent: Extent, data: &[u8]) -> Result<Touch, IoError> {
         self.check(extent, data.len())?;
+        self.local.shared.toll.request(&self.local.cpu);
         let mut touch = Touch::default();
         for Piece {
             file,

@@ -70,6 +70,7 @@ impl<I: Index, B: Backing> Local<I, B> {
     fn take_free(&self) -> Option<u32> {
         let shared = &self.shared;
         let mut own = self.free.borrow_mut();
+        shared.toll.frame(&self.cpu);
         if own.is_empty() && !shared.is_free_empty() {
             shared.take_free(&self.cpu, &mut own);
         }
@@ -78,6 +79,7 @@ impl<I: Index, B: Backing> Local<I, B> {
 
     /// Frees a frame.
     pub(super) fn give_free(&self, frame: u32) {
+        self.shared.toll.frame(&self.cpu);
         let mut own = self.free.borrow_mut();
         own.push(frame);
         let batch = self.shared.limits.free_batch;

@@ -11,6 +11,7 @@ use crate::scale::dflush::Balance;
 use crate::scale::frame::{DIRTY, FAILED, FILLED, Frames, WRITEBACK};
 use crate::scale::index::{Index, Tag};
 use crate::scale::replacement::{Policy, policy};
+use crate::toll::Toll;
 use crate::waits::{PageWaits, Waiters};
 use crate::wake::Mailboxes;
 
@@ -134,6 +135,8 @@ pub struct Shared<I> {
     pub balance: Balance,
     /// Whether a service flushes in the background.
     pub has_flusher: bool,
+    /// What is paid to the operating system.
+    pub toll: Toll,
     /// How tasks of other CPUs are woken.
     pub mailboxes: Arc<Mailboxes>,
 }
@@ -169,6 +172,7 @@ impl<I: Index> Shared<I> {
             progress: waiters(),
             balance: shape.balance,
             has_flusher: shape.has_flusher,
+            toll: Toll::new(config.in_kernel),
             mailboxes,
         })
     }

@@ -60,6 +60,15 @@ impl<I: Index, B: Backing> Local<I, B> {
     /// # Errors
     /// The transfers'.
     pub(super) async fn wait_for(&self, outcomes: &[Outcome]) -> Result<(), IoError> {
+        if outcomes.iter().all(|outcome| outcome.get().is_some()) {
+            return self.results(outcomes).await;
+        }
+        let results = self.results(outcomes);
+        self.shared.toll.sleep(&self.cpu, results).await
+    }
+
+    /// As [`Local::wait_for`], whatever it costs to sleep.
+    async fn results(&self, outcomes: &[Outcome]) -> Result<(), IoError> {
         let mut all = Ok(());
         for outcome in outcomes {
             loop {

@@ -14,8 +14,11 @@ use std::sync::Arc;
 
 use common::{Rig, Shape, healthy};
 use owners::{Case, Owner, PAGE, random_case, run};
+use wharf_host::kernel::{PageCache, WriteBack};
 use wharf_host::scale::{DflushAlone, Scale, Variant, Whole};
-use wharf_host::{Client, Clock, DesignConfig, Direct, Extent, Hardware, Kernel, Scala, Tri};
+use wharf_host::{
+    Client, Clock, DesignConfig, Direct, Extent, Falcon, Hardware, Kernel, Scala, Tri,
+};
 use wharf_runtime::{Cpu, Rng, Seed};
 use wharf_wire::command::Command;
 use wharf_wire::mock::{Fate, MockStore};
@@ -73,7 +76,7 @@ fn hardware_keeps_every_byte_through_errors_and_timeouts() {
     }
 }
 
-fn verify_kernel(design: &Kernel, cpu: &Cpu) {
+fn verify_kernel<W: WriteBack>(design: &PageCache<W>, cpu: &Cpu) {
     design.shared().verify(cpu);
 }
 
@@ -110,6 +113,14 @@ fn kernel_keeps_every_byte() {
     for seed in 0..400 {
         let (case, mut rng) = random_case(seed);
         run::<Kernel, _>(case, |_| healthy(Seed(rng.next_u64()).rng()), verify_kernel);
+    }
+}
+
+#[test]
+fn falcon_keeps_every_byte() {
+    for seed in 0..200 {
+        let (case, mut rng) = random_case(seed);
+        run::<Falcon, _>(case, |_| healthy(Seed(rng.next_u64()).rng()), verify_kernel);
     }
 }
 
@@ -192,6 +203,18 @@ fn kernel_keeps_every_byte_through_errors_and_timeouts() {
     for seed in 1_000..1_200 {
         let (case, mut rng) = random_case(seed);
         run::<Kernel, _>(
+            impatient(case),
+            |_| faulty(Seed(rng.next_u64()).rng()),
+            |_, _| (),
+        );
+    }
+}
+
+#[test]
+fn falcon_keeps_every_byte_through_errors_and_timeouts() {
+    for seed in 1_000..1_100 {
+        let (case, mut rng) = random_case(seed);
+        run::<Falcon, _>(
             impatient(case),
             |_| faulty(Seed(rng.next_u64()).rng()),
             |_, _| (),

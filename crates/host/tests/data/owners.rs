@@ -338,7 +338,11 @@ pub(crate) fn run<D: Design, F>(
 ) where
     F: FnMut(u64, &Command) -> Fate + Send + 'static,
 {
-    let services = D::services(&case.config);
+    let config = DesignConfig {
+        drives: case.shape.drives,
+        ..case.config
+    };
+    let services = D::services(&config);
     let mut rig = Rig::with_services(case.shape, services, fate);
     let design: Arc<D> = rig.design(case.config);
     rig.spawn_services(&design);

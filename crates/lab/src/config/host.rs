@@ -32,6 +32,8 @@ pub struct HostConfig {
     pub replacement: Replacement,
     /// Files that the drives are divided into, of equal size, in designs that have an index for each file.
     pub files: u32,
+    /// Designs that could be in the program are in the operating system, and pay for that.
+    pub in_kernel: bool,
     /// CPUs that manage the cache in designs that have such, besides the clients' own.
     pub managers: u32,
     /// Evict clean pages first while a drive collects garbage, in designs that learn of it.

@@ -192,6 +192,7 @@ pub(crate) fn run<D: Runnable>(
         clients: setup.clients,
         drives: setup.drives,
         files: setup.host.files,
+        in_kernel: setup.host.in_kernel,
         managers: setup.host.managers,
         gc_aware: setup.host.gc_aware,
         dirty_background_share: setup.host.dirty_background_share,

@@ -165,6 +165,10 @@ impl Outcome {
                 profile.total_ns() as f64,
                 self.elapsed_ns as f64 * f64::from(*count),
             ),
+            spin_share: ratio(
+                profile.spun_ns as f64,
+                self.elapsed_ns as f64 * f64::from(*count),
+            ),
             operations: operations(profile),
         };
         self.groups.iter().map(group).collect()
@@ -190,6 +194,9 @@ impl Outcome {
         let commands = all_drivers.commands() as f64;
         let by_command_us = |sum_ns: u64| ratio(sum_ns as f64 / 1000.0, commands);
         let written = self.drive.write_amplification_host_pages;
+        let under_way_ns =
+            self.elapsed_ns as f64 * f64::from(setup.clients) * f64::from(setup.depth);
+        let of_under_way = |ns: u64| ratio(ns as f64, under_way_ns).min(1.0);
         Row {
             design: D::NAME.into(),
             mode: if setup.engine.is_virtual() {
@@ -236,6 +243,8 @@ impl Outcome {
                 requests: self.affected.len(),
                 latency_us: some(&self.affected),
             },
+            throttled_share: of_under_way(self.statistics.throttled_ns),
+            flushing_share: of_under_way(self.statistics.flushing_ns),
             verified_reads: self.verified,
             cpu_breakdown: self.breakdown(),
             cpus: self.cpu_groups(setup),

@@ -245,6 +245,8 @@ fn row(p: &Profile) -> Row {
             requests: affected_ns.len(),
             latency_us: (!affected_ns.is_empty()).then(|| latency_summary(&affected_ns)),
         },
+        throttled_share: 0.0,
+        flushing_share: 0.0,
         verified_reads: reads_ns.len(),
         cpu_breakdown: cpu_breakdown(p),
         cpus: cpus(p, seconds),
@@ -292,6 +294,7 @@ fn cpus(p: &Profile, seconds: f64) -> Vec<CpuGroup> {
         part,
         count,
         busy_share: ratio(us * REQUESTS as f64, seconds * 1e6 * f64::from(count)),
+        spin_share: 0.0,
         operations: vec![OperationAccount {
             operation: "sample".into(),
             category: "index".into(),

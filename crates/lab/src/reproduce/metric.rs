@@ -54,6 +54,14 @@ pub enum Metric {
     WaitingShare(CpuPart),
     /// Share of a part's time in which it worked.
     Busy(CpuPart),
+    /// Share of the time of clients and services in which they worked or spun.
+    HostBusy,
+    /// Share of a part's time in which it spun, for locks and lines that others had.
+    Spinning(CpuPart),
+    /// Share of the clients' time in which writers slept, as too much was dirty.
+    Throttled,
+    /// Share of the clients' time in which writers wrote back dirty pages.
+    Flushing,
     /// A layer of the mean latency, in microseconds.
     Latency(Layer),
     /// Share of the mean latency that some layers make up.
@@ -97,7 +105,8 @@ impl Metric {
             }
             Metric::TimeShare(..) | Metric::WaitingShare(_) => "share of CPU time",
             Metric::BusyShare(..) => "share of busy CPU time",
-            Metric::Busy(_) => "share of time busy",
+            Metric::Busy(_) | Metric::HostBusy => "share of time busy",
+            Metric::Spinning(_) | Metric::Throttled | Metric::Flushing => "share of time",
             Metric::Latency(_) => "mean latency, µs",
             Metric::LatencyShare(_) => "share of mean latency",
             Metric::Cost(..) => "cost, ns",
@@ -121,7 +130,10 @@ impl Metric {
         let row = &measured.row;
         let requests = row.requests as f64;
         let by_request = |us: f64| us / requests;
-        let traits = &measured.traits;
+        let traits = || {
+            let known = measured.traits.as_ref();
+            known.ok_or_else(|| "only profiles and traces are described".to_string())
+        };
         Ok(match self {
             Metric::Bandwidth => row.bandwidth_mb_s,
             Metric::MeanLatency => row.latency_us.mean,
@@ -151,6 +163,14 @@ impl Metric {
             }
             Metric::WaitingShare(part) => 1.0 - group(row, part)?.busy_share,
             Metric::Busy(part) => group(row, part)?.busy_share,
+            Metric::HostBusy => {
+                let busy = |g: &CpuGroup| (g.busy_share + g.spin_share) * time_us(row, g);
+                let busy_us: f64 = host(row).map(busy).sum();
+                busy_us / host(row).map(|g| time_us(row, g)).sum::<f64>()
+            }
+            Metric::Spinning(part) => group(row, part)?.spin_share,
+            Metric::Throttled => row.throttled_share,
+            Metric::Flushing => row.flushing_share,
             Metric::Latency(layer) => layer_us(row, layer)?,
             Metric::LatencyShare(layers) => {
                 let sum: Result<f64, String> =
@@ -176,11 +196,11 @@ impl Metric {
                 .hit_ratio
                 .ok_or("a design without a cache has no hits")?,
             Metric::Collecting => row.gc_share,
-            Metric::Requests => traits.requests,
-            Metric::MeanKib => traits.mean_kib,
-            Metric::DataGib => traits.data_gib,
-            Metric::Randomness => traits.randomness,
-            Metric::ReuseGib => traits.reuse_gib,
+            Metric::Requests => traits()?.requests,
+            Metric::MeanKib => traits()?.mean_kib,
+            Metric::DataGib => traits()?.data_gib,
+            Metric::Randomness => traits()?.randomness,
+            Metric::ReuseGib => traits()?.reuse_gib,
         })
     }
 }

@@ -13,7 +13,8 @@ use super::figure::{Cell, Claim, Figure, Formula, Panel, Plot, Term};
 use super::paper::{Paper, PaperClaim, PaperFigure, PaperTable};
 use super::run::Run;
 use super::runs::{Gap, Measured, Runs};
-use super::scale::Scale;
+use super::setup::Scale;
+use super::subject::Subject;
 use super::verdict::{Verdict, judge, spoken, spoken_by_paper};
 use crate::report::format;
 use crate::result::{CostTable, CpuPart};
@@ -24,6 +25,8 @@ pub const SCHEMA: &str = "wharf.reproduce/1";
 /// What all figures of a reproduction share.
 #[derive(Debug, Clone, Serialize)]
 pub struct Ground {
+    /// The paper, by its name on the command line.
+    pub subject: Subject,
     /// The paper's title.
     pub paper: String,
     /// Its authors, venue and year.
@@ -316,7 +319,8 @@ fn load(formula: &Formula, runs: &Runs) -> String {
                 n => format!(" ({n} managers)"),
             };
             let aware = if run.gc_aware { "" } else { " unaware of GC" };
-            let name = format!("{}{managers}{aware}", run.design);
+            let place = if run.in_kernel { " in the kernel" } else { "" };
+            let name = format!("{}{managers}{aware}{place}", run.design);
             by_design.entry(name).or_default().push(measured);
         }
     }
@@ -340,7 +344,7 @@ fn load_of(runs: &[&Measured]) -> String {
     };
     let named = [
         ("clients busy", busy(CpuPart::Clients)),
-        ("managers busy", busy(CpuPart::Services)),
+        ("services busy", busy(CpuPart::Services)),
         ("drive cores busy", busy(CpuPart::Cores)),
         ("collecting", mean(&|run| Some(run.row.gc_share))),
         ("hits", mean(&|run| run.row.hit_ratio)),

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-const SCALA: &str = include_str!("../../../../configs/paper/scala.toml");
+use super::subject::Subject;
 
 /// A table's cells may be this far from the paper's, up or down, as a factor.
 const TABLE_WITHIN: f64 = 1.25;
@@ -102,12 +102,12 @@ pub struct PaperRow {
 }
 
 impl Paper {
-    /// The ScalaCache paper.
+    /// What a paper says.
     ///
     /// # Panics
     /// If the built-in file is broken, which a test rules out.
-    pub fn scala() -> Paper {
-        let mut paper: Paper = toml::from_str(SCALA).expect("the built-in file is valid");
+    pub fn of(subject: Subject) -> Paper {
+        let mut paper: Paper = toml::from_str(subject.data()).expect("the built-in file is valid");
         for figure in &mut paper.figures {
             if let Some(table) = &figure.table {
                 figure.claims.extend(cells(table));
@@ -150,29 +150,31 @@ mod tests {
 
     #[test]
     fn every_figure_has_claims_with_a_section_and_a_value() {
-        let paper = Paper::scala();
-        assert!(paper.figures.len() >= 17, "{}", paper.figures.len());
-        for figure in &paper.figures {
-            assert!(!figure.claims.is_empty(), "{}", figure.name);
-            assert!(
-                figure.section.starts_with(['3', '6']),
-                "{}: section {}",
-                figure.name,
-                figure.section
-            );
-            let ids: BTreeSet<&str> = figure.claims.iter().map(|c| c.id.as_str()).collect();
-            assert_eq!(ids.len(), figure.claims.len(), "{}: ids", figure.name);
-            for claim in &figure.claims {
-                let order = claim.kind == ClaimKind::Order;
-                assert_eq!(claim.value.is_none(), order, "{}.{}", figure.name, claim.id);
-                assert!(claim.text.ends_with('.'), "{}.{}", figure.name, claim.id);
+        for subject in Subject::ALL {
+            let paper = Paper::of(subject);
+            assert!(paper.figures.len() >= 17, "{}", paper.figures.len());
+            for figure in &paper.figures {
+                let name = format!("{}/{}", subject.name(), figure.name);
+                assert!(!figure.claims.is_empty(), "{name}");
+                assert!(figure.section.starts_with(char::is_numeric), "{name}");
+                let ids: BTreeSet<&str> = figure.claims.iter().map(|c| c.id.as_str()).collect();
+                assert_eq!(ids.len(), figure.claims.len(), "{name}: ids");
+                for claim in &figure.claims {
+                    let order = claim.kind == ClaimKind::Order;
+                    assert_eq!(claim.value.is_none(), order, "{name}.{}", claim.id);
+                    assert!(claim.text.ends_with('.'), "{name}.{}", claim.id);
+                }
             }
         }
     }
 
     #[test]
     fn a_table_is_as_wide_as_its_heading() {
-        for figure in Paper::scala().figures {
+        for figure in Subject::ALL
+            .map(Paper::of)
+            .into_iter()
+            .flat_map(|p| p.figures)
+        {
             let Some(table) = figure.table else { continue };
             for row in &table.rows {
                 assert_eq!(row.values.len(), table.columns.len(), "{}", row.name);

@@ -2,16 +2,25 @@
 
 use serde::Serialize;
 
+use super::setup::scale::THREADS;
+use super::subject::Subject;
+
 /// What makes a run different from another one. Equal runs are run once, however many figures show
 /// them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Run {
-    /// The workload: a profile's name, or that of the trace.
+    /// The paper, whose set-up it has.
+    pub subject: Subject,
+    /// The workload: one of the paper's, or the trace.
     pub workload: String,
+    /// KiB of a request, in workloads that leave it open; 0 in others.
+    pub request_kib: u32,
     /// The times that the workload is as long as the scale gives it: for percentiles of the tail.
     pub stretch: u32,
     /// Drives side by side.
     pub drives: u32,
+    /// KiB that go to one of them before the next one's turn.
+    pub stripe_kib: u32,
     /// Firmware cores of each drive.
     pub cores: u32,
     /// CPUs of the host that make requests.
@@ -20,6 +29,8 @@ pub struct Run {
     pub design: &'static str,
     /// CPUs of the host that manage the cache; 0 where the design has none.
     pub managers: u32,
+    /// Designs that could be in the program are in the operating system.
+    pub in_kernel: bool,
     /// Replacement prefers clean pages while a drive collects, in designs that can.
     pub gc_aware: bool,
 }
@@ -33,6 +44,8 @@ pub struct Variant {
     pub design: &'static str,
     /// Manager CPUs; 0 where the design has none.
     pub managers: u32,
+    /// It is in the operating system, though it could be in the program.
+    pub in_kernel: bool,
 }
 
 /// ScalaCache.
@@ -50,11 +63,30 @@ pub const TRI_4M: Variant = tri("TriCache-4M", 4);
 /// TriCache with six managers.
 pub const TRI_6M: Variant = tri("TriCache-6M", 6);
 
+/// ScaleCache, which is a change to Linux.
+pub const SCALE: Variant = in_kernel("ScaleCache", "scale");
+/// ScaleCache's direct flush over the kernel's index.
+pub const DFLUSH: Variant = in_kernel("ScaleCache (dflush)", "scale-dflush");
+/// Direct I/O through the operating system.
+pub const DIRECT: Variant = in_kernel("Direct I/O", "direct");
+/// The kernel's page cache over Falcon's block layer.
+pub const FALCON: Variant = plain("Falcon", "falcon");
+/// ScaleCache in the program's process: not in the paper.
+pub const SCALE_IN_PROGRAM: Variant = plain("in the program (ours)", "scale");
+
 const fn plain(label: &'static str, design: &'static str) -> Variant {
     Variant {
         label,
         design,
         managers: 0,
+        in_kernel: false,
+    }
+}
+
+const fn in_kernel(label: &'static str, design: &'static str) -> Variant {
+    Variant {
+        in_kernel: true,
+        ..plain(label, design)
     }
 }
 
@@ -63,6 +95,7 @@ const fn tri(label: &'static str, managers: u32) -> Variant {
         label,
         design: "tri",
         managers,
+        in_kernel: false,
     }
 }
 
@@ -72,26 +105,56 @@ pub const CLIENTS: u32 = 8;
 /// Firmware cores of a drive where the paper says nothing else (section 6.1).
 const CORES: u32 = 4;
 
+/// Cores of a drive of preset `optane`: a processor for each channel.
+const OPTANE_CORES: u32 = 7;
+
+/// KiB of a stripe (section 5.5).
+const STRIPE_KIB: u32 = 64;
+
 impl Variant {
-    /// A run with so many clients besides the managers, on one drive of four cores.
+    /// A run of the ScalaCache paper with so many clients besides the managers, on one drive of four cores.
     pub fn clients(self, workload: &str, clients: u32) -> Run {
         Run {
+            subject: Subject::Scala,
             workload: workload.into(),
+            request_kib: 0,
             stretch: 1,
             drives: 1,
+            stripe_kib: STRIPE_KIB,
             cores: CORES,
             clients,
             design: self.design,
             managers: self.managers,
+            in_kernel: self.in_kernel,
             gc_aware: true,
         }
     }
 
-    /// A run on so many CPUs of the host in all: the managers take theirs from the clients.
+    /// As [`Variant::clients`], on so many CPUs of the host in all: the managers take theirs from the clients.
     /// `None` where no CPU would be left for a client.
     pub fn cpus(self, workload: &str, cpus: u32) -> Option<Run> {
         let clients = cpus.checked_sub(self.managers).filter(|left| *left > 0)?;
         Some(self.clients(workload, clients))
+    }
+}
+
+impl Variant {
+    /// A run of the ScaleCache paper (section 4.1): 64 clients, requests of 4 KiB, stripes of 512 KiB.
+    pub fn threads(self, workload: &str, drives: u32) -> Run {
+        Run {
+            subject: Subject::Scale,
+            workload: workload.into(),
+            request_kib: 4,
+            stretch: 1,
+            drives,
+            stripe_kib: 512,
+            cores: OPTANE_CORES,
+            clients: THREADS,
+            design: self.design,
+            managers: 0,
+            in_kernel: self.in_kernel,
+            gc_aware: true,
+        }
     }
 }
 
@@ -107,9 +170,13 @@ impl Run {
             1 => String::new(),
             n => format!(" x{n}"),
         };
+        let request = match self.request_kib {
+            0 => String::new(),
+            n => format!(" of {n} KiB"),
+        };
         format!(
-            "{}{managers}{aware} on {}{stretch}: {} clients, {} drives of {} cores",
-            self.design, self.workload, self.clients, self.drives, self.cores
+            "{}{managers}{aware} on {}{request}{stretch}: {} clients, {} drives of {} cores, stripes of {} KiB",
+            self.design, self.workload, self.clients, self.drives, self.cores, self.stripe_kib
         )
     }
 
@@ -117,17 +184,22 @@ impl Run {
     pub(super) fn sample() -> Run {
         SCALA.clients("webmail", CLIENTS)
     }
+
+    #[cfg(test)]
+    pub(super) fn sample_of_scale() -> Run {
+        SCALE.threads("random writes", 8)
+    }
 }
 
-/// The workloads that figures are made of: the ten profiles, or one trace in the place of all.
+/// The workloads that figures are made of: the paper's, or one trace in the place of all.
 #[derive(Debug, Clone)]
 pub struct Workloads {
     trace: Option<String>,
 }
 
 impl Workloads {
-    /// The profiles.
-    pub fn profiles() -> Workloads {
+    /// Those of the paper.
+    pub fn own() -> Workloads {
         Workloads { trace: None }
     }
 
@@ -138,7 +210,7 @@ impl Workloads {
         }
     }
 
-    /// All of them.
+    /// The ten profiles of the ScalaCache paper.
     pub fn all(&self) -> Vec<String> {
         let names = wharf_workload::profiles::Profile::ALL.iter();
         self.pick(&names.map(|p| p.table.name).collect::<Vec<_>>())

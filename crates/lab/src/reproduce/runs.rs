@@ -12,22 +12,19 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use serde::Serialize;
 use wharf_workload::fit::FitMode;
-use wharf_workload::profiles::Profile;
 use wharf_workload::stat::StatCounter;
 use wharf_workload::workload::WorkloadInfo;
 
 use super::Options;
 use super::run::Run;
+use super::setup::{self, Load};
 use crate::config::ConfigError;
 use crate::designs::{DESIGNS, find};
-use crate::input::{ClientRule, Input, Made, Plan, plan};
+use crate::input::{Plan, plan};
 use crate::prepare::Stock;
 use crate::progress::Progress;
 use crate::replay::{Engine, Prepare, RunError, Setup, volume_bytes};
 use crate::result::Row;
-
-/// Requests that each client keeps in flight (section 6.2).
-pub const DEPTH: u32 = 32;
 
 const GIB: f64 = (1u64 << 30) as f64;
 
@@ -51,8 +48,8 @@ pub struct Traits {
 pub struct Measured {
     /// The design's row.
     pub row: Row,
-    /// The workload.
-    pub traits: Traits,
+    /// The workload, if it is a profile or a trace in the place of one.
+    pub traits: Option<Traits>,
     /// Cache in bytes.
     pub cache_bytes: u64,
 }
@@ -76,11 +73,20 @@ impl Gap {
     }
 }
 
+/// What requests depend on: the workload with its request size, how long it is, clients, and bytes of the
+/// volume.
+#[derive(PartialEq)]
+struct Key {
+    workload: (String, u32, u32),
+    clients: u32,
+    device_bytes: u64,
+}
+
 /// The requests of a workload for some clients on some volume.
 struct Prepared {
-    key: (String, u32, u32, u64),
+    key: Key,
     plan: Arc<Plan>,
-    traits: Traits,
+    traits: Option<Traits>,
 }
 
 /// All runs made so far.
@@ -183,8 +189,8 @@ impl<'a> Runs<'a> {
 
     fn setup(&self, run: &Run) -> Result<Setup, Gap> {
         let scale = self.options.scale;
-        let drive = scale.drive(run).map_err(|e| config_gap(&e))?;
-        let host = scale.host(run).map_err(|e| config_gap(&e))?;
+        let drive = setup::drive(scale, run).map_err(|e| config_gap(&e))?;
+        let host = setup::host(scale, run).map_err(|e| config_gap(&e))?;
         Ok(Setup {
             drive,
             drives: run.drives,
@@ -192,7 +198,7 @@ impl<'a> Runs<'a> {
             costs: self.options.costs.clone(),
             cache_bytes: 0,
             clients: run.clients,
-            depth: DEPTH,
+            depth: setup::depth(run),
             speed: None,
             seed: self.options.seed,
             engine: Engine::Virtual,
@@ -200,19 +206,24 @@ impl<'a> Runs<'a> {
         })
     }
 
-    fn plan(&mut self, run: &Run, device_bytes: u64) -> Result<(Arc<Plan>, Traits), Gap> {
-        let key = (run.workload.clone(), run.stretch, run.clients, device_bytes);
+    fn plan(&mut self, run: &Run, device_bytes: u64) -> Result<(Arc<Plan>, Option<Traits>), Gap> {
+        let key = Key {
+            workload: (run.workload.clone(), run.request_kib, run.stretch),
+            clients: run.clients,
+            device_bytes,
+        };
         if let Some(ready) = self.prepared.as_ref().filter(|ready| ready.key == key) {
             return Ok((ready.plan.clone(), ready.traits));
         }
-        let (input, fit) = self.input(run, device_bytes)?;
-        let plan = plan(
-            &input,
-            fit,
-            ClientRule::RoundRobin,
-            run.clients,
-            device_bytes,
-        );
+        let load = match &self.options.trace {
+            Some(trace) => Load {
+                input: trace.clone(),
+                fit: FitMode::Wrap,
+            },
+            None => setup::load(self.options.scale, run, self.options.seed, device_bytes)?,
+        };
+        let rule = setup::rule(run.subject);
+        let plan = plan(&load.input, load.fit, rule, run.clients, device_bytes);
         let plan = Arc::new(plan.map_err(|e| Gap {
             reason: e.to_string(),
             failed: true,
@@ -221,7 +232,7 @@ impl<'a> Runs<'a> {
         let known = self
             .prepared
             .take()
-            .filter(|ready| ready.key.0 == key.0 && ready.key.1 == key.1);
+            .filter(|ready| ready.key.workload == key.workload);
         let traits = known.map_or_else(|| self.traits(run, &plan), |ready| ready.traits);
         self.prepared = Some(Prepared {
             key,
@@ -231,32 +242,12 @@ impl<'a> Runs<'a> {
         Ok((plan, traits))
     }
 
-    fn input(&self, run: &Run, device_bytes: u64) -> Result<(Input, FitMode), Gap> {
-        if let Some(trace) = &self.options.trace {
-            return Ok((trace.clone(), FitMode::Wrap));
+    /// The workload's traits, as large as they would be at full size, where a paper has them. A trace is as it is.
+    fn traits(&self, run: &Run, plan: &Plan) -> Option<Traits> {
+        let profile = setup::profile(run);
+        if profile.is_none() && self.options.trace.is_none() {
+            return None;
         }
-        let profile = Profile::by_name(&run.workload)
-            .ok_or_else(|| Gap::missing(format!("no profile '{}'", run.workload)))?;
-        let (requests, footprint_bytes) =
-            self.options
-                .scale
-                .requests(profile, run.stretch, device_bytes);
-        let made = Made::Profile {
-            profile,
-            requests: Some(requests),
-            footprint_bytes: Some(footprint_bytes),
-            seed: self.options.seed,
-        };
-        let input = Input::Generated {
-            name: run.workload.clone(),
-            parameters: BTreeMap::new(),
-            spec: Box::new(made),
-        };
-        Ok((input, FitMode::Error))
-    }
-
-    /// The workload's traits, as large as they would be at full size. A trace is as it is.
-    fn traits(&self, run: &Run, plan: &Plan) -> Traits {
         let mut counter = StatCounter::new(true);
         plan.requests
             .iter()
@@ -269,17 +260,17 @@ impl<'a> Runs<'a> {
             plan.requests.len() as u64,
             None,
         ));
-        let whole = Profile::by_name(&run.workload).filter(|_| self.options.trace.is_none());
+        let whole = profile.filter(|_| self.options.trace.is_none());
         let up = whole.map_or(1.0, |profile| profile.table.requests as f64 / requests);
         let mean_kib = stat.all().mean_bytes() / 1024.0;
         let reuse_bytes = stat.reuse.as_ref().map_or(0.0, |r| r.mean_distance_bytes);
-        Traits {
+        Some(Traits {
             requests: requests * up,
             mean_kib,
             data_gib: requests * up * mean_kib * 1024.0 / GIB,
             randomness: stat.randomness(),
             reuse_gib: reuse_bytes * up / GIB,
-        }
+        })
     }
 }
 

@@ -11,7 +11,7 @@ use super::paper::Paper;
 use super::run::{CLIENTS, KERNEL, Run, SCALA, Variant};
 use super::runs::{Gap, Measured, Runs, Traits};
 use super::verdict::Verdict;
-use super::{Options, Scale, ground, render, select};
+use super::{Options, Scale, Subject, ground, render, select};
 use crate::config::load_costs;
 use crate::report::sample;
 
@@ -36,13 +36,13 @@ fn measured(bandwidth_mb_s: f64) -> Measured {
     row.bandwidth_mb_s = bandwidth_mb_s;
     Measured {
         row,
-        traits: Traits {
+        traits: Some(Traits {
             requests: 1.0,
             mean_kib: 4.0,
             data_gib: 1.0,
             randomness: 0.5,
             reuse_gib: 0.1,
-        },
+        }),
         cache_bytes: 1 << 20,
     }
 }
@@ -82,8 +82,9 @@ fn found(scala: Result<Measured, Gap>, kernel: Result<Measured, Gap>) -> Finding
     let mut runs = Runs::new(&options, &stop);
     runs.put(run(SCALA), scala);
     runs.put(run(KERNEL), kernel);
-    let paper = Paper::scala();
-    find(&figure(), &paper, &runs, &ground(&paper, &options))
+    let paper = Paper::of(Subject::Scala);
+    let ground = ground(Subject::Scala, &paper, &options);
+    find(&figure(), &paper, &runs, &ground)
 }
 
 #[test]
@@ -142,15 +143,23 @@ fn a_missing_design_leaves_a_gap_with_a_reason() {
 
 #[test]
 fn names_choose_figures_in_the_order_of_the_paper_each_once() {
-    let names = |chosen: &[&str]| -> Vec<&str> {
-        let figures = select(chosen).expect("known names");
-        figures.iter().map(|(name, _)| *name).collect()
+    let names = |chosen: &[&str]| -> Vec<String> {
+        let papers = select(chosen).expect("known names");
+        let of = |subject: Subject, name: &str| format!("{}/{name}", subject.name());
+        let figures = papers.iter().flat_map(|part| {
+            let figures = part.figures.iter();
+            figures.map(move |(name, _)| of(part.subject, name))
+        });
+        figures.collect()
     };
-    assert_eq!(names(&["scala"]).len(), super::FIGURES.len());
+    let (scala, scale) = (names(&["scala"]), names(&["scale"]));
+    assert_eq!(scala.len(), Subject::Scala.figures().len());
+    assert_eq!(names(&[]), [scala, scale.clone()].concat());
     assert_eq!(
-        names(&["scala/fig17", "scala/fig4a", "scala/fig17"]),
-        ["fig4a", "fig17"]
+        names(&["scale/fig13", "scala/fig17", "scala/fig4a", "scala/fig17"]),
+        ["scala/fig4a", "scala/fig17", "scale/fig13"]
     );
+    assert_eq!(names(&["scale/fig1", "scale"]), scale);
     let wrong = select(&["scala/fig11"]).expect_err("no such figure");
     assert!(
         wrong.to_string().contains("the nearest is 'scala/fig11a'"),

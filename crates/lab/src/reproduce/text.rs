@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 
-use super::PAPER;
 use super::figure::Plot;
 use super::outcome::{Finding, FoundClaim, FoundPanel, Reproduction};
 use super::page::{counted, sentence_case};
 use super::paper::Paper;
+use super::subject::Subject;
 use super::verdict::Verdict;
 use crate::report::format;
 use crate::report::table::wrapped;
@@ -16,16 +16,20 @@ use crate::report::table::wrapped;
 /// A figure with more claims than this shows only those that do not hold.
 const CLAIMS_SHOWN_MAX: usize = 12;
 
-/// Every figure in a line.
+/// Every figure in a line, paper by paper.
 pub fn listing() -> String {
-    let paper = Paper::scala();
-    let mut text = format!("{PAPER:14} all of them: {}\n", paper.cite);
-    for (name, _) in super::FIGURES {
-        let told = paper.figure(name).expect("a test compares the names");
+    Subject::ALL.map(listing_of).concat()
+}
+
+fn listing_of(subject: Subject) -> String {
+    let (paper, name) = (Paper::of(subject), subject.name());
+    let mut text = format!("{name:14} all of them: {}\n", paper.cite);
+    for (figure, _) in subject.figures() {
+        let told = paper.figure(figure).expect("a test compares the names");
         let _ = writeln!(
             text,
             "{:14} {} (section {}, {})",
-            format!("{PAPER}/{name}"),
+            format!("{name}/{figure}"),
             told.title,
             told.section,
             format::counted(told.claims.len() as u64, "claim"),
@@ -37,8 +41,11 @@ pub fn listing() -> String {
 /// One figure: its tables, its claims, what a reader has to know.
 pub fn render(finding: &Finding, width: usize) -> String {
     let mut text = format!(
-        "{PAPER}/{}: {} (section {})\n",
-        finding.name, finding.title, finding.section
+        "{}/{}: {} (section {})\n",
+        finding.ground.subject.name(),
+        finding.name,
+        finding.title,
+        finding.section
     );
     let _ = writeln!(text, "{}", finding.axis);
     for panel in &finding.panels {

@@ -7,35 +7,49 @@ use wharf_lab::input::{Input, TraceFrom};
 use wharf_lab::prepare::Age;
 use wharf_lab::report::table::stdout_width;
 use wharf_lab::reproduce::{
-    Options, Reproduction, SCALE_MAX, Scale, listing, render, reproduce, select, summary, write,
+    Options, Reproduction, SCALE_MAX, Scale, Subject, listing, render, reproduce, select, summary,
+    write,
 };
 use wharf_workload::layout::Layout;
 
 use super::{Failure, input, print};
 
-/// Divisor of the paper's set-up when none is said: an hour or so for all figures.
-const SCALE: u32 = 16;
+/// Divisor of a paper's set-up when none is said: an hour or so for all its figures.
+fn usual_scale(subject: Subject) -> u32 {
+    match subject {
+        Subject::Scala => 16,
+        Subject::Scale => 64,
+    }
+}
 
 /// Divisor with `--quick`: some minutes for all figures.
-const SCALE_QUICK: u32 = 128;
+fn quick_scale(subject: Subject) -> u32 {
+    match subject {
+        Subject::Scala => 128,
+        Subject::Scale => 512,
+    }
+}
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// What to make anew: `scala` for all figures of ScalaCache (ATC 2024), `scala/fig11a` for one.
-    #[arg(value_name = "FIGURE", default_value = "scala")]
+    /// What to make anew: `scala` for all figures of ScalaCache (ATC 2024), `scale` for those of ScaleCache
+    /// (EuroSys 2024), `scala/fig11a` for one. All of both if left out.
+    #[arg(value_name = "FIGURE")]
     figures: Vec<String>,
 
     /// Lists all figures.
     #[arg(long)]
     list: bool,
 
-    /// All figures in some minutes: drives, caches and workloads 128 times smaller than the paper's.
+    /// All figures in some minutes: drives, caches and workloads 128 times (`scala`) or 512 times (`scale`)
+    /// smaller than the paper's.
     #[arg(long, conflicts_with = "scale")]
     quick: bool,
 
-    /// Divides drives, caches and workloads: a power of two, 1 for the paper's size.
-    #[arg(long, value_name = "N", default_value_t = SCALE)]
-    scale: u32,
+    /// Divides drives, caches and workloads: a power of two, 1 for the paper's size. 16 for `scala` and 64
+    /// for `scale` if left out.
+    #[arg(long, value_name = "N")]
+    scale: Option<u32>,
 
     /// A trace in the place of every workload.
     #[arg(long, value_name = "FILE")]
@@ -58,7 +72,8 @@ pub(super) struct Args {
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// Writes a page and a JSON file for each figure, and index.html, to this directory.
+    /// Writes a page and a JSON file for each figure, and index.html, to a directory of the paper's name in
+    /// this one.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -69,25 +84,29 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         print(listing().trim_end());
         return Ok(());
     }
-    let figures = select(&args.figures).map_err(input)?;
-    let options = options(args)?;
+    let chosen = select(&args.figures).map_err(input)?;
+    let options: Vec<Options> = chosen
+        .iter()
+        .map(|part| options(args, part.subject))
+        .collect::<Result<_, Failure>>()?;
     if let Some(directory) = &args.out {
         make(directory)?;
     }
     let stop = super::compare::interrupt_flag()?;
-    let reproduction = reproduce(&figures, &options, &stop);
-    show(&reproduction);
-    if let Some(directory) = &args.out {
-        write(directory, &reproduction).map_err(input)?;
-        print(&format!(
-            "pages: {}",
-            directory.join("index.html").display()
-        ));
+    let mut failures = Vec::new();
+    for (part, options) in chosen.iter().zip(&options) {
+        let reproduction = reproduce(part, options, &stop);
+        show(&reproduction);
+        if let Some(directory) = &args.out {
+            let index = write(directory, &reproduction).map_err(input)?;
+            print(&format!("pages: {}", index.display()));
+        }
+        if reproduction.interrupted {
+            return Err(Failure::Interrupted);
+        }
+        failures.extend(reproduction.failures);
     }
-    if reproduction.interrupted {
-        return Err(Failure::Interrupted);
-    }
-    match reproduction.failures.as_slice() {
+    match failures.as_slice() {
         [] => Ok(()),
         [first, rest @ ..] => Err(Failure::Run(match rest.len() {
             0 => first.clone(),
@@ -114,8 +133,12 @@ fn make(directory: &Path) -> Result<(), Failure> {
     })
 }
 
-fn options(args: &Args) -> Result<Options, Failure> {
-    let divisor = if args.quick { SCALE_QUICK } else { args.scale };
+fn options(args: &Args, subject: Subject) -> Result<Options, Failure> {
+    let divisor = match args.scale {
+        Some(divisor) => divisor,
+        None if args.quick => quick_scale(subject),
+        None => usual_scale(subject),
+    };
     let scale = Scale::new(divisor).ok_or_else(|| {
         input(format!(
             "--scale {divisor}: give a power of two from 1 to {SCALE_MAX}"

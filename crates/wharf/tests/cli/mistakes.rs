@@ -26,7 +26,7 @@ fn each_wrong_name_is_told_in_one_line() {
         ),
         (
             &["compare", "--designs", "direct,clok"],
-            "no design 'clok': there are direct, clock, scala, hardware, tri, kernel, scale, scale-dflush",
+            "no design 'clok': there are direct, clock, scala, hardware, tri, kernel, falcon, scale, scale-dflush",
         ),
         (
             &["compare", "--drive", "scalla"],

@@ -10,10 +10,14 @@ fn reproduce_lists_its_figures() {
         "scala/table2",
         "scala/fig11a",
         "scala/fig18b",
+        "scale/fig1 ",
+        "scale/table1",
+        "scale/fig17a",
     ] {
         assert!(text.contains(figure), "{text}");
     }
     assert!(text.contains("USENIX ATC 2024"), "{text}");
+    assert!(text.contains("EuroSys 2024"), "{text}");
 }
 
 #[test]
@@ -48,11 +52,11 @@ fn reproduce_of_a_trace_writes_pages_that_a_second_run_writes_again() {
         ];
         let text = place.ok(&arguments);
         assert!(text.contains("mine.trace"), "{text}");
-        let file = place.path().join(out).join("fig12a.json");
+        let file = place.path().join(out).join("scala/fig12a.json");
         std::fs::read_to_string(file).expect("the figure's data")
     };
     assert_eq!(run("a"), run("b"));
-    let page = std::fs::read_to_string(place.path().join("a/fig12a.html")).expect("a page");
+    let page = std::fs::read_to_string(place.path().join("a/scala/fig12a.html")).expect("a page");
     assert!(page.contains("Every workload is the trace mine.trace"));
-    assert!(place.path().join("a/index.html").exists());
+    assert!(place.path().join("a/scala/index.html").exists());
 }

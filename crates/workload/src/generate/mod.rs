@@ -5,12 +5,14 @@ mod alias;
 mod rng;
 mod scatter;
 mod sizes;
+mod threads;
 mod zipf;
 
 pub use alias::AliasTable;
 pub use rng::{SeededRng, probability};
 pub use scatter::Scatter;
 pub use sizes::Sizes;
+pub use threads::{Threads, ThreadsSpec};
 pub use zipf::Zipf;
 
 use crate::error::WorkloadError;

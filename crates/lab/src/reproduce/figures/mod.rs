@@ -1,54 +1,14 @@
-//! The figures of the ScalaCache paper, one definition each.
-//!
-//! | file | figures | section of the paper |
-//! |---|---|---|
-//! | `motivation.rs` | 4a, 4b, 5a, 5b | 3.1 |
-//! | `overall.rs` | 11a, 11b, 12a, 12b, 13a, 13b | 6.2 |
-//! | `analysis.rs` | 14, 15, 16a, 16b | 6.3 |
-//! | `scaling.rs` | 17, 18a, 18b | 6.4 |
-//! | `table.rs` | Table 2 | 6.1 |
+//! The figures of each paper, one definition each.
 
-mod analysis;
-mod motivation;
-mod overall;
-mod scaling;
-mod table;
+pub mod scala;
+pub mod scale;
 
-use super::figure::{Cell, Figure, Formula, Panel, Series};
+use super::figure::{Cell, Figure, Panel, Series};
 use super::metric::Metric;
-use super::run::{CLIENTS, Run, Variant, Workloads};
+use super::run::{Run, Variant, Workloads};
 
 /// A definition: a figure's name, and how it is made for some workloads.
 pub type Definition = (&'static str, fn(&Workloads) -> Figure);
-
-/// All figures, in the order of the paper.
-pub const FIGURES: &[Definition] = &[
-    ("fig4a", motivation::fig4a),
-    ("fig4b", motivation::fig4b),
-    ("fig5a", motivation::fig5a),
-    ("fig5b", motivation::fig5b),
-    ("table2", table::table2),
-    ("fig11a", overall::fig11a),
-    ("fig11b", overall::fig11b),
-    ("fig12a", overall::fig12a),
-    ("fig12b", overall::fig12b),
-    ("fig13a", overall::fig13a),
-    ("fig13b", overall::fig13b),
-    ("fig14", analysis::fig14),
-    ("fig15", analysis::fig15),
-    ("fig16a", analysis::fig16a),
-    ("fig16b", analysis::fig16b),
-    ("fig17", scaling::fig17),
-    ("fig18a", scaling::fig18a),
-    ("fig18b", scaling::fig18b),
-];
-
-/// One panel with a series for each variant: a metric of each, on each workload, with eight clients.
-fn by_workload(metric: Metric, workloads: &[String], variants: &[Variant]) -> Panel {
-    series_of(String::new(), workloads, variants, |variant, workload| {
-        Some(Cell::plain(metric, variant.clients(workload, CLIENTS)))
-    })
-}
 
 /// A panel with a series for each variant and a cell for each point.
 fn series_of(
@@ -64,6 +24,28 @@ fn series_of(
     Panel {
         title,
         points: points.to_vec(),
+        series: variants.iter().map(series).collect(),
+    }
+}
+
+/// A panel of a metric over numbers.
+fn over(
+    title: String,
+    metric: Metric,
+    points: &[u32],
+    variants: &[Variant],
+    run: impl Fn(Variant, u32) -> Option<Run>,
+) -> Panel {
+    let series = |variant: &Variant| Series {
+        name: variant.label.into(),
+        cells: points
+            .iter()
+            .map(|n| Some(Cell::plain(metric, run(*variant, *n)?)))
+            .collect(),
+    };
+    Panel {
+        title,
+        points: points.iter().map(u32::to_string).collect(),
         series: variants.iter().map(series).collect(),
     }
 }
@@ -84,35 +66,32 @@ fn stacks(title: String, bars: &[(String, Run)], layers: &[(&str, Metric)]) -> P
     }
 }
 
-/// The mean over workloads of a metric of one variant by that of another, each run as `run` says.
-fn mean_over(
-    metric: Metric,
-    workloads: &[String],
-    run: impl Fn(Variant, &str) -> Option<Run>,
-    a: Variant,
-    b: Variant,
-) -> Formula {
-    let pair = |workload: &String| Some((run(a, workload)?, run(b, workload)?));
-    Formula::mean_ratio(metric, workloads.iter().filter_map(pair))
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
     use super::super::paper::Paper;
+    use super::super::subject::Subject;
     use super::*;
 
+    fn definitions() -> impl Iterator<Item = (Subject, &'static Definition)> {
+        let figures = |subject: Subject| subject.figures().iter().map(move |f| (subject, f));
+        Subject::ALL.into_iter().flat_map(figures)
+    }
+
     #[test]
-    fn the_paper_and_the_definitions_speak_of_the_same_figures_and_claims() {
-        let paper = Paper::scala();
-        let defined: BTreeSet<&str> = FIGURES.iter().map(|(name, _)| *name).collect();
-        let told: BTreeSet<&str> = paper.figures.iter().map(|f| f.name.as_str()).collect();
-        assert_eq!(defined, told);
-        for (name, define) in FIGURES {
-            let figure = define(&Workloads::profiles());
+    fn papers_and_definitions_speak_of_the_same_figures_and_claims() {
+        for subject in Subject::ALL {
+            let paper = Paper::of(subject);
+            let defined = subject.figures().iter().map(|(name, _)| *name);
+            let told = paper.figures.iter().map(|f| f.name.as_str());
+            assert!(defined.eq(told), "{}", subject.name());
+        }
+        for (subject, (name, define)) in definitions() {
+            let figure = define(&Workloads::own());
             assert_eq!(figure.name, *name);
             let tested: BTreeSet<&str> = figure.claims.iter().map(|c| c.id.as_str()).collect();
+            let paper = Paper::of(subject);
             let claims = &paper.figure(name).expect("told").claims;
             let claimed: BTreeSet<&str> = claims.iter().map(|c| c.id.as_str()).collect();
             assert_eq!(tested, claimed, "{name}");
@@ -121,8 +100,8 @@ mod tests {
 
     #[test]
     fn every_figure_has_a_cell_for_each_point() {
-        for workloads in [Workloads::profiles(), Workloads::trace("mine")] {
-            for (name, define) in FIGURES {
+        for workloads in [Workloads::own(), Workloads::trace("mine")] {
+            for (_, (name, define)) in definitions() {
                 let figure = define(&workloads);
                 assert!(!figure.runs().is_empty(), "{name}");
                 for panel in &figure.panels {
@@ -136,9 +115,10 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_takes_the_place_of_every_profile() {
-        for (name, define) in FIGURES {
+    fn runs_are_of_the_figures_paper_and_a_trace_takes_the_place_of_every_workload() {
+        for (subject, (name, define)) in definitions() {
             for run in define(&Workloads::trace("mine")).runs() {
+                assert_eq!(run.subject, subject, "{name}");
                 assert_eq!(run.workload, "mine", "{name}");
             }
         }

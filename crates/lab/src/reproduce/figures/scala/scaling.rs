@@ -1,9 +1,10 @@
 //! Figures 17, 18a and 18b: more host cores, more drives (section 6.4).
 
-use super::super::figure::{Cell, Claim, Figure, Formula, Panel, Plot, Series, Term};
-use super::super::metric::Metric;
-use super::super::run::{HARDWARE, KERNEL, Run, SCALA, TRI_2M, TRI_4M, Variant, Workloads};
 use super::motivation::ONE_CACHE;
+use crate::reproduce::figure::{Cell, Claim, Figure, Formula, Panel, Plot, Term};
+use crate::reproduce::figures::over;
+use crate::reproduce::metric::Metric;
+use crate::reproduce::run::{HARDWARE, KERNEL, Run, SCALA, TRI_2M, TRI_4M, Variant, Workloads};
 
 /// Six workloads; the text names webmail, proj_1 and src2, the other three are our choice.
 const SIX: [&str; 6] = ["webmail", "webusers", "prn_0", "src2", "proj_1", "mds"];
@@ -17,7 +18,7 @@ pub(super) fn fig17(workloads: &Workloads) -> Figure {
     let (proj_1, src2) = (workloads.one("proj_1"), workloads.one("src2"));
     let panel = |workload: &String| {
         let run = |variant: Variant, cores| variant.cpus(workload, cores);
-        over(workload.clone(), &CORES, &variants, run)
+        over(workload.clone(), Metric::Bandwidth, &CORES, &variants, run)
     };
     let gain = |variant: Variant, workload: &str| {
         let last = CORES[CORES.len() - 1];
@@ -64,27 +65,6 @@ fn peak(id: &str, workload: &str, other: Variant) -> Claim {
     Claim::new(id, Formula::mean_ratio(Metric::Bandwidth, runs))
 }
 
-/// A panel of bandwidth over numbers.
-fn over(
-    title: String,
-    points: &[u32],
-    variants: &[Variant],
-    run: impl Fn(Variant, u32) -> Option<Run>,
-) -> Panel {
-    let series = |variant: &Variant| Series {
-        name: variant.label.into(),
-        cells: points
-            .iter()
-            .map(|n| Some(Cell::plain(Metric::Bandwidth, run(*variant, *n)?)))
-            .collect(),
-    };
-    Panel {
-        title,
-        points: points.iter().map(u32::to_string).collect(),
-        series: variants.iter().map(series).collect(),
-    }
-}
-
 /// Firmware cores of each drive in Figure 18.
 const CORES_18: u32 = 2;
 
@@ -111,9 +91,13 @@ const NOTES_18: [&str; 3] = [
 
 fn drives_panel(mds: &str, cpus: u32, drives: &[u32]) -> Panel {
     let variants = [TRI_2M, HARDWARE, SCALA];
-    over(String::new(), drives, &variants, |variant, n| {
-        on_drives(variant, mds, cpus, n)
-    })
+    over(
+        String::new(),
+        Metric::Bandwidth,
+        drives,
+        &variants,
+        |variant, n| on_drives(variant, mds, cpus, n),
+    )
 }
 
 pub(super) fn fig18a(workloads: &Workloads) -> Figure {

@@ -1,8 +1,8 @@
 //! Table 2: the workloads as they are generated here, and their hits in the kernel's cache (section 6.1).
 
-use super::super::figure::{Cell, Claim, Figure, Formula, Panel, Plot, Series};
-use super::super::metric::Metric;
-use super::super::run::{CLIENTS, CLOCK, KERNEL, Variant, Workloads};
+use crate::reproduce::figure::{Cell, Claim, Figure, Formula, Panel, Plot, Series};
+use crate::reproduce::metric::Metric;
+use crate::reproduce::run::{CLIENTS, CLOCK, KERNEL, Variant, Workloads};
 
 /// The columns of the paper's table, by the names of its data file.
 const COLUMNS: [(&str, Metric); 6] = [
@@ -49,7 +49,7 @@ pub(super) fn table2(workloads: &Workloads) -> Figure {
         _ => panel(metric.axis(), metric, &[("here", CLOCK)]),
     });
     // The paper's rows are those of the profiles, whatever is replayed here.
-    let names = Workloads::profiles().all();
+    let names = Workloads::own().all();
     let claims = names.iter().flat_map(|name| {
         COLUMNS.map(|(column, metric)| {
             let id = format!("{name}.{column}");

@@ -1,11 +1,12 @@
 //! Figures 11, 12 and 13: bandwidth, mean latency and its tail, on all workloads (section 6.2).
 
-use super::super::figure::{Cell, Claim, Figure, Formula, Panel, Plot, Series, Term};
-use super::super::metric::Metric;
-use super::super::run::{
+use super::{by_workload, mean_over};
+use crate::reproduce::figure::{Cell, Claim, Figure, Formula, Panel, Plot, Series, Term};
+use crate::reproduce::figures::series_of;
+use crate::reproduce::metric::Metric;
+use crate::reproduce::run::{
     CLIENTS, CLOCK, HARDWARE, KERNEL, Run, SCALA, TRI_2M, TRI_4M, TRI_6M, Variant, Workloads,
 };
-use super::{by_workload, mean_over, series_of};
 
 /// Host CPUs of Figures 11a and 12a: clients and managers together.
 const CPUS: u32 = 8;

@@ -1,13 +1,14 @@
 //! Figures 14, 15, 16a and 16b: where latency and CPU time go (section 6.3).
 
-use super::super::figure::{Cell, Claim, Figure, Formula, Panel, Plot, Series, Term};
-use super::super::layers::Layer;
-use super::super::metric::{CACHE, CLIENT, ENGINE, LOCK, MESSAGES, Metric, Work};
-use super::super::run::{
+use super::motivation::{LATENCY, LATENCY_NOTE};
+use super::{by_workload, mean_over};
+use crate::reproduce::figure::{Cell, Claim, Figure, Formula, Panel, Plot, Series, Term};
+use crate::reproduce::figures::stacks;
+use crate::reproduce::layers::Layer;
+use crate::reproduce::metric::{CACHE, CLIENT, ENGINE, LOCK, MESSAGES, Metric, Work};
+use crate::reproduce::run::{
     CLIENTS, HARDWARE, KERNEL, Run, SCALA, TRI_2M, TRI_4M, TRI_6M, Variant, Workloads,
 };
-use super::motivation::{LATENCY, LATENCY_NOTE};
-use super::{by_workload, mean_over, stacks};
 use crate::result::CpuPart::{Clients, Cores, Services};
 
 const VARIANTS: [Variant; 5] = [KERNEL, TRI_2M, TRI_4M, TRI_6M, SCALA];

@@ -1,10 +1,10 @@
 //! Figures 4a, 4b, 5a and 5b: what the kernel's cache and TriCache lose, on mds (section 3.1).
 
-use super::super::figure::{Cell, Claim, Figure, Formula, Panel, Plot, Series, Term};
-use super::super::layers::{Layer, LayerSet};
-use super::super::metric::{CACHE, CLIENT, ENGINE, LOCK, MESSAGES, Metric};
-use super::super::run::{CLIENTS, KERNEL, Run, TRI_2M, Variant, Workloads};
-use super::stacks;
+use crate::reproduce::figure::{Cell, Claim, Figure, Formula, Panel, Plot, Series, Term};
+use crate::reproduce::figures::stacks;
+use crate::reproduce::layers::{Layer, LayerSet};
+use crate::reproduce::metric::{CACHE, CLIENT, ENGINE, LOCK, MESSAGES, Metric};
+use crate::reproduce::run::{CLIENTS, KERNEL, Run, TRI_2M, Variant, Workloads};
 use crate::result::CpuPart::{Clients, Services};
 
 /// Host cores of Figure 4a; the text names 12 alone.

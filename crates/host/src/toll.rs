@@ -1,0 +1,64 @@
+//! What a design pays to the operating system.
+//!
+//! Caches in the program's process, and I/O past every cache, talk to drives by queues of their own. The same
+//! designs *in the operating system* (ScaleCache is a change to Linux) are entered by a system call, take pages from
+//! its allocator, send through its block layer, hear of the end by an interrupt, and let another thread run
+//! while they wait. With [`DesignConfig::in_kernel`](crate::design::DesignConfig::in_kernel) they pay for
+//! that, by the costs that `kernel` pays; else nothing.
+
+use std::future::Future;
+
+use wharf_runtime::{Cpu, Op};
+
+/// See the module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Toll {
+    is_due: bool,
+}
+
+impl Toll {
+    /// Paid if `in_kernel`.
+    pub fn new(in_kernel: bool) -> Toll {
+        Toll { is_due: in_kernel }
+    }
+
+    #[inline]
+    fn pay(self, cpu: &Cpu, op: Op, times: u32) {
+        if self.is_due {
+            cpu.work_n(op, times, || ());
+        }
+    }
+
+    /// A request enters and leaves.
+    #[inline]
+    pub fn request(self, cpu: &Cpu) {
+        self.pay(cpu, Op::SystemCall, 1);
+    }
+
+    /// A frame is taken or given back.
+    #[inline]
+    pub fn frame(self, cpu: &Cpu) {
+        self.pay(cpu, Op::PageAllocator, 1);
+    }
+
+    /// Block requests are sent.
+    #[inline]
+    pub fn submit(self, cpu: &Cpu, requests: u32) {
+        self.pay(cpu, Op::BlockSubmit, requests);
+    }
+
+    /// Block requests end.
+    #[inline]
+    pub fn complete(self, cpu: &Cpu, requests: u32) {
+        self.pay(cpu, Op::Interrupt, requests);
+    }
+
+    /// Waits as a thread does: another one runs meanwhile, and the switch costs both times.
+    #[inline]
+    pub async fn sleep<R>(self, cpu: &Cpu, until: impl Future<Output = R>) -> R {
+        self.pay(cpu, Op::ContextSwitch, 1);
+        let result = until.await;
+        self.pay(cpu, Op::ContextSwitch, 1);
+        result
+    }
+}

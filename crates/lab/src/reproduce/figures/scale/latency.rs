@@ -1,0 +1,112 @@
+//! Figures 12 and 13 and Table 1: latency, its tail, host CPUs, and reads (section 4.1).
+
+use super::{DRIVES, EIGHT, ONE_KERNEL, amount, from_drives, kernel_on_eight, on_both, times};
+use crate::reproduce::figure::{Cell, Claim, Figure, Formula, Panel, Plot};
+use crate::reproduce::figures::over;
+use crate::reproduce::metric::Metric;
+use crate::reproduce::run::{DIRECT, KERNEL, SCALE, Variant, Workloads};
+
+const WORKLOAD: &str = "random writes";
+
+fn panel(workloads: &Workloads, metric: Metric, drives: &[u32], variants: &[Variant]) -> Panel {
+    let workload = workloads.one(WORKLOAD);
+    let run = |variant: Variant, drives| Some(variant.threads(&workload, drives));
+    over(String::new(), metric, drives, variants, run)
+}
+
+pub(super) fn fig12a(workloads: &Workloads) -> Figure {
+    let metric = Metric::MeanLatency;
+    let scale = SCALE.threads(&workloads.one(WORKLOAD), EIGHT);
+    let kernel = kernel_on_eight(workloads, WORKLOAD);
+    Figure {
+        name: "fig12a",
+        plot: Plot::Bars,
+        points: "drives",
+        axis: metric.axis().into(),
+        panels: vec![panel(workloads, metric, &DRIVES, &[KERNEL, SCALE])],
+        claims: vec![
+            Claim::new(
+                "below-kernel",
+                Formula::mean_ratio(metric, [(scale.clone(), kernel)]),
+            ),
+            amount("scale-latency", metric, &scale),
+        ],
+        notes: vec![ONE_KERNEL],
+    }
+}
+
+pub(super) fn table1(workloads: &Workloads) -> Figure {
+    let metric = Metric::P999;
+    let scale = SCALE.threads(&workloads.one(WORKLOAD), EIGHT);
+    let kernel = kernel_on_eight(workloads, WORKLOAD);
+    let mut claims = on_both("below-kernel", metric, &scale, &kernel).to_vec();
+    claims.extend([
+        amount("kernel-p999", metric, &kernel),
+        amount("scale-p999", metric, &scale),
+    ]);
+    Figure {
+        name: "table1",
+        plot: Plot::Bars,
+        points: "drives",
+        axis: metric.axis().into(),
+        panels: vec![panel(workloads, metric, &DRIVES, &[KERNEL, SCALE])],
+        claims,
+        notes: vec![ONE_KERNEL],
+    }
+}
+
+pub(super) fn fig12b(workloads: &Workloads) -> Figure {
+    let metric = Metric::HostBusy;
+    let workload = workloads.one(WORKLOAD);
+    let run = |variant: Variant| variant.threads(&workload, EIGHT);
+    let more = |id, a, b| Claim::new(id, Formula::mean_ratio(metric, [(run(a), run(b))]));
+    let kernel = Cell::plain(metric, run(KERNEL));
+    let share = |id| Claim::new(id, Formula::value(kernel.metric, kernel.run.clone()));
+    Figure {
+        name: "fig12b",
+        plot: Plot::Bars,
+        points: "drives",
+        axis: metric.axis().into(),
+        panels: vec![panel(workloads, metric, &[EIGHT], &[KERNEL, SCALE, DIRECT])],
+        claims: vec![
+            share("kernel-ext4"),
+            share("kernel-xfs"),
+            more("scale-over-kernel", SCALE, KERNEL),
+            more("direct-over-kernel", DIRECT, KERNEL),
+        ],
+        notes: vec![
+            "a CPU that waits for a drive counts as idle in all designs, as the paper's threads sleep then",
+            ONE_KERNEL,
+        ],
+    }
+}
+
+pub(super) fn fig13(workloads: &Workloads) -> Figure {
+    let workload = workloads.one("random reads");
+    let run = |variant: Variant, drives| variant.threads(&workload, drives);
+    let metric = Metric::Bandwidth;
+    let mut claims = on_both(
+        "over-kernel",
+        metric,
+        &run(SCALE, EIGHT),
+        &run(KERNEL, EIGHT),
+    )
+    .to_vec();
+    let kernel = from_drives(workloads, "random reads", KERNEL);
+    claims.push(times("kernel-scales", &kernel.0, &kernel.1));
+    let panel = over(String::new(), metric, &DRIVES, &[KERNEL, SCALE], |v, n| {
+        Some(run(v, n))
+    });
+    Figure {
+        name: "fig13",
+        plot: Plot::Bars,
+        points: "drives",
+        axis: metric.axis().into(),
+        panels: vec![panel],
+        claims,
+        notes: vec![
+            "the text does not say in which order pages are read: at random, each once",
+            ONE_KERNEL,
+        ],
+    }
+}

@@ -1,0 +1,125 @@
+//! Figures 17 and 18: more CPUs, and Falcon; Table 2: where time goes (sections 4.5 to 4.7).
+
+use super::{DRIVES, EIGHT, amount, gains_more, times};
+use crate::reproduce::figure::{Cell, Claim, Figure, Formula, Panel, Plot, Series};
+use crate::reproduce::figures::over;
+use crate::reproduce::metric::Metric;
+use crate::reproduce::run::{DFLUSH, FALCON, KERNEL, Run, SCALE, Variant, Workloads};
+use crate::result::CpuPart;
+
+/// Host CPUs of Figure 17; the text names 4.
+const CPUS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
+
+pub(super) fn fig17a(workloads: &Workloads) -> Figure {
+    let workload = workloads.one("random writes");
+    let run = |variant: Variant, clients| Run {
+        clients,
+        ..variant.threads(&workload, EIGHT)
+    };
+    let gain = |variant| (run(variant, 64), run(variant, 4));
+    let scale = gain(SCALE);
+    Figure {
+        name: "fig17a",
+        plot: Plot::Lines,
+        points: "host CPUs",
+        axis: Metric::Bandwidth.axis().into(),
+        panels: vec![over(
+            String::new(),
+            Metric::Bandwidth,
+            &CPUS,
+            &[KERNEL, SCALE],
+            |variant, clients| Some(run(variant, clients)),
+        )],
+        claims: vec![
+            times("scale-scales", &scale.0, &scale.1),
+            gains_more("kernel-gains-less", scale.clone(), gain(KERNEL)),
+        ],
+        notes: vec![
+            "64 threads and files whatever the number of CPUs, which share them evenly; services have CPUs of their own besides",
+        ],
+    }
+}
+
+pub(super) fn fig18(workloads: &Workloads) -> Figure {
+    let workload = workloads.one("random writes");
+    let run = |variant: Variant, drives| variant.threads(&workload, drives);
+    let gain = |variant| (run(variant, EIGHT), run(variant, 1));
+    let (scale, falcon) = (gain(SCALE), gain(FALCON));
+    Figure {
+        name: "fig18",
+        plot: Plot::Bars,
+        points: "drives",
+        axis: Metric::Bandwidth.axis().into(),
+        panels: vec![over(
+            "random writes".into(),
+            Metric::Bandwidth,
+            &DRIVES,
+            &[KERNEL, FALCON, SCALE],
+            |variant, drives| Some(run(variant, drives)),
+        )],
+        claims: vec![
+            times("over-falcon", &scale.0, &falcon.0),
+            gains_more("falcon-gains-less", scale.clone(), falcon),
+        ],
+        notes: vec!["Falcon has a CPU for each drive besides those of the threads and the flusher"],
+    }
+}
+
+pub(super) fn table2(workloads: &Workloads) -> Figure {
+    let workload = workloads.one("random writes");
+    let variants = [KERNEL, DFLUSH, SCALE];
+    let [kernel, dflush, scale] = variants.map(|variant| variant.threads(&workload, EIGHT));
+    let panel = |title: &str, metric: Metric| Panel {
+        title: title.into(),
+        points: variants.map(|variant| variant.label.into()).to_vec(),
+        series: vec![Series {
+            name: "here".into(),
+            cells: [&kernel, &dflush, &scale]
+                .map(|run| Some(Cell::plain(metric, run.clone())))
+                .to_vec(),
+        }],
+    };
+    let metrics = [
+        Metric::Bandwidth,
+        Metric::MeanLatency,
+        Metric::Throttled,
+        Metric::Spinning(CpuPart::Clients),
+        Metric::Flushing,
+    ];
+    let titles = [
+        "bandwidth, MB/s",
+        "mean latency, µs",
+        "asleep for throttling, share of time",
+        "spinning for locks and lines, share of time",
+        "writing back, share of the writers' time",
+    ];
+    let below = |id, a: &Run, b: &Run| {
+        let pair = [(b.clone(), a.clone())];
+        Claim::new(id, Formula::mean_ratio(Metric::MeanLatency, pair))
+    };
+    Figure {
+        name: "table2",
+        plot: Plot::Bars,
+        points: "page cache",
+        axis: "throughput, latency, and where time goes".into(),
+        panels: titles
+            .into_iter()
+            .zip(metrics)
+            .map(|(title, metric)| panel(title, metric))
+            .collect(),
+        claims: vec![
+            times("dflush-throughput", &dflush, &kernel),
+            below("dflush-latency", &dflush, &kernel),
+            times("index-throughput", &scale, &dflush),
+            below("index-latency", &scale, &dflush),
+            amount("kernel-throttled", Metric::Throttled, &kernel),
+            amount("dflush-writes-back", Metric::Flushing, &dflush),
+            amount("scale-writes-back", Metric::Flushing, &scale),
+            amount("dflush-locks", Metric::Spinning(CpuPart::Clients), &dflush),
+        ],
+        notes: vec![
+            "a writer's time includes that in which it waits for the drives; spinning is for all locks and shared lines, not the \
+             tree's alone",
+        ],
+    }
+}

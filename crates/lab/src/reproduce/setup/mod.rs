@@ -1,0 +1,159 @@
+//! The set-up of a run: drives, host and requests, as its paper has them, or smaller in proportion.
+//!
+//! | file | the set-up of |
+//! |---|---|
+//! | `scala.rs` | ScalaCache: one flash drive and more, profiles |
+//! | `scale.rs` | ScaleCache: 64 CPUs, eight Optane drives, 64 files |
+
+mod scala;
+pub(super) mod scale;
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+use wharf_drive::DriveConfig;
+use wharf_workload::fit::FitMode;
+use wharf_workload::generate::ThreadsSpec;
+use wharf_workload::profiles::Profile;
+
+use super::run::Run;
+use super::runs::Gap;
+use super::subject::Subject;
+use crate::config::{ConfigError, HostConfig};
+use crate::input::{ClientRule, Input, Made};
+
+/// Divisors that a set-up can be scaled by are powers of two up to this one.
+pub const SCALE_MAX: u32 = 1024;
+
+/// How much smaller than the paper's a set-up is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Scale {
+    /// Drive, cache and requests are divided by this.
+    pub divisor: u32,
+    /// At most so many requests in a run; for tests.
+    pub requests_max: Option<u64>,
+}
+
+impl Scale {
+    /// A scale of 1/`divisor`; `None` unless it is a power of two up to [`SCALE_MAX`].
+    pub fn new(divisor: u32) -> Option<Scale> {
+        (divisor.is_power_of_two() && divisor <= SCALE_MAX).then_some(Scale {
+            divisor,
+            requests_max: None,
+        })
+    }
+
+    /// So many requests, or as many as there may be.
+    fn at_most(self, requests: u64) -> u64 {
+        self.requests_max
+            .map_or(requests, |most| requests.min(most))
+    }
+}
+
+impl fmt::Display for Scale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.divisor {
+            1 => f.write_str("full size"),
+            n => write!(f, "scale 1/{n}"),
+        }
+    }
+}
+
+/// The requests of a run, before they are brought onto its volume.
+pub struct Load {
+    /// Where they come from.
+    pub input: Input,
+    /// What to do with addresses beyond the volume.
+    pub fit: FitMode,
+}
+
+impl Load {
+    /// A generator's or a profile's.
+    fn made(name: &str, made: Made) -> Load {
+        Load {
+            input: Input::Generated {
+                name: name.into(),
+                parameters: BTreeMap::new(),
+                spec: Box::new(made),
+            },
+            fit: FitMode::Error,
+        }
+    }
+
+    /// Those of threads with a file each.
+    fn threads(name: &str, spec: ThreadsSpec) -> Load {
+        Load {
+            input: Input::Threads {
+                name: name.into(),
+                spec,
+            },
+            fit: FitMode::Error,
+        }
+    }
+}
+
+/// The drive of a run.
+///
+/// # Errors
+/// A drive that cannot be built.
+pub fn drive(scale: Scale, run: &Run) -> Result<DriveConfig, ConfigError> {
+    match run.subject {
+        Subject::Scala => scala::drive(scale, run),
+        Subject::Scale => scale::drive(scale, run),
+    }
+}
+
+/// The host of a run.
+///
+/// # Errors
+/// A key that this build does not have: the design that brings it is missing.
+pub fn host(scale: Scale, run: &Run) -> Result<HostConfig, ConfigError> {
+    match run.subject {
+        Subject::Scala => scala::host(run),
+        Subject::Scale => scale::host(scale, run),
+    }
+}
+
+/// Requests that each client keeps in flight.
+pub fn depth(run: &Run) -> u32 {
+    match run.subject {
+        Subject::Scala => scala::DEPTH,
+        Subject::Scale => scale::depth(run),
+    }
+}
+
+/// Which client makes which request.
+pub fn rule(subject: Subject) -> ClientRule {
+    match subject {
+        Subject::Scala => scala::RULE,
+        Subject::Scale => scale::RULE,
+    }
+}
+
+/// The requests of a run on a volume of `device_bytes`.
+///
+/// # Errors
+/// No such workload.
+pub fn load(scale: Scale, run: &Run, seed: u64, device_bytes: u64) -> Result<Load, Gap> {
+    match run.subject {
+        Subject::Scala => scala::load(scale, run, seed, device_bytes),
+        Subject::Scale => scale::load(scale, run, seed, device_bytes),
+    }
+}
+
+/// The profile of a run whose workload is one.
+pub fn profile(run: &Run) -> Option<&'static Profile> {
+    match run.subject {
+        Subject::Scala => scala::profile(run),
+        Subject::Scale => None,
+    }
+}
+
+/// What a reader has to know of a paper's set-up, one sentence each.
+pub fn notes(scale: Scale, subject: Subject) -> Vec<String> {
+    match subject {
+        Subject::Scala => scala::notes(scale),
+        Subject::Scale => scale::notes(scale),
+    }
+}

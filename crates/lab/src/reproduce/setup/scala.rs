@@ -1,0 +1,162 @@
+//! The set-up of the ScalaCache paper, as large as it is or smaller in proportion.
+//!
+//! A scale of `n` divides the drive, the cache and the requests of a profile by `n`, so that the cache is
+//! 18.75 % of the drive, hits are as many, and collection runs, as at full size.
+//!
+//! 1. Pages per block take two thirds of the division (as powers of two) and blocks per plane the rest:
+//!    channels and dies stay, and with them what the drive can do at once. Each core needs some blocks
+//!    that are open or being collected, whatever their number: with too few of them these would eat up the
+//!    spare flash and collection would cost more than at full size.
+//! 2. An erase takes as much less time as a block has fewer pages: erasing a byte costs the same.
+//! 3. The times of flash and firmware, clients, depth and request sizes stay.
+//!
+//! What does not scale: requests in flight are a larger part of a smaller cache, a stall by one erase
+//! is shorter, and percentiles come from fewer requests.
+
+use wharf_drive::DriveConfig;
+use wharf_workload::profiles::Profile;
+
+use super::{Load, Scale};
+use crate::config::{ConfigError, HostConfig, Sets, load_drive, load_host};
+use crate::input::{ClientRule, Made};
+use crate::reproduce::run::{CLIENTS, Run, SCALA};
+use crate::reproduce::runs::Gap;
+
+/// Requests that each client keeps in flight (section 6.2).
+pub(super) const DEPTH: u32 = 32;
+
+/// Who makes requests.
+pub(super) const RULE: ClientRule = ClientRule::RoundRobin;
+
+/// What pages per block are divided by; blocks per plane take the rest.
+fn pages_divisor(scale: Scale) -> u32 {
+    1 << (scale.divisor.ilog2() * 2).div_ceil(3)
+}
+
+/// The drive of a run.
+///
+/// # Errors
+/// A drive that cannot be built; a test builds one of every scale.
+pub(super) fn drive(scale: Scale, run: &Run) -> Result<DriveConfig, ConfigError> {
+    let (whole, _) = load_drive("scala", &Sets::default())?;
+    let pages = pages_divisor(scale);
+    let blocks = scale.divisor / pages;
+    let sets = [
+        format!(
+            "drive.geometry.blocks_per_plane={}",
+            whole.geometry.blocks_per_plane / blocks
+        ),
+        format!(
+            "drive.geometry.pages_per_block={}",
+            whole.geometry.pages_per_block / pages
+        ),
+        format!(
+            "drive.timing.erase_ns={}",
+            whole.timing.erase_ns / u64::from(pages)
+        ),
+        format!("drive.firmware.cores={}", run.cores),
+    ];
+    Ok(load_drive("scala", &Sets::parse(&sets)?)?.0)
+}
+
+/// The host of a run: the cache is a share of one drive, as the paper has it.
+///
+/// # Errors
+/// A key that this build does not have: the design that brings it is missing.
+pub(super) fn host(run: &Run) -> Result<HostConfig, ConfigError> {
+    let mut sets = vec![
+        "host.cache_of=drive".to_string(),
+        format!("host.stripe_bytes={}", u64::from(run.stripe_kib) << 10),
+    ];
+    if run.managers > 0 {
+        sets.push(format!("host.managers={}", run.managers));
+    }
+    if !run.gc_aware {
+        sets.push("host.gc_aware=false".into());
+    }
+    Ok(load_host("default", &Sets::parse(&sets)?)?.0)
+}
+
+/// The profile that a run names.
+pub(super) fn profile(run: &Run) -> Option<&'static Profile> {
+    Profile::by_name(&run.workload)
+}
+
+/// The requests of a run on such a device.
+///
+/// # Errors
+/// No such profile.
+pub(super) fn load(scale: Scale, run: &Run, seed: u64, device_bytes: u64) -> Result<Load, Gap> {
+    let found = profile(run);
+    let profile = found.ok_or_else(|| Gap::missing(format!("no profile '{}'", run.workload)))?;
+    let (requests, footprint_bytes) = requests(scale, profile, run.stretch, device_bytes);
+    Ok(Load::made(
+        &run.workload,
+        Made::Profile {
+            profile,
+            requests: Some(requests),
+            footprint_bytes: Some(footprint_bytes),
+            seed,
+        },
+    ))
+}
+
+/// Requests of a profile, `stretch` times as many as the scale gives, and the address range that they
+/// fall in, which is that of the scale and lies on the device.
+fn requests(scale: Scale, profile: &Profile, stretch: u32, device_bytes: u64) -> (u64, u64) {
+    let once = (profile.table.requests / u64::from(scale.divisor)).max(1);
+    let requests = scale.at_most(once * u64::from(stretch));
+    (requests, profile.footprint_bytes(once).min(device_bytes))
+}
+
+/// What a reader has to know of the set-up.
+pub(super) fn notes(scale: Scale) -> Vec<String> {
+    let run = SCALA.clients("", CLIENTS);
+    let drive = drive(scale, &run).expect("the program's own preset");
+    let gib = drive.namespace_pages() as f64 * 4096.0 / (1u64 << 30) as f64;
+    vec![
+        format!(
+            "{scale}: drives of {gib:.2} GiB ({} blocks of {} pages a plane), cache 18.75 % of them, requests of the profiles in proportion, \
+             flash times as in the paper, erase {:.2} ms",
+            drive.geometry.blocks_per_plane,
+            drive.geometry.pages_per_block,
+            drive.timing.erase_ns as f64 / 1e6,
+        ),
+        "workloads are profiles fitted to the paper's Table 2, as its traces cannot be shipped"
+            .into(),
+        format!(
+            "8 clients and 4 firmware cores a drive where a figure says nothing else, {DEPTH} requests of each client in flight, dealt \
+             out in turn"
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::setup::SCALE_MAX;
+
+    #[test]
+    fn every_scale_divides_the_flash_and_can_be_built() {
+        let run = Run::sample();
+        let whole = drive(Scale::new(1).unwrap(), &run).unwrap();
+        for power in 0..=SCALE_MAX.ilog2() {
+            let scale = Scale::new(1 << power).unwrap();
+            let drive = drive(scale, &run).unwrap();
+            assert_eq!(drive.geometry.pages() << power, whole.geometry.pages());
+            let erase_per_page =
+                |d: &DriveConfig| d.timing.erase_ns as f64 / f64::from(d.geometry.pages_per_block);
+            assert_eq!(erase_per_page(&drive), erase_per_page(&whole));
+        }
+        assert_eq!(Scale::new(3), None);
+        assert_eq!(Scale::new(2048), None);
+    }
+
+    #[test]
+    fn a_stretched_run_has_more_requests_in_the_same_range() {
+        let scale = Scale::new(128).unwrap();
+        let profile = Profile::by_name("T1205").unwrap();
+        let (once, range) = requests(scale, profile, 1, u64::MAX);
+        assert_eq!(requests(scale, profile, 8, u64::MAX), (8 * once, range));
+    }
+}

@@ -1,0 +1,166 @@
+//! The set-up of the ScaleCache paper (section 4), smaller in proportion: 64 CPUs with a thread each, a file
+//! of 3 GiB for each thread, 60 GiB of page cache, up to eight Optane drives.
+//!
+//! A scale of `n` divides files, cache and drives by `n`. Times, clients, request and stripe sizes stay, and
+//! with them how many requests the drives can serve at once.
+//!
+//! 1. The volume is 64 files, one after another, each with the blocks that a thread works on and the better
+//!    part of a stripe besides: with files of whole stripes all threads that write in order would begin on the
+//!    same drive and go on to the next together.
+//! 2. The volume is as large whatever the number of drives, so that only that number changes.
+//! 3. A drive has more spare flash than its preset: the model writes each page to a new place, and of
+//!    a small drive the preset's share would be less than what is under way.
+//!
+//! What does not scale: pages under way are a larger part of a smaller cache, and pauses of throttled
+//! writers, which follow the time in which what is dirty could be written, are shorter.
+
+use wharf_drive::DriveConfig;
+use wharf_workload::generate::ThreadsSpec;
+
+use super::{Load, Scale};
+use crate::config::{ConfigError, HostConfig, Sets, load_drive, load_host};
+use crate::input::ClientRule;
+use crate::reproduce::run::Run;
+use crate::reproduce::runs::Gap;
+
+/// Threads, and files (section 4.1).
+pub const THREADS: u32 = 64;
+
+/// Pages of a file at full size: 3 GiB (section 4.1).
+const FILE_PAGES: u64 = 3 << 18;
+
+/// Bytes of the cache at full size: of the machine's 64 GB, what Table 3 gives to pages of files.
+const CACHE_BYTES: u64 = 60 << 30;
+
+/// Pages between the blocks of two files: not a whole number of the stripes that are used.
+const GAP_PAGES: u64 = 117;
+
+/// Spare flash of a drive.
+const OVER_PROVISIONING: f64 = 0.25;
+
+/// Queue pairs that a drive offers: one for each of 64 clients and the services.
+const QUEUES: u32 = 96;
+
+/// Requests of a file go to the client of its thread.
+pub(super) const RULE: ClientRule = ClientRule::Stream;
+
+/// Pages that a thread works on.
+fn used_pages(scale: Scale) -> u64 {
+    FILE_PAGES / u64::from(scale.divisor)
+}
+
+/// Requests in flight of each client: the threads that it has.
+pub(super) fn depth(run: &Run) -> u32 {
+    THREADS.div_ceil(run.clients)
+}
+
+/// One of the drives that together hold the files.
+///
+/// # Errors
+/// A drive that cannot be built; a test builds one of every scale.
+pub(super) fn drive(scale: Scale, run: &Run) -> Result<DriveConfig, ConfigError> {
+    let (whole, _) = load_drive("optane", &Sets::default())?;
+    let geometry = &whole.geometry;
+    let volume_pages = u64::from(THREADS) * (used_pages(scale) + GAP_PAGES);
+    let stripe_pages = u64::from(run.stripe_kib) / 4;
+    let shown_pages = volume_pages.div_ceil(u64::from(run.drives)) + stripe_pages;
+    let pages = (shown_pages as f64 / (1.0 - OVER_PROVISIONING)).ceil() as u64;
+    let planes = geometry.pages() / u64::from(geometry.blocks_per_plane);
+    let sets = [
+        format!(
+            "drive.geometry.blocks_per_plane={}",
+            pages.div_ceil(planes) + 1
+        ),
+        format!("drive.ftl.over_provisioning={OVER_PROVISIONING}"),
+        format!("drive.firmware.cores={}", run.cores),
+        format!("drive.firmware.queues_max={QUEUES}"),
+    ];
+    Ok(load_drive("optane", &Sets::parse(&sets)?)?.0)
+}
+
+/// The host of a run.
+///
+/// # Errors
+/// A key that this build does not have.
+pub(super) fn host(scale: Scale, run: &Run) -> Result<HostConfig, ConfigError> {
+    let sets = [
+        format!("host.cache={}", CACHE_BYTES / u64::from(scale.divisor)),
+        format!("host.files={THREADS}"),
+        format!("host.in_kernel={}", run.in_kernel),
+        format!("host.stripe_bytes={}", u64::from(run.stripe_kib) << 10),
+    ];
+    Ok(load_host("default", &Sets::parse(&sets)?)?.0)
+}
+
+/// The requests of a run on such a volume.
+///
+/// # Errors
+/// No such workload.
+pub(super) fn load(scale: Scale, run: &Run, seed: u64, device_bytes: u64) -> Result<Load, Gap> {
+    let (is_random, read_share) = match run.workload.as_str() {
+        "random writes" => (true, 0.0),
+        "sequential writes" => (false, 0.0),
+        "random reads" => (true, 1.0),
+        other => return Err(Gap::missing(format!("no workload '{other}'"))),
+    };
+    let file_bytes = (device_bytes / 4096).div_ceil(THREADS.into()) * 4096;
+    let request_bytes = run.request_kib << 10;
+    let used_bytes = used_pages(scale) * 4096;
+    let requests = used_bytes / u64::from(request_bytes) * u64::from(THREADS);
+    let spec = ThreadsSpec {
+        threads: THREADS,
+        file_bytes,
+        used_bytes,
+        request_bytes,
+        is_random,
+        read_share,
+        requests: scale.at_most(requests),
+        seed,
+    };
+    Ok(Load::threads(&run.workload, spec))
+}
+
+/// What a reader has to know of the set-up.
+pub(super) fn notes(scale: Scale) -> Vec<String> {
+    let mib = |bytes: u64| bytes / u64::from(scale.divisor) >> 20;
+    vec![
+        format!(
+            "{scale}: {THREADS} threads with a CPU and a file of {} MiB each, a cache of {} MiB, drives of preset optane that \
+             together hold the files, stripes of 512 KiB where a figure says nothing else",
+            mib(FILE_PAGES * 4096),
+            mib(CACHE_BYTES),
+        ),
+        "each thread reads or writes its file once from end to end, in order or shuffled, one request at a time, as fio does".into(),
+        "there is no file system and no RAID layer: no journal, no inode lock, no allocation of blocks; the paper's EXT4 and XFS are both \
+         compared with the one page cache that there is"
+            .into(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::volume_bytes;
+    use crate::reproduce::setup::SCALE_MAX;
+
+    #[test]
+    fn drives_of_every_scale_can_be_built_and_hold_the_files() {
+        for power in 4..=SCALE_MAX.ilog2() {
+            let scale = Scale::new(1 << power).unwrap();
+            for drives in [1, 2, 4, 8] {
+                for stripe_kib in [64, 512, 2048] {
+                    let run = Run {
+                        drives,
+                        stripe_kib,
+                        ..Run::sample_of_scale()
+                    };
+                    let (drive, host) = (drive(scale, &run).unwrap(), host(scale, &run).unwrap());
+                    let bytes = volume_bytes(&drive, drives, &host);
+                    let least = u64::from(THREADS) * (used_pages(scale) + GAP_PAGES) * 4096;
+                    assert!(bytes >= least, "{drives} drives, {stripe_kib} KiB");
+                    assert!(load(scale, &run, 1, bytes).is_ok());
+                }
+            }
+        }
+    }
+}
