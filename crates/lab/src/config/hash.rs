@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_fixed_configuration_has_a_fixed_hash() {
-        assert_eq!(hash("tiny", &[]).to_string(), "6d212cb684608d65");
+        assert_eq!(hash("tiny", &[]).to_string(), "8d2adb2256d96af2");
     }
 
     #[test]
@@ -126,6 +126,7 @@ mod tests {
             "host.idle.park_us=999",
             "host.files=64",
             "host.replacement=lru",
+            "host.in_kernel=true",
         ] {
             assert_ne!(hash("tiny", &[set]), plain, "{set}");
         }

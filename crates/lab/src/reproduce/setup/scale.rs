@@ -122,7 +122,7 @@ pub(super) fn load(scale: Scale, run: &Run, seed: u64, device_bytes: u64) -> Res
 
 /// What a reader has to know of the set-up.
 pub(super) fn notes(scale: Scale) -> Vec<String> {
-    let mib = |bytes: u64| bytes / u64::from(scale.divisor) >> 20;
+    let mib = |bytes: u64| (bytes >> 20) / u64::from(scale.divisor);
     vec![
         format!(
             "{scale}: {THREADS} threads with a CPU and a file of {} MiB each, a cache of {} MiB, drives of preset optane that \

@@ -140,6 +140,8 @@ fn row(design: Design, job: &Job, rounds: u32, turns: &[&Turn]) -> Row {
         managers: None,
         write_amplification: None,
         gc_share: 0.0,
+        throttled_share: 0.0,
+        flushing_share: 0.0,
         gc_affected: GcAffected {
             requests: 0,
             latency_us: None,
