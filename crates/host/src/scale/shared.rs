@@ -80,6 +80,9 @@ pub struct Shape {
     pub balance: Balance,
     /// Whether a service flushes in the background.
     pub has_flusher: bool,
+    /// Most pages that a writer above the hard threshold writes before it looks again: as many I/Os, if
+    /// they lie apart, as keep what lies below busy.
+    pub share_pages: u64,
 }
 
 /// A place for an open file.
@@ -135,6 +138,8 @@ pub struct Shared<I> {
     pub balance: Balance,
     /// Whether a service flushes in the background.
     pub has_flusher: bool,
+    /// Most pages that a writer above the hard threshold writes before it looks again.
+    pub share_pages: u64,
     /// How tasks of other CPUs are woken.
     pub mailboxes: Arc<Mailboxes>,
 }
@@ -171,6 +176,7 @@ impl<I: Index> Shared<I> {
             progress: waiters(),
             balance: shape.balance,
             has_flusher: shape.has_flusher,
+            share_pages: shape.share_pages,
             mailboxes,
         })
     }

@@ -24,14 +24,14 @@ pub struct PageCacheOptions {
 }
 
 impl Default for PageCacheOptions {
-    /// 64 MiB, a fifth of it dirty at most, for 256 files and 256 threads with 64 I/Os each.
+    /// 64 MiB, a fifth of it dirty at most, for 256 files and 256 threads with 128 I/Os each.
     fn default() -> Self {
         PageCacheOptions {
             memory_bytes: 64 << 20,
             dirty_share: 0.2,
             files_max: 256,
             threads_max: 256,
-            depth: 64,
+            depth: 128,
         }
     }
 }
