@@ -297,6 +297,12 @@ impl Cpu {
         }
     }
 
+    /// Real time: true if no other task of this thread could run now, so that the running one may sleep in the
+    /// system without holding anything up.
+    pub fn is_alone(&self) -> bool {
+        !self.executor().has_ready()
+    }
+
     /// Lets the other tasks of this CPU run.
     pub fn yield_now(&self) -> YieldNow<'_> {
         YieldNow {

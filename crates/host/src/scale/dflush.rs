@@ -24,8 +24,8 @@ use crate::scale::index::{Index, Tag};
 use crate::scale::local::Local;
 use crate::wake::Pause;
 
-/// Most pages of a share, in as many transfers as they happen to be.
-const SHARE_PAGES: u64 = 64;
+/// Most pages of a share of the design, in as many transfers as they happen to be.
+pub(super) const SHARE_PAGES: u64 = 64;
 
 /// A writer goes on after so many shares: the drives take no more, or others dirty pages faster. Memory
 /// will say so.
@@ -114,7 +114,7 @@ impl<I: Index, B: Backing> Local<I, B> {
         let mut writing = Writing::of(file);
         // Pages that are stuck are left out: who waits for them hears of it.
         let _ = self
-            .write_range(&mut writing, range, SHARE_PAGES, Busy::Skip)
+            .write_range(&mut writing, range, self.shared.share_pages, Busy::Skip)
             .await;
         writing
     }
@@ -136,14 +136,15 @@ impl<I: Index, B: Backing> Local<I, B> {
 
     /// Moves the cursor of a file over its next dirty pages; gives the first and the last of them.
     fn claim_range(&self, file: u32) -> Option<(u64, u64)> {
-        let (cpu, file) = (&self.cpu, &self.shared.files[file as usize]);
+        let (cpu, share_pages) = (&self.cpu, self.shared.share_pages);
+        let file = &self.shared.files[file as usize];
         loop {
             // Relaxed: a place to begin, which orders nothing.
             let at = file.cursor.load(Ordering::Relaxed);
             let next = |from| file.index.next_tagged(cpu, from, Tag::Dirty);
             let (first, _) = next(at).or_else(|| next(0))?;
             let mut last = first;
-            for _ in 1..SHARE_PAGES {
+            for _ in 1..share_pages {
                 match next(last + 1) {
                     Some((page, _)) => last = page,
                     None => break,

@@ -107,6 +107,7 @@ impl<V: Variant> Design for Scale<V> {
             files: config.files(design)?,
             balance: V::BALANCE,
             has_flusher: true,
+            share_pages: dflush::SHARE_PAGES,
         };
         let shared = Shared::new(config, &shape, space)
             .map_err(|source| DesignError::Memory { design, source })?;

@@ -82,6 +82,9 @@ pub struct Shape {
     pub balance: Balance,
     /// Whether a service flushes in the background.
     pub has_flusher: bool,
+    /// Most pages that a writer above the hard threshold writes before it looks again: as many I/Os, if
+    /// they lie apart, as keep what lies below busy.
+    pub share_pages: u64,
 }
 
 /// A place for an open file.
@@ -137,6 +140,8 @@ pub struct Shared<I> {
     pub has_flusher: bool,
     /// What is paid to the operating system.
     pub toll: Toll,
+    /// Most pages that a writer above the hard threshold writes before it looks again.
+    pub share_pages: u64,
     /// How tasks of other CPUs are woken.
     pub mailboxes: Arc<Mailboxes>,
 }
@@ -173,6 +178,7 @@ impl<I: Index> Shared<I> {
             balance: shape.balance,
             has_flusher: shape.has_flusher,
             toll: Toll::new(config.in_kernel),
+            share_pages: shape.share_pages,
             mailboxes,
         })
     }

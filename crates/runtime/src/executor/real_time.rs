@@ -73,6 +73,18 @@ impl Executor {
         true
     }
 
+    /// Whether a task other than the one that is running could run now.
+    pub(crate) fn has_ready(&self) -> bool {
+        if self.queued.get() > 0 || self.any_rung() {
+            return true;
+        }
+        let TimeSource::Real(clock) = self.time else {
+            return false;
+        };
+        let mut events = self.events.borrow_mut();
+        !events.is_empty() && events.any_before(clock.now_ns() + 1)
+    }
+
     /// Nanoseconds until the next timer, if there is one.
     pub(crate) fn next_timer_ns(&self) -> Option<u64> {
         let TimeSource::Real(clock) = self.time else {
@@ -101,6 +113,28 @@ mod tests {
 
     use crate::machine::Machine;
     use crate::op::{CostTable, Side};
+
+    /// Who sleeps in the system when there is nothing else to do has to know that there is not.
+    #[test]
+    fn a_task_is_alone_when_no_other_could_run() {
+        let mut machine = Machine::new(CostTable::free(), false);
+        let id = machine.add_cpu("cpu", Side::Host, 1.0);
+        let inline = machine.inline();
+        inline.block_on(id, |cpu| async move {
+            assert!(cpu.is_alone());
+            cpu.spawn("starts", async {});
+            assert!(!cpu.is_alone(), "a task that has not begun");
+            let (other_cpu, far_ns) = (cpu.clone(), cpu.now() + 3_600_000_000_000);
+            let sleeper = cpu.spawn("sleeps", async move { other_cpu.sleep_until(far_ns).await });
+            // Both begin in the next passes.
+            for _ in 0..5 {
+                cpu.yield_now().await;
+            }
+            assert!(cpu.is_alone(), "it sleeps for an hour");
+            cpu.wake(sleeper);
+            assert!(!cpu.is_alone(), "it is to run");
+        });
+    }
 
     /// A program that links a cache starts a task for every transfer, for as long as it runs.
     #[test]

@@ -68,6 +68,10 @@ pub use wharf_host::scale::replacement::Replacement;
 /// The least pages of a cache.
 const PAGES_MIN: u64 = 16;
 
+/// Pages that a writer which has to write back writes at a time: random ones are so many I/Os, and drives gain
+/// little from more.
+const SHARE_PAGES: u64 = 128;
+
 /// Most threads that a cache may have.
 const THREADS_MAX: u32 = 4096;
 
@@ -132,6 +136,7 @@ impl PageCache {
             files: options.files_max,
             balance: Balance::Flush,
             has_flusher: false,
+            share_pages: SHARE_PAGES,
         };
         let shared = Shared::new(&config, &shape, &space)?;
         let core = Core::new(

@@ -27,7 +27,7 @@ pub struct PageCacheOptions {
 }
 
 impl Default for PageCacheOptions {
-    /// 64 MiB, a fifth of it dirty at most, CLOCK, for 256 files and 256 threads with 64 I/Os each.
+    /// 64 MiB, a fifth of it dirty at most, CLOCK, for 256 files and 256 threads with 128 I/Os each.
     fn default() -> Self {
         PageCacheOptions {
             memory_bytes: 64 << 20,
@@ -35,7 +35,7 @@ impl Default for PageCacheOptions {
             replacement: Replacement::Clock,
             files_max: 256,
             threads_max: 256,
-            depth: 64,
+            depth: 128,
         }
     }
 }

@@ -159,6 +159,7 @@ impl Seat {
         if self.closes_seen.replace(closes) != closes {
             self.ways.sweep();
         }
+        self.ways.begin_wait();
         let value = self.inline.block_on(self.cpu, |_| async {
             let value = future.await;
             self.local.land().await;

@@ -2,8 +2,10 @@
 //! on them.
 //!
 //! A thread's tasks run only while one of its calls waits. So a task of its own looks after the channels:
-//! it polls them while other tasks have something to do, then sleeps in the system until an I/O ends. A thread
-//! that waits for another one's I/O yields, then sleeps for a few microseconds at a time.
+//! while other tasks have something to do it takes what has ended; when they have not, it hands over all that they
+//! submitted and sleeps until an I/O ends, by one call; where it only writes back, until half of that is written, as
+//! nobody waits for a single page and each waking up costs more than an I/O. A thread that waits for another one's I/O spins, yields, then
+//! sleeps for a few microseconds at a time.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -16,15 +18,13 @@ use wharf_host::scale::backing::{Backing, Sent};
 use wharf_host::scale::frame::Frames;
 use wharf_host::volume::Transfer;
 use wharf_host::wake::Pause;
-use wharf_runtime::{Cpu, TaskId};
+use wharf_runtime::{Cpu, Notify, TaskId};
 use wharf_storage::{Channel, Completion, Errno, Io, Op, Segment, StorageError};
 use wharf_wire::dma::PAGE_BYTES;
 
 use super::open_file::OpenFile;
 use super::table::FileTable;
 
-/// Turns without a completion after which the thread may sleep until one comes: all other tasks have had theirs.
-const IDLE_TURNS: u32 = 2;
 /// Turns that a thread without I/O of its own spins, then yields, before it sleeps.
 const SPIN_TURNS: u32 = 50;
 const YIELD_TURNS: u32 = 200;
@@ -39,12 +39,18 @@ pub(super) struct Ways {
     /// I/Os under way, by tag.
     pending: RefCell<Vec<Option<Pending>>>,
     free_tags: RefCell<Vec<usize>>,
+    /// Of the I/Os under way, those that are no writes: somebody waits for each.
+    awaited: Cell<usize>,
+    /// Turns in which the thread could only wait for another one.
+    idle_turns: Cell<u32>,
 }
 
 /// A channel to a file.
 struct Way {
     file: Weak<OpenFile>,
     channel: RefCell<Box<dyn Channel>>,
+    /// Who waits until it takes another I/O.
+    room: Notify,
 }
 
 /// One I/O that has been submitted, or that is known to fail.
@@ -68,53 +74,74 @@ impl Ways {
             ways: RefCell::default(),
             pending: RefCell::default(),
             free_tags: RefCell::default(),
+            awaited: Cell::new(0),
+            idle_turns: Cell::new(0),
         });
         cpu.spawn("channels", ways.clone().look_after(cpu.clone()));
         ways
     }
 
     async fn look_after(self: Rc<Self>, cpu: Cpu) {
-        let mut idle_turns = 0u32;
         loop {
-            idle_turns = match self.poll(&cpu) {
-                0 => idle_turns.saturating_add(1),
-                _ => 0,
-            };
-            if idle_turns > IDLE_TURNS && !self.sleep_until_one_ends(&cpu) {
-                rest(idle_turns);
+            if !cpu.is_alone() {
+                self.idle_turns.set(0);
+                self.poll(&cpu);
+            } else if self.sleep_until_one_ends(&cpu) {
+                self.idle_turns.set(0);
+            } else {
+                let turns = self.idle_turns.get();
+                self.idle_turns.set(turns.saturating_add(1));
+                rest(turns);
             }
             cpu.yield_now().await;
         }
     }
 
-    /// Takes what has ended; gives how many that were.
-    fn poll(&self, cpu: &Cpu) -> usize {
-        let ways = self.ways.borrow();
-        let in_use = ways.iter().flatten();
-        in_use
-            .map(|way| way.channel.borrow_mut().poll(&mut |end| self.end(cpu, end)))
-            .sum()
+    /// A call begins to wait: what the one before waited for is no measure.
+    pub fn begin_wait(&self) {
+        self.idle_turns.set(0);
     }
 
-    /// Sleeps until an I/O of some channel ends; false if none is under way.
+    /// Takes what has ended.
+    fn poll(&self, cpu: &Cpu) {
+        for way in self.ways.borrow().iter().flatten() {
+            way.channel
+                .borrow_mut()
+                .poll(&mut |end| self.end(cpu, way, end));
+        }
+    }
+
+    /// Sleeps until I/Os of some channel end; false if none is under way.
     fn sleep_until_one_ends(&self, cpu: &Cpu) -> bool {
         let ways = self.ways.borrow();
-        let mut channels = ways.iter().flatten().map(|way| way.channel.borrow_mut());
-        let busy = channels.find(|channel| channel.in_flight() > 0);
-        busy.map(|mut channel| channel.wait(1, &mut |end| self.end(cpu, end)))
-            .is_some()
+        let is_busy = |way: &&Rc<Way>| way.channel.borrow().in_flight() > 0;
+        let Some(way) = ways.iter().flatten().find(is_busy) else {
+            return false;
+        };
+        let mut channel = way.channel.borrow_mut();
+        let enough = match self.awaited.get() {
+            0 => channel.in_flight().div_ceil(2),
+            _ => 1,
+        };
+        channel.wait(enough, &mut |end| self.end(cpu, way, end));
+        true
     }
 
-    fn end(&self, cpu: &Cpu, completion: Completion) {
+    fn end(&self, cpu: &Cpu, way: &Way, completion: Completion) {
+        way.room.notify_one(cpu);
         let tag = completion.tag as usize;
         let pending = self.pending.borrow_mut()[tag].take();
+        let pending = pending.expect("a tag is used once");
         self.free_tags.borrow_mut().push(tag);
+        let is_awaited = pending.0.writes.borrow().is_none();
+        self.awaited
+            .set(self.awaited.get() - usize::from(is_awaited));
         let outcome = completion.result.map_err(|error| IoError::System {
             doing: doing(error.op),
             offset: error.offset,
             errno: error.errno.raw_os_error(),
         });
-        pending.expect("a tag is used once").end(cpu, outcome);
+        pending.end(cpu, outcome);
     }
 
     /// The open file of this number, and the channel to it.
@@ -132,6 +159,7 @@ impl Ways {
         let way = Rc::new(Way {
             file: Arc::downgrade(&file),
             channel: RefCell::new(file.target.channel(self.depth)?),
+            room: Notify::new(),
         });
         ways[slot] = Some(way.clone());
         Ok((file, way))
@@ -164,6 +192,8 @@ impl Ways {
             self.pending.borrow().len() - 1
         });
         self.pending.borrow_mut()[tag] = Some(pending.clone());
+        self.awaited
+            .set(self.awaited.get() + usize::from(op != Op::Write));
         let io = Io {
             op,
             offset,
@@ -175,7 +205,7 @@ impl Ways {
             if unsafe { way.channel.borrow_mut().submit(io) }.is_ok() {
                 return;
             }
-            cpu.yield_now().await;
+            way.room.wait(cpu).await;
         }
     }
 }
