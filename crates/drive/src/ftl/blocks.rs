@@ -124,14 +124,32 @@ impl Blocks {
 
     /// Puts an erased block among the free ones.
     pub fn set_free(&mut self, block: u32, erase_count: u32) {
+        self.mark_free(block);
         let plane = self.plane_of(block);
+        self.free[plane as usize].insert((erase_count, block));
+    }
+
+    /// Puts erased blocks, given with their erase counts, among the free ones: those of a whole core at once,
+    /// where blocks are of a page each and millions.
+    pub fn set_all_free(&mut self, erased: &[(u32, u32)]) {
+        let mut of_planes = vec![Vec::new(); self.free.len()];
+        for &(block, erase_count) in erased {
+            self.mark_free(block);
+            of_planes[self.plane_of(block) as usize].push((erase_count, block));
+        }
+        for (free, erased) in self.free.iter_mut().zip(of_planes) {
+            // Built whole, a set takes a tenth of the time of as many insertions.
+            free.append(&mut erased.into_iter().collect());
+        }
+    }
+
+    fn mark_free(&mut self, block: u32) {
         let entry = &mut self.blocks[block as usize];
         assert!(
             entry.valid == 0 && entry.pending == 0,
             "a block with pages is freed: {entry:?}"
         );
         entry.state = State::Free;
-        self.free[plane as usize].insert((erase_count, block));
         self.free_count += 1;
     }
 
@@ -286,5 +304,25 @@ mod tests {
         );
         assert_eq!(blocks.open(1, Origin::Gc), Some(3));
         assert_eq!(blocks.free_count(), 1);
+    }
+
+    #[test]
+    fn blocks_that_are_freed_together_are_free_as_one_by_one() {
+        let erased = [(0, 3), (1, 0), (2, 7), (3, 0), (5, 2)];
+        let (mut together, mut singly) = (Blocks::new(2, 3, 8), Blocks::new(2, 3, 8));
+        together.set_all_free(&erased);
+        for (block, wear) in erased {
+            singly.set_free(block, wear);
+        }
+        assert_eq!((together.free_count(), singly.free_count()), (5, 5));
+        for (plane, origin) in [
+            (0, Origin::Host),
+            (0, Origin::Gc),
+            (1, Origin::Gc),
+            (1, Origin::Host),
+        ] {
+            let opened = together.open(plane, origin);
+            assert!(opened.is_some() && opened == singly.open(plane, origin));
+        }
     }
 }

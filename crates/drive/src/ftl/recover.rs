@@ -123,15 +123,17 @@ impl Ftl {
             }
         }
         self.recover_trims(&log[records..], &mut valid)?;
+        let mut erased = Vec::new();
         for block in 0..self.plan.blocks {
             let shrunk =
                 since.from[block as usize].is_some_and(|w| w > self.media.written_pages(block));
             if shrunk {
                 self.set_aside(block, valid[block as usize]);
             } else {
-                self.sort_block(block, valid[block as usize]);
+                self.sort_block(block, valid[block as usize], &mut erased);
             }
         }
+        self.blocks.set_all_free(&erased);
         self.read_only = !self.has_spare_blocks();
         Ok(())
     }
@@ -218,7 +220,8 @@ impl Ftl {
         }
     }
 
-    fn sort_block(&mut self, block: u32, valid: u32) {
+    /// Gives a block its place; one that is to be free is added to `erased`, with its wear.
+    fn sort_block(&mut self, block: u32, valid: u32, erased: &mut Vec<(u32, u32)>) {
         let (written, wear) = (
             self.media.written_pages(block),
             self.media.erase_count(block),
@@ -229,7 +232,7 @@ impl Ftl {
             return;
         }
         if written == 0 {
-            self.blocks.set_free(block, wear);
+            erased.push((block, wear));
             return;
         }
         (0..valid).for_each(|_| self.blocks.validate(block));

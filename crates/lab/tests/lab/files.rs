@@ -6,10 +6,10 @@ use wharf_lab::input::{ClientRule, Input, Made};
 use wharf_lab::replay::Setup;
 use wharf_workload::files::{FileSpec, Personality};
 
-use crate::support::{planned, run_those, setup, small};
+use crate::support::{drive, planned, run_those, setup, small};
 
-fn input(personality: Personality) -> Input {
-    let spec = Made::Files(FileSpec {
+fn spec(personality: Personality) -> FileSpec {
+    FileSpec {
         personality,
         requests: 4_000,
         files: 16,
@@ -18,12 +18,19 @@ fn input(personality: Personality) -> Input {
         request_bytes: 4096,
         stride_bytes: None,
         seed: 11,
-    });
-    Input::Generated {
-        name: personality.name().into(),
-        parameters: BTreeMap::new(),
-        spec: Box::new(spec),
     }
+}
+
+fn of(spec: FileSpec) -> Input {
+    Input::Generated {
+        name: spec.personality.name().into(),
+        parameters: BTreeMap::new(),
+        spec: Box::new(Made::Files(spec)),
+    }
+}
+
+fn input(personality: Personality) -> Input {
+    of(spec(personality))
 }
 
 #[test]
@@ -80,5 +87,34 @@ fn deleted_files_leave_the_cache_and_are_not_written() {
             "{}: {written}",
             row.design
         );
+    }
+}
+
+#[test]
+fn sixty_four_clients_share_eight_drives() {
+    let drive = drive(
+        "optane",
+        &["geometry.blocks_per_plane=5000", "firmware.queues_max=96"],
+    );
+    let mut setup = Setup {
+        drives: 8,
+        clients: 64,
+        cache_bytes: 16 << 20,
+        ..setup(drive)
+    };
+    setup.host.files = 64;
+    for personality in [Personality::Fileserver, Personality::Varmail] {
+        let spec = FileSpec {
+            files: 64,
+            threads: 64,
+            requests: 12_000,
+            footprint_bytes: Some(64 << 20),
+            ..spec(personality)
+        };
+        let plan = planned(&of(spec), &setup);
+        assert!(plan.by_client.iter().all(|list| !list.is_empty()));
+        run_those(&setup, &plan, |name| {
+            ["direct", "kernel", "scale"].contains(&name)
+        });
     }
 }

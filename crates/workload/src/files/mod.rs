@@ -3,13 +3,13 @@
 //!
 //! 1. The address space is as many *regions* as there are files, one for each; a file is as long as what it holds,
 //!    in whole pages, and never leaves its region. So a volume divided likewise has each in a file of its own.
-//! 2. A thread plans one operation after another ([`flow`] and [`store`] say which) as *runs*: so many bytes from
+//! 2. A thread plans one operation after another (`flow.rs` and `store.rs` say which) as *runs*: so many bytes from
 //!    here on are read, written, flushed or discarded. A run becomes requests of the request size; a discard or
 //!    a flush is one request. What only names a file (`stat`, `open`, `close`) makes none.
 //! 3. The next request is that of the thread that has made the fewest so far. Its thread is its stream: whoever
 //!    replays it keeps a stream with one client, and in order.
 //! 4. A thread has files of its own, as filebench gives no file to two threads at once. So a read is of what its
-//!    thread has written, whatever the others do meanwhile. Where threads read what others wrote ([`store`], and
+//!    thread has written, whatever the others do meanwhile. Where threads read what others wrote (`store.rs`, and
 //!    the videos that are read only) the stream keeps the order, and a replay may be ahead of it.
 //!
 //! Some files exist when it all begins ([`FileGenerator::initial`]): drives hold them if they are filled with the
