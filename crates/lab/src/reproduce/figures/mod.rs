@@ -83,9 +83,9 @@ mod tests {
     fn papers_and_definitions_speak_of_the_same_figures_and_claims() {
         for subject in Subject::ALL {
             let paper = Paper::of(subject);
-            let defined = subject.figures().iter().map(|(name, _)| *name);
-            let told = paper.figures.iter().map(|f| f.name.as_str());
-            assert!(defined.eq(told), "{}", subject.name());
+            let defined: BTreeSet<&str> = subject.figures().iter().map(|(name, _)| *name).collect();
+            let told: BTreeSet<&str> = paper.figures.iter().map(|f| f.name.as_str()).collect();
+            assert_eq!(defined, told, "{}", subject.name());
         }
         for (subject, (name, define)) in definitions() {
             let figure = define(&Workloads::own());
