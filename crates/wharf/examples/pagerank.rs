@@ -19,6 +19,7 @@
 
 use std::cell::Cell;
 use std::fs::File;
+use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -448,6 +449,14 @@ fn run(name: &str, graph: &Graph, words: &impl Words, args: &Args) -> Result<f64
     Ok(sum)
 }
 
+/// Writes to a file that is there: one that this would make is none of the kernel's.
+fn put(file: &Path, text: &str) -> std::io::Result<()> {
+    std::fs::File::options()
+        .write(true)
+        .open(file)?
+        .write_all(text.as_bytes())
+}
+
 /// A control group with a memory limit, of version 2 or 1, with this process in it.
 struct MemoryLimit {
     tree: &'static Path,
@@ -466,8 +475,8 @@ impl MemoryLimit {
             let tree = Path::new(tree);
             let group = tree.join(format!("wharf-pagerank-{process}"));
             outcome = std::fs::create_dir(&group)
-                .and_then(|()| std::fs::write(group.join(limit), bytes.to_string()))
-                .and_then(|()| std::fs::write(group.join("cgroup.procs"), &process));
+                .and_then(|()| put(&group.join(limit), &bytes.to_string()))
+                .and_then(|()| put(&group.join("cgroup.procs"), &process));
             if outcome.is_ok() {
                 return Ok(MemoryLimit { tree, group });
             }
@@ -481,7 +490,7 @@ impl Drop for MemoryLimit {
     fn drop(&mut self) {
         // The group goes when nobody is in it. What fails here harms nothing.
         let process = std::process::id().to_string();
-        let _ = std::fs::write(self.tree.join("cgroup.procs"), process);
+        let _ = put(&self.tree.join("cgroup.procs"), &process);
         let _ = std::fs::remove_dir(&self.group);
     }
 }
