@@ -77,8 +77,6 @@ impl<I: Index, B: Backing> Local<I, B> {
             if writing.pages - before >= most {
                 break Some(at);
             }
-            // Flushers work for long without a wait; whom they meet at locks must not be in their past.
-            cpu.pace().await;
             let found = index.next_tagged(cpu, at, Tag::Dirty);
             let Some((page, frame)) = found.filter(|(page, _)| *page <= last) else {
                 break None;
