@@ -15,11 +15,12 @@
 //! writers, which follow the time in which what is dirty could be written, are shorter.
 
 use wharf_drive::DriveConfig;
+use wharf_workload::files::{FileSpec, Personality};
 use wharf_workload::generate::ThreadsSpec;
 
 use super::{Load, Scale};
 use crate::config::{ConfigError, HostConfig, Sets, load_drive, load_host};
-use crate::input::ClientRule;
+use crate::input::{ClientRule, Made};
 use crate::reproduce::run::Run;
 use crate::reproduce::runs::Gap;
 
@@ -97,6 +98,9 @@ pub(super) fn host(scale: Scale, run: &Run) -> Result<HostConfig, ConfigError> {
 /// # Errors
 /// No such workload.
 pub(super) fn load(scale: Scale, run: &Run, seed: u64, device_bytes: u64) -> Result<Load, Gap> {
+    if let Some(personality) = Personality::by_name(&run.workload) {
+        return Ok(files(scale, run, seed, personality));
+    }
     let (is_random, read_share) = match run.workload.as_str() {
         "random writes" => (true, 0.0),
         "sequential writes" => (false, 0.0),
@@ -118,6 +122,22 @@ pub(super) fn load(scale: Scale, run: &Run, seed: u64, device_bytes: u64) -> Res
         seed,
     };
     Ok(Load::threads(&run.workload, spec))
+}
+
+/// File operations, each thread on its file: as many requests as the files have pages.
+fn files(scale: Scale, run: &Run, seed: u64, personality: Personality) -> Load {
+    let pages = used_pages(scale) * u64::from(THREADS);
+    let spec = FileSpec {
+        personality,
+        requests: scale.at_most(pages),
+        files: THREADS,
+        threads: THREADS,
+        footprint_bytes: Some(pages * 4096),
+        request_bytes: run.request_kib << 10,
+        stride_bytes: None,
+        seed,
+    };
+    Load::made(&run.workload, Made::Files(spec))
 }
 
 /// What a reader has to know of the set-up.

@@ -4,9 +4,13 @@
 //! |---|---|---|
 //! | `micro.rs` | 1, 11a to 11d | 1, 4.1 |
 //! | `latency.rs` | 12a, 12b, Table 1, 13 | 4.1 |
-//! | `scaling.rs` | 17a, 18, Table 2 | 4.5 to 4.7 |
+//! | `loads.rs` | 14a to 14d, 15 | 4.2, 4.3 |
+//! | `scaling.rs` | 17a, 17b, 18, Table 2 | 4.5 to 4.7 |
+//!
+//! Not here: Figure 16 (there are no RAID-5 and RAID-10 in virtual time) and Table 3 (the memory of a kernel's slabs).
 
 mod latency;
+mod loads;
 mod micro;
 mod scaling;
 
@@ -26,7 +30,13 @@ pub const FIGURES: &[Definition] = &[
     ("table1", latency::table1),
     ("fig12b", latency::fig12b),
     ("fig13", latency::fig13),
+    ("fig14a", loads::fig14a),
+    ("fig14b", loads::fig14b),
+    ("fig14c", loads::fig14c),
+    ("fig14d", loads::fig14d),
+    ("fig15", loads::fig15),
     ("fig17a", scaling::fig17a),
+    ("fig17b", scaling::fig17b),
     ("fig18", scaling::fig18),
     ("table2", scaling::table2),
 ];

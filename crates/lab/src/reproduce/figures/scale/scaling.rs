@@ -10,6 +10,8 @@ use crate::result::CpuPart;
 /// Host CPUs of Figure 17; the text names 4.
 const CPUS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 
+const SHARED_CPUS: &str = "64 threads and files whatever the number of CPUs, which share them evenly; services have CPUs of their own besides";
+
 pub(super) fn fig17a(workloads: &Workloads) -> Figure {
     let workload = workloads.one("random writes");
     let run = |variant: Variant, clients| Run {
@@ -34,31 +36,67 @@ pub(super) fn fig17a(workloads: &Workloads) -> Figure {
             times("scale-scales", &scale.0, &scale.1),
             gains_more("kernel-gains-less", scale.clone(), gain(KERNEL)),
         ],
-        notes: vec![
-            "64 threads and files whatever the number of CPUs, which share them evenly; services have CPUs of their own besides",
+        notes: vec![SHARED_CPUS],
+    }
+}
+
+pub(super) fn fig17b(workloads: &Workloads) -> Figure {
+    let workload = workloads.one("fileserver");
+    let run = |variant: Variant, clients| Run {
+        clients,
+        ..variant.threads(&workload, EIGHT)
+    };
+    let gain = |variant| (run(variant, 64), run(variant, 4));
+    let scale = gain(SCALE);
+    Figure {
+        name: "fig17b",
+        plot: Plot::Lines,
+        points: "host CPUs",
+        axis: Metric::Bandwidth.axis().into(),
+        panels: vec![over(
+            String::new(),
+            Metric::Bandwidth,
+            &CPUS,
+            &[KERNEL, SCALE],
+            |variant, clients| Some(run(variant, clients)),
+        )],
+        claims: vec![
+            times("scale-scales", &scale.0, &scale.1),
+            gains_more("kernel-gains-less", scale.clone(), gain(KERNEL)),
         ],
+        notes: vec![SHARED_CPUS],
     }
 }
 
 pub(super) fn fig18(workloads: &Workloads) -> Figure {
-    let workload = workloads.one("random writes");
-    let run = |variant: Variant, drives| variant.threads(&workload, drives);
+    let on = |workload: &str, variant: Variant, drives| {
+        variant.threads(&workloads.one(workload), drives)
+    };
+    let run = |variant, drives| on("random writes", variant, drives);
     let gain = |variant| (run(variant, EIGHT), run(variant, 1));
     let (scale, falcon) = (gain(SCALE), gain(FALCON));
+    let panel = |workload: &'static str| {
+        over(
+            workload.into(),
+            Metric::Bandwidth,
+            &DRIVES,
+            &[KERNEL, FALCON, SCALE],
+            |variant, drives| Some(on(workload, variant, drives)),
+        )
+    };
     Figure {
         name: "fig18",
         plot: Plot::Bars,
         points: "drives",
         axis: Metric::Bandwidth.axis().into(),
-        panels: vec![over(
-            "random writes".into(),
-            Metric::Bandwidth,
-            &DRIVES,
-            &[KERNEL, FALCON, SCALE],
-            |variant, drives| Some(run(variant, drives)),
-        )],
+        panels: vec![panel("random writes"), panel("fileserver")],
         claims: vec![
             times("over-falcon", &scale.0, &falcon.0),
+            times(
+                "over-falcon-fileserver",
+                &on("fileserver", SCALE, EIGHT),
+                &on("fileserver", FALCON, EIGHT),
+            ),
             gains_more("falcon-gains-less", scale.clone(), falcon),
         ],
         notes: vec!["Falcon has a CPU for each drive besides those of the threads and the flusher"],
