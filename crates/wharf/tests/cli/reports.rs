@@ -56,7 +56,9 @@ fn the_json_file_has_the_documented_fields_and_a_row_for_each_design() {
         "workload.source.path",
         "workload.source.format",
         "rows[].drift_us",
+        "rows[].flush_latency_us.",
         "rows[].managers.",
+        "rows[].rounds.",
         "rows[].gc_affected.latency_us.",
     ];
     let missing: Vec<_> = documented

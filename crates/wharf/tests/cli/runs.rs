@@ -65,6 +65,8 @@ fn help_names_every_option_and_exit_code() {
         "--bs",
         "--read-share",
         "--theta",
+        "--files",
+        "--loops",
         "--format",
         "--bad-lines",
         "--blkparse-action",
