@@ -261,7 +261,7 @@ fn is_accounted_for(row: &Row) {
     let serves = row.drivers.iter().any(|a| a.part == CpuPart::Services);
     assert_eq!(
         serves,
-        ["kernel", "tri"].contains(&name.as_str()) || name.starts_with("scale"),
+        ["kernel", "falcon", "tri"].contains(&name.as_str()) || name.starts_with("scale"),
         "{name}"
     );
     assert!(row.managers.is_none() || name == "tri", "{name}");
