@@ -239,7 +239,7 @@ fn crowd<V: Variant>(seed: Seed) -> (u64, u64) {
 
 #[test]
 fn writers_that_flush_end_before_those_that_sleep() {
-    // Each on its own may be a little off; what is to be seen is the sum.
+    // Those who sleep before they flush and those who do not are within a few percent of one another.
     let mut sums_ns = [0; 3];
     for seed in 0..8 {
         let ran = [
@@ -258,7 +258,7 @@ fn writers_that_flush_end_before_those_that_sleep() {
         }
     }
     let [flush_ns, first_ns, sleep_ns] = sums_ns;
-    assert!(flush_ns < first_ns && first_ns < sleep_ns, "{sums_ns:?} ns");
+    assert!(3 * flush_ns.max(first_ns) < 2 * sleep_ns, "{sums_ns:?} ns");
 }
 
 #[test]
