@@ -239,7 +239,8 @@ fn crowd<V: Variant>(seed: Seed) -> (u64, u64) {
 
 #[test]
 fn writers_that_flush_end_before_those_that_sleep() {
-    // Those who sleep before they flush and those who do not are within a few percent of one another.
+    // Those who sleep first are woken by the first write that ends. Over 40 seeds they were 0.5 % ahead of those who do
+    // not sleep at all; seed by seed either may be first.
     let mut sums_ns = [0; 3];
     for seed in 0..8 {
         let ran = [
@@ -258,7 +259,11 @@ fn writers_that_flush_end_before_those_that_sleep() {
         }
     }
     let [flush_ns, first_ns, sleep_ns] = sums_ns;
-    assert!(3 * flush_ns.max(first_ns) < 2 * sleep_ns, "{sums_ns:?} ns");
+    assert!(5 * flush_ns.max(first_ns) < 3 * sleep_ns, "{sums_ns:?} ns");
+    assert!(
+        50 * flush_ns.abs_diff(first_ns) < flush_ns,
+        "within 2 %: {sums_ns:?} ns"
+    );
 }
 
 #[test]
