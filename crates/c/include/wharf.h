@@ -56,6 +56,8 @@ typedef struct {
   uint32_t depth;
   // Which page leaves next: WHARF_CLOCK or WHARF_LRU.
   uint32_t replacement;
+  // Whether a thread of the cache writes back and reads ahead beside the program's; without it the program's do.
+  bool background;
 } wharf_cache_options;
 
 // What the threads of a program did with a cache so far.

@@ -23,6 +23,8 @@ pub struct wharf_cache_options {
     pub depth: u32,
     /// Which page leaves next: WHARF_CLOCK or WHARF_LRU.
     pub replacement: u32,
+    /// Whether a thread of the cache writes back and reads ahead beside the program's; without it the program's do.
+    pub background: bool,
 }
 
 /// Replacement: CLOCK.
@@ -65,6 +67,7 @@ pub unsafe extern "C" fn wharf_cache_options_init(options: *mut wharf_cache_opti
         threads_max,
         depth,
         replacement,
+        background,
     } = PageCacheOptions::default();
     let filled = wharf_cache_options {
         memory_bytes,
@@ -76,6 +79,7 @@ pub unsafe extern "C" fn wharf_cache_options_init(options: *mut wharf_cache_opti
             Replacement::Clock => WHARF_CLOCK,
             Replacement::Lru => WHARF_LRU,
         },
+        background,
     };
     if !options.is_null() {
         // SAFETY: the caller's promise.
@@ -107,6 +111,7 @@ fn known_options(options: &wharf_cache_options) -> Result<PageCacheOptions, Fail
             WHARF_LRU => Replacement::Lru,
             other => return Err(Failure::argument(format!("{other} is no replacement"))),
         },
+        background: options.background,
     })
 }
 

@@ -315,6 +315,7 @@ fn play(replacement: Replacement) {
         files: FILES as u32,
         balance: Balance::Flush,
         has_flusher: false,
+        has_errands: false,
         share_pages: 4,
     };
     let space = DmaSpace::new(8);

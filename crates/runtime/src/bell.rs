@@ -19,6 +19,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::thread::Thread;
 
@@ -52,8 +53,10 @@ struct Shared {
     ready: [AtomicU64; SOURCES / 64],
     /// Real engine: the waiter's thread is about to park, or parked.
     parked: AtomicBool,
-    /// Real engine with parking: whom to unpark.
-    thread: std::sync::OnceLock<Thread>,
+    /// Real engine: the waiter's thread may park.
+    may_park: AtomicBool,
+    /// Whom to unpark: a bell may get another waiter when the one before has gone.
+    thread: Mutex<Option<Thread>>,
     /// Real engine: the words of a bell that another process shares.
     across: Option<Across>,
     // Virtual engine (one thread; plain relaxed accesses):
@@ -143,7 +146,8 @@ impl Bell {
             line: Line::new(),
             ready: [AtomicU64::new(0), AtomicU64::new(0)],
             parked: AtomicBool::new(false),
-            thread: std::sync::OnceLock::new(),
+            may_park: AtomicBool::new(false),
+            thread: Mutex::new(None),
             waiter: AtomicU64::new(NEVER),
             pending_ns: AtomicU64::new(NEVER),
             armed_ns: AtomicU64::new(NEVER),
@@ -193,12 +197,13 @@ impl Bell {
         // Release: partner of the swap in `take_ready`.
         let word = &shared.ready[source as usize / 64];
         word.fetch_or(1 << (source % 64), Ordering::Release);
-        if let Some(thread) = shared.thread.get() {
+        // Relaxed: who rings before the waiter is there wakes nobody.
+        if shared.may_park.load(Ordering::Relaxed) {
             // Partner of the fence in `set_parked`: either the sleeper's last look at the flags
             // sees the one above, or this load sees that it parks.
             fence(Ordering::SeqCst);
             if shared.parked.load(Ordering::Relaxed) {
-                thread.unpark();
+                self.nudge();
             }
         }
     }
@@ -252,13 +257,19 @@ impl Bell {
 
     /// Wakes the waiter's thread if it sleeps: what another process asks for that has rung.
     pub fn nudge(&self) {
-        if let Some(thread) = self.0.thread.get() {
+        if let Some(thread) = &*self.thread() {
             thread.unpark();
         }
     }
 
     pub(crate) fn set_thread(&self, thread: Thread) {
-        let _ = self.0.thread.set(thread);
+        *self.thread() = Some(thread);
+        self.0.may_park.store(true, Ordering::Relaxed);
+    }
+
+    fn thread(&self) -> MutexGuard<'_, Option<Thread>> {
+        let thread = &self.0.thread;
+        thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn set_parked(&self, parked: bool) {

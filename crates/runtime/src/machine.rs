@@ -351,15 +351,8 @@ fn rest(executor: &Executor, idle: Idle, empty_passes: u32) {
     } else if idle.park_us == 0 || empty_passes - idle.spin_passes <= idle.yield_passes {
         std::thread::yield_now();
     } else {
-        let longest_ns = u64::from(idle.park_us) * 1000;
-        let park_ns = executor
-            .next_timer_ns()
-            .map_or(longest_ns, |timer| timer.min(longest_ns));
-        executor.set_parked(true);
-        if !executor.any_rung() && park_ns > 0 {
-            std::thread::park_timeout(Duration::from_nanos(park_ns));
-        }
-        executor.set_parked(false);
+        let longest = Duration::from_micros(idle.park_us.into());
+        executor.park(Some(longest));
     }
 }
 
@@ -403,6 +396,12 @@ impl Inline {
     /// The handle of one CPU.
     pub fn cpu(&self, id: CpuId) -> &Cpu {
         &self.cpus[id.0 as usize]
+    }
+
+    /// Says, before the first task, that this thread may sleep when there is nothing to do: other threads look for that
+    /// when they ring.
+    pub fn may_park(&self) {
+        self.executor.set_may_park();
     }
 
     /// Runs `make`'s future on `cpu` and everything else with it, until the future is done. The

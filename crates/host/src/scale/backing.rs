@@ -24,6 +24,11 @@ pub trait Backing: 'static {
     /// Pages of a file, also those that are only in the cache yet.
     fn pages(&self, file: u32) -> u64;
 
+    /// Does `f`, which begins to read pages of a file; does nothing if the file is gone, or just being cut or closed.
+    fn while_open(&self, _file: u32, f: impl FnOnce()) {
+        f();
+    }
+
     /// Begins a transfer of neighbouring pages of a file. Their frames are the backing's until it
     /// [is quiet](Sent::is_quiet): nobody else touches those of a read, or changes those of a write.
     async fn begin(

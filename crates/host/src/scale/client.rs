@@ -118,14 +118,14 @@ impl<I: Index, B: Backing> Local<I, B> {
         self.shared.frames.unpin(&self.cpu, frame);
     }
 
-    /// Begins to read pages of a file that are not there, as far as there is memory.
+    /// Has pages of a file read that are not there, as far as there is memory.
     pub fn read_ahead(self: &Rc<Self>, file: u32, first: u64, pages: u64) {
         let plan = Plan {
             first,
             pages,
             mark: None,
         };
-        self.read_plan(file, &plan, None, 0);
+        self.read_later(file, plan);
     }
 
     /// A page has been read whose frame's state was `state`.
@@ -144,7 +144,7 @@ impl<I: Index, B: Backing> Local<I, B> {
         let frames = &self.shared.frames;
         if frames.change(&self.cpu, frame, 0, READAHEAD) & READAHEAD != 0 {
             let plan = self.ahead(key.file(), |ahead| ahead.marked(key.page()));
-            self.read_plan(key.file(), &plan, None, 0);
+            self.read_later(key.file(), plan);
         }
     }
 
@@ -255,7 +255,7 @@ impl<I: Index, B: Backing> Local<I, B> {
 
     /// Begins to read what a plan says and is not cached, as far as there is memory; `own` is a page
     /// that has its frame already. Gives the number of others below page `end`.
-    fn read_plan(
+    pub(super) fn read_plan(
         self: &Rc<Self>,
         file: u32,
         plan: &Plan,

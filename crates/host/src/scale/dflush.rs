@@ -22,7 +22,6 @@ use crate::scale::backing::Backing;
 use crate::scale::flush::{Busy, Writing};
 use crate::scale::index::{Index, Tag};
 use crate::scale::local::Local;
-use crate::wake::Pause;
 
 /// Most pages of a share of the design, in as many transfers as they happen to be.
 pub(super) const SHARE_PAGES: u64 = 64;
@@ -107,7 +106,7 @@ impl<I: Index, B: Backing> Local<I, B> {
     }
 
     /// Begins to write a share: the next dirty pages behind the cursor of the next file that has any.
-    async fn begin_share(self: &Rc<Self>) -> Writing {
+    pub(super) async fn begin_share(self: &Rc<Self>) -> Writing {
         let Some((file, range)) = self.claim_share() else {
             return Writing::of(0);
         };
@@ -156,23 +155,6 @@ impl<I: Index, B: Backing> Local<I, B> {
                     .compare_exchange(at, last + 1, Ordering::Relaxed, Ordering::Relaxed);
             if moved.is_ok() {
                 return Some((first, last));
-            }
-        }
-    }
-
-    /// The background flusher, for as long as the CPU runs.
-    pub(super) async fn flush_in_background(self: Rc<Self>) {
-        let shared = &self.shared;
-        loop {
-            self.join(&shared.flusher);
-            let all = shared.memory_short.swap(false, Ordering::Relaxed);
-            if !all && !shared.is_over_background() {
-                Pause::default().await;
-                continue;
-            }
-            if self.begin_share().await.pages == 0 {
-                self.join(&shared.progress);
-                self.nap(SLEEP_NS).await;
             }
         }
     }

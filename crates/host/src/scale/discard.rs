@@ -73,10 +73,9 @@ impl<I: Index, B: Backing> Local<I, B> {
             let key = PageKey::new(file, page);
             if shared.frames.try_pin(cpu, frame, key) {
                 let pinned = Pinned::of(self, frame);
-                if stay == Stay::Anything {
-                    let is_read = |state| state & (FILLED | FAILED | STUCK) == 0;
-                    self.wait_page(frame, key, is_read).await?;
-                }
+                // What is on its way would overwrite the zeros.
+                let is_read = |state| state & (FILLED | FAILED | STUCK) == 0;
+                self.wait_page(frame, key, is_read).await?;
                 while !self.try_clear(&pinned, key, stay) {
                     self.wait_written(frame, key).await?;
                 }

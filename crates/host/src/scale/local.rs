@@ -92,9 +92,14 @@ impl<I: Index, B: Backing> Local<I, B> {
     /// Waits until no transfer of this CPU is under way. A CPU that runs only while its program waits ends
     /// every call so: what others wait for is never left with one that does not run.
     pub async fn land(&self) {
-        while self.in_flight.get() > 0 {
+        while self.has_transfers() {
             self.landed.wait(&self.cpu).await;
         }
+    }
+
+    /// True if transfers of this CPU are under way.
+    pub(super) fn has_transfers(&self) -> bool {
+        self.in_flight.get() > 0
     }
 
     /// Gives what this CPU has to the others, for it ends.

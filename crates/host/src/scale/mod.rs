@@ -18,7 +18,7 @@
 //! | [`frame_word`], [`frame`] | a frame's states and pins; all frames, their bytes |
 //! | [`reclaim`], [`replacement`] | free frames; which page leaves next: CLOCK, or two lists |
 //! | [`flush`] | dirty pages to the drives |
-//! | [`dflush`] | who does so, and when |
+//! | [`dflush`], [`background`] | who does so, and when; what a CPU does for all others |
 //! | [`discard`] | pages that leave before their time |
 //! | [`transfer`] | requests to what lies below and their ends |
 //! | [`backing`] | what lies below: drives here; files where a program links the cache |
@@ -26,6 +26,7 @@
 //!
 //! In the design the volume is one file, or several of equal size ([`Files`]).
 
+pub mod background;
 pub mod backing;
 pub mod client;
 pub mod dflush;
@@ -107,6 +108,7 @@ impl<V: Variant> Design for Scale<V> {
             files: config.files(design)?,
             balance: V::BALANCE,
             has_flusher: true,
+            has_errands: false,
             share_pages: dflush::SHARE_PAGES,
         };
         let shared = Shared::new(config, &shape, space)

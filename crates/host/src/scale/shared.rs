@@ -7,6 +7,7 @@ use wharf_runtime::{Cpu, Line, Lock};
 use wharf_wire::dma::{DmaSpace, RegisterError};
 
 use crate::design::DesignConfig;
+use crate::scale::background::Errand;
 use crate::scale::dflush::Balance;
 use crate::scale::frame::{DIRTY, FAILED, FILLED, Frames, WRITEBACK};
 use crate::scale::index::{Index, Tag};
@@ -82,6 +83,8 @@ pub struct Shape {
     pub balance: Balance,
     /// Whether a service flushes in the background.
     pub has_flusher: bool,
+    /// Whether the service reads ahead for the clients, which cannot leave transfers behind.
+    pub has_errands: bool,
     /// Most pages that a writer above the hard threshold writes before it looks again: as many I/Os, if
     /// they lie apart, as keep what lies below busy.
     pub share_pages: u64,
@@ -138,6 +141,10 @@ pub struct Shared<I> {
     pub balance: Balance,
     /// Whether a service flushes in the background.
     pub has_flusher: bool,
+    /// Whether the service reads ahead for the clients.
+    pub has_errands: bool,
+    /// What it is to read.
+    pub errands: Lock<Vec<Errand>>,
     /// What is paid to the operating system.
     pub toll: Toll,
     /// Most pages that a writer above the hard threshold writes before it looks again.
@@ -177,6 +184,8 @@ impl<I: Index> Shared<I> {
             progress: waiters(),
             balance: shape.balance,
             has_flusher: shape.has_flusher,
+            has_errands: shape.has_errands,
+            errands: Lock::new(Vec::new()),
             toll: Toll::new(config.in_kernel),
             share_pages: shape.share_pages,
             mailboxes,

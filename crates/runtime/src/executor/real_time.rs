@@ -1,5 +1,7 @@
 //! The loop of real time: one pass after another over timers, run queues and rung bells.
 
+use std::time::Duration;
+
 use super::{Executor, TaskId, TimeSource};
 
 impl Executor {
@@ -94,8 +96,22 @@ impl Executor {
         Some(at_ns.saturating_sub(clock.now_ns()))
     }
 
+    /// Has the thread sleep until a bell rings or the next timer is due, but for `most` at most; not at all if a task can
+    /// run. May return early.
+    pub(crate) fn park(&self, most: Option<Duration>) {
+        let timer = self.next_timer_ns().map(Duration::from_nanos);
+        self.set_parked(true);
+        if !self.has_ready() {
+            match [timer, most].into_iter().flatten().min() {
+                Some(time) => std::thread::park_timeout(time),
+                None => std::thread::park(),
+            }
+        }
+        self.set_parked(false);
+    }
+
     /// Tells every bell of this executor that its thread parks (or is awake again).
-    pub(crate) fn set_parked(&self, parked: bool) {
+    fn set_parked(&self, parked: bool) {
         for (bell, _) in self.bells.borrow().iter() {
             bell.set_parked(parked);
         }

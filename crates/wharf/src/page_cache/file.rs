@@ -6,7 +6,6 @@ use std::sync::Arc;
 use wharf_host::design::{Touch, WritePolicy};
 use wharf_host::failures::Told;
 use wharf_host::span::{Extent, Span, spans};
-use wharf_runtime::sync::Ordering;
 use wharf_wire::dma::PAGE_BYTES;
 
 use super::Handle;
@@ -333,6 +332,9 @@ impl File {
         if known.less(number) > 0 {
             return;
         }
+        // Nobody reads ahead in it any more.
+        let _alone = self.open.enter_alone();
+        self.open.note_close();
         // Without a seat nothing can be written: the place stays as it is, and is nobody's any more.
         let emptied = self.with_seat(|seat| {
             seat.wait(async {
@@ -344,7 +346,7 @@ impl File {
         });
         if emptied.is_ok() {
             core.table.close(&mut known, number);
-            core.closes.fetch_add(1, Ordering::Relaxed);
+            let _ = self.with_seat(|seat| seat.local.call_service());
         }
     }
 }

@@ -26,7 +26,8 @@
 //! # }
 //! ```
 //!
-//! There is no daemon: what is to be done is done by the threads that call. A read that finds its page looks it up
+//! What is to be done is done by the threads that call, but for a thread of the cache that writes back and reads ahead
+//! beside them. A read that finds its page looks it up
 //! and copies it; it takes no lock, writes to nothing that other threads read, and makes no system call.
 //!
 //! | file | idea |
@@ -34,11 +35,13 @@
 //! | `options.rs` | what a cache is to be, what can go wrong |
 //! | `file.rs` | a file: reads, writes, sync, truncate, pins |
 //! | `seat.rs` | what a thread has of a cache |
+//! | `background.rs` | the cache's own thread |
 //! | `ways.rs` | its channels to the files: what lies below the cache |
 //! | `table.rs`, `open_file.rs` | which files are open; one of them, its length and its storage |
 //!
 //! The cache itself is `wharf_host::scale`, as in the lab.
 
+mod background;
 mod file;
 mod open_file;
 mod options;
@@ -59,6 +62,7 @@ use wharf_storage::target::DEPTH_MAX;
 use wharf_storage::{FileOptions, Target};
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
 
+use background::Background;
 pub use file::{Advice, File, PageGuard};
 use open_file::OpenFile;
 pub use options::{OpenOptions, PageCacheError, PageCacheOptions};
@@ -84,6 +88,8 @@ pub struct PageCache {
 /// What cache and files keep alive together.
 struct Handle {
     core: Arc<Core>,
+    /// The cache's own thread, which ends with this.
+    _background: Option<Background>,
 }
 
 impl Drop for Handle {
@@ -135,7 +141,8 @@ impl PageCache {
             frames: (options.memory_bytes / PAGE_BYTES as u64) as u32,
             files: options.files_max,
             balance: Balance::Flush,
-            has_flusher: false,
+            has_flusher: options.background,
+            has_errands: options.background,
             share_pages: SHARE_PAGES,
         };
         let shared = Shared::new(&config, &shape, &space)?;
@@ -146,8 +153,15 @@ impl PageCache {
             options.depth,
         );
         let core = Arc::new(core);
+        let background = match options.background {
+            true => Some(Background::start(&core)?),
+            false => None,
+        };
         Ok(PageCache {
-            handle: Arc::new(Handle { core }),
+            handle: Arc::new(Handle {
+                core,
+                _background: background,
+            }),
         })
     }
 
@@ -212,6 +226,8 @@ impl PageCache {
         let core = &self.handle.core;
         let mut all = PageCacheStatistics {
             dirty_pages: core.shared.dirty.get(),
+            // Relaxed: a number.
+            write_backs: core.shared.background_written.load(Ordering::Relaxed),
             ..PageCacheStatistics::default()
         };
         for counters in &core.counters {

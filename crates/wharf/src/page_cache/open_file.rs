@@ -24,6 +24,7 @@ pub(super) struct OpenFile {
     shrinks: AtomicBool,
     /// A write has failed that had stretched the extent.
     overshot: AtomicBool,
+    is_closed: AtomicBool,
 }
 
 impl OpenFile {
@@ -40,6 +41,7 @@ impl OpenFile {
             writes_under_way: AtomicU64::new(0),
             shrinks: AtomicBool::new(false),
             overshot: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
         }
     }
 
@@ -104,6 +106,18 @@ impl OpenFile {
 
     pub fn enter(&self) -> RwLockReadGuard<'_, ()> {
         self.gate.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// As [`OpenFile::enter`], for who need not: nothing if somebody cuts or closes the file, or has closed it.
+    pub fn try_enter(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        let gate = self.gate.try_read().ok()?;
+        // Relaxed: it is changed under the gate.
+        (!self.is_closed.load(Ordering::Relaxed)).then_some(gate)
+    }
+
+    /// The last handle goes. The gate is held alone.
+    pub fn note_close(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
     }
 
     pub fn enter_alone(&self) -> RwLockWriteGuard<'_, ()> {

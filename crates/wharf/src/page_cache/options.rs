@@ -16,6 +16,9 @@ pub struct PageCacheOptions {
     /// Share of the pages that may be dirty, or on their way to storage, before writers write back
     /// themselves.
     pub dirty_share: f64,
+    /// A thread of the cache writes dirty pages back when they are more than half of `dirty_share`, and reads ahead while
+    /// the program computes. Without it writers write back themselves, and reading ahead is a part of the read.
+    pub background: bool,
     /// Which page leaves next.
     pub replacement: Replacement,
     /// Most files open at a time.
@@ -27,11 +30,12 @@ pub struct PageCacheOptions {
 }
 
 impl Default for PageCacheOptions {
-    /// 64 MiB, a fifth of it dirty at most, CLOCK, for 256 files and 256 threads with 128 I/Os each.
+    /// 64 MiB, a fifth of it dirty at most, with a thread of its own, CLOCK, for 256 files and 256 threads with 128 I/Os each.
     fn default() -> Self {
         PageCacheOptions {
             memory_bytes: 64 << 20,
             dirty_share: 0.2,
+            background: true,
             replacement: Replacement::Clock,
             files_max: 256,
             threads_max: 256,

@@ -3,7 +3,8 @@
 //!
 //! A thread takes a *seat* when it first uses a cache and leaves it when it ends. Its tasks run only while it
 //! waits within a call, and **no transfer outlives the call that began it**: so nobody ever waits for a thread
-//! that is doing something else, and there is no daemon.
+//! that is doing something else. What is to go on meanwhile is left to the cache's own thread (`background.rs`), which
+//! has the last seat.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -38,9 +39,8 @@ pub(super) struct Core {
     pub closed: AtomicBool,
     pub depth: u32,
     free: Mutex<Vec<u32>>,
+    /// One for each thread, and the service's.
     pub counters: Box<[Counters]>,
-    /// Files closed so far.
-    pub closes: AtomicU64,
 }
 
 impl Core {
@@ -51,9 +51,13 @@ impl Core {
             closed: AtomicBool::new(false),
             depth,
             free: Mutex::new((0..threads).rev().collect()),
-            counters: (0..threads).map(|_| Counters::default()).collect(),
-            closes: AtomicU64::new(0),
+            counters: (0..=threads).map(|_| Counters::default()).collect(),
         }
+    }
+
+    /// Threads that may use the cache at a time.
+    fn threads_max(&self) -> u32 {
+        self.counters.len() as u32 - 1
     }
 
     /// A free seat. Threads that have ended, and been joined, may take a moment to leave theirs.
@@ -64,8 +68,9 @@ impl Core {
             }
             std::thread::park_timeout(WAIT);
         }
-        let threads_max = self.counters.len() as u32;
-        Err(PageCacheError::NoThreadLeft { threads_max })
+        Err(PageCacheError::NoThreadLeft {
+            threads_max: self.threads_max(),
+        })
     }
 
     fn free(&self) -> MutexGuard<'_, Vec<u32>> {
@@ -107,28 +112,36 @@ impl Count {
 pub(super) struct Seat {
     // The order of the fields is the order of their end.
     pub local: Rc<Local<Concurrent, Ways>>,
-    ways: Rc<Ways>,
+    pub ways: Rc<Ways>,
     inline: Inline,
     cpu: CpuId,
     core: Arc<Core>,
     number: u32,
     /// Evictions and write-backs that the counters have.
     told: Cell<(u64, u64)>,
-    closes_seen: Cell<u64>,
 }
 
 impl Seat {
     fn take(core: &Arc<Core>) -> Result<Seat, PageCacheError> {
-        let number = core.seat()?;
+        Ok(Seat::with_number(core, core.seat()?))
+    }
+
+    /// The seat of the cache's own thread.
+    pub fn of_service(core: &Arc<Core>) -> Seat {
+        Seat::with_number(core, core.threads_max())
+    }
+
+    fn with_number(core: &Arc<Core>, number: u32) -> Seat {
         let mut machine = Machine::new(CostTable::free(), false);
         let cpu = machine.add_cpu("thread", Side::Host, 1.0);
         let inline = machine.inline();
+        inline.may_park();
         let (ways, local) = inline.block_on(cpu, |cpu| async move {
             let ways = Ways::start(&cpu, core.table.clone(), core.depth);
             let local = Local::start(&cpu, core.shared.clone(), ways.clone(), number);
             (ways, local)
         });
-        Ok(Seat {
+        Seat {
             local,
             ways,
             inline,
@@ -136,8 +149,7 @@ impl Seat {
             core: core.clone(),
             number,
             told: Cell::default(),
-            closes_seen: Cell::new(core.closes.load(Ordering::Relaxed)),
-        })
+        }
     }
 
     #[inline(always)]
@@ -155,22 +167,28 @@ impl Seat {
 
     /// Runs this thread's tasks until `future` is done, and with it every transfer that it began.
     pub fn wait<T>(&self, future: impl Future<Output = T>) -> T {
-        let closes = self.core.closes.load(Ordering::Relaxed);
-        if self.closes_seen.replace(closes) != closes {
-            self.ways.sweep();
-        }
-        self.ways.begin_wait();
-        let value = self.inline.block_on(self.cpu, |_| async {
+        self.run(async {
             let value = future.await;
             self.local.land().await;
             value
-        });
+        })
+    }
+
+    /// Runs this thread's tasks until `future` is done. What it began goes on only while the thread runs tasks.
+    pub fn run<T>(&self, future: impl Future<Output = T>) -> T {
+        self.ways.begin_turn();
+        let value = self.inline.block_on(self.cpu, |_| future);
+        self.tell();
+        value
+    }
+
+    /// Counts what was done, for all to see.
+    pub fn tell(&self) {
         let statistics = self.local.statistics();
         let now = (statistics.evictions, statistics.write_backs);
         let told = self.told.replace(now);
         self.counters().evictions.add(now.0 - told.0);
         self.counters().write_backs.add(now.1 - told.1);
-        value
     }
 
     /// As [`Seat::wait`], for a request on the file `name`.
@@ -189,7 +207,9 @@ impl Seat {
 impl Drop for Seat {
     fn drop(&mut self) {
         self.local.retire();
-        self.core.free().push(self.number);
+        if self.number < self.core.threads_max() {
+            self.core.free().push(self.number);
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use wharf_runtime::sync::{AtomicU64, Ordering};
+
 use super::open_file::OpenFile;
 use super::options::PageCacheError;
 
@@ -13,6 +15,7 @@ pub(super) type FileId = (u64, u64);
 pub(super) struct FileTable {
     places: Box<[RwLock<Option<Arc<OpenFile>>>]>,
     known: Mutex<Known>,
+    closes: AtomicU64,
 }
 
 /// Who has what.
@@ -32,14 +35,26 @@ impl FileTable {
                 handles: BTreeMap::new(),
                 by_id: BTreeMap::new(),
             }),
+            closes: AtomicU64::new(0),
         }
     }
 
     /// The open file of this number. Whoever asks has a page of it, or a handle.
     pub fn file(&self, number: u32) -> Arc<OpenFile> {
+        self.find(number)
+            .expect("the file of a cached page is open")
+    }
+
+    /// The file of this number, if it is open.
+    pub fn find(&self, number: u32) -> Option<Arc<OpenFile>> {
         let place = &self.places[number as usize];
-        let place = place.read().unwrap_or_else(PoisonError::into_inner);
-        place.clone().expect("the file of a cached page is open")
+        place.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Files closed so far.
+    pub fn closes(&self) -> u64 {
+        // Relaxed: who sees it late closes its channel late.
+        self.closes.load(Ordering::Relaxed)
     }
 
     /// For opening and closing: one at a time.
@@ -82,6 +97,7 @@ impl FileTable {
         known.by_id.retain(|_, file| file.number != number);
         self.set(number, None);
         known.free.push(number);
+        self.closes.fetch_add(1, Ordering::Relaxed);
     }
 }
 

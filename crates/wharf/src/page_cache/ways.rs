@@ -3,14 +3,13 @@
 //!
 //! A thread's tasks run only while one of its calls waits. So a task of its own looks after the channels:
 //! while other tasks have something to do it takes what has ended; when they have not, it hands over all that they
-//! submitted and sleeps until an I/O ends, by one call; where it only writes back, until half of that is written, as
+//! submitted and sleeps until an I/O ends, by one call; where it only writes back, until some of that is written, as
 //! nobody waits for a single page and each waking up costs more than an I/O. A thread that waits for another one's I/O spins, yields, then
-//! sleeps for a few microseconds at a time.
+//! sleeps until that one wakes it.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
-use std::time::Duration;
 
 use wharf_host::error::IoError;
 use wharf_host::run::Run;
@@ -26,10 +25,10 @@ use super::open_file::OpenFile;
 use super::table::FileTable;
 
 /// Turns that a thread without I/O of its own spins, then yields, before it sleeps.
-const SPIN_TURNS: u32 = 50;
-const YIELD_TURNS: u32 = 200;
-/// Such a sleep.
-const SLEEP: Duration = Duration::from_micros(30);
+const SPIN_TURNS: u32 = 20;
+const YIELD_TURNS: u32 = 40;
+/// Most writes that a thread sleeps for at a time: it may be wanted for something else.
+const WRITES_MAX: usize = 16;
 
 /// See the module.
 pub(super) struct Ways {
@@ -43,6 +42,8 @@ pub(super) struct Ways {
     awaited: Cell<usize>,
     /// Turns in which the thread could only wait for another one.
     idle_turns: Cell<u32>,
+    /// Files that had been closed when channels to such were closed last.
+    closes_seen: Cell<u64>,
 }
 
 /// A channel to a file.
@@ -76,6 +77,7 @@ impl Ways {
             free_tags: RefCell::default(),
             awaited: Cell::new(0),
             idle_turns: Cell::new(0),
+            closes_seen: Cell::new(0),
         });
         cpu.spawn("channels", ways.clone().look_after(cpu.clone()));
         ways
@@ -91,15 +93,19 @@ impl Ways {
             } else {
                 let turns = self.idle_turns.get();
                 self.idle_turns.set(turns.saturating_add(1));
-                rest(turns);
+                rest(&cpu, turns);
             }
             cpu.yield_now().await;
         }
     }
 
-    /// A call begins to wait: what the one before waited for is no measure.
-    pub fn begin_wait(&self) {
+    /// Something new is waited for: what was before is no measure.
+    pub fn begin_turn(&self) {
         self.idle_turns.set(0);
+        let closes = self.table.closes();
+        if self.closes_seen.replace(closes) != closes {
+            self.sweep();
+        }
     }
 
     /// Takes what has ended.
@@ -120,7 +126,7 @@ impl Ways {
         };
         let mut channel = way.channel.borrow_mut();
         let enough = match self.awaited.get() {
-            0 => channel.in_flight().div_ceil(2),
+            0 => channel.in_flight().div_ceil(2).min(WRITES_MAX),
             _ => 1,
         };
         channel.wait(enough, &mut |end| self.end(cpu, way, end));
@@ -166,7 +172,7 @@ impl Ways {
     }
 
     /// Closes the channels to files that have been closed.
-    pub fn sweep(&self) {
+    fn sweep(&self) {
         for way in self.ways.borrow_mut().iter_mut() {
             if way.as_ref().is_some_and(|way| way.file.strong_count() == 0) {
                 *way = None;
@@ -211,11 +217,11 @@ impl Ways {
 }
 
 /// What a thread does that waits for another one.
-fn rest(idle_turns: u32) {
+fn rest(cpu: &Cpu, idle_turns: u32) {
     match idle_turns {
         0..SPIN_TURNS => std::hint::spin_loop(),
         SPIN_TURNS..YIELD_TURNS => std::thread::yield_now(),
-        _ => std::thread::park_timeout(SLEEP),
+        _ => cpu.park(),
     }
 }
 
@@ -279,6 +285,14 @@ impl Backing for Ways {
 
     fn pages(&self, file: u32) -> u64 {
         self.table.file(file).extent().div_ceil(PAGE_BYTES as u64)
+    }
+
+    fn while_open(&self, file: u32, f: impl FnOnce()) {
+        if let Some(file) = self.table.find(file)
+            && let Some(_gate) = file.try_enter()
+        {
+            f();
+        }
     }
 
     async fn begin(

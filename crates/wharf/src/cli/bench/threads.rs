@@ -4,6 +4,7 @@ use std::sync::Barrier;
 use std::sync::atomic::AtomicBool;
 
 use hdrhistogram::Histogram;
+use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use wharf_runtime::clock::Clock;
 use wharf_runtime::sync::Ordering;
@@ -52,7 +53,7 @@ pub(super) struct Done {
     pub(super) elapsed_ns: u64,
     /// Of these, the final flush.
     pub(super) flush_ns: u64,
-    /// CPU time of the threads, in the kernel too.
+    /// CPU time of the process, in the kernel too: its threads, and what caches do beside them.
     pub(super) cpu_ns: u64,
     /// Latencies with their counts.
     pub(super) read_latency_ns: Vec<(u64, u64)>,
@@ -97,14 +98,19 @@ impl Run<'_> {
             if is_ready.is_err() {
                 failed.store(true, Ordering::Relaxed);
             }
+            let before_ns = cpu_ns();
             started.wait();
             let parts: Vec<_> = all
                 .into_iter()
                 .map(|thread| thread.join().expect("no panic"))
                 .collect();
+            let after_ns = cpu_ns();
             is_ready.map_err(Fault::Io)?;
             let parts = parts.into_iter().collect::<Result<Vec<_>, _>>()?;
-            Ok(Part::sum(parts))
+            Ok(Done {
+                cpu_ns: after_ns - before_ns,
+                ..Part::sum(parts)
+            })
         })
     }
 }
@@ -132,7 +138,6 @@ impl Part {
             all.reads += done.reads;
             all.writes += done.writes;
             all.flushes += done.flushes;
-            all.cpu_ns += done.cpu_ns;
             all.elapsed_ns = all.elapsed_ns.max(done.elapsed_ns);
             all.flush_ns = all.flush_ns.max(done.flush_ns);
             all.complete &= done.complete;
@@ -171,7 +176,6 @@ struct Worker<'a> {
     failed: &'a AtomicBool,
     unsynced: u64,
     clock: Clock,
-    cpu_before_ns: u64,
     part: Part,
 }
 
@@ -199,7 +203,6 @@ impl<'a> Worker<'a> {
             ended: Vec::new(),
             failed,
             unsynced: 0,
-            cpu_before_ns: 0,
             clock: Clock::start(),
             part: Part {
                 done: Done::default(),
@@ -211,7 +214,7 @@ impl<'a> Worker<'a> {
 
     /// Sends requests until there are no more, time is up or somebody fails.
     fn work(mut self) -> Result<Self, Fault> {
-        (self.clock, self.cpu_before_ns) = (Clock::start(), cpu_ns());
+        self.clock = Clock::start();
         let mut more = true;
         while more || self.in_flight() > 0 {
             more = more && self.goes_on();
@@ -334,7 +337,6 @@ impl<'a> Worker<'a> {
             done.elapsed_ns = self.clock.now_ns();
             done.flush_ns = done.elapsed_ns - worked_ns;
         }
-        done.cpu_ns = cpu_ns().saturating_sub(self.cpu_before_ns);
         Ok(self.part)
     }
 }
@@ -347,11 +349,10 @@ enum Begun {
     NoMore,
 }
 
-/// CPU time of the calling thread; 0 where the kernel does not tell.
+/// CPU time of the process so far.
 fn cpu_ns() -> u64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let first = text.split_whitespace().next();
-    first.and_then(|ns| ns.parse().ok()).unwrap_or(0)
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 #[cfg(test)]

@@ -1,0 +1,111 @@
+//! What a CPU does that serves all others, the *service*: it writes dirty pages back before writers must, and reads
+//! ahead for clients that cannot leave a transfer behind.
+//!
+//! A client of a design has a CPU that runs all the time; transfers that it began end while it does something else, and
+//! it reads ahead itself. A thread of a program runs its tasks only while one of its calls waits. What is to go on
+//! meanwhile it leaves to the service, as an *errand*.
+
+use std::rc::Rc;
+
+use wharf_runtime::sync::Ordering;
+
+use crate::readahead::Plan;
+use crate::scale::backing::Backing;
+use crate::scale::index::Index;
+use crate::scale::local::Local;
+use crate::wake::Pause;
+
+/// Sleep of a service that can do nothing before others have, in nanoseconds.
+const SLEEP_NS: u64 = 1_000_000;
+
+/// Sleep after a write-back has failed, in nanoseconds: its pages are dirty again.
+const BACKOFF_NS: u64 = 10_000_000;
+
+/// Most errands that wait. Who has more reads by itself when it gets there.
+const ERRANDS_MAX: usize = 64;
+
+/// Something to read ahead.
+#[derive(Debug, Clone, Copy)]
+pub struct Errand {
+    file: u32,
+    plan: Plan,
+}
+
+impl<I: Index, B: Backing> Local<I, B> {
+    /// The background flusher of a design, for as long as the CPU runs.
+    pub(super) async fn flush_in_background(self: Rc<Self>) {
+        loop {
+            self.join(&self.shared.flusher);
+            if !self.is_flush_due() {
+                Pause::default().await;
+                continue;
+            }
+            if self.begin_share().await.pages == 0 {
+                self.join(&self.shared.progress);
+                self.nap(SLEEP_NS).await;
+            }
+        }
+    }
+
+    /// One turn of the service of a program's cache. False if nothing is under way and nothing to be done, until
+    /// somebody [calls](Local::call_service), who wakes the task. `failures` are the failed write-backs it knows of.
+    pub async fn serve(self: &Rc<Self>, failures: &mut u64) -> bool {
+        let shared = &self.shared;
+        self.join(&shared.flusher);
+        self.run_errands();
+        let known = std::mem::replace(failures, shared.failures());
+        if known != *failures {
+            self.nap(BACKOFF_NS).await;
+        } else if self.is_flush_due() {
+            if self.begin_share().await.pages == 0 {
+                self.join(&shared.progress);
+                self.nap(SLEEP_NS).await;
+            }
+        } else if self.has_transfers() {
+            // Or an errand, or dirty pages.
+            self.landed.wait(&self.cpu).await;
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// True if dirty pages are to be written in the background. Asks once of a shortage of memory.
+    fn is_flush_due(&self) -> bool {
+        // Relaxed: a wish, which orders nothing.
+        let all = self.shared.memory_short.swap(false, Ordering::Relaxed);
+        all || self.shared.is_over_background()
+    }
+
+    /// Wakes the service.
+    pub fn call_service(&self) {
+        self.wake(&self.shared.flusher);
+    }
+
+    /// Has a plan read, without waiting for it.
+    pub(super) fn read_later(self: &Rc<Self>, file: u32, plan: Plan) {
+        if !self.shared.has_errands {
+            self.read_plan(file, &plan, None, 0);
+            return;
+        }
+        self.shared.errands.with(&self.cpu, |errands| {
+            if errands.len() < ERRANDS_MAX {
+                errands.push(Errand { file, plan });
+            }
+        });
+        self.call_service();
+    }
+
+    /// Begins to read what clients have asked for.
+    fn run_errands(self: &Rc<Self>) {
+        if !self.shared.has_errands {
+            return;
+        }
+        let errands = self.shared.errands.with(&self.cpu, std::mem::take);
+        for Errand { file, plan } in errands {
+            self.backing.while_open(file, || {
+                self.read_plan(file, &plan, None, 0);
+            });
+        }
+    }
+}
