@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use common::page_cache::{self, of_frames, read, rig, scatter, stamps, write};
 use common::{Rig, healthy};
+use wharf_host::design::Replacement;
 use wharf_host::scale::dflush::Balance;
 use wharf_host::scale::index::{Concurrent, Index};
-use wharf_host::scale::replacement::Replacement;
 use wharf_host::scale::{DflushAlone, Scale, Variant, Whole};
 use wharf_host::{Client, Design, DesignConfig};
 use wharf_runtime::Seed;
@@ -71,6 +71,14 @@ impl Textbook {
     }
 }
 
+/// Pages of a volume over which [`apart`] scatters.
+const VOLUME_PAGES: u64 = 5_000_000;
+
+/// Place number `n`: so far from all others, and at such steps, that nothing is read ahead.
+fn apart(n: u64) -> u64 {
+    Seed(n).child("apart").rng().below(VOLUME_PAGES)
+}
+
 #[test]
 fn pages_stay_and_go_as_by_clock() {
     for seed in 0..60 {
@@ -78,16 +86,16 @@ fn pages_stay_and_go_as_by_clock() {
         // So few that no CPU keeps free frames of its own.
         let frames = 1 + rng.below(31);
         let range = 1 + rng.below(frames * 3);
-        let (mut rig, design) = rig::<Scale<Whole>>(stamps(1, 100 * (range + 2)), frames, false);
+        let (mut rig, design) = rig::<Scale<Whole>>(stamps(1, VOLUME_PAGES), frames, false);
         rig.spawn_client(0, &design, move |_, client| async move {
             let mut model = Textbook::new(frames as usize);
             for step in 0..600 {
-                // So far apart that nothing is read ahead; half of the reads go to a few pages.
+                // Half of the reads go to a few pages.
                 let most = match rng.chance(1, 2) {
                     true => range.div_ceil(5),
                     false => range,
                 };
-                let page = 100 * (1 + rng.below(most));
+                let page = apart(rng.below(most));
                 let hit = read(&*client, page, 1).await.hits == 1;
                 assert_eq!(hit, model.read(page), "seed {seed} step {step} page {page}");
             }
@@ -99,7 +107,7 @@ fn pages_stay_and_go_as_by_clock() {
 /// Of pages that were used three times, those still there after a scan of many that are used once.
 fn left_after_a_scan(replacement: Replacement) -> u64 {
     const HOT: u64 = 16;
-    let mut rig = Rig::new(stamps(1, 1_000_000), |_| healthy(Seed(1).rng()));
+    let mut rig = Rig::new(stamps(1, VOLUME_PAGES), |_| healthy(Seed(1).rng()));
     let design = rig.design::<Scale<Whole>>(DesignConfig {
         replacement,
         ..of_frames(64)
@@ -107,16 +115,14 @@ fn left_after_a_scan(replacement: Replacement) -> u64 {
     let left = Arc::new(AtomicU64::new(0));
     let count = left.clone();
     rig.spawn_client(0, &design, |_, client| async move {
-        // So far apart that nothing is read ahead.
-        let hot = |page| 100 * page;
-        for page in (0..3).flat_map(|_| 0..HOT) {
-            read(&*client, hot(page), 1).await;
+        for hot in (0..3).flat_map(|_| 0..HOT) {
+            read(&*client, apart(hot), 1).await;
         }
-        for page in 0..1_000 {
-            read(&*client, 100_000 + 100 * page, 1).await;
+        for once in HOT..HOT + 1_000 {
+            read(&*client, apart(once), 1).await;
         }
-        for page in 0..HOT {
-            count.fetch_add(read(&*client, hot(page), 1).await.hits, Relaxed);
+        for hot in 0..HOT {
+            count.fetch_add(read(&*client, apart(hot), 1).await.hits, Relaxed);
         }
     });
     rig.machine.run_virtual(Seed(1)).unwrap();
@@ -154,6 +160,35 @@ fn the_index_of_a_large_volume_has_the_nodes_of_its_pages() {
 #[test]
 fn a_file_read_in_order_is_read_ahead_in_large_requests() {
     page_cache::reads_ahead::<Scale<Whole>>(false);
+}
+
+/// Of so many reads of `pages` pages each, at these places, the pages that were hits.
+fn hits_of(places: impl Iterator<Item = u64> + Send + 'static, pages: u64) -> (u64, u64) {
+    let (mut rig, design) = rig::<Scale<Whole>>(stamps(1, 1_000_000), 512, false);
+    let counts = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+    let told = counts.clone();
+    rig.spawn_client(0, &design, move |_, client| async move {
+        for place in places {
+            let touch = read(&*client, place, pages).await;
+            told[0].fetch_add(touch.pages, Relaxed);
+            told[1].fetch_add(touch.hits, Relaxed);
+        }
+    });
+    rig.machine.run_virtual(Seed(1)).unwrap();
+    (counts[0].load(Relaxed), counts[1].load(Relaxed))
+}
+
+#[test]
+fn readers_that_go_in_steps_are_read_ahead_and_random_ones_are_not() {
+    for (step, pages) in [(100, 1), (7, 2), (64, 8)] {
+        let (read, hits) = hits_of((0..400).map(move |n| 5_000 + n * step), pages);
+        assert!(hits * 100 >= read * 95, "step {step}: {hits} of {read}");
+    }
+    let (read, hits) = hits_of((0..400).rev().map(|n| 50 * n), 1);
+    assert!(hits * 100 >= read * 95, "backwards: {hits} of {read}");
+    let mut rng = Seed(4).rng();
+    let (_, hits) = hits_of((0..400).map(move |_| rng.below(900_000)), 1);
+    assert!(hits <= 2, "random: {hits}");
 }
 
 #[test]

@@ -11,6 +11,7 @@ use crate::scale::backing::Backing;
 use crate::scale::frame::{Copied, FAILED, FILLED, READAHEAD, STUCK, WRITEBACK};
 use crate::scale::index::Index;
 use crate::scale::local::{Local, Pinned};
+use crate::scale::stride::Places;
 use crate::span::{Extent, Span, spans};
 use crate::volume::Transfer;
 
@@ -143,8 +144,13 @@ impl<I: Index, B: Backing> Local<I, B> {
     fn advance(self: &Rc<Self>, key: PageKey, frame: u32) {
         let frames = &self.shared.frames;
         if frames.change(&self.cpu, frame, 0, READAHEAD) & READAHEAD != 0 {
-            let plan = self.ahead(key.file(), |ahead| ahead.marked(key.page()));
-            self.read_plan(key.file(), &plan, None, 0);
+            let (file, page) = (key.file(), key.page());
+            if let Some(places) = self.stride(file, |stride| stride.marked(page)) {
+                self.read_places(file, &places);
+                return;
+            }
+            let plan = self.ahead(file, |ahead| ahead.marked(page));
+            self.read_plan(file, &plan, None, 0);
         }
     }
 
@@ -250,7 +256,27 @@ impl<I: Index, B: Backing> Local<I, B> {
             run.push(page, pinned.frame);
             self.submit(Transfer::Read, file, &mut run);
         }
-        1 + self.read_plan(file, &plan, Some((page, pinned.frame)), end)
+        let missed = 1 + self.read_plan(file, &plan, Some((page, pinned.frame)), end);
+        if plan.mark.is_none()
+            && let Some(places) = self.stride(file, |stride| stride.miss(page, plan.pages))
+        {
+            self.read_places(file, &places);
+        }
+        missed
+    }
+
+    /// Begins to read the next places of a reader that goes in steps, as far as there is memory.
+    #[cold]
+    fn read_places(self: &Rc<Self>, file: u32, places: &Places) {
+        let most = u64::from(self.shared.frames.count() / 4) / places.pages;
+        for first in places.iter().take(most as usize) {
+            let plan = Plan {
+                first,
+                pages: places.pages,
+                mark: (first == places.mark).then_some(first),
+            };
+            self.read_plan(file, &plan, None, 0);
+        }
     }
 
     /// Begins to read what a plan says and is not cached, as far as there is memory; `own` is a page

@@ -15,6 +15,7 @@ use crate::scale::backing::Backing;
 use crate::scale::frame::{DIRTY, FILLED, Frames, STUCK, WAITERS};
 use crate::scale::index::{Index, Tag};
 use crate::scale::shared::{Shared, SharedCount};
+use crate::scale::stride::Stride;
 use crate::waits::{Nap, Waiters};
 use crate::wake::{Pause, Sleeper};
 
@@ -34,6 +35,7 @@ pub struct Local<I, B> {
     pub(super) free: RefCell<Vec<u32>>,
     /// What this CPU remembers of its readers of each file.
     ahead: RefCell<Vec<ReadAhead>>,
+    strides: RefCell<Vec<Stride>>,
     pub(super) dirty: Batch,
     pub(super) writeback: Batch,
     /// Pages dirtied since the last look at the limits.
@@ -50,6 +52,7 @@ impl<I: Index, B: Backing> Local<I, B> {
         Rc::new(Local {
             cpu: cpu.clone(),
             ahead: RefCell::new(shared.files.iter().map(|_| ReadAhead::default()).collect()),
+            strides: RefCell::new(shared.files.iter().map(|_| Stride::default()).collect()),
             shared,
             backing,
             index,
@@ -71,6 +74,11 @@ impl<I: Index, B: Backing> Local<I, B> {
     #[inline]
     pub(super) fn ahead<R>(&self, file: u32, f: impl FnOnce(&mut ReadAhead) -> R) -> R {
         f(&mut self.ahead.borrow_mut()[file as usize])
+    }
+
+    /// Does `f` with what is remembered of readers of a file that go in steps.
+    pub(super) fn stride<R>(&self, file: u32, f: impl FnOnce(&mut Stride) -> R) -> R {
+        f(&mut self.strides.borrow_mut()[file as usize])
     }
 
     /// Adds to a count of all CPUs, by way of this CPU's batch.

@@ -17,6 +17,7 @@
 //! | [`index`], [`key`](crate::key) | page to frame, with tags; pages of several files |
 //! | [`frame_word`], [`frame`] | a frame's states and pins; all frames, their bytes |
 //! | [`reclaim`], [`replacement`] | free frames; which page leaves next: CLOCK, or two lists |
+//! | [`stride`] | readers that go in steps; those in order are in [`readahead`](crate::readahead) |
 //! | [`flush`] | dirty pages to the drives |
 //! | [`dflush`] | who does so, and when |
 //! | [`discard`] | pages that leave before their time |
@@ -38,6 +39,7 @@ pub mod local;
 pub mod reclaim;
 pub mod replacement;
 pub mod shared;
+pub mod stride;
 pub mod transfer;
 
 use std::rc::Rc;
