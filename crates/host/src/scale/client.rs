@@ -146,12 +146,20 @@ impl<I: Index, B: Backing> Local<I, B> {
         if frames.change(&self.cpu, frame, 0, READAHEAD) & READAHEAD != 0 {
             let (file, page) = (key.file(), key.page());
             if let Some(places) = self.stride(file, |stride| stride.marked(page)) {
-                self.read_places(file, &places);
-                return;
+                self.read_places(file, places);
+            } else if self.follows_another(key) {
+                let plan = self.ahead(file, |ahead| ahead.marked(page));
+                self.read_plan(file, &plan, None, 0);
             }
-            let plan = self.ahead(file, |ahead| ahead.marked(page));
-            self.read_plan(file, &plan, None, 0);
         }
+    }
+
+    /// False for a page whose predecessor is not there. A mark on it is of a stride, of another CPU or of
+    /// one that is forgotten: nobody reads in order here.
+    fn follows_another(&self, key: PageKey) -> bool {
+        let index = self.shared.index_of(key.file());
+        let before = key.page().checked_sub(1);
+        before.is_none_or(|page| index.get(&self.cpu, page).is_some())
     }
 
     /// Reads a page that was not there, in a request that goes to page `end`. Gives the pages of the
@@ -260,21 +268,15 @@ impl<I: Index, B: Backing> Local<I, B> {
         if plan.mark.is_none()
             && let Some(places) = self.stride(file, |stride| stride.miss(page, plan.pages))
         {
-            self.read_places(file, &places);
+            self.read_places(file, places);
         }
         missed
     }
 
     /// Begins to read the next places of a reader that goes in steps, as far as there is memory.
     #[cold]
-    fn read_places(self: &Rc<Self>, file: u32, places: &Places) {
-        let most = u64::from(self.shared.frames.count() / 4) / places.pages;
-        for first in places.iter().take(most as usize) {
-            let plan = Plan {
-                first,
-                pages: places.pages,
-                mark: (first == places.mark).then_some(first),
-            };
+    fn read_places(self: &Rc<Self>, file: u32, places: Places) {
+        for plan in places.plans() {
             self.read_plan(file, &plan, None, 0);
         }
     }
@@ -290,8 +292,7 @@ impl<I: Index, B: Backing> Local<I, B> {
     ) -> u64 {
         let (shared, index) = (&self.shared, self.shared.index_of(file));
         let (mut run, mut below, mut memory_left) = (Run::default(), 0, true);
-        // A cache is not to be filled by one window.
-        let most = u64::from(shared.frames.count() / 4).max(1);
+        let most = shared.ahead_pages_max();
         let last = (plan.first + plan.pages.min(most.max(end.saturating_sub(plan.first))))
             .min(self.backing.pages(file));
         for page in plan.first..last {

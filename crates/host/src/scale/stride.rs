@@ -1,85 +1,136 @@
-//! Readers that go through a file in equal steps: a column of a table, every so manyth record, backwards.
+//! Readers that go through a file in equal steps: a column of a table, every tenth record, backwards.
 //!
-//! Three equal steps between misses make a stride; the next places are read ahead, side by side. One of them, half
-//! way, is marked: who reads it has the places behind them read in turn. A step of one page forwards is not a stride but reading
-//! in order ([`ReadAhead`](crate::readahead::ReadAhead)).
+//! Problem: such a reader misses at every place, and never looks like one that reads
+//! [in order](crate::readahead).
+//!
+//! 1. Three equal steps between misses make a stride. Its next places are read ahead, side by side.
+//! 2. One of them, half way, is marked. Who reads the marked page, or misses just behind the places
+//!    that were read, has the next ones read. So other misses in between do not end a stride; they only
+//!    keep one from being seen.
+//!
+//! Steps are whole pages: records whose distance is no multiple of a page have unequal ones, and are not
+//! recognised. One page forwards is no step, for that is reading in order.
+
+use crate::readahead::{Plan, WINDOW_PAGES_MAX};
 
 /// Equal steps, one after another, that make a stride.
 const STEPS: u32 = 3;
 
-/// Most pages that are read ahead at a time: as many as a window of a reader in order.
-const PAGES_MAX: u64 = crate::readahead::WINDOW_PAGES_MAX;
-
 /// Most places that are read ahead at a time.
 const PLACES_MAX: u64 = 16;
 
-/// What is known of a reader.
-#[derive(Debug, Default)]
+/// What is known of the readers of a file. Pages are signed here: places before the file's start are
+/// steps like others, until they would be read.
+#[derive(Debug)]
 pub struct Stride {
-    /// The place of the last miss, or the last place read ahead.
-    last: u64,
+    /// Most pages to read ahead at a time.
+    pages_max: u64,
+    /// The last miss, the step to it, and how often that step was made in a row.
+    last: i64,
     step: i64,
-    /// Equal steps so far.
     steps: u32,
-    /// Pages read at each place.
-    pages: u64,
-    /// The place whose read has more read ahead.
-    mark: Option<u64>,
+    /// What was read ahead last.
+    places: Option<Places>,
 }
 
 /// Places to read ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Places {
-    /// Pages at each.
-    pub pages: u64,
-    /// The page to mark.
-    pub mark: u64,
-    from: u64,
+    /// Where the reader is.
+    from: i64,
     step: i64,
-    count: u64,
+    /// How many places behind `from`.
+    count: i64,
+    /// Pages at each.
+    pages: u64,
 }
 
 impl Places {
-    /// Their first pages, as far as there are any.
-    pub fn iter(&self) -> impl Iterator<Item = u64> {
-        let places = *self;
-        let place = move |at: &u64| at.checked_add_signed(places.step);
-        std::iter::successors(place(&places.from), place).take(places.count as usize)
+    fn place(&self, number: i64) -> i64 {
+        self.from + number * self.step
+    }
+
+    /// The place whose read has more read ahead.
+    fn mark(&self) -> i64 {
+        self.place(self.count / 2)
+    }
+
+    /// What to read: one plan for each place within the file, or one for all if they leave no gaps.
+    pub fn plans(self) -> impl Iterator<Item = Plan> {
+        let have_gaps = self.step.unsigned_abs() > self.pages;
+        let joined = (!have_gaps).then(|| self.joined());
+        let apart = (1..=self.count).filter(move |_| have_gaps);
+        let apart = apart.map(move |number| self.plan(self.place(number), self.pages as i64));
+        joined
+            .into_iter()
+            .chain(apart)
+            .filter(|plan| plan.pages > 0)
+    }
+
+    /// All places, which have no gaps between them.
+    fn joined(&self) -> Plan {
+        let first = self.place(1).min(self.place(self.count));
+        let last = self.place(1).max(self.place(self.count));
+        self.plan(first, last + self.pages as i64 - first)
+    }
+
+    /// So many pages from `first` on, without those before the start of the file.
+    fn plan(&self, first: i64, pages: i64) -> Plan {
+        let (start, mark) = (first.max(0), self.mark());
+        let end = (first + pages).max(start);
+        Plan {
+            first: start as u64,
+            pages: (end - start) as u64,
+            mark: (start..end).contains(&mark).then_some(mark as u64),
+        }
     }
 }
 
 impl Stride {
+    /// Nothing known yet; at most `memory_pages` are to be read at a time, and no more than a reader in
+    /// order has in a window.
+    pub fn new(memory_pages: u64) -> Stride {
+        Stride {
+            pages_max: memory_pages.min(WINDOW_PAGES_MAX),
+            last: 0,
+            step: 0,
+            steps: 0,
+            places: None,
+        }
+    }
+
     /// `wanted` pages are missing from `page` on, and nothing says that the reader reads in order.
     pub fn miss(&mut self, page: u64, wanted: u64) -> Option<Places> {
-        let step = page.wrapping_sub(self.last) as i64;
-        let is_equal = step == self.step && wanted <= PAGES_MAX / 2;
-        self.steps = if is_equal { self.steps + 1 } else { 1 };
-        (self.last, self.step, self.pages) = (page, step, wanted);
-        self.mark = None;
-        let is_stride = self.steps >= STEPS && step != 0 && step != 1;
-        is_stride.then(|| self.go_on())
-    }
-
-    /// The marked `page` is read: true for places of this reader.
-    pub fn marked(&mut self, page: u64) -> Option<Places> {
-        (self.mark == Some(page)).then(|| self.go_on())
-    }
-
-    /// The next places, and a mark half way.
-    fn go_on(&mut self) -> Places {
-        let count = (PAGES_MAX / self.pages.max(1)).clamp(2, PLACES_MAX);
-        let from = self.last;
-        let place = |number: u64| from.wrapping_add_signed(self.step.wrapping_mul(number as i64));
-        self.last = place(count);
-        let mark = place(count / 2);
-        self.mark = Some(mark);
-        Places {
-            pages: self.pages,
-            mark,
-            from,
-            step: self.step,
-            count,
+        let page = page as i64;
+        let step = page - self.last;
+        self.steps = if step == self.step { self.steps + 1 } else { 1 };
+        (self.last, self.step) = (page, step);
+        let is_new = self.steps >= STEPS && step != 0 && step != 1;
+        let behind = |places: &Places| places.place(places.count + 1) == page;
+        match self.places.filter(behind) {
+            Some(places) => self.read(page, places.step, wanted),
+            None if is_new => self.read(page, step, wanted),
+            None => None,
         }
+    }
+
+    /// The marked `page` is read: the next places, if it is a mark of the stride.
+    pub fn marked(&mut self, page: u64) -> Option<Places> {
+        let marked = |places: &Places| places.mark() == page as i64;
+        let places = self.places.filter(marked)?;
+        self.read(places.place(places.count), places.step, places.pages)
+    }
+
+    /// The places behind `from`, unless their pages are so many that it would be less than two.
+    fn read(&mut self, from: i64, step: i64, pages: u64) -> Option<Places> {
+        let count = (self.pages_max / pages).min(PLACES_MAX) as i64;
+        self.places = (count >= 2).then_some(Places {
+            from,
+            step,
+            count,
+            pages,
+        });
+        self.places
     }
 }
 
@@ -87,45 +138,105 @@ impl Stride {
 mod tests {
     use super::*;
 
+    const MEMORY_PAGES: u64 = 1_000;
+
+    /// A stride that three equal steps to `from` have made.
+    fn begun(from: i64, step: i64, wanted: u64) -> (Stride, Places) {
+        let mut stride = Stride::new(MEMORY_PAGES);
+        for number in [-3, -2, -1] {
+            let page = (from + number * step) as u64;
+            assert_eq!(stride.miss(page, wanted), None);
+        }
+        let places = stride.miss(from as u64, wanted).expect("three equal steps");
+        (stride, places)
+    }
+
+    fn firsts(places: Places) -> Vec<u64> {
+        places.plans().map(|plan| plan.first).collect()
+    }
+
+    fn marks(places: Places) -> Vec<u64> {
+        places.plans().filter_map(|plan| plan.mark).collect()
+    }
+
     #[test]
     fn three_equal_steps_make_a_stride_and_its_mark_goes_on() {
-        let mut stride = Stride::default();
-        assert_eq!(stride.miss(1_000, 1), None);
-        assert_eq!(stride.miss(1_100, 1), None);
-        assert_eq!(stride.miss(1_200, 1), None);
-        let places = stride.miss(1_300, 1).expect("three steps of 100");
-        let pages: Vec<u64> = places.iter().collect();
-        assert_eq!(pages, (1..=16).map(|n| 1_300 + 100 * n).collect::<Vec<_>>());
-        assert_eq!((places.pages, places.mark), (1, 2_100));
+        let (mut stride, places) = begun(1_300, 100, 1);
+        assert_eq!(
+            firsts(places),
+            (14..30).map(|n| 100 * n).collect::<Vec<_>>()
+        );
+        assert_eq!(marks(places), [2_100]);
         assert_eq!(stride.marked(1_500), None);
         let next = stride.marked(2_100).expect("the mark");
-        assert_eq!(next.iter().next(), Some(3_000), "behind those before");
-        assert_eq!(next.mark, 3_700);
+        assert_eq!(firsts(next)[0], 3_000, "behind those before");
+        assert_eq!(marks(next), [3_700]);
+    }
+
+    #[test]
+    fn a_miss_just_behind_the_places_goes_on_and_others_do_not_disturb() {
+        let (mut stride, _) = begun(1_300, 100, 1);
+        for page in [70_000, 5, 900_000] {
+            assert_eq!(stride.miss(page, 1), None);
+        }
+        let next = stride.marked(2_100).expect("the mark is still known");
+        assert_eq!(firsts(next)[15], 4_500);
+        assert_eq!(stride.miss(4_500, 1), None, "it should have been there");
+        let next = stride.miss(4_600, 1).expect("the place behind");
+        assert_eq!(firsts(next)[0], 4_700);
     }
 
     #[test]
     fn backwards_ends_at_the_start_of_the_file() {
-        let mut stride = Stride::default();
-        for page in [40, 35, 30] {
-            assert_eq!(stride.miss(page, 2), None);
-        }
-        let places = stride.miss(25, 2).expect("three steps of -5");
-        assert_eq!(places.iter().collect::<Vec<_>>(), [20, 15, 10, 5, 0]);
+        let (_, places) = begun(25, -5, 2);
+        let plans: Vec<_> = places
+            .plans()
+            .map(|plan| (plan.first, plan.pages))
+            .collect();
+        assert_eq!(plans, [20, 15, 10, 5, 0].map(|first| (first, 2)));
+        let (_, places) = begun(7, -5, 4);
+        let plans: Vec<_> = places
+            .plans()
+            .map(|plan| (plan.first, plan.pages))
+            .collect();
+        assert_eq!(
+            plans,
+            [(2, 4), (0, 1)],
+            "of the last one, what is in the file"
+        );
+    }
+
+    #[test]
+    fn places_without_gaps_are_read_at_once() {
+        let (mut stride, places) = begun(1_000, -2, 2);
+        let plan = |first, mark| Plan {
+            first,
+            pages: 32,
+            mark: Some(mark),
+        };
+        assert_eq!(places.plans().collect::<Vec<_>>(), [plan(968, 984)]);
+        let next = stride.marked(984).expect("the mark");
+        assert_eq!(next.plans().collect::<Vec<_>>(), [plan(936, 952)]);
+    }
+
+    #[test]
+    fn what_is_read_ahead_fits_in_the_memory() {
+        let mut stride = Stride::new(10);
+        let mut misses = (0..4).map(|n| stride.miss(50 * n, 3));
+        let places = misses.find_map(|places| places).expect("a stride");
+        assert_eq!(places.plans().count(), 3);
+        let mut small = Stride::new(5);
+        assert!((0..9).all(|n| small.miss(50 * n, 3).is_none()), "one place");
     }
 
     #[test]
     fn neither_random_nor_ordered_readers_have_a_stride() {
-        let mut stride = Stride::default();
+        let mut stride = Stride::new(MEMORY_PAGES);
         for page in [5, 900, 17, 34, 51, 3, 4, 5, 6, 7, 7, 7, 7] {
             assert_eq!(stride.miss(page, 1), None, "{page}");
         }
-        let mut large = Stride::default();
-        for step in 0..10 {
-            assert_eq!(
-                large.miss(1_000 * step, 32),
-                None,
-                "requests that are windows themselves"
-            );
-        }
+        let mut large = Stride::new(MEMORY_PAGES);
+        let mut misses = (0..10).map(|n| large.miss(1_000 * n, 32));
+        assert!(misses.all(|places| places.is_none()), "windows themselves");
     }
 }
