@@ -7,21 +7,34 @@
 //!
 //! The volume that a client is made with must be of the same shape for all clients of a design.
 
+mod error;
+
 use std::cell::Cell;
 use std::ops::AddAssign;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use wharf_runtime::Cpu;
-use wharf_wire::dma::{DmaSpace, PAGE_BYTES, RegisterError};
+use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
 
 use crate::driver::DriverStatistics;
 use crate::error::IoError;
 use crate::key::FILES_MAX;
 use crate::lend::LentMemory;
-use crate::scale::replacement::Replacement;
 use crate::span::Extent;
 use crate::volume::Volume;
+
+pub use error::DesignError;
+
+/// Which page leaves a cache next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Replacement {
+    /// By CLOCK: the next that was not used since the hand came by.
+    #[default]
+    Clock,
+    /// By two lists, as in Linux: the oldest of those that were used once.
+    Lru,
+}
 
 /// When a write reaches the drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -159,94 +172,6 @@ impl DesignConfig {
             files => Err(DesignError::Files { design, files }),
         }
     }
-}
-
-/// A design that cannot be made.
-#[derive(Debug, thiserror::Error)]
-pub enum DesignError {
-    /// Less than a page.
-    #[error("design '{design}': a cache of {bytes} bytes holds no page: give it at least 4096")]
-    CacheTooSmall {
-        /// The design.
-        design: &'static str,
-        /// Bytes asked for.
-        bytes: u64,
-    },
-    /// More than can be counted.
-    #[error("design '{design}': a cache of {bytes} bytes is more than the 4 TiB it can manage")]
-    CacheTooLarge {
-        /// The design.
-        design: &'static str,
-        /// Bytes asked for.
-        bytes: u64,
-    },
-    /// A client would get nothing of what some core of a drive manages.
-    #[error(
-        "design '{design}': {frames} frames of each drive are too few for {clients} clients on \
-         {cores} firmware cores: give it a cache of at least {bytes_min} bytes"
-    )]
-    SharesTooSmall {
-        /// The design.
-        design: &'static str,
-        /// Frames of a drive.
-        frames: u32,
-        /// Clients.
-        clients: u32,
-        /// Firmware cores of a drive.
-        cores: u32,
-        /// The cache, in bytes, that is enough with equal shares.
-        bytes_min: u64,
-    },
-    /// Nobody to use it.
-    #[error("design '{design}': no clients: give it at least one")]
-    NoClients {
-        /// The design.
-        design: &'static str,
-    },
-    /// No files, or too many.
-    #[error(
-        "design '{design}': a volume cannot be {files} files: give it at least one, and fewer than \
-         {FILES_MAX}"
-    )]
-    Files {
-        /// The design.
-        design: &'static str,
-        /// Files asked for.
-        files: u32,
-    },
-    /// Nobody to manage the cache.
-    #[error("design '{design}': no managers: give it at least one")]
-    NoManagers {
-        /// The design.
-        design: &'static str,
-    },
-    /// No buffers.
-    #[error("design '{design}': no transfer pages: give each client at least one")]
-    NoTransferPages {
-        /// The design.
-        design: &'static str,
-    },
-    /// More pages than the frame table can name.
-    #[error(
-        "design '{design}': a volume of {pages} pages is more than the {pages_max} it can cache: \
-         use fewer or smaller drives"
-    )]
-    VolumeTooLarge {
-        /// The design.
-        design: &'static str,
-        /// Pages of the volume.
-        pages: u64,
-        /// The most there may be.
-        pages_max: u64,
-    },
-    /// The system has not the memory.
-    #[error("design '{design}': {source}")]
-    Memory {
-        /// The design.
-        design: &'static str,
-        /// Why not.
-        source: RegisterError,
-    },
 }
 
 /// The part of a design that its clients share.

@@ -60,8 +60,14 @@ impl Files {
 
     /// The first page of a file within the volume.
     #[inline]
-    pub fn first_page(&self, file: u32) -> u64 {
+    fn first_page(&self, file: u32) -> u64 {
         u64::from(file) * self.file_pages
+    }
+
+    /// Page `page` of a file, as a page of the volume.
+    #[inline]
+    pub fn in_volume(&self, file: u32, page: u64) -> u64 {
+        self.first_page(file) + page
     }
 
     /// Pages of a file.
@@ -118,7 +124,7 @@ mod tests {
             for page in 0..pages {
                 let key = files.key(page);
                 assert!(key.file() < count && key.page() < files.pages_of(key.file()));
-                assert_eq!(files.first_page(key.file()) + key.page(), page);
+                assert_eq!(files.in_volume(key.file(), key.page()), page);
             }
         }
     }

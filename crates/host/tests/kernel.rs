@@ -182,6 +182,35 @@ fn dirty_pages_stay_below_the_hard_threshold_and_the_flusher_keeps_up() {
     );
 }
 
+/// Reset to the first page at each threshold, it wrote pages that are dirtied often again and again, and left old
+/// ones behind them.
+#[test]
+fn the_flusher_goes_on_where_it_stopped() {
+    let (mut rig, design) = rig(stamps(1, 10_000), 4_000);
+    let store = rig.stores[0].clone();
+    rig.spawn_client(0, &design, move |cpu, client| async move {
+        // Neighbours would be written together.
+        let write_pages = async |pages: std::ops::Range<u64>| {
+            for page in pages {
+                write(&*client, 2 * page, 1).await.unwrap();
+            }
+        };
+        let written = |page: u64| {
+            let writes = store.seen().into_iter();
+            let writes = writes.filter(|c| c.opcode == IoOpcode::Write.raw());
+            writes.filter(|c| c.slba() == 2 * page).count()
+        };
+        // The background threshold is 400 pages.
+        write_pages(0..600).await;
+        cpu.sleep_until(1_000_000_000).await;
+        assert_eq!((written(0), written(500)), (1, 0));
+        write_pages(0..150).await;
+        cpu.sleep_until(2_000_000_000).await;
+        assert_eq!((written(0), written(250)), (1, 1));
+    });
+    rig.machine.run_virtual(Seed(1)).unwrap();
+}
+
 #[test]
 fn few_dirty_pages_are_left_alone_until_they_are_old() {
     let (mut rig, design) = rig(stamps(1, 2_000), 1_000);

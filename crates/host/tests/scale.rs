@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use common::page_cache::{self, of_frames, read, rig, scatter, stamps, write};
 use common::{Rig, healthy};
+use wharf_host::design::Replacement;
 use wharf_host::scale::dflush::Balance;
 use wharf_host::scale::index::{Concurrent, Index};
-use wharf_host::scale::replacement::Replacement;
 use wharf_host::scale::{DflushAlone, Scale, Variant, Whole};
 use wharf_host::{Client, Design, DesignConfig};
 use wharf_runtime::Seed;
@@ -71,6 +71,14 @@ impl Textbook {
     }
 }
 
+/// Pages of a volume over which [`apart`] scatters.
+const VOLUME_PAGES: u64 = 5_000_000;
+
+/// Place number `n`: so far from all others, and at such steps, that nothing is read ahead.
+fn apart(n: u64) -> u64 {
+    Seed(n).child("apart").rng().below(VOLUME_PAGES)
+}
+
 #[test]
 fn pages_stay_and_go_as_by_clock() {
     for seed in 0..60 {
@@ -78,16 +86,16 @@ fn pages_stay_and_go_as_by_clock() {
         // So few that no CPU keeps free frames of its own.
         let frames = 1 + rng.below(31);
         let range = 1 + rng.below(frames * 3);
-        let (mut rig, design) = rig::<Scale<Whole>>(stamps(1, 100 * (range + 2)), frames, false);
+        let (mut rig, design) = rig::<Scale<Whole>>(stamps(1, VOLUME_PAGES), frames, false);
         rig.spawn_client(0, &design, move |_, client| async move {
             let mut model = Textbook::new(frames as usize);
             for step in 0..600 {
-                // So far apart that nothing is read ahead; half of the reads go to a few pages.
+                // Half of the reads go to a few pages.
                 let most = match rng.chance(1, 2) {
                     true => range.div_ceil(5),
                     false => range,
                 };
-                let page = 100 * (1 + rng.below(most));
+                let page = apart(rng.below(most));
                 let hit = read(&*client, page, 1).await.hits == 1;
                 assert_eq!(hit, model.read(page), "seed {seed} step {step} page {page}");
             }
@@ -99,7 +107,7 @@ fn pages_stay_and_go_as_by_clock() {
 /// Of pages that were used three times, those still there after a scan of many that are used once.
 fn left_after_a_scan(replacement: Replacement) -> u64 {
     const HOT: u64 = 16;
-    let mut rig = Rig::new(stamps(1, 1_000_000), |_| healthy(Seed(1).rng()));
+    let mut rig = Rig::new(stamps(1, VOLUME_PAGES), |_| healthy(Seed(1).rng()));
     let design = rig.design::<Scale<Whole>>(DesignConfig {
         replacement,
         ..of_frames(64)
@@ -107,16 +115,14 @@ fn left_after_a_scan(replacement: Replacement) -> u64 {
     let left = Arc::new(AtomicU64::new(0));
     let count = left.clone();
     rig.spawn_client(0, &design, |_, client| async move {
-        // So far apart that nothing is read ahead.
-        let hot = |page| 100 * page;
-        for page in (0..3).flat_map(|_| 0..HOT) {
-            read(&*client, hot(page), 1).await;
+        for hot in (0..3).flat_map(|_| 0..HOT) {
+            read(&*client, apart(hot), 1).await;
         }
-        for page in 0..1_000 {
-            read(&*client, 100_000 + 100 * page, 1).await;
+        for once in HOT..HOT + 1_000 {
+            read(&*client, apart(once), 1).await;
         }
-        for page in 0..HOT {
-            count.fetch_add(read(&*client, hot(page), 1).await.hits, Relaxed);
+        for hot in 0..HOT {
+            count.fetch_add(read(&*client, apart(hot), 1).await.hits, Relaxed);
         }
     });
     rig.machine.run_virtual(Seed(1)).unwrap();
@@ -154,6 +160,95 @@ fn the_index_of_a_large_volume_has_the_nodes_of_its_pages() {
 #[test]
 fn a_file_read_in_order_is_read_ahead_in_large_requests() {
     page_cache::reads_ahead::<Scale<Whole>>(false);
+}
+
+/// What came of reads at some places.
+struct ReadAt {
+    pages: u64,
+    hits: u64,
+    /// Pages that the drive was asked for.
+    fetched: u64,
+}
+
+/// Reads `pages` pages at each of these places, by a cache of so many frames.
+fn read_at(frames: u64, pages: u64, places: impl IntoIterator<Item = u64>) -> ReadAt {
+    let (mut rig, design) = rig::<Scale<Whole>>(stamps(1, 1_000_000), frames, false);
+    let (store, places) = (rig.stores[0].clone(), Vec::from_iter(places));
+    let count = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+    let counted = count.clone();
+    rig.spawn_client(0, &design, move |_, client| async move {
+        for place in places {
+            let touch = read(&*client, place, pages).await;
+            counted[0].fetch_add(touch.pages, Relaxed);
+            counted[1].fetch_add(touch.hits, Relaxed);
+        }
+    });
+    rig.machine.run_virtual(Seed(1)).unwrap();
+    ReadAt {
+        pages: count[0].load(Relaxed),
+        hits: count[1].load(Relaxed),
+        fetched: store.seen().iter().map(|c| u64::from(c.pages())).sum(),
+    }
+}
+
+#[test]
+fn readers_that_go_in_steps_are_read_ahead() {
+    let check = |what: &str, pages: u64, places: Vec<u64>| {
+        let read = read_at(4096, pages, places);
+        assert_eq!(read.pages - read.hits, 4 * pages, "{what}: four misses");
+        let spare = read.fetched - read.pages;
+        assert!(spare <= 32, "{what}: {spare} more than were read");
+    };
+    for (step, pages) in [(100, 1), (7, 2), (64, 8)] {
+        let places = (0..400).map(|n| 5_000 + n * step).collect();
+        check(&format!("steps of {step}"), pages, places);
+    }
+    for (step, pages) in [(50, 1), (1, 1), (4, 4)] {
+        let places = (0..400).rev().map(|n| n * step).collect();
+        check(&format!("steps of -{step}"), pages, places);
+    }
+}
+
+#[test]
+fn steps_are_read_ahead_in_a_small_cache_too() {
+    // CLOCK takes some of what was read ahead before it is used.
+    let ReadAt { hits, fetched, .. } = read_at(32, 1, (0..400).map(|n| 90 * n));
+    assert!(hits >= 320, "{hits} of 400");
+    assert!(fetched <= 480, "{fetched} for 400");
+}
+
+#[test]
+fn other_reads_do_not_end_a_stride() {
+    let mut rng = Seed(5).rng();
+    let places = (0..400).flat_map(|n| {
+        let other = (n > 8).then(|| 400_000 + rng.below(500_000));
+        [Some(100 * n), other].into_iter().flatten()
+    });
+    let ReadAt { hits, fetched, .. } = read_at(4096, 1, places);
+    assert!(hits >= 400 - 4, "{hits}");
+    assert!(fetched <= 791 + 32, "{fetched}");
+}
+
+#[test]
+fn a_mark_that_a_stride_left_behind_opens_no_window() {
+    // The second stride takes the place of the first, which has read 16 places ahead.
+    let two = |later: u64| {
+        let (first, second) = ((0..20).map(|n| 100 * n), (0..10).map(|n| 500_000 + 70 * n));
+        let later = (20..20 + later).map(|n| 100 * n);
+        // The last one misses, and so waits until the drive has seen all that was asked before.
+        read_at(4096, 1, first.chain(second).chain(later).chain([900_000]))
+    };
+    let (without, with) = (two(0), two(16));
+    assert_eq!(with.hits, without.hits + 16, "they were read ahead");
+    assert_eq!(with.fetched, without.fetched);
+}
+
+#[test]
+fn random_readers_are_read_what_they_ask_for() {
+    let mut rng = Seed(4).rng();
+    let random = read_at(512, 3, (0..400).map(|_| rng.below(900_000)));
+    assert_eq!(random.fetched, random.pages - random.hits);
+    assert!(random.hits <= 3, "{}", random.hits);
 }
 
 #[test]

@@ -2,59 +2,18 @@
 
 #![allow(missing_docs)]
 
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+mod support;
+
 use std::sync::Arc;
 
+use support::Place;
 use wharf_storage::array::Array;
 use wharf_storage::{Blocking, FileOptions, Target, open};
 
 const SIZE: &str = "8MiB";
 const MADE: [&str; 5] = ["--chunk", "64KiB", "--journal", "1MiB", "--size=8MiB"];
 
-/// A directory in which the program runs.
-struct Place(tempfile::TempDir);
-
 impl Place {
-    fn new() -> Place {
-        Place(tempfile::tempdir().expect("a directory"))
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn wharf(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_wharf"))
-            .arg("array")
-            .args(arguments)
-            .current_dir(self.0.path())
-            .stdin(Stdio::null())
-            .output()
-            .expect("the program runs")
-    }
-
-    /// Runs the program, which must succeed in silence; gives standard output.
-    fn ok(&self, arguments: &[&str]) -> String {
-        let output = self.wharf(arguments);
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(
-            (output.status.code(), &*errors),
-            (Some(0), ""),
-            "{arguments:?}"
-        );
-        String::from_utf8(output.stdout).expect("UTF-8")
-    }
-
-    /// Runs the program, which must fail with `code` and one line that has `part` in it.
-    fn fails(&self, code: i32, part: &str, arguments: &[&str]) {
-        let output = self.wharf(arguments);
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors}");
-        assert_eq!(errors.lines().count(), 1, "{errors}");
-        assert!(errors.contains(part), "{errors}");
-    }
-
     fn create(&self, level: &str, members: &[&str]) -> String {
         let mut arguments = vec!["create", "--level", level];
         arguments.extend(MADE);
@@ -92,7 +51,7 @@ impl Place {
 
 #[test]
 fn an_array_is_made_described_and_checked() {
-    let place = Place::new();
+    let place = Place::of("array");
     let made = place.create("5", &["a", "b", "c"]);
     assert!(made.contains("RAID-5 of 3"), "{made}");
     assert!(made.contains("chunk 64 KiB"), "{made}");
@@ -108,7 +67,7 @@ fn an_array_is_made_described_and_checked() {
 
 #[test]
 fn what_disagrees_is_found_and_mended() {
-    let place = Place::new();
+    let place = Place::of("array");
     place.create("10", &["a", "b"]);
     place.fill(&["a", "b"], 1);
     let mut behind = Blocking::new(&*place.targets(&["b"])[0]).expect("a channel");
@@ -126,7 +85,7 @@ fn what_disagrees_is_found_and_mended() {
 #[test]
 fn a_lost_member_is_rebuilt() {
     for (level, names) in [("5", ["a", "b", "c", "d"]), ("10", ["a", "b", "c", "d"])] {
-        let place = Place::new();
+        let place = Place::of("array");
         place.create(level, &names);
         place.fill(&names, 5);
         std::fs::remove_file(place.path("b")).expect("it is there");
@@ -153,7 +112,7 @@ fn a_lost_member_is_rebuilt() {
 
 #[test]
 fn existing_data_is_not_harmed_without_force() {
-    let place = Place::new();
+    let place = Place::of("array");
     std::fs::write(place.path("a"), vec![b'x'; 8 << 20]).expect("a file");
     let arguments = |force: bool| {
         let mut words = vec!["create", "--level", "0", "--size", SIZE];
@@ -197,7 +156,7 @@ fn existing_data_is_not_harmed_without_force() {
 /// Opened for the rebuild, and stopped before the rebuild had ended.
 #[test]
 fn a_rebuild_that_was_stopped_goes_on_and_leaves_nobody_else_out() {
-    let place = Place::new();
+    let place = Place::of("array");
     let names = ["a", "b", "c", "d"];
     place.create("10", &names);
     place.fill(&names, 3);
@@ -226,7 +185,7 @@ fn a_rebuild_that_was_stopped_goes_on_and_leaves_nobody_else_out() {
 
 #[test]
 fn bad_input_is_told_in_one_line() {
-    let place = Place::new();
+    let place = Place::of("array");
     let create = |level: &'static str, names: &[&'static str]| {
         let mut words = vec![
             "create",

@@ -2,57 +2,24 @@
 
 #![allow(missing_docs)]
 
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+#[path = "support/schema.rs"]
+mod schema;
+mod support;
 
+use std::collections::BTreeSet;
+use std::os::unix::fs::FileExt;
+
+use support::Place;
 use wharf_lab::report::json;
 use wharf_lab::result::{Comparison, Mode};
 
 const SMALL: [&str; 6] = ["--size", "4m", "--memory", "1m", "--rounds", "2"];
 
-/// A directory in which the program runs.
-struct Place(tempfile::TempDir);
-
 impl Place {
-    fn new() -> Place {
-        Place(tempfile::tempdir().expect("a directory"))
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn bench(&self, arguments: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_wharf"))
-            .arg("bench")
-            .args(arguments)
-            .current_dir(self.0.path())
-            .stdin(Stdio::null())
-            .output()
-            .expect("the program runs")
-    }
-
     /// Runs a bench, which must succeed in silence; gives its table and its report.
-    fn ok(&self, arguments: &[&str]) -> (String, Comparison) {
-        let output = self.bench(&[&["--json", "report"], arguments].concat());
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(
-            (output.status.code(), &*errors),
-            (Some(0), ""),
-            "{arguments:?}"
-        );
-        let text = String::from_utf8(output.stdout).expect("UTF-8");
+    fn bench(&self, arguments: &[&str]) -> (String, Comparison) {
+        let text = self.ok(&[&["--json", "report"], arguments].concat());
         (text, json::read(&self.path("report")).expect("a report"))
-    }
-
-    /// Runs a bench, which must fail with `code` and one line that has `part` in it.
-    fn fails(&self, code: i32, part: &str, arguments: &[&str]) {
-        let output = self.bench(arguments);
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {errors}");
-        assert_eq!(errors.lines().count(), 1, "{errors}");
-        assert!(errors.contains(part), "{errors}");
     }
 
     /// The file under test, behind the bench's back.
@@ -89,8 +56,8 @@ fn every_row_does_the_whole_job_in_every_round() {
         ),
         ("rw", vec!["--threads=3", "--io-size", "2m"]),
     ] {
-        let place = Place::new();
-        let (text, report) = place.ok(&[&["f", "--rw", rw], &SMALL[..], &words].concat());
+        let place = Place::of("bench");
+        let (text, report) = place.bench(&[&["f", "--rw", rw], &SMALL[..], &words].concat());
         let names: Vec<&str> = report.rows.iter().map(|row| &*row.design).collect();
         assert_eq!(names, ["scale", "direct", "kernel", "kernel-mmap"], "{rw}");
         for row in &report.rows {
@@ -117,8 +84,23 @@ fn every_row_does_the_whole_job_in_every_round() {
 }
 
 #[test]
+fn the_json_file_has_the_documented_fields_of_rounds() {
+    let place = Place::of("bench");
+    place.bench(&[&["f", "--rw=randwrite"], &SMALL[..]].concat());
+    let text = std::fs::read_to_string(place.path("report")).expect("a report");
+    let report = serde_json::from_str(&text).expect("JSON");
+    let of_rounds = |mut fields: BTreeSet<String>| {
+        fields.retain(|field| field.starts_with("rows[].rounds."));
+        fields
+    };
+    let documented = of_rounds(schema::documented());
+    assert!(documented.contains("rows[].rounds.runs[].iops"));
+    assert_eq!(of_rounds(schema::fields(&report)), documented);
+}
+
+#[test]
 fn rows_get_equal_requests_and_equal_seeds_repeat_them() {
-    let place = Place::new();
+    let place = Place::of("bench");
     let words = [&["f", "--rw=randrw"], &SMALL[..]].concat();
     let counts = |report: &Comparison| -> Vec<(u64, u64)> {
         report
@@ -127,23 +109,23 @@ fn rows_get_equal_requests_and_equal_seeds_repeat_them() {
             .map(|row| (row.reads, row.writes))
             .collect()
     };
-    let first = counts(&place.ok(&words).1);
+    let first = counts(&place.bench(&words).1);
     assert!(first.iter().all(|count| *count == first[0]), "{first:?}");
-    assert_eq!(counts(&place.ok(&words).1), first);
-    let other = counts(&place.ok(&[&words[..], &["--seed=2"]].concat()).1);
+    assert_eq!(counts(&place.bench(&words).1), first);
+    let other = counts(&place.bench(&[&words[..], &["--seed=2"]].concat()).1);
     assert_ne!(other, first);
 }
 
 #[test]
 fn a_byte_that_changed_between_two_benches_is_found() {
-    let place = Place::new();
+    let place = Place::of("bench");
     let words = [
         &["f", "--rw=randwrite", "--designs=scale,kernel"],
         &SMALL[..],
     ]
     .concat();
-    place.ok(&words);
-    place.ok(&words);
+    place.bench(&words);
+    place.bench(&words);
     place.change_byte(5 * 4096 + 1000);
     let said = "f: page 5: expected version";
     place.fails(1, said, &words);
@@ -152,9 +134,9 @@ fn a_byte_that_changed_between_two_benches_is_found() {
 
 #[test]
 fn a_page_in_the_place_of_another_is_found() {
-    let place = Place::new();
+    let place = Place::of("bench");
     let words = [&["f", "--rw=randread", "--designs=scale"], &SMALL[..]].concat();
-    place.ok(&words);
+    place.bench(&words);
     let file = place.open();
     let mut page = [0; 4096];
     file.read_exact_at(&mut page, 9 * 4096).expect("a page");
@@ -168,34 +150,34 @@ fn a_page_in_the_place_of_another_is_found() {
 
 #[test]
 fn what_others_have_written_is_left_alone() {
-    let place = Place::new();
+    let place = Place::of("bench");
     std::fs::write(place.path("f"), vec![7; 1 << 20]).expect("a file");
     place.fails(2, "--force overwrites it", &["f", "--size=1m"]);
     place.fails(2, "--force overwrites it", &["f", "--unlink"]);
     let there = std::fs::read(place.path("f")).expect("the file");
     assert!(there == vec![7; 1 << 20], "not a byte of it has changed");
-    place.ok(&["f", "--force", "--rounds=1", "--designs=direct", "--unlink"]);
+    place.bench(&["f", "--force", "--rounds=1", "--designs=direct", "--unlink"]);
     assert!(place.path("f").exists(), "it was there before");
 }
 
 #[test]
 fn the_file_is_made_kept_and_removed_as_asked() {
-    let place = Place::new();
+    let place = Place::of("bench");
     let quick = ["--rounds=1", "--designs=direct"];
     place.fails(2, "give --size", &["f"]);
     assert!(!place.path("f").exists());
-    place.ok(&[&["f", "--size=2m"], &quick[..]].concat());
-    let (_, again) = place.ok(&[&["f"], &quick[..]].concat());
+    place.bench(&[&["f", "--size=2m"], &quick[..]].concat());
+    let (_, again) = place.bench(&[&["f"], &quick[..]].concat());
     assert_eq!(again.drive.capacity_bytes, 2 << 20, "its size is known");
-    let (_, larger) = place.ok(&[&["f", "--size=3m"], &quick[..]].concat());
+    let (_, larger) = place.bench(&[&["f", "--size=3m"], &quick[..]].concat());
     assert_eq!(larger.drive.capacity_bytes, 3 << 20);
-    place.ok(&[&["g", "--size=1m", "--unlink"], &quick[..]].concat());
+    place.bench(&[&["g", "--size=1m", "--unlink"], &quick[..]].concat());
     assert!(!place.path("g").exists());
 }
 
 #[test]
 fn mistakes_are_one_line_and_harm_nothing() {
-    let place = Place::new();
+    let place = Place::of("bench");
     for (part, words) in [
         ("--bs", vec!["f", "--size=1m", "--bs=512"]),
         ("--size", vec!["f", "--size=1000"]),
@@ -212,15 +194,15 @@ fn mistakes_are_one_line_and_harm_nothing() {
     ] {
         place.fails(2, part, &words);
     }
-    let usage = place.bench(&["f", "--size=1m", "--rw=backwards"]);
+    let usage = place.wharf(&["f", "--size=1m", "--rw=backwards"]);
     assert_eq!(usage.status.code(), Some(2));
-    let left = std::fs::read_dir(place.0.path()).expect("the directory");
+    let left = std::fs::read_dir(place.path(".")).expect("the directory");
     assert_eq!(left.count(), 0);
 }
 
 #[test]
 fn a_bench_of_a_time_ends_and_leaves_no_group_behind() {
-    let place = Place::new();
+    let place = Place::of("bench");
     let words = [
         "f",
         "--size=2m",
@@ -228,7 +210,7 @@ fn a_bench_of_a_time_ends_and_leaves_no_group_behind() {
         "--time-based",
         "--runtime=50ms",
     ];
-    let (text, report) = place.ok(&words);
+    let (text, report) = place.bench(&words);
     assert!(
         report
             .rows

@@ -54,7 +54,7 @@ impl Local {
 
     /// Requests that a run becomes: one for each drive.
     fn requests(&self, file: u32, run: &Run) -> u32 {
-        let first = self.files.first_page(file) + run.first;
+        let first = self.files.in_volume(file, run.first);
         let layout = self.volume.layout();
         layout.drives_of(first, run.frames.len() as u64)
     }
@@ -77,7 +77,7 @@ impl Local {
         let address = |frame: &u32| self.shared.frames.address(*frame);
         let addresses: Vec<u64> = run.frames.iter().map(address).collect();
         let group = self.volume.open_group();
-        let first = self.files.first_page(file) + run.first;
+        let first = self.files.in_volume(file, run.first);
         self.volume.issue(&group, kind, first, &addresses).await;
         self.volume.ring();
         let result = group.wait(&self.cpu).await.map(drop);

@@ -82,11 +82,11 @@ impl Local {
     /// is long.
     pub(super) async fn hand_over(&self, file: u32, run: &mut Run) {
         let run = std::mem::take(run);
-        let (layout, before) = (*self.volume.layout(), self.files.first_page(file));
+        let layout = self.volume.layout();
         let mut piece = Run::default();
         let mut last_drive = None;
         for (page, frame) in (run.first..).zip(run.frames) {
-            let (drive, _) = layout.locate(before + page);
+            let (drive, _) = layout.locate(self.files.in_volume(file, page));
             if last_drive.is_some_and(|last| last != drive) {
                 self.give(last_drive, file, std::mem::take(&mut piece))
                     .await;

@@ -142,7 +142,7 @@ impl Local {
     /// The error for a page that the drive holds without an answer.
     pub(super) fn stuck(&self, key: PageKey) -> IoError {
         IoError::Stuck {
-            page: self.files.first_page(key.file()) + key.page(),
+            page: self.files.in_volume(key.file(), key.page()),
         }
     }
 

@@ -10,7 +10,8 @@
 //!    sends the run first: who has that page may be waiting for one of the run.
 //! 3. A flush tags what is dirty when it begins (*to write*), so that it ends although others dirty
 //!    more, and then waits for everything in write-back.
-//! 4. The flusher goes over the dirty files in turn, so many pages of each.
+//! 4. The flusher goes over the dirty files in turn, so many pages of each, and goes on in each where it
+//!    stopped.
 //!
 //! A writer waits while its page is being written (Linux: stable pages, as drives with checksums
 //! need them).
@@ -327,6 +328,10 @@ impl Local {
         let more = |sent| sent < most && (all || self.shared.is_over_background());
         let start = *cursor;
         for range in [(start, u64::MAX), (0, start)] {
+            // Enough: the next round goes on where this one stopped (`writeback_index`).
+            if !more(writing.pages) {
+                break;
+            }
             // Pages that are stuck are left out: who waits for them hears of it.
             let _ = self.write_tagged(&mut writing, range, more).await;
             *cursor = writing.at;

@@ -82,16 +82,19 @@ impl<I: Index, B: Backing> Local<I, B> {
         self.wake(&self.shared.flusher);
     }
 
-    /// Has a plan read, without waiting for it.
-    pub(super) fn read_later(self: &Rc<Self>, file: u32, plan: Plan) {
+    /// Has plans read, without waiting for it.
+    #[cold]
+    pub(super) fn read_later(self: &Rc<Self>, file: u32, plans: impl IntoIterator<Item = Plan>) {
         if !self.shared.has_errands {
-            self.read_plan(file, &plan, None, 0);
+            for plan in plans {
+                self.read_plan(file, &plan, None, 0);
+            }
             return;
         }
         self.shared.errands.with(&self.cpu, |errands| {
-            if errands.len() < ERRANDS_MAX {
-                errands.push(Errand { file, plan });
-            }
+            let room = ERRANDS_MAX.saturating_sub(errands.len());
+            let new = plans.into_iter().map(|plan| Errand { file, plan });
+            errands.extend(new.take(room));
         });
         self.call_service();
     }

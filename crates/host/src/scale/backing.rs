@@ -97,7 +97,7 @@ impl Backing for VolumeFiles {
     ) -> Commands {
         let address = |frame: &u32| frames.address(*frame);
         let addresses: Vec<u64> = run.frames.iter().map(address).collect();
-        let first = self.files.first_page(file) + run.first;
+        let first = self.files.in_volume(file, run.first);
         let layout = self.volume.layout();
         let requests = layout.drives_of(first, addresses.len() as u64);
         self.toll.submit(cpu, requests);

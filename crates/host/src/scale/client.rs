@@ -11,6 +11,7 @@ use crate::scale::backing::Backing;
 use crate::scale::frame::{Copied, FAILED, FILLED, READAHEAD, STUCK, WRITEBACK};
 use crate::scale::index::Index;
 use crate::scale::local::{Local, Pinned};
+use crate::scale::stride::Places;
 use crate::span::{Extent, Span, spans};
 use crate::volume::Transfer;
 
@@ -125,7 +126,7 @@ impl<I: Index, B: Backing> Local<I, B> {
             pages,
             mark: None,
         };
-        self.read_later(file, plan);
+        self.read_later(file, [plan]);
     }
 
     /// A page has been read whose frame's state was `state`.
@@ -143,9 +144,22 @@ impl<I: Index, B: Backing> Local<I, B> {
     fn advance(self: &Rc<Self>, key: PageKey, frame: u32) {
         let frames = &self.shared.frames;
         if frames.change(&self.cpu, frame, 0, READAHEAD) & READAHEAD != 0 {
-            let plan = self.ahead(key.file(), |ahead| ahead.marked(key.page()));
-            self.read_later(key.file(), plan);
+            let (file, page) = (key.file(), key.page());
+            if let Some(places) = self.stride(file, |stride| stride.marked(page)) {
+                self.read_later(file, places.plans());
+            } else if self.follows_another(key) {
+                let plan = self.ahead(file, |ahead| ahead.marked(page));
+                self.read_later(file, [plan]);
+            }
         }
+    }
+
+    /// False for a page whose predecessor is not there. A mark on it is of a stride, of another CPU or of
+    /// one that is forgotten: nobody reads in order here.
+    fn follows_another(&self, key: PageKey) -> bool {
+        let index = self.shared.index_of(key.file());
+        let before = key.page().checked_sub(1);
+        before.is_none_or(|page| index.get(&self.cpu, page).is_some())
     }
 
     /// Reads a page that was not there, in a request that goes to page `end`. Gives the pages of the
@@ -250,7 +264,13 @@ impl<I: Index, B: Backing> Local<I, B> {
             run.push(page, pinned.frame);
             self.submit(Transfer::Read, file, &mut run);
         }
-        1 + self.read_plan(file, &plan, Some((page, pinned.frame)), end)
+        let missed = 1 + self.read_plan(file, &plan, Some((page, pinned.frame)), end);
+        if plan.mark.is_none()
+            && let Some(places) = self.stride(file, |stride| stride.miss(page, plan.pages))
+        {
+            self.read_later(file, places.plans());
+        }
+        missed
     }
 
     /// Begins to read what a plan says and is not cached, as far as there is memory; `own` is a page
@@ -264,8 +284,7 @@ impl<I: Index, B: Backing> Local<I, B> {
     ) -> u64 {
         let (shared, index) = (&self.shared, self.shared.index_of(file));
         let (mut run, mut below, mut memory_left) = (Run::default(), 0, true);
-        // A cache is not to be filled by one window.
-        let most = u64::from(shared.frames.count() / 4).max(1);
+        let most = shared.ahead_pages_max();
         let last = (plan.first + plan.pages.min(most.max(end.saturating_sub(plan.first))))
             .min(self.backing.pages(file));
         for page in plan.first..last {

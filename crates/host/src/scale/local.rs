@@ -15,6 +15,7 @@ use crate::scale::backing::Backing;
 use crate::scale::frame::{DIRTY, FILLED, Frames, STUCK, WAITERS};
 use crate::scale::index::{Index, Tag};
 use crate::scale::shared::{Shared, SharedCount};
+use crate::scale::stride::Stride;
 use crate::waits::{Nap, Waiters};
 use crate::wake::{Pause, Sleeper};
 
@@ -32,8 +33,9 @@ pub struct Local<I, B> {
     pub(crate) counters: Counters,
     /// Free frames of this CPU.
     pub(super) free: RefCell<Vec<u32>>,
-    /// What this CPU remembers of its readers of each file.
+    /// What this CPU remembers of its readers of each file: those in order, those in steps.
     ahead: RefCell<Vec<ReadAhead>>,
+    strides: RefCell<Vec<Stride>>,
     pub(super) dirty: Batch,
     pub(super) writeback: Batch,
     /// Pages dirtied since the last look at the limits.
@@ -47,9 +49,11 @@ impl<I: Index, B: Backing> Local<I, B> {
     /// The part of CPU `index`, which gets its tasks.
     pub fn start(cpu: &Cpu, shared: Arc<Shared<I>>, backing: Rc<B>, index: u32) -> Rc<Local<I, B>> {
         shared.mailboxes.serve(cpu, index);
+        let stride = || Stride::new(shared.ahead_pages_max());
         Rc::new(Local {
             cpu: cpu.clone(),
             ahead: RefCell::new(shared.files.iter().map(|_| ReadAhead::default()).collect()),
+            strides: RefCell::new(shared.files.iter().map(|_| stride()).collect()),
             shared,
             backing,
             index,
@@ -67,10 +71,15 @@ impl<I: Index, B: Backing> Local<I, B> {
         self.index == self.shared.clients
     }
 
-    /// Does `f` with what is remembered of the readers of a file.
+    /// Does `f` with what is remembered of readers of a file in order.
     #[inline]
     pub(super) fn ahead<R>(&self, file: u32, f: impl FnOnce(&mut ReadAhead) -> R) -> R {
         f(&mut self.ahead.borrow_mut()[file as usize])
+    }
+
+    /// Does `f` with what is remembered of readers of a file in steps.
+    pub(super) fn stride<R>(&self, file: u32, f: impl FnOnce(&mut Stride) -> R) -> R {
+        f(&mut self.strides.borrow_mut()[file as usize])
     }
 
     /// Adds to a count of all CPUs, by way of this CPU's batch.

@@ -17,6 +17,7 @@
 //! | [`index`], [`key`](crate::key) | page to frame, with tags; pages of several files |
 //! | [`frame_word`], [`frame`] | a frame's states and pins; all frames, their bytes |
 //! | [`reclaim`], [`replacement`] | free frames; which page leaves next: CLOCK, or two lists |
+//! | [`stride`] | readers that go in steps; those in order are in [`readahead`](crate::readahead) |
 //! | [`flush`] | dirty pages to the drives |
 //! | [`dflush`], [`background`] | who does so, and when; what a CPU does for all others |
 //! | [`discard`] | pages that leave before their time |
@@ -39,6 +40,7 @@ pub mod local;
 pub mod reclaim;
 pub mod replacement;
 pub mod shared;
+pub mod stride;
 pub mod transfer;
 
 use std::rc::Rc;
@@ -178,51 +180,43 @@ pub struct ScaleClient<I: Index> {
 }
 
 impl<I: Index> ScaleClient<I> {
+    /// Begins a request: checks and pays for it, and gives its parts in each file.
+    ///
+    /// # Errors
+    /// If it does not fit the volume, or its payload does not fit it.
     #[inline]
-    fn check(&self, extent: Extent, payload_bytes: usize) -> Result<(), IoError> {
-        let page_bytes = self.local.shared.frames.page_bytes();
-        check_request(
-            &self.local.backing.volume,
-            page_bytes,
-            extent,
-            payload_bytes,
-        )
-    }
-
-    /// The parts of a request in each file.
-    #[inline]
-    fn pieces(&self, extent: Extent) -> impl Iterator<Item = Piece> + use<I> {
-        let page_bytes = self.local.shared.frames.page_bytes();
-        self.local.backing.files.pieces(extent, page_bytes)
+    fn begin(
+        &self,
+        extent: Extent,
+        payload_bytes: usize,
+    ) -> Result<impl Iterator<Item = Piece> + use<I>, IoError> {
+        let Local {
+            shared,
+            backing,
+            cpu,
+            ..
+        } = &*self.local;
+        let page_bytes = shared.frames.page_bytes();
+        check_request(&backing.volume, page_bytes, extent, payload_bytes)?;
+        shared.toll.request(cpu);
+        Ok(backing.files.pieces(extent, page_bytes))
     }
 
     async fn read_checked(&self, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError> {
-        self.check(extent, out.len())?;
-        self.local.shared.toll.request(&self.local.cpu);
         let mut touch = Touch::default();
-        for Piece {
-            file,
-            extent,
-            payload,
-        } in self.pieces(extent)
-        {
-            touch += self.local.read(file, extent, &mut out[payload]).await?;
+        for piece in self.begin(extent, out.len())? {
+            let out = &mut out[piece.payload];
+            touch += self.local.read(piece.file, piece.extent, out).await?;
         }
         Ok(touch)
     }
 
     async fn write_checked(&self, extent: Extent, data: &[u8]) -> Result<Touch, IoError> {
-        self.check(extent, data.len())?;
-        self.local.shared.toll.request(&self.local.cpu);
         let mut touch = Touch::default();
-        for Piece {
-            file,
-            extent,
-            payload,
-        } in self.pieces(extent)
-        {
-            let (data, policy) = (&data[payload], self.policy);
-            touch += self.local.write(file, extent, data, policy).await?;
+        for piece in self.begin(extent, data.len())? {
+            let (data, policy) = (&data[piece.payload], self.policy);
+            let written = self.local.write(piece.file, piece.extent, data, policy);
+            touch += written.await?;
         }
         Ok(touch)
     }

@@ -192,6 +192,11 @@ impl<I: Index> Shared<I> {
         })
     }
 
+    /// Most pages that one window, or one stride, reads ahead: none is to fill the cache.
+    pub fn ahead_pages_max(&self) -> u64 {
+        u64::from(self.frames.count() / 4).max(1)
+    }
+
     /// The index of a file.
     #[inline(always)]
     pub fn index_of(&self, file: u32) -> &I {

@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
+use wharf_host::design::Replacement;
 use wharf_host::driver::DriverConfig;
-use wharf_host::scale::replacement::Replacement;
 use wharf_host::{Client, Design, DesignConfig, Extent, IoError, Layout, WritePolicy};
 use wharf_runtime::{Cpu, Rng, Seed};
 use wharf_wire::command::Command;

@@ -67,7 +67,7 @@ pub use file::{Advice, File, PageGuard};
 use open_file::OpenFile;
 pub use options::{OpenOptions, PageCacheError, PageCacheOptions};
 use seat::Core;
-pub use wharf_host::scale::replacement::Replacement;
+pub use wharf_host::design::Replacement;
 
 /// The least pages of a cache.
 const PAGES_MIN: u64 = 16;

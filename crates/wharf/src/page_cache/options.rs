@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
+use wharf_host::design::Replacement;
 use wharf_host::error::IoError;
-use wharf_host::scale::replacement::Replacement;
 use wharf_storage::StorageError;
 use wharf_wire::dma::RegisterError;
 

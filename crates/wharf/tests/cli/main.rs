@@ -7,4 +7,6 @@ mod mistakes;
 mod reports;
 mod reproduce;
 mod runs;
+#[path = "../support/schema.rs"]
+mod schema;
 mod support;

@@ -14,6 +14,7 @@ mod lru;
 use smallvec::SmallVec;
 use wharf_runtime::Cpu;
 
+use crate::design::Replacement;
 use crate::scale::frame::Frames;
 #[cfg(doc)]
 use crate::scale::frame::{REFERENCED, REUSED};
@@ -26,16 +27,6 @@ const STRETCH: u32 = 32;
 
 /// Frames in the order in which they should be tried.
 pub type Candidates = SmallVec<[u32; STRETCH as usize]>;
-
-/// The policies there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Replacement {
-    /// CLOCK.
-    #[default]
-    Clock,
-    /// Two lists.
-    Lru,
-}
 
 /// See the module. All of it may be called by any CPU at any time.
 pub trait Policy: Send + Sync {

@@ -10,38 +10,16 @@ use crate::result::CpuPart;
 /// Host CPUs of Figure 17; the text names 4.
 const CPUS: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 
-const SHARED_CPUS: &str = "64 threads and files whatever the number of CPUs, which share them evenly; services have CPUs of their own besides";
-
 pub(super) fn fig17a(workloads: &Workloads) -> Figure {
-    let workload = workloads.one("random writes");
-    let run = |variant: Variant, clients| Run {
-        clients,
-        ..variant.threads(&workload, EIGHT)
-    };
-    let gain = |variant| (run(variant, 64), run(variant, 4));
-    let scale = gain(SCALE);
-    Figure {
-        name: "fig17a",
-        plot: Plot::Lines,
-        points: "host CPUs",
-        axis: Metric::Bandwidth.axis().into(),
-        panels: vec![over(
-            String::new(),
-            Metric::Bandwidth,
-            &CPUS,
-            &[KERNEL, SCALE],
-            |variant, clients| Some(run(variant, clients)),
-        )],
-        claims: vec![
-            times("scale-scales", &scale.0, &scale.1),
-            gains_more("kernel-gains-less", scale.clone(), gain(KERNEL)),
-        ],
-        notes: vec![SHARED_CPUS],
-    }
+    by_cpus(workloads, "fig17a", "random writes")
 }
 
 pub(super) fn fig17b(workloads: &Workloads) -> Figure {
-    let workload = workloads.one("fileserver");
+    by_cpus(workloads, "fig17b", "fileserver")
+}
+
+fn by_cpus(workloads: &Workloads, name: &'static str, workload: &str) -> Figure {
+    let workload = workloads.one(workload);
     let run = |variant: Variant, clients| Run {
         clients,
         ..variant.threads(&workload, EIGHT)
@@ -49,7 +27,7 @@ pub(super) fn fig17b(workloads: &Workloads) -> Figure {
     let gain = |variant| (run(variant, 64), run(variant, 4));
     let scale = gain(SCALE);
     Figure {
-        name: "fig17b",
+        name,
         plot: Plot::Lines,
         points: "host CPUs",
         axis: Metric::Bandwidth.axis().into(),
@@ -64,7 +42,9 @@ pub(super) fn fig17b(workloads: &Workloads) -> Figure {
             times("scale-scales", &scale.0, &scale.1),
             gains_more("kernel-gains-less", scale.clone(), gain(KERNEL)),
         ],
-        notes: vec![SHARED_CPUS],
+        notes: vec![
+            "64 threads and files whatever the number of CPUs, which share them evenly; services have CPUs of their own besides",
+        ],
     }
 }
 
