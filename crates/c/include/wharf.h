@@ -56,6 +56,8 @@ typedef struct {
   uint32_t depth;
   // Which page leaves next: WHARF_CLOCK or WHARF_LRU.
   uint32_t replacement;
+  // Most bytes that are read ahead at a time; a quarter of the memory at most.
+  uint64_t readahead_bytes;
   // Whether a thread of the cache writes back and reads ahead beside the program's; without it the program's do.
   bool background;
 } wharf_cache_options;

@@ -23,6 +23,8 @@ pub struct wharf_cache_options {
     pub depth: u32,
     /// Which page leaves next: WHARF_CLOCK or WHARF_LRU.
     pub replacement: u32,
+    /// Most bytes that are read ahead at a time; a quarter of the memory at most.
+    pub readahead_bytes: u64,
     /// Whether a thread of the cache writes back and reads ahead beside the program's; without it the program's do.
     pub background: bool,
 }
@@ -68,6 +70,7 @@ pub unsafe extern "C" fn wharf_cache_options_init(options: *mut wharf_cache_opti
         depth,
         replacement,
         background,
+        readahead_bytes,
     } = PageCacheOptions::default();
     let filled = wharf_cache_options {
         memory_bytes,
@@ -80,6 +83,7 @@ pub unsafe extern "C" fn wharf_cache_options_init(options: *mut wharf_cache_opti
             Replacement::Lru => WHARF_LRU,
         },
         background,
+        readahead_bytes,
     };
     if !options.is_null() {
         // SAFETY: the caller's promise.
@@ -112,6 +116,7 @@ fn known_options(options: &wharf_cache_options) -> Result<PageCacheOptions, Fail
             other => return Err(Failure::argument(format!("{other} is no replacement"))),
         },
         background: options.background,
+        readahead_bytes: options.readahead_bytes,
     })
 }
 

@@ -6,12 +6,12 @@
 //!
 //! 1. A miss at the start, or next to the page read last, opens a window: larger than the request.
 //! 2. One page of the window is marked. Who reads the marked page, or misses just behind the window,
-//!    moves the window on and makes it larger, up to [`WINDOW_PAGES_MAX`].
+//!    moves the window on and makes it larger, up to a limit, [`WINDOW_PAGES`] unless said otherwise.
 //! 3. Any other miss reads what was asked for and no more, unless so many pages before it are cached
 //!    that it looks like one of several readers in order.
 
-/// Most pages of a window: 128 KiB, Linux's default (`read_ahead_kb`).
-pub const WINDOW_PAGES_MAX: u64 = 32;
+/// Pages of the largest window: 128 KiB, Linux's default (`read_ahead_kb`).
+pub const WINDOW_PAGES: u64 = 32;
 
 /// Pages to read, and which of them to mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,8 +25,10 @@ pub struct Plan {
 }
 
 /// What is remembered of one reader.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct ReadAhead {
+    /// Pages of the largest window.
+    pages_max: u64,
     start: u64,
     pages: u64,
     /// Pages at the window's end that were not asked for when it was read.
@@ -36,6 +38,17 @@ pub struct ReadAhead {
 }
 
 impl ReadAhead {
+    /// Nothing has been read yet; windows grow to `pages_max` pages.
+    pub fn new(pages_max: u64) -> ReadAhead {
+        ReadAhead {
+            pages_max: pages_max.max(1),
+            start: 0,
+            pages: 0,
+            ahead: 0,
+            last: None,
+        }
+    }
+
     /// The reader has read `page`; true if it was another page before.
     #[inline]
     pub fn note(&mut self, page: u64) -> bool {
@@ -45,7 +58,7 @@ impl ReadAhead {
     /// `page` is missing, and with those behind it `wanted` pages are asked for. `cached_before`
     /// counts the cached pages right before it, up to a number.
     pub fn miss(&mut self, page: u64, wanted: u64, cached_before: impl FnOnce(u64) -> u64) -> Plan {
-        let most = WINDOW_PAGES_MAX;
+        let most = self.pages_max;
         if page != 0 && self.is_next(page) {
             return self.advance();
         }
@@ -78,7 +91,7 @@ impl ReadAhead {
         if !self.is_next(page) {
             // Another reader's mark: go on from there.
             (self.start, self.pages) = (page, self.pages.max(1));
-            self.pages = next_size(self.pages);
+            self.pages = self.next_size(self.pages);
             self.ahead = self.pages;
             return self.plan();
         }
@@ -91,25 +104,26 @@ impl ReadAhead {
     }
 
     fn open(&mut self, page: u64, wanted: u64) -> Plan {
+        let most = self.pages_max;
         self.start = page;
-        self.pages = first_size(wanted);
+        self.pages = self.first_size(wanted);
         self.ahead = if self.pages > wanted {
             self.pages - wanted
         } else {
             self.pages
         };
-        if self.ahead == self.pages && wanted <= WINDOW_PAGES_MAX {
+        if self.ahead == self.pages && wanted <= most {
             // The request fills the window: the next one comes along.
-            let more = next_size(self.pages);
-            self.ahead = more.min(WINDOW_PAGES_MAX.saturating_sub(self.pages)).max(1);
-            self.pages = (self.pages + more).min(WINDOW_PAGES_MAX.max(self.pages));
+            let more = self.next_size(self.pages);
+            self.ahead = more.min(most.saturating_sub(self.pages)).max(1);
+            self.pages = (self.pages + more).min(most.max(self.pages));
         }
         self.plan()
     }
 
     fn advance(&mut self) -> Plan {
         self.start += self.pages;
-        self.pages = next_size(self.pages);
+        self.pages = self.next_size(self.pages);
         self.ahead = self.pages;
         self.plan()
     }
@@ -121,24 +135,25 @@ impl ReadAhead {
             mark: (self.ahead > 0).then(|| self.start + self.pages - self.ahead),
         }
     }
-}
 
-/// Pages of a first window: four times or twice the request, rounded to a power of two.
-fn first_size(wanted: u64) -> u64 {
-    let size = wanted.next_power_of_two();
-    match size {
-        size if size <= WINDOW_PAGES_MAX / 32 => size * 4,
-        size if size <= WINDOW_PAGES_MAX / 4 => size * 2,
-        _ => WINDOW_PAGES_MAX.max(wanted),
+    /// Pages of a first window: four times or twice the request, rounded to a power of two.
+    fn first_size(&self, wanted: u64) -> u64 {
+        let (size, most) = (wanted.next_power_of_two(), self.pages_max);
+        match size {
+            size if size <= most / 32 => size * 4,
+            size if size <= most / 4 => size * 2,
+            _ => most.max(wanted),
+        }
     }
-}
 
-/// Pages of the window behind one of `pages`.
-fn next_size(pages: u64) -> u64 {
-    match pages {
-        pages if pages < WINDOW_PAGES_MAX / 16 => pages * 4,
-        pages if pages <= WINDOW_PAGES_MAX / 2 => pages * 2,
-        _ => WINDOW_PAGES_MAX,
+    /// Pages of the window behind one of `pages`.
+    fn next_size(&self, pages: u64) -> u64 {
+        let most = self.pages_max;
+        match pages {
+            pages if pages < most / 16 => pages * 4,
+            pages if pages <= most / 2 => pages * 2,
+            _ => most,
+        }
     }
 }
 
@@ -148,7 +163,8 @@ mod tests {
 
     /// Reads pages in order, one at a time, with all that is read ahead cached; gives the plans.
     fn in_order(pages: u64) -> Vec<Plan> {
-        let (mut ahead, mut plans, mut mark, mut end) = (ReadAhead::default(), vec![], None, 0);
+        let (mut ahead, mut plans, mut mark, mut end) =
+            (ReadAhead::new(WINDOW_PAGES), vec![], None, 0);
         for page in 0..pages {
             let plan = if page >= end {
                 Some(ahead.miss(page, 1, |_| 0))
@@ -183,7 +199,7 @@ mod tests {
 
     #[test]
     fn a_random_reader_reads_what_it_asks_for() {
-        let mut ahead = ReadAhead::default();
+        let mut ahead = ReadAhead::new(WINDOW_PAGES);
         for page in [900, 17, 5_000, 400] {
             let plan = ahead.miss(page, 3, |_| 0);
             assert_eq!((plan.first, plan.pages, plan.mark), (page, 3, None));
@@ -193,14 +209,14 @@ mod tests {
 
     #[test]
     fn large_requests_are_read_whole() {
-        let mut ahead = ReadAhead::default();
+        let mut ahead = ReadAhead::new(WINDOW_PAGES);
         let plan = ahead.miss(1_000, 200, |_| 0);
         assert!(plan.first == 1_000 && plan.pages >= 200);
     }
 
     #[test]
     fn cached_pages_before_a_miss_count_as_a_reader_in_order() {
-        let mut ahead = ReadAhead::default();
+        let mut ahead = ReadAhead::new(WINDOW_PAGES);
         let plan = ahead.miss(1_000, 1, |most| most.min(8));
         assert_eq!((plan.first, plan.pages), (1_000, 9));
         assert!(plan.mark.is_some());

@@ -316,6 +316,7 @@ fn play(replacement: Replacement) {
         balance: Balance::Flush,
         has_flusher: false,
         has_errands: false,
+        window_pages: 2,
         share_pages: 4,
     };
     let space = DmaSpace::new(8);

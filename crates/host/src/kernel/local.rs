@@ -17,7 +17,7 @@ use crate::kernel::frame::{DIRTY, LOCKED, STUCK, WAITERS};
 use crate::kernel::shared::{Inode, Shared};
 use crate::kernel::xarray::Tag;
 use crate::key::PageKey;
-use crate::readahead::ReadAhead;
+use crate::readahead::{ReadAhead, WINDOW_PAGES};
 use crate::volume::Volume;
 use crate::waits::{Nap, Waiters};
 use crate::wake::{Pause, Sleeper};
@@ -70,7 +70,13 @@ impl Local {
             cpu: cpu.clone(),
             is_service: index >= shared.clients,
             told: shared.inodes.iter().map(Inode::told).collect(),
-            ahead: RefCell::new(shared.inodes.iter().map(|_| ReadAhead::default()).collect()),
+            ahead: RefCell::new(
+                shared
+                    .inodes
+                    .iter()
+                    .map(|_| ReadAhead::new(WINDOW_PAGES))
+                    .collect(),
+            ),
             files: Files::new(shared.inodes.len() as u32, volume.pages()),
             shared,
             volume,

@@ -11,7 +11,6 @@ use crate::scale::backing::Backing;
 use crate::scale::frame::{Copied, FAILED, FILLED, READAHEAD, STUCK, WRITEBACK};
 use crate::scale::index::Index;
 use crate::scale::local::{Local, Pinned};
-use crate::scale::stride::Places;
 use crate::span::{Extent, Span, spans};
 use crate::volume::Transfer;
 

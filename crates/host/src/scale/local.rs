@@ -49,10 +49,11 @@ impl<I: Index, B: Backing> Local<I, B> {
     /// The part of CPU `index`, which gets its tasks.
     pub fn start(cpu: &Cpu, shared: Arc<Shared<I>>, backing: Rc<B>, index: u32) -> Rc<Local<I, B>> {
         shared.mailboxes.serve(cpu, index);
-        let stride = || Stride::new(shared.ahead_pages_max());
+        let window = || ReadAhead::new(shared.window_pages);
+        let stride = || Stride::new(shared.ahead_pages_max().min(shared.window_pages));
         Rc::new(Local {
             cpu: cpu.clone(),
-            ahead: RefCell::new(shared.files.iter().map(|_| ReadAhead::default()).collect()),
+            ahead: RefCell::new(shared.files.iter().map(|_| window()).collect()),
             strides: RefCell::new(shared.files.iter().map(|_| stride()).collect()),
             shared,
             backing,

@@ -56,6 +56,7 @@ use crate::design::{
 use crate::error::IoError;
 use crate::failures::Told;
 use crate::files::{Files, Piece};
+use crate::readahead::WINDOW_PAGES;
 use crate::scale::backing::VolumeFiles;
 use crate::scale::dflush::Balance;
 use crate::scale::index::{Concurrent, Index, Locked};
@@ -111,6 +112,7 @@ impl<V: Variant> Design for Scale<V> {
             balance: V::BALANCE,
             has_flusher: true,
             has_errands: false,
+            window_pages: WINDOW_PAGES,
             share_pages: dflush::SHARE_PAGES,
         };
         let shared = Shared::new(config, &shape, space)

@@ -85,6 +85,8 @@ pub struct Shape {
     pub has_flusher: bool,
     /// Whether the service reads ahead for the clients, which cannot leave transfers behind.
     pub has_errands: bool,
+    /// Most pages that are read ahead at a time.
+    pub window_pages: u64,
     /// Most pages that a writer above the hard threshold writes before it looks again: as many I/Os, if
     /// they lie apart, as keep what lies below busy.
     pub share_pages: u64,
@@ -145,6 +147,8 @@ pub struct Shared<I> {
     pub has_errands: bool,
     /// What it is to read.
     pub errands: Lock<Vec<Errand>>,
+    /// Most pages that are read ahead at a time.
+    pub window_pages: u64,
     /// What is paid to the operating system.
     pub toll: Toll,
     /// Most pages that a writer above the hard threshold writes before it looks again.
@@ -186,6 +190,7 @@ impl<I: Index> Shared<I> {
             has_flusher: shape.has_flusher,
             has_errands: shape.has_errands,
             errands: Lock::new(Vec::new()),
+            window_pages: shape.window_pages,
             toll: Toll::new(config.in_kernel),
             share_pages: shape.share_pages,
             mailboxes,

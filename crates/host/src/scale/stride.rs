@@ -11,7 +11,7 @@
 //! Steps are whole pages: records whose distance is no multiple of a page have unequal ones, and are not
 //! recognised. One page forwards is no step, for that is reading in order.
 
-use crate::readahead::{Plan, WINDOW_PAGES_MAX};
+use crate::readahead::Plan;
 
 /// Equal steps, one after another, that make a stride.
 const STEPS: u32 = 3;
@@ -87,11 +87,10 @@ impl Places {
 }
 
 impl Stride {
-    /// Nothing known yet; at most `memory_pages` are to be read at a time, and no more than a reader in
-    /// order has in a window.
-    pub fn new(memory_pages: u64) -> Stride {
+    /// Nothing known yet; at most `pages_max` are to be read at a time.
+    pub fn new(pages_max: u64) -> Stride {
         Stride {
-            pages_max: memory_pages.min(WINDOW_PAGES_MAX),
+            pages_max,
             last: 0,
             step: 0,
             steps: 0,
@@ -138,11 +137,11 @@ impl Stride {
 mod tests {
     use super::*;
 
-    const MEMORY_PAGES: u64 = 1_000;
+    const PAGES_MAX: u64 = 32;
 
     /// A stride that three equal steps to `from` have made.
     fn begun(from: i64, step: i64, wanted: u64) -> (Stride, Places) {
-        let mut stride = Stride::new(MEMORY_PAGES);
+        let mut stride = Stride::new(PAGES_MAX);
         for number in [-3, -2, -1] {
             let page = (from + number * step) as u64;
             assert_eq!(stride.miss(page, wanted), None);
@@ -231,11 +230,11 @@ mod tests {
 
     #[test]
     fn neither_random_nor_ordered_readers_have_a_stride() {
-        let mut stride = Stride::new(MEMORY_PAGES);
+        let mut stride = Stride::new(PAGES_MAX);
         for page in [5, 900, 17, 34, 51, 3, 4, 5, 6, 7, 7, 7, 7] {
             assert_eq!(stride.miss(page, 1), None, "{page}");
         }
-        let mut large = Stride::new(MEMORY_PAGES);
+        let mut large = Stride::new(PAGES_MAX);
         let mut misses = (0..10).map(|n| large.miss(1_000 * n, 32));
         assert!(misses.all(|places| places.is_none()), "windows themselves");
     }

@@ -143,6 +143,7 @@ impl PageCache {
             balance: Balance::Flush,
             has_flusher: options.background,
             has_errands: options.background,
+            window_pages: options.readahead_bytes / PAGE_BYTES as u64,
             share_pages: SHARE_PAGES,
         };
         let shared = Shared::new(&config, &shape, &space)?;

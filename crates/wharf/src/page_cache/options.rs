@@ -19,6 +19,8 @@ pub struct PageCacheOptions {
     /// A thread of the cache writes dirty pages back when they are more than half of `dirty_share`, and reads ahead while
     /// the program computes. Without it writers write back themselves, and reading ahead is a part of the read.
     pub background: bool,
+    /// Most bytes that are read ahead at a time of a reader in order, or in equal steps; a quarter of the memory at most.
+    pub readahead_bytes: u64,
     /// Which page leaves next.
     pub replacement: Replacement,
     /// Most files open at a time.
@@ -30,12 +32,13 @@ pub struct PageCacheOptions {
 }
 
 impl Default for PageCacheOptions {
-    /// 64 MiB, a fifth of it dirty at most, with a thread of its own, CLOCK, for 256 files and 256 threads with 128 I/Os each.
+    /// 64 MiB, a fifth of it dirty at most, with a thread of its own that reads 1 MiB ahead, CLOCK, for 256 files and 256 threads with 128 I/Os each.
     fn default() -> Self {
         PageCacheOptions {
             memory_bytes: 64 << 20,
             dirty_share: 0.2,
             background: true,
+            readahead_bytes: 1 << 20,
             replacement: Replacement::Clock,
             files_max: 256,
             threads_max: 256,
