@@ -11,6 +11,7 @@
 //! | `ops.rs` | operations as values, and a generator of random ones |
 //! | `pins.rs` | memory that a test lends, and pins in it |
 //! | `player.rs` | plays operations, several in flight, against drive and model at once |
+//! | `player/pinned.rs` | of these, pins, and what is done with pages in place |
 
 pub mod configs;
 pub mod host;
