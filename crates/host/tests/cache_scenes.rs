@@ -8,8 +8,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use shuttle::rand::{Rng, rngs::ThreadRng};
-use shuttle::sync::Arc;
-use shuttle::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use shuttle::sync::{Arc, RwLock};
 use wharf_host::design::Replacement;
 use wharf_host::failures::Told;
 use wharf_host::run::Run;
@@ -43,11 +43,22 @@ struct Place {
     writers: AtomicU64,
 }
 
-struct Disk(Vec<Place>);
+struct Disk {
+    places: Vec<Place>,
+    /// Of each file: held by who cuts it, and by who brings pages in for others.
+    gates: Vec<RwLock<()>>,
+}
 
 impl Disk {
+    fn new() -> Disk {
+        Disk {
+            places: (0..FILES * PAGES).map(|_| Place::default()).collect(),
+            gates: (0..FILES).map(|_| RwLock::new(())).collect(),
+        }
+    }
+
     fn place(&self, file: u32, page: u64) -> &Place {
-        &self.0[(u64::from(file) * PAGES + page) as usize]
+        &self.places[(u64::from(file) * PAGES + page) as usize]
     }
 
     fn stamp(&self, file: u64, page: u64) -> u64 {
@@ -72,6 +83,12 @@ impl Backing for Channel {
 
     fn pages(&self, _: u32) -> u64 {
         PAGES
+    }
+
+    fn while_open(&self, file: u32, f: impl FnOnce()) {
+        if let Ok(_gate) = self.0.gates[file as usize].try_read() {
+            f();
+        }
     }
 
     async fn begin(
@@ -212,7 +229,7 @@ impl Actor {
     /// The page of file 0 that this thread writes.
     fn step(&mut self) {
         let (file, shared_page) = (1 + self.number, self.number % PAGES);
-        match self.rng.gen_range(0..11) {
+        match self.rng.gen_range(0..12) {
             0..3 => {
                 let stamp = self.seen[shared_page as usize] + 1;
                 self.seat.write(0, shared_page, stamp);
@@ -241,6 +258,12 @@ impl Actor {
                 assert_eq!(self.seat.read(file, page), self.own[page as usize]);
             }
             9 => self.cut(file),
+            10 => {
+                let (file, page) = ([0, file][self.rng.gen_range(0..2)], self.page());
+                let local = &self.seat.local;
+                self.seat
+                    .wait(async { local.read_ahead(file as u32, page, 2) });
+            }
             _ => {
                 let page = self.page();
                 self.pin(page);
@@ -283,6 +306,8 @@ impl Actor {
     /// Cuts its own file, and the disk's with it.
     fn cut(&mut self, file: u64) {
         let first = self.page();
+        let disk = self.disk.clone();
+        let _alone = disk.gates[file as usize].write().unwrap();
         self.seat.wait(self.seat.local.cut(file as u32, first));
         for page in first..PAGES {
             self.disk.place(file as u32, page).stamp.store(0, SeqCst);
@@ -302,7 +327,21 @@ impl Actor {
     }
 }
 
-fn play(replacement: Replacement) {
+/// A cache's own thread: what it does beside the others, until they have ended.
+fn serve(seat: Seat, has_ended: &AtomicBool) {
+    let mut failures = 0;
+    loop {
+        let turn = seat.local.serve(&mut failures);
+        let is_busy = seat.inline.block_on(seat.cpu, |_| turn);
+        if !is_busy && has_ended.load(SeqCst) {
+            break;
+        }
+        wharf_runtime::sync::spin();
+    }
+    seat.local.retire();
+}
+
+fn play(replacement: Replacement, has_service: bool) {
     let config = DesignConfig {
         clients: THREADS as u32,
         dirty_background_share: 0.2,
@@ -314,15 +353,20 @@ fn play(replacement: Replacement) {
         frames: FRAMES,
         files: FILES as u32,
         balance: Balance::Flush,
-        has_flusher: false,
-        has_errands: false,
+        has_flusher: has_service,
+        has_errands: has_service,
         window_pages: 2,
         share_pages: 4,
     };
     let space = DmaSpace::new(8);
     let shared = std::sync::Arc::new(Shared::new(&config, &shape, &space).unwrap());
     (0..FILES as u32).for_each(|file| shared.use_file(file));
-    let disk = Arc::new(Disk((0..FILES * PAGES).map(|_| Place::default()).collect()));
+    let disk = Arc::new(Disk::new());
+    let has_ended = Arc::new(AtomicBool::new(false));
+    let service = has_service.then(|| {
+        let (shared, disk, has_ended) = (shared.clone(), disk.clone(), has_ended.clone());
+        shuttle::thread::spawn(move || serve(Seat::take(&shared, &disk, THREADS), &has_ended))
+    });
     let threads: Vec<_> = (0..THREADS)
         .map(|number| {
             let (shared, disk) = (shared.clone(), disk.clone());
@@ -342,41 +386,50 @@ fn play(replacement: Replacement) {
     threads
         .into_iter()
         .for_each(|thread| thread.join().unwrap());
+    has_ended.store(true, SeqCst);
+    if let Some(service) = service {
+        service.join().unwrap();
+    }
     let mut machine = Machine::new(CostTable::free(), false);
     let cpu = machine.add_cpu("check", Side::Host, 1.0);
     let dirty = shared.verify(machine.inline().cpu(cpu));
     assert_eq!(dirty, 0, "everything was flushed");
 }
 
-/// The schedule to replay, if one is given.
-fn replays(replacement: Replacement) -> bool {
+/// Plays the schedule that is given, if one is; false if none is.
+fn replays(replacement: Replacement, has_service: bool) -> bool {
     let given = std::env::var_os("WHARF_SCHEDULE");
     let is_given = given.is_some();
     if let Some(file) = given {
-        shuttle::replay_from_file(move || play(replacement), file);
+        shuttle::replay_from_file(move || play(replacement, has_service), file);
     }
     is_given
 }
 
-fn in_random_orders(replacement: Replacement, plays: usize) {
-    if !replays(replacement) {
-        shuttle::check_random(move || play(replacement), plays);
+fn in_random_orders(replacement: Replacement, has_service: bool, plays: usize) {
+    if !replays(replacement, has_service) {
+        shuttle::check_random(move || play(replacement, has_service), plays);
     }
 }
 
 #[test]
 fn by_clock_in_random_orders() {
-    in_random_orders(Replacement::Clock, 12_000);
+    in_random_orders(Replacement::Clock, false, 12_000);
 }
 
 #[test]
 fn by_clock_in_orders_with_few_changes() {
-    if !replays(Replacement::Clock) {
-        shuttle::check_pct(|| play(Replacement::Clock), 12_000, 3);
+    if !replays(Replacement::Clock, false) {
+        shuttle::check_pct(|| play(Replacement::Clock, false), 12_000, 3);
     }
 }
 
 #[test]
 fn by_two_lists_in_random_orders() {
-    in_random_orders(Replacement::Lru, 6_000);
+    in_random_orders(Replacement::Lru, false, 6_000);
+}
+
+#[test]
+fn beside_a_service_in_random_orders() {
+    in_random_orders(Replacement::Clock, true, 6_000);
 }
