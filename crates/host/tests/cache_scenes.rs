@@ -229,7 +229,7 @@ impl Actor {
     /// The page of file 0 that this thread writes.
     fn step(&mut self) {
         let (file, shared_page) = (1 + self.number, self.number % PAGES);
-        match self.rng.gen_range(0..12) {
+        match self.rng.gen_range(0..13) {
             0..3 => {
                 let stamp = self.seen[shared_page as usize] + 1;
                 self.seat.write(0, shared_page, stamp);
@@ -259,10 +259,17 @@ impl Actor {
             }
             9 => self.cut(file),
             10 => {
-                let (file, page) = ([0, file][self.rng.gen_range(0..2)], self.page());
-                let local = &self.seat.local;
-                self.seat
-                    .wait(async { local.read_ahead(file as u32, page, 2) });
+                let file = [0, file][self.rng.gen_range(0..2)];
+                self.read_ahead(file);
+            }
+            11 => {
+                // What is brought in just before the cut.
+                self.seat.flush(file);
+                self.read_ahead(file);
+                self.cut(file);
+                for page in 0..PAGES {
+                    assert_eq!(self.seat.read(file, page), self.own[page as usize]);
+                }
             }
             _ => {
                 let page = self.page();
@@ -303,12 +310,22 @@ impl Actor {
         self.seat.local.unpin(frame);
     }
 
+    /// Has the pages of a file brought in that are not there.
+    fn read_ahead(&self, file: u64) {
+        let local = &self.seat.local;
+        local.drop_clean(file as u32, (0, PAGES - 1));
+        self.seat
+            .wait(async { local.read_ahead(file as u32, 0, PAGES) });
+    }
+
     /// Cuts its own file, and the disk's with it.
     fn cut(&mut self, file: u64) {
         let first = self.page();
         let disk = self.disk.clone();
         let _alone = disk.gates[file as usize].write().unwrap();
         self.seat.wait(self.seat.local.cut(file as u32, first));
+        // The disk takes its time.
+        (0..self.rng.gen_range(0..80)).for_each(|_| shuttle::thread::yield_now());
         for page in first..PAGES {
             self.disk.place(file as u32, page).stamp.store(0, SeqCst);
             self.own[page as usize] = 0;
