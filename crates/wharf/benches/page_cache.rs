@@ -56,6 +56,7 @@ fn hits(bytes: u64) {
         .read_exact_at(&mut vec![0; bytes as usize], 0)
         .expect("the file");
 
+    let map = Map::of(&kernel, bytes as usize);
     let out = RefCell::new(Box::new(Out([0; PAGE])));
     let pages = bytes / PAGE as u64;
     let each = |n: u64, read: &dyn Fn(u64, &mut [u8; PAGE])| {
@@ -76,14 +77,23 @@ fn hits(bytes: u64) {
         ("PageCache, read_at", Box::new(|n| each(n, &ours))),
         ("kernel, pread", Box::new(|n| each(n, &pread))),
         (
-            "PageCache, pin and read of 8 bytes",
+            "PageCache, read_at of 8 bytes",
+            Box::new(|n| values(&file, n, pages)),
+        ),
+        (
+            "PageCache, pin and read of a byte",
             Box::new(|n| pins(&file, n, pages)),
+        ),
+        (
+            "kernel, mmap and read of a byte",
+            Box::new(|n| touches(&map, n, pages)),
         ),
     ]);
     println!(
-        "  a hit costs {:.2} times the copy; pread costs {:.2} times a hit",
+        "  a hit costs {:.2} times the copy; pread costs {:.2} times a hit; a pin costs {:.2} times mmap",
         medians[1] / medians[0],
-        medians[2] / medians[1]
+        medians[2] / medians[1],
+        medians[4] / medians[5]
     );
     let rates = [1, 2].map(|threads| rate(&file, threads, pages));
     println!(
@@ -108,6 +118,14 @@ fn random_page(rng: &mut Rng, pages: u64) -> u64 {
     rng.next_u64() & (pages - 1)
 }
 
+fn values(file: &File, n: u64, pages: u64) {
+    let (mut rng, mut out) = (Seed(1).rng(), [0; 8]);
+    for _ in 0..n {
+        let at = random_page(&mut rng, pages) * PAGE as u64 + 8;
+        black_box(file.read_at(at, &mut out).expect("reads"));
+    }
+}
+
 fn pins(file: &File, n: u64, pages: u64) {
     let mut rng = Seed(1).rng();
     for _ in 0..n {
@@ -116,6 +134,50 @@ fn pins(file: &File, n: u64, pages: u64) {
             .expect("a page");
         // SAFETY: nobody writes to the file.
         black_box(unsafe { guard.bytes() }[8]);
+    }
+}
+
+/// A file that is mapped to read.
+struct Map {
+    start: *const u8,
+    bytes: usize,
+}
+
+impl Map {
+    fn of(file: &std::fs::File, bytes: usize) -> Map {
+        // SAFETY: a new mapping, at a place of the kernel's choice.
+        let start = unsafe {
+            rustix::mm::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                rustix::mm::ProtFlags::READ,
+                rustix::mm::MapFlags::SHARED,
+                file,
+                0,
+            )
+        };
+        let start = start.expect("room for a mapping").cast_const().cast();
+        Map { start, bytes }
+    }
+
+    fn byte(&self, at: u64) -> u8 {
+        assert!((at as usize) < self.bytes);
+        // SAFETY: within the mapping; nobody writes to the file or cuts it.
+        unsafe { self.start.add(at as usize).read_volatile() }
+    }
+}
+
+impl Drop for Map {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this one's, and nobody has a part of it.
+        let _ = unsafe { rustix::mm::munmap(self.start.cast_mut().cast(), self.bytes) };
+    }
+}
+
+fn touches(map: &Map, n: u64, pages: u64) {
+    let mut rng = Seed(1).rng();
+    for _ in 0..n {
+        black_box(map.byte(random_page(&mut rng, pages) * PAGE as u64 + 8));
     }
 }
 
