@@ -25,6 +25,8 @@ pub(crate) struct Parts {
     pub(crate) drives: Vec<PoweredOn>,
     pub(crate) stripe_pages: u64,
     pub(crate) driver: DriverConfig,
+    /// Nodes of the design's index now, if it has such.
+    pub(crate) index_nodes: Box<dyn Fn() -> Option<u64> + Send>,
     pub(crate) gate: Gate<Option<Go>>,
     pub(crate) done: (Bell, Vec<Receiver<u32>>),
 }
@@ -35,6 +37,8 @@ pub(crate) struct Samples {
     pub(crate) total: Option<DriveStatistics>,
     /// Garbage collection over time.
     pub(crate) timeline: TimelineBuilder,
+    /// The most nodes that the design's index had.
+    pub(crate) index_nodes_max: Option<u64>,
 }
 
 impl Samples {
@@ -42,6 +46,7 @@ impl Samples {
         Samples {
             total: None,
             timeline: TimelineBuilder::new(gc_cores),
+            index_nodes_max: None,
         }
     }
 }
@@ -104,6 +109,7 @@ async fn watch(
         }
         let (now, now_ns) = (statistics(admins).await?, cpu.now());
         let mut all = run.samples.lock().unwrap_or_else(|p| p.into_inner());
+        all.index_nodes_max = all.index_nodes_max.max((parts.index_nodes)());
         let busy_ns = (now.gc_busy_ns - latest.gc_busy_ns) / cores;
         // Collection is accounted when a block is done: it may have begun before this interval.
         let from_ns = now_ns.saturating_sub(busy_ns).max(start_ns);

@@ -320,6 +320,10 @@ fn build<D: Runnable>(
     let parts = boot::Parts {
         drives: powered,
         stripe_pages: setup.host.stripe_bytes / 4096,
+        index_nodes: Box::new({
+            let design = design.clone();
+            move || design.index_nodes()
+        }),
         driver: client::driver_config(&setup.host),
         gate,
         done: (done_bell, done_receivers),
