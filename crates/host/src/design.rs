@@ -21,7 +21,7 @@ use crate::key::FILES_MAX;
 use crate::lend::LentMemory;
 use crate::scale::replacement::Replacement;
 use crate::span::Extent;
-use crate::volume::Volume;
+use crate::volume::{Level, Volume};
 
 /// When a write reaches the drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -84,6 +84,8 @@ pub struct DesignConfig {
     pub guests: u32,
     /// Number of drives of the volume.
     pub drives: u32,
+    /// How the volume is spread over them.
+    pub level: Level,
     /// Manager CPUs, in designs whose cache has such.
     pub managers: u32,
     /// When writes reach the drive.
@@ -118,6 +120,7 @@ impl Default for DesignConfig {
             clients: 1,
             guests: 0,
             drives: 1,
+            level: Level::Raid0,
             managers: 2,
             write_policy: WritePolicy::default(),
             shares: Shares::default(),
@@ -146,6 +149,17 @@ impl DesignConfig {
             0 => Err(DesignError::CacheTooSmall { design, bytes }),
             FRAMES_MAX.. => Err(DesignError::CacheTooLarge { design, bytes }),
             frames => Ok(frames as u32),
+        }
+    }
+
+    /// Refuses a volume with redundancy, for designs that send commands past it.
+    ///
+    /// # Errors
+    /// If the volume has any.
+    pub fn check_striped(&self, design: &'static str) -> Result<(), DesignError> {
+        match self.level {
+            Level::Raid0 => Ok(()),
+            level => Err(DesignError::Level { design, level }),
         }
     }
 
@@ -213,6 +227,17 @@ pub enum DesignError {
         design: &'static str,
         /// Files asked for.
         files: u32,
+    },
+    /// Redundancy under pages that the drives keep.
+    #[error(
+        "design '{design}': its drives keep cached pages each for itself, which layout {level} cannot mirror or sum: \
+         use layout raid0, or a design whose cache is the host's"
+    )]
+    Level {
+        /// The design.
+        design: &'static str,
+        /// The volume's level.
+        level: Level,
     },
     /// Nobody to manage the cache.
     #[error("design '{design}': no managers: give it at least one")]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use wharf_host::admin::{Admin, AdminError};
-use wharf_host::boot::{PoweredOn, make_ready};
+use wharf_host::boot::{PoweredOn, Spread, make_ready};
 use wharf_host::driver::DriverConfig;
 use wharf_host::gate::Gate;
 use wharf_runtime::{Bell, Cpu, Receiver};
@@ -23,7 +23,7 @@ const SAMPLES_PER_DOUBLING: u32 = 128;
 /// What the boot task is made of.
 pub(crate) struct Parts {
     pub(crate) drives: Vec<PoweredOn>,
-    pub(crate) stripe_pages: u64,
+    pub(crate) spread: Spread,
     pub(crate) driver: DriverConfig,
     /// Nodes of the design's index now, if it has such.
     pub(crate) index_nodes: Box<dyn Fn() -> Option<u64> + Send>,
@@ -54,7 +54,7 @@ impl Samples {
 /// The boot task.
 pub(crate) async fn run(cpu: Cpu, run: Arc<Run>, space: Arc<DmaSpace>, mut parts: Parts) {
     let drives = std::mem::take(&mut parts.drives);
-    match make_ready(&cpu, &space, drives, parts.stripe_pages, parts.driver).await {
+    match make_ready(&cpu, &space, drives, parts.spread, parts.driver).await {
         Ok((admins, ready)) => {
             let start_ns = cpu.now();
             let before = match statistics(&admins).await {
