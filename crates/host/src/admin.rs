@@ -24,6 +24,7 @@ use crate::error::IoError;
 use crate::group::{Group, Groups};
 use crate::lend::LentMemory;
 use crate::reaper::Reaper;
+use crate::volume::LayoutError;
 
 /// The namespace that the host uses.
 const NAMESPACE: u32 = 1;
@@ -73,6 +74,9 @@ pub enum AdminError {
         /// The fewest that the drive takes.
         frames_min: u32,
     },
+    /// A number of drives that the volume cannot be on.
+    #[error(transparent)]
+    Layout(#[from] LayoutError),
     /// A drive that divides pages and frames otherwise than the first of its volume.
     #[error(
         "drive {drive} has other firmware cores than drive 0: the drives of a volume have the same firmware.cores and firmware.stripe"

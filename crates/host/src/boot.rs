@@ -16,7 +16,7 @@ use crate::admin::{Admin, AdminError, DriveFacts, QueueOffer};
 use crate::driver::{Driver, DriverConfig};
 use crate::group::Groups;
 use crate::lend::LentMemory;
-use crate::volume::{Layout, Volume};
+use crate::volume::{Layout, LayoutError, Level, ParityLocks, Volume};
 
 /// A drive that has power, as the boot task takes it over.
 pub struct PoweredOn {
@@ -30,25 +30,47 @@ pub struct PoweredOn {
     pub lent: Option<LentMemory>,
 }
 
+/// How a volume is to be spread over its drives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spread {
+    /// With which redundancy.
+    pub level: Level,
+    /// Pages of a stripe.
+    pub stripe_pages: u64,
+}
+
+impl Spread {
+    /// Striped, without redundancy.
+    pub fn striped(stripe_pages: u64) -> Spread {
+        Spread {
+            level: Level::Raid0,
+            stripe_pages,
+        }
+    }
+}
+
 /// What is known of the drives of a volume when they are ready.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Ready {
     drives: Arc<[DriveFacts]>,
     layout: Layout,
+    /// Of a volume with parity: what its users share.
+    parity: Option<Arc<ParityLocks>>,
 }
 
-/// Makes the drives of a volume ready, with the tasks of their admin queues on `cpu`. Stripes of the
-/// volume have `stripe_pages` pages.
+/// Makes the drives of a volume ready, with the tasks of their admin queues on `cpu`, for a volume that is
+/// spread so.
 ///
 /// # Errors
-/// If a drive does not answer, cannot do what is asked, or is unlike the others.
+/// If a drive does not answer, cannot do what is asked, or is unlike the others; if they are too few.
 pub async fn make_ready(
     cpu: &Cpu,
     space: &Arc<DmaSpace>,
     drives: Vec<PoweredOn>,
-    stripe_pages: u64,
+    spread: Spread,
     config: DriverConfig,
 ) -> Result<(Vec<Admin>, Ready), AdminError> {
+    let users = drives.first().map_or(0, |drive| drive.offers.len() as u32);
     let (mut admins, mut facts) = (Vec::new(), Vec::<DriveFacts>::new());
     for (drive, powered) in (0..).zip(drives) {
         let config = DriverConfig { drive, ..config };
@@ -70,17 +92,28 @@ pub async fn make_ready(
         }
         admins.push(admin);
     }
-    Ok((admins, Ready::of(facts, stripe_pages)))
+    Ok((admins, Ready::new(facts, spread, users)?))
 }
 
 impl Ready {
-    /// What is known of drives that are ready; stripes of their volume have `stripe_pages` pages.
+    /// What is known of drives that are ready; their volume is striped, by stripes of `stripe_pages` pages.
     pub fn of(facts: Vec<DriveFacts>, stripe_pages: u64) -> Ready {
+        let ready = Ready::new(facts, Spread::striped(stripe_pages), 0);
+        ready.expect("a striped volume takes any drives")
+    }
+
+    /// What is known of drives that are ready, for a volume that is spread so and that `users` CPUs of this process open.
+    ///
+    /// # Errors
+    /// A number of drives that the volume cannot be on.
+    pub fn new(facts: Vec<DriveFacts>, spread: Spread, users: u32) -> Result<Ready, LayoutError> {
         let pages: Vec<u64> = facts.iter().map(|f| f.pages).collect();
-        Ready {
-            layout: Layout::new(&pages, stripe_pages),
+        let has_parity = spread.level == Level::Raid5;
+        Ok(Ready {
+            layout: Layout::of(spread.level, &pages, spread.stripe_pages)?,
             drives: facts.into(),
-        }
+            parity: has_parity.then(|| ParityLocks::new(users)),
+        })
     }
 
     /// What is known of each drive.
@@ -118,6 +151,10 @@ impl Ready {
             Driver::start(cpu, queue, space, &groups, config, false)
         };
         let drivers = (0..).zip(&*self.drives).zip(queues).map(start);
-        Ok(Volume::new(drivers.collect::<Result<_, _>>()?, self.layout))
+        let drivers = drivers.collect::<Result<_, _>>()?;
+        match &self.parity {
+            Some(locks) => Volume::with_parity(drivers, self.layout, space, locks),
+            None => Ok(Volume::new(drivers, self.layout)),
+        }
     }
 }

@@ -22,7 +22,7 @@ use crate::error::IoError;
 use crate::key::FILES_MAX;
 use crate::lend::LentMemory;
 use crate::span::Extent;
-use crate::volume::Volume;
+use crate::volume::{Level, Volume};
 
 pub use error::DesignError;
 
@@ -97,6 +97,8 @@ pub struct DesignConfig {
     pub guests: u32,
     /// Number of drives of the volume.
     pub drives: u32,
+    /// How the volume is spread over them.
+    pub level: Level,
     /// Manager CPUs, in designs whose cache has such.
     pub managers: u32,
     /// When writes reach the drive.
@@ -131,6 +133,7 @@ impl Default for DesignConfig {
             clients: 1,
             guests: 0,
             drives: 1,
+            level: Level::Raid0,
             managers: 2,
             write_policy: WritePolicy::default(),
             shares: Shares::default(),
@@ -159,6 +162,17 @@ impl DesignConfig {
             0 => Err(DesignError::CacheTooSmall { design, bytes }),
             FRAMES_MAX.. => Err(DesignError::CacheTooLarge { design, bytes }),
             frames => Ok(frames as u32),
+        }
+    }
+
+    /// Refuses a volume with redundancy, for designs that send commands past it.
+    ///
+    /// # Errors
+    /// If the volume has any.
+    pub fn check_striped(&self, design: &'static str) -> Result<(), DesignError> {
+        match self.level {
+            Level::Raid0 => Ok(()),
+            level => Err(DesignError::Level { design, level }),
         }
     }
 
@@ -223,6 +237,12 @@ pub trait Design: Send + Sync + Sized + 'static {
     /// [shared](crate::guest).
     fn guest_pages(_config: &DesignConfig) -> usize {
         0
+    }
+
+    /// Nodes in the trees that find cached pages, 576 bytes each, in designs that have such trees. A look from outside, which
+    /// takes no virtual time and disturbs nobody.
+    fn index_nodes(&self) -> Option<u64> {
+        None
     }
 
     /// The memory that drive number `drive` is lent before clients start, if the design lends any.

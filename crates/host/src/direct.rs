@@ -310,8 +310,8 @@ impl Request<'_> {
             .as_ref()
             .expect("a request holds its pages to its end");
         let addresses = &held.pages.addresses[range];
-        let layout = inner.volume.layout();
-        let requests = layout.drives_of(first, addresses.len() as u64);
+        let pages = addresses.len() as u64;
+        let requests = inner.volume.commands_of(kind, first, pages);
         inner.toll.submit(&inner.cpu, requests);
         inner
             .volume

@@ -14,7 +14,7 @@
 //! | [`kernel`] | the page cache of an operating system |
 //! | [`scale`] | a page cache without locks, whose writers flush (ScaleCache) |
 //! | [`files`], [`key`] | the volume as files, for designs with an index for each |
-//! | [`volume`] | drives striped into one address space |
+//! | [`volume`] | drives as one address space: striped, mirrored, with parity |
 //! | [`driver`] | one queue pair: slots, timeouts, retries; [`group`] |
 //!
 //! Beside them: [`boot`], [`admin`] and [`gate`] make the drives ready, [`lend`] gives them memory, [`wake`] wakes tasks of other clients,
@@ -68,4 +68,4 @@ pub use scala::Scala;
 pub use scale::Scale;
 pub use span::Extent;
 pub use tri::Tri;
-pub use volume::{Layout, Volume};
+pub use volume::{Layout, Level, Volume};

@@ -140,12 +140,13 @@ fn index_of_few_pages<V: Variant>() {
     const FRAMES: u64 = 32;
     let (mut rig, design) = rig::<Scale<V>>(stamps(1, 50_000_000), FRAMES, false);
     let cache = design.clone();
-    rig.spawn_client(0, &design, move |cpu, client| async move {
+    rig.spawn_client(0, &design, move |_, client| async move {
         let mut rng = Seed(7).rng();
         for _ in 0..2_000 {
             read(&*client, rng.below(50_000_000), 1).await;
         }
-        let nodes = cache.shared().index_of(0).nodes(&cpu);
+        let nodes = cache.shared().index_of(0).nodes();
+        assert_eq!(cache.index_nodes(), Some(nodes));
         assert!(nodes <= 5 * FRAMES, "{nodes} nodes");
     });
     rig.machine.run_virtual(Seed(1)).unwrap();

@@ -11,7 +11,7 @@ use wharf_drive::config::{DriveConfig, MediaKind};
 use wharf_drive::{Drive, PowerSwitch};
 use wharf_host::Direct;
 use wharf_host::admin::offer_queues;
-use wharf_host::boot::{PoweredOn, make_ready};
+use wharf_host::boot::{PoweredOn, Spread, make_ready};
 use wharf_host::design::{Client, Design, DesignConfig};
 use wharf_host::driver::DriverConfig;
 use wharf_host::span::Extent;
@@ -220,7 +220,7 @@ fn inline_reads() {
     let reads_per_round = 500_000u64;
     let rates = inline.block_on(host, move |cpu| async move {
         let config = DriverConfig::default();
-        let made = make_ready(&cpu, &space, vec![powered], 16, config).await;
+        let made = make_ready(&cpu, &space, vec![powered], Spread::striped(16), config).await;
         let (_admins, ready) = made.expect("a drive");
         let volume = ready.open_volume(&cpu, &space, vec![queue], config);
         let volume = volume.expect("memory");

@@ -7,12 +7,10 @@ use std::sync::Mutex;
 
 use wharf_drive::ftl::{Overwrite, Precondition};
 use wharf_drive::{Drive, DriveConfig};
-use wharf_host::volume::Layout;
-
 use wharf_runtime::Seed;
 
 use crate::input::Plan;
-use crate::replay::{Prepare, RunError, Setup};
+use crate::replay::{Prepare, RunError, Setup, volume_layout};
 
 /// Builds drive `index` of the setup and prepares it.
 ///
@@ -110,27 +108,28 @@ pub fn steady(seed: Seed) -> Precondition {
     }
 }
 
-/// The touched pages that lie on one drive of the volume, as ranges of its own pages.
+/// The touched pages that lie on one drive of the volume, and those with their parity, as ranges of its own pages.
 fn pages_on_drive(setup: &Setup, plan: &Plan, index: u32) -> Vec<(u64, u64)> {
-    let stripe_pages = setup.host.stripe_bytes / 4096;
-    let layout = Layout::new(
-        &vec![setup.drive.namespace_pages(); setup.drives as usize],
-        stripe_pages,
-    );
-    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    let layout = volume_layout(&setup.drive, setup.drives, &setup.host);
+    let mut pieces: Vec<(u64, u64)> = Vec::new();
     for (first, end) in &plan.touched {
         let mut page = *first;
         while page < *end {
-            let count = (stripe_pages - page % stripe_pages).min(end - page);
-            let (drive, local) = layout.locate(page);
+            let count = (layout.stripe_pages - page % layout.stripe_pages).min(end - page);
+            if layout.keepers(page).any(|drive| drive as u32 == index) {
+                let local = layout.locate(page).1;
+                pieces.push((local, local + count));
+            }
             page += count;
-            if drive as u32 != index {
-                continue;
-            }
-            match ranges.last_mut() {
-                Some(last) if last.1 == local => last.1 += count,
-                _ => ranges.push((local, local + count)),
-            }
+        }
+    }
+    // Several columns of a row have one parity.
+    pieces.sort_unstable();
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for (first, end) in pieces {
+        match ranges.last_mut() {
+            Some(last) if first <= last.1 => last.1 = last.1.max(end),
+            _ => ranges.push((first, end)),
         }
     }
     ranges

@@ -263,6 +263,10 @@ pub struct Row {
     /// Likewise, in which writers wrote back dirty pages themselves.
     #[serde(default)]
     pub flushing_share: f64,
+    /// The most nodes, of 576 bytes each, that the index of cached pages had when it was looked at, a few hundred times
+    /// in a run; `None` for a design without such an index.
+    #[serde(default)]
+    pub index_nodes_max: Option<u64>,
     /// Reads compared with the last write to the same place; a wrong one would have ended the run.
     pub verified_reads: u64,
     /// CPU time by request, by side and category of work.

@@ -23,6 +23,7 @@
 //! | [`page_word`] | a page that its owner replaces and others pin |
 //! | [`mod@prefetch`] | asking the processor for memory before it is used |
 //! | [`slab`] | big arrays in huge pages that cost memory only where they are touched |
+//! | [`mod@xor`] | parity: what arrays of real and of simulated drives have in common |
 //! | [`op`] | operations, categories, cost tables, profiles |
 //! | [`worker`] | OS threads for system calls that block |
 //! | [`rng`] | one seed at the root, a named child generator for each part |
@@ -50,6 +51,7 @@ pub mod slab;
 pub mod sync;
 pub mod versioned;
 pub mod worker;
+pub mod xor;
 
 pub use alarm::Alarm;
 pub use bell::{Bell, Ready};
@@ -68,3 +70,4 @@ pub use resource::Resource;
 pub use ring::{Receiver, Sender, ring};
 pub use rng::{Rng, Seed};
 pub use versioned::{Holder, Versioned};
+pub use xor::xor_into;

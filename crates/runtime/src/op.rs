@@ -43,6 +43,8 @@ pub enum Category {
     Message,
     /// The operating system: system calls, block layer, interrupts, switches between threads.
     System,
+    /// Exclusive or of pages, for arrays with parity.
+    Parity,
 }
 
 macro_rules! operations {
@@ -158,6 +160,8 @@ operations! {
     Interrupt = "interrupt", System;
     /// A thread goes to sleep and another one runs; or a sleeping thread is woken and runs.
     ContextSwitch = "context_switch", System;
+    /// 4 KiB are taken into the parity of a stripe, or out of it.
+    XorPage = "xor_page", Parity;
 }
 
 /// Number of operations.
@@ -165,7 +169,7 @@ pub const OPS: usize = Op::ALL.len();
 
 /// The version of cost tables that this program reads and writes. It changes whenever operations
 /// are added or removed or mean something else: an older measurement then answers other questions.
-pub const COST_TABLE_VERSION: u32 = 3;
+pub const COST_TABLE_VERSION: u32 = 4;
 
 /// What each operation costs on one machine, with its provenance.
 #[derive(Debug, Clone, Serialize, Deserialize)]

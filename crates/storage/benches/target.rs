@@ -14,9 +14,9 @@ use std::process::Command;
 use std::sync::Arc;
 
 use wharf_runtime::clock::Clock;
+use wharf_runtime::xor_into;
 use wharf_runtime::{Rng, Seed};
 use wharf_storage::array::{Array, CreateOptions, Level, create};
-use wharf_storage::xor::xor_into;
 use wharf_storage::{AlignedBuffer, Engine, FileOptions, Io, Op, RamTarget, Segment, Target, open};
 
 const PAGE_BYTES: usize = 4096;

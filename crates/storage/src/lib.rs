@@ -14,7 +14,6 @@
 //! | `threads` | the way by plain system calls on threads |
 //! | [`ram`] | memory |
 //! | [`mod@array`] | RAID-0, 5 and 10 of any targets |
-//! | [`xor`] | parity |
 //! | [`faulty`] | errors, delays, death and power cuts, for tests of everything above |
 //! | [`blocking`] | one I/O at a time, for what is rare |
 //! | [`buffer`] | aligned memory |
@@ -32,7 +31,6 @@ pub mod target;
 mod threads;
 mod transfer;
 pub mod uring;
-pub mod xor;
 
 pub use blocking::Blocking;
 pub use buffer::AlignedBuffer;

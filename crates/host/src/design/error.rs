@@ -3,6 +3,7 @@
 use wharf_wire::dma::RegisterError;
 
 use crate::key::FILES_MAX;
+use crate::volume::Level;
 
 /// A design that cannot be made.
 #[derive(Debug, thiserror::Error)]
@@ -56,6 +57,17 @@ pub enum DesignError {
         design: &'static str,
         /// Files asked for.
         files: u32,
+    },
+    /// Redundancy under pages that the drives keep.
+    #[error(
+        "design '{design}': its drives keep cached pages each for itself, which layout {level} cannot mirror or sum: \
+         use layout raid0, or a design whose cache is the host's"
+    )]
+    Level {
+        /// The design.
+        design: &'static str,
+        /// The volume's level.
+        level: Level,
     },
     /// Nobody to manage the cache.
     #[error("design '{design}': no managers: give it at least one")]

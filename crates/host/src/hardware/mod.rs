@@ -47,6 +47,7 @@ impl Design for Hardware {
     type Client = HardwareClient;
 
     fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<Hardware, DesignError> {
+        config.check_striped(Self::NAME)?;
         Ok(Hardware {
             config: *config,
             space: space.clone(),

@@ -41,7 +41,7 @@ impl Local {
             return outcome;
         }
         self.in_flight.set(self.in_flight.get() + 1);
-        let requests = self.requests(file, &run);
+        let requests = self.requests(kind, file, &run);
         self.cpu.work_n(Op::BlockSubmit, requests, || ());
         let (local, told) = (self.clone(), outcome.clone());
         self.cpu.spawn("block request", async move {
@@ -52,11 +52,11 @@ impl Local {
         outcome
     }
 
-    /// Requests that a run becomes: one for each drive.
-    fn requests(&self, file: u32, run: &Run) -> u32 {
+    /// Requests that a run becomes: one for each drive, and what redundancy adds.
+    fn requests(&self, kind: Transfer, file: u32, run: &Run) -> u32 {
         let first = self.files.in_volume(file, run.first);
-        let layout = self.volume.layout();
-        layout.drives_of(first, run.frames.len() as u64)
+        self.volume
+            .commands_of(kind, first, run.frames.len() as u64)
     }
 
     /// Waits while too many requests of this CPU are under way.

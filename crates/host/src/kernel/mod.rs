@@ -130,6 +130,11 @@ impl<W: WriteBack> Design for PageCache<W> {
         })
     }
 
+    fn index_nodes(&self) -> Option<u64> {
+        let nodes = self.shared.inodes.iter().map(|inode| inode.tree.nodes());
+        Some(nodes.sum())
+    }
+
     fn client(
         self: &Arc<Self>,
         cpu: &Cpu,

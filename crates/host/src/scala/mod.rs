@@ -62,6 +62,7 @@ impl Design for Scala {
     type Client = ScalaClient;
 
     fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<Scala, DesignError> {
+        config.check_striped(Self::NAME)?;
         Ok(Scala {
             config: *config,
             space: space.clone(),

@@ -98,8 +98,8 @@ impl Backing for VolumeFiles {
         let address = |frame: &u32| frames.address(*frame);
         let addresses: Vec<u64> = run.frames.iter().map(address).collect();
         let first = self.files.in_volume(file, run.first);
-        let layout = self.volume.layout();
-        let requests = layout.drives_of(first, addresses.len() as u64);
+        let pages = addresses.len() as u64;
+        let requests = self.volume.commands_of(kind, first, pages);
         self.toll.submit(cpu, requests);
         let group = self.volume.open_group();
         self.volume.issue(&group, kind, first, &addresses).await;

@@ -124,6 +124,12 @@ impl<V: Variant> Design for Scale<V> {
         })
     }
 
+    fn index_nodes(&self) -> Option<u64> {
+        let nodes =
+            (0..self.shared.files.len() as u32).map(|file| self.shared.index_of(file).nodes());
+        Some(nodes.sum())
+    }
+
     fn client(
         self: &Arc<Self>,
         cpu: &Cpu,

@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 use pinning::{PinDrive, PinState};
 use wharf_host::driver::{Driver, DriverConfig};
-use wharf_host::{Design, DesignConfig, Groups, Layout, Volume};
-use wharf_runtime::{Bell, CostTable, Cpu, CpuId, Machine, Op, Rng, Side};
+use wharf_host::volume::ParityLocks;
+use wharf_host::{Design, DesignConfig, Groups, Layout, Level, Volume};
+use wharf_runtime::{Bell, CostTable, Cpu, CpuId, Machine, Op, Rng, Side, xor_into};
 use wharf_wire::command::Command;
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::mock::{Fate, MockDrive, MockStore};
@@ -25,6 +26,7 @@ pub struct Shape {
     pub drives: u32,
     pub drive_pages: u64,
     pub stripe_pages: u64,
+    pub level: Level,
     pub clients: u32,
     pub depth: u32,
     pub driver: DriverConfig,
@@ -39,6 +41,7 @@ impl Default for Shape {
             drives: 1,
             drive_pages: 1_000,
             stripe_pages: 2,
+            level: Level::Raid0,
             clients: 1,
             depth: 8,
             driver: DriverConfig::default(),
@@ -63,6 +66,28 @@ pub fn healthy(mut rng: Rng) -> impl FnMut(u64, &Command) -> Fate + Send + 'stat
     move |_, _| Fate::Done(1_000 + rng.below(20_000))
 }
 
+/// Pairs of drives hold the same, and all pages of a row with parity add up to zeros, but for pages `in_doubt`.
+pub fn check_redundancy(layout: &Layout, stores: &[Arc<MockStore>], in_doubt: &[u64]) {
+    for lba in (0..layout.drive_pages).filter(|lba| !in_doubt.contains(lba)) {
+        let pages: Vec<_> = stores.iter().map(|store| store.page(lba)).collect();
+        let Some(size) = pages.iter().flatten().map(Vec::len).next() else {
+            continue;
+        };
+        let zeros = vec![0; size];
+        let bytes = |drive: usize| pages[drive].as_ref().unwrap_or(&zeros);
+        let agree = match layout.level {
+            Level::Raid0 => true,
+            Level::Raid5 => {
+                let mut sum = zeros.clone();
+                (0..pages.len()).for_each(|drive| xor_into(&mut sum, bytes(drive)));
+                sum == zeros
+            }
+            Level::Raid10 => (0..pages.len()).all(|drive| bytes(drive) == bytes(drive ^ 1)),
+        };
+        assert!(agree, "{:?}: page {lba}", layout.level);
+    }
+}
+
 /// The machine with its drives; clients are added one by one.
 pub struct Rig {
     pub machine: Machine,
@@ -74,6 +99,8 @@ pub struct Rig {
     pub client_cpus: Vec<CpuId>,
     pub service_cpus: Vec<CpuId>,
     pub drive_cpus: Vec<CpuId>,
+    /// What the users of a volume with parity share.
+    pub parity: Arc<ParityLocks>,
     queues: Vec<Vec<HostQueue>>,
 }
 
@@ -152,13 +179,14 @@ impl Rig {
             client_cpus,
             service_cpus,
             drive_cpus,
+            parity: ParityLocks::new(shape.clients + services),
             queues,
         }
     }
 
     pub fn layout(&self) -> Layout {
         let sizes = vec![self.shape.drive_pages; self.shape.drives as usize];
-        Layout::new(&sizes, self.shape.stripe_pages)
+        Layout::of(self.shape.level, &sizes, self.shape.stripe_pages).unwrap()
     }
 
     /// A design for this machine.
@@ -166,6 +194,7 @@ impl Rig {
         let config = DesignConfig {
             clients: self.shape.clients,
             drives: self.shape.drives,
+            level: self.shape.level,
             ..config
         };
         let design = D::new(&config, &self.space).unwrap();
@@ -209,6 +238,7 @@ impl Rig {
     {
         let queues = std::mem::take(&mut self.queues[queues as usize]);
         let (space, layout, config) = (self.space.clone(), self.layout(), self.shape.driver);
+        let parity = self.parity.clone();
         self.machine.spawn_main(cpu, "client", move |cpu| {
             let groups = Groups::new();
             let drivers = queues.into_iter().enumerate().map(|(drive, queue)| {
@@ -218,7 +248,11 @@ impl Rig {
                 };
                 Driver::start(&cpu, queue, &space, &groups, config, false).unwrap()
             });
-            let volume = Volume::new(drivers.collect(), layout);
+            let drivers = drivers.collect();
+            let volume = match layout.level {
+                Level::Raid5 => Volume::with_parity(drivers, layout, &space, &parity).unwrap(),
+                _ => Volume::new(drivers, layout),
+            };
             run(cpu, volume)
         });
     }

@@ -13,11 +13,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use common::{Rig, Shape, healthy};
-use owners::{Case, Owner, PAGE, random_case, run};
+use owners::{Case, Owner, PAGE, random_case, redundant, run};
 use wharf_host::kernel::{PageCache, WriteBack};
 use wharf_host::scale::{DflushAlone, Scale, Variant, Whole};
 use wharf_host::{
-    Client, Clock, DesignConfig, Direct, Extent, Falcon, Hardware, Kernel, Scala, Tri,
+    Client, Clock, Design, DesignConfig, Direct, Extent, Falcon, Hardware, Kernel, Scala, Tri,
 };
 use wharf_runtime::{Cpu, Rng, Seed};
 use wharf_wire::command::Command;
@@ -244,6 +244,44 @@ fn scale_dflush_keeps_every_byte_through_errors_and_timeouts() {
             |_, _| (),
         );
     }
+}
+
+/// As the tests above, over mirrors and parity, which are looked at in the end; with faults in every second case.
+fn keeps_redundancy<D: Design>(seeds: std::ops::Range<u64>) {
+    for seed in seeds {
+        let (case, mut rng) = random_case(seed);
+        let case = redundant(case, &mut rng);
+        match seed % 2 {
+            0 => run::<D, _>(case, |_| healthy(Seed(rng.next_u64()).rng()), |_, _| ()),
+            _ => run::<D, _>(
+                impatient(case),
+                |_| faulty(Seed(rng.next_u64()).rng()),
+                |_, _| (),
+            ),
+        }
+    }
+}
+
+#[test]
+fn direct_and_clock_keep_redundancy() {
+    keeps_redundancy::<Direct>(2_000..2_080);
+    keeps_redundancy::<Clock>(2_000..2_080);
+}
+
+#[test]
+fn tri_keeps_redundancy() {
+    keeps_redundancy::<Tri>(2_000..2_080);
+}
+
+#[test]
+fn kernel_and_falcon_keep_redundancy() {
+    keeps_redundancy::<Kernel>(2_000..2_080);
+    keeps_redundancy::<Falcon>(2_000..2_040);
+}
+
+#[test]
+fn scale_keeps_redundancy() {
+    keeps_redundancy::<Scale<Whole>>(2_000..2_080);
 }
 
 #[test]

@@ -4,12 +4,12 @@ use std::sync::{Arc, Mutex};
 
 use wharf_host::design::Replacement;
 use wharf_host::driver::DriverConfig;
-use wharf_host::{Client, Design, DesignConfig, Extent, IoError, Layout, WritePolicy};
+use wharf_host::{Client, Design, DesignConfig, Extent, IoError, Layout, Level, WritePolicy};
 use wharf_runtime::{Cpu, Rng, Seed};
 use wharf_wire::command::Command;
 use wharf_wire::mock::{Fate, MockStore};
 
-use crate::common::{Rig, Shape};
+use crate::common::{Rig, Shape, check_redundancy};
 
 pub(crate) const PAGE: u64 = 4096;
 
@@ -303,6 +303,7 @@ pub(crate) fn random_case(seed: u64) -> (Case, Rng) {
         drive_pages: (pages.div_ceil(u64::from(drives)) + 1).next_multiple_of(stripe_pages)
             + stripe_pages,
         stripe_pages,
+        level: Level::Raid0,
         clients,
         depth: [2, 8, 64][rng.below(3) as usize],
         driver: DriverConfig {
@@ -330,6 +331,20 @@ pub(crate) fn random_case(seed: u64) -> (Case, Rng) {
     (case, rng)
 }
 
+/// The same case on drives with redundancy.
+pub(crate) fn redundant(mut case: Case, rng: &mut Rng) -> Case {
+    let shape = &mut case.shape;
+    (shape.level, shape.drives) = match rng.below(3) {
+        0 => (Level::Raid10, 2 * (1 + rng.below(3) as u32)),
+        _ => (Level::Raid5, 3 + rng.below(4) as u32),
+    };
+    let columns = shape.level.columns(shape.drives).unwrap();
+    let pages = SHARED_PAGES + case.owners() * OWN_PAGES;
+    let shape = &mut case.shape;
+    shape.drive_pages = pages.div_ceil(columns.into()) + 2 * shape.stripe_pages;
+    case
+}
+
 /// Runs a case; `after` sees the design when all is done.
 pub(crate) fn run<D: Design, F>(
     case: Case,
@@ -350,16 +365,19 @@ pub(crate) fn run<D: Design, F>(
     let pages = SHARED_PAGES + case.owners() * OWN_PAGES;
     let model: Model = Arc::new(Mutex::new(vec![Some(0); (pages * stored) as usize]));
     let done = Arc::new(Mutex::new(0u64));
+    let doubtful = Arc::new(Mutex::new(Vec::new()));
     let drives = (rig.layout(), rig.stores.clone());
     for index in 0..case.shape.clients {
         let (model, done, design_too) = (model.clone(), done.clone(), design.clone());
         let drives = drives.clone();
+        let (parity, doubtful) = (rig.parity.clone(), doubtful.clone());
         rig.spawn_client(index, &design, move |cpu, client| async move {
             for task in 0..case.tasks {
                 let (cpu_too, client, model, done) =
                     (cpu.clone(), client.clone(), model.clone(), done.clone());
                 let design = design_too.clone();
                 let drives = drives.clone();
+                let (parity, doubtful) = (parity.clone(), doubtful.clone());
                 cpu.spawn_main("owner", async move {
                     let mut owner = Owner::new(case, u64::from(index) * case.tasks + task, drives);
                     for _ in 0..case.requests {
@@ -376,6 +394,7 @@ pub(crate) fn run<D: Design, F>(
                     if last {
                         flush(&cpu_too, &*client).await;
                         after(&design, &cpu_too);
+                        *doubtful.lock().unwrap() = parity.doubtful(&cpu_too);
                     }
                 });
             }
@@ -383,6 +402,10 @@ pub(crate) fn run<D: Design, F>(
     }
     if let Err(stall) = rig.machine.run_virtual(Seed(case.seed)) {
         panic!("{case:?}: {stall}");
+    }
+    // Of a write that failed and was then discarded nothing is left that would be written again.
+    if case.shape.level != Level::Raid10 || case.shape.driver.timeout_ns == u64::MAX {
+        check_redundancy(&drives.0, &drives.1, &doubtful.lock().unwrap());
     }
     let model = model.lock().unwrap();
     for (page, bytes) in model.chunks(stored as usize).enumerate() {

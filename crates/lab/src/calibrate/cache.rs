@@ -1,11 +1,11 @@
-//! The host's caches and the client: index, clock hand, copy, and what a request costs whoever
+//! The host's caches and the client: index, clock hand, copy, parity, and what a request costs whoever
 //! makes it.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use wharf_host::cache::index::{Index, hash_page};
-use wharf_runtime::{Op, Rng, Seed};
+use wharf_runtime::{Op, Rng, Seed, xor_into};
 use wharf_wire::dma::DmaSpace;
 
 use super::CalibrateError;
@@ -23,7 +23,7 @@ pub(super) fn random_pages(rng: &mut Rng, pages: u64) -> Vec<u64> {
     (0..BATCH).map(|_| rng.below(pages)).collect()
 }
 
-/// Times index, clock hand and copy.
+/// Times index, clock hand, copy and parity.
 pub(super) fn measure(sampler: Sampler, costs: &mut Costs) -> Result<(), CalibrateError> {
     let mut rng = Seed(3).rng();
     let frames = u64::from(FRAMES);
@@ -123,6 +123,23 @@ fn copy(sampler: Sampler, costs: &mut Costs) -> Result<(), CalibrateError> {
         Op::CopyPage,
         far,
         "4 KiB copied out of a random page of 512 MiB",
+    );
+    let mut rng = Seed(6).rng();
+    let xor = sampler.time(
+        BATCH,
+        || random_pages(&mut rng, u64::from(FRAMES)),
+        |numbers| {
+            for page in numbers.iter() {
+                // SAFETY: as above.
+                xor_into(&mut buffer, unsafe { region.page_mut(*page as usize) });
+                black_box(&buffer);
+            }
+        },
+    );
+    costs.set(
+        Op::XorPage,
+        xor,
+        "4 KiB of a random page of 512 MiB taken into a page at hand",
     );
     let mut rng = Seed(5).rng();
     let between = sampler.time(

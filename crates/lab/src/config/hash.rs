@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_fixed_configuration_has_a_fixed_hash() {
-        assert_eq!(hash("tiny", &[]).to_string(), "8d2adb2256d96af2");
+        assert_eq!(hash("tiny", &[]).to_string(), "46a70e2278ec65c6");
     }
 
     #[test]
@@ -127,6 +127,7 @@ mod tests {
             "host.files=64",
             "host.replacement=lru",
             "host.in_kernel=true",
+            "host.layout=raid5",
         ] {
             assert_ne!(hash("tiny", &[set]), plain, "{set}");
         }

@@ -1,6 +1,8 @@
 //! The host's side of a configuration. Presets in `configs/host/` give each value and its source.
 
 use serde::{Deserialize, Serialize};
+use wharf_host::boot::Spread;
+use wharf_host::volume::{LayoutError, Level};
 use wharf_runtime::Idle;
 
 use super::units::ShareOrBytes;
@@ -28,6 +30,8 @@ pub struct HostConfig {
     pub huge_pages: bool,
     /// Bytes that go to one drive of an array before the next one's turn.
     pub stripe_bytes: u64,
+    /// How an array of drives is spread over them, and with which redundancy.
+    pub layout: ArrayLayout,
     /// Which page leaves the cache next, in designs with a choice.
     pub replacement: Replacement,
     /// Files that the drives are divided into, of equal size, in designs that have an index for each file.
@@ -71,6 +75,28 @@ pub enum WritePolicy {
     WriteBack,
     /// Before it is acknowledged.
     WriteThrough,
+}
+
+/// How an array of drives is spread over them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ArrayLayout {
+    /// Striped.
+    Raid0,
+    /// Striped, with rotating parity.
+    Raid5,
+    /// Striped over pairs of drives, of which both hold the same.
+    Raid10,
+}
+
+impl From<ArrayLayout> for Level {
+    fn from(layout: ArrayLayout) -> Level {
+        match layout {
+            ArrayLayout::Raid0 => Level::Raid0,
+            ArrayLayout::Raid5 => Level::Raid5,
+            ArrayLayout::Raid10 => Level::Raid10,
+        }
+    }
 }
 
 /// Which page leaves the cache next.
@@ -126,6 +152,22 @@ impl HostConfig {
             CacheOf::Drive => drive_bytes,
         };
         (self.cache.of(whole_bytes) / PAGE_BYTES * PAGE_BYTES).max(PAGE_BYTES)
+    }
+
+    /// How a volume is spread over its drives.
+    pub fn spread(&self) -> Spread {
+        Spread {
+            level: self.layout.into(),
+            stripe_pages: self.stripe_bytes / PAGE_BYTES,
+        }
+    }
+
+    /// Refuses a number of drives that [`HostConfig::layout`] cannot be on.
+    ///
+    /// # Errors
+    /// Too few drives, or an odd number for pairs.
+    pub fn check_drives(&self, drives: u32) -> Result<(), LayoutError> {
+        Level::from(self.layout).columns(drives).map(drop)
     }
 
     /// Checks every value.

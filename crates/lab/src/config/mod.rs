@@ -37,7 +37,9 @@ use wharf_runtime::CostTable;
 
 pub use error::ConfigError;
 pub use hash::{ConfigHash, config_hash, text_hash};
-pub use host::{CacheOf, HostConfig, HostRangeError, IdleConfig, Replacement, WritePolicy};
+pub use host::{
+    ArrayLayout, CacheOf, HostConfig, HostRangeError, IdleConfig, Replacement, WritePolicy,
+};
 pub use load::Provenance;
 pub use presets::{COSTS, DRIVES, HOSTS, Preset};
 pub use sets::{Sets, Setting};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use wharf_host::admin::{Admin, AdminError};
-use wharf_host::boot::{PoweredOn, make_ready};
+use wharf_host::boot::{PoweredOn, Spread, make_ready};
 use wharf_host::driver::DriverConfig;
 use wharf_host::gate::Gate;
 use wharf_runtime::{Bell, Cpu, Receiver};
@@ -23,8 +23,10 @@ const SAMPLES_PER_DOUBLING: u32 = 128;
 /// What the boot task is made of.
 pub(crate) struct Parts {
     pub(crate) drives: Vec<PoweredOn>,
-    pub(crate) stripe_pages: u64,
+    pub(crate) spread: Spread,
     pub(crate) driver: DriverConfig,
+    /// Nodes of the design's index now, if it has such.
+    pub(crate) index_nodes: Box<dyn Fn() -> Option<u64> + Send>,
     pub(crate) gate: Gate<Option<Go>>,
     pub(crate) done: (Bell, Vec<Receiver<u32>>),
 }
@@ -35,6 +37,8 @@ pub(crate) struct Samples {
     pub(crate) total: Option<DriveStatistics>,
     /// Garbage collection over time.
     pub(crate) timeline: TimelineBuilder,
+    /// The most nodes that the design's index had.
+    pub(crate) index_nodes_max: Option<u64>,
 }
 
 impl Samples {
@@ -42,6 +46,7 @@ impl Samples {
         Samples {
             total: None,
             timeline: TimelineBuilder::new(gc_cores),
+            index_nodes_max: None,
         }
     }
 }
@@ -49,7 +54,7 @@ impl Samples {
 /// The boot task.
 pub(crate) async fn run(cpu: Cpu, run: Arc<Run>, space: Arc<DmaSpace>, mut parts: Parts) {
     let drives = std::mem::take(&mut parts.drives);
-    match make_ready(&cpu, &space, drives, parts.stripe_pages, parts.driver).await {
+    match make_ready(&cpu, &space, drives, parts.spread, parts.driver).await {
         Ok((admins, ready)) => {
             let start_ns = cpu.now();
             let before = match statistics(&admins).await {
@@ -104,6 +109,7 @@ async fn watch(
         }
         let (now, now_ns) = (statistics(admins).await?, cpu.now());
         let mut all = run.samples.lock().unwrap_or_else(|p| p.into_inner());
+        all.index_nodes_max = all.index_nodes_max.max((parts.index_nodes)());
         let busy_ns = (now.gc_busy_ns - latest.gc_busy_ns) / cores;
         // Collection is accounted when a block is done: it may have begun before this interval.
         let from_ns = now_ns.saturating_sub(busy_ns).max(start_ns);

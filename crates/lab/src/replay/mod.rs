@@ -162,10 +162,22 @@ impl Run {
     }
 }
 
-/// Bytes that can be addressed on `drives` such drives side by side: whole stripes only.
+/// Bytes that can be addressed on `drives` such drives as an array: whole stripes only.
+///
+/// # Panics
+/// If the array's layout cannot be on so many drives: see [`HostConfig::check_drives`].
 pub fn volume_bytes(drive: &DriveConfig, drives: u32, host: &HostConfig) -> u64 {
-    let pages = vec![drive.namespace_pages(); drives as usize];
-    Layout::new(&pages, host.stripe_bytes / 4096).pages() * 4096
+    volume_layout(drive, drives, host).pages() * 4096
+}
+
+/// Where the pages of such an array lie; panics as [`volume_bytes`] does.
+pub(crate) fn volume_layout(drive: &DriveConfig, drives: u32, host: &HostConfig) -> Layout {
+    let (pages, spread) = (
+        vec![drive.namespace_pages(); drives as usize],
+        host.spread(),
+    );
+    let layout = Layout::of(spread.level, &pages, spread.stripe_pages);
+    layout.expect("the number of drives was checked")
 }
 
 /// Runs `plan` through design `D` and returns the accounts.
@@ -178,6 +190,10 @@ pub(crate) fn run<D: Runnable>(
     progress: Progress,
     stop: &Arc<AtomicBool>,
 ) -> Result<outcome::Outcome, RunError> {
+    setup
+        .host
+        .check_drives(setup.drives)
+        .map_err(AdminError::from)?;
     let scratch = Scratch::claim(setup)?;
     let drive = |index| crate::prepare::drive(&scratch.setup_of(setup, index), plan, index);
     let drives = (0..setup.drives)
@@ -190,6 +206,7 @@ pub(crate) fn run<D: Runnable>(
         cache_bytes: setup.cache_bytes,
         clients: setup.clients,
         drives: setup.drives,
+        level: setup.host.layout.into(),
         files: setup.host.files,
         in_kernel: setup.host.in_kernel,
         managers: setup.host.managers,
@@ -318,7 +335,11 @@ fn build<D: Runnable>(
     }
     let parts = boot::Parts {
         drives: powered,
-        stripe_pages: setup.host.stripe_bytes / 4096,
+        spread: setup.host.spread(),
+        index_nodes: Box::new({
+            let design = design.clone();
+            move || design.index_nodes()
+        }),
         driver: client::driver_config(&setup.host),
         gate,
         done: (done_bell, done_receivers),

@@ -41,6 +41,8 @@ pub(crate) struct Outcome {
     host: Profile,
     firmware: Profile,
     groups: BTreeMap<CpuPart, (u32, Profile)>,
+    /// The most nodes that the design's index had.
+    index_nodes_max: Option<u64>,
     wall_ns: u64,
     complete: bool,
 }
@@ -74,6 +76,7 @@ impl Outcome {
             host: Profile::default(),
             firmware: Profile::default(),
             groups: BTreeMap::new(),
+            index_nodes_max: samples.index_nodes_max,
             wall_ns,
             complete: run.done.load(std::sync::atomic::Ordering::Relaxed)
                 == run.plan.requests.len() as u64,
@@ -245,6 +248,7 @@ impl Outcome {
             },
             throttled_share: of_under_way(self.statistics.throttled_ns),
             flushing_share: of_under_way(self.statistics.flushing_ns),
+            index_nodes_max: self.index_nodes_max,
             verified_reads: self.verified,
             cpu_breakdown: self.breakdown(),
             cpus: self.cpu_groups(setup),

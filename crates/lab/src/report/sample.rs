@@ -246,6 +246,7 @@ fn row(p: &Profile) -> Row {
             latency_us: (!affected_ns.is_empty()).then(|| latency_summary(&affected_ns)),
         },
         throttled_share: 0.0,
+        index_nodes_max: None,
         flushing_share: 0.0,
         verified_reads: reads_ns.len(),
         cpu_breakdown: cpu_breakdown(p),

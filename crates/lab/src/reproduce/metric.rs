@@ -16,6 +16,9 @@ pub const ENGINE: Work = &["driver", "system"];
 pub const LOCK: Work = &["contention"];
 /// Messages between CPUs of the host.
 pub const MESSAGES: Work = &["message"];
+/// Bytes of a node of Linux' tree, and of the trees here (section 2.2 of the ScaleCache paper).
+const NODE_BYTES: f64 = 576.0;
+
 /// The client itself.
 pub const CLIENT: Work = &["client"];
 
@@ -76,6 +79,8 @@ pub enum Metric {
     HitRatio,
     /// Share of the time in which the drive's cores collected.
     Collecting,
+    /// Memory of the nodes of the index of cached pages at its peak, in MiB.
+    IndexMib,
     /// Requests of the workload, scaled up to full size.
     Requests,
     /// Their mean size in KiB.
@@ -114,6 +119,7 @@ impl Metric {
             Metric::Rate(..) => "million a second",
             Metric::HitRatio => "hit ratio",
             Metric::Collecting => "share of time collecting",
+            Metric::IndexMib => "memory of the index, MiB",
             Metric::Requests => "requests",
             Metric::MeanKib => "mean size, KiB",
             Metric::DataGib => "data, GiB",
@@ -196,6 +202,12 @@ impl Metric {
                 .hit_ratio
                 .ok_or("a design without a cache has no hits")?,
             Metric::Collecting => row.gc_share,
+            Metric::IndexMib => {
+                let nodes = row
+                    .index_nodes_max
+                    .ok_or("this design has no tree of pages")?;
+                nodes as f64 * NODE_BYTES / f64::from(1 << 20)
+            }
             Metric::Requests => traits()?.requests,
             Metric::MeanKib => traits()?.mean_kib,
             Metric::DataGib => traits()?.data_gib,

@@ -320,7 +320,7 @@ fn load(formula: &Formula, runs: &Runs) -> String {
             };
             let aware = if run.gc_aware { "" } else { " unaware of GC" };
             let place = if run.in_kernel { " in the kernel" } else { "" };
-            let name = format!("{}{managers}{aware}{place}", run.design);
+            let name = format!("{}{managers}{aware}{place}{}", run.design, run.array());
             by_design.entry(name).or_default().push(measured);
         }
     }

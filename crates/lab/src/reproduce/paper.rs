@@ -73,6 +73,8 @@ pub enum ClaimKind {
     More,
     /// A is `value` percent less than B.
     Less,
+    /// A is at most `value` percent more than B.
+    AtMost,
     /// A share, in percent.
     Share,
     /// A quantity with a unit.

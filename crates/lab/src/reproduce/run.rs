@@ -2,8 +2,11 @@
 
 use serde::Serialize;
 
+use wharf_host::volume::Level;
+
 use super::setup::scale::THREADS;
 use super::subject::Subject;
+use crate::config::ArrayLayout;
 
 /// What makes a run different from another one. Equal runs are run once, however many figures show
 /// them.
@@ -33,6 +36,8 @@ pub struct Run {
     pub in_kernel: bool,
     /// Replacement prefers clean pages while a drive collects, in designs that can.
     pub gc_aware: bool,
+    /// How the drives make an array.
+    pub layout: ArrayLayout,
 }
 
 /// A design as the figures call it.
@@ -127,6 +132,7 @@ impl Variant {
             managers: self.managers,
             in_kernel: self.in_kernel,
             gc_aware: true,
+            layout: ArrayLayout::Raid0,
         }
     }
 
@@ -154,6 +160,7 @@ impl Variant {
             managers: 0,
             in_kernel: self.in_kernel,
             gc_aware: true,
+            layout: ArrayLayout::Raid0,
         }
     }
 }
@@ -175,9 +182,23 @@ impl Run {
             n => format!(" of {n} KiB"),
         };
         format!(
-            "{}{managers}{aware} on {}{request}{stretch}: {} clients, {} drives of {} cores, stripes of {} KiB",
-            self.design, self.workload, self.clients, self.drives, self.cores, self.stripe_kib
+            "{}{managers}{aware} on {}{request}{stretch}: {} clients, {} drives{} of {} cores, stripes of {} KiB",
+            self.design,
+            self.workload,
+            self.clients,
+            self.drives,
+            self.array(),
+            self.cores,
+            self.stripe_kib
         )
+    }
+
+    /// What drives that are more than striped make.
+    pub(super) fn array(&self) -> String {
+        match self.layout {
+            ArrayLayout::Raid0 => String::new(),
+            layout => format!(" as {}", Level::from(layout)),
+        }
     }
 
     #[cfg(test)]

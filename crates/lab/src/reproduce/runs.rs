@@ -164,9 +164,11 @@ impl<'a> Runs<'a> {
         let design = find(run.design)
             .ok_or_else(|| Gap::missing(format!("design '{}' is not built in", run.design)))?;
         let setup = self.setup(run)?;
+        let fits = setup.host.check_drives(setup.drives);
+        fits.map_err(|error| Gap::missing(error.to_string()))?;
         let device_bytes = volume_bytes(&setup.drive, setup.drives, &setup.host);
         let (plan, traits) = self.plan(run, device_bytes)?;
-        let one_drive_bytes = volume_bytes(&setup.drive, 1, &setup.host);
+        let one_drive_bytes = setup.drive.namespace_pages() * 4096;
         let setup = Setup {
             cache_bytes: setup
                 .host

@@ -7,7 +7,8 @@
 //! 1. The claim **holds** if the effect has the paper's direction and between half and twice its size.
 //! 2. Its **direction** holds if only the direction does.
 //! 3. An order holds if the ratio is above 1.
-//! 4. Shares and amounts have no direction: they hold within a factor, 2 unless the data file says
+//! 4. A bound holds if the ratio is no greater.
+//! 5. Shares and amounts have no direction: they hold within a factor, 2 unless the data file says
 //!    otherwise.
 
 use serde::Serialize;
@@ -59,6 +60,8 @@ pub fn judge(claim: &PaperClaim, ours: f64) -> Verdict {
         ClaimKind::Times => effect(value, ours),
         ClaimKind::More => effect(1.0 + value / 100.0, ours),
         ClaimKind::Less => effect(1.0 - value / 100.0, ours),
+        ClaimKind::AtMost if ours <= 1.0 + value / 100.0 => Verdict::Holds,
+        ClaimKind::AtMost => Verdict::Fails,
         ClaimKind::Share => near(value / 100.0, ours, claim.within),
         ClaimKind::Amount => near(value, ours, claim.within),
         ClaimKind::Order => Verdict::Untested,
@@ -95,7 +98,7 @@ pub fn spoken(claim: &PaperClaim, ours: f64) -> String {
     };
     match claim.kind {
         ClaimKind::Times | ClaimKind::Order => format!("{} times", number(ours)),
-        ClaimKind::More | ClaimKind::Less => by(ours),
+        ClaimKind::More | ClaimKind::Less | ClaimKind::AtMost => by(ours),
         ClaimKind::Share => format!("{} %", number(ours * 100.0)),
         ClaimKind::Amount => match &claim.unit {
             Some(unit) => format!("{} {unit}", number(ours)),
@@ -109,15 +112,20 @@ pub fn spoken_by_paper(claim: &PaperClaim) -> String {
     let Some(value) = claim.value else {
         return "more, no figure given".into();
     };
-    spoken(
+    let bound = match claim.kind {
+        ClaimKind::AtMost => "at most ",
+        _ => "",
+    };
+    let said = spoken(
         claim,
         match claim.kind {
-            ClaimKind::More => 1.0 + value / 100.0,
+            ClaimKind::More | ClaimKind::AtMost => 1.0 + value / 100.0,
             ClaimKind::Less => 1.0 - value / 100.0,
             ClaimKind::Share => value / 100.0,
             _ => value,
         },
-    )
+    );
+    format!("{bound}{said}")
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use wharf_drive::config::MediaKind;
 use wharf_host::{Direct, Hardware, Scala};
-use wharf_lab::config::{DRIVES, WritePolicy};
+use wharf_lab::config::{ArrayLayout, DRIVES, WritePolicy};
 use wharf_lab::replay::{Prepare, Setup};
 use wharf_runtime::{Rng, Seed};
 use wharf_workload::generate::Pattern;
@@ -132,6 +132,36 @@ fn drives_side_by_side_are_used_to_their_last_page() {
         requests.push(Request::new(Op::Write, bytes - 4096, 4096));
         requests.push(Request::new(Op::Read, bytes - 8192, 8192));
         run_all(&setup, &planned(&listed(&requests), &setup));
+    }
+}
+
+#[test]
+fn drives_with_redundancy_serve_every_design_whose_cache_is_the_hosts() {
+    for (layout, drives) in [(ArrayLayout::Raid5, 4), (ArrayLayout::Raid10, 4)] {
+        let mut setup = setup(small());
+        (setup.drives, setup.clients, setup.depth) = (drives, 4, 8);
+        (setup.host.layout, setup.host.stripe_bytes) = (layout, 20 << 10);
+        let bytes = crate::support::volume_bytes(&setup);
+        let requests = crooked(&mut Seed(10).rng(), 1_500, bytes);
+        let plan = planned(&listed(&requests), &setup);
+        let hosts = |name: &str| !["scala", "hardware"].contains(&name);
+        let done = run_those(&setup, &plan, hosts);
+        let again = run_those(&setup, &plan, hosts).without_wall_clock();
+        assert_eq!(done.without_wall_clock(), again, "{layout:?}");
+        for row in &done.rows {
+            let has_tree = ["kernel", "falcon", "scale", "scale-dflush"].contains(&&*row.design);
+            assert_eq!(
+                row.index_nodes_max.is_some_and(|n| n > 0),
+                has_tree,
+                "{}",
+                row.design
+            );
+        }
+        let refused = try_run::<Scala>(&setup, &plan).map(drop).unwrap_err();
+        assert!(
+            refused.to_string().contains("use layout raid0"),
+            "{refused}"
+        );
     }
 }
 

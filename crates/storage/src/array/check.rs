@@ -7,7 +7,7 @@ use crate::array::layout::Level;
 use crate::array::state::Shared;
 use crate::array::superblock::MemberState;
 use crate::blocking::Blocking;
-use crate::xor::xor_into;
+use wharf_runtime::xor_into;
 
 /// What a check found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -4,7 +4,7 @@
 use crc_fast::{CrcAlgorithm, Digest};
 
 use crate::io::Segment;
-use crate::xor::xor_into;
+use wharf_runtime::xor_into;
 
 /// The pieces of `len_bytes` that begin `skip_bytes` after the first.
 pub(super) fn cut(segments: &[Segment], mut skip_bytes: u64, len_bytes: u64) -> Vec<Segment> {

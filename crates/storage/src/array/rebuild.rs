@@ -15,7 +15,7 @@ use crate::array::state::Shared;
 use crate::array::superblock::MemberState;
 use crate::blocking::Blocking;
 use crate::io::{IoError, Op};
-use crate::xor::xor_into;
+use wharf_runtime::xor_into;
 
 /// Windows between two marks that are written down: 256 MiB of the member.
 const SAVE_WINDOWS: u64 = 4096;

@@ -22,7 +22,7 @@ use crate::array::layout::HEADER_BYTES;
 use crate::array::memory::{copy_in, copy_out, crc_of, cut, xor_segments};
 use crate::array::plan::{Lost, Plan, Situation};
 use crate::io::{IoError, Op, Segment};
-use crate::xor::xor_into;
+use wharf_runtime::xor_into;
 
 /// A write of one chunk within a window.
 pub(super) struct Part {

@@ -265,6 +265,7 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
             args.clients, drive.firmware.queues_max
         )));
     }
+    host.check_drives(args.drives).map_err(input)?;
     let device_bytes = volume_bytes(&drive, args.drives, &host);
     let rule: ClientRule = args
         .rule

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use wharf_drive::{Drive, PowerSwitch};
 use wharf_host::admin::{Admin, AdminError, offer_queues};
-use wharf_host::boot::{PoweredOn, Ready, make_ready};
+use wharf_host::boot::{PoweredOn, Ready, Spread, make_ready};
 use wharf_host::design::{Design, DesignConfig};
 use wharf_host::driver::DriverConfig;
 use wharf_runtime::{Cpu, CpuId, Machine, Side};
@@ -116,7 +116,8 @@ impl Boot {
         let lent = self.drives.iter().map(|drive| drive.lent.is_some());
         let lent = lent.collect();
         let config = DriverConfig::default();
-        let made = make_ready(cpu, &self.space, self.drives, self.stripe_pages, config);
+        let spread = Spread::striped(self.stripe_pages);
+        let made = make_ready(cpu, &self.space, self.drives, spread, config);
         let (admins, ready) = made.await?;
         let booted = Booted {
             admins,

@@ -98,6 +98,10 @@ fn each_wrong_size_or_number_is_told_in_one_line() {
             &["compare", "--drive", "tiny", "--clients", "8"],
             "--clients 8 needs as many queues, the drive has 4: raise drive.firmware.queues_max".into(),
         ),
+        (
+            &["compare", "--drives", "3", "--set", "host.layout=raid10"],
+            "a volume of layout raid10 cannot be on 3 drives: it takes 2 or more, an even number".into(),
+        ),
     ];
     for (arguments, line) in cases {
         assert_eq!(&place.refused(arguments), line);

@@ -141,6 +141,7 @@ fn row(design: Design, job: &Job, rounds: u32, turns: &[&Turn]) -> Row {
         write_amplification: None,
         gc_share: 0.0,
         throttled_share: 0.0,
+        index_nodes_max: None,
         flushing_share: 0.0,
         gc_affected: GcAffected {
             requests: 0,

@@ -5,13 +5,15 @@
 //! | `micro.rs` | 1, 11a to 11d | 1, 4.1 |
 //! | `latency.rs` | 12a, 12b, Table 1, 13 | 4.1 |
 //! | `loads.rs` | 14a to 14d, 15 | 4.2, 4.3 |
+//! | `raid.rs` | 16a, 16b | 4.4 |
 //! | `scaling.rs` | 17a, 17b, 18, Table 2 | 4.5 to 4.7 |
-//!
-//! Not here: Figure 16 (there are no RAID-5 and RAID-10 in virtual time) and Table 3 (the memory of a kernel's slabs).
+//! | `memory.rs` | Table 3 | 4.8 |
 
 mod latency;
 mod loads;
+mod memory;
 mod micro;
+mod raid;
 mod scaling;
 
 use super::Definition;
@@ -35,10 +37,13 @@ pub const FIGURES: &[Definition] = &[
     ("fig14c", loads::fig14c),
     ("fig14d", loads::fig14d),
     ("fig15", loads::fig15),
+    ("fig16a", raid::fig16a),
+    ("fig16b", raid::fig16b),
     ("fig17a", scaling::fig17a),
     ("fig17b", scaling::fig17b),
     ("fig18", scaling::fig18),
     ("table2", scaling::table2),
+    ("table3", memory::table3),
 ];
 
 /// Numbers of drives that the figures go through.

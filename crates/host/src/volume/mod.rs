@@ -1,21 +1,44 @@
-//! A volume: one or more drives striped into one address space of 4 KiB pages, as one client sees
-//! it through its own queue pairs.
+//! A volume: one or more drives as one address space of 4 KiB pages, as one client sees it through its own queue
+//! pairs.
 //!
-//! Stripe `s` of the volume (`stripe_pages` pages) lies on drive `s % drives`, as stripe
-//! `s / drives` of that drive. So what is contiguous in the volume is contiguous on each drive,
-//! and a request becomes one command per drive, or several where it exceeds the drive's
-//! largest transfer.
+//! | file | idea |
+//! |---|---|
+//! | `layout.rs` | where pages lie: RAID-0, RAID-10, RAID-5 |
+//! | `mirror.rs` | RAID-10: writes go to both drives of a pair, reads to one |
+//! | `plan.rs` | RAID-5: windows and bands of a write, and what each has to read |
+//! | `parity.rs` | RAID-5: the tasks that write, and what CPUs share |
+//!
+//! Who does what: designs name pages of the volume and memory, and wait for the group of a transfer
+//! ([`Volume::issue`], [`Volume::ring`]). Of RAID-0, a request becomes one command per drive, or several
+//! where it exceeds the drive's largest transfer; of RAID-10 one per stripe, and twice that to write. A write to
+//! RAID-5 becomes tasks on the CPU that asked for it, which read, add up, and write; they count as commands of the group.
+//! A group is quiet, as ever, when no drive uses the memory of the transfer any more.
+//!
+//! Designs whose drives pin pages send commands past the volume: they take RAID-0 alone.
+//!
+//! Not yet: service without a drive, and rebuilding one. The arrays of real storage (`wharf-storage`) have both.
+
+mod layout;
+mod mirror;
+mod parity;
+mod plan;
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use wharf_runtime::Cpu;
 use wharf_wire::command::Command;
+use wharf_wire::dma::{DmaSpace, RegisterError};
 use wharf_wire::dsm::DsmRange;
 
 use crate::driver::{Driver, DriverStatistics};
 use crate::error::IoError;
 use crate::group::{Group, Groups};
+use parity::Parity;
+
+pub use layout::{Layout, LayoutError, Level};
+pub use parity::ParityLocks;
 
 /// Pages of a stripe unless the configuration says otherwise: 64 KiB.
 pub const STRIPE_PAGES: u64 = 16;
@@ -34,91 +57,39 @@ pub enum Transfer {
     WriteThrough,
 }
 
-/// Where the pages of a volume lie.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Layout {
-    /// Number of drives.
-    pub drives: u64,
-    /// Pages of a stripe.
-    pub stripe_pages: u64,
-    /// Pages of each drive that the volume uses.
-    pub drive_pages: u64,
-}
-
-impl Layout {
-    /// The layout over drives of `namespace_pages` pages each: of every one, the whole stripes
-    /// that the smallest has; of a single drive, all.
-    pub fn new(namespace_pages: &[u64], stripe_pages: u64) -> Layout {
-        assert!(stripe_pages > 0, "a stripe has at least a page");
-        let smallest = *namespace_pages.iter().min().expect("a volume has a drive");
-        let whole = smallest / stripe_pages * stripe_pages;
-        Layout {
-            drives: namespace_pages.len() as u64,
-            stripe_pages,
-            drive_pages: if namespace_pages.len() == 1 {
-                smallest
-            } else {
-                whole
-            },
-        }
-    }
-
-    /// Pages of the volume.
-    pub fn pages(&self) -> u64 {
-        self.drives * self.drive_pages
-    }
-
-    /// The drive of a page, and the page's number there.
-    #[inline]
-    pub fn locate(&self, page: u64) -> (usize, u64) {
-        if self.drives == 1 {
-            return (0, page);
-        }
-        let (stripe, within) = (page / self.stripe_pages, page % self.stripe_pages);
-        let lba = stripe / self.drives * self.stripe_pages + within;
-        ((stripe % self.drives) as usize, lba)
-    }
-
-    /// Number of drives that `pages` pages from `first` on lie on: commands that they become, if none is too large.
-    pub fn drives_of(&self, first: u64, pages: u64) -> u32 {
-        let stripe = |page| page / self.stripe_pages;
-        let stripes = stripe(first + pages - 1) - stripe(first) + 1;
-        stripes.min(self.drives) as u32
-    }
-
-    /// Pages from `page` to the end of its stripe.
-    #[inline]
-    fn rest_of_stripe(&self, page: u64) -> u64 {
-        if self.drives == 1 {
-            return u64::MAX;
-        }
-        self.stripe_pages - page % self.stripe_pages
-    }
-
-    /// The first page of `drive` at or after `page`.
-    #[inline]
-    fn next_on(&self, drive: usize, page: u64) -> u64 {
-        let stripe = page / self.stripe_pages;
-        let ahead = (drive as u64 + self.drives - stripe % self.drives) % self.drives;
-        if ahead == 0 {
-            page
-        } else {
-            (stripe + ahead) * self.stripe_pages
-        }
-    }
-}
-
 /// See the module. One for each client; its tasks share it.
 pub struct Volume {
     drivers: Vec<Rc<Driver>>,
     groups: Rc<Groups>,
     layout: Layout,
     gathered: RefCell<Vec<u64>>,
+    /// Of a volume with parity.
+    parity: Option<Rc<Parity>>,
 }
 
 impl Volume {
-    /// A volume over `drivers`, one for each drive, which share their groups.
+    /// A volume without parity over `drivers`, one for each drive, which share their groups.
     pub fn new(drivers: Vec<Rc<Driver>>, layout: Layout) -> Rc<Volume> {
+        assert!(layout.level != Level::Raid5, "parity is shared");
+        Volume::of(drivers, layout, None)
+    }
+
+    /// A volume with parity, whose users share `locks`, and with memory for parity in `space`.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn with_parity(
+        drivers: Vec<Rc<Driver>>,
+        layout: Layout,
+        space: &Arc<DmaSpace>,
+        locks: &Arc<ParityLocks>,
+    ) -> Result<Rc<Volume>, RegisterError> {
+        assert!(layout.level == Level::Raid5, "a layout with parity");
+        let parity = Parity::new(drivers.clone(), layout, space, locks)?;
+        Ok(Volume::of(drivers, layout, Some(parity)))
+    }
+
+    fn of(drivers: Vec<Rc<Driver>>, layout: Layout, parity: Option<Rc<Parity>>) -> Rc<Volume> {
         assert!(
             drivers.len() as u64 == layout.drives,
             "a driver for each drive"
@@ -133,6 +104,7 @@ impl Volume {
             groups,
             layout,
             gathered: RefCell::default(),
+            parity,
         })
     }
 
@@ -222,24 +194,40 @@ impl Volume {
         group.wait(cpu).await.map(drop)
     }
 
+    /// Number of commands that a transfer of `pages` pages from `first` on becomes, if none is too large.
+    pub fn commands_of(&self, kind: Transfer, first: u64, pages: u64) -> u32 {
+        let stripes = self.layout.stripes(first, pages);
+        let commands = match (self.layout.level, kind) {
+            (Level::Raid0, _) => stripes.min(self.layout.drives),
+            (_, Transfer::Read) => stripes,
+            (Level::Raid10, _) => 2 * stripes,
+            (Level::Raid5, _) => plan::commands(&self.layout, first, pages),
+        };
+        commands as u32
+    }
+
     /// Writes the commands of a transfer to the queues, without ringing. The pages belong to the
     /// drives until the group is quiet. The range must have been [checked](Volume::check).
     #[inline]
     pub async fn issue(&self, group: &Group, kind: Transfer, first: u64, addresses: &[u64]) {
         let count = addresses.len() as u64;
-        if count <= self.layout.rest_of_stripe(first) {
-            let (drive, mut lba) = self.layout.locate(first);
-            let driver = &self.drivers[drive];
-            for chunk in addresses.chunks(driver.config().max_transfer_pages as usize) {
-                let slot = driver.reserve().await;
-                driver.issue(slot, group, command(kind, lba, chunk.len() as u32), chunk);
-                lba += chunk.len() as u64;
-            }
+        if self.layout.level != Level::Raid0 {
+            self.issue_redundant(group, kind, first, addresses).await;
+        } else if count <= self.layout.rest_of_stripe(first) {
+            let (drive, lba) = self.layout.locate(first);
+            issue_run(&self.drivers[drive], group, kind, lba, addresses).await;
         } else {
             for drive in 0..self.drivers.len() {
                 self.issue_striped(drive, group, kind, first, addresses)
                     .await;
             }
+        }
+    }
+
+    async fn issue_redundant(&self, group: &Group, kind: Transfer, first: u64, addresses: &[u64]) {
+        match &self.parity {
+            Some(parity) if kind != Transfer::Read => parity.store(group, kind, first, addresses),
+            _ => self.issue_stretches(group, kind, first, addresses).await,
         }
     }
 
@@ -254,7 +242,7 @@ impl Volume {
     ) {
         let driver = &self.drivers[drive];
         let end = first + addresses.len() as u64;
-        let mut page = self.layout.next_on(drive, first);
+        let mut page = self.layout.next_in(drive, first);
         while page < end {
             let slot = driver.reserve().await;
             let mut gathered = self.gathered.borrow_mut();
@@ -266,7 +254,7 @@ impl Volume {
                 let at = (page - first) as usize;
                 gathered.extend_from_slice(&addresses[at..at + run as usize]);
                 room -= run;
-                page = self.layout.next_on(drive, page + run);
+                page = self.layout.next_in(drive, page + run);
             }
             driver.issue(
                 slot,
@@ -304,35 +292,44 @@ impl Volume {
     pub async fn deallocate(&self, cpu: &Cpu, first: u64, pages: u64) -> Result<(), IoError> {
         self.check(first, pages)?;
         let group = self.open_group();
-        for drive in 0..self.drivers.len() {
-            let mut range = self.range_on(drive, first, pages);
-            while range.1 > 0 {
-                let count = range.1.min(u64::from(u32::MAX));
-                let slot = self.drivers[drive].reserve().await;
-                let ranges = [DsmRange::new(range.0, count as u32)];
-                self.drivers[drive].issue_ranges(slot, &group, NAMESPACE, &ranges);
-                range = (range.0 + count, range.1 - count);
-            }
+        match &self.parity {
+            Some(_) if pages == 0 => {}
+            Some(parity) => parity.forget(&group, first, pages),
+            None => self.forget(&group, first, pages).await,
         }
         self.ring();
         group.wait(cpu).await.map(drop)
     }
 
-    /// First page and number of pages that a range of the volume has on `drive`.
-    fn range_on(&self, drive: usize, first: u64, pages: u64) -> (u64, u64) {
-        if self.layout.drives == 1 {
-            return (first, pages);
+    /// The commands that deallocate a range of a volume without parity.
+    async fn forget(&self, group: &Group, first: u64, pages: u64) {
+        let copies = self.drivers.len() / self.layout.columns as usize;
+        for (drive, driver) in self.drivers.iter().enumerate() {
+            let mut range = self.layout.range_in(drive / copies, first, pages);
+            while range.1 > 0 {
+                let count = range.1.min(u64::from(u32::MAX));
+                let slot = driver.reserve().await;
+                let ranges = [DsmRange::new(range.0, count as u32)];
+                driver.issue_ranges(slot, group, NAMESPACE, &ranges);
+                range = (range.0 + count, range.1 - count);
+            }
         }
-        // Both ends are the first page of the drive at or after an end of the range.
-        let end = first + pages;
-        let from = self.layout.next_on(drive, first);
-        let to = self.layout.next_on(drive, end);
-        let lba = |page| self.layout.locate(page).1;
-        if from >= end {
-            (0, 0)
-        } else {
-            (lba(from), lba(to) - lba(from))
-        }
+    }
+}
+
+/// Writes commands for neighbouring pages of one drive to its queue, none longer than it takes.
+#[inline]
+async fn issue_run(
+    driver: &Driver,
+    group: &Group,
+    kind: Transfer,
+    mut lba: u64,
+    addresses: &[u64],
+) {
+    for chunk in addresses.chunks(driver.config().max_transfer_pages as usize) {
+        let slot = driver.reserve().await;
+        driver.issue(slot, group, command(kind, lba, chunk.len() as u32), chunk);
+        lba += chunk.len() as u64;
     }
 }
 
@@ -342,35 +339,5 @@ fn command(kind: Transfer, lba: u64, pages: u32) -> Command {
         Transfer::Read => Command::read(NAMESPACE, lba, pages),
         Transfer::Write => Command::write(NAMESPACE, lba, pages),
         Transfer::WriteThrough => Command::write(NAMESPACE, lba, pages).with_fua(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_page_has_one_place_and_stripes_are_contiguous_on_their_drive() {
-        for drives in 1..=4u64 {
-            for stripe_pages in [1, 3, 16] {
-                let sizes = vec![100; drives as usize];
-                let layout = Layout::new(&sizes, stripe_pages);
-                let mut seen = std::collections::BTreeSet::new();
-                for page in 0..layout.pages() {
-                    let (drive, lba) = layout.locate(page);
-                    assert!(lba < 100 && seen.insert((drive, lba)));
-                    assert_eq!(layout.next_on(drive, page), page);
-                    if drives > 1 && layout.rest_of_stripe(page) > 1 {
-                        assert_eq!(layout.locate(page + 1), (drive, lba + 1));
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_volume_takes_whole_stripes_of_the_smallest_drive() {
-        assert_eq!(Layout::new(&[100, 90], 16).pages(), 160);
-        assert_eq!(Layout::new(&[100], 16).pages(), 100);
     }
 }

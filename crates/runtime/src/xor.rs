@@ -30,7 +30,7 @@ fn word_at(block: &[u8; LANES_BYTES], index: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wharf_runtime::Seed;
+    use crate::Seed;
 
     #[test]
     fn it_is_the_same_as_byte_by_byte_for_every_length() {
