@@ -183,6 +183,10 @@ mod tests {
         let order = claim(ClaimKind::Order, None);
         assert_eq!(judge(&order, 1.01), Verdict::Holds);
         assert_eq!(judge(&order, 1.0), Verdict::Fails);
+        let bound = claim(ClaimKind::AtMost, Some(4.5));
+        assert_eq!(judge(&bound, 1.045), Verdict::Holds);
+        assert_eq!(judge(&bound, 0.5), Verdict::Holds);
+        assert_eq!(judge(&bound, 1.06), Verdict::Fails);
     }
 
     #[test]
@@ -190,6 +194,8 @@ mod tests {
         let more = claim(ClaimKind::More, Some(35.3));
         assert_eq!(spoken_by_paper(&more), "35.3 % more");
         assert_eq!(spoken(&more, 0.8), "20.0 % less");
+        let bound = claim(ClaimKind::AtMost, Some(4.5));
+        assert_eq!(spoken_by_paper(&bound), "at most 4.50 % more");
         let share = claim(ClaimKind::Share, Some(18.98));
         assert_eq!(spoken_by_paper(&share), "19.0 %");
         let order = claim(ClaimKind::Order, None);
