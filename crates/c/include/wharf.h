@@ -58,8 +58,8 @@ typedef struct {
   uint32_t replacement;
   // Most bytes that are read ahead at a time; a quarter of the memory at most.
   uint64_t readahead_bytes;
-  // Whether a thread of the cache writes back and reads ahead beside the program's; without it the program's do.
-  bool background;
+  // Not 0: a thread of the cache writes back and reads ahead beside the program's; 0: the program's do.
+  uint32_t background;
 } wharf_cache_options;
 
 // What the threads of a program did with a cache so far.

@@ -25,8 +25,8 @@ pub struct wharf_cache_options {
     pub replacement: u32,
     /// Most bytes that are read ahead at a time; a quarter of the memory at most.
     pub readahead_bytes: u64,
-    /// Whether a thread of the cache writes back and reads ahead beside the program's; without it the program's do.
-    pub background: bool,
+    /// Not 0: a thread of the cache writes back and reads ahead beside the program's; 0: the program's do.
+    pub background: u32,
 }
 
 /// Replacement: CLOCK.
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn wharf_cache_options_init(options: *mut wharf_cache_opti
             Replacement::Clock => WHARF_CLOCK,
             Replacement::Lru => WHARF_LRU,
         },
-        background,
+        background: background.into(),
         readahead_bytes,
     };
     if !options.is_null() {
@@ -115,7 +115,7 @@ fn known_options(options: &wharf_cache_options) -> Result<PageCacheOptions, Fail
             WHARF_LRU => Replacement::Lru,
             other => return Err(Failure::argument(format!("{other} is no replacement"))),
         },
-        background: options.background,
+        background: options.background != 0,
         readahead_bytes: options.readahead_bytes,
     })
 }
