@@ -1,6 +1,6 @@
 //! An open file, as all threads share it: its storage, its length, and who may change that.
 
-use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use wharf_host::key::PAGES_MAX;
 use wharf_runtime::sync::{Arc, AtomicBool, AtomicU64, Ordering};
@@ -19,9 +19,9 @@ pub(super) struct OpenFile {
     extent: AtomicU64,
     /// Held shared by whoever brings pages in or writes to them, and alone by who cuts the file.
     gate: RwLock<()>,
-    growth: Mutex<()>,
     writes_under_way: AtomicU64,
-    shrinks: AtomicBool,
+    /// A thread changes the size, or waits until it may.
+    is_resized: AtomicBool,
     /// A write has failed that had stretched the extent.
     overshot: AtomicBool,
     is_closed: AtomicBool,
@@ -37,9 +37,8 @@ impl OpenFile {
             len: AtomicU64::new(size_bytes),
             extent: AtomicU64::new(size_bytes),
             gate: RwLock::new(()),
-            growth: Mutex::new(()),
             writes_under_way: AtomicU64::new(0),
-            shrinks: AtomicBool::new(false),
+            is_resized: AtomicBool::new(false),
             overshot: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
         }
@@ -89,7 +88,7 @@ impl OpenFile {
     pub fn settle(&self) -> Result<(), StorageError> {
         match self.can_grow && self.overshot.load(Ordering::Relaxed) {
             true => self.shrink(self.len()),
-            false => self.grow(self.len()),
+            false => self.resize_alone(|| self.grow(self.len())),
         }
     }
 
@@ -124,44 +123,76 @@ impl OpenFile {
         self.gate.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes the storage at least `end` bytes long.
+    /// True if the storage is to be made longer for a write up to byte `end`.
+    pub fn must_grow(&self, end: u64) -> bool {
+        self.target.size_bytes() < end
+    }
+
+    /// Begins to change the size of the storage, alone: from now on no write begins. False if another thread is at it.
+    /// The caller waits until [there are no writes](OpenFile::has_writes), changes it, and [ends](OpenFile::end_resize).
+    ///
+    /// The system makes zeros of what lies behind the end of a file in its last page, in its own cache. A write of
+    /// that page around it, at the same time, may be lost; Linux notices, and the next `fsync` fails.
+    pub fn try_begin_resize(&self) -> bool {
+        // SeqCst, as all of this and `try_begin_write`: one of the two sees the other.
+        !self.is_resized.swap(true, Ordering::SeqCst)
+    }
+
+    /// True if writes to the storage are under way.
+    pub fn has_writes(&self) -> bool {
+        self.writes_under_way.load(Ordering::SeqCst) > 0
+    }
+
+    /// Writes may begin again.
+    pub fn end_resize(&self) {
+        self.is_resized.store(false, Ordering::SeqCst);
+    }
+
+    /// Makes the storage at least `end` bytes long. The caller has begun to change its size.
     pub fn grow(&self, end: u64) -> Result<(), StorageError> {
-        if self.target.size_bytes() >= end {
-            return Ok(());
-        }
-        let _one = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.target.size_bytes() < end {
+        match self.must_grow(end) {
             true => self.target.set_size(end),
             false => Ok(()),
         }
     }
 
-    /// Makes the storage `end` bytes long if it is longer. Nothing is written to it meanwhile: a write that
-    /// passes the new end would make it longer again.
+    /// Makes the storage `end` bytes long if it is longer; a write under way that passes the new end would make it
+    /// longer again. No write under way is the caller's.
     pub fn shrink(&self, end: u64) -> Result<(), StorageError> {
         self.extent.store(end, Ordering::Release);
-        // SeqCst, as all of this and `try_begin_write`: one of the two sees the other.
-        self.shrinks.store(true, Ordering::SeqCst);
-        while self.writes_under_way.load(Ordering::SeqCst) > 0 {
+        self.resize_alone(|| {
+            let outcome = match self.target.size_bytes() > end {
+                true => self.target.set_size(end),
+                false => Ok(()),
+            };
+            if outcome.is_err() {
+                self.cut_len(self.target.size_bytes());
+                self.stretch_extent(self.len());
+            }
+            outcome
+        })
+    }
+
+    /// Changes the size when no write is under way; none of them is the caller's.
+    fn resize_alone(
+        &self,
+        change: impl FnOnce() -> Result<(), StorageError>,
+    ) -> Result<(), StorageError> {
+        while !self.try_begin_resize() {
             std::thread::yield_now();
         }
-        let _one = self.growth.lock().unwrap_or_else(PoisonError::into_inner);
-        let outcome = match self.target.size_bytes() > end {
-            true => self.target.set_size(end),
-            false => Ok(()),
-        };
-        if outcome.is_err() {
-            self.cut_len(self.target.size_bytes());
-            self.stretch_extent(self.len());
+        while self.has_writes() {
+            std::thread::yield_now();
         }
-        self.shrinks.store(false, Ordering::SeqCst);
+        let outcome = change();
+        self.end_resize();
         outcome
     }
 
-    /// Begins a write to the storage; false while it shrinks.
+    /// Begins a write to the storage; false while its size changes.
     pub fn try_begin_write(&self) -> bool {
         self.writes_under_way.fetch_add(1, Ordering::SeqCst);
-        let may = !self.shrinks.load(Ordering::SeqCst);
+        let may = !self.is_resized.load(Ordering::SeqCst);
         if !may {
             self.end_write();
         }

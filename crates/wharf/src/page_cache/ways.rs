@@ -317,15 +317,15 @@ impl Backing for Ways {
             }
         };
         if op == Op::Write {
+            let end = offset + (run.frames.len() * PAGE_BYTES) as u64;
+            if let Err(error) = grow(cpu, &file, end.min(file.extent())).await {
+                pending.end(cpu, Err(failed(op, offset, &error)));
+                return pending;
+            }
             while !file.try_begin_write() {
                 cpu.yield_now().await;
             }
             *pending.0.writes.borrow_mut() = Some(file.clone());
-            let end = offset + (run.frames.len() * PAGE_BYTES) as u64;
-            if let Err(error) = file.grow(end.min(file.extent())) {
-                pending.end(cpu, Err(failed(op, offset, &error)));
-                return pending;
-            }
         }
         let memory = stored(&file, op, offset, run, frames);
         if memory.is_empty() {
@@ -341,13 +341,31 @@ impl Backing for Ways {
     async fn flush(&self, cpu: &Cpu, file: u32) -> Result<(), IoError> {
         let (file, way) = self.way(file).map_err(|e| failed(Op::Flush, 0, &e))?;
         // A length that no page has written: a hole at the end.
-        file.grow(file.len())
+        grow(cpu, &file, file.len())
+            .await
             .map_err(|e| failed(Op::Flush, 0, &e))?;
         let pending = Pending::default();
         // SAFETY: a flush has no memory.
         unsafe { self.submit(cpu, &way, Op::Flush, 0, &[], &pending) }.await;
         pending.wait(cpu).await
     }
+}
+
+/// Makes the storage of a file at least `end` bytes long. Writes under way may be this thread's, so its other tasks run
+/// meanwhile.
+async fn grow(cpu: &Cpu, file: &OpenFile, end: u64) -> Result<(), StorageError> {
+    while file.must_grow(end) {
+        if file.try_begin_resize() {
+            while file.has_writes() {
+                cpu.yield_now().await;
+            }
+            let outcome = file.grow(end);
+            file.end_resize();
+            return outcome;
+        }
+        cpu.yield_now().await;
+    }
+    Ok(())
 }
 
 /// The memory of those pages of a run that begin below the end of the storage; a read makes the others zeros.
