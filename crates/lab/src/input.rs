@@ -354,15 +354,20 @@ fn footprint(requests: &[Request]) -> (u64, Vec<(u64, u64)>) {
         ranges.push((range.start, range.end));
         pages.insert(0, range);
     }
+    (pages.unique_pages(), joined(ranges))
+}
+
+/// Ranges, each from its first to before its end, in order; those that overlap or touch are one.
+pub(crate) fn joined(mut ranges: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     ranges.sort_unstable();
-    let mut touched: Vec<(u64, u64)> = Vec::new();
+    let mut joined: Vec<(u64, u64)> = Vec::new();
     for (first, end) in ranges {
-        match touched.last_mut() {
+        match joined.last_mut() {
             Some(last) if first <= last.1 => last.1 = last.1.max(end),
-            _ => touched.push((first, end)),
+            _ => joined.push((first, end)),
         }
     }
-    (pages.unique_pages(), touched)
+    joined
 }
 
 fn deal(requests: &[Request], rule: ClientRule, clients: u32) -> Vec<Arc<[u32]>> {

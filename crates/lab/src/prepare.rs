@@ -9,7 +9,7 @@ use wharf_drive::ftl::{Overwrite, Precondition};
 use wharf_drive::{Drive, DriveConfig};
 use wharf_runtime::Seed;
 
-use crate::input::Plan;
+use crate::input::{Plan, joined};
 use crate::replay::{Prepare, RunError, Setup, volume_layout};
 
 /// Builds drive `index` of the setup and prepares it.
@@ -111,26 +111,16 @@ pub fn steady(seed: Seed) -> Precondition {
 /// The touched pages that lie on one drive of the volume, and those with their parity, as ranges of its own pages.
 fn pages_on_drive(setup: &Setup, plan: &Plan, index: u32) -> Vec<(u64, u64)> {
     let layout = volume_layout(&setup.drive, setup.drives, &setup.host);
-    let mut pieces: Vec<(u64, u64)> = Vec::new();
+    let mut pieces = Vec::new();
     for (first, end) in &plan.touched {
-        let mut page = *first;
-        while page < *end {
-            let count = (layout.stripe_pages - page % layout.stripe_pages).min(end - page);
-            if layout.keepers(page).any(|drive| drive as u32 == index) {
-                let local = layout.locate(page).1;
-                pieces.push((local, local + count));
+        for stretch in layout.stretches(*first, end - first) {
+            let mut keepers = layout.keepers(stretch.page);
+            if keepers.any(|drive| drive as u32 == index) {
+                let local = layout.locate(stretch.page).1;
+                pieces.push((local, local + stretch.pages));
             }
-            page += count;
         }
     }
     // Several columns of a row have one parity.
-    pieces.sort_unstable();
-    let mut ranges: Vec<(u64, u64)> = Vec::new();
-    for (first, end) in pieces {
-        match ranges.last_mut() {
-            Some(last) if first <= last.1 => last.1 = last.1.max(end),
-            _ => ranges.push((first, end)),
-        }
-    }
-    ranges
+    joined(pieces)
 }

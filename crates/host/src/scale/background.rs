@@ -11,12 +11,10 @@ use wharf_runtime::sync::Ordering;
 
 use crate::readahead::Plan;
 use crate::scale::backing::Backing;
+use crate::scale::dflush::SLEEP_NS;
 use crate::scale::index::Index;
 use crate::scale::local::Local;
 use crate::wake::Pause;
-
-/// Sleep of a service that can do nothing before others have, in nanoseconds.
-const SLEEP_NS: u64 = 1_000_000;
 
 /// Sleep after a write-back has failed, in nanoseconds: its pages are dirty again.
 const BACKOFF_NS: u64 = 10_000_000;
@@ -40,10 +38,15 @@ impl<I: Index, B: Backing> Local<I, B> {
                 Pause::default().await;
                 continue;
             }
-            if self.begin_share().await.pages == 0 {
-                self.join(&self.shared.progress);
-                self.nap(SLEEP_NS).await;
-            }
+            self.flush_ahead().await;
+        }
+    }
+
+    /// Begins to write a share, or sleeps if all that is dirty is on its way.
+    async fn flush_ahead(self: &Rc<Self>) {
+        if self.begin_share().await.pages == 0 {
+            self.join(&self.shared.progress);
+            self.nap(SLEEP_NS).await;
         }
     }
 
@@ -57,10 +60,7 @@ impl<I: Index, B: Backing> Local<I, B> {
         if known != *failures {
             self.nap(BACKOFF_NS).await;
         } else if self.is_flush_due() {
-            if self.begin_share().await.pages == 0 {
-                self.join(&shared.progress);
-                self.nap(SLEEP_NS).await;
-            }
+            self.flush_ahead().await;
         } else if self.has_transfers() {
             // Or an errand, or dirty pages.
             self.landed.wait(&self.cpu).await;
@@ -101,9 +101,6 @@ impl<I: Index, B: Backing> Local<I, B> {
 
     /// Begins to read what clients have asked for.
     fn run_errands(self: &Rc<Self>) {
-        if !self.shared.has_errands {
-            return;
-        }
         let errands = self.shared.errands.with(&self.cpu, std::mem::take);
         for Errand { file, plan } in errands {
             self.backing.while_open(file, || {

@@ -30,8 +30,8 @@ pub(super) const SHARE_PAGES: u64 = 64;
 /// will say so.
 const SHARES_MAX: u32 = 16;
 
-/// Sleep of writers that wait for others to write, in nanoseconds.
-const SLEEP_NS: u64 = 1_000_000;
+/// Sleep of who waits for others to write, in nanoseconds.
+pub(super) const SLEEP_NS: u64 = 1_000_000;
 
 /// What a writer does above the hard threshold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -97,7 +97,7 @@ pub struct Layout {
 
 /// Pages that are neighbours in the volume and on their drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stretch {
+pub struct Stretch {
     /// Its first page in the volume.
     pub page: u64,
     /// Its number of pages.
@@ -238,7 +238,7 @@ impl Layout {
     }
 
     /// A range of the volume, cut where stripes end.
-    pub(super) fn stretches(&self, first: u64, pages: u64) -> impl Iterator<Item = Stretch> {
+    pub fn stretches(&self, first: u64, pages: u64) -> impl Iterator<Item = Stretch> {
         let (stripe_pages, end, mut page) = (self.stripe_pages, first + pages, first);
         std::iter::from_fn(move || {
             let count = (stripe_pages - page % stripe_pages).min(end - page);

@@ -37,7 +37,7 @@ use crate::error::IoError;
 use crate::group::{Group, Groups};
 use parity::Parity;
 
-pub use layout::{Layout, LayoutError, Level};
+pub use layout::{Layout, LayoutError, Level, Stretch};
 pub use parity::ParityLocks;
 
 /// Pages of a stripe unless the configuration says otherwise: 64 KiB.

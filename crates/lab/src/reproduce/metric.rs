@@ -16,11 +16,11 @@ pub const ENGINE: Work = &["driver", "system"];
 pub const LOCK: Work = &["contention"];
 /// Messages between CPUs of the host.
 pub const MESSAGES: Work = &["message"];
-/// Bytes of a node of Linux' tree, and of the trees here (section 2.2 of the ScaleCache paper).
-const NODE_BYTES: f64 = 576.0;
-
 /// The client itself.
 pub const CLIENT: Work = &["client"];
+
+/// Bytes of a node of Linux' tree, and of the trees here (section 2.2 of the ScaleCache paper).
+const NODE_BYTES: f64 = 576.0;
 
 /// Something that a run has a figure for.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -32,7 +32,8 @@ pub struct PageCacheOptions {
 }
 
 impl Default for PageCacheOptions {
-    /// 64 MiB, a fifth of it dirty at most, with a thread of its own that reads 1 MiB ahead, CLOCK, for 256 files and 256 threads with 128 I/Os each.
+    /// 64 MiB, a fifth of it dirty at most, with a thread of its own that reads 1 MiB ahead, CLOCK, for 256 files and
+    /// 256 threads with 128 I/Os each.
     fn default() -> Self {
         PageCacheOptions {
             memory_bytes: 64 << 20,
