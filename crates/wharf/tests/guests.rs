@@ -1,7 +1,8 @@
 //! A store that several processes use: the tests start this program again as the second process, and
 //! talk to it by lines.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
@@ -407,6 +408,17 @@ fn a_store_that_is_closed_cuts_its_guests_off_and_says_so() {
     assert_eq!(second.ask("write 1 1"), "done");
     assert!(matches!(shared.store.close(), Err(StoreError::ClientsLeft)));
     second.kill();
+}
+
+#[test]
+fn a_guest_that_asked_for_the_drives_and_left_is_gone() {
+    let shared = shared(1);
+    let mut guest = UnixStream::connect(&shared.path).unwrap();
+    assert!(guest.read(&mut [0; 4096]).unwrap() > 0, "it is let in");
+    // More than the usher reads at a time.
+    guest.write_all(&[1; 50_000]).unwrap();
+    drop(guest);
+    shared.store.close().unwrap();
 }
 
 #[test]

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wharf_host::admin::AdminError;
 use wharf_host::guest::SharedDesign;
 use wharf_runtime::{Background, CostTable, Cpu, Idle, Machine, Sender, Side};
@@ -273,14 +273,20 @@ impl<D: SharedDesign> Door<D> {
     /// Sends everybody away; gives how many were still there.
     fn close(mut self) -> usize {
         let _ = std::fs::remove_file(&self.path);
-        self.listen_to_guests();
         let mut left = 0;
         for number in 0..self.taken.len() {
-            if matches!(self.taken[number], Taken::By(_)) {
-                left += 1;
+            if let Taken::By(stream) = &self.taken[number] {
+                left += usize::from(!has_hung_up(stream));
                 self.dismiss(number);
             }
         }
         left
     }
+}
+
+/// True if the guest is gone, though it may have asked for the drives before and nobody have read that yet.
+fn has_hung_up(stream: &UnixStream) -> bool {
+    let mut watched = [PollFd::new(stream, PollFlags::RDHUP)];
+    let now = Timespec::default();
+    poll(&mut watched, Some(&now)).is_ok() && !watched[0].revents().is_empty()
 }
