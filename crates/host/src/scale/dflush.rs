@@ -12,7 +12,8 @@
 //!    a range of its own. It waits for its transfers, and looks again.
 //!
 //! The published code sleeps first and flushes then, and has no ranges: [`Balance`] has its rule, and
-//! the kernel's, which only sleeps.
+//! the kernel's, which only sleeps. In a program's cache the flusher writes all the time; as long as it gives the
+//! storage all it can take, a writer's share would only queue behind, so the writer waits for those pages instead.
 
 use std::rc::Rc;
 
@@ -39,6 +40,8 @@ pub enum Balance {
     /// It flushes.
     #[default]
     Flush,
+    /// It waits while the background flusher keeps the storage busy, and flushes when not.
+    FlushUnlessBusy,
     /// It sleeps, then flushes: the published code.
     SleepThenFlush,
     /// It sleeps: the kernel.
@@ -67,9 +70,17 @@ impl<I: Index, B: Backing> Local<I, B> {
                 return;
             }
             self.counters.waits.add(1);
-            if shared.balance != Balance::Flush {
-                self.join(&shared.progress);
-                self.doze().await;
+            match shared.balance {
+                Balance::Flush => {}
+                Balance::FlushUnlessBusy if shared.writeback.get() >= self.half_a_share() => {
+                    self.wait_for_others().await;
+                    continue;
+                }
+                Balance::FlushUnlessBusy => {}
+                Balance::SleepThenFlush | Balance::Sleep => {
+                    self.join(&shared.progress);
+                    self.doze().await;
+                }
             }
             if shared.balance == Balance::Sleep || self.clean_share().await == 0 {
                 self.wake(&shared.flusher);
@@ -80,6 +91,28 @@ impl<I: Index, B: Backing> Local<I, B> {
                 }
             }
         }
+    }
+
+    /// Pages on their way that keep the storage busy; and so many that a writer waits for, as waking up costs more
+    /// than a write.
+    fn half_a_share(&self) -> u64 {
+        self.shared.share_pages.div_ceil(2)
+    }
+
+    /// Waits until others have written enough, but for [`SLEEP_NS`] at most.
+    async fn wait_for_others(&self) {
+        let (shared, began_ns) = (&self.shared, self.cpu.now());
+        let hard = shared.limits.dirty_hard;
+        let enough = hard - self.half_a_share().min(hard / 4);
+        loop {
+            self.join(&shared.progress);
+            let left_ns = (began_ns + SLEEP_NS).saturating_sub(self.cpu.now());
+            if shared.unwritten() <= enough || left_ns == 0 {
+                break;
+            }
+            self.nap(left_ns).await;
+        }
+        self.counters.throttled_ns.add(self.cpu.now() - began_ns);
     }
 
     /// Sleeps as [`Local::nap`] does, for there is too much that is dirty.

@@ -140,7 +140,10 @@ impl PageCache {
         let shape = Shape {
             frames: (options.memory_bytes / PAGE_BYTES as u64) as u32,
             files: options.files_max,
-            balance: Balance::Flush,
+            balance: match options.background {
+                true => Balance::FlushUnlessBusy,
+                false => Balance::Flush,
+            },
             has_flusher: options.background,
             has_errands: options.background,
             window_pages: options.readahead_bytes / PAGE_BYTES as u64,
