@@ -27,6 +27,14 @@ pub fn spin() {
     std::hint::spin_loop();
 }
 
+/// A place where a model of orders is to let other threads go first, as it would seldom do by itself: between two steps of
+/// which others may see the first alone. Nothing in a program.
+#[inline(always)]
+pub fn interleave() {
+    #[cfg(any(loom, shuttle))]
+    spin();
+}
+
 /// `std`'s cell with loom's closure interface, so that one source serves both.
 #[cfg(not(loom))]
 #[derive(Debug)]

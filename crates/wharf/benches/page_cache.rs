@@ -88,12 +88,21 @@ fn hits(bytes: u64) {
             "kernel, mmap and read of a byte",
             Box::new(|n| touches(&map, n, pages)),
         ),
+        (
+            "PageCache, pin and sum of 4 KiB",
+            Box::new(|n| pinned_sums(&file, n, pages)),
+        ),
+        (
+            "kernel, mmap and sum of 4 KiB",
+            Box::new(|n| mapped_sums(&map, n, pages)),
+        ),
     ]);
     println!(
-        "  a hit costs {:.2} times the copy; pread costs {:.2} times a hit; a pin costs {:.2} times mmap",
+        "  a hit costs {:.2} times the copy; pread costs {:.2} times a hit; a pin costs {:.2} times mmap, {:.2} for whole pages",
         medians[1] / medians[0],
         medians[2] / medians[1],
-        medians[4] / medians[5]
+        medians[4] / medians[5],
+        medians[6] / medians[7]
     );
     let rates = [1, 2].map(|threads| rate(&file, threads, pages));
     println!(
@@ -165,6 +174,12 @@ impl Map {
         // SAFETY: within the mapping; nobody writes to the file or cuts it.
         unsafe { self.start.add(at as usize).read_volatile() }
     }
+
+    fn page(&self, at: u64) -> &[u8; PAGE] {
+        assert!(at as usize + PAGE <= self.bytes);
+        // SAFETY: within the mapping; nobody writes to the file or cuts it.
+        unsafe { &*self.start.add(at as usize).cast() }
+    }
 }
 
 impl Drop for Map {
@@ -178,6 +193,32 @@ fn touches(map: &Map, n: u64, pages: u64) {
     let mut rng = Seed(1).rng();
     for _ in 0..n {
         black_box(map.byte(random_page(&mut rng, pages) * PAGE as u64 + 8));
+    }
+}
+
+/// What a program does that uses whole pages in place.
+fn sum(page: &[u8; PAGE]) -> u64 {
+    let (words, _) = page.as_chunks::<8>();
+    words
+        .iter()
+        .fold(0, |sum, word| sum.wrapping_add(u64::from_le_bytes(*word)))
+}
+
+fn pinned_sums(file: &File, n: u64, pages: u64) {
+    let mut rng = Seed(1).rng();
+    for _ in 0..n {
+        let guard = file
+            .pin(random_page(&mut rng, pages) * PAGE as u64)
+            .expect("a page");
+        // SAFETY: nobody writes to the file.
+        black_box(sum(unsafe { guard.bytes() }));
+    }
+}
+
+fn mapped_sums(map: &Map, n: u64, pages: u64) {
+    let mut rng = Seed(1).rng();
+    for _ in 0..n {
+        black_box(sum(map.page(random_page(&mut rng, pages) * PAGE as u64)));
     }
 }
 

@@ -8,7 +8,7 @@ use crate::key::PageKey;
 use crate::readahead::Plan;
 use crate::run::Run;
 use crate::scale::backing::Backing;
-use crate::scale::frame::{Copied, FAILED, FILLED, READAHEAD, STUCK, WRITEBACK};
+use crate::scale::frame::{Copied, FAILED, FILLED, READAHEAD, STUCK, TAKEN, WRITEBACK};
 use crate::scale::index::Index;
 use crate::scale::local::{Local, Pinned};
 use crate::span::{Extent, Span, spans};
@@ -65,30 +65,55 @@ impl<I: Index, B: Backing> Local<I, B> {
     /// not, and then [`Local::read`] is the way.
     #[inline]
     pub fn read_now(&self, file: u32, span: &Span, out: &mut [u8]) -> bool {
-        let Some(frame) = self.shared.index_of(file).get(&self.cpu, span.page) else {
+        let (frames, key) = (&self.shared.frames, PageKey::new(file, span.page));
+        let Some(frame) = self.find(key) else {
             return false;
         };
-        let (frames, key) = (&self.shared.frames, PageKey::new(file, span.page));
         match frames.copy_out(&self.cpu, frame, key, span, out) {
-            Copied::Done(state) if state & READAHEAD == 0 => {
+            Copied::Done(state) if state & (READAHEAD | TAKEN) == 0 => {
                 frames.mark_used(&self.cpu, frame, state);
                 self.ahead(file, |ahead| ahead.note(span.page));
                 true
             }
-            _ => false,
+            _ => {
+                self.hints.forget(key);
+                false
+            }
         }
     }
 
     /// Pins a page that is there; [`Local::unpin`] takes the pin off.
     #[inline]
     pub fn pin_now(&self, file: u32, page: u64) -> Option<u32> {
-        let pinned = self.pin(PageKey::new(file, page))?;
-        let (frames, frame) = (&self.shared.frames, pinned.frame);
-        let state = frames.state(frame);
-        (state & FILLED != 0).then(|| {
-            frames.mark_used(&self.cpu, frame, state);
-            pinned.keep()
-        })
+        let (frames, key) = (&self.shared.frames, PageKey::new(file, page));
+        let frame = self.find(key)?;
+        // Pinning is an atomic operation, and later loads wait for it: unless they are on their way.
+        wharf_runtime::prefetch(frames.pointer(frame));
+        // A frame that is taken cannot be pinned.
+        if frames.try_pin(&self.cpu, frame, key) {
+            let state = frames.state(frame);
+            if state & FILLED != 0 {
+                frames.mark_used(&self.cpu, frame, state);
+                return Some(frame);
+            }
+            frames.unpin(&self.cpu, frame);
+        }
+        self.hints.forget(key);
+        None
+    }
+
+    /// The frame that has a page, or had it a while ago: by the thread's memory or the index.
+    #[inline(always)]
+    fn find(&self, key: PageKey) -> Option<u32> {
+        if let Some(frame) = self.hints.find(key) {
+            return Some(frame);
+        }
+        let frame = self
+            .shared
+            .index_of(key.file())
+            .get(&self.cpu, key.page())?;
+        self.hints.note(key, frame, self.shared.frames.count());
+        Some(frame)
     }
 
     /// Pins a page, which is read if it is missing; [`Local::unpin`] takes the pin off.

@@ -13,7 +13,7 @@ use crate::scale::frame_word::{FrameWord, mark_of_use, may_go, pins};
 use crate::span::Span;
 
 pub use crate::scale::frame_word::{
-    Copied, DIRTY, FAILED, FILLED, READAHEAD, REFERENCED, REUSED, STUCK, WAITERS, WRITEBACK,
+    Copied, DIRTY, FAILED, FILLED, READAHEAD, REFERENCED, REUSED, STUCK, TAKEN, WAITERS, WRITEBACK,
 };
 
 struct Frame {

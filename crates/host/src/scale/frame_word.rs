@@ -39,7 +39,7 @@ pub const FAILED: u32 = 1 << 7;
 /// Used again when it was [`REFERENCED`].
 pub const REUSED: u32 = 1 << 8;
 /// Free, or being freed.
-const TAKEN: u32 = 1 << 9;
+pub const TAKEN: u32 = 1 << 9;
 /// One pin; the bits above count them.
 const PIN: u32 = 1 << 10;
 

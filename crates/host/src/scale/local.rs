@@ -13,6 +13,7 @@ use crate::key::PageKey;
 use crate::readahead::ReadAhead;
 use crate::scale::backing::Backing;
 use crate::scale::frame::{DIRTY, FILLED, Frames, STUCK, WAITERS};
+use crate::scale::hints::Hints;
 use crate::scale::index::{Index, Tag};
 use crate::scale::shared::{Shared, SharedCount};
 use crate::scale::stride::Stride;
@@ -36,6 +37,7 @@ pub struct Local<I, B> {
     /// What this CPU remembers of its readers of each file: those in order, those in steps.
     ahead: RefCell<Vec<ReadAhead>>,
     strides: RefCell<Vec<Stride>>,
+    pub(super) hints: Hints,
     pub(super) dirty: Batch,
     pub(super) writeback: Batch,
     /// Pages dirtied since the last look at the limits.
@@ -58,6 +60,7 @@ impl<I: Index, B: Backing> Local<I, B> {
             shared,
             backing,
             index,
+            hints: Hints::default(),
             counters: Counters::default(),
             free: RefCell::default(),
             dirty: Batch::default(),

@@ -35,6 +35,7 @@ pub mod discard;
 pub mod flush;
 pub mod frame;
 pub mod frame_word;
+mod hints;
 pub mod index;
 pub mod local;
 pub mod reclaim;

@@ -78,34 +78,37 @@ impl File {
             return Ok(0);
         }
         let extent = Extent::new(offset, count as u64);
-        self.with_seat(|seat| self.read(seat, extent, &mut out[..count]))??;
+        let out = &mut out[..count];
+        let done = self.with_seat(|seat| self.read_now(seat, extent, out))?;
+        if done < count {
+            self.with_seat(|seat| self.read_slowly(seat, extent, done, out))??;
+        }
         Ok(count)
     }
 
-    /// Reads page by page without a lock, and from the first page that is not there on the slow way.
+    /// Reads page by page without a lock, as far as the pages are there; gives how many bytes.
     #[inline]
-    fn read(&self, seat: &Seat, extent: Extent, out: &mut [u8]) -> Result<(), PageCacheError> {
+    fn read_now(&self, seat: &Seat, extent: Extent, out: &mut [u8]) -> usize {
         seat.counters().reads.add(1);
         for span in spans(extent, PAGE_BYTES) {
             if !seat.local.read_now(self.open.number, &span, out) {
-                return self.read_slowly(seat, extent, span, out);
+                return span.payload;
             }
             seat.note(Touch { pages: 1, hits: 1 });
         }
-        Ok(())
+        out.len()
     }
 
-    /// Reads what is left of a request, from a span of it on.
+    /// Reads what is left of a request of which `done` bytes are there.
     #[cold]
     fn read_slowly(
         &self,
         seat: &Seat,
         extent: Extent,
-        from: Span,
+        done: usize,
         out: &mut [u8],
     ) -> Result<(), PageCacheError> {
         let _gate = self.open.enter();
-        let done = from.payload;
         let rest = Extent::new(extent.offset + done as u64, extent.bytes - done as u64);
         let read = seat.local.read(self.open.number, rest, &mut out[done..]);
         let touch = seat.serve(self.open.name(), read)?;
