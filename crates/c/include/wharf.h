@@ -46,7 +46,7 @@ typedef struct wharf_file wharf_file;
 typedef struct {
   // Memory for cached pages in bytes, never exceeded; what keeps book of them comes on top.
   uint64_t memory_bytes;
-  // Share of the pages that may be dirty before writers write back themselves, 0 to 0.9.
+  // Share of the pages that may be dirty before writers wait for write-back, or do it themselves, 0 to 0.9.
   double dirty_share;
   // Most files open at a time.
   uint32_t files_max;

@@ -13,7 +13,7 @@ pub struct wharf_cache(pub(crate) PageCache);
 pub struct wharf_cache_options {
     /// Memory for cached pages in bytes, never exceeded; what keeps book of them comes on top.
     pub memory_bytes: u64,
-    /// Share of the pages that may be dirty before writers write back themselves, 0 to 0.9.
+    /// Share of the pages that may be dirty before writers wait for write-back, or do it themselves, 0 to 0.9.
     pub dirty_share: f64,
     /// Most files open at a time.
     pub files_max: u32,

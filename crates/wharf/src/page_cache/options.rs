@@ -11,10 +11,10 @@ use wharf_wire::dma::RegisterError;
 #[derive(Debug, Clone)]
 pub struct PageCacheOptions {
     /// Memory for cached pages in bytes, never exceeded. What keeps book of them comes on top: about
-    /// 1.5 % of it.
+    /// 1.5 % of it, and 64 KiB for each thread that uses the cache, less in small ones.
     pub memory_bytes: u64,
-    /// Share of the pages that may be dirty, or on their way to storage, before writers write back
-    /// themselves.
+    /// Share of the pages that may be dirty, or on their way to storage, before writers wait for write-back, or
+    /// do it themselves.
     pub dirty_share: f64,
     /// A thread of the cache writes dirty pages back when they are more than half of `dirty_share`, and reads ahead while
     /// the program computes. Without it writers write back themselves, and reading ahead is a part of the read.
