@@ -93,8 +93,8 @@ impl<I: Index, B: Backing> Local<I, B> {
         }
     }
 
-    /// Pages on their way that keep the storage busy; and so many that a writer waits for, as waking up costs more
-    /// than a write.
+    /// So many pages on their way keep the storage busy. A writer waits for as many at a time, as waking up costs more than
+    /// a write.
     fn half_a_share(&self) -> u64 {
         self.shared.share_pages.div_ceil(2)
     }

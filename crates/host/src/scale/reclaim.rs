@@ -114,6 +114,7 @@ impl<I: Index, B: Backing> Local<I, B> {
         let (cpu, shared) = (&self.cpu, &self.shared);
         let key = shared.frames.key(frame).expect("a taken page");
         shared.index_of(key.file()).remove(cpu, key.page());
+        // From here on the page may be in another frame, with newer bytes.
         wharf_runtime::sync::interleave();
         shared.replacement.leave(cpu, frame);
         shared.frames.empty(cpu, frame);
