@@ -454,18 +454,26 @@ fn play_hints() {
 }
 
 /// Plays the schedule that is given, if one is; false if none is.
-fn replays(replacement: Replacement, has_service: bool) -> bool {
+fn replays(scene: impl Fn() + Send + Sync + 'static) -> bool {
     let given = std::env::var_os("WHARF_SCHEDULE");
     let is_given = given.is_some();
     if let Some(file) = given {
-        shuttle::replay_from_file(move || play(replacement, has_service), file);
+        shuttle::replay_from_file(scene, file);
     }
     is_given
 }
 
 fn in_random_orders(replacement: Replacement, has_service: bool, plays: usize) {
-    if !replays(replacement, has_service) {
-        shuttle::check_random(move || play(replacement, has_service), plays);
+    let scene = move || play(replacement, has_service);
+    if !replays(scene) {
+        shuttle::check_random(scene, plays);
+    }
+}
+
+/// In orders that differ in few places from those in which one thread goes on for as long as it can.
+fn in_orders_with_few_changes(scene: fn(), plays: usize) {
+    if !replays(scene) {
+        shuttle::check_pct(scene, plays, 3);
     }
 }
 
@@ -476,9 +484,7 @@ fn by_clock_in_random_orders() {
 
 #[test]
 fn by_clock_in_orders_with_few_changes() {
-    if !replays(Replacement::Clock, false) {
-        shuttle::check_pct(|| play(Replacement::Clock, false), 12_000, 3);
-    }
+    in_orders_with_few_changes(|| play(Replacement::Clock, false), 12_000);
 }
 
 #[test]
@@ -493,7 +499,5 @@ fn beside_a_service_in_random_orders() {
 
 #[test]
 fn what_is_remembered_of_a_page_that_has_left_is_not_believed() {
-    if std::env::var_os("WHARF_SCHEDULE").is_none() {
-        shuttle::check_pct(play_hints, 10_000, 3);
-    }
+    in_orders_with_few_changes(play_hints, 10_000);
 }

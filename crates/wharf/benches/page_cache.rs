@@ -60,12 +60,12 @@ fn hits(bytes: u64) {
     let out = RefCell::new(Box::new(Out([0; PAGE])));
     let pages = bytes / PAGE as u64;
     let each = |n: u64, read: &dyn Fn(u64, &mut [u8; PAGE])| {
-        let (mut rng, mut out) = (Seed(1).rng(), out.borrow_mut());
-        for _ in 0..n {
-            let page = random_page(&mut rng, pages);
-            read(page * PAGE as u64, &mut out.0);
-            assert!(out.0[0] == page as u8 && out.0[PAGE - 1] == page as u8);
-        }
+        let mut out = out.borrow_mut();
+        at_random(n, pages, |at| {
+            read(at, &mut out.0);
+            let fill = (at / PAGE as u64) as u8;
+            assert!(out.0[0] == fill && out.0[PAGE - 1] == fill);
+        });
     };
     let copy = |at: u64, out: &mut [u8; PAGE]| out.copy_from_slice(&memory[at as usize..][..PAGE]);
     let ours = |at: u64, out: &mut [u8; PAGE]| {
@@ -82,19 +82,27 @@ fn hits(bytes: u64) {
         ),
         (
             "PageCache, pin and read of a byte",
-            Box::new(|n| pins(&file, n, pages)),
+            Box::new(|n| pins(&file, n, pages, |page| page[8])),
         ),
         (
             "kernel, mmap and read of a byte",
-            Box::new(|n| touches(&map, n, pages)),
+            Box::new(|n| {
+                at_random(n, pages, |at| {
+                    black_box(map.byte(at + 8));
+                })
+            }),
         ),
         (
             "PageCache, pin and sum of 4 KiB",
-            Box::new(|n| pinned_sums(&file, n, pages)),
+            Box::new(|n| pins(&file, n, pages, sum)),
         ),
         (
             "kernel, mmap and sum of 4 KiB",
-            Box::new(|n| mapped_sums(&map, n, pages)),
+            Box::new(|n| {
+                at_random(n, pages, |at| {
+                    black_box(sum(map.page(at)));
+                })
+            }),
         ),
     ]);
     println!(
@@ -122,28 +130,33 @@ fn warm(file: &File, bytes: u64) {
     }
 }
 
-/// A random page below `pages`, a power of two: the same sequence for every row.
+/// A random page below `pages`, a power of two.
 fn random_page(rng: &mut Rng, pages: u64) -> u64 {
     rng.next_u64() & (pages - 1)
 }
 
-fn values(file: &File, n: u64, pages: u64) {
-    let (mut rng, mut out) = (Seed(1).rng(), [0; 8]);
+/// Calls `f` with the offsets of `n` random pages: the same for every row.
+fn at_random(n: u64, pages: u64, mut f: impl FnMut(u64)) {
+    let mut rng = Seed(1).rng();
     for _ in 0..n {
-        let at = random_page(&mut rng, pages) * PAGE as u64 + 8;
-        black_box(file.read_at(at, &mut out).expect("reads"));
+        f(random_page(&mut rng, pages) * PAGE as u64);
     }
 }
 
-fn pins(file: &File, n: u64, pages: u64) {
-    let mut rng = Seed(1).rng();
-    for _ in 0..n {
-        let guard = file
-            .pin(random_page(&mut rng, pages) * PAGE as u64)
-            .expect("a page");
+fn values(file: &File, n: u64, pages: u64) {
+    let mut out = [0; 8];
+    at_random(n, pages, |at| {
+        black_box(file.read_at(at + 8, &mut out).expect("reads"));
+    });
+}
+
+/// Does `f` with random pages in place.
+fn pins<R>(file: &File, n: u64, pages: u64, f: impl Fn(&[u8; PAGE]) -> R) {
+    at_random(n, pages, |at| {
+        let guard = file.pin(at).expect("a page");
         // SAFETY: nobody writes to the file.
-        black_box(unsafe { guard.bytes() }[8]);
-    }
+        black_box(f(unsafe { guard.bytes() }));
+    });
 }
 
 /// A file that is mapped to read.
@@ -189,37 +202,12 @@ impl Drop for Map {
     }
 }
 
-fn touches(map: &Map, n: u64, pages: u64) {
-    let mut rng = Seed(1).rng();
-    for _ in 0..n {
-        black_box(map.byte(random_page(&mut rng, pages) * PAGE as u64 + 8));
-    }
-}
-
 /// What a program does that uses whole pages in place.
 fn sum(page: &[u8; PAGE]) -> u64 {
     let (words, _) = page.as_chunks::<8>();
     words
         .iter()
         .fold(0, |sum, word| sum.wrapping_add(u64::from_le_bytes(*word)))
-}
-
-fn pinned_sums(file: &File, n: u64, pages: u64) {
-    let mut rng = Seed(1).rng();
-    for _ in 0..n {
-        let guard = file
-            .pin(random_page(&mut rng, pages) * PAGE as u64)
-            .expect("a page");
-        // SAFETY: nobody writes to the file.
-        black_box(sum(unsafe { guard.bytes() }));
-    }
-}
-
-fn mapped_sums(map: &Map, n: u64, pages: u64) {
-    let mut rng = Seed(1).rng();
-    for _ in 0..n {
-        black_box(sum(map.page(random_page(&mut rng, pages) * PAGE as u64)));
-    }
 }
 
 /// Times the rows in turns; prints nanoseconds per read and gives the medians.

@@ -91,12 +91,12 @@ impl<I: Index, B: Backing> Local<I, B> {
         wharf_runtime::prefetch(frames.pointer(frame));
         // A frame that is taken cannot be pinned.
         if frames.try_pin(&self.cpu, frame, key) {
+            let pinned = Pinned::of(self, frame);
             let state = frames.state(frame);
             if state & FILLED != 0 {
                 frames.mark_used(&self.cpu, frame, state);
-                return Some(frame);
+                return Some(pinned.keep());
             }
-            frames.unpin(&self.cpu, frame);
         }
         self.hints.forget(key);
         None
@@ -112,7 +112,7 @@ impl<I: Index, B: Backing> Local<I, B> {
             .shared
             .index_of(key.file())
             .get(&self.cpu, key.page())?;
-        self.hints.note(key, frame, self.shared.frames.count());
+        self.hints.note(key, frame);
         Some(frame)
     }
 

@@ -71,15 +71,14 @@ impl<I: Index, B: Backing> Local<I, B> {
             }
             self.counters.waits.add(1);
             match shared.balance {
-                Balance::Flush => {}
                 Balance::FlushUnlessBusy if shared.writeback.get() >= self.half_a_share() => {
                     self.wait_for_others().await;
                     continue;
                 }
-                Balance::FlushUnlessBusy => {}
+                Balance::Flush | Balance::FlushUnlessBusy => {}
                 Balance::SleepThenFlush | Balance::Sleep => {
                     self.join(&shared.progress);
-                    self.doze().await;
+                    self.doze(SLEEP_NS).await;
                 }
             }
             if shared.balance == Balance::Sleep || self.clean_share().await == 0 {
@@ -87,7 +86,7 @@ impl<I: Index, B: Backing> Local<I, B> {
                 // All that is dirty is on its way.
                 self.join(&shared.progress);
                 if shared.unwritten() > shared.limits.dirty_hard {
-                    self.doze().await;
+                    self.doze(SLEEP_NS).await;
                 }
             }
         }
@@ -101,24 +100,23 @@ impl<I: Index, B: Backing> Local<I, B> {
 
     /// Waits until others have written enough, but for [`SLEEP_NS`] at most.
     async fn wait_for_others(&self) {
-        let (shared, began_ns) = (&self.shared, self.cpu.now());
+        let (shared, deadline_ns) = (&self.shared, self.cpu.now() + SLEEP_NS);
         let hard = shared.limits.dirty_hard;
         let enough = hard - self.half_a_share().min(hard / 4);
         loop {
             self.join(&shared.progress);
-            let left_ns = (began_ns + SLEEP_NS).saturating_sub(self.cpu.now());
+            let left_ns = deadline_ns.saturating_sub(self.cpu.now());
             if shared.unwritten() <= enough || left_ns == 0 {
-                break;
+                return;
             }
-            self.nap(left_ns).await;
+            self.doze(left_ns).await;
         }
-        self.counters.throttled_ns.add(self.cpu.now() - began_ns);
     }
 
     /// Sleeps as [`Local::nap`] does, for there is too much that is dirty.
-    async fn doze(&self) {
+    async fn doze(&self, most_ns: u64) {
         let began_ns = self.cpu.now();
-        self.nap(SLEEP_NS).await;
+        self.nap(most_ns).await;
         self.counters.throttled_ns.add(self.cpu.now() - began_ns);
     }
 

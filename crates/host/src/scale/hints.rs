@@ -25,13 +25,22 @@ const MARK_BITS: u32 = 32;
 const NOTHING: u64 = u64::MAX;
 
 /// See the module.
-#[derive(Default)]
 pub(super) struct Hints {
+    /// Places that there will be: a power of two.
+    count: u32,
     /// In each place a page's mark and its frame; none before the first use.
     places: OnceCell<Box<[Cell<u64>]>>,
 }
 
 impl Hints {
+    /// None yet, for a cache of `frames` frames.
+    pub fn new(frames: u32) -> Hints {
+        Hints {
+            count: frames.clamp(1, HINTS_MAX).next_power_of_two(),
+            places: OnceCell::new(),
+        }
+    }
+
     /// The frame in which the page was last, if that is known.
     #[inline(always)]
     pub fn find(&self, key: PageKey) -> Option<u32> {
@@ -41,12 +50,10 @@ impl Hints {
         (word >> MARK_BITS == mark && word != NOTHING).then_some(word as u32)
     }
 
-    /// The page is in this frame of `frames`.
-    pub fn note(&self, key: PageKey, frame: u32, frames: u32) {
-        let places = self.places.get_or_init(|| {
-            let count = frames.clamp(1, HINTS_MAX).next_power_of_two();
-            (0..count).map(|_| Cell::new(NOTHING)).collect()
-        });
+    /// The page is in this frame.
+    pub fn note(&self, key: PageKey, frame: u32) {
+        let none = || (0..self.count).map(|_| Cell::new(NOTHING)).collect();
+        let places = self.places.get_or_init(none);
         let (place, mark) = place_of(key, places.len());
         places[place].set(mark << MARK_BITS | u64::from(frame));
     }
@@ -64,9 +71,8 @@ impl Hints {
 /// places of their own.
 #[inline(always)]
 fn place_of(key: PageKey, places: usize) -> (usize, u64) {
-    let word = key.word();
     // Files' first pages are not to meet.
-    let hash = word ^ (word >> 44).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let hash = key.page() ^ u64::from(key.file()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (hash as usize & (places - 1), hash % (1 << MARK_BITS))
 }
 
@@ -76,10 +82,10 @@ mod tests {
 
     #[test]
     fn a_page_is_found_where_it_was_noted_until_another_takes_its_place() {
-        let hints = Hints::default();
+        let hints = Hints::new(16);
         let key = |page| PageKey::new(3, page);
         assert_eq!(hints.find(key(5)), None);
-        (0..16).for_each(|page| hints.note(key(page), 100 + page as u32, 16));
+        (0..16).for_each(|page| hints.note(key(page), 100 + page as u32));
         for page in 0..16 {
             assert_eq!(hints.find(key(page)), Some(100 + page as u32));
             assert_eq!(
@@ -88,7 +94,7 @@ mod tests {
                 "another page's mark"
             );
         }
-        hints.note(key(5 + 16), 7, 16);
+        hints.note(key(5 + 16), 7);
         assert_eq!(hints.find(key(5 + 16)), Some(7));
         hints.forget(key(4));
         assert_eq!(hints.find(key(4)), None);
@@ -96,10 +102,10 @@ mod tests {
 
     #[test]
     fn files_of_equal_length_share_no_places_in_order() {
-        let hints = Hints::default();
+        let hints = Hints::new(HINTS_MAX);
         let keys = [PageKey::new(1, 0), PageKey::new(2, 0)];
         for (frame, key) in (0..).zip(keys) {
-            hints.note(key, frame, HINTS_MAX);
+            hints.note(key, frame);
         }
         assert_eq!(keys.map(|key| hints.find(key)), [Some(0), Some(1)]);
     }

@@ -37,6 +37,7 @@ pub struct Local<I, B> {
     /// What this CPU remembers of its readers of each file: those in order, those in steps.
     ahead: RefCell<Vec<ReadAhead>>,
     strides: RefCell<Vec<Stride>>,
+    /// What it remembers of where pages are.
     pub(super) hints: Hints,
     pub(super) dirty: Batch,
     pub(super) writeback: Batch,
@@ -57,10 +58,10 @@ impl<I: Index, B: Backing> Local<I, B> {
             cpu: cpu.clone(),
             ahead: RefCell::new(shared.files.iter().map(|_| window()).collect()),
             strides: RefCell::new(shared.files.iter().map(|_| stride()).collect()),
+            hints: Hints::new(shared.frames.count()),
             shared,
             backing,
             index,
-            hints: Hints::default(),
             counters: Counters::default(),
             free: RefCell::default(),
             dirty: Batch::default(),
