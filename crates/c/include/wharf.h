@@ -72,8 +72,10 @@ typedef struct {
   uint64_t syncs;
   // Pages that these reads and writes touched.
   uint64_t pages;
-  // Of these, found in the cache.
+  // Of these, found in the cache, where an earlier call had touched them.
   uint64_t hits;
+  // Of these, found where reading ahead had brought them, and touched for the first time.
+  uint64_t read_ahead_hits;
   // Pages that left the cache for others.
   uint64_t evictions;
   // Pages written to storage.

@@ -46,8 +46,10 @@ pub struct wharf_cache_statistics {
     pub syncs: u64,
     /// Pages that these reads and writes touched.
     pub pages: u64,
-    /// Of these, found in the cache.
+    /// Of these, found in the cache, where an earlier call had touched them.
     pub hits: u64,
+    /// Of these, found where reading ahead had brought them, and touched for the first time.
+    pub read_ahead_hits: u64,
     /// Pages that left the cache for others.
     pub evictions: u64,
     /// Pages written to storage.
@@ -162,6 +164,7 @@ impl From<PageCacheStatistics> for wharf_cache_statistics {
             syncs: did.syncs,
             pages: did.pages,
             hits: did.hits,
+            read_ahead_hits: did.read_ahead_hits,
             evictions: did.evictions,
             write_backs: did.write_backs,
             dirty_pages: did.dirty_pages,

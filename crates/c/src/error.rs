@@ -5,6 +5,7 @@ use std::error::Error;
 use std::ffi::{CString, c_char};
 
 use errno::{Errno, set_errno};
+use wharf::host::error::IoError;
 use wharf::page_cache::PageCacheError;
 
 thread_local! {
@@ -63,11 +64,15 @@ fn number_of(error: &PageCacheError) -> i32 {
         PageCacheError::TooSmall { .. }
         | PageCacheError::Option { .. }
         | PageCacheError::Block { .. } => libc::EINVAL,
-        PageCacheError::Memory(_) => libc::ENOMEM,
+        PageCacheError::Memory(_) | PageCacheError::TooLarge { .. } => libc::ENOMEM,
         PageCacheError::NoFileLeft { .. } => libc::ENFILE,
         PageCacheError::NoThreadLeft { .. } => libc::EAGAIN,
         PageCacheError::ReadOnly { .. } => libc::EBADF,
-        PageCacheError::OpenReadOnly { .. } => libc::EBUSY,
+        PageCacheError::OpenReadOnly { .. }
+        | PageCacheError::Io {
+            source: IoError::Kept { .. },
+            ..
+        } => libc::EBUSY,
         PageCacheError::NoRoom { .. } => libc::ENOSPC,
         _ => libc::EIO,
     }

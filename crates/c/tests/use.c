@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "wharf.h"
 
@@ -88,6 +89,25 @@ static void pins(const wharf_file *file) {
   CHECK(page.data == NULL);
 }
 
+/* Memory that is not there is an error, and not the end of the program. */
+static void memory(void) {
+  wharf_cache_options options;
+  wharf_cache_options_init(&options);
+  options.memory_bytes = (UINT64_C(1) << 42) - WHARF_PAGE_BYTES;
+  FAILS(wharf_cache_new(&options) == NULL, ENOMEM, "memory");
+  struct rlimit before, less;
+  CHECK(getrlimit(RLIMIT_AS, &before) == 0);
+  less = before;
+  less.rlim_cur = (rlim_t)2 << 30;
+  CHECK(setrlimit(RLIMIT_AS, &less) == 0);
+  for (int i = 0; i < 2; i++) {
+    options.memory_bytes = UINT64_C(4) << 30;
+    options.replacement = i == 0 ? WHARF_CLOCK : WHARF_LRU;
+    FAILS(wharf_cache_new(&options) == NULL, ENOMEM, "memory");
+  }
+  CHECK(setrlimit(RLIMIT_AS, &before) == 0);
+}
+
 static void mistakes(wharf_cache *cache, const char *path) {
   wharf_cache_options options;
   wharf_cache_options_init(&options);
@@ -96,6 +116,7 @@ static void mistakes(wharf_cache *cache, const char *path) {
   wharf_cache_options_init(&options);
   options.replacement = 7;
   FAILS(wharf_cache_new(&options) == NULL, EINVAL, "7 is no replacement");
+  memory();
   FAILS(wharf_open(cache, "/no/such/folder/file", WHARF_CREATE) == NULL, ENOENT, "/no/such/folder");
   FAILS(wharf_open(NULL, path, 0) == NULL, EINVAL, "the cache is NULL");
   FAILS(wharf_open(cache, NULL, 0) == NULL, EINVAL, "the path is NULL");

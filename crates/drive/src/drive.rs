@@ -182,6 +182,8 @@ impl Drive {
                 volatile_write_cache: config.ftl.volatile_write_cache,
                 log_write_ns: config.timing.program_ns,
                 busy_wait_ns: config.host_memory.busy_wait_ns,
+                // As long as what cannot be taken back, should the host come after all.
+                quiet_ns: config.timing.erase_ns,
                 striping: Striping {
                     stripe_pages: config.firmware.stripe_pages,
                     cores,
@@ -241,7 +243,7 @@ pub struct GuestQueue {
 }
 
 impl GuestQueue {
-    /// The drive's end, for a host that is new; the memory has been cleared.
+    /// The drive's end, for a host that is new, as is the memory.
     pub fn drive_end(&self, guest: Guest) -> DriveQueue {
         self.queue.drive_end(&self.bell, self.source, guest)
     }
@@ -275,6 +277,8 @@ impl DriveHandle {
             loop {
                 let _ = waiting.wait(&cpu).await;
                 bell.ring(&cpu, source, cpu.now());
+                // The host may ring for ever.
+                cpu.yield_now().await;
             }
         });
         GuestQueue {

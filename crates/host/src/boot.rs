@@ -16,7 +16,7 @@ use crate::admin::{Admin, AdminError, DriveFacts, QueueOffer};
 use crate::driver::{Driver, DriverConfig};
 use crate::group::Groups;
 use crate::lend::LentMemory;
-use crate::volume::{Layout, LayoutError, Level, ParityLocks, Volume};
+use crate::volume::{ArrayDriver, Layout, LayoutError, Level, ParityLocks, Volume};
 
 /// A drive that has power, as the boot task takes it over.
 pub struct PoweredOn {
@@ -37,6 +37,8 @@ pub struct Spread {
     pub level: Level,
     /// Pages of a stripe.
     pub stripe_pages: u64,
+    /// Whether the operating system makes the array, and its users go through its driver.
+    pub has_array_driver: bool,
 }
 
 impl Spread {
@@ -45,6 +47,7 @@ impl Spread {
         Spread {
             level: Level::Raid0,
             stripe_pages,
+            has_array_driver: false,
         }
     }
 }
@@ -56,6 +59,8 @@ pub struct Ready {
     layout: Layout,
     /// Of a volume with parity: what its users share.
     parity: Option<Arc<ParityLocks>>,
+    /// Of a volume that the operating system makes.
+    array_driver: Option<Arc<ArrayDriver>>,
 }
 
 /// Makes the drives of a volume ready, with the tasks of their admin queues on `cpu`, for a volume that is
@@ -113,6 +118,7 @@ impl Ready {
             layout: Layout::of(spread.level, &pages, spread.stripe_pages)?,
             drives: facts.into(),
             parity: has_parity.then(|| ParityLocks::new(users)),
+            array_driver: spread.has_array_driver.then(Arc::default),
         })
     }
 
@@ -152,9 +158,7 @@ impl Ready {
         };
         let drivers = (0..).zip(&*self.drives).zip(queues).map(start);
         let drivers = drivers.collect::<Result<_, _>>()?;
-        match &self.parity {
-            Some(locks) => Volume::with_parity(drivers, self.layout, space, locks),
-            None => Ok(Volume::new(drivers, self.layout)),
-        }
+        let (parity, array_driver) = (self.parity.as_ref(), self.array_driver.clone());
+        Volume::open(drivers, self.layout, space, parity, array_driver)
     }
 }

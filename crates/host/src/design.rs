@@ -24,7 +24,7 @@ use crate::lend::LentMemory;
 use crate::span::Extent;
 use crate::volume::Volume;
 
-pub use config::{DesignConfig, Replacement, SHARES_MAX, Shares, WritePolicy};
+pub use config::{DesignConfig, Reclaim, Replacement, SHARES_MAX, Shares, WritePolicy};
 pub use error::DesignError;
 
 /// The part of a design that its clients share.
@@ -82,6 +82,11 @@ pub trait Design: Send + Sync + Sized + 'static {
     /// takes no virtual time and disturbs nobody.
     fn index_nodes(&self) -> Option<u64> {
         None
+    }
+
+    /// Whether it is in the operating system, and so reaches drives through what that puts before them.
+    fn is_in_kernel(_config: &DesignConfig) -> bool {
+        false
     }
 
     /// The memory that drive number `drive` is lent before clients start, if the design lends any.
@@ -175,13 +180,50 @@ pub enum Approach {
     Near,
 }
 
-/// How a request was served: 4 KiB pages that it touched, and how many were in the cache.
+/// How a request was served: 4 KiB pages that it touched, and how many were in the host's memory.
+///
+/// A page is a *hit* if an earlier request touched it and it has stayed since, or is on its way for that
+/// request. A page that reading ahead brought is none when it is touched for the first time: however well
+/// a cache guesses, it has no more hits than one that keeps everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Touch {
     /// Pages touched.
     pub pages: u64,
-    /// Of these, found in the cache.
+    /// Of these, hits.
     pub hits: u64,
+    /// Of these, brought by reading ahead and touched for the first time.
+    pub read_ahead_hits: u64,
+}
+
+impl Touch {
+    /// Of `pages` pages that were all there.
+    #[inline(always)]
+    pub fn all_hits(pages: u64) -> Touch {
+        Touch {
+            pages,
+            hits: pages,
+            read_ahead_hits: 0,
+        }
+    }
+
+    /// Of a page that was there; `is_first` if reading ahead had brought it and nobody has touched it before.
+    #[inline(always)]
+    pub(crate) fn found(is_first: bool) -> Touch {
+        Touch {
+            pages: 1,
+            hits: u64::from(!is_first),
+            read_ahead_hits: u64::from(is_first),
+        }
+    }
+
+    /// Of `pages` pages of which none was there.
+    #[inline(always)]
+    pub fn no_hits(pages: u64) -> Touch {
+        Touch {
+            pages,
+            ..Touch::default()
+        }
+    }
 }
 
 impl AddAssign for Touch {
@@ -189,6 +231,7 @@ impl AddAssign for Touch {
     fn add_assign(&mut self, more: Touch) {
         self.pages += more.pages;
         self.hits += more.hits;
+        self.read_ahead_hits += more.read_ahead_hits;
     }
 }
 
@@ -255,8 +298,10 @@ statistics! {
     discards,
     /// Pages that requests touched.
     touches,
-    /// Of these, found in the cache.
+    /// Of these, [hits](Touch): found in the host's memory, without a command to a drive.
     hits,
+    /// Of the touches, first ones of pages that reading ahead had brought.
+    read_ahead_hits,
     /// Pages that left the cache for others.
     evictions,
     /// Pages written to the drive after their write was acknowledged.
@@ -279,6 +324,9 @@ statistics! {
     manager_queue_ns,
     /// Nanoseconds that managers had them, from taking the request to giving the answer.
     manager_held_ns,
+    /// Nanoseconds in which managers had nothing to do but poll queue pairs with commands under way; 0
+    /// in real time, where nobody times empty polls.
+    manager_poll_ns,
 }
 
 /// A number that only grows.
@@ -306,6 +354,7 @@ impl Counters {
                 let touch = touch(value);
                 self.touches.add(touch.pages);
                 self.hits.add(touch.hits);
+                self.read_ahead_hits.add(touch.read_ahead_hits);
             }
             Err(_) => self.failures.add(1),
         }

@@ -59,6 +59,10 @@ impl Design for Direct {
         })
     }
 
+    fn is_in_kernel(config: &DesignConfig) -> bool {
+        config.in_kernel
+    }
+
     fn client(
         self: &Arc<Self>,
         cpu: &Cpu,
@@ -175,10 +179,7 @@ impl Inner {
             }
             left -= count;
         }
-        Ok(Touch {
-            pages: extent.pages(),
-            hits: 0,
-        })
+        Ok(Touch::no_hits(extent.pages()))
     }
 
     async fn write(&self, extent: Extent, data: &[u8]) -> Result<Touch, IoError> {
@@ -202,10 +203,7 @@ impl Inner {
             request.transfer(Transfer::Write, first, 0..count).await?;
             left -= count;
         }
-        Ok(Touch {
-            pages: extent.pages(),
-            hits: 0,
-        })
+        Ok(Touch::no_hits(extent.pages()))
     }
 
     #[inline]

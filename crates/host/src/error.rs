@@ -1,7 +1,7 @@
 //! Requests that could not be served.
 
 use wharf_wire::opcode::{AdminOpcode, IoOpcode};
-use wharf_wire::status::Status;
+use wharf_wire::status::{Status, StatusCode};
 
 /// Why a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -42,6 +42,15 @@ pub enum IoError {
         /// The page of the volume.
         page: u64,
     },
+    /// Another client does not give a page free.
+    #[error(
+        "page {page}: another client writes to it, or seems to, for longer than a drive may take: \
+         drop its guard to write, or end it, then try again"
+    )]
+    InUse {
+        /// The page of the volume.
+        page: u64,
+    },
     /// There is no room for one more pinned page.
     #[error(
         "page {page}: all {pages} pages that this client may hold there are pinned: drop guards, \
@@ -57,6 +66,21 @@ pub enum IoError {
     #[error("page {page}: this client has a guard to write on it: drop that one first")]
     Guarded {
         /// The page of the volume.
+        page: u64,
+    },
+    /// More guards than a page can count.
+    #[error("page {page}: two million guards are on it: drop those that are done with")]
+    Guards {
+        /// The page of the file.
+        page: u64,
+    },
+    /// A page that has to go has a guard, and nobody is left who could drop it.
+    #[error(
+        "page {page} has a guard that was never dropped: everything is written, but the page and \
+         the file's place stay taken"
+    )]
+    Kept {
+        /// The page of the file.
         page: u64,
     },
     /// The drive says that a page is where it cannot be.
@@ -116,6 +140,11 @@ impl IoError {
     /// True if the drive may still use the buffers of the request.
     pub fn is_timeout(&self) -> bool {
         matches!(self, IoError::Timeout { .. } | IoError::Stuck { .. })
+    }
+
+    /// True if the drive gave up since a frame's word said that somebody writes to it.
+    pub fn is_frame_busy(&self) -> bool {
+        matches!(self, IoError::Status { status, .. } if status.code() == Some(StatusCode::FrameBusy))
     }
 }
 

@@ -7,7 +7,7 @@
 //! drive answers it: until then the drive may use its buffers. Whoever owns buffers gives them
 //! back only when the group [is quiet](Group::is_quiet).
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -61,6 +61,35 @@ impl State {
 pub struct Groups {
     states: RefCell<Vec<State>>,
     free: RefCell<Vec<u32>>,
+    polled: Polled,
+}
+
+/// How long a CPU had nothing to do while commands were under way: time of empty polls of its queue pairs.
+#[derive(Default)]
+struct Polled {
+    /// Commands that somebody waits for.
+    under_way: Cell<u32>,
+    /// The CPU's idle time when the first of them began, or at a later end of one.
+    idle_ns: Cell<u64>,
+    ns: Cell<u64>,
+}
+
+impl Polled {
+    #[inline]
+    fn begin(&self, cpu: &Cpu) {
+        let before = self.under_way.replace(self.under_way.get() + 1);
+        if before == 0 {
+            self.idle_ns.set(cpu.idle_ns());
+        }
+    }
+
+    #[inline]
+    fn end(&self, cpu: &Cpu) {
+        self.under_way.set(self.under_way.get() - 1);
+        let idle_ns = cpu.idle_ns();
+        let more_ns = idle_ns - self.idle_ns.replace(idle_ns);
+        self.ns.set(self.ns.get() + more_ns);
+    }
 }
 
 impl Groups {
@@ -90,21 +119,29 @@ impl Groups {
 
     /// One more command.
     #[inline]
-    pub(crate) fn begin(&self, index: u32) {
+    pub(crate) fn begin(&self, cpu: &Cpu, index: u32) {
+        self.polled.begin(cpu);
         self.states.borrow_mut()[index as usize].pending += 1;
     }
 
     /// A command is answered.
     #[inline]
     pub(crate) fn end(&self, cpu: &Cpu, index: u32, outcome: Outcome) {
+        self.polled.end(cpu);
         self.change(cpu, index, |state| {
             state.pending -= 1;
             state.note(outcome);
         });
     }
 
+    /// Nanoseconds in which the CPU had nothing to do but poll for the ends of commands; 0 in real time.
+    pub fn polled_ns(&self) -> u64 {
+        self.polled.ns.get()
+    }
+
     /// A command has timed out.
     pub(crate) fn time_out(&self, cpu: &Cpu, index: u32, error: IoError) {
+        self.polled.end(cpu);
         self.change(cpu, index, |state| {
             state.pending -= 1;
             state.late += 1;

@@ -5,8 +5,11 @@
 //!    one client, after the owner's own.
 //! 2. A guest makes the same design around the same memory ([`SharedDesign::attach`]), and its
 //!    client as any client.
-//! 3. When a guest has gone, the owner deletes its queue pairs, by which the drives take back what
-//!    it held, and [forgets](SharedDesign::forget) it.
+//! 3. When a guest has gone, the owner [mends](SharedDesign::mend) what it may have left, deletes its queue
+//!    pairs, by which the drives take back what it held, and [forgets](SharedDesign::forget) it.
+//!
+//! What a guest can [write](Writers) it may write anything to, at any time. Nobody waits for it without a
+//! bound.
 
 use std::sync::Arc;
 
@@ -15,10 +18,28 @@ use wharf_wire::memory::SharedMemory;
 
 use crate::design::{Design, DesignConfig, DesignError};
 
+/// Who may write to a memory that all processes can read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writers {
+    /// All of them.
+    All,
+    /// The owner alone.
+    Owner,
+    /// The owner, and the guest of this number.
+    Guest(u32),
+}
+
+impl Writers {
+    /// Whether guest number `guest` is one.
+    pub fn have(self, guest: u32) -> bool {
+        matches!(self, Writers::All) || self == Writers::Guest(guest)
+    }
+}
+
 /// See the module.
 pub trait SharedDesign: Design {
-    /// Bytes of each memory that all processes share.
-    fn shared_bytes(config: &DesignConfig) -> Vec<usize>;
+    /// The memories that the processes share: bytes and writers of each.
+    fn shared_parts(config: &DesignConfig) -> Vec<(usize, Writers)>;
 
     /// The memories themselves, in that order.
     ///
@@ -44,6 +65,13 @@ pub trait SharedDesign: Design {
     /// If that is none.
     fn frames_max(&self, cores: u32, index: u32) -> Result<u32, DesignError>;
 
-    /// Forgets guest number `guest`: the drives have taken back what it held.
+    /// Guest number `guest` is coming: from now on what it says of itself is believed.
+    fn admit(&self, guest: u32);
+
+    /// Mends what guests may have made of the memory that all write, but what names guest number `but`:
+    /// that one is gone, and the drives are going to take back what it holds.
+    fn mend(&self, but: Option<u32>);
+
+    /// Forgets guest number `guest`: the drives have taken back what it held. What is left is mended.
     fn forget(&self, guest: u32);
 }

@@ -131,6 +131,20 @@ impl Pins {
         }
     }
 
+    /// Writes a read of one page to the queue of `drive`, whose bytes go to the list's page.
+    pub async fn send_read(&self, group: &Group, drive: usize, list: List, lba: u64) -> Sent {
+        let driver = &self.volume.drivers()[drive];
+        let slot = driver.reserve().await;
+        let page = list.0.expect("a list to read to");
+        let to = [self.lists.address(page)];
+        driver.issue(slot, group, Command::read(NAMESPACE, lba, 1), &to);
+        Sent {
+            drive,
+            list: list.0,
+            address: NOT_PINNED,
+        }
+    }
+
     fn write_list(&self, page: u32, access: Access, lbas: &[u64], unpins: &[Unpin]) -> Command {
         assert!(
             lbas.len() + unpins.len() <= LIST_ENTRIES,

@@ -11,10 +11,10 @@ use shuttle::rand::{Rng, rngs::ThreadRng};
 use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use shuttle::sync::{Arc, RwLock};
 use wharf_host::design::Replacement;
+use wharf_host::dflush::Balance;
 use wharf_host::failures::Told;
 use wharf_host::run::Run;
 use wharf_host::scale::backing::{Backing, Sent};
-use wharf_host::scale::dflush::Balance;
 use wharf_host::scale::frame::Frames;
 use wharf_host::scale::index::Concurrent;
 use wharf_host::scale::local::Local;
@@ -189,7 +189,8 @@ impl Seat {
 
     fn read(&self, file: u64, page: u64) -> u64 {
         let mut out = [0; 8];
-        if !self.local.read_now(file as u32, &span_of(page), &mut out) {
+        let found = self.local.read_now(file as u32, &span_of(page), &mut out);
+        if found.is_none() {
             let extent = Extent::of_pages(page, 1);
             self.wait(self.local.read(file as u32, extent, &mut out))
                 .unwrap();
@@ -352,9 +353,8 @@ impl Actor {
 
 /// A cache's own thread: what it does beside the others, until they have ended.
 fn serve(seat: Seat, has_ended: &AtomicBool) {
-    let mut failures = 0;
     loop {
-        let turn = seat.local.serve(&mut failures);
+        let turn = seat.local.serve();
         let is_busy = seat.inline.block_on(seat.cpu, |_| turn);
         if !is_busy && has_ended.load(SeqCst) {
             break;

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use common::page_cache::{self, read, scatter, stamps, write};
 use common::{Rig, Shape};
-use wharf_host::{Client, DesignConfig, Kernel};
+use wharf_host::{Client, DesignConfig, Kernel, KernelDflush};
 use wharf_runtime::Seed;
 use wharf_wire::opcode::IoOpcode;
 
@@ -182,6 +182,32 @@ fn dirty_pages_stay_below_the_hard_threshold_and_the_flusher_keeps_up() {
     );
 }
 
+/// The same writers without a flusher at all: they write all of it, and nobody is throttled for long.
+#[test]
+fn writers_of_kernel_dflush_keep_the_dirty_pages_down_by_themselves() {
+    let (clients, tasks) = (4, 4);
+    let (mut rig, design) = page_cache::rig::<KernelDflush>(stamps(clients, 100_000), 4_000, false);
+    for index in 0..clients {
+        let shared = design.clone();
+        rig.spawn_client(index, &design, move |cpu, client| async move {
+            for task in 0..tasks {
+                let (client, shared) = (client.clone(), shared.clone());
+                let rng = Seed(index.into()).index(task).rng();
+                cpu.spawn_main("writer", async move {
+                    scatter(client.clone(), rng, 1_500).await;
+                    let limits = shared.shared().limits;
+                    let more = u64::from(clients) * tasks * limits.dirty_step;
+                    let unwritten = shared.shared().unwritten();
+                    assert!(unwritten <= limits.free_run() + more, "{unwritten}");
+                    let written = client.statistics().write_backs;
+                    assert!(written > 500, "client {index} wrote {written} pages back");
+                });
+            }
+        });
+    }
+    rig.machine.run_virtual(Seed(1)).unwrap();
+}
+
 /// Reset to the first page at each threshold, it wrote pages that are dirtied often again and again, and left old
 /// ones behind them.
 #[test]
@@ -228,6 +254,7 @@ fn few_dirty_pages_are_left_alone_until_they_are_old() {
 #[test]
 fn equal_seeds_send_the_drive_equal_commands() {
     page_cache::is_deterministic::<Kernel>();
+    page_cache::is_deterministic::<KernelDflush>();
 }
 
 #[test]

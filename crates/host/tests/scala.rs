@@ -277,7 +277,7 @@ fn guards_keep_their_pages_and_write_in_place() {
         assert_eq!(read_page(&client, 52).await, 8);
         let guards = client.pin(51..52, Intent::Read).await.unwrap();
         let mut bytes = [0; 5];
-        guards[0].read(99, &mut bytes).await;
+        guards[0].read(99, &mut bytes).await.unwrap();
         assert_eq!(bytes, [0, 1, 2, 3, 0]);
         drop(guards);
         client.release_all().await.unwrap();
@@ -332,6 +332,45 @@ fn a_request_waits_for_a_guard_of_another_task_and_of_another_client() {
     });
     rig.machine.run_virtual(Seed(1)).unwrap();
     assert_eq!(ends.load(Ordering::Relaxed), 3);
+}
+
+/// Who met a guard to write that was not dropped, or a word that said so, waited for ever.
+#[test]
+fn a_call_never_ended_while_another_client_kept_its_page() {
+    let mut shape = shape(2, 1, 1);
+    shape.driver.timeout_ns = 3_000_000;
+    let mut rig = rig(shape);
+    let design: Arc<Scala> = rig.design(cache(16));
+    rig.spawn_client(0, &design, move |cpu, client| async move {
+        let guards = client.pin(2..3, Intent::Write).await.unwrap();
+        cpu.sleep_until(100_000_000).await;
+        drop(guards);
+    });
+    rig.spawn_client(1, &design, move |cpu, client| async move {
+        cpu.sleep_until(1_000_000).await;
+        let in_use = IoError::InUse { page: 2 };
+        let mut out = [0; 3 * PAGE as usize];
+        // Missing, then held; among others, which are served.
+        for _ in 0..2 {
+            let begun_ns = cpu.now();
+            let read = client.read(Extent::of_pages(1, 3), &mut out).await;
+            assert_eq!(read.map(drop), Err(in_use));
+            assert!((3_000_000..4_000_000).contains(&(cpu.now() - begun_ns)));
+        }
+        let written = client.write(Extent::of_pages(2, 1), &out[..PAGE as usize]);
+        assert_eq!(written.await.map(drop), Err(in_use));
+        assert_eq!(client.pin(2..3, Intent::Write).await.err(), Some(in_use));
+        let guards = client.pin(2..3, Intent::Read).await.unwrap();
+        assert_eq!(guards[0].read(0, &mut out[..9]).await, Err(in_use));
+        drop(guards);
+        client.verify();
+        assert_eq!(read_page(&client, 1).await, 0);
+        cpu.sleep_until(100_000_001).await;
+        write_page(&client, 2, 3).await;
+        assert_eq!(read_page(&client, 2).await, 3);
+        client.release_all().await.unwrap();
+    });
+    rig.machine.run_virtual(Seed(1)).unwrap();
 }
 
 #[test]

@@ -159,6 +159,131 @@ fn requests_larger_than_the_cache_and_more_clients_than_frames_come_to_an_end() 
     }
 }
 
+/// A worker that had been handed a job counted as idle until it ran: of a burst the first job got it, and
+/// all others waited for its whole I/O instead of having workers of their own.
+#[test]
+fn a_burst_waited_for_the_one_idle_worker() {
+    const IO_NS: u64 = 1_000_000;
+    const BURST: u64 = 3;
+    let fate = |_: u32| |_: u64, _: &Command| Fate::Done(IO_NS);
+    let mut rig = Rig::with_services(stamps(1), 1, fate);
+    let design: Arc<Tri> = rig.design(cache(256, 1));
+    rig.spawn_services(&design);
+    rig.spawn_client(0, &design, |cpu: Cpu, client| async move {
+        // From here on there is a worker, without anything to do.
+        read(&*client, 5_000, 1).await;
+        let began_ns = cpu.now();
+        // No neighbours, in one message: as many jobs at once.
+        for page in 0..BURST {
+            let (client, own) = (client.clone(), cpu.clone());
+            cpu.spawn_main("request", async move {
+                read(&*client, page * 10, 1).await;
+                let took_ns = own.now() - began_ns;
+                assert!(took_ns < IO_NS * 3 / 2, "page {page} took {took_ns} ns");
+            });
+        }
+    });
+    rig.machine.run_virtual(Seed(1)).unwrap();
+}
+
+/// What is written whole is not read, unless the published code is asked for: it makes a command of every
+/// page that is not in the cache.
+#[test]
+fn overwritten_pages_are_read_first_where_that_is_asked_for() {
+    for (reads_before_overwrite, reads) in [(false, 0), (true, 16)] {
+        let config = DesignConfig {
+            tri_reads_before_overwrite: reads_before_overwrite,
+            ..cache(256, 2)
+        };
+        let (mut rig, design) = rig::<Tri>(stamps(1), config);
+        let store = rig.stores[0].clone();
+        rig.spawn_client(0, &design, move |_, client| async move {
+            write(&*client, 32, 16, 1).await;
+            assert_eq!(store.count(IoOpcode::Read), reads);
+            // Pages that are there are read in neither way.
+            write(&*client, 32, 16, 2).await;
+            assert_eq!(read(&*client, 32, 16).await, 16);
+            client.flush().await.unwrap();
+            assert_eq!(store.count(IoOpcode::Read), reads);
+            for page in 32..48 {
+                assert_eq!(store.page(page).unwrap(), [2; 8]);
+            }
+        });
+        rig.machine.run_virtual(Seed(1)).unwrap();
+    }
+}
+
+/// A manager that waits for the drive polls its queue pairs all the time; one that waits for messages alone
+/// does not. The first was accounted like the second, and a manager's engine cost next to nothing.
+#[test]
+fn empty_polls_of_queue_pairs_counted_for_nothing() {
+    const IO_NS: u64 = 1_000_000;
+    let fate = |_: u32| |_: u64, _: &Command| Fate::Done(IO_NS);
+    let mut rig = Rig::with_services(stamps(1), 1, fate);
+    let design: Arc<Tri> = rig.design(cache(256, 1));
+    rig.spawn_services(&design);
+    rig.spawn_client(0, &design, |cpu: Cpu, client: Rc<TriClient>| async move {
+        let polled_ns = || client.statistics().manager_poll_ns;
+        for pages in 1..4 {
+            read(&*client, pages * 100, 1).await;
+            let all_ns = pages * IO_NS;
+            assert!(
+                (all_ns * 9 / 10..=all_ns).contains(&polled_ns()),
+                "{pages} pages"
+            );
+        }
+        // What a client holds, and time without any request, takes no command.
+        let before_ns = polled_ns();
+        read(&*client, 100, 1).await;
+        cpu.sleep_until(cpu.now() + 10 * IO_NS).await;
+        read(&*client, 100, 1).await;
+        assert_eq!(polled_ns(), before_ns);
+        read(&*client, 900, 1).await;
+        assert!(polled_ns() <= before_ns + IO_NS);
+    });
+    rig.machine.run_virtual(Seed(1)).unwrap();
+}
+
+/// Polls of tasks for each page that `tasks` tasks of a client read at a time, none twice. The queue pair
+/// has room for 7 commands.
+fn polls_a_page(tasks: u64, pages_of_request: u64, frames: u64) -> u64 {
+    const PAGES: u64 = 8_192;
+    let shape = Shape {
+        depth: 8,
+        ..stamps(1)
+    };
+    let mut rig = Rig::with_services(shape, 2, steady);
+    let design: Arc<Tri> = rig.design(cache(frames, 2));
+    rig.spawn_services(&design);
+    rig.spawn_client(0, &design, move |cpu: Cpu, client| async move {
+        let next = Rc::new(std::cell::Cell::new(0));
+        for _ in 0..tasks {
+            let (client, next) = (client.clone(), next.clone());
+            cpu.spawn_main("requests", async move {
+                while next.get() < PAGES {
+                    let first = next.replace(next.get() + pages_of_request);
+                    read(&*client, first, pages_of_request).await;
+                }
+            });
+        }
+    });
+    rig.machine.run_virtual(Seed(1)).unwrap().polls / PAGES
+}
+
+/// Every end of a command woke everyone who waited for a place in the queue, and every page that left a
+/// private cache everyone who waited for room in it. All but one went to wait again: the work of a run grew
+/// with the square of what waited.
+#[test]
+fn wake_ups_grew_with_the_square_of_what_waits() {
+    // With many frames workers wait for the queue, with few requests wait for room.
+    for frames in [4_096, 24] {
+        let (few, many) = (polls_a_page(8, 1, frames), polls_a_page(512, 1, frames));
+        assert!(many <= few + 3, "{frames} frames, tasks: {few} to {many}");
+        let (few, many) = (polls_a_page(8, 4, frames), polls_a_page(8, 256, frames));
+        assert!(many <= few + 3, "{frames} frames, pages: {few} to {many}");
+    }
+}
+
 /// A drive that answers its first read after `late_ns`, and all other commands soon; the driver waits
 /// for 100 us.
 fn rig_with_a_late_read(clients: u32, frames: u64, late_ns: u64) -> (Rig, Arc<Tri>) {

@@ -1,17 +1,21 @@
 //! `wharf compare`: one workload through several designs, one report.
+//!
+//! Runs know nothing of each other. Those of several seeds are made side by side, as many at a time as there are
+//! processors, in virtual time and where drives have no file; the report is the same.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
+use wharf_runtime::worker::side_by_side;
 
 use crate::config::config_hash;
 use crate::designs::DesignEntry;
 use crate::input::Plan;
 use crate::progress::Progress;
 use crate::replay::{Prepare, RunError, Setup};
-use crate::result::{Arrival, Comparison, CostTable, Drive, SCHEMA, Workload};
+use crate::result::{Arrival, Comparison, CostTable, Drive, Row, SCHEMA, Workload};
 
 /// What is compared, and how it was asked for.
 pub struct Request {
@@ -19,37 +23,84 @@ pub struct Request {
     pub setup: Setup,
     /// The designs, in order.
     pub designs: Vec<&'static DesignEntry>,
-    /// The requests.
-    pub plan: Arc<Plan>,
+    /// The requests, for each seed from that of the setup on: at least one.
+    pub plans: Vec<Arc<Plan>>,
     /// The cache size as it was said.
     pub cache_spec: String,
     /// The commit this program was built from.
     pub commit: String,
 }
 
-/// Runs every design in turn. After `stop` is set, what was done so far is reported.
+impl Request {
+    /// Runs that are made at a time.
+    pub fn threads(&self) -> usize {
+        let has_file = self.setup.drive.media.path.is_some();
+        if self.plans.len() == 1 || !self.setup.engine.is_virtual() || has_file {
+            return 1;
+        }
+        let runs = self.plans.len() * self.designs.len();
+        std::thread::available_parallelism().map_or(1, |n| n.get().min(runs))
+    }
+
+    /// Makes run `number`, counted by designs and then by seeds; nothing if it is stopped before, but for the first.
+    fn make(
+        &self,
+        number: usize,
+        is_shown: bool,
+        stop: &Arc<AtomicBool>,
+    ) -> Option<Result<Row, RunError>> {
+        if number > 0 && stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        let (design, seed) = (number / self.plans.len(), number % self.plans.len());
+        let (design, plan) = (self.designs[design], &self.plans[seed]);
+        let setup = Setup {
+            seed: self.setup.seed.wrapping_add(seed as u64),
+            ..self.setup.clone()
+        };
+        // One line on the terminal: side by side only the first of them is shown.
+        let progress = match is_shown {
+            true => Progress::start(design.name, Some(plan.requests.len() as u64)),
+            false => Progress::hidden(),
+        };
+        Some((design.run)(&setup, plan, progress, stop))
+    }
+}
+
+/// Runs every design with every seed. After `stop` is set, what was done so far is reported.
 ///
 /// # Errors
-/// The first design that fails.
+/// The first run that fails.
 pub fn compare(request: &Request, stop: &Arc<AtomicBool>) -> Result<Comparison, RunError> {
-    let mut comparison = describe(request);
-    let expected = request.plan.requests.len() as u64;
-    for design in &request.designs {
-        let progress = Progress::start(design.name, Some(expected));
-        let row = (design.run)(&request.setup, &request.plan, progress, stop)?;
-        comparison.rows.push(row);
-        if stop.load(Ordering::Relaxed) {
-            comparison
-                .notes
-                .push("interrupted: rows marked incomplete cover only part of the workload".into());
-            break;
+    let (runs, seeds) = (
+        request.plans.len() * request.designs.len(),
+        request.plans.len(),
+    );
+    let made = side_by_side(runs, request.threads(), |number, thread| {
+        request.make(number, thread == 0, stop)
+    });
+    let mut rows: Vec<Vec<Row>> = request.designs.iter().map(|_| Vec::new()).collect();
+    for (number, run) in made.into_iter().enumerate() {
+        if let Some(row) = run.transpose()? {
+            rows[number / seeds].push(row);
         }
+    }
+    let mut comparison = describe(request);
+    for rows in rows.iter().filter(|rows| !rows.is_empty()) {
+        let mut row = Row::over_seeds(rows);
+        row.complete &= rows.len() == seeds;
+        comparison.rows.push(row);
+    }
+    if stop.load(Ordering::Relaxed) {
+        comparison
+            .notes
+            .push("interrupted: rows marked incomplete cover only part of the workload".into());
     }
     Ok(comparison)
 }
 
 fn describe(request: &Request) -> Comparison {
-    let (setup, plan) = (&request.setup, &request.plan);
+    let (setup, plan) = (&request.setup, &request.plans[0]);
     let mut notes = plan.notes.clone();
     notes.push(match &setup.prepare {
         Prepare::Empty => {
@@ -70,6 +121,7 @@ fn describe(request: &Request) -> Comparison {
     Comparison {
         schema: SCHEMA.into(),
         seed: setup.seed,
+        seeds: request.plans.len() as u32,
         workload: Workload {
             name: plan.name.clone(),
             source: plan.source.clone(),
@@ -77,7 +129,7 @@ fn describe(request: &Request) -> Comparison {
             footprint_bytes: plan.footprint_pages * 4096,
             read_share: plan.read_share,
             fit: plan.fit.clone(),
-            client_rule: request.plan.rule.describe().into(),
+            client_rule: plan.rule.describe().into(),
             clients: setup.clients,
             depth: setup.depth,
             arrival: if setup.speed.is_some() {

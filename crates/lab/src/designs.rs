@@ -7,11 +7,12 @@ use wharf_host::clock::Clock;
 use wharf_host::design::Design;
 use wharf_host::direct::Direct;
 use wharf_host::hardware::Hardware;
-use wharf_host::kernel::{Falcon, Kernel, PageCache, WriteBack};
+use wharf_host::kernel::{Falcon, Kernel, KernelDflush, PageCache, WriteBack};
 use wharf_host::scala::Scala;
 use wharf_host::scale::{DflushAlone, Scale, Variant, Whole};
 use wharf_host::tri::Tri;
 
+use crate::config::HostConfig;
 use crate::input::Plan;
 use crate::progress::Progress;
 use crate::replay::{RunError, Setup, row};
@@ -22,16 +23,23 @@ pub trait Runnable: Design {
     /// True if requests can be hits: a design without a cache has no hit ratio.
     const HAS_CACHE: bool;
 
-    /// True if a request that is a hit touches what clients share. Then a client does not run ahead of
-    /// the others in virtual time (see [`wharf_runtime::Cpu::pace`]), or it would be served before
-    /// those who came earlier.
-    const HITS_SHARED_STATE: bool = true;
+    /// What the design stands for, if that is a part of another machine of which only the work in memory runs in real
+    /// time: whoever measures it has to know what cost nothing.
+    fn model(_: &HostConfig) -> Option<&'static str> {
+        None
+    }
 }
+
+/// Designs that are told to be in the operating system.
+const IN_KERNEL: &str = "a model of itself in the operating system (host.in_kernel), whose system calls, block layer, \
+    interrupts and switches of threads took no time";
 
 impl Runnable for Direct {
     const HAS_CACHE: bool = false;
-    // A request always waits for a drive.
-    const HITS_SHARED_STATE: bool = false;
+
+    fn model(host: &HostConfig) -> Option<&'static str> {
+        host.in_kernel.then_some(IN_KERNEL)
+    }
 }
 
 impl Runnable for Clock {
@@ -39,15 +47,11 @@ impl Runnable for Clock {
 }
 
 impl Runnable for Hardware {
-    // Its hits are the drives' secret.
-    const HAS_CACHE: bool = false;
-    const HITS_SHARED_STATE: bool = false;
+    const HAS_CACHE: bool = true;
 }
 
 impl Runnable for Scala {
     const HAS_CACHE: bool = true;
-    // A client's index is its own.
-    const HITS_SHARED_STATE: bool = false;
 }
 
 impl Runnable for Tri {
@@ -56,10 +60,21 @@ impl Runnable for Tri {
 
 impl<W: WriteBack> Runnable for PageCache<W> {
     const HAS_CACHE: bool = true;
+
+    fn model(_: &HostConfig) -> Option<&'static str> {
+        Some(
+            "a model of the page cache of Linux, whose system calls, block layer, interrupts and switches of \
+             threads took no time",
+        )
+    }
 }
 
 impl<V: Variant> Runnable for Scale<V> {
     const HAS_CACHE: bool = true;
+
+    fn model(host: &HostConfig) -> Option<&'static str> {
+        host.in_kernel.then_some(IN_KERNEL)
+    }
 }
 
 type RunRow = fn(&Setup, &Arc<Plan>, Progress, &Arc<AtomicBool>) -> Result<Row, RunError>;
@@ -111,6 +126,11 @@ pub const DESIGNS: &[DesignEntry] = &[
         name: Falcon::NAME,
         summary: "the same, with a queue and a CPU for the write-back of each drive",
         run: row::<Falcon>,
+    },
+    DesignEntry {
+        name: KernelDflush::NAME,
+        summary: "the page cache of Linux whose writers flush: ScaleCache without its index",
+        run: row::<KernelDflush>,
     },
     DesignEntry {
         name: Whole::NAME,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use serde::Serialize;
 use wharf_workload::fit::{Fit, FitMode};
 use wharf_workload::footprint::Footprint;
 use wharf_workload::generate::{Generator, Threads, ThreadsSpec};
@@ -69,6 +70,13 @@ pub enum TraceFrom {
         /// Its bytes, plain or compressed.
         bytes: &'static [u8],
     },
+    /// In memory: what came by standard input, so that it can be read more than once.
+    Memory {
+        /// What to call it.
+        name: String,
+        /// Its bytes, plain or compressed.
+        bytes: Arc<[u8]>,
+    },
 }
 
 impl TraceFrom {
@@ -78,6 +86,10 @@ impl TraceFrom {
             TraceFrom::BuiltIn { name, bytes } => {
                 TraceReader::from_bytes(name, bytes.to_vec(), options).map(Workload::from_stream)
             }
+            TraceFrom::Memory { name, bytes } => {
+                let reader = std::io::Cursor::new(bytes.clone());
+                TraceReader::from_reader(name, reader, options).map(Workload::from_stream)
+            }
         }
     }
 
@@ -85,16 +97,21 @@ impl TraceFrom {
         match self {
             TraceFrom::File(path) => path.display().to_string(),
             TraceFrom::BuiltIn { name, .. } => format!("{name} (built in)"),
+            TraceFrom::Memory { name, .. } => name.clone(),
         }
     }
 }
 
 /// How requests go to clients.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ClientRule {
     /// Request `i` goes to client `i mod N`.
     RoundRobin,
-    /// All requests of a stream (device, volume, process) go to client `stream mod N`.
+    /// All requests of a process, as the trace or the profile names it, go to client `process mod
+    /// N`. In turn where no process is known.
+    Process,
+    /// All requests of a stream (device, volume, file) go to client `stream mod N`.
     Stream,
     /// All requests that begin in the same 128 KiB of the address space go to the same client.
     Address,
@@ -102,12 +119,13 @@ pub enum ClientRule {
 
 impl ClientRule {
     /// Names on the command line.
-    pub const NAMES: [&str; 3] = ["round-robin", "stream", "address"];
+    pub const NAMES: [&str; 4] = ["round-robin", "process", "stream", "address"];
 
     /// The rule in a sentence, for reports.
     pub fn describe(self) -> &'static str {
         match self {
             ClientRule::RoundRobin => "request i goes to client i mod N",
+            ClientRule::Process => "requests of process p go to client p mod N",
             ClientRule::Stream => "requests of stream s go to client s mod N",
             ClientRule::Address => "requests that begin in 128 KiB region r go to client r mod N",
         }
@@ -117,6 +135,7 @@ impl ClientRule {
         let clients = u64::from(clients);
         let key = match self {
             ClientRule::RoundRobin => index as u64,
+            ClientRule::Process => u64::from(request.process),
             ClientRule::Stream => u64::from(request.stream),
             ClientRule::Address => request.offset >> 17,
         };
@@ -130,6 +149,7 @@ impl FromStr for ClientRule {
     fn from_str(name: &str) -> Result<ClientRule, String> {
         match name {
             "round-robin" => Ok(ClientRule::RoundRobin),
+            "process" => Ok(ClientRule::Process),
             "stream" => Ok(ClientRule::Stream),
             "address" => Ok(ClientRule::Address),
             _ => Err(format!(
@@ -172,8 +192,10 @@ pub struct Plan {
     pub rule: ClientRule,
 }
 
-/// Reads or makes all requests and prepares them for a device of `device_bytes`. Threads of file operations go to
-/// clients by stream, whatever `rule` says, and their files where the device, divided into as many, has them.
+/// Reads or makes all requests and prepares them for a device of `device_bytes`. Threads of file
+/// operations go to clients by stream, whatever `rule` says, and their files where the device,
+/// divided into as many, has them. Requests that no process is known of go to clients in turn where
+/// they were to go by process; the plan says so.
 ///
 /// # Errors
 /// The trace cannot be read, or does not fit the device and `fit` says that this is an error.
@@ -250,6 +272,7 @@ pub fn plan(
             reason: format!("'{name}' has no requests"),
         });
     }
+    let rule = known_rule(rule, &requests, &mut notes);
     align(&mut requests, &mut notes);
     let fit = fit_to_device(&mut requests, fit, device_bytes)?;
     schedule(&mut requests, &mut notes);
@@ -270,6 +293,15 @@ pub fn plan(
         rule,
         requests: requests.into(),
     })
+}
+
+/// Dealing by process needs processes.
+fn known_rule(rule: ClientRule, requests: &[Request], notes: &mut Vec<String>) -> ClientRule {
+    if rule != ClientRule::Process || requests.iter().any(Request::has_process) {
+        return rule;
+    }
+    notes.push("no process is known of any request: they go to clients in turn".into());
+    ClientRule::RoundRobin
 }
 
 fn lay_out(
@@ -296,10 +328,25 @@ fn lay_out(
     Ok(requests)
 }
 
-/// Widens requests to whole sectors.
-fn align(requests: &mut [Request], notes: &mut Vec<String>) {
+/// Widens requests to whole sectors; discards are narrowed, as what lies beside them stays.
+fn align(requests: &mut Vec<Request>, notes: &mut Vec<String>) {
     let sector = Checker::ALIGNMENT;
-    let mut widened = 0u64;
+    let (mut widened, before) = (0u64, requests.len());
+    requests.retain_mut(|request| {
+        if request.op != Op::Discard {
+            return true;
+        }
+        let first = request.offset.next_multiple_of(sector);
+        let end = request.end() / sector * sector;
+        (request.offset, request.bytes) = (first, end.saturating_sub(first) as u32);
+        request.bytes > 0
+    });
+    if requests.len() < before {
+        let left_out = before - requests.len();
+        notes.push(format!(
+            "{left_out} discards of less than a sector left out"
+        ));
+    }
     for request in requests {
         let first = request.offset / sector * sector;
         let end = request.end().next_multiple_of(sector);

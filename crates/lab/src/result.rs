@@ -16,6 +16,7 @@
 pub mod accounts;
 pub mod latency;
 pub mod rounds;
+pub mod spread;
 pub mod timeline;
 
 use std::collections::BTreeMap;
@@ -24,14 +25,15 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use accounts::{DriverAccount, GcAffected, ManagerAccount};
-pub use latency::{Latency, cdf_from_histogram, latency_summary};
+pub use latency::{Latencies, Latency, cdf_from_histogram, latency_summary};
 pub use rounds::{Round, Rounds};
+pub use spread::Spread;
 pub use timeline::{TimelineBuilder, TimelinePoint};
 
 /// Name and version of the format that [`Comparison`] is written in.
 ///
 /// The number grows when a field is removed or changes its meaning, not when one is added.
-pub const SCHEMA: &str = "wharf.compare/1";
+pub const SCHEMA: &str = "wharf.compare/2";
 
 /// The fields that depend on how fast this machine ran the comparison, as paths in the JSON.
 ///
@@ -46,6 +48,9 @@ pub struct Comparison {
     pub schema: String,
     /// The seed of every random choice in the run.
     pub seed: u64,
+    /// How many runs of each design there were, of this seed and those that follow it: figures are their means.
+    #[serde(default = "one")]
+    pub seeds: u32,
     /// The requests that every design got.
     pub workload: Workload,
     /// The drives that every design ran on.
@@ -64,6 +69,11 @@ pub struct Comparison {
     pub notes: Vec<String>,
     /// One row for each design, in the order asked for; ratios are to the first.
     pub rows: Vec<Row>,
+}
+
+/// A comparison that does not say so is of one seed.
+fn one() -> u32 {
+    1
 }
 
 impl Comparison {
@@ -195,6 +205,10 @@ pub struct Row {
     pub design: String,
     /// Whether the times below were computed or observed.
     pub mode: Mode,
+    /// Of a measured row whose design stands for a part of another machine: what it stands for, and what of it cost
+    /// nothing; `None` where what ran is what is meant.
+    #[serde(default)]
+    pub model: Option<String>,
     /// False when the run was stopped before the last request.
     pub complete: bool,
     /// Requests completed: reads, writes, flushes and discards.
@@ -215,7 +229,8 @@ pub struct Row {
     pub bandwidth_mb_s: f64,
     /// Completed requests by `elapsed_seconds`.
     pub iops: f64,
-    /// Latency of all requests, from when they were sent to their completion.
+    /// Latency of all requests. In a closed loop a request begins when its slot became free, that is when the one
+    /// before it ended, and in an open loop when it was sent; it ends with its completion.
     pub latency_us: Latency,
     /// Latency of the reads; `None` without reads.
     pub read_latency_us: Option<Latency>,
@@ -226,10 +241,23 @@ pub struct Row {
     pub flush_latency_us: Option<Latency>,
     /// Open loop: how late requests were sent; `None` in a closed loop.
     pub drift_us: Option<Drift>,
-    /// Share of 4 KiB page touches served by the cache; `None` for a design without one.
+    /// Share of 4 KiB page touches that found their page in memory, wherever it lies, since an earlier request had
+    /// touched it: in a cache on the host, or in a frame that a drive keeps in memory of the host. `None` for a design
+    /// without a cache.
     pub hit_ratio: Option<f64>,
-    /// Of the pages that a drive's cache was asked for, the share that it had in a frame of lent memory;
-    /// `None` for a design that pins no pages. Those are no hits of the client: it sent a command.
+    /// The part of `hit_ratio` that took no command to a drive.
+    #[serde(default)]
+    pub no_command_hit_ratio: Option<f64>,
+    /// Share of the touches that were the first of a page that reading ahead had brought: no hits; `None` for a
+    /// design without a cache.
+    #[serde(default)]
+    pub read_ahead_hit_ratio: Option<f64>,
+    /// Pages that drives were to read for the host, by pages that requests touched: those of read commands, of clients
+    /// and services, and those that pins brought into frames. `None` without touches, and where drives do not tell.
+    #[serde(default)]
+    pub pages_read_per_page: Option<f64>,
+    /// Of the pages that a drive's cache was asked for by a command, the share that it had in a frame of lent memory;
+    /// `None` for a design that pins no pages.
     #[serde(default)]
     pub frame_hit_ratio: Option<f64>,
     /// Host CPU time by request, in microseconds.
@@ -282,6 +310,10 @@ pub struct Row {
     /// Of rows that took turns on real storage: each round, and the limit of memory; `None` for a row that ran once.
     #[serde(default)]
     pub rounds: Option<Rounds>,
+    /// Of several seeds: how far each figure lies apart, by its path in the row, such as `latency_us.p99`; lists and
+    /// `wall_seconds` left out. Empty for one seed.
+    #[serde(default)]
+    pub spread: BTreeMap<String, Spread>,
     /// How long the run of this design took on the wall clock.
     pub wall_seconds: f64,
 }

@@ -32,6 +32,8 @@ pub(crate) struct CpuInner {
     pub(crate) index: u32,
     pub(crate) clock_ns: Cell<u64>,
     pub(crate) run: RefCell<VecDeque<TaskId>>,
+    /// Numbers of tasks that have ended, for new ones: a run may start one for every transfer.
+    pub(crate) free: RefCell<Vec<TaskId>>,
     pub(crate) resume_armed: Cell<bool>,
     pub(crate) running: Cell<bool>,
     pub(crate) current: Cell<TaskId>,
@@ -48,6 +50,8 @@ pub(crate) struct CpuInner {
     busy_ns: [Cell<u64>; OPS],
     /// Virtual time spent spinning.
     spun_ns: Cell<u64>,
+    /// Virtual time in which there was nothing to do.
+    idle_ns: Cell<u64>,
 }
 
 /// A CPU. Clones are the same CPU.
@@ -71,6 +75,7 @@ impl Cpu {
             index,
             clock_ns: Cell::new(0),
             run: RefCell::new(VecDeque::with_capacity(64)),
+            free: RefCell::new(Vec::new()),
             resume_armed: Cell::new(false),
             running: Cell::new(false),
             current: Cell::new(TaskId(u32::MAX)),
@@ -84,6 +89,7 @@ impl Cpu {
             count: std::array::from_fn(|_| Cell::new(0)),
             busy_ns: std::array::from_fn(|_| Cell::new(0)),
             spun_ns: Cell::new(0),
+            idle_ns: Cell::new(0),
         }));
         executor.add_cpu(cpu.clone());
         cpu
@@ -210,6 +216,23 @@ impl Cpu {
         result
     }
 
+    /// Moves a virtual clock forward to `at_ns`, if that is later: the CPU had nothing to do until then.
+    #[inline]
+    pub(crate) fn idle_until(&self, at_ns: u64) {
+        let now_ns = self.0.clock_ns.get();
+        if at_ns > now_ns {
+            self.0.clock_ns.set(at_ns);
+            self.0.idle_ns.set(self.0.idle_ns.get() + (at_ns - now_ns));
+        }
+    }
+
+    /// Nanoseconds of virtual time in which the CPU had nothing to do, so far; 0 in real time, where nobody
+    /// times that.
+    #[inline]
+    pub fn idle_ns(&self) -> u64 {
+        self.0.idle_ns.get()
+    }
+
     /// Moves a virtual clock forward to `at_ns` without leaving the task: the CPU spins.
     #[inline]
     pub(crate) fn spin_until(&self, at_ns: u64) {
@@ -235,15 +258,17 @@ impl Cpu {
     }
 
     /// Starts another task on this CPU that the run does not wait for.
-    pub fn spawn(&self, name: &str, future: impl Future<Output = ()> + 'static) -> TaskId {
-        self.executor()
-            .spawn(self, name.into(), false, Box::pin(future))
+    pub fn spawn(&self, name: &'static str, future: impl Future<Output = ()> + 'static) -> TaskId {
+        self.executor().spawn(self, name, false, Box::pin(future))
     }
 
     /// Starts another task on this CPU; the run ends only when it has ended.
-    pub fn spawn_main(&self, name: &str, future: impl Future<Output = ()> + 'static) -> TaskId {
-        self.executor()
-            .spawn(self, name.into(), true, Box::pin(future))
+    pub fn spawn_main(
+        &self,
+        name: &'static str,
+        future: impl Future<Output = ()> + 'static,
+    ) -> TaskId {
+        self.executor().spawn(self, name, true, Box::pin(future))
     }
 
     /// The task that is running.
@@ -282,7 +307,6 @@ impl Cpu {
         Sleep {
             cpu: self,
             deadline_ns,
-            armed: false,
         }
     }
 
@@ -309,7 +333,8 @@ impl Cpu {
         self.executor().park(None);
     }
 
-    /// Lets the other tasks of this CPU run.
+    /// Lets the other tasks of this CPU run; in virtual time also all CPUs whose clocks are behind.
+    #[inline]
     pub fn yield_now(&self) -> YieldNow<'_> {
         YieldNow {
             cpu: self,
@@ -322,23 +347,18 @@ impl Cpu {
 pub struct Sleep<'a> {
     cpu: &'a Cpu,
     deadline_ns: u64,
-    armed: bool,
 }
 
 impl Future for Sleep<'_> {
     type Output = ();
 
     #[inline]
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         if self.deadline_ns == 0 || self.cpu.now() >= self.deadline_ns {
             return Poll::Ready(());
         }
-        if !self.armed {
-            self.armed = true;
-            self.cpu
-                .executor()
-                .schedule(self.deadline_ns, self.cpu.current());
-        }
+        let executor = self.cpu.executor();
+        executor.schedule_sleep(self.deadline_ns, self.cpu.current());
         Poll::Pending
     }
 }
@@ -373,6 +393,7 @@ pub struct YieldNow<'a> {
 impl Future for YieldNow<'_> {
     type Output = ();
 
+    #[inline]
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
         if self.yielded {
             return Poll::Ready(());

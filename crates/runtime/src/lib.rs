@@ -25,7 +25,7 @@
 //! | [`slab`] | big arrays in huge pages that cost memory only where they are touched |
 //! | [`mod@xor`] | parity: what arrays of real and of simulated drives have in common |
 //! | [`op`] | operations, categories, cost tables, profiles |
-//! | [`worker`] | OS threads for system calls that block |
+//! | [`worker`] | OS threads for system calls that block, and for runs side by side |
 //! | [`rng`] | one seed at the root, a named child generator for each part |
 
 pub mod alarm;
@@ -37,6 +37,7 @@ pub mod cpu;
 pub mod dirty;
 mod events;
 pub mod executor;
+mod holders;
 pub mod line;
 pub mod lock;
 pub mod machine;

@@ -3,8 +3,8 @@
 //! Problem: in virtual time all CPUs share one thread, so the atomics of shared structures never
 //! contend; on a real machine they do, and that decides how a design scales.
 //!
-//! Idea: beside the atomic stands a `Line`, which remembers who wrote it last, who has read it
-//! since, and until when it is on its way. Whoever touches the atomic says so first:
+//! Idea: beside the atomic stands a `Line`, which remembers who has it (its last writer, and who has read
+//! it since) and until when it is on its way. Whoever touches the atomic says so first:
 //!
 //! 1. [`Line::read`] costs nothing where the CPU has the line, a [`Op::LineRead`] where another
 //!    CPU wrote it;
@@ -18,21 +18,16 @@
 
 use crate::busy::Busy;
 use crate::cpu::Cpu;
+use crate::holders::Holders;
 use crate::op::Op;
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// Nobody has written the line.
-const NOBODY: u32 = u32::MAX;
-
-/// See the module. All orderings are relaxed: only virtual time, which is one thread, looks at it.
+/// See the module. Only virtual time, which is one thread, looks at it.
 #[derive(Debug)]
 pub struct Line {
-    /// The last writer's number.
-    writer: AtomicU32,
     /// When the line was on its way to a writer.
     busy: Busy,
-    /// CPUs that have the line, by their number modulo 64.
-    holders: AtomicU64,
+    /// Who has the line. The last writer is one of them.
+    holders: Holders,
 }
 
 impl Default for Line {
@@ -45,9 +40,8 @@ impl Line {
     /// A line that nobody has touched.
     pub fn new() -> Line {
         Line {
-            writer: AtomicU32::new(NOBODY),
             busy: Busy::default(),
-            holders: AtomicU64::new(0),
+            holders: Holders::none(),
         }
     }
 
@@ -73,29 +67,23 @@ impl Line {
     #[inline]
     pub fn store(&self, cpu: &Cpu) {
         if cpu.is_virtual() {
-            self.writer.store(cpu.index(), Ordering::Relaxed);
-            self.holders.store(holder_bit(cpu), Ordering::Relaxed);
+            self.holders.set_writer(cpu.index());
         }
     }
 
     fn read_virtual(&self, cpu: &Cpu) {
-        let holders = self.holders.load(Ordering::Relaxed);
-        let own = holder_bit(cpu);
-        if holders & own != 0 {
+        if self.holders.contains(cpu.index()) {
             return;
         }
-        if self.writer.load(Ordering::Relaxed) != NOBODY {
+        if self.holders.any_wrote() {
             cpu.spin_until(self.busy.free_at(cpu.now()));
             cpu.work(Op::LineRead, || ());
         }
-        self.holders.store(holders | own, Ordering::Relaxed);
+        self.holders.insert(cpu.index());
     }
 
     fn write_virtual(&self, cpu: &Cpu) {
-        let writer = self.writer.load(Ordering::Relaxed);
-        let own = holder_bit(cpu);
-        let others = self.holders.load(Ordering::Relaxed) & !own;
-        if others == 0 && (writer == NOBODY || writer == cpu.index()) {
+        if self.holders.is_none_but(cpu.index()) {
             cpu.work(Op::LineLocal, || ());
         } else {
             let from_ns = self.busy.free_at(cpu.now());
@@ -103,13 +91,8 @@ impl Line {
             cpu.work(Op::LineTransfer, || ());
             self.busy.occupy(from_ns, cpu.now());
         }
-        self.writer.store(cpu.index(), Ordering::Relaxed);
-        self.holders.store(own, Ordering::Relaxed);
+        self.holders.set_writer(cpu.index());
     }
-}
-
-fn holder_bit(cpu: &Cpu) -> u64 {
-    1 << (cpu.index() % 64)
 }
 
 #[cfg(all(test, not(loom)))]
@@ -178,6 +161,26 @@ mod tests {
             _ => line.read(cpu),
         });
         assert_eq!(clocks, [0, 50]);
+    }
+
+    /// CPUs were told apart by their numbers modulo 64: number 64 had the line as soon as number 0 had it,
+    /// and looked at what that one wrote for nothing.
+    #[test]
+    fn a_cpu_beyond_the_64th_read_what_another_one_wrote_for_nothing() {
+        let clocks = ends(130, |line, cpu| match cpu.index() {
+            0 => line.write(cpu),
+            _ => line.read(cpu),
+        });
+        assert_eq!(clocks[0], 5);
+        assert!(clocks[1..].iter().all(|&end_ns| end_ns == 50), "{clocks:?}");
+    }
+
+    #[test]
+    fn a_cpu_beyond_the_64th_waits_for_its_turn_to_write() {
+        let mut clocks = ends(130, |line, cpu| line.write(cpu));
+        clocks.sort_unstable();
+        let turns: Vec<u64> = (1..130).map(|turn| 10 + turn * 100).collect();
+        assert_eq!((clocks[0], &clocks[1..]), (5, &turns[..]));
     }
 
     #[test]

@@ -32,7 +32,7 @@ type LocalFuture = Pin<Box<dyn Future<Output = ()>>>;
 type MakeTask = Box<dyn FnOnce(Cpu) -> LocalFuture + Send>;
 
 struct TaskSpec {
-    name: String,
+    name: &'static str,
     main: bool,
     make: MakeTask,
 }
@@ -82,6 +82,8 @@ pub struct RunSummary {
     pub profiles: Vec<(String, Side, Profile)>,
     /// Time at which the last CPU stopped, in nanoseconds since the start.
     pub elapsed_ns: u64,
+    /// How often tasks were polled: what the run cost the program that ran it.
+    pub polls: u64,
 }
 
 impl Machine {
@@ -107,8 +109,12 @@ impl Machine {
     }
 
     /// Adds a task that serves for as long as the machine runs.
-    pub fn spawn<F>(&mut self, cpu: CpuId, name: &str, make: impl FnOnce(Cpu) -> F + Send + 'static)
-    where
+    pub fn spawn<F>(
+        &mut self,
+        cpu: CpuId,
+        name: &'static str,
+        make: impl FnOnce(Cpu) -> F + Send + 'static,
+    ) where
         F: Future<Output = ()> + 'static,
     {
         self.add_task(cpu, name, false, Box::new(|cpu| Box::pin(make(cpu))));
@@ -118,7 +124,7 @@ impl Machine {
     pub fn spawn_main<F>(
         &mut self,
         cpu: CpuId,
-        name: &str,
+        name: &'static str,
         make: impl FnOnce(Cpu) -> F + Send + 'static,
     ) where
         F: Future<Output = ()> + 'static,
@@ -126,12 +132,9 @@ impl Machine {
         self.add_task(cpu, name, true, Box::new(|cpu| Box::pin(make(cpu))));
     }
 
-    fn add_task(&mut self, cpu: CpuId, name: &str, main: bool, make: MakeTask) {
-        self.cpus[cpu.0 as usize].tasks.push(TaskSpec {
-            name: name.into(),
-            main,
-            make,
-        });
+    fn add_task(&mut self, cpu: CpuId, name: &'static str, main: bool, make: MakeTask) {
+        let task = TaskSpec { name, main, make };
+        self.cpus[cpu.0 as usize].tasks.push(task);
     }
 
     fn start(self, executor: &Rc<Executor>, first_index: u32) -> Vec<Cpu> {
@@ -152,7 +155,7 @@ impl Machine {
         }
         for (cpu, task) in tasks {
             let future = (task.make)(cpu.clone());
-            executor.spawn(&cpu, task.name.as_str().into(), task.main, future);
+            executor.spawn(&cpu, task.name, task.main, future);
         }
         cpus
     }
@@ -175,6 +178,7 @@ impl Machine {
             ended,
             profiles,
             elapsed_ns,
+            polls: executor.polls(),
         })
     }
 
@@ -225,6 +229,7 @@ impl Machine {
         let mut specs: Vec<Option<CpuSpec>> = self.cpus.drain(..).map(Some).collect();
         let total = specs.len();
         let mut results: Vec<Option<(String, Side, Profile)>> = vec![None; total];
+        let mut polls = 0;
         std::thread::scope(|scope| {
             let mut handles = Vec::new();
             for (thread, group) in groups.iter().enumerate() {
@@ -242,9 +247,10 @@ impl Machine {
                 handles.push((group, scope.spawn(run)));
             }
             for (group, handle) in handles {
-                let profiles = handle
+                let (profiles, of_thread) = handle
                     .join()
                     .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                polls += of_thread;
                 for (id, profile) in group.iter().zip(profiles) {
                     results[id.0 as usize] = Some(profile);
                 }
@@ -261,12 +267,19 @@ impl Machine {
             ended,
             profiles,
             elapsed_ns: clock.now_ns(),
+            polls,
         }
     }
 
     /// Starts all CPUs on the calling thread, which runs them in [`Inline::block_on`].
     pub fn inline(self) -> Inline {
-        let executor = Executor::new_real(Clock::start());
+        self.inline_by(Clock::start())
+    }
+
+    /// As [`Machine::inline`], by a clock that other machines go by too: their times can be
+    /// compared.
+    pub fn inline_by(self, clock: Clock) -> Inline {
+        let executor = Executor::new_real(clock);
         let cpus = self.start(&executor, 0);
         Inline {
             executor,
@@ -300,7 +313,7 @@ fn run_thread(
     pin: Option<usize>,
     mains_left: &AtomicU64,
     stop: &AtomicBool,
-) -> Vec<(String, Side, Profile)> {
+) -> (Vec<(String, Side, Profile)>, u64) {
     if let Some(processor) = pin {
         pin_to(processor);
     }
@@ -329,7 +342,7 @@ fn run_thread(
         };
         rest(&executor, idle, empty_passes);
     }
-    let result = profiles(&cpus);
+    let result = (profiles(&cpus), executor.polls());
     executor.clear();
     result
 }
@@ -438,7 +451,7 @@ impl Inline {
     /// A task for a caller to wait as.
     fn caller(&self, cpu: CpuId) -> Caller<'_> {
         let free = &self.callers[cpu.0 as usize];
-        let reserve = || self.executor.reserve(self.cpu(cpu), "block_on".into());
+        let reserve = || self.executor.reserve(self.cpu(cpu), "block_on");
         Caller {
             executor: &self.executor,
             // None is free the first time, and where a caller waits within another.

@@ -158,6 +158,8 @@ operations! {
     BlockSubmit = "block_submit", System;
     /// A device's interrupt is served and its request ended.
     Interrupt = "interrupt", System;
+    /// The driver of an array finds the drive and the place there of a stripe's part of a request.
+    ArrayEntry = "array_entry", System;
     /// A thread goes to sleep and another one runs; or a sleeping thread is woken and runs.
     ContextSwitch = "context_switch", System;
     /// 4 KiB are taken into the parity of a stripe, or out of it.
@@ -169,7 +171,7 @@ pub const OPS: usize = Op::ALL.len();
 
 /// The version of cost tables that this program reads and writes. It changes whenever operations
 /// are added or removed or mean something else: an older measurement then answers other questions.
-pub const COST_TABLE_VERSION: u32 = 4;
+pub const COST_TABLE_VERSION: u32 = 5;
 
 /// What each operation costs on one machine, with its provenance.
 #[derive(Debug, Clone, Serialize, Deserialize)]

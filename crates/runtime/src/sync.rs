@@ -4,14 +4,14 @@
 pub use loom::{
     cell::UnsafeCell,
     sync::Arc,
-    sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
+    sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence},
 };
 
 #[cfg(all(shuttle, not(loom)))]
-pub use shuttle::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+pub use shuttle::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
 #[cfg(not(any(loom, shuttle)))]
-pub use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+pub use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 
 #[cfg(not(loom))]
 pub use std::sync::Arc;

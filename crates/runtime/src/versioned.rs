@@ -9,8 +9,11 @@
 //!    free again, with the next count ([`Versioned::unlock`]).
 //! 2. A reader notes a free word ([`Versioned::begin_read`]), copies, and looks again
 //!    ([`Versioned::end_read`]): if the word is the same, what it copied is whole.
-//! 3. Writers in one process have one number. When a process dies in the middle of a write, others find
-//!    its number in the word and free it ([`Versioned::unlock_of`]).
+//! 3. Writers in one process have one number, and a drive has one. When a process dies in the middle of a
+//!    write, others find its number in the word and free it ([`Versioned::unlock_of`]).
+//! 4. A word in memory that several processes write may hold anything. Who doubts that the one it names
+//!    has it asks that one's own notes, and frees the word if they say no ([`Versioned::free_unless`]). So
+//!    a writer notes what it is about to take, and strikes that out when it has given it back.
 //!
 //! The low 6 bits hold the writer, 0 for nobody; the upper 26 count.
 //!
@@ -30,16 +33,24 @@ impl Holder {
     /// The process that the words belong to.
     pub const OWNER: Holder = Holder(1);
 
+    /// A drive: its core that has the frame.
+    pub const DRIVE: Holder = Holder(2);
+
     /// Other processes that words tell apart.
-    pub const GUESTS_MAX: u32 = HOLDER - 1;
+    pub const GUESTS_MAX: u32 = HOLDER - 2;
 
     /// Another process: number `guest`, below [`Holder::GUESTS_MAX`].
     ///
     /// # Panics
     /// If the number is not below it.
     pub const fn guest(guest: u32) -> Holder {
-        assert!(guest < Holder::GUESTS_MAX, "a word names 62 guests");
-        Holder(guest + 2)
+        assert!(guest < Holder::GUESTS_MAX, "a word names 61 guests");
+        Holder(guest + 3)
+    }
+
+    /// The number of the other process, if it is one.
+    pub const fn guest_number(self) -> Option<u32> {
+        self.0.checked_sub(3)
     }
 }
 
@@ -82,11 +93,10 @@ impl Versioned {
         taken
     }
 
-    /// Gives the word back after writing.
+    /// Gives the word back after writing, whatever others that share the memory have made of it.
     #[inline]
     pub fn unlock(&self) {
         let word = self.0.load(Ordering::Relaxed);
-        debug_assert!(word & HOLDER != 0, "only its holder unlocks a word");
         // Release: partner of the acquire in `try_lock` and in `begin_read`.
         self.0.store(next(word), Ordering::Release);
     }
@@ -94,9 +104,20 @@ impl Versioned {
     /// Gives the word back on behalf of a process that is dead, or may not be believed; true if it was
     /// that one's.
     pub fn unlock_of(&self, holder: Holder) -> bool {
-        let word = self.0.load(Ordering::Relaxed);
-        // Release: as in `unlock`.
-        word & HOLDER == holder.0
+        self.free_unless(|named| named != holder)
+    }
+
+    /// Frees the word if it names somebody who, as `has_it` says, does not have it; true if it did.
+    ///
+    /// `has_it` may say no while the one that it is asked of is about to take the word, but not while it
+    /// has it: that one notes it before it takes the word, and strikes it out, by a `Release`, after it has
+    /// given it back; `has_it` loads the note by an `Acquire`.
+    pub fn free_unless(&self, has_it: impl FnOnce(Holder) -> bool) -> bool {
+        // Acquire: partner of the exchange in `try_lock_as`. Who took the word had noted it.
+        let word = self.0.load(Ordering::Acquire);
+        // Release: as in `unlock`. If the note was struck out since, the word is another.
+        word & HOLDER != 0
+            && !has_it(Holder(word & HOLDER))
             && self
                 .0
                 .compare_exchange(word, next(word), Ordering::Release, Ordering::Relaxed)
@@ -169,12 +190,39 @@ mod tests {
     fn a_dead_writers_word_is_freed_and_nobody_elses() {
         let word = Versioned::new();
         let version = word.begin_read().unwrap();
-        assert!(word.try_lock_as(Holder::guest(61)) && !word.try_lock());
-        assert!(word.is_held_by(Holder::guest(61)) && !word.is_held_by(Holder::OWNER));
+        let last = Holder::guest(Holder::GUESTS_MAX - 1);
+        assert!(word.try_lock_as(last) && !word.try_lock());
+        assert!(word.is_held_by(last) && !word.is_held_by(Holder::OWNER));
         assert!(!word.unlock_of(Holder::guest(0)) && word.is_locked());
-        assert!(word.unlock_of(Holder::guest(61)) && !word.is_locked());
+        assert!(word.unlock_of(last) && !word.is_locked());
         assert!(!word.end_read(version), "its write may have begun");
-        assert!(!word.unlock_of(Holder::guest(61)));
+        assert!(!word.unlock_of(last));
+    }
+
+    #[test]
+    fn holders_are_told_apart() {
+        let guests = (0..Holder::GUESTS_MAX).map(Holder::guest);
+        assert!(
+            guests
+                .clone()
+                .map(|guest| guest.guest_number())
+                .eq((0..Holder::GUESTS_MAX).map(Some))
+        );
+        for holder in [Holder::OWNER, Holder::DRIVE].into_iter().chain(guests) {
+            let word = Versioned::new();
+            assert!(word.try_lock_as(holder) && word.is_held_by(holder));
+            let named = |named: Holder| {
+                assert_eq!(named, holder);
+                false
+            };
+            assert!(word.free_unless(named) && !word.is_locked());
+        }
+        assert_eq!(
+            Holder::OWNER
+                .guest_number()
+                .or(Holder::DRIVE.guest_number()),
+            None
+        );
     }
 }
 
@@ -216,6 +264,24 @@ mod loom_tests {
                 }
             }
             writers.into_iter().for_each(|w| w.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn a_word_is_not_taken_from_one_that_has_it() {
+        loom::model(|| {
+            let word = Arc::new(Versioned::new());
+            let noted = Arc::new(AtomicU32::new(0));
+            let (taken, note) = (word.clone(), noted.clone());
+            let writer = loom::thread::spawn(move || {
+                note.fetch_add(1, Ordering::Relaxed);
+                assert!(taken.try_lock(), "nobody else takes it");
+                taken.unlock();
+                note.fetch_sub(1, Ordering::Release);
+            });
+            let freed = word.free_unless(|_| noted.load(Ordering::Acquire) > 0);
+            assert!(!freed, "its holder had it");
+            writer.join().unwrap();
         });
     }
 }

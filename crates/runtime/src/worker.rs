@@ -1,7 +1,9 @@
-//! OS threads for system calls that block, outside the engines: a task must not block, and
-//! whoever has to (plain `pread` on storage) keeps such threads beside them.
+//! OS threads outside the engines: for system calls that block, as a task must not, and whoever has to (plain
+//! `pread` on storage) keeps such threads beside them; and for whole runs that know nothing of each other.
 
 use std::io;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 /// A named thread that is joined when this is dropped. Its body has to end by itself: tell it to
@@ -37,10 +39,55 @@ impl Drop for Worker {
     }
 }
 
+/// Does `job` for each number below `count`, on this thread and as many others as make `threads`; gives the results by
+/// number. The job is told which thread it is on, from 0, which is this one.
+pub fn side_by_side<R: Send>(
+    count: usize,
+    threads: usize,
+    job: impl Fn(usize, usize) -> R + Sync,
+) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let results = Mutex::new(Vec::with_capacity(count));
+    let work = |thread: usize| {
+        loop {
+            // Relaxed: a number is given once, and nothing else is told by it.
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= count {
+                return;
+            }
+            let result = job(number, thread);
+            let mut results = results.lock().unwrap_or_else(|p| p.into_inner());
+            results.push((number, result));
+        }
+    };
+    std::thread::scope(|scope| {
+        for thread in 1..threads.min(count) {
+            let work = &work;
+            scope.spawn(move || work(thread));
+        }
+        work(0);
+    });
+    let mut results = results.into_inner().unwrap_or_else(|p| p.into_inner());
+    results.sort_by_key(|(number, _)| *number);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::mpsc;
+
+    #[test]
+    fn jobs_side_by_side_are_done_once_and_their_results_are_in_order() {
+        for threads in [1, 3, 20] {
+            let did = side_by_side(9, threads, |number, thread| {
+                assert!(thread < threads);
+                number * number
+            });
+            assert_eq!(did, [0, 1, 4, 9, 16, 25, 36, 49, 64], "{threads} threads");
+        }
+        assert!(side_by_side(0, 2, |_, _| ()).is_empty());
+    }
 
     #[test]
     fn a_worker_has_ended_when_it_is_dropped() {

@@ -17,7 +17,10 @@ use wharf_runtime::clock::Clock;
 use wharf_runtime::xor_into;
 use wharf_runtime::{Rng, Seed};
 use wharf_storage::array::{Array, CreateOptions, Level, create};
-use wharf_storage::{AlignedBuffer, Engine, FileOptions, Io, Op, RamTarget, Segment, Target, open};
+use wharf_storage::{
+    AlignedBuffer, Channel, Engine, FileOptions, Io, Op, PollGroup, RamTarget, Segment, Target,
+    open,
+};
 
 const PAGE_BYTES: usize = 4096;
 
@@ -59,11 +62,23 @@ impl Plan {
     }
 }
 
-/// I/Os per second of a channel kept at `depth`.
+/// I/Os per second of a channel of its own kept at `depth`.
 fn rate(target: &dyn Target, op: Op, depth: usize, millis: u64, rng: &mut Rng) -> f64 {
+    let channel = target.channel(depth as u32).expect("a channel");
+    rate_of(channel, target.size_bytes(), op, millis, rng)
+}
+
+/// I/Os per second of a channel kept at its depth.
+fn rate_of(
+    mut channel: Box<dyn Channel>,
+    size_bytes: u64,
+    op: Op,
+    millis: u64,
+    rng: &mut Rng,
+) -> f64 {
+    let depth = channel.depth();
     let mut memory = AlignedBuffer::new(depth * PAGE_BYTES);
-    let pages = target.size_bytes() / PAGE_BYTES as u64;
-    let mut channel = target.channel(depth as u32).expect("a channel");
+    let pages = size_bytes / PAGE_BYTES as u64;
     // SAFETY: the memory outlives the channel, which is dropped first.
     unsafe { channel.register(&[Segment::of(&mut memory)]) };
     let clock = Clock::start();
@@ -165,10 +180,15 @@ fn files(plan: &Plan) {
             if !row.contains(&plan.only) {
                 continue;
             }
-            let engines = [Engine::Uring, Engine::Threads];
-            let mut rates = [Vec::new(), Vec::new(), Vec::new()];
+            // A shared ring has no descriptors and no memory registered.
+            let ways = [
+                (Engine::Uring, false),
+                (Engine::Uring, true),
+                (Engine::Threads, false),
+            ];
+            let mut rates = [const { Vec::new() }; 4];
             for round in 0..plan.rounds {
-                for (engine, rates) in engines.into_iter().zip(&mut rates) {
+                for ((engine, is_shared), rates) in ways.into_iter().zip(&mut rates) {
                     let options = FileOptions {
                         engine,
                         ..FileOptions::default()
@@ -176,13 +196,21 @@ fn files(plan: &Plan) {
                     let Ok(target) = open(&plan.file, &options) else {
                         continue;
                     };
-                    rates.push(rate(&*target, op, depth, plan.millis, &mut rng));
+                    let channel = match is_shared {
+                        true => target.channel_in(&PollGroup::new(), depth as u32),
+                        false => target.channel(depth as u32),
+                    };
+                    let (channel, size_bytes) = (channel.expect("a channel"), target.size_bytes());
+                    rates.push(rate_of(channel, size_bytes, op, plan.millis, &mut rng));
                 }
-                rates[2].extend(fio_rate(plan, op, depth, round));
+                rates[3].extend(fio_rate(plan, op, depth, round));
             }
             print!("{row:14}: ");
             let mut ours = 0.0;
-            for (name, rates) in ["io_uring", "threads", "fio"].into_iter().zip(&mut rates) {
+            for (name, rates) in ["io_uring", "shared ring", "threads", "fio"]
+                .into_iter()
+                .zip(&mut rates)
+            {
                 if rates.is_empty() {
                     print!("{name}: not to be had   ");
                     continue;
@@ -190,6 +218,7 @@ fn files(plan: &Plan) {
                 let middle = show(name, rates);
                 match name {
                     "io_uring" => ours = middle,
+                    "shared ring" => print!("shared/own {:.3}   ", middle / ours),
                     "fio" => print!("io_uring/fio {:.3}", ours / middle),
                     _ => {}
                 }

@@ -7,27 +7,31 @@
 //! I/O takes the direct way if it may. Linux keeps the two coherent: a direct read writes
 //! back what the cache holds of its range first, a direct write drops it.
 //!
-//! 1. A write takes the direct way up to the last whole block and the buffered way to the end; what lies
+//! 1. A write to a file that ends within a block takes the direct way up to the last whole page and
+//!    the buffered way to the end, so that a kill in between leaves no page in halves; what lies
 //!    beyond is dropped.
 //! 2. A read takes the direct way, ends short at the end of the file, and gets zeros from there.
 //! 3. A step that stopped within a block goes on the buffered way.
 //!
 //! Where the file system has no O_DIRECT, all of it is buffered, and the target says so.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{Seek, SeekFrom};
 use std::os::fd::AsFd;
 use std::os::linux::fs::MetadataExt;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FlockOperation, StatxFlags};
+use rustix::fs::{AtFlags, FallocateFlags, StatxFlags};
 use rustix::io::Errno;
 use wharf_runtime::sync::{AtomicU64, Ordering};
 
+use crate::calls::CallsChannel;
 use crate::error::StorageError;
+use crate::group::PollGroup;
 use crate::io::Op;
+use crate::opening::{Lock, Opened, failed};
 use crate::target::{Channel, Target, TargetInfo, check_depth};
 use crate::threads::{Pool, ThreadsChannel};
 use crate::transfer::Transfer;
@@ -37,6 +41,8 @@ use crate::uring::{self, UringChannel};
 const BUFFERED_BLOCK_BYTES: u32 = 512;
 /// The block where the system does not tell (before Linux 6.1) in bytes: no device in use has larger ones.
 const UNKNOWN_BLOCK_BYTES: u32 = 4096;
+/// A page in bytes: what programs expect to find old or new after a kill.
+const PAGE_BYTES: u64 = 4096;
 /// `STATX_DIOALIGN`: asks for the alignment that O_DIRECT wants (Linux 6.1).
 const STATX_DIOALIGN: StatxFlags = StatxFlags::from_bits_retain(0x2000);
 
@@ -84,35 +90,42 @@ impl Default for FileOptions {
 
 /// Opens a file or a block device.
 pub fn open(path: &Path, options: &FileOptions) -> Result<Arc<dyn Target>, StorageError> {
-    let mut core = FileCore::open(path, options)?;
-    let uring = match options.engine {
-        Engine::Threads => false,
-        Engine::Auto => uring::capabilities().available(),
-        Engine::Uring => {
-            uring::capabilities().require()?;
-            true
-        }
-    };
-    let engine = if uring { "io_uring" } else { "threads" };
-    let way = if core.direct.is_some() {
-        "O_DIRECT"
-    } else {
-        "buffered"
-    };
-    core.info.access = format!("{engine}, {way}");
-    let core = Arc::new(core);
-    let pool = match uring {
-        true => None,
-        false => Some(Pool::new(&core, options.threads)?),
-    };
-    Ok(Arc::new(FileTarget { core, pool }))
+    Opened::new(path, options)?.target()
 }
 
 /// A file or device as a target.
-struct FileTarget {
+pub(crate) struct FileTarget {
     core: Arc<FileCore>,
     /// The threads that do its I/Os; by io_uring if there are none.
     pool: Option<Arc<Pool>>,
+}
+
+impl FileTarget {
+    pub(crate) fn new(opened: Opened) -> Result<FileTarget, StorageError> {
+        let threads = opened.options.threads;
+        let uring = match opened.options.engine {
+            Engine::Threads => false,
+            Engine::Auto => uring::capabilities().available(),
+            Engine::Uring => {
+                uring::capabilities().require()?;
+                true
+            }
+        };
+        let mut core = FileCore::new(opened)?;
+        let engine = if uring { "io_uring" } else { "threads" };
+        let way = if core.direct.is_some() {
+            "O_DIRECT"
+        } else {
+            "buffered"
+        };
+        core.info.access = format!("{engine}, {way}");
+        let core = Arc::new(core);
+        let pool = match uring {
+            true => None,
+            false => Some(Pool::new(&core, threads)?),
+        };
+        Ok(FileTarget { core, pool })
+    }
 }
 
 impl Target for FileTarget {
@@ -128,6 +141,14 @@ impl Target for FileTarget {
         self.core.set_size(size_bytes)
     }
 
+    fn grow(&self, size_bytes: u64) -> Result<(), StorageError> {
+        self.core.grow(size_bytes)
+    }
+
+    fn trim(&self, size_bytes: u64) -> Result<(), StorageError> {
+        self.core.trim(size_bytes)
+    }
+
     fn channel(&self, depth: u32) -> Result<Box<dyn Channel>, StorageError> {
         check_depth(depth)?;
         let core = self.core.clone();
@@ -136,34 +157,17 @@ impl Target for FileTarget {
             None => Box::new(UringChannel::new(core, depth)?),
         })
     }
-}
 
-/// That nobody else opens a file or device with [`FileOptions::exclusive`].
-///
-/// It is on a descriptor of its own: the kernel ends a ring some time after the ring was closed, and till then the
-/// ring keeps the descriptors that it was given, with the locks on them.
-#[derive(Debug)]
-struct Lock(File);
-
-impl Lock {
-    fn take(file: File, path: &Path) -> Result<Lock, StorageError> {
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Lock(file)),
-            Err(Errno::WOULDBLOCK) => Err(StorageError::InUse(path.to_path_buf())),
-            Err(errno) => Err(StorageError::File {
-                path: path.to_path_buf(),
-                doing: "lock it",
-                source: errno.into(),
-            }),
-        }
-    }
-}
-
-impl Drop for Lock {
-    fn drop(&mut self) {
-        // Not left to closing: a process that another thread is starting has the descriptor too, until it runs its
-        // own program. A lock that is held can be given up, so there is no error.
-        let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
+    fn channel_in(&self, group: &PollGroup, depth: u32) -> Result<Box<dyn Channel>, StorageError> {
+        check_depth(depth)?;
+        Ok(match &self.pool {
+            Some(pool) => Box::new(ThreadsChannel::of_group(&self.core, pool, depth)),
+            // Without a descriptor, or the right to so much memory, I/Os are done one by one.
+            None => match group.ring() {
+                Ok(ring) => Box::new(UringChannel::of_ring(ring, &self.core, depth)),
+                Err(_) => Box::new(CallsChannel::new(&self.core, depth)),
+            },
+        })
     }
 }
 
@@ -198,46 +202,15 @@ pub(crate) enum Next {
 }
 
 impl FileCore {
-    fn open(path: &Path, options: &FileOptions) -> Result<FileCore, StorageError> {
-        let failed = |doing| {
-            let path = path.to_path_buf();
-            move |source| StorageError::File {
-                path,
-                doing,
-                source,
-            }
-        };
-        let opening = |flags: i32| {
-            let mut how = OpenOptions::new();
-            how.read(true).write(!options.read_only).custom_flags(flags);
-            how
-        };
-        let buffered = match options.create_bytes {
-            Some(bytes) if !path.exists() => {
-                let file = opening(0).create_new(true).open(path);
-                let file = file.map_err(failed("create it"))?;
-                file.set_len(bytes).map_err(failed("set its size"))?;
-                file
-            }
-            _ => opening(0).open(path).map_err(failed("open it"))?,
-        };
-        let kind = buffered.metadata().map_err(failed("ask for its kind"))?;
-        let is_device = kind.file_type().is_block_device();
-        if !is_device && !kind.is_file() {
-            return Err(StorageError::Kind(path.to_path_buf()));
-        }
-        let lock = if options.exclusive {
-            let file = opening(0).open(path).map_err(failed("open it"))?;
-            Some(Lock::take(file, path)?)
-        } else {
-            None
-        };
-        let size_bytes = (&buffered)
+    fn new(opened: Opened) -> Result<FileCore, StorageError> {
+        let (path, is_device) = (&opened.path, opened.is_device());
+        let lock = opened.lock()?;
+        let size_bytes = (&opened.file)
             .seek(SeekFrom::End(0))
-            .map_err(failed("find its size"))?;
+            .map_err(failed(path, "find its size"))?;
         // Refused by file systems that have no O_DIRECT: then all is buffered.
-        let direct = if options.direct {
-            opening(libc::O_DIRECT).open(path).ok()
+        let direct = if opened.options.direct {
+            opened.again(libc::O_DIRECT).ok()
         } else {
             None
         };
@@ -250,12 +223,12 @@ impl FileCore {
                 name: path.display().to_string(),
                 block_bytes,
                 memory_align_bytes,
-                optimal_io_bytes: (kind.st_blksize() as u32).max(block_bytes),
-                needs_flush: !is_device || device_caches_writes(kind.st_rdev()),
-                read_only: options.read_only,
+                optimal_io_bytes: (opened.kind.st_blksize() as u32).max(block_bytes),
+                needs_flush: !is_device || device_caches_writes(opened.kind.st_rdev()),
+                read_only: opened.options.read_only,
                 access: String::new(),
             },
-            buffered,
+            buffered: opened.file,
             direct,
             size: AtomicU64::new(size_bytes),
             is_device,
@@ -274,13 +247,47 @@ impl FileCore {
         }
         self.buffered
             .set_len(size_bytes)
-            .map_err(|source| StorageError::File {
-                path: self.info.name.clone().into(),
-                doing: "change its size",
-                source,
-            })?;
+            .map_err(failed(self.info.name.as_ref(), "change its size"))?;
         self.size.store(size_bytes, Ordering::Relaxed);
         Ok(())
+    }
+
+    /// Makes it smaller if nobody else has made it longer.
+    fn trim(&self, size_bytes: u64) -> Result<(), StorageError> {
+        let there = self.buffered.metadata();
+        let there = there.map_err(failed(self.info.name.as_ref(), "ask for its size"))?;
+        match there.len() > self.size_bytes() {
+            true => Ok(()),
+            false => self.set_size(size_bytes),
+        }
+    }
+
+    /// Makes it at least so large. What others have appended meanwhile stays: `ftruncate` would cut
+    /// it off, and allocating the last byte changes no byte that is there.
+    fn grow(&self, size_bytes: u64) -> Result<(), StorageError> {
+        if self.is_device && size_bytes > self.size_bytes() {
+            return Err(StorageError::FixedSize(self.info.name.clone()));
+        }
+        if size_bytes <= self.size_bytes() {
+            return Ok(());
+        }
+        let last = size_bytes - 1;
+        let grown = match rustix::fs::fallocate(&self.buffered, FallocateFlags::empty(), last, 1) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => self.write_last(last),
+            other => other.map_err(Into::into),
+        };
+        grown.map_err(failed(self.info.name.as_ref(), "change its size"))?;
+        self.size.fetch_max(size_bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Grows where the file system cannot allocate: writes byte `last`, unless the file goes so far
+    /// by now.
+    fn write_last(&self, last: u64) -> std::io::Result<()> {
+        match self.buffered.metadata()?.len() > last {
+            true => Ok(()),
+            false => self.buffered.write_all_at(&[0], last),
+        }
     }
 
     /// What `transfer`, a read or write, does next.
@@ -295,7 +302,10 @@ impl FileCore {
             return Next::Zeros;
         }
         let block = u64::from(self.info.block_bytes);
-        let whole_end = size - size % block;
+        let whole_end = match size % block {
+            0 => size,
+            _ => size - size % block.max(PAGE_BYTES),
+        };
         if self.direct.is_none() || offset % block != 0 || (writes && offset >= whole_end) {
             Next::Step(Way::Buffered, remaining.min(size - offset))
         } else if writes {
@@ -346,4 +356,37 @@ fn device_caches_writes(device: u64) -> bool {
         // A partition's queue is its disk's.
         .or_else(|_| std::fs::read_to_string(queue("../")));
     told.map_or(true, |text| text.trim() != "write through")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::{Io, Segment};
+
+    /// A file of 3,000 bytes had its last page written in two I/Os where blocks are of 512 bytes:
+    /// 2,560 direct, and 440 by the kernel's cache. A kill in between left a page that was neither
+    /// old nor new.
+    #[test]
+    fn a_page_at_the_end_of_a_file_went_out_in_two_parts() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let options = FileOptions {
+            create_bytes: Some(4096 + 3000),
+            ..FileOptions::default()
+        };
+        let opened = Opened::new(&folder.path().join("file"), &options).expect("a file");
+        let other = opened.again(0).expect("the same file");
+        let mut core = FileCore::new(opened).expect("a file");
+        // Whatever this file system has.
+        core.info.block_bytes = 512;
+        core.direct = Some(other);
+        let mut memory = [0; 8192];
+        let mut transfer = Transfer::idle();
+        transfer.begin(&Io::write(0, &[Segment::of(&mut memory)], 0));
+        assert_eq!(core.next(&transfer), Next::Step(Way::Direct, 4096));
+        transfer.advance(4096);
+        assert_eq!(core.next(&transfer), Next::Step(Way::Buffered, 3000));
+        // One that ends with a block has none.
+        core.set_size(4096 + 1024).expect("its size");
+        assert_eq!(core.next(&transfer), Next::Step(Way::Direct, 1024));
+    }
 }

@@ -9,9 +9,12 @@
 //! |---|---|
 //! | [`target`] | the trait's two halves, and what every target checks |
 //! | [`mod@io`] | one I/O: what is asked, how it ended |
+//! | [`Opened`] | which file a path is, once and for all |
 //! | [`file`](mod@file) | files and devices: O_DIRECT, and the end of a file within a block |
+//! | [`group`] | channels of one thread that are waited for together |
 //! | [`uring`] | the way by io_uring, and what this kernel's can do |
 //! | `threads` | the way by plain system calls on threads |
+//! | `calls` | the way by such calls on the caller's thread, where there is no other |
 //! | [`ram`] | memory |
 //! | [`mod@array`] | RAID-0, 5 and 10 of any targets |
 //! | [`faulty`] | errors, delays, death and power cuts, for tests of everything above |
@@ -22,10 +25,13 @@
 pub mod array;
 pub mod blocking;
 pub mod buffer;
+mod calls;
 pub mod error;
 pub mod faulty;
 pub mod file;
+pub mod group;
 pub mod io;
+mod opening;
 pub mod ram;
 pub mod target;
 mod threads;
@@ -36,7 +42,9 @@ pub use blocking::Blocking;
 pub use buffer::AlignedBuffer;
 pub use error::StorageError;
 pub use file::{Engine, FileOptions, open};
+pub use group::PollGroup;
 pub use io::{Completion, Io, IoError, Op, Segment};
+pub use opening::{FileId, Opened};
 pub use ram::RamTarget;
 pub use rustix::io::Errno;
 pub use target::{Channel, Full, Target, TargetInfo};

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use rustix::io::Errno;
 
 use crate::error::StorageError;
+use crate::group::PollGroup;
 use crate::io::{Completion, Io, IoError, Op, Segment};
 
 /// The greatest depth of a channel.
@@ -48,8 +49,29 @@ pub trait Target: Send + Sync {
         Err(StorageError::FixedSize(self.info().name.clone()))
     }
 
+    /// Makes it at least so large, with zeros, and never smaller, whoever else changes its size
+    /// meanwhile.
+    fn grow(&self, size_bytes: u64) -> Result<(), StorageError> {
+        match self.size_bytes() < size_bytes {
+            true => self.set_size(size_bytes),
+            false => Ok(()),
+        }
+    }
+
+    /// As [`Target::set_size`] to a smaller size, unless somebody else has made it longer than it
+    /// is known to be: what they appended stays.
+    fn trim(&self, size_bytes: u64) -> Result<(), StorageError> {
+        self.set_size(size_bytes)
+    }
+
     /// A channel for the calling thread, for `depth` I/Os at a time (1 to [`DEPTH_MAX`]).
     fn channel(&self, depth: u32) -> Result<Box<dyn Channel>, StorageError>;
+
+    /// As [`Target::channel`], one that is waited for with the others of `group` if that can be,
+    /// and that is of no use when the target has gone: it keeps no file open.
+    fn channel_in(&self, _group: &PollGroup, depth: u32) -> Result<Box<dyn Channel>, StorageError> {
+        self.channel(depth)
+    }
 }
 
 /// The channel has as many I/Os in flight as it takes: poll first.
@@ -80,6 +102,11 @@ pub trait Channel {
     /// Reports what has ended, and waits until that is at least `min` or nothing is in flight; gives
     /// how many were reported.
     fn wait(&mut self, min: usize, done: &mut dyn FnMut(Completion)) -> usize;
+
+    /// Whether waiting for its [`PollGroup`] is waiting for it.
+    fn is_grouped(&self) -> bool {
+        false
+    }
 
     /// Offers memory that many I/Os will use, so that the kernel need not look it up each time. Replaces
     /// what was offered before; nothing may be in flight. False if it is of no use or refused: then

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::os::fd::AsFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 
 use rustix::io::Errno;
 use wharf_runtime::worker::Worker;
@@ -95,7 +95,7 @@ impl Jobs {
 }
 
 /// Does the whole of an I/O.
-fn run(
+pub(crate) fn run(
     core: &FileCore,
     transfer: &mut Transfer,
     vector: &mut Vec<libc::iovec>,
@@ -165,8 +165,10 @@ impl Inbox {
 
 /// One thread's way to a file or device through the pool.
 pub(crate) struct ThreadsChannel {
-    core: Arc<FileCore>,
-    pool: Arc<Pool>,
+    core: Weak<FileCore>,
+    jobs: Weak<Jobs>,
+    /// A channel outside of a group keeps the file open, and the threads.
+    own: Option<(Arc<FileCore>, Arc<Pool>)>,
     ended: Arc<Inbox>,
     depth: usize,
     in_flight: usize,
@@ -178,10 +180,19 @@ pub(crate) struct ThreadsChannel {
 }
 
 impl ThreadsChannel {
+    /// A channel that keeps the file open.
     pub(crate) fn new(core: Arc<FileCore>, pool: Arc<Pool>, depth: u32) -> ThreadsChannel {
+        let mut channel = ThreadsChannel::of_group(&core, &pool, depth);
+        channel.own = Some((core, pool));
+        channel
+    }
+
+    /// A channel that is of no use when the file is closed.
+    pub(crate) fn of_group(core: &Arc<FileCore>, pool: &Arc<Pool>, depth: u32) -> ThreadsChannel {
         ThreadsChannel {
-            core,
-            pool,
+            core: Arc::downgrade(core),
+            jobs: Arc::downgrade(&pool.jobs),
+            own: None,
             ended: Arc::new(Inbox::default()),
             depth: depth as usize,
             in_flight: 0,
@@ -219,14 +230,19 @@ impl Channel for ThreadsChannel {
         self.in_flight += 1;
         let mut transfer = self.idle.pop().unwrap_or_else(Transfer::idle);
         transfer.begin(&io);
-        if let Err(error) = admit(&self.core.info, self.core.size_bytes(), &io) {
+        let (Some(core), Some(jobs)) = (self.core.upgrade(), self.jobs.upgrade()) else {
+            let error = transfer.error(Errno::BADF);
+            self.ended.push(transfer, Err(error));
+            return Ok(());
+        };
+        if let Err(error) = admit(&core.info, core.size_bytes(), &io) {
             self.ended.push(transfer, Err(error));
             return Ok(());
         }
         let ended = self.ended.clone();
         let job = Job { transfer, ended };
-        lock(&self.pool.jobs.queue).waiting.push_back(job);
-        self.pool.jobs.arrived.notify_one();
+        lock(&jobs.queue).waiting.push_back(job);
+        jobs.arrived.notify_one();
         Ok(())
     }
 

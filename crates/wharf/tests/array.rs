@@ -183,6 +183,80 @@ fn a_rebuild_that_was_stopped_goes_on_and_leaves_nobody_else_out() {
     assert!(place.holds(&["a", "new", "c", "d"], 3));
 }
 
+/// A disk that was replaced, or a backup of one member, was taken for the member of now: reads gave what it held, and a
+/// check that repairs spread that to the others.
+#[test]
+fn a_copy_of_a_member_from_before_is_not_taken_for_the_member() {
+    for (level, names) in [
+        ("5", &["a", "b", "c"][..]),
+        ("10", &["a", "b", "c", "e"][..]),
+    ] {
+        let place = Place::of("array");
+        place.create(level, names);
+        place.fill(names, 1);
+        std::fs::copy(place.path("c"), place.path("backup")).expect("a copy");
+        std::fs::rename(place.path("c"), place.path("c.old")).expect("it is there");
+        let others: Vec<&str> = names.iter().copied().filter(|n| *n != "c").collect();
+        let mut rebuild = vec!["rebuild", "--onto", "d"];
+        rebuild.extend(&others);
+        place.ok(&rebuild);
+        let now: Vec<&str> = names
+            .iter()
+            .map(|n| if *n == "c" { "d" } else { n })
+            .collect();
+        place.fill(&now, 2);
+        for old in ["c.old", "backup"] {
+            std::fs::copy(place.path(old), place.path("c")).expect("it is put back");
+            let with = |words: &[&'static str]| -> Vec<&str> {
+                words.iter().chain(names).copied().collect()
+            };
+            let told = place.ok(&with(&["describe"]));
+            assert!(told.contains("member 2  stale      c"), "{told}");
+            assert!(told.contains("member 1  active     b"), "{told}");
+            place.fails(2, "c: is member 2 as of event", &with(&["check"]));
+            place.fails(2, "what it holds is old", &with(&["check", "--repair"]));
+            assert_eq!(place.ok(&with(&["describe"])), told, "nothing was changed");
+        }
+        let mut words = vec!["rebuild", "--force", "--onto", "c"];
+        words.extend(&others);
+        place.ok(&words);
+        let mut words = vec!["check"];
+        words.extend(names);
+        assert!(place.ok(&words).contains("0 disagree"));
+        assert!(place.holds(names, 2));
+        // The member that was in its place until now is as old.
+        words[0] = "describe";
+        *words.iter_mut().find(|w| **w == "c").expect("it") = "d";
+        let told = place.ok(&words);
+        assert!(told.contains("member 2  stale      d"), "{told}");
+    }
+}
+
+/// A link to nothing was taken for a file that is to be made, and removed when the command failed.
+#[test]
+fn a_link_to_nothing_stays_when_no_array_is_made() {
+    let place = Place::of("array");
+    std::os::unix::fs::symlink("elsewhere", place.path("a")).expect("a link");
+    std::fs::write(place.path("b"), vec![b'x'; 8 << 20]).expect("a file");
+    std::os::unix::fs::symlink("b", place.path("c")).expect("a link");
+    let link = "a: is a link to what does not exist: give the file itself";
+    let create = |names: [&'static str; 2]| {
+        let mut words = vec!["create", "--level", "0", "--size", SIZE];
+        words.extend(names);
+        words
+    };
+    place.fails(2, link, &create(["a", "b"]));
+    place.fails(2, "c: holds data", &create(["made", "c"]));
+    place.fails(2, link, &create(["made", "a"]));
+    for name in ["a", "c"] {
+        let kind = std::fs::symlink_metadata(place.path(name)).expect("it is there");
+        assert!(kind.is_symlink(), "{name}");
+    }
+    let left = std::fs::read(place.path("b")).expect("a file");
+    assert!(left.iter().all(|b| *b == b'x'));
+    assert!(!place.path("elsewhere").exists() && !place.path("made").exists());
+}
+
 #[test]
 fn bad_input_is_told_in_one_line() {
     let place = Place::of("array");

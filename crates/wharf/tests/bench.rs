@@ -175,6 +175,62 @@ fn the_file_is_made_kept_and_removed_as_asked() {
     assert!(!place.path("g").exists());
 }
 
+/// A file of 100 TiB took 24 GB for the versions of its pages before it was told that it does not fit, and one that the
+/// file system had no room for was filled until there was none.
+#[test]
+fn what_memory_or_disk_cannot_hold_is_refused_before_it_begins() {
+    let place = Place::of("bench");
+    for (part, words) in [
+        (
+            "a file of this --size needs 3.0 TiB of memory",
+            vec!["--size=1024t"],
+        ),
+        (
+            "needs 1.0 TiB of memory",
+            vec!["--size=1m", "--memory=1000g"],
+        ),
+        (
+            "--threads with so many requests",
+            vec!["--size=64g", "--threads=512", "--iodepth=4096", "--bs=64m"],
+        ),
+    ] {
+        place.fails(2, part, &[&["f"], &words[..]].concat());
+    }
+    let free = rustix::fs::statvfs(place.path(".")).expect("a file system");
+    let free_mib = (free.f_bavail * free.f_frsize) >> 20;
+    // Where memory has no room for so many pages either, that is told instead.
+    let size = format!("--size={}m", free_mib + (8 << 10));
+    place.fails(2, "give a smaller --size", &["f", &size]);
+    assert!(!place.path("f").exists(), "nothing was begun");
+}
+
+/// The terminal had medians of rounds, and the page ratios of their sums.
+#[test]
+fn page_terminal_and_report_have_the_same_ratio() {
+    let place = Place::of("bench");
+    let words = [
+        "f",
+        "--size=4m",
+        "--rounds=3",
+        "--designs=direct,scale",
+        "--html=page",
+    ];
+    let (text, report) = place.bench(&words);
+    for row in &report.rows {
+        let rounds = row.rounds.as_ref().expect("rounds");
+        assert_eq!(row.iops, rounds.iops_median);
+    }
+    let page = std::fs::read_to_string(place.path("page")).expect("a page");
+    let shown = |text: &str, after: &str| {
+        let before = text.split(after).next().expect("what is before it");
+        let from = before.rfind([' ', '>']).expect("a word") + 1;
+        before[from..].to_string()
+    };
+    let ratio = shown(&text, "×, p50");
+    assert_eq!(shown(&page, "× the bandwidth of direct"), ratio);
+    assert!(!page.contains("id=\"time\""), "no empty panel");
+}
+
 #[test]
 fn mistakes_are_one_line_and_harm_nothing() {
     let place = Place::of("bench");

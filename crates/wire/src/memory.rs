@@ -1,14 +1,22 @@
 //! Memory that two processes map: a memory file of fixed length.
 //!
-//! The owner makes it and hands its descriptor to the other process, over a socket. It is *sealed*:
+//! The owner makes it and hands a descriptor to the other process, over a socket. It is *sealed*:
 //! nobody can change its length, so that no access to a mapping of it ever faults, whatever the other
 //! process does. It can do one thing: write to it. So what is read from shared memory is read once,
 //! checked, and never trusted.
+//!
+//! Two kinds of memory are for one writer. What the maker alone may change is sealed against all further
+//! writing ([`SharedMemory::create_to_tell`]). Of what one other process may change, others get a
+//! [descriptor to read](SharedMemory::descriptor_to_read). And memory that the next process is to use
+//! can be [renewed](SharedMemory::renew), so that the one before has nothing of it.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate};
+use rustix::fs::{
+    MemfdFlags, Mode, OFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, open,
+};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 /// Shared memory that cannot be had, or is not what it should be.
@@ -38,7 +46,7 @@ pub enum MemoryError {
 /// See the module. It begins as zeros.
 #[derive(Debug)]
 pub struct SharedMemory {
-    file: OwnedFd,
+    file: Mutex<OwnedFd>,
     start: NonNull<u8>,
     bytes: usize,
 }
@@ -54,16 +62,22 @@ impl SharedMemory {
     /// # Errors
     /// If the system refuses.
     pub fn create(bytes: usize) -> Result<SharedMemory, MemoryError> {
-        let make = || {
-            let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-            let file = rustix::fs::memfd_create("wharf", flags)?;
-            ftruncate(&file, bytes as u64)?;
-            let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL;
-            fcntl_add_seals(&file, seals)?;
-            Ok(file)
-        };
-        let file = make().map_err(|source| system(bytes, source))?;
-        SharedMemory::map(file, bytes)
+        let file = make(bytes)?;
+        let start = map(&file, bytes, WRITABLE, None)?;
+        seal(&file, SealFlags::SEAL).map_err(|source| system(bytes, source))?;
+        Ok(SharedMemory::of(file, start, bytes))
+    }
+
+    /// Makes memory of `bytes` bytes that nobody writes but through this mapping of it.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn create_to_tell(bytes: usize) -> Result<SharedMemory, MemoryError> {
+        let file = make(bytes)?;
+        let start = map(&file, bytes, WRITABLE, None)?;
+        let seals = SealFlags::FUTURE_WRITE | SealFlags::SEAL;
+        seal(&file, seals).map_err(|source| system(bytes, source))?;
+        Ok(SharedMemory::of(file, start, bytes))
     }
 
     /// Maps memory that another process has made with `bytes` bytes.
@@ -71,6 +85,22 @@ impl SharedMemory {
     /// # Errors
     /// If it is not such memory; if the system refuses.
     pub fn open(file: OwnedFd, bytes: usize) -> Result<SharedMemory, MemoryError> {
+        SharedMemory::open_for(file, bytes, WRITABLE)
+    }
+
+    /// As [`SharedMemory::open`], to read alone: a write to it ends the process.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_to_read(file: OwnedFd, bytes: usize) -> Result<SharedMemory, MemoryError> {
+        SharedMemory::open_for(file, bytes, ProtFlags::READ)
+    }
+
+    fn open_for(
+        file: OwnedFd,
+        bytes: usize,
+        access: ProtFlags,
+    ) -> Result<SharedMemory, MemoryError> {
         let found = fstat(&file)
             .map_err(|source| system(bytes, source))?
             .st_size as u64;
@@ -78,34 +108,42 @@ impl SharedMemory {
         if found != bytes as u64 || !is_sealed {
             return Err(MemoryError::Unexpected { bytes, found });
         }
-        SharedMemory::map(file, bytes)
+        let start = map(&file, bytes, access, None)?;
+        Ok(SharedMemory::of(file, start, bytes))
     }
 
-    fn map(file: OwnedFd, bytes: usize) -> Result<SharedMemory, MemoryError> {
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address of the system's choice overlaps nothing.
-        let start = unsafe {
-            mmap(
-                std::ptr::null_mut(),
-                bytes,
-                access,
-                MapFlags::SHARED,
-                &file,
-                0,
-            )
-        };
-        let start = start.map_err(|source| system(bytes, source))?;
-        // SAFETY: the range is the mapping just made. Both are wishes: children do not get the
-        // memory, and pages are huge where the system gives such to memory files.
-        unsafe {
-            let _ = madvise(start, bytes, Advice::LinuxDontFork);
-            let _ = madvise(start, bytes, Advice::LinuxHugepage);
-        }
-        Ok(SharedMemory {
-            file,
-            start: NonNull::new(start.cast()).expect("a mapping is not at address 0"),
+    fn of(file: OwnedFd, start: NonNull<u8>, bytes: usize) -> SharedMemory {
+        SharedMemory {
+            file: Mutex::new(file),
+            start,
             bytes,
+        }
+    }
+
+    fn file(&self) -> MutexGuard<'_, OwnedFd> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A descriptor, for another process to map it.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn descriptor(&self) -> Result<OwnedFd, MemoryError> {
+        let file = self.file().try_clone();
+        file.map_err(|source| MemoryError::System {
+            bytes: self.bytes,
+            source,
         })
+    }
+
+    /// A descriptor, for another process to map it and not to write to it.
+    ///
+    /// # Errors
+    /// If the system refuses, or has no `/proc`.
+    pub fn descriptor_to_read(&self) -> Result<OwnedFd, MemoryError> {
+        let path = format!("/proc/self/fd/{}", self.file().as_raw_fd());
+        let opened = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+        opened.map_err(|source| system(self.bytes, source))
     }
 
     /// Its bytes.
@@ -124,21 +162,17 @@ impl SharedMemory {
         unsafe { self.start.add(offset) }
     }
 
-    /// Makes it all zeros again. Nobody in this process may use it; the other process is not asked.
-    pub fn clear(&self) {
-        // SAFETY: the whole mapping; the system takes its pages away and gives new ones, of zeros.
-        let removed =
-            unsafe { madvise(self.start.as_ptr().cast(), self.bytes, Advice::LinuxRemove) };
-        if removed.is_err() {
-            // SAFETY: the whole mapping. Another process that still writes harms its own use alone.
-            unsafe { self.start.as_ptr().write_bytes(0, self.bytes) };
-        }
-    }
-}
-
-impl AsFd for SharedMemory {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
+    /// Puts other memory in its place, all zeros: what processes have mapped so far is memory of theirs
+    /// alone. In this process pointers into it stay valid.
+    ///
+    /// # Errors
+    /// If the system refuses; then all is as it was.
+    pub fn renew(&self) -> Result<(), MemoryError> {
+        let file = make(self.bytes)?;
+        seal(&file, SealFlags::SEAL).map_err(|source| system(self.bytes, source))?;
+        map(&file, self.bytes, WRITABLE, Some(self.start))?;
+        *self.file() = file;
+        Ok(())
     }
 }
 
@@ -147,6 +181,49 @@ impl Drop for SharedMemory {
         // SAFETY: the range was mapped in `map`, and nothing refers to it any more.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
     }
+}
+
+const WRITABLE: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
+
+/// A memory file of `bytes` bytes.
+fn make(bytes: usize) -> Result<OwnedFd, MemoryError> {
+    let make = || {
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = rustix::fs::memfd_create("wharf", flags)?;
+        ftruncate(&file, bytes as u64)?;
+        seal(&file, SealFlags::SHRINK | SealFlags::GROW)?;
+        Ok(file)
+    };
+    make().map_err(|source| system(bytes, source))
+}
+
+fn seal(file: &OwnedFd, seals: SealFlags) -> rustix::io::Result<()> {
+    fcntl_add_seals(file, seals)
+}
+
+/// Maps a file, in the place of a mapping of the same length or where the system likes.
+fn map(
+    file: &OwnedFd,
+    bytes: usize,
+    access: ProtFlags,
+    place: Option<NonNull<u8>>,
+) -> Result<NonNull<u8>, MemoryError> {
+    let (at, flags) = match place {
+        None => (std::ptr::null_mut(), MapFlags::SHARED),
+        Some(start) => (start.as_ptr().cast(), MapFlags::SHARED | MapFlags::FIXED),
+    };
+    // SAFETY: a new mapping at an address of the system's choice overlaps nothing. At a given one it takes
+    // the place of the whole mapping that its owner has there: addresses stay valid, and what is behind
+    // them is what other processes could have written, as at any time.
+    let start = unsafe { mmap(at, bytes, access, flags, file, 0) };
+    let start = start.map_err(|source| system(bytes, source))?;
+    // SAFETY: the range is the mapping just made. Both are wishes: children do not get the memory, and
+    // pages are huge where the system gives such to memory files.
+    unsafe {
+        let _ = madvise(start, bytes, Advice::LinuxDontFork);
+        let _ = madvise(start, bytes, Advice::LinuxHugepage);
+    }
+    Ok(NonNull::new(start.cast()).expect("a mapping is not at address 0"))
 }
 
 fn system(bytes: usize, source: rustix::io::Errno) -> MemoryError {
@@ -160,23 +237,65 @@ fn system(bytes: usize, source: rustix::io::Errno) -> MemoryError {
 mod tests {
     use super::*;
 
+    /// The first byte.
+    fn first(memory: &SharedMemory) -> u8 {
+        // SAFETY: inside; nobody else uses it.
+        unsafe { memory.at(0, 1).read_volatile() }
+    }
+
+    fn set_first(memory: &SharedMemory, byte: u8) {
+        // SAFETY: as above.
+        unsafe { memory.at(0, 1).write_volatile(byte) };
+    }
+
     #[test]
     fn two_mappings_are_one_memory_and_its_length_stays() {
         let made = SharedMemory::create(8192).unwrap();
-        let descriptor = || made.as_fd().try_clone_to_owned().unwrap();
-        let opened = SharedMemory::open(descriptor(), 8192).unwrap();
-        // SAFETY: inside both; nobody else uses them.
-        unsafe { made.at(5000, 1).write(7) };
-        // SAFETY: as above.
-        assert_eq!(unsafe { opened.at(5000, 1).read() }, 7);
-        assert!(ftruncate(&opened.file, 0).is_err(), "sealed");
-        made.clear();
-        // SAFETY: as above.
-        assert_eq!(unsafe { opened.at(5000, 1).read() }, 0);
-        let wrong = SharedMemory::open(descriptor(), 4096);
+        let opened = SharedMemory::open(made.descriptor().unwrap(), 8192).unwrap();
+        set_first(&made, 7);
+        assert_eq!(first(&opened), 7);
+        assert!(ftruncate(&*opened.file(), 0).is_err(), "sealed");
+        let wrong = SharedMemory::open(made.descriptor().unwrap(), 4096);
         assert!(matches!(
             wrong,
             Err(MemoryError::Unexpected { found: 8192, .. })
         ));
+    }
+
+    #[test]
+    fn memory_to_tell_is_written_by_its_maker_alone() {
+        let made = SharedMemory::create_to_tell(4096).unwrap();
+        assert!(SharedMemory::open(made.descriptor().unwrap(), 4096).is_err());
+        let read = SharedMemory::open_to_read(made.descriptor().unwrap(), 4096).unwrap();
+        set_first(&made, 9);
+        assert_eq!(first(&read), 9);
+        // Not even by a file descriptor.
+        assert!(rustix::io::write(made.descriptor().unwrap(), &[1]).is_err());
+    }
+
+    #[test]
+    fn a_descriptor_to_read_maps_to_read() {
+        let made = SharedMemory::create(4096).unwrap();
+        let to_read = || made.descriptor_to_read().unwrap();
+        assert!(SharedMemory::open(to_read(), 4096).is_err());
+        let read = SharedMemory::open_to_read(to_read(), 4096).unwrap();
+        set_first(&made, 3);
+        assert_eq!(first(&read), 3);
+    }
+
+    /// Who had taken a seat and left kept its memory mapped, and wrote to the queue of the next.
+    #[test]
+    fn renewed_memory_is_out_of_reach_of_who_had_it_before() {
+        let made = SharedMemory::create(4096).unwrap();
+        let before = SharedMemory::open(made.descriptor().unwrap(), 4096).unwrap();
+        let at = made.at(0, 1);
+        set_first(&made, 1);
+        made.renew().unwrap();
+        assert_eq!((first(&made), first(&before), at), (0, 1, made.at(0, 1)));
+        set_first(&before, 2);
+        assert_eq!(first(&made), 0);
+        let after = SharedMemory::open(made.descriptor().unwrap(), 4096).unwrap();
+        set_first(&made, 5);
+        assert_eq!((first(&after), first(&before)), (5, 2));
     }
 }

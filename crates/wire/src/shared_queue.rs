@@ -9,7 +9,7 @@
 //! 2. Pointers of commands are the guest's ([`of_guest`](crate::dma::of_guest)).
 //! 3. A guest that gives no completions back loses those for which there is no room.
 //!
-//! A ring can be used once more after a guest: its memory is [cleared](SharedMemory::clear), and both
+//! A ring can be used once more after a guest: its memory is [renewed](SharedMemory::renew), and both
 //! ends are made anew.
 
 use std::sync::Arc;

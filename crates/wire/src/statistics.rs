@@ -154,6 +154,9 @@ statistics! {
     /// Nanoseconds that cores served I/O commands, flash included: of each command the part that ended
     /// last, from when the core took it up; 0 where the drive does not time its work.
     counter service_ns,
+    /// Of the pinned pages, those whose content was brought into a frame: not those that were in one, nor those
+    /// that were to be overwritten.
+    counter pin_fills,
 }
 
 const _: () = assert!(size_of::<DriveStatistics>() == 512);

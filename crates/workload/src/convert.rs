@@ -12,10 +12,11 @@ use crate::workload::{Workload, WorkloadInfo};
 /// A format that can be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputFormat {
-    /// `# wharf trace 1`, then `time_ns op offset bytes [stream]`. Nothing is lost.
+    /// `# wharf trace 1`, then `time_ns op offset bytes [stream [process]]`. Nothing is lost.
     Wharf,
-    /// MSR CSV. Times are cut to 100 ns and are 0 where there are none; a stream of n · 65536 + disk
-    /// becomes host `w<n>` and its disk; the latency is 0.
+    /// MSR CSV. Times are cut to 100 ns and are 0 where there are none; a stream of n · 65536 +
+    /// disk becomes host `w<n>` and its disk; the latency is 0. Processes are lost; flushes and
+    /// discards are refused.
     Msr,
 }
 
@@ -40,8 +41,7 @@ impl FromStr for OutputFormat {
 /// Writes all requests of a workload. Returns what was read, once all of it is written.
 ///
 /// # Errors
-/// The workload cannot be read to its end, or the output not be written; a request that is neither read nor
-/// write, which no trace format has.
+/// The workload cannot be read to its end, or the output not be written; a request that the format does not have.
 pub fn convert(
     mut workload: Workload,
     output: impl Write,
@@ -58,7 +58,7 @@ pub fn convert(
     let mut line = Line::default();
     while workload.next_batch(&mut batch)? {
         for request in &batch {
-            if !request.op.moves_data() {
+            if format == OutputFormat::Msr && !request.op.moves_data() {
                 return Err(WorkloadError::NotInTrace { op: request.op });
             }
             let line = line.of(request, format);
@@ -74,7 +74,7 @@ pub fn convert(
 struct Line(Vec<u8>);
 
 impl Line {
-    /// The line of a read or a write, with its line feed.
+    /// The line of a request, with its line feed.
     fn of(&mut self, request: &Request, format: OutputFormat) -> &[u8] {
         self.0.clear();
         match format {
@@ -92,14 +92,20 @@ impl Line {
         }
         self.text(match request.op {
             Op::Read => " R ",
-            _ => " W ",
+            Op::Write => " W ",
+            Op::Flush => " F ",
+            Op::Discard => " D ",
         });
         self.number(request.offset);
         self.text(" ");
         self.number(u64::from(request.bytes));
-        if request.stream != 0 {
+        if request.stream != 0 || request.has_process() {
             self.text(" ");
             self.number(u64::from(request.stream));
+        }
+        if request.has_process() {
+            self.text(" ");
+            self.number(u64::from(request.process));
         }
     }
 
@@ -152,6 +158,7 @@ mod tests {
             offset,
             bytes,
             stream,
+            process: Request::NO_PROCESS,
         };
         vec![
             request(0, Op::Read, 0, 512, 0),
@@ -175,8 +182,15 @@ mod tests {
     fn our_own_format_loses_nothing() {
         let mut requests = sample();
         requests.push(Request::new(Op::Read, 4096, 4096));
+        requests.push(Request::new(Op::Discard, 8192, u32::MAX));
+        requests.push(Request::new(Op::Flush, 8192, 4096));
+        requests.push(Request {
+            process: 77,
+            ..requests[0]
+        });
         requests.push(Request {
             stream: u32::MAX,
+            process: 0,
             time_ns: u64::MAX / 2,
             ..requests[0]
         });
@@ -195,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_neither_read_nor_write_is_refused() {
+    fn what_is_neither_read_nor_write_is_refused_in_msr() {
         for op in [Op::Flush, Op::Discard] {
             let requests = vec![Request::new(Op::Read, 0, 4096), Request::new(op, 0, 4096)];
             let workload = Workload::from_requests("files", requests);

@@ -21,6 +21,7 @@ use crate::format::{AsciiLayout, Format, TimeUnit, Unit};
 use crate::lines::trim_return;
 use crate::parse::Reject;
 use crate::readers::{self, Columns, Framing, Parsed, RECORD_BYTES};
+use crate::trace::ReadOptions;
 
 /// Bytes of a request taken as implausible in the ASCII family.
 const REQUEST_BYTES_PLAUSIBLE: u64 = 16 << 20;
@@ -75,7 +76,7 @@ impl Fare {
 }
 
 fn fare(format: Format, sample: &Sample<'_>) -> Fare {
-    let mut parser = readers::parser(format, None);
+    let mut parser = readers::parser(format, &ReadOptions::default());
     parser.prepare(sample.bytes);
     let pieces: Box<dyn Iterator<Item = &[u8]>> = match parser.framing() {
         Framing::Lines => Box::new(sample.lines()),
@@ -119,7 +120,8 @@ impl Evidence {
         let mut e = Evidence::default();
         let mut before: Option<Columns> = None;
         for line in sample.lines() {
-            let Ok(c) = Columns::parse(line) else {
+            // A request of size 0 says nothing of units.
+            let Some(c) = Columns::parse(line).ok().filter(|c| c.size > 0) else {
                 continue;
             };
             e.lines += 1;
@@ -219,7 +221,8 @@ fn marked(sample: &Sample<'_>) -> Vec<Format> {
             let fare = fare(*format, sample);
             // Binary records have no excuse for a bad one.
             let clean = *format != Format::Vscsi || fare.bad == 0;
-            clean && fare.matches()
+            let counts = *format != Format::Lis || readers::counts_requests(sample.lines());
+            clean && counts && fare.matches()
         })
         .collect()
 }
@@ -244,7 +247,7 @@ pub(crate) fn detect(name: &str, sample: &Sample<'_>) -> Result<Format, Workload
         [format] => Ok(format),
         [] => Err(WorkloadError::UnknownFormat {
             name: name.to_owned(),
-            hint: unknown_hint(sample),
+            hint: unknown_hint(sample, &evidence),
             known: Candidates(Format::NAMED.to_vec()),
         }),
         _ => Err(WorkloadError::AmbiguousFormat {
@@ -274,9 +277,12 @@ pub(crate) fn check_forced(
         let evidence = Evidence::gather(sample);
         let possible = evidence.formats();
         if evidence.lines > 0 && !possible.contains(&format) {
-            let like = Candidates(possible);
+            let like = match possible.is_empty() {
+                true => "no units explain all of its sizes".to_owned(),
+                false => format!("its columns look like {}", Candidates(possible)),
+            };
             return Err(wrong(format!(
-                "its columns look like {like}; if it is sure, spell the layout out: --format ascii:{}",
+                "{like}; if it is sure, spell the layout out: --format ascii:{}",
                 format.ascii_layout().expect("of the ASCII family")
             )));
         }
@@ -284,7 +290,7 @@ pub(crate) fn check_forced(
     Ok(())
 }
 
-fn unknown_hint(sample: &Sample<'_>) -> String {
+fn unknown_hint(sample: &Sample<'_>, evidence: &Evidence) -> String {
     let first = sample.lines().next().unwrap_or_default();
     if sample.bytes.is_empty() {
         "it is empty".to_owned()
@@ -292,6 +298,8 @@ fn unknown_hint(sample: &Sample<'_>) -> String {
         "of fio's I/O logs only version 2 is read: write with --write_iolog of fio 3.30 or older, or drop the time column".to_owned()
     } else if sample.bytes.iter().take(4096).filter(|&&b| b == 0).count() > 64 {
         "binary, but not vscsi version 1 records of 32 bytes".to_owned()
+    } else if evidence.lines > 0 && evidence.layouts().is_empty() {
+        "five columns of which no units explain all sizes".to_owned()
     } else {
         format!("its first line is \"{}\"", crate::policy::excerpt(first))
     }

@@ -68,10 +68,8 @@ pub enum WorkloadError {
     /// Writing a converted trace failed.
     #[error("cannot write trace: {0}")]
     Write(#[source] std::io::Error),
-    /// A request that trace formats do not have.
-    #[error(
-        "a {op} cannot be written to a trace, which has reads and writes only: replay this workload by its name"
-    )]
+    /// A request that the format to write does not have.
+    #[error("a {op} cannot be written as msr, which has reads and writes only: convert to wharf")]
     NotInTrace {
         /// What the request does.
         op: Op,
@@ -109,6 +107,16 @@ pub enum WorkloadError {
         format: Format,
         /// The contradiction.
         reason: String,
+    },
+    /// A block size was given for a trace whose format has its units.
+    #[error(
+        "{name} is in format {format}, which says its units: only lis traces have a --block-size"
+    )]
+    NoBlocks {
+        /// Name of the trace.
+        name: String,
+        /// Its format.
+        format: Format,
     },
     /// Too many lines could not be parsed.
     #[error(

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::WorkloadError;
 use crate::nearest::nearest;
-use crate::request::{PAGE_BYTES, Request};
+use crate::request::{Op, PAGE_BYTES, Request};
 
 /// What to do with requests beyond the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -87,10 +87,16 @@ impl Fit {
     /// The request within the device.
     ///
     /// # Errors
-    /// It is beyond the device and the mode is `Error`; or it is larger than the whole device.
-    pub fn map(&mut self, request: Request) -> Result<Request, WorkloadError> {
+    /// It is beyond the device and the mode is `Error`; or it is larger than the whole device. (A discard is cut to
+    /// that instead.)
+    pub fn map(&mut self, mut request: Request) -> Result<Request, WorkloadError> {
         let index = self.seen;
         self.seen += 1;
+        if self.mode != FitMode::Error && request.op == Op::Discard {
+            // That of a larger device as a whole is that of this one.
+            let most = u32::try_from(self.device_bytes).unwrap_or(u32::MAX);
+            request.bytes = request.bytes.min(most);
+        }
         let bytes = u64::from(request.bytes);
         let inside = request.end() <= self.device_bytes;
         if inside && self.scale.is_none() {
@@ -154,7 +160,6 @@ impl Fit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::Op;
 
     const DEVICE: u64 = 100 * PAGE_BYTES;
 
@@ -185,11 +190,15 @@ mod tests {
             fit.map(at(0, 1 << 20)),
             Err(WorkloadError::LargerThanDevice { .. })
         ));
-        assert_eq!(fit.moved(), 2);
+        // A discard of a larger device is one of all of this.
+        let all = fit.map(Request::new(Op::Discard, 5 * DEVICE, 1 << 30));
+        let all = all.unwrap();
+        assert_eq!((all.offset, u64::from(all.bytes)), (0, DEVICE));
+        assert_eq!(fit.moved(), 3);
         assert!(
             fit.summary()
                 .unwrap()
-                .starts_with("2 of 4 requests wrapped")
+                .starts_with("3 of 5 requests wrapped")
         );
     }
 

@@ -33,7 +33,7 @@ pub enum Format {
     Heimdall,
     /// SPC-like: `ASU,LBA,size,opcode,timestamp`; sectors, bytes, r/w, s.
     Spc,
-    /// ARC `.lis`: `first_page count 0 seq`.
+    /// ARC `.lis`: `first_block count ignored request`.
     Lis,
     /// Text output of `blkparse`.
     Blkparse,

@@ -3,7 +3,7 @@
 
 use crate::format::Format;
 use crate::policy::BadLinePolicy;
-use crate::request::{ADDRESS_BYTES_MAX, REQUEST_BYTES_MAX, Request};
+use crate::request::{ADDRESS_BYTES_MAX, DISCARD_BYTES_MAX, Op, REQUEST_BYTES_MAX, Request};
 use crate::trace::{ReadOptions, TraceReader};
 use crate::workload::RequestStream;
 
@@ -45,7 +45,11 @@ pub fn parse_any(data: &[u8], format: Option<Format>) -> u64 {
 }
 
 fn check(request: &Request) {
-    assert!(request.bytes > 0 && u64::from(request.bytes) <= REQUEST_BYTES_MAX);
+    let most = match request.op {
+        Op::Discard => DISCARD_BYTES_MAX,
+        _ => REQUEST_BYTES_MAX,
+    };
+    assert!(request.bytes > 0 && u64::from(request.bytes) <= most);
     assert!(request.offset <= ADDRESS_BYTES_MAX && request.end() <= ADDRESS_BYTES_MAX);
     assert!(!request.pages().is_empty());
 }

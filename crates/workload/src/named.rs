@@ -1,7 +1,7 @@
 //! Workloads by name: the generators, the workloads of file operations and the profiles, with their parameters.
 
 use crate::error::WorkloadError;
-use crate::files::{FILES_DEFAULT, FileSpec, Personality, THREADS_DEFAULT};
+use crate::files::{FileSpec, Personality, THREADS_DEFAULT};
 use crate::generate::{Generator, GeneratorSpec, Pattern, Sizes, bad};
 use crate::nearest::nearest;
 use crate::profiles::Profile;
@@ -135,7 +135,7 @@ fn of_files(personality: Personality, options: &NamedOptions) -> Result<FileSpec
     Ok(FileSpec {
         personality,
         requests: options.requests.unwrap_or(REQUESTS_DEFAULT),
-        files: options.files.unwrap_or(FILES_DEFAULT),
+        files: options.files.unwrap_or(personality.files_default()),
         threads: options.threads.unwrap_or(THREADS_DEFAULT),
         footprint_bytes: options.footprint_bytes,
         request_bytes,

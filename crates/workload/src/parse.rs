@@ -5,7 +5,9 @@
 
 use std::fmt;
 
-use crate::request::{ADDRESS_BYTES_MAX, Op, REQUEST_BYTES_MAX, Request, SECTOR_BYTES};
+use crate::request::{
+    ADDRESS_BYTES_MAX, DISCARD_BYTES_MAX, Op, REQUEST_BYTES_MAX, Request, SECTOR_BYTES,
+};
 
 /// How a field is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -245,8 +247,8 @@ pub(crate) fn sectors(sectors: u64, field: &'static str) -> Result<u64, Reject> 
     })
 }
 
-/// Builds a request and checks what holds in every format: a size between 1 byte and 1 GiB, an end
-/// within the address space.
+/// Builds a request and checks what holds in every format: a size between 1 byte and 1 GiB (of a
+/// discard: 4 GiB), an end within the address space. No process is known of it.
 pub(crate) fn request(
     time_ns: u64,
     op: Op,
@@ -257,7 +259,11 @@ pub(crate) fn request(
     if bytes == 0 {
         return reject("size", Fault::Zero);
     }
-    if bytes > REQUEST_BYTES_MAX {
+    let most = match op {
+        Op::Discard => DISCARD_BYTES_MAX,
+        _ => REQUEST_BYTES_MAX,
+    };
+    if bytes > most {
         return reject("size", Fault::TooLarge);
     }
     if offset > ADDRESS_BYTES_MAX - bytes {
@@ -268,6 +274,7 @@ pub(crate) fn request(
         offset,
         bytes: bytes as u32,
         stream,
+        process: Request::NO_PROCESS,
         op,
     })
 }

@@ -14,6 +14,10 @@ pub const SECTOR_BYTES: u64 = 512;
 /// public traces is 20 MiB; anything past this bound is a misread column.
 pub const REQUEST_BYTES_MAX: u64 = 1 << 30;
 
+/// Bytes of the largest discard that a reader accepts: the discards of a whole device come in
+/// pieces of up to 4 GiB.
+pub const DISCARD_BYTES_MAX: u64 = u32::MAX as u64;
+
 /// First byte address that no request may reach (64 PiB, more than any one volume holds).
 pub const ADDRESS_BYTES_MAX: u64 = 1 << 56;
 
@@ -63,6 +67,8 @@ pub struct Request {
     /// Device, volume or file number as the trace names it (0 where it names none). See
     /// [`crate::layout`] for how several of them become one address space.
     pub stream: u32,
+    /// Process that made the request, or [`Request::NO_PROCESS`].
+    pub process: u32,
     /// What it does.
     pub op: Op,
 }
@@ -73,13 +79,17 @@ impl Request {
     /// `time_ns` of a request that has no time.
     pub const NO_TIME: u64 = u64::MAX;
 
-    /// A request without a time, on stream 0.
+    /// `process` of a request of which the trace does not say who made it.
+    pub const NO_PROCESS: u32 = u32::MAX;
+
+    /// A request without a time or a process, on stream 0.
     pub fn new(op: Op, offset: u64, bytes: u32) -> Request {
         Request {
             time_ns: Self::NO_TIME,
             offset,
             bytes,
             stream: 0,
+            process: Self::NO_PROCESS,
             op,
         }
     }
@@ -87,6 +97,11 @@ impl Request {
     /// The time in ns, where the trace has one.
     pub fn time(&self) -> Option<u64> {
         (self.time_ns != Self::NO_TIME).then_some(self.time_ns)
+    }
+
+    /// Whether the trace says who made it.
+    pub fn has_process(&self) -> bool {
+        self.process != Self::NO_PROCESS
     }
 
     /// First byte after the request.

@@ -83,6 +83,11 @@ impl Source {
         Source::over(BufReader::with_capacity(BUFFER_BYTES, file)).map_err(failed)
     }
 
+    /// Takes a stream, such as standard input.
+    pub fn reader(reader: impl Read + Send + 'static) -> io::Result<Source> {
+        Source::over(BufReader::with_capacity(BUFFER_BYTES, reader))
+    }
+
     /// Takes bytes in memory.
     pub fn bytes(bytes: Vec<u8>) -> io::Result<Source> {
         Source::over(Cursor::new(bytes))

@@ -82,8 +82,10 @@ pub struct WorkloadStat {
     pub reads: OpStat,
     /// Writes.
     pub writes: OpStat,
-    /// Flushes and discards, which are in no other figure.
-    pub controls: u64,
+    /// Flushes, which are in no other figure.
+    pub flushes: u64,
+    /// Discards, which are in no other figure.
+    pub discards: OpStat,
     /// Smallest request in bytes.
     pub bytes_min: u32,
     /// Largest request in bytes.
@@ -163,7 +165,8 @@ impl WorkloadStat {
 /// Counts requests one by one.
 pub struct StatCounter {
     ops: [OpStat; 2],
-    controls: u64,
+    flushes: u64,
+    discards: OpStat,
     sizes: [[u64; 2]; SIZE_BUCKETS],
     bytes_min: u32,
     bytes_max: u32,
@@ -184,7 +187,8 @@ impl StatCounter {
     pub fn new(with_reuse: bool) -> StatCounter {
         StatCounter {
             ops: [OpStat::default(); 2],
-            controls: 0,
+            flushes: 0,
+            discards: OpStat::default(),
             sizes: [[0; 2]; SIZE_BUCKETS],
             bytes_min: u32::MAX,
             bytes_max: 0,
@@ -205,8 +209,13 @@ impl StatCounter {
         let op = match request.op {
             Op::Read => 0,
             Op::Write => 1,
-            Op::Flush | Op::Discard => {
-                self.controls += 1;
+            Op::Flush => {
+                self.flushes += 1;
+                return;
+            }
+            Op::Discard => {
+                self.discards.requests += 1;
+                self.discards.bytes += u64::from(request.bytes);
                 return;
             }
         };
@@ -270,7 +279,8 @@ impl StatCounter {
             info,
             reads: self.ops[0],
             writes: self.ops[1],
-            controls: self.controls,
+            flushes: self.flushes,
+            discards: self.discards,
             bytes_min: self.bytes_min.min(self.bytes_max),
             bytes_max: self.bytes_max,
             sizes: (first..end).map(bucket).collect(),

@@ -118,6 +118,20 @@ impl WorkloadStat {
                 ),
             )?;
         }
+        if self.flushes > 0 {
+            rows.row("flushes", thousands(self.flushes))?;
+        }
+        if self.discards.requests > 0 {
+            rows.row(
+                "discards",
+                format_args!(
+                    "{}, mean {}, {} in all",
+                    thousands(self.discards.requests),
+                    size(self.discards.mean_bytes()),
+                    size(self.discards.bytes as f64)
+                ),
+            )?;
+        }
         rows.row(
             "request size",
             format_args!(

@@ -1,7 +1,11 @@
-//! Two replacement policies as textbooks have them, over 4 KiB pages: the oracles against which the
+//! Replacement policies as textbooks have them, over 4 KiB pages: the oracles against which the
 //! caches of this project are tested. Reads and writes count alike, and a miss always brings the page in.
+//!
+//! [`Clock`] and [`Lru`] are caches; [`infinite`] and [`belady`] are bounds for all of them.
 
-use rustc_hash::FxHashMap;
+use std::collections::BinaryHeap;
+
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::request::Request;
 
@@ -49,6 +53,70 @@ pub fn simulate<'a>(
         cache.request(request, &mut count);
     }
     count
+}
+
+/// Of a cache that keeps everything: all misses are first touches, which no cache can avoid.
+///
+/// That is the bound of every cache, however many clients it has and whatever it reads ahead, as long as only
+/// touches of pages that were touched before count as hits. Partial pages do not change that: who touches a part
+/// touches the page. What deletes pages (discards) only takes hits away.
+pub fn infinite<'a>(requests: impl IntoIterator<Item = &'a Request>) -> HitCount {
+    let mut seen = FxHashSet::default();
+    let mut count = HitCount::default();
+    for page in touches(requests) {
+        let is_first = seen.insert(page);
+        count.hits += u64::from(!is_first);
+        count.misses += u64::from(is_first);
+    }
+    count
+}
+
+/// Of the best policy there is for `frames` frames: MIN of Belady, which knows the future, and on a miss gives up the
+/// page whose next touch is farthest away.
+///
+/// That is the bound of every cache whose touches come in this order (one client that waits for each request), and
+/// that has a frame for every page it serves: a hit is a page that stayed from its touch before to this one, and
+/// no choice of at most `frames - 1` pages that stay, at each touch, lets more of them come to that. Frames that
+/// hold pages read ahead are frames that keep less, and so are those that discards empty.
+///
+/// # Panics
+/// If there is no frame.
+pub fn belady<'a>(requests: impl IntoIterator<Item = &'a Request>, frames: usize) -> HitCount {
+    assert!(frames > 0, "a cache has at least one frame");
+    let pages: Vec<u64> = touches(requests).collect();
+    let mut next = vec![usize::MAX; pages.len()];
+    let mut seen = FxHashMap::default();
+    for (at, page) in pages.iter().enumerate().rev() {
+        if let Some(later) = seen.insert(*page, at) {
+            next[at] = later;
+        }
+    }
+    // What is cached, with its next touch; the heap has outdated entries too.
+    let mut cached: FxHashMap<u64, usize> = FxHashMap::default();
+    let mut farthest = BinaryHeap::new();
+    let mut count = HitCount::default();
+    for (page, next) in pages.into_iter().zip(next) {
+        let hit = cached.contains_key(&page);
+        count.hits += u64::from(hit);
+        count.misses += u64::from(!hit);
+        while !hit && cached.len() == frames {
+            let (at, gone) = farthest.pop().expect("every cached page has an entry");
+            if cached.get(&gone) == Some(&at) {
+                cached.remove(&gone);
+            }
+        }
+        cached.insert(page, next);
+        farthest.push((next, page));
+    }
+    count
+}
+
+/// The pages that requests touch, in order.
+fn touches<'a>(requests: impl IntoIterator<Item = &'a Request>) -> impl Iterator<Item = u64> {
+    let requests = requests.into_iter();
+    requests
+        .filter(|request| request.op.moves_data())
+        .flat_map(|request| request.pages())
 }
 
 /// CLOCK, the classical second chance:
@@ -265,6 +333,46 @@ mod tests {
             let page = (x >> 40) % ((x >> 20) % 80 + 1);
             let near = distances.touch(page).is_some_and(|distance| distance < 20);
             assert_eq!(lru.touch(page), near);
+        }
+    }
+
+    /// The most hits there can be: every choice is tried.
+    fn most_hits(pages: &[u64], cached: &[u64], frames: usize) -> u64 {
+        let Some((page, rest)) = pages.split_first() else {
+            return 0;
+        };
+        if cached.contains(page) {
+            return 1 + most_hits(rest, cached, frames);
+        }
+        let with = |kept: &[u64]| most_hits(rest, &[kept, &[*page]].concat(), frames);
+        if cached.len() < frames {
+            return with(cached);
+        }
+        let without = |at: usize| [&cached[..at], &cached[at + 1..]].concat();
+        let choices = (0..frames).map(|at| with(&without(at)));
+        choices.max().expect("a frame")
+    }
+
+    #[test]
+    fn no_choice_of_pages_has_more_hits_than_belady_and_one_has_as_many() {
+        let mut x = 5u64;
+        for frames in 1..=3 {
+            for _ in 0..60 {
+                let page = |_| {
+                    x = x
+                        .wrapping_mul(6364136223846793005)
+                        .wrapping_add(1442695040888963407);
+                    (x >> 40) % 6
+                };
+                let pages: Vec<u64> = (0..11).map(page).collect();
+                let request = |page: &u64| Request::new(crate::Op::Read, page * 4096, 4096);
+                let requests: Vec<Request> = pages.iter().map(request).collect();
+                let best = belady(&requests, frames);
+                assert_eq!(best.hits, most_hits(&pages, &[], frames), "{pages:?}");
+                assert_eq!(best.hits + best.misses, 11);
+                assert!(best.hits <= infinite(&requests).hits);
+                assert!(simulate(&mut Lru::new(frames), &requests).hits <= best.hits);
+            }
         }
     }
 

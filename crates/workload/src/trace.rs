@@ -1,5 +1,6 @@
 //! Reading a trace: source, format, lines, bad-line policy, in one stream.
 
+use std::io::Read;
 use std::path::Path;
 
 use crate::detect::{self, Sample};
@@ -25,6 +26,8 @@ pub struct ReadOptions {
     pub bad_lines: BadLinePolicy,
     /// Which event of a `blkparse` text counts; `None`: Q if present, else D, I, C.
     pub blkparse_action: Option<BlkAction>,
+    /// Bytes of a block of a `lis` trace; `None`: 512.
+    pub block_bytes: Option<u32>,
 }
 
 /// A trace being read.
@@ -64,7 +67,27 @@ impl TraceReader {
         bytes: Vec<u8>,
         options: &ReadOptions,
     ) -> Result<TraceReader, WorkloadError> {
-        let source = Source::bytes(bytes).map_err(|source| WorkloadError::Read {
+        TraceReader::over(name, Source::bytes(bytes), options)
+    }
+
+    /// Takes a trace from a stream, plain or compressed: standard input, for example.
+    ///
+    /// # Errors
+    /// As [`TraceReader::open`].
+    pub fn from_reader(
+        name: &str,
+        reader: impl Read + Send + 'static,
+        options: &ReadOptions,
+    ) -> Result<TraceReader, WorkloadError> {
+        TraceReader::over(name, Source::reader(reader), options)
+    }
+
+    fn over(
+        name: &str,
+        source: std::io::Result<Source>,
+        options: &ReadOptions,
+    ) -> Result<TraceReader, WorkloadError> {
+        let source = source.map_err(|source| WorkloadError::Read {
             name: name.to_owned(),
             line: 0,
             source,
@@ -91,7 +114,10 @@ impl TraceReader {
             }
             None => detect::detect(&name, &sample)?,
         };
-        let mut parser = readers::parser(format, options.blkparse_action);
+        if options.block_bytes.is_some() && format != Format::Lis {
+            return Err(WorkloadError::NoBlocks { name, format });
+        }
+        let mut parser = readers::parser(format, options);
         parser.prepare(bytes);
         Ok(TraceReader {
             name,

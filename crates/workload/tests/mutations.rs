@@ -34,7 +34,7 @@ fn examples() -> Vec<(Format, Vec<u8>)> {
             "0.000 0 200626176 4096 0\n1.5 0 512 65536 1\n",
         ),
         text(Format::Spc, "0,20941264,8192,W,0.551706\n1,3,512,r,2.5\n"),
-        text(Format::Lis, "1 1 0 0\n2 3 0 1\n"),
+        text(Format::Lis, "1 1 0 0\n2 3 9 0\n"),
         text(
             Format::Blkparse,
             "  8,16   0  5  0.000024673  5314  D   R 1611592 + 256 [java]\n",

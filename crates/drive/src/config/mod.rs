@@ -127,6 +127,17 @@ pub enum GcPolicy {
     CostBenefit,
 }
 
+/// Which plane a host write goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// The next one that is idle, or the one with the least to do.
+    Free,
+    /// The one that the logical page's address names, as long as it has room: consecutive pages lie
+    /// on channel after channel, then on die after die.
+    Address,
+}
+
 /// The translation layer. Shares are of the drive's flash.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -135,6 +146,11 @@ pub struct FtlConfig {
     pub over_provisioning: f64,
     /// Share of the namespace that may hold data at once: below 1 the drive is thinly provisioned.
     pub capacity_share: f64,
+    /// Which plane a host write goes to.
+    pub placement: Placement,
+    /// Share of a plane's time that the host's reads get, if they need it, while programs, erases
+    /// and reads of collection wait there; at 0 all are served in the order in which they came.
+    pub read_share: f64,
     /// Victim selection.
     pub gc_policy: GcPolicy,
     /// Share of free blocks below which host writes wait for collection.

@@ -1,11 +1,15 @@
 //! From parameters to what a core is built from: every value is checked, then the drive is divided.
 
 use super::{ConfigError, DriveConfig, MediaKind};
-use crate::ftl::PAGES_MAX;
+use crate::ftl::{PAGES_MAX, gc_frames};
 use crate::media::CoreGeometry;
 
 /// The longest time that an operation may take, in nanoseconds.
 const TIME_NS_MAX: u64 = 10_000_000_000;
+
+/// The fewest blocks that host writes leave to collection: one victim's pages fit into one, the other
+/// makes up for one that wears out meanwhile.
+const RESERVE_MIN: u32 = 2;
 
 /// The part of a drive that one core owns, in whole numbers.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,12 +28,16 @@ pub struct CorePlan {
     pub logical_pages: u32,
     /// Logical pages that may be mapped at once.
     pub capacity_pages: u32,
-    /// Host writes wait while no more blocks than this are free.
+    /// Host writes wait while no more blocks than this are free: they are collection's.
+    pub reserve_blocks: u32,
+    /// Collection does all it can while no more blocks than this are free.
     pub foreground_blocks: u32,
     /// Collection runs while fewer blocks than this are free.
     pub background_blocks: u32,
     /// Valid pages that a victim may have at most in the background.
     pub background_valid_max: u32,
+    /// Blocks that are collected at once, at most.
+    pub victims_max: u32,
 }
 
 impl CorePlan {
@@ -88,7 +96,8 @@ impl DriveConfig {
             return Err(ConfigError::NoPath);
         }
         let share = |share: f64| (f64::from(blocks) * share).ceil() as u32;
-        let foreground_blocks = share(self.ftl.gc_foreground_share).max(2);
+        let foreground_blocks = share(self.ftl.gc_foreground_share).max(RESERVE_MIN);
+        let background_blocks = share(self.ftl.gc_background_share).max(foreground_blocks + 1);
         let plan = CorePlan {
             planes,
             channels: geometry.channels / cores,
@@ -97,11 +106,15 @@ impl DriveConfig {
             pages_per_block: geometry.pages_per_block,
             logical_pages,
             capacity_pages: (f64::from(logical_pages) * self.ftl.capacity_share) as u32,
+            // The planes' worth of blocks above it are for host writes to open, one on each plane,
+            // while collection does all it can.
+            reserve_blocks: foreground_blocks.saturating_sub(planes).max(RESERVE_MIN),
             foreground_blocks,
-            background_blocks: share(self.ftl.gc_background_share).max(foreground_blocks + 1),
+            background_blocks,
             background_valid_max: (f64::from(geometry.pages_per_block)
                 * (1.0 - self.ftl.gc_background_invalid_min))
                 as u32,
+            victims_max: self.victims_max(planes),
         };
         plan.media_geometry(crate::media::PAGE_BYTES).check()?;
         let reserve = foreground_blocks + 2 * planes;
@@ -114,6 +127,23 @@ impl DriveConfig {
             });
         }
         Ok(plan)
+    }
+
+    /// Blocks that a core collects at once, so that its planes always have pages to program.
+    ///
+    /// A page that is moved takes tR on its victim's plane and tPROG on any; so a share of
+    /// tR / (tR + tPROG) of the planes reads. Twice as many victims, because some lie on the same
+    /// plane, and some wait for frames, and two more for those that begin or end. No more than the
+    /// planes and one, nor than collection has frames. Where flash takes no time, one after the other
+    /// will do.
+    fn victims_max(&self, planes: u32) -> u32 {
+        let move_ns = self.timing.read_ns + self.timing.program_ns;
+        let reading = u64::from(2 * planes) * self.timing.read_ns;
+        let Some(reading) = reading.checked_div(move_ns) else {
+            return 1;
+        };
+        let frames = gc_frames(self.ftl.write_buffer_pages / self.firmware.cores);
+        (reading as u32 + 2).min(planes + 1).min(frames)
     }
 
     fn check_ranges(&self) -> Result<(), ConfigError> {
@@ -232,6 +262,7 @@ impl DriveConfig {
                 0.5,
                 "0 to 0.5",
             ),
+            ("ftl.read_share", t.read_share, 0.0, 1.0, "0 to 1"),
             (
                 "ftl.gc_background_invalid_min",
                 t.gc_background_invalid_min,

@@ -131,8 +131,8 @@ impl Controller {
         let read = |at| self.dma.read_prp(at);
         for address in prp_walk(command.prp1, command.prp2, pages, read) {
             let address = address.map_err(PrpError::status)?;
-            // SAFETY: the page is only resolved, not touched.
-            unsafe { self.dma.page_mut(address) }.map_err(|_| StatusCode::DataTransferError)?;
+            let page = self.dma.page(address);
+            page.map_err(|_| StatusCode::DataTransferError)?;
         }
         Ok(())
     }

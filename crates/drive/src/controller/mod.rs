@@ -48,6 +48,9 @@ const MDTS: u8 = 8;
 /// A delay after which a full completion queue is looked at again.
 const FULL_QUEUE_RETRY_NS: u64 = 5_000;
 
+/// Commands that are taken from guests in a turn, all together, before others are looked after.
+const GUEST_COMMANDS_MAX: u32 = 256;
+
 /// The controller's connection to one core.
 pub struct CoreLink {
     /// Parts to the core.
@@ -359,9 +362,23 @@ impl Controller {
     /// are empty or no more commands can be held; then the rest waits for answers.
     fn fetch(&mut self) {
         let burst = self.arbitration.burst().unwrap_or(u32::MAX);
+        let mut for_guests = GUEST_COMMANDS_MAX;
         while let Some(source) = self.ready.next_from(self.turn) {
             let qid = self.qid_of_source[source as usize];
-            match self.fetch_burst(qid, burst) {
+            let of_guest = |queue: &Queue| queue.queue.guest().is_some();
+            let is_guests = self.queues[qid as usize].as_ref().is_some_and(of_guest);
+            let at_once = if is_guests {
+                burst.min(for_guests)
+            } else {
+                burst
+            };
+            match self.fetch_burst(qid, at_once) {
+                Fetched::Burst if is_guests && at_once == for_guests => {
+                    // It may move its doorbell for ever. The rest has its turn after all others.
+                    self.ready.remove(source);
+                    self.bell.ring(&self.cpu, source, self.cpu.now());
+                }
+                Fetched::Burst if is_guests => for_guests -= at_once,
                 Fetched::Burst => {}
                 Fetched::All => self.ready.remove(source),
                 Fetched::NoRoom => return,

@@ -3,13 +3,15 @@
 //! The host writes to frames whenever it likes, and tells by the frame table: a word that is taken
 //! while it writes, a dirty bit when it has. So the drive copies a frame that is pinned without
 //! asking, looks at the word before and after, and tries again a little later if the host was at it;
-//! after `busy_wait_ns` the command fails with [`StatusCode::FrameBusy`]. Nothing is changed until
-//! the copy is whole.
+//! after `busy_wait_ns` for all frames together the command fails with [`StatusCode::FrameBusy`]. Nothing is
+//! changed until the copy is whole. What the frame table says may be what a guest has made of it: it is
+//! believed for that long, and for each frame once.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use wharf_runtime::Op;
+use wharf_wire::dma::HostPage;
 use wharf_wire::status::StatusCode;
 
 use super::Core;
@@ -18,7 +20,7 @@ use super::pin::Tally;
 use crate::ftl::{Entry, Ftl, NONE, Refusal};
 
 /// Time between two looks at a frame that the host is writing, in nanoseconds.
-pub(super) const BUSY_RETRY_NS: u64 = 1_000;
+const BUSY_RETRY_NS: u64 = 1_000;
 
 /// The host is writing to a frame.
 #[derive(Debug)]
@@ -77,8 +79,10 @@ impl Core {
                 self.cpu.sleep_until(now_ns + BUSY_RETRY_NS).await;
             }
             Stuck::Refused(refusal) => {
-                patience.ends_ns = None;
+                let begun_ns = self.cpu.now();
                 self.wait_for_room(refusal).await?;
+                let waited_ns = self.cpu.now() - begun_ns;
+                patience.ends_ns = patience.ends_ns.map(|ends_ns| ends_ns + waited_ns);
             }
         }
         Ok(())
@@ -176,14 +180,14 @@ impl Core {
             return Ok(());
         }
         let lent = self.lent.borrow().clone();
-        let mut outcome = Ok(());
+        let (mut outcome, mut patience) = (Ok(()), Patience::default());
         for (first, mut bits) in lent.dirty_words() {
             while bits != 0 {
                 let frame = first + bits.trailing_zeros();
                 bits &= bits - 1;
                 let lpn = self.with_ftl(|ftl| ftl.cached().lpn(frame));
                 if lpn.is_none_or(|lpn| pages.contains(&lpn)) {
-                    let written = self.write_back_patiently(&lent, frame).await;
+                    let written = self.write_back_patiently(&lent, frame, &mut patience).await;
                     outcome = outcome.and(written);
                 }
             }
@@ -191,8 +195,13 @@ impl Core {
         outcome
     }
 
-    async fn write_back_patiently(&self, lent: &Arc<Lent>, frame: u32) -> Result<(), StatusCode> {
-        let mut patience = Patience::default();
+    /// Sends one dirty page, once: what is written to it later is for the next to send.
+    async fn write_back_patiently(
+        &self,
+        lent: &Arc<Lent>,
+        frame: u32,
+        patience: &mut Patience,
+    ) -> Result<(), StatusCode> {
         // While this waits its page may be evicted, and so written back, or all memory taken back.
         let needs_it = || Arc::ptr_eq(lent, &self.lent.borrow()) && lent.at(frame).is_dirty();
         while needs_it() {
@@ -202,8 +211,9 @@ impl Core {
                 break;
             }
             // Copied when it has come over the link.
-            if let Err(stuck) = self.write_back_frame(frame, NONE) {
-                self.wait_out(stuck, &mut patience).await?;
+            match self.write_back_frame(frame, NONE) {
+                Ok(()) => break,
+                Err(stuck) => self.wait_out(stuck, patience).await?,
             }
         }
         Ok(())
@@ -274,12 +284,11 @@ impl Core {
     }
 
     /// Changes the bytes of a frame that is locked; what it holds then is on its way to flash.
-    pub(super) fn overwrite_frame(&self, frame: u32, change: impl FnOnce(&mut [u8])) {
+    pub(super) fn overwrite_frame(&self, frame: u32, change: impl FnOnce(HostPage<'_>)) {
         let lent = self.lent.borrow();
         let at = lent.at(frame);
         at.clear_dirty();
-        // SAFETY: the frame is locked.
-        self.copying(1, || unsafe { at.with_bytes(&self.dma, change) });
+        self.copying(1, || change(at.page(&self.dma)));
         self.with_ftl(|ftl| ftl.cached_mut().set_written(frame));
     }
 
@@ -318,5 +327,9 @@ fn frame_with_data(ftl: &Ftl, lent: &Lent, lpn: u32) -> Option<u32> {
     };
     let cached = ftl.cached();
     let is_blank = cached.is_blank(frame) && !lent.at(frame).is_dirty();
+    if is_blank {
+        // Who is to write it may wait for a word that only the drive can mend.
+        lent.at(frame).mend();
+    }
     (!is_blank && !cached.is_filling(frame)).then_some(frame)
 }

@@ -35,7 +35,10 @@ impl Core {
         while left > 0 {
             let now_ns = self.flash_now();
             let (pages, end_ns) = self.with_ftl(|ftl| ftl.program_checkpoint(now_ns, left));
-            self.cpu.sleep_until(end_ns).await;
+            self.after_staging(end_ns);
+            while self.with_ftl(|ftl| ftl.is_programming_checkpoint()) {
+                self.programmed.wait(&self.cpu).await;
+            }
             left -= pages;
         }
         let written = self.with_ftl(Ftl::write_checkpoint);

@@ -38,12 +38,13 @@ impl Core {
         slot.failed.set(false);
         // One more than the write-backs, so that the count cannot reach 0 before all are staged.
         slot.outstanding.set(1);
-        let mut end_ns = 0;
-        for page in wanted.iter_mut() {
-            if page.stage == Stage::Missing {
-                self.start_fetch(worker, request.access, page, tally, &mut end_ns)
-                    .await;
-            }
+        let (mut end_ns, mut patience) = (0, Patience::default());
+        for page in wanted
+            .iter_mut()
+            .filter(|page| page.stage == Stage::Missing)
+        {
+            let read_end_ns = self.start_fetch(worker, request.access, page, tally, &mut patience);
+            end_ns = end_ns.max(read_end_ns.await);
         }
         let end_ns = end_ns.max(tally.carried_ns);
         if end_ns > 0 {
@@ -59,16 +60,15 @@ impl Core {
         }
     }
 
-    /// Takes a frame for a missing page and starts its read.
+    /// Takes a frame for a missing page and starts its read. Gives when that ends; 0 if there is none.
     async fn start_fetch(
         &self,
         worker: u32,
         access: Access,
         page: &mut Wanted,
         tally: &mut Tally,
-        end_ns: &mut u64,
-    ) {
-        let mut patience = Patience::default();
+        patience: &mut Patience,
+    ) -> u64 {
         loop {
             let now_ns = self.flash_now();
             let taken = self.cpu.work_counted(Op::FrameUpdate, || {
@@ -79,14 +79,14 @@ impl Core {
             });
             if let Some(taken) = taken {
                 page.stage = taken.stage;
-                *end_ns = (*end_ns).max(taken.read_end_ns);
                 tally.fetched += u16::from(taken.is_own && access != Access::Overwrite);
-                return;
+                return taken.read_end_ns;
             }
-            if let Err(status) = self.make_room(worker, &mut patience, tally).await {
+            if let Err(status) = self.make_room(worker, patience, tally).await {
                 self.with_ftl(|ftl| ftl.cached_mut().unreserve(1));
                 page.stage = Stage::Failed;
-                return tally.fail(status, page.lpn);
+                tally.fail(status, page.lpn);
+                return 0;
             }
         }
     }
@@ -102,6 +102,8 @@ impl Core {
     ) -> Option<Taken> {
         let place = match ftl.entry(lpn) {
             Entry::Cached(frame) => {
+                // Another pin has brought it since this one reserved a frame.
+                ftl.counters_mut().pin_hits += 1;
                 ftl.cached_mut().unreserve(1);
                 ftl.cached_mut().hold(frame);
                 return Some(Taken {
@@ -118,12 +120,15 @@ impl Core {
             _ => Fill::Done,
         };
         let frame = ftl.give_frame(lpn, fill)?;
+        ftl.counters_mut().pin_fills += u64::from(fill != Fill::Blank);
         ftl.cached_mut().unreserve(1);
         let at = lent.at(frame);
+        at.free_word();
         at.clear_dirty();
         let fill_from = |place: Place| {
+            let page = at.page(&self.dma);
             // SAFETY: nobody has the address of a frame that was just taken.
-            unsafe { at.with_bytes(&self.dma, |bytes| ftl.copy_from_memory(place, bytes)) }
+            unsafe { self.fill_page(page, |bytes| ftl.copy_from_memory(place, bytes)) }
         };
         let fill_from = |place: Place| self.copying(1, || fill_from(place));
         let (stage, read_end_ns) = match (fill, place) {
@@ -154,10 +159,10 @@ impl Core {
             };
             any = true;
             let read = self.with_ftl(|ftl| {
+                let to = lent.at(frame).page(&self.dma);
                 // SAFETY: the address of a frame that is being filled is told to nobody.
                 let read = self.copying(1, || unsafe {
-                    lent.at(frame)
-                        .with_bytes(&self.dma, |bytes| read_now(ftl, page.lpn, bytes))
+                    self.fill_page(to, |bytes| read_now(ftl, page.lpn, bytes))
                 });
                 ftl.end_fill(frame, read.is_err());
                 read

@@ -1,8 +1,22 @@
-//! The collector: keeps blocks free, and levels wear.
+//! The collectors: they keep blocks free, and level wear.
+//!
+//! A core has as many collectors as it may have victims at once; each collects one block after
+//! another in straight line:
+//!
+//! 1. it takes a victim, if another one is needed;
+//! 2. it reads a batch of valid pages, all from the victim's plane, into its share of the frames,
+//!    and has each programmed wherever there is least to do; a batch follows as soon as half of the
+//!    share is free again;
+//! 3. it turns to the next victim when the last page is on its way; the *eraser* starts the erase
+//!    when nothing of the old one is needed any more.
 
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 
-use wharf_runtime::Op;
+use wharf_runtime::{Op, TaskId};
 use wharf_wire::status::StatusCode;
 
 use super::Core;
@@ -11,29 +25,98 @@ use crate::ftl::{Batch, Urgency};
 /// Erases between two looks at the wear of all blocks, as a share of the blocks.
 const WEAR_CHECK_SHARE: u32 = 8;
 
+/// What a collector has under way.
+#[derive(Default)]
+pub(super) struct Collector {
+    task: Cell<Option<TaskId>>,
+    /// Its latest batch is being read.
+    is_reading: Cell<bool>,
+    /// Its pages whose programs have not ended.
+    outstanding: Cell<u32>,
+    /// It waits until its batch is read and no more pages than this are outstanding.
+    waits_for: Cell<Option<u32>>,
+}
+
+impl Collector {
+    fn has_come_to(&self, outstanding: u32) -> bool {
+        !self.is_reading.get() && self.outstanding.get() <= outstanding
+    }
+}
+
+/// How many victims are being collected, and up to when that time has been counted.
+#[derive(Default)]
+pub(super) struct Collecting {
+    victims: Cell<u32>,
+    counted_ns: Cell<u64>,
+}
+
+impl Collecting {
+    /// True if pages are moved.
+    pub(super) fn goes_on(&self) -> bool {
+        self.victims.get() > 0
+    }
+}
+
+/// A victim whose pages are on their way to flash elsewhere.
+pub(super) struct Moved {
+    victim: u32,
+    /// One of its pages could not be read.
+    spoiled: bool,
+}
+
+/// Wear levelling, by one of the collectors.
+struct WearCheck {
+    every: u64,
+    next: u64,
+}
+
 impl Core {
-    /// The collector's life.
-    pub(super) async fn collect(self: Rc<Self>) {
+    /// A collector's life.
+    pub(super) async fn collect(self: Rc<Self>, collector: u32) {
+        let own = &self.collectors[collector as usize];
+        own.task.set(Some(self.cpu.current()));
         let blocks = self.with_ftl(|ftl| ftl.plan().blocks);
-        let wear_check = u64::from((blocks / WEAR_CHECK_SHARE).max(4));
-        let mut next_wear_check = wear_check;
-        let mut batch = Batch::default();
+        let every = u64::from((blocks / WEAR_CHECK_SHARE).max(4));
+        let mut wear_check = (collector == 0).then_some(WearCheck { every, next: every });
+        let mut batch = Batch::of(collector);
         loop {
             if let Some((urgency, victim)) = self.next_victim() {
-                self.collect_block(victim, urgency, &mut batch).await;
+                // One victim may not be enough.
+                self.wake_collector();
+                self.collect_block(own, victim, urgency, &mut batch).await;
             } else {
                 self.check_for_a_dead_end();
                 self.collect.wait(&self.cpu).await;
             }
-            if self.with_ftl(|ftl| ftl.counters().erases) >= next_wear_check {
-                next_wear_check += wear_check;
-                self.level_wear(&mut batch).await;
+            if let Some(check) = &mut wear_check
+                && self.with_ftl(|ftl| ftl.counters().erases) >= check.next
+            {
+                check.next += check.every;
+                self.level_wear(own, &mut batch).await;
             }
         }
     }
 
+    /// Whether another victim should be collected beside those that are, and how badly.
+    #[inline]
+    pub(super) fn needs_another_victim(&self) -> Option<Urgency> {
+        self.with_ftl(|ftl| {
+            let urgency = ftl.need_of_another_victim(true)?;
+            match urgency {
+                Urgency::Background => ftl.need_of_another_victim(self.host_is_quiet()),
+                _ => Some(urgency),
+            }
+        })
+    }
+
+    /// True if no part is being served, and none has come for a while.
+    fn host_is_quiet(&self) -> bool {
+        self.idle.borrow().len() == self.workers.len()
+            && self.flash_now() >= self.latest_part_ns.get() + self.quiet_ns
+    }
+
     fn next_victim(&self) -> Option<(Urgency, u32)> {
-        let urgency = self.with_ftl(|ftl| ftl.collection_need())?;
+        let urgency = self.needs_another_victim()?;
         let victim = self.cpu.work(Op::GcVictim, || {
             self.with_ftl(|ftl| ftl.take_victim(urgency))
         })?;
@@ -43,8 +126,8 @@ impl Core {
     /// Writes wait, no block can be collected, and nothing under way will change that: the flash
     /// has too few good blocks left. Better to refuse writes than to keep them waiting for ever.
     fn check_for_a_dead_end(&self) {
-        let dead_end =
-            !self.space.is_empty() && self.with_ftl(|ftl| !ftl.is_busy() && ftl.has_no_space());
+        let dead_end = !self.space.is_empty()
+            && self.with_ftl(|ftl| !ftl.is_busy() && ftl.victims() == 0 && ftl.has_no_space());
         if dead_end {
             self.give_up_writing();
         }
@@ -56,7 +139,7 @@ impl Core {
         self.space.notify_all(&self.cpu);
     }
 
-    async fn level_wear(&self, batch: &mut Batch) {
+    async fn level_wear(&self, own: &Collector, batch: &mut Batch) {
         if !self.with_ftl(|ftl| ftl.wear_gap_exceeded()) {
             return;
         }
@@ -64,46 +147,83 @@ impl Core {
             self.with_ftl(|ftl| ftl.take_victim(Urgency::Wear))
         });
         if let Some(victim) = victim {
-            self.collect_block(victim, Urgency::Wear, batch).await;
+            self.collect_block(own, victim, Urgency::Wear, batch).await;
         }
     }
 
     /// Moves a victim's valid pages away and starts its erase.
-    async fn collect_block(&self, victim: u32, urgency: Urgency, batch: &mut Batch) {
-        let start_ns = self.flash_now();
-        self.has_victim.set(true);
-        self.tell_collecting();
-        let pages = self.with_ftl(|ftl| ftl.plan().pages_per_block);
+    async fn collect_block(
+        &self,
+        own: &Collector,
+        victim: u32,
+        urgency: Urgency,
+        batch: &mut Batch,
+    ) {
+        self.begin_collecting();
+        let (pages, frames) = self.with_ftl(|ftl| {
+            let plan = ftl.plan();
+            (plan.pages_per_block, ftl.gc_frames() / plan.victims_max)
+        });
         batch.spoiled = false;
         let mut page = 0;
         while page < pages {
+            self.come_to(own, frames / 2).await;
+            batch.pages_max = frames - own.outstanding.get();
             let now_ns = self.flash_now();
-            let from = page;
             page = self.cpu.work_counted(Op::GcPage, || {
                 let next = self.with_ftl(|ftl| ftl.read_batch(now_ns, victim, page, batch));
                 (batch.scanned, next)
             });
-            self.copying(batch.moves.len() as u32, || ());
-            self.cpu.sleep_until(batch.end_ns).await;
-            self.move_batch(batch, urgency).await;
-            if page == from {
-                // Every frame of collection is under way.
-                self.programmed.wait(&self.cpu).await;
+            if batch.moves.is_empty() {
+                continue;
             }
+            self.copying(batch.moves.len() as u32, || ());
+            own.is_reading.set(true);
+            let end_ns = self.with_ftl(|ftl| ftl.next_end_ns());
+            self.after_staging(end_ns.expect("the batch is read"));
+            self.come_to(own, frames).await;
+            self.move_batch(own, batch, urgency).await;
         }
-        self.erase_when_empty(victim, urgency, batch.spoiled).await;
-        self.has_victim.set(false);
-        self.tell_collecting();
-        let end_ns = self.flash_now();
-        self.with_ftl(|ftl| ftl.counters_mut().gc_busy_ns += end_ns - start_ns);
+        self.with_ftl(|ftl| ftl.set_moved(victim));
+        let spoiled = batch.spoiled;
+        self.moved.borrow_mut().push(Moved { victim, spoiled });
+        self.wake_eraser();
+        if urgency == Urgency::Background {
+            self.cpu.yield_now().await;
+        }
     }
 
-    async fn move_batch(&self, batch: &mut Batch, urgency: Urgency) {
+    fn begin_collecting(&self) {
+        self.count_collecting();
+        let victims = &self.collecting.victims;
+        victims.set(victims.get() + 1);
+        self.tell_collecting();
+    }
+
+    fn end_collecting(&self) {
+        self.count_collecting();
+        let victims = &self.collecting.victims;
+        victims.set(victims.get() - 1);
+        self.tell_collecting();
+    }
+
+    /// Counts the time since the last call, if there were victims.
+    fn count_collecting(&self) {
+        let now_ns = self.flash_now();
+        let from_ns = self.collecting.counted_ns.replace(now_ns);
+        if self.collecting.goes_on() {
+            self.with_ftl(|ftl| ftl.counters_mut().gc_busy_ns += now_ns - from_ns);
+        }
+    }
+
+    /// Has the pages that were read programmed.
+    async fn move_batch(&self, own: &Collector, batch: &mut Batch, urgency: Urgency) {
         while let Some(moving) = batch.moves.pop() {
             loop {
                 let now_ns = self.flash_now();
                 match self.with_ftl(|ftl| ftl.stage_move(now_ns, moving, urgency)) {
                     Ok(Some(end_ns)) => {
+                        own.outstanding.set(own.outstanding.get() + 1);
                         self.after_staging(end_ns);
                         break;
                     }
@@ -114,28 +234,105 @@ impl Core {
         }
     }
 
-    /// Waits until nothing of the victim is needed (its pages are on flash elsewhere), then starts
-    /// the erase; the collector goes on while it runs.
+    /// The eraser's life: starts the erase of victims of which nothing is needed any more, their
+    /// pages being on flash elsewhere, and goes on while it runs.
     ///
     /// Deallocations are logged first: the victim may hold the newest copy of a deallocated page,
     /// and without it and without the log a power cut would bring back an older copy.
-    async fn erase_when_empty(&self, victim: u32, urgency: Urgency, spoiled: bool) {
-        while !self.with_ftl(|ftl| ftl.is_empty(victim)) {
-            if spoiled && self.with_ftl(|ftl| ftl.only_unreadable_pages_left(victim)) {
-                self.with_ftl(|ftl| ftl.set_spoiled(victim));
-                return;
+    pub(super) async fn erase_victims(self: Rc<Self>) {
+        loop {
+            let Some(victim) = self.next_emptied() else {
+                // A victim that was given up may have been the last hope of those who wait.
+                self.wake_collector();
+                self.emptied.wait(&self.cpu).await;
+                continue;
+            };
+            if self.write_log().await == StatusCode::Success {
+                let now_ns = self.flash_now();
+                let end_ns = self.with_ftl(|ftl| ftl.start_erase(now_ns, victim));
+                self.end_collecting();
+                self.after_staging(end_ns);
+            } else {
+                self.with_ftl(|ftl| ftl.abandon_victim(victim));
+                self.end_collecting();
+                self.give_up_writing();
             }
-            self.programmed.wait(&self.cpu).await;
         }
-        if self.write_log().await != StatusCode::Success {
-            self.give_up_writing();
-            return;
+    }
+
+    /// Takes a victim that can be erased; gives up on those that never will be.
+    fn next_emptied(&self) -> Option<u32> {
+        let mut moved = self.moved.borrow_mut();
+        loop {
+            let found = moved.iter().position(|moved| self.is_done(moved))?;
+            let Moved { victim, .. } = moved.remove(found);
+            if self.with_ftl(|ftl| ftl.is_empty(victim)) {
+                return Some(victim);
+            }
+            self.with_ftl(|ftl| ftl.set_spoiled(victim));
+            self.end_collecting();
         }
-        let now_ns = self.flash_now();
-        let end_ns = self.with_ftl(|ftl| ftl.start_erase(now_ns, victim));
-        self.after_staging(end_ns);
-        if urgency == Urgency::Background {
-            self.cpu.yield_now().await;
+    }
+
+    /// True if the victim's readable pages are on flash elsewhere.
+    fn is_done(&self, moved: &Moved) -> bool {
+        self.with_ftl(|ftl| {
+            ftl.is_empty(moved.victim)
+                || moved.spoiled && ftl.only_unreadable_pages_left(moved.victim)
+        })
+    }
+
+    /// Wakes the eraser if there is something to do for it.
+    #[inline]
+    pub(super) fn wake_eraser(&self) {
+        if !self.emptied.is_empty() && self.moved.borrow().iter().any(|moved| self.is_done(moved)) {
+            self.emptied.notify_all(&self.cpu);
         }
+    }
+
+    /// Waits until a collector's batch is read and no more than `outstanding` of its pages are on
+    /// their way.
+    fn come_to<'a>(&self, own: &'a Collector, outstanding: u32) -> ComeTo<'a> {
+        ComeTo { own, outstanding }
+    }
+
+    /// A collector's batch has been read.
+    pub(super) fn batch_is_read(&self, collector: u32) {
+        let own = &self.collectors[collector as usize];
+        own.is_reading.set(false);
+        self.wake_if_come(own);
+    }
+
+    /// A page of a collector's has been programmed.
+    pub(super) fn page_is_moved(&self, collector: u32) {
+        let own = &self.collectors[collector as usize];
+        own.outstanding.set(own.outstanding.get() - 1);
+        self.wake_if_come(own);
+    }
+
+    fn wake_if_come(&self, own: &Collector) {
+        if own.waits_for.get().is_some_and(|n| own.has_come_to(n)) {
+            own.waits_for.set(None);
+            self.cpu.wake(own.task.get().expect("it waits"));
+        }
+    }
+}
+
+/// See [`Core::come_to`].
+struct ComeTo<'a> {
+    own: &'a Collector,
+    outstanding: u32,
+}
+
+impl Future for ComeTo<'_> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if self.own.has_come_to(self.outstanding) {
+            self.own.waits_for.set(None);
+            return Poll::Ready(());
+        }
+        self.own.waits_for.set(Some(self.outstanding));
+        Poll::Pending
     }
 }

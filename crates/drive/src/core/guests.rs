@@ -16,7 +16,7 @@ use wharf_runtime::Holder;
 use wharf_wire::queue::Guest;
 
 use super::Core;
-use super::cache::BUSY_RETRY_NS;
+use super::cache::{Patience, Stuck};
 use super::fetch::read_now;
 use super::lent::Lent;
 use super::part::Failed;
@@ -125,7 +125,7 @@ impl Core {
         let holding = std::mem::take(self.guests.borrow_mut().of(guest));
         let lent = self.lent.borrow().clone();
         self.free_words(Holder::guest(guest), &lent);
-        let mut outcome = Ok(());
+        let (mut outcome, mut patience) = (Ok(()), Patience::default());
         for frame in holding.iter() {
             let Some(lpn) = self.with_ftl(|ftl| ftl.cached().lpn(frame)) else {
                 continue;
@@ -133,7 +133,7 @@ impl Core {
             let is_shared = self.with_ftl(|ftl| ftl.cached().references(frame) > 1);
             if is_shared {
                 // While the reference is there, so is the page.
-                outcome = outcome.and(self.fill_blank(frame, lpn).await);
+                outcome = outcome.and(self.fill_blank(frame, lpn, &mut patience).await);
             }
             self.with_ftl(|ftl| unpin_one(ftl, &lent, lpn, false));
         }
@@ -143,10 +143,11 @@ impl Core {
     }
 
     /// Frees the words that a process has left taken; also of frames that it does not hold: what a guest
-    /// does to words is not to be relied on.
+    /// does to words is not to be relied on. It may have named the drive in some, which has none now.
     fn free_words(&self, holder: Holder, lent: &Lent) {
         for frame in 0..lent.frames() {
             let at = lent.at(frame);
+            at.unlock_of(Holder::DRIVE);
             if at.is_held_by(holder) {
                 // A part of its write counts as written, but for a page that was to be overwritten:
                 // its other bytes are lost with the frame, so the page is what it was.
@@ -159,7 +160,12 @@ impl Core {
     }
 
     /// Gives a page that was to be overwritten, and has not been, the content that it had.
-    async fn fill_blank(&self, frame: u32, lpn: u32) -> Result<(), Failed> {
+    async fn fill_blank(
+        &self,
+        frame: u32,
+        lpn: u32,
+        patience: &mut Patience,
+    ) -> Result<(), Failed> {
         let lent = self.lent.borrow().clone();
         let at = lent.at(frame);
         let is_blank = |ftl: &mut Ftl| ftl.cached().is_blank(frame) && !at.is_dirty();
@@ -173,9 +179,11 @@ impl Core {
         });
         self.cpu.sleep_until(end_ns).await;
         while !at.try_lock() {
-            // Another host writes: soon the page is not blank any more.
-            let retry_ns = self.cpu.now() + BUSY_RETRY_NS;
-            self.cpu.sleep_until(retry_ns).await;
+            // Another host writes, the whole page in one go: soon it is not blank any more. If it stays
+            // busy, the word is what the guest has left.
+            if self.wait_out(Stuck::Busy, patience).await.is_err() {
+                at.free_word();
+            }
             if !self.with_ftl(is_blank) {
                 return Ok(());
             }
@@ -184,12 +192,12 @@ impl Core {
             if !is_blank(ftl) {
                 return Ok(());
             }
+            let mut content = vec![0; self.dma.page_bytes()];
+            read_now(ftl, lpn, &mut content)?;
             // SAFETY: the frame is locked.
-            let read = unsafe { at.with_bytes(&self.dma, |bytes| read_now(ftl, lpn, bytes)) };
-            if read.is_ok() {
-                ftl.cached_mut().set_written(frame);
-            }
-            read
+            unsafe { at.page(&self.dma).copy_in(&content) };
+            ftl.cached_mut().set_written(frame);
+            Ok(())
         });
         at.unlock();
         filled

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use wharf_runtime::Holder;
-use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
+use wharf_runtime::{Holder, Versioned};
+use wharf_wire::dma::{DmaSpace, HostPage, PAGE_BYTES};
 use wharf_wire::host_memory::FrameTable;
 
 /// A chunk of lent memory.
@@ -134,10 +134,16 @@ impl FrameAt<'_> {
         (self.piece.in_chunk + self.index) as usize
     }
 
+    /// The frame itself. Who writes to it has locked it, or nobody has its address.
     #[inline]
-    fn pointer(&self, dma: &DmaSpace) -> *mut u8 {
+    pub fn page<'a>(&self, dma: &'a DmaSpace) -> HostPage<'a> {
         let at = self.piece.badd + u64::from(self.index) * PAGE_BYTES as u64;
-        dma.page_pointer(at).expect("checked when it was lent")
+        dma.page(at).expect("checked when it was lent")
+    }
+
+    #[inline]
+    fn word(&self) -> &Versioned {
+        self.piece.table.word(self.in_table())
     }
 
     /// True if the host has written the frame since it was copied last.
@@ -161,48 +167,52 @@ impl FrameAt<'_> {
     /// Copies the frame out; false if the host is writing to it.
     #[inline]
     pub fn copy_out(&self, dma: &DmaSpace, out: &mut [u8]) -> bool {
-        let word = self.piece.table.word(self.in_table());
+        let word = self.word();
         let Some(version) = word.begin_read() else {
+            self.mend();
             return false;
         };
-        let from = self.pointer(dma);
-        // SAFETY: a page of data, as `out` is. Whoever writes to it meanwhile has taken the word,
-        // and the copy is thrown away.
-        unsafe { from.copy_to_nonoverlapping(out.as_mut_ptr(), out.len()) };
+        // SAFETY: whoever writes to it meanwhile has taken the word, and the copy is thrown away.
+        unsafe { self.page(dma).copy_out(out) };
         word.end_read(version)
     }
 
-    /// Takes the frame for writing; false if the host is writing to it.
+    /// Takes the frame for writing; false if the host is writing to it. The core has locked no frame that
+    /// it asks for again, and locks none over a wait.
     #[inline]
     pub fn try_lock(&self) -> bool {
-        self.piece.table.word(self.in_table()).try_lock()
+        self.word().try_lock_as(Holder::DRIVE) || {
+            self.mend();
+            false
+        }
     }
 
-    /// True while another process has the frame.
+    /// Frees the word if it names the drive: it is the core that asks, and it does not have it.
+    #[cold]
+    pub fn mend(&self) {
+        self.unlock_of(Holder::DRIVE);
+    }
+
+    /// Frees the word, whoever it names. Nobody can have it: the frame is about to get a page, say.
+    #[inline]
+    pub fn free_word(&self) {
+        self.word().free_unless(|_| false);
+    }
+
+    /// True while the word names `holder`.
     pub fn is_held_by(&self, holder: Holder) -> bool {
-        self.piece.table.word(self.in_table()).is_held_by(holder)
+        self.word().is_held_by(holder)
     }
 
-    /// Gives the frame back on behalf of another process, if that one has it.
+    /// Gives the frame back on behalf of somebody, if the word names that one.
     pub fn unlock_of(&self, holder: Holder) {
-        self.piece.table.word(self.in_table()).unlock_of(holder);
+        self.word().unlock_of(holder);
     }
 
     /// Gives the frame back after [`FrameAt::try_lock`].
     #[inline]
     pub fn unlock(&self) {
-        self.piece.table.word(self.in_table()).unlock();
-    }
-
-    /// Runs `f` on the frame's bytes.
-    ///
-    /// # Safety
-    /// The frame is locked, or nobody has its address.
-    #[inline]
-    pub unsafe fn with_bytes<R>(&self, dma: &DmaSpace, f: impl FnOnce(&mut [u8]) -> R) -> R {
-        let start = self.pointer(dma);
-        // SAFETY: a page of data; exclusive by the caller's contract.
-        f(unsafe { std::slice::from_raw_parts_mut(start, dma.page_bytes()) })
+        self.word().unlock();
     }
 }
 

@@ -4,7 +4,7 @@
 //! it to an idle *worker* (`worker.rs`); the worker serves it in straight line (`read.rs`, `write.rs`, `flush.rs`)
 //! and answers; `pin.rs` pins pages in lent memory, `fetch.rs` brings them there, `cache.rs` is what the others do to such pages,
 //! `guests.rs` keeps book for hosts in other processes. Three more tasks belong to the core: the *finisher* ends flash operations when their
-//! time has come, the *collector* (`gc.rs`) keeps blocks free, and the *checkpointer*
+//! time has come, the *collectors* and the *eraser* (`gc.rs`) keep blocks free, and the *checkpointer*
 //! (`checkpoint.rs`) keeps recovery short.
 //!
 //! Workers are started once; serving a part starts no task and allocates nothing.
@@ -34,10 +34,11 @@ use wharf_runtime::{Alarm, Bell, Cpu, Notify, Op, Receiver, Sender};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::statistics::DriveStatistics;
 
-use crate::ftl::{Finished, Ftl};
+use crate::ftl::{COLLECTOR, Finished, Ftl};
 use crate::link::FromHost;
 use crate::media::AnyMedia;
 use crate::power::PowerSwitch;
+use gc::{Collecting, Collector, Moved};
 use lent::Lent;
 use part::{Answer, Part, Striping};
 use worker::Worker;
@@ -107,6 +108,8 @@ pub struct CoreParts {
     pub log_write_ns: u64,
     /// How long a command waits for a page that the host is writing, in nanoseconds.
     pub busy_wait_ns: u64,
+    /// The host is quiet when no part has come for so long, in nanoseconds.
+    pub quiet_ns: u64,
     /// How pages are divided among the cores.
     pub striping: Striping,
     /// The power.
@@ -153,6 +156,8 @@ pub struct Core {
     lent: RefCell<Arc<Lent>>,
     /// A page on its way from a frame to the write buffer.
     copy: RefCell<Vec<u8>>,
+    /// A page on its way to memory that other processes can write.
+    filling: RefCell<Vec<u8>>,
     /// Pins that wait for frames.
     in_line: RefCell<VecDeque<Part>>,
     line_scratch: RefCell<Vec<pin::Wanted>>,
@@ -160,8 +165,15 @@ pub struct Core {
     guests: RefCell<guests::Holdings>,
     /// A page has come into its frame, or could not be read.
     filled: Notify,
-    /// The collector has a victim.
-    has_victim: Cell<bool>,
+    collectors: Vec<Collector>,
+    collecting: Collecting,
+    /// Victims whose pages are on their way to flash elsewhere.
+    moved: RefCell<Vec<Moved>>,
+    /// One of them may be erased.
+    emptied: Notify,
+    /// When a part came last, and how long after that the host counts as quiet.
+    latest_part_ns: Cell<u64>,
+    quiet_ns: u64,
     /// The core is among those that the shelf counts as collecting.
     is_collecting: Cell<bool>,
     power: PowerSwitch,
@@ -199,6 +211,7 @@ impl Core {
     /// The core exists from the call on, not from the first poll: a power cut may come before that,
     /// and the core must leave its media behind.
     pub fn run(cpu: Cpu, parts: CoreParts) -> impl Future<Output = ()> {
+        let collectors = parts.ftl.plan().victims_max;
         let core = Rc::new(Core {
             index: parts.index,
             instant: parts.ftl.is_instant(),
@@ -222,11 +235,17 @@ impl Core {
             striping: parts.striping,
             lent: RefCell::default(),
             copy: RefCell::default(),
+            filling: RefCell::default(),
             in_line: RefCell::default(),
             line_scratch: RefCell::default(),
             guests: RefCell::default(),
             filled: Notify::new(),
-            has_victim: Cell::new(false),
+            collectors: (0..collectors).map(|_| Collector::default()).collect(),
+            collecting: Collecting::default(),
+            moved: RefCell::default(),
+            emptied: Notify::new(),
+            latest_part_ns: Cell::new(0),
+            quiet_ns: parts.quiet_ns,
             is_collecting: Cell::new(false),
             power: parts.power,
             shelf: parts.shelf,
@@ -238,7 +257,10 @@ impl Core {
             cpu.spawn("worker", core.clone().work(worker));
         }
         cpu.spawn("finisher", core.clone().finish());
-        cpu.spawn("collector", core.clone().collect());
+        for collector in 0..collectors {
+            cpu.spawn("collector", core.clone().collect(collector));
+        }
+        cpu.spawn("eraser", core.clone().erase_victims());
         cpu.spawn("checkpointer", core.clone().checkpoints());
         core.tell_read_only();
         core.intake()
@@ -300,9 +322,18 @@ impl Core {
         if finished.programs > 0 {
             // From the buffer to the media, above.
             self.copying(finished.programs, || ());
+        }
+        if finished.programs + finished.checkpoint_pages > 0 {
             self.programmed.notify_all(&self.cpu);
         }
+        for collector in finished.read.drain(..) {
+            self.batch_is_read(collector);
+        }
         for (owner, failed) in finished.owners.drain(..) {
+            if owner & COLLECTOR != 0 {
+                self.page_is_moved(owner & !COLLECTOR);
+                continue;
+            }
             let worker = &self.workers[owner as usize];
             worker.outstanding.set(worker.outstanding.get() - 1);
             worker.failed.set(worker.failed.get() | failed);
@@ -321,7 +352,7 @@ impl Core {
             self.tell_collecting();
             self.space.notify_all(&self.cpu);
         }
-        finished.programs = 0;
+        (finished.programs, finished.checkpoint_pages) = (0, 0);
         self.finished.replace(finished);
         if checkpoint_due {
             self.checkpoint_due.notify_all(&self.cpu);
@@ -337,7 +368,7 @@ impl Core {
 
     /// Tells the controller whether the core moves pages or erases blocks.
     fn tell_collecting(&self) {
-        let now = self.has_victim.get() || self.with_ftl(|ftl| ftl.is_erasing());
+        let now = self.collecting.goes_on() || self.with_ftl(|ftl| ftl.is_erasing());
         match (self.is_collecting.replace(now), now) {
             (false, true) => self.shelf.collecting.fetch_add(1, Ordering::Relaxed),
             (true, false) => self.shelf.collecting.fetch_sub(1, Ordering::Relaxed),
@@ -345,16 +376,18 @@ impl Core {
         };
     }
 
-    /// Wakes the collector if there may be something for it to do: a page was staged, or became
+    /// Wakes a collector if there may be something for it to do: a page was staged, or became
     /// invalid, or a block was closed, since it found nothing.
     #[inline]
     fn wake_collector(&self) {
-        if !self.collect.is_empty() && self.with_ftl(|ftl| ftl.collection_need().is_some()) {
-            self.collect.notify_all(&self.cpu);
+        if !self.collect.is_empty() && self.needs_another_victim().is_some() {
+            self.collect.notify_one(&self.cpu);
         }
+        self.wake_eraser();
     }
 
-    /// To be called after staging: ends what took no time, and wakes the collector if need be.
+    /// To be called after staging, with the time of what ends next: ends what took no time, and wakes
+    /// a collector if need be.
     #[inline]
     fn after_staging(&self, end_ns: u64) {
         if self.instant {

@@ -1,6 +1,7 @@
 //! Reading and verifying the pages of a part.
 
 use wharf_runtime::Op;
+use wharf_wire::dma::HostPage;
 use wharf_wire::prp::{PrpError, prp_walk};
 use wharf_wire::status::StatusCode;
 
@@ -136,7 +137,7 @@ impl Core {
         }
     }
 
-    /// Runs `f` on a page of the host's.
+    /// Has `f` make the whole of a page of the host's.
     #[inline]
     fn with_host_page<R>(
         &self,
@@ -144,16 +145,35 @@ impl Core {
         lpn: u32,
         f: impl FnOnce(&mut [u8]) -> R,
     ) -> Result<R, Failed> {
-        let address = address.map_err(|error| Failed {
-            status: error.status(),
-            lpn,
-        })?;
-        // SAFETY: the page is named by a command in flight, and its part alone serves it.
-        let page = unsafe { self.dma.page_mut(address) }.map_err(|_| Failed {
-            status: StatusCode::DataTransferError,
-            lpn,
-        })?;
-        Ok(f(page))
+        let failed = |status| Failed { status, lpn };
+        let address = address.map_err(|error| failed(error.status()))?;
+        let page = self.dma.page(address);
+        let page = page.map_err(|_| failed(StatusCode::DataTransferError))?;
+        // SAFETY: a command in flight names the page as its target, and its part alone serves it.
+        Ok(unsafe { self.fill_page(page, f) })
+    }
+
+    /// Has `f` make the whole of a page. What other processes can write gets a copy: of bytes that may
+    /// change meanwhile no checksum can be taken.
+    ///
+    /// # Safety
+    /// Nobody else in this process uses the page.
+    #[inline]
+    pub(super) unsafe fn fill_page<R>(
+        &self,
+        page: HostPage<'_>,
+        f: impl FnOnce(&mut [u8]) -> R,
+    ) -> R {
+        if !page.is_shared() {
+            // SAFETY: the caller's contract, and no other process has the page.
+            return f(unsafe { page.bytes_mut() });
+        }
+        let mut copy = self.filling.borrow_mut();
+        copy.resize(page.bytes(), 0);
+        let made = f(&mut copy);
+        // SAFETY: the caller's contract.
+        unsafe { page.copy_in(&copy) };
+        made
     }
 
     /// The host pages of a part, in order.

@@ -50,6 +50,7 @@ pub fn statistics(core: u32, ftl: &Ftl) -> DriveStatistics {
     report.rot_found = counters.rot_found;
     report.pinned_pages = counters.pinned_pages;
     report.pin_hits = counters.pin_hits;
+    report.pin_fills = counters.pin_fills;
     report.frame_evictions = counters.frame_evictions;
     report.frame_write_backs = counters.frame_write_backs;
     report.pin_waits = counters.pin_waits;

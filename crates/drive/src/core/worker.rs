@@ -75,6 +75,7 @@ impl Core {
                 None => self.next_part(worker).await,
             };
             part.taken_ns = self.cpu.account_now();
+            self.latest_part_ns.set(self.flash_now());
             self.cpu.work(Op::CorePart, || ());
             match part.op {
                 PartOp::Read => self.answer_at(&part, self.read(worker, &part).await),

@@ -85,9 +85,8 @@ impl Core {
         let owner = if waits { worker } else { NONE };
         for address in self.addresses(part) {
             let address = address.map_err(PrpError::status)?;
-            // SAFETY: the page is named by a command in flight, and this part alone serves it.
-            let page =
-                unsafe { self.dma.page_mut(address) }.map_err(|_| StatusCode::DataTransferError)?;
+            let page = self.dma.page(address);
+            let page = page.map_err(|_| StatusCode::DataTransferError)?;
             let Ok(frame) = self.lock_frame(*lpn) else {
                 return Ok(Some(Stuck::Busy));
             };
@@ -95,13 +94,15 @@ impl Core {
             let staged = self.cpu.work(Op::PageAllocate, || {
                 self.with_ftl(|ftl| {
                     ftl.stage(now_ns, *lpn, owner, |frame| {
-                        self.copying(1, || frame.copy_from_slice(page));
+                        // SAFETY: a command in flight names the page as its source.
+                        self.copying(1, || unsafe { page.copy_out(frame) });
                     })
                 })
             });
             if let Some(frame) = frame {
                 if staged.is_ok() {
-                    self.overwrite_frame(frame, |bytes| bytes.copy_from_slice(page));
+                    // SAFETY: as above; the frame is locked.
+                    self.overwrite_frame(frame, |to| unsafe { to.copy_from(page) });
                 }
                 self.unlock_frame(frame);
             }
@@ -148,7 +149,8 @@ impl Core {
                 self.with_ftl(|ftl| ftl.deallocate(from, pages, &mut finished));
             });
             for frame in locked.drain(..) {
-                self.overwrite_frame(frame, |bytes| bytes.fill(0));
+                // SAFETY: the frame is locked.
+                self.overwrite_frame(frame, |page| unsafe { page.clear() });
                 self.unlock_frame(frame);
             }
             if self.with_ftl(|ftl| ftl.log_is_pressing()) {

@@ -31,6 +31,10 @@ pub enum State {
     Retired,
 }
 
+/// Most blocks of equally many valid pages among which a victim is chosen: several for each plane of
+/// a core of usual size.
+const CANDIDATES_MAX: usize = 64;
+
 /// One erase block.
 #[derive(Debug, Clone, Copy)]
 pub struct Block {
@@ -57,6 +61,8 @@ pub struct Blocks {
     /// Erase count and number of the free blocks of each plane.
     free: Vec<BTreeSet<(u32, u32)>>,
     free_count: u32,
+    /// Blocks of each plane that will be free: victims, and those being erased.
+    coming: Vec<u32>,
     blocks_per_plane: u32,
 }
 
@@ -77,6 +83,7 @@ impl Blocks {
             fewest_valid: 0,
             free: (0..planes).map(|_| BTreeSet::new()).collect(),
             free_count: 0,
+            coming: vec![0; planes as usize],
             blocks_per_plane,
         }
     }
@@ -102,6 +109,12 @@ impl Blocks {
     #[inline]
     pub fn free_count(&self) -> u32 {
         self.free_count
+    }
+
+    /// True if a block of the plane is free.
+    #[inline]
+    pub fn has_free(&self, plane: u32) -> bool {
+        !self.free[plane as usize].is_empty()
     }
 
     /// Opens a free block of a plane: the least worn for a host write, the most worn for pages that
@@ -149,8 +162,11 @@ impl Blocks {
             entry.valid == 0 && entry.pending == 0,
             "a block with pages is freed: {entry:?}"
         );
+        let was_coming = entry.state == State::Erasing;
         entry.state = State::Free;
         self.free_count += 1;
+        let plane = self.plane_of(block);
+        self.coming[plane as usize] -= u32::from(was_coming);
     }
 
     /// Closes a full block, now that its last program has ended.
@@ -211,6 +227,8 @@ impl Blocks {
         assert!(self.blocks[block as usize].state == State::Closed);
         self.unlink(block);
         self.blocks[block as usize].state = State::Victim;
+        let plane = self.plane_of(block);
+        self.coming[plane as usize] += 1;
     }
 
     /// Moves a block that is not in a list to another state.
@@ -220,18 +238,27 @@ impl Blocks {
             entry.state != State::Closed && entry.state != State::Free,
             "{entry:?}"
         );
+        let was_coming = entry.state != State::Open;
         entry.state = state;
+        if was_coming && state != State::Erasing {
+            let plane = self.plane_of(block);
+            self.coming[plane as usize] -= 1;
+        }
     }
 
-    /// The closed block with the fewest valid pages.
+    /// The closed block with the fewest valid pages; of several one on the plane that has the fewest
+    /// blocks free or coming, so that collected pages and host writes find room on every plane.
     pub fn emptiest(&mut self) -> Option<u32> {
-        while self.fewest_valid < self.heads.len() {
-            if self.heads[self.fewest_valid] != NONE {
-                return Some(self.heads[self.fewest_valid]);
-            }
+        while *self.heads.get(self.fewest_valid)? == NONE {
             self.fewest_valid += 1;
         }
-        None
+        let first = self.heads[self.fewest_valid];
+        let next = |block: &u32| Some(self.blocks[*block as usize].next).filter(|b| *b != NONE);
+        let candidates = std::iter::successors(Some(first), next).take(CANDIDATES_MAX);
+        candidates.min_by_key(|block| {
+            let plane = self.plane_of(*block) as usize;
+            self.free[plane].len() + self.coming[plane] as usize
+        })
     }
 
     #[inline]

@@ -26,7 +26,7 @@
 use super::entry::{Entry, NONE, Place};
 use super::log::{Kind, long, word};
 use super::recover::{RecoveryError, Since};
-use super::{BlockState, Ftl};
+use super::{BlockState, CHECKPOINT, Ftl};
 use crate::media::{Media, MediaError, PAGE_BYTES};
 
 /// In a checkpoint's map: deallocated before a number that stands apart.
@@ -62,11 +62,19 @@ impl Ftl {
     }
 
     /// Starts programming pages of a checkpoint, at most one on each plane; returns how many of
-    /// `left` are on their way and when they will be on flash.
+    /// `left` are on their way, and when [`Ftl::finish_due`] is to be called.
     pub fn program_checkpoint(&mut self, now_ns: u64, left: u64) -> (u64, u64) {
-        let pages = left.min(u64::from(self.plan.planes));
-        let ends = (0..pages as u32).map(|plane| self.nand.program(now_ns, plane));
-        (pages, ends.max().unwrap_or(now_ns))
+        let pages = left.min(u64::from(self.plan.planes)) as u32;
+        for plane in 0..pages {
+            self.nand.program(now_ns, plane, CHECKPOINT);
+        }
+        self.checkpoint_pages_pending += pages;
+        (pages.into(), self.next_end_ns().unwrap_or(now_ns))
+    }
+
+    /// True while pages of checkpoints are being programmed.
+    pub fn is_programming_checkpoint(&self) -> bool {
+        self.checkpoint_pages_pending > 0
     }
 
     /// Puts a snapshot of what is on flash in the place of the log.

@@ -41,6 +41,8 @@ pub struct Counters {
     pub pinned_pages: u64,
     /// Of these, pages that were in a frame.
     pub pin_hits: u64,
+    /// Of the pinned pages, those whose content was brought into a frame.
+    pub pin_fills: u64,
     /// Pages that lost their frame to another.
     pub frame_evictions: u64,
     /// Pages written from a frame, because it was wanted or by a flush.
@@ -72,6 +74,7 @@ impl Counters {
             checkpoints,
             pinned_pages,
             pin_hits,
+            pin_fills,
             frame_evictions,
             frame_write_backs,
             pin_waits,
@@ -95,6 +98,7 @@ impl Counters {
         self.checkpoints += checkpoints;
         self.pinned_pages += pinned_pages;
         self.pin_hits += pin_hits;
+        self.pin_fills += pin_fills;
         self.frame_evictions += frame_evictions;
         self.frame_write_backs += frame_write_backs;
         self.pin_waits += pin_waits;

@@ -24,7 +24,7 @@ pub struct Frame {
     pub older: u32,
     /// The next newer frame of the same page.
     pub newer: u32,
-    /// Who waits for it: a worker's number, or [`NONE`].
+    /// Who waits for it: a worker's number, a collector's with its mark, or [`NONE`].
     pub owner: u32,
     /// The program's sequence number.
     pub seq: u64,
@@ -41,6 +41,11 @@ pub enum Origin {
     Gc,
 }
 
+/// How many of a core's frames are for collection: a quarter, and at least one.
+pub(crate) fn gc_frames(frames: u32) -> u32 {
+    (frames / 4).max(1)
+}
+
 /// All frames of a core.
 #[derive(Debug)]
 pub struct Frames {
@@ -53,10 +58,10 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// `count` frames, a quarter of them (at least one) for collection.
+    /// `count` frames, some of them for collection.
     pub fn new(count: u32, page_bytes: usize) -> Frames {
         let count = count.max(2);
-        let gc_first = count - (count / 4).max(1);
+        let gc_first = count - gc_frames(count);
         let none = Frame {
             lpn: NONE,
             ppn: NONE,
@@ -75,6 +80,11 @@ impl Frames {
             free_gc: (gc_first..count).rev().collect(),
             gc_first,
         }
+    }
+
+    /// Frames that are collection's.
+    pub fn gc_count(&self) -> u32 {
+        self.frames.len() as u32 - self.gc_first
     }
 
     /// Takes a free frame.

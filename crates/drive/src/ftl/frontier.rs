@@ -1,6 +1,6 @@
 //! Frontiers: the open blocks that pages are written to, one on each plane for host writes and one
 //! for collected pages, which are colder (Rosenblum and Ousterhout, 1992). Writes go round the
-//! planes.
+//! planes that are idle, and to the plane with the least to do if none is.
 
 use super::blocks::{Blocks, State};
 use super::entry::NONE;
@@ -16,6 +16,19 @@ const CLOSED: Open = Open {
     block: NONE,
     next_page: 0,
 };
+
+/// What a page is taken for.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    /// Whose page it is.
+    pub origin: Origin,
+    /// The plane that is asked first, if it is not the one with the least to do.
+    pub plane: Option<u32>,
+    /// Free blocks that a host write leaves to collection.
+    pub reserve: u32,
+    /// Pages of a block.
+    pub pages_per_block: u32,
+}
 
 /// The open blocks of a core.
 #[derive(Debug)]
@@ -38,49 +51,58 @@ impl Frontiers {
         }
     }
 
-    /// Takes the next page: block and page index within it. A host write leaves `reserve` free
-    /// blocks to collection.
+    /// Takes the next page: block and page index within it. `backlog_ns` says how long a plane will
+    /// be busy.
     #[inline]
     pub fn take_page(
         &mut self,
         blocks: &mut Blocks,
-        origin: Origin,
-        reserve: u32,
-        pages_per_block: u32,
+        wanted: Wanted,
+        backlog_ns: impl Fn(u32) -> u64,
     ) -> Option<(u32, u32)> {
+        let Wanted { origin, .. } = wanted;
         let may_open = match origin {
-            Origin::Host => blocks.free_count() > reserve,
+            Origin::Host => blocks.free_count() > wanted.reserve,
             Origin::Gc => true,
         };
-        let (open, plane) = match origin {
+        let (open, turn) = match origin {
             Origin::Host => (&mut self.host, &mut self.host_plane),
             Origin::Gc => (&mut self.gc, &mut self.gc_plane),
         };
-        let planes = open.len() as u32;
-        for _ in 0..planes {
-            let here = *plane;
-            *plane = if here + 1 == planes { 0 } else { here + 1 };
-            let slot = &mut open[here as usize];
-            if slot.block == NONE {
-                if !may_open {
-                    continue;
-                }
-                let Some(block) = blocks.open(here, origin) else {
-                    continue;
+        let has_room =
+            |plane: u32| open[plane as usize].block != NONE || (may_open && blocks.has_free(plane));
+        let plane = match wanted.plane.filter(|plane| has_room(*plane)) {
+            Some(plane) => plane,
+            None => {
+                let found = least_busy(*turn, open.len() as u32, has_room, backlog_ns)?;
+                *turn = if found + 1 == open.len() as u32 {
+                    0
+                } else {
+                    found + 1
                 };
-                *slot = Open {
-                    block,
-                    next_page: 0,
-                };
+                found
             }
-            let taken = (slot.block, slot.next_page);
-            slot.next_page += 1;
-            if slot.next_page == pages_per_block {
-                *slot = CLOSED;
-            }
-            return Some(taken);
+        };
+        let slot = &mut open[plane as usize];
+        if slot.block == NONE {
+            let block = blocks.open(plane, origin).expect("the plane has room");
+            *slot = Open {
+                block,
+                next_page: 0,
+            };
         }
-        None
+        let taken = (slot.block, slot.next_page);
+        slot.next_page += 1;
+        if slot.next_page == wanted.pages_per_block {
+            *slot = CLOSED;
+        }
+        Some(taken)
+    }
+
+    /// Pages that are left in collection's open blocks.
+    pub fn gc_room(&self, pages_per_block: u32) -> u32 {
+        let open = self.gc.iter().filter(|open| open.block != NONE);
+        open.map(|open| pages_per_block - open.next_page).sum()
     }
 
     /// True if the block is being written.
@@ -109,4 +131,28 @@ impl Frontiers {
         }
         false
     }
+}
+
+/// From `turn` on, the first plane with room that is idle, or else the one with the least to do.
+#[inline]
+fn least_busy(
+    turn: u32,
+    planes: u32,
+    has_room: impl Fn(u32) -> bool,
+    backlog_ns: impl Fn(u32) -> u64,
+) -> Option<u32> {
+    let mut best: Option<(u64, u32)> = None;
+    for plane in (turn..planes).chain(0..turn) {
+        if !has_room(plane) {
+            continue;
+        }
+        let backlog_ns = backlog_ns(plane);
+        if backlog_ns == 0 {
+            return Some(plane);
+        }
+        if best.is_none_or(|(least_ns, _)| backlog_ns < least_ns) {
+            best = Some((backlog_ns, plane));
+        }
+    }
+    best.map(|(_, plane)| plane)
 }

@@ -17,8 +17,8 @@
 //! | `blocks.rs` | states and valid counts of erase blocks |
 //! | `frontier.rs` | the open blocks that pages are written to |
 //! | `write.rs` | stage, finish, deallocate |
-//! | `operations.rs` | programs and erases under way |
-//! | `collect.rs` | victims, and moving their pages |
+//! | `collect.rs` | when to collect, and moving pages |
+//! | `victims.rs` | which blocks are collected, and how many at once |
 //! | `recover.rs` | map and blocks from out-of-band data and the log |
 //! | `log.rs` | the log's records, and deallocations in it |
 //! | `checkpoint.rs` | snapshots of the map, so that recovery is bounded |
@@ -35,23 +35,25 @@ mod frames;
 mod frontier;
 mod hint;
 mod log;
-mod operations;
 mod precondition;
 mod recover;
 #[cfg(test)]
 mod tests;
 mod verify;
+mod victims;
 mod write;
 
 pub use blocks::State as BlockState;
 pub use cached::{CachedFrames, Fill};
-pub use collect::{Batch, Urgency};
+pub use collect::Batch;
 pub use counters::Counters;
 pub use entry::{CACHED_MAX, Entry, NONE, PAGES_MAX, Place};
 pub use frames::Origin;
+pub(crate) use frames::gc_frames;
 pub use hint::MapHint;
 pub use precondition::{Overwrite, Precondition, PreconditionError, Preconditioned};
 pub use recover::{Recovery, RecoveryError};
+pub use victims::Urgency;
 pub use write::Refusal;
 pub(crate) use write::blocks_needed;
 
@@ -66,7 +68,7 @@ use blocks::Blocks;
 use frames::Frames;
 use frontier::Frontiers;
 use log::Trim;
-use operations::Operations;
+use victims::Victims;
 
 /// One core's translation layer with its flash.
 pub struct Ftl {
@@ -81,9 +83,11 @@ pub struct Ftl {
     frames: Frames,
     cached: CachedFrames,
     frontiers: Frontiers,
-    /// Operations under way: an erase of a block, or the program of a frame.
-    inflight: Operations,
     erases_pending: u32,
+    /// Pages of checkpoints that are being programmed.
+    checkpoint_pages_pending: u32,
+    /// Blocks that are being collected.
+    victims: Victims,
     /// Sequence number of the latest program or trim.
     seq: u64,
     /// Deallocations not yet in the log.
@@ -103,16 +107,34 @@ pub struct Ftl {
 /// number of retired blocks.
 type Wear = (u32, u32, u64, u32);
 
-/// Marks an erase in the `inflight` heap; the low bits are the block, else the frame.
+/// Marks an erase among the operations under way; the low bits are the block.
 const ERASE: u32 = 1 << 31;
+
+/// Marks reads of collection; the low bits are the collector that waits for them, or
+/// [`NOBODY`]. What has neither mark is a frame that is programmed, or [`CHECKPOINT`].
+const READ: u32 = 1 << 30;
+
+/// Nobody waits for these reads: others of the batch come after them.
+const NOBODY: u32 = READ - 1;
+
+/// A page of a checkpoint.
+const CHECKPOINT: u32 = READ - 1;
+
+/// Marks a collector among the owners of frames, whose low bits are its number. Else the owner is a
+/// worker.
+pub const COLLECTOR: u32 = 1 << 31;
 
 /// What ended in [`Ftl::finish_due`]. Reused from call to call.
 #[derive(Debug, Default)]
 pub struct Finished {
     /// Owners of host frames that ended, with whether the program failed; one entry a frame.
     pub owners: Vec<(u32, bool)>,
+    /// Collectors whose batch of pages has been read.
+    pub read: Vec<u32>,
     /// Programs that ended.
     pub programs: u32,
+    /// Pages of checkpoints that were programmed.
+    pub checkpoint_pages: u32,
     /// Blocks that became free, or whose last valid page went: space, or collection, may go on.
     pub blocks_changed: bool,
 }
@@ -141,13 +163,19 @@ impl Ftl {
         let mut ftl = Ftl {
             map: ZeroedSlab::new("the map", plan.logical_pages as usize)?,
             mapped: 0,
-            nand: Nand::new(&config.timing, plan.planes, plan.channels),
+            nand: Nand::new(
+                &config.timing,
+                config.ftl.read_share,
+                plan.planes,
+                plan.channels,
+            ),
             blocks: Blocks::new(plan.planes, plan.blocks_per_plane, plan.pages_per_block),
             frames: Frames::new(frames, page_bytes),
             cached: CachedFrames::new(0)?,
             frontiers: Frontiers::new(plan.planes),
-            inflight: Operations::new(plan.planes),
             erases_pending: 0,
+            checkpoint_pages_pending: 0,
+            victims: Victims::new(plan.victims_max),
             seq: 0,
             trims: Vec::new(),
             programs_since_checkpoint: 0,
@@ -209,6 +237,11 @@ impl Ftl {
     #[inline]
     pub fn is_instant(&self) -> bool {
         self.nand.is_instant()
+    }
+
+    /// Frames that collection has.
+    pub fn gc_frames(&self) -> u32 {
+        self.frames.gc_count()
     }
 
     /// Blocks that are free.
@@ -362,17 +395,25 @@ impl Ftl {
         MapHint::new(&self.map)
     }
 
-    /// When the earliest operation under way ends.
+    /// When to call [`Ftl::finish_due`] next: an operation ends, or begins, then.
     #[inline]
     pub fn next_end_ns(&self) -> Option<u64> {
-        self.inflight.next_end_ns()
+        self.nand.next_event_ns()
     }
 
     /// Ends every operation whose time has come.
     pub fn finish_due(&mut self, now_ns: u64, finished: &mut Finished) {
-        while let Some(what) = self.inflight.end_one(now_ns) {
+        while let Some(what) = self.nand.end_one(now_ns) {
             if what & ERASE != 0 {
                 self.finish_erase(what & !ERASE, finished);
+            } else if what & READ != 0 {
+                let collector = what & !READ;
+                finished
+                    .read
+                    .extend((collector != NOBODY).then_some(collector));
+            } else if what == CHECKPOINT {
+                self.checkpoint_pages_pending -= 1;
+                finished.checkpoint_pages += 1;
             } else {
                 self.finish_program(what, finished);
             }

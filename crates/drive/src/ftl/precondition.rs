@@ -8,7 +8,7 @@
 
 use wharf_runtime::{Rng, Seed};
 
-use super::{Batch, Finished, Ftl, NONE, Refusal, Urgency};
+use super::{Batch, Ftl, NONE, Refusal, Urgency};
 
 /// Pages whose map entries are fetched together: random entries each wait for memory.
 const GROUP: usize = 64;
@@ -81,6 +81,14 @@ pub enum PreconditionError {
     },
 }
 
+/// How far preconditioning has come.
+#[derive(Default)]
+struct At {
+    /// When the flash is idle: each operation begins when the one before has ended.
+    now_ns: u64,
+    batch: Batch,
+}
+
 impl Precondition {
     /// Refuses shares out of their range.
     pub fn check(&self) -> Result<(), PreconditionError> {
@@ -110,19 +118,19 @@ impl Ftl {
         assert!(!self.is_busy(), "preconditioning is for a drive at rest");
         self.reset_counters();
         let pages = (f64::from(self.plan.logical_pages) * options.fill_share) as u32;
-        let mut batch = Batch::default();
+        let mut at = At::default();
         for lpn in 0..pages {
-            self.write_zeros(lpn, &mut batch)?;
+            self.write_zeros(lpn, &mut at)?;
         }
         let mut rng = options.seed.rng();
         let mut result = match options.overwrite {
             _ if pages == 0 => Preconditioned::default(),
-            Overwrite::UntilSteady => self.overwrite_until_steady(pages, &mut rng, &mut batch)?,
+            Overwrite::UntilSteady => self.overwrite_until_steady(pages, &mut rng, &mut at)?,
             Overwrite::Share(share) => {
                 let count = (f64::from(pages) * share) as u64;
                 let last = u64::from(pages / PARTS).min(count);
-                self.overwrite(pages, count - last, &mut rng, &mut batch)?;
-                let write_amplification = self.overwrite(pages, last, &mut rng, &mut batch)?;
+                self.overwrite(pages, count - last, &mut rng, &mut at)?;
+                let write_amplification = self.overwrite(pages, last, &mut rng, &mut at)?;
                 Preconditioned {
                     overwritten_pages: count,
                     write_amplification,
@@ -140,12 +148,12 @@ impl Ftl {
         &mut self,
         pages: u32,
         rng: &mut Rng,
-        batch: &mut Batch,
+        at: &mut At,
     ) -> Result<Preconditioned, PreconditionError> {
         let part = u64::from(pages.div_ceil(PARTS));
         let (mut parts, mut before) = (0, 0.0);
         loop {
-            let latest = self.overwrite(pages, part, rng, batch)?;
+            let latest = self.overwrite(pages, part, rng, at)?;
             parts += 1;
             let steady = f64::abs(latest - before) <= STEADY_SHARE * latest;
             let (least, most) = (NAMESPACES.0 * PARTS, NAMESPACES.1 * PARTS);
@@ -166,7 +174,7 @@ impl Ftl {
         pages: u32,
         count: u64,
         rng: &mut Rng,
-        batch: &mut Batch,
+        at: &mut At,
     ) -> Result<f64, PreconditionError> {
         let programs = self.counters.programs;
         let mut group = [0; GROUP];
@@ -178,61 +186,68 @@ impl Ftl {
                 self.prefetch(*lpn);
             }
             for lpn in &*group {
-                self.write_zeros(*lpn, batch)?;
+                self.write_zeros(*lpn, at)?;
             }
             left -= group.len() as u64;
         }
         Ok((self.counters.programs - programs) as f64 / count.max(1) as f64)
     }
 
-    fn write_zeros(&mut self, lpn: u32, batch: &mut Batch) -> Result<(), PreconditionError> {
+    fn write_zeros(&mut self, lpn: u32, at: &mut At) -> Result<(), PreconditionError> {
         loop {
-            match self.stage(0, lpn, NONE, |page| page.fill(0)) {
+            match self.stage(at.now_ns, lpn, NONE, |page| page.fill(0)) {
                 Ok(_) => {
-                    self.finish_all();
-                    self.collect_as_needed(batch);
+                    self.finish_all_at(at);
+                    self.collect_as_needed(at);
                     return Ok(());
                 }
-                Err(Refusal::NoSpace) if self.collect_one(Urgency::Foreground, batch) => {}
+                Err(Refusal::NoSpace) if self.collect_one(Urgency::Foreground, at) => {}
                 Err(refusal) => return Err(PreconditionError::Refused { page: lpn, refusal }),
             }
         }
     }
 
     /// Collects what the collector would, beside the host's writes.
-    fn collect_as_needed(&mut self, batch: &mut Batch) {
+    fn collect_as_needed(&mut self, at: &mut At) {
         while let Some(urgency) = self.collection_need() {
-            if !self.collect_one(urgency, batch) {
+            if !self.collect_one(urgency, at) {
                 return;
             }
         }
     }
 
     /// Collects a block, if one is worth it; returns whether one was.
-    fn collect_one(&mut self, urgency: Urgency, batch: &mut Batch) -> bool {
+    fn collect_one(&mut self, urgency: Urgency, at: &mut At) -> bool {
         let Some(victim) = self.take_victim(urgency) else {
             return false;
         };
-        batch.spoiled = false;
+        at.batch.spoiled = false;
         let mut page = 0;
         while page < self.plan.pages_per_block {
-            page = self.read_batch(0, victim, page, batch);
-            while let Some(moving) = batch.moves.pop() {
-                if self.stage_move(0, moving, urgency).is_err() {
+            page = self.read_batch(at.now_ns, victim, page, &mut at.batch);
+            self.finish_all_at(at);
+            while let Some(moving) = at.batch.moves.pop() {
+                if self.stage_move(at.now_ns, moving, urgency).is_err() {
                     // So many blocks are worn out that even the reserve is used up.
                     self.give_up_writing();
                     return false;
                 }
             }
-            self.finish_all();
+            self.finish_all_at(at);
         }
         if self.is_empty(victim) {
-            self.start_erase(0, victim);
+            self.start_erase(at.now_ns, victim);
         } else {
-            assert!(batch.spoiled, "all readable pages have moved");
+            assert!(at.batch.spoiled, "all readable pages have moved");
             self.set_spoiled(victim);
         }
-        self.finish_due(u64::MAX, &mut Finished::default());
+        self.finish_all_at(at);
         true
+    }
+
+    /// Ends all operations under way, and goes on from there.
+    fn finish_all_at(&mut self, at: &mut At) {
+        self.finish_all();
+        at.now_ns = self.nand.idle_from_ns();
     }
 }

@@ -2,7 +2,7 @@
 
 use super::blocks::State;
 use super::entry::{Entry, NONE, Place};
-use super::{ERASE, Ftl};
+use super::{CHECKPOINT, ERASE, Ftl, READ};
 use crate::media::Media;
 
 impl Ftl {
@@ -71,10 +71,10 @@ impl Ftl {
     fn verify_blocks(&self, valid: &[u32]) {
         let mut pending = vec![0u32; valid.len()];
         let mut erasing = 0;
-        for what in self.inflight.iter() {
+        for what in self.nand.iter() {
             if what & ERASE != 0 {
                 erasing += 1;
-            } else {
+            } else if what & READ == 0 && what != CHECKPOINT {
                 pending[self.block_of(self.frames.get(what).ppn) as usize] += 1;
             }
         }

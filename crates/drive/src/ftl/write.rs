@@ -3,8 +3,10 @@
 use super::blocks::State;
 use super::entry::{NONE, Place};
 use super::frames::Origin;
+use super::frontier::Wanted;
 use super::{ERASE, Finished, Ftl};
-use crate::config::CorePlan;
+use crate::config::{CorePlan, Placement};
+use crate::divide::remainder;
 use crate::media::{Media, Oob};
 
 /// Why a page cannot be staged now.
@@ -21,8 +23,8 @@ pub enum Refusal {
 }
 
 impl Ftl {
-    /// Starts writing a logical page with what `fill` puts into the frame. Returns when the
-    /// program will have ended.
+    /// Starts writing a logical page with what `fill` puts into the frame. Returns when
+    /// [`Ftl::finish_due`] is to be called.
     #[inline]
     pub fn stage(
         &mut self,
@@ -40,7 +42,9 @@ impl Ftl {
         if !self.frames.has_free(Origin::Host) {
             return Err(Refusal::NoFrame);
         }
-        let ppn = self.take_page(Origin::Host).ok_or(Refusal::NoSpace)?;
+        let ppn = self
+            .take_page(now_ns, Origin::Host, lpn)
+            .ok_or(Refusal::NoSpace)?;
         let frame = self.frames.take(Origin::Host).expect("checked above");
         fill(self.frames.data_mut(frame));
         self.counters.host_writes += 1;
@@ -48,11 +52,19 @@ impl Ftl {
     }
 
     #[inline]
-    pub(super) fn take_page(&mut self, origin: Origin) -> Option<u32> {
-        let (reserve, pages) = (self.plan.foreground_blocks, self.plan.pages_per_block);
+    pub(super) fn take_page(&mut self, now_ns: u64, origin: Origin, lpn: u32) -> Option<u32> {
+        let pages = self.plan.pages_per_block;
+        let by_address = origin == Origin::Host && self.config.placement == Placement::Address;
+        let wanted = Wanted {
+            origin,
+            plane: by_address.then(|| remainder(u64::from(lpn), self.plan.planes) as u32),
+            reserve: self.plan.reserve_blocks,
+            pages_per_block: pages,
+        };
+        let backlog_ns = |plane| self.nand.backlog_ns(now_ns, plane);
         let (block, page) = self
             .frontiers
-            .take_page(&mut self.blocks, origin, reserve, pages)?;
+            .take_page(&mut self.blocks, wanted, backlog_ns)?;
         Some(block * pages + page)
     }
 
@@ -84,9 +96,8 @@ impl Ftl {
         let (block, plane) = (self.block_of(ppn), self.plane_of(ppn));
         self.blocks.begin_program(block);
         self.media.prefetch(ppn);
-        let end_ns = self.nand.program(now_ns, plane);
-        self.inflight.begin(plane, end_ns, frame);
-        end_ns
+        self.nand.program(now_ns, plane, frame);
+        self.next_end_ns().expect("a program is under way")
     }
 
     /// A program has ended: the page is on flash.
@@ -198,15 +209,16 @@ impl Ftl {
         dropped
     }
 
-    /// Starts the erase of a victim none of whose pages is needed any more.
+    /// Starts the erase of a victim none of whose pages is needed any more. Returns when
+    /// [`Ftl::finish_due`] is to be called.
     pub fn start_erase(&mut self, now_ns: u64, block: u32) -> u64 {
         assert!(self.blocks.get(block).valid == 0 && self.blocks.get(block).pending == 0);
+        self.victims.end(block);
         self.blocks.set_state(block, State::Erasing);
         self.erases_pending += 1;
         let plane = self.blocks.plane_of(block);
-        let end_ns = self.nand.erase(now_ns, plane);
-        self.inflight.begin(plane, end_ns, ERASE | block);
-        end_ns
+        self.nand.erase(now_ns, plane, ERASE | block);
+        self.next_end_ns().expect("an erase is under way")
     }
 
     /// True while blocks are being erased.

@@ -17,12 +17,14 @@
 //! | `limits.rs` | the smallest settings, the most ranges, operations on nothing, format |
 //! | `lending.rs` | lent memory, other commands on cached pages, collection below them |
 //! | `determinism.rs` | equal seeds give equal runs |
-//! | `write_amplification.rs` | a reviewed table, beside theory |
+//! | `collection.rs` | collection keeps all dies at work, serves reads in between, starts and stops in time |
+//! | `write_amplification.rs` | a reviewed table, beside theory and an exact simulation |
 
 #![allow(missing_docs)]
 
 mod capacity;
 mod checkpoint;
+mod collection;
 mod determinism;
 mod lending;
 mod limits;

@@ -34,6 +34,7 @@ fn a_pinned_page_is_in_its_frame_until_it_is_unpinned() {
             assert_eq!(host.unpin(1, false).await, S::NotPinned);
             let statistics = host.statistics().await;
             assert_eq!((statistics.pinned_pages, statistics.pin_hits), (2, 1));
+            assert_eq!(statistics.pin_fills, 1, "the other pin found it in a frame");
             assert_eq!((statistics.pin_commands, statistics.unpin_commands), (2, 2));
             assert_eq!((statistics.frames, statistics.frames_held), (4, 0));
         });

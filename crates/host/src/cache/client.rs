@@ -131,10 +131,7 @@ impl CacheClient {
     pub async fn serve<P: Copied>(&self, extent: Extent, mut payload: P) -> Result<Touch, IoError> {
         let page_bytes = self.cache.page_bytes();
         check_request(&self.volume, page_bytes, extent, payload.bytes())?;
-        let mut touch = Touch {
-            pages: extent.pages(),
-            hits: 0,
-        };
+        let mut touch = Touch::no_hits(extent.pages());
         let mut rest = spans(extent, page_bytes);
         while let Some(span) = rest.next() {
             match self.touch(&span, &mut payload, &[]) {

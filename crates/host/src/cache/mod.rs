@@ -83,8 +83,8 @@ impl Section<'_> {
     pub fn data(&self, frame: u32) -> &[u8] {
         assert!(!self.shard.frame(frame).is_busy(), "a ready frame");
         // SAFETY: the shard's lock is held, so no other client has a reference; the frame is not
-        // busy, so no command writes to it; `&self` keeps `data_mut` away.
-        unsafe { self.region.page_mut((self.start + frame) as usize) }
+        // busy, so no command writes to it, though one may read it; `&self` keeps `data_mut` away.
+        unsafe { self.region.page_ref((self.start + frame) as usize) }
     }
 
     /// The data of a frame that is ready and not being written to the drive.

@@ -3,6 +3,7 @@
 use wharf_wire::dma::PAGE_BYTES;
 
 use super::DesignError;
+use crate::dflush::{self, Balance};
 use crate::key::FILES_MAX;
 use crate::volume::Level;
 
@@ -14,6 +15,17 @@ pub enum Replacement {
     Clock,
     /// By two lists, as in Linux: the oldest of those that were used once.
     Lru,
+}
+
+/// When nodes of an index go that have become empty, in designs whose index is changed side by side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reclaim {
+    /// With the last page of theirs.
+    #[default]
+    Eager,
+    /// When their part of the file is deleted, or the file closed. Until then they are there, to be used again: as the ScaleCache
+    /// paper has it (section 3.2.3).
+    Lazy,
 }
 
 /// When a write reaches the drive.
@@ -81,6 +93,8 @@ pub struct DesignConfig {
     pub level: Level,
     /// Manager CPUs, in designs whose cache has such.
     pub managers: u32,
+    /// Whether a page that is written whole is read first all the same, in `tri`: as its published code does.
+    pub tri_reads_before_overwrite: bool,
     /// When writes reach the drive.
     pub write_policy: WritePolicy,
     /// How the cache is divided among the clients, in designs that divide it.
@@ -94,6 +108,12 @@ pub struct DesignConfig {
     pub dirty_hard_share: f64,
     /// Which page leaves next, in designs with a choice.
     pub replacement: Replacement,
+    /// What a writer does when too much is dirty, in designs whose writers flush.
+    pub balance: Balance,
+    /// Most pages that such a writer writes before it looks again.
+    pub share_pages: u64,
+    /// When empty nodes of an index go, in designs with a choice.
+    pub index_reclaim: Reclaim,
     /// Files that the volume is divided into, in designs that have an index for each file.
     pub files: u32,
     /// Whether designs that could be in the program are in the operating system, and [pay](crate::toll) for
@@ -105,7 +125,7 @@ pub struct DesignConfig {
 }
 
 impl Default for DesignConfig {
-    /// 64 MiB for one client on one drive, two managers, write-back from 10 % dirty pages on and at
+    /// 64 MiB for one client on one drive, two managers, no reads before overwrites, write-back from 10 % dirty pages on and at
     /// most 20 %, equal shares, awareness of collection, one file, caches in the program, 4096 transfer pages.
     fn default() -> Self {
         DesignConfig {
@@ -115,12 +135,16 @@ impl Default for DesignConfig {
             drives: 1,
             level: Level::Raid0,
             managers: 2,
+            tri_reads_before_overwrite: false,
             write_policy: WritePolicy::default(),
             shares: Shares::default(),
             gc_aware: true,
             dirty_background_share: 0.1,
             dirty_hard_share: 0.2,
             replacement: Replacement::Clock,
+            balance: Balance::Flush,
+            share_pages: dflush::SHARE_PAGES,
+            index_reclaim: Reclaim::Eager,
             files: 1,
             in_kernel: false,
             transfer_pages: 4096,

@@ -84,9 +84,7 @@ impl Driver {
     pub(super) fn free(&self, inner: &mut Inner, index: u16) {
         inner.slots[usize::from(index)].state = SlotState::Free;
         inner.free.push(index);
-        if !self.slot_freed.is_empty() {
-            self.slot_freed.notify_all(&self.cpu);
-        }
+        self.slot_freed.notify_one(&self.cpu);
     }
 
     #[cold]

@@ -302,7 +302,7 @@ impl Driver {
         slot.issued_ns = self.cpu.now();
         slot.deadline_ns = slot.issued_ns.saturating_add(self.config.timeout_ns);
         self.alarm.set(&self.cpu, slot.deadline_ns);
-        self.groups.begin(slot.group);
+        self.groups.begin(&self.cpu, slot.group);
         self.send(inner, index);
     }
 

@@ -129,8 +129,7 @@ impl Inner {
         if P::WRITES && self.policy == WritePolicy::Through && extent.bytes > 0 {
             self.volume.flush(&self.cpu).await?;
         }
-        let pages = extent.pages();
-        Ok(Touch { pages, hits: 0 })
+        Ok(Touch::no_hits(extent.pages()))
     }
 
     /// The next pages of a request, as many as the commands and this client's share allow.

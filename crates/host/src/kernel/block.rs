@@ -16,6 +16,7 @@ use wharf_runtime::sync::Ordering;
 
 use crate::error::IoError;
 use crate::group::Group;
+use crate::kernel::accounting::Change;
 use crate::kernel::frame::{LOCKED, RECLAIM, STUCK, UPTODATE, WRITEBACK};
 use crate::kernel::local::Local;
 use crate::kernel::xarray::Tag;
@@ -83,6 +84,8 @@ impl Local {
         let result = group.wait(&self.cpu).await.map(drop);
         self.cpu.work_n(Op::Interrupt, requests, || ());
         outcome.set(Some(result));
+        // Who waits for the outcome need not wait for a drive that is late.
+        self.landed.notify_all(&self.cpu);
         if !group.is_quiet() {
             self.wait_for_late(&group, run).await;
         }
@@ -132,7 +135,8 @@ impl Local {
             if !ok {
                 self.mark_dirty(frame, PageKey::new(file, page));
             }
-            shared.tree(file).with(&self.cpu, |tree| {
+            let tree = shared.tree(file);
+            tree.change(&self.cpu, Change::Written, 1, |tree| {
                 let clear = || tree.set_tag(page, Tag::Writeback, false);
                 self.cpu.work(Op::TreeUpdate, clear);
             });

@@ -45,16 +45,23 @@ impl Local {
         out: &mut [u8],
     ) -> Result<Touch, IoError> {
         let (pages, end) = (extent.pages(), extent.first_page() + extent.pages());
-        let mut missed = 0;
+        let (mut missed, mut read_ahead) = (0, 0);
         for span in spans(extent, self.shared.frames.page_bytes()) {
-            missed += self.read_page(file, &span, end, out).await?;
+            let (missing, is_first) = self.read_page(file, &span, end, out).await?;
+            missed += missing;
+            read_ahead += u64::from(is_first);
         }
-        let hits = pages.saturating_sub(missed);
-        Ok(Touch { pages, hits })
+        // A page that was missing may have left, and come again, before its turn.
+        let hits = pages.saturating_sub(missed + read_ahead);
+        Ok(Touch {
+            pages,
+            hits,
+            read_ahead_hits: read_ahead.min(pages - hits),
+        })
     }
 
     /// Reads one page of a request that goes to page `end`. Gives the pages of the request that were
-    /// found missing.
+    /// found missing, and whether this is the first use of one that was read ahead.
     #[inline]
     async fn read_page(
         self: &Rc<Self>,
@@ -62,7 +69,7 @@ impl Local {
         span: &Span,
         end: u64,
         out: &mut [u8],
-    ) -> Result<u64, IoError> {
+    ) -> Result<(u64, bool), IoError> {
         let (key, mut missed) = (PageKey::new(file, span.page), 0);
         let held = loop {
             if let Some(held) = self.find(key) {
@@ -87,7 +94,7 @@ impl Local {
         if self.ahead(file, |ahead| ahead.note(span.page)) {
             self.mark_accessed(held.frame);
         }
-        Ok(missed)
+        Ok((missed, frames.touch_first(held.frame)))
     }
 
     /// Waits until a page has its content; reads it if nobody does.
@@ -184,6 +191,10 @@ impl Local {
                 },
             };
             below += u64::from(page < end && own.is_some_and(|(own, _)| own != page));
+            // The others are of the request that they are read for, and missed by it.
+            if page >= end {
+                shared.frames.mark_untouched(frame);
+            }
             if plan.mark == Some(page) {
                 shared.frames.set(&self.cpu, frame, READAHEAD);
             }
@@ -241,9 +252,9 @@ impl Local {
         data: &[u8],
         policy: WritePolicy,
     ) -> Result<Touch, IoError> {
-        let (pages, mut hits) = (extent.pages(), 0);
+        let (pages, mut touch) = (extent.pages(), Touch::default());
         for span in spans(extent, self.shared.frames.page_bytes()) {
-            hits += u64::from(self.write_page(file, &span, data).await?);
+            touch += self.write_page(file, &span, data).await?;
             self.balance_dirty().await;
         }
         if policy == WritePolicy::Through && pages > 0 {
@@ -251,19 +262,19 @@ impl Local {
             self.write_and_wait(file, (first, first + pages - 1))
                 .await?;
         }
-        Ok(Touch { pages, hits })
+        Ok(touch)
     }
 
-    /// Writes one page of a request; true if the page was cached.
+    /// Writes one page of a request.
     async fn write_page(
         self: &Rc<Self>,
         file: u32,
         span: &Span,
         data: &[u8],
-    ) -> Result<bool, IoError> {
+    ) -> Result<Touch, IoError> {
         let key = PageKey::new(file, span.page);
         let (held, mut new) = self.page_to_write(key).await?;
-        let (frames, frame, hit) = (&self.shared.frames, held.frame, new.is_none());
+        let (frames, frame, was_there) = (&self.shared.frames, held.frame, new.is_none());
         let lock = loop {
             let lock = match new.take() {
                 Some(lock) => lock,
@@ -283,7 +294,11 @@ impl Local {
         self.mark_dirty(frame, key);
         drop(lock);
         self.mark_accessed(frame);
-        Ok(hit)
+        let is_first = frames.touch_first(frame);
+        Ok(match was_there {
+            true => Touch::found(is_first),
+            false => Touch::no_hits(1),
+        })
     }
 
     /// The frame of a page that is to be written, with its lock if it is new.

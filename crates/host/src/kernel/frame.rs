@@ -41,6 +41,8 @@ pub const READAHEAD: u32 = 1 << 7;
 pub const STUCK: u32 = 1 << 8;
 /// Somebody waits for a change of the flags.
 pub const WAITERS: u32 = 1 << 9;
+/// Brought by reading ahead; no request has touched it yet.
+const UNTOUCHED: u32 = 1 << 10;
 
 /// No page: not a key, see [`FILES_MAX`](crate::key::FILES_MAX).
 const NO_PAGE: u64 = u64::MAX;
@@ -122,6 +124,22 @@ impl Frames {
         frame.line.write(cpu);
         // As in `set`.
         frame.flags.fetch_and(!flags, Ordering::AcqRel)
+    }
+
+    /// Marks a page that was read ahead, before its bytes are there. The mark is for our own figures: Linux has
+    /// none such, and its line hears nothing of it.
+    pub fn mark_untouched(&self, frame: u32) {
+        // As in `set`.
+        let flags = &self.all[frame as usize].flags;
+        flags.fetch_or(UNTOUCHED, Ordering::AcqRel);
+    }
+
+    /// True for the first request that touches a page that was read ahead, and whose bytes are there.
+    #[inline]
+    pub fn touch_first(&self, frame: u32) -> bool {
+        // As in `clear`.
+        let flags = &self.all[frame as usize].flags;
+        self.is(frame, UNTOUCHED) && flags.fetch_and(!UNTOUCHED, Ordering::AcqRel) & UNTOUCHED != 0
     }
 
     /// Takes the page lock if it is free.

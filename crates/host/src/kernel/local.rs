@@ -13,6 +13,7 @@ use crate::design::Counters;
 use crate::error::IoError;
 use crate::failures::Told;
 use crate::files::Files;
+use crate::kernel::accounting::Change;
 use crate::kernel::frame::{DIRTY, LOCKED, STUCK, WAITERS};
 use crate::kernel::shared::{Inode, Shared};
 use crate::kernel::xarray::Tag;
@@ -235,7 +236,8 @@ impl Local {
         shared
             .dirty_peak
             .fetch_max(shared.unwritten(), Ordering::Relaxed);
-        shared.tree(key.file()).with(&self.cpu, |tree| {
+        let tree = shared.tree(key.file());
+        tree.change(&self.cpu, Change::Dirtied, 1, |tree| {
             let set = || tree.set_tag(key.page(), Tag::Dirty, true);
             self.cpu.work(Op::TreeUpdate, set);
         });

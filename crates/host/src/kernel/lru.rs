@@ -9,6 +9,10 @@
 //!
 //! Not modelled: shadow entries, which tell a page that left too early (mm/workingset.c).
 
+use wharf_wire::dma::RegisterError;
+
+use crate::per_frame::per_frame;
+
 /// Frames of a batch that is put on a list, or taken off, at once.
 pub const BATCH: usize = 15;
 
@@ -52,7 +56,10 @@ pub struct Lru {
 
 impl Lru {
     /// Empty lists for `frames` frames of 4 KiB.
-    pub fn new(frames: u32) -> Lru {
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn new(frames: u32) -> Result<Lru, RegisterError> {
         let none = Link {
             newer: NONE,
             older: NONE,
@@ -63,11 +70,11 @@ impl Lru {
             oldest: NONE,
             len: 0,
         };
-        Lru {
-            links: vec![none; frames as usize].into(),
+        Ok(Lru {
+            links: per_frame(frames, |_| none)?.into(),
             ends: [ends; 2],
             ratio: inactive_ratio(u64::from(frames) * 4096),
-        }
+        })
     }
 
     /// Frames on a list.
@@ -166,7 +173,7 @@ mod tests {
     #[test]
     fn lists_are_as_two_queues() {
         let mut rng = Seed(3).rng();
-        let mut lru = Lru::new(20);
+        let mut lru = Lru::new(20).unwrap();
         let mut model: [VecDeque<u32>; 2] = Default::default();
         for _ in 0..20_000 {
             let frame = rng.below(20) as u32;

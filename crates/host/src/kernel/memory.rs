@@ -14,6 +14,7 @@ use wharf_runtime::Op;
 use wharf_runtime::sync::Ordering;
 
 use crate::error::IoError;
+use crate::kernel::accounting::Change;
 use crate::kernel::frame::{ACTIVE, DIRTY, READAHEAD, RECLAIM, REFERENCED, WRITEBACK};
 use crate::kernel::local::{Held, Local, PageLock};
 use crate::kernel::lru::{List, Lru};
@@ -123,7 +124,8 @@ impl Local {
     /// Gives `frame`, which is free, to a page.
     pub(super) fn insert(&self, frame: u32, key: PageKey) -> Inserted<'_> {
         let shared = &self.shared;
-        let is_new = shared.tree(key.file()).with(&self.cpu, |tree| {
+        let tree = shared.tree(key.file());
+        let is_new = tree.change(&self.cpu, Change::Added, 1, |tree| {
             self.cpu.work(Op::TreeUpdate, || {
                 let is_new = tree.load(key.page()).is_none();
                 if is_new {
@@ -308,7 +310,8 @@ impl Local {
             return Verdict::Keep;
         }
         let key = shared.frames.key(frame).expect("a cached page");
-        shared.tree(key.file()).with(&self.cpu, |tree| {
+        let tree = shared.tree(key.file());
+        tree.change(&self.cpu, Change::Removed, 1, |tree| {
             self.cpu.work(Op::TreeUpdate, || tree.remove(key.page()));
         });
         // Nobody waits for the lock: who does has a reference.

@@ -1,5 +1,6 @@
-//! The designs `kernel`, the page cache of Linux over NVMe drives as the papers compare with it, and `falcon`,
-//! the same with a queue and a CPU for the write-back of each drive.
+//! The designs `kernel`, the page cache of Linux over NVMe drives as the papers compare with it; `falcon`,
+//! the same with a queue and a CPU for the write-back of each drive; and `kernel-dflush`, the same with ScaleCache's direct
+//! flush.
 //!
 //! Problem: what does the page cache that everyone has cost, and where does it stop to scale?
 //!
@@ -22,10 +23,12 @@
 //! | [`client`] | reads and writes | mm/filemap.c |
 //! | [`readahead`](crate::readahead) | what to read before it is asked for | mm/readahead.c |
 //! | [`xarray`] | page to frame, with tags | lib/xarray.c |
+//! | [`accounting`] | what is counted under the lock of a tree | mm/filemap.c, mm/page-writeback.c |
 //! | [`frame`] | page flags, references, bytes | include/linux/page-flags.h |
 //! | [`memory`], [`lru`] | free frames, lists, reclaim | mm/vmscan.c, mm/swap.c |
 //! | [`writeback`], [`throttle`] | the flusher, flushes; thresholds | mm/page-writeback.c, fs/fs-writeback.c |
 //! | [`drive_queues`] | `falcon`: a queue and a CPU for each drive | |
+//! | `dflush.rs` | `kernel-dflush`: writers that flush | |
 //! | [`truncate`] | pages that leave with their file | mm/truncate.c |
 //! | [`block`] | block requests and their ends | block/, drivers/nvme |
 //! | [`waits`](crate::waits) | sleeping | mm/filemap.c |
@@ -35,8 +38,10 @@
 //! write under way in Linux; here the copy is repeated), folios larger than a page, shadow
 //! entries, the loss of a page whose write-back failed (here it stays dirty).
 
+pub mod accounting;
 pub mod block;
 pub mod client;
+mod dflush;
 pub mod drive_queues;
 pub mod frame;
 pub mod local;
@@ -69,6 +74,8 @@ pub trait WriteBack: Send + Sync + 'static {
     const NAME: &'static str;
     /// Whether each drive has a queue and a CPU of its own.
     const HAS_DRIVE_QUEUES: bool;
+    /// Whether writers flush when too much is dirty, instead of being throttled.
+    const WRITERS_FLUSH: bool;
 }
 
 /// The flusher sends to all drives itself.
@@ -77,6 +84,7 @@ pub struct OneFlusher;
 impl WriteBack for OneFlusher {
     const NAME: &'static str = "kernel";
     const HAS_DRIVE_QUEUES: bool = false;
+    const WRITERS_FLUSH: bool = false;
 }
 
 /// The flusher hands over to a CPU for each drive.
@@ -85,6 +93,16 @@ pub struct PerDrive;
 impl WriteBack for PerDrive {
     const NAME: &'static str = "falcon";
     const HAS_DRIVE_QUEUES: bool = true;
+    const WRITERS_FLUSH: bool = false;
+}
+
+/// Writers flush beside the flusher.
+pub struct ByWriters;
+
+impl WriteBack for ByWriters {
+    const NAME: &'static str = "kernel-dflush";
+    const HAS_DRIVE_QUEUES: bool = false;
+    const WRITERS_FLUSH: bool = true;
 }
 
 /// What the clients share: the page cache.
@@ -99,6 +117,9 @@ pub type Kernel = PageCache<OneFlusher>;
 
 /// The page cache of Linux over Falcon's block layer.
 pub type Falcon = PageCache<PerDrive>;
+
+/// The page cache of Linux with ScaleCache's direct flush.
+pub type KernelDflush = PageCache<ByWriters>;
 
 /// Drives that have a queue and a CPU of their own.
 fn queues<W: WriteBack>(config: &DesignConfig) -> u32 {
@@ -120,6 +141,7 @@ impl<W: WriteBack> Design for PageCache<W> {
             frames: config.frames(design)?,
             files: config.files(design)?,
             queues: queues::<W>(config),
+            writers_flush: W::WRITERS_FLUSH,
         };
         let shared = Shared::new(config, &shape, space)
             .map_err(|source| DesignError::Memory { design, source })?;
@@ -146,6 +168,10 @@ impl<W: WriteBack> Design for PageCache<W> {
             local,
             policy: self.policy,
         })
+    }
+
+    fn is_in_kernel(_: &DesignConfig) -> bool {
+        true
     }
 
     /// The flusher's CPU, and those of the drives.

@@ -7,6 +7,7 @@ use wharf_runtime::{Cpu, Lock};
 use wharf_wire::dma::{DmaSpace, RegisterError};
 
 use crate::design::DesignConfig;
+use crate::dflush::{Balance, Cursor, Turns};
 use crate::failures::Told;
 use crate::kernel::drive_queues::DriveQueue;
 use crate::kernel::frame::{DIRTY, Frames, LOCKED, UPTODATE, WRITEBACK};
@@ -86,6 +87,8 @@ pub struct Inode {
     pub tree: XArray,
     /// Pages that could not be written.
     pub failures: AtomicU64,
+    /// Where the next writer that flushes looks for dirty pages.
+    pub cursor: Cursor,
 }
 
 impl Inode {
@@ -104,6 +107,8 @@ pub struct Shape {
     pub files: u32,
     /// Drives that have a queue and a CPU of their own.
     pub queues: u32,
+    /// Whether writers flush when too much is dirty, instead of being throttled.
+    pub writers_flush: bool,
 }
 
 /// See the module.
@@ -148,6 +153,14 @@ pub struct Shared {
     pub reclaimer: Waiters,
     /// Who waits for an I/O to end, or for memory.
     pub progress: Waiters,
+    /// Whether writers flush when too much is dirty, instead of being throttled.
+    pub writers_flush: bool,
+    /// What they do then.
+    pub balance: Balance,
+    /// Most pages that such a writer writes before it looks again.
+    pub share_pages: u64,
+    /// Whose turn it is to be flushed by them.
+    pub turns: Turns,
     /// What each drive is to write; none where the flusher sends to the drives itself.
     pub drives: Box<[DriveQueue]>,
     /// The CPUs' mailboxes: clients, then services.
@@ -170,7 +183,7 @@ impl Shared {
         Ok(Shared {
             inodes: (0..shape.files).map(|_| Inode::default()).collect(),
             frames: Frames::new(frames, space)?,
-            lru: Lock::new(Lru::new(frames)),
+            lru: Lock::new(Lru::new(frames)?),
             free: Lock::new((0..frames).rev().collect()),
             free_count: AtomicU64::new(frames.into()),
             limits: Limits::new(config, frames.into()),
@@ -188,6 +201,10 @@ impl Shared {
             flusher: waiters(),
             reclaimer: waiters(),
             progress: waiters(),
+            writers_flush: shape.writers_flush,
+            balance: config.balance,
+            share_pages: config.share_pages,
+            turns: Turns::default(),
             drives: (0..shape.queues)
                 .map(|_| DriveQueue::new(mailboxes.clone()))
                 .collect(),

@@ -19,6 +19,8 @@
 //! rounded to ticks; and who has paused for 200 ms at the hard threshold goes on, so that a drive that takes
 //! no writes at all is told by the lack of memory.
 
+use std::rc::Rc;
+
 use wharf_runtime::sync::Ordering;
 
 use crate::kernel::local::Local;
@@ -59,17 +61,20 @@ struct Aim {
 impl Local {
     /// The task has dirtied a page: sometimes looks at the thresholds.
     #[inline]
-    pub(super) async fn balance_dirty(&self) {
+    pub(super) async fn balance_dirty(self: &Rc<Self>) {
         let dirtied = self.dirtied.get() + 1;
         self.dirtied.set(dirtied);
         // A CPU looks at the latest after `ratelimit_pages`.
         if dirtied >= self.dirty_step.get().min(self.shared.limits.dirty_step) {
             self.dirtied.set(0);
-            self.balance(dirtied).await;
+            match self.shared.writers_flush {
+                true => self.balance_by_flushing().await,
+                false => self.throttle(dirtied).await,
+            }
         }
     }
 
-    async fn balance(&self, dirtied: u64) {
+    async fn throttle(&self, dirtied: u64) {
         let (shared, limits) = (&self.shared, &self.shared.limits);
         shared.note_writer(self.index);
         let began_ns = self.cpu.now();

@@ -13,6 +13,7 @@ use wharf_runtime::Op;
 use wharf_runtime::sync::Ordering;
 
 use crate::error::IoError;
+use crate::kernel::accounting::Change;
 use crate::kernel::frame::{DIRTY, LOCKED, UPTODATE, WRITEBACK};
 use crate::kernel::local::{Held, Local};
 use crate::kernel::lru::BATCH;
@@ -134,7 +135,9 @@ impl Local {
             };
             cpu.work_n(Op::ListUpdate, count, free);
         });
-        shared.tree(file).with(cpu, |tree| {
+        let gone = batch.iter().filter(|going| going.is_free).count() as u32;
+        let tree = shared.tree(file);
+        tree.change(cpu, Change::Removed, gone, |tree| {
             let remove = || {
                 for going in batch.iter() {
                     if going.is_free {

@@ -22,6 +22,7 @@ use wharf_runtime::Op;
 use wharf_runtime::sync::Ordering;
 
 use crate::error::IoError;
+use crate::kernel::accounting::Change;
 use crate::kernel::block::Outcome;
 use crate::kernel::frame::{DIRTY, WRITEBACK};
 use crate::kernel::local::{Held, Local, PageLock};
@@ -53,7 +54,7 @@ const MEASURE_NS: u64 = 1_000_000;
 
 /// Why pages are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reason {
+pub(super) enum Reason {
     /// To have fewer dirty ones: pages that others hold are left out.
     Background,
     /// Somebody waits for just these.
@@ -61,19 +62,19 @@ enum Reason {
 }
 
 /// Pages of a file being gathered, and the requests sent.
-struct Writing {
+pub(super) struct Writing {
     file: u32,
     reason: Reason,
     run: Run,
-    outcomes: Vec<Outcome>,
-    pages: u64,
+    pub(super) outcomes: Vec<Outcome>,
+    pub(super) pages: u64,
     /// Where to go on.
     at: u64,
 }
 
 impl Writing {
     /// Nothing yet of `file`.
-    fn of(file: u32, reason: Reason) -> Writing {
+    pub(super) fn of(file: u32, reason: Reason) -> Writing {
         Writing {
             file,
             reason,
@@ -120,7 +121,7 @@ impl Local {
 
     /// Begins to write the pages of a range that have the reason's tag, as long as `more`, which is told how
     /// many were sent, says so.
-    async fn write_tagged(
+    pub(super) async fn write_tagged(
         self: &Rc<Self>,
         writing: &mut Writing,
         (first, last): (u64, u64),
@@ -204,8 +205,9 @@ impl Local {
             shared.writeback.fetch_add(1, Ordering::Relaxed);
             shared.dirty.fetch_sub(1, Ordering::Relaxed);
         }
-        let page = key.page();
-        shared.tree(key.file()).with(&self.cpu, |tree| {
+        let (page, sent) = (key.page(), u32::from(is_dirty));
+        let tree = shared.tree(key.file());
+        tree.change(&self.cpu, Change::Sent, sent, |tree| {
             self.cpu.work(Op::TreeUpdate, || {
                 tree.set_tag(page, Tag::Writeback, is_dirty);
                 tree.set_tag(page, Tag::Dirty, false);

@@ -4,6 +4,8 @@ use ccxarray::locked::{Changes, Control, Tree};
 use wharf_runtime::sync::{AtomicU64, Ordering};
 use wharf_runtime::{Cpu, Lock};
 
+use crate::kernel::accounting::{Change, FileCounters};
+
 pub use ccxarray::Tag;
 pub use ccxarray::locked::Find;
 
@@ -14,6 +16,7 @@ pub struct XArray {
     control: Lock<Control>,
     /// Nodes in the tree, for who does not take the lock.
     nodes: AtomicU64,
+    counters: FileCounters,
 }
 
 impl Default for XArray {
@@ -29,6 +32,7 @@ impl XArray {
             tree: Tree::default(),
             control: Lock::new(Control::default()),
             nodes: AtomicU64::new(0),
+            counters: FileCounters::default(),
         }
     }
 
@@ -59,6 +63,22 @@ impl XArray {
             let result = f(&mut changes);
             // Relaxed: a count to look at, written under the lock alone.
             self.nodes.store(changes.size().nodes, Ordering::Relaxed);
+            result
+        })
+    }
+
+    /// As [`XArray::with`], for a change that happens to `pages` pages and is counted under the lock.
+    #[inline]
+    pub fn change<R>(
+        &self,
+        cpu: &Cpu,
+        change: Change,
+        pages: u32,
+        f: impl FnOnce(&mut Changes<'_>) -> R,
+    ) -> R {
+        self.with(cpu, |changes| {
+            let result = f(changes);
+            self.counters.count(cpu, change, pages);
             result
         })
     }

@@ -11,6 +11,8 @@
 //!    asked for again if the drive says that this may help.
 //! 5. A command that times out leaves its slots *stuck*. When the drive answers after all, its pages
 //!    are adopted as if nothing had happened; data that was to overwrite them was kept for that.
+//! 6. A page that another client has announced, and does not overwrite, is given back to its drive after
+//!    the time that a command may take.
 
 use std::rc::Rc;
 
@@ -20,7 +22,8 @@ use wharf_wire::pin::{Access, NOT_PINNED, Unpin, WINDOW_PAGES_MAX};
 use crate::error::IoError;
 use crate::group::Group;
 use crate::pins::{PAGES_MAX, Sent, needs_list};
-use crate::scala::held::{Held, Home, Use};
+use crate::scala::frames::Frames;
+use crate::scala::held::{Held, Home, Turn, Use};
 use crate::scala::index::{Leaving, Place};
 use crate::span::Span;
 
@@ -43,15 +46,8 @@ struct InFlight {
     entries: Entries,
 }
 
-/// Work of a request that has given up waiting.
-pub struct Late(LateWork);
-
-enum LateWork {
-    /// A command that timed out, with the data of pages to be overwritten.
-    Command(Sent, Vec<(Entry, Option<Box<[u8]>>)>),
-    /// A page in a frame that another client was to overwrite, and has not yet.
-    Page(Entry, u32),
-}
+/// A command that timed out, with the data of pages to be overwritten.
+pub struct Late(Sent, Vec<(Entry, Option<Box<[u8]>>)>);
 
 /// See the module.
 pub(super) struct Batch<'a> {
@@ -149,6 +145,10 @@ impl<'a> Batch<'a> {
             if rest.again.is_empty() || tries_left == 0 {
                 break;
             }
+            if rest.reason.is_some_and(|reason| reason.is_frame_busy()) {
+                // Frames that cannot leave, and so keep others from coming.
+                held.frames.mend_all(None);
+            }
             held.cpu
                 .sleep_until(held.cpu.now() + config.retry_delay_ns)
                 .await;
@@ -163,9 +163,11 @@ impl<'a> Batch<'a> {
     }
 }
 
-/// Whether sending a command again after this error may help.
-fn may_retry(error: &IoError) -> bool {
-    matches!(error, IoError::Status { status, .. } if status.is_retryable())
+/// Whether sending a command again after this error may help: also where frames seem to be written, if
+/// other processes may have made it seem so.
+fn may_retry(error: &IoError, frames: &Frames) -> bool {
+    let is_retryable = matches!(error, IoError::Status { status, .. } if status.is_retryable());
+    is_retryable || error.is_frame_busy() && frames.are_shared()
 }
 
 fn wrong_frame(entry: &Entry, address: u64) -> IoError {
@@ -232,7 +234,7 @@ impl Held {
             entry.leaving = None;
             match (self.frame_of(&sent, index, &entry), outcome) {
                 (Ok(Some(frame)), _) => self.arrive(entry, frame, user, rest),
-                (Ok(None), Err(error)) if may_retry(&error) => {
+                (Ok(None), Err(error)) if may_retry(&error, &self.frames) => {
                     rest.reason = Some(error);
                     rest.again.push(entry);
                 }
@@ -267,8 +269,11 @@ impl Held {
             return rest.waiting.push((entry, frame));
         }
         let place = self.index.set_ready(entry.slot, frame);
-        let is_done = user.apply(self, place, &entry.span);
+        let mut is_done = user.apply(self, place, &entry.span);
         if overwrites {
+            if !is_done && self.frames.mend(entry.home.drive, frame) {
+                is_done = user.apply(self, place, &entry.span);
+            }
             // If it is not done, another client is writing: then the frame has content.
             self.frames.retract(entry.span.page);
         }
@@ -289,29 +294,57 @@ impl Held {
     ) -> Result<(), IoError> {
         let (page, slot) = (entry.span.page, entry.slot);
         self.counters.waits.add(1);
-        let mut pause_ns = Held::first_pause_ns();
-        let is_ready = self.index.find(page).is_some();
-        if !is_ready {
-            let timeout_ns = self.volume.drivers()[entry.home.drive].config().timeout_ns;
-            let deadline_ns = self.cpu.now().saturating_add(timeout_ns);
-            while self.frames.is_announced(page) {
-                if self.cpu.now() >= deadline_ns {
-                    self.index.set_stuck(slot);
-                    let late = Late(LateWork::Page(entry, frame));
-                    self.reaper.adopt(&self.cpu, self.volume.open_group(), late);
-                    return Err(IoError::Stuck { page });
-                }
-                self.pause(&mut pause_ns).await;
-            }
-            self.index.set_ready(slot, frame);
+        let mut turn = Turn::new();
+        if self.index.find(page).is_none() {
+            self.await_overwrite(&entry, frame, &mut turn).await?;
             self.index.pin(slot);
         }
-        while !user.apply(self, Place { slot, frame }, &entry.span) {
-            self.pause(&mut pause_ns).await;
+        let mut outcome = Ok(());
+        while outcome.is_ok() && !user.apply(self, Place { slot, frame }, &entry.span) {
+            outcome = self.pause(&mut turn, page, frame).await;
         }
         self.index.unpin(slot);
         self.notify();
+        outcome
+    }
+
+    /// Has a page ready when nobody is about to overwrite it; if that takes too long, gives it back: its
+    /// frame may hold zeros that are nobody's data.
+    async fn await_overwrite(
+        &self,
+        entry: &Entry,
+        frame: u32,
+        turn: &mut Turn,
+    ) -> Result<(), IoError> {
+        while self.frames.is_announced(entry.span.page) {
+            if let Err(error) = self.pause(turn, entry.span.page, frame).await {
+                let unpin = Unpin {
+                    lba: entry.home.lba,
+                    is_dirty: false,
+                };
+                // Whatever comes of it, the page is not here.
+                let _ = self.unpin(entry.home.drive, &[unpin]).await;
+                self.index.vacate(entry.slot);
+                self.notify();
+                return Err(error);
+            }
+        }
+        self.index.set_ready(entry.slot, frame);
         Ok(())
+    }
+
+    /// Gives pages back to a drive, as many as fit a command, and waits for its answer.
+    pub(super) async fn unpin(&self, drive: usize, unpins: &[Unpin]) -> Result<(), IoError> {
+        let needs_list = [needs_list(0, unpins.len())];
+        let mut lists = self.pins.take(needs_list.into_iter()).await;
+        let (group, list) = (self.volume.open_group(), lists.remove(0));
+        let pins = &self.pins;
+        let sent = pins.send(&group, drive, list, Access::Read, &[], unpins);
+        let mut sent = sent.await;
+        self.volume.ring();
+        let outcome = pins.wait(&mut sent, &group).await;
+        self.keep_until_quiet(group, sent);
+        outcome
     }
 
     /// Takes a page that has not come out of its slot.
@@ -330,7 +363,7 @@ impl Held {
             (entry, data)
         };
         let entries = entries.into_iter().map(keep).collect();
-        let late = Late(LateWork::Command(sent, entries));
+        let late = Late(sent, entries);
         self.reaper.adopt(&self.cpu, group, late);
     }
 
@@ -339,7 +372,7 @@ impl Held {
         if group.is_quiet() {
             return self.pins.give_back(sent);
         }
-        let late = Late(LateWork::Command(sent, Vec::new()));
+        let late = Late(sent, Vec::new());
         self.reaper.adopt(&self.cpu, group, late);
     }
 
@@ -347,13 +380,7 @@ impl Held {
     pub(super) fn adopt(self: &Rc<Self>, group: Group, late: Late) {
         let held = self.clone();
         self.cpu.spawn("late pins", async move {
-            let (mut sent, entries) = match late.0 {
-                LateWork::Command(sent, entries) => (sent, entries),
-                LateWork::Page(entry, frame) => {
-                    held.adopt_page(&entry, frame, None).await;
-                    return held.notify();
-                }
-            };
+            let Late(mut sent, entries) = late;
             // An error is told by the entries; the request has failed long ago.
             let _ = held.pins.wait(&mut sent, &group).await;
             for (index, (entry, data)) in (0..).zip(entries) {
@@ -369,12 +396,9 @@ impl Held {
 
     async fn adopt_page(&self, entry: &Entry, frame: u32, data: Option<&[u8]>) {
         let (page, slot) = (entry.span.page, entry.slot);
-        let mut pause_ns = Held::first_pause_ns();
         let Some(data) = data else {
-            while self.frames.is_announced(page) {
-                self.pause(&mut pause_ns).await;
-            }
-            self.index.set_ready(slot, frame);
+            // The request has failed long ago.
+            let _ = self.await_overwrite(entry, frame, &mut Turn::new()).await;
             return;
         };
         let (drive, from) = (entry.home.drive, usize::from(entry.span.from));

@@ -3,12 +3,12 @@
 use std::rc::Rc;
 
 use wharf_runtime::Op;
-use wharf_wire::pin::{Access, Unpin};
+use wharf_wire::pin::Unpin;
 
 use crate::design::{Approach, Client, Statistics, Touch};
 use crate::error::IoError;
 use crate::payload::{From, Into};
-use crate::pins::{UNPINS_MAX, needs_list};
+use crate::pins::UNPINS_MAX;
 use crate::scala::held::Held;
 use crate::span::Extent;
 
@@ -75,29 +75,12 @@ impl ScalaClient {
         let mut outcome = Ok(idle.len() as u64);
         for (drive, unpins) in unpins.iter().enumerate() {
             for chunk in unpins.chunks(UNPINS_MAX) {
-                if let Err(error) = self.unpin(drive, chunk).await {
+                if let Err(error) = held.unpin(drive, chunk).await {
                     outcome = outcome.and(Err(error));
                 }
             }
         }
         held.notify();
-        outcome
-    }
-
-    async fn unpin(&self, drive: usize, unpins: &[Unpin]) -> Result<(), IoError> {
-        let held = self.held();
-        let mut lists = held
-            .pins
-            .take([needs_list(0, unpins.len())].into_iter())
-            .await;
-        let (group, list) = (held.volume.open_group(), lists.remove(0));
-        let mut sent = held
-            .pins
-            .send(&group, drive, list, Access::Read, &[], unpins)
-            .await;
-        held.volume.ring();
-        let outcome = held.pins.wait(&mut sent, &group).await;
-        held.keep_until_quiet(group, sent);
         outcome
     }
 }
@@ -139,8 +122,7 @@ impl Client for ScalaClient {
     async fn flush(&self) -> Result<(), IoError> {
         let held = &*self.0;
         held.counters.flushes.add(1);
-        held.counters
-            .end(held.volume.flush(&held.cpu).await, |()| Touch::default())
+        held.counters.end(held.flush().await, |()| Touch::default())
     }
 
     async fn release(&self) -> Result<(), IoError> {

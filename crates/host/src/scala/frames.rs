@@ -9,7 +9,9 @@
 //!    the command goes out, and whoever gets a page from the drive first waits until its announcement
 //!    has gone.
 //! 4. Clients in several processes use the same frames: all that is said here is in memory that they
-//!    share, and words tell which process writes.
+//!    share, and words tell which process writes. One that errs may write anything there. So nobody
+//!    trusts a word for ever: who finds one in its way [mends](Frames::mend) it if who is named does not
+//!    have it, by that one's own [notes](super::notes), and waits no longer than for a drive.
 //!
 //! In virtual time the lines of words and of dirty bits contend as their layout has it: 16 words to
 //! a line.
@@ -21,7 +23,8 @@ use wharf_wire::dma::{DmaRegion, DmaSpace, PAGE_BYTES, RegisterError};
 use wharf_wire::host_memory::{FrameTable, frame_table_pages};
 use wharf_wire::memory::SharedMemory;
 
-use super::announce::{Announcements, announcement_bytes};
+use super::notes::{Notes, note_bytes};
+use crate::guest::Writers;
 use crate::lend::{LentFrames, LentMemory};
 use crate::payload::{From, Into, Payload};
 use crate::span::Span;
@@ -60,7 +63,7 @@ fn memory_of(region: &DmaRegion) -> Arc<SharedMemory> {
 /// See the module.
 pub struct Frames {
     drives: Box<[DriveFrames]>,
-    announced: Announcements,
+    notes: Notes,
     holder: Holder,
     page_bytes: usize,
 }
@@ -79,24 +82,18 @@ impl Frames {
         let of_drive = |_| LentFrames::new(space, frames).map(DriveFrames::new);
         Ok(Frames {
             drives: (0..drives).map(of_drive).collect::<Result<_, _>>()?,
-            announced: Announcements::new(space, guests)?,
+            notes: Notes::new(space, drives as usize * frames as usize, guests)?,
             holder: Holder::OWNER,
             page_bytes: space.page_bytes(),
         })
     }
 
-    /// The frames of another process, as its guest number `guest` of `guests` sees them.
+    /// The frames of another process, as its guest number `guest` sees them.
     ///
     /// # Panics
-    /// If the memories are not as [`Frames::shared_bytes`] has it.
-    pub fn attach(
-        memories: &[Arc<SharedMemory>],
-        drives: u32,
-        frames: u32,
-        guests: u32,
-        guest: u32,
-    ) -> Frames {
-        let (announced, of_drives) = memories.split_last().expect("counters come last");
+    /// If the memories are not as [`Frames::shared_parts`] has it.
+    pub fn attach(memories: &[Arc<SharedMemory>], drives: u32, frames: u32, guest: u32) -> Frames {
+        let (of_drives, notes) = memories.split_at(2 * drives as usize);
         let of_drive = |memories: &[Arc<SharedMemory>]| {
             let table_pages = frame_table_pages(frames as usize);
             DriveFrames::new(LentFrames::attach(
@@ -104,23 +101,25 @@ impl Frames {
                 DmaRegion::of_owner(&memories[1], table_pages, PAGE_BYTES),
             ))
         };
-        assert!(of_drives.len() == 2 * drives as usize, "frames and table");
         Frames {
             drives: of_drives.chunks(2).map(of_drive).collect(),
-            announced: Announcements::attach(announced, guests, guest),
+            notes: Notes::attach(notes, drives as usize * frames as usize, guest),
             holder: Holder::guest(guest),
             page_bytes: PAGE_BYTES,
         }
     }
 
-    /// Bytes of the memories that processes share: for each drive frames and frame table, then the
-    /// announcements.
-    pub fn shared_bytes(drives: u32, frames: u32, guests: u32) -> Vec<usize> {
+    /// The memories that processes share, by their bytes and writers: for each drive frames and frame
+    /// table, then the notes of each process.
+    pub fn shared_parts(drives: u32, frames: u32, guests: u32) -> Vec<(usize, Writers)> {
         let table_bytes = frame_table_pages(frames as usize) * PAGE_BYTES;
-        let of_drive = [frames as usize * PAGE_BYTES, table_bytes];
-        let mut bytes = of_drive.repeat(drives as usize);
-        bytes.push(announcement_bytes(1 + guests as usize));
-        bytes
+        let of_drive =
+            [frames as usize * PAGE_BYTES, table_bytes].map(|bytes| (bytes, Writers::All));
+        let note_bytes = note_bytes(drives as usize * frames as usize);
+        let writers = std::iter::once(Writers::Owner).chain((0..guests).map(Writers::Guest));
+        let mut parts = of_drive.repeat(drives as usize);
+        parts.extend(writers.map(|writers| (note_bytes, writers)));
+        parts
     }
 
     /// These memories.
@@ -130,18 +129,9 @@ impl Frames {
     pub fn shared_memory(&self) -> Vec<Arc<SharedMemory>> {
         let of_drive = |drive: &DriveFrames| [&drive.lent.frames, &drive.lent.table].map(memory_of);
         let mut memories: Vec<_> = self.drives.iter().flat_map(of_drive).collect();
-        let announced = self.announced.shared();
-        memories.push(
-            announced
-                .expect("made in a space that can be shared")
-                .clone(),
-        );
+        let notes = self.notes.shared();
+        memories.extend(notes.expect("there are guests").cloned());
         memories
-    }
-
-    /// The announcements of pages that are going to be overwritten.
-    pub fn announcements(&self) -> &Announcements {
-        &self.announced
     }
 
     /// Frames of each drive.
@@ -162,7 +152,7 @@ impl Frames {
                 + size_of_val(&*drive.word_lines)
                 + size_of_val(&*drive.dirty_lines)
         };
-        self.drives.iter().map(of_drive).sum::<usize>() + self.announced.bytes()
+        self.drives.iter().map(of_drive).sum::<usize>() + self.notes.bytes()
     }
 
     /// What a drive is told of its memory.
@@ -180,12 +170,86 @@ impl Frames {
         (address.is_multiple_of(PAGE_BYTES as u64) && is_of_core).then_some(frame as u32)
     }
 
-    /// The word of a frame, about to be changed.
+    /// The word of a frame.
     #[inline(always)]
-    pub fn word_to_write(&self, cpu: &Cpu, drive: usize, frame: u32) -> &Versioned {
-        let drive = &self.drives[drive];
-        drive.word_lines[frame as usize / WORDS_PER_LINE].write(cpu);
-        drive.table.word(frame as usize)
+    fn word(&self, drive: usize, frame: u32) -> &Versioned {
+        self.drives[drive].table.word(frame as usize)
+    }
+
+    /// The number of a frame among those of all drives.
+    #[inline(always)]
+    fn number(&self, drive: usize, frame: u32) -> usize {
+        drive * self.per_drive() as usize + frame as usize
+    }
+
+    /// Takes the word of a frame that this client has pinned, to write; false if somebody has it.
+    #[inline(always)]
+    pub fn try_take(&self, cpu: &Cpu, drive: usize, frame: u32) -> bool {
+        self.drives[drive].word_lines[frame as usize / WORDS_PER_LINE].write(cpu);
+        let number = self.number(drive, frame);
+        // First: who finds the word taken looks here whether it is.
+        self.notes.begin_write(number);
+        let is_taken = self.word(drive, frame).try_lock_as(self.holder);
+        if !is_taken {
+            self.notes.end_write(number);
+        }
+        is_taken
+    }
+
+    /// Gives the word back.
+    #[inline(always)]
+    pub fn give_back(&self, drive: usize, frame: u32) {
+        self.word(drive, frame).unlock();
+        self.notes.end_write(self.number(drive, frame));
+    }
+
+    /// Whether other processes can write to frames and words.
+    pub fn are_shared(&self) -> bool {
+        self.notes.are_kept()
+    }
+
+    /// Frees the word of a frame if it names somebody who does not have it; true if it did. To be called
+    /// by who finds it in the way.
+    pub fn mend(&self, drive: usize, frame: u32) -> bool {
+        self.notes.are_kept() && self.mend_but(drive, frame, None)
+    }
+
+    /// Mends all words but those that name guest number `but`, which are for the drives to free. True if
+    /// there was one to mend.
+    pub fn mend_all(&self, but: Option<u32>) -> bool {
+        let mut any = false;
+        if self.notes.are_kept() {
+            for drive in 0..self.drives.len() {
+                for frame in 0..self.per_drive() {
+                    any |= self.mend_but(drive, frame, but);
+                }
+            }
+        }
+        any
+    }
+
+    fn mend_but(&self, drive: usize, frame: u32, but: Option<u32>) -> bool {
+        let number = self.number(drive, frame);
+        self.word(drive, frame).free_unless(|holder| {
+            let is_exempt = but.is_some() && holder.guest_number() == but;
+            is_exempt || self.notes.has_word(holder, number)
+        })
+    }
+
+    /// Whether the word of a frame names the drive, which other processes may have written. Who waits for
+    /// that has the drive look.
+    pub fn is_drives(&self, drive: usize, frame: u32) -> bool {
+        self.notes.are_kept() && self.word(drive, frame).is_held_by(Holder::DRIVE)
+    }
+
+    /// From now on guest number `guest` is believed.
+    pub fn admit(&self, guest: u32) {
+        self.notes.admit(guest);
+    }
+
+    /// Strikes out what guest number `guest` has said: it is gone.
+    pub fn forget(&self, guest: u32) {
+        self.notes.forget(guest);
     }
 
     /// Notes that a frame was written. The word must still be this client's: else a flush could miss
@@ -258,13 +322,12 @@ impl Frames {
     /// false if another writer has it.
     #[inline]
     pub fn copy_in(&self, cpu: &Cpu, drive: usize, frame: u32, from: usize, data: &[u8]) -> bool {
-        let word = self.word_to_write(cpu, drive, frame);
-        if !word.try_lock_as(self.holder) {
+        if !self.try_take(cpu, drive, frame) {
             return false;
         }
         self.copy_in_alone(cpu, drive, frame, from, data);
         self.set_dirty(cpu, drive, frame);
-        word.unlock();
+        self.give_back(drive, frame);
         true
     }
 
@@ -282,26 +345,20 @@ impl Frames {
         });
     }
 
-    /// This process, as words name it.
-    #[inline(always)]
-    pub fn holder(&self) -> Holder {
-        self.holder
-    }
-
     /// Announces that a page is going to be overwritten. To be called before the command is sent: who
     /// finds the page in a frame afterwards finds the announcement too.
     pub fn announce(&self, page: u64) {
-        self.announced.announce(page);
+        self.notes.announce(page);
     }
 
     /// Takes the announcement back: the page is written, or not in a frame.
     pub fn retract(&self, page: u64) {
-        self.announced.retract(page);
+        self.notes.retract(page);
     }
 
     /// Whether somebody is overwriting the page. To be asked after the drive has answered.
     pub fn is_announced(&self, page: u64) -> bool {
-        self.announced.is_announced(page)
+        self.notes.is_announced(page)
     }
 }
 
@@ -374,6 +431,8 @@ impl Copied for From<'_> {
 
 #[cfg(test)]
 mod tests {
+    use wharf_runtime::{CostTable, Machine, Side};
+
     use super::*;
 
     #[test]
@@ -387,5 +446,55 @@ mod tests {
         assert_eq!([at(8, 2), at(9, 2)], [Some(8), None]);
         assert_eq!(frames.frame_at(4097, 0, 1), None);
         assert_eq!(frames.frame_at(u64::MAX, 0, 1), None);
+    }
+
+    /// A guest wrote any name into words. Whoever met one waited for ever.
+    #[test]
+    fn a_word_that_named_who_did_not_have_it_kept_its_frame_for_ever() {
+        let mut machine = Machine::new(CostTable::free(), false);
+        let cpu = machine.add_cpu("cpu", Side::Host, 1.0);
+        let inline = machine.inline();
+        let cpu = inline.cpu(cpu);
+        let space = DmaSpace::shareable(PAGE_BYTES);
+        let owner = Frames::new(&space, 2, 10, 2).unwrap();
+        let memories = owner.shared_memory();
+        let guests = [0, 1].map(|guest| Frames::attach(&memories, 2, 10, guest));
+        (0..2).for_each(|guest| owner.admit(guest));
+        let word = |frame: u32| owner.word(1, frame);
+        for named in 1..64 {
+            let scribble = || {
+                // SAFETY: an aligned word of the frame table; nobody else uses it.
+                unsafe {
+                    std::ptr::from_ref(word(7))
+                        .cast::<u32>()
+                        .cast_mut()
+                        .write(named)
+                }
+            };
+            for frames in [&owner, &guests[0], &guests[1]] {
+                scribble();
+                assert!(!frames.try_take(cpu, 1, 7));
+                let is_drives = frames.is_drives(1, 7);
+                assert!(is_drives == (named == 2) && frames.mend(1, 7) != is_drives);
+                if is_drives {
+                    word(7).unlock_of(Holder::DRIVE);
+                }
+                assert!(frames.try_take(cpu, 1, 7), "it names {named}");
+                // Who has it keeps it.
+                assert!(
+                    [&owner, &guests[0], &guests[1]]
+                        .iter()
+                        .all(|f| !f.mend_all(None))
+                );
+                assert!(word(7).is_held_by(frames.holder));
+                frames.give_back(1, 7);
+            }
+        }
+        // What a guest that is gone has left is for the drives, until they have taken it back.
+        assert!(guests[1].try_take(cpu, 0, 3));
+        assert!(!owner.mend_all(Some(1)));
+        owner.forget(1);
+        assert!(!owner.mend_all(Some(1)) && owner.mend_all(None));
+        assert!(owner.try_take(cpu, 0, 3));
     }
 }

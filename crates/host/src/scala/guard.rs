@@ -6,8 +6,8 @@
 //! from writing: other clients share the frame. So the safe ways to read copy, and notice a write
 //! that disturbs them; `unsafe` ones give the bytes themselves to those who know that nobody writes.
 //!
-//! Two programs that each hold a guard to write and wait for one of the other wait forever: take
-//! guards to write in the order of pages.
+//! Two programs that each hold a guard to write and wait for one of the other wait until one gives up,
+//! with [`IoError::InUse`]: take guards to write in the order of pages.
 
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut, Range};
@@ -18,7 +18,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use crate::error::IoError;
 use crate::scala::client::ScalaClient;
-use crate::scala::held::{Held, Use};
+use crate::scala::held::{Held, Turn, Use};
 use crate::scala::index::{Found, Place};
 use crate::span::{Extent, Span, spans};
 
@@ -128,11 +128,8 @@ impl Held {
 
     #[inline(always)]
     fn take_word(&self, (drive, frame): (usize, u32), slot: u32) -> bool {
-        let is_taken = !self.index.is_guarded(slot)
-            && self
-                .frames
-                .word_to_write(&self.cpu, drive, frame)
-                .try_lock_as(self.frames.holder());
+        let is_taken =
+            !self.index.is_guarded(slot) && self.frames.try_take(&self.cpu, drive, frame);
         if is_taken {
             self.index.set_guarded(slot, true);
         }
@@ -144,7 +141,7 @@ impl Held {
         self.index.set_guarded(slot, false);
         self.index.set_dirty(slot);
         self.frames.set_dirty(&self.cpu, drive, frame);
-        self.frames.word_to_write(&self.cpu, drive, frame).unlock();
+        self.frames.give_back(drive, frame);
     }
 
     async fn pin_all<'a, const WRITES: bool>(
@@ -199,11 +196,16 @@ impl Guard<'_> {
     }
 
     /// As [`Guard::try_read`]; waits until no other client writes.
-    pub async fn read(&self, from: usize, out: &mut [u8]) {
-        let mut pause_ns = Held::first_pause_ns();
+    ///
+    /// # Errors
+    /// [`IoError::InUse`] if one does for longer than a drive may take for a command.
+    pub async fn read(&self, from: usize, out: &mut [u8]) -> Result<(), IoError> {
+        let mut turn = Turn::new();
         while !self.try_read(from, out) {
-            self.held.pause(&mut pause_ns).await;
+            let pause = self.held.pause(&mut turn, self.page(), self.place.frame);
+            pause.await?;
         }
+        Ok(())
     }
 
     /// The value whose bytes begin at byte `from`; `None` if another client was writing.

@@ -120,6 +120,22 @@ impl<P: Copied> Use for Copying<P> {
     }
 }
 
+/// How a task waits for other clients that are in its way.
+pub(super) struct Turn {
+    pause_ns: u64,
+    /// When it gives up; `None` until it is kept waiting for a page.
+    ends_ns: Option<u64>,
+}
+
+impl Turn {
+    pub(super) const fn new() -> Turn {
+        Turn {
+            pause_ns: PAUSE_NS_MIN,
+            ends_ns: None,
+        }
+    }
+}
+
 /// What one page of a request came to.
 enum Step {
     Hit,
@@ -129,8 +145,8 @@ enum Step {
     Settle,
     /// A page must become ready or free first.
     WaitForChange,
-    /// Another client must be done first.
-    Pause,
+    /// Another client must be done first with the page, which is ready.
+    Pause(Place),
     Failed(IoError),
 }
 
@@ -200,10 +216,7 @@ impl Held {
     pub async fn serve<P: Copied>(&self, extent: Extent, payload: P) -> Result<Touch, IoError> {
         let page_bytes = self.frames.page_bytes();
         check_request(&self.volume, page_bytes, extent, payload.bytes())?;
-        let mut touch = Touch {
-            pages: extent.pages(),
-            hits: 0,
-        };
+        let mut touch = Touch::no_hits(extent.pages());
         let mut user = Copying(payload);
         let mut rest = spans(extent, page_bytes);
         while let Some(span) = rest.next() {
@@ -216,7 +229,7 @@ impl Held {
         }
         if P::WRITES && self.policy == WritePolicy::Through && touch.pages > 0 {
             // The drives know what is dirty; they keep the pages.
-            self.volume.flush(&self.cpu).await?;
+            self.flush().await?;
         }
         Ok(touch)
     }
@@ -267,7 +280,7 @@ impl Held {
         user: &mut U,
     ) -> Result<u64, IoError> {
         let mut batch = Batch::new(self);
-        let (mut hits, mut pause_ns) = (0, PAUSE_NS_MIN);
+        let (mut hits, mut turn) = (0, Turn::new());
         let mut current = Some(span);
         while let Some(span) = current {
             match self.step(&span, user, &mut batch) {
@@ -289,27 +302,72 @@ impl Held {
                     self.changed.wait(&self.cpu).await;
                     continue;
                 }
-                Step::Pause => {
+                Step::Pause(place) => {
                     self.counters.waits.add(1);
-                    self.pause(&mut pause_ns).await;
+                    self.pause(&mut turn, span.page, place.frame).await?;
                     continue;
                 }
             }
+            turn.ends_ns = None;
             current = rest.next();
         }
         batch.settle(user).await?;
         Ok(hits)
     }
 
-    /// Sleeps while another client is in the way, longer each time.
-    pub(super) async fn pause(&self, pause_ns: &mut u64) {
-        self.cpu.sleep_until(self.cpu.now() + *pause_ns).await;
-        *pause_ns = (*pause_ns * 2).min(PAUSE_NS_MAX);
+    /// Sleeps while another client is in the way of a page, which is in `frame`, longer each time.
+    ///
+    /// # Errors
+    /// If that has taken as long as a drive may take for a command. What others write to shared memory is
+    /// not to be relied on.
+    pub(super) async fn pause(
+        &self,
+        turn: &mut Turn,
+        page: u64,
+        frame: u32,
+    ) -> Result<(), IoError> {
+        let (drive, now_ns) = (self.map.drive(page), self.cpu.now());
+        let timeout_ns = self.volume.drivers()[drive].config().timeout_ns;
+        let ends_ns = *turn
+            .ends_ns
+            .get_or_insert(now_ns.saturating_add(timeout_ns));
+        if now_ns >= ends_ns {
+            return Err(IoError::InUse { page });
+        }
+        self.frames.mend(drive, frame);
+        if turn.pause_ns == PAUSE_NS_MAX && self.frames.is_drives(drive, frame) {
+            self.ask_drive(page).await;
+        }
+        self.cpu.sleep_until(now_ns + turn.pause_ns).await;
+        turn.pause_ns = (turn.pause_ns * 2).min(PAUSE_NS_MAX);
+        Ok(())
     }
 
-    /// The first pause.
-    pub(super) const fn first_pause_ns() -> u64 {
-        PAUSE_NS_MIN
+    /// Has the drive look at the frame of a page: it knows whether a word that names it is its own, and
+    /// mends it if not.
+    #[cold]
+    async fn ask_drive(&self, page: u64) {
+        let home = self.map.home(page);
+        let mut lists = self.pins.take([true].into_iter()).await;
+        let group = self.volume.open_group();
+        let sent = self
+            .pins
+            .send_read(&group, home.drive, lists.remove(0), home.lba);
+        let mut sent = sent.await;
+        self.volume.ring();
+        // Whatever it says, the word is looked at again.
+        let _ = self.pins.wait(&mut sent, &group).await;
+        self.keep_until_quiet(group, sent);
+    }
+
+    /// Has the drives write back what is dirty, pinned or not.
+    pub(super) async fn flush(&self) -> Result<(), IoError> {
+        match self.volume.flush(&self.cpu).await {
+            Err(error) if error.is_frame_busy() && self.frames.mend_all(None) => {
+                self.volume.flush(&self.cpu).await
+            }
+            outcome => outcome,
+        }
     }
 
     /// Does one page of a request, as far as it goes without a command.
@@ -317,7 +375,7 @@ impl Held {
         let page = span.page;
         match self.index.look_up(page) {
             Found::Ready(place) if self.use_again(place, span, user) => Step::Hit,
-            Found::Ready(_) => Step::Pause,
+            Found::Ready(place) => Step::Pause(place),
             Found::Busy => Step::WaitForChange,
             Found::Stuck => Step::Failed(IoError::Stuck { page }),
             Found::Absent if !batch.has_room_for(page) => Step::Settle,

@@ -23,13 +23,13 @@
 //! made in. Over several drives the pages are striped by the volume. (ScalaCache, sections 4, 5.3 to
 //! 5.5.)
 
-pub mod announce;
 pub mod batch;
 pub mod client;
 pub mod frames;
 pub mod guard;
 pub mod held;
 pub mod index;
+pub mod notes;
 mod table;
 
 use std::rc::Rc;
@@ -40,7 +40,7 @@ use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
 use wharf_wire::memory::SharedMemory;
 
 use crate::design::{Design, DesignConfig, DesignError};
-use crate::guest::SharedDesign;
+use crate::guest::{SharedDesign, Writers};
 use crate::lend::LentMemory;
 use crate::pins::Pins;
 use crate::volume::Volume;
@@ -95,9 +95,9 @@ impl Design for Scala {
 }
 
 impl SharedDesign for Scala {
-    fn shared_bytes(config: &DesignConfig) -> Vec<usize> {
+    fn shared_parts(config: &DesignConfig) -> Vec<(usize, Writers)> {
         let per_drive = config.cache_bytes / PAGE_BYTES as u64 / u64::from(config.drives.max(1));
-        Frames::shared_bytes(config.drives, per_drive as u32, config.guests)
+        Frames::shared_parts(config.drives, per_drive as u32, config.guests)
     }
 
     fn shared_memory(&self) -> Vec<Arc<SharedMemory>> {
@@ -111,7 +111,7 @@ impl SharedDesign for Scala {
         guest: u32,
     ) -> Result<Scala, DesignError> {
         let per_drive = frames_per_drive(Self::NAME, config)?;
-        let frames = Frames::attach(memories, config.drives, per_drive, config.guests, guest);
+        let frames = Frames::attach(memories, config.drives, per_drive, guest);
         Ok(Scala {
             config: *config,
             space: space.clone(),
@@ -123,8 +123,18 @@ impl SharedDesign for Scala {
         share(Self::NAME, &self.config, &self.frames, cores, index)
     }
 
+    fn admit(&self, guest: u32) {
+        self.frames.admit(guest);
+    }
+
+    fn mend(&self, but: Option<u32>) {
+        self.frames.mend_all(but);
+    }
+
     fn forget(&self, guest: u32) {
-        self.frames.announcements().forget(guest);
+        self.frames.forget(guest);
+        // What it wrote until now.
+        self.frames.mend_all(None);
     }
 }
 

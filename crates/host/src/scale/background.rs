@@ -9,15 +9,12 @@ use std::rc::Rc;
 
 use wharf_runtime::sync::Ordering;
 
+use crate::dflush::SLEEP_NS;
 use crate::readahead::Plan;
 use crate::scale::backing::Backing;
-use crate::scale::dflush::SLEEP_NS;
 use crate::scale::index::Index;
 use crate::scale::local::Local;
 use crate::wake::Pause;
-
-/// Sleep after a write-back has failed, in nanoseconds: its pages are dirty again.
-const BACKOFF_NS: u64 = 10_000_000;
 
 /// Most errands that wait. Who has more reads by itself when it gets there.
 const ERRANDS_MAX: usize = 64;
@@ -42,7 +39,7 @@ impl<I: Index, B: Backing> Local<I, B> {
         }
     }
 
-    /// Begins to write a share, or sleeps if all that is dirty is on its way.
+    /// Begins to write a share, or sleeps if all that is dirty is on its way, or its storage fails.
     async fn flush_ahead(self: &Rc<Self>) {
         if self.begin_share().await.pages == 0 {
             self.join(&self.shared.progress);
@@ -51,15 +48,11 @@ impl<I: Index, B: Backing> Local<I, B> {
     }
 
     /// One turn of the service of a program's cache. False if nothing is under way and nothing to be done, until
-    /// somebody [calls](Local::call_service), who wakes the task. `failures` are the failed write-backs it knows of.
-    pub async fn serve(self: &Rc<Self>, failures: &mut u64) -> bool {
-        let shared = &self.shared;
-        self.join(&shared.flusher);
+    /// somebody [calls](Local::call_service), who wakes the task.
+    pub async fn serve(self: &Rc<Self>) -> bool {
+        self.join(&self.shared.flusher);
         self.run_errands();
-        let known = std::mem::replace(failures, shared.failures());
-        if known != *failures {
-            self.nap(BACKOFF_NS).await;
-        } else if self.is_flush_due() {
+        if self.is_flush_due() {
             self.flush_ahead().await;
         } else if self.has_transfers() {
             // Or an errand, or dirty pages.

@@ -8,7 +8,9 @@ use crate::key::PageKey;
 use crate::readahead::Plan;
 use crate::run::Run;
 use crate::scale::backing::Backing;
-use crate::scale::frame::{Copied, FAILED, FILLED, READAHEAD, STUCK, TAKEN, WRITEBACK};
+use crate::scale::frame::{
+    Copied, FAILED, FILLED, READAHEAD, STUCK, TAKEN, UNTOUCHED, WRITEBACK, takes_guards,
+};
 use crate::scale::index::Index;
 use crate::scale::local::{Local, Pinned};
 use crate::span::{Extent, Span, spans};
@@ -28,56 +30,59 @@ impl<I: Index, B: Backing> Local<I, B> {
     ) -> Result<Touch, IoError> {
         let page_bytes = self.shared.frames.page_bytes();
         let (pages, end) = (extent.pages(), extent.first_page() + extent.pages());
-        let mut missed = 0;
+        let (mut missed, mut read_ahead) = (0, 0);
         for span in spans(extent, page_bytes) {
-            if !self.try_read(file, &span, out) {
-                missed += self.read_slowly(file, &span, end, out).await?;
-            }
+            let is_first = match self.try_read(file, &span, out) {
+                Some(is_first) => is_first,
+                None => {
+                    let (missing, is_first) = self.read_slowly(file, &span, end, out).await?;
+                    missed += missing;
+                    is_first
+                }
+            };
+            read_ahead += u64::from(is_first);
         }
-        // Read-ahead for this request may have met pages that others were reading.
-        let hits = pages.saturating_sub(missed);
-        Ok(Touch { pages, hits })
+        // A page that was missing may have left, and come again, before its turn.
+        let hits = pages.saturating_sub(missed + read_ahead);
+        Ok(Touch {
+            pages,
+            hits,
+            read_ahead_hits: read_ahead.min(pages - hits),
+        })
     }
 
-    /// Reads a page that is there; false if it is not. This is a hit: it changes nothing but the
-    /// mark of a use, and that only if it is not set.
+    /// Reads a page that is there; nothing if it is not. This changes nothing but the mark of a use, and
+    /// that only if it is not set. True for the first use of a page that was read ahead.
     #[inline]
-    fn try_read(self: &Rc<Self>, file: u32, span: &Span, out: &mut [u8]) -> bool {
+    fn try_read(self: &Rc<Self>, file: u32, span: &Span, out: &mut [u8]) -> Option<bool> {
         let (cpu, shared, key) = (&self.cpu, &self.shared, PageKey::new(file, span.page));
         let index = shared.index_of(file);
         loop {
-            let Some(frame) = index.get(cpu, span.page) else {
-                return false;
-            };
+            let frame = index.get(cpu, span.page)?;
             match shared.frames.copy_out(cpu, frame, key, span, out) {
-                Copied::Done(state) => {
-                    self.note_read(key, frame, state);
-                    return true;
-                }
-                Copied::Unfilled => return false,
+                Copied::Done(state) => return Some(self.note_read(key, frame, state)),
+                Copied::Unfilled => return None,
                 // The index will say so in a moment.
                 Copied::Moved => wharf_runtime::sync::spin(),
             }
         }
     }
 
-    /// Reads a span, if its page is there and nothing is to be read ahead: an ordinary function. False if
+    /// Reads a span, if its page is there and nothing is to be read ahead: an ordinary function. Nothing if
     /// not, and then [`Local::read`] is the way.
     #[inline]
-    pub fn read_now(&self, file: u32, span: &Span, out: &mut [u8]) -> bool {
+    pub fn read_now(&self, file: u32, span: &Span, out: &mut [u8]) -> Option<Touch> {
         let (frames, key) = (&self.shared.frames, PageKey::new(file, span.page));
-        let Some(frame) = self.find(key) else {
-            return false;
-        };
+        let frame = self.find(key)?;
         match frames.copy_out(&self.cpu, frame, key, span, out) {
             Copied::Done(state) if state & (READAHEAD | TAKEN) == 0 => {
-                frames.mark_used(&self.cpu, frame, state);
+                let is_first = frames.mark_used(&self.cpu, frame, state);
                 self.ahead(file, |ahead| ahead.note(span.page));
-                true
+                Some(Touch::found(is_first))
             }
             _ => {
                 self.hints.forget(key);
-                false
+                None
             }
         }
     }
@@ -93,7 +98,7 @@ impl<I: Index, B: Backing> Local<I, B> {
         if frames.try_pin(&self.cpu, frame, key) {
             let pinned = Pinned::of(self, frame);
             let state = frames.state(frame);
-            if state & FILLED != 0 {
+            if state & FILLED != 0 && takes_guards(state) {
                 frames.mark_used(&self.cpu, frame, state);
                 return Some(pinned.keep());
             }
@@ -119,11 +124,15 @@ impl<I: Index, B: Backing> Local<I, B> {
     /// Pins a page, which is read if it is missing; [`Local::unpin`] takes the pin off.
     ///
     /// # Errors
-    /// An error of the drive.
+    /// An error of the drive; more pins than can be counted.
     pub async fn pin_page(self: &Rc<Self>, file: u32, page: u64) -> Result<u32, IoError> {
         let (_, pinned) = self.bring(PageKey::new(file, page), page + 1).await?;
         let (frames, frame) = (&self.shared.frames, pinned.frame);
-        frames.mark_used(&self.cpu, frame, frames.state(frame));
+        let state = frames.state(frame);
+        if !takes_guards(state) {
+            return Err(IoError::Guards { page });
+        }
+        frames.mark_used(&self.cpu, frame, state);
         Ok(pinned.keep())
     }
 
@@ -153,14 +162,15 @@ impl<I: Index, B: Backing> Local<I, B> {
         self.read_later(file, [plan]);
     }
 
-    /// A page has been read whose frame's state was `state`.
+    /// A page has been read whose frame's state was `state`. True for its first use, if it was read ahead.
     #[inline]
-    fn note_read(self: &Rc<Self>, key: PageKey, frame: u32, state: u32) {
-        self.shared.frames.mark_used(&self.cpu, frame, state);
+    fn note_read(self: &Rc<Self>, key: PageKey, frame: u32, state: u32) -> bool {
+        let is_first = self.shared.frames.mark_used(&self.cpu, frame, state);
         self.ahead(key.file(), |ahead| ahead.note(key.page()));
         if state & READAHEAD != 0 {
             self.advance(key, frame);
         }
+        is_first
     }
 
     /// The marked page of a window has been read: reads the next one ahead.
@@ -187,7 +197,7 @@ impl<I: Index, B: Backing> Local<I, B> {
     }
 
     /// Reads a page that was not there, in a request that goes to page `end`. Gives the pages of the
-    /// request that were missing.
+    /// request that were missing, and whether this one was on its way, read ahead, and not used before.
     #[cold]
     async fn read_slowly(
         self: &Rc<Self>,
@@ -195,10 +205,10 @@ impl<I: Index, B: Backing> Local<I, B> {
         span: &Span,
         end: u64,
         out: &mut [u8],
-    ) -> Result<u64, IoError> {
+    ) -> Result<(u64, bool), IoError> {
         let (missed, _pinned) = self.bring(PageKey::new(file, span.page), end).await?;
-        assert!(self.try_read(file, span, out), "a pinned page stays");
-        Ok(missed)
+        let read = self.try_read(file, span, out);
+        Ok((missed, read.expect("a pinned page stays")))
     }
 
     /// Pins a page, which is read if it is missing, in a request that goes to page `end`. Gives the pages of
@@ -232,7 +242,7 @@ impl<I: Index, B: Backing> Local<I, B> {
         key: PageKey,
     ) -> Result<Option<Pinned<'_, I, B>>, IoError> {
         let frame = self.allocate(key).await?;
-        let begun = self.insert(frame, key);
+        let begun = self.insert(frame, key, 0);
         Ok(begun.then(|| Pinned::of(self, frame)))
     }
 
@@ -312,6 +322,8 @@ impl<I: Index, B: Backing> Local<I, B> {
         let last = (plan.first + plan.pages.min(most.max(end.saturating_sub(plan.first))))
             .min(self.backing.pages(file));
         for page in plan.first..last {
+            // The others are of the request that they are read for, and missed by it.
+            let flags = if page < end { 0 } else { UNTOUCHED };
             let frame = match own {
                 Some((own, frame)) if own == page => frame,
                 _ if !memory_left || index.get(&self.cpu, page).is_some() => continue,
@@ -320,7 +332,7 @@ impl<I: Index, B: Backing> Local<I, B> {
                         memory_left = false;
                         continue;
                     }
-                    Some(frame) if self.insert(frame, PageKey::new(file, page)) => frame,
+                    Some(frame) if self.insert(frame, PageKey::new(file, page), flags) => frame,
                     Some(_) => continue,
                 },
             };
@@ -337,11 +349,11 @@ impl<I: Index, B: Backing> Local<I, B> {
         below
     }
 
-    /// Gives a free frame to a page, with a pin of the caller, who fills it; false if the page has
-    /// one, and then the frame is free again.
-    fn insert(&self, frame: u32, key: PageKey) -> bool {
+    /// Gives a free frame to a page, with a pin of the caller, who fills it, and `flags`; false if the page
+    /// has one, and then the frame is free again.
+    fn insert(&self, frame: u32, key: PageKey, flags: u32) -> bool {
         let (cpu, shared) = (&self.cpu, &self.shared);
-        shared.frames.begin(cpu, frame, key);
+        shared.frames.begin(cpu, frame, key, flags);
         let is_new = shared.index_of(key.file()).insert(cpu, key.page(), frame);
         if is_new {
             shared.replacement.admit(cpu, frame);
@@ -365,9 +377,9 @@ impl<I: Index, B: Backing> Local<I, B> {
         policy: WritePolicy,
     ) -> Result<Touch, IoError> {
         let page_bytes = self.shared.frames.page_bytes();
-        let (pages, mut hits) = (extent.pages(), 0);
+        let (pages, mut touch) = (extent.pages(), Touch::default());
         for span in spans(extent, page_bytes) {
-            hits += u64::from(self.write_page(file, &span, data).await?);
+            touch += self.write_page(file, &span, data).await?;
             self.balance_dirty().await;
         }
         if policy == WritePolicy::Through && pages > 0 {
@@ -375,18 +387,18 @@ impl<I: Index, B: Backing> Local<I, B> {
             self.write_and_wait(file, (first, first + pages - 1))
                 .await?;
         }
-        Ok(Touch { pages, hits })
+        Ok(touch)
     }
 
-    /// Writes one page of a request; true if the page was cached.
+    /// Writes one page of a request.
     async fn write_page(
         self: &Rc<Self>,
         file: u32,
         span: &Span,
         data: &[u8],
-    ) -> Result<bool, IoError> {
+    ) -> Result<Touch, IoError> {
         let key = PageKey::new(file, span.page);
-        let (pinned, hit) = loop {
+        let (pinned, was_there) = loop {
             if let Some(pinned) = self.pin(key) {
                 self.wait_filled(&pinned, key).await?;
                 break (pinned, true);
@@ -398,14 +410,26 @@ impl<I: Index, B: Backing> Local<I, B> {
                 break (pinned, false);
             }
         };
-        while !self.try_write(&pinned, key, span, data) {
-            self.wait_written(pinned.frame, key).await?;
+        let is_first = loop {
+            match self.try_write(&pinned, key, span, data) {
+                Some(is_first) => break is_first,
+                None => self.wait_written(pinned.frame, key).await?,
+            }
+        };
+        match was_there {
+            true => Ok(Touch::found(is_first)),
+            false => Ok(Touch::no_hits(1)),
         }
-        Ok(hit)
     }
 
-    /// Copies into a page, unless the drive is reading it.
-    fn try_write(&self, pinned: &Pinned<'_, I, B>, key: PageKey, span: &Span, data: &[u8]) -> bool {
+    /// Copies into a page, unless the drive is reading it. True for its first use, if it was read ahead.
+    fn try_write(
+        &self,
+        pinned: &Pinned<'_, I, B>,
+        key: PageKey,
+        span: &Span,
+        data: &[u8],
+    ) -> Option<bool> {
         let (cpu, frames, frame) = (&self.cpu, &self.shared.frames, pinned.frame);
         frames.lock(cpu, frame);
         let state = frames.state(frame);
@@ -415,9 +439,6 @@ impl<I: Index, B: Backing> Local<I, B> {
             self.mark_dirty(frame, key);
         }
         frames.unlock(frame);
-        if may {
-            frames.mark_used(cpu, frame, state);
-        }
-        may
+        may.then(|| frames.mark_used(cpu, frame, state))
     }
 }

@@ -4,12 +4,20 @@
 //! Where a page must be gone, or zeros, afterwards, the caller sees to it that nobody writes to the pages, or
 //! brings them in, meanwhile. Others may still read them, evict them and write them back.
 
+use crate::design::Reclaim;
 use crate::error::IoError;
 use crate::key::PageKey;
 use crate::scale::backing::Backing;
 use crate::scale::frame::{DIRTY, FAILED, FILLED, STUCK, WRITEBACK};
 use crate::scale::index::{Index, Tag};
 use crate::scale::local::{Local, Pinned};
+
+/// How long a pin on a file that nobody has is a task's, which a system that is busy keeps from
+/// taking it off, in nanoseconds.
+const PATIENCE_NS: u64 = 2_000_000_000;
+
+/// Wait before such a page is looked at again, in nanoseconds.
+const NAP_NS: u64 = 100_000;
 
 /// What a page that cannot go holds from now on.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -55,7 +63,12 @@ impl<I: Index, B: Backing> Local<I, B> {
     /// # Errors
     /// If the drive holds a page and does not answer.
     pub async fn discard(&self, file: u32, range: (u64, u64)) -> Result<(), IoError> {
-        self.drop_range(file, range, Stay::Anything).await
+        self.drop_range(file, range, Stay::Anything).await?;
+        if self.shared.reclaim == Reclaim::Lazy {
+            // Nobody comes here for long: a safe point for the nodes that are still there.
+            self.shared.index_of(file).tidy(&self.cpu, range);
+        }
+        Ok(())
     }
 
     async fn drop_range(
@@ -112,12 +125,22 @@ impl<I: Index, B: Backing> Local<I, B> {
     }
 
     /// Lets all pages of a file go, also dirty ones, and returns when none is left: the number is another
-    /// file's then. Nobody holds a pin for longer than a moment.
-    pub async fn forget(&self, file: u32) {
-        while self.shared.index_of(file).next(&self.cpu, 0).is_some() {
+    /// file's then. Nobody has the file any more, so whoever holds a pin does so for a moment only.
+    ///
+    /// # Errors
+    /// [`IoError::Kept`] if one is held nevertheless: the number must not be another file's.
+    pub async fn forget(&self, file: u32) -> Result<(), IoError> {
+        let index = self.shared.index_of(file);
+        self.cut(file, 0).await;
+        let deadline_ns = self.cpu.now() + PATIENCE_NS;
+        while let Some((page, _)) = index.next(&self.cpu, 0) {
+            if self.cpu.now() >= deadline_ns {
+                return Err(IoError::Kept { page });
+            }
+            self.nap(NAP_NS).await;
             self.cut(file, 0).await;
-            self.cpu.yield_now().await;
         }
-        self.shared.index_of(file).tidy(&self.cpu);
+        index.tidy(&self.cpu, (0, u64::MAX));
+        Ok(())
     }
 }

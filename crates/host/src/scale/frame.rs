@@ -9,11 +9,13 @@ use wharf_runtime::{Cpu, Line, Op};
 use wharf_wire::dma::{DmaRegion, DmaSpace, RegisterError};
 
 use crate::key::PageKey;
+use crate::per_frame::per_frame;
 use crate::scale::frame_word::{FrameWord, mark_of_use, may_go, pins};
 use crate::span::Span;
 
 pub use crate::scale::frame_word::{
-    Copied, DIRTY, FAILED, FILLED, READAHEAD, REFERENCED, REUSED, STUCK, TAKEN, WAITERS, WRITEBACK,
+    Copied, DIRTY, FAILED, FILLED, READAHEAD, REFERENCED, REUSED, STUCK, TAKEN, UNTOUCHED, WAITERS,
+    WRITEBACK, takes_guards,
 };
 
 struct Frame {
@@ -38,7 +40,7 @@ impl Frames {
             line: Line::new(),
         };
         Ok(Frames {
-            all: (0..count).map(frame).collect(),
+            all: per_frame(count, frame)?.into(),
             region: space.register(count as usize)?,
         })
     }
@@ -120,8 +122,8 @@ impl Frames {
     }
 
     /// See [`FrameWord::begin`].
-    pub fn begin(&self, cpu: &Cpu, frame: u32, key: PageKey) {
-        self.words(cpu, frame).begin(key);
+    pub fn begin(&self, cpu: &Cpu, frame: u32, key: PageKey, flags: u32) {
+        self.words(cpu, frame).begin(key, flags);
     }
 
     /// See [`FrameWord::take`].
@@ -130,12 +132,12 @@ impl Frames {
     }
 
     /// Marks the page of a frame as used, whose state was `state` a moment ago. Writes nothing if it is marked.
+    /// True for the first use of a page that was read ahead.
     #[inline]
-    pub fn mark_used(&self, cpu: &Cpu, frame: u32, state: u32) {
+    pub fn mark_used(&self, cpu: &Cpu, frame: u32, state: u32) -> bool {
         let mark = mark_of_use(state);
-        if mark != 0 {
-            self.change(cpu, frame, mark, 0);
-        }
+        // A page that nobody has touched is not marked as used: see `UNTOUCHED`.
+        mark != 0 && self.change(cpu, frame, mark, UNTOUCHED) & UNTOUCHED != 0
     }
 
     /// True if the page of a frame may go, as far as its state says.

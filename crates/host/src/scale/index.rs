@@ -6,6 +6,8 @@
 use ccxarray::{Guard, Witness, pin_with};
 use wharf_runtime::{Cpu, Line, Op};
 
+use crate::design::Reclaim;
+use crate::kernel::accounting::Change;
 use crate::kernel::xarray::{Find, XArray};
 
 /// A mark on a page that can be searched for.
@@ -25,11 +27,11 @@ pub trait Index: Default + Send + Sync + 'static {
     /// Gives a page a frame; false if it has one.
     fn insert(&self, cpu: &Cpu, page: u64, frame: u32) -> bool;
 
-    /// Takes a page out, with its tags.
-    fn remove(&self, cpu: &Cpu, page: u64);
+    /// Takes a page out, with its tags. `reclaim` says what becomes of nodes that have no page then.
+    fn remove(&self, cpu: &Cpu, page: u64, reclaim: Reclaim);
 
-    /// Gives back what memory removals have left.
-    fn tidy(&self, _: &Cpu) {}
+    /// Gives back what memory removals have left of the pages `first..=last`.
+    fn tidy(&self, _: &Cpu, (_first, _last): (u64, u64)) {}
 
     /// Gives a page, which is in the index, one tag and takes the other away.
     fn retag(&self, cpu: &Cpu, page: u64, set: Option<Tag>, clear: Option<Tag>);
@@ -69,7 +71,7 @@ impl Index for Locked {
     }
 
     fn insert(&self, cpu: &Cpu, page: u64, frame: u32) -> bool {
-        self.0.with(cpu, |tree| {
+        self.0.change(cpu, Change::Added, 1, |tree| {
             cpu.work(Op::TreeUpdate, || {
                 let is_new = tree.load(page).is_none();
                 if is_new {
@@ -80,14 +82,20 @@ impl Index for Locked {
         })
     }
 
-    fn remove(&self, cpu: &Cpu, page: u64) {
-        self.0.with(cpu, |tree| {
+    /// Nodes go at once, as in Linux: who removes a page has the lock.
+    fn remove(&self, cpu: &Cpu, page: u64, _: Reclaim) {
+        self.0.change(cpu, Change::Removed, 1, |tree| {
             cpu.work(Op::TreeUpdate, || tree.remove(page));
         });
     }
 
     fn retag(&self, cpu: &Cpu, page: u64, set: Option<Tag>, clear: Option<Tag>) {
-        self.0.with(cpu, |tree| {
+        let change = match set {
+            Some(Tag::Dirty) => Change::Dirtied,
+            Some(Tag::Writeback) => Change::Sent,
+            None => Change::Written,
+        };
+        self.0.change(cpu, change, 1, |tree| {
             cpu.work(Op::TreeUpdate, || {
                 for (tag, on) in [(set, true), (clear, false)] {
                     if let Some(tag) = tag {
@@ -172,15 +180,19 @@ impl Index for Concurrent {
         })
     }
 
-    fn remove(&self, cpu: &Cpu, page: u64) {
+    fn remove(&self, cpu: &Cpu, page: u64, reclaim: Reclaim) {
         let guard = Self::guard(cpu);
         cpu.work(Op::ConcurrentUpdate, || self.0.remove(page, &guard));
-        // Or a file of any size would have as many nodes, in the end.
-        self.0.reclaim_leaf(page, &guard);
+        match reclaim {
+            // Or a file of any size would have as many nodes, in the end.
+            Reclaim::Eager => _ = self.0.reclaim_leaf(page, &guard),
+            // An insertion that comes by fills the node again.
+            Reclaim::Lazy => {}
+        }
     }
 
-    fn tidy(&self, cpu: &Cpu) {
-        self.0.reclaim(.., &Self::guard(cpu));
+    fn tidy(&self, cpu: &Cpu, (first, last): (u64, u64)) {
+        self.0.reclaim(first..=last, &Self::guard(cpu));
     }
 
     fn retag(&self, cpu: &Cpu, page: u64, set: Option<Tag>, clear: Option<Tag>) {

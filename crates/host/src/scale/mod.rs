@@ -19,7 +19,8 @@
 //! | [`reclaim`], [`replacement`] | free frames; which page leaves next: CLOCK, or two lists |
 //! | [`stride`] | readers that go in steps; those in order are in [`readahead`](crate::readahead) |
 //! | [`flush`] | dirty pages to the drives |
-//! | [`dflush`], [`background`] | who does so, and when; what a CPU does for all others |
+//! | `dflush.rs`, [`background`] | who does so, and when; what a CPU does for all others |
+//! | [`retry`] | when write-backs that failed are tried again |
 //! | [`discard`] | pages that leave before their time |
 //! | [`transfer`] | requests to what lies below and their ends |
 //! | [`backing`] | what lies below: drives here; files where a program links the cache |
@@ -30,7 +31,7 @@
 pub mod background;
 pub mod backing;
 pub mod client;
-pub mod dflush;
+mod dflush;
 pub mod discard;
 pub mod flush;
 pub mod frame;
@@ -40,6 +41,7 @@ pub mod index;
 pub mod local;
 pub mod reclaim;
 pub mod replacement;
+pub mod retry;
 pub mod shared;
 pub mod stride;
 pub mod transfer;
@@ -59,7 +61,6 @@ use crate::failures::Told;
 use crate::files::{Files, Piece};
 use crate::readahead::WINDOW_PAGES;
 use crate::scale::backing::VolumeFiles;
-use crate::scale::dflush::Balance;
 use crate::scale::index::{Concurrent, Index, Locked};
 use crate::scale::local::Local;
 use crate::scale::shared::{Shape, Shared};
@@ -72,8 +73,6 @@ pub trait Variant: Send + Sync + 'static {
     const NAME: &'static str;
     /// The index.
     type Index: Index;
-    /// What writers do above the hard threshold.
-    const BALANCE: Balance;
 }
 
 /// The design whole.
@@ -82,7 +81,6 @@ pub struct Whole;
 impl Variant for Whole {
     const NAME: &'static str = "scale";
     type Index = Concurrent;
-    const BALANCE: Balance = Balance::Flush;
 }
 
 /// Direct flush over an index with a lock: one half of the design.
@@ -91,7 +89,6 @@ pub struct DflushAlone;
 impl Variant for DflushAlone {
     const NAME: &'static str = "scale-dflush";
     type Index = Locked;
-    const BALANCE: Balance = Balance::Flush;
 }
 
 /// What the clients share: the cache.
@@ -110,11 +107,11 @@ impl<V: Variant> Design for Scale<V> {
         let shape = Shape {
             frames: config.frames(design)?,
             files: config.files(design)?,
-            balance: V::BALANCE,
+            balance: config.balance,
             has_flusher: true,
             has_errands: false,
             window_pages: WINDOW_PAGES,
-            share_pages: dflush::SHARE_PAGES,
+            share_pages: config.share_pages,
         };
         let shared = Shared::new(config, &shape, space)
             .map_err(|source| DesignError::Memory { design, source })?;
@@ -144,6 +141,10 @@ impl<V: Variant> Design for Scale<V> {
             local,
             policy: self.policy,
         })
+    }
+
+    fn is_in_kernel(config: &DesignConfig) -> bool {
+        config.in_kernel
     }
 
     fn services(_: &DesignConfig) -> u32 {

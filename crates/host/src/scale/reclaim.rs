@@ -99,12 +99,15 @@ impl<I: Index, B: Backing> Local<I, B> {
                 .candidates(&self.cpu, &shared.frames, &mut candidates);
             // One at least, lest there be no page at all.
             tried += u64::from(looked.max(1));
-            for frame in candidates {
-                if shared.frames.take(&self.cpu, frame) {
-                    self.evict(frame);
+            candidates.retain(|frame| {
+                let is_taken = shared.frames.take(&self.cpu, *frame);
+                if is_taken {
+                    self.evict(*frame);
                     freed += 1;
                 }
-            }
+                !is_taken
+            });
+            shared.replacement.keep(&self.cpu, candidates);
         }
         self.counters.evictions.add(freed);
     }
@@ -113,7 +116,8 @@ impl<I: Index, B: Backing> Local<I, B> {
     pub(super) fn evict(&self, frame: u32) {
         let (cpu, shared) = (&self.cpu, &self.shared);
         let key = shared.frames.key(frame).expect("a taken page");
-        shared.index_of(key.file()).remove(cpu, key.page());
+        let index = shared.index_of(key.file());
+        index.remove(cpu, key.page(), shared.reclaim);
         // From here on the page may be in another frame, with newer bytes.
         wharf_runtime::sync::interleave();
         shared.replacement.leave(cpu, frame);

@@ -6,12 +6,14 @@ use wharf_runtime::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use wharf_runtime::{Cpu, Line, Lock};
 use wharf_wire::dma::{DmaSpace, RegisterError};
 
-use crate::design::DesignConfig;
+use crate::design::{DesignConfig, Reclaim};
+use crate::dflush::{Balance, Cursor, Turns};
+use crate::per_frame::per_frame;
 use crate::scale::background::Errand;
-use crate::scale::dflush::Balance;
 use crate::scale::frame::{DIRTY, FAILED, FILLED, Frames, WRITEBACK};
 use crate::scale::index::{Index, Tag};
 use crate::scale::replacement::{Policy, policy};
+use crate::scale::retry::Retry;
 use crate::toll::Toll;
 use crate::waits::{PageWaits, Waiters};
 use crate::wake::Mailboxes;
@@ -21,7 +23,8 @@ use crate::wake::Mailboxes;
 pub struct Limits {
     /// Dirty pages above which the background flusher writes.
     pub dirty_background: u64,
-    /// Dirty pages, with those on their way, above which writers flush.
+    /// Dirty pages, with those on their way, above which writers flush: the hard threshold. In the operating system the
+    /// middle between it and the background threshold, where Linux begins to throttle (`dirty_freerun_ceiling`).
     pub dirty_hard: u64,
     /// Pages that a CPU dirties between two looks at the limits.
     pub dirty_step: u64,
@@ -37,8 +40,12 @@ impl Limits {
     fn new(config: &DesignConfig, frames: u64) -> Limits {
         let cpus = u64::from(config.clients);
         let share = |share: f64| (frames as f64 * share) as u64;
-        let dirty_hard = share(config.dirty_hard_share).max(1);
         let background = share(config.dirty_background_share);
+        let hard = share(config.dirty_hard_share).max(1);
+        let dirty_hard = match config.in_kernel {
+            true => (background.min(hard) + hard).div_ceil(2),
+            false => hard,
+        };
         let step = (dirty_hard / (16 * cpus)).clamp(1, 32);
         Limits {
             dirty_background: background.min(dirty_hard / 2),
@@ -97,12 +104,12 @@ pub struct Shape {
 pub struct CachedFile<I> {
     /// Page to frame.
     pub index: I,
-    /// The page from which on the next flusher looks for dirty ones.
-    pub cursor: AtomicU64,
-    /// The line of `cursor`.
-    pub cursor_line: Line,
+    /// Where the next flusher looks for dirty pages.
+    pub cursor: Cursor,
     /// Write-backs that failed.
     pub failures: AtomicU64,
+    /// When they are tried again.
+    pub retry: Retry,
 }
 
 /// See the module.
@@ -111,8 +118,8 @@ pub struct Shared<I> {
     pub files: Box<[CachedFile<I>]>,
     /// Of these, so many have had a file.
     files_used: AtomicU32,
-    /// Whose turn it is to be flushed: the file, when divided by their number.
-    pub turn: AtomicU32,
+    /// Whose turn it is to be flushed.
+    pub turns: Turns,
     /// The frames.
     pub frames: Frames,
     /// Frames that no CPU has and no page.
@@ -149,6 +156,8 @@ pub struct Shared<I> {
     pub errands: Lock<Vec<Errand>>,
     /// Most pages that are read ahead at a time.
     pub window_pages: u64,
+    /// When nodes of the indexes go that have become empty.
+    pub reclaim: Reclaim,
     /// What is paid to the operating system.
     pub toll: Toll,
     /// Most pages that a writer above the hard threshold writes before it looks again.
@@ -172,11 +181,11 @@ impl<I: Index> Shared<I> {
         Ok(Shared {
             files: (0..shape.files).map(|_| CachedFile::default()).collect(),
             files_used: AtomicU32::new(1),
-            turn: AtomicU32::new(0),
+            turns: Turns::default(),
             frames: Frames::new(shape.frames, space)?,
-            free: Lock::new((0..shape.frames).rev().collect()),
+            free: Lock::new(per_frame(shape.frames, |n| shape.frames - 1 - n)?),
             free_is_empty: AtomicBool::new(false),
-            replacement: policy(config.replacement, shape.frames),
+            replacement: policy(config.replacement, shape.frames, config.clients + 1)?,
             limits: Limits::new(config, shape.frames.into()),
             clients: config.clients,
             dirty: SharedCount::default(),
@@ -191,6 +200,7 @@ impl<I: Index> Shared<I> {
             has_errands: shape.has_errands,
             errands: Lock::new(Vec::new()),
             window_pages: shape.window_pages,
+            reclaim: config.index_reclaim,
             toll: Toll::new(config.in_kernel),
             share_pages: shape.share_pages,
             mailboxes,
@@ -216,6 +226,7 @@ impl<I: Index> Shared<I> {
 
     /// Says that place `file` is in use.
     pub fn use_file(&self, file: u32) {
+        self.files[file as usize].retry.note_success();
         self.files_used.fetch_max(file + 1, Ordering::Relaxed);
     }
 

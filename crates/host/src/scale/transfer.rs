@@ -123,6 +123,11 @@ impl<I: Index, B: Backing> Local<I, B> {
     fn end_write(&self, file: u32, run: &Run, ok: bool) {
         let (cpu, shared) = (&self.cpu, &self.shared);
         let count = run.frames.len() as u64;
+        let retry = &shared.files[file as usize].retry;
+        match ok {
+            true => retry.note_success(),
+            false => retry.note_failure(cpu.now()),
+        }
         if !ok {
             // Counted when the pages are dirty again, not when they were late: a flush that began in
             // between has not seen them among the dirty ones, and must hear of them.

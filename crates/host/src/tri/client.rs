@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use wharf_runtime::{Bell, Cpu, Op, Receiver, TaskId};
+use wharf_runtime::{Bell, Cpu, Notify, Op, Receiver};
 
 use crate::design::{Counters, Touch, WritePolicy, check_request};
 use crate::error::IoError;
@@ -73,8 +73,8 @@ pub(super) struct CacheClient {
     pub(super) private: RefCell<Vec<Private>>,
     pub(super) tickets: RefCell<Tickets>,
     pub(super) outbox: Outbox<Request>,
-    /// Tasks that wait for a place in a private cache.
-    for_room: RefCell<Vec<TaskId>>,
+    /// For each manager: tasks that wait for a place in its private cache.
+    for_room: Box<[Notify]>,
     /// When a task last went to wait, or an answer was last looked at.
     idle_since_ns: Cell<u64>,
     /// Lists of open pages that requests use one after the other.
@@ -103,7 +103,7 @@ impl CacheClient {
             counters: Counters::default(),
             tickets: RefCell::default(),
             outbox: Outbox::new(ends.requests),
-            for_room: RefCell::default(),
+            for_room: shared.parts.iter().map(|_| Notify::new()).collect(),
             idle_since_ns: Cell::new(0),
             spare: RefCell::default(),
         });
@@ -129,10 +129,7 @@ impl CacheClient {
     ) -> Result<Touch, IoError> {
         let page_bytes = self.shared.frames.page_bytes();
         check_request(&self.volume, page_bytes, extent, payload.bytes())?;
-        let mut touch = Touch {
-            pages: extent.pages(),
-            hits: 0,
-        };
+        let mut touch = Touch::no_hits(extent.pages());
         let mut rest = spans(extent, page_bytes);
         while let Some(span) = rest.next() {
             match self.touch(&span, &mut payload) {
@@ -184,17 +181,40 @@ impl CacheClient {
                 return Ok(hits);
             }
             self.outbox.send_urgent(&self.cpu);
+            let mut for_room = None;
             if !open.any_answered() {
-                if !open.again.is_empty() {
-                    self.for_room.borrow_mut().push(self.cpu.current());
-                }
                 self.note_idle();
                 self.counters.waits.add(1);
-                Pause::default().await;
+                let manager_of = |span: &Span| self.shared.partition.locate(span.page).0;
+                for_room = open.again.last().map(manager_of);
+                // Either ends at an answer, too.
+                match for_room {
+                    Some(manager) => self.for_room[manager as usize].wait(&self.cpu).await,
+                    None => Pause::default().await,
+                }
             }
-            hits += open.copy_answered(&mut payload)?;
-            let next = open.again.pop().or_else(|| rest.next());
+            let copied = open.copy_answered(&mut payload);
+            let next = match copied {
+                Ok(_) => open.again.pop().or_else(|| rest.next()),
+                Err(_) => None,
+            };
             current = next.map(|span| (span, self.touch(&span, &mut payload)));
+            if let Some(manager) = for_room {
+                self.pass_room_on(manager);
+            }
+            hits += copied?;
+        }
+    }
+
+    /// A place of a private cache has become free: one task can use it.
+    fn has_room(&self, manager: u32) {
+        self.for_room[manager as usize].notify_one(&self.cpu);
+    }
+
+    /// A task was woken for a place, and has tried again: if one is free still, it is the next one's.
+    fn pass_room_on(&self, manager: u32) {
+        if self.private.borrow()[manager as usize].has_room() {
+            self.has_room(manager);
         }
     }
 
@@ -253,7 +273,7 @@ impl CacheClient {
             manager,
             pin: Some((block, place)),
         };
-        let fills = P::WRITES && span.whole;
+        let fills = P::WRITES && span.whole && !self.shared.reads_before_overwrite;
         let (wish, part) = match fills {
             true => (Wish::PinWhole, Part::Fills),
             false => (Wish::Pin, Part::Asks),
@@ -361,8 +381,8 @@ impl CacheClient {
                 _ => {}
             });
         }
-        if matches!(progress, Progress::Failed(_)) {
-            self.wake_for_room();
+        if let (Progress::Failed(_), Some(_)) = (progress, asked.pin) {
+            self.has_room(asked.manager);
         }
         self.wake_users(number);
         if self.tickets.borrow().get(number).nobody_fills {
@@ -376,11 +396,6 @@ impl CacheClient {
     fn wake_users(&self, number: u32) {
         let tickets = self.tickets.borrow();
         tickets.waiters(number).for_each(|task| self.cpu.wake(task));
-    }
-
-    fn wake_for_room(&self) {
-        let mut waiters = self.for_room.borrow_mut();
-        waiters.drain(..).for_each(|task| self.cpu.wake(task));
     }
 
     /// A task is done with a page, or gives up; `fills` if it was to fill it.
@@ -407,7 +422,7 @@ impl CacheClient {
         self.post(asked.manager, Wish::Abandoned, page, true);
         self.outbox.send_urgent(&self.cpu);
         self.wake_users(number);
-        self.wake_for_room();
+        self.has_room(asked.manager);
     }
 
     fn close(&self, number: u32) {
@@ -421,7 +436,7 @@ impl CacheClient {
             if let Some(gone) = gone {
                 self.unpin(asked.manager, gone);
             }
-            self.wake_for_room();
+            self.has_room(asked.manager);
         }
     }
 

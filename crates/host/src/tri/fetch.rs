@@ -41,6 +41,14 @@ pub(super) struct Fetch {
     fills: bool,
 }
 
+/// Lists of a worker, reused from job to job.
+#[derive(Default)]
+struct Scratch {
+    addresses: Vec<u64>,
+    groups: Vec<Option<Group>>,
+    all: Vec<Fetch>,
+}
+
 /// What a command that timed out may still use.
 pub(super) enum Held {
     /// A frame and the dirty page in it, which was to leave.
@@ -54,12 +62,11 @@ pub(super) enum Held {
 impl Manager {
     /// Gives frames to the pages that are wanted, and has them fetched.
     pub(super) fn start_fetches(self: &Rc<Self>) {
-        let mut fetches = Vec::new();
+        let mut fetches = std::mem::take(&mut self.state.borrow_mut().fetches);
         loop {
             let want = {
                 let state = &mut *self.state.borrow_mut();
-                let all = std::mem::take(&mut state.wanted);
-                state.starved.extend(all);
+                state.starved.extend(state.wanted.drain(..));
                 match state.pool.has_any() || state.pool.has_stuck() {
                     true => state.starved.pop_front(),
                     false => None,
@@ -73,9 +80,10 @@ impl Manager {
         }
         fetches.sort_unstable_by_key(|fetch: &Fetch| fetch.want.page);
         for run in fetches.chunk_by(|a, b| a.want.page + 1 == b.want.page) {
-            run.chunks(JOB_PAGES_MAX)
-                .for_each(|run| self.add_job(run.to_vec()));
+            run.chunks(JOB_PAGES_MAX).for_each(|run| self.add_job(run));
         }
+        fetches.clear();
+        self.state.borrow_mut().fetches = fetches;
     }
 
     /// A frame for a page; without one the page is put back in line, or fails.
@@ -92,7 +100,7 @@ impl Manager {
             let starved = std::mem::take(&mut state.starved);
             let mut fail = |page| {
                 let gone = state.under_way.remove(&page);
-                for asker in gone.map(|gone| gone.askers).unwrap_or_default() {
+                for asker in gone.unwrap_or_default().askers.into_all() {
                     self.fail(asker, IoError::Stuck { page });
                 }
             };
@@ -100,7 +108,7 @@ impl Manager {
             return None;
         };
         let askers = &state.under_way[&want.page].askers;
-        let fills = askers.front().is_some_and(|asker| asker.fills);
+        let fills = askers.first().is_some_and(|asker| asker.fills);
         let (frame, leaving) = match taken {
             Taken::Free(frame) => (frame, None),
             Taken::Clean(frame, page) => {
@@ -140,15 +148,23 @@ impl Manager {
         let state = &mut *self.state.borrow_mut();
         state.pool.set_unchanged(&self.shared, fetch.frame);
         let under_way = state.under_way.get_mut(&fetch.want.page);
-        let first = under_way.and_then(|under_way| under_way.askers.pop_front());
+        let first = under_way.and_then(|under_way| under_way.askers.take_first());
         let first = first.expect("who asked first still waits");
         self.answer(first, fetch.frame, Outcome::Fill);
     }
 
-    fn add_job(self: &Rc<Self>, job: Vec<Fetch>) {
-        self.jobs.borrow_mut().push_back(job);
-        if self.idle_workers.get() == 0 && self.workers.get() < WORKERS_MAX {
+    /// Leaves a job to the workers that have none, or to a new one if there are more jobs than these.
+    fn add_job(self: &Rc<Self>, run: &[Fetch]) {
+        let mut job = self.spare_jobs.borrow_mut().pop().unwrap_or_default();
+        job.extend_from_slice(run);
+        let jobs = {
+            let mut jobs = self.jobs.borrow_mut();
+            jobs.push_back(job);
+            jobs.len() as u32
+        };
+        if jobs > self.idle_workers.get() && self.workers.get() < WORKERS_MAX {
             self.workers.set(self.workers.get() + 1);
+            self.idle_workers.set(self.idle_workers.get() + 1);
             let manager = self.clone();
             self.cpu
                 .spawn("tri worker", async move { manager.work().await });
@@ -159,31 +175,33 @@ impl Manager {
 
     /// Does one job after the other, for as long as the CPU runs.
     async fn work(self: Rc<Self>) {
+        let mut scratch = Scratch::default();
         loop {
             let job = self.jobs.borrow_mut().pop_front();
             let Some(mut job) = job else {
-                self.idle_workers.set(self.idle_workers.get() + 1);
                 self.job_ready.wait(&self.cpu).await;
-                self.idle_workers.set(self.idle_workers.get() - 1);
                 continue;
             };
+            self.idle_workers.set(self.idle_workers.get() - 1);
             if job.iter().any(|fetch| fetch.leaving.is_some()) {
-                self.write_leaving(&mut job).await;
+                self.write_leaving(&mut job, &mut scratch).await;
                 self.go_on_soon();
             }
             for run in job.chunk_by(|a, b| a.want.page + 1 == b.want.page) {
-                self.read(run).await;
+                self.read(run, &mut scratch.addresses).await;
             }
+            job.clear();
+            self.spare_jobs.borrow_mut().push(job);
+            self.idle_workers.set(self.idle_workers.get() + 1);
             self.go_on_soon();
         }
     }
 
     /// Writes the dirty pages that leave. Only pages that still need a read remain in the job.
-    async fn write_leaving(&self, job: &mut Vec<Fetch>) {
-        let mut groups: Vec<Option<Group>> = Vec::with_capacity(job.len());
+    async fn write_leaving(&self, job: &mut Vec<Fetch>, scratch: &mut Scratch) {
         for fetch in job.iter() {
             let Some(page) = fetch.leaving else {
-                groups.push(None);
+                scratch.groups.push(None);
                 continue;
             };
             let group = self.volume.open_group();
@@ -191,11 +209,11 @@ impl Manager {
             self.volume
                 .issue(&group, Transfer::Write, page, &addresses)
                 .await;
-            groups.push(Some(group));
+            scratch.groups.push(Some(group));
         }
         self.volume.ring();
-        let all = std::mem::take(job);
-        for (fetch, group) in all.into_iter().zip(groups) {
+        std::mem::swap(job, &mut scratch.all);
+        for (fetch, group) in scratch.all.drain(..).zip(scratch.groups.drain(..)) {
             let (Some(group), Some(page)) = (group, fetch.leaving) else {
                 job.push(fetch);
                 continue;
@@ -252,12 +270,13 @@ impl Manager {
     }
 
     /// Reads a run of pages, and answers everyone who asked for them.
-    async fn read(&self, run: &[Fetch]) {
-        let addresses: Vec<u64> = run.iter().map(|f| self.frames().address(f.frame)).collect();
+    async fn read(&self, run: &[Fetch], addresses: &mut Vec<u64>) {
+        addresses.clear();
+        addresses.extend(run.iter().map(|fetch| self.frames().address(fetch.frame)));
         let group = self.volume.open_group();
         let first = run[0].want.page;
         self.volume
-            .issue(&group, Transfer::Read, first, &addresses)
+            .issue(&group, Transfer::Read, first, addresses)
             .await;
         self.volume.ring();
         match group.wait(&self.cpu).await {
@@ -273,12 +292,12 @@ impl Manager {
             state.pool.set_unchanged(&self.shared, frame);
             state.under_way.remove(&page)
         };
-        let askers = gone.map(|gone| gone.askers).unwrap_or_default();
+        let askers = gone.unwrap_or_default().askers;
         let word = self.frames().word_to_write(&self.cpu, frame);
-        word.open(askers.len() as u32);
+        word.open(askers.count());
         // The others found it on its way.
         let outcomes = std::iter::once(Outcome::Read).chain(std::iter::repeat(Outcome::Hit));
-        for (asker, outcome) in askers.into_iter().zip(outcomes) {
+        for (asker, outcome) in askers.into_all().zip(outcomes) {
             self.answer(asker, frame, outcome);
         }
     }

@@ -13,7 +13,7 @@ use wharf_runtime::bell::SOURCES;
 use wharf_runtime::{Bell, Cpu, Notify, Op, Receiver, Sender};
 
 use crate::buffers::Buffers;
-use crate::design::Counters;
+use crate::design::{Counters, Statistics};
 use crate::error::IoError;
 use crate::reaper::Reaper;
 use crate::tri::fetch::{Fetch, Held};
@@ -37,11 +37,48 @@ pub(super) struct Asker {
     taken_ns: u64,
 }
 
+/// Who wants a page, in the order they asked: mostly one.
+#[derive(Default)]
+pub(super) struct Askers {
+    first: Option<Asker>,
+    more: Vec<Asker>,
+}
+
+impl Askers {
+    /// The one who asked first.
+    pub(super) fn first(&self) -> Option<&Asker> {
+        self.first.as_ref()
+    }
+
+    /// How many.
+    pub(super) fn count(&self) -> u32 {
+        u32::from(self.first.is_some()) + self.more.len() as u32
+    }
+
+    fn push(&mut self, asker: Asker) {
+        match self.first {
+            None => self.first = Some(asker),
+            Some(_) => self.more.push(asker),
+        }
+    }
+
+    /// Takes the one who asked first.
+    pub(super) fn take_first(&mut self) -> Option<Asker> {
+        let next = (!self.more.is_empty()).then(|| self.more.remove(0));
+        std::mem::replace(&mut self.first, next)
+    }
+
+    /// All of them, in their order.
+    pub(super) fn into_all(self) -> impl Iterator<Item = Asker> {
+        self.first.into_iter().chain(self.more)
+    }
+}
+
 /// A page that is coming or leaving.
 #[derive(Default)]
 pub(super) struct UnderWay {
     /// Who wants it meanwhile, in the order they asked.
-    pub(super) askers: VecDeque<Asker>,
+    pub(super) askers: Askers,
     /// The drive does not answer: nobody should wait.
     pub(super) is_stuck: bool,
 }
@@ -61,6 +98,8 @@ pub(super) struct State {
     pub(super) under_way: BTreeMap<u64, UnderWay>,
     /// Pages to fetch when all messages have been taken.
     pub(super) wanted: Vec<Want>,
+    /// Those that got a frame; empty between two times that some are looked for.
+    pub(super) fetches: Vec<Fetch>,
     /// Pages for which there was no frame.
     pub(super) starved: VecDeque<Want>,
 }
@@ -88,7 +127,10 @@ pub(super) struct Manager {
     pub(super) jobs: RefCell<VecDeque<Vec<Fetch>>>,
     pub(super) job_ready: Notify,
     command_ended: Notify,
+    /// Lists of jobs that are done, for new ones.
+    pub(super) spare_jobs: RefCell<Vec<Vec<Fetch>>>,
     pub(super) workers: Cell<u32>,
+    /// Workers without a job, also those that have not noticed yet that there is one.
     pub(super) idle_workers: Cell<u32>,
     /// Write-backs asked for and not begun.
     pub(super) write_backs: RefCell<Vec<WriteBack>>,
@@ -118,6 +160,7 @@ impl Manager {
                 pool: Pool::new(part.first_frame, part.frames),
                 under_way: BTreeMap::new(),
                 wanted: Vec::new(),
+                fetches: Vec::new(),
                 starved: VecDeque::new(),
             }),
             cpu: cpu.clone(),
@@ -129,6 +172,7 @@ impl Manager {
             jobs: RefCell::default(),
             job_ready: Notify::new(),
             command_ended: Notify::new(),
+            spare_jobs: RefCell::default(),
             workers: Cell::new(0),
             idle_workers: Cell::new(0),
             write_backs: RefCell::default(),
@@ -209,7 +253,11 @@ impl Manager {
     fn go_on(self: &Rc<Self>) {
         self.start_fetches();
         self.outbox.send_urgent(&self.cpu);
-        self.shared.account(self.index, self.counters.own());
+        let did = Statistics {
+            manager_poll_ns: self.volume.polled_ns(),
+            ..self.counters.own()
+        };
+        self.shared.account(self.index, did);
     }
 
     fn serve(&self, client: u32, request: &Request, taken_ns: u64) {
@@ -255,7 +303,7 @@ impl Manager {
         if let Some(under_way) = state.under_way.get_mut(&page) {
             match under_way.is_stuck {
                 true => self.fail(asker, IoError::Stuck { page }),
-                false => under_way.askers.push_back(asker),
+                false => under_way.askers.push(asker),
             }
             return;
         }
@@ -264,11 +312,8 @@ impl Manager {
             state.pool.set_used(frame);
             return self.answer(asker, frame, Outcome::Hit);
         }
-        let askers = VecDeque::from([asker]);
-        let under_way = UnderWay {
-            askers,
-            is_stuck: false,
-        };
+        let mut under_way = UnderWay::default();
+        under_way.askers.push(asker);
         state.under_way.insert(page, under_way);
         state.wanted.push(Want { page, attempts: 0 });
     }
@@ -336,7 +381,7 @@ impl Manager {
     /// A page has come, left or come back: serves everyone who has asked for it meanwhile.
     pub(super) fn reconsider(&self, page: u64) {
         let gone = self.state.borrow_mut().under_way.remove(&page);
-        for asker in gone.map(|gone| gone.askers).unwrap_or_default() {
+        for asker in gone.unwrap_or_default().askers.into_all() {
             self.pin(page, asker);
         }
     }
@@ -344,7 +389,7 @@ impl Manager {
     /// A page does not come: everyone who has asked hears of it.
     pub(super) fn fail_all(&self, page: u64, error: IoError) {
         let gone = self.state.borrow_mut().under_way.remove(&page);
-        for asker in gone.map(|gone| gone.askers).unwrap_or_default() {
+        for asker in gone.unwrap_or_default().askers.into_all() {
             self.fail(asker, error);
         }
     }
@@ -355,7 +400,7 @@ impl Manager {
         state.pool.set_stuck(frame, true);
         let under_way = state.under_way.entry(page).or_default();
         under_way.is_stuck = true;
-        for asker in under_way.askers.drain(..) {
+        for asker in std::mem::take(&mut under_way.askers).into_all() {
             self.fail(asker, IoError::Stuck { page });
         }
     }

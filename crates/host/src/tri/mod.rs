@@ -27,7 +27,8 @@
 //! before its frame is given away. What clients hold stays: each holds at most its share of each
 //! manager's frames, so that there is always a frame for a page that is asked for.
 //!
-//! Beyond the published code: a page that is written whole is not read first; several
+//! Beyond the published code: a page that is written whole is not read first, unless
+//! [`DesignConfig::tri_reads_before_overwrite`] says so; several
 //! requests of a client are in flight; errors reach the request they belong to; a flush writes back
 //! pages that clients hold, too. Sections 2.3, 3.1 and 6 of ScalaCache (ATC 2024) describe the design.
 //!
@@ -111,6 +112,7 @@ struct Shared {
     frames: Frames,
     parts: Box<[Part]>,
     policy: WritePolicy,
+    reads_before_overwrite: bool,
     /// For each client: why requests failed.
     errors: Box<[Mutex<Errors>]>,
     /// Write-backs that ever failed.
@@ -184,6 +186,7 @@ impl Design for Tri {
                 .map_err(|source| DesignError::Memory { design, source })?,
             parts: (0..managers).map(part).collect(),
             policy: config.write_policy,
+            reads_before_overwrite: config.tri_reads_before_overwrite,
             errors: (0..config.clients).map(|_| Mutex::default()).collect(),
             failures: AtomicU64::new(0),
             accounts: (0..managers).map(|_| Mutex::default()).collect(),

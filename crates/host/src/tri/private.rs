@@ -119,7 +119,7 @@ impl Private {
         if let Some(place) = self.empty.pop() {
             return Some((place, None, 0));
         }
-        if self.used as usize == self.entries.len() {
+        if !self.has_room() {
             return None;
         }
         for steps in 1.. {
@@ -136,6 +136,11 @@ impl Private {
             return Some((place, Some(self.take_out(place)), steps));
         }
         unreachable!("a place that is not used is found in two rounds")
+    }
+
+    /// Whether there is a place that is not used.
+    pub(super) fn has_room(&self) -> bool {
+        (self.used as usize) < self.entries.len()
     }
 
     /// Puts a page into a place: held in a frame.

@@ -202,7 +202,7 @@ impl Layout {
 
     /// Pages from `page` to the end of its stripe, if neighbours of different stripes lie apart.
     #[inline]
-    pub(super) fn rest_of_stripe(&self, page: u64) -> u64 {
+    pub fn rest_of_stripe(&self, page: u64) -> u64 {
         if self.columns == 1 {
             return u64::MAX;
         }

@@ -7,6 +7,7 @@
 //! | `mirror.rs` | RAID-10: writes go to both drives of a pair, reads to one |
 //! | `plan.rs` | RAID-5: windows and bands of a write, and what each has to read |
 //! | `parity.rs` | RAID-5: the tasks that write, and what CPUs share |
+//! | `md.rs` | the driver of an array that the operating system makes |
 //!
 //! Who does what: designs name pages of the volume and memory, and wait for the group of a transfer
 //! ([`Volume::issue`], [`Volume::ring`]). Of RAID-0, a request becomes one command per drive, or several
@@ -19,6 +20,7 @@
 //! Not yet: service without a drive, and rebuilding one. The arrays of real storage (`wharf-storage`) have both.
 
 mod layout;
+mod md;
 mod mirror;
 mod parity;
 mod plan;
@@ -38,6 +40,7 @@ use crate::group::{Group, Groups};
 use parity::Parity;
 
 pub use layout::{Layout, LayoutError, Level, Stretch};
+pub use md::ArrayDriver;
 pub use parity::ParityLocks;
 
 /// Pages of a stripe unless the configuration says otherwise: 64 KiB.
@@ -65,13 +68,15 @@ pub struct Volume {
     gathered: RefCell<Vec<u64>>,
     /// Of a volume with parity.
     parity: Option<Rc<Parity>>,
+    /// Of a volume that the operating system makes.
+    array_driver: Option<Arc<ArrayDriver>>,
 }
 
 impl Volume {
     /// A volume without parity over `drivers`, one for each drive, which share their groups.
     pub fn new(drivers: Vec<Rc<Driver>>, layout: Layout) -> Rc<Volume> {
         assert!(layout.level != Level::Raid5, "parity is shared");
-        Volume::of(drivers, layout, None)
+        Rc::new(Volume::of(drivers, layout, None))
     }
 
     /// A volume with parity, whose users share `locks`, and with memory for parity in `space`.
@@ -86,10 +91,32 @@ impl Volume {
     ) -> Result<Rc<Volume>, RegisterError> {
         assert!(layout.level == Level::Raid5, "a layout with parity");
         let parity = Parity::new(drivers.clone(), layout, space, locks)?;
-        Ok(Volume::of(drivers, layout, Some(parity)))
+        Ok(Rc::new(Volume::of(drivers, layout, Some(parity))))
     }
 
-    fn of(drivers: Vec<Rc<Driver>>, layout: Layout, parity: Option<Rc<Parity>>) -> Rc<Volume> {
+    /// A volume over `drivers`: with parity where there are `locks`, and behind the driver of an array where there is
+    /// one.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub(crate) fn open(
+        drivers: Vec<Rc<Driver>>,
+        layout: Layout,
+        space: &Arc<DmaSpace>,
+        locks: Option<&Arc<ParityLocks>>,
+        array_driver: Option<Arc<ArrayDriver>>,
+    ) -> Result<Rc<Volume>, RegisterError> {
+        let parity = match locks {
+            Some(locks) => Some(Parity::new(drivers.clone(), layout, space, locks)?),
+            None => None,
+        };
+        Ok(Rc::new(Volume {
+            array_driver,
+            ..Volume::of(drivers, layout, parity)
+        }))
+    }
+
+    fn of(drivers: Vec<Rc<Driver>>, layout: Layout, parity: Option<Rc<Parity>>) -> Volume {
         assert!(
             drivers.len() as u64 == layout.drives,
             "a driver for each drive"
@@ -99,13 +126,14 @@ impl Volume {
             drivers.iter().all(|d| Rc::ptr_eq(d.groups(), &groups)),
             "the drivers of a client share their groups"
         );
-        Rc::new(Volume {
+        Volume {
             drivers,
             groups,
             layout,
             gathered: RefCell::default(),
             parity,
-        })
+            array_driver: None,
+        }
     }
 
     /// Pages of the volume.
@@ -132,6 +160,11 @@ impl Volume {
     #[inline]
     pub fn open_group(&self) -> Group {
         self.groups.open()
+    }
+
+    /// Nanoseconds in which the CPU had nothing to do but poll for the ends of commands; 0 in real time.
+    pub fn polled_ns(&self) -> u64 {
+        self.groups.polled_ns()
     }
 
     /// Refuses pages beyond the end.
@@ -211,6 +244,10 @@ impl Volume {
     #[inline]
     pub async fn issue(&self, group: &Group, kind: Transfer, first: u64, addresses: &[u64]) {
         let count = addresses.len() as u64;
+        if let Some(array_driver) = self.array_driver.as_ref().filter(|_| count > 0) {
+            let parts = self.layout.stripes(first, count);
+            array_driver.pass(self.drivers[0].cpu(), parts).await;
+        }
         if self.layout.level != Level::Raid0 {
             self.issue_redundant(group, kind, first, addresses).await;
         } else if count <= self.layout.rest_of_stripe(first) {

@@ -202,7 +202,7 @@ impl Parity {
 
     fn begin(self: &Rc<Self>, group: &Group, window: Window, change: Change) {
         let (parity, group) = (self.clone(), group.index());
-        self.groups.begin(group);
+        self.groups.begin(&self.cpu, group);
         self.cpu.spawn("parity", async move {
             parity.change(group, &window, &change).await;
         });
@@ -413,10 +413,10 @@ impl Write<'_> {
     /// A page of the write.
     fn data(&self, column: u64, lba: u64) -> &[u8] {
         let space = &self.parity.space;
-        let page = space.page_pointer(self.address(column, lba));
+        let page = space.page(self.address(column, lba));
         let page = page.expect("who writes names its own memory");
         // SAFETY: a page of memory that is lent for the transfer: nobody changes it until that has ended.
-        unsafe { std::slice::from_raw_parts(page, space.page_bytes()) }
+        unsafe { std::slice::from_raw_parts(page.pointer(), page.bytes()) }
     }
 
     /// Sends data and parity.

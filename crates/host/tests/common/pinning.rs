@@ -225,7 +225,7 @@ impl<F: FnMut(u64, &Command) -> Fate> PinDrive<F> {
     fn page_at(&self, lent: &Lent, frame: usize) -> &mut [u8] {
         let at = lent.first + (frame * PAGE_BYTES) as u64;
         // SAFETY: a frame of lent memory; in virtual time nobody else is at it now.
-        unsafe { self.dma.page_mut(at) }.unwrap()
+        unsafe { self.dma.page(at).unwrap().bytes_mut() }
     }
 
     fn write_back(&self, lent: &Lent, frame: usize) {

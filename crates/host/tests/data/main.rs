@@ -17,7 +17,8 @@ use owners::{Case, Owner, PAGE, random_case, redundant, run};
 use wharf_host::kernel::{PageCache, WriteBack};
 use wharf_host::scale::{DflushAlone, Scale, Variant, Whole};
 use wharf_host::{
-    Client, Clock, Design, DesignConfig, Direct, Extent, Falcon, Hardware, Kernel, Scala, Tri,
+    Client, Clock, Design, DesignConfig, Direct, Extent, Falcon, Hardware, Kernel, KernelDflush,
+    Scala, Tri,
 };
 use wharf_runtime::{Cpu, Rng, Seed};
 use wharf_wire::command::Command;
@@ -121,6 +122,26 @@ fn falcon_keeps_every_byte() {
     for seed in 0..200 {
         let (case, mut rng) = random_case(seed);
         run::<Falcon, _>(case, |_| healthy(Seed(rng.next_u64()).rng()), verify_kernel);
+    }
+}
+
+#[test]
+fn kernel_dflush_keeps_every_byte() {
+    for seed in 0..300 {
+        let (case, mut rng) = random_case(seed);
+        run::<KernelDflush, _>(case, |_| healthy(Seed(rng.next_u64()).rng()), verify_kernel);
+    }
+}
+
+#[test]
+fn kernel_dflush_keeps_every_byte_through_errors_and_timeouts() {
+    for seed in 1_000..1_200 {
+        let (case, mut rng) = random_case(seed);
+        run::<KernelDflush, _>(
+            impatient(case),
+            |_| faulty(Seed(rng.next_u64()).rng()),
+            |_, _| (),
+        );
     }
 }
 

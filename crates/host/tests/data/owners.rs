@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use wharf_host::design::Replacement;
+use wharf_host::design::{Reclaim, Replacement};
+use wharf_host::dflush::Balance;
 use wharf_host::driver::DriverConfig;
 use wharf_host::{Client, Design, DesignConfig, Extent, IoError, Layout, Level, WritePolicy};
 use wharf_runtime::{Cpu, Rng, Seed};
@@ -318,6 +319,9 @@ pub(crate) fn random_case(seed: u64) -> (Case, Rng) {
         transfer_pages: [3, 64, 4096][rng.below(3) as usize],
         managers: 1 + rng.below(3) as u32,
         replacement: [Replacement::Clock, Replacement::Lru][(seed % 2) as usize],
+        index_reclaim: [Reclaim::Eager, Reclaim::Lazy][(seed / 2 % 2) as usize],
+        balance: [Balance::Flush, Balance::SleepThenFlush][(seed / 4 % 2) as usize],
+        share_pages: [64, 1, 5][(seed % 3) as usize],
         files: [1, 1, 3, 40][Seed(seed).child("files").rng().below(4) as usize],
         ..DesignConfig::default()
     };

@@ -12,11 +12,13 @@
 //! | `tree_*` | an ordered tree of all pages |
 //! | `concurrent_*` | a ccXArray of all pages |
 //! | `list_update` | a random frame moved to the front of a linked list |
+//! | `array_entry` | the drive and the place there of a random page, and the rest of its stripe |
 
 use std::collections::BTreeMap;
 use std::hint::black_box;
 
 use wharf_host::cache::index::{Index, hash_page};
+use wharf_host::volume::Layout;
 use wharf_runtime::{Op, Seed, Versioned};
 
 use super::CalibrateError;
@@ -82,6 +84,11 @@ pub(super) fn measure(sampler: Sampler, costs: &mut Costs) -> Result<(), Calibra
         Op::ListUpdate,
         list(sampler),
         "a random frame moved to the front of a list",
+    );
+    costs.set(
+        Op::ArrayEntry,
+        array(sampler),
+        "the drive and place of a random page of eight drives, and the rest of its stripe",
     );
     Ok(())
 }
@@ -181,6 +188,24 @@ fn concurrent_tree(sampler: Sampler) -> (Sample, Sample) {
         }
     });
     (lookup, update / 2.0)
+}
+
+/// What an array's driver computes for a request. What else Linux' does (its statistics, the request's way through the block
+/// layer once more) is not in it.
+fn array(sampler: Sampler) -> Sample {
+    const DRIVE_PAGES: u64 = 1 << 24;
+    let layout = Layout::new(&[DRIVE_PAGES; 8], 128);
+    let mut rng = Seed(25).rng();
+    sampler.time(
+        BATCH,
+        || random_pages(&mut rng, layout.pages()),
+        |pages| {
+            for page in pages.iter() {
+                black_box(layout.locate(black_box(*page)));
+                black_box(layout.rest_of_stripe(black_box(*page)));
+            }
+        },
+    )
 }
 
 /// A circular list of frames by their numbers; its anchor is the entry after the last frame.

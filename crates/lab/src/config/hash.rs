@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_fixed_configuration_has_a_fixed_hash() {
-        assert_eq!(hash("tiny", &[]).to_string(), "46a70e2278ec65c6");
+        assert_eq!(hash("tiny", &[]).to_string(), "0a71933b4824497d");
     }
 
     #[test]
@@ -128,6 +128,11 @@ mod tests {
             "host.replacement=lru",
             "host.in_kernel=true",
             "host.layout=raid5",
+            "host.tri_reads_before_overwrite=true",
+            "host.md=true",
+            "host.dflush=sleep",
+            "host.dflush_share_pages=8",
+            "host.index_reclaim=lazy",
         ] {
             assert_ne!(hash("tiny", &[set]), plain, "{set}");
         }

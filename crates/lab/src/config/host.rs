@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use wharf_host::boot::Spread;
+use wharf_host::design::Reclaim;
+use wharf_host::dflush::Balance;
 use wharf_host::volume::{LayoutError, Level};
 use wharf_runtime::Idle;
 
@@ -32,14 +34,24 @@ pub struct HostConfig {
     pub stripe_bytes: u64,
     /// How an array of drives is spread over them, and with which redundancy.
     pub layout: ArrayLayout,
+    /// An array is made by the driver of the operating system, which designs that are in it go through.
+    pub md: bool,
     /// Which page leaves the cache next, in designs with a choice.
     pub replacement: Replacement,
     /// Files that the drives are divided into, of equal size, in designs that have an index for each file.
     pub files: u32,
     /// Designs that could be in the program are in the operating system, and pay for that.
     pub in_kernel: bool,
+    /// What a writer does when too much is dirty, in designs whose writers flush.
+    pub dflush: Dflush,
+    /// Most pages that such a writer writes before it looks again.
+    pub dflush_share_pages: u32,
+    /// When empty nodes of an index go, in designs whose index is changed side by side.
+    pub index_reclaim: IndexReclaim,
     /// CPUs that manage the cache in designs that have such, besides the clients' own.
     pub managers: u32,
+    /// The design `tri` reads a page that is written whole first all the same, as its published code does.
+    pub tri_reads_before_overwrite: bool,
     /// Evict clean pages first while a drive collects garbage, in designs that learn of it.
     pub gc_aware: bool,
     /// Share of the cache that may be dirty before write-back begins in the background, in designs
@@ -109,6 +121,47 @@ pub enum Replacement {
     Lru,
 }
 
+/// What a writer does when too much is dirty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dflush {
+    /// It flushes.
+    Flush,
+    /// It sleeps until a write ends, and flushes then.
+    SleepThenFlush,
+    /// It sleeps.
+    Sleep,
+}
+
+impl From<Dflush> for Balance {
+    fn from(dflush: Dflush) -> Balance {
+        match dflush {
+            Dflush::Flush => Balance::Flush,
+            Dflush::SleepThenFlush => Balance::SleepThenFlush,
+            Dflush::Sleep => Balance::Sleep,
+        }
+    }
+}
+
+/// When empty nodes of an index go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IndexReclaim {
+    /// With the last page of theirs.
+    Eager,
+    /// When their part of the file is deleted.
+    Lazy,
+}
+
+impl From<IndexReclaim> for Reclaim {
+    fn from(reclaim: IndexReclaim) -> Reclaim {
+        match reclaim {
+            IndexReclaim::Eager => Reclaim::Eager,
+            IndexReclaim::Lazy => Reclaim::Lazy,
+        }
+    }
+}
+
 /// What a polling thread does when it finds nothing to do; see [`Idle`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -159,6 +212,7 @@ impl HostConfig {
         Spread {
             level: self.layout.into(),
             stripe_pages: self.stripe_bytes / PAGE_BYTES,
+            has_array_driver: self.md,
         }
     }
 
@@ -199,6 +253,13 @@ impl HostConfig {
             ("files", self.files, 1, FILES_MAX, "1 to 65536"),
             ("managers", self.managers, 1, 64, "1 to 64"),
             ("retries", self.retries, 0, 255, "0 to 255"),
+            (
+                "dflush_share_pages",
+                self.dflush_share_pages,
+                1,
+                1 << 20,
+                "1 to 1048576",
+            ),
         ];
         for (key, value, low, high, rule) in counts {
             if !(low..=high).contains(&value) {

@@ -16,8 +16,6 @@ pub(super) trait Kind: Serialize + DeserializeOwned {
     const WHAT: &'static str;
     /// Its presets.
     const PRESETS: &'static [Preset];
-    /// Whether a file may take values from a preset.
-    const HAS_BASE: bool;
 
     /// A valid configuration in which every optional key has a value.
     fn reference() -> Self;
@@ -25,6 +23,14 @@ pub(super) trait Kind: Serialize + DeserializeOwned {
     /// Says what is wrong with a whole text before its keys are looked at.
     fn check_text(_text: &str) -> Result<(), String> {
         Ok(())
+    }
+
+    /// Says what is wrong with the keys that a text changes of its base, of all keys.
+    fn check_changes<'a>(
+        _is_changed: impl Fn(&str) -> bool,
+        _keys: impl Iterator<Item = &'a str>,
+    ) -> Option<String> {
+        None
     }
 
     /// Says what is wrong with values that have the right types.
@@ -51,7 +57,6 @@ fn parse_preset<T: DeserializeOwned>(presets: &[Preset], name: &str) -> T {
 impl Kind for DriveConfig {
     const WHAT: &'static str = "drive";
     const PRESETS: &'static [Preset] = DRIVES;
-    const HAS_BASE: bool = true;
 
     fn reference() -> Self {
         let mut config: DriveConfig = parse_preset(DRIVES, "tiny");
@@ -74,7 +79,6 @@ impl Kind for DriveConfig {
 impl Kind for HostConfig {
     const WHAT: &'static str = "host";
     const PRESETS: &'static [Preset] = HOSTS;
-    const HAS_BASE: bool = true;
 
     fn reference() -> Self {
         parse_preset(HOSTS, "default")
@@ -92,8 +96,6 @@ impl Kind for HostConfig {
 impl Kind for CostTable {
     const WHAT: &'static str = "costs";
     const PRESETS: &'static [Preset] = COSTS;
-    // A table is one measurement: parts of two say nothing about any machine.
-    const HAS_BASE: bool = false;
 
     fn reference() -> Self {
         CostTable::free()
@@ -101,6 +103,27 @@ impl Kind for CostTable {
 
     fn check_text(text: &str) -> Result<(), String> {
         CostTable::check_version(text).map_err(|error| error.to_string())
+    }
+
+    /// A table with costs of two machines says which, and a cost has its own spread, not that of another one.
+    fn check_changes<'a>(
+        is_changed: impl Fn(&str) -> bool,
+        mut keys: impl Iterator<Item = &'a str>,
+    ) -> Option<String> {
+        let labels = ["name", "machine", "date", "commit"];
+        if let Some(label) = labels.into_iter().find(|label| !is_changed(label)) {
+            return Some(format!(
+                "costs of another machine need a {label} of their own"
+            ));
+        }
+        let of_cost = |key: &str| Some(format!("spread_ns.{}", key.strip_prefix("cost_ns.")?));
+        keys.find_map(|key| {
+            let spread = of_cost(key)?;
+            let is_alone = is_changed(key) && !is_changed(&spread);
+            is_alone.then(|| {
+                format!("{key} is changed and {spread} is not: give it, 0 if it is not known")
+            })
+        })
     }
 
     fn check(&self) -> Result<(), Fault> {

@@ -1,7 +1,8 @@
 //! From a preset's name or a file, with what `--set` changes, to a checked configuration.
 //!
 //! 1. Find the text: a built-in preset, or a file.
-//! 2. Take it apart into dotted keys; a file that names a base is laid over that preset.
+//! 2. Take it apart into dotted keys; a file that names a base is laid over that preset. (So is a preset that does: a
+//!    table of costs with some that others have published.)
 //! 3. Lay the `--set`s over that, the last one of a key last.
 //! 4. Bring each value to its key's type, and try it alone in a valid configuration, so that a
 //!    refusal can be put down to its line.
@@ -65,8 +66,8 @@ pub(super) fn load<T: Kind>(name: &str, sets: &[Setting]) -> Result<(T, Provenan
     } else {
         let preset = find_preset::<T>(name)?;
         let label = format!("{} preset {name}", T::WHAT);
-        read_text::<T>(preset.text, &label, &schema, &mut layers)?;
-        (label, None)
+        let base = read_over_base::<T>(preset.text, &label, name, &schema, &mut layers)?;
+        (label, base)
     };
     for set in sets {
         add_set::<T>(set, &schema, &mut layers)?;
@@ -131,36 +132,46 @@ fn read_file<T: Kind>(
         cause: cause.to_string(),
         presets: preset_names::<T>(),
     })?;
+    // A changed preset must not go by the preset's name.
+    let stem = Path::new(path).file_stem().unwrap_or_default();
+    read_over_base::<T>(&text, path, &stem.to_string_lossy(), schema, layers)
+}
+
+/// Reads a text over the preset it builds on, if it names one; returns that. It is called `name` unless it says how
+/// itself.
+fn read_over_base<T: Kind>(
+    text: &str,
+    label: &str,
+    name: &str,
+    schema: &Schema,
+    layers: &mut Layers,
+) -> Result<Option<String>, ConfigError> {
     let mut own = Layers::new();
-    let Some((base, place)) = read_text::<T>(&text, path, schema, &mut own)? else {
-        *layers = own;
+    let Some((base, place)) = read_text::<T>(text, label, schema, &mut own)? else {
+        layers.extend(own);
         return Ok(None);
     };
-    if !T::HAS_BASE {
-        return Err(ConfigError::BadValue {
-            place,
-            key: "base".into(),
-            value: format!("\"{base}\""),
-            message: "a cost table is one measurement and has no base: give every key".into(),
-        });
-    }
-    let preset = find_preset::<T>(&base).map_err(|error| ConfigError::BadValue {
+    let refusal = |message: String| ConfigError::BadValue {
         place: place.clone(),
         key: "base".into(),
         value: format!("\"{base}\""),
-        message: error.to_string(),
-    })?;
-    read_text::<T>(preset.text, &format!("preset {base}"), schema, layers)?;
-    // A changed preset must not go by the preset's name.
-    let stem = Path::new(path).file_stem().unwrap_or_default();
-    let name = Given::Text(stem.to_string_lossy().into_owned());
-    let shown_key = "name".to_string();
-    let placed = Placed {
-        given: name,
-        place,
-        shown_key,
+        message,
     };
-    layers.insert("name".into(), placed);
+    let preset = find_preset::<T>(&base).map_err(|error| refusal(error.to_string()))?;
+    let has_base = read_text::<T>(preset.text, &format!("preset {base}"), schema, layers)?;
+    if has_base.is_some() {
+        return Err(refusal("that preset builds on another one itself".into()));
+    }
+    let own_keys = |key: &str| own.contains_key(key);
+    if let Some(message) = T::check_changes(own_keys, schema.keys()) {
+        return Err(refusal(message));
+    }
+    let named = Placed {
+        given: Given::Text(name.into()),
+        place,
+        shown_key: "name".into(),
+    };
+    layers.insert("name".into(), named);
     layers.extend(own);
     Ok(Some(base))
 }
@@ -264,12 +275,9 @@ fn check_complete<T: Kind>(
             0 => String::new(),
             more => format!(" and {more} more"),
         },
-        advice: match T::HAS_BASE {
-            true => format!(
-                "give every key, or put base = \"{}\" at the top to change a preset",
-                T::PRESETS[0].name
-            ),
-            false => "give every key".into(),
-        },
+        advice: format!(
+            "give every key, or put base = \"{}\" at the top to change a preset",
+            T::PRESETS[0].name
+        ),
     })
 }

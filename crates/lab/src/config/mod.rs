@@ -38,7 +38,8 @@ use wharf_runtime::CostTable;
 pub use error::ConfigError;
 pub use hash::{ConfigHash, config_hash, text_hash};
 pub use host::{
-    ArrayLayout, CacheOf, HostConfig, HostRangeError, IdleConfig, Replacement, WritePolicy,
+    ArrayLayout, CacheOf, Dflush, HostConfig, HostRangeError, IdleConfig, IndexReclaim,
+    Replacement, WritePolicy,
 };
 pub use load::Provenance;
 pub use presets::{COSTS, DRIVES, HOSTS, Preset};

@@ -34,4 +34,4 @@ pub const DRIVES: &[Preset] =
 pub const HOSTS: &[Preset] = presets!("host": "default", "write-through");
 
 /// Cost tables, by name.
-pub const COSTS: &[Preset] = presets!("costs": "default");
+pub const COSTS: &[Preset] = presets!("costs": "default", "scalacache-host", "xeon-4socket");

@@ -117,6 +117,9 @@ async fn watch(
             all.timeline
                 .record_gc(from_ns - start_ns, now_ns - start_ns);
         }
+        let frame_hits = now.pin_hits - latest.pin_hits;
+        all.timeline
+            .record_frame_hits(latest_ns - start_ns, now_ns - start_ns, frame_hits);
         if left == 0 {
             all.total = Some(now.since(&before));
             return Ok(());

@@ -5,7 +5,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use hdrhistogram::Histogram;
 use wharf_host::boot::Ready;
 use wharf_host::design::{Approach, Client, Statistics, Touch};
 use wharf_host::driver::DriverConfig;
@@ -22,10 +21,7 @@ use crate::checker::{Snapshot, Ticket};
 use crate::config::HostConfig;
 use crate::designs::Runnable;
 use crate::progress::UPDATE_EVERY;
-use crate::result::TimelineBuilder;
-
-/// Longest latency that is told apart, in nanoseconds: an hour.
-const LATENCY_MAX_NS: u64 = 3_600_000_000_000;
+use crate::result::{Latencies, TimelineBuilder};
 
 /// Requests between one that is served and those that are brought near, by how near they are.
 const LOOK_AHEAD: [(usize, Approach); 2] = [(20, Approach::Far), (8, Approach::Near)];
@@ -78,12 +74,14 @@ impl Connection {
 
 /// What a client did.
 pub(crate) struct Account {
-    pub(crate) reads: Histogram<u64>,
-    pub(crate) writes: Histogram<u64>,
-    pub(crate) flushes: Histogram<u64>,
-    pub(crate) discards: Histogram<u64>,
+    pub(crate) reads: Latencies,
+    pub(crate) writes: Latencies,
+    pub(crate) flushes: Latencies,
+    pub(crate) discards: Latencies,
     /// Those that collection may have held up.
-    pub(crate) affected: Histogram<u64>,
+    pub(crate) affected: Latencies,
+    /// From the start to the last completion, added up over its tasks.
+    pub(crate) slots_ns: u128,
     pub(crate) bytes: u64,
     pub(crate) verified: u64,
     pub(crate) drift_sum_ns: u64,
@@ -96,13 +94,13 @@ pub(crate) struct Account {
 
 impl Account {
     fn new(start_ns: u64, gc_cores: u32) -> Account {
-        let histogram = || Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("fixed bounds");
         Account {
-            reads: histogram(),
-            writes: histogram(),
-            flushes: histogram(),
-            discards: histogram(),
-            affected: histogram(),
+            reads: Latencies::default(),
+            writes: Latencies::default(),
+            flushes: Latencies::default(),
+            discards: Latencies::default(),
+            affected: Latencies::default(),
+            slots_ns: 0,
             bytes: 0,
             verified: 0,
             drift_sum_ns: 0,
@@ -173,8 +171,6 @@ struct State<C> {
     index: u32,
     /// Requests served that the run was not told of yet.
     untold: Cell<u64>,
-    /// Hits touch what clients share.
-    is_paced: bool,
 }
 
 impl<C: Client> State<C> {
@@ -254,14 +250,16 @@ pub(crate) async fn run<D: Runnable>(
         done: RefCell::new(done),
         index,
         untold: Cell::new(0),
-        is_paced: D::HITS_SHARED_STATE,
         cpu: cpu.clone(),
         client,
         run,
     });
     for task in 0..state.run.depth as usize {
         let lane = task % state.lanes.len();
-        cpu.spawn_main("request", replay(state.clone(), lane, go.start_ns));
+        cpu.spawn_main(
+            "request",
+            replay(state.clone(), lane, (start_ns, go.start_ns)),
+        );
     }
 }
 
@@ -303,10 +301,22 @@ impl Drop for ServiceAccount {
     }
 }
 
-/// One of a client's tasks: takes the next request, and the next, until there are none.
-async fn replay<C: Client>(state: Rc<State<C>>, lane: usize, start_ns: u64) {
+/// One of a client's tasks: takes the next request, and the next, until there are none. It starts at the first of
+/// two times, and an open loop counts from the second.
+///
+/// In a closed loop a request begins when the one before it has ended, and not when the task has the CPU: however a
+/// design shares the CPU among its tasks, the latencies of a task fill its time. Every task gives the CPU up once
+/// for each request, so that hits wait for their turn in one design as in another; in virtual time the CPUs that
+/// are behind catch up meanwhile.
+async fn replay<C: Client>(
+    state: Rc<State<C>>,
+    lane: usize,
+    (start_ns, open_start_ns): (u64, u64),
+) {
     let (lane, mut scratch) = (&state.lanes[lane], Scratch::default());
+    let mut free_ns = start_ns;
     loop {
+        state.cpu.yield_now().await;
         let position = lane.next.get();
         if position >= lane.requests.len() || state.run.stop.load(Relaxed) {
             break;
@@ -315,22 +325,28 @@ async fn replay<C: Client>(state: Rc<State<C>>, lane: usize, start_ns: u64) {
         let index = lane.requests[position];
         let request = state.run.plan.requests[index as usize];
         state.look_ahead(lane, position);
+        let mut began_ns = free_ns;
         if let Some(speed) = state.run.speed {
-            let due_ns = start_ns + (request.time_ns as f64 / speed) as u64;
+            let due_ns = open_start_ns + (request.time_ns as f64 / speed) as u64;
             if !sleep_until(&state, due_ns).await {
                 break;
             }
-            let late_ns = state.cpu.now().saturating_sub(due_ns);
+            began_ns = state.cpu.now();
+            let late_ns = began_ns.saturating_sub(due_ns);
             let mut account = state.account.borrow_mut();
             account.drift_sum_ns += late_ns;
             account.drift_max_ns = account.drift_max_ns.max(late_ns);
         }
-        if let Err(error) = serve(&state, index, &request, &mut scratch).await {
-            state.run.fail(error);
-            state.cpu.halt();
-            break;
+        match serve(&state, index, &request, began_ns, &mut scratch).await {
+            Ok(ended_ns) => free_ns = ended_ns,
+            Err(error) => {
+                state.run.fail(error);
+                state.cpu.halt();
+                break;
+            }
         }
     }
+    state.account.borrow_mut().slots_ns += u128::from(free_ns - start_ns);
     finish(&state).await;
 }
 
@@ -365,22 +381,20 @@ struct Scratch {
     ticket: Ticket,
 }
 
+/// Serves a request that began at `began_ns`; gives when it ended.
 async fn serve<C: Client>(
     state: &State<C>,
     index: u32,
     request: &Request,
+    began_ns: u64,
     scratch: &mut Scratch,
-) -> Result<(), RunError> {
+) -> Result<u64, RunError> {
     let (run, cpu) = (&*state.run, &state.cpu);
     let (offset, bytes) = (request.offset, u64::from(request.bytes));
-    if state.is_paced {
-        cpu.pace().await;
-    }
     if request.op.moves_data() {
         let data_bytes = run.checker.buffer_bytes(offset, bytes);
         scratch.data.resize(data_bytes, 0);
     }
-    let began_ns = cpu.now();
     cpu.work(Op::ClientRequest, || ());
     let extent = Extent::new(offset, bytes);
     let failed = |source| RunError::Io {
@@ -442,19 +456,19 @@ async fn serve<C: Client>(
         }
     };
     let now_ns = cpu.now();
-    let latency_ns = (now_ns - began_ns).max(1);
+    let latency_ns = now_ns - began_ns;
     let account = &mut *state.account.borrow_mut();
     match request.op {
         RequestOp::Read => {
             account.verified += u64::from(run.plan.checked);
-            account.reads.saturating_record(latency_ns);
+            account.reads.record(latency_ns);
         }
-        RequestOp::Write => account.writes.saturating_record(latency_ns),
-        RequestOp::Flush => account.flushes.saturating_record(latency_ns),
-        RequestOp::Discard => account.discards.saturating_record(latency_ns),
+        RequestOp::Write => account.writes.record(latency_ns),
+        RequestOp::Flush => account.flushes.record(latency_ns),
+        RequestOp::Discard => account.discards.record(latency_ns),
     }
     if touch.hits < touch.pages && run.collection.any_since(began_ns) {
-        account.affected.saturating_record(latency_ns);
+        account.affected.record(latency_ns);
     }
     let moved_bytes = if request.op.moves_data() { bytes } else { 0 };
     account.bytes += moved_bytes;
@@ -467,7 +481,7 @@ async fn serve<C: Client>(
     account.end_ns = account.end_ns.max(now_ns);
     cpu.progress();
     state.count(now_ns);
-    Ok(())
+    Ok(now_ns)
 }
 
 /// The last task of a client hands in the account; the last client writes back what is dirty, which

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex};
 use wharf_drive::config::DriveConfig;
 use wharf_drive::{Drive, DriveError, PowerSwitch};
 use wharf_host::admin::{AdminError, offer_queues};
-use wharf_host::boot::PoweredOn;
+use wharf_host::boot::{PoweredOn, Spread};
 use wharf_host::collection::CollectionReports;
 use wharf_host::design::{DesignConfig, DesignError, Replacement, WritePolicy};
 use wharf_host::driver::DriverStatistics;
@@ -121,6 +121,19 @@ pub enum RunError {
     /// No memory.
     #[error("{0}")]
     Memory(String),
+    /// The latencies of a closed loop do not fill the time that requests were under way: a fault of this program.
+    #[error(
+        "{design}: latencies add up to {latencies_ns} ns, and requests were under way for {slots_ns} ns: \
+         this is a fault of Wharf, please report it with the command"
+    )]
+    Accounting {
+        /// The design.
+        design: String,
+        /// The sum of all latencies.
+        latencies_ns: u128,
+        /// The sum over all slots of a client of the time from the start to the last completion.
+        slots_ns: u128,
+    },
     /// The run stood still.
     #[error("{design}: {source}")]
     Stall {
@@ -210,6 +223,7 @@ pub(crate) fn run<D: Runnable>(
         files: setup.host.files,
         in_kernel: setup.host.in_kernel,
         managers: setup.host.managers,
+        tri_reads_before_overwrite: setup.host.tri_reads_before_overwrite,
         gc_aware: setup.host.gc_aware,
         dirty_background_share: setup.host.dirty_background_share,
         dirty_hard_share: setup.host.dirty_hard_share,
@@ -217,6 +231,9 @@ pub(crate) fn run<D: Runnable>(
             ConfiguredReplacement::Clock => Replacement::Clock,
             ConfiguredReplacement::Lru => Replacement::Lru,
         },
+        balance: setup.host.dflush.into(),
+        share_pages: setup.host.dflush_share_pages.into(),
+        index_reclaim: setup.host.index_reclaim.into(),
         write_policy: match setup.host.write_policy {
             ConfiguredPolicy::WriteBack => WritePolicy::Back,
             ConfiguredPolicy::WriteThrough => WritePolicy::Through,
@@ -246,7 +263,12 @@ pub(crate) fn run<D: Runnable>(
         collection: Arc::new(CollectionReports::new(setup.clients + services)),
     });
     let mut machine = Machine::new(setup.costs.clone(), setup.engine.is_profiled());
-    let layout = build(&mut machine, setup, &run, &design, services, drives, &space)?;
+    let spread = Spread {
+        has_array_driver: setup.host.md && D::is_in_kernel(&config),
+        ..setup.host.spread()
+    };
+    let parts = (drives, services, spread);
+    let layout = build(&mut machine, setup, &run, &design, parts, &space)?;
     let clock = wharf_runtime::clock::Clock::start();
     let summary = engine::run(
         machine,
@@ -264,7 +286,7 @@ pub(crate) fn run<D: Runnable>(
         design: D::NAME.into(),
         source,
     })?;
-    Ok(outcome::Outcome::gather(&run, &summary, wall_ns, setup))
+    outcome::Outcome::gather(&run, &summary, wall_ns, setup)
 }
 
 /// Puts drives, boot, clients and the design's services on the machine. Returns the CPUs of host
@@ -274,8 +296,7 @@ fn build<D: Runnable>(
     setup: &Setup,
     run: &Arc<Run>,
     design: &Arc<D>,
-    services: u32,
-    drives: Vec<Drive>,
+    (drives, services, spread): (Vec<Drive>, u32, Spread),
     space: &Arc<DmaSpace>,
 ) -> Result<engine::Layout, RunError> {
     let mut layout = engine::Layout::default();
@@ -335,7 +356,7 @@ fn build<D: Runnable>(
     }
     let parts = boot::Parts {
         drives: powered,
-        spread: setup.host.spread(),
+        spread,
         index_nodes: Box::new({
             let design = design.clone();
             move || design.index_nodes()

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use hdrhistogram::Histogram;
 use wharf_host::design::Statistics;
 use wharf_host::driver::DriverStatistics;
 use wharf_runtime::machine::RunSummary;
 use wharf_runtime::{Op, Profile, Side as CpuSide};
+use wharf_wire::dma::PAGE_BYTES;
 use wharf_wire::statistics::DriveStatistics;
 
 use super::{Run, RunError, Setup};
@@ -16,16 +16,16 @@ use crate::designs::Runnable;
 use crate::input::Plan;
 use crate::progress::Progress;
 use crate::result::{
-    CpuGroup, CpuPart, CpuShare, Drift, DriverAccount, GcAffected, ManagerAccount, Mode,
-    OperationAccount, Row, Side, TimelineBuilder, cdf_from_histogram, latency_summary, ratio,
+    CpuGroup, CpuPart, CpuShare, Drift, DriverAccount, GcAffected, Latencies, ManagerAccount, Mode,
+    OperationAccount, Row, Side, TimelineBuilder, cdf_from_histogram, ratio,
 };
 
 /// Everything a run left behind.
 pub(crate) struct Outcome {
-    reads: Histogram<u64>,
-    writes: Histogram<u64>,
-    flushes: Histogram<u64>,
-    discards: Histogram<u64>,
+    reads: Latencies,
+    writes: Latencies,
+    flushes: Latencies,
+    discards: Latencies,
     bytes: u64,
     verified: u64,
     drift_sum_ns: u64,
@@ -35,7 +35,7 @@ pub(crate) struct Outcome {
     /// What the drivers of the design's services did; `None` if it has none.
     services: Option<DriverStatistics>,
     /// Latency of the requests that collection may have held up.
-    affected: Histogram<u64>,
+    affected: Latencies,
     elapsed_ns: u64,
     drive: DriveStatistics,
     host: Profile,
@@ -49,18 +49,25 @@ pub(crate) struct Outcome {
 
 impl Outcome {
     /// Adds up what everyone did.
-    pub(crate) fn gather(run: &Run, summary: &RunSummary, wall_ns: u64, setup: &Setup) -> Outcome {
+    ///
+    /// # Errors
+    /// [`RunError::Accounting`].
+    pub(crate) fn gather(
+        run: &Run,
+        summary: &RunSummary,
+        wall_ns: u64,
+        setup: &Setup,
+    ) -> Result<Outcome, RunError> {
         let mut accounts =
             std::mem::take(&mut *run.accounts.lock().unwrap_or_else(|p| p.into_inner()));
         let samples = run.samples.lock().unwrap_or_else(|p| p.into_inner());
         // Clients hand in when they end: by their begin and end the order is the same in every run.
         accounts.sort_by_key(|a| (a.start_ns, a.end_ns));
-        let empty = || Histogram::new(3).expect("3 figures");
         let mut all = Outcome {
-            reads: empty(),
-            writes: empty(),
-            flushes: empty(),
-            discards: empty(),
+            reads: Latencies::default(),
+            writes: Latencies::default(),
+            flushes: Latencies::default(),
+            discards: Latencies::default(),
             bytes: 0,
             verified: 0,
             drift_sum_ns: 0,
@@ -68,7 +75,7 @@ impl Outcome {
             timeline: TimelineBuilder::new(setup.drives * setup.drive.firmware.cores),
             statistics: Statistics::default(),
             services: *run.services.lock().unwrap_or_else(|p| p.into_inner()),
-            affected: empty(),
+            affected: Latencies::default(),
             elapsed_ns: 0,
             drive: samples
                 .total
@@ -93,7 +100,7 @@ impl Outcome {
                 (&mut all.discards, &account.discards),
                 (&mut all.affected, &account.affected),
             ] {
-                sum.add(part).expect("histograms of one kind");
+                sum.add(part);
             }
             all.bytes += account.bytes;
             all.verified += account.verified;
@@ -114,11 +121,25 @@ impl Outcome {
             *count += 1;
             sum.add(profile);
         }
+        if run.speed.is_none() {
+            let slots_ns = accounts.iter().map(|account| account.slots_ns).sum();
+            check_latencies(&run.design, all.latencies().sum_ns(), slots_ns)?;
+        }
+        Ok(all)
+    }
+
+    /// Of requests of all kinds.
+    fn latencies(&self) -> Latencies {
+        let mut all = self.reads.clone();
+        for others in [&self.writes, &self.flushes, &self.discards] {
+            all.add(others);
+        }
         all
     }
 
     fn requests(&self) -> u64 {
-        self.reads.len() + self.writes.len() + self.flushes.len() + self.discards.len()
+        let all = [&self.reads, &self.writes, &self.flushes, &self.discards];
+        all.map(Latencies::count).iter().sum()
     }
 
     /// Microseconds of host CPU for a request. Without a profile a polling thread's whole time is
@@ -148,6 +169,13 @@ impl Outcome {
         shares
     }
 
+    /// Pages that the host had drives read.
+    fn drive_pages_read(&self) -> u64 {
+        let mut drivers = self.statistics.driver;
+        drivers.merge(&self.services.unwrap_or_default());
+        drivers.read_bytes / PAGE_BYTES as u64 + self.drive.pin_fills
+    }
+
     /// What the drivers of each part of the host did.
     fn drivers(&self) -> Vec<DriverAccount> {
         let clients = DriverAccount::new(CpuPart::Clients, &self.statistics.driver);
@@ -161,18 +189,19 @@ impl Outcome {
         if !setup.engine.is_profiled() {
             return Vec::new();
         }
-        let group = |(part, (count, profile)): (&CpuPart, &(u32, Profile))| CpuGroup {
-            part: *part,
-            count: *count,
-            busy_share: ratio(
-                profile.total_ns() as f64,
-                self.elapsed_ns as f64 * f64::from(*count),
-            ),
-            spin_share: ratio(
-                profile.spun_ns as f64,
-                self.elapsed_ns as f64 * f64::from(*count),
-            ),
-            operations: operations(profile),
+        let group = |(part, (count, profile)): (&CpuPart, &(u32, Profile))| {
+            let polled_ns = match part {
+                CpuPart::Services => self.statistics.manager_poll_ns,
+                _ => 0,
+            };
+            let time_ns = self.elapsed_ns as f64 * f64::from(*count);
+            CpuGroup {
+                part: *part,
+                count: *count,
+                busy_share: ratio((profile.total_ns() + polled_ns) as f64, time_ns),
+                spin_share: ratio(profile.spun_ns as f64, time_ns),
+                operations: operations(profile, polled_ns),
+            }
         };
         self.groups.iter().map(group).collect()
     }
@@ -180,13 +209,7 @@ impl Outcome {
     fn into_row<D: Runnable>(self, setup: &Setup) -> Row {
         let requests = self.requests();
         let seconds = self.elapsed_ns as f64 / 1e9;
-        let mut all = self.reads.clone();
-        for others in [&self.writes, &self.flushes, &self.discards] {
-            all.add(others).expect("histograms of one kind");
-        }
-        let some = |histogram: &Histogram<u64>| {
-            (!histogram.is_empty()).then(|| latency_summary(histogram))
-        };
+        let all = self.latencies();
         let drift = Drift {
             mean: ratio(self.drift_sum_ns as f64 / 1000.0, requests as f64),
             max: self.drift_max_ns as f64 / 1000.0,
@@ -195,6 +218,8 @@ impl Outcome {
         let mut all_drivers = self.statistics.driver;
         all_drivers.merge(&self.services.unwrap_or_default());
         let commands = all_drivers.commands() as f64;
+        let touches = self.statistics.touches as f64;
+        let of_touches = |pages: u64| D::HAS_CACHE.then(|| ratio(pages as f64, touches));
         let by_command_us = |sum_ns: u64| ratio(sum_ns as f64 / 1000.0, commands);
         let written = self.drive.write_amplification_host_pages;
         let under_way_ns =
@@ -209,20 +234,26 @@ impl Outcome {
             },
             complete: self.complete,
             requests,
-            reads: self.reads.len(),
-            writes: self.writes.len(),
-            flushes: self.flushes.len(),
-            discards: self.discards.len(),
+            reads: self.reads.count(),
+            writes: self.writes.count(),
+            flushes: self.flushes.count(),
+            discards: self.discards.count(),
             elapsed_seconds: seconds,
             bandwidth_mb_s: ratio(self.bytes as f64 / 1e6, seconds),
             iops: ratio(requests as f64, seconds),
-            latency_us: latency_summary(&all),
-            read_latency_us: some(&self.reads),
-            write_latency_us: some(&self.writes),
-            flush_latency_us: some(&self.flushes),
+            latency_us: all.summary().unwrap_or_default(),
+            read_latency_us: self.reads.summary(),
+            write_latency_us: self.writes.summary(),
+            flush_latency_us: self.flushes.summary(),
             drift_us: setup.speed.map(|_| drift),
-            hit_ratio: D::HAS_CACHE
-                .then(|| ratio(self.statistics.hits as f64, self.statistics.touches as f64)),
+            model: D::model(&setup.host)
+                .filter(|_| !setup.engine.is_virtual())
+                .map(str::to_string),
+            hit_ratio: of_touches(self.statistics.hits + self.drive.pin_hits),
+            no_command_hit_ratio: of_touches(self.statistics.hits),
+            read_ahead_hit_ratio: of_touches(self.statistics.read_ahead_hits),
+            pages_read_per_page: (touches > 0.0)
+                .then(|| ratio(self.drive_pages_read() as f64, touches)),
             frame_hit_ratio: (self.drive.pinned_pages > 0)
                 .then(|| ratio(self.drive.pin_hits as f64, self.drive.pinned_pages as f64)),
             host_cpu_us_per_io: self.host_cpu_us_per_io(setup),
@@ -243,8 +274,8 @@ impl Outcome {
             )
             .min(1.0),
             gc_affected: GcAffected {
-                requests: self.affected.len(),
-                latency_us: some(&self.affected),
+                requests: self.affected.count(),
+                latency_us: self.affected.summary(),
             },
             throttled_share: of_under_way(self.statistics.throttled_ns),
             flushing_share: of_under_way(self.statistics.flushing_ns),
@@ -252,11 +283,24 @@ impl Outcome {
             verified_reads: self.verified,
             cpu_breakdown: self.breakdown(),
             cpus: self.cpu_groups(setup),
-            latency_cdf: cdf_from_histogram(&all),
+            latency_cdf: cdf_from_histogram(all.histogram_ns()),
             timeline: self.timeline.finish(self.elapsed_ns),
             rounds: None,
+            spread: BTreeMap::new(),
             wall_seconds: self.wall_ns as f64 / 1e9,
         }
+    }
+}
+
+/// In a closed loop the latencies of a client's slots fill their time: between a request and the next there is nothing.
+fn check_latencies(design: &str, latencies_ns: u128, slots_ns: u128) -> Result<(), RunError> {
+    match latencies_ns == slots_ns {
+        true => Ok(()),
+        false => Err(RunError::Accounting {
+            design: design.into(),
+            latencies_ns,
+            slots_ns,
+        }),
     }
 }
 
@@ -272,8 +316,8 @@ fn part_of(name: &str, side: CpuSide) -> Option<CpuPart> {
     }
 }
 
-/// The operations of a profile that ran at all.
-fn operations(profile: &Profile) -> Vec<OperationAccount> {
+/// The operations of a profile that ran at all, and the empty polls of queue pairs, which nobody counts.
+fn operations(profile: &Profile, polled_ns: u64) -> Vec<OperationAccount> {
     let account = |op: &Op| OperationAccount {
         operation: op.key().into(),
         category: format!("{:?}", op.category()).to_lowercase(),
@@ -281,7 +325,13 @@ fn operations(profile: &Profile) -> Vec<OperationAccount> {
         busy_us: profile.busy_ns[*op as usize] as f64 / 1000.0,
     };
     let ran = Op::ALL.iter().filter(|op| profile.count[**op as usize] > 0);
-    ran.map(account).collect()
+    let polls = (polled_ns > 0).then(|| OperationAccount {
+        operation: "empty_polls".into(),
+        category: "driver".into(),
+        count: 0,
+        busy_us: polled_ns as f64 / 1000.0,
+    });
+    ran.map(account).chain(polls).collect()
 }
 
 /// Runs `plan` through design `D`: one row.
@@ -295,4 +345,17 @@ pub fn row<D: Runnable>(
     stop: &Arc<AtomicBool>,
 ) -> Result<Row, RunError> {
     super::run::<D>(setup, plan, progress, stop).map(|outcome| outcome.into_row::<D>(setup))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latencies_that_leave_something_out_fail_the_run() {
+        assert!(check_latencies("clock", 7, 7).is_ok());
+        let error = check_latencies("clock", 6, 7).unwrap_err().to_string();
+        assert!(error.contains("clock: latencies add up to 6 ns"), "{error}");
+        assert!(error.contains("under way for 7 ns"), "{error}");
+    }
 }

@@ -1,6 +1,6 @@
 //! How figures are written for people, the same in the table and on the page.
 
-use crate::result::{Arrival, Comparison, Mode, Source};
+use crate::result::{Arrival, Comparison, Mode, Row, Source};
 
 /// A figure to three digits or whole: `0.035`, `4.21`, `81.5`, `12,345`.
 pub fn number(value: f64) -> String {
@@ -168,6 +168,26 @@ pub fn provenance(c: &Comparison) -> String {
         (false, false) => "not run",
     }
     .to_owned()
+}
+
+/// The seed, or the first and last of several.
+pub fn seeds(c: &Comparison) -> String {
+    match c.seeds {
+        0 | 1 => c.seed.to_string(),
+        count => format!(
+            "{} to {}",
+            c.seed,
+            c.seed.wrapping_add(u64::from(count) - 1)
+        ),
+    }
+}
+
+/// How far runs of several seeds lie apart in the figure of this path; nothing of one seed.
+pub fn spread(row: &Row, path: &str) -> String {
+    match row.spread.get(path) {
+        Some(spread) => format!("±{} %", number(spread.relative() * 100.0)),
+        None => String::new(),
+    }
 }
 
 /// What was checked, in words; a wrong read would have ended the run without a report.

@@ -39,13 +39,17 @@ impl<T: fmt::Display> fmt::Display for Escaped<T> {
 
 /// The page as text.
 pub fn render(comparison: &Comparison) -> String {
-    let title = Escaped(format!("{} · Wharf compare", comparison.workload.name));
+    let title = Escaped(format!(
+        "{} · Wharf {}",
+        comparison.workload.name,
+        command(comparison)
+    ));
     [
         HEAD.replace("{style}", STYLE)
             .replace("{title}", &title.to_string()),
         header(comparison),
         cards(&comparison.rows),
-        SECTIONS.to_owned(),
+        sections(comparison),
         figures::section(&comparison.rows),
         run(comparison),
         tail(comparison),
@@ -67,7 +71,7 @@ const HEAD: &str = r#"<!doctype html>
 <main>
 "#;
 
-/// The places of the charts, with what a reader has to know about each.
+/// The places of the charts that every page has, with what a reader has to know about each.
 const SECTIONS: &str = r#"
 <noscript><p class="notes">The charts need JavaScript. All figures are in the tables below.</p></noscript>
 <section>
@@ -82,14 +86,20 @@ upper end of a curve is its slowest requests.</p>
 <div class="legend" id="cdf-legend"></div>
 <div class="chart" id="cdf"></div>
 </section>
+"#;
 
+/// The place of the course over time, where one was taken.
+const TIME: &str = r#"
 <section>
 <div class="bar-head"><h2>Over time</h2><span class="choice" id="time-choice"></span></div>
 <p class="hint">All designs get the same requests: a curve ends when its design has served them.</p>
 <div class="legend" id="time-legend"></div>
 <div class="chart" id="time"></div>
 </section>
+"#;
 
+/// The place of CPU times, where they were taken.
+const CPU: &str = r#"
 <section>
 <h2>Where CPU time goes</h2>
 <p class="hint">Per I/O, on the host's CPUs and on the drive's own.</p>
@@ -98,12 +108,32 @@ upper end of a curve is its slowest requests.</p>
 </section>
 "#;
 
+/// The places of all charts that there is something for.
+fn sections(c: &Comparison) -> String {
+    let mut text = SECTIONS.to_owned();
+    if c.rows.iter().any(|row| !row.timeline.is_empty()) {
+        text.push_str(TIME);
+    }
+    if c.rows.iter().any(|row| !row.cpu_breakdown.is_empty()) {
+        text.push_str(CPU);
+    }
+    text
+}
+
+/// The command that the comparison is of.
+fn command(c: &Comparison) -> &'static str {
+    match c.rows.iter().any(|row| row.rounds.is_some()) {
+        true => "bench",
+        false => "compare",
+    }
+}
+
 /// What was run, in a sentence, and what has to be known about it.
 fn header(c: &Comparison) -> String {
     let names: Vec<&str> = c.rows.iter().map(|row| row.design.as_str()).collect();
     let cache = match c.cache_bytes {
         0 => String::new(),
-        _ => format!(", each with a cache of {}", format::cache(c)),
+        _ => format!(", with caches of {}", format::cache(c)),
     };
     let complete = c.rows.iter().all(|row| row.complete);
     let lede = format!(
@@ -123,9 +153,10 @@ fn header(c: &Comparison) -> String {
         format::provenance(c),
     );
     let mut text = format!(
-        "<p class=\"kicker\">Wharf compare · seed {} · configuration {}</p>\n\
+        "<p class=\"kicker\">Wharf {} · seed {} · configuration {}</p>\n\
          <h1>{}</h1>\n<p class=\"lede\">{}</p>\n",
-        c.seed,
+        command(c),
+        format::seeds(c),
         Escaped(&c.config_hash),
         Escaped(headline(c)),
         Escaped(lede),
@@ -186,49 +217,67 @@ fn cards(rows: &[Row]) -> String {
         } else {
             " <span class=\"badge warn\">stopped early</span>"
         };
+        let model = match &row.model {
+            Some(model) => format!("<p class=\"hint\">This is {}.</p>\n", Escaped(model)),
+            None => String::new(),
+        };
         let _ = write!(
             text,
             "<article class=\"card\" style=\"--series: var(--s{})\">\n\
              <header><h3>{}</h3><span><span class=\"badge\">{}</span>{stopped}</span></header>\n\
-             <p class=\"big\">{} <small>MB/s</small></p>\n<p class=\"against\">{}</p>\n<dl>",
+             <p class=\"big\">{} <small>MB/s {}</small></p>\n<p class=\"against\">{}</p>\n<dl>",
             index % 8,
             Escaped(&row.design),
             row.mode,
             format::number(row.bandwidth_mb_s),
+            format::spread(row, "bandwidth_mb_s"),
             Escaped(against),
         );
         for (name, value) in key_figures(row) {
             let _ = write!(text, "<dt>{name}</dt><dd>{value}</dd>");
         }
-        text.push_str("</dl>\n</article>\n");
+        let _ = write!(text, "</dl>\n{model}</article>\n");
     }
     text + "</div>\n"
 }
 
-fn key_figures(row: &Row) -> [(&'static str, String); 6] {
+fn key_figures(row: &Row) -> Vec<(&'static str, String)> {
     let hit = match (row.hit_ratio, &row.rounds) {
         (Some(ratio), _) => format!("{} %", format::percent(ratio)),
         // The kernel's cache does not tell.
         (None, Some(_)) => "not known".to_owned(),
         (None, None) => "no cache".to_owned(),
     };
-    let amplification = row
-        .write_amplification
-        .map_or_else(|| "no writes".to_owned(), format::number);
-    [
+    // Where all hits are without a command there is nothing more to say.
+    let without = row.no_command_hit_ratio;
+    let without = without.filter(|without| Some(*without) != row.hit_ratio);
+    let without =
+        without.map(|ratio| ("without a command", format!("{} %", format::percent(ratio))));
+    let last = match &row.rounds {
+        Some(rounds) => ("rounds, I/O per second", figures::spread(rounds)),
+        None => {
+            let told = row.write_amplification.map(format::number);
+            ("write amplification", told.unwrap_or("no writes".into()))
+        }
+    };
+    let mut figures = vec![
         ("I/O per second", format::grouped(row.iops.round() as u64)),
         (
             "p99 latency",
             format!("{} µs", format::number(row.latency_us.p99)),
         ),
         ("hit ratio", hit),
+    ];
+    figures.extend(without);
+    figures.extend([
         (
             "host CPU per I/O",
             format!("{} µs", format::number(row.host_cpu_us_per_io)),
         ),
-        ("write amplification", amplification),
+        last,
         ("reads verified", format::grouped(row.verified_reads)),
-    ]
+    ]);
+    figures
 }
 
 /// What was run, in full, and what it takes to run it again.
@@ -373,15 +422,19 @@ mod tests {
         for said in [
             "<h1>On sample.csv, scala reaches",
             "direct, clock and scala served 150,000 requests of sample.csv (62 % reads",
-            "each with a cache of 786.43 MiB (18.75% of the footprint)",
+            "with caches of 786.43 MiB (18.75% of the footprint)",
             "simulated in virtual time",
             "Sample data: made up",
             "channels = 8, dies_per_channel = 4, gc = greedy",
             "<dt>file</dt><dd>traces/sample.csv</dd>",
             "Latency, writes",
+            "<dt>without a command</dt>",
         ] {
             assert!(page.contains(said), "{said}");
         }
+        assert!(!page.contains('±'), "one seed");
+        let seeded = render(&sample::seeded_comparison(3));
+        assert!(seeded.matches("<small>±7.44 %</small>").count() >= 9);
         let sparse = render(&sample::sparse_comparison());
         for said in [
             "stopped early",
@@ -390,10 +443,47 @@ mod tests {
             "no writes",
             "theta = 0.99",
             "Requests sent late",
+            "This is a model of something.",
         ] {
             assert!(sparse.contains(said), "{said}");
         }
         assert!(!sparse.contains("Latency, writes"));
+    }
+
+    /// A bench's page had rows of the emulator, two empty panels, and other ratios than the terminal.
+    #[test]
+    fn the_page_of_a_bench_shows_rounds_and_nothing_that_was_not_taken() {
+        let mut c = sample::sparse_comparison();
+        let rounds = c.rows[1].rounds.clone().expect("rounds");
+        for (row, factor) in c.rows.iter_mut().zip([1.0, 1.25]) {
+            let mut rounds = rounds.clone();
+            rounds.iops_median *= factor;
+            (row.iops, row.bandwidth_mb_s) = (rounds.iops_median, rounds.iops_median * 4096e-6);
+            row.rounds = Some(rounds);
+            row.timeline.clear();
+            row.cpu_breakdown.clear();
+        }
+        let page = render(&c);
+        let shown = page.split(DATA).next().expect("what is before the data");
+        for absent in [
+            "id=\"time\"",
+            "id=\"cpu\"",
+            "garbage",
+            "managers",
+            "drive command",
+            "write amplification",
+        ] {
+            assert!(!shown.contains(absent), "{absent}");
+        }
+        for said in [
+            "Wharf bench",
+            "slowest and fastest round",
+            "1.25× the bandwidth of direct",
+        ] {
+            assert!(shown.contains(said), "{said}");
+        }
+        let terminal = crate::report::rounds::render(&c, 100);
+        assert!(terminal.contains("clock        IOPS 1.25×"), "{terminal}");
     }
 
     #[test]

@@ -73,6 +73,7 @@ pub fn comparison(designs: usize) -> Comparison {
     Comparison {
         schema: SCHEMA.to_owned(),
         seed: 1,
+        seeds: 1,
         workload: workload(),
         drive: Drive {
             preset: "sample-ssd".to_owned(),
@@ -120,7 +121,9 @@ pub fn sparse_comparison() -> Comparison {
     c.notes.truncate(1);
     for row in &mut c.rows {
         row.mode = Mode::Measured;
-        row.hit_ratio = None;
+        row.model = Some("a model of something".to_owned());
+        (row.hit_ratio, row.no_command_hit_ratio) = (None, None);
+        row.read_ahead_hit_ratio = None;
         row.write_amplification = None;
         (row.write_latency_us, row.flush_latency_us) = (None, None);
         (row.reads, row.writes) = (row.requests, 0);
@@ -141,6 +144,20 @@ pub fn sparse_comparison() -> Comparison {
     stopped.cpu_breakdown.clear();
     stopped.timeline.clear();
     stopped.latency_cdf.clear();
+    c
+}
+
+/// A made-up comparison of 1 to 8 designs, of two seeds of which one is a tenth slower.
+pub fn seeded_comparison(designs: usize) -> Comparison {
+    let mut c = comparison(designs);
+    c.seeds = 2;
+    for row in &mut c.rows {
+        let mut other = row.clone();
+        other.bandwidth_mb_s *= 0.9;
+        other.iops *= 0.9;
+        other.latency_us.mean /= 0.9;
+        *row = Row::over_seeds(&[row.clone(), other]);
+    }
     c
 }
 
@@ -212,6 +229,7 @@ fn row(p: &Profile) -> Row {
     Row {
         design: p.design.to_owned(),
         mode: Mode::Simulated,
+        model: None,
         complete: true,
         requests: REQUESTS,
         reads: reads_ns.len(),
@@ -227,6 +245,9 @@ fn row(p: &Profile) -> Row {
         flush_latency_us: Some(latency_summary(&writes_ns)),
         drift_us: None,
         hit_ratio: p.hit_share.map(|_| ratio(hits as f64, REQUESTS as f64)),
+        no_command_hit_ratio: p.hit_share.map(|share| 0.75 * share),
+        read_ahead_hit_ratio: p.hit_share.map(|_| 0.04),
+        pages_read_per_page: Some(1.1 - p.hit_share.unwrap_or(0.0)),
         frame_hit_ratio: (p.design == "scala").then_some(0.12),
         host_cpu_us_per_io: p.host_cpu_us,
         commands_per_io: 1.0 - 0.8 * p.hit_share.unwrap_or(0.0),
@@ -254,6 +275,7 @@ fn row(p: &Profile) -> Row {
         latency_cdf: cdf_from_histogram(&all_ns),
         timeline: timeline.finish(t_ns),
         rounds: None,
+        spread: BTreeMap::new(),
         wall_seconds: 0.21,
     }
 }

@@ -9,7 +9,7 @@ use std::io::IsTerminal as _;
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 
 use super::format::{
-    cache, cost_table, drives, grouped, number, optional, optional_percent, sending, times,
+    cache, cost_table, drives, grouped, number, optional, optional_percent, seeds, sending, times,
     verified, workload,
 };
 use crate::result::{Comparison, Row};
@@ -17,25 +17,76 @@ use crate::result::{Comparison, Row};
 /// The width to write for when the output is no terminal.
 pub const PIPE_WIDTH: usize = 100;
 
-/// A column: its heading and the figure of a row.
-type Column = (&'static str, fn(&Row) -> String);
+/// A column: its heading, the figure of a row, and the field that it is.
+type Column = (&'static str, fn(&Row) -> String, &'static str);
 
 const SPEED: [Column; 7] = [
-    ("MB/s", |row| number(row.bandwidth_mb_s)),
-    ("IOPS", |row| grouped(row.iops.round() as u64)),
-    ("mean\nµs", |row| number(row.latency_us.mean)),
-    ("p50\nµs", |row| number(row.latency_us.p50)),
-    ("p99\nµs", |row| number(row.latency_us.p99)),
-    ("p99.9\nµs", |row| number(row.latency_us.p99_9)),
-    ("p99.99\nµs", |row| number(row.latency_us.p99_99)),
+    ("MB/s", |row| number(row.bandwidth_mb_s), "bandwidth_mb_s"),
+    ("IOPS", |row| grouped(row.iops.round() as u64), "iops"),
+    (
+        "mean\nµs",
+        |row| number(row.latency_us.mean),
+        "latency_us.mean",
+    ),
+    (
+        "p50\nµs",
+        |row| number(row.latency_us.p50),
+        "latency_us.p50",
+    ),
+    (
+        "p99\nµs",
+        |row| number(row.latency_us.p99),
+        "latency_us.p99",
+    ),
+    (
+        "p99.9\nµs",
+        |row| number(row.latency_us.p99_9),
+        "latency_us.p99_9",
+    ),
+    (
+        "p99.99\nµs",
+        |row| number(row.latency_us.p99_99),
+        "latency_us.p99_99",
+    ),
 ];
 
-const WORK: [Column; 5] = [
-    ("hit\n%", |row| optional_percent(row.hit_ratio)),
-    ("CPU\nµs/IO", |row| number(row.host_cpu_us_per_io)),
-    ("cmds\n/IO", |row| number(row.commands_per_io)),
-    ("WA", |row| optional(row.write_amplification)),
-    ("GC\n%", |row| format!("{:.1}", row.gc_share * 100.0)),
+const WORK: [Column; 8] = [
+    ("hit\n%", |row| optional_percent(row.hit_ratio), "hit_ratio"),
+    (
+        "no cmd\n%",
+        |row| optional_percent(row.no_command_hit_ratio),
+        "no_command_hit_ratio",
+    ),
+    (
+        "ahead\n%",
+        |row| optional_percent(row.read_ahead_hit_ratio),
+        "read_ahead_hit_ratio",
+    ),
+    (
+        "read\n/page",
+        |row| optional(row.pages_read_per_page),
+        "pages_read_per_page",
+    ),
+    (
+        "CPU\nµs/IO",
+        |row| number(row.host_cpu_us_per_io),
+        "host_cpu_us_per_io",
+    ),
+    (
+        "cmds\n/IO",
+        |row| number(row.commands_per_io),
+        "commands_per_io",
+    ),
+    (
+        "WA",
+        |row| optional(row.write_amplification),
+        "write_amplification",
+    ),
+    (
+        "GC\n%",
+        |row| format!("{:.1}", row.gc_share * 100.0),
+        "gc_share",
+    ),
 ];
 
 /// The width of the terminal that standard output goes to, in columns; [`PIPE_WIDTH`] in a pipe.
@@ -52,7 +103,15 @@ pub fn stdout_width() -> usize {
 
 /// The comparison as text at most `width` columns wide, as far as its names allow.
 pub fn render(comparison: &Comparison, width: usize) -> String {
-    let mut text = figures(&comparison.rows, width);
+    let mut text = figures(&comparison.rows, width, |row, column| column.1(row));
+    if comparison.seeds > 1 {
+        let _ = writeln!(
+            text,
+            "\nof {} seeds; the standard deviation of one run, in % of the mean:\n",
+            comparison.seeds
+        );
+        text += &figures(&comparison.rows, width, spread);
+    }
     ratios(&mut text, &comparison.rows);
     text.push('\n');
     for (name, value) in provenance(comparison) {
@@ -61,24 +120,42 @@ pub fn render(comparison: &Comparison, width: usize) -> String {
     text
 }
 
+/// How far the runs of several seeds lie apart in a figure.
+fn spread(row: &Row, column: &Column) -> String {
+    let spread = row.spread.get(column.2);
+    spread.map_or_else(
+        || "–".to_owned(),
+        |spread| number(spread.relative() * 100.0),
+    )
+}
+
 /// One table if it fits, else two with the same rows.
-fn figures(rows: &[Row], width: usize) -> String {
+fn figures(rows: &[Row], width: usize, cell: fn(&Row, &Column) -> String) -> String {
     let all: Vec<Column> = SPEED.into_iter().chain(WORK).collect();
     for padding in [2, 1] {
-        let table = table(rows, &all, padding);
+        let table = table(rows, &all, padding, cell);
         if table.lines().all(|line| line.chars().count() <= width) {
             return table;
         }
     }
-    format!("{}\n{}", table(rows, &SPEED, 2), table(rows, &WORK, 2))
+    format!(
+        "{}\n{}",
+        table(rows, &SPEED, 2, cell),
+        table(rows, &WORK, 2, cell)
+    )
 }
 
-fn table(rows: &[Row], columns: &[Column], padding: u16) -> String {
+fn table(
+    rows: &[Row],
+    columns: &[Column],
+    padding: u16,
+    cell: fn(&Row, &Column) -> String,
+) -> String {
     let heads = columns.iter().map(|column| column.0);
     let heads: Vec<&str> = ["design", "mode"].into_iter().chain(heads).collect();
     let cells = rows.iter().map(|row| {
         let mut cells = vec![name(row), row.mode.to_string()];
-        cells.extend(columns.iter().map(|column| column.1(row)));
+        cells.extend(columns.iter().map(|column| cell(row, column)));
         cells
     });
     aligned(&heads, cells, 2, padding)
@@ -168,7 +245,9 @@ fn provenance(c: &Comparison) -> Vec<(&'static str, String)> {
             "seed",
             format!(
                 "{}, configuration {}, commit {}",
-                c.seed, c.config_hash, c.commit
+                seeds(c),
+                c.config_hash,
+                c.commit
             ),
         ),
         ("costs", cost_table(c)),
@@ -185,6 +264,13 @@ fn provenance(c: &Comparison) -> Vec<(&'static str, String)> {
             "bad lines",
             format!("{count} of the trace could not be read, left out"),
         ));
+    }
+    for (row, model) in c
+        .rows
+        .iter()
+        .filter_map(|row| Some((row, row.model.as_ref()?)))
+    {
+        lines.push(("model", format!("{} is {model}", row.design)));
     }
     let drifts = c.rows.iter().filter_map(|row| Some((row, row.drift_us?)));
     lines.extend(drifts.map(|(row, drift)| {
@@ -242,10 +328,10 @@ mod tests {
     }
 
     #[test]
-    fn every_design_is_one_line_of_one_table_within_100_columns() {
+    fn every_design_is_one_line_of_one_table_within_130_columns() {
         let c = sample::comparison(5);
-        let text = render(&c, PIPE_WIDTH);
-        assert!(widest(&text) <= PIPE_WIDTH, "{}:\n{text}", widest(&text));
+        let text = render(&c, 130);
+        assert!(widest(&text) <= 130, "{}:\n{text}", widest(&text));
         for row in &c.rows {
             let lines: Vec<&str> = text
                 .lines()
@@ -272,6 +358,18 @@ mod tests {
                 .count();
             assert_eq!(heads, 2, "{text}");
         }
+    }
+
+    #[test]
+    fn the_spread_of_several_seeds_is_a_table_of_its_own() {
+        let text = render(&sample::seeded_comparison(2), 130);
+        let (_, spread) = text.split_once("of 2 seeds; the standard").expect("said");
+        let line = spread.lines().find(|line| line.starts_with("clock"));
+        let cells: Vec<&str> = line.expect("a line").split_whitespace().collect();
+        // Bandwidths of 1 and 0.9; latencies of 1 and 1 / 0.9; the same median.
+        assert_eq!(cells[2..6], ["7.44", "7.44", "7.44", "0"], "{spread}");
+        assert!(text.contains("1 to 2, configuration"), "{text}");
+        assert!(!render(&sample::comparison(2), 130).contains("deviation"));
     }
 
     #[test]

@@ -4,9 +4,10 @@
 //! Nothing of a paper is an input: its figures are in `configs/paper/` and read when all runs are done.
 //!
 //! 1. Choose figures by name (`subject.rs`), build their definitions for the workloads at hand.
-//! 2. Collect their runs; make each once (`runs.rs`), in virtual time, on aged drives.
-//! 3. Put values into cells, evaluate and judge claims (`outcome.rs`, `verdict.rs`).
-//! 4. Show: terminal (`text.rs`), JSON and pages (`page.rs`, `plot.rs`).
+//! 2. Collect their runs; make each once with each seed (`runs.rs`), in virtual time, on aged drives.
+//! 3. Put values into cells, evaluate and judge claims (`outcome.rs`, `estimate.rs`, `verdict.rs`).
+//! 4. Join claims that rest on equal runs, and count (`score.rs`).
+//! 5. Show: terminal (`text.rs`), JSON and pages (`page.rs`, `plot.rs`).
 //!
 //! | file | idea |
 //! |---|---|
@@ -16,6 +17,7 @@
 //! | `run.rs`, `metric.rs`, `layers.rs` | what a run is; what is read off it; what its latency is made of |
 //! | `setup/` | each paper's set-up, smaller in proportion |
 
+mod estimate;
 mod figure;
 mod figures;
 mod layers;
@@ -26,6 +28,7 @@ mod paper;
 mod plot;
 mod run;
 mod runs;
+mod score;
 mod setup;
 mod subject;
 #[cfg(test)]
@@ -41,8 +44,8 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use wharf_runtime::CostTable;
 
 use crate::input::Input;
-use crate::prepare::Age;
 
+pub use estimate::Estimate;
 pub use figure::{Cell, Claim, Figure, Formula, Panel, Plot, Series, Term};
 pub use figures::Definition;
 pub use layers::{Layer, LayerSet};
@@ -50,22 +53,24 @@ pub use metric::Metric;
 pub use outcome::{Finding, FoundClaim, FoundPanel, FoundSeries, Ground, Reproduction, SCHEMA};
 pub use page::{index, page};
 pub use paper::{ClaimKind, Paper, PaperClaim, PaperFigure, PaperRow, PaperTable};
-pub use run::{Run, Variant, Workloads};
+pub use run::{Run, Start, Variant, Workloads};
 pub use runs::{Gap, Measured, Traits, designs_built_in};
+pub use score::{Merged, Score};
 pub use setup::{SCALE_MAX, Scale};
 pub use subject::{Chosen, Subject, select};
 pub use text::{listing, render, summary};
-pub use verdict::{Verdict, judge};
+pub use verdict::{CLOSELY_WITHIN, Verdict, WITHIN, judge};
 
 /// How a reproduction is made.
 pub struct Options {
     /// How much smaller than the paper's the set-up is.
     pub scale: Scale,
-    /// Seed of every random choice.
+    /// Seed of every random choice of the first runs; further ones have the numbers after it.
     pub seed: u64,
-    /// What the drives went through before each run; `None`: the pages that the workload touches were
-    /// written once, the rest of the flash is empty.
-    pub age: Option<Age>,
+    /// Seeds that every run is made with.
+    pub seeds: u32,
+    /// What the drives hold before each run; `None`: what the figure needs.
+    pub start: Option<Start>,
     /// Costs of CPU work.
     pub costs: CostTable,
     /// A trace in the place of every profile.
@@ -114,13 +119,16 @@ pub fn reproduce(chosen: &Chosen, options: &Options, stop: &Arc<AtomicBool>) -> 
     let paper = Paper::of(chosen.subject);
     let ground = ground(chosen.subject, &paper, options);
     let finding = |figure| outcome::find(figure, &paper, &runs, &ground);
+    let mut findings: Vec<Finding> = figures.iter().map(finding).collect();
+    let score = score::join(&figures, &paper, &mut findings);
     Reproduction {
-        findings: figures.iter().map(finding).collect(),
+        findings,
+        score,
         failures: runs
             .failures()
             .map(|(run, gap)| format!("{}: {}", run.describe(), gap.reason))
             .collect(),
-        runs: runs.measured().count(),
+        runs: runs.count(),
         interrupted: stop.load(Relaxed),
         ground,
     }
@@ -135,26 +143,14 @@ fn ground(subject: Subject, paper: &Paper, options: &Options) -> Ground {
             options.trace_name
         ));
     }
-    notes.push(
-        match options.age {
-            None => {
-                "the pages that a workload touches were written once, in order, before each run, and the rest of the drives is empty"
-            }
-            Some(Age::Filled) => {
-                "every page of the drives was written once, in order, before each run"
-            }
-            Some(Age::Steady) => {
-                "drives were filled and overwritten at random until collection was steady, before each run: the hardest state there is"
-            }
-        }
-        .into(),
-    );
+    notes.push(started(options.start).into());
     notes.push("virtual time; caches empty at first; every read checked".into());
     Ground {
         subject,
         paper: paper.title.clone(),
         cite: paper.cite.clone(),
         seed: options.seed,
+        seeds: options.seeds,
         scale: options.scale,
         cost_table: crate::result::CostTable {
             name: costs.name.clone(),
@@ -164,6 +160,25 @@ fn ground(subject: Subject, paper: &Paper, options: &Options) -> Ground {
         },
         commit: options.commit.clone(),
         notes,
+    }
+}
+
+/// What the drives hold before each run, as part of a sentence.
+fn started(start: Option<Start>) -> &'static str {
+    match start {
+        None => {
+            "the pages that a workload touches were written once, in order, before each run, and the rest of the drives is empty, where \
+             a figure says nothing else"
+        }
+        Some(Start::Touched) => {
+            "the pages that a workload touches were written once, in order, before each run, and the rest of the drives is empty"
+        }
+        Some(Start::Filled) => {
+            "every page of the drives was written once, in order, before each run"
+        }
+        Some(Start::Steady) => {
+            "drives were filled and overwritten at random until collection was steady, before each run: the hardest state there is"
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a reproduction found: plain data that the terminal, the JSON files and the pages show.
 //!
 //! 1. Each cell of a figure gets its value, or the reason why it has none.
-//! 2. Each claim is evaluated, judged, and put into a sentence.
+//! 2. Each claim is evaluated for each seed, judged, and put into a sentence. A cell shows the mean of the seeds.
 //! 3. Where a claim does not hold whole, the sentence goes on with what was measured of the runs behind
 //!    it: who was busy, and how much collection there was.
 
@@ -9,18 +9,20 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::estimate::Estimate;
 use super::figure::{Cell, Claim, Figure, Formula, Panel, Plot, Term};
 use super::paper::{Paper, PaperClaim, PaperFigure, PaperTable};
 use super::run::Run;
 use super::runs::{Gap, Measured, Runs};
+use super::score::Score;
 use super::setup::Scale;
 use super::subject::Subject;
-use super::verdict::{Verdict, judge, spoken, spoken_by_paper};
+use super::verdict::{Verdict, judge, spoken_by_paper, spoken_estimate};
 use crate::report::format;
 use crate::result::{CostTable, CpuPart};
 
 /// Name and version of the format that a [`Finding`] is written in.
-pub const SCHEMA: &str = "wharf.reproduce/1";
+pub const SCHEMA: &str = "wharf.reproduce/2";
 
 /// What all figures of a reproduction share.
 #[derive(Debug, Clone, Serialize)]
@@ -31,8 +33,10 @@ pub struct Ground {
     pub paper: String,
     /// Its authors, venue and year.
     pub cite: String,
-    /// The seed of every random choice.
+    /// The first seed.
     pub seed: u64,
+    /// Seeds that every run was made with, one after another from the first.
+    pub seeds: u32,
     /// How much smaller than the paper's the set-up is.
     pub scale: Scale,
     /// The costs of CPU work.
@@ -107,12 +111,16 @@ pub struct FoundClaim {
     pub paper: String,
     /// The paper's value as the data file has it; `None` for an order.
     pub paper_value: Option<f64>,
-    /// Ours: a ratio, a share from 0 to 1, or an amount; `None` if not tested.
-    pub ours_value: Option<f64>,
+    /// Ours: a ratio, a share from 0 to 1, or an amount, over the seeds; `None` if not tested.
+    pub ours_value: Option<Estimate>,
     /// Ours in the paper's words.
     pub ours: String,
     /// Whether it holds.
     pub verdict: Verdict,
+    /// The claim, as `figure/claim`, that rests on equal runs and is judged in its place.
+    pub judged_as: Option<String>,
+    /// It is one of the distinct quantified claims.
+    pub counts: bool,
     /// One sentence or two: the verdict and why.
     pub sentence: String,
 }
@@ -124,6 +132,8 @@ pub struct Reproduction {
     pub ground: Ground,
     /// The figures, in the order of the paper.
     pub findings: Vec<Finding>,
+    /// What their claims come to.
+    pub score: Score,
     /// Runs that went wrong, each in a line.
     pub failures: Vec<String>,
     /// Number of runs that gave something.
@@ -174,9 +184,12 @@ pub(super) fn find(figure: &Figure, paper: &Paper, runs: &Runs, ground: &Ground)
 /// Puts the columns of the paper's table beside ours: a panel for each, in the same order.
 fn beside(table: &PaperTable, panels: &mut [FoundPanel]) {
     for (column, panel) in panels.iter_mut().enumerate() {
+        // The paper's shares are in percent, ours from 0 to 1.
+        let is_share = table.shares.contains(&table.columns[column]);
+        let whole = if is_share { 100.0 } else { 1.0 };
         let value = |point: &String| {
             let row = table.rows.iter().find(|row| row.name == *point)?;
-            row.values.get(column).copied()
+            row.values.get(column).map(|value| value / whole)
         };
         panel.series.push(FoundSeries {
             name: "paper".into(),
@@ -209,8 +222,27 @@ fn panel_of(panel: &Panel, runs: &Runs, gaps: &mut BTreeMap<String, u32>) -> Fou
     }
 }
 
+/// A cell's mean over the seeds.
 fn value_of(cell: &Cell, runs: &Runs) -> Result<f64, Gap> {
-    let read = |run: &Run| cell.metric.of(runs.get(run)?).map_err(Gap::missing);
+    let seeds = seeds_of(std::iter::once(&cell.run).chain(&cell.to), runs)?;
+    let values = (0..seeds).map(|seed| value_with(cell, runs, seed));
+    Ok(values.sum::<Result<f64, Gap>>()? / seeds as f64)
+}
+
+/// The seeds that all of these runs were made with.
+fn seeds_of<'a>(of: impl IntoIterator<Item = &'a Run>, runs: &Runs) -> Result<usize, Gap> {
+    let mut least = usize::MAX;
+    for run in of {
+        least = least.min(runs.get(run)?.len());
+    }
+    Ok(least)
+}
+
+fn value_with(cell: &Cell, runs: &Runs, seed: usize) -> Result<f64, Gap> {
+    let read = |run: &Run| {
+        let measured = &runs.get(run)?[seed];
+        cell.metric.of(measured).map_err(Gap::missing)
+    };
     let value = read(&cell.run)? * cell.factor;
     let value = match &cell.to {
         Some(to) => value / read(to)?,
@@ -223,9 +255,9 @@ fn value_of(cell: &Cell, runs: &Runs) -> Result<f64, Gap> {
     }
 }
 
-fn term_of(term: &Term, runs: &Runs) -> Result<f64, Gap> {
+fn term_with(term: &Term, runs: &Runs, seed: usize) -> Result<f64, Gap> {
     let product = |cells: &[Cell]| {
-        let values = cells.iter().map(|cell| value_of(cell, runs));
+        let values = cells.iter().map(|cell| value_with(cell, runs, seed));
         values.product::<Result<f64, Gap>>()
     };
     let value = product(&term.over)? / product(&term.under)?;
@@ -236,15 +268,22 @@ fn term_of(term: &Term, runs: &Runs) -> Result<f64, Gap> {
     }
 }
 
-fn evaluate(formula: &Formula, runs: &Runs) -> Result<f64, Gap> {
-    let terms = formula.terms().iter().map(|term| term_of(term, runs));
-    let terms: Vec<f64> = terms.collect::<Result<_, Gap>>()?;
-    if terms.is_empty() {
+fn evaluate(formula: &Formula, runs: &Runs) -> Result<Estimate, Gap> {
+    if formula.terms().is_empty() {
         return Err(Gap::missing(match formula {
             Formula::Untested(why) => why,
             _ => "no CPU is left for a client",
         }));
     }
+    let seeds = seeds_of(&formula.runs(), runs)?;
+    let values = (0..seeds).map(|seed| evaluate_with(formula, runs, seed));
+    Ok(Estimate::of(&values.collect::<Result<Vec<f64>, Gap>>()?))
+}
+
+fn evaluate_with(formula: &Formula, runs: &Runs, seed: usize) -> Result<f64, Gap> {
+    let terms = formula.terms().iter();
+    let terms = terms.map(|term| term_with(term, runs, seed));
+    let terms: Vec<f64> = terms.collect::<Result<_, Gap>>()?;
     Ok(match formula {
         Formula::Most(_) => terms.iter().copied().fold(f64::MIN, f64::max),
         Formula::Least(_) => terms.iter().copied().fold(f64::MAX, f64::min),
@@ -255,11 +294,12 @@ fn evaluate(formula: &Formula, runs: &Runs) -> Result<f64, Gap> {
 fn claim_of(claim: &PaperClaim, figure: &PaperFigure, formula: &Claim, runs: &Runs) -> FoundClaim {
     let ours = evaluate(&formula.formula, runs);
     let verdict = match &ours {
-        Ok(ours) => judge(claim, *ours),
+        _ if claim.is_input => Verdict::Input,
+        Ok(ours) => judge(claim, ours),
         Err(_) => Verdict::Untested,
     };
     let paper = spoken_by_paper(claim);
-    let said = ours.as_ref().map(|ours| spoken(claim, *ours));
+    let said = ours.as_ref().map(|ours| spoken_estimate(claim, ours));
     let sentence = match &said {
         Ok(said) => sentence(claim, verdict, said, &paper, &formula.formula, runs),
         Err(gap) => format!("Not tested: {}.", gap.reason),
@@ -273,6 +313,8 @@ fn claim_of(claim: &PaperClaim, figure: &PaperFigure, formula: &Claim, runs: &Ru
         ours_value: ours.as_ref().ok().copied(),
         ours: said.unwrap_or_else(|_| "–".into()),
         verdict,
+        judged_as: None,
+        counts: claim.is_quantified(),
         sentence,
     }
 }
@@ -287,14 +329,19 @@ fn sentence(
     runs: &Runs,
 ) -> String {
     let mut text = match verdict {
+        Verdict::HoldsClosely => format!("Holds closely: {ours}; the paper has {paper}."),
         Verdict::Holds => format!("Holds: {ours}; the paper has {paper}."),
+        Verdict::WithinNoise => format!(
+            "Within noise: {ours}, which the seeds cannot tell from the opposite; the paper has {paper}."
+        ),
+        Verdict::Input => format!("An input: {ours} here, {paper} in the paper."),
         Verdict::DirectionOnly => {
             format!("The direction holds, the size does not: {ours} here, {paper} in the paper.")
         }
         Verdict::Fails => format!("Does not hold here: {ours}, where the paper has {paper}."),
         Verdict::Untested => "Not tested.".into(),
     };
-    if verdict != Verdict::Holds {
+    if !verdict.is_found() && verdict != Verdict::Input {
         if let Some(difference) = &claim.difference {
             text = format!("{text} {difference}");
         }
@@ -321,7 +368,7 @@ fn load(formula: &Formula, runs: &Runs) -> String {
             let aware = if run.gc_aware { "" } else { " unaware of GC" };
             let place = if run.in_kernel { " in the kernel" } else { "" };
             let name = format!("{}{managers}{aware}{place}{}", run.design, run.array());
-            by_design.entry(name).or_default().push(measured);
+            by_design.entry(name).or_default().extend(measured);
         }
     }
     let parts: Vec<String> = by_design

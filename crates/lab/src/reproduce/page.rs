@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::outcome::{Finding, FoundClaim, FoundPanel, Reproduction};
 use super::plot;
+use super::text::seeds;
 use super::verdict::Verdict;
 use crate::report::format;
 use crate::report::html::{Escaped, STYLE};
@@ -16,9 +17,11 @@ table.claims { width: 100%; border-collapse: collapse; font-size: 14px; }
 .claims td.value { white-space: nowrap; }
 .claims small { display: block; color: var(--muted); font-size: 13px; max-width: 100ch; }
 .verdict { padding: 1px 8px; border-radius: 9px; font-size: 12.5px; white-space: nowrap; color: #fff; }
+.verdict.holds_closely { background: #005f47; }
 .verdict.holds { background: #00795a; }
 .verdict.direction_only { background: #8a5f00; }
 .verdict.fails { background: #b3400a; }
+.verdict.within_noise, .verdict.input,
 .verdict.untested { background: #66727f; }
 a { color: var(--s0); }
 section h3 { margin: 12px 0 0; font-size: 14px; }
@@ -42,12 +45,12 @@ pub fn page(finding: &Finding) -> String {
     let ground = &finding.ground;
     let _ = write!(
         text,
-        "<p class=\"kicker\"><a href=\"index.html\">wharf reproduce</a> · {} · section {} of {} · seed {}</p>\n\
+        "<p class=\"kicker\"><a href=\"index.html\">wharf reproduce</a> · {} · section {} of {} · {}</p>\n\
          <h1>{}</h1>\n<p class=\"lede\">{}</p>\n<div class=\"notes\">",
         Escaped(&finding.name),
         Escaped(&finding.section),
         Escaped(&ground.cite),
-        ground.seed,
+        seeds(ground),
         Escaped(&finding.title),
         Escaped(counted(&finding.claims)),
     );
@@ -77,14 +80,17 @@ pub fn page(finding: &Finding) -> String {
 pub(super) fn counted(claims: &[FoundClaim]) -> String {
     let count = |verdict| claims.iter().filter(|c| c.verdict == verdict).count() as u64;
     let parts = [
+        (Verdict::HoldsClosely, "holds closely", "hold closely"),
         (Verdict::Holds, "holds", "hold"),
         (
             Verdict::DirectionOnly,
             "holds in direction, not in size",
             "hold in direction, not in size",
         ),
+        (Verdict::WithinNoise, "is within noise", "are within noise"),
         (Verdict::Fails, "does not hold here", "do not hold here"),
         (Verdict::Untested, "is not tested", "are not tested"),
+        (Verdict::Input, "is an input", "are inputs"),
     ];
     let said: Vec<String> = parts
         .iter()
@@ -152,10 +158,13 @@ fn claims(text: &mut String, claims: &[FoundClaim]) {
 
 fn badge(verdict: Verdict) -> String {
     let class = match verdict {
+        Verdict::HoldsClosely => "holds_closely",
         Verdict::Holds => "holds",
         Verdict::DirectionOnly => "direction_only",
+        Verdict::WithinNoise => "within_noise",
         Verdict::Fails => "fails",
         Verdict::Untested => "untested",
+        Verdict::Input => "input",
     };
     format!(
         "<span class=\"verdict {class}\">{}</span>",
@@ -201,12 +210,15 @@ pub fn index(reproduction: &Reproduction) -> String {
         .collect();
     let _ = write!(
         text,
-        "<p class=\"kicker\">wharf reproduce · {} · seed {}</p>\n<h1>{}</h1>\n<p class=\"lede\">{} {} made.</p>\n<div class=\"notes\">",
+        "<p class=\"kicker\">wharf reproduce · {} · {}</p>\n<h1>{}</h1>\n<p class=\"lede\">{} {} made. {}.</p>\n<div class=\"notes\">",
         Escaped(&ground.cite),
-        ground.seed,
+        seeds(ground),
         Escaped(&ground.paper),
         counted(&all),
         format::counted(reproduction.runs as u64, "run"),
+        Escaped(sentence_case(
+            &reproduction.score.lines().replace('\n', "; ")
+        )),
     );
     for note in &ground.notes {
         let _ = write!(text, "<p>{}.</p>", Escaped(sentence_case(note)));

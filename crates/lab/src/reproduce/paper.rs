@@ -7,9 +7,6 @@ use serde::{Deserialize, Serialize};
 
 use super::subject::Subject;
 
-/// A table's cells may be this far from the paper's, up or down, as a factor.
-const TABLE_WITHIN: f64 = 1.25;
-
 /// A paper's figures and claims.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -59,8 +56,35 @@ pub struct PaperClaim {
     pub reading: Option<String>,
     /// What is known to be different here and bears on it.
     pub difference: Option<String>,
+    /// Another claim, as `figure/claim`, which says the same of the same runs in other words: both are one
+    /// verdict.
+    pub same_as: Option<String>,
+    /// Why it does not count among the quantified claims, as part of a sentence.
+    pub left_out: Option<String>,
+    /// It is an input of the runs.
+    #[serde(default)]
+    pub is_input: bool,
     /// How far ours may be off, as a factor, for shares and amounts.
     pub within: Option<f64>,
+}
+
+impl PaperClaim {
+    /// The paper's ratio of A to B, of claims that compare and give a figure.
+    pub fn paper_ratio(&self) -> Option<f64> {
+        let value = self.value?;
+        match self.kind {
+            ClaimKind::Times => Some(value),
+            ClaimKind::More => Some(1.0 + value / 100.0),
+            ClaimKind::Less => Some(1.0 - value / 100.0),
+            _ => None,
+        }
+    }
+
+    /// True if it gives a figure that ours can be near to or far from.
+    pub fn is_quantified(&self) -> bool {
+        let is_figure = !matches!(self.kind, ClaimKind::Order | ClaimKind::AtMost);
+        is_figure && !self.is_input && self.left_out.is_none()
+    }
 }
 
 /// How a claim's value is meant.
@@ -89,6 +113,15 @@ pub enum ClaimKind {
 pub struct PaperTable {
     /// The columns.
     pub columns: Vec<String>,
+    /// Columns that are shares, in percent.
+    #[serde(default)]
+    pub shares: Vec<String>,
+    /// Columns that are inputs of the runs.
+    #[serde(default)]
+    pub inputs: Vec<String>,
+    /// Columns to which the workloads were fitted, and which the runs can miss all the same.
+    #[serde(default)]
+    pub fitted: Vec<String>,
     /// The rows.
     pub rows: Vec<PaperRow>,
 }
@@ -129,12 +162,21 @@ fn cells(table: &PaperTable) -> Vec<PaperClaim> {
     let cell = |row: &PaperRow, column: &String, value: f64| PaperClaim {
         id: format!("{}.{column}", row.name),
         text: format!("{}: {}.", row.name, column.replace('_', " ")),
-        kind: ClaimKind::Amount,
+        kind: match table.shares.contains(column) {
+            true => ClaimKind::Share,
+            false => ClaimKind::Amount,
+        },
         value: Some(value),
         unit: None,
         reading: None,
         difference: None,
-        within: Some(TABLE_WITHIN),
+        same_as: None,
+        left_out: table
+            .fitted
+            .contains(column)
+            .then(|| "the workloads were fitted to it".into()),
+        is_input: table.inputs.contains(column),
+        within: None,
     };
     let rows = table.rows.iter();
     rows.flat_map(|row| {
@@ -171,6 +213,21 @@ mod tests {
     }
 
     #[test]
+    fn claims_that_are_the_same_name_an_earlier_one() {
+        for subject in Subject::ALL {
+            let mut known = BTreeSet::new();
+            for figure in Paper::of(subject).figures {
+                for claim in &figure.claims {
+                    if let Some(same) = &claim.same_as {
+                        assert!(known.contains(same), "{}/{}", figure.name, claim.id);
+                    }
+                    known.insert(format!("{}/{}", figure.name, claim.id));
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_table_is_as_wide_as_its_heading() {
         for figure in Subject::ALL
             .map(Paper::of)
@@ -178,6 +235,12 @@ mod tests {
             .flat_map(|p| p.figures)
         {
             let Some(table) = figure.table else { continue };
+            let mut named = table
+                .inputs
+                .iter()
+                .chain(&table.fitted)
+                .chain(&table.shares);
+            assert!(named.all(|name| table.columns.contains(name)));
             for row in &table.rows {
                 assert_eq!(row.values.len(), table.columns.len(), "{}", row.name);
             }

@@ -4,9 +4,11 @@ use serde::Serialize;
 
 use wharf_host::volume::Level;
 
+use super::setup::rule;
 use super::setup::scale::THREADS;
 use super::subject::Subject;
 use crate::config::ArrayLayout;
+use crate::input::ClientRule;
 
 /// What makes a run different from another one. Equal runs are run once, however many figures show
 /// them.
@@ -38,6 +40,36 @@ pub struct Run {
     pub gc_aware: bool,
     /// How the drives make an array.
     pub layout: ArrayLayout,
+    /// What the drives hold at the start, where nobody asks for another state.
+    pub start: Start,
+    /// How requests go to clients.
+    pub rule: ClientRule,
+}
+
+/// What the drives hold when a run begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Start {
+    /// The pages that the workload touches, written once in order; the rest of the flash is empty.
+    Touched,
+    /// Every page, written once in order: collection begins soon.
+    Filled,
+    /// Filled, then overwritten at random until collection is steady.
+    Steady,
+}
+
+impl Start {
+    /// All of them.
+    pub const ALL: [Start; 3] = [Start::Touched, Start::Filled, Start::Steady];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Start::Touched => "touched",
+            Start::Filled => "filled",
+            Start::Steady => "steady",
+        }
+    }
 }
 
 /// A design as the figures call it.
@@ -70,8 +102,8 @@ pub const TRI_6M: Variant = tri("TriCache-6M", 6);
 
 /// ScaleCache, which is a change to Linux.
 pub const SCALE: Variant = in_kernel("ScaleCache", "scale");
-/// ScaleCache's direct flush over the kernel's index.
-pub const DFLUSH: Variant = in_kernel("ScaleCache (dflush)", "scale-dflush");
+/// The kernel's page cache with ScaleCache's direct flush: without its index.
+pub const DFLUSH: Variant = plain("ScaleCache (dflush)", "kernel-dflush");
 /// Direct I/O through the operating system.
 pub const DIRECT: Variant = in_kernel("Direct I/O", "direct");
 /// The kernel's page cache over Falcon's block layer.
@@ -133,6 +165,8 @@ impl Variant {
             in_kernel: self.in_kernel,
             gc_aware: true,
             layout: ArrayLayout::Raid0,
+            start: Start::Touched,
+            rule: rule(Subject::Scala),
         }
     }
 
@@ -161,6 +195,8 @@ impl Variant {
             in_kernel: self.in_kernel,
             gc_aware: true,
             layout: ArrayLayout::Raid0,
+            start: Start::Touched,
+            rule: rule(Subject::Scale),
         }
     }
 }
@@ -173,6 +209,10 @@ impl Run {
             n => format!(" with {n} managers"),
         };
         let aware = if self.gc_aware { "" } else { " unaware of GC" };
+        let dealt = match self.rule == rule(self.subject) {
+            true => String::new(),
+            false => format!(", where {}", self.rule.describe()),
+        };
         let stretch = match self.stretch {
             1 => String::new(),
             n => format!(" x{n}"),
@@ -182,7 +222,7 @@ impl Run {
             n => format!(" of {n} KiB"),
         };
         format!(
-            "{}{managers}{aware} on {}{request}{stretch}: {} clients, {} drives{} of {} cores, stripes of {} KiB",
+            "{}{managers}{aware} on {}{request}{stretch}: {} clients, {} drives{} of {} cores, stripes of {} KiB{dealt}",
             self.design,
             self.workload,
             self.clients,

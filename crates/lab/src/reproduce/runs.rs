@@ -1,9 +1,10 @@
-//! Makes runs, each once, however many figures show it.
+//! Makes runs, each once with each seed, however many figures show it.
 //!
 //! 1. A run's set-up: drive and host at the reproduction's scale, as the run says.
 //! 2. Aged drives come from a stock: prepared once, copied for each run.
-//! 3. The requests of one workload are made once for the runs of one volume and number of clients, which
-//!    come one after another.
+//! 3. All runs are made with one seed, then with the next, so that a reproduction that is stopped has whole
+//!    seeds. The requests of one workload are made once a seed for the runs of one volume and number of clients,
+//!    which come one after another.
 //! 4. A run that cannot be made leaves a gap with a reason; a run that fails is remembered as a failure.
 
 use std::collections::BTreeMap;
@@ -16,12 +17,12 @@ use wharf_workload::stat::StatCounter;
 use wharf_workload::workload::WorkloadInfo;
 
 use super::Options;
-use super::run::Run;
+use super::run::{Run, Start};
 use super::setup::{self, Load};
 use crate::config::ConfigError;
 use crate::designs::{DESIGNS, find};
-use crate::input::{Plan, plan};
-use crate::prepare::Stock;
+use crate::input::{ClientRule, Plan, plan};
+use crate::prepare::{Age, Stock};
 use crate::progress::Progress;
 use crate::replay::{Engine, Prepare, RunError, Setup, volume_bytes};
 use crate::result::Row;
@@ -73,29 +74,36 @@ impl Gap {
     }
 }
 
-/// What requests depend on: the workload with its request size, how long it is, clients, and bytes of the
-/// volume.
+/// A workload with its request size, and how long it is.
+type Named = (String, u32, u32);
+
+/// What requests depend on.
 #[derive(PartialEq)]
 struct Key {
-    workload: (String, u32, u32),
+    workload: Named,
+    rule: ClientRule,
     clients: u32,
     device_bytes: u64,
+    seed: u64,
 }
 
 /// The requests of a workload for some clients on some volume.
 struct Prepared {
     key: Key,
     plan: Arc<Plan>,
-    traits: Option<Traits>,
 }
 
 /// All runs made so far.
 pub struct Runs<'a> {
     options: &'a Options,
     stop: &'a Arc<AtomicBool>,
-    prepare: Prepare,
+    /// Drives made ready, by what they hold.
+    stocks: BTreeMap<Start, Prepare>,
     prepared: Option<Prepared>,
-    done: BTreeMap<Run, Result<Measured, Gap>>,
+    /// Of the first seed: they are the same for all clients and drives, and take long to find.
+    traits: BTreeMap<Named, Option<Traits>>,
+    /// What each seed gave, in their order, or the first gap.
+    done: BTreeMap<Run, Result<Vec<Measured>, Gap>>,
 }
 
 impl<'a> Runs<'a> {
@@ -104,20 +112,18 @@ impl<'a> Runs<'a> {
         Runs {
             options,
             stop,
-            prepare: match options.age {
-                Some(age) => Prepare::Stock(Arc::new(Stock::new(age))),
-                None => Prepare::Touched,
-            },
+            stocks: Start::ALL.map(|start| (start, prepare(start))).into(),
             prepared: None,
+            traits: BTreeMap::new(),
             done: BTreeMap::new(),
         }
     }
 
-    /// What a run gave, or why it gave nothing.
+    /// What a run gave with each seed, or why it gave nothing.
     ///
     /// # Errors
     /// The gap.
-    pub fn get(&self, run: &Run) -> Result<&Measured, Gap> {
+    pub fn get(&self, run: &Run) -> Result<&[Measured], Gap> {
         match self.done.get(run) {
             Some(Ok(measured)) => Ok(measured),
             Some(Err(gap)) => Err(gap.clone()),
@@ -131,43 +137,57 @@ impl<'a> Runs<'a> {
         gaps.filter_map(|(run, result)| Some((run, result.as_ref().err().filter(|g| g.failed)?)))
     }
 
-    /// All that gave something.
-    pub fn measured(&self) -> impl Iterator<Item = (&Run, &Measured)> {
-        let all = self.done.iter();
-        all.filter_map(|(run, result)| Some((run, result.as_ref().ok()?)))
+    /// Number of runs that gave something, each seed counted.
+    pub fn count(&self) -> usize {
+        let measured = self.done.values().filter_map(|result| result.as_ref().ok());
+        measured.map(Vec::len).sum()
     }
 
-    /// Takes a run's result as it is given.
+    /// Takes a run's results as they are given.
     #[cfg(test)]
-    pub(super) fn put(&mut self, run: Run, result: Result<Measured, Gap>) {
+    pub(super) fn put(&mut self, run: Run, result: Result<Vec<Measured>, Gap>) {
         self.done.insert(run, result);
     }
 
-    /// Makes every one of these runs.
+    /// Makes every one of these runs with every seed.
     pub fn make(&mut self, runs: impl IntoIterator<Item = Run>) {
         let runs: Vec<Run> = runs.into_iter().collect();
-        let count = runs.len();
-        for (index, run) in runs.into_iter().enumerate() {
-            if self.stop.load(Relaxed) {
-                return;
-            }
-            let label = format!("{:>3}/{count} {} {}", index + 1, run.design, run.workload);
-            let result = self.run(&run, &label);
-            // A run that was interrupted covers only a part of its workload.
-            if !self.stop.load(Relaxed) {
-                self.done.insert(run, result);
+        let count = runs.len() * self.options.seeds as usize;
+        for seed in 0..self.options.seeds as usize {
+            for (index, run) in runs.iter().enumerate() {
+                if self.stop.load(Relaxed) {
+                    return;
+                }
+                let number = seed * runs.len() + index + 1;
+                let label = format!("{number:>4}/{count} {} {}", run.design, run.workload);
+                let result = self.run(run, self.options.seed + seed as u64, &label);
+                // A run that was interrupted covers only a part of its workload.
+                if !self.stop.load(Relaxed) {
+                    self.keep(run, result);
+                }
             }
         }
     }
 
-    fn run(&mut self, run: &Run, label: &str) -> Result<Measured, Gap> {
+    /// Adds what one more seed gave; a gap stays.
+    fn keep(&mut self, run: &Run, result: Result<Measured, Gap>) {
+        let kept = self.done.entry(run.clone()).or_insert(Ok(Vec::new()));
+        match (kept.as_mut(), result) {
+            (Ok(all), Ok(one)) => all.push(one),
+            (Ok(_), Err(gap)) => *kept = Err(gap),
+            (Err(_), _) => {}
+        }
+    }
+
+    fn run(&mut self, run: &Run, seed: u64, label: &str) -> Result<Measured, Gap> {
         let design = find(run.design)
             .ok_or_else(|| Gap::missing(format!("design '{}' is not built in", run.design)))?;
-        let setup = self.setup(run)?;
+        let setup = self.setup(run, seed)?;
         let fits = setup.host.check_drives(setup.drives);
         fits.map_err(|error| Gap::missing(error.to_string()))?;
         let device_bytes = volume_bytes(&setup.drive, setup.drives, &setup.host);
-        let (plan, traits) = self.plan(run, device_bytes)?;
+        let plan = self.plan(run, seed, device_bytes)?;
+        let traits = self.traits_of(run, &plan);
         let one_drive_bytes = setup.drive.namespace_pages() * 4096;
         let setup = Setup {
             cache_bytes: setup
@@ -189,7 +209,7 @@ impl<'a> Runs<'a> {
         })
     }
 
-    fn setup(&self, run: &Run) -> Result<Setup, Gap> {
+    fn setup(&self, run: &Run, seed: u64) -> Result<Setup, Gap> {
         let scale = self.options.scale;
         let drive = setup::drive(scale, run).map_err(|e| config_gap(&e))?;
         let host = setup::host(scale, run).map_err(|e| config_gap(&e))?;
@@ -202,46 +222,50 @@ impl<'a> Runs<'a> {
             clients: run.clients,
             depth: setup::depth(run),
             speed: None,
-            seed: self.options.seed,
+            seed,
             engine: Engine::Virtual,
-            prepare: self.prepare.clone(),
+            prepare: self.stocks[&self.options.start.unwrap_or(run.start)].clone(),
         })
     }
 
-    fn plan(&mut self, run: &Run, device_bytes: u64) -> Result<(Arc<Plan>, Option<Traits>), Gap> {
+    fn plan(&mut self, run: &Run, seed: u64, device_bytes: u64) -> Result<Arc<Plan>, Gap> {
         let key = Key {
-            workload: (run.workload.clone(), run.request_kib, run.stretch),
+            workload: named(run),
+            rule: run.rule,
             clients: run.clients,
             device_bytes,
+            seed,
         };
         if let Some(ready) = self.prepared.as_ref().filter(|ready| ready.key == key) {
-            return Ok((ready.plan.clone(), ready.traits));
+            return Ok(ready.plan.clone());
         }
         let load = match &self.options.trace {
             Some(trace) => Load {
                 input: trace.clone(),
                 fit: FitMode::Wrap,
             },
-            None => setup::load(self.options.scale, run, self.options.seed, device_bytes)?,
+            None => setup::load(self.options.scale, run, seed, device_bytes)?,
         };
-        let rule = setup::rule(run.subject);
-        let plan = plan(&load.input, load.fit, rule, run.clients, device_bytes);
+        let plan = plan(&load.input, load.fit, run.rule, run.clients, device_bytes);
         let plan = Arc::new(plan.map_err(|e| Gap {
             reason: e.to_string(),
             failed: true,
         })?);
-        // A workload's traits are the same for all clients and drives; they take long to find.
-        let known = self
-            .prepared
-            .take()
-            .filter(|ready| ready.key.workload == key.workload);
-        let traits = known.map_or_else(|| self.traits(run, &plan), |ready| ready.traits);
         self.prepared = Some(Prepared {
             key,
             plan: plan.clone(),
-            traits,
         });
-        Ok((plan, traits))
+        Ok(plan)
+    }
+
+    fn traits_of(&mut self, run: &Run, plan: &Plan) -> Option<Traits> {
+        let key = named(run);
+        if let Some(known) = self.traits.get(&key) {
+            return *known;
+        }
+        let traits = self.traits(run, plan);
+        self.traits.insert(key, traits);
+        traits
     }
 
     /// The workload's traits, as large as they would be at full size, where a paper has them. A trace is as it is.
@@ -274,6 +298,20 @@ impl<'a> Runs<'a> {
             reuse_gib: reuse_bytes * up / GIB,
         })
     }
+}
+
+/// How drives come to what they hold at the start.
+fn prepare(start: Start) -> Prepare {
+    let stock = |age| Prepare::Stock(Arc::new(Stock::new(age)));
+    match start {
+        Start::Touched => Prepare::Touched,
+        Start::Filled => stock(Age::Filled),
+        Start::Steady => stock(Age::Steady),
+    }
+}
+
+fn named(run: &Run) -> Named {
+    (run.workload.clone(), run.request_kib, run.stretch)
 }
 
 /// A configuration that this build cannot have, such as a key of a design that is missing.

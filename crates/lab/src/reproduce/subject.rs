@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::ReproduceError;
 use super::figures::{self, Definition};
+use super::setup;
 use crate::config::nearest::nearest;
 
 /// A paper.
@@ -28,6 +29,11 @@ impl Subject {
             Subject::Scala => "scala",
             Subject::Scale => "scale",
         }
+    }
+
+    /// The cost table of its machine.
+    pub fn costs(self) -> &'static str {
+        setup::costs(self)
     }
 
     /// Its figures, in the paper's order.

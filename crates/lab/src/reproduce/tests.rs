@@ -10,6 +10,7 @@ use super::outcome::{Finding, find};
 use super::paper::Paper;
 use super::run::{CLIENTS, KERNEL, Run, SCALA, Variant};
 use super::runs::{Gap, Measured, Runs, Traits};
+use super::score::{self, Score};
 use super::verdict::Verdict;
 use super::{Options, Scale, Subject, ground, render, select};
 use crate::config::load_costs;
@@ -19,7 +20,8 @@ fn options() -> Options {
     Options {
         scale: Scale::new(1024).expect("a power of two"),
         seed: 1,
-        age: Some(crate::prepare::Age::Steady),
+        seeds: 1,
+        start: None,
         costs: load_costs("default").expect("a preset").0,
         trace: None,
         trace_name: String::new(),
@@ -78,6 +80,11 @@ fn figure() -> Figure {
 }
 
 fn found(scala: Result<Measured, Gap>, kernel: Result<Measured, Gap>) -> Finding {
+    found_with(scala.map(|one| vec![one]), kernel.map(|one| vec![one]))
+}
+
+/// As [`found`], with a value for each seed.
+fn found_with(scala: Result<Vec<Measured>, Gap>, kernel: Result<Vec<Measured>, Gap>) -> Finding {
     let (options, stop) = (options(), Arc::new(AtomicBool::new(false)));
     let mut runs = Runs::new(&options, &stop);
     runs.put(run(SCALA), scala);
@@ -92,7 +99,7 @@ fn a_claim_that_holds_says_both_figures() {
     let finding = found(Ok(measured(60.0)), Ok(measured(100.0)));
     let claim = &finding.claims[0];
     assert_eq!(claim.verdict, Verdict::Holds);
-    assert_eq!(claim.ours_value, Some(0.6));
+    assert_eq!(claim.ours_value.map(|ours| ours.mean), Some(0.6));
     assert_eq!(
         claim.sentence,
         "Holds: 40.0 % less; the paper has 53.5 % less."
@@ -124,6 +131,57 @@ fn a_small_effect_is_no_confirmation() {
         finding.claims[0]
             .sentence
             .starts_with("The direction holds")
+    );
+}
+
+/// Five seeds on either side of 1 were once a "direction that holds", by 1.002.
+#[test]
+fn an_effect_within_the_noise_of_the_seeds_was_called_a_direction() {
+    let seeds = |values: [f64; 5]| Ok(values.map(measured).to_vec());
+    let (scala, kernel) = ([97.0, 103.0, 95.0, 104.0, 99.0], [100.0; 5]);
+    let finding = found_with(seeds(scala), seeds(kernel));
+    let claim = &finding.claims[0];
+    assert_eq!(claim.verdict, Verdict::WithinNoise, "{}", claim.sentence);
+    let ours = claim.ours_value.expect("tested");
+    assert_eq!(ours.seeds, 5);
+    assert!(ours.low < 1.0 && ours.high > 1.0, "{ours:?}");
+    assert!(claim.sentence.starts_with("Within noise: "));
+    let shown = finding.panels[0].series[0].values[0].expect("a value");
+    assert!(
+        (shown - 99.6).abs() < 1e-9,
+        "the mean of the seeds: {shown}"
+    );
+}
+
+/// One ratio counted as often as the paper gives a figure for it: 18 verdicts from 9 ratios.
+#[test]
+fn claims_over_equal_runs_were_counted_as_many_verdicts() {
+    let mut findings = vec![found(Ok(measured(60.0)), Ok(measured(100.0)))];
+    let paper = Paper::of(Subject::Scala);
+    let score = score::join(&[figure()], &paper, &mut findings);
+    // The paper has 53.5, 33.97 and 27.33 % less: the smallest effect is judged, 0.6 against 0.7267.
+    let expected = Score {
+        quantified: 1,
+        within_1_25: 1,
+        within_1_5: 1,
+        ..Score::default()
+    };
+    assert_eq!(
+        Score {
+            merged: Vec::new(),
+            ..score.clone()
+        },
+        expected
+    );
+    assert_eq!(score.merged.len(), 2);
+    let name = "fig12b/scala-below-6m8c";
+    assert!(score.merged.iter().all(|merged| merged.judged_as == name));
+    let first = &findings[0].claims[0];
+    assert_eq!(first.judged_as.as_deref(), Some(name));
+    assert!(!first.counts);
+    assert_eq!(
+        score.lines(),
+        "quantified claims within 1.25: 1 of 1\nquantified claims within 1.5: 1 of 1"
     );
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 
 use super::figure::Plot;
-use super::outcome::{Finding, FoundClaim, FoundPanel, Reproduction};
+use super::outcome::{Finding, FoundClaim, FoundPanel, Ground, Reproduction};
 use super::page::{counted, sentence_case};
 use super::paper::Paper;
 use super::subject::Subject;
@@ -116,10 +116,13 @@ fn claims(text: &mut String, claims: &[FoundClaim], width: usize) {
 /// The verdict in a column's width.
 fn short(verdict: Verdict) -> &'static str {
     match verdict {
+        Verdict::HoldsClosely => "holds closely",
         Verdict::Holds => "holds",
         Verdict::DirectionOnly => "direction only",
+        Verdict::WithinNoise => "within noise",
         Verdict::Fails => "DOES NOT HOLD",
         Verdict::Untested => "not tested",
+        Verdict::Input => "input",
     }
 }
 
@@ -136,17 +139,42 @@ pub fn summary(reproduction: &Reproduction, width: usize) -> String {
     }
     let costs = &ground.cost_table;
     let runs = format!(
-        "{} made; seed {}, cost table {} ({}, {}), commit {}",
+        "{} made; {}, cost table {} ({}, {}), commit {}",
         format::counted(reproduction.runs as u64, "run"),
-        ground.seed,
+        seeds(ground),
         costs.name,
         costs.machine,
         costs.date,
         ground.commit
     );
     wrapped(&mut text, "runs", &runs, width);
+    let score = &reproduction.score;
+    for merged in &score.merged {
+        let same = format!("{}: one verdict with {}", merged.claim, merged.judged_as);
+        wrapped(&mut text, "merged", &same, width);
+    }
+    for (why, claims) in &score.left_out {
+        let out = format!("{}: {why}", claims.join(", "));
+        wrapped(&mut text, "left out", &out, width);
+    }
     for failure in &reproduction.failures {
         wrapped(&mut text, "FAILED", failure, width);
     }
+    let name = ground.subject.name();
+    for line in score.lines().lines() {
+        let _ = writeln!(text, "{name}: {line}");
+    }
     text
+}
+
+/// The seeds in words.
+pub(super) fn seeds(ground: &Ground) -> String {
+    match ground.seeds {
+        1 => format!("seed {}", ground.seed),
+        n => format!(
+            "seeds {} to {}",
+            ground.seed,
+            ground.seed + u64::from(n) - 1
+        ),
+    }
 }

@@ -1,7 +1,65 @@
-//! From a histogram of nanoseconds to the latency figures of a report.
+//! From latencies in nanoseconds to the figures of a report.
 
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
+
+/// Longest latency that is told apart, in nanoseconds: an hour.
+const LATENCY_MAX_NS: u64 = 3_600_000_000_000;
+
+/// Latencies of requests: how they are distributed, to three digits, and their sum to the nanosecond.
+#[derive(Debug, Clone)]
+pub struct Latencies {
+    histogram_ns: Histogram<u64>,
+    sum_ns: u128,
+}
+
+impl Default for Latencies {
+    fn default() -> Latencies {
+        Latencies {
+            histogram_ns: Histogram::new_with_bounds(1, LATENCY_MAX_NS, 3).expect("fixed bounds"),
+            sum_ns: 0,
+        }
+    }
+}
+
+impl Latencies {
+    /// Counts a request.
+    #[inline]
+    pub fn record(&mut self, latency_ns: u64) {
+        self.histogram_ns.saturating_record(latency_ns.max(1));
+        self.sum_ns += u128::from(latency_ns);
+    }
+
+    /// Adds those of other requests.
+    pub fn add(&mut self, others: &Latencies) {
+        let added = self.histogram_ns.add(&others.histogram_ns);
+        added.expect("histograms of one kind");
+        self.sum_ns += others.sum_ns;
+    }
+
+    /// Requests counted.
+    pub fn count(&self) -> u64 {
+        self.histogram_ns.len()
+    }
+
+    /// All latencies together.
+    pub fn sum_ns(&self) -> u128 {
+        self.sum_ns
+    }
+
+    /// Their distribution, at least 1 ns each.
+    pub fn histogram_ns(&self) -> &Histogram<u64> {
+        &self.histogram_ns
+    }
+
+    /// Their figures, the mean of their exact sum; `None` if there are none.
+    pub fn summary(&self) -> Option<Latency> {
+        (self.count() > 0).then(|| Latency {
+            mean: self.sum_ns as f64 / self.count() as f64 / 1_000.0,
+            ..latency_summary(&self.histogram_ns)
+        })
+    }
+}
 
 /// Mean, percentiles and maximum of a set of latencies, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -91,6 +149,21 @@ mod tests {
 
     fn histogram() -> Histogram<u64> {
         Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("bounds are valid")
+    }
+
+    #[test]
+    fn the_mean_is_of_the_sum_and_not_of_the_buckets() {
+        let (mut some, mut others) = (Latencies::default(), Latencies::default());
+        assert_eq!(some.summary(), None);
+        for ns in [0, 1_000_001, 1_000_002] {
+            some.record(ns);
+        }
+        others.record(1_000_005);
+        some.add(&others);
+        assert_eq!((some.count(), some.sum_ns()), (4, 3_000_008));
+        let got = some.summary().expect("four");
+        assert_eq!(got.mean, 750.002);
+        assert!(got.max >= 1_000.005 && got.max < 1_001.1, "{got:?}");
     }
 
     #[test]

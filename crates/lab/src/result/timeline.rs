@@ -23,7 +23,7 @@ pub struct TimelinePoint {
     pub t_s: f64,
     /// Bytes of the requests that completed in it, in 10^6 bytes a second.
     pub mb_s: f64,
-    /// Share of 4 KiB page touches served by the cache; `None` without touches.
+    /// Share of 4 KiB page touches that were hits, as `hit_ratio` of the row; `None` without touches.
     pub hit_ratio: Option<f64>,
     /// Share of the interval in which garbage was collected, averaged over firmware cores.
     pub gc_share: f64,
@@ -92,6 +92,27 @@ impl TimelineBuilder {
         }
     }
 
+    /// Counts hits that became known together: `hits` pages that drives had in frames, some time from `from_ns` to
+    /// `to_ns` after the start of the run.
+    pub fn record_frame_hits(&mut self, from_ns: u64, to_ns: u64, hits: u64) {
+        if to_ns <= from_ns {
+            return;
+        }
+        // Widen first: the width must not change under the loop.
+        self.bucket_at(to_ns - 1);
+        let up_to = |at_ns: u64| {
+            let part = u128::from(hits) * u128::from(at_ns - from_ns);
+            (part / u128::from(to_ns - from_ns)) as u64
+        };
+        let mut start_ns = from_ns;
+        while start_ns < to_ns {
+            let index = (start_ns >> self.shift) as usize;
+            let end_ns = to_ns.min((index as u64 + 1) << self.shift);
+            self.buckets[index].hits += up_to(end_ns) - up_to(start_ns);
+            start_ns = end_ns;
+        }
+    }
+
     /// Adds the events of another timeline of the same run, such as another client's.
     pub fn merge(&mut self, other: &TimelineBuilder) {
         while self.shift < other.shift {
@@ -142,7 +163,9 @@ impl TimelineBuilder {
 
     fn point(&self, bucket: &Bucket, start_ns: u64, width_ns: u64) -> TimelinePoint {
         let core_ns = width_ns as f64 * f64::from(self.gc_cores);
-        let hit_ratio = || rounded(ratio(bucket.hits as f64, bucket.touches as f64), 1e6);
+        // Hits in frames are spread over a while: no more than there were touches in each part of it.
+        let hits = bucket.hits.min(bucket.touches) as f64;
+        let hit_ratio = || rounded(ratio(hits, bucket.touches as f64), 1e6);
         TimelinePoint {
             t_s: start_ns as f64 / 1e9,
             mb_s: rounded(bucket.bytes as f64 * 1e3 / width_ns as f64, 1e3),
@@ -186,6 +209,22 @@ fn rounded(value: f64, per_unit: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hits_that_become_known_together_are_spread_and_none_is_lost() {
+        let mut timeline = TimelineBuilder::new(1);
+        timeline.record(300_000, 4096, 100, 5);
+        timeline.record_frame_hits(100_000, 300_000, 37);
+        timeline.record_frame_hits(7, 7, 0);
+        let hits: u64 = timeline.buckets.iter().map(|bucket| bucket.hits).sum();
+        assert_eq!(hits, 42);
+        let with_hits = timeline.buckets.iter().filter(|bucket| bucket.hits > 0);
+        assert!(with_hits.count() > 10);
+        let is_early = |(at, bucket): (usize, &Bucket)| {
+            bucket.hits > 0 && ((at as u64 + 1) << timeline.shift) <= 100_000
+        };
+        assert!(!timeline.buckets.iter().enumerate().any(is_early));
+    }
 
     #[test]
     fn nothing_is_lost_while_buckets_widen() {

@@ -1,11 +1,14 @@
 //! When requests are sent, and by whom: open loops keep time or say by how much they do not, and
 //! every request belongs to one client.
 
+use std::collections::BTreeMap;
+
 use wharf_host::Direct;
-use wharf_lab::input::ClientRule;
+use wharf_lab::input::{ClientRule, Input};
 use wharf_lab::result::Drift;
 use wharf_runtime::Seed;
-use wharf_workload::{Op, Request};
+use wharf_workload::named::resolve;
+use wharf_workload::{NamedOptions, Op, Request};
 
 use crate::support::{listed, planned, planned_by, run, setup, small};
 
@@ -65,6 +68,7 @@ fn each_rule_deals_every_request_once_and_in_order() {
     let requests: Vec<Request> = (0..3_000)
         .map(|i| Request {
             stream: rng.below(5) as u32,
+            process: 100 + rng.below(9) as u32,
             time_ns: i,
             ..Request::new(Op::Read, rng.below(64) * 4096, 4096)
         })
@@ -104,10 +108,55 @@ fn check_rule(
             let request = requests[index as usize];
             let key = match rule {
                 ClientRule::RoundRobin => u64::from(index),
+                ClientRule::Process => u64::from(request.process),
                 ClientRule::Stream => u64::from(request.stream),
                 ClientRule::Address => request.offset / (128 << 10),
             };
             assert_eq!(key % u64::from(clients), client, "{rule:?}: {request:?}");
         }
     }
+}
+
+#[test]
+fn requests_without_a_process_are_dealt_in_turn_and_the_plan_says_so() {
+    let mut setup = setup(small());
+    setup.clients = 3;
+    let plan = planned_by(&listed(&reads(30, 1)), &setup, ClientRule::Process);
+    assert_eq!(plan.rule, ClientRule::RoundRobin);
+    assert!(plan.by_client.iter().all(|list| list.len() == 10));
+    assert!(plan.notes.iter().any(|note| note.starts_with("no process")));
+}
+
+/// A profile's runs stay whole: who begins one goes on with it, and a page of the hot set is one
+/// client's.
+#[test]
+fn a_profile_deals_its_runs_to_processes() {
+    let mut setup = setup(small());
+    setup.clients = 8;
+    let profile = resolve(
+        "webmail",
+        &NamedOptions {
+            requests: Some(40_000),
+            seed: 5,
+            ..NamedOptions::default()
+        },
+    );
+    let input = Input::Generated {
+        name: "webmail".into(),
+        parameters: BTreeMap::new(),
+        spec: Box::new(profile.expect("a profile")),
+    };
+    let plan = planned_by(&input, &setup, ClientRule::Process);
+    assert_eq!(plan.rule, ClientRule::Process);
+    // A process has some extents by lot, and extents are not equally popular.
+    for list in &plan.by_client {
+        assert!((2_500..7_500).contains(&list.len()), "{}", list.len());
+    }
+    let runs = plan.requests.windows(2);
+    let goes_on = |pair: &&[Request]| pair[0].end() == pair[1].offset;
+    let (own, all) = runs.filter(goes_on).fold((0, 0), |(own, all), pair| {
+        (own + u32::from(pair[0].process == pair[1].process), all + 1)
+    });
+    // 78 % of the requests go on; of new runs one in ten thousand begins just there.
+    assert!(all > 30_000 && own * 1000 > all * 999, "{own} of {all}");
 }

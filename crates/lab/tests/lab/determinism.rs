@@ -1,12 +1,16 @@
 //! Equal runs give equal files, byte for byte; another seed gives another run, as right as the first.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
+use wharf_lab::compare::{Request as Compare, compare};
+use wharf_lab::designs::find;
 use wharf_lab::input::{Input, Plan};
+use wharf_lab::progress::Progress;
 use wharf_lab::replay::{Prepare, Setup};
 use wharf_lab::report::json;
-use wharf_lab::result::Comparison;
-use wharf_workload::generate::Pattern;
+use wharf_lab::result::{Comparison, Row};
+use wharf_workload::generate::{GeneratorSpec, Pattern};
 
 use crate::support::{SAMPLE, generated, listed, planned, run_all, setup, small, spec, trace};
 
@@ -29,6 +33,45 @@ fn compare_runs(mut setup: Setup, input: &Input) -> Comparison {
         "ties do not depend on the seed"
     );
     first
+}
+
+/// Runs of several seeds are made side by side; what comes of them is what they give one after the other.
+#[test]
+fn several_seeds_are_the_mean_of_their_runs() {
+    let setup = |seed| Setup {
+        seed,
+        clients: 2,
+        depth: 4,
+        ..setup(small())
+    };
+    let plan_of = |seed| {
+        let input = generated(GeneratorSpec {
+            seed,
+            ..spec(Pattern::Uniform, 3_000, 8 << 20)
+        });
+        planned(&input, &setup(seed))
+    };
+    let designs = || ["direct", "clock", "scala"].map(|name| find(name).expect("built in"));
+    let all = Compare {
+        setup: setup(5),
+        designs: designs().into(),
+        plans: [5, 6, 7].map(plan_of).into(),
+        cache_spec: "test".into(),
+        commit: "test".into(),
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let together = compare(&all, &stop).expect("it runs").without_wall_clock();
+    assert_eq!((together.seed, together.seeds), (5, 3));
+    for (design, row) in designs().into_iter().zip(&together.rows) {
+        let alone = [5, 6, 7].map(|seed| {
+            let run = (design.run)(&setup(seed), &plan_of(seed), Progress::hidden(), &stop);
+            run.expect("it runs")
+        });
+        let mut mean = Row::over_seeds(&alone);
+        mean.wall_seconds = 0.0;
+        assert_eq!(*row, mean);
+        assert!(row.spread["iops"].deviation > 0.0, "{}", row.design);
+    }
 }
 
 fn plan_anew(input: &Input, setup: &Setup) -> Plan {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use wharf_host::design::Reclaim;
 use wharf_host::scale::index::{Concurrent, Index, Locked};
 use wharf_lab::config::load_costs;
 use wharf_runtime::{Machine, Seed, Side};
@@ -32,7 +33,8 @@ fn rate<I: Index>(cpus: u64) -> f64 {
                         mine.push_back(page);
                     }
                 } else if mine.len() > 500 {
-                    index.remove(&cpu, mine.pop_front().expect("there are more than 100"));
+                    let oldest = mine.pop_front().expect("there are more than 100");
+                    index.remove(&cpu, oldest, Reclaim::Eager);
                 }
                 cpu.progress();
             }

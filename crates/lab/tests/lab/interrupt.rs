@@ -140,7 +140,7 @@ fn a_comparison_stopped_before_it_begins_has_a_row_of_nothing() {
     let request = Compare {
         setup,
         designs: DESIGNS.iter().collect(),
-        plan,
+        plans: vec![plan],
         cache_spec: "test".into(),
         commit: "test".into(),
     };

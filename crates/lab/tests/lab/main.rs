@@ -5,12 +5,14 @@
 //! |---|---|
 //! | `determinism.rs` | equal runs give equal files |
 //! | `engines.rs` | virtual and real time run the same code to the same hits |
-//! | `textbook.rs` | `clock` hits as the textbook's CLOCK does |
+//! | `textbook.rs` | `clock` hits as the textbook's CLOCK does; no design has more hits than can be |
+//! | `littles_law.rs` | throughput times mean latency is what is under way, in every design |
 //! | `faulty.rs` | a wrong read ends the run and is named |
 //! | `interrupt.rs` | a stopped run reports what it did |
 //! | `matrix.rs` | designs, drives, clients, depths and sizes go together |
 //! | `reproduce.rs` | every figure of a reproduction can be made, and again alike |
 //! | `files.rs` | file operations run on every design, one file or many, and every read is checked |
+//! | `discards.rs` | discards of a trace amid reads and writes of others, on every design |
 //! | `arrival.rs` | open loops keep time, and every request has one client |
 
 #![allow(missing_docs)]
@@ -18,11 +20,13 @@
 mod arrival;
 mod calibrate;
 mod determinism;
+mod discards;
 mod engines;
 mod faulty;
 mod files;
 mod index_scaling;
 mod interrupt;
+mod littles_law;
 mod matrix;
 mod reproduce;
 mod support;

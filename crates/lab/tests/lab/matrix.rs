@@ -149,7 +149,8 @@ fn drives_with_redundancy_serve_every_design_whose_cache_is_the_hosts() {
         let again = run_those(&setup, &plan, hosts).without_wall_clock();
         assert_eq!(done.without_wall_clock(), again, "{layout:?}");
         for row in &done.rows {
-            let has_tree = ["kernel", "falcon", "scale", "scale-dflush"].contains(&&*row.design);
+            let has_tree = ["kernel", "falcon", "kernel-dflush", "scale", "scale-dflush"]
+                .contains(&&*row.design);
             assert_eq!(
                 row.index_nodes_max.is_some_and(|n| n > 0),
                 has_tree,

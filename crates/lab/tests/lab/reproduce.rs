@@ -21,7 +21,8 @@ fn options(seed: u64) -> Options {
             ..scale
         },
         seed,
-        age: Some(wharf_lab::prepare::Age::Filled),
+        seeds: 1,
+        start: None,
         costs: load_costs("default").expect("a preset").0,
         trace: None,
         trace_name: String::new(),
@@ -105,6 +106,15 @@ fn a_table_has_the_papers_values_beside_ours() {
 }
 
 #[test]
+fn shares_of_the_paper_stood_in_percent_beside_ours_from_0_to_1() {
+    let table = &tiny(&["scale/table2"], 1).findings[0];
+    let asleep = &table.panels[2];
+    let paper = asleep.series.iter().find(|series| series.name == "paper");
+    let values = &paper.expect("the paper's column").values;
+    assert_eq!(values, &[Some(0.9024), Some(0.0), Some(0.0)]);
+}
+
+#[test]
 fn a_reproduction_that_was_stopped_shows_what_there_is() {
     let made = made(&["scala/fig12a"], 1, true);
     assert!(made.interrupted);
@@ -134,6 +144,6 @@ fn a_directory_gets_a_page_and_a_file_for_each_figure() {
     assert_eq!(names, expected.map(String::from).into());
     let text = std::fs::read_to_string(of_paper.join("fig12a.json")).expect("a file");
     let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    assert_eq!(value["schema"], "wharf.reproduce/1");
+    assert_eq!(value["schema"], "wharf.reproduce/2");
     assert_eq!(value["ground"]["scale"]["divisor"], 1024);
 }

@@ -15,7 +15,7 @@ use wharf_lab::result::{Comparison, CpuPart, DriverAccount, Row};
 use wharf_workload::fit::FitMode;
 use wharf_workload::generate::{GeneratorSpec, Pattern, Sizes};
 use wharf_workload::layout::Layout;
-use wharf_workload::{ReadOptions, Request};
+use wharf_workload::{OutputFormat, ReadOptions, Request, Workload, convert};
 
 pub const SAMPLE: TraceFrom = TraceFrom::BuiltIn {
     name: "sqlite-bank",
@@ -104,27 +104,12 @@ pub fn generated(spec: GeneratorSpec) -> Input {
 
 /// A workload of exactly these requests, as a trace in memory.
 pub fn listed(requests: &[Request]) -> Input {
-    let mut text = String::from("# wharf trace 1\n");
-    for request in requests {
-        let op = match request.op {
-            wharf_workload::Op::Read => 'R',
-            wharf_workload::Op::Write => 'W',
-            other => panic!("no trace has a {other}"),
-        };
-        let time_ns = request.time().unwrap_or(0);
-        let Request {
-            offset,
-            bytes,
-            stream,
-            ..
-        } = request;
-        text += &format!("{time_ns} {op} {offset} {bytes} {stream}\n");
-    }
-    // A trace in memory lives as long as the program.
-    let bytes = Vec::leak(text.into_bytes());
-    trace(TraceFrom::BuiltIn {
-        name: "listed",
-        bytes,
+    let mut text = Vec::new();
+    let workload = Workload::from_requests("listed", requests.to_vec());
+    convert(workload, &mut text, OutputFormat::Wharf).expect("our own format has all requests");
+    trace(TraceFrom::Memory {
+        name: "listed".into(),
+        bytes: text.into(),
     })
 }
 
@@ -182,7 +167,7 @@ pub fn run_those(setup: &Setup, plan: &Arc<Plan>, is_wanted: impl Fn(&str) -> bo
     let request = Compare {
         setup: setup.clone(),
         designs,
-        plan: plan.clone(),
+        plans: vec![plan.clone()],
         cache_spec: "test".into(),
         commit: "test".into(),
     };
@@ -235,10 +220,14 @@ pub fn check(row: &Row, plan: &Plan) {
     );
     assert_eq!(
         row.hit_ratio.is_none(),
-        ["direct", "hardware"].contains(&row.design.as_str()),
-        "{}: these have no cache on the host",
+        row.design == "direct",
+        "{}: all others have a cache",
         row.design
     );
+    assert_eq!(row.no_command_hit_ratio.is_some(), row.hit_ratio.is_some());
+    assert!(row.no_command_hit_ratio <= row.hit_ratio, "{}", row.design);
+    let without_command = row.no_command_hit_ratio.unwrap_or(0.0);
+    assert!(row.design != "hardware" || without_command == 0.0);
     let amplification = row.write_amplification.unwrap_or(1.0);
     // What is still in the drive's write buffer at the end is not programmed yet.
     assert!(
@@ -261,7 +250,8 @@ fn is_accounted_for(row: &Row) {
     let serves = row.drivers.iter().any(|a| a.part == CpuPart::Services);
     assert_eq!(
         serves,
-        ["kernel", "falcon", "tri"].contains(&name.as_str()) || name.starts_with("scale"),
+        ["kernel", "kernel-dflush", "falcon", "tri"].contains(&name.as_str())
+            || name.starts_with("scale"),
         "{name}"
     );
     assert!(row.managers.is_none() || name == "tri", "{name}");

@@ -12,7 +12,8 @@
 //!    event keeps the task queued until that clock. Ties are broken by a seeded draw.
 //! 4. Real: events are timers; run queues are drained at every pass, then rung bells are served.
 //!
-//! In steady state nothing is allocated: tasks stay where they were made, queues keep their capacity.
+//! In steady state nothing is allocated but the future of a new task: tasks that have ended leave their
+//! place and their number to new ones, and queues keep their capacity.
 
 mod real_time;
 mod stall;
@@ -45,20 +46,33 @@ struct Task {
     /// Borrowed while it is polled; gone when it has ended.
     future: RefCell<Option<LocalFuture>>,
     cpu: Cpu,
-    name: Rc<str>,
+    name: &'static str,
     /// On its CPU's run queue.
     queued: Cell<bool>,
     ended: Cell<bool>,
     main: bool,
     /// Its number stays its own when it has ended.
     reserved: bool,
+    /// The time of an event that is there for its sleeps, or [`NEVER`].
+    timer_ns: Cell<u64>,
+}
+
+/// No time.
+const NEVER: u64 = u64::MAX;
+
+impl Task {
+    /// An event of this task has come.
+    #[inline]
+    fn note_event(&self, at_ns: u64) {
+        if self.timer_ns.get() <= at_ns {
+            self.timer_ns.set(NEVER);
+        }
+    }
 }
 
 /// One thread's tasks and CPUs.
 pub struct Executor {
     tasks: RefCell<Vec<Rc<Task>>>,
-    /// Numbers of tasks that have ended, for new ones; in real time, where a run may take for ever.
-    free: RefCell<Vec<TaskId>>,
     events: RefCell<EventQueue>,
     cpus: RefCell<Vec<Cpu>>,
     bells: RefCell<Vec<(Bell, TaskId)>>,
@@ -66,7 +80,8 @@ pub struct Executor {
     /// Tasks on all run queues.
     queued: Cell<u32>,
     mains_left: Cell<u64>,
-    polls_since_progress: Cell<u64>,
+    polls: Cell<u64>,
+    polls_at_progress: Cell<u64>,
     idle_polls_max: Cell<u64>,
     halted: Cell<bool>,
     may_park: Cell<bool>,
@@ -93,14 +108,14 @@ impl Executor {
     fn new(time: TimeSource, seed: Seed) -> Rc<Executor> {
         Rc::new(Executor {
             tasks: RefCell::new(Vec::new()),
-            free: RefCell::new(Vec::new()),
             events: RefCell::new(EventQueue::new(seed.child("ties").0)),
             cpus: RefCell::new(Vec::new()),
             bells: RefCell::new(Vec::new()),
             time,
             queued: Cell::new(0),
             mains_left: Cell::new(0),
-            polls_since_progress: Cell::new(0),
+            polls: Cell::new(0),
+            polls_at_progress: Cell::new(0),
             idle_polls_max: Cell::new(IDLE_POLLS_MAX),
             halted: Cell::new(false),
             may_park: Cell::new(false),
@@ -124,7 +139,7 @@ impl Executor {
     pub(crate) fn spawn(
         &self,
         cpu: &Cpu,
-        name: Rc<str>,
+        name: &'static str,
         main: bool,
         future: LocalFuture,
     ) -> TaskId {
@@ -137,17 +152,23 @@ impl Executor {
             ended: Cell::new(false),
             main,
             reserved: false,
+            timer_ns: Cell::new(NEVER),
         };
         let id = self.number(task);
         self.schedule(cpu.now(), id);
         id
     }
 
-    /// Gives a task a number: that of one that has ended, or a new one.
+    /// Gives a task a number: that of one of its CPU that has ended, or a new one.
     fn number(&self, task: Task) -> TaskId {
         let mut tasks = self.tasks.borrow_mut();
-        if let Some(id) = self.free.borrow_mut().pop() {
-            tasks[id.0 as usize] = Rc::new(task);
+        let free = task.cpu.inner().free.borrow_mut().pop();
+        if let Some(id) = free {
+            let place = &mut tasks[id.0 as usize];
+            match Rc::get_mut(place) {
+                Some(ended) => *ended = task,
+                None => *place = Rc::new(task),
+            }
             return id;
         }
         let id = TaskId(tasks.len() as u32);
@@ -177,7 +198,17 @@ impl Executor {
 
     #[inline]
     pub(crate) fn progress(&self) {
-        self.polls_since_progress.set(0);
+        self.polls_at_progress.set(self.polls.get());
+    }
+
+    /// Polls of tasks so far.
+    pub(crate) fn polls(&self) -> u64 {
+        self.polls.get()
+    }
+
+    #[inline]
+    fn polls_since_progress(&self) -> u64 {
+        self.polls.get() - self.polls_at_progress.get()
     }
 
     pub(crate) fn halt(&self) {
@@ -188,6 +219,20 @@ impl Executor {
     #[inline]
     pub(crate) fn schedule(&self, at_ns: u64, task: TaskId) {
         self.events.borrow_mut().push(at_ns, task.0);
+    }
+
+    /// Wakes `task` at `at_ns` or before, for sleeps, which ask again when they are woken early. So one that
+    /// sleeps again and again until a distant time, and is woken before, does not leave an event each time.
+    #[inline]
+    pub(crate) fn schedule_sleep(&self, at_ns: u64, id: TaskId) {
+        let tasks = self.tasks.borrow();
+        let Some(task) = tasks.get(id.0 as usize) else {
+            return;
+        };
+        if at_ns < task.timer_ns.get() {
+            task.timer_ns.set(at_ns);
+            self.schedule(at_ns, id);
+        }
     }
 
     /// Virtual time: wakes `task`, maybe of another CPU, at `at_ns` or when its CPU gets that far:
@@ -231,7 +276,18 @@ impl Executor {
         self.queued.set(self.queued.get() - 1);
         let task = self.task(id)?;
         task.queued.set(false);
+        if task.ended.get() {
+            self.release(id, &task);
+        }
         Some((id, task))
+    }
+
+    /// Leaves the number of a task that has ended to a new one of its CPU. A wake of the old task may
+    /// still come, and is a spurious one then. Only a place on a run queue is not left behind.
+    fn release(&self, id: TaskId, task: &Task) {
+        if !task.reserved && !task.queued.get() {
+            task.cpu.inner().free.borrow_mut().push(id);
+        }
     }
 
     /// Polls another task of the running task's CPU within the poll of that one: a call instead of
@@ -260,8 +316,7 @@ impl Executor {
         let Some(running) = future.as_mut() else {
             return;
         };
-        self.polls_since_progress
-            .set(self.polls_since_progress.get() + 1);
+        self.polls.set(self.polls.get() + 1);
         task.cpu.inner().current.set(id);
         let mut context = Context::from_waker(Waker::noop());
         if running.as_mut().poll(&mut context).is_ready() {
@@ -271,11 +326,7 @@ impl Executor {
                 .set(self.mains_left.get() - u64::from(task.main));
             // What the task owned goes now.
             *future = None;
-            // A wake of the ended task may still come, and is a spurious one then. Only a place on a run
-            // queue is not left behind: it is one of the old task's CPU.
-            if !self.is_virtual() && !task.reserved && !task.queued.get() {
-                self.free.borrow_mut().push(id);
-            }
+            self.release(id, task);
         }
     }
 
@@ -284,7 +335,7 @@ impl Executor {
     }
 
     /// Makes a task that has nothing to do yet.
-    pub(crate) fn reserve(&self, cpu: &Cpu, name: Rc<str>) -> TaskId {
+    pub(crate) fn reserve(&self, cpu: &Cpu, name: &'static str) -> TaskId {
         let task = Task {
             future: RefCell::new(None),
             cpu: cpu.clone(),
@@ -293,6 +344,7 @@ impl Executor {
             ended: Cell::new(true),
             main: false,
             reserved: true,
+            timer_ns: Cell::new(NEVER),
         };
         self.number(task)
     }
@@ -317,8 +369,9 @@ impl Executor {
     pub(crate) fn clear(&self) {
         let tasks = std::mem::take(&mut *self.tasks.borrow_mut());
         drop(tasks);
-        self.free.borrow_mut().clear();
-        self.cpus.borrow_mut().clear();
+        for cpu in self.cpus.borrow_mut().drain(..) {
+            cpu.inner().free.borrow_mut().clear();
+        }
         self.bells.borrow_mut().clear();
     }
 }

@@ -49,8 +49,12 @@ impl Executor {
             }
             let due = events.pop();
             drop(events);
-            if let Some((_, task)) = due {
-                self.wake_local(TaskId(task));
+            if let Some((at_ns, task)) = due {
+                let id = TaskId(task);
+                if let Some(task) = self.task(id) {
+                    task.note_event(at_ns);
+                }
+                self.wake_local(id);
                 fired = true;
             }
         }

@@ -73,7 +73,7 @@ impl Executor {
         }
         Stall::Livelock {
             now_ns: self.latest_ns(),
-            polls: self.polls_since_progress.get(),
+            polls: self.polls_since_progress(),
             tasks: names.join(", "),
         }
     }

@@ -36,7 +36,7 @@ impl Executor {
             if self.halted.get() {
                 return Ok(Ended::Halted);
             }
-            if self.polls_since_progress.get() > self.idle_polls_max.get() {
+            if self.polls_since_progress() > self.idle_polls_max.get() {
                 return Err(self.livelock());
             }
         }
@@ -48,6 +48,7 @@ impl Executor {
         let Some(task) = self.task(id).filter(|task| !task.ended.get()) else {
             return;
         };
+        task.note_event(at_ns);
         let inner = task.cpu.inner();
         if inner.resume_armed.get() {
             self.enqueue(id, &task);
@@ -75,7 +76,7 @@ impl Executor {
     #[inline]
     fn run_cpu(&self, cpu: &Cpu, at_ns: u64, first: Option<(TaskId, &Task)>) {
         let inner = cpu.inner();
-        inner.clock_ns.set(inner.clock_ns.get().max(at_ns));
+        cpu.idle_until(at_ns);
         inner.running.set(true);
         if let Some((id, task)) = first {
             self.poll(id, task);
@@ -83,7 +84,7 @@ impl Executor {
             self.poll(id, &task);
         }
         while !inner.run.borrow().is_empty() && !self.halted.get() {
-            let stuck = self.polls_since_progress.get() > self.idle_polls_max.get();
+            let stuck = self.polls_since_progress() > self.idle_polls_max.get();
             if stuck || self.events.borrow_mut().any_before(inner.clock_ns.get()) {
                 self.arm_resume(cpu);
                 break;

@@ -1,8 +1,10 @@
 //! What waits and locks mean, in both engines.
 
 use std::cell::{Cell, RefCell};
+use std::future::Future;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 
 use wharf_runtime::bell::Bell;
 use wharf_runtime::{Alarm, Cpu, Lock, Notify, Op, Seed, Side, ring};
@@ -21,6 +23,15 @@ async fn sleeps(cpu: Cpu) {
     );
 }
 
+/// Gives the other tasks their turns. A sleep alone does not: a thread that the system held up before the sleep
+/// began finds it over, and goes on at once.
+async fn others_run(cpu: &Cpu) {
+    for _ in 0..4 {
+        cpu.yield_now().await;
+    }
+    cpu.sleep_until(cpu.now() + 1_000).await;
+}
+
 async fn notifies(cpu: Cpu) {
     let notify = Rc::new(Notify::new());
     let seen = Rc::new(RefCell::new(Vec::new()));
@@ -31,19 +42,80 @@ async fn notifies(cpu: Cpu) {
             log.borrow_mut().push(i);
         });
         // One after the other, so that their order on the list is known.
-        cpu.sleep_until(cpu.now() + 1_000).await;
+        others_run(&cpu).await;
     }
     notify.notify_one(&cpu);
-    cpu.sleep_until(cpu.now() + 1_000).await;
+    others_run(&cpu).await;
     assert_eq!(
         *seen.borrow(),
         [0],
         "the one that waited longest, and no other"
     );
     notify.notify_all(&cpu);
-    cpu.sleep_until(cpu.now() + 1_000).await;
+    others_run(&cpu).await;
     assert_eq!(*seen.borrow(), [0, 1, 2]);
     assert!(notify.is_empty());
+}
+
+/// A task is woken for something else while it waits, again and again; then two are notified.
+async fn waits_through_other_wakes(cpu: Cpu) {
+    let notify = Rc::new(Notify::new());
+    let (permits, served) = (Rc::new(Cell::new(0)), Rc::new(RefCell::new(Vec::new())));
+    let waiter = |name: &'static str| {
+        let (own, list) = (cpu.clone(), notify.clone());
+        let (permits, served) = (permits.clone(), served.clone());
+        cpu.spawn("waiter", async move {
+            while permits.get() == 0 {
+                list.wait(&own).await;
+            }
+            permits.set(permits.get() - 1);
+            served.borrow_mut().push(name);
+        })
+    };
+    let first = waiter("first");
+    others_run(&cpu).await;
+    for _ in 0..3 {
+        cpu.wake(first);
+        others_run(&cpu).await;
+    }
+    waiter("second");
+    others_run(&cpu).await;
+    for _ in 0..2 {
+        permits.set(permits.get() + 1);
+        notify.notify_one(&cpu);
+        others_run(&cpu).await;
+    }
+    assert_eq!(*served.borrow(), ["first", "second"]);
+    assert!(notify.is_empty());
+}
+
+/// Of two who wait the first gives up, before or after it is notified.
+async fn gives_a_wait_up(cpu: Cpu) {
+    for is_notified_first in [false, true] {
+        let notify = Rc::new(Notify::new());
+        let served = Rc::new(Cell::new(false));
+        let mut given_up = Box::pin({
+            let (notify, own) = (notify.clone(), cpu.clone());
+            async move { notify.wait(&own).await }
+        });
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(given_up.as_mut().poll(&mut context).is_pending());
+        let (own, list, is_served) = (cpu.clone(), notify.clone(), served.clone());
+        cpu.spawn("waiter", async move {
+            list.wait(&own).await;
+            is_served.set(true);
+        });
+        others_run(&cpu).await;
+        if is_notified_first {
+            notify.notify_one(&cpu);
+            drop(given_up);
+        } else {
+            drop(given_up);
+            notify.notify_one(&cpu);
+        }
+        others_run(&cpu).await;
+        assert!(served.get(), "notified first: {is_notified_first}");
+    }
 }
 
 async fn alarms(cpu: Cpu) {
@@ -136,6 +208,22 @@ fn the_waits_mean_the_same_inline() {
     inline(alarms);
     inline(bells);
     inline(runs_within);
+}
+
+/// A task that was woken for something else while it waited went to wait again and stood on the list
+/// twice. The second place took a notification after the task had gone, and who came after it waited for
+/// ever.
+#[test]
+fn a_task_woken_for_something_else_took_the_notification_of_the_next() {
+    virtually(waits_through_other_wakes);
+    inline(waits_through_other_wakes);
+}
+
+/// A wait that was given up stayed on the list, and took a notification with it.
+#[test]
+fn a_wait_that_was_given_up_took_a_notification_with_it() {
+    virtually(gives_a_wait_up);
+    inline(gives_a_wait_up);
 }
 
 #[test]

@@ -2,22 +2,28 @@
 //!
 //! Opening:
 //!
-//! 1. The superblock with the greatest event count knows best. A member that it calls failed is stale,
-//!    whatever its own says; one that it counts on and that is not there is lost.
-//! 2. What was lost is written down as failed *before* anything is mended: otherwise a member that comes back
+//! 1. The superblock with the greatest event count knows best. A member that it calls failed is stale, and so is one whose
+//!    own superblock does not fit (`history`), whatever that says; one that it counts on and that is not there is lost.
+//! 2. A change that was being told to the members when the power went is told to the rest of them.
+//! 3. What was lost is written down as failed *before* anything is mended: otherwise a member that comes back
 //!    after another cut would be taken for one of those that were mended.
-//! 3. If the array was not closed, RAID-5 replays its journal, and RAID-10 makes mirrors equal where
+//! 4. If the array was not closed, RAID-5 replays its journal, and RAID-10 makes mirrors equal where
 //!    they may differ.
-//! 4. Another epoch begins, and the superblocks say that the array is open.
+//! 5. Another epoch begins, and the superblocks say that the array is open.
 
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::array::history::{self, Fit, Found};
 use crate::array::intent::Intent;
 use crate::array::layout::{HEADER_BYTES, INTENT_BYTES, INTENT_OFFSET, Level, Shape};
 use crate::array::state::Shared;
 use crate::array::superblock::{MemberState, SUPERBLOCK_BYTES, Superblock};
 use crate::array::{Array, ArrayError, check, journal};
 use crate::blocking::Blocking;
+use crate::error::StorageError;
 use crate::io::IoError;
 use crate::target::{Target, TargetInfo};
 
@@ -101,10 +107,16 @@ pub(super) fn check_target(target: &dyn Target, shape: &Shape) -> Result<(), Arr
 }
 
 /// Lets a target forget the array that it was of. Left there, the superblock whose turn it is not would count if that
-/// array had seen more events.
-pub(super) fn wipe(way: &mut Blocking) -> Result<(), IoError> {
+/// array had seen more events; and if it was this array, whose history has parted since, so would records of an
+/// epoch that is yet to come.
+pub(super) fn wipe(way: &mut Blocking, shape: &Shape) -> Result<(), IoError> {
     way.write(0, &[0; 2 * SUPERBLOCK_BYTES as usize])?;
     way.write(INTENT_OFFSET, &[0; INTENT_BYTES as usize])?;
+    if shape.level == Level::Raid5 {
+        for slot in 0..shape.journal_slots {
+            way.write(shape.slot_offset(slot), &[0; HEADER_BYTES as usize])?;
+        }
+    }
     way.flush()
 }
 
@@ -137,22 +149,21 @@ pub fn create(
         member: 0,
         shape,
         event: 0,
+        session: 0,
+        settled_event: 0,
+        settled_session: 0,
+        joined: 0,
         epoch: 1,
         clean: true,
         states: vec![MemberState::Active; members.len()],
         rebuilt_windows: 0,
     };
-    let targets = members.iter().cloned().map(Some).collect();
-    let shared = shared(&superblock, targets, Intent::new(&shape));
-    for member in 0..shape.members {
-        let mut way = shared.way(member)?;
-        wipe(&mut way)?;
-        if options.level == Level::Raid5 && !options.zeroed {
-            for slot in 0..shape.journal_slots {
-                way.write(shape.slot_offset(slot), &[0; HEADER_BYTES as usize])?;
-            }
+    let targets = members.iter().cloned().map(|m| Some((m, 0))).collect();
+    let shared = shared(&superblock, draw_session()?, targets, Intent::new(&shape));
+    if !options.zeroed {
+        for member in 0..shape.members {
+            wipe(&mut shared.way(member)?, &shape)?;
         }
-        way.flush()?;
     }
     if !options.zeroed && options.level != Level::Raid0 {
         check::run(&shared, true, progress)?;
@@ -167,11 +178,28 @@ pub fn create(
     }
 }
 
-fn shared(
-    superblock: &Superblock,
-    members: Vec<Option<Arc<dyn Target>>>,
-    intent: Intent,
-) -> Arc<Shared> {
+/// 8 bytes that no other opening has drawn.
+fn draw_session() -> Result<u64, StorageError> {
+    let path = PathBuf::from("/dev/urandom");
+    let mut bytes = [0; 8];
+    let read = File::open(&path).and_then(|mut file| file.read_exact(&mut bytes));
+    read.map_err(|source| StorageError::File {
+        path,
+        doing: "read",
+        source,
+    })?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// A member's target, and the event at which it joined.
+type Seat = Option<(Arc<dyn Target>, u64)>;
+
+fn shared(superblock: &Superblock, session: u64, seats: Vec<Seat>, intent: Intent) -> Arc<Shared> {
+    let joined = seats
+        .iter()
+        .map(|s| s.as_ref().map_or(0, |s| s.1))
+        .collect();
+    let members: Vec<_> = seats.into_iter().map(|s| s.map(|s| s.0)).collect();
     let shape = superblock.shape;
     let infos: Vec<TargetInfo> = members.iter().flatten().map(|m| m.info().clone()).collect();
     let row = shape.chunk_bytes * u64::from(shape.data_chunks());
@@ -190,79 +218,78 @@ fn shared(
         read_only: false,
         access: infos.first().map_or(String::new(), |i| i.access.clone()),
     };
-    Arc::new(Shared::new(info, superblock, members, intent))
+    Arc::new(Shared::new(
+        info, superblock, session, members, joined, intent,
+    ))
 }
 
 impl Array {
     /// Opens the array that `members`, in any order, are of. With `allow_missing` it goes on without a member
-    /// that was in use until now, if it can; such a member has to be rebuilt when it comes back.
+    /// that was in use until now, or is stale, if it can; such a member has to be rebuilt when it comes back.
     pub fn open(members: &[Arc<dyn Target>], allow_missing: bool) -> Result<Array, ArrayError> {
-        let mut found = Vec::new();
-        for target in members {
-            found.push((target.clone(), superblock_of(&**target)?));
-        }
-        let newest = newest(&found)?;
+        let found = read_all(members)?;
+        let (newest, fits) = history::gather(&found)?;
         let shape = newest.shape;
-        let mut targets: Vec<Option<Arc<dyn Target>>> = vec![None; shape.members as usize];
+        let mut seats: Vec<Seat> = vec![None; shape.members as usize];
         let mut stale = Vec::new();
-        for (target, superblock) in found {
-            check_target(&*target, &shape)?;
-            let member = superblock.member;
-            if newest.states[member as usize] == MemberState::Failed {
-                stale.push(member);
-            } else {
-                targets[member as usize] = Some(target);
+        for ((target, superblock), fit) in found.iter().zip(&fits) {
+            check_target(&**target, &shape)?;
+            match fit {
+                Fit::Same => {
+                    let seat = (target.clone(), superblock.joined);
+                    seats[superblock.member as usize] = Some(seat);
+                }
+                Fit::Stale => stale.push(superblock.member),
+                Fit::Parted => return Err(parted(&found, &fits, superblock)),
             }
         }
-        let mut superblock = newest;
-        let lost = note_lost(&mut superblock, &targets, allow_missing)?;
+        let mut superblock = newest.clone();
+        let lost = note_lost(&mut superblock, &seats, &found, allow_missing)?;
+        end_change(&newest, &found, &fits)?;
         let mut intent = Intent::new(&shape);
         if shape.level == Level::Raid10 && !superblock.clean {
-            for target in targets.iter().flatten() {
+            for (target, _) in seats.iter().flatten() {
                 intent.add_from(&mut Blocking::new(&**target)?)?;
             }
         }
-        let shared = shared(&superblock, targets, intent);
+        let shared = shared(&superblock, draw_session()?, seats, intent);
         begin(&shared, superblock.clean, superblock.epoch, lost)?;
         Ok(Array { shared, stale })
     }
 }
 
-/// The superblock that knows best; an error if they are not of one array.
-pub(super) fn newest(found: &[(Arc<dyn Target>, Superblock)]) -> Result<Superblock, ArrayError> {
-    let name = |i: usize| found[i].0.info().name.clone();
-    for (i, (_, a)) in found.iter().enumerate() {
-        for (j, (_, b)) in found.iter().enumerate().take(i) {
-            if a.uuid != b.uuid || a.shape != b.shape {
-                return Err(ArrayError::Mixed(name(j), name(i)));
-            }
-            if a.member == b.member {
-                return Err(ArrayError::Twice(name(j), name(i), a.member));
-            }
-        }
-    }
-    let newest = found.iter().max_by_key(|(_, s)| s.event);
-    let newest = newest.ok_or(ArrayError::TooFew(Vec::new()))?;
-    Ok(newest.1.clone())
+/// The superblocks of all targets.
+pub(super) fn read_all(members: &[Arc<dyn Target>]) -> Result<Vec<Found>, ArrayError> {
+    let read = |target: &Arc<dyn Target>| Ok((target.clone(), superblock_of(&**target)?));
+    members.iter().map(read).collect()
 }
 
-/// Calls failed what is not there, unless that is too much; whether that is news.
+/// The error for a member whose history has parted from that of those that fit.
+fn parted(found: &[Found], fits: &[Fit], one: &Superblock) -> ArrayError {
+    let names = |fit: Fit| {
+        let those = found.iter().zip(fits).filter(|(_, f)| **f == fit);
+        let names: Vec<&str> = those.map(|((t, _), _)| t.info().name.as_str()).collect();
+        names.join(", ")
+    };
+    ArrayError::Parted {
+        one: names(Fit::Parted),
+        member: one.member,
+        others: names(Fit::Same),
+    }
+}
+
+/// Calls failed what is not there or is stale, unless that is too much; whether that is news.
 fn note_lost(
     superblock: &mut Superblock,
-    targets: &[Option<Arc<dyn Target>>],
+    seats: &[Seat],
+    found: &[Found],
     allow_missing: bool,
 ) -> Result<bool, ArrayError> {
-    let mut lost = false;
-    for (member, target) in targets.iter().enumerate() {
-        let state = &mut superblock.states[member];
-        if target.is_some() || *state == MemberState::Failed {
-            continue;
+    let (before, event) = (superblock.states.clone(), superblock.event);
+    for (state, seat) in superblock.states.iter_mut().zip(seats) {
+        if seat.is_none() {
+            *state = MemberState::Failed;
         }
-        if *state == MemberState::Active && !allow_missing {
-            return Err(ArrayError::Missing(member as u32));
-        }
-        *state = MemberState::Failed;
-        lost = true;
     }
     let out = |m: &u32| superblock.states[*m as usize] != MemberState::Active;
     let outs: Vec<u32> = (0..superblock.shape.members).filter(out).collect();
@@ -274,7 +301,35 @@ fn note_lost(
     if too_many {
         return Err(ArrayError::TooFew(outs));
     }
-    Ok(lost)
+    let needed = |m: &&u32| before[**m as usize] == MemberState::Active;
+    if let Some(member) = outs.iter().find(needed).filter(|_| !allow_missing).copied() {
+        let there = found.iter().find(|(_, own)| own.member == member);
+        return Err(there.map_or(ArrayError::Missing(member), |(target, own)| {
+            ArrayError::Stale {
+                name: target.info().name.clone(),
+                member,
+                own_event: own.event,
+                event,
+            }
+        }));
+    }
+    Ok(before != superblock.states)
+}
+
+/// Ends the change that a cut has left half told: all that fit say the same then. It may be acted on, as all that it
+/// rests on was durable before the first member was told.
+fn end_change(newest: &Superblock, found: &[Found], fits: &[Fit]) -> Result<(), ArrayError> {
+    for ((target, own), _) in found.iter().zip(fits).filter(|(_, f)| **f == Fit::Same) {
+        if own.event != newest.event {
+            let told = Superblock {
+                member: own.member,
+                joined: own.joined,
+                ..newest.clone()
+            };
+            told.write(&mut Blocking::new(&**target)?)?;
+        }
+    }
+    Ok(())
 }
 
 /// Mends what a cut has left, and marks the array open.

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::array::ArrayError;
-use crate::array::assemble::{newest, superblock_of};
+use crate::array::assemble::read_all;
+use crate::array::history::{Fit, gather};
 use crate::array::superblock::{MemberState, Superblock};
 use crate::target::Target;
 
@@ -14,8 +15,10 @@ pub enum Standing {
     Active,
     /// There, and partly filled.
     Rebuilding,
-    /// There, but left out before: what it holds is old.
+    /// There, but left out before, or a copy from before: what it holds is old.
     Stale,
+    /// There, but used without the others, which went on without it.
+    Parted,
     /// Not there, and known to be left out.
     Failed,
     /// Not there, though it was in use until now.
@@ -33,22 +36,25 @@ pub struct Description {
 
 /// Reads the superblocks of `members`. Changes nothing.
 pub fn describe(members: &[Arc<dyn Target>]) -> Result<Description, ArrayError> {
-    let mut found = Vec::new();
-    for target in members {
-        found.push((target.clone(), superblock_of(&**target)?));
-    }
-    let superblock = newest(&found)?;
+    let found = read_all(members)?;
+    let (superblock, fits) = gather(&found)?;
     let standing = |member: usize| {
-        let there = found.iter().find(|(_, s)| s.member as usize == member);
-        let name = there.map(|(target, _)| target.info().name.clone());
-        let standing = match (superblock.states[member], name.is_some()) {
-            (MemberState::Active, true) => Standing::Active,
-            (MemberState::Rebuilding, true) => Standing::Rebuilding,
-            (MemberState::Failed, true) => Standing::Stale,
-            (MemberState::Failed, false) => Standing::Failed,
-            (_, false) => Standing::Missing,
+        let state = superblock.states[member];
+        let there = found.iter().position(|(_, s)| s.member as usize == member);
+        let Some(index) = there else {
+            let standing = match state {
+                MemberState::Failed => Standing::Failed,
+                _ => Standing::Missing,
+            };
+            return (standing, None);
         };
-        (standing, name)
+        let standing = match (fits[index], state) {
+            (Fit::Stale, _) => Standing::Stale,
+            (Fit::Parted, _) => Standing::Parted,
+            (Fit::Same, MemberState::Rebuilding) => Standing::Rebuilding,
+            (Fit::Same, _) => Standing::Active,
+        };
+        (standing, Some(found[index].0.info().name.clone()))
     };
     let members = (0..superblock.states.len()).map(standing).collect();
     Ok(Description {

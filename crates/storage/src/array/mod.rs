@@ -7,6 +7,7 @@
 //! | [`describe`](mod@describe) | what members say of their array |
 //! | [`layout`] | where a byte lies |
 //! | [`superblock`] | what each member says of the array |
+//! | `history` | whether a member is one of now, or a copy from before |
 //! | `state` | what threads share: members, how they stand, locks |
 //! | `channel`, `lanes` | one thread's way: I/Os become tasks, tasks wait for members |
 //! | `stripe`, `plan` | RAID-5 |
@@ -25,6 +26,7 @@ pub mod check;
 pub mod describe;
 #[cfg(test)]
 mod document_test;
+mod history;
 mod intent;
 mod journal;
 mod lanes;
@@ -72,8 +74,48 @@ pub enum ArrayError {
     #[error("{0} and {1} are members of different arrays")]
     Mixed(String, String),
     /// Two targets say that they are the same member.
-    #[error("{0} and {1} are both member {2}: leave out the copy")]
-    Twice(String, String, u32),
+    #[error(
+        "{first} (event {}) and {second} (event {}) are both member {member}: leave out the copy",
+        events.0, events.1
+    )]
+    Twice {
+        /// One of them.
+        first: String,
+        /// The other.
+        second: String,
+        /// The member.
+        member: u32,
+        /// The event count of each.
+        events: (u64, u64),
+    },
+    /// A member is a copy from before.
+    #[error(
+        "{name}: is member {member} as of event {own_event}, and the array is at event {event}: \
+         what it holds is old; leave it out and rebuild the member"
+    )]
+    Stale {
+        /// The target.
+        name: String,
+        /// Which member it was.
+        member: u32,
+        /// Its own event count.
+        own_event: u64,
+        /// The greatest event count of the others.
+        event: u64,
+    },
+    /// Members were used without each other, or are of different copies of the array.
+    #[error(
+        "{one} (member {member}) and {others} were used apart, and each holds writes that the other lacks: \
+         give only those whose data is to stay, and rebuild the rest"
+    )]
+    Parted {
+        /// Those of one history.
+        one: String,
+        /// The first of them.
+        member: u32,
+        /// Those of the other.
+        others: String,
+    },
     /// The target holds less than it did.
     #[error("{name}: has {bytes} bytes, and the array needs {needed}")]
     Short {
@@ -102,6 +144,9 @@ pub enum ArrayError {
     /// The member is in use.
     #[error("member {0} is in use: only one that is missing, stale or failed is replaced")]
     NotFailed(u32),
+    /// Another member is partly filled, and the mark of what is filled is of one member.
+    #[error("member {0} is being rebuilt: let that end first")]
+    Rebuilding(u32),
     /// A member is missing.
     #[error("member {0} is left out: rebuild it first")]
     Degraded(u32),
@@ -162,8 +207,12 @@ impl Array {
         if self.shared.state(member) != MemberState::Failed {
             return Err(ArrayError::NotFailed(member));
         }
+        let rebuilding = |m: &u32| self.shared.state(*m) == MemberState::Rebuilding;
+        if let Some(other) = (0..shape.members).find(rebuilding) {
+            return Err(ArrayError::Rebuilding(other));
+        }
         assemble::check_target(&*target, &shape)?;
-        assemble::wipe(&mut Blocking::new(&*target)?)?;
+        assemble::wipe(&mut Blocking::new(&*target)?, &shape)?;
         Ok(self.shared.replace(member, target)?)
     }
 

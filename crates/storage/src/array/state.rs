@@ -1,7 +1,9 @@
 //! What the threads of an array share: its members, how they stand, and the locks.
 //!
 //! A change of how members stand is durable in their superblocks *before* any thread acts on it: otherwise a write or
-//! a flush would count as done without a member that, after a power cut, nobody knows to be stale.
+//! a flush would count as done without a member that, after a power cut, nobody knows to be stale. It is written
+//! twice: the second superblock says that everyone had the first, so that a member which lacks the first is known
+//! for a copy from before the change (see `history`).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -41,6 +43,11 @@ pub(super) struct Shared {
 /// What superblocks say beside the members' states.
 pub(super) struct Admin {
     pub(super) event: u64,
+    pub(super) session: u64,
+    /// The last event that every member in use has durably, and its session.
+    pub(super) settled: (u64, u64),
+    /// The event at which each member's target joined.
+    pub(super) joined: Vec<u64>,
     pub(super) epoch: u64,
     pub(super) clean: bool,
     /// Windows of the member being rebuilt that are durable there.
@@ -48,11 +55,14 @@ pub(super) struct Admin {
 }
 
 impl Shared {
-    /// An array as `superblock` describes it, with the targets that are there.
+    /// An array as `superblock` describes it, which all `members` that are there have; each with the event at which
+    /// it joined. What happens from here on is of `session`.
     pub(super) fn new(
         info: TargetInfo,
         superblock: &Superblock,
+        session: u64,
         members: Vec<Option<Arc<dyn Target>>>,
+        joined: Vec<u64>,
         intent: Intent,
     ) -> Shared {
         let shape = superblock.shape;
@@ -71,6 +81,9 @@ impl Shared {
             locks: (0..LOCKS).map(|_| AtomicBool::new(false)).collect(),
             admin: Mutex::new(Admin {
                 event: superblock.event,
+                session,
+                settled: (superblock.event, superblock.session),
+                joined,
                 epoch: superblock.epoch,
                 clean: superblock.clean,
                 rebuilt_windows: superblock.rebuilt_windows,
@@ -218,6 +231,10 @@ impl Shared {
             member,
             shape: self.shape,
             event: admin.event,
+            session: admin.session,
+            settled_event: admin.settled.0,
+            settled_session: admin.settled.1,
+            joined: admin.joined[member as usize],
             epoch: admin.epoch,
             clean: admin.clean,
             states: states.to_vec(),
@@ -233,7 +250,7 @@ impl Shared {
         mut states: Vec<MemberState>,
     ) -> Result<(), IoError> {
         self.check_intact(Op::Write)?;
-        while let Err((member, error)) = self.try_superblocks(admin, &states) {
+        while let Err((member, error)) = self.settle(admin, &states) {
             if !tolerates_without(self.shape.level, &states, member) {
                 self.set_broken();
                 return Err(error);
@@ -242,6 +259,14 @@ impl Shared {
         }
         self.set_states(&states);
         Ok(())
+    }
+
+    /// Tells all members in use how members stand, then that all of them were told. Nobody acts on the first before the
+    /// second is durable; so a member that lacks the first was away meanwhile.
+    fn settle(&self, admin: &mut Admin, states: &[MemberState]) -> Result<(), (u32, IoError)> {
+        self.try_superblocks(admin, states)?;
+        admin.settled = (admin.event, admin.session);
+        self.try_superblocks(admin, states)
     }
 
     /// Writes superblocks once, up to the first member that cannot be written.
@@ -310,6 +335,12 @@ impl Shared {
             self.journal.turned(self.checkpoint(false))?;
         }
         let mut admin = self.admin();
+        if self.states().contains(&MemberState::Rebuilding) {
+            // Another thread was first, and there is one mark of what is filled.
+            let (op, offset, errno) = (Op::Write, 0, Errno::BUSY);
+            return Err(IoError { op, offset, errno });
+        }
+        admin.joined[member as usize] = admin.event + 1;
         admin.rebuilt_windows = 0;
         self.set_rebuilt(0);
         let mut members = self.members.write().unwrap_or_else(PoisonError::into_inner);

@@ -19,7 +19,7 @@ pub(super) const SUPERBLOCK_BYTES: u64 = 4096;
 /// First bytes of a superblock.
 const MAGIC: [u8; 8] = *b"WHARFARR";
 /// The version that this code reads and writes.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 
 /// How a member stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +55,14 @@ pub struct Superblock {
     pub shape: Shape,
     /// Counts the writes of superblocks: the greatest one knows best.
     pub event: u64,
+    /// Random, drawn whenever the array is opened: histories that part have different ones from then on.
+    pub session: u64,
+    /// The last event that every member in use was known to have. One that is behind it is stale.
+    pub settled_event: u64,
+    /// The session of that event.
+    pub settled_session: u64,
+    /// The event at which this target became the member.
+    pub joined: u64,
     /// Records of the journal count only if they are of this epoch.
     pub epoch: u64,
     /// Whether the array was closed, so that nothing is to be repaired.
@@ -81,6 +89,10 @@ struct Raw {
     journal_slots: U32,
     block_bytes: U32,
     event: U64,
+    session: U64,
+    settled_event: U64,
+    settled_session: U64,
+    joined: U64,
     epoch: U64,
     rebuilt_windows: U64,
     clean: U32,
@@ -89,7 +101,7 @@ struct Raw {
     crc: U32,
 }
 
-const _: () = assert!(size_of::<Raw>() == 180);
+const _: () = assert!(size_of::<Raw>() == 212);
 
 /// Why bytes are no superblock that can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -99,7 +111,8 @@ pub enum SuperblockError {
     None,
     /// It is of another version of the format.
     #[error(
-        "array superblock of version {0}, and this program knows version {VERSION}: use a newer program"
+        "array superblock of version {0}, and this program knows version {VERSION}: use {with}",
+        with = if *.0 < VERSION { "the program that made the array" } else { "a newer program" }
     )]
     Version(u32),
     /// It is damaged, or says what cannot be.
@@ -131,6 +144,10 @@ impl Superblock {
             journal_slots: self.shape.journal_slots.into(),
             block_bytes: self.shape.block_bytes.into(),
             event: self.event.into(),
+            session: self.session.into(),
+            settled_event: self.settled_event.into(),
+            settled_session: self.settled_session.into(),
+            joined: self.joined.into(),
             epoch: self.epoch.into(),
             rebuilt_windows: self.rebuilt_windows.into(),
             clean: u32::from(self.clean).into(),
@@ -180,6 +197,10 @@ impl Superblock {
             member: raw.member.get(),
             shape,
             event: raw.event.get(),
+            session: raw.session.get(),
+            settled_event: raw.settled_event.get(),
+            settled_session: raw.settled_session.get(),
+            joined: raw.joined.get(),
             epoch: raw.epoch.get(),
             clean: raw.clean.get() == 1,
             states: states.ok_or(damaged)?,
@@ -226,7 +247,7 @@ pub(super) fn absent(op: crate::io::Op, offset: u64) -> IoError {
 pub(super) fn fields() -> Vec<(&'static str, usize, usize)> {
     crate::array::document_test::fields_of!(
         Raw: magic, version, level, uuid, members, member, chunk_bytes, member_data_bytes, data_offset,
-        journal_offset, journal_slots, block_bytes, event, epoch, rebuilt_windows, clean, reserved,
-        states, crc
+        journal_offset, journal_slots, block_bytes, event, session, settled_event, settled_session,
+        joined, epoch, rebuilt_windows, clean, reserved, states, crc
     )
 }

@@ -304,7 +304,7 @@ fn a_missing_member_is_not_taken_lightly() {
     let twice = [bench.targets()[0].clone(), bench.targets()[0].clone()];
     assert!(matches!(
         Array::open(&twice, true),
-        Err(ArrayError::Twice(_, _, 0))
+        Err(ArrayError::Twice { member: 0, .. })
     ));
 }
 

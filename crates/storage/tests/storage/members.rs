@@ -3,7 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
 
-use wharf_storage::array::{Array, Level, MemberState, superblock_of};
+use wharf_storage::array::{Array, ArrayError, Level, MemberState, superblock_of};
 use wharf_storage::faulty::Loss;
 use wharf_storage::{Channel, Completion, Full, Io, Op, StorageError, Target, TargetInfo};
 
@@ -213,4 +213,32 @@ fn a_new_member_forgets_the_array_that_it_was_of() {
     let array = bench.open();
     assert_eq!(array.states()[2], MemberState::Rebuilding);
     assert_eq!(array.size_bytes(), 2 * STRIPES * CHUNK_BYTES);
+}
+
+/// Two members were filled at a time with one mark between them: when the first was full, the second counted as full.
+#[test]
+fn a_member_is_not_taken_for_filled_because_another_was() {
+    let bench = Bench::new(Level::Raid10, 4, STRIPES, 5, 6);
+    let array = bench.open();
+    let data = vec![1; array.size_bytes() as usize];
+    assert!(write(&array, 0, &data));
+    array.close().expect("it closes");
+    let array = bench.open_without(&[0, 2]);
+    let spares = [bench.spare(STRIPES), bench.spare(STRIPES)];
+    array.replace(0, spares[0].clone()).expect("it fits");
+    match array.replace(2, spares[1].clone()) {
+        Err(ArrayError::Rebuilding(0)) => {}
+        other => panic!("{other:?}"),
+    }
+    for (member, spare) in [(0, None), (2, Some(spares[1].clone()))] {
+        if let Some(spare) = spare {
+            array.replace(member, spare).expect("it fits");
+        }
+        let rebuild = array.rebuild().expect("possible").expect("to do");
+        assert_eq!(rebuild.member(), member);
+        rebuild.finish(&mut |_, _| {}).expect("it is filled");
+    }
+    let report = array.check(false, &mut |_, _| {}).expect("a check");
+    assert_eq!(report.mismatches, 0);
+    assert!(contents(&array) == data);
 }

@@ -1,5 +1,6 @@
 //! Memory, files by io_uring and files by threads keep the same promises.
 
+use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -368,5 +369,57 @@ fn a_file_cut_short_by_others_is_an_error() {
             one(&*target, Op::Read, 0, Segment::of(&mut buffer)),
             Err(Errno::IO)
         );
+    }
+}
+
+/// Growing was `ftruncate`, to a size that was larger than the one last seen: what another process
+/// had appended since was cut off.
+#[test]
+fn growing_a_file_cut_off_what_others_had_appended() {
+    let folder = folder();
+    for engine in engines() {
+        let path = folder.path().join(format!("{engine:?}"));
+        let target = open(&path, &options(engine, true)).expect("a file");
+        let mut file = std::fs::OpenOptions::new()
+            .append(true)
+            .open(&path)
+            .expect("the file");
+        file.write_all(&[5; 100_000]).expect("it is appended");
+        target.grow(SIZE_BYTES + 10).expect("it is longer by now");
+        assert_eq!(target.size_bytes(), SIZE_BYTES + 10);
+        // A caller that takes back what it made longer does not take what is not its own.
+        target.trim(SIZE_BYTES).expect("nothing is to be done");
+        let bytes = std::fs::read(&path).expect("the file");
+        assert_eq!(bytes.len() as u64, SIZE_BYTES + 100_000);
+        assert!(bytes[SIZE_BYTES as usize..].iter().all(|byte| *byte == 5));
+        target.grow(1 << 30).expect("much larger");
+        assert_eq!(std::fs::metadata(&path).expect("the file").len(), 1 << 30);
+        assert_eq!(target.size_bytes(), 1 << 30);
+    }
+}
+
+/// The path was looked up once for each descriptor: they could be of different files.
+#[test]
+fn descriptors_of_one_target_were_of_two_files() {
+    let folder = folder();
+    let path = folder.path().join("name");
+    for round in 0..200 {
+        let (old, new) = (folder.path().join("old"), folder.path().join("new"));
+        std::fs::write(&old, vec![1; 8192]).expect("a file");
+        std::fs::write(&new, vec![2; 8192]).expect("a file");
+        std::fs::rename(&old, &path).expect("it is there");
+        std::thread::scope(|scope| {
+            scope.spawn(|| std::fs::rename(&new, &path).expect("it is another"));
+            let target = open(&path, &options(Engine::Auto, true)).expect("a file");
+            // Whole blocks go by one descriptor, the end within a block by the other.
+            target.set_size(5000).expect("shorter");
+            let mut way = Blocking::new(&*target).expect("a channel");
+            let mut bytes = [0; 8192];
+            way.read(0, &mut bytes).expect("a read");
+            assert!(bytes[..5000].iter().all(|byte| *byte == bytes[0]));
+            way.write(0, &[9; 8192]).expect("a write");
+            way.read(0, &mut bytes).expect("a read");
+            assert!(bytes[..5000] == [9; 5000], "round {round}");
+        });
     }
 }

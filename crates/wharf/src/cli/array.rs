@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{IsTerminal, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -110,14 +111,35 @@ fn open_all(paths: &[PathBuf], read_only: bool) -> Result<Vec<Arc<dyn Target>>, 
     paths.iter().map(open).collect()
 }
 
-/// Files that are removed again unless the command succeeds.
-struct Made(Vec<PathBuf>);
+/// Files that are removed again unless the command succeeds, each with the device and number of its inode.
+struct Made(Vec<(PathBuf, (u64, u64))>);
+
+impl Made {
+    /// Makes a file. Whatever has the name already stays, also a link to nothing.
+    fn make(&mut self, path: &Path, size_bytes: u64) -> Result<(), Failure> {
+        let shown = path.display();
+        let failed = |error: std::io::Error| match error.kind() {
+            std::io::ErrorKind::AlreadyExists => input(format!(
+                "{shown}: is a link to what does not exist: give the file itself"
+            )),
+            _ => input(format!("{shown}: cannot make it: {error}")),
+        };
+        let file = File::create_new(path).map_err(failed)?;
+        let inode = file.metadata().map_err(failed)?;
+        self.0
+            .push((path.to_path_buf(), (inode.dev(), inode.ino())));
+        file.set_len(size_bytes).map_err(failed)
+    }
+}
 
 impl Drop for Made {
     fn drop(&mut self) {
-        for path in &self.0 {
-            // What cannot be removed, or was not made after all, is as it is.
-            let _ = std::fs::remove_file(path);
+        for (path, made) in &self.0 {
+            let now = std::fs::symlink_metadata(path);
+            if now.is_ok_and(|now| (now.dev(), now.ino()) == *made) {
+                // What cannot be removed is as it is.
+                let _ = std::fs::remove_file(path);
+            }
         }
     }
 }
@@ -130,20 +152,20 @@ fn open_or_make(
     made: &mut Made,
 ) -> Result<Arc<dyn Target>, Failure> {
     let exists = path.exists();
-    if !exists && size_bytes.is_none() {
-        return Err(input(format!(
-            "{}: does not exist: give --size to make it",
-            path.display()
-        )));
+    match size_bytes {
+        _ if exists => {}
+        Some(size_bytes) => made.make(path, size_bytes)?,
+        None => {
+            return Err(input(format!(
+                "{}: does not exist: give --size to make it",
+                path.display()
+            )));
+        }
     }
     let options = FileOptions {
-        create_bytes: size_bytes,
         exclusive: true,
         ..FileOptions::default()
     };
-    if !exists {
-        made.0.push(path.to_path_buf());
-    }
     let target = wharf_storage::open(path, &options).map_err(input)?;
     if exists && !force {
         refuse_data(path, &*target)?;
@@ -213,9 +235,9 @@ fn check(members: &[PathBuf], repair: bool) -> Result<(), Failure> {
     if told.superblock.shape.level == Level::Raid0 {
         return Err(input(ArrayError::NoRedundancy));
     }
-    // Before it is opened, which writes to it. Opening has a better word for those that are missing.
-    let out = |s: Standing| !matches!(s, Standing::Active | Standing::Missing);
-    if let Some(member) = told.members.iter().position(|m| out(m.0)) {
+    // Before it is opened, which writes to it. Opening has a better word for those that are missing or copies.
+    let states = &told.superblock.states;
+    if let Some(member) = states.iter().position(|s| *s != MemberState::Active) {
         return Err(input(ArrayError::Degraded(member as u32)));
     }
     let array = Array::open(&targets, false).map_err(failure)?;
@@ -284,7 +306,7 @@ fn rebuild(args: &RebuildArgs) -> Result<(), Failure> {
 
 /// The member to be replaced.
 fn place(told: &Description, asked: Option<u32>) -> Result<u32, Failure> {
-    let out = |s: Standing| matches!(s, Standing::Stale | Standing::Failed | Standing::Missing);
+    let out = |s: Standing| !matches!(s, Standing::Active | Standing::Rebuilding);
     let standings = (0..).zip(&told.members);
     let outs: Vec<u32> = standings
         .filter(|(_, m)| out(m.0))
@@ -326,6 +348,7 @@ fn text_of(told: &Description) -> String {
             Standing::Active => "active",
             Standing::Rebuilding => "rebuilding",
             Standing::Stale => "stale",
+            Standing::Parted => "parted",
             Standing::Failed => "failed",
             Standing::Missing => "missing",
         };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use serde_json::json;
+use wharf_host::admin::AdminError;
 use wharf_lab::compare::{Request, compare};
 use wharf_lab::config::{
     HostConfig, Sets, ShareOrBytes, load_costs, load_drive, load_host, parse_bytes,
@@ -22,7 +23,7 @@ use wharf_workload::layout::Layout;
 use wharf_workload::named::resolve;
 use wharf_workload::{BadLinePolicy, NamedOptions, ReadOptions, WorkloadError};
 
-use super::{Failure, input, print};
+use super::{Failure, input, print, room};
 
 /// The sample trace: SQLite at work, recorded by `traces/record.py`.
 const SAMPLE: TraceFrom = TraceFrom::BuiltIn {
@@ -32,12 +33,15 @@ const SAMPLE: TraceFrom = TraceFrom::BuiltIn {
 
 /// Requests of a generator when none are said.
 const REQUESTS: u64 = 200_000;
+/// Memory for a request in bytes: itself, and its place with its client.
+const REQUEST_BYTES: u64 = 64;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// A trace file, a generator (sequential, uniform, zipf), file operations (fileserver, varmail,
-    /// videoserver, ffsb, ycsb-a, ycsb-f) or a profile (webmail, online, webusers, prn_0, usr_0, src2, T1205,
-    /// T2982, proj_1, mds). The sample trace if left out.
+    /// A trace file (`-`: standard input), a generator (sequential, uniform, zipf), file operations
+    /// (fileserver, varmail, videoserver, ffsb, each of which is also there as ScaleCache's authors
+    /// ran it, such as fileserver-scalecache; ycsb-a, ycsb-f) or a profile (webmail, online,
+    /// webusers, prn_0, usr_0, src2, T1205, T2982, proj_1, mds). The sample trace if left out.
     workload: Option<String>,
 
     /// Designs to compare, in order.
@@ -82,6 +86,10 @@ pub(super) struct Args {
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
+    /// Runs each design with so many seeds, from --seed on: figures are means, and their spread is said.
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    seeds: u32,
+
     /// What the drives hold at the beginning: `empty`, `touched` (every page of the workload, written
     /// once), `steady` (filled, then overwritten until garbage collection is steady), or the path
     /// of an image made by `wharf drive prepare`.
@@ -105,8 +113,9 @@ pub(super) struct Args {
     #[arg(long, value_name = "FACTOR")]
     speed: Option<f64>,
 
-    /// How requests go to clients: round-robin, stream (by device), address (by 128 KiB region). File
-    /// operations always go by stream: a thread stays with a client.
+    /// How requests go to clients: round-robin, process (of traces and profiles that name it),
+    /// stream (by device), address (by 128 KiB region). File operations always go by stream: a
+    /// thread stays with a client.
     #[arg(long, default_value = "round-robin", value_name = "RULE")]
     rule: String,
 
@@ -136,8 +145,8 @@ pub(super) struct Args {
     #[arg(long)]
     theta: Option<f64>,
 
-    /// Files of file operations, 64 if left out. With --set host.files to the same number each is a file
-    /// of its own for the designs kernel and scale.
+    /// Files of file operations, 64 if left out (128 where the program has two sets). With --set
+    /// host.files to the same number each is a file of its own for the designs kernel and scale.
     #[arg(long, value_name = "N")]
     files: Option<u32>,
 
@@ -169,6 +178,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         RunError::Drive(_)
         | RunError::ImageExists(_)
         | RunError::Design(_)
+        | RunError::Boot(AdminError::TooFewFrames { .. })
         | RunError::Memory(_) => Failure::Input(error.to_string()),
         _ => Failure::Run(format!("{error} (seed {})", args.seed)),
     })?;
@@ -197,6 +207,12 @@ pub(super) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 
 /// A report that cannot be written is found before a long run and not after it.
 pub(super) fn check_outputs(json: &Option<PathBuf>, html: &Option<PathBuf>) -> Result<(), Failure> {
+    let is_dash = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
+    if is_dash(json) || is_dash(html) {
+        return Err(input(
+            "a report cannot go to standard output, where the table is: name a file, or /dev/stderr",
+        ));
+    }
     let outputs = [("--json", json), ("--html", html)];
     for (option, path) in outputs
         .into_iter()
@@ -272,10 +288,24 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
         .parse()
         .map_err(|e| input(format!("--rule: {e}")))?;
     let fit: FitMode = args.fit.parse().map_err(input)?;
-    let plan = plan(&workload(args)?, fit, rule, args.clients, device_bytes).map_err(input)?;
-    let cache_bytes = host.cache_bytes(plan.footprint_pages * 4096, device_bytes);
-    let cache_spec = cache_spec(args, &host);
-    check_memory(&cache_spec, cache_bytes, drive.page_bytes())?;
+    let mut plans = Vec::new();
+    for seed in 0..args.seeds {
+        let input_of_seed = workload(args, args.seed.wrapping_add(seed.into()))?;
+        let made = plan(&input_of_seed, fit, rule, args.clients, device_bytes);
+        plans.push(Arc::new(made.map_err(input)?));
+        // A trace is the same whatever the seed.
+        if matches!(input_of_seed, Input::Trace { .. }) {
+            plans.resize(args.seeds as usize, plans[0].clone());
+            break;
+        }
+    }
+    if rule == ClientRule::Process && plans[0].rule == ClientRule::RoundRobin {
+        return Err(input(format!(
+            "--rule process: {} does not say which process made a request: use another rule",
+            plans[0].name
+        )));
+    }
+    let cache_bytes = host.cache_bytes(plans[0].footprint_pages * 4096, device_bytes);
     let setup = Setup {
         drive,
         drives: args.drives,
@@ -300,14 +330,22 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
             path => Prepare::Image(path.into()),
         },
     };
-    let commit = env!("WHARF_COMMIT").to_string();
-    Ok(Request {
+    let (drive_page_bytes, cache_spec) = (setup.drive.page_bytes(), cache_spec(args, &setup.host));
+    let request = Request {
         setup,
         designs,
-        plan: Arc::new(plan),
+        plans,
         cache_spec,
-        commit,
-    })
+        commit: env!("WHARF_COMMIT").to_string(),
+    };
+    let caches_bytes = cache_bytes.saturating_mul(request.threads() as u64);
+    check_memory(
+        &request.designs,
+        &request.cache_spec,
+        caches_bytes,
+        drive_page_bytes,
+    )?;
+    Ok(request)
 }
 
 fn cache_spec(args: &Args, host: &HostConfig) -> String {
@@ -329,27 +367,36 @@ fn speed(speed: Option<f64>) -> Result<Option<f64>, Failure> {
     }
 }
 
-/// Memory that a cache needs for each page besides the page, in bytes: frame, index, list.
-const BOOKKEEPING_BYTES: u64 = 32;
+/// Bytes that designs need for each page of their cache besides the page, as address space: frame, index, lists.
+const BOOKKEEPING_BYTES: [(&str, u64); 9] = [
+    ("clock", 32),
+    ("hardware", 32),
+    ("scala", 160),
+    ("tri", 96),
+    ("kernel", 80),
+    ("falcon", 80),
+    ("kernel-dflush", 80),
+    ("scale", 64),
+    ("scale-dflush", 64),
+];
 
 /// A cache larger than the machine's memory would end in a kill rather than in a line.
-fn check_memory(cache_spec: &str, cache_bytes: u64, page_bytes: usize) -> Result<(), Failure> {
-    let needed = cache_bytes / 4096 * (page_bytes as u64 + BOOKKEEPING_BYTES);
-    let Ok(text) = std::fs::read_to_string("/proc/meminfo") else {
+fn check_memory(
+    designs: &[&'static DesignEntry],
+    cache_spec: &str,
+    cache_bytes: u64,
+    page_bytes: usize,
+) -> Result<(), Failure> {
+    let needs = |design: &&DesignEntry| {
+        let of = |(name, bytes): &(&'static str, u64)| (*name == design.name).then_some(*bytes);
+        let page = page_bytes as u64 + BOOKKEEPING_BYTES.iter().find_map(of)?;
+        Some((cache_bytes / 4096 * page, design.name))
+    };
+    let Some((needed, design)) = designs.iter().filter_map(needs).max() else {
         return Ok(());
     };
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    match kib {
-        Some(kib) if needed > kib * 1024 => Err(input(format!(
-            "a cache of {cache_spec} needs {} GiB of memory, and {} GiB are available: give a smaller --cache",
-            needed.div_ceil(1 << 30),
-            kib >> 20
-        ))),
-        _ => Ok(()),
-    }
+    let what = format!("a cache of {cache_spec}, in {design},");
+    room::check_memory(&what, needed, "give a smaller --cache")
 }
 
 fn chosen(names: &[String]) -> Result<Vec<&'static DesignEntry>, Failure> {
@@ -368,32 +415,51 @@ fn chosen(names: &[String]) -> Result<Vec<&'static DesignEntry>, Failure> {
 }
 
 /// The workload by its name: a file if there is one, else a generator or a profile.
-fn workload(args: &Args) -> Result<Input, Failure> {
+fn workload(args: &Args, seed: u64) -> Result<Input, Failure> {
     let options = args.reading.options()?;
     let layout = if args.overlay {
         Layout::Overlay
     } else {
         Layout::Concatenate
     };
-    let Some(name) = &args.workload else {
-        return Ok(Input::Trace {
-            from: SAMPLE,
-            options,
-            layout,
-        });
+    let from = match args.workload.as_deref() {
+        None => SAMPLE,
+        Some("-") => super::trace::from_stdin()?,
+        Some(name) if Path::new(name).exists() => TraceFrom::File(name.into()),
+        Some(name) => return generated(args, name, seed),
     };
-    if Path::new(name).exists() {
-        return Ok(Input::Trace {
-            from: TraceFrom::File(name.into()),
-            options,
-            layout,
-        });
+    no_generator(args)?;
+    Ok(Input::Trace {
+        from,
+        options,
+        layout,
+    })
+}
+
+/// A trace is as it is: what shapes a generator's requests would be ignored.
+fn no_generator(args: &Args) -> Result<(), Failure> {
+    let given = [
+        ("--requests", args.requests.is_some()),
+        ("--footprint", args.footprint.is_some()),
+        ("--bs", args.bs.is_some()),
+        ("--read-share", args.read_share.is_some()),
+        ("--theta", args.theta.is_some()),
+        ("--files", args.files.is_some()),
+        ("--loops", args.loops.is_some()),
+    ];
+    match given.into_iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => {
+            let trace = args.workload.as_deref().unwrap_or("the sample trace");
+            Err(input(format!(
+                "{option} is for generators, and {trace} is a trace: leave it out, or name a generator such as uniform"
+            )))
+        }
+        None => Ok(()),
     }
-    generated(args, name)
 }
 
 /// A generator or a profile, as the library resolves it.
-fn generated(args: &Args, name: &str) -> Result<Input, Failure> {
+fn generated(args: &Args, name: &str, seed: u64) -> Result<Input, Failure> {
     let bytes = |option: &str, given: &Option<String>| match given {
         None => Ok(None),
         Some(size) => parse_bytes(size)
@@ -408,15 +474,21 @@ fn generated(args: &Args, name: &str) -> Result<Input, Failure> {
             Some(Sizes::fixed(bytes).map_err(input)?)
         }
     };
+    let requests = args.requests.unwrap_or(REQUESTS);
+    room::check_memory(
+        &format!("a workload of {requests} requests"),
+        requests.saturating_mul(REQUEST_BYTES),
+        "give fewer --requests",
+    )?;
     let options = NamedOptions {
-        requests: Some(args.requests.unwrap_or(REQUESTS)),
+        requests: Some(requests),
         footprint_bytes: bytes("--footprint", &args.footprint)?,
         sizes,
         read_share: args.read_share,
         theta: args.theta,
         files: args.files,
         threads: args.loops,
-        seed: args.seed,
+        seed,
     };
     let made = resolve(name, &options).map_err(|error| match error {
         WorkloadError::UnknownWorkload { .. } => input(format!("no file '{name}', and {error}")),
@@ -490,6 +562,7 @@ impl super::trace::Reading {
             format,
             bad_lines,
             blkparse_action: self.action()?,
+            block_bytes: self.block_bytes()?,
         })
     }
 }

@@ -10,6 +10,7 @@ mod compare;
 mod drive;
 mod info;
 mod reproduce;
+mod room;
 mod trace;
 
 use std::process::ExitCode;

@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 
 use wharf_lab::config::load_costs;
 use wharf_lab::input::{Input, TraceFrom};
-use wharf_lab::prepare::Age;
 use wharf_lab::report::table::stdout_width;
 use wharf_lab::reproduce::{
-    Options, Reproduction, SCALE_MAX, Scale, Subject, listing, render, reproduce, select, summary,
-    write,
+    Options, Reproduction, SCALE_MAX, Scale, Score, Start, Subject, listing, render, reproduce,
+    select, summary, write,
 };
 use wharf_workload::layout::Layout;
 
@@ -29,6 +28,9 @@ fn quick_scale(subject: Subject) -> u32 {
         Subject::Scale => 512,
     }
 }
+
+/// Seeds when none are said: the fewest that tell noise from a result.
+const SEEDS: u32 = 5;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -60,17 +62,23 @@ pub(super) struct Args {
 
     /// What the drives went through before each run: `touched` (the workload's pages written once),
     /// `filled` (every page written once, in order) or `steady` (filled, then overwritten at random until
-    /// garbage collection is steady).
-    #[arg(long, default_value = "filled", value_name = "STATE")]
-    prepare: String,
+    /// garbage collection is steady). If left out, what each figure needs: `filled` for those of
+    /// collection, `touched` for all others.
+    #[arg(long, value_name = "STATE")]
+    prepare: Option<String>,
 
-    /// Costs of CPU work in virtual time: a table's name or a TOML file.
-    #[arg(long, default_value = "default", value_name = "TABLE|FILE")]
-    costs: String,
+    /// Costs of CPU work in virtual time: a table's name (`default`: this project's machine) or a TOML file. Those of the
+    /// paper's machine if left out.
+    #[arg(long, value_name = "TABLE|FILE")]
+    costs: Option<String>,
 
-    /// Seed of every random choice.
+    /// Seed of every random choice; further seeds are the numbers after it.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+
+    /// Seeds that every run is made with: claims are judged by the mean and its noise.
+    #[arg(long, default_value_t = SEEDS, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    seeds: u32,
 
     /// Writes a page and a JSON file for each figure, and index.html, to a directory of the paper's name in
     /// this one.
@@ -93,7 +101,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         make(directory)?;
     }
     let stop = super::compare::interrupt_flag()?;
-    let mut failures = Vec::new();
+    let (mut failures, mut score) = (Vec::new(), Score::default());
     for (part, options) in chosen.iter().zip(&options) {
         let reproduction = reproduce(part, options, &stop);
         show(&reproduction);
@@ -104,8 +112,10 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         if reproduction.interrupted {
             return Err(Failure::Interrupted);
         }
+        score.add(&reproduction.score);
         failures.extend(reproduction.failures);
     }
+    print(&score.lines());
     match failures.as_slice() {
         [] => Ok(()),
         [first, rest @ ..] => Err(Failure::Run(match rest.len() {
@@ -144,26 +154,24 @@ fn options(args: &Args, subject: Subject) -> Result<Options, Failure> {
             "--scale {divisor}: give a power of two from 1 to {SCALE_MAX}"
         ))
     })?;
-    let (costs, _) = load_costs(&args.costs).map_err(input)?;
+    let table = args.costs.as_deref().unwrap_or(subject.costs());
+    let (costs, _) = load_costs(table).map_err(input)?;
     let trace_name = args.trace.as_deref().map(name_of).unwrap_or_default();
     Ok(Options {
         scale,
         seed: args.seed,
-        age: match args.prepare.as_str() {
-            "touched" => None,
-            "filled" => Some(Age::Filled),
-            "steady" => Some(Age::Steady),
-            other => {
-                return Err(input(format!(
-                    "--prepare {other}: use touched, filled or steady"
-                )));
-            }
-        },
+        seeds: args.seeds,
+        start: args.prepare.as_deref().map(start).transpose()?,
         costs,
         trace: trace(args)?,
         trace_name,
         commit: env!("WHARF_COMMIT").to_string(),
     })
+}
+
+fn start(name: &str) -> Result<Start, Failure> {
+    let named = Start::ALL.into_iter().find(|start| start.name() == name);
+    named.ok_or_else(|| input(format!("--prepare {name}: use touched, filled or steady")))
 }
 
 fn name_of(path: &Path) -> String {

@@ -1,10 +1,12 @@
 //! `wharf trace stat` and `wharf trace convert`.
 
-use std::io::Write;
+use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
+use wharf_lab::config::parse_bytes;
+use wharf_lab::input::TraceFrom;
 use wharf_workload::convert::{OutputFormat, convert};
-use wharf_workload::{BlkAction, Workload, WorkloadStat};
+use wharf_workload::{BlkAction, ReadOptions, TraceReader, Workload, WorkloadStat};
 
 use super::{Failure, input, print};
 
@@ -22,7 +24,17 @@ pub(super) struct Reading {
     /// Which event of a blkparse text counts: Q, I, D or C.
     #[arg(long, value_name = "EVENT")]
     blkparse_action: Option<String>,
+
+    /// Bytes of a block of a lis trace (those of the ARC paper), 512 if left out.
+    #[arg(long, value_name = "SIZE")]
+    block_size: Option<String>,
 }
+
+/// The most bytes that a block of a trace may have.
+const BLOCK_BYTES_MAX: u64 = 1 << 20;
+
+/// The name of a trace that is piped in.
+const STDIN: &str = "standard input";
 
 impl Reading {
     /// The blkparse event asked for.
@@ -32,13 +44,25 @@ impl Reading {
             Some(name) => name.parse().map(Some).map_err(input),
         }
     }
+
+    /// The block size asked for.
+    pub(super) fn block_bytes(&self) -> Result<Option<u32>, Failure> {
+        let Some(size) = &self.block_size else {
+            return Ok(None);
+        };
+        let bytes = parse_bytes(size).map_err(|e| input(format!("--block-size: {e}")))?;
+        match u32::try_from(bytes) {
+            Ok(block) if (1..=BLOCK_BYTES_MAX).contains(&bytes) => Ok(Some(block)),
+            _ => Err(input(format!("--block-size {size}: give 1 byte to 1 MiB"))),
+        }
+    }
 }
 
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
     /// Counts requests, mix, sizes, footprint and reuse.
     Stat {
-        /// The trace.
+        /// The trace; `-`: standard input.
         file: PathBuf,
         /// Prints JSON.
         #[arg(long)]
@@ -51,13 +75,14 @@ pub(super) enum Command {
     },
     /// Writes a trace in another format.
     Convert {
-        /// The trace.
+        /// The trace; `-`: standard input.
         file: PathBuf,
         /// The file to write; it must not exist.
         out: PathBuf,
-        /// Format to write: wharf or msr.
-        #[arg(long, default_value = "wharf")]
-        to: String,
+        /// Format to write: wharf or msr. If left out, wharf, and a file that is called .csv is
+        /// refused: that is no CSV.
+        #[arg(long)]
+        to: Option<String>,
         #[command(flatten)]
         reading: Reading,
     },
@@ -72,7 +97,7 @@ pub(super) fn run(command: &Command) -> Result<(), Failure> {
             no_reuse,
             reading,
         } => {
-            let workload = Workload::open(file, &reading.options()?).map_err(input)?;
+            let workload = open(file, &reading.options()?)?;
             let stat = WorkloadStat::of(workload, !no_reuse).map_err(input)?;
             match json {
                 true => print(&serde_json::to_string_pretty(&stat).expect("plain data")),
@@ -86,10 +111,54 @@ pub(super) fn run(command: &Command) -> Result<(), Failure> {
             to,
             reading,
         } => {
-            let format: OutputFormat = to.parse().map_err(input)?;
-            let workload = Workload::open(file, &reading.options()?).map_err(input)?;
+            let format = output_format(to.as_deref(), out)?;
+            let workload = open(file, &reading.options()?)?;
             write_converted(workload, out, format)
         }
+    }
+}
+
+/// Opens a file, or standard input.
+fn open(file: &Path, options: &ReadOptions) -> Result<Workload, Failure> {
+    if file != Path::new("-") {
+        return Workload::open(file, options).map_err(input);
+    }
+    check_piped()?;
+    let reader = TraceReader::from_reader(STDIN, std::io::stdin(), options);
+    reader.map(Workload::from_stream).map_err(input)
+}
+
+/// All of standard input, as it may be read more than once.
+pub(super) fn from_stdin() -> Result<TraceFrom, Failure> {
+    check_piped()?;
+    let mut bytes = Vec::new();
+    let read = std::io::stdin().read_to_end(&mut bytes);
+    read.map_err(|error| input(format!("cannot read {STDIN}: {error}")))?;
+    Ok(TraceFrom::Memory {
+        name: STDIN.into(),
+        bytes: bytes.into(),
+    })
+}
+
+/// Nobody types a trace.
+fn check_piped() -> Result<(), Failure> {
+    match std::io::stdin().is_terminal() {
+        true => Err(input(
+            "- is a trace from standard input, which is a terminal: pipe one in",
+        )),
+        false => Ok(()),
+    }
+}
+
+/// The format to write. The name of a file says what it is taken for.
+fn output_format(to: Option<&str>, out: &Path) -> Result<OutputFormat, Failure> {
+    match to {
+        Some(name) => name.parse().map_err(input),
+        None if out.extension().is_some_and(|suffix| suffix == "csv") => Err(input(format!(
+            "{} would not be CSV but Wharf's own format: say --to msr, or --to wharf",
+            out.display()
+        ))),
+        None => Ok(OutputFormat::Wharf),
     }
 }
 

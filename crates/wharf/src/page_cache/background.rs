@@ -57,11 +57,10 @@ impl Drop for Background {
 
 fn run(core: &Arc<Core>, is_ending: &AtomicBool) {
     let seat = Seat::of_service(core);
-    let mut failures = 0;
     seat.run(async {
         loop {
             seat.ways.begin_turn();
-            let is_busy = seat.local.serve(&mut failures).await;
+            let is_busy = seat.local.serve().await;
             seat.tell();
             if !is_busy {
                 // The files have gone before the cache: there is nothing to write.

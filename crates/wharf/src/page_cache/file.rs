@@ -12,6 +12,7 @@ use super::Handle;
 use super::open_file::OpenFile;
 use super::options::PageCacheError;
 use super::seat::{Seat, with_seat};
+use super::table::Closed;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
@@ -50,6 +51,15 @@ impl File {
         }
     }
 
+    pub(super) fn name(&self) -> &str {
+        self.open.name()
+    }
+
+    /// Whether the file was opened by somebody who wanted less than this handle does.
+    pub(super) fn is_less_than_asked(&self) -> bool {
+        self.open.target.info().read_only && !self.read_only
+    }
+
     #[inline(always)]
     fn with_seat<R>(&self, f: impl FnOnce(&Rc<Seat>) -> R) -> Result<R, PageCacheError> {
         with_seat(&self.cache.core, f)
@@ -80,10 +90,10 @@ impl File {
         let extent = Extent::new(offset, count as u64);
         let out = &mut out[..count];
         let done = self.with_seat(|seat| self.read_now(seat, extent, out))?;
-        if done < count {
-            self.with_seat(|seat| self.read_slowly(seat, extent, done, out))??;
+        match done < count {
+            true => self.with_seat(|seat| self.read_slowly(seat, extent, done, out))?,
+            false => Ok(count),
         }
-        Ok(count)
     }
 
     /// Reads page by page without a lock, as far as the pages are there; gives how many bytes.
@@ -91,15 +101,16 @@ impl File {
     fn read_now(&self, seat: &Seat, extent: Extent, out: &mut [u8]) -> usize {
         seat.counters().reads.add(1);
         for span in spans(extent, PAGE_BYTES) {
-            if !seat.local.read_now(self.open.number, &span, out) {
+            let Some(touch) = seat.local.read_now(self.open.number, &span, out) else {
                 return span.payload;
-            }
-            seat.note(Touch { pages: 1, hits: 1 });
+            };
+            seat.note(touch);
         }
         out.len()
     }
 
-    /// Reads what is left of a request of which `done` bytes are there.
+    /// Reads what is left of a request of which `done` bytes are there; gives how many bytes there
+    /// were in all.
     #[cold]
     fn read_slowly(
         &self,
@@ -107,13 +118,21 @@ impl File {
         extent: Extent,
         done: usize,
         out: &mut [u8],
-    ) -> Result<(), PageCacheError> {
+    ) -> Result<usize, PageCacheError> {
         let _gate = self.open.enter();
-        let rest = Extent::new(extent.offset + done as u64, extent.bytes - done as u64);
-        let read = seat.local.read(self.open.number, rest, &mut out[done..]);
+        // Before the gate somebody may have cut the file: pages behind its end are not brought in.
+        let left = self.open.len().saturating_sub(extent.offset);
+        let count = left.min(extent.bytes) as usize;
+        if count <= done {
+            return Ok(done);
+        }
+        let rest = Extent::new(extent.offset + done as u64, (count - done) as u64);
+        let read = seat
+            .local
+            .read(self.open.number, rest, &mut out[done..count]);
         let touch = seat.serve(self.open.name(), read)?;
         seat.note(touch);
-        Ok(())
+        Ok(count)
     }
 
     /// Fills `out` whole.
@@ -283,19 +302,15 @@ impl File {
     /// [`PageCacheError::NoRoom`] beyond the end of the file; an error of the storage.
     #[inline]
     pub fn pin(&self, offset: u64) -> Result<PageGuard<'_>, PageCacheError> {
-        if offset >= self.open.len() {
-            return Err(PageCacheError::NoRoom {
-                name: self.open.name().into(),
-                end: offset.saturating_add(1),
-                room: self.len(),
-            });
-        }
+        self.check_pin(offset)?;
         let (number, page) = (self.open.number, offset / PAGE);
         self.with_seat(|seat| {
             let frame = match seat.local.pin_now(number, page) {
                 Some(frame) => frame,
                 None => {
                     let _gate = self.open.enter();
+                    // As for a read: somebody may have cut the file.
+                    self.check_pin(offset)?;
                     seat.serve(self.open.name(), seat.local.pin_page(number, page))?
                 }
             };
@@ -314,43 +329,68 @@ impl File {
         })?
     }
 
+    /// Refuses a pin of byte `offset` if there is none.
+    #[inline]
+    fn check_pin(&self, offset: u64) -> Result<(), PageCacheError> {
+        match offset < self.open.len() {
+            true => Ok(()),
+            false => Err(PageCacheError::NoRoom {
+                name: self.open.name().into(),
+                end: offset.saturating_add(1),
+                room: self.len(),
+            }),
+        }
+    }
+
     /// Makes everything durable and ends the handle.
     ///
     /// # Errors
     /// As [`File::sync`]; the handle ends all the same, and with the last one of the file what could not be
-    /// written is lost.
+    /// written is lost. With the last one, a guard of the file that was forgotten: its page stays
+    /// in memory, and the file's place among `files_max` is lost.
     pub fn close(mut self) -> Result<(), PageCacheError> {
         let synced = if self.read_only { Ok(()) } else { self.sync() };
-        self.end();
-        synced
+        let ended = self.end();
+        synced.and(ended)
     }
 
     /// Gives the handle back. The last one writes what is dirty and empties the file's place.
-    fn end(&mut self) {
+    fn end(&mut self) -> Result<(), PageCacheError> {
         if std::mem::replace(&mut self.closed, true) {
-            return;
+            return Ok(());
         }
         let (core, number) = (&self.cache.core, self.open.number);
-        let mut known = core.table.known();
-        if known.less(number) > 0 {
-            return;
+        if !core.table.less(number) {
+            return Ok(());
         }
+        // Without a seat nothing can be written: the file stays as it is for the next one who opens
+        // it.
+        let emptied = self.with_seat(|seat| self.empty(seat));
+        core.table.end_close(
+            number,
+            match emptied {
+                Ok(Ok(())) => Closed::Emptied,
+                Ok(Err(_)) => Closed::Kept,
+                Err(_) => Closed::NotAtAll,
+            },
+        );
+        // Its thread gives up what it had of the file.
+        let _ = self.with_seat(|seat| seat.local.call_service());
+        emptied.flatten()
+    }
+
+    /// Writes what is dirty, and lets all pages go.
+    fn empty(&self, seat: &Seat) -> Result<(), PageCacheError> {
         // Nobody reads ahead in it any more.
         let _alone = self.open.enter_alone();
         self.open.note_close();
-        // Without a seat nothing can be written: the place stays as it is, and is nobody's any more.
-        let emptied = self.with_seat(|seat| {
-            seat.wait(async {
-                // Who wants to know of errors calls `close`.
-                let _ = seat.local.write_and_wait(number, (0, u64::MAX)).await;
-                let _ = self.open.settle();
-                seat.local.forget(number).await;
-            });
-        });
-        if emptied.is_ok() {
-            core.table.close(&mut known, number);
-            let _ = self.with_seat(|seat| seat.local.call_service());
-        }
+        let number = self.open.number;
+        seat.serve(self.open.name(), async {
+            // Who wants to know of errors calls `close`.
+            let _ = seat.local.write_and_wait(number, (0, u64::MAX)).await;
+            let _ = self.open.settle();
+            seat.local.forget(number).await
+        })
     }
 }
 
@@ -358,7 +398,7 @@ impl File {
 /// reported by both.
 impl Clone for File {
     fn clone(&self) -> File {
-        self.cache.core.table.known().more(self.open.number);
+        self.cache.core.table.more(self.open.number);
         File {
             open: self.open.clone(),
             cache: self.cache.clone(),
@@ -371,7 +411,8 @@ impl Clone for File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        self.end();
+        // Who wants to know of errors calls `close`.
+        let _ = self.end();
     }
 }
 

@@ -36,7 +36,7 @@
 //! | `file.rs` | a file: reads, writes, sync, truncate, pins |
 //! | `seat.rs` | what a thread has of a cache |
 //! | `background.rs` | the cache's own thread |
-//! | `ways.rs` | its channels to the files: what lies below the cache |
+//! | `ways.rs` | its channels to the files, on one ring: what lies below the cache |
 //! | `table.rs`, `open_file.rs` | which files are open; one of them, its length and its storage |
 //!
 //! The cache itself is `wharf_host::scale`, as in the lab.
@@ -49,17 +49,16 @@ mod seat;
 mod table;
 mod ways;
 
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use wharf_host::design::DesignConfig;
+use wharf_host::dflush::Balance;
 use wharf_host::key::FILES_MAX;
-use wharf_host::scale::dflush::Balance;
 use wharf_host::scale::shared::{Shape, Shared};
 use wharf_runtime::sync::Ordering;
 use wharf_storage::target::DEPTH_MAX;
-use wharf_storage::{FileOptions, Target};
+use wharf_storage::{FileId, FileOptions, Opened, Target};
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
 
 use background::Background;
@@ -111,8 +110,10 @@ pub struct PageCacheStatistics {
     pub syncs: u64,
     /// Pages that these reads and writes touched.
     pub pages: u64,
-    /// Of these, found in the cache.
+    /// Of these, found in the cache, where an earlier call had touched them.
     pub hits: u64,
+    /// Of these, found where reading ahead had brought them, and touched for the first time.
+    pub read_ahead_hits: u64,
     /// Pages that left the cache for others.
     pub evictions: u64,
     /// Pages written to storage.
@@ -182,34 +183,20 @@ impl PageCache {
         path: impl AsRef<Path>,
         options: OpenOptions,
     ) -> Result<File, PageCacheError> {
-        let path = path.as_ref();
-        let core = &self.handle.core;
-        let mut known = core.table.known();
-        if let Ok(there) = std::fs::metadata(path)
-            && let Some(open) = known.again((there.dev(), there.ino()))
-        {
-            if open.target.info().read_only && !options.read_only {
-                known.less(open.number);
-                let name = open.name().into();
-                return Err(PageCacheError::OpenReadOnly { name });
-            }
-            return Ok(File::new(open, self.handle.clone(), options.read_only));
-        }
         let how = FileOptions {
             read_only: options.read_only,
             create_bytes: options.create.then_some(0),
             ..FileOptions::default()
         };
-        let target = wharf_storage::open(path, &how)?;
-        let there = std::fs::metadata(path).map_err(|source| PageCacheError::Open {
-            path: path.into(),
-            source,
-        })?;
-        let (id, can_grow) = ((there.dev(), there.ino()), there.is_file());
-        let make = |number| admit(target, number, can_grow);
-        let open = core.table.open(&mut known, Some(id), make)?;
-        core.shared.use_file(open.number);
-        Ok(File::new(open, self.handle.clone(), options.read_only))
+        // From here on the path does not matter, which may be another file's by now.
+        let opened = Opened::new(path.as_ref(), &how)?;
+        let id = opened.id();
+        if let Some(open) = self.handle.core.table.again(id) {
+            return self.file(open, options.read_only);
+        }
+        let can_grow = !opened.is_device();
+        let target = check_blocks(opened.target()?)?;
+        self.add(Some(id), target, can_grow, options.read_only)
     }
 
     /// Opens storage of any kind: an array, memory. Its size stays as it is.
@@ -217,12 +204,35 @@ impl PageCache {
     /// # Errors
     /// Blocks that do not divide a page; too many files.
     pub fn open_target(&self, target: Arc<dyn Target>) -> Result<File, PageCacheError> {
-        let core = &self.handle.core;
         let read_only = target.info().read_only;
-        let make = |number| admit(target, number, false);
-        let open = core.table.open(&mut core.table.known(), None, make)?;
-        core.shared.use_file(open.number);
-        Ok(File::new(open, self.handle.clone(), read_only))
+        self.add(None, check_blocks(target)?, false, read_only)
+    }
+
+    fn add(
+        &self,
+        id: Option<FileId>,
+        target: Arc<dyn Target>,
+        can_grow: bool,
+        read_only: bool,
+    ) -> Result<File, PageCacheError> {
+        let core = &self.handle.core;
+        let make = |number| OpenFile::new(target.clone(), number, can_grow);
+        let open = core.table.open(id, make)?;
+        if Arc::ptr_eq(&open.target, &target) {
+            core.shared.use_file(open.number);
+        }
+        self.file(open, read_only)
+    }
+
+    /// The handle of an open file that the table has counted.
+    fn file(&self, open: Arc<OpenFile>, read_only: bool) -> Result<File, PageCacheError> {
+        let file = File::new(open, self.handle.clone(), read_only);
+        match file.is_less_than_asked() {
+            true => Err(PageCacheError::OpenReadOnly {
+                name: file.name().into(),
+            }),
+            false => Ok(file),
+        }
     }
 
     /// What was done so far.
@@ -240,6 +250,7 @@ impl PageCache {
             all.syncs += counters.syncs.get();
             all.pages += counters.pages.get();
             all.hits += counters.hits.get();
+            all.read_ahead_hits += counters.read_ahead_hits.get();
             all.evictions += counters.evictions.get();
             all.write_backs += counters.write_backs.get();
         }
@@ -247,11 +258,11 @@ impl PageCache {
     }
 }
 
-/// An open file on storage that the cache can use.
-fn admit(target: Arc<dyn Target>, number: u32, can_grow: bool) -> Result<OpenFile, PageCacheError> {
+/// Storage that the cache can use.
+fn check_blocks(target: Arc<dyn Target>) -> Result<Arc<dyn Target>, PageCacheError> {
     let info = target.info();
     match (PAGE_BYTES as u32).is_multiple_of(info.block_bytes) {
-        true => Ok(OpenFile::new(target, number, can_grow)),
+        true => Ok(target),
         false => Err(PageCacheError::Block {
             name: info.name.clone(),
             block_bytes: info.block_bytes,
@@ -267,6 +278,15 @@ fn check(options: &PageCacheOptions) -> Result<(), PageCacheError> {
     }
     let refuse =
         |name, value: String, range: String| Err(PageCacheError::Option { name, value, range });
+    // The system would promise it, and end some process when it is used.
+    let machine = rustix::system::sysinfo();
+    let machine_bytes = machine.totalram.saturating_mul(machine.mem_unit.into());
+    if bytes > machine_bytes {
+        return Err(PageCacheError::TooLarge {
+            bytes,
+            machine_bytes,
+        });
+    }
     if bytes / PAGE_BYTES as u64 >= 1 << 30 {
         return refuse("memory_bytes", bytes.to_string(), "less than 4 TiB".into());
     }

@@ -87,7 +87,7 @@ impl OpenFile {
     /// Makes the storage as long as the file, for the last handle goes.
     pub fn settle(&self) -> Result<(), StorageError> {
         match self.can_grow && self.overshot.load(Ordering::Relaxed) {
-            true => self.shrink(self.len()),
+            true => self.resize_alone(|| self.target.trim(self.len())),
             false => self.resize_alone(|| self.grow(self.len())),
         }
     }
@@ -151,7 +151,7 @@ impl OpenFile {
     /// Makes the storage at least `end` bytes long. The caller has begun to change its size.
     pub fn grow(&self, end: u64) -> Result<(), StorageError> {
         match self.must_grow(end) {
-            true => self.target.set_size(end),
+            true => self.target.grow(end),
             false => Ok(()),
         }
     }
@@ -191,6 +191,11 @@ impl OpenFile {
 
     /// Begins a write to the storage; false while its size changes.
     pub fn try_begin_write(&self) -> bool {
+        // Those who wait here must not be counted again and again: who changes the size waits for a
+        // moment in which nobody is.
+        if self.is_resized.load(Ordering::SeqCst) {
+            return false;
+        }
         self.writes_under_way.fetch_add(1, Ordering::SeqCst);
         let may = !self.is_resized.load(Ordering::SeqCst);
         if !may {

@@ -1,7 +1,5 @@
 //! What a page cache is to be, how files are opened, and what can go wrong.
 
-use std::path::PathBuf;
-
 use wharf_host::design::Replacement;
 use wharf_host::error::IoError;
 use wharf_storage::StorageError;
@@ -68,6 +66,17 @@ pub enum PageCacheError {
         /// The least there may be.
         bytes_min: u64,
     },
+    /// More memory than there is.
+    #[error(
+        "a page cache of {bytes} bytes: this machine has {machine_bytes} bytes of memory: give it \
+         less"
+    )]
+    TooLarge {
+        /// Bytes asked for.
+        bytes: u64,
+        /// Bytes there are.
+        machine_bytes: u64,
+    },
     /// Options that make no sense together.
     #[error("a page cache with {name} of {value}: choose {range}")]
     Option {
@@ -84,14 +93,6 @@ pub enum PageCacheError {
     /// The file or device.
     #[error(transparent)]
     Storage(#[from] StorageError),
-    /// A file that cannot be looked at.
-    #[error("{}: cannot open it: {source}", path.display())]
-    Open {
-        /// Which.
-        path: PathBuf,
-        /// The system's reason.
-        source: std::io::Error,
-    },
     /// A request.
     #[error("{name}: {source}")]
     Io {

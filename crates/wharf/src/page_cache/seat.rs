@@ -16,6 +16,7 @@ use wharf_host::error::IoError;
 use wharf_host::scale::index::Concurrent;
 use wharf_host::scale::local::Local;
 use wharf_host::scale::shared::Shared;
+use wharf_runtime::clock::Clock;
 use wharf_runtime::sync::{AtomicBool, AtomicU64, Ordering};
 use wharf_runtime::{CostTable, CpuId, Inline, Machine, Side};
 
@@ -38,6 +39,8 @@ pub(super) struct Core {
     /// Nobody has a handle of it any more.
     pub closed: AtomicBool,
     pub depth: u32,
+    /// What time it is for all seats.
+    clock: Clock,
     free: Mutex<Vec<u32>>,
     /// One for each thread, and the service's.
     pub counters: Box<[Counters]>,
@@ -50,6 +53,7 @@ impl Core {
             table: Arc::new(FileTable::new(files)),
             closed: AtomicBool::new(false),
             depth,
+            clock: Clock::start(),
             free: Mutex::new((0..threads).rev().collect()),
             counters: (0..=threads).map(|_| Counters::default()).collect(),
         }
@@ -87,6 +91,7 @@ pub(super) struct Counters {
     pub syncs: Count,
     pub pages: Count,
     pub hits: Count,
+    pub read_ahead_hits: Count,
     pub evictions: Count,
     pub write_backs: Count,
 }
@@ -134,7 +139,7 @@ impl Seat {
     fn with_number(core: &Arc<Core>, number: u32) -> Seat {
         let mut machine = Machine::new(CostTable::free(), false);
         let cpu = machine.add_cpu("thread", Side::Host, 1.0);
-        let inline = machine.inline();
+        let inline = machine.inline_by(core.clock);
         inline.may_park();
         let (ways, local) = inline.block_on(cpu, |cpu| async move {
             let ways = Ways::start(&cpu, core.table.clone(), core.depth);
@@ -163,6 +168,9 @@ impl Seat {
         let counters = self.counters();
         counters.pages.add(touch.pages);
         counters.hits.add(touch.hits);
+        if touch.read_ahead_hits > 0 {
+            counters.read_ahead_hits.add(touch.read_ahead_hits);
+        }
     }
 
     /// Runs this thread's tasks until `future` is done, and with it every transfer that it began.

@@ -18,7 +18,7 @@ use wharf_host::scale::frame::Frames;
 use wharf_host::volume::Transfer;
 use wharf_host::wake::Pause;
 use wharf_runtime::{Cpu, Notify, TaskId};
-use wharf_storage::{Channel, Completion, Errno, Io, Op, Segment, StorageError};
+use wharf_storage::{Channel, Completion, Errno, Io, Op, PollGroup, Segment, StorageError};
 use wharf_wire::dma::PAGE_BYTES;
 
 use super::open_file::OpenFile;
@@ -34,6 +34,8 @@ const WRITES_MAX: usize = 16;
 pub(super) struct Ways {
     table: Arc<FileTable>,
     depth: u32,
+    /// What is waited for together: the I/Os of all files.
+    group: PollGroup,
     ways: RefCell<Vec<Option<Rc<Way>>>>,
     /// I/Os under way, by tag.
     pending: RefCell<Vec<Option<Pending>>>,
@@ -72,6 +74,7 @@ impl Ways {
         let ways = Rc::new(Ways {
             table,
             depth,
+            group: PollGroup::new(),
             ways: RefCell::default(),
             pending: RefCell::default(),
             free_tags: RefCell::default(),
@@ -108,29 +111,50 @@ impl Ways {
         }
     }
 
-    /// Takes what has ended.
-    fn poll(&self, cpu: &Cpu) {
-        for way in self.ways.borrow().iter().flatten() {
-            way.channel
-                .borrow_mut()
-                .poll(&mut |end| self.end(cpu, way, end));
-        }
+    /// Takes what has ended; gives how many I/Os.
+    fn poll(&self, cpu: &Cpu) -> usize {
+        let poll = |way: &Rc<Way>| {
+            let mut channel = way.channel.borrow_mut();
+            channel.poll(&mut |end| self.end(cpu, way, end))
+        };
+        self.ways.borrow().iter().flatten().map(poll).sum()
     }
 
-    /// Sleeps until I/Os of some channel end; false if none is under way.
+    /// Sleeps until I/Os end; false if none is under way. All that was submitted has begun then.
     fn sleep_until_one_ends(&self, cpu: &Cpu) -> bool {
+        if self.sleep_for_one_alone(cpu) {
+            return true;
+        }
+        let in_flight = self.group.in_flight();
+        if in_flight > 0 {
+            self.group.wait(self.enough(in_flight));
+        }
+        self.poll(cpu) > 0 || in_flight > 0
+    }
+
+    /// As [`Ways::sleep_until_one_ends`], for a channel that is not of the group.
+    fn sleep_for_one_alone(&self, cpu: &Cpu) -> bool {
         let ways = self.ways.borrow();
-        let is_busy = |way: &&Rc<Way>| way.channel.borrow().in_flight() > 0;
-        let Some(way) = ways.iter().flatten().find(is_busy) else {
+        let is_alone = |way: &&Rc<Way>| {
+            let channel = way.channel.borrow();
+            !channel.is_grouped() && channel.in_flight() > 0
+        };
+        let Some(way) = ways.iter().flatten().find(is_alone) else {
             return false;
         };
+        self.group.submit();
         let mut channel = way.channel.borrow_mut();
-        let enough = match self.awaited.get() {
-            0 => channel.in_flight().div_ceil(2).min(WRITES_MAX),
-            _ => 1,
-        };
+        let enough = self.enough(channel.in_flight());
         channel.wait(enough, &mut |end| self.end(cpu, way, end));
         true
+    }
+
+    /// How many of so many I/Os are worth waking up for.
+    fn enough(&self, in_flight: usize) -> usize {
+        match self.awaited.get() {
+            0 => in_flight.div_ceil(2).min(WRITES_MAX),
+            _ => 1,
+        }
     }
 
     fn end(&self, cpu: &Cpu, way: &Way, completion: Completion) {
@@ -164,7 +188,7 @@ impl Ways {
         }
         let way = Rc::new(Way {
             file: Arc::downgrade(&file),
-            channel: RefCell::new(file.target.channel(self.depth)?),
+            channel: RefCell::new(file.target.channel_in(&self.group, self.depth)?),
             room: Notify::new(),
         });
         ways[slot] = Some(way.clone());

@@ -3,6 +3,7 @@
 //! The owner hands over memory and says what is in it ([`hello`](super::hello)); from that the guest makes
 //! the same things as the owner's own clients have: a design, a volume, a client.
 
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use rustix::net::{SendFlags, send};
 use wharf_host::admin::DriveFacts;
 use wharf_host::boot::Ready;
-use wharf_host::guest::SharedDesign;
+use wharf_host::guest::{SharedDesign, Writers};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::memory::SharedMemory;
 use wharf_wire::shared_queue::SharedQueue;
@@ -40,13 +41,19 @@ pub(super) fn attach<D: SharedDesign>(path: &Path) -> Result<Attached<D>, StoreE
     check::<D>(path, &head, &facts)?;
     let config = head.config();
     let plan = SeatPlan::new(head.drives, head.depth, D::guest_pages(&config));
-    let mut sizes = D::shared_bytes(&config);
-    sizes.push(plan.bytes());
-    if descriptors.len() != sizes.len() {
+    let mut parts = D::shared_parts(&config);
+    parts.push((plan.bytes(), Writers::Guest(head.guest)));
+    if descriptors.len() != parts.len() {
         return Err(StoreError::NotUnderstood { path: path.into() });
     }
-    let map = |(file, bytes)| SharedMemory::open(file, bytes).map(Arc::new);
-    let memories = descriptors.into_iter().zip(sizes).map(map);
+    let map = |(file, (bytes, writers)): (OwnedFd, (usize, Writers))| {
+        let memory = match writers.have(head.guest) {
+            true => SharedMemory::open(file, bytes),
+            false => SharedMemory::open_to_read(file, bytes),
+        };
+        memory.map(Arc::new)
+    };
+    let memories = descriptors.into_iter().zip(parts).map(map);
     let memories = memories.collect::<Result<Vec<_>, _>>()?;
     let (own, shared) = memories.split_last().expect("the seat's comes last");
     let space = DmaSpace::within(own, plan.pages_offset(), plan.pages());

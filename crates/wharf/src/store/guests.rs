@@ -6,7 +6,8 @@
 //! 1. The usher ([`usher`](super::usher)) has the boot task *admit* a guest: it offers the drives their
 //!    ends of the queue pairs, and has them create these.
 //! 2. When the guest is gone, however that came, the boot task *dismisses* it: the drives delete the queue
-//!    pairs, and with them take back what the guest held. Then the seat's memory is cleared.
+//!    pairs, and with them take back what the guest held.
+//! 3. The usher renews the seat's memory. What the guest has mapped, and may keep mapped, is nobody's then.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -139,7 +140,6 @@ impl GuestSeat {
         for (admin, offer) in admins.iter().zip(&self.offers) {
             outcome = outcome.and(admin.delete_queue(offer.qid).await);
         }
-        self.memory.clear();
         Ok(outcome?)
     }
 }

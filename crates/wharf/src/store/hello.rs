@@ -16,6 +16,7 @@ use rustix::net::{
 use wharf_host::admin::DriveFacts;
 use wharf_host::design::DesignConfig;
 use wharf_host::driver::Driver;
+use wharf_runtime::Holder;
 use wharf_wire::dma::PAGE_BYTES;
 use wharf_wire::shared_queue::shared_queue_bytes;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
@@ -23,8 +24,8 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 /// Drives of a store that can be shared.
 pub(super) const DRIVES_MAX: usize = 32;
 
-/// Descriptors of a message: frames and frame table of each drive, announcements, the seat.
-const DESCRIPTORS_MAX: usize = 2 * DRIVES_MAX + 2;
+/// Descriptors of a message: frames and frame table of each drive, the notes of each process, the seat.
+const DESCRIPTORS_MAX: usize = 2 * DRIVES_MAX + 1 + Holder::GUESTS_MAX as usize + 1;
 
 /// What a message begins with: the name, and the version of the format.
 const MAGIC: [u8; 8] = *b"WHARFST1";

@@ -296,9 +296,9 @@ impl<D: SharedDesign> Store<D> {
     /// Lets processes of the same user attach, as many as [`StoreOptions::guests`] says, through a
     /// socket at `path` that is there until the store is closed.
     ///
-    /// Who attaches is trusted with what is cached, as whoever maps a file is: it can change any page, and
-    /// keep pages busy. It cannot reach other memory of this process, nor keep the store from working
-    /// when it is gone.
+    /// Who attaches is trusted with the data, as whoever maps a file is: it can change any page, and
+    /// keep pages busy. It cannot reach other memory of this process, nor keep calls from coming to their
+    /// end, nor the store from working when it is gone.
     ///
     /// # Errors
     /// If the store has no seats for guests or is shared already; if there can be no socket.
@@ -317,6 +317,8 @@ impl<D: SharedDesign> Store<D> {
             why: "twice: attach by the path that it is shared at",
         })?;
         let (ready, design) = (&self.shared.ready, &self.shared.design);
+        let parts = D::shared_parts(&sharing.config).into_iter();
+        let writers = parts.map(|(_, writers)| writers);
         let welcome = Welcome {
             design: design.clone(),
             head: Head::new(
@@ -326,7 +328,7 @@ impl<D: SharedDesign> Store<D> {
                 sharing.stripe_pages,
             ),
             drives: ready.drives().iter().map(DriveLine::from).collect(),
-            memories: design.shared_memory(),
+            memories: design.shared_memory().into_iter().zip(writers).collect(),
             cores: ready.drives()[0].cores,
             own_clients: self.shared.clients,
         };

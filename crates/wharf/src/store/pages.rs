@@ -24,7 +24,8 @@ impl Client<Scala> {
     ///
     /// # Errors
     /// Pages out of range; [`IoError::Guarded`] if a guard of this client to write one of them is
-    /// alive; [`IoError::NoRoom`] if guards fill the cache; an error of the drive.
+    /// alive; [`IoError::InUse`] if one of another client is for long; [`IoError::NoRoom`] if guards fill
+    /// the cache; an error of the drive.
     pub fn pin(&self, pages: Range<u64>, intent: Intent) -> Result<Guards<'_>, IoError> {
         self.wait(self.client().pin(pages, intent))
     }
@@ -50,8 +51,7 @@ impl Client<Scala> {
     #[cold]
     fn get_slowly(&self, page: u64, within: usize, out: &mut [u8]) -> Result<(), IoError> {
         let guards = self.pin(page..page + 1, Intent::Read)?;
-        self.wait(guards[0].read(within, out));
-        Ok(())
+        self.wait(guards[0].read(within, out))
     }
 
     /// Writes a value whose bytes begin at byte `offset`, which is a multiple of its size.

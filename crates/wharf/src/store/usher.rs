@@ -2,13 +2,14 @@
 //!
 //! A task on a thread of its own that waits for a socket. Guests connect; each gets a seat, if one
 //! is free, and its connection stays open as long as the guest lives: when it closes, by a call or by
-//! the end of the process, the guest is dismissed. On it comes nothing but single bytes, by which a
-//! guest asks to wake the drives' thread when that sleeps.
+//! the end of the process, the guest is dismissed. Each gets descriptors by which it can write what it
+//! is to write, and no more. On the connection comes nothing but single bytes, by which a guest asks to
+//! wake the drives' thread when that sleeps.
 //!
 //! Only processes of the same user are let in.
 
 use std::io::{ErrorKind, Read};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -17,9 +18,9 @@ use std::sync::mpsc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wharf_host::admin::AdminError;
-use wharf_host::guest::SharedDesign;
+use wharf_host::guest::{SharedDesign, Writers};
 use wharf_runtime::{Background, CostTable, Cpu, Idle, Machine, Sender, Side};
-use wharf_wire::memory::SharedMemory;
+use wharf_wire::memory::{MemoryError, SharedMemory};
 use wharf_wire::queue::Guest;
 
 use super::guests::{GuestSeat, Order};
@@ -45,7 +46,8 @@ pub(super) struct Welcome<D> {
     pub(super) design: Arc<D>,
     pub(super) head: Head,
     pub(super) drives: Vec<DriveLine>,
-    pub(super) memories: Vec<Arc<SharedMemory>>,
+    /// What all share, and who writes to it.
+    pub(super) memories: Vec<(Arc<SharedMemory>, Writers)>,
     /// Firmware cores of a drive.
     pub(super) cores: u32,
     pub(super) own_clients: u32,
@@ -63,7 +65,7 @@ pub(super) struct Usher {
 enum Taken {
     Free,
     By(UnixStream),
-    /// The drives could not take back what its last guest held.
+    /// The drives could not take back what its last guest held, or there is no memory for another.
     Lost,
 }
 
@@ -236,17 +238,28 @@ impl<D: SharedDesign> Door<D> {
             guest: number as u32,
             ..self.welcome.head
         };
-        let memories = self
-            .welcome
-            .memories
-            .iter()
-            .chain([&self.seats[number].memory]);
-        let descriptors: Vec<_> = memories.map(|memory| memory.as_fd()).collect();
-        let sent = hello::send(&stream, &head, &self.welcome.drives, &descriptors);
+        self.welcome.design.admit(number as u32);
+        let descriptors = self.descriptors(number);
+        let is_sent = descriptors.is_ok_and(|descriptors| {
+            let descriptors: Vec<_> = descriptors.iter().map(OwnedFd::as_fd).collect();
+            hello::send(&stream, &head, &self.welcome.drives, &descriptors).is_ok()
+        });
         self.taken[number] = Taken::By(stream);
-        if sent.is_err() {
+        if !is_sent {
             self.dismiss(number);
         }
+    }
+
+    /// What a guest is handed: what all share, to write as far as it may, and its seat.
+    fn descriptors(&self, number: usize) -> Result<Vec<OwnedFd>, MemoryError> {
+        let to =
+            |(memory, writers): &(Arc<SharedMemory>, Writers)| match writers.have(number as u32) {
+                true => memory.descriptor(),
+                false => memory.descriptor_to_read(),
+            };
+        let shared = self.welcome.memories.iter().map(to);
+        let own = std::iter::once_with(|| self.seats[number].memory.descriptor());
+        shared.chain(own).collect()
     }
 
     fn have_admitted(&mut self, number: usize) -> bool {
@@ -260,13 +273,15 @@ impl<D: SharedDesign> Door<D> {
     }
 
     fn dismiss(&mut self, number: usize) {
-        let dismissed = self.orders.give(&self.cpu, Order::Dismiss(number as u32));
-        self.taken[number] = match dismissed {
-            Ok(()) => {
-                self.welcome.design.forget(number as u32);
-                Taken::Free
-            }
-            Err(_) => Taken::Lost,
+        let guest = number as u32;
+        self.welcome.design.mend(Some(guest));
+        let dismissed = self.orders.give(&self.cpu, Order::Dismiss(guest)).is_ok();
+        if dismissed {
+            self.welcome.design.forget(guest);
+        }
+        self.taken[number] = match dismissed && self.seats[number].memory.renew().is_ok() {
+            true => Taken::Free,
+            false => Taken::Lost,
         };
     }
 
@@ -280,6 +295,8 @@ impl<D: SharedDesign> Door<D> {
                 self.dismiss(number);
             }
         }
+        // What was written since by who had been dismissed before.
+        self.welcome.design.mend(None);
         left
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::support::{Place, SAMPLE, with};
+use crate::support::{Place, SAMPLE, code_and_stderr, json, with};
 
 #[test]
 fn a_trace_goes_there_and_back() {
@@ -69,7 +69,7 @@ fn a_calibrated_table_can_be_used_and_one_of_another_version_cannot() {
     place.write("old.toml", text.replace(&version, "version = 1"));
     assert_eq!(
         place.refused(&with(&compare, &["--costs", "old.toml"])),
-        "old.toml: a cost table of version 1, where this program reads version 4: measure again with \
+        "old.toml: a cost table of version 1, where this program reads version 5: measure again with \
          `wharf calibrate --out FILE`"
     );
 }
@@ -87,4 +87,53 @@ fn a_calibration_that_cannot_be_written_is_found_before_anything_is_timed() {
     }
     let line = place.refused(&["calibrate", "--dir", "no/such"]);
     assert!(line.starts_with("cannot use a file in no/such: "), "{line}");
+}
+
+/// A trace could not be piped in: `-` was the name of a workload that nobody knows.
+#[test]
+fn a_trace_on_standard_input_was_no_trace() {
+    let place = Place::new();
+    place.write(
+        "plain.trace",
+        "# wharf trace 1\n0 W 0 8192\n1 D 0 4096\n2 R 4096 4096\n",
+    );
+    let copy = std::fs::copy(SAMPLE, place.path().join("sample.gz"));
+    copy.expect("a copy");
+    for (file, requests) in [("plain.trace", "2"), ("sample.gz", "61,473")] {
+        let piped = |arguments: &[&str]| {
+            let stdin = std::fs::File::open(place.path().join(file)).expect("the file");
+            let output = place.wharf_reading(arguments, stdin.into());
+            assert_eq!(code_and_stderr(&output), (Some(0), String::new()), "{file}");
+            String::from_utf8(output.stdout).expect("UTF-8")
+        };
+        let said = |text: &str| -> Vec<String> {
+            let lines = text.lines().filter(|line| !line.starts_with("trace "));
+            lines.map(str::to_owned).collect()
+        };
+        let stat = piped(&["trace", "stat", "-"]);
+        assert!(
+            stat.contains(&format!("requests      {requests}\n")),
+            "{stat}"
+        );
+        assert_eq!(said(&stat), said(&place.ok(&["trace", "stat", file])));
+    }
+    let stdin = || std::fs::File::open(place.path().join("plain.trace")).expect("the file");
+    let compare = [
+        "compare",
+        "-",
+        "--drive",
+        "tiny",
+        "--clients",
+        "1",
+        "--json",
+        "r.json",
+    ];
+    let output = place.wharf_reading(&compare, stdin().into());
+    assert_eq!(code_and_stderr(&output), (Some(0), String::new()));
+    let report = json(&place.path().join("r.json"));
+    assert_eq!(report["workload"]["requests"], 3);
+    assert_eq!(report["workload"]["source"]["path"], "standard input");
+    // Nothing there is an error, as in a file.
+    let empty = place.refused(&["compare", "-"]);
+    assert!(empty.contains("standard input"), "{empty}");
 }

@@ -9,7 +9,7 @@ fn each_wrong_name_is_told_in_one_line() {
         (
             &["compare", "unifrom"],
             "no file 'unifrom', and no workload \"unifrom\"; nearest is \"uniform\" (known: sequential, uniform, \
-             zipf, fileserver, varmail, videoserver, ffsb, ycsb-a, ycsb-f, webmail, online, webusers, prn_0, usr_0, src2, T1205, T2982, proj_1, mds)",
+             zipf, fileserver, varmail, videoserver, ffsb, fileserver-scalecache, varmail-scalecache, videoserver-scalecache, ffsb-scalecache, ycsb-a, ycsb-f, webmail, online, webusers, prn_0, usr_0, src2, T1205, T2982, proj_1, mds)",
         ),
         (
             &["compare", "mds", "--bs", "8k"],
@@ -22,11 +22,11 @@ fn each_wrong_name_is_told_in_one_line() {
         (
             &["compare", "no/webmail"],
             "no file 'no/webmail', and no workload \"no/webmail\"; nearest is \"webmail\" (known: sequential, \
-             uniform, zipf, fileserver, varmail, videoserver, ffsb, ycsb-a, ycsb-f, webmail, online, webusers, prn_0, usr_0, src2, T1205, T2982, proj_1, mds)",
+             uniform, zipf, fileserver, varmail, videoserver, ffsb, fileserver-scalecache, varmail-scalecache, videoserver-scalecache, ffsb-scalecache, ycsb-a, ycsb-f, webmail, online, webusers, prn_0, usr_0, src2, T1205, T2982, proj_1, mds)",
         ),
         (
             &["compare", "--designs", "direct,clok"],
-            "no design 'clok': there are direct, clock, scala, hardware, tri, kernel, falcon, scale, scale-dflush",
+            "no design 'clok': there are direct, clock, scala, hardware, tri, kernel, falcon, kernel-dflush, scale, scale-dflush",
         ),
         (
             &["compare", "--drive", "scalla"],
@@ -57,7 +57,7 @@ fn each_wrong_name_is_told_in_one_line() {
         ),
         (
             &["compare", "--rule", "robin"],
-            "--rule: no rule 'robin': use round-robin, stream, address",
+            "--rule: no rule 'robin': use round-robin, process, stream, address",
         ),
         (
             &["compare", "--fit", "warp"],
@@ -112,15 +112,56 @@ fn each_wrong_size_or_number_is_told_in_one_line() {
 fn a_cache_larger_than_memory_is_refused() {
     let place = Place::new();
     // Where pages are stamps, less memory is needed: 8 bytes, and the account of a page.
-    for (media, needed_gib) in [("stamp", 256 * 40), ("ram", 256 * (4096 + 32))] {
+    for (design, media, needed) in [
+        ("clock", "stamp", "10.0 TiB"),
+        ("clock", "ram", "1032.0 TiB"),
+        ("kernel", "stamp", "22.0 TiB"),
+        ("tri", "stamp", "26.0 TiB"),
+        ("scale", "stamp", "18.0 TiB"),
+    ] {
         let media = format!("drive.media.kind={media}");
-        let line = place.refused(&with(&QUICK, &["--cache", "1024TiB", "--set", &media]));
-        let expected = format!("a cache of 1024TiB needs {needed_gib} GiB of memory, and ");
+        let sets = ["--cache", "1024TiB", "--set", &media, "--designs", design];
+        let line = place.refused(&with(&QUICK, &sets));
+        let expected = format!("a cache of 1024TiB, in {design}, needs {needed} of memory, and ");
         assert!(line.starts_with(&expected), "{line}");
+        assert!(line.ends_with("): give a smaller --cache"), "{line}");
+    }
+}
+
+/// These were aborts: a table for a million million requests, and caches within memory but not within the limit of the
+/// address space.
+#[test]
+fn what_the_address_space_has_no_room_for_is_refused() {
+    let place = Place::new();
+    let line = place.refused(&["compare", "uniform", "--requests", "1000000000000"]);
+    let expected = "a workload of 1000000000000 requests needs 58.2 TiB of memory, and ";
+    assert!(line.starts_with(expected), "{line}");
+    for design in ["kernel", "tri", "scale"] {
+        let line = place.refused_within(
+            1 << 31,
+            &with(&QUICK, &["--cache", "200GiB", "--designs", design]),
+        );
         assert!(
-            line.ends_with(" GiB are available: give a smaller --cache"),
+            line.contains(&format!("200GiB, in {design}, needs")),
             "{line}"
         );
+    }
+}
+
+/// The drive's refusal was a failed run, exit code 1, and advised to try the same seed.
+#[test]
+fn a_cache_too_small_for_a_design_is_bad_input() {
+    let place = Place::new();
+    for (design, cache, said) in [
+        ("scala", "4KiB", "use a larger cache"),
+        ("hardware", "4KiB", "use a larger cache"),
+        ("scala", "16KiB", "give it a cache of at least"),
+        ("clock", "1KiB", "must be at least 4096 bytes"),
+        ("scale", "1KiB", "must be at least 4096 bytes"),
+    ] {
+        let words = ["compare", "uniform", "--footprint=4MiB", "--requests=100"];
+        let line = place.refused(&with(&words, &["--cache", cache, "--designs", design]));
+        assert!(line.contains(said), "{design} {cache}: {line}");
     }
 }
 
@@ -307,4 +348,69 @@ fn an_unusable_image_is_told_in_one_line_and_left_alone() {
     let exists = place.refused(&["drive", "prepare", "tiny", "good.img"]);
     assert_eq!(exists, "good.img exists: remove it or give another name");
     assert!(std::fs::read(place.path().join("good.img")).expect("it is there") == good);
+}
+
+/// What shapes a generator's requests was ignored beside a trace: all of it was replayed, and
+/// nothing said so.
+#[test]
+fn options_of_generators_were_ignored_with_a_trace() {
+    let place = Place::new();
+    place.write("one.trace", "# wharf trace 1\n0 W 0 4096\n");
+    for (workload, called) in [(None, "the sample trace"), (Some("one.trace"), "one.trace")] {
+        for option in [
+            ["--requests", "5"],
+            ["--footprint", "1g"],
+            ["--bs", "4k"],
+            ["--read-share", "0.5"],
+            ["--theta", "0.9"],
+            ["--files", "4"],
+            ["--loops", "4"],
+        ] {
+            let command = [&["compare"], workload.as_slice(), &option[..]].concat();
+            let line = place.refused(&command);
+            let expected = format!("{} is for generators, and {called} is a trace: ", option[0]);
+            assert!(line.starts_with(&expected), "{line}");
+        }
+    }
+}
+
+/// `--json -` made a file of that name.
+#[test]
+fn a_report_to_standard_output_went_to_a_file_called_dash() {
+    let place = Place::new();
+    for option in ["--json", "--html"] {
+        let line = place.refused(&with(&QUICK, &[option, "-"]));
+        assert!(
+            line.starts_with("a report cannot go to standard output"),
+            "{line}"
+        );
+    }
+}
+
+/// A file called .csv got our own format, which is none.
+#[test]
+fn a_converted_trace_called_csv_was_no_csv() {
+    let place = Place::new();
+    assert_eq!(
+        place.refused(&["trace", "convert", SAMPLE, "out.csv"]),
+        "out.csv would not be CSV but Wharf's own format: say --to msr, or --to wharf"
+    );
+}
+
+#[test]
+fn a_rule_or_a_block_size_that_the_workload_does_not_have_is_refused() {
+    let place = Place::new();
+    place.write("one.trace", "# wharf trace 1\n0 W 0 4096\n");
+    assert_eq!(
+        place.refused(&["compare", "one.trace", "--rule", "process"]),
+        "--rule process: one.trace does not say which process made a request: use another rule"
+    );
+    assert_eq!(
+        place.refused(&["trace", "stat", "one.trace", "--block-size", "4k"]),
+        "one.trace is in format wharf, which says its units: only lis traces have a --block-size"
+    );
+    assert_eq!(
+        place.refused(&["trace", "stat", "one.trace", "--block-size", "4g"]),
+        "--block-size 4g: give 1 byte to 1 MiB"
+    );
 }

@@ -43,11 +43,16 @@ impl Place {
     }
 
     pub(crate) fn wharf(&self, arguments: &[&str]) -> Output {
+        self.wharf_reading(arguments, Stdio::null())
+    }
+
+    /// Runs the program with this as its standard input.
+    pub(crate) fn wharf_reading(&self, arguments: &[&str], stdin: Stdio) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wharf"));
         command
             .args(arguments)
             .current_dir(self.path())
-            .stdin(Stdio::null());
+            .stdin(stdin);
         command.output().expect("the program runs")
     }
 
@@ -79,8 +84,23 @@ impl Place {
     /// Runs the program, which must refuse its input in one line, print nothing and leave the
     /// directory as it is; gives the line.
     pub(crate) fn refused(&self, arguments: &[&str]) -> String {
+        self.refused_by(arguments, || self.wharf(arguments))
+    }
+
+    /// The same in an address space of so many bytes.
+    pub(crate) fn refused_within(&self, bytes: u64, arguments: &[&str]) -> String {
+        self.refused_by(arguments, || {
+            let limited = format!("ulimit -v {}; exec \"$@\"", bytes >> 10);
+            let mut command = Command::new("sh");
+            command.args(["-c", &limited, "sh", env!("CARGO_BIN_EXE_wharf")]);
+            command.args(arguments).current_dir(self.path());
+            command.stdin(Stdio::null()).output().expect("it runs")
+        })
+    }
+
+    fn refused_by(&self, arguments: &[&str], run: impl FnOnce() -> Output) -> String {
         let before = self.files();
-        let output = self.wharf(arguments);
+        let output = run();
         let (code, stderr) = code_and_stderr(&output);
         assert_eq!(code, Some(2), "{arguments:?}: {stderr}");
         assert!(output.stdout.is_empty(), "{arguments:?} printed something");

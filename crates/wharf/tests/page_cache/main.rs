@@ -4,6 +4,8 @@ mod background;
 mod crashes;
 mod errors;
 mod files;
+mod hostile;
+mod limits;
 mod model;
 mod read_ahead;
 mod threads;

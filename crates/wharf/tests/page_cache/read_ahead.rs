@@ -23,7 +23,8 @@ fn hits_and_cached(places: impl IntoIterator<Item = u64>) -> (u64, u64) {
     for page in places {
         file.read_exact_at(page * PAGE as u64, &mut out).unwrap();
     }
-    let hits = cache.statistics().hits;
+    let did = cache.statistics();
+    let hits = did.hits + did.read_ahead_hits;
     target.die();
     let mut is_cached = |page: &u64| file.read_at(page * PAGE as u64, &mut out).is_ok();
     (hits, (0..PAGES).filter(&mut is_cached).count() as u64)

@@ -1,5 +1,7 @@
 //! Threads that share files and memory.
 
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
 use wharf::runtime::Seed;
 
 use crate::{PAGE, create, fill, small};
@@ -78,6 +80,47 @@ fn a_page_is_never_seen_half_written() {
     std::thread::scope(|scope| {
         let one = &one;
         (0..3).for_each(|t| drop(scope.spawn(move || one(t))));
+    });
+}
+
+/// Counts a thread down that ends, or fails.
+struct End<'a>(&'a AtomicU32);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+/// A read looked at the length, and then waited for who was cutting the file: a page behind the new
+/// end got a frame, and was never read, so that whoever wanted it waited for ever.
+#[test]
+fn a_read_that_met_a_truncation_never_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = small(24);
+    let file = create(&cache, &folder.path().join("file"));
+    let readers = AtomicU32::new(3);
+    let one = |thread: u64| {
+        let _end = End(&readers);
+        let mut rng = Seed(thread).rng();
+        for _ in 0..2_000 {
+            let offset = rng.below(60) * PAGE as u64;
+            let mut out = [1; 2 * PAGE];
+            let count = file.read_at(offset, &mut out).unwrap();
+            assert!(out[..count].iter().all(|byte| *byte == 0));
+            if let Ok(guard) = file.pin(offset) {
+                guard.read(0, &mut out[..PAGE]);
+                assert_eq!(out[..PAGE], [0; PAGE]);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let one = &one;
+        (0..3).for_each(|thread| drop(scope.spawn(move || one(thread))));
+        let mut rng = Seed(9).rng();
+        while readers.load(Relaxed) > 0 {
+            file.truncate(rng.below(60) * PAGE as u64).unwrap();
+        }
     });
 }
 

@@ -2,31 +2,18 @@
 
 use std::ptr::NonNull;
 
-use super::{DmaFault, DmaSpace, GUEST_SHIFT, PAGE_BYTES, of_guest};
+use super::{DmaFault, DmaSpace, GUEST_SHIFT, HostPage, PAGE_BYTES, of_guest};
 use crate::host_memory::{FrameTable, frame_table_pages};
 
 impl DmaSpace {
-    /// The page of data at `address`, for the drive to fill or to read.
-    ///
-    /// # Safety
-    /// The page is named by a command in flight, and nobody else of the drive uses it meanwhile.
+    /// The page of data at `address`.
     #[inline]
-    #[allow(clippy::mut_from_ref)] // the space hands out disjoint pages, as a bus does
-    pub unsafe fn page_mut(&self, address: u64) -> Result<&mut [u8], DmaFault> {
-        let start = self.page_pointer(address)?;
-        // SAFETY: the page lies inside the mapping; exclusive by the caller's contract.
-        Ok(unsafe { std::slice::from_raw_parts_mut(start, self.page_bytes) })
-    }
-
-    /// A pointer to the page of data at `address`, for whoever shares it and keeps track of its users
-    /// elsewhere.
-    #[inline]
-    pub fn page_pointer(&self, address: u64) -> Result<*mut u8, DmaFault> {
+    pub fn page(&self, address: u64) -> Result<HostPage<'_>, DmaFault> {
         let (memory, offset) = self.resolve(address)?;
         if memory.stride != self.page_bytes || !offset.is_multiple_of(PAGE_BYTES) {
             return Err(DmaFault(address));
         }
-        Ok(memory.pointer(offset / PAGE_BYTES))
+        Ok(HostPage::new(memory, offset / PAGE_BYTES))
     }
 
     /// The frame table for `frames` frames at `address`, in a region of whole pages.
@@ -120,7 +107,7 @@ impl DmaSpace {
     /// Copies `bytes` to `address` on, within one page of a region of whole pages.
     ///
     /// # Safety
-    /// As for [`DmaSpace::page_mut`].
+    /// As for [`HostPage::copy_in`].
     pub unsafe fn write_bytes(&self, address: u64, bytes: &[u8]) -> Result<(), DmaFault> {
         let start = self.whole_pointer(address, bytes.len())?;
         // SAFETY: inside one page of the mapping; exclusive by the caller's contract.
@@ -131,7 +118,7 @@ impl DmaSpace {
     /// Copies bytes from `address` on, within one page of a region of whole pages.
     ///
     /// # Safety
-    /// As for [`DmaSpace::page_mut`].
+    /// As for [`HostPage::copy_out`].
     pub unsafe fn read_bytes(&self, address: u64, out: &mut [u8]) -> Result<(), DmaFault> {
         let start = self.whole_pointer(address, out.len())?;
         // SAFETY: inside one page of the mapping; exclusive by the caller's contract.

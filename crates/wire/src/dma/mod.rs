@@ -9,8 +9,9 @@
 //! offset below. The drive resolves an address through the [`DmaSpace`], the place of an IOMMU.
 //!
 //! Who may touch a page when: a page named by a command in flight belongs to the drive, all other
-//! pages to the host. That is the protocol's rule, which Rust cannot see across the queue: hence
-//! the `unsafe` functions here, and each use says why it has the right.
+//! pages to the host. The host may go on to read a page that a write names, and name it to two drives. That
+//! is the protocol's rule, which Rust cannot see across the queue: hence the `unsafe` functions here, and
+//! each use says why it has the right. The drive copies and makes no references ([`HostPage`]).
 //!
 //! A *guest* is a host in another process. All that it may name is one region, of memory that it shares
 //! with the owner; it calls it region 1. Addresses that come from a guest carry its number in their
@@ -18,6 +19,7 @@
 //! nothing.
 
 mod access;
+mod page;
 mod region;
 #[cfg(test)]
 mod tests;
@@ -30,6 +32,7 @@ use crate::memory::{MemoryError, SharedMemory};
 use crate::queue::DriveQueue;
 use region::RegionMemory;
 
+pub use page::HostPage;
 pub use region::DmaRegion;
 
 /// Bytes of a logical block, and the step of DMA addresses from page to page.

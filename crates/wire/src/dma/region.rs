@@ -85,6 +85,15 @@ impl RegionMemory {
         })
     }
 
+    /// The memory, if other processes can be given it.
+    #[inline]
+    pub(super) fn shared_memory(&self) -> Option<&Arc<SharedMemory>> {
+        match &self.keeper {
+            Keeper::Shared(memory) => Some(memory),
+            Keeper::Private { .. } => None,
+        }
+    }
+
     /// Pages of shared memory, from byte `offset` of it on.
     pub(super) fn shared(
         memory: &Arc<SharedMemory>,
@@ -120,10 +129,7 @@ impl DmaRegion {
 
     /// The memory, if other processes can be given it.
     pub fn shared(&self) -> Option<&Arc<SharedMemory>> {
-        match &self.memory.keeper {
-            Keeper::Shared(memory) => Some(memory),
-            Keeper::Private { .. } => None,
-        }
+        self.memory.shared_memory()
     }
 
     /// Number of pages.
@@ -154,6 +160,18 @@ impl DmaRegion {
         let start = self.memory.pointer(page);
         // SAFETY: inside the mapping; exclusive by the caller's contract.
         unsafe { std::slice::from_raw_parts_mut(start, self.memory.stride) }
+    }
+
+    /// A page's bytes, to read.
+    ///
+    /// # Safety
+    /// No command in flight names the page as its target, and nobody writes to it while the reference is
+    /// alive. Commands may read it.
+    #[inline]
+    pub unsafe fn page_ref(&self, page: usize) -> &[u8] {
+        let start = self.memory.pointer(page);
+        // SAFETY: inside the mapping; not written by the caller's contract.
+        unsafe { std::slice::from_raw_parts(start, self.memory.stride) }
     }
 
     /// The region, one of whole pages, as a frame table for `frames` frames.

@@ -261,10 +261,12 @@ impl MockDrive {
     }
 
     fn page_bytes_at(&self, address: u64) -> Result<Vec<u8>, StatusCode> {
-        // SAFETY: the page is named by a command in flight, and the mock is one task.
-        let page = unsafe { self.dma.page_mut(address) };
-        page.map(|bytes| bytes.to_vec())
-            .map_err(|_| StatusCode::DataTransferError)
+        let page = self.dma.page(address);
+        let page = page.map_err(|_| StatusCode::DataTransferError)?;
+        let mut bytes = vec![0; page.bytes()];
+        // SAFETY: a command in flight names the page as its source.
+        unsafe { page.copy_out(&mut bytes) };
+        Ok(bytes)
     }
 
     /// What the host's pages of a write hold now; nothing for other commands.
@@ -295,12 +297,14 @@ impl MockDrive {
         match opcode {
             IoOpcode::Read => {
                 for (lba, address) in range.zip(self.addresses(command)?) {
-                    // SAFETY: the page is named by a command in flight, and the mock is one task.
-                    let page = unsafe { self.dma.page_mut(address) };
+                    let page = self.dma.page(address);
                     let page = page.map_err(|_| StatusCode::DataTransferError)?;
-                    match pages.get(&lba) {
-                        Some(bytes) => page.copy_from_slice(bytes),
-                        None => page.fill(0),
+                    // SAFETY: a command in flight names the page as its target, and the mock is one task.
+                    unsafe {
+                        match pages.get(&lba) {
+                            Some(bytes) => page.copy_in(bytes),
+                            None => page.clear(),
+                        }
                     }
                 }
             }

@@ -8,9 +8,13 @@
 //! * An append is of 1 to 4 pages (filebench: up to 16 KiB, to the byte); without room it is left out.
 //! * Each thread has files of its own. A new file is one that does not exist; if all do, one is replaced.
 //! * The readers of videoserver read as fast as they can (filebench: at a rate), each a whole video at a time.
-//! * FFSB is a set of weights, and those of the evaluation of ScaleCache are not published. We assume 45 % reads
-//!   and 45 % overwrites of one request at a random place, and 10 % appends; a file that is full is cut back to three quarters of its region.
+//! * FFSB is a set of weights, and has none of its own. Ours are 45 % reads and 45 % overwrites of
+//!   one request at a random place, and 10 % appends; a file that is full is cut back to three
+//!   quarters of its region.
+//!
+//! The programs with which ScaleCache was measured are other ones: see `published.rs`.
 
+use crate::files::published::{self, Part, VIDEO_READ_BYTES};
 use crate::files::{Personality, Regions, Run, Runs};
 use crate::generate::{SeededRng, probability};
 use crate::request::{Op, PAGE_BYTES};
@@ -23,18 +27,20 @@ const WATCHED: (u64, u64) = (32, 226);
 
 /// Which file a step is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Pick {
+pub(super) enum Pick {
     /// One that does not exist.
     New,
     /// One that does.
     Existing,
     /// That of the step before.
     Same,
+    /// The next in the rotation of all threads.
+    Next,
 }
 
 /// What is done with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Act {
+pub(super) enum Act {
     Create,
     WriteWhole,
     Append,
@@ -44,9 +50,13 @@ enum Act {
     Stat,
     ReadSome,
     WriteSome,
+    /// All that it holds is written over.
+    Overwrite,
+    /// A large read where the thread's last one ended, and again from the start.
+    ReadOn,
 }
 
-type Step = (Pick, Act);
+pub(super) type Step = (Pick, Act);
 
 const FILESERVER: &[Step] = &[
     (Pick::New, Act::WriteWhole),
@@ -90,6 +100,10 @@ struct Thread {
     files: Vec<u32>,
     /// The file of the step before.
     file: Option<u32>,
+    /// Where its last read ended.
+    position: u64,
+    /// Turns that a request of it takes.
+    turns: u64,
     rng: SeededRng,
 }
 
@@ -102,6 +116,8 @@ pub(super) struct Flow {
     threads: Vec<Thread>,
     /// Bytes of each file; `None` for one that does not exist.
     lengths: Vec<Option<u64>>,
+    /// Files given out by rotation.
+    rotation: usize,
 }
 
 impl Flow {
@@ -112,39 +128,59 @@ impl Flow {
             Personality::Varmail => (whole(3), APPEND_PAGES_MAX * PAGE_BYTES, 0.8),
             Personality::Videoserver => (regions.bytes, regions.bytes, 0.5),
             Personality::Fileserver => (whole(3), whole(3), 0.8),
-            _ => (whole(3), whole(3), 1.0),
+            _ => match published::whole_bytes(personality, regions.bytes / PAGE_BYTES) {
+                Some(whole) => (whole, whole, 1.0),
+                None => (whole(3), whole(3), 1.0),
+            },
         };
         let watched = (u64::from(regions.files) * WATCHED.0 / WATCHED.1).max(1) as u32;
         let exists = probability(existing);
         let lengths = (0..regions.files)
             .map(|file| {
                 let there = rng.chance(exists) || (is_video && file < watched);
+                let there = there && published::exists_first(personality, &regions, file);
                 there.then_some(first_bytes)
             })
             .collect();
         let mut thread = |thread: u32| {
-            let (steps, files): (_, Vec<u32>) = match personality {
-                Personality::Videoserver if thread == 0 => {
-                    (VIDEO_WRITER, (watched..regions.files).collect())
+            let standard = || {
+                let (steps, files): (_, Vec<u32>) = match personality {
+                    Personality::Videoserver if thread == 0 => {
+                        (VIDEO_WRITER, (watched..regions.files).collect())
+                    }
+                    Personality::Videoserver => (VIDEO_READER, (0..watched).collect()),
+                    _ => (steps_of(personality), own_files(&regions, thread)),
+                };
+                Part {
+                    steps,
+                    files,
+                    turns: 1,
                 }
-                Personality::Videoserver => (VIDEO_READER, (0..watched).collect()),
-                _ => (steps_of(personality), own_files(&regions, thread)),
             };
+            let part = published::part(personality, &regions, thread).unwrap_or_else(standard);
             Thread {
-                steps,
+                steps: part.steps,
                 next: 0,
-                files,
+                files: part.files,
                 file: None,
+                position: 0,
+                turns: part.turns,
                 rng: SeededRng::child(rng.bits(), "thread"),
             }
         };
         Flow {
             threads: (0..regions.threads).map(&mut thread).collect(),
-            is_weighted: personality == Personality::Ffsb,
+            is_weighted: matches!(personality, Personality::Ffsb | Personality::FfsbScaleCache),
             regions,
             whole_bytes,
             lengths,
+            rotation: 0,
         }
+    }
+
+    /// Turns that a request of a thread takes.
+    pub(super) fn turns(&self, thread: u32) -> u64 {
+        self.threads[thread as usize].turns
     }
 
     pub(super) fn initial(&self) -> Vec<(u64, u64)> {
@@ -175,6 +211,10 @@ impl Flow {
         let (pick, act) = thread.steps[step];
         thread.file = match pick {
             Pick::Same => thread.file,
+            Pick::Next => {
+                self.rotation += 1;
+                Some(thread.files[(self.rotation - 1) % thread.files.len()])
+            }
             Pick::Existing => thread.pick(|file| lengths[file as usize].is_some()),
             Pick::New => thread
                 .pick(|file| lengths[file as usize].is_none())
@@ -184,12 +224,16 @@ impl Flow {
     }
 
     fn act(&mut self, thread: u32, act: Act, file: u32, runs: &mut Runs) {
-        let rng = &mut self.threads[thread as usize].rng;
+        let Thread { rng, position, .. } = &mut self.threads[thread as usize];
         let (start, length) = (self.regions.start(file), self.lengths[file as usize]);
         let old = length.unwrap_or(0);
         let mut run = |op, from: u64, to: u64| {
             let (at, end) = (start + from, start + to);
-            runs.push_back(Run { op, at, end });
+            let piece = match act {
+                Act::ReadOn => VIDEO_READ_BYTES,
+                _ => self.regions.request_bytes,
+            };
+            runs.push_back(Run { op, at, end, piece });
         };
         let new = match act {
             Act::Create => {
@@ -228,6 +272,16 @@ impl Flow {
                 None
             }
             Act::Stat => length,
+            Act::Overwrite => {
+                run(Op::Write, 0, old);
+                length
+            }
+            Act::ReadOn => {
+                let from = if *position < old { *position } else { 0 };
+                *position = (from + VIDEO_READ_BYTES).min(old);
+                run(Op::Read, from, *position);
+                length
+            }
             Act::ReadSome | Act::WriteSome => {
                 let bytes = self.regions.request_bytes.min(old);
                 let at = rng.below((old - bytes) / PAGE_BYTES + 1) * PAGE_BYTES;

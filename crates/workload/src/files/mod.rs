@@ -3,11 +3,13 @@
 //!
 //! 1. The address space is as many *regions* as there are files, one for each; a file is as long as what it holds,
 //!    in whole pages, and never leaves its region. So a volume divided likewise has each in a file of its own.
-//! 2. A thread plans one operation after another (`flow.rs` and `store.rs` say which) as *runs*: so many bytes from
-//!    here on are read, written, flushed or discarded. A run becomes requests of the request size; a discard or
-//!    a flush is one request. What only names a file (`stat`, `open`, `close`) makes none.
-//! 3. The next request is that of the thread that has made the fewest so far. Its thread is its stream: whoever
-//!    replays it keeps a stream with one client, and in order.
+//! 2. A thread plans one operation after another (`flow.rs`, `published.rs` and `store.rs` say
+//!    which) as *runs*: so many bytes from here on are read, written, flushed or discarded. A run
+//!    becomes requests of the request size; a discard or a flush is one request. What only names a
+//!    file (`stat`, `open`, `close`) makes none.
+//! 3. The next request is that of the thread that has made the fewest so far (one whose rate is
+//!    limited counts its own several times). Its thread is its stream: whoever replays it keeps a
+//!    stream with one client, and in order.
 //! 4. A thread has files of its own, as filebench gives no file to two threads at once. So a read is of what its
 //!    thread has written, whatever the others do meanwhile. Where threads read what others wrote (`store.rs`, and
 //!    the videos that are read only) the stream keeps the order, and a replay may be ahead of it.
@@ -16,6 +18,7 @@
 //! pages that the workload touches.
 
 mod flow;
+mod published;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -52,6 +55,14 @@ pub enum Personality {
     Videoserver,
     /// The flexible file system benchmark.
     Ffsb,
+    /// ScaleCache's fileserver: random writers, and readers of whole files.
+    FileserverScaleCache,
+    /// ScaleCache's varmail: random writers, and loops of a mail server over large files.
+    VarmailScaleCache,
+    /// ScaleCache's videoserver: random writers, and readers whose rate is limited.
+    VideoserverScaleCache,
+    /// ScaleCache's FFSB: files that are created, deleted and written over whole.
+    FfsbScaleCache,
     /// YCSB's workload A.
     YcsbA,
     /// YCSB's workload F.
@@ -60,11 +71,15 @@ pub enum Personality {
 
 impl Personality {
     /// All of them, with their names as workloads.
-    pub const ALL: [(&'static str, Personality); 6] = [
+    pub const ALL: [(&'static str, Personality); 10] = [
         ("fileserver", Personality::Fileserver),
         ("varmail", Personality::Varmail),
         ("videoserver", Personality::Videoserver),
         ("ffsb", Personality::Ffsb),
+        ("fileserver-scalecache", Personality::FileserverScaleCache),
+        ("varmail-scalecache", Personality::VarmailScaleCache),
+        ("videoserver-scalecache", Personality::VideoserverScaleCache),
+        ("ffsb-scalecache", Personality::FfsbScaleCache),
         ("ycsb-a", Personality::YcsbA),
         ("ycsb-f", Personality::YcsbF),
     ];
@@ -73,6 +88,17 @@ impl Personality {
     pub fn by_name(name: &str) -> Option<Personality> {
         let found = Personality::ALL.iter().find(|(known, _)| *known == name);
         found.map(|(_, personality)| *personality)
+    }
+
+    /// Files if nothing is said: one for each of 64 threads; those of ScaleCache's programs that
+    /// have a second set of files, or room for new ones, have as many again.
+    pub fn files_default(self) -> u32 {
+        match self {
+            Personality::FileserverScaleCache
+            | Personality::VarmailScaleCache
+            | Personality::FfsbScaleCache => 2 * FILES_DEFAULT,
+            _ => FILES_DEFAULT,
+        }
     }
 
     /// Its name as a workload.
@@ -190,7 +216,6 @@ impl FileSpec {
         };
         Ok(FileGenerator {
             left: self.requests,
-            request_bytes: self.request_bytes.into(),
             initial: behaviour.initial(),
             behaviour,
             turns: (0..self.threads)
@@ -225,6 +250,8 @@ struct Run {
     op: Op,
     at: u64,
     end: u64,
+    /// Bytes of a read or write, at most.
+    piece: u64,
 }
 
 /// Runs that a thread has planned.
@@ -246,6 +273,14 @@ impl Behaviour {
         }
     }
 
+    /// Turns that a request of a thread takes.
+    fn turns(&self, thread: u32) -> u64 {
+        match self {
+            Behaviour::Flow(flow) => flow.turns(thread),
+            Behaviour::Store(_) => 1,
+        }
+    }
+
     /// Plans a thread's next operation.
     fn plan(&mut self, thread: u32, runs: &mut Runs) {
         match self {
@@ -259,13 +294,12 @@ impl Behaviour {
 #[derive(Debug, Clone)]
 pub struct FileGenerator {
     left: u64,
-    request_bytes: u64,
     initial: Vec<(u64, u64)>,
     behaviour: Behaviour,
-    /// Threads by the requests that they have made.
+    /// Threads by the turns that they have had.
     turns: BinaryHeap<Reverse<(u64, u32)>>,
     planned: Vec<Runs>,
-    /// The thread whose requests are not to be parted, and how many it has made.
+    /// The thread whose requests are not to be parted, and how many turns it has had.
     alone: Option<(u64, u32)>,
 }
 
@@ -276,9 +310,9 @@ impl FileGenerator {
     }
 
     /// The next request of a run, which is shorter then.
-    fn cut(run: &mut Run, request_bytes: u64, thread: u32) -> Request {
+    fn cut(run: &mut Run, thread: u32) -> Request {
         let most = match run.op {
-            Op::Read | Op::Write => request_bytes,
+            Op::Read | Op::Write => run.piece,
             Op::Flush | Op::Discard => CONTROL_BYTES_MAX,
         };
         let bytes = (run.end - run.at).min(most);
@@ -306,16 +340,17 @@ impl Iterator for FileGenerator {
             runs.retain(|run| run.at < run.end);
         }
         let run = runs.front_mut().expect("just planned");
-        let request = FileGenerator::cut(run, self.request_bytes, thread);
+        let request = FileGenerator::cut(run, thread);
         if run.at == run.end {
             runs.pop_front();
         }
         // What others may read is not left half done.
+        let next = made + self.behaviour.turns(thread);
         let is_shared = matches!(self.behaviour, Behaviour::Store(_));
         if is_shared && !runs.is_empty() {
-            self.alone = Some((made + 1, thread));
+            self.alone = Some((next, thread));
         } else {
-            self.turns.push(Reverse((made + 1, thread)));
+            self.turns.push(Reverse((next, thread)));
         }
         Some(request)
     }

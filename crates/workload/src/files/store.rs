@@ -130,7 +130,12 @@ impl Store {
         let end = at + slots * RECORD_BYTES;
         match runs.back_mut() {
             Some(last) if last.op == op && last.end == at => last.end = end,
-            _ => runs.push_back(Run { op, at, end }),
+            _ => runs.push_back(Run {
+                op,
+                at,
+                end,
+                piece: self.regions.request_bytes,
+            }),
         }
     }
 

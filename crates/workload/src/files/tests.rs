@@ -76,6 +76,9 @@ fn equal_seeds_give_equal_streams_and_threads_make_equally_many_requests() {
         let requests = stream(7);
         assert_eq!(requests.len(), 60_000);
         assert!(requests == stream(7) && requests != stream(8), "{name}");
+        if personality == Personality::VideoserverScaleCache {
+            continue; // Its readers have a rate of their own.
+        }
         let mut of_threads = [0u64; 8];
         for request in &requests {
             of_threads[request.stream as usize] += 1;
@@ -196,5 +199,110 @@ fn regions_are_where_a_volume_has_its_files() {
             ..spec
         })
         .contains("16 pages")
+    );
+}
+
+/// Requests of each thread of a program that ScaleCache was measured with, at its size in threads
+/// and files.
+fn published(personality: Personality) -> (FileSpec, Vec<Vec<Request>>) {
+    let files = personality.files_default();
+    let spec = FileSpec {
+        personality,
+        requests: 400_000,
+        files,
+        threads: 64,
+        footprint_bytes: Some(u64::from(files) << 21),
+        request_bytes: 4096,
+        stride_bytes: None,
+        seed: 3,
+    };
+    let mut threads = vec![Vec::new(); 64];
+    for request in spec.generator().unwrap() {
+        threads[request.stream as usize].push(request);
+    }
+    (spec, threads)
+}
+
+/// Whether requests are writes of 4 KiB at random places of one file.
+fn writes_one_file_at_random(spec: &FileSpec, requests: &[Request]) -> bool {
+    let file = requests[0].offset / spec.region_bytes();
+    let own = |r: &Request| {
+        r.op == Op::Write && r.bytes == 4096 && r.offset / spec.region_bytes() == file
+    };
+    let runs = requests
+        .windows(2)
+        .filter(|pair| pair[0].end() == pair[1].offset);
+    requests.iter().all(own) && runs.count() * 50 < requests.len()
+}
+
+/// The standard fileserver and its like were taken for the programs of the paper, of which two
+/// thirds write at random and which the flusher of a page cache cannot follow.
+#[test]
+fn the_programs_of_scalecache_were_those_that_filebench_ships() {
+    let (spec, fileserver) = published(Personality::FileserverScaleCache);
+    let second = 64 * spec.region_bytes();
+    for (thread, requests) in fileserver.iter().enumerate() {
+        if thread < 32 {
+            assert!(writes_one_file_at_random(&spec, requests));
+            assert!(requests[0].offset < second);
+        } else {
+            // Each file whole, in order; then one that nobody has read before, until all have been.
+            let all = requests.iter().enumerate();
+            for (at, request) in all {
+                let within = at as u64 % 512 * 4096;
+                assert!(request.op == Op::Read && request.offset >= second);
+                assert_eq!(request.offset % spec.region_bytes(), within);
+            }
+        }
+    }
+    let read: BTreeSet<u64> = fileserver[32..]
+        .iter()
+        .flatten()
+        .map(|request| request.offset / spec.region_bytes())
+        .collect();
+    assert_eq!(read.len(), 64);
+
+    let (spec, varmail) = published(Personality::VarmailScaleCache);
+    assert!(
+        varmail[..43]
+            .iter()
+            .all(|own| writes_one_file_at_random(&spec, own))
+    );
+    let mail: Vec<Request> = varmail[43..].iter().flatten().copied().collect();
+    assert!(mail.iter().all(|r| r.offset >= 64 * spec.region_bytes()));
+    let share = |op| mail.iter().filter(|r| r.op == op).count() as f64 / mail.len() as f64;
+    // Of a loop, one file is written whole and two are read.
+    assert!((share(Op::Read) / share(Op::Write) - 2.0).abs() < 0.5);
+    assert!(share(Op::Flush) > 0.0 && share(Op::Discard) > 0.0);
+
+    let (spec, video) = published(Personality::VideoserverScaleCache);
+    assert!(
+        video[..43]
+            .iter()
+            .all(|own| writes_one_file_at_random(&spec, own))
+    );
+    for requests in &video[43..] {
+        assert!(
+            requests
+                .iter()
+                .all(|r| r.op == Op::Read && r.bytes == 256 << 10)
+        );
+        assert!(requests.len() * 1000 < video[0].len());
+    }
+
+    let (spec, ffsb) = published(Personality::FfsbScaleCache);
+    let all: Vec<&Request> = ffsb.iter().flatten().collect();
+    assert!(all.iter().all(|r| matches!(r.op, Op::Write | Op::Discard)));
+    let writes = ffsb[0].iter().filter(|r| r.op == Op::Write);
+    let starts = writes
+        .filter(|r| r.offset % spec.region_bytes() == 0)
+        .count();
+    assert_eq!(
+        starts,
+        ffsb[0]
+            .iter()
+            .filter(|r| r.op == Op::Write)
+            .count()
+            .div_ceil(512)
     );
 }

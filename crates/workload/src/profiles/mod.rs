@@ -8,6 +8,9 @@
 //! 3. Otherwise it is **hot**: it begins at one of the extents of the hot set, drawn by Zipf's law and
 //!    scattered. The size of the hot set shapes the reuse distances.
 //! 4. A run reads or writes as a whole, by the write share.
+//! 5. A run is of one **process**, of [`PROCESSES`]: each extent of the hot set belongs to one of
+//!    them by lot, and a cold run to any. (The table does not tell of processes; their number is
+//!    assumed.)
 //!
 //! Everything scales: with fewer requests the hot and the cold range shrink alike, so that a cache
 //! shrunk as much (12 GiB for the full number) sees the same hit ratio.
@@ -57,6 +60,10 @@ pub struct Profile {
     /// Size of the hot set for the table's number of requests.
     pub hot_bytes: u64,
 }
+
+/// Processes of a profile, numbered from 0: an assumption, and a multiple of most numbers of
+/// clients, so that each client gets as many.
+pub const PROCESSES: u32 = 64;
 
 /// Gap after a cold run, so that the next one does not continue it.
 const COLD_GAP_BYTES: u64 = PAGE_BYTES;
@@ -152,6 +159,9 @@ pub struct ProfileGenerator {
     run_rng: SeededRng,
     place_rng: SeededRng,
     size_rng: SeededRng,
+    process_rng: SeededRng,
+    /// The process of each extent.
+    owners: Vec<u8>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -160,6 +170,7 @@ struct Run {
     limit: u64,
     op: Op,
     is_cold: bool,
+    process: u32,
 }
 
 impl ProfileGenerator {
@@ -183,6 +194,8 @@ impl ProfileGenerator {
         let extents = hot_bytes / extent_bytes;
         let name = profile.table.name;
         let rng = |part: &str| SeededRng::child(seed, &format!("{name}/{part}"));
+        let mut lots = rng("owners");
+        let owner = |_| lots.below(PROCESSES.into()) as u8;
         ProfileGenerator {
             left: requests,
             sizes,
@@ -199,11 +212,14 @@ impl ProfileGenerator {
                 limit: 0,
                 op: Op::Read,
                 is_cold: false,
+                process: 0,
             },
             cold_next: hot_bytes,
             run_rng: rng("runs"),
             place_rng: rng("places"),
             size_rng: rng("sizes"),
+            process_rng: rng("processes"),
+            owners: (0..extents).map(owner).collect(),
         }
     }
 
@@ -217,17 +233,20 @@ impl ProfileGenerator {
             Op::Read
         };
         let is_cold = self.run_rng.chance(self.cold);
-        let (next, limit) = if is_cold {
-            (self.cold_next, self.footprint_bytes)
+        let (next, limit, process) = if is_cold {
+            let process = self.process_rng.below(PROCESSES.into()) as u32;
+            (self.cold_next, self.footprint_bytes, process)
         } else {
             let extent = self.scatter.place(self.extents.draw(&mut self.place_rng));
-            (extent * self.extent_bytes, self.hot_bytes)
+            let process = self.owners[extent as usize].into();
+            (extent * self.extent_bytes, self.hot_bytes, process)
         };
         self.run = Run {
             next,
             limit,
             op,
             is_cold,
+            process,
         };
     }
 }
@@ -246,7 +265,10 @@ impl Iterator for ProfileGenerator {
         if self.run.next + u64::from(bytes) > self.run.limit {
             self.run.next = if self.run.is_cold { self.hot_bytes } else { 0 };
         }
-        let request = Request::new(self.run.op, self.run.next, bytes);
+        let request = Request {
+            process: self.run.process,
+            ..Request::new(self.run.op, self.run.next, bytes)
+        };
         self.run.next += u64::from(bytes);
         Some(request)
     }

@@ -60,6 +60,8 @@ pub(super) struct Ascii {
     /// Largest value of the op column; only bit 0 is looked at.
     op_max: u64,
     note: Option<&'static str>,
+    /// Lines without a sector.
+    empty: u64,
 }
 
 impl Ascii {
@@ -86,6 +88,7 @@ impl Ascii {
             point,
             op_max,
             note,
+            empty: 0,
         }
     }
 }
@@ -100,6 +103,11 @@ impl Parser for Ascii {
         }
         if columns.op > self.op_max {
             return reject("op", Fault::Unexpected);
+        }
+        if columns.size == 0 {
+            // What moves nothing (a flush, say) is of the format, and no request.
+            self.empty += 1;
+            return Ok(Parsed::Skip);
         }
         let scale = |value: u64, unit: Unit, field| {
             value.checked_mul(unit.bytes()).ok_or(Reject {
@@ -123,6 +131,10 @@ impl Parser for Ascii {
     }
 
     fn notes(&self) -> Vec<String> {
-        self.note.iter().map(|&note| note.to_owned()).collect()
+        let mut notes: Vec<String> = self.note.iter().map(|&note| note.to_owned()).collect();
+        if self.empty > 0 {
+            notes.push(format!("{} requests of size 0 left out", self.empty));
+        }
+        notes
     }
 }

@@ -11,7 +11,7 @@ use std::str::FromStr;
 use super::{Parsed, Parser};
 use crate::lines::trim_return;
 use crate::parse::{Cursor, Fault, Reject, reject, request, sectors};
-use crate::request::Op;
+use crate::request::{Op, Request};
 
 /// The event of a request that is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +90,7 @@ pub(super) struct Blkparse {
 struct Event<'a> {
     time_ns: u64,
     device: u32,
+    process: u32,
     action: &'a [u8],
 }
 
@@ -120,7 +121,7 @@ fn event<'a>(c: &mut Cursor<'a>) -> Result<Event<'a>, Reject> {
         return reject("time", Fault::NoPoint);
     }
     c.gap("pid")?;
-    c.uint("pid")?;
+    let process = c.uint32("pid")?;
     c.gap("action")?;
     let action = c.word("action")?;
     if action.len() > 2 || !action.iter().all(u8::is_ascii_alphabetic) {
@@ -130,6 +131,7 @@ fn event<'a>(c: &mut Cursor<'a>) -> Result<Event<'a>, Reject> {
     Ok(Event {
         time_ns: time.to_ns(1_000_000_000, "time")?,
         device,
+        process,
         action,
     })
 }
@@ -168,10 +170,12 @@ impl Parser for Blkparse {
         }
         c.gap("rwbs")?;
         let rwbs = c.word("rwbs")?;
-        // A barrier or a flush comes first ("FWFS"), then what is done: R, W, D (discard), N (none).
+        // A barrier or a flush comes first ("FWFS"), then what is done: R, W, D (discard, also
+        // "DE", the secure one), N (none).
         let op = match rwbs.iter().find(|b| b"RWDN".contains(b)) {
             Some(b'R') => Op::Read,
             Some(b'W') => Op::Write,
+            Some(b'D') => Op::Discard,
             Some(_) => return Ok(Parsed::Skip),
             None if rwbs.contains(&b'F') => return Ok(Parsed::Skip),
             None => return reject("rwbs", Fault::Unexpected),
@@ -188,7 +192,11 @@ impl Parser for Blkparse {
         c.gap("sectors")?;
         let count = c.uint("sectors")?;
         let (offset, bytes) = (sectors(lba, "lba")?, sectors(count, "sectors")?);
-        request(event.time_ns, op, offset, bytes, event.device).map(Parsed::Request)
+        let parsed = request(event.time_ns, op, offset, bytes, event.device)?;
+        Ok(Parsed::Request(Request {
+            process: event.process,
+            ..parsed
+        }))
     }
 
     fn notes(&self) -> Vec<String> {
@@ -204,7 +212,6 @@ impl Parser for Blkparse {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::request::Request;
 
     fn parse(action: BlkAction, line: &[u8]) -> Result<Parsed, Reject> {
         Blkparse::new(Some(action)).parse(line)
@@ -218,6 +225,7 @@ mod tests {
             offset: 8192,
             bytes: 4096,
             stream: 8 << 20 | 16,
+            process: 5314,
             op: Op::Write,
         };
         assert_eq!(
@@ -228,10 +236,9 @@ mod tests {
     }
 
     #[test]
-    fn discards_flushes_messages_and_the_summary_are_no_requests() {
+    fn flushes_messages_and_the_summary_are_no_requests() {
         for line in [
-            &b"8,16 0 4 0.5 5314 D DS 16 + 8 [java]"[..],
-            b"8,16 0 4 0.5 5314 D FN [java]",
+            &b"8,16 0 4 0.5 5314 D FN [java]"[..],
             b"8,16 0 4 0.5 5314 D FWS [java]",
             b"8,16 0 0 0.5 0 m N cfq message",
             b"CPU0 (8,16):",

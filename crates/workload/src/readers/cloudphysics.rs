@@ -1,13 +1,16 @@
 //! CloudPhysics CSV: `version,time,op,size,lbn` with that header. Time in s, op the SCSI
 //! operation code in hex, size in bytes, address in sectors.
 
-use super::vscsi::{ScsiOp, scsi_op};
+use super::vscsi::{ScsiOp, scsi_op, untold_note};
 use super::{Parsed, Parser};
 use crate::parse::{Cursor, Fault, Reject, reject, request, sectors};
 
 pub(crate) const HEADER: &[u8] = b"version,time,op,size,lbn";
 
-pub(super) struct CloudPhysics;
+#[derive(Default)]
+pub(super) struct CloudPhysics {
+    untold: u64,
+}
 
 impl Parser for CloudPhysics {
     fn parse(&mut self, line: &[u8]) -> Result<Parsed, Reject> {
@@ -30,9 +33,17 @@ impl Parser for CloudPhysics {
             ScsiOp::Data(op) => {
                 request(time, op, sectors(lbn, "lbn")?, bytes, 0).map(Parsed::Request)
             }
+            ScsiOp::Untold => {
+                self.untold += 1;
+                Ok(Parsed::Skip)
+            }
             ScsiOp::Other => Ok(Parsed::Skip),
             ScsiOp::Unknown => reject("op", Fault::Unexpected),
         }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        untold_note(self.untold)
     }
 }
 

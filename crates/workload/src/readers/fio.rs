@@ -1,5 +1,5 @@
 //! fio I/O logs, version 2: the line `fio version 2 iolog`, then `file action [offset length]` in
-//! bytes. Version 2 holds no times; `wait`, `sync` and `trim` lines are passed over.
+//! bytes. Version 2 holds no times; `wait` and `sync` lines are passed over, a `trim` is a discard.
 
 use super::{Parsed, Parser};
 use crate::parse::{Cursor, Fault, Reject, reject, request};
@@ -50,12 +50,13 @@ impl Parser for Fio {
         let op = match c.word("action")? {
             b"read" => Op::Read,
             b"write" => Op::Write,
+            b"trim" => Op::Discard,
             b"add" | b"open" | b"close" => {
                 c.finish("action")?;
                 self.file(file)?;
                 return Ok(Parsed::Skip);
             }
-            b"sync" | b"datasync" | b"trim" | b"wait" => return Ok(Parsed::Skip),
+            b"sync" | b"datasync" | b"sync_file_range" | b"wait" => return Ok(Parsed::Skip),
             _ => return reject("action", Fault::Unexpected),
         };
         c.gap("offset")?;

@@ -4,11 +4,11 @@
 
 use super::{Parsed, Parser};
 use crate::parse::{Cursor, Fault, Reject, reject, request, sectors};
-use crate::request::Op;
+use crate::request::{Op, Request};
 
 const MD5_DIGITS: usize = 32;
 
-/// The stream is major · 2^20 + minor, as Linux numbers devices.
+/// The stream is major · 2^20 + minor, as Linux numbers devices; the process is kept.
 pub(super) struct Fiu;
 
 impl Parser for Fiu {
@@ -16,7 +16,7 @@ impl Parser for Fiu {
         let mut c = Cursor::new(line);
         let time = c.uint("time")?;
         c.gap("pid")?;
-        c.uint("pid")?;
+        let process = c.uint32("pid")?;
         c.gap("process")?;
         c.word("process")?;
         c.gap("lba")?;
@@ -44,6 +44,7 @@ impl Parser for Fiu {
         c.finish("md5")?;
         let (offset, bytes) = (sectors(lba, "lba")?, sectors(size, "size")?);
         let stream = (major << 20 | minor) as u32;
-        request(time, op, offset, bytes, stream).map(Parsed::Request)
+        let parsed = request(time, op, offset, bytes, stream)?;
+        Ok(Parsed::Request(Request { process, ..parsed }))
     }
 }

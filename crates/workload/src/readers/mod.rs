@@ -3,6 +3,7 @@
 use crate::format::Format;
 use crate::parse::Reject;
 use crate::request::Request;
+use crate::trace::ReadOptions;
 
 mod ascii;
 mod biotracer;
@@ -57,19 +58,19 @@ pub(crate) trait Parser: Send {
     }
 }
 
-/// A new parser for a format.
-pub(crate) fn parser(format: Format, action: Option<BlkAction>) -> Box<dyn Parser> {
+/// A new parser for a format, with what `options` say of formats that leave a choice.
+pub(crate) fn parser(format: Format, options: &ReadOptions) -> Box<dyn Parser> {
     match format {
         Format::Wharf => Box::new(wharf::Wharf::default()),
         Format::Msr => Box::new(msr::Msr::default()),
         Format::Fiu => Box::new(fiu::Fiu),
         Format::Tencent => Box::new(tencent::Tencent),
         Format::Systor => Box::new(systor::Systor),
-        Format::Vscsi => Box::new(vscsi::Vscsi),
-        Format::CloudPhysics => Box::new(cloudphysics::CloudPhysics),
+        Format::Vscsi => Box::new(vscsi::Vscsi::default()),
+        Format::CloudPhysics => Box::new(cloudphysics::CloudPhysics::default()),
         Format::Spc => Box::new(spc::Spc),
-        Format::Lis => Box::new(lis::Lis),
-        Format::Blkparse => Box::new(blkparse::Blkparse::new(action)),
+        Format::Lis => Box::new(lis::Lis::new(options.block_bytes)),
+        Format::Blkparse => Box::new(blkparse::Blkparse::new(options.blkparse_action)),
         Format::Fio => Box::new(fio::Fio::default()),
         Format::Biotracer => Box::new(biotracer::Biotracer),
         Format::DiskSim
@@ -92,5 +93,6 @@ pub(crate) fn required_header(format: Format) -> Option<&'static [u8]> {
 }
 
 pub(crate) use ascii::Columns;
+pub(crate) use lis::counts_requests;
 pub(crate) use vscsi::RECORD_BYTES;
 pub(crate) use wharf::HEADER as WHARF_HEADER;

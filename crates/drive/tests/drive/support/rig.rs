@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use wharf_drive::config::{DriveConfig, MediaKind};
 use wharf_drive::core::part::Striping;
-use wharf_drive::ftl::{Ftl, Place};
+use wharf_drive::ftl::{Ftl, Place, Precondition};
 use wharf_drive::media::rot::Rot;
 use wharf_drive::media::{AnyMedia, Media};
 use wharf_drive::{Drive, PowerSwitch};
@@ -64,6 +64,13 @@ impl Rig {
     /// The drive's configuration.
     pub fn config(&self) -> &DriveConfig {
         &self.config
+    }
+
+    /// Brings the flash into the state of long use.
+    pub fn precondition(&mut self, options: &Precondition) {
+        let drive = self.drive.take().expect("the drive is off");
+        let prepared = drive.precondition(options);
+        self.drive = Some(prepared.unwrap_or_else(|error| panic!("{error}")).0);
     }
 
     /// Powers the drive on, runs one client to its end, and powers it off.

@@ -2,7 +2,7 @@
 
 use wharf_drive::config::{
     DriveConfig, Firmware, FtlConfig, GcPolicy, Geometry, HostMemoryConfig, LinkConfig,
-    MediaConfig, MediaKind, Platform, Timing,
+    MediaConfig, MediaKind, Placement, Platform, Timing,
 };
 
 /// One core, one plane, ten blocks of four pages; no operation takes time.
@@ -39,6 +39,8 @@ pub fn tiny() -> DriveConfig {
         ftl: FtlConfig {
             over_provisioning: 0.4,
             capacity_share: 1.0,
+            placement: Placement::Free,
+            read_share: 0.75,
             gc_policy: GcPolicy::Greedy,
             gc_foreground_share: 0.0,
             gc_background_share: 0.0,

@@ -32,7 +32,7 @@ impl Frame {
             bytes: [0, 0].map(AtomicU64::new),
             stored: AtomicU64::new(OLD),
         });
-        frame.word.begin(here());
+        frame.word.begin(here(), 0);
         frame.fill(OLD);
         frame
     }
@@ -59,7 +59,7 @@ impl Frame {
         let is_taken = self.word.take();
         if is_taken {
             self.word.empty();
-            self.word.begin(elsewhere());
+            self.word.begin(elsewhere(), 0);
             self.fill(OTHER);
         }
         is_taken
@@ -212,7 +212,7 @@ fn a_frame_that_is_taken_back_is_free_whoever_looked_there() {
     let cancel = |frame: &Frame| {
         if frame.word.take() {
             frame.word.empty();
-            frame.word.begin(elsewhere());
+            frame.word.begin(elsewhere(), 0);
             frame.word.cancel();
             assert_eq!(frame.word.key(), None);
         }

@@ -13,6 +13,7 @@ mod lru;
 
 use smallvec::SmallVec;
 use wharf_runtime::Cpu;
+use wharf_wire::dma::RegisterError;
 
 use crate::design::Replacement;
 use crate::scale::frame::Frames;
@@ -41,6 +42,9 @@ pub trait Policy: Send + Sync {
     /// marks are taken off, and so it has another chance.
     fn candidates(&self, cpu: &Cpu, frames: &Frames, out: &mut Candidates) -> u32;
 
+    /// Takes back those of the candidates that have not left.
+    fn keep(&self, _cpu: &Cpu, _stayed: Candidates) {}
+
     /// Checks the policy when nobody uses the cache, which has so many pages.
     ///
     /// # Panics
@@ -48,10 +52,17 @@ pub trait Policy: Send + Sync {
     fn verify(&self, cpu: &Cpu, pages: u64);
 }
 
-/// The policy of this name, for so many frames.
-pub fn policy(replacement: Replacement, frames: u32) -> Box<dyn Policy> {
-    match replacement {
+/// The policy of this name, for so many frames and CPUs.
+///
+/// # Errors
+/// If there is no memory.
+pub fn policy(
+    replacement: Replacement,
+    frames: u32,
+    cpus: u32,
+) -> Result<Box<dyn Policy>, RegisterError> {
+    Ok(match replacement {
         Replacement::Clock => Box::new(Clock::new(frames)),
-        Replacement::Lru => Box::new(TwoLists::new(frames)),
-    }
+        Replacement::Lru => Box::new(TwoLists::new(frames, cpus)?),
+    })
 }

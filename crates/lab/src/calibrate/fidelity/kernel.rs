@@ -123,7 +123,7 @@ struct RealKernelClient {
 fn outcome(extent: Extent, result: std::io::Result<()>) -> Result<Touch, IoError> {
     let pages = extent.pages();
     match result {
-        Ok(()) => Ok(Touch { pages, hits: pages }),
+        Ok(()) => Ok(Touch::all_hits(pages)),
         Err(_) => Err(IoError::OutOfRange {
             first: extent.first_page(),
             pages,

@@ -51,7 +51,7 @@ fn preset_names() {
     );
     assert_eq!(
         text(load_costs("defualt")),
-        "no costs preset 'defualt', the nearest is 'default': presets are default, and a file's name ends in .toml"
+        "no costs preset 'defualt', the nearest is 'default': presets are default, scalacache-host, xeon-4socket, and a file's name ends in .toml"
     );
 }
 
@@ -154,7 +154,7 @@ fn missing_keys() {
     let table = without(COSTS, "default", &["map_lookup"]);
     assert_eq!(
         in_file(&table, |path| text(load_costs(path))),
-        "my.toml: no value for 'cost_ns.map_lookup' and 1 more: give every key"
+        "my.toml: no value for 'cost_ns.map_lookup' and 1 more: give every key, or put base = \"default\" at the top to change a preset"
     );
 }
 
@@ -166,12 +166,22 @@ fn bases() {
             "my.toml:1: base = \"scalar\": no drive preset 'scalar', the nearest is 'scala': presets are {PRESETS}, and a file's name ends in .toml"
         )
     );
+    let costs = |base: &str, lines: &str| {
+        let version = format!("version = {COST_TABLE_VERSION}\nbase = \"{base}\"\n");
+        in_file(&format!("{version}{lines}"), |path| text(load_costs(path)))
+    };
     assert_eq!(
-        in_file(
-            &format!("version = {COST_TABLE_VERSION}\nbase = \"default\"\n"),
-            |path| text(load_costs(path))
-        ),
-        "my.toml:2: base = \"default\": a cost table is one measurement and has no base: give every key"
+        costs("default", "[cost_ns]\nmap_lookup = 5.0\n"),
+        "my.toml:2: base = \"default\": costs of another machine need a name of their own"
+    );
+    let labels = "name = \"my\"\nmachine = \"mine\"\ndate = \"today\"\ncommit = \"none\"\n";
+    assert_eq!(
+        costs("default", &format!("{labels}[cost_ns]\nmap_lookup = 5.0\n")),
+        "my.toml:2: base = \"default\": cost_ns.map_lookup is changed and spread_ns.map_lookup is not: give it, 0 if it is not known"
+    );
+    assert_eq!(
+        costs("xeon-4socket", labels),
+        "my.toml:2: base = \"xeon-4socket\": that preset builds on another one itself"
     );
     assert_eq!(
         drive_file("base = 5\n"),

@@ -358,7 +358,6 @@ function drawCpu() {
   const legend = place("cpu-legend");
   const sides = ["host", "drive"].map((side) => ({ side, list: categories(side) }));
   const used = sides.filter(({ list }) => list.length > 0);
-  if (used.length === 0) return empty(target, "No CPU times were taken.");
   for (const { side, list } of used) {
     legend.append(html("span", { className: "side" }, `${side}:`));
     for (const { name, color } of list) {
@@ -415,10 +414,12 @@ function drawStack(root, plot, x, y, design, side, parts) {
 /** The charts that legends and choices act on. */
 function drawLines() {
   drawLegend("cdf-legend", (row) => row.latency_cdf.length > 0);
-  drawLegend("time-legend", (row) => row.timeline.length > 0);
   drawChoice("cdf-choice", "tail", "tail", "even");
-  drawChoice("time-choice", "seconds", "seconds", "% of run");
   drawLatency();
+  // Where nobody took the course over time, the page has no place for it.
+  if (!document.getElementById("time")) return;
+  drawLegend("time-legend", (row) => row.timeline.length > 0);
+  drawChoice("time-choice", "seconds", "seconds", "% of run");
   drawTimeline();
 }
 
@@ -426,7 +427,7 @@ function draw() {
   if (designs.length === 0) return;
   drawBars();
   drawLines();
-  drawCpu();
+  if (document.getElementById("cpu")) drawCpu();
 }
 
 function saveJson() {

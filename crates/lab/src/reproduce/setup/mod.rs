@@ -123,8 +123,16 @@ pub fn depth(run: &Run) -> u32 {
     }
 }
 
-/// Which client makes which request.
-pub fn rule(subject: Subject) -> ClientRule {
+/// The table of costs of a paper's machine.
+pub fn costs(subject: Subject) -> &'static str {
+    match subject {
+        Subject::Scala => scala::COSTS,
+        Subject::Scale => scale::COSTS,
+    }
+}
+
+/// Which client makes which request, where a run says nothing else.
+pub const fn rule(subject: Subject) -> ClientRule {
     match subject {
         Subject::Scala => scala::RULE,
         Subject::Scale => scale::RULE,

@@ -25,8 +25,12 @@ use crate::reproduce::runs::Gap;
 /// Requests that each client keeps in flight (section 6.2).
 pub(super) const DEPTH: u32 = 32;
 
-/// Who makes requests.
-pub(super) const RULE: ClientRule = ClientRule::RoundRobin;
+/// The table of the paper's machine.
+pub(super) const COSTS: &str = "scalacache-host";
+
+/// Who makes requests: a process stays with a client, as in the authors' program (`perf_mt` takes a
+/// trace's process number modulo its threads).
+pub(super) const RULE: ClientRule = ClientRule::Process;
 
 /// What pages per block are divided by; blocks per plane take the rest.
 fn pages_divisor(scale: Scale) -> u32 {
@@ -125,8 +129,8 @@ pub(super) fn notes(scale: Scale) -> Vec<String> {
         "workloads are profiles fitted to the paper's Table 2, as its traces cannot be shipped"
             .into(),
         format!(
-            "8 clients and 4 firmware cores a drive where a figure says nothing else, {DEPTH} requests of each client in flight, dealt \
-             out in turn"
+            "8 clients and 4 firmware cores a drive where a figure says nothing else, {DEPTH} requests of each client in flight, a \
+             process of the workload staying with a client"
         ),
     ]
 }

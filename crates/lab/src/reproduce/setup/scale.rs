@@ -4,9 +4,10 @@
 //! A scale of `n` divides files, cache and drives by `n`. Times, clients, request and stripe sizes stay, and
 //! with them how many requests the drives can serve at once.
 //!
-//! 1. The volume is 64 files, one after another, each with the blocks that a thread works on and the better
-//!    part of a stripe besides: with files of whole stripes all threads that write in order would begin on the
-//!    same drive and go on to the next together.
+//! 1. The volume is 64 files (128 in the programs of section 4.2 that have more), one after
+//!    another, each with the blocks that a thread works on and the better part of a stripe besides:
+//!    with files of whole stripes all threads that write in order would begin on the same drive and
+//!    go on to the next together.
 //! 2. The volume is as large whatever the number of drives, so that only that number changes.
 //! 3. A drive has more spare flash than its preset: the model writes each page to a new place, and of
 //!    a small drive the preset's share would be less than what is under way.
@@ -28,6 +29,9 @@ use crate::reproduce::runs::Gap;
 /// Threads, and files (section 4.1).
 pub const THREADS: u32 = 64;
 
+/// Files of FFSB for one of the other workloads: 1 GiB (the authors' profile).
+const FFSB_FILES: u64 = 3;
+
 /// Pages of a file at full size: 3 GiB (section 4.1).
 const FILE_PAGES: u64 = 3 << 18;
 
@@ -43,12 +47,29 @@ const OVER_PROVISIONING: f64 = 0.25;
 /// Queue pairs that a drive offers: one for each of 64 clients and the services.
 const QUEUES: u32 = 96;
 
+/// The table of the paper's machine.
+pub(super) const COSTS: &str = "xeon-4socket";
+
 /// Requests of a file go to the client of its thread.
 pub(super) const RULE: ClientRule = ClientRule::Stream;
 
 /// Pages that a thread works on.
 fn used_pages(scale: Scale) -> u64 {
     FILE_PAGES / u64::from(scale.divisor)
+}
+
+/// Files of a workload, and the pages of each. The programs of section 4.2 are those that the
+/// authors publish, which have a second set of files, or room for new ones.
+fn files_of(scale: Scale, workload: &str) -> (u32, u64) {
+    let pages = used_pages(scale);
+    match Personality::by_name(workload) {
+        Some(Personality::FfsbScaleCache) => (
+            Personality::FfsbScaleCache.files_default(),
+            pages / FFSB_FILES,
+        ),
+        Some(personality) => (personality.files_default(), pages),
+        None => (THREADS, pages),
+    }
 }
 
 /// Requests in flight of each client: the threads that it has.
@@ -63,7 +84,8 @@ pub(super) fn depth(run: &Run) -> u32 {
 pub(super) fn drive(scale: Scale, run: &Run) -> Result<DriveConfig, ConfigError> {
     let (whole, _) = load_drive("optane", &Sets::default())?;
     let geometry = &whole.geometry;
-    let volume_pages = u64::from(THREADS) * (used_pages(scale) + GAP_PAGES);
+    let (files, file_pages) = files_of(scale, &run.workload);
+    let volume_pages = u64::from(files) * (file_pages + GAP_PAGES);
     let stripe_pages = u64::from(run.stripe_kib) / 4;
     // Drives hold other data only in so many columns. A run on too few of them for its layout is refused when it is made.
     let columns = Level::from(run.layout)
@@ -91,8 +113,13 @@ pub(super) fn drive(scale: Scale, run: &Run) -> Result<DriveConfig, ConfigError>
 pub(super) fn host(scale: Scale, run: &Run) -> Result<HostConfig, ConfigError> {
     let sets = [
         format!("host.cache={}", CACHE_BYTES / u64::from(scale.divisor)),
-        format!("host.files={THREADS}"),
+        format!("host.files={}", files_of(scale, &run.workload).0),
         format!("host.in_kernel={}", run.in_kernel),
+        // MD-RAID makes the arrays (section 4); a single drive is none.
+        format!("host.md={}", run.drives > 1),
+        // Linux' lists and lazy deletion are kept (sections 2.1 and 3.2.3).
+        "host.replacement=lru".into(),
+        "host.index_reclaim=lazy".into(),
         format!("host.stripe_bytes={}", u64::from(run.stripe_kib) << 10),
         format!("host.layout={}", Level::from(run.layout)),
     ];
@@ -130,15 +157,15 @@ pub(super) fn load(scale: Scale, run: &Run, seed: u64, device_bytes: u64) -> Res
     Ok(Load::threads(&run.workload, spec))
 }
 
-/// File operations, each thread on its file: as many requests as the files have pages.
+/// File operations: as many requests as 64 files have pages.
 fn files(scale: Scale, run: &Run, seed: u64, personality: Personality) -> Load {
-    let pages = used_pages(scale) * u64::from(THREADS);
+    let (files, file_pages) = files_of(scale, &run.workload);
     let spec = FileSpec {
         personality,
-        requests: scale.at_most(pages),
-        files: THREADS,
+        requests: scale.at_most(used_pages(scale) * u64::from(THREADS)),
+        files,
         threads: THREADS,
-        footprint_bytes: Some(pages * 4096),
+        footprint_bytes: Some(u64::from(files) * file_pages * 4096),
         request_bytes: run.request_kib << 10,
         stride_bytes: None,
         seed,
@@ -156,10 +183,15 @@ pub(super) fn notes(scale: Scale) -> Vec<String> {
             mib(FILE_PAGES * 4096),
             mib(CACHE_BYTES),
         ),
-        "each thread reads or writes its file once from end to end, in order or shuffled, one request at a time, as fio does".into(),
-        "there is no file system and, but for RAID-5's parity, no RAID layer that takes time: no journal, no inode lock, no allocation of blocks; the paper's EXT4 and XFS are both \
+        "each thread reads or writes its file once from end to end, in order or shuffled, one request at a time, as fio does; fileserver and its \
+         like are the programs that the authors publish"
+            .into(),
+        "there is no file system: no journal, no inode lock, no allocation of blocks; the paper's EXT4 and XFS are both \
          compared with the one page cache that there is"
             .into(),
+        "of MD-RAID there are the counter that all CPUs share, the search for drive and place, and RAID-5's parity; designs in the program have none of it"
+            .into(),
+        "ScaleCache keeps Linux' lists, and nodes of its index until their file is deleted".into(),
     ]
 }
 
@@ -167,7 +199,9 @@ pub(super) fn notes(scale: Scale) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::config::ArrayLayout;
+    use crate::input::Input;
     use crate::replay::volume_bytes;
+    use crate::reproduce::run::SCALE;
     use crate::reproduce::setup::SCALE_MAX;
 
     #[test]
@@ -195,6 +229,21 @@ mod tests {
                     assert!(bytes >= least, "{drives} drives, {stripe_kib} KiB");
                     assert!(load(scale, &run, 1, bytes).is_ok());
                 }
+            }
+            for (name, _) in Personality::ALL {
+                let run = SCALE.threads(name, 8);
+                let (drive, host) = (drive(scale, &run).unwrap(), host(scale, &run).unwrap());
+                let bytes = volume_bytes(&drive, 8, &host);
+                let Input::Generated { spec, .. } = load(scale, &run, 1, bytes).unwrap().input
+                else {
+                    panic!("{name} is made");
+                };
+                let Made::Files(spec) = *spec else {
+                    panic!("{name} is of files");
+                };
+                let generator = spec.on_volume(bytes).generator();
+                assert!(generator.is_ok_and(|g| g.initial().iter().all(|r| r.1 <= bytes)));
+                assert_eq!(u64::from(host.files), u64::from(spec.files), "{name}");
             }
         }
     }

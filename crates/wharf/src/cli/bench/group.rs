@@ -1,12 +1,32 @@
 //! A memory limit for a row that uses the kernel's page cache: a control group, of version 2 or 1, for a process.
 //!
 //! The process enters the group first, so that the pages that it brings in count there; the limit is set when it
-//! has all that it needs for itself, which comes on top.
+//! has all that it needs for itself, which comes on top, with room for what it and the kernel will need beside the
+//! file's pages ([`room_bytes`]). Where that was not enough the kernel kills the process; the bench then runs the row
+//! again with twice the room.
 
 use std::path::{Path, PathBuf};
 
+use super::job::Job;
+
 /// What a process may grow by while it runs, in bytes: histograms, page tables of its stacks.
 const GROWTH_BYTES: u64 = 2 << 20;
+/// For each CPU: pages that the kernel has charged to the group ahead of need (64), and as many in its lists of pages
+/// that are on their way to the LRU lists, where reclaim does not see them.
+const CPU_BYTES: u64 = 2 * 64 * 4096;
+/// For each thread: what one request holds at a time, which cannot be reclaimed meanwhile: a window of read-ahead.
+const THREAD_BYTES: u64 = 128 << 10;
+/// The most room there is.
+pub(super) const ROOM_BYTES_MAX: u64 = 1 << 30;
+
+/// Room that a row needs beside the file's pages: page tables of a mapping are not reclaimed either.
+pub(super) fn room_bytes(job: &Job) -> u64 {
+    let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64);
+    let requests = u64::from(job.threads) * job.block_bytes;
+    let page_tables = job.file_bytes / 512;
+    let threads = u64::from(job.threads) * THREAD_BYTES;
+    GROWTH_BYTES + cpus * CPU_BYTES + threads + requests + page_tables
+}
 
 const NAME: &str = "wharf-bench-";
 
@@ -16,6 +36,8 @@ struct Kind {
     tree: &'static str,
     limit: &'static str,
     used: &'static str,
+    /// The file with a line of `oom_kill` and how often it has killed.
+    kills: &'static str,
 }
 
 const KINDS: [Kind; 2] = [
@@ -24,12 +46,14 @@ const KINDS: [Kind; 2] = [
         tree: "/sys/fs/cgroup",
         limit: "memory.max",
         used: "memory.current",
+        kills: "memory.events",
     },
     Kind {
         name: "cgroup v1 (memory.limit_in_bytes)",
         tree: "/sys/fs/cgroup/memory",
         limit: "memory.limit_in_bytes",
         used: "memory.usage_in_bytes",
+        kills: "memory.oom_control",
     },
 ];
 
@@ -75,6 +99,14 @@ impl MemoryGroup {
         write(&path.join("cgroup.procs"), &std::process::id().to_string())
     }
 
+    /// How often the kernel has killed a process in it for want of memory.
+    pub(super) fn kills(&self) -> u64 {
+        let text = std::fs::read_to_string(self.path.join(self.kind.kills)).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
+        line.and_then(|count| count.trim().parse().ok())
+            .unwrap_or(0)
+    }
+
     /// Limits the group of that folder to `bytes` besides what its process uses now; gives the limit.
     pub(super) fn limit(path: &Path, bytes: u64) -> Result<u64, String> {
         let kind = KINDS.iter().find(|kind| path.join(kind.limit).exists());
@@ -83,7 +115,7 @@ impl MemoryGroup {
         let text = std::fs::read_to_string(&used);
         let text = text.map_err(|error| format!("{}: {error}", used.display()))?;
         let used = text.trim().parse::<u64>().map_err(|e| e.to_string())?;
-        let limit = used + GROWTH_BYTES + bytes;
+        let limit = used + bytes;
         write(&path.join(kind.limit), &limit.to_string())?;
         Ok(limit)
     }

@@ -198,6 +198,13 @@ impl Laid {
         })
     }
 
+    /// Writes version 0 of every page again, as the file's after a row that was killed in the midst of its writes.
+    pub(super) fn fill_again(&self, stop: &AtomicBool) -> Result<(), Failure> {
+        (0..self.versions.pages()).for_each(|page| self.versions.set(page, 0));
+        // In place: nobody can tell how much of which page was written.
+        self.fill(true, stop, &mut |_, _| {})
+    }
+
     /// Checks in storage every page that has been written since `before`: what was acknowledged is there.
     pub(super) fn check_written(&self, before: &[u32]) -> Result<(), Failure> {
         let now = self.versions.all();

@@ -16,6 +16,7 @@ mod summary;
 mod threads;
 mod way;
 
+use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
@@ -26,7 +27,7 @@ use wharf_runtime::clock::Clock;
 use wharf_runtime::sync::Ordering;
 
 use super::compare::{check_outputs, interrupt_flag, write_new};
-use super::{Failure, input, print};
+use super::{Failure, input, print, room};
 use group::MemoryGroup;
 use job::{Design, Job, Pattern};
 use laid::{Laid, Wanted};
@@ -150,6 +151,13 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         .as_deref()
         .map(|text| size("--io-size", text))
         .transpose()?;
+    let there_bytes = std::fs::metadata(&args.file).map_or(0, |file| file.len());
+    check_room(
+        args,
+        block_bytes,
+        wanted_bytes.unwrap_or(there_bytes),
+        memory_bytes,
+    )?;
     let stop = interrupt_flag()?;
     let wanted = Wanted {
         path: &args.file,
@@ -218,6 +226,10 @@ struct Bench<'a> {
     stop: &'a AtomicBool,
     /// For rows of the kernel's cache; or why there is none.
     group: Result<MemoryGroup, String>,
+    /// Room in the group beside the file's pages.
+    room_bytes: Cell<u64>,
+    /// Rows that were killed for want of room, and the room that they had.
+    killed: RefCell<Vec<(Design, u64)>>,
     /// The kernel's cache, to be emptied through.
     file: std::io::Result<std::fs::File>,
 }
@@ -234,6 +246,8 @@ impl<'a> Bench<'a> {
                 true => MemoryGroup::make(),
                 false => Err("no row uses the kernel's cache".into()),
             },
+            room_bytes: Cell::new(group::room_bytes(job)),
+            killed: RefCell::new(Vec::new()),
             file: std::fs::File::open(&laid.path),
         }
     }
@@ -269,23 +283,48 @@ impl<'a> Bench<'a> {
     }
 
     fn turn(&self, design: Design, round: u32, place: u32) -> Result<Turn, Failure> {
-        let before = self.laid.versions.all();
         let group = self.group.as_ref().ok().filter(|_| design.is_kernel());
-        if let Some(group) = group {
-            group.lift();
+        loop {
+            let before = self.laid.versions.all();
+            if let Some(group) = group {
+                group.lift();
+            }
+            self.empty_kernel_cache()?;
+            let clock = Clock::start();
+            let within = group.map(|group| (group, self.room_bytes.get()));
+            let row::Ended::Ran(ran) = row::run(design, self.job, round, self.laid, within)? else {
+                self.give_room(design)?;
+                continue;
+            };
+            let wall_ns = clock.now_ns();
+            self.laid.check_written(&before)?;
+            return Ok(Turn {
+                design,
+                round,
+                place,
+                ran,
+                wall_ns,
+            });
         }
-        self.empty_kernel_cache()?;
-        let clock = Clock::start();
-        let ran = row::run(design, self.job, round, self.laid, group)?;
-        let wall_ns = clock.now_ns();
-        self.laid.check_written(&before)?;
-        Ok(Turn {
-            design,
-            round,
-            place,
-            ran,
-            wall_ns,
-        })
+    }
+
+    /// After a row was killed: twice the room for it and all that follow.
+    fn give_room(&self, design: Design) -> Result<(), Failure> {
+        let room_bytes = self.room_bytes.get();
+        self.killed.borrow_mut().push((design, room_bytes));
+        if 2 * room_bytes > group::ROOM_BYTES_MAX {
+            return Err(input(format!(
+                "row {}: its control group killed it with {} MiB beside --memory {}: give more --memory",
+                design.name(),
+                room_bytes >> 20,
+                self.args.memory
+            )));
+        }
+        self.room_bytes.set(2 * room_bytes);
+        match self.job.pattern.writes() {
+            true => self.laid.fill_again(self.stop),
+            false => Ok(()),
+        }
     }
 
     /// Has the kernel give up what it has cached of the file.
@@ -311,6 +350,22 @@ impl<'a> Bench<'a> {
         {
             notes.push(format!(
                 "The kernel's rows had no memory limit ({reason}): they could use all memory of the machine."
+            ));
+        }
+        let room_bytes = self.room_bytes.get();
+        if self.group.is_ok() && room_bytes > self.job.memory_bytes / 8 {
+            notes.push(format!(
+                "The control group of the kernel's rows has {:.1} MiB beside --memory, for what the kernel cannot reclaim, or it \
+                 would be killed: what is left of them holds pages too. More --memory makes rows equal.",
+                room_bytes as f64 / f64::from(1 << 20)
+            ));
+        }
+        for (design, room_bytes) in &*self.killed.borrow() {
+            notes.push(format!(
+                "{} was killed by its control group's limit, with {:.1} MiB beside the file's pages: it ran again, and the \
+                 kernel's rows from there on, with twice that.",
+                design.name(),
+                *room_bytes as f64 / f64::from(1 << 20)
             ));
         }
         if let Ok(group) = &self.group
@@ -375,6 +430,46 @@ fn check_sizes(block: u64, file: Option<u64>, memory: u64) -> Result<(), Failure
         return Err(input(format!("--memory {memory}: give at least 64k")));
     }
     Ok(())
+}
+
+/// Memory of a thread in bytes: its stack as far as it is used, two histograms.
+const THREAD_BYTES: u64 = 2 << 20;
+
+/// What memory or disk cannot hold is refused before a byte of it is written.
+fn check_room(args: &Args, block: u64, file: u64, memory: u64) -> Result<(), Failure> {
+    let threads = u64::from(args.threads);
+    let (pages, buffers) = (file / PAGE_BYTES as u64, u64::from(args.iodepth) * block);
+    let needs = [
+        // The version of every page, and two copies of all of them while a turn is checked.
+        ("a file of this --size", 12 * pages, "give a smaller --size"),
+        (
+            "so many --threads with so many requests of --iodepth and --bs",
+            threads.saturating_mul(THREAD_BYTES.saturating_add(buffers)),
+            "give less of one of them",
+        ),
+        // Frames and their account.
+        (
+            "the cache of --memory",
+            memory.saturating_add(memory / 32),
+            "give less --memory",
+        ),
+    ];
+    for (what, bytes, advice) in needs {
+        room::check_memory(what, bytes, advice)?;
+    }
+    let all = needs
+        .iter()
+        .fold(0u64, |sum, need| sum.saturating_add(need.1));
+    room::check_memory(
+        "all of this job",
+        all,
+        "give a smaller --size or less --memory",
+    )?;
+    let there = std::fs::metadata(&args.file);
+    match args.size.is_some() && there.map_or(true, |there| there.is_file()) {
+        true => room::check_disk(&args.file, file),
+        false => Ok(()),
+    }
 }
 
 fn check_blocks(blocks: u64, threads: u32) -> Result<(), Failure> {

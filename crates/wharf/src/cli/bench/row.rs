@@ -31,8 +31,8 @@ struct Order {
     stamps: u32,
     /// Where the versions of the pages are.
     versions: PathBuf,
-    /// The control group to be in.
-    group: Option<PathBuf>,
+    /// The control group to be in, and the room that it has beside the file's pages.
+    group: Option<(PathBuf, u64)>,
 }
 
 /// What it did.
@@ -40,11 +40,26 @@ struct Order {
 pub(super) struct Ran {
     pub(super) done: Done,
     /// Pages touched and found in the cache, where the cache tells.
-    pub(super) hits: Option<(u64, u64)>,
+    pub(super) hits: Option<Touched>,
     /// The limit of the control group.
     pub(super) limit_bytes: Option<u64>,
     /// The most memory that the process had.
     pub(super) peak_bytes: u64,
+}
+
+/// Pages that a cache was asked for, as [`PageCacheStatistics`](crate::page_cache::PageCacheStatistics) has them.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Touched {
+    pub(super) pages: u64,
+    pub(super) hits: u64,
+    pub(super) read_ahead_hits: u64,
+}
+
+/// How a row's process ended.
+pub(super) enum Ended {
+    Ran(Ran),
+    /// The kernel killed it, as its group had no more memory.
+    Killed,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -53,14 +68,15 @@ enum Answer {
     Failed(String),
 }
 
-/// Runs a row in a process of its own.
+/// Runs a row in a process of its own, in a group with so much room.
 pub(super) fn run(
     design: Design,
     job: &Job,
     round: u32,
     laid: &Laid,
-    group: Option<&MemoryGroup>,
-) -> Result<Ran, Failure> {
+    group: Option<(&MemoryGroup, u64)>,
+) -> Result<Ended, Failure> {
+    let kills_before = group.map(|(group, _)| group.kills());
     let failed = |what: String| Failure::Run(format!("row {}: {what}", design.name()));
     let order = Order {
         design,
@@ -73,7 +89,7 @@ pub(super) fn run(
             std::process::id(),
             laid.versions.file.as_raw_fd()
         )),
-        group: group.map(|group| group.path().to_path_buf()),
+        group: group.map(|(group, room_bytes)| (group.path().to_path_buf(), room_bytes)),
     };
     let order = serde_json::to_vec(&order).expect("plain data");
     let program = std::env::current_exe().map_err(|e| failed(e.to_string()))?;
@@ -89,8 +105,9 @@ pub(super) fn run(
         .wait_with_output()
         .map_err(|e| failed(e.to_string()))?;
     match serde_json::from_slice(&output.stdout) {
-        Ok(Answer::Ran(ran)) => Ok(*ran),
+        Ok(Answer::Ran(ran)) => Ok(Ended::Ran(*ran)),
         Ok(Answer::Failed(what)) => Err(failed(what)),
+        Err(_) if group.map(|(group, _)| group.kills()) > kills_before => Ok(Ended::Killed),
         Err(_) => Err(failed(format!(
             "its process ended early: {}",
             output.status
@@ -120,7 +137,7 @@ pub(in crate::cli) fn serve() -> Result<(), Failure> {
 }
 
 fn carry_out(order: &Order, stop: &AtomicBool) -> Result<Ran, Fault> {
-    if let Some(group) = &order.group {
+    if let Some((group, _)) = &order.group {
         MemoryGroup::enter(group).map_err(Fault::Io)?;
     }
     let versions = File::options().read(true).write(true).open(&order.versions);
@@ -141,8 +158,9 @@ fn carry_out(order: &Order, stop: &AtomicBool) -> Result<Ran, Fault> {
     let mut ran = Ran::default();
     let (way, limit_bytes) = (|| opened.way(run.depth), &mut ran.limit_bytes);
     ran.done = run.all(way, || {
-        if let Some(group) = &order.group {
-            *limit_bytes = Some(MemoryGroup::limit(group, order.job.memory_bytes)?);
+        if let Some((group, room_bytes)) = &order.group {
+            let bytes = order.job.memory_bytes + room_bytes;
+            *limit_bytes = Some(MemoryGroup::limit(group, bytes)?);
         }
         Ok(())
     })?;

@@ -38,6 +38,7 @@ pub(super) fn sum_up(
     Comparison {
         schema: SCHEMA.into(),
         seed: job.seed,
+        seeds: 1,
         workload: Workload {
             name: job.pattern.name().into(),
             source: Source::Generator {
@@ -108,13 +109,17 @@ fn row(design: Design, job: &Job, rounds: u32, turns: &[&Turn]) -> Row {
     let mut all_ns = reads_ns.clone();
     all_ns.add(&writes_ns).expect("equal bounds");
     let told = turns.iter().all(|turn| turn.ran.hits.is_some());
-    let pages = sum(|t| t.ran.hits.map_or(0, |hits| hits.0)) as f64;
-    let hits = sum(|t| t.ran.hits.map_or(0, |hits| hits.1)) as f64;
+    let pages = sum(|t| t.ran.hits.map_or(0, |hits| hits.pages)) as f64;
+    let hits = sum(|t| t.ran.hits.map_or(0, |hits| hits.hits)) as f64;
+    let read_ahead = sum(|t| t.ran.hits.map_or(0, |hits| hits.read_ahead_hits)) as f64;
+    let of_pages = |some: f64| told.then(|| ratio(some, pages));
+    let rounds_done = rounds_of(design, job, turns);
     let some =
         |histogram: &Histogram<u64>| (!histogram.is_empty()).then(|| latency_summary(histogram));
     Row {
         design: design.name().into(),
         mode: Mode::Measured,
+        model: None,
         complete: turns.len() == rounds as usize && turns.iter().all(|t| t.ran.done.complete),
         requests,
         reads,
@@ -123,14 +128,18 @@ fn row(design: Design, job: &Job, rounds: u32, turns: &[&Turn]) -> Row {
         flushes: 0,
         discards: 0,
         elapsed_seconds: seconds,
-        bandwidth_mb_s: ratio((requests * job.block_bytes) as f64 / 1e6, seconds),
-        iops: ratio(requests as f64, seconds),
+        // Of the median round: one that something else slowed down does not count for more by taking longer.
+        bandwidth_mb_s: rounds_done.iops_median * job.block_bytes as f64 / 1e6,
+        iops: rounds_done.iops_median,
         latency_us: latency_summary(&all_ns),
         read_latency_us: some(&reads_ns),
         write_latency_us: some(&writes_ns),
         flush_latency_us: None,
         drift_us: None,
-        hit_ratio: told.then(|| ratio(hits, pages)),
+        hit_ratio: of_pages(hits),
+        no_command_hit_ratio: of_pages(hits),
+        read_ahead_hit_ratio: of_pages(read_ahead),
+        pages_read_per_page: None,
         frame_hit_ratio: None,
         host_cpu_us_per_io: ratio(sum(|t| t.ran.done.cpu_ns) as f64 / 1e3, requests as f64),
         commands_per_io: 0.0,
@@ -152,7 +161,8 @@ fn row(design: Design, job: &Job, rounds: u32, turns: &[&Turn]) -> Row {
         cpus: Vec::new(),
         latency_cdf: cdf_from_histogram(&all_ns),
         timeline: Vec::new(),
-        rounds: Some(rounds_of(design, job, turns)),
+        rounds: Some(rounds_done),
+        spread: BTreeMap::new(),
         wall_seconds: sum(|turn| turn.wall_ns) as f64 / 1e9,
     }
 }
@@ -172,7 +182,7 @@ fn rounds_of(design: Design, job: &Job, turns: &[&Turn]) -> Rounds {
             hit_ratio: turn
                 .ran
                 .hits
-                .map(|(pages, hits)| ratio(hits as f64, pages as f64)),
+                .map(|touch| ratio(touch.hits as f64, touch.pages as f64)),
         }
     };
     let limited = turns.last().and_then(|turn| turn.ran.limit_bytes);

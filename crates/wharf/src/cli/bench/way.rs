@@ -11,6 +11,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 use wharf_storage::{AlignedBuffer, Channel, FileOptions, Io, Op, Segment, Target};
 
 use super::job::{Design, Job};
+use super::row::Touched;
 use crate::page_cache::{File as CachedFile, OpenOptions, PageCache, PageCacheOptions};
 
 /// What went wrong, as a line.
@@ -100,11 +101,15 @@ impl Opened {
     }
 
     /// Pages touched and found in the cache; only a page cache of ours tells.
-    pub(super) fn hits(&self) -> Option<(u64, u64)> {
+    pub(super) fn hits(&self) -> Option<Touched> {
         match self {
             Opened::Scale { cache, .. } => {
                 let statistics = cache.statistics();
-                Some((statistics.pages, statistics.hits))
+                Some(Touched {
+                    pages: statistics.pages,
+                    hits: statistics.hits,
+                    read_ahead_hits: statistics.read_ahead_hits,
+                })
             }
             _ => None,
         }

@@ -1,7 +1,8 @@
 //! Figures 12 and 13 and Table 1: latency, its tail, host CPUs, and reads (section 4.1).
 
 use super::{DRIVES, EIGHT, ONE_KERNEL, amount, from_drives, kernel_on_eight, on_both, times};
-use crate::reproduce::figure::{Cell, Claim, Figure, Formula, Panel, Plot};
+use crate::report::format;
+use crate::reproduce::figure::{Cell, Claim, Figure, Formula, Panel, Plot, Series};
 use crate::reproduce::figures::over;
 use crate::reproduce::metric::Metric;
 use crate::reproduce::run::{DIRECT, KERNEL, SCALE, Variant, Workloads};
@@ -35,21 +36,42 @@ pub(super) fn fig12a(workloads: &Workloads) -> Figure {
     }
 }
 
+/// The rows of Table 1: the paper has one for each file system.
+const ROWS: [(&str, Variant); 4] = [
+    ("EXT4", KERNEL),
+    ("XFS", KERNEL),
+    ("ScaleCache-EXT4", SCALE),
+    ("ScaleCache-XFS", SCALE),
+];
+
 pub(super) fn table1(workloads: &Workloads) -> Figure {
     let metric = Metric::P999;
-    let scale = SCALE.threads(&workloads.one(WORKLOAD), EIGHT);
-    let kernel = kernel_on_eight(workloads, WORKLOAD);
+    let workload = workloads.one(WORKLOAD);
+    let on = |variant: Variant, drives| variant.threads(&workload, drives);
+    let panel = |drives: u32| Panel {
+        title: format::counted(drives.into(), "drive"),
+        points: ROWS.map(|(name, _)| name.into()).to_vec(),
+        series: vec![Series {
+            name: "here".into(),
+            cells: ROWS
+                .map(|(_, variant)| Some(Cell::plain(metric, on(variant, drives))))
+                .to_vec(),
+        }],
+    };
+    let (scale, kernel) = (on(SCALE, EIGHT), on(KERNEL, EIGHT));
     let mut claims = on_both("below-kernel", metric, &scale, &kernel).to_vec();
-    claims.extend([
-        amount("kernel-p999", metric, &kernel),
-        amount("scale-p999", metric, &scale),
-    ]);
+    for (name, variant) in ROWS {
+        for drives in DRIVES {
+            let id = format!("{name}.{drives}");
+            claims.push(amount(&id, metric, &on(variant, drives)));
+        }
+    }
     Figure {
         name: "table1",
         plot: Plot::Bars,
-        points: "drives",
+        points: "page cache",
         axis: metric.axis().into(),
-        panels: vec![panel(workloads, metric, &DRIVES, &[KERNEL, SCALE])],
+        panels: DRIVES.map(panel).to_vec(),
         claims,
         notes: vec![ONE_KERNEL],
     }

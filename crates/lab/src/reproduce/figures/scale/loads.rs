@@ -6,7 +6,8 @@ use crate::reproduce::figures::over;
 use crate::reproduce::metric::Metric;
 use crate::reproduce::run::{KERNEL, Run, SCALE, Variant, Workloads};
 
-const ASSUMED: &str = "the flows are those that filebench publishes, as docs/traces.md has them; sizes and the mix of FFSB are assumptions";
+const PUBLISHED: &str = "the programs are those that the authors publish, as docs/traces.md has them; all threads make \
+     equally many requests, where the paper runs each program for some time";
 
 fn run(workloads: &Workloads, workload: &str, variant: Variant, drives: u32) -> Run {
     variant.threads(&workloads.one(workload), drives)
@@ -41,30 +42,39 @@ fn by_drives(
         axis: Metric::Bandwidth.axis().into(),
         panels: vec![panel(workloads, workload)],
         claims,
-        notes: vec![ASSUMED, ONE_KERNEL],
+        notes: vec![PUBLISHED, ONE_KERNEL],
     }
 }
 
 pub(super) fn fig14a(workloads: &Workloads) -> Figure {
-    by_drives(workloads, "fig14a", "fileserver", |scale, kernel| {
-        vec![times("over-kernel", scale, kernel)]
-    })
+    by_drives(
+        workloads,
+        "fig14a",
+        "fileserver-scalecache",
+        |scale, kernel| vec![times("over-kernel", scale, kernel)],
+    )
 }
 
 pub(super) fn fig14b(workloads: &Workloads) -> Figure {
-    by_drives(workloads, "fig14b", "varmail", |scale, kernel| {
-        vec![times("over-kernel", scale, kernel)]
-    })
+    by_drives(
+        workloads,
+        "fig14b",
+        "varmail-scalecache",
+        |scale, kernel| vec![times("over-kernel", scale, kernel)],
+    )
 }
 
 pub(super) fn fig14c(workloads: &Workloads) -> Figure {
-    by_drives(workloads, "fig14c", "videoserver", |scale, kernel| {
-        vec![times("over-kernel", scale, kernel)]
-    })
+    by_drives(
+        workloads,
+        "fig14c",
+        "videoserver-scalecache",
+        |scale, kernel| vec![times("over-kernel", scale, kernel)],
+    )
 }
 
 pub(super) fn fig14d(workloads: &Workloads) -> Figure {
-    by_drives(workloads, "fig14d", "ffsb", |scale, kernel| {
+    by_drives(workloads, "fig14d", "ffsb-scalecache", |scale, kernel| {
         on_both("over-kernel", Metric::Bandwidth, scale, kernel).to_vec()
     })
 }

@@ -18,7 +18,7 @@ const NO_STRIPE_CACHE: &str =
 fn run(workloads: &Workloads, variant: Variant, layout: ArrayLayout, drives: u32) -> Run {
     Run {
         layout,
-        ..variant.threads(&workloads.one("fileserver"), drives)
+        ..variant.threads(&workloads.one("fileserver-scalecache"), drives)
     }
 }
 

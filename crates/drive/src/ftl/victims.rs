@@ -1,0 +1,234 @@
+//! Victims: when to collect, from which blocks, and from how many at once.
+//!
+//! A victim gives a block when all its valid pages have found a place elsewhere. Were more victims
+//! begun than there is place for, none would ever be emptied; so each is begun only if collection
+//! has room for what is left of all of them, in blocks that host writes cannot take. The first needs
+//! no such promise: its pages are fewer than the blocks in reserve have.
+
+use super::Ftl;
+use super::blocks::State;
+use crate::config::GcPolicy;
+use crate::media::Media;
+
+/// Why a block is collected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Urgency {
+    /// Host writes wait, or soon will.
+    Foreground,
+    /// Free blocks are getting few.
+    Background,
+    /// The block is worn much less than others.
+    Wear,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Victim {
+    block: u32,
+    /// Pages that may still have to be moved, or more than that.
+    unmoved: u32,
+    /// A collector is at it; else its pages have moved, and it is erased when they are on flash.
+    is_moving: bool,
+}
+
+/// The blocks that are being collected.
+#[derive(Debug)]
+pub struct Victims {
+    blocks: Vec<Victim>,
+}
+
+impl Victims {
+    /// None, of `max` at most.
+    pub fn new(max: u32) -> Victims {
+        Victims {
+            blocks: Vec::with_capacity(max as usize),
+        }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u32 {
+        self.blocks.len() as u32
+    }
+
+    /// How many of them a collector is at.
+    fn moving(&self) -> u32 {
+        self.blocks.iter().filter(|victim| victim.is_moving).count() as u32
+    }
+
+    /// How many of them wait for the end of their pages' programs.
+    fn moved_count(&self) -> u32 {
+        self.count() - self.moving()
+    }
+
+    /// Pages of all of them that may still have to be moved.
+    fn unmoved(&self) -> u64 {
+        self.blocks.iter().map(|v| u64::from(v.unmoved)).sum()
+    }
+
+    fn begin(&mut self, block: u32, unmoved: u32) {
+        self.blocks.push(Victim {
+            block,
+            unmoved,
+            is_moving: true,
+        });
+    }
+
+    /// A page of the block was moved, or need not be any more.
+    pub fn moved(&mut self, block: u32) {
+        if let Some(victim) = self.blocks.iter_mut().find(|v| v.block == block) {
+            victim.unmoved -= 1;
+        }
+    }
+
+    /// All pages of the block have been looked at, and so many are still to be moved.
+    pub fn set_unmoved(&mut self, block: u32, pages: u32) {
+        if let Some(victim) = self.blocks.iter_mut().find(|v| v.block == block) {
+            victim.unmoved = pages;
+        }
+    }
+
+    fn set_moved(&mut self, block: u32) {
+        if let Some(victim) = self.blocks.iter_mut().find(|v| v.block == block) {
+            victim.is_moving = false;
+        }
+    }
+
+    /// The block is no victim any more.
+    pub fn end(&mut self, block: u32) {
+        self.blocks.retain(|v| v.block != block);
+    }
+}
+
+impl Ftl {
+    /// Whether collection is needed, and how badly.
+    #[inline]
+    pub fn collection_need(&self) -> Option<Urgency> {
+        if self.wiping {
+            return Some(Urgency::Background);
+        }
+        // Those whose pages have moved are as good as free.
+        let coming = self.erases_pending + self.victims.moved_count();
+        let free = self.blocks.free_count() + coming;
+        if free <= self.plan.foreground_blocks {
+            Some(Urgency::Foreground)
+        } else if free < self.plan.background_blocks {
+            Some(Urgency::Background)
+        } else {
+            None
+        }
+    }
+
+    /// As [`Ftl::collection_need`], if another victim should be begun beside those that are being
+    /// collected: one by one beside the host's writes, as many as the dies can take when space is
+    /// short or the host is quiet.
+    #[inline]
+    pub fn need_of_another_victim(&self, host_is_quiet: bool) -> Option<Urgency> {
+        let urgency = self.collection_need()?;
+        let at_once = match urgency {
+            Urgency::Background if !host_is_quiet && !self.wiping => 1,
+            _ => self.plan.victims_max,
+        };
+        (self.victims.moving() < at_once).then_some(urgency)
+    }
+
+    /// A collector has moved all of a victim's pages: it may turn to another one.
+    pub fn set_moved(&mut self, victim: u32) {
+        self.victims.set_moved(victim);
+    }
+
+    /// Blocks that are being collected.
+    pub fn victims(&self) -> u32 {
+        self.victims.count()
+    }
+
+    /// Takes the block to collect, if one is worth it and there is room for its pages.
+    pub fn take_victim(&mut self, urgency: Urgency) -> Option<u32> {
+        let valid_max = match urgency {
+            Urgency::Foreground => self.plan.pages_per_block - 1,
+            Urgency::Background => self
+                .plan
+                .background_valid_max
+                .min(self.plan.pages_per_block - 1),
+            Urgency::Wear => self.plan.pages_per_block,
+        };
+        let victim = match (urgency, self.config.gc_policy) {
+            (Urgency::Wear, _) => self.least_worn(),
+            (_, GcPolicy::Greedy) => self.blocks.emptiest(),
+            (_, GcPolicy::CostBenefit) => self.most_beneficial(valid_max),
+        };
+        let victim = victim.filter(|b| self.blocks.get(*b).valid <= valid_max)?;
+        let valid = self.blocks.get(victim).valid;
+        let unmoved = self.victims.unmoved();
+        if unmoved > 0 && unmoved + u64::from(valid) > self.room() {
+            return None;
+        }
+        self.victims.begin(victim, valid);
+        self.blocks.take_victim(victim);
+        match urgency {
+            Urgency::Foreground => self.counters.gc_foreground_runs += 1,
+            Urgency::Background => self.counters.gc_background_runs += 1,
+            Urgency::Wear => self.counters.wear_moves_runs += 1,
+        }
+        Some(victim)
+    }
+
+    /// Pages that collection can write without an erase, whatever the host writes.
+    fn room(&self) -> u64 {
+        let pages = self.plan.pages_per_block;
+        let reserved = self.blocks.free_count().min(self.plan.reserve_blocks);
+        u64::from(reserved) * u64::from(pages) + u64::from(self.frontiers.gc_room(pages))
+    }
+
+    /// The closed block with the largest benefit for its cost: `age * (1 - u) / 2u`.
+    fn most_beneficial(&self, valid_max: u32) -> Option<u32> {
+        let pages = u128::from(self.plan.pages_per_block);
+        let closed = self
+            .blocks
+            .iter()
+            .filter(|(_, b)| b.state == State::Closed && b.valid <= valid_max);
+        // In whole numbers, so that every machine chooses alike; an empty block is worth most.
+        let benefit = |valid: u32, closed_seq: u64| {
+            let age = u128::from(self.seq - closed_seq) + 1;
+            match u128::from(valid) {
+                0 => u128::MAX,
+                valid => (age << 32) * (pages - valid) / (2 * valid),
+            }
+        };
+        closed
+            .max_by_key(|(_, b)| benefit(b.valid, b.closed_seq))
+            .map(|(block, _)| block)
+    }
+
+    fn least_worn(&self) -> Option<u32> {
+        let closed = self.blocks.iter().filter(|(_, b)| b.state == State::Closed);
+        closed
+            .min_by_key(|(block, _)| self.media.erase_count(*block))
+            .map(|(block, _)| block)
+    }
+
+    /// True if static wear levelling should move a block now. Looks at all blocks: ask once in
+    /// many erases.
+    pub fn wear_gap_exceeded(&self) -> bool {
+        if self.config.wear_gap_max == 0 {
+            return false;
+        }
+        let Some(coldest) = self.least_worn() else {
+            return false;
+        };
+        let most = (0..self.plan.blocks)
+            .map(|b| self.media.erase_count(b))
+            .max()
+            .unwrap_or(0);
+        most - self.media.erase_count(coldest) > self.config.wear_gap_max
+    }
+
+    /// Gives up on a victim with an unreadable page: its other pages have moved.
+    pub fn set_spoiled(&mut self, victim: u32) {
+        self.victims.end(victim);
+        self.blocks.set_state(victim, State::Spoiled);
+    }
+
+    /// Gives up on a victim that cannot be erased now: it stays as it is until power-on.
+    pub fn abandon_victim(&mut self, victim: u32) {
+        self.victims.end(victim);
+    }
+}

@@ -1,0 +1,163 @@
+//! Direct flush: who keeps the number of dirty pages down (ScaleCache, section 3.3). What the page caches that have it
+//! share: `scale` and its variants, and `kernel-dflush`.
+//!
+//! Problem: one flusher uses one of many drives at a time, and writers that sleep until it has caught
+//! up use none.
+//!
+//! Idea: writers flush. A writer that finds too much dirty, or on its way, writes a *share* itself: the next few
+//! dirty pages of the next file (`Turns`), behind a cursor that all its flushers move on (`Cursor`), so that each
+//! has a file or a range of its own. It waits for its transfers, and looks again (`balance`).
+//!
+//! The published code sleeps first and flushes then, and has no ranges: [`Balance`] has its rule, and
+//! one that only sleeps.
+
+use std::rc::Rc;
+
+use wharf_runtime::sync::{AtomicU32, AtomicU64, Ordering};
+use wharf_runtime::{Cpu, Line};
+
+/// Most pages of a share of the designs unless the configuration says otherwise, in as many transfers as they happen to be.
+pub const SHARE_PAGES: u64 = 64;
+
+/// A writer goes on after so many shares: the drives take no more, or others dirty pages faster. Memory
+/// will say so.
+const SHARES_MAX: u32 = 16;
+
+/// Sleep of who waits for others to write, in nanoseconds.
+pub(crate) const SLEEP_NS: u64 = 1_000_000;
+
+/// What a writer does above the threshold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Balance {
+    /// It flushes.
+    #[default]
+    Flush,
+    /// It waits while the background flusher keeps the storage busy, and flushes when not.
+    FlushUnlessBusy,
+    /// It sleeps, then flushes: the published code.
+    SleepThenFlush,
+    /// It sleeps.
+    Sleep,
+}
+
+/// A writer of a cache, on its CPU.
+#[allow(async_fn_in_trait)] // the futures stay on their CPU: no Send is wanted
+pub(crate) trait Writer {
+    /// True if too much is dirty.
+    fn is_over(&self) -> bool;
+
+    /// True if what is on its way keeps the storage busy; for [`Balance::FlushUnlessBusy`].
+    fn is_storage_busy(&self) -> bool {
+        false
+    }
+
+    /// Accounts a wait.
+    fn note_wait(&self);
+
+    /// Wakes the background flusher.
+    fn wake_flusher(&self);
+
+    /// Enters the running task among those who are woken when a transfer ends.
+    fn join_progress(&self);
+
+    /// Sleeps for so long at most, for there is too much that is dirty.
+    async fn doze(&self, most_ns: u64);
+
+    /// Waits until others have written enough, but for [`SLEEP_NS`] at most; where the storage can be busy.
+    async fn wait_for_others(&self) {}
+
+    /// Writes a share and waits for it; gives its pages.
+    async fn clean_share(self: &Rc<Self>) -> u64;
+}
+
+/// Keeps a writer until no longer too much is dirty, or it has done its part.
+pub(crate) async fn balance<W: Writer>(writer: &Rc<W>, balance: Balance) {
+    for _ in 0..SHARES_MAX {
+        if !writer.is_over() {
+            return;
+        }
+        writer.note_wait();
+        match balance {
+            Balance::FlushUnlessBusy if writer.is_storage_busy() => {
+                writer.wait_for_others().await;
+                continue;
+            }
+            Balance::Flush | Balance::FlushUnlessBusy => {}
+            Balance::SleepThenFlush | Balance::Sleep => {
+                writer.join_progress();
+                writer.doze(SLEEP_NS).await;
+            }
+        }
+        if balance == Balance::Sleep || writer.clean_share().await == 0 {
+            writer.wake_flusher();
+            // All that is dirty is on its way.
+            writer.join_progress();
+            if writer.is_over() {
+                writer.doze(SLEEP_NS).await;
+            }
+        }
+    }
+}
+
+/// Whose turn it is to be flushed, of several files.
+#[derive(Default)]
+pub struct Turns {
+    /// The file, when divided by their number.
+    next: AtomicU32,
+}
+
+impl Turns {
+    /// The next of `files` files for which `claim` gives something, with that.
+    pub(crate) fn claim<R>(
+        &self,
+        files: u32,
+        claim: impl Fn(u32) -> Option<R>,
+    ) -> Option<(u32, R)> {
+        let turn = match files {
+            1 => 0,
+            // Relaxed: a place to begin, which orders nothing.
+            _ => self.next.fetch_add(1, Ordering::Relaxed),
+        };
+        (0..files)
+            .map(|step| turn.wrapping_add(step) % files)
+            .find_map(|file| Some((file, claim(file)?)))
+    }
+}
+
+/// Where the next flusher of a file looks for dirty pages.
+#[derive(Default)]
+pub struct Cursor {
+    page: AtomicU64,
+    line: Line,
+}
+
+impl Cursor {
+    /// Moves the cursor over the file's next dirty pages, `most` at most; gives the first and the last of them. `next` finds
+    /// the first dirty page from one on.
+    pub(crate) fn claim(
+        &self,
+        cpu: &Cpu,
+        most: u64,
+        next: impl Fn(u64) -> Option<u64>,
+    ) -> Option<(u64, u64)> {
+        loop {
+            // Relaxed: a place to begin, which orders nothing.
+            let at = self.page.load(Ordering::Relaxed);
+            let first = next(at).or_else(|| next(0))?;
+            let mut last = first;
+            for _ in 1..most {
+                match next(last + 1) {
+                    Some(page) => last = page,
+                    None => break,
+                }
+            }
+            self.line.write(cpu);
+            let moved =
+                self.page
+                    .compare_exchange(at, last + 1, Ordering::Relaxed, Ordering::Relaxed);
+            if moved.is_ok() {
+                return Some((first, last));
+            }
+        }
+    }
+}
