@@ -1,4 +1,5 @@
-//! What a request costs whoever makes it: the lab's own client, run over a design that does nothing.
+//! What a request costs whoever makes it: the lab's own client, run over a design that does nothing; and the same
+//! over the machine's kernel.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -8,14 +9,16 @@ use wharf_host::design::{Client, Design, DesignConfig, DesignError, Statistics, 
 use wharf_host::error::IoError;
 use wharf_host::span::Extent;
 use wharf_host::volume::Volume;
-use wharf_runtime::{CostTable, Cpu, Op};
+use wharf_runtime::{CostTable, Cpu, Op, Seed};
 use wharf_wire::dma::DmaSpace;
 use wharf_workload::Op as RequestOp;
 
 use super::CalibrateError;
 use super::costs::Costs;
-use super::sample::Sampler;
+use super::real_kernel;
+use super::sample::{Sample, Sampler};
 use super::stream::{page_request, unchecked_plan};
+use super::system::ScratchFile;
 use crate::config::{Sets, load_drive, load_host};
 use crate::designs::Runnable;
 use crate::progress::Progress;
@@ -78,23 +81,7 @@ impl Client for NothingClient {
 
 /// Times the client over the design that does nothing.
 pub(super) fn measure(sampler: Sampler, costs: &mut Costs) -> Result<(), CalibrateError> {
-    let none = Sets::default();
-    let setup = Setup {
-        drive: load_drive("tiny", &none)?.0,
-        drives: 1,
-        host: load_host("default", &none)?.0,
-        costs: CostTable::free(),
-        cache_bytes: 1 << 20,
-        clients: 1,
-        depth: 1,
-        speed: None,
-        seed: 1,
-        engine: Engine::Real {
-            client_threads: 1,
-            profile: false,
-        },
-        prepare: Prepare::Empty,
-    };
+    let setup = setup("tiny")?;
     let requests = (0..REQUESTS as u64).map(|i| page_request(RequestOp::Read, i % PAGES));
     let plan = unchecked_plan(requests.collect(), 1, PAGES);
     let stop = Arc::new(AtomicBool::new(false));
@@ -109,4 +96,42 @@ pub(super) fn measure(sampler: Sampler, costs: &mut Costs) -> Result<(), Calibra
         "the lab's client over a design that does nothing, reads not checked",
     );
     Ok(())
+}
+
+/// A request of the client to the machine's kernel that hits, random over the file, whose pages must be in memory.
+pub(super) fn over_the_kernel(
+    sampler: Sampler,
+    file: &Arc<ScratchFile>,
+) -> Result<Sample, CalibrateError> {
+    let setup = setup("scala")?;
+    let mut rng = Seed(42).rng();
+    let requests = (0..REQUESTS).map(|_| page_request(RequestOp::Read, rng.below(file.pages)));
+    let plan = unchecked_plan(requests.collect(), 1, file.pages);
+    let rounds = (0..sampler.groups * sampler.rounds).map(|_| {
+        let row = real_kernel::run(file, &setup, &plan)?;
+        Ok(row.elapsed_seconds * 1e9 / REQUESTS as f64)
+    });
+    let rounds = rounds.collect::<Result<Vec<f64>, CalibrateError>>()?;
+    Ok(sampler.figure(&rounds))
+}
+
+/// One client, one request at a time, for real, over a drive that has nothing to do.
+fn setup(drive: &str) -> Result<Setup, CalibrateError> {
+    let none = Sets::default();
+    Ok(Setup {
+        drive: load_drive(drive, &none)?.0,
+        drives: 1,
+        host: load_host("default", &none)?.0,
+        costs: CostTable::free(),
+        cache_bytes: 1 << 20,
+        clients: 1,
+        depth: 1,
+        speed: None,
+        seed: 1,
+        engine: Engine::Real {
+            client_threads: 1,
+            profile: false,
+        },
+        prepare: Prepare::Empty,
+    })
 }

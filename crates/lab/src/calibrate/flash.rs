@@ -91,7 +91,11 @@ fn writes(sampler: Sampler, ftl: &mut Ftl, pages: u64, costs: &mut Costs) {
     for (op, how, rounds) in [
         (Op::PageAllocate, "a page staged for its program", staged),
         (Op::MapUpdate, "the end of its program", finished),
-        (Op::GcVictim, "the choice of a block", collected.victims),
+        (
+            Op::GcVictim,
+            "the choice of a block, with a look at the clock",
+            collected.choices(),
+        ),
         (
             Op::GcPage,
             "a page of it examined and moved",
@@ -102,12 +106,25 @@ fn writes(sampler: Sampler, ftl: &mut Ftl, pages: u64, costs: &mut Costs) {
     }
 }
 
+/// Choices of a round.
+const CHOICES: usize = 16;
+
 /// Times of collection.
 #[derive(Default)]
 struct Collected {
     batch: Batch,
     victims: Vec<f64>,
     pages: Vec<f64>,
+}
+
+impl Collected {
+    /// Means of choices: one of them is too short for the clock.
+    fn choices(&self) -> Vec<f64> {
+        let together = self.victims.chunks_exact(CHOICES);
+        together
+            .map(|times| times.iter().sum::<f64>() / CHOICES as f64)
+            .collect()
+    }
 }
 
 /// One victim: the time to choose it, and to look at each page and send valid ones on their way. (The end

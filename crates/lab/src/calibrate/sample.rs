@@ -9,6 +9,9 @@ use std::ops::{Add, Div, Mul, Sub};
 
 use wharf_runtime::clock::Clock;
 
+/// Differences below this, in nanoseconds of one operation, are none: they are rounded away in a table.
+const CLOCK_NS: f64 = 0.5;
+
 /// A measured figure, in nanoseconds of one operation.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Sample {
@@ -102,6 +105,24 @@ impl Sample {
         }
     }
 
+    /// The spread as a share of the figure.
+    pub(super) fn spread_share(self) -> f64 {
+        match self.spread_ns {
+            0.0 => 0.0,
+            spread_ns => spread_ns / self.ns,
+        }
+    }
+
+    /// True if the rounds lay close together: within a tenth of the figure, or within what the clock can tell.
+    pub fn has_settled(self) -> bool {
+        self.spread_ns < (self.ns * 0.1).max(CLOCK_NS)
+    }
+
+    /// True if the figure says something: the rounds did not lie farther apart than it is large.
+    pub fn is_known(self) -> bool {
+        self.spread_ns <= self.ns.max(CLOCK_NS)
+    }
+
     /// The figure where it is above `floor`'s, else that one: for differences that noise may turn
     /// below what is possible.
     pub(super) fn at_least(self, floor: Sample) -> Sample {
@@ -179,6 +200,15 @@ mod tests {
         let mut next = rounds.into_iter();
         let sample = SAMPLER.collect_typical(|| next.next().expect("15 rounds"));
         assert_eq!((sample.ns, sample.spread_ns), (6.0, 2.0));
+    }
+
+    #[test]
+    fn a_figure_settles_within_a_tenth_and_is_known_within_itself() {
+        let sample = |ns, spread_ns| Sample { ns, spread_ns };
+        assert!(sample(100.0, 9.0).has_settled() && !sample(100.0, 11.0).has_settled());
+        assert!(sample(100.0, 99.0).is_known() && !sample(100.0, 101.0).is_known());
+        assert!(sample(0.0, 0.1).has_settled() && sample(0.0, 0.1).is_known());
+        assert!(!sample(0.0, 3.0).has_settled() && !sample(0.0, 3.0).is_known());
     }
 
     #[test]

@@ -43,7 +43,11 @@ impl Calibration {
             "# What each operation costs on one machine: measured by `wharf calibrate`, not edited by hand.\n",
         );
         let mut line = |line: String| writeln!(text, "{line}").expect("a string grows");
+        let is_known = |op: Op| self.costs.ops[&op].sample.is_known();
         line(format!("version = {}", table.version));
+        if !Op::ALL.iter().all(|op| is_known(*op)) {
+            line("base = \"default\"              # for what could not be told here".into());
+        }
         for (key, value) in [
             ("name", &table.name),
             ("machine", &table.machine),
@@ -54,11 +58,25 @@ impl Calibration {
         }
         line("\n[cost_ns]".into());
         for op in Op::ALL {
-            let entry = format!("{} = {:.1}", op.key(), table.cost_ns[op.key()]);
-            line(format!("{entry:32} # {}", self.costs.ops[op].how));
+            let cost = &self.costs.ops[op];
+            let (entry, spread) = (
+                format!("{} = {:.1}", op.key(), table.cost_ns[op.key()]),
+                cost.sample.spread_share() * 100.0,
+            );
+            line(match (is_known(*op), cost.sample.has_settled()) {
+                (false, _) => format!(
+                    "# {entry}: not known, its spread is {spread:.0} % ({})",
+                    cost.how
+                ),
+                (_, false) => format!(
+                    "{entry:32} # {}; not settled, its spread is {spread:.0} %",
+                    cost.how
+                ),
+                _ => format!("{entry:32} # {}", cost.how),
+            });
         }
         line("\n# How far apart the middle half of the rounds lay.\n[spread_ns]".into());
-        for op in Op::ALL {
+        for op in Op::ALL.iter().filter(|op| is_known(**op)) {
             line(format!("{} = {:.1}", op.key(), table.spread_ns[op.key()]));
         }
         line("\n# Paths that were timed whole, in ns with their spread: what the kernel's operations follow from,".into());
@@ -118,4 +136,42 @@ pub fn machine() -> String {
     let kernel = kernel.split('-').next().unwrap_or_default();
     let guest = if guest { ", virtual machine" } else { "" };
     format!("{count} x {model}{guest}, Linux {kernel}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Sample;
+    use super::*;
+
+    /// Every operation takes 100 ns, and `op` has this spread.
+    fn calibration(op: Op, spread_ns: f64) -> Calibration {
+        let mut costs = Costs::default();
+        for each in Op::ALL {
+            let spread_ns = if *each == op { spread_ns } else { 1.0 };
+            let sample = Sample {
+                ns: 100.0,
+                spread_ns,
+            };
+            costs.set(*each, sample, "a loop");
+        }
+        Calibration { costs }
+    }
+
+    #[test]
+    fn a_figure_whose_spread_exceeds_it_is_not_shipped() {
+        let text = calibration(Op::CopyPage, 150.0).to_toml("here", "2026-01-02", "abc");
+        assert!(text.contains("# copy_page = 100.0: not known, its spread is 150 %"));
+        assert!(text.contains("base = \"default\""));
+        assert!(!text.lines().any(|line| line.starts_with("copy_page")));
+    }
+
+    #[test]
+    fn a_figure_that_has_not_settled_says_so() {
+        let text = calibration(Op::CopyPage, 30.0).to_toml("here", "2026-01-02", "abc");
+        let line = text.lines().find(|line| line.starts_with("copy_page"));
+        assert!(line.unwrap().ends_with("not settled, its spread is 30 %"));
+        assert!(!text.contains("base ="));
+        let table = CostTable::parse(&text).unwrap();
+        assert_eq!(table.cost_ns["copy_page"], 100.0);
+    }
 }

@@ -14,7 +14,7 @@ same code. The error is prediction over measurement, less one.
 Requests are 4 KiB, one in flight for each client, pages at random. Filling the caches counts for
 nothing: every figure is the difference of a run with the requests that count and one without them. The drive keeps its data in
 RAM, without checksums, and is software on one processor as fast as the host's (`firmware.platform`); it has a thread of its own, which
-sleeps where all requests hit, so that two clients have two processors to themselves. The manager of `tri` and the drive share a thread. Reads are not checked here, because the check would be
+sleeps where all requests hit, so that two clients have two processors to themselves. The manager of `tri` and the drive share a thread. Pages may stay dirty, so that nothing is written back. Reads are not checked here, because the check would be
 measured too. What stands beside the design `kernel` is the machine's kernel: `pread` and `pwrite` on a file, under the same client; its pages
 to be missed were taken out of the page cache (`posix_fadvise`), the memory it may use is not bounded, and the model's
 drive takes as long as an uncached read of the real device.

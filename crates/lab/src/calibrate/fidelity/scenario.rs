@@ -89,6 +89,9 @@ impl Scenario {
     pub fn leaves_out(&self, design: &str, processors: usize) -> Option<&'static str> {
         let drive_works = self.drive_works(design);
         match design {
+            "falcon" | "kernel-dflush" => {
+                Some("a model of an operating system that this machine does not run")
+            }
             "direct" if self.miss_share == 0.0 => Some("it has no cache that could hit"),
             kernel::DESIGN if self.miss_share > 0.0 && self.flash == Flash::Instant => {
                 Some("the real device does not answer at once")
@@ -196,6 +199,7 @@ mod tests {
         assert!(runs(0, "tri") && !runs(1, "tri") && runs(3, "tri"));
         assert!(!runs(0, "direct") && runs(3, "direct"));
         assert!(runs(0, "hardware") && !runs(1, "hardware") && runs(3, "hardware"));
+        assert!((0..scenarios.len()).all(|at| !runs(at, "falcon") && !runs(at, "kernel-dflush")));
         assert!(runs(1, "kernel") && !runs(3, "kernel") && runs(4, "kernel"));
     }
 }

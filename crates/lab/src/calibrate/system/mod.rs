@@ -5,7 +5,7 @@
 //!
 //! | step | is | less |
 //! |---|---|---|
-//! | `system_call` | a `pread` of 4 KiB that hits, random over the file | the tree's look-up and the copy, as timed in this program |
+//! | `system_call` | a request of the lab's client that becomes a `pread` of 4 KiB that hits, random over the file | the client's own part, and the tree's look-up and the copy, as timed in this program |
 //! | `page_allocator` | a write of a fresh page of a memory file over a write of a present one, and a page of it given back; their mean | the tree's and the lists' update |
 //! | `block_submit` | an uncached read submitted through an io_uring, 32 at a time | an empty operation submitted so |
 //! | `interrupt` | time missing from a thread that only watches the clock while 32 uncached reads end, for each | |
@@ -24,6 +24,7 @@ mod scratch;
 mod switch;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use wharf_runtime::Op;
 
@@ -41,8 +42,12 @@ pub(super) fn measure(
     file_bytes: u64,
     costs: &mut Costs,
 ) -> Result<(), CalibrateError> {
-    let scratch = ScratchFile::new(directory, file_bytes)?;
+    let scratch = Arc::new(ScratchFile::new(directory, file_bytes)?);
+    scratch.load(scratch.pages)?;
+    let request = super::client::over_the_kernel(sampler, &scratch)?;
+    let how = "a request of the lab's client that becomes such a pread";
     file::measure(sampler, &scratch, costs)?;
+    costs.path("client_pread_hit", request, how);
     memory::measure(sampler, costs)?;
     switch::measure(sampler, costs);
     ring::measure(sampler, &scratch, costs)?;
@@ -63,7 +68,7 @@ pub(super) fn try_folder(directory: &Path) -> Result<(), CalibrateError> {
 fn derive(costs: &mut Costs) {
     let path = |name: &str| costs.find_path(name).expect("timed before");
     let null = path("null_system_call");
-    let hit = path("pread_hit");
+    let hit = path("client_pread_hit") - costs.get(Op::ClientRequest);
     let call = (hit - costs.get(Op::TreeLookup) - costs.get(Op::CopyPage)).at_least(null);
     let updates = costs.get(Op::TreeUpdate) + costs.get(Op::ListUpdate);
     let taken = path("memory_page_taken") - path("memory_page_written") - updates;
@@ -73,7 +78,7 @@ fn derive(costs: &mut Costs) {
     costs.set(
         Op::SystemCall,
         call,
-        "pread_hit - tree_lookup - copy_page, at least null_system_call",
+        "client_pread_hit - client_request - tree_lookup - copy_page, at least null_system_call",
     );
     costs.set(
         Op::PageAllocator,
