@@ -43,6 +43,8 @@ pub(super) fn measure(
     costs: &mut Costs,
 ) -> Result<(), CalibrateError> {
     let scratch = Arc::new(ScratchFile::new(directory, file_bytes)?);
+    // Read and not as it was written: the kernel keeps what is written at once in larger pieces, found sooner.
+    scratch.forget()?;
     scratch.load(scratch.pages)?;
     let request = super::client::over_the_kernel(sampler, &scratch)?;
     let how = "a request of the lab's client that becomes such a pread";
