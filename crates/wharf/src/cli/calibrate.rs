@@ -13,7 +13,7 @@ pub(super) struct Args {
     out: Option<PathBuf>,
 
     /// Then runs every design in virtual time with these costs and for real, and writes predictions beside
-    /// measurements, as a document. Less than three minutes in all, one with --quick.
+    /// measurements, as a document. Some eight minutes in all, two with --quick.
     #[arg(long, value_name = "FILE")]
     fidelity: Option<PathBuf>,
 
@@ -21,7 +21,7 @@ pub(super) struct Args {
     #[arg(long)]
     json: bool,
 
-    /// Fewer rounds: a third of the time, wider spreads.
+    /// Fewer rounds, and nothing timed again that did not settle: a third of the time, wider spreads.
     #[arg(long)]
     quick: bool,
 
