@@ -412,6 +412,31 @@ fn a_request_waits_for_a_guard_of_another_task_and_of_another_client() {
     assert_eq!(ends.load(Ordering::Relaxed), 3);
 }
 
+#[test]
+fn guards_are_taken_in_order_so_nobody_waits_in_a_circle() {
+    let mut rig = rig(shape(2, 1, 1));
+    let design: Arc<Scala> = rig.design(cache(32));
+    for index in 0..2 {
+        rig.spawn_client(index, &design, move |cpu, client| async move {
+            let mut out = [0; 8 * PAGE as usize];
+            let read = client.read(Extent::of_pages(0, 8), &mut out);
+            read.await.unwrap();
+            cpu.sleep_until(1_000_000 + 1_000_000 * u64::from(index))
+                .await;
+            if index == 1 {
+                // Waits for page 3, and must not have page 5 meanwhile.
+                return drop(client.pin(2..7, Intent::Write).await.unwrap());
+            }
+            let first = client.pin(3..4, Intent::Write).await.unwrap();
+            cpu.sleep_until(3_000_000).await;
+            let second = client.pin(5..6, Intent::Write).await.unwrap();
+            assert!(cpu.now() < 3_500_000, "{}", cpu.now());
+            drop((first, second));
+        });
+    }
+    rig.machine.run_virtual(Seed(1)).unwrap();
+}
+
 /// Who met a guard to write that was not dropped, or a word that said so, waited for ever.
 #[test]
 fn a_call_never_ended_while_another_client_kept_its_page() {

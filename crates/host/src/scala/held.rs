@@ -288,7 +288,12 @@ impl Held {
         // misses is on its way: else each of them would cost it one more wait for the flash.
         let mut others: SmallVec<[Span; 4]> = SmallVec::new();
         for span in std::iter::once(span).chain(rest) {
-            let later = Some(&mut others);
+            // Guards are kept: they are taken in order, so that two tasks do not wait for each other's.
+            let later = if U::WAITS_FOR_GUARDS {
+                Some(&mut others)
+            } else {
+                None
+            };
             hits += u64::from(self.serve_page(&span, user, &mut batch, later).await?);
         }
         batch.settle(user).await?;
