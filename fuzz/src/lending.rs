@@ -15,7 +15,7 @@ use wharf_wire::dma::{DmaRegion, DmaSpace, PAGE_BYTES};
 use wharf_wire::features::FeatureId;
 use wharf_wire::host_memory::{FrameTable, HostMemoryDescriptor, frame_table_pages};
 use wharf_wire::opcode::{AdminOpcode, IoOpcode};
-use wharf_wire::pin::{Access, NOT_PINNED, Unpin, address_offset, unpin_offset};
+use wharf_wire::pin::{Access, NOT_PINNED, Unpin, address_offset, split_address, unpin_offset};
 use wharf_wire::status::StatusCode;
 use zerocopy::IntoBytes;
 
@@ -238,7 +238,8 @@ impl Lending {
         self.given_back(command);
         if !command.has_list() {
             if succeeded {
-                self.hold(command.slba(), found.wide_result());
+                let (address, _) = split_address(found.wide_result());
+                self.hold(command.slba(), address);
             }
             return;
         }
@@ -253,7 +254,7 @@ impl Lending {
             let address = word(address_offset(index) as usize);
             match address {
                 NOT_PINNED => assert!(!succeeded, "a page is missing after {command:?}"),
-                address => self.hold(command.slba() + bit, address),
+                told => self.hold(command.slba() + bit, split_address(told).0),
             }
         }
     }

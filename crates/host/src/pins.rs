@@ -17,7 +17,7 @@ use wharf_wire::command::Command;
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES, RegisterError};
 use wharf_wire::pin::{
     Access, BITMAP_BYTES, LIST_ENTRIES, NOT_PINNED, Unpin, WINDOW_PAGES_MAX, address_offset,
-    unpin_offset,
+    split_address, unpin_offset,
 };
 
 use crate::buffers::Buffers;
@@ -187,13 +187,14 @@ impl Pins {
     pub async fn wait(&self, sent: &mut Sent, group: &Group) -> Result<(), IoError> {
         let outcome = group.wait(&self.cpu).await;
         let result = group.last_result();
-        if result.is_multiple_of(PAGE_BYTES as u64) {
+        if split_address(result).0.is_multiple_of(PAGE_BYTES as u64) {
             sent.address = result;
         }
         outcome.map(drop)
     }
 
-    /// The address of the frame of the command's page number `index`, or [`NOT_PINNED`].
+    /// What the drive told of the command's page number `index`: an address with a mark
+    /// ([`split_address`]), or [`NOT_PINNED`].
     pub fn address(&self, sent: &Sent, index: u32) -> u64 {
         let Some(page) = sent.list else {
             return sent.address;

@@ -17,6 +17,7 @@ use wharf_runtime::{Cpu, Seed};
 use wharf_wire::command::Command;
 use wharf_wire::mock::Fate;
 use wharf_wire::opcode::IoOpcode;
+use wharf_wire::pin::Access;
 use wharf_wire::status::StatusCode;
 
 const PAGE: u64 = 4096;
@@ -244,6 +245,83 @@ fn clean_pages_leave_first_while_a_drive_says_that_it_collects() {
     }
 }
 
+/// Every miss had the hand go round all dirty pages until it met the request's own slot: then that one
+/// page was fetched, and the hand set out again.
+#[test]
+fn a_request_went_page_by_page_while_a_drive_collected_and_all_pages_were_dirty() {
+    let mut rig = rig(shape(1, 1, 1));
+    let design: Arc<Scala> = rig.design(cache(32));
+    let state = rig.pinning[0].clone();
+    let seen = state.clone();
+    rig.spawn_client(0, &design, move |_, client| async move {
+        state.collects.store(true, Ordering::Relaxed);
+        for page in 0..32 {
+            write_page(&client, page, 1).await;
+        }
+        let mut out = [0; 8 * PAGE as usize];
+        client
+            .read(Extent::of_pages(100, 8), &mut out)
+            .await
+            .unwrap();
+        assert_eq!(client.statistics().write_backs, 8);
+    });
+    rig.machine.run_virtual(Seed(1)).unwrap();
+    assert_eq!(seen.seen().len(), 32 + 1, "one command for eight pages");
+}
+
+/// A page that was being fetched for another task ended the command that came before it, and what followed
+/// was asked for when that had been answered.
+#[test]
+fn pages_on_their_way_to_another_task_cut_a_request_into_commands() {
+    let fate = |_: u64, _: &Command| Fate::Done(1_000_000);
+    let mut rig = Rig::new(shape(1, 1, 1), |_| fate);
+    let design: Arc<Scala> = rig.design(cache(32));
+    let state = rig.pinning[0].clone();
+    rig.spawn_client(0, &design, move |cpu, client| async move {
+        for (page, begins_ns) in [(2, 0), (5, 800_000)] {
+            let (cpu, client) = (cpu.clone(), client.clone());
+            cpu.clone().spawn_main("other", async move {
+                cpu.sleep_until(begins_ns).await;
+                read_page(&client, page).await;
+            });
+        }
+        cpu.sleep_until(900_000).await;
+        let mut out = [0; 8 * PAGE as usize];
+        let read = client.read(Extent::of_pages(0, 8), &mut out);
+        assert_eq!(read.await.unwrap().hits, 2);
+        assert!(cpu.now() < 2_000_000, "{}", cpu.now());
+        client.verify();
+    });
+    rig.machine.run_virtual(Seed(1)).unwrap();
+    assert_eq!(state.seen().len(), 3);
+}
+
+/// Announcements are counted by hash, and every overwrite of a page that a client does not hold makes one: a
+/// reader of such a page waited for all of them, though the page was there.
+#[test]
+fn a_reader_of_a_page_in_a_frame_waited_for_who_was_about_to_overwrite_it() {
+    let fate = |_: u64, command: &Command| match command.access() {
+        Ok(Access::Overwrite) => Fate::Done(2_000_000),
+        _ => Fate::Done(100_000),
+    };
+    let mut rig = Rig::new(shape(3, 1, 1), |_| fate);
+    let design: Arc<Scala> = rig.design(cache(30));
+    rig.stores[0].set_page(5, &[1; PAGE as usize]);
+    rig.spawn_client(0, &design, |_, client| async move {
+        assert_eq!(read_page(&client, 5).await, 1);
+    });
+    rig.spawn_client(1, &design, |cpu, client| async move {
+        cpu.sleep_until(1_000_000).await;
+        write_page(&client, 5, 2).await;
+    });
+    rig.spawn_client(2, &design, |cpu, client| async move {
+        cpu.sleep_until(1_100_000).await;
+        assert_eq!(read_page(&client, 5).await, 1);
+        assert!(cpu.now() < 1_300_000, "{}", cpu.now());
+    });
+    rig.machine.run_virtual(Seed(1)).unwrap();
+}
+
 #[test]
 fn guards_keep_their_pages_and_write_in_place() {
     let drive = alone(8, |_, client| async move {
@@ -332,6 +410,31 @@ fn a_request_waits_for_a_guard_of_another_task_and_of_another_client() {
     });
     rig.machine.run_virtual(Seed(1)).unwrap();
     assert_eq!(ends.load(Ordering::Relaxed), 3);
+}
+
+#[test]
+fn guards_are_taken_in_order_so_nobody_waits_in_a_circle() {
+    let mut rig = rig(shape(2, 1, 1));
+    let design: Arc<Scala> = rig.design(cache(32));
+    for index in 0..2 {
+        rig.spawn_client(index, &design, move |cpu, client| async move {
+            let mut out = [0; 8 * PAGE as usize];
+            let read = client.read(Extent::of_pages(0, 8), &mut out);
+            read.await.unwrap();
+            cpu.sleep_until(1_000_000 + 1_000_000 * u64::from(index))
+                .await;
+            if index == 1 {
+                // Waits for page 3, and must not have page 5 meanwhile.
+                return drop(client.pin(2..7, Intent::Write).await.unwrap());
+            }
+            let first = client.pin(3..4, Intent::Write).await.unwrap();
+            cpu.sleep_until(3_000_000).await;
+            let second = client.pin(5..6, Intent::Write).await.unwrap();
+            assert!(cpu.now() < 3_500_000, "{}", cpu.now());
+            drop((first, second));
+        });
+    }
+    rig.machine.run_virtual(Seed(1)).unwrap();
 }
 
 /// Who met a guard to write that was not dropped, or a word that said so, waited for ever.

@@ -36,10 +36,10 @@ impl DirtyBits {
         self.0.load(Ordering::Acquire)
     }
 
-    /// True if page `index` is dirty.
+    /// True if page `index` is dirty: then what was written before the mark can be seen.
     #[inline]
     pub fn is_set(&self, index: usize) -> bool {
-        self.0.load(Ordering::Relaxed) >> index & 1 == 1
+        self.bits() >> index & 1 == 1
     }
 
     /// Marks page `index`, whose word the caller holds; true if it was clean.

@@ -35,6 +35,23 @@ pub const BITMAP_BYTES: usize = WINDOW_PAGES_MAX as usize / 8;
 /// The address of a page that was not pinned.
 pub const NOT_PINNED: u64 = u64::MAX;
 
+/// Marks the address of a frame with zeros that are nobody's data: the page was pinned to be overwritten,
+/// and has not been written yet. Who overwrites it is not told.
+const BLANK: u64 = 1;
+
+/// What the drive tells of a pinned page: the address of its frame, and whether that is blank.
+#[inline]
+pub const fn told_address(address: u64, is_blank: bool) -> u64 {
+    address | if is_blank { BLANK } else { 0 }
+}
+
+/// The address that the drive has told, and whether the frame is blank. Neither is a frame's for
+/// [`NOT_PINNED`].
+#[inline]
+pub const fn split_address(told: u64) -> (u64, bool) {
+    (told & !BLANK, told & BLANK != 0)
+}
+
 /// Marks an unpin of a page that the host has written.
 const DIRTY: u64 = 1 << 63;
 
@@ -267,6 +284,18 @@ mod tests {
         assert_eq!(address_offset(0), 64);
         assert_eq!(unpin_offset(0), 4088);
         assert_eq!(unpin_offset(entries - 1), address_offset(0));
+    }
+
+    #[test]
+    fn an_address_and_whether_its_frame_is_blank_come_back() {
+        for is_blank in [false, true] {
+            assert_eq!(
+                split_address(told_address(0x5000, is_blank)),
+                (0x5000, is_blank)
+            );
+        }
+        let (no_address, _) = split_address(NOT_PINNED);
+        assert!(!no_address.is_multiple_of(PAGE_BYTES as u64));
     }
 
     #[test]

@@ -22,6 +22,7 @@ use wharf_wire::command::Command;
 use wharf_wire::completion::Completion;
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::features::Arbitration;
+use wharf_wire::pin::told_address;
 use wharf_wire::queue::{DriveQueue, Guest};
 use wharf_wire::status::{Status, StatusCode};
 use zerocopy::IntoBytes;
@@ -245,7 +246,8 @@ impl Controller {
                 let last = self.cpu.work(Op::CommandGather, || {
                     if answer.frame != NONE {
                         let address = self.cores[core as usize].lent.at(answer.frame).address();
-                        self.slots.set_result(answer.slot, address);
+                        let told = told_address(address, answer.is_blank);
+                        self.slots.set_result(answer.slot, told);
                     }
                     let page = || self.striping.page_of(core, answer.lpn);
                     self.slots.gather(&answer, page)

@@ -85,6 +85,8 @@ pub struct Answer {
     pub served_ns: u32,
     /// Pages that went to the host beyond those that the controller knows of.
     pub to_host: u16,
+    /// That frame holds zeros which the host is still to overwrite.
+    pub is_blank: bool,
 }
 
 const _: () = assert!(size_of::<Answer>() <= 20);

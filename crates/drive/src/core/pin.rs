@@ -18,7 +18,9 @@
 //! (ScalaCache, sections 5.1, 5.2 and 5.4.)
 
 use wharf_runtime::Op;
-use wharf_wire::pin::{LIST_ENTRIES, NOT_PINNED, Unpin, address_offset, unpin_offset};
+use wharf_wire::pin::{
+    Access, LIST_ENTRIES, NOT_PINNED, Unpin, address_offset, told_address, unpin_offset,
+};
 use wharf_wire::status::StatusCode;
 
 use super::Core;
@@ -66,6 +68,8 @@ pub(super) struct Tally {
     failed: Option<Failed>,
     /// Pages brought into frames.
     pub fetched: u16,
+    /// The frame of a pin without a list is blank.
+    is_blank: bool,
     /// When the link has carried the pages that were written back; 0 if that takes no time.
     pub carried_ns: u64,
 }
@@ -139,6 +143,7 @@ impl Core {
             frame,
             served_ns: self.served_ns(part),
             to_host: tally.fetched,
+            is_blank: tally.is_blank,
         });
     }
 
@@ -339,8 +344,8 @@ impl Core {
         for page in wanted {
             let address = match page.stage {
                 Stage::Pinned(frame) => {
-                    single = frame;
-                    lent.at(frame).address()
+                    (single, tally.is_blank) = (frame, self.is_blank(&lent, request, frame));
+                    told_address(lent.at(frame).address(), tally.is_blank)
                 }
                 _ => NOT_PINNED,
             };
@@ -354,6 +359,13 @@ impl Core {
             }
         }
         if request.list.is_none() { single } else { NONE }
+    }
+
+    /// Whether who asked has to wait until somebody else has overwritten a frame.
+    fn is_blank(&self, lent: &Lent, request: &PinRequest, frame: u32) -> bool {
+        request.access != Access::Overwrite
+            && self.with_ftl(|ftl| ftl.cached().is_blank(frame))
+            && !lent.at(frame).is_dirty()
     }
 }
 

@@ -140,6 +140,7 @@ impl Core {
             frame: NONE,
             served_ns: self.served_ns(part),
             to_host: 0,
+            is_blank: false,
         });
     }
 

@@ -6,6 +6,7 @@ use wharf_wire::status::StatusCode;
 
 use crate::support::configs::{tiny, tiny_pair, tiny_timed};
 use crate::support::host::code;
+use crate::support::pins::PIN_LIST;
 use crate::support::rig::Rig;
 use crate::wear::{short_lived, wear_out};
 
@@ -67,6 +68,41 @@ fn what_is_written_in_place_survives_eviction_and_flush() {
         for (lba, expected) in (0..12).map(|lba| (lba, if lba == 3 { 777 } else { 300 + lba })) {
             assert_eq!(contents[lba as usize], Ok(expected), "page {lba} on flash");
         }
+    }
+}
+
+#[test]
+fn a_pin_tells_of_zeros_that_another_has_not_overwritten_yet() {
+    for config in [tiny(), tiny_timed(), tiny_pair()] {
+        let mut rig = Rig::new(config);
+        rig.run(|mut host| async move {
+            assert_eq!(host.write(0, 9, 100).await, S::Success);
+            let lending = host.lend(&[8]).await;
+            let overwrite = Command::pin(1, 2, Access::Overwrite);
+            let (frame, is_blank) = host.pin_told(overwrite).await.unwrap();
+            assert!(!is_blank, "who overwrites it need not know");
+            for access in [Access::Read, Access::Write] {
+                let told = host.pin_told(Command::pin(1, 2, access)).await;
+                assert_eq!(told, Ok((frame, true)));
+            }
+            let (status, _) = host.pin_list(&[1, 2, 3], Access::Read, &[]).await;
+            assert_eq!(status, S::Success);
+            let told = host.told(PIN_LIST, 3).into_iter();
+            let are_blank: Vec<bool> = told.map(|told| told.unwrap().1).collect();
+            assert_eq!(are_blank, [false, true, false]);
+            // Written, then written back: it has content from the mark on.
+            lending.write(frame, 700);
+            for _ in 0..2 {
+                let told = host.pin_told(Command::pin(1, 2, Access::Read)).await;
+                assert_eq!(told, Ok((frame, false)));
+                assert_eq!(host.io(Command::flush(1)).await, S::Success);
+            }
+            // In a frame already: what it holds is not thrown away.
+            let frame = host.pin(5, Access::Read).await.unwrap();
+            assert_eq!(host.pin(5, Access::Overwrite).await, Ok(frame));
+            let told = host.pin_told(Command::pin(1, 5, Access::Read)).await;
+            assert_eq!(told, Ok((frame, false)));
+        });
     }
 }
 

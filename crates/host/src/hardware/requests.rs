@@ -14,7 +14,7 @@ use crate::group::Group;
 use crate::hardware::Hardware;
 use crate::pins::{PAGES_MAX, Pins, Sent, needs_list};
 use crate::reaper::Reaper;
-use crate::scala::frames::{Copied, Frames};
+use crate::scala::frames::{Copied, Frames, Pinned};
 use crate::scala::held::{Home, SetMap};
 use crate::span::{Extent, Span, spans};
 use crate::volume::Volume;
@@ -50,7 +50,7 @@ struct Outcome {
     /// Pages to be given back.
     used: Vec<Entry>,
     /// Pages that are there, but must wait for another client.
-    waiting: Vec<(Entry, u32)>,
+    waiting: Vec<(Entry, Pinned)>,
     /// Pages that may be asked for again.
     again: Vec<Entry>,
     error: Option<IoError>,
@@ -209,8 +209,8 @@ impl Inner {
                     .await
                     .or(reason);
             }
-            for (entry, frame) in std::mem::take(&mut outcome.waiting) {
-                if let Err(error) = self.use_later(&entry, frame, payload).await {
+            for (entry, pinned) in std::mem::take(&mut outcome.waiting) {
+                if let Err(error) = self.use_later(&entry, pinned, payload).await {
                     outcome.error.get_or_insert(error);
                 }
                 outcome.used.push(entry);
@@ -284,7 +284,7 @@ impl Inner {
             matches!(error, Some(IoError::Status { status, .. }) if status.is_retryable());
         for (index, entry) in (0..).zip(entries) {
             match self.frame_of(&sent, index, &entry) {
-                Ok(frame) => self.arrive(entry, frame, payload, outcome),
+                Ok(pinned) => self.arrive(entry, pinned, payload, outcome),
                 Err(_) if may_help => outcome.again.push(entry),
                 Err(wrong) => {
                     outcome.error.get_or_insert(error.unwrap_or(wrong));
@@ -296,7 +296,7 @@ impl Inner {
         error.filter(|_| may_help)
     }
 
-    fn frame_of(&self, sent: &Sent, index: u32, entry: &Entry) -> Result<u32, IoError> {
+    fn frame_of(&self, sent: &Sent, index: u32, entry: &Entry) -> Result<Pinned, IoError> {
         let (address, home) = (self.pins.address(sent, index), &entry.home);
         let frame = self.frames.frame_at(address, home.core, self.map.cores());
         debug_assert!(address != NOT_PINNED || frame.is_none());
@@ -307,17 +307,23 @@ impl Inner {
         })
     }
 
-    fn arrive<P: Copied>(&self, entry: Entry, frame: u32, payload: &mut P, outcome: &mut Outcome) {
-        let overwrites = entry.access == Access::Overwrite;
-        let may_use = overwrites || !self.frames.is_announced(entry.span.page);
-        let is_done = may_use && self.copy(&entry, frame, payload);
+    fn arrive<P: Copied>(
+        &self,
+        entry: Entry,
+        pinned: Pinned,
+        payload: &mut P,
+        outcome: &mut Outcome,
+    ) {
+        let (overwrites, frame) = (entry.access == Access::Overwrite, pinned.frame);
+        let must_wait = !overwrites && pinned.is_blank && self.awaits_overwrite(&entry, frame);
+        let is_done = !must_wait && self.copy(&entry, frame, payload);
         if overwrites {
             // If it is not done, another client is writing: then the frame has content.
             self.frames.retract(entry.span.page);
         }
         match is_done {
             true => outcome.used.push(entry),
-            false => outcome.waiting.push((entry, frame)),
+            false => outcome.waiting.push((entry, pinned)),
         }
     }
 
@@ -326,19 +332,25 @@ impl Inner {
         payload.copy(&self.cpu, &self.frames, at, &entry.span, false)
     }
 
+    fn awaits_overwrite(&self, entry: &Entry, frame: u32) -> bool {
+        let Entry { span, home, .. } = entry;
+        self.frames.awaits_overwrite(span.page, home.drive, frame)
+    }
+
     /// Uses a page once the clients in the way are done.
     async fn use_later<P: Copied>(
         &self,
         entry: &Entry,
-        frame: u32,
+        pinned: Pinned,
         payload: &mut P,
     ) -> Result<(), IoError> {
-        let page = entry.span.page;
+        let (page, frame) = (entry.span.page, pinned.frame);
         self.counters.waits.add(1);
         let timeout_ns = self.volume.drivers()[entry.home.drive].config().timeout_ns;
         let deadline_ns = self.cpu.now().saturating_add(timeout_ns);
-        let overwrites = entry.access == Access::Overwrite;
-        while (!overwrites && self.frames.is_announced(page)) || !self.copy(entry, frame, payload) {
+        let may_wait = entry.access != Access::Overwrite && pinned.is_blank;
+        while (may_wait && self.awaits_overwrite(entry, frame)) || !self.copy(entry, frame, payload)
+        {
             if self.cpu.now() >= deadline_ns {
                 return Err(IoError::Stuck { page });
             }
@@ -404,7 +416,7 @@ impl Inner {
                 if data.is_some() {
                     inner.unstick(entry.span.page);
                 }
-                let Ok(frame) = inner.frame_of(&sent, index, &entry) else {
+                let Ok(Pinned { frame, .. }) = inner.frame_of(&sent, index, &entry) else {
                     inner.give_up(&entry);
                     continue;
                 };

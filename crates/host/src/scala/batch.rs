@@ -22,7 +22,7 @@ use wharf_wire::pin::{Access, NOT_PINNED, Unpin, WINDOW_PAGES_MAX};
 use crate::error::IoError;
 use crate::group::Group;
 use crate::pins::{PAGES_MAX, Sent, needs_list};
-use crate::scala::frames::Frames;
+use crate::scala::frames::{Frames, Pinned};
 use crate::scala::held::{Held, Home, Turn, Use};
 use crate::scala::index::{Leaving, Place};
 use crate::span::Span;
@@ -233,7 +233,7 @@ impl Held {
             // Given back, whatever became of the pin.
             entry.leaving = None;
             match (self.frame_of(&sent, index, &entry), outcome) {
-                (Ok(Some(frame)), _) => self.arrive(entry, frame, user, rest),
+                (Ok(Some(pinned)), _) => self.arrive(entry, pinned, user, rest),
                 (Ok(None), Err(error)) if may_retry(&error, &self.frames) => {
                     rest.reason = Some(error);
                     rest.again.push(entry);
@@ -252,7 +252,7 @@ impl Held {
     }
 
     /// The frame that the drive has put a page in, if it has.
-    fn frame_of(&self, sent: &Sent, index: u32, entry: &Entry) -> Result<Option<u32>, IoError> {
+    fn frame_of(&self, sent: &Sent, index: u32, entry: &Entry) -> Result<Option<Pinned>, IoError> {
         let address = self.pins.address(sent, index);
         if address == NOT_PINNED {
             return Ok(None);
@@ -263,9 +263,9 @@ impl Held {
         frame.map(Some).ok_or_else(|| wrong_frame(entry, address))
     }
 
-    fn arrive<U: Use>(&self, entry: Entry, frame: u32, user: &mut U, rest: &mut Rest) {
-        let overwrites = entry.access == Access::Overwrite;
-        if !overwrites && self.frames.is_announced(entry.span.page) {
+    fn arrive<U: Use>(&self, entry: Entry, pinned: Pinned, user: &mut U, rest: &mut Rest) {
+        let (overwrites, frame) = (entry.access == Access::Overwrite, pinned.frame);
+        if !overwrites && pinned.is_blank && self.awaits_overwrite(&entry, frame) {
             return rest.waiting.push((entry, frame));
         }
         let place = self.index.set_ready(entry.slot, frame);
@@ -282,6 +282,11 @@ impl Held {
             self.index.pin(entry.slot);
             rest.waiting.push((entry, frame));
         }
+    }
+
+    fn awaits_overwrite(&self, entry: &Entry, frame: u32) -> bool {
+        let Entry { span, home, .. } = entry;
+        self.frames.awaits_overwrite(span.page, home.drive, frame)
     }
 
     /// Uses a page once the clients in the way are done. A client whose own command has timed out
@@ -316,7 +321,7 @@ impl Held {
         frame: u32,
         turn: &mut Turn,
     ) -> Result<(), IoError> {
-        while self.frames.is_announced(entry.span.page) {
+        while self.awaits_overwrite(entry, frame) {
             if let Err(error) = self.pause(turn, entry.span.page, frame).await {
                 let unpin = Unpin {
                     lba: entry.home.lba,
@@ -385,7 +390,7 @@ impl Held {
             let _ = held.pins.wait(&mut sent, &group).await;
             for (index, (entry, data)) in (0..).zip(entries) {
                 match held.frame_of(&sent, index, &entry) {
-                    Ok(Some(frame)) => held.adopt_page(&entry, frame, data.as_deref()).await,
+                    Ok(Some(pinned)) => held.adopt_page(&entry, pinned, data.as_deref()).await,
                     Ok(None) | Err(_) => held.give_up(&entry),
                 }
             }
@@ -394,9 +399,13 @@ impl Held {
         });
     }
 
-    async fn adopt_page(&self, entry: &Entry, frame: u32, data: Option<&[u8]>) {
-        let (page, slot) = (entry.span.page, entry.slot);
+    async fn adopt_page(&self, entry: &Entry, pinned: Pinned, data: Option<&[u8]>) {
+        let (page, slot, frame) = (entry.span.page, entry.slot, pinned.frame);
         let Some(data) = data else {
+            if !pinned.is_blank {
+                self.index.set_ready(slot, frame);
+                return;
+            }
             // The request has failed long ago.
             let _ = self.await_overwrite(entry, frame, &mut Turn::new()).await;
             return;

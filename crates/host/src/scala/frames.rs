@@ -6,8 +6,9 @@
 //!    the page's core.
 //! 3. A client that overwrites a missing page whole does not have it fetched: until the client has
 //!    written, the frame holds zeros, which nobody else may see. So such pages are *announced* before
-//!    the command goes out, and whoever gets a page from the drive first waits until its announcement
-//!    has gone.
+//!    the command goes out. The drive tells who pins such a frame meanwhile that it is *blank*, and who is told
+//!    so waits until the frame is dirty or the announcement has gone. Others need not: an announcement
+//!    alone says nothing of a frame that has content.
 //! 4. Clients in several processes use the same frames: all that is said here is in memory that they
 //!    share, and words tell which process writes. One that errs may write anything there. So nobody
 //!    trusts a word for ever: who finds one in its way [mends](Frames::mend) it if who is named does not
@@ -22,6 +23,7 @@ use wharf_runtime::{Cpu, Holder, Line, Op, Versioned, prefetch};
 use wharf_wire::dma::{DmaRegion, DmaSpace, PAGE_BYTES, RegisterError};
 use wharf_wire::host_memory::{FrameTable, frame_table_pages};
 use wharf_wire::memory::SharedMemory;
+use wharf_wire::pin::split_address;
 
 use super::notes::{Notes, note_bytes};
 use crate::guest::Writers;
@@ -58,6 +60,15 @@ impl DriveFrames {
 fn memory_of(region: &DmaRegion) -> Arc<SharedMemory> {
     let memory = region.shared();
     memory.expect("made in a space that can be shared").clone()
+}
+
+/// What the drive has told of a pinned page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pinned {
+    /// Its frame.
+    pub frame: u32,
+    /// The frame held zeros when the drive answered: another client is about to overwrite the page.
+    pub is_blank: bool,
 }
 
 /// See the module.
@@ -160,14 +171,19 @@ impl Frames {
         self.drives[drive as usize].lent.memory()
     }
 
-    /// The frame that the drive names by `address`, if it is one of firmware core `core` of
-    /// `cores`.
-    pub fn frame_at(&self, address: u64, core: u32, cores: u32) -> Option<u32> {
+    /// The frame that the drive has told of, if it is one of firmware core `core` of `cores`, and whether
+    /// it is blank.
+    pub fn frame_at(&self, told: u64, core: u32, cores: u32) -> Option<Pinned> {
+        let (address, is_blank) = split_address(told);
         let each = u64::from(frames_per_core(self.per_drive(), cores));
         let frame = address / PAGE_BYTES as u64;
         let first = |core: u32| u64::from(core) * each;
         let is_of_core = (first(core)..first(core + 1)).contains(&frame);
-        (address.is_multiple_of(PAGE_BYTES as u64) && is_of_core).then_some(frame as u32)
+        let pinned = Pinned {
+            frame: frame as u32,
+            is_blank,
+        };
+        (address.is_multiple_of(PAGE_BYTES as u64) && is_of_core).then_some(pinned)
     }
 
     /// The word of a frame.
@@ -356,9 +372,9 @@ impl Frames {
         self.notes.retract(page);
     }
 
-    /// Whether somebody is overwriting the page. To be asked after the drive has answered.
-    pub fn is_announced(&self, page: u64) -> bool {
-        self.notes.is_announced(page)
+    /// Whether somebody is still to overwrite a page, whose frame the drive has told to be blank.
+    pub fn awaits_overwrite(&self, page: u64, drive: usize, frame: u32) -> bool {
+        !self.is_dirty(drive, frame) && self.notes.is_announced(page)
     }
 }
 
@@ -439,12 +455,14 @@ mod tests {
     fn only_frames_of_the_core_are_believed() {
         let space = DmaSpace::new(8);
         let frames = Frames::new(&space, 1, 10, 0).unwrap();
-        let at = |frame: u64, core| frames.frame_at(frame * 4096, core, 3);
+        let at = |frame: u64, core| Some(frames.frame_at(frame * 4096, core, 3)?.frame);
         assert_eq!([at(0, 0), at(2, 0), at(3, 0)], [Some(0), Some(2), None]);
         assert_eq!([at(3, 1), at(5, 1), at(2, 1)], [Some(3), Some(5), None]);
         // The tenth frame is nobody's.
         assert_eq!([at(8, 2), at(9, 2)], [Some(8), None]);
-        assert_eq!(frames.frame_at(4097, 0, 1), None);
+        let blank = frames.frame_at(4097, 0, 1).unwrap();
+        assert!(blank.frame == 1 && blank.is_blank);
+        assert_eq!(frames.frame_at(4098, 0, 1), None);
         assert_eq!(frames.frame_at(u64::MAX, 0, 1), None);
     }
 

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
 use wharf_runtime::slab::SlabError;
 use wharf_runtime::{Cpu, Notify, Op};
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES, RegisterError};
@@ -143,6 +144,8 @@ enum Step {
     Missing,
     /// The batch must be settled first.
     Settle,
+    /// A command of another task of this client is fetching the page.
+    Coming,
     /// A page must become ready or free first.
     WaitForChange,
     /// Another client must be done first with the page, which is ready.
@@ -276,43 +279,67 @@ impl Held {
     pub(super) async fn serve_slowly<U: Use>(
         &self,
         span: Span,
-        mut rest: Spans,
+        rest: Spans,
         user: &mut U,
     ) -> Result<u64, IoError> {
         let mut batch = Batch::new(self);
-        let (mut hits, mut turn) = (0, Turn::new());
-        let mut current = Some(span);
-        while let Some(span) = current {
-            match self.step(&span, user, &mut batch) {
-                Step::Hit => hits += 1,
-                Step::Missing => {}
-                Step::Failed(error) => {
+        let mut hits = 0;
+        // Pages that others are bringing or using. They are waited for when all that this request itself
+        // misses is on its way: else each of them would cost it one more wait for the flash.
+        let mut others: SmallVec<[Span; 4]> = SmallVec::new();
+        for span in std::iter::once(span).chain(rest) {
+            // Guards are kept: they are taken in order, so that two tasks do not wait for each other's.
+            let later = if U::WAITS_FOR_GUARDS {
+                Some(&mut others)
+            } else {
+                None
+            };
+            hits += u64::from(self.serve_page(&span, user, &mut batch, later).await?);
+        }
+        batch.settle(user).await?;
+        for span in &others {
+            hits += u64::from(self.serve_page(span, user, &mut batch, None).await?);
+        }
+        batch.settle(user).await?;
+        Ok(hits)
+    }
+
+    /// Uses a page, or has it in the batch, or leaves it for `later`. True if it is a hit.
+    async fn serve_page<U: Use>(
+        &self,
+        span: &Span,
+        user: &mut U,
+        batch: &mut Batch<'_>,
+        mut later: Option<&mut SmallVec<[Span; 4]>>,
+    ) -> Result<bool, IoError> {
+        let mut turn = Turn::new();
+        loop {
+            let step = self.step(span, user, batch);
+            match (step, later.as_mut()) {
+                (Step::Hit, _) => return Ok(true),
+                (Step::Missing, _) => return Ok(false),
+                (Step::Failed(error), _) => {
                     // What is in the batch has its slots: it must come to an end.
                     let _ = batch.settle(user).await;
                     return Err(error);
                 }
-                // Who waits for others must hold nothing; else two could wait for each other.
-                _ if !batch.is_empty() => {
-                    batch.settle(user).await?;
-                    continue;
+                (Step::Coming | Step::Pause(_), Some(later)) => {
+                    later.push(*span);
+                    return Ok(false);
                 }
-                Step::Settle => unreachable!("only what is in the batch is to be settled"),
-                Step::WaitForChange => {
+                // Who waits for others must hold nothing; else two could wait for each other.
+                _ if !batch.is_empty() => batch.settle(user).await?,
+                (Step::Settle, _) => unreachable!("only what is in the batch is to be settled"),
+                (Step::Coming | Step::WaitForChange, _) => {
                     self.counters.waits.add(1);
                     self.changed.wait(&self.cpu).await;
-                    continue;
                 }
-                Step::Pause(place) => {
+                (Step::Pause(place), _) => {
                     self.counters.waits.add(1);
                     self.pause(&mut turn, span.page, place.frame).await?;
-                    continue;
                 }
             }
-            turn.ends_ns = None;
-            current = rest.next();
         }
-        batch.settle(user).await?;
-        Ok(hits)
     }
 
     /// Sleeps while another client is in the way of a page, which is in `frame`, longer each time.
@@ -376,7 +403,7 @@ impl Held {
         match self.index.look_up(page) {
             Found::Ready(place) if self.use_again(place, span, user) => Step::Hit,
             Found::Ready(place) => Step::Pause(place),
-            Found::Busy => Step::WaitForChange,
+            Found::Busy => Step::Coming,
             Found::Stuck => Step::Failed(IoError::Stuck { page }),
             Found::Absent if !batch.has_room_for(page) => Step::Settle,
             Found::Absent => {

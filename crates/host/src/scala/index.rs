@@ -46,6 +46,10 @@ const GUARDED: u32 = 1 << 4;
 /// The command that fetches the page has timed out.
 const STUCK: u32 = 1 << 5;
 
+/// Slots that are looked at for a clean page while a drive collects. A turn of the hand for every miss,
+/// where most pages are dirty, would cost more than it saves, and forget which pages are in use.
+const CLEAN_STEPS: u32 = 32;
+
 /// Most slots of an index.
 pub const SLOTS_MAX: u64 = u32::MAX as u64 - 1;
 
@@ -72,6 +76,8 @@ struct Set {
     slots: u32,
     used: Cell<u32>,
     hand: Cell<u32>,
+    /// The hand that looks for clean pages alone.
+    clean_hand: Cell<u32>,
 }
 
 /// What the index knows of a page.
@@ -140,6 +146,7 @@ impl QueueIndex {
                 slots,
                 used: Cell::new(0),
                 hand: Cell::new(0),
+                clean_hand: Cell::new(0),
             }
         };
         let none = Place { slot: 0, frame: 0 };
@@ -314,8 +321,8 @@ impl QueueIndex {
     }
 
     /// Makes room for an absent page in its set, and notes that it is on its way. `own` tells the
-    /// slots that the request itself is filling; with `clean_first`, dirty pages leave only if a
-    /// whole turn of the hand finds no clean one. Also gives the number of slots looked at.
+    /// slots that the request itself is filling; with `clean_first`, a clean page leaves if some
+    /// [`CLEAN_STEPS`] steps find one. Also gives the number of slots looked at.
     pub fn place(
         &self,
         set: u32,
@@ -330,6 +337,16 @@ impl QueueIndex {
             self.begin(slot, page);
             return (Placed::In(slot, None), 0);
         }
+        let mut steps = 0;
+        if clean_first {
+            let clean;
+            (clean, steps) = self.next_clean(set);
+            if let Some(slot) = clean {
+                let leaving = self.vacate(slot);
+                self.begin(slot, page);
+                return (Placed::In(slot, leaving), steps);
+            }
+        }
         let (mut any_busy, mut any_stuck) = (false, false);
         // After one turn no slot is marked as accessed; after two, none can be taken.
         for step in 0..2 * set.slots {
@@ -339,19 +356,21 @@ impl QueueIndex {
             let is_held = is_busy || self.pins(slot) > 0;
             let is_accessed = flags & ACCESSED != 0;
             if is_held && !is_accessed && own(slot) {
-                return (Placed::Own, step);
+                return (Placed::Own, steps + step);
             }
             let is_stuck = flags & STUCK != 0;
             any_busy |= is_busy && !is_stuck;
             any_stuck |= is_stuck;
-            let may_leave = !(flags & DIRTY != 0 && clean_first && step < set.slots);
             set.hand.set((set.hand.get() + 1) % set.slots);
+            if !clean_first {
+                set.clean_hand.set(set.hand.get());
+            }
             if is_accessed {
                 self.clear(slot, ACCESSED);
-            } else if !is_held && may_leave {
+            } else if !is_held {
                 let leaving = self.vacate(slot);
                 self.begin(slot, page);
-                return (Placed::In(slot, leaving), step + 1);
+                return (Placed::In(slot, leaving), steps + step + 1);
             }
         }
         let none = match (any_busy, any_stuck) {
@@ -359,7 +378,26 @@ impl QueueIndex {
             (false, true) => Placed::AllStuck,
             (false, false) => Placed::AllPinned,
         };
-        (none, 2 * set.slots)
+        (none, steps + 2 * set.slots)
+    }
+
+    /// The next page that may leave without a write, by CLOCK over clean pages, and the slots looked at.
+    /// Dirty pages keep their marks and their order: another hand is for them.
+    fn next_clean(&self, set: &Set) -> (Option<u32>, u32) {
+        let most = CLEAN_STEPS.min(set.slots);
+        for step in 0..most {
+            let slot = set.first + set.clean_hand.get();
+            set.clean_hand.set((set.clean_hand.get() + 1) % set.slots);
+            let flags = self.uses(slot).flags.get();
+            if flags & (BUSY | DIRTY) != 0 || self.pins(slot) > 0 {
+                continue;
+            }
+            if flags & ACCESSED == 0 {
+                return (Some(slot), step + 1);
+            }
+            self.clear(slot, ACCESSED);
+        }
+        (None, most)
     }
 
     fn begin(&self, slot: u32, page: u64) {

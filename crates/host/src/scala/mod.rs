@@ -14,7 +14,7 @@
 //!    *unpins* the pages that CLOCK chose to leave for them ([`batch`]).
 //! 4. A client holds no more frames of any firmware core than its share. So a pin never waits for
 //!    another client.
-//! 5. While a drive says that it collects garbage, clean pages leave first, as a dirty one would wait
+//! 5. While a drive says that it collects garbage, a clean page leaves if one is near, as a dirty one would wait
 //!    for the collection.
 //! 6. Programs that want to use pages in place hold [guards](guard).
 //!

@@ -17,7 +17,7 @@ use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
 use wharf_wire::host_memory::{FrameTable, HostMemoryDescriptor};
 use wharf_wire::mock::{Fate, MockStore};
 use wharf_wire::opcode::IoOpcode;
-use wharf_wire::pin::{Access, Unpin, address_offset, unpin_offset};
+use wharf_wire::pin::{Access, Unpin, address_offset, told_address, unpin_offset};
 use wharf_wire::queue::DriveQueue;
 use wharf_wire::status::{Status, StatusCode};
 use zerocopy::FromBytes;
@@ -29,6 +29,8 @@ const LOOK_AGAIN_NS: u64 = 700;
 struct Frame {
     page: Option<u64>,
     references: u32,
+    /// It holds zeros until the host has written it.
+    is_blank: bool,
 }
 
 struct Lent {
@@ -170,8 +172,11 @@ impl<F: FnMut(u64, &Command) -> Fate> PinDrive<F> {
                     Some(_) => wanted.len() / 2,
                 };
                 for (index, &page) in (0..).zip(&wanted[..count]) {
-                    let frame = self.pin(lent, page, command.access().unwrap());
-                    result = frame as u64 * PAGE_BYTES as u64;
+                    let access = command.access().unwrap();
+                    let frame = self.pin(lent, page, access);
+                    let is_blank = lent.frames[frame].is_blank && !lent.table.is_dirty(frame);
+                    let address = frame as u64 * PAGE_BYTES as u64;
+                    result = told_address(address, is_blank && access != Access::Overwrite);
                     if command.has_list() {
                         let at = command.prp1 + address_offset(index);
                         // SAFETY: the list of a command in flight; the drive is one task.
@@ -228,8 +233,9 @@ impl<F: FnMut(u64, &Command) -> Fate> PinDrive<F> {
         unsafe { self.dma.page(at).unwrap().bytes_mut() }
     }
 
-    fn write_back(&self, lent: &Lent, frame: usize) {
+    fn write_back(&self, lent: &mut Lent, frame: usize) {
         if lent.table.clear_dirty(frame) {
+            lent.frames[frame].is_blank = false;
             let page = lent.frames[frame].page.expect("what is dirty has a page");
             self.state.store.set_page(page, self.page_at(lent, frame));
         }
@@ -259,6 +265,7 @@ impl<F: FnMut(u64, &Command) -> Fate> PinDrive<F> {
         }
         lent.of_page.insert(page, frame);
         lent.frames[frame].references = 1;
+        lent.frames[frame].is_blank = access == Access::Overwrite;
         let bytes = self.page_at(lent, frame);
         match self.state.store.page(page) {
             Some(flash) if access != Access::Overwrite => bytes.copy_from_slice(&flash),

@@ -3,7 +3,7 @@
 use wharf_wire::command::Command;
 use wharf_wire::dma::{DmaRegion, PAGE_BYTES};
 use wharf_wire::host_memory::{FrameTable, HostMemoryDescriptor, frame_table_pages};
-use wharf_wire::pin::{Access, NOT_PINNED, Unpin, address_offset, unpin_offset};
+use wharf_wire::pin::{Access, NOT_PINNED, Unpin, address_offset, split_address, unpin_offset};
 use wharf_wire::status::StatusCode;
 use zerocopy::IntoBytes;
 
@@ -161,11 +161,16 @@ impl Host {
 
     /// Sends a pin of one page; gives the address.
     pub async fn pin_command(&mut self, command: Command) -> Result<u64, StatusCode> {
+        Ok(self.pin_told(command).await?.0)
+    }
+
+    /// Sends a pin of one page; gives the address, and whether the frame is blank.
+    pub async fn pin_told(&mut self, command: Command) -> Result<(u64, bool), StatusCode> {
         let cid = self.send(0, command);
         let found = self.next(0).await;
         assert_eq!(found.cid, cid, "the answer to another command");
         match code(&found) {
-            StatusCode::Success => Ok(found.wide_result()),
+            StatusCode::Success => Ok(split_address(found.wide_result())),
             status => {
                 assert_eq!(
                     found.wide_result() & 0xfff,
@@ -200,12 +205,18 @@ impl Host {
 
     /// The addresses on the list page `list` of `count` wanted pages.
     pub fn addresses(&self, list: usize, count: usize) -> Vec<Option<u64>> {
+        let told = self.told(list, count).into_iter();
+        told.map(|told| Some(told?.0)).collect()
+    }
+
+    /// The addresses on the list page `list` of `count` wanted pages, and whether the frames are blank.
+    pub fn told(&self, list: usize, count: usize) -> Vec<Option<(u64, bool)>> {
         let page = self.whole_page(list);
         let entry = |index: usize| {
             let at = address_offset(index as u32) as usize;
             u64::from_le_bytes(page[at..at + 8].try_into().expect("8 bytes"))
         };
-        let pinned = |address: u64| (address != NOT_PINNED).then_some(address);
+        let pinned = |told: u64| (told != NOT_PINNED).then(|| split_address(told));
         (0..count).map(|index| pinned(entry(index))).collect()
     }
 

@@ -1,7 +1,7 @@
 //! Pins, and pages used in place: what a player does with memory that it lends.
 
 use wharf_wire::command::Command;
-use wharf_wire::pin::{Access, Unpin};
+use wharf_wire::pin::{Access, Unpin, split_address};
 
 use super::{Flight, Player};
 use crate::support::ops::Op;
@@ -175,6 +175,7 @@ impl Player {
 impl Flight {
     /// The address that a pin without a list got.
     fn single(&self) -> Option<u64> {
-        (self.result & 0xfff == 0).then_some(self.result)
+        let (address, _) = split_address(self.result);
+        (address & 0xfff == 0).then_some(address)
     }
 }
