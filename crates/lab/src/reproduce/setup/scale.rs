@@ -213,9 +213,9 @@ pub(super) fn notes(scale: Scale) -> Vec<String> {
         "there is no file system: no journal, no inode lock, no allocation of blocks; the paper's EXT4 and XFS are both \
          compared with the one page cache that there is"
             .into(),
-        "of MD-RAID there are the counter that all CPUs share, the search for drive and place, and RAID-5's parity; designs in the program have none of it"
+        "of MD-RAID there are the cache line that all CPUs share, the search for drive and place, and RAID-5's parity; designs in the program have none of it"
             .into(),
-        "ScaleCache keeps Linux' lists, and nodes of its index until their file is deleted".into(),
+        "ScaleCache keeps Linux' lists, and nodes of its index until their file is deleted; its writers flush whole files, as its published code".into(),
     ]
 }
 
