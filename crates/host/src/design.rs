@@ -314,6 +314,9 @@ statistics! {
     throttled_ns,
     /// Nanoseconds in which requests wrote back dirty pages themselves, since too much was dirty.
     flushing_ns,
+    /// Nanoseconds of virtual time in which all CPUs waited for locks of indexes, in the first client's account; 0 in designs
+    /// whose index has none.
+    index_wait_ns,
     /// Nanoseconds in which a client's CPU had nothing to do but wait for other CPUs of the host that
     /// work for it: managers of a cache.
     manager_wait_ns,

@@ -8,12 +8,17 @@
 //! dirty pages of the next file (`Turns`), behind a cursor that all its flushers move on (`Cursor`), so that each
 //! has a file or a range of its own. It waits for its transfers, and looks again (`balance`).
 //!
-//! The published code sleeps first and flushes then, and has no ranges: [`Balance`] has its rule, and
-//! one that only sleeps.
+//! In the published code (fs/scext4/fs/fs-writeback.c and mm/page-writeback.c of ScaleCache's repository) a writer's part is no
+//! range but a file, that nobody else flushes meanwhile, with all that is dirty in it; it waits for no write (`WB_SYNC_NONE`),
+//! and takes the next file as long as more is dirty than the background threshold allows ([`Balance::FlushFiles`]). So few
+//! requests flush, and these for long: where a file has more than a thousand dirty pages, less than one in a
+//! thousand.
+//!
+//! As published that code sleeps before it flushes. [`Balance`] has that rule too, and one that only sleeps.
 
 use std::rc::Rc;
 
-use wharf_runtime::sync::{AtomicU32, AtomicU64, Ordering};
+use wharf_runtime::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use wharf_runtime::{Cpu, Line};
 
 /// Most pages of a share of the designs unless the configuration says otherwise, in as many transfers as they happen to be.
@@ -32,9 +37,11 @@ pub enum Balance {
     /// It flushes.
     #[default]
     Flush,
+    /// It flushes whole files, and waits for no write.
+    FlushFiles,
     /// It waits while the background flusher keeps the storage busy, and flushes when not.
     FlushUnlessBusy,
-    /// It sleeps, then flushes: the published code.
+    /// It sleeps, then flushes: as the published code begins.
     SleepThenFlush,
     /// It sleeps.
     Sleep,
@@ -45,6 +52,9 @@ pub enum Balance {
 pub(crate) trait Writer {
     /// True if too much is dirty.
     fn is_over(&self) -> bool;
+
+    /// True if more is dirty than the background threshold allows, whatever is on its way.
+    fn is_over_background(&self) -> bool;
 
     /// True if what is on its way keeps the storage busy; for [`Balance::FlushUnlessBusy`].
     fn is_storage_busy(&self) -> bool {
@@ -68,10 +78,37 @@ pub(crate) trait Writer {
 
     /// Writes a share and waits for it; gives its pages.
     async fn clean_share(self: &Rc<Self>) -> u64;
+
+    /// Begins to write all dirty pages of the next file that nobody else flushes; gives their number, 0 if there is no such
+    /// file.
+    async fn send_file(self: &Rc<Self>) -> u64;
+
+    /// Waits until others have made progress with their files, but for [`SLEEP_NS`] at most.
+    async fn wait_for_flushers(&self);
+}
+
+/// As [`balance`] by [`Balance::FlushFiles`].
+async fn flush_files<W: Writer>(writer: &Rc<W>) {
+    if !writer.is_over() {
+        return;
+    }
+    writer.note_wait();
+    let mut waits = 0;
+    while writer.is_over_background() && waits < SHARES_MAX {
+        if writer.send_file().await == 0 {
+            // Others have the files that are left (`inode_sleep_on_writeback`).
+            writer.join_progress();
+            writer.wait_for_flushers().await;
+            waits += 1;
+        }
+    }
 }
 
 /// Keeps a writer until no longer too much is dirty, or it has done its part.
 pub(crate) async fn balance<W: Writer>(writer: &Rc<W>, balance: Balance) {
+    if balance == Balance::FlushFiles {
+        return flush_files(writer).await;
+    }
     for _ in 0..SHARES_MAX {
         if !writer.is_over() {
             return;
@@ -82,7 +119,7 @@ pub(crate) async fn balance<W: Writer>(writer: &Rc<W>, balance: Balance) {
                 writer.wait_for_others().await;
                 continue;
             }
-            Balance::Flush | Balance::FlushUnlessBusy => {}
+            Balance::Flush | Balance::FlushFiles | Balance::FlushUnlessBusy => {}
             Balance::SleepThenFlush | Balance::Sleep => {
                 writer.join_progress();
                 writer.doze(SLEEP_NS).await;
@@ -128,10 +165,33 @@ impl Turns {
 #[derive(Default)]
 pub struct Cursor {
     page: AtomicU64,
+    /// Somebody flushes the whole file (Linux: `I_SYNC`).
+    is_taken: AtomicBool,
     line: Line,
 }
 
+/// The right to flush a file, until it is dropped.
+pub(crate) struct Sole<'a>(&'a Cursor);
+
+impl Drop for Sole<'_> {
+    fn drop(&mut self) {
+        // Relaxed: it guards no memory, each page is claimed by itself.
+        self.0.is_taken.store(false, Ordering::Relaxed);
+    }
+}
+
 impl Cursor {
+    /// The file for one flusher alone, if nobody has it and it `is_dirty`.
+    pub(crate) fn take(&self, cpu: &Cpu, is_dirty: impl FnOnce() -> bool) -> Option<Sole<'_>> {
+        if self.is_taken.load(Ordering::Relaxed) || !is_dirty() {
+            return None;
+        }
+        self.line.write(cpu);
+        // Relaxed: as above.
+        let was_taken = self.is_taken.swap(true, Ordering::Relaxed);
+        (!was_taken).then_some(Sole(self))
+    }
+
     /// Moves the cursor over the file's next dirty pages, `most` at most; gives the first and the last of them. `next` finds
     /// the first dirty page from one on.
     pub(crate) fn claim(

@@ -210,6 +210,45 @@ fn writers_of_kernel_dflush_keep_the_dirty_pages_down_by_themselves() {
 
 /// Reset to the first page at each threshold, it wrote pages that are dirtied often again and again, and left old
 /// ones behind them.
+/// Ends of the flusher's requests were all its own, though half of the drives' interrupts are served by the CPU that shares their
+/// queues.
+#[test]
+fn every_other_drive_ends_the_flushers_requests_on_its_neighbour() {
+    let busy_ns = |services: u32| {
+        let shape = Shape {
+            drives: 2,
+            ..stamps(1, 50_000)
+        };
+        let fate = |drive: u32| common::healthy(Seed(9).index(drive.into()).rng());
+        let mut rig = Rig::with_services(shape, services, fate);
+        let design: Arc<Kernel> = rig.design(page_cache::of_frames(4_000));
+        rig.spawn_services(&design);
+        let seen = design.clone();
+        rig.spawn_client(0, &design, move |cpu, client| async move {
+            for page in 0..700 {
+                write(&*client, 17 * page, 1).await.unwrap();
+            }
+            cpu.sleep_until(cpu.now() + 1_000_000_000).await;
+            assert!(seen.shared().background_written.load(Relaxed) >= 300);
+            client.flush().await.unwrap();
+            seen.shared().verify(&cpu);
+        });
+        let summary = rig.machine.run_virtual(Seed(1)).unwrap();
+        let of = |name: &str| {
+            let mut profiles = summary.profiles.iter();
+            let found = profiles.find(|(cpu, ..)| cpu == name);
+            found.map_or(0, |(.., profile)| profile.total_ns())
+        };
+        [of("service0"), of("service1")]
+    };
+    let ([alone, nobody], [flusher, neighbour]) = (busy_ns(1), busy_ns(2));
+    assert_eq!(nobody, 0);
+    assert!(
+        neighbour > 0 && flusher < alone,
+        "{flusher} of {alone} ns, and {neighbour}"
+    );
+}
+
 #[test]
 fn the_flusher_goes_on_where_it_stopped() {
     let (mut rig, design) = rig(stamps(1, 10_000), 4_000);

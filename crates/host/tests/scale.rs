@@ -396,6 +396,41 @@ fn writers_that_flush_end_before_those_that_sleep() {
     );
 }
 
+/// A writer flushed a few pages at a time, and waited for them, where the published code takes a file as a whole and does not
+/// wait: one request in so many pages was as slow as the drive.
+#[test]
+fn a_writer_that_flushes_files_flushes_rarely_and_down_to_the_background_threshold() {
+    let fate = |drive: u32| healthy(Seed(9).index(drive.into()).rng());
+    let mut rig = Rig::with_services(stamps(1, 100_000), 0, fate);
+    let design: Arc<Scale<Whole>> = rig.design(DesignConfig {
+        balance: Balance::FlushFiles,
+        files: 4,
+        ..of_frames(4_000)
+    });
+    let shared = design.clone();
+    rig.spawn_client(0, &design, move |_, client| async move {
+        let limits = shared.shared().limits;
+        let (mut flushes, mut least) = (0, u64::MAX);
+        for page in 0..3_000 {
+            let before = shared.shared().dirty.get();
+            // Neighbours would be one request.
+            write(&*client, 33 * page, 1).await.unwrap();
+            let after = shared.shared().dirty.get();
+            if after < before {
+                flushes += 1;
+                least = least.min(after);
+            }
+        }
+        assert!(
+            (1..=3_000 / limits.dirty_background).contains(&flushes),
+            "{flushes} times"
+        );
+        assert!(least <= limits.dirty_background, "{least} pages are dirty");
+        client.flush().await.unwrap();
+    });
+    rig.machine.run_virtual(Seed(1)).unwrap();
+}
+
 #[test]
 fn the_background_flusher_writes_down_to_its_threshold() {
     let (mut rig, design) = rig::<Scale<Whole>>(stamps(1, 100_000), 4_000, true);

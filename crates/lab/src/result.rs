@@ -291,6 +291,10 @@ pub struct Row {
     /// Likewise, in which writers wrote back dirty pages themselves.
     #[serde(default)]
     pub flushing_share: f64,
+    /// Likewise, in which CPUs waited for the lock of an index of cached pages, in simulated time; 0 in designs whose index has
+    /// none.
+    #[serde(default)]
+    pub index_wait_share: f64,
     /// The most nodes, of 576 bytes each, that the index of cached pages had when it was looked at, a few hundred times
     /// in a run; `None` for a design without such an index.
     #[serde(default)]

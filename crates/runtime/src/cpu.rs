@@ -315,8 +315,21 @@ impl Cpu {
     /// lines): it would be served before those who came earlier.
     #[inline]
     pub fn pace(&self) -> Pace<'_> {
+        self.pace_within(PACE_NS)
+    }
+
+    /// As [`Cpu::pace`], for what takes much less time than that each time it is touched: in virtual time all CPUs come first
+    /// whose clocks are behind at all.
+    #[inline]
+    pub fn pace_exactly(&self) -> Pace<'_> {
+        self.pace_within(0)
+    }
+
+    #[inline]
+    fn pace_within(&self, slack_ns: u64) -> Pace<'_> {
         Pace {
             cpu: self,
+            slack_ns,
             yielded: false,
         }
     }
@@ -366,6 +379,7 @@ impl Future for Sleep<'_> {
 /// See [`Cpu::pace`].
 pub struct Pace<'a> {
     cpu: &'a Cpu,
+    slack_ns: u64,
     yielded: bool,
 }
 
@@ -374,7 +388,12 @@ impl Future for Pace<'_> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        let is_level = || !self.cpu.executor().others_are_behind(self.cpu, PACE_NS);
+        let is_level = || {
+            !self
+                .cpu
+                .executor()
+                .others_are_behind(self.cpu, self.slack_ns)
+        };
         if self.yielded || !self.cpu.is_virtual() || is_level() {
             return Poll::Ready(());
         }

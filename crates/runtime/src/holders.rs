@@ -64,6 +64,16 @@ impl Holders {
         others == 0 && self.more.get().is_none_or(|more| more.is_none_but(beyond))
     }
 
+    /// Whether just one CPU has the line. If anybody has written, it is the last who did: nobody has read since.
+    pub(crate) fn is_one(&self) -> bool {
+        self.count() == 1
+    }
+
+    fn count(&self) -> u32 {
+        let here = (self.word.load(Ordering::Relaxed) & !WRITTEN).count_ones();
+        here + self.more.get().map_or(0, |more| more.count())
+    }
+
     /// A CPU gets the line too.
     #[inline]
     pub(crate) fn insert(&self, cpu: u32) {
@@ -127,6 +137,7 @@ mod tests {
                 let has_others = model.iter().any(|&other| other != looked_at);
                 assert_eq!(holders.is_none_but(looked_at), !has_others);
                 assert_eq!(holders.any_wrote(), is_written);
+                assert_eq!(holders.is_one(), model.len() == 1);
             }
         }
     }

@@ -7,8 +7,9 @@
 //! it since) and until when it is on its way. Whoever touches the atomic says so first:
 //!
 //! 1. [`Line::read`] costs nothing where the CPU has the line, a [`Op::LineRead`] where another
-//!    CPU wrote it;
-//! 2. [`Line::write`] is a [`Op::LineLocal`] where no other CPU has the line, else a
+//!    CPU wrote it. The first one after a write takes the line from the CPU that changed it, and whoever wants it
+//!    meanwhile waits; from then on it is shared, and further CPUs fetch their copies side by side;
+//! 2. [`Line::write`] is a [`Op::LineLocal`] where no other CPU has the line, not even a copy to read, else a
 //!    [`Op::LineTransfer`], and transfers follow one another, as the hardware serialises them.
 //! 3. [`Line::store`] is a plain store. It waits for the line in the processor's store buffer, not the
 //!    CPU: it costs nothing now, and whoever reads the line next pays for it.
@@ -24,7 +25,7 @@ use crate::op::Op;
 /// See the module. Only virtual time, which is one thread, looks at it.
 #[derive(Debug)]
 pub struct Line {
-    /// When the line was on its way to a writer.
+    /// When the line was on its way from one CPU to another.
     busy: Busy,
     /// Who has the line. The last writer is one of them.
     holders: Holders,
@@ -76,8 +77,12 @@ impl Line {
             return;
         }
         if self.holders.any_wrote() {
-            cpu.spin_until(self.busy.free_at(cpu.now()));
+            let from_ns = self.busy.free_at(cpu.now());
+            cpu.spin_until(from_ns);
             cpu.work(Op::LineRead, || ());
+            if self.holders.is_one() {
+                self.busy.occupy(from_ns, cpu.now());
+            }
         }
         self.holders.insert(cpu.index());
     }
@@ -172,7 +177,7 @@ mod tests {
             _ => line.read(cpu),
         });
         assert_eq!(clocks[0], 5);
-        assert!(clocks[1..].iter().all(|&end_ns| end_ns == 50), "{clocks:?}");
+        assert!(clocks[1..].iter().all(|&end_ns| end_ns >= 50), "{clocks:?}");
     }
 
     #[test]
@@ -183,8 +188,35 @@ mod tests {
         assert_eq!((clocks[0], &clocks[1..]), (5, &turns[..]));
     }
 
+    /// A reader left no trace: who wanted to change the line while it was on its way to one had it at once.
     #[test]
-    fn readers_do_not_wait_for_each_other() {
+    fn a_writer_had_a_line_that_was_on_its_way_to_a_reader() {
+        let clocks = ends(3, |line, cpu| match cpu.index() {
+            0 => line.write(cpu),
+            1 => line.read(cpu),
+            _ => {
+                cpu.spin_until(20);
+                line.write(cpu);
+            }
+        });
+        assert_eq!(clocks, [5, 50, 150]);
+    }
+
+    #[test]
+    fn who_reads_and_changes_what_others_read_and_change_pays_for_two_transfers() {
+        let clocks = ends(2, |line, cpu| match cpu.index() {
+            0 => line.write(cpu),
+            _ => {
+                line.read(cpu);
+                line.write(cpu);
+                line.read(cpu);
+            }
+        });
+        assert_eq!(clocks, [5, 10 + 40 + 100]);
+    }
+
+    #[test]
+    fn readers_of_a_copy_do_not_wait_for_each_other() {
         let mut clocks = ends(4, |line, cpu| match cpu.index() {
             0 => line.write(cpu),
             _ => {
@@ -193,6 +225,6 @@ mod tests {
             }
         });
         clocks.sort_unstable();
-        assert_eq!(clocks, [5, 50, 50, 50]);
+        assert_eq!(clocks, [5, 50, 90, 90]);
     }
 }

@@ -26,7 +26,7 @@ use crate::volume::Transfer;
 use crate::wake::Pause;
 
 /// Requests of a CPU under way beyond which it waits before it writes back more.
-const IN_FLIGHT_MAX: u32 = 128;
+pub(super) const IN_FLIGHT_MAX: u32 = 128;
 
 /// How a request ended; `None` until it has.
 pub type Outcome = Rc<Cell<Option<Result<(), IoError>>>>;
@@ -46,7 +46,7 @@ impl Local {
         self.cpu.work_n(Op::BlockSubmit, requests, || ());
         let (local, told) = (self.clone(), outcome.clone());
         self.cpu.spawn("block request", async move {
-            local.carry_out(kind, file, &run, requests, &told).await;
+            local.carry_out(kind, file, run, requests, &told).await;
             local.in_flight.set(local.in_flight.get() - 1);
             local.landed.notify_all(&local.cpu);
         });
@@ -62,7 +62,11 @@ impl Local {
 
     /// Waits while too many requests of this CPU are under way.
     pub(super) async fn wait_for_room(&self) {
-        while self.in_flight.get() >= IN_FLIGHT_MAX {
+        let most = match self.is_service {
+            true => IN_FLIGHT_MAX,
+            false => self.shared.limits.in_flight_max,
+        };
+        while self.in_flight.get() >= most {
             self.landed.wait(&self.cpu).await;
         }
     }
@@ -71,7 +75,7 @@ impl Local {
         &self,
         kind: Transfer,
         file: u32,
-        run: &Run,
+        run: Run,
         requests: u32,
         outcome: &Outcome,
     ) {
@@ -82,16 +86,21 @@ impl Local {
         self.volume.issue(&group, kind, first, &addresses).await;
         self.volume.ring();
         let result = group.wait(&self.cpu).await.map(drop);
+        let is_write = kind != Transfer::Read;
+        if is_write && result.is_ok() && self.ends_elsewhere(file, &run) {
+            outcome.set(Some(result));
+            return self.end_elsewhere(file, run, requests);
+        }
         self.cpu.work_n(Op::Interrupt, requests, || ());
         outcome.set(Some(result));
         // Who waits for the outcome need not wait for a drive that is late.
         self.landed.notify_all(&self.cpu);
         if !group.is_quiet() {
-            self.wait_for_late(&group, run).await;
+            self.wait_for_late(&group, &run).await;
         }
-        match kind {
-            Transfer::Read => self.end_read(run, result.is_ok()),
-            _ => self.end_write(file, run, result.is_ok()),
+        match is_write {
+            true => self.end_write(file, &run, result.is_ok()),
+            false => self.end_read(&run, result.is_ok()),
         }
         self.wake(&self.shared.progress);
     }
@@ -122,7 +131,7 @@ impl Local {
     }
 
     /// Ends the write-back of pages. After an error they are dirty again. (Linux forgets them.)
-    fn end_write(&self, file: u32, run: &Run, ok: bool) {
+    pub(super) fn end_write(&self, file: u32, run: &Run, ok: bool) {
         let shared = &self.shared;
         if !ok {
             // Counted when the pages are dirty again, not when they were late: a flush that began in

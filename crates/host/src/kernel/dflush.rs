@@ -2,14 +2,14 @@
 //! (section 4.7 of that paper).
 //!
 //! What the kernel's writers are throttled by is off ([`throttle`](super::throttle)); where it would begin, in the middle
-//! between the background and the hard threshold, writers write shares themselves. The flusher is woken as ever. Trees,
+//! between the background and the hard threshold, writers write shares, or whole files, themselves. The flusher is woken as ever. Trees,
 //! lists, reclaim and block requests are the kernel's.
 
 use std::rc::Rc;
 
 use wharf_runtime::Op;
 
-use crate::dflush::{Writer, balance};
+use crate::dflush::{SLEEP_NS, Writer, balance};
 use crate::kernel::block::Outcome;
 use crate::kernel::local::Local;
 use crate::kernel::writeback::{Reason, Writing};
@@ -18,6 +18,10 @@ use crate::kernel::xarray::{Find, Tag};
 impl Writer for Local {
     fn is_over(&self) -> bool {
         self.shared.unwritten() > self.shared.limits.free_run()
+    }
+
+    fn is_over_background(&self) -> bool {
+        self.shared.is_over_background()
     }
 
     fn note_wait(&self) {
@@ -43,6 +47,33 @@ impl Writer for Local {
         let pages = self.flush_share().await;
         self.counters.flushing_ns.add(self.cpu.now() - began_ns);
         pages
+    }
+
+    async fn send_file(self: &Rc<Self>) -> u64 {
+        let (cpu, shared, began_ns) = (&self.cpu, &self.shared, self.cpu.now());
+        let taken = shared.turns.claim(self.files.count(), |file| {
+            let inode = &shared.inodes[file as usize];
+            // There is a list of the files that are dirty: no look-up tells so.
+            inode
+                .cursor
+                .take(cpu, || !inode.tree.is_untagged(Tag::Dirty))
+        });
+        let Some((file, _sole)) = taken else {
+            return 0;
+        };
+        let mut writing = Writing::of(file, Reason::Background);
+        // Pages that are stuck are left out: who waits for them hears of it.
+        let _ = self
+            .write_tagged(&mut writing, (0, u64::MAX), |_| true)
+            .await;
+        self.counters.flushing_ns.add(self.cpu.now() - began_ns);
+        writing.pages
+    }
+
+    async fn wait_for_flushers(&self) {
+        let began_ns = self.cpu.now();
+        self.nap(SLEEP_NS).await;
+        self.counters.flushing_ns.add(self.cpu.now() - began_ns);
     }
 }
 

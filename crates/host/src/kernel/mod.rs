@@ -27,6 +27,7 @@
 //! | [`frame`] | page flags, references, bytes | include/linux/page-flags.h |
 //! | [`memory`], [`lru`] | free frames, lists, reclaim | mm/vmscan.c, mm/swap.c |
 //! | [`writeback`], [`throttle`] | the flusher, flushes; thresholds | mm/page-writeback.c, fs/fs-writeback.c |
+//! | `neighbour.rs` | who ends half of the flusher's requests | kernel/irq/matrix.c, block/blk-mq.c |
 //! | [`drive_queues`] | `falcon`: a queue and a CPU for each drive | |
 //! | `dflush.rs` | `kernel-dflush`: writers that flush | |
 //! | [`truncate`] | pages that leave with their file | mm/truncate.c |
@@ -47,6 +48,7 @@ pub mod frame;
 pub mod local;
 pub mod lru;
 pub mod memory;
+mod neighbour;
 pub mod shared;
 pub mod throttle;
 pub mod truncate;
@@ -174,9 +176,9 @@ impl<W: WriteBack> Design for PageCache<W> {
         true
     }
 
-    /// The flusher's CPU, and those of the drives.
+    /// The flusher's CPU, those of the drives, and the flusher's neighbour.
     fn services(config: &DesignConfig) -> u32 {
-        1 + queues::<W>(config)
+        2 + queues::<W>(config)
     }
 
     fn serve(
@@ -192,9 +194,10 @@ impl<W: WriteBack> Design for PageCache<W> {
                 cpu.spawn("flusher", local.clone().flush_in_background());
                 cpu.spawn("reclaimer", local.reclaim_in_background());
             }
-            drive => {
+            drive if drive as usize <= self.shared.drives.len() => {
                 cpu.spawn("drive queue", local.serve_drive(drive as usize - 1));
             }
+            _ => _ = cpu.spawn("flusher's interrupts", local.end_for_flusher()),
         }
         Ok(())
     }
@@ -262,6 +265,8 @@ impl Client for KernelClient {
             let shared = &local.shared;
             statistics.evictions += shared.background_evictions.load(Ordering::Relaxed);
             statistics.write_backs += shared.background_written.load(Ordering::Relaxed);
+            let waited = shared.inodes.iter().map(|inode| inode.tree.waited_ns());
+            statistics.index_wait_ns += waited.sum::<u64>();
         }
         statistics
     }

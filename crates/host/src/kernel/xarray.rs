@@ -16,6 +16,8 @@ pub struct XArray {
     control: Lock<Control>,
     /// Nodes in the tree, for who does not take the lock.
     nodes: AtomicU64,
+    /// Virtual time in which CPUs waited for the lock, in nanoseconds.
+    waited_ns: AtomicU64,
     counters: FileCounters,
 }
 
@@ -32,6 +34,7 @@ impl XArray {
             tree: Tree::default(),
             control: Lock::new(Control::default()),
             nodes: AtomicU64::new(0),
+            waited_ns: AtomicU64::new(0),
             counters: FileCounters::default(),
         }
     }
@@ -58,7 +61,13 @@ impl XArray {
     /// Runs `f` with the lock held.
     #[inline]
     pub fn with<R>(&self, cpu: &Cpu, f: impl FnOnce(&mut Changes<'_>) -> R) -> R {
+        let came_ns = if cpu.is_virtual() { cpu.now() } else { 0 };
         self.control.with(cpu, |control| {
+            if cpu.is_virtual() {
+                // Relaxed: a sum to look at, and virtual time is one thread.
+                self.waited_ns
+                    .fetch_add(cpu.now() - came_ns, Ordering::Relaxed);
+            }
             let mut changes = Changes::new(&self.tree, control);
             let result = f(&mut changes);
             // Relaxed: a count to look at, written under the lock alone.
@@ -81,6 +90,11 @@ impl XArray {
             self.counters.count(cpu, change, pages);
             result
         })
+    }
+
+    /// Virtual time in which CPUs waited for the lock and fetched its line, in nanoseconds.
+    pub fn waited_ns(&self) -> u64 {
+        self.waited_ns.load(Ordering::Relaxed)
     }
 
     /// Nodes in the tree: 576 bytes each. A look from outside, which takes no lock.

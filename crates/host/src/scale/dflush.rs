@@ -2,7 +2,7 @@
 //!
 //! 1. Above the background threshold the flusher, on a CPU of its own, is woken and writes until it is
 //!    below.
-//! 2. A writer that finds more than the hard threshold dirty, or on its way, writes shares itself.
+//! 2. A writer that finds more than the hard threshold dirty, or on its way, writes shares, or files, itself.
 //!
 //! In a program's cache the flusher writes all the time; as long as it gives the
 //! storage all it can take, a writer's share would only queue behind, so the writer waits for those pages instead.
@@ -18,6 +18,10 @@ use crate::scale::local::Local;
 impl<I: Index, B: Backing> Writer for Local<I, B> {
     fn is_over(&self) -> bool {
         self.shared.unwritten() > self.shared.limits.dirty_hard
+    }
+
+    fn is_over_background(&self) -> bool {
+        self.shared.is_over_background()
     }
 
     fn is_storage_busy(&self) -> bool {
@@ -61,6 +65,32 @@ impl<I: Index, B: Backing> Writer for Local<I, B> {
         let pages = self.flush_share().await;
         self.counters.flushing_ns.add(self.cpu.now() - began_ns);
         pages
+    }
+
+    async fn send_file(self: &Rc<Self>) -> u64 {
+        let (cpu, shared, began_ns) = (&self.cpu, &self.shared, self.cpu.now());
+        let taken = shared.turns.claim(shared.files_used(), |file| {
+            let file = &shared.files[file as usize];
+            let is_dirty = || file.index.next_tagged(cpu, 0, Tag::Dirty).is_some();
+            let is_due = file.retry.is_due(cpu.now());
+            is_due.then(|| file.cursor.take(cpu, is_dirty)).flatten()
+        });
+        let Some((file, _sole)) = taken else {
+            return 0;
+        };
+        let mut writing = Writing::of(file);
+        // Pages that are stuck are left out: who waits for them hears of it.
+        let _ = self
+            .write_range(&mut writing, (0, u64::MAX), u64::MAX, Busy::Skip)
+            .await;
+        self.counters.flushing_ns.add(self.cpu.now() - began_ns);
+        writing.pages
+    }
+
+    async fn wait_for_flushers(&self) {
+        let began_ns = self.cpu.now();
+        self.nap(SLEEP_NS).await;
+        self.counters.flushing_ns.add(self.cpu.now() - began_ns);
     }
 }
 

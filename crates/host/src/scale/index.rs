@@ -52,6 +52,11 @@ pub trait Index: Default + Send + Sync + 'static {
     /// from outside, which takes no virtual time.
     fn nodes(&self) -> u64;
 
+    /// Virtual time in which CPUs waited for its lock, if it has one, in nanoseconds.
+    fn waited_ns(&self) -> u64 {
+        0
+    }
+
     /// Checks the index when nobody uses it; gives the number of pages.
     ///
     /// # Panics
@@ -119,6 +124,10 @@ impl Index for Locked {
 
     fn nodes(&self) -> u64 {
         self.0.nodes()
+    }
+
+    fn waited_ns(&self) -> u64 {
+        self.0.waited_ns()
     }
 
     fn verify(&self, cpu: &Cpu) -> u64 {

@@ -305,6 +305,8 @@ impl<I: Index> Client for ScaleClient<I> {
         if local.index == 0 {
             let written = &local.shared.background_written;
             statistics.write_backs += written.load(Ordering::Relaxed);
+            let waited = local.shared.files.iter().map(|file| file.index.waited_ns());
+            statistics.index_wait_ns += waited.sum::<u64>();
         }
         statistics
     }

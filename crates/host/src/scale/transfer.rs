@@ -23,7 +23,7 @@ use crate::volume::Transfer;
 use crate::wake::Pause;
 
 /// Transfers of a CPU under way beyond which it waits before it sends more.
-const IN_FLIGHT_MAX: u32 = 128;
+pub(super) const IN_FLIGHT_MAX: u32 = 128;
 
 /// How a transfer ended; `None` until it has.
 pub type Outcome = Rc<Cell<Option<Result<(), IoError>>>>;
@@ -50,7 +50,11 @@ impl<I: Index, B: Backing> Local<I, B> {
 
     /// Waits while too many transfers of this CPU are under way.
     pub(super) async fn wait_for_room(&self) {
-        while self.in_flight.get() >= IN_FLIGHT_MAX {
+        let most = match self.is_service() {
+            true => IN_FLIGHT_MAX,
+            false => self.shared.limits.in_flight_max,
+        };
+        while self.in_flight.get() >= most {
             self.landed.wait(&self.cpu).await;
         }
     }

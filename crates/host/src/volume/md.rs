@@ -3,12 +3,21 @@
 //! Problem: an array that the operating system makes has a driver between the block layer and the drives, and all CPUs
 //! go through it with every request.
 //!
-//! Idea: what of it is shared is one counter, of the requests that are in the driver (`mddev->active_io`): each
-//! request, and each part that a stripe's end cuts off, adds to it and takes away from it. Its cache line has a
-//! [`Line`]; what the driver does in between is [`Op::ArrayEntry`]. Parity and mirrors are those of the other files here.
+//! Idea: what of it is shared is one cache line, the first 64 bytes of `struct mddev`: what the array is (`private`, `pers`),
+//! its `flags`, whether it is `suspended`, and how many requests are in the driver (`active_io`). All CPUs read what hardly ever
+//! changes on the line that all of them change with every request. The line is a [`Line`], and a request, and each part that a
+//! stripe's end cuts off, does to it what the code does:
 //!
-//! What all look at before they enter (`suspended`) and when they are sent on (`private`) is on the same line. Each look is
-//! next to a change, and is taken to come with the line that the change fetches: the least that it can cost.
+//! 1. `md_make_request` reads `pers` and `flags`;
+//! 2. when it has cut the request where it must, `md_handle_request` reads `suspended`, and adds to `active_io`. Others may have
+//!    changed the line meanwhile. To change it needs more than the copy that the read has fetched;
+//! 3. it calls the layout's driver, which reads `private`. These reads follow the change at once: the line is still
+//!    there;
+//! 4. when drive and place are found and the request is on its way ([`Op::ArrayEntry`]), it takes away from
+//!    `active_io`.
+//!
+//! A CPU that is alone keeps the line and pays for two changes of its own. Of many each has to wait for the line three
+//! times, and none of it goes on side by side. Parity and mirrors are those of the other files here.
 //!
 //! Volumes of programs, and of designs in them, have none.
 
@@ -25,13 +34,25 @@ impl ArrayDriver {
     /// A request passes that becomes `parts`, on its way to the drives.
     pub(super) async fn pass(&self, cpu: &Cpu, parts: u64) {
         for _ in 0..parts {
-            cpu.pace().await;
-            self.active.write(cpu);
+            self.look(cpu).await;
+            self.look(cpu).await;
+            self.change(cpu).await;
+            self.active.read(cpu);
             cpu.work(Op::ArrayEntry, || ());
-            // Who has waited for the line has run ahead: those who came meanwhile have it before the second change.
-            cpu.pace().await;
-            self.active.write(cpu);
+            self.change(cpu).await;
         }
+    }
+
+    /// Reads the line, after those who came before. Who has waited for it has run ahead of them.
+    async fn look(&self, cpu: &Cpu) {
+        cpu.pace_exactly().await;
+        self.active.read(cpu);
+    }
+
+    /// Changes the counter, after those who came before.
+    async fn change(&self, cpu: &Cpu) {
+        cpu.pace_exactly().await;
+        self.active.write(cpu);
     }
 }
 
@@ -48,6 +69,7 @@ mod tests {
         let mut costs = CostTable::free();
         for (op, cost_ns) in [
             (Op::LineLocal, 5.0),
+            (Op::LineRead, 200.0),
             (Op::LineTransfer, 200.0),
             (Op::ArrayEntry, 10.0),
         ] {
@@ -72,14 +94,20 @@ mod tests {
     }
 
     #[test]
-    fn the_counter_of_an_array_bounds_the_requests_of_all_cpus_together() {
+    fn a_cpu_that_is_alone_keeps_the_line_of_an_array() {
         assert_eq!(end_ns(1), 50 * (5 + 10 + 5));
-        // Two changes of a line for each request, one after the other, but for the few that find it theirs.
-        for cpus in [16, 32] {
-            let (least_ns, found_ns) = (2 * 50 * cpus * 200, end_ns(cpus as usize));
+    }
+
+    /// Only changes were counted: who reads the line between two changes of others waits for it too.
+    #[test]
+    fn the_line_of_an_array_bounds_the_requests_of_all_cpus_together() {
+        for cpus in [16, 64] {
+            // Two changes, and of two reads those that come after a change of another CPU: one or two.
+            let turns = |times: u64| times * 50 * cpus * 200;
+            let (least_ns, most_ns, found_ns) = (turns(2), turns(4), end_ns(cpus as usize));
             assert!(
-                (least_ns * 3 / 4..=least_ns * 5 / 4).contains(&found_ns),
-                "{cpus} CPUs: {found_ns} ns, not {least_ns}"
+                (least_ns * 5 / 4..=most_ns).contains(&found_ns),
+                "{cpus} CPUs: {found_ns} ns for 50 requests each"
             );
         }
     }

@@ -127,6 +127,8 @@ pub enum Replacement {
 pub enum Dflush {
     /// It flushes.
     Flush,
+    /// It flushes whole files, each alone, until no more is dirty than `dirty_background_share`, and waits for no write.
+    FlushFiles,
     /// It sleeps until a write ends, and flushes then.
     SleepThenFlush,
     /// It sleeps.
@@ -137,6 +139,7 @@ impl From<Dflush> for Balance {
     fn from(dflush: Dflush) -> Balance {
         match dflush {
             Dflush::Flush => Balance::Flush,
+            Dflush::FlushFiles => Balance::FlushFiles,
             Dflush::SleepThenFlush => Balance::SleepThenFlush,
             Dflush::Sleep => Balance::Sleep,
         }

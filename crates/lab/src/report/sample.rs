@@ -269,6 +269,7 @@ fn row(p: &Profile) -> Row {
         throttled_share: 0.0,
         index_nodes_max: None,
         flushing_share: 0.0,
+        index_wait_share: 0.0,
         verified_reads: reads_ns.len(),
         cpu_breakdown: cpu_breakdown(p),
         cpus: cpus(p, seconds),

@@ -63,8 +63,12 @@ pub enum Metric {
     Spinning(CpuPart),
     /// Share of the clients' time in which writers slept, as too much was dirty.
     Throttled,
-    /// Share of the clients' time in which writers wrote back dirty pages.
-    Flushing,
+    /// Writing back dirty pages by whoever does it, writers or the CPUs that serve them, as a share of the clients' time.
+    WritingBack,
+    /// Waiting for the lock of an index of pages by whoever does, as a share of the clients' time.
+    IndexWait,
+    /// Share of the clients' time that is neither of these nor asleep for throttling.
+    OtherTime,
     /// A layer of the mean latency, in microseconds.
     Latency(Layer),
     /// Share of the mean latency that some layers make up.
@@ -111,7 +115,8 @@ impl Metric {
             Metric::TimeShare(..) | Metric::WaitingShare(_) => "share of CPU time",
             Metric::BusyShare(..) => "share of busy CPU time",
             Metric::Busy(_) | Metric::HostBusy => "share of time busy",
-            Metric::Spinning(_) | Metric::Throttled | Metric::Flushing => "share of time",
+            Metric::Spinning(_) | Metric::Throttled => "share of time",
+            Metric::WritingBack | Metric::IndexWait | Metric::OtherTime => "share of time",
             Metric::Latency(_) => "mean latency, µs",
             Metric::LatencyShare(_) => "share of mean latency",
             Metric::Cost(..) => "cost, ns",
@@ -176,7 +181,12 @@ impl Metric {
             }
             Metric::Spinning(part) => group(row, part)?.spin_share,
             Metric::Throttled => row.throttled_share,
-            Metric::Flushing => row.flushing_share,
+            Metric::WritingBack => writing_back(row),
+            Metric::IndexWait => row.index_wait_share,
+            Metric::OtherTime => {
+                let told = row.throttled_share + row.index_wait_share + writing_back(row);
+                (1.0 - told).max(0.0)
+            }
             Metric::Latency(layer) => layer_us(row, layer)?,
             Metric::LatencyShare(layers) => {
                 let sum: Result<f64, String> =
@@ -252,6 +262,19 @@ fn count(group: &CpuGroup, names: &[&str]) -> u64 {
     let named = group.operations.iter();
     let named = named.filter(|op| names.contains(&op.operation.as_str()));
     named.map(|op| op.count).sum()
+}
+
+/// Time of writers that write back, and of the services whose work it is, by the time of the clients.
+fn writing_back(row: &Row) -> f64 {
+    let services = group(row, CpuPart::Services);
+    let by_services = match (services, group(row, CpuPart::Clients)) {
+        (Ok(services), Ok(clients)) => {
+            let busy = (services.busy_share + services.spin_share) * f64::from(services.count);
+            busy / f64::from(clients.count)
+        }
+        _ => 0.0,
+    };
+    row.flushing_share + by_services
 }
 
 /// Clients and services.

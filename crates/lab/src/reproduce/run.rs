@@ -20,7 +20,8 @@ pub struct Run {
     pub workload: String,
     /// KiB of a request, in workloads that leave it open; 0 in others.
     pub request_kib: u32,
-    /// The times that the workload is as long as the scale gives it: for percentiles of the tail.
+    /// The times that the workload is as long as the scale gives it: for percentiles of the tail. In ScaleCache's set-up, where
+    /// files, cache and drives scale alike, the times that all of them are as large.
     pub stretch: u32,
     /// Drives side by side.
     pub drives: u32,
