@@ -318,7 +318,7 @@ async fn replay<C: Client>(
     loop {
         state.cpu.yield_now().await;
         let position = lane.next.get();
-        if position >= lane.requests.len() || state.run.stop.load(Relaxed) {
+        if position >= lane.requests.len() || state.run.is_ending() {
             break;
         }
         lane.next.set(position + 1);
@@ -353,7 +353,7 @@ async fn replay<C: Client>(
 /// Waits until a request is due; false if the run was stopped meanwhile.
 async fn sleep_until<C: Client>(state: &State<C>, due_ns: u64) -> bool {
     loop {
-        if state.run.stop.load(Relaxed) {
+        if state.run.is_ending() {
             return false;
         }
         let now_ns = state.cpu.now();

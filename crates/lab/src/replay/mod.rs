@@ -12,6 +12,7 @@ mod engine;
 mod outcome;
 mod scratch;
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
@@ -150,8 +151,10 @@ pub(crate) struct Run {
     pub(crate) checker: Checker,
     pub(crate) depth: u32,
     pub(crate) speed: Option<f64>,
-    /// Set by a signal, or by the first failure.
+    /// Set by a signal; other runs look at it too.
     pub(crate) stop: Arc<AtomicBool>,
+    /// Set by the first failure: it ends this run alone.
+    pub(crate) failed: AtomicBool,
     pub(crate) failure: Mutex<Option<RunError>>,
     pub(crate) done: AtomicU64,
     pub(crate) progress: Progress,
@@ -171,7 +174,12 @@ impl Run {
     pub(crate) fn fail(&self, error: RunError) {
         let mut failure = self.failure.lock().unwrap_or_else(|p| p.into_inner());
         failure.get_or_insert(error);
-        self.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.failed.store(true, Relaxed);
+    }
+
+    /// True once clients are to take no further request.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.stop.load(Relaxed) || self.failed.load(Relaxed)
     }
 }
 
@@ -249,6 +257,7 @@ pub(crate) fn run<D: Runnable>(
         depth: setup.depth,
         speed: setup.speed,
         stop: stop.clone(),
+        failed: AtomicBool::new(false),
         failure: Mutex::new(None),
         done: AtomicU64::new(0),
         progress,
