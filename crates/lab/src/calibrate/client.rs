@@ -87,6 +87,7 @@ pub(super) fn measure(sampler: Sampler, costs: &mut Costs) -> Result<(), Calibra
         cache_bytes: 1 << 20,
         clients: 1,
         depth: 1,
+        submission: crate::replay::Submission::default(),
         speed: None,
         seed: 1,
         engine: Engine::Real {

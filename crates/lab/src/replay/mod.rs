@@ -59,6 +59,8 @@ pub struct Setup {
     pub clients: u32,
     /// Requests in flight of each client.
     pub depth: u32,
+    /// Whether they are under way together.
+    pub submission: Submission,
     /// Open loop: send by timestamps, so many times faster; `None` for a closed loop.
     pub speed: Option<f64>,
     /// Root of all random choices.
@@ -67,6 +69,27 @@ pub struct Setup {
     pub engine: Engine,
     /// How the drives are prepared.
     pub prepare: Prepare,
+}
+
+impl Setup {
+    /// Requests of a client that are served at a time.
+    pub fn tasks(&self) -> u32 {
+        match self.submission {
+            Submission::Together => self.depth,
+            Submission::InTurn => 1,
+        }
+    }
+}
+
+/// How a client serves the requests that it has in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Submission {
+    /// All at once: while one waits, the others go on.
+    #[default]
+    Together,
+    /// One after another, as Linux serves buffered requests that are submitted by libaio: each within its
+    /// `io_submit`. The others wait in line, and a request's latency is that of all `depth`.
+    InTurn,
 }
 
 /// What the drives hold when a run begins.
@@ -149,7 +172,10 @@ pub enum RunError {
 pub(crate) struct Run {
     pub(crate) plan: Arc<Plan>,
     pub(crate) checker: Checker,
+    /// Requests in flight of a client, each in a slot of its own.
     pub(crate) depth: u32,
+    /// Tasks of a client that serve them.
+    pub(crate) tasks: u32,
     pub(crate) speed: Option<f64>,
     /// Set by a signal; other runs look at it too.
     pub(crate) stop: Arc<AtomicBool>,
@@ -255,6 +281,7 @@ pub(crate) fn run<D: Runnable>(
         checker: Checker::new(volume_bytes, stamp_only)
             .map_err(|e| RunError::Memory(e.to_string()))?,
         depth: setup.depth,
+        tasks: setup.tasks(),
         speed: setup.speed,
         stop: stop.clone(),
         failed: AtomicBool::new(false),

@@ -57,6 +57,8 @@ pub struct Measured {
     pub traits: Option<Traits>,
     /// Cache in bytes.
     pub cache_bytes: u64,
+    /// Requests of a client that are in flight for each that is served: 1, unless it serves them in turn.
+    pub in_line: u32,
 }
 
 /// Why there is no figure.
@@ -264,6 +266,7 @@ impl<'a> Bench<'a> {
             row,
             traits: None,
             cache_bytes: setup.cache_bytes,
+            in_line: setup.depth / setup.tasks(),
         })
     }
 
@@ -289,6 +292,7 @@ impl<'a> Bench<'a> {
             cache_bytes: 0,
             clients: run.clients,
             depth: setup::depth(run),
+            submission: setup::submission(run),
             speed: None,
             seed,
             engine: Engine::Virtual,

@@ -46,6 +46,7 @@ fn measured(bandwidth_mb_s: f64) -> Measured {
             reuse_gib: 0.1,
         }),
         cache_bytes: 1 << 20,
+        in_line: 1,
     }
 }
 

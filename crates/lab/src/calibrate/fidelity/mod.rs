@@ -186,6 +186,7 @@ impl Bench<'_> {
             cache_bytes: (cache_pages + cache_pages / 4) * 4096,
             clients: scenario.clients,
             depth: 1,
+            submission: crate::replay::Submission::default(),
             speed: None,
             seed: 1,
             engine,
