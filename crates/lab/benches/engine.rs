@@ -73,6 +73,7 @@ fn setup(drive: DriveConfig, prepare: Prepare) -> Setup {
         cache_bytes: 4096,
         clients: 8,
         depth: 32,
+        submission: wharf_lab::replay::Submission::default(),
         speed: None,
         seed: 1,
         engine: Engine::Virtual,

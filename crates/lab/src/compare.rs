@@ -63,7 +63,12 @@ impl Request {
             true => Progress::start(design.name, Some(plan.requests.len() as u64)),
             false => Progress::hidden(),
         };
-        Some((design.run)(&setup, plan, progress, stop))
+        let made = (design.run)(&setup, plan, progress, stop);
+        // The first failure is the report: no other run counts any more.
+        if made.is_err() {
+            stop.store(true, Ordering::Relaxed);
+        }
+        Some(made)
     }
 }
 

@@ -74,6 +74,7 @@ fn peak_bytes(design: &str, layout: &str, drives: u32, requests: u64) -> i64 {
         cache_bytes: 128 << 10,
         clients: 2,
         depth: 8,
+        submission: wharf_lab::replay::Submission::default(),
         speed: None,
         seed: 1,
         engine: Engine::Virtual,

@@ -49,6 +49,7 @@ fn a_terabyte_of_flash_replays_in_less_than_4_gib() {
         cache_bytes: 16 << 20,
         clients: 4,
         depth: 32,
+        submission: wharf_lab::replay::Submission::default(),
         speed: None,
         seed: 1,
         engine: Engine::Virtual,

@@ -126,6 +126,7 @@ fn setup(drive: &str) -> Result<Setup, CalibrateError> {
         cache_bytes: 1 << 20,
         clients: 1,
         depth: 1,
+        submission: crate::replay::Submission::default(),
         speed: None,
         seed: 1,
         engine: Engine::Real {

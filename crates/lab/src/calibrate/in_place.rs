@@ -123,6 +123,7 @@ fn setup() -> Result<Setup, CalibrateError> {
         cache_bytes: CACHE_PAGES * 4096,
         clients: 1,
         depth: 4,
+        submission: crate::replay::Submission::default(),
         speed: None,
         seed: 1,
         engine: Engine::Real {

@@ -144,13 +144,13 @@ impl Lane {
     /// order a lane for each, which has all requests of its streams.
     fn all(run: &Run, index: u32) -> Vec<Lane> {
         let (plan, own) = (&run.plan, &run.plan.by_client[index as usize]);
-        if !plan.in_order || run.depth == 1 {
+        if !plan.in_order || run.tasks == 1 {
             return vec![Lane::new(own.clone())];
         }
-        let mut lanes = vec![Vec::new(); run.depth as usize];
+        let mut lanes = vec![Vec::new(); run.tasks as usize];
         for &request in own.iter() {
             let stream = plan.requests[request as usize].stream as usize;
-            lanes[stream / plan.by_client.len() % run.depth as usize].push(request);
+            lanes[stream / plan.by_client.len() % run.tasks as usize].push(request);
         }
         lanes
             .into_iter()
@@ -245,7 +245,7 @@ pub(crate) async fn run<D: Runnable>(
     let start_ns = cpu.now();
     let state = Rc::new(State {
         lanes: Lane::all(&run, index),
-        tasks_left: Cell::new(run.depth),
+        tasks_left: Cell::new(run.tasks),
         account: RefCell::new(Account::new(start_ns, run.drives * run.cores)),
         done: RefCell::new(done),
         index,
@@ -254,7 +254,7 @@ pub(crate) async fn run<D: Runnable>(
         client,
         run,
     });
-    for task in 0..state.run.depth as usize {
+    for task in 0..state.run.tasks as usize {
         let lane = task % state.lanes.len();
         cpu.spawn_main(
             "request",
@@ -308,24 +308,28 @@ impl Drop for ServiceAccount {
 /// design shares the CPU among its tasks, the latencies of a task fill its time. Every task gives the CPU up once
 /// for each request, so that hits wait for their turn in one design as in another; in virtual time the CPUs that
 /// are behind catch up meanwhile.
+///
+/// A task has one slot; or all of them, if requests are served in turn. Then it goes through them over and over, and a
+/// request begins when the one before it in its slot has ended: as many requests ago as there are slots.
 async fn replay<C: Client>(
     state: Rc<State<C>>,
     lane: usize,
     (start_ns, open_start_ns): (u64, u64),
 ) {
     let (lane, mut scratch) = (&state.lanes[lane], Scratch::default());
-    let mut free_ns = start_ns;
+    let mut slots = vec![start_ns; (state.run.depth / state.run.tasks) as usize];
+    let mut turn = 0;
     loop {
         state.cpu.yield_now().await;
         let position = lane.next.get();
-        if position >= lane.requests.len() || state.run.stop.load(Relaxed) {
+        if position >= lane.requests.len() || state.run.is_ending() {
             break;
         }
         lane.next.set(position + 1);
         let index = lane.requests[position];
         let request = state.run.plan.requests[index as usize];
         state.look_ahead(lane, position);
-        let mut began_ns = free_ns;
+        let mut began_ns = slots[turn];
         if let Some(speed) = state.run.speed {
             let due_ns = open_start_ns + (request.time_ns as f64 / speed) as u64;
             if !sleep_until(&state, due_ns).await {
@@ -338,22 +342,24 @@ async fn replay<C: Client>(
             account.drift_max_ns = account.drift_max_ns.max(late_ns);
         }
         match serve(&state, index, &request, began_ns, &mut scratch).await {
-            Ok(ended_ns) => free_ns = ended_ns,
+            Ok(ended_ns) => slots[turn] = ended_ns,
             Err(error) => {
                 state.run.fail(error);
                 state.cpu.halt();
                 break;
             }
         }
+        turn = (turn + 1) % slots.len();
     }
-    state.account.borrow_mut().slots_ns += u128::from(free_ns - start_ns);
+    let used_ns = slots.iter().map(|end_ns| u128::from(end_ns - start_ns));
+    state.account.borrow_mut().slots_ns += used_ns.sum::<u128>();
     finish(&state).await;
 }
 
 /// Waits until a request is due; false if the run was stopped meanwhile.
 async fn sleep_until<C: Client>(state: &State<C>, due_ns: u64) -> bool {
     loop {
-        if state.run.stop.load(Relaxed) {
+        if state.run.is_ending() {
             return false;
         }
         let now_ns = state.cpu.now();

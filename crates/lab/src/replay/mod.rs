@@ -12,6 +12,7 @@ mod engine;
 mod outcome;
 mod scratch;
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
@@ -58,6 +59,8 @@ pub struct Setup {
     pub clients: u32,
     /// Requests in flight of each client.
     pub depth: u32,
+    /// Whether they are under way together.
+    pub submission: Submission,
     /// Open loop: send by timestamps, so many times faster; `None` for a closed loop.
     pub speed: Option<f64>,
     /// Root of all random choices.
@@ -66,6 +69,27 @@ pub struct Setup {
     pub engine: Engine,
     /// How the drives are prepared.
     pub prepare: Prepare,
+}
+
+impl Setup {
+    /// Requests of a client that are served at a time.
+    pub fn tasks(&self) -> u32 {
+        match self.submission {
+            Submission::Together => self.depth,
+            Submission::InTurn => 1,
+        }
+    }
+}
+
+/// How a client serves the requests that it has in flight.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Submission {
+    /// All at once: while one waits, the others go on.
+    #[default]
+    Together,
+    /// One after another, as Linux serves buffered requests that are submitted by libaio: each within its
+    /// `io_submit`. The others wait in line, and a request's latency is that of all `depth`.
+    InTurn,
 }
 
 /// What the drives hold when a run begins.
@@ -148,10 +172,15 @@ pub enum RunError {
 pub(crate) struct Run {
     pub(crate) plan: Arc<Plan>,
     pub(crate) checker: Checker,
+    /// Requests in flight of a client, each in a slot of its own.
     pub(crate) depth: u32,
+    /// Tasks of a client that serve them.
+    pub(crate) tasks: u32,
     pub(crate) speed: Option<f64>,
-    /// Set by a signal, or by the first failure.
+    /// Set by a signal; other runs look at it too.
     pub(crate) stop: Arc<AtomicBool>,
+    /// Set by the first failure: it ends this run alone.
+    pub(crate) failed: AtomicBool,
     pub(crate) failure: Mutex<Option<RunError>>,
     pub(crate) done: AtomicU64,
     pub(crate) progress: Progress,
@@ -171,7 +200,12 @@ impl Run {
     pub(crate) fn fail(&self, error: RunError) {
         let mut failure = self.failure.lock().unwrap_or_else(|p| p.into_inner());
         failure.get_or_insert(error);
-        self.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.failed.store(true, Relaxed);
+    }
+
+    /// True once clients are to take no further request.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.stop.load(Relaxed) || self.failed.load(Relaxed)
     }
 }
 
@@ -247,8 +281,10 @@ pub(crate) fn run<D: Runnable>(
         checker: Checker::new(volume_bytes, stamp_only)
             .map_err(|e| RunError::Memory(e.to_string()))?,
         depth: setup.depth,
+        tasks: setup.tasks(),
         speed: setup.speed,
         stop: stop.clone(),
+        failed: AtomicBool::new(false),
         failure: Mutex::new(None),
         done: AtomicU64::new(0),
         progress,

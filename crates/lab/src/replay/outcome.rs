@@ -223,7 +223,7 @@ impl Outcome {
         let by_command_us = |sum_ns: u64| ratio(sum_ns as f64 / 1000.0, commands);
         let written = self.drive.write_amplification_host_pages;
         let under_way_ns =
-            self.elapsed_ns as f64 * f64::from(setup.clients) * f64::from(setup.depth);
+            self.elapsed_ns as f64 * f64::from(setup.clients) * f64::from(setup.tasks());
         let of_under_way = |ns: u64| ratio(ns as f64, under_way_ns).min(1.0);
         Row {
             design: D::NAME.into(),

@@ -12,10 +12,14 @@
 //!    *other*: the client's other requests, other clients, throttling. Where pages wait side by side the
 //!    sums are longer than the waiting, and the proportion is what remains of them.
 //!
+//! 4. Where a client serves the requests that it has in flight in turn, a request's latency is that of all of them. Its
+//!    layers are those of the one that is served, as many times as there are in line.
+//!
 //! ScalaCache, Figures 5b and 14: "Client-Manager Queuing" is [`Layer::ManagerQueue`], "Manager-SSD
 //! Queuing" and "Client-FusionFTL Queuing" are [`Layer::DriveQueue`].
 
 use super::metric::{Work, busy_us, group, time_us};
+use super::runs::Measured;
 use crate::result::{CpuPart, DriverAccount, Row};
 
 /// A part of the mean latency. All together they make it up.
@@ -48,14 +52,21 @@ struct Waiting {
 ///
 /// # Errors
 /// If the run was not timed, as part of a sentence.
-pub fn layer_us(row: &Row, layer: Layer) -> Result<f64, String> {
+pub fn layer_us(measured: &Measured, layer: Layer) -> Result<f64, String> {
+    let in_line = f64::from(measured.in_line);
+    let served_us = measured.row.latency_us.mean / in_line;
+    Ok(in_line * served_layer_us(&measured.row, served_us, layer)?)
+}
+
+/// A layer of the time that a request is served for.
+fn served_layer_us(row: &Row, served_us: f64, layer: Layer) -> Result<f64, String> {
     let clients = group(row, CpuPart::Clients)?;
     let by_request = |us: f64| us / row.requests as f64;
     if let Layer::Own(work) = layer {
         return Ok(by_request(busy_us(clients, work)));
     }
     let own_us = by_request(clients.busy_share * time_us(row, clients));
-    let waiting = divide(row, (row.latency_us.mean - own_us).max(0.0));
+    let waiting = divide(row, (served_us - own_us).max(0.0));
     Ok(match layer {
         Layer::ManagerQueue => waiting.manager_queue,
         Layer::DriveQueue => waiting.drive_queue,
@@ -130,7 +141,9 @@ mod tests {
 
     fn layers(row: &Row) -> [f64; 4] {
         use Layer::{Drive, DriveQueue, ManagerQueue, Other};
-        [ManagerQueue, DriveQueue, Drive, Other].map(|layer| layer_us(row, layer).unwrap())
+        let served_us = row.latency_us.mean;
+        [ManagerQueue, DriveQueue, Drive, Other]
+            .map(|layer| served_layer_us(row, served_us, layer).unwrap())
     }
 
     #[test]
@@ -139,6 +152,23 @@ mod tests {
         row.drivers = vec![drivers(CpuPart::Clients, 100, 30)];
         row.command_service_us = 18.0;
         assert_eq!(layers(&row), [0.0, 12.0, 18.0, 10.0]);
+    }
+
+    #[test]
+    fn requests_in_line_take_as_long_as_all_of_them() {
+        let mut row = row();
+        row.drivers = vec![drivers(CpuPart::Clients, 100, 30)];
+        row.command_service_us = 18.0;
+        row.latency_us.mean *= 32.0;
+        let measured = Measured {
+            row,
+            traits: None,
+            cache_bytes: 0,
+            in_line: 32,
+        };
+        let us = |layer| layer_us(&measured, layer).unwrap();
+        let us = [Layer::DriveQueue, Layer::Drive, Layer::Other].map(us);
+        assert_eq!(us, [12.0 * 32.0, 18.0 * 32.0, 10.0 * 32.0]);
     }
 
     #[test]

@@ -47,6 +47,11 @@ pub enum Metric {
     HostCpu,
     /// CPU time of clients and services for each request on some work, in microseconds.
     HostWork(Work),
+    /// CPU time of the host for each request on the I/O engine, with the polling of those CPUs that drive the queue pairs: managers,
+    /// or clients where there are none. In microseconds.
+    EnginePolled,
+    /// Work of a part, in CPUs that it would keep busy.
+    Cpus(CpuPart, Work),
     /// Time for each request in which a part polled or slept, in microseconds of its CPUs.
     Waiting(CpuPart),
     /// Share of a part's time that some work took, polling included.
@@ -109,9 +114,12 @@ impl Metric {
             Metric::GcAffected => "share of requests affected by collection",
             Metric::GcAffectedLatency => "mean latency of requests affected by collection, µs",
             Metric::GcAffectedP9999 => "p99.99 latency of requests affected by collection, µs",
-            Metric::Cpu(..) | Metric::HostCpu | Metric::HostWork(_) | Metric::Waiting(_) => {
-                "CPU time by request, µs"
-            }
+            Metric::Cpu(..)
+            | Metric::HostCpu
+            | Metric::HostWork(_)
+            | Metric::EnginePolled
+            | Metric::Waiting(_) => "CPU time by request, µs",
+            Metric::Cpus(..) => "CPUs",
             Metric::TimeShare(..) | Metric::WaitingShare(_) => "share of CPU time",
             Metric::BusyShare(..) => "share of busy CPU time",
             Metric::Busy(_) | Metric::HostBusy => "share of time busy",
@@ -160,6 +168,17 @@ impl Metric {
             },
             Metric::HostCpu => by_request(host_us(row)),
             Metric::HostWork(work) => by_request(host(row).map(|g| busy_us(g, work)).sum()),
+            Metric::EnginePolled => {
+                let part = match row.managers {
+                    Some(_) => CpuPart::Services,
+                    None => CpuPart::Clients,
+                };
+                let work_us: f64 = host(row).map(|g| busy_us(g, ENGINE)).sum();
+                by_request(work_us + waiting_us(row, group(row, part)?))
+            }
+            Metric::Cpus(part, work) => {
+                busy_us(group(row, part)?, work) / (row.elapsed_seconds * 1e6)
+            }
             Metric::Waiting(part) => match row.cpus.iter().find(|group| group.part == part) {
                 Some(group) => by_request(waiting_us(row, group)),
                 None => 0.0,
@@ -187,10 +206,10 @@ impl Metric {
                 let told = row.throttled_share + row.index_wait_share + writing_back(row);
                 (1.0 - told).max(0.0)
             }
-            Metric::Latency(layer) => layer_us(row, layer)?,
+            Metric::Latency(layer) => layer_us(measured, layer)?,
             Metric::LatencyShare(layers) => {
                 let sum: Result<f64, String> =
-                    layers.iter().map(|layer| layer_us(row, *layer)).sum();
+                    layers.iter().map(|layer| layer_us(measured, *layer)).sum();
                 sum? / row.latency_us.mean
             }
             Metric::Cost(part, operations) => {

@@ -2,16 +2,20 @@
 //!
 //! 1. A run's set-up: drive and host at the reproduction's scale, as the run says.
 //! 2. Aged drives come from a stock: prepared once, copied for each run.
-//! 3. All runs are made with one seed, then with the next, so that a reproduction that is stopped has whole
-//!    seeds. The requests of one workload are made once a seed for the runs of one volume and number of clients,
+//! 3. Runs know nothing of each other: as many are made at a time as there are processors. They are begun in order, all
+//!    with one seed, then with the next, so that a reproduction that is stopped has whole seeds but for the last.
+//! 4. The requests of one workload are made once a seed and thread for the runs of one volume and number of clients,
 //!    which come one after another.
-//! 4. A run that cannot be made leaves a gap with a reason; a run that fails is remembered as a failure.
+//! 5. A run that cannot be made leaves a gap with a reason; a run that fails is remembered as a failure.
+//! 6. Results are put together in the order of the runs, so that they do not depend on which ended first.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::btree_map::Entry;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
+use wharf_runtime::worker::side_by_side;
 use wharf_workload::fit::FitMode;
 use wharf_workload::stat::StatCounter;
 use wharf_workload::workload::WorkloadInfo;
@@ -49,10 +53,12 @@ pub struct Traits {
 pub struct Measured {
     /// The design's row.
     pub row: Row,
-    /// The workload, if it is a profile or a trace in the place of one.
+    /// The workload, if it is a profile or a trace in the place of one: as it is with the first seed.
     pub traits: Option<Traits>,
     /// Cache in bytes.
     pub cache_bytes: u64,
+    /// Requests of a client that are in flight for each that is served: 1, unless it serves them in turn.
+    pub in_line: u32,
 }
 
 /// Why there is no figure.
@@ -97,11 +103,6 @@ struct Prepared {
 pub struct Runs<'a> {
     options: &'a Options,
     stop: &'a Arc<AtomicBool>,
-    /// Drives made ready, by what they hold.
-    stocks: BTreeMap<Start, Prepare>,
-    prepared: Option<Prepared>,
-    /// Of the first seed: they are the same for all clients and drives, and take long to find.
-    traits: BTreeMap<Named, Option<Traits>>,
     /// What each seed gave, in their order, or the first gap.
     done: BTreeMap<Run, Result<Vec<Measured>, Gap>>,
 }
@@ -112,9 +113,6 @@ impl<'a> Runs<'a> {
         Runs {
             options,
             stop,
-            stocks: Start::ALL.map(|start| (start, prepare(start))).into(),
-            prepared: None,
-            traits: BTreeMap::new(),
             done: BTreeMap::new(),
         }
     }
@@ -149,23 +147,29 @@ impl<'a> Runs<'a> {
         self.done.insert(run, result);
     }
 
-    /// Makes every one of these runs with every seed.
+    /// Makes every one of these runs with every seed, on all processors.
     pub fn make(&mut self, runs: impl IntoIterator<Item = Run>) {
+        self.make_on(processors(), runs);
+    }
+
+    /// As [`Runs::make`], so many at a time.
+    pub(super) fn make_on(&mut self, threads: usize, runs: impl IntoIterator<Item = Run>) {
         let runs: Vec<Run> = runs.into_iter().collect();
+        let bench = Bench::new(self.options, self.stop, threads, &runs);
         let count = runs.len() * self.options.seeds as usize;
-        for seed in 0..self.options.seeds as usize {
-            for (index, run) in runs.iter().enumerate() {
-                if self.stop.load(Relaxed) {
-                    return;
-                }
-                let number = seed * runs.len() + index + 1;
-                let label = format!("{number:>4}/{count} {} {}", run.design, run.workload);
-                let result = self.run(run, self.options.seed + seed as u64, &label);
-                // A run that was interrupted covers only a part of its workload.
-                if !self.stop.load(Relaxed) {
-                    self.keep(run, result);
-                }
-            }
+        let made = side_by_side(count, threads, |number, thread| bench.make(number, thread));
+        let traits = bench.traits.into_inner().unwrap_or_else(|p| p.into_inner());
+        for (number, result) in made.into_iter().enumerate() {
+            let run = &runs[number % runs.len()];
+            let Some(result) = result else {
+                continue;
+            };
+            let known = traits.get(&named(run)).copied().flatten();
+            let result = result.map(|measured| Measured {
+                traits: known,
+                ..measured
+            });
+            self.keep(run, result);
         }
     }
 
@@ -178,16 +182,77 @@ impl<'a> Runs<'a> {
             (Err(_), _) => {}
         }
     }
+}
 
-    fn run(&mut self, run: &Run, seed: u64, label: &str) -> Result<Measured, Gap> {
+fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// What the threads share that make runs side by side.
+struct Bench<'a> {
+    options: &'a Options,
+    stop: &'a Arc<AtomicBool>,
+    runs: &'a [Run],
+    /// Drives made ready, by what they hold.
+    stocks: BTreeMap<Start, Prepare>,
+    /// The requests that each thread made last.
+    prepared: Vec<Mutex<Option<Prepared>>>,
+    /// The number of the first run of each workload: the one that finds its traits, which are the same for all clients,
+    /// drives and seeds, and take long to find.
+    describers: BTreeMap<Named, usize>,
+    traits: Mutex<BTreeMap<Named, Option<Traits>>>,
+}
+
+impl<'a> Bench<'a> {
+    fn new(
+        options: &'a Options,
+        stop: &'a Arc<AtomicBool>,
+        threads: usize,
+        runs: &'a [Run],
+    ) -> Bench<'a> {
+        let mut describers = BTreeMap::new();
+        for (number, run) in runs.iter().enumerate() {
+            if let Entry::Vacant(first) = describers.entry(named(run)) {
+                first.insert(number);
+            }
+        }
+        Bench {
+            options,
+            stop,
+            runs,
+            stocks: Start::ALL.map(|start| (start, prepare(start))).into(),
+            prepared: (0..threads).map(|_| Mutex::new(None)).collect(),
+            describers,
+            traits: Mutex::default(),
+        }
+    }
+
+    /// Makes run `number`, counted by seeds and then by runs, on a thread; nothing if it is stopped.
+    fn make(&self, number: usize, thread: usize) -> Option<Result<Measured, Gap>> {
+        if self.stop.load(Relaxed) {
+            return None;
+        }
+        let (seed, index) = (number / self.runs.len(), number % self.runs.len());
+        let run = &self.runs[index];
+        let seed_of_run = self.options.seed + seed as u64;
+        let result = self.run(run, seed_of_run, number, thread);
+        // A run that was interrupted covers only a part of its workload.
+        (!self.stop.load(Relaxed)).then_some(result)
+    }
+
+    fn run(&self, run: &Run, seed: u64, number: usize, thread: usize) -> Result<Measured, Gap> {
         let design = find(run.design)
             .ok_or_else(|| Gap::missing(format!("design '{}' is not built in", run.design)))?;
         let setup = self.setup(run, seed)?;
         let fits = setup.host.check_drives(setup.drives);
         fits.map_err(|error| Gap::missing(error.to_string()))?;
         let device_bytes = volume_bytes(&setup.drive, setup.drives, &setup.host);
-        let plan = self.plan(run, seed, device_bytes)?;
-        let traits = self.traits_of(run, &plan);
+        let plan = self.plan(run, seed, device_bytes, thread)?;
+        if self.describers.get(&named(run)) == Some(&number) {
+            let traits = self.traits(run, &plan);
+            let mut known = self.traits.lock().unwrap_or_else(|p| p.into_inner());
+            known.insert(named(run), traits);
+        }
         let one_drive_bytes = setup.drive.namespace_pages() * 4096;
         let setup = Setup {
             cache_bytes: setup
@@ -195,18 +260,24 @@ impl<'a> Runs<'a> {
                 .cache_bytes(plan.footprint_pages * 4096, one_drive_bytes),
             ..setup
         };
-        let progress = Progress::start(label, Some(plan.requests.len() as u64));
-        let row = (design.run)(&setup, &plan, progress, self.stop).map_err(|error| {
-            // A failing run stops its clients by the flag that a signal sets; the next run goes on. An
-            // interrupted run is no error.
-            self.stop.store(false, Relaxed);
-            gap_of(error)
-        })?;
+        let progress = self.progress(run, &plan, number, thread);
+        let row = (design.run)(&setup, &plan, progress, self.stop).map_err(gap_of)?;
         Ok(Measured {
             row,
-            traits,
+            traits: None,
             cache_bytes: setup.cache_bytes,
+            in_line: setup.depth / setup.tasks(),
         })
+    }
+
+    /// One line on the terminal: of the runs side by side only the first thread's are shown.
+    fn progress(&self, run: &Run, plan: &Plan, number: usize, thread: usize) -> Progress {
+        if thread > 0 {
+            return Progress::hidden();
+        }
+        let count = self.runs.len() * self.options.seeds as usize;
+        let label = format!("{:>4}/{count} {} {}", number + 1, run.design, run.workload);
+        Progress::start(&label, Some(plan.requests.len() as u64))
     }
 
     fn setup(&self, run: &Run, seed: u64) -> Result<Setup, Gap> {
@@ -221,6 +292,7 @@ impl<'a> Runs<'a> {
             cache_bytes: 0,
             clients: run.clients,
             depth: setup::depth(run),
+            submission: setup::submission(run),
             speed: None,
             seed,
             engine: Engine::Virtual,
@@ -228,7 +300,13 @@ impl<'a> Runs<'a> {
         })
     }
 
-    fn plan(&mut self, run: &Run, seed: u64, device_bytes: u64) -> Result<Arc<Plan>, Gap> {
+    fn plan(
+        &self,
+        run: &Run,
+        seed: u64,
+        device_bytes: u64,
+        thread: usize,
+    ) -> Result<Arc<Plan>, Gap> {
         let key = Key {
             workload: named(run),
             rule: run.rule,
@@ -236,7 +314,10 @@ impl<'a> Runs<'a> {
             device_bytes,
             seed,
         };
-        if let Some(ready) = self.prepared.as_ref().filter(|ready| ready.key == key) {
+        let mut prepared = self.prepared[thread]
+            .lock()
+            .unwrap_or_else(|p| p.into_inner());
+        if let Some(ready) = prepared.as_ref().filter(|ready| ready.key == key) {
             return Ok(ready.plan.clone());
         }
         let load = match &self.options.trace {
@@ -251,21 +332,11 @@ impl<'a> Runs<'a> {
             reason: e.to_string(),
             failed: true,
         })?);
-        self.prepared = Some(Prepared {
+        *prepared = Some(Prepared {
             key,
             plan: plan.clone(),
         });
         Ok(plan)
-    }
-
-    fn traits_of(&mut self, run: &Run, plan: &Plan) -> Option<Traits> {
-        let key = named(run);
-        if let Some(known) = self.traits.get(&key) {
-            return *known;
-        }
-        let traits = self.traits(run, plan);
-        self.traits.insert(key, traits);
-        traits
     }
 
     /// The workload's traits, as large as they would be at full size, where a paper has them. A trace is as it is.

@@ -8,7 +8,7 @@ use super::figure::{Cell, Claim, Figure, Formula, Panel, Plot, Series};
 use super::metric::Metric;
 use super::outcome::{Finding, find};
 use super::paper::Paper;
-use super::run::{CLIENTS, KERNEL, Run, SCALA, Variant};
+use super::run::{CLIENTS, KERNEL, Run, SCALA, TRI_2M, Variant};
 use super::runs::{Gap, Measured, Runs, Traits};
 use super::score::{self, Score};
 use super::verdict::Verdict;
@@ -46,6 +46,7 @@ fn measured(bandwidth_mb_s: f64) -> Measured {
             reuse_gib: 0.1,
         }),
         cache_bytes: 1 << 20,
+        in_line: 1,
     }
 }
 
@@ -223,4 +224,34 @@ fn names_choose_figures_in_the_order_of_the_paper_each_once() {
         wrong.to_string().contains("the nearest is 'scala/fig11a'"),
         "{wrong}"
     );
+}
+
+#[test]
+fn runs_side_by_side_give_what_runs_in_turn_give() {
+    let few = Scale {
+        requests_max: Some(300),
+        ..options().scale
+    };
+    let options = Options {
+        scale: few,
+        seeds: 2,
+        ..options()
+    };
+    let stop = Arc::new(AtomicBool::new(false));
+    let wanted = [SCALA, KERNEL, TRI_2M].map(|variant| variant.clients("mds", 2));
+    let made = |threads| {
+        let mut runs = Runs::new(&options, &stop);
+        runs.make_on(threads, wanted.clone());
+        assert_eq!(runs.count(), 6);
+        let mut all: Vec<Measured> = Vec::new();
+        for run in &wanted {
+            all.extend_from_slice(runs.get(run).expect("made"));
+        }
+        // How long a run took here is no part of what it gave.
+        all.iter_mut().for_each(|one| one.row.wall_seconds = 0.0);
+        serde_json::to_string(&all).expect("plain data")
+    };
+    let in_turn = made(1);
+    assert!(in_turn.contains("\"traits\":{"), "{in_turn}");
+    assert_eq!(made(4), in_turn);
 }

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use wharf_drive::config::MediaKind;
 use wharf_host::direct::DirectClient;
@@ -11,7 +12,8 @@ use wharf_host::{
     Client, Design, DesignConfig, DesignError, Direct, Extent, IoError, Statistics, Touch, Volume,
 };
 use wharf_lab::designs::Runnable;
-use wharf_lab::replay::{Engine, RunError, Setup};
+use wharf_lab::progress::Progress;
+use wharf_lab::replay::{Engine, RunError, Setup, row};
 use wharf_runtime::Cpu;
 use wharf_wire::dma::DmaSpace;
 use wharf_workload::{Op, Request};
@@ -257,4 +259,17 @@ fn one_wrong_read_among_many_clients_ends_them_all() {
         let error = try_run::<Faulty>(&setup, &plan).expect_err("stale reads");
         assert!(matches!(error, RunError::WrongRead { .. }), "{error:?}");
     }
+}
+
+/// A failing run set the flag of the signal, which other runs look at too: side by side they ended early, and what they
+/// had done until then looked like a result.
+#[test]
+fn a_failing_run_stopped_those_beside_it() {
+    FAULT.set(Fault::Stale);
+    let setup = setup(small_and_quick());
+    let plan = planned(&listed(&requests()), &setup);
+    let stop = Arc::new(AtomicBool::new(false));
+    let failed = row::<Faulty>(&setup, &plan, Progress::hidden(), &stop);
+    assert!(failed.is_err());
+    assert!(!stop.load(Relaxed));
 }

@@ -1,9 +1,11 @@
 //! Throughput times mean latency is the number of requests under way, in every design: Little's law.
 
+use wharf_host::kernel::Kernel;
+use wharf_lab::replay::Submission;
 use wharf_lab::result::Comparison;
 use wharf_workload::generate::{GeneratorSpec, Pattern};
 
-use crate::support::{drive, generated, planned, run_all, setup, spec};
+use crate::support::{drive, generated, planned, run, run_all, setup, spec};
 
 const CLIENTS: u32 = 2;
 const DEPTH: u32 = 32;
@@ -45,6 +47,25 @@ fn hits_of_some_designs_began_when_they_had_waited_for_the_cpu() {
         assert!((0.85..0.95).contains(&found), "{}: {found}", row.design);
     }
     obeys_littles_law(&comparison);
+}
+
+/// Requests that are served in turn wait for each other: their latency is that of all that are in line.
+#[test]
+fn requests_served_in_turn_are_as_long_as_the_line() {
+    let run_with = |depth, submission| {
+        let mut setup = setup(drive("scala", &[]));
+        (setup.clients, setup.depth) = (CLIENTS, depth);
+        setup.submission = submission;
+        let input = generated(spec(Pattern::Uniform, 20_000, 64 << 20));
+        let plan = planned(&input, &setup);
+        setup.cache_bytes = plan.footprint_pages / 2 * 4096;
+        run::<Kernel>(&setup, &plan)
+    };
+    let in_line = run_with(DEPTH, Submission::InTurn);
+    let alone = run_with(1, Submission::Together);
+    assert_eq!(in_line.iops, alone.iops);
+    let longer = in_line.latency_us.mean / alone.latency_us.mean;
+    assert!((31.5..=32.0).contains(&longer), "{longer}");
 }
 
 #[test]

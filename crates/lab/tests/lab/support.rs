@@ -68,6 +68,7 @@ pub fn setup(drive: DriveConfig) -> Setup {
         cache_bytes: 1 << 20,
         clients: 1,
         depth: 1,
+        submission: wharf_lab::replay::Submission::default(),
         speed: None,
         seed: 1,
         engine: Engine::Virtual,

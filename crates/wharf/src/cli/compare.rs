@@ -307,6 +307,7 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
     }
     let cache_bytes = host.cache_bytes(plans[0].footprint_pages * 4096, device_bytes);
     let setup = Setup {
+        submission: wharf_lab::replay::Submission::default(),
         drive,
         drives: args.drives,
         host,

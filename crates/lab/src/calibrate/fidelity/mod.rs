@@ -191,6 +191,7 @@ impl Bench<'_> {
             cache_bytes: 2 * cache_pages * 4096,
             clients: scenario.clients,
             depth: 1,
+            submission: crate::replay::Submission::default(),
             speed: None,
             seed: 1,
             engine,

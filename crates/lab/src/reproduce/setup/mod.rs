@@ -5,7 +5,7 @@
 //! | `scala.rs` | ScalaCache: one flash drive and more, profiles |
 //! | `scale.rs` | ScaleCache: 64 CPUs, eight Optane drives, 64 files |
 
-mod scala;
+pub(super) mod scala;
 pub(super) mod scale;
 
 use std::collections::BTreeMap;
@@ -22,6 +22,7 @@ use super::runs::Gap;
 use super::subject::Subject;
 use crate::config::{ConfigError, HostConfig};
 use crate::input::{ClientRule, Input, Made};
+use crate::replay::Submission;
 
 /// Divisors that a set-up can be scaled by are powers of two up to this one.
 pub const SCALE_MAX: u32 = 1024;
@@ -120,6 +121,14 @@ pub fn depth(run: &Run) -> u32 {
     match run.subject {
         Subject::Scala => scala::DEPTH,
         Subject::Scale => scale::depth(run),
+    }
+}
+
+/// Whether the requests that a client keeps in flight are under way together.
+pub fn submission(run: &Run) -> Submission {
+    match run.subject {
+        Subject::Scala => scala::submission(run),
+        Subject::Scale => Submission::Together,
     }
 }
 

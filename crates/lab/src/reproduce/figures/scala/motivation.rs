@@ -1,10 +1,12 @@
-//! Figures 4a, 4b, 5a and 5b: what the kernel's cache and TriCache lose, on mds (section 3.1).
+//! Figures 4a, 4b, 5a, 5b and 5c: what the kernel's cache and TriCache lose, on mds (section 3.1).
 
 use crate::reproduce::figure::{Cell, Claim, Figure, Formula, Panel, Plot, Series, Term};
 use crate::reproduce::figures::stacks;
 use crate::reproduce::layers::{Layer, LayerSet};
-use crate::reproduce::metric::{CACHE, CLIENT, ENGINE, LOCK, MESSAGES, Metric};
+use crate::reproduce::metric::{CACHE, CLIENT, ENGINE, LOCK, MESSAGES, Metric, Work};
 use crate::reproduce::run::{CLIENTS, KERNEL, Run, TRI_2M, Variant, Workloads};
+use crate::reproduce::setup::scala::slowness;
+use crate::result::CpuPart;
 use crate::result::CpuPart::{Clients, Services};
 
 /// Host cores of Figure 4a; the text names 12 alone.
@@ -200,10 +202,53 @@ pub(super) fn fig5b(workloads: &Workloads) -> Figure {
             share("kernel-cache", KERNEL_CACHE, kernel),
             share("client-manager-queuing", &[Layer::ManagerQueue], tri),
             share("manager-drive-queuing", &[Layer::DriveQueue], tri),
+            share("queuing", &[Layer::ManagerQueue, Layer::DriveQueue], tri),
         ],
         notes: vec![
             LATENCY_NOTE,
             "the kernel's I/O engine is its driver, block layer and the commands that requests wait for; its cache is all else but the client's own work",
+        ],
+    }
+}
+
+/// Work on the kernel's cache with its locks: what would move into a drive.
+const KERNEL_MANAGER: Work = &["index", "replacement", "copy", "contention"];
+
+/// What its cores would have to do: CPUs of the host, in processors of a drive of four cores.
+fn in_drives(part: CpuPart, work: Work, run: &Run) -> Cell {
+    let factor = slowness() / f64::from(run.cores);
+    Cell::plain(Metric::Cpus(part, work), run.clone()).times(factor)
+}
+
+pub(super) fn fig5c(workloads: &Workloads) -> Figure {
+    let bars = bars(workloads);
+    let (kernel, tri) = (&bars[0].1, &bars[1].1);
+    let demands = [
+        ("kernel", in_drives(Clients, KERNEL_MANAGER, kernel)),
+        ("tricache", in_drives(Services, CACHE, tri)),
+    ];
+    let claim = |(id, cell): &(&str, Cell)| {
+        let terms = vec![Term::of(cell.clone())];
+        Claim::new(*id, Formula::Mean(terms))
+    };
+    let panel = Panel {
+        title: String::new(),
+        points: bars.iter().map(|(name, _)| name.clone()).collect(),
+        series: vec![Series {
+            name: "demand".into(),
+            cells: demands.iter().map(|(_, cell)| Some(cell.clone())).collect(),
+        }],
+    };
+    Figure {
+        name: "fig5c",
+        plot: Plot::Bars,
+        points: "design",
+        axis: "times what a drive's cores can do".into(),
+        panels: vec![panel],
+        claims: demands.iter().map(claim).collect(),
+        notes: vec![
+            "work of the host's CPUs on the cache, times the slowness of a drive's core, by the drive's 4 cores; the kernel's is that of 8 \
+             clients with their locks, TriCache's that of its managers: its clients' own caches would stay on the host",
         ],
     }
 }
