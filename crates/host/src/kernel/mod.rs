@@ -176,9 +176,9 @@ impl<W: WriteBack> Design for PageCache<W> {
         true
     }
 
-    /// The flusher's CPU, those of the drives, and the flusher's neighbour.
+    /// The flusher's CPU, those of the drives, and the flusher's neighbour, which has nothing to do for a single drive.
     fn services(config: &DesignConfig) -> u32 {
-        2 + queues::<W>(config)
+        1 + queues::<W>(config) + u32::from(config.drives > 1)
     }
 
     fn serve(
