@@ -322,7 +322,7 @@ impl QueueIndex {
 
     /// Makes room for an absent page in its set, and notes that it is on its way. `own` tells the
     /// slots that the request itself is filling; with `clean_first`, a clean page leaves if some
-    /// [`CLEAN_STEPS`] steps find one. Also gives the number of slots looked at.
+    /// `CLEAN_STEPS` steps find one. Also gives the number of slots looked at.
     pub fn place(
         &self,
         set: u32,
