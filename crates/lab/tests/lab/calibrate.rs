@@ -14,6 +14,7 @@ fn every_operation_is_timed_and_the_table_can_be_read() {
     let processors = std::thread::available_parallelism().unwrap().get();
     let calibration = match calibrate(&options, |_| ()) {
         Err(CalibrateError::OneProcessor) => return assert_eq!(processors, 1),
+        Err(CalibrateError::TooBusy) => return println!("two threads hardly ever ran at once"),
         Err(CalibrateError::NoDirect) => return println!("no uncached reads in {folder:?}"),
         other => other.unwrap(),
     };
