@@ -85,14 +85,13 @@ pub(super) fn measure(sampler: Sampler, costs: &mut Costs) -> Result<(), Calibra
     let requests = (0..REQUESTS as u64).map(|i| page_request(RequestOp::Read, i % PAGES));
     let plan = unchecked_plan(requests.collect(), 1, PAGES);
     let stop = Arc::new(AtomicBool::new(false));
-    let rounds = (0..sampler.groups * sampler.rounds).map(|_| {
+    let request = sampler.try_collect(|| {
         let row = row::<Nothing>(&setup, &plan, Progress::hidden(), &stop)?;
-        Ok(row.elapsed_seconds * 1e9 / REQUESTS as f64)
-    });
-    let rounds = rounds.collect::<Result<Vec<f64>, CalibrateError>>()?;
+        Ok::<_, CalibrateError>(row.elapsed_seconds * 1e9 / REQUESTS as f64)
+    })?;
     costs.set(
         Op::ClientRequest,
-        sampler.figure(&rounds),
+        request,
         "the lab's client over a design that does nothing, reads not checked",
     );
     Ok(())
@@ -107,12 +106,10 @@ pub(super) fn over_the_kernel(
     let mut rng = Seed(42).rng();
     let requests = (0..REQUESTS).map(|_| page_request(RequestOp::Read, rng.below(file.pages)));
     let plan = unchecked_plan(requests.collect(), 1, file.pages);
-    let rounds = (0..sampler.groups * sampler.rounds).map(|_| {
+    sampler.try_collect(|| {
         let row = real_kernel::run(file, &setup, &plan)?;
         Ok(row.elapsed_seconds * 1e9 / REQUESTS as f64)
-    });
-    let rounds = rounds.collect::<Result<Vec<f64>, CalibrateError>>()?;
-    Ok(sampler.figure(&rounds))
+    })
 }
 
 /// One client, one request at a time, for real, over a drive that has nothing to do.

@@ -51,6 +51,12 @@ impl Sampler {
         self.figure(&all)
     }
 
+    /// As [`Sampler::collect`], of rounds that can fail: the first error ends them.
+    pub fn try_collect<E>(self, mut round: impl FnMut() -> Result<f64, E>) -> Result<Sample, E> {
+        let all = (0..self.groups * self.rounds).map(|_| round());
+        Ok(self.figure(&all.collect::<Result<Vec<f64>, E>>()?))
+    }
+
     /// As [`Sampler::collect`], for two processors at once: the group in the middle. Two processors of a
     /// virtual machine are now two threads of one core and now two distant cores, and the least
     /// would be the luck of having met the former.

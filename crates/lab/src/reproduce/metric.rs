@@ -64,8 +64,6 @@ pub enum Metric {
     Busy(CpuPart),
     /// Share of the time of clients and services in which they worked or spun.
     HostBusy,
-    /// Share of a part's time in which it spun, for locks and lines that others had.
-    Spinning(CpuPart),
     /// Share of the clients' time in which writers slept, as too much was dirty.
     Throttled,
     /// Writing back dirty pages by whoever does it, writers or the CPUs that serve them, as a share of the clients' time.
@@ -123,7 +121,7 @@ impl Metric {
             Metric::TimeShare(..) | Metric::WaitingShare(_) => "share of CPU time",
             Metric::BusyShare(..) => "share of busy CPU time",
             Metric::Busy(_) | Metric::HostBusy => "share of time busy",
-            Metric::Spinning(_) | Metric::Throttled => "share of time",
+            Metric::Throttled => "share of time",
             Metric::WritingBack | Metric::IndexWait | Metric::OtherTime => "share of time",
             Metric::Latency(_) => "mean latency, µs",
             Metric::LatencyShare(_) => "share of mean latency",
@@ -198,7 +196,6 @@ impl Metric {
                 let busy_us: f64 = host(row).map(busy).sum();
                 busy_us / host(row).map(|g| time_us(row, g)).sum::<f64>()
             }
-            Metric::Spinning(part) => group(row, part)?.spin_share,
             Metric::Throttled => row.throttled_share,
             Metric::WritingBack => writing_back(row),
             Metric::IndexWait => row.index_wait_share,

@@ -68,13 +68,12 @@ fn page(rng: &mut Rng, pages: u64) -> u64 {
     rng.below(pages) * PAGE_BYTES
 }
 
-/// Rounds of fallible operations: the first error ends them.
+/// Rounds of calls to the system.
 fn rounds(
     sampler: Sampler,
-    mut round: impl FnMut() -> std::io::Result<f64>,
+    round: impl FnMut() -> std::io::Result<f64>,
 ) -> std::io::Result<crate::calibrate::Sample> {
-    let all = (0..sampler.groups * sampler.rounds).map(|_| round());
-    Ok(sampler.figure(&all.collect::<Result<Vec<f64>, _>>()?))
+    sampler.try_collect(round)
 }
 
 fn reads(
