@@ -55,7 +55,7 @@ impl Design for Direct {
             locks: Arc::new(RangeLocks::new(mailboxes.clone())),
             mailboxes,
             transfer_pages: config.transfer_pages,
-            toll: Toll::new(config.in_kernel),
+            toll: Toll::new(config.in_kernel, config.file_system),
         })
     }
 

@@ -14,12 +14,17 @@ use wharf_runtime::{Cpu, Op};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Toll {
     is_due: bool,
+    /// Its pages are those of files in a file system.
+    has_file_system: bool,
 }
 
 impl Toll {
-    /// Paid if `in_kernel`.
-    pub fn new(in_kernel: bool) -> Toll {
-        Toll { is_due: in_kernel }
+    /// Paid if `in_kernel`; for pages of a file system too, if it `has_file_system`.
+    pub fn new(in_kernel: bool, has_file_system: bool) -> Toll {
+        Toll {
+            is_due: in_kernel,
+            has_file_system,
+        }
     }
 
     #[inline]
@@ -33,6 +38,14 @@ impl Toll {
     #[inline]
     pub fn request(self, cpu: &Cpu) {
         self.pay(cpu, Op::SystemCall, 1);
+    }
+
+    /// A page is written through a file system.
+    #[inline]
+    pub fn page_write(self, cpu: &Cpu) {
+        if self.has_file_system {
+            self.pay(cpu, Op::FileWrite, 1);
+        }
     }
 
     /// A frame is taken or given back.

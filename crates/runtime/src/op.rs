@@ -94,6 +94,10 @@ operations! {
     CommandGather = "command_gather", Controller;
     /// The controller posts a completion.
     CommandComplete = "command_complete", Controller;
+    /// A turn of the controller's loop, where it is software: it looks at what rang, and at what is to be sent.
+    ControllerTurn = "controller_turn", Controller;
+    /// A core wakes, finds what has come, and a task of it takes it up.
+    CoreTurn = "core_turn", Ftl;
     /// A core takes a part of a command and answers it.
     CorePart = "core_part", Ftl;
     /// A map entry is looked up for a read.
@@ -142,6 +146,9 @@ operations! {
     ManagerUpdate = "manager_update", Index;
     /// A program enters the operating system and comes back.
     SystemCall = "system_call", System;
+    /// A file system prepares a page of the page cache for a write, and accounts for it: what a write to a file takes beyond
+    /// a read.
+    FileWrite = "file_write", System;
     /// A page is looked up in the radix tree of a file.
     TreeLookup = "tree_lookup", Index;
     /// A page enters or leaves the radix tree of a file, or a tag of it changes.
@@ -171,7 +178,7 @@ pub const OPS: usize = Op::ALL.len();
 
 /// The version of cost tables that this program reads and writes. It changes whenever operations
 /// are added or removed or mean something else: an older measurement then answers other questions.
-pub const COST_TABLE_VERSION: u32 = 5;
+pub const COST_TABLE_VERSION: u32 = 6;
 
 /// What each operation costs on one machine, with its provenance.
 #[derive(Debug, Clone, Serialize, Deserialize)]

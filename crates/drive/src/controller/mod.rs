@@ -27,7 +27,7 @@ use wharf_wire::queue::{DriveQueue, Guest};
 use wharf_wire::status::{Status, StatusCode};
 use zerocopy::IntoBytes;
 
-use crate::config::{CorePlan, DriveConfig};
+use crate::config::{CorePlan, DriveConfig, Platform};
 use crate::core::Shelf;
 use crate::core::lent::Lent;
 use crate::core::part::{Answer, Part, PartOp, Striping};
@@ -102,6 +102,8 @@ struct Outgoing {
 /// The controller of one drive.
 pub struct Controller {
     cpu: Cpu,
+    /// Its loop is a program's; else it is logic, which looks at everything at once.
+    is_software: bool,
     config: DriveConfig,
     plan: CorePlan,
     namespace_pages: u64,
@@ -156,6 +158,7 @@ impl Controller {
     ) -> Controller {
         let mut controller = Controller {
             cpu,
+            is_software: config.firmware.platform == Platform::Software,
             plan: config.plan().expect("the drive was built from it"),
             namespace_pages: config.namespace_pages(),
             striping: Striping {
@@ -223,6 +226,9 @@ impl Controller {
                 }
             };
             self.ready = self.ready.union(rung);
+            if self.is_software {
+                self.cpu.work(Op::ControllerTurn, || ());
+            }
             // Answers first: they free what new commands need.
             self.gather();
             if !self.outgoing.is_empty() {

@@ -49,6 +49,7 @@ impl Core {
             let part = self.inbox.borrow_mut().try_pop(&self.cpu);
             let Some(part) = part else {
                 let _ = self.bell.wait(&self.cpu).await;
+                self.cpu.work(Op::CoreTurn, || ());
                 continue;
             };
             let worker = self.idle.borrow_mut().pop().expect("checked above");

@@ -119,6 +119,9 @@ pub struct DesignConfig {
     /// Whether designs that could be in the program are in the operating system, and [pay](crate::toll) for
     /// that.
     pub in_kernel: bool,
+    /// Whether pages that designs in the operating system cache are those of files in a file system, which takes its time for
+    /// each page that is written.
+    pub file_system: bool,
     /// Pages of each client's memory for transfers, in designs that copy between the program's
     /// memory and the drive's.
     pub transfer_pages: u32,
@@ -126,7 +129,7 @@ pub struct DesignConfig {
 
 impl Default for DesignConfig {
     /// 64 MiB for one client on one drive, two managers, no reads before overwrites, write-back from 10 % dirty pages on and at
-    /// most 20 %, equal shares, awareness of collection, one file, caches in the program, 4096 transfer pages.
+    /// most 20 %, equal shares, awareness of collection, one file, caches in the program, no file system, 4096 transfer pages.
     fn default() -> Self {
         DesignConfig {
             cache_bytes: 64 << 20,
@@ -147,6 +150,7 @@ impl Default for DesignConfig {
             index_reclaim: Reclaim::Eager,
             files: 1,
             in_kernel: false,
+            file_system: false,
             transfer_pages: 4096,
         }
     }

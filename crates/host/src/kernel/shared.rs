@@ -15,6 +15,7 @@ use crate::kernel::frame::{DIRTY, Frames, LOCKED, UPTODATE, WRITEBACK};
 use crate::kernel::lru::{self, List, Lru};
 use crate::kernel::neighbour::Neighbour;
 use crate::kernel::xarray::{Tag, XArray};
+use crate::toll::Toll;
 use crate::waits::{PageWaits, Waiters};
 use crate::wake::Mailboxes;
 
@@ -175,6 +176,8 @@ pub struct Shared {
     pub drives: Box<[DriveQueue]>,
     /// The flusher's neighbour.
     pub neighbour: Neighbour,
+    /// What is paid to the file system; the cache charges its own parts where it has them.
+    pub toll: Toll,
     /// The CPUs' mailboxes: clients, then services.
     pub mailboxes: Arc<Mailboxes>,
 }
@@ -221,6 +224,7 @@ impl Shared {
                 .map(|_| DriveQueue::new(mailboxes.clone()))
                 .collect(),
             neighbour: Neighbour::new(mailboxes.clone()),
+            toll: Toll::new(true, config.file_system),
             mailboxes,
         })
     }

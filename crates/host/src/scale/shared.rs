@@ -210,7 +210,7 @@ impl<I: Index> Shared<I> {
             errands: Lock::new(Vec::new()),
             window_pages: shape.window_pages,
             reclaim: config.index_reclaim,
-            toll: Toll::new(config.in_kernel),
+            toll: Toll::new(config.in_kernel, config.file_system),
             share_pages: shape.share_pages,
             mailboxes,
         })

@@ -6,7 +6,7 @@
 //! Idea: time the real code behind every [`Op`](wharf_runtime::Op) here and now, and write a cost table that says where
 //! and when. In this order:
 //!
-//! 1. queue pairs and rings (`queues.rs`), the translation layer (`flash.rs`), the host's caches
+//! 1. queue pairs and rings (`queues.rs`), the loops around them (`firmware.rs`), the translation layer (`flash.rs`), the host's caches
 //!    (`cache.rs`), the client itself (`client.rs`), structures such as the designs have (`designs.rs`);
 //!    one thread;
 //! 2. what the designs do, in its place: they run for real with every operation timed (`in_place.rs`);
@@ -25,6 +25,7 @@ mod contention;
 mod costs;
 mod designs;
 pub mod fidelity;
+mod firmware;
 mod flash;
 mod in_place;
 mod queues;
@@ -122,9 +123,12 @@ pub fn calibrate(options: &Options, on_step: impl Fn(&str)) -> Result<Calibratio
     let system = |costs: &mut Costs| {
         system::measure(sampler, &options.directory, options.file_bytes(), costs)
     };
-    let parts: [(&str, Part<'_>); 8] = [
+    let parts: [(&str, Part<'_>); 9] = [
         ("queue pairs and rings", &|costs| {
             queues::measure(sampler, costs)
+        }),
+        ("commands of a drive on one thread", &|costs| {
+            firmware::measure(sampler, costs)
         }),
         ("the drive's translation layer", &|costs| {
             flash::measure(sampler, costs)

@@ -127,6 +127,7 @@ mod tests {
             "host.files=64",
             "host.replacement=lru",
             "host.in_kernel=true",
+            "host.file_system=true",
             "host.layout=raid5",
             "host.tri_reads_before_overwrite=true",
             "host.md=true",

@@ -42,6 +42,9 @@ pub struct HostConfig {
     pub files: u32,
     /// Designs that could be in the program are in the operating system, and pay for that.
     pub in_kernel: bool,
+    /// What designs in the operating system cache are pages of files in a file system, which takes its time for each that is
+    /// written.
+    pub file_system: bool,
     /// What a writer does when too much is dirty, in designs whose writers flush.
     pub dflush: Dflush,
     /// Most pages that such a writer writes before it looks again.

@@ -42,6 +42,15 @@ pub use engine::Engine;
 pub use outcome::row;
 use scratch::Scratch;
 
+/// Bytes of a page.
+const PAGE_BYTES: u64 = 4096;
+
+/// Bytes that a drive keeps for each page that it shows: its map, and the stamps of the flash behind it.
+const DRIVE_TABLES_BYTES: u64 = 24;
+
+/// Bytes for each cached page besides the page: those of `scala`, the most.
+const CACHE_TABLES_BYTES: u64 = 160;
+
 /// Everything that shapes a run but the design.
 #[derive(Clone)]
 pub struct Setup {
@@ -79,6 +88,25 @@ impl Setup {
             Submission::InTurn => 1,
         }
     }
+
+    /// As [`memory_bytes`], for its drives and cache.
+    pub fn memory_bytes(&self) -> u64 {
+        memory_bytes(&self.drive, self.drives, self.cache_bytes)
+    }
+}
+
+/// Memory that a run takes at most, in bytes, but for its requests: tables and data of the drives, and the cache with
+/// what the design with the most keeps for each page.
+pub fn memory_bytes(drive: &DriveConfig, drives: u32, cache_bytes: u64) -> u64 {
+    let page_bytes = drive.page_bytes() as u64;
+    let data_bytes = if page_bytes == PAGE_BYTES {
+        PAGE_BYTES
+    } else {
+        0
+    };
+    let drive_bytes = drive.namespace_pages() * (DRIVE_TABLES_BYTES + data_bytes);
+    let cache_bytes = cache_bytes / PAGE_BYTES * (page_bytes + CACHE_TABLES_BYTES);
+    u64::from(drives) * drive_bytes + cache_bytes
 }
 
 /// How a client serves the requests that it has in flight.
@@ -256,6 +284,7 @@ pub(crate) fn run<D: Runnable>(
         level: setup.host.layout.into(),
         files: setup.host.files,
         in_kernel: setup.host.in_kernel,
+        file_system: setup.host.file_system,
         managers: setup.host.managers,
         tri_reads_before_overwrite: setup.host.tri_reads_before_overwrite,
         gc_aware: setup.host.gc_aware,

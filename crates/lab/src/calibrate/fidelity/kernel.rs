@@ -28,6 +28,7 @@ impl Bench<'_> {
         setup.drive.firmware.platform = Platform::Device;
         // The machine has memory for far more dirty pages than there are pages.
         setup.cache_bytes *= 16;
+        setup.host.file_system = true;
         if scenario.flash == Flash::Modelled {
             without_latency(&mut setup.drive);
             setup.drive.timing.read_ns = self.device_ns();

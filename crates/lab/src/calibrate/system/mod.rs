@@ -6,6 +6,7 @@
 //! | step | is | less |
 //! |---|---|---|
 //! | `system_call` | a request of the lab's client that becomes a `pread` of 4 KiB that hits, random over the file | the client's own part, and the tree's look-up and the copy, as timed in this program |
+//! | `file_write` | a `pwrite` of 4 KiB over dirty pages, random over 16 MiB | a `pread` of such pages |
 //! | `page_allocator` | a write of a fresh page of a memory file over a write of a present one, and a page of it given back; their mean | the tree's and the lists' update |
 //! | `block_submit` | an uncached read submitted through an io_uring, 32 at a time | an empty operation submitted so |
 //! | `interrupt` | time missing from a thread that only watches the clock while 32 uncached reads end, for each | |
@@ -76,12 +77,14 @@ fn derive(costs: &mut Costs) {
     let taken = path("memory_page_taken") - path("memory_page_written") - updates;
     let given = path("memory_page_given") - updates;
     let switch = (path("futex_turn") - null) / 2.0;
+    let written = path("pwrite_hit_hot") - path("pread_hit_hot");
     let block = block(costs, call);
     costs.set(
         Op::SystemCall,
         call,
         "client_pread_hit - client_request - tree_lookup - copy_page, at least null_system_call",
     );
+    costs.set(Op::FileWrite, written, "pwrite_hit_hot - pread_hit_hot");
     costs.set(
         Op::PageAllocator,
         (taken + given) / 2.0,
