@@ -1,7 +1,7 @@
 //! `wharf compare`: one workload through several designs, one report.
 //!
-//! Runs know nothing of each other. Those of several seeds are made side by side, as many at a time as there are
-//! processors, in virtual time and where drives have no file; the report is the same.
+//! Runs know nothing of each other. In virtual time, and where drives have no file, several are made at a time, and the
+//! report is the same.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use wharf_runtime::worker::side_by_side;
 use crate::config::config_hash;
 use crate::designs::DesignEntry;
 use crate::input::Plan;
-use crate::progress::Progress;
+use crate::progress::Bars;
 use crate::replay::{Prepare, RunError, Setup};
 use crate::result::{Arrival, Comparison, CostTable, Drive, Row, SCHEMA, Workload};
 
@@ -29,24 +29,25 @@ pub struct Request {
     pub cache_spec: String,
     /// The commit this program was built from.
     pub commit: String,
+    /// Most runs that are made at a time.
+    pub jobs: usize,
 }
 
 impl Request {
     /// Runs that are made at a time.
     pub fn threads(&self) -> usize {
         let has_file = self.setup.drive.media.path.is_some();
-        if self.plans.len() == 1 || !self.setup.engine.is_virtual() || has_file {
+        if !self.setup.engine.is_virtual() || has_file {
             return 1;
         }
-        let runs = self.plans.len() * self.designs.len();
-        std::thread::available_parallelism().map_or(1, |n| n.get().min(runs))
+        self.jobs.min(self.plans.len() * self.designs.len()).max(1)
     }
 
     /// Makes run `number`, counted by designs and then by seeds; nothing if it is stopped before, but for the first.
     fn make(
         &self,
         number: usize,
-        is_shown: bool,
+        bars: &Bars,
         stop: &Arc<AtomicBool>,
     ) -> Option<Result<Row, RunError>> {
         if number > 0 && stop.load(Ordering::Relaxed) {
@@ -58,11 +59,7 @@ impl Request {
             seed: self.setup.seed.wrapping_add(seed as u64),
             ..self.setup.clone()
         };
-        // One line on the terminal: side by side only the first of them is shown.
-        let progress = match is_shown {
-            true => Progress::start(design.name, Some(plan.requests.len() as u64)),
-            false => Progress::hidden(),
-        };
+        let progress = bars.start(design.name, Some(plan.requests.len() as u64));
         let made = (design.run)(&setup, plan, progress, stop);
         // The first failure is the report: no other run counts any more.
         if made.is_err() {
@@ -81,8 +78,9 @@ pub fn compare(request: &Request, stop: &Arc<AtomicBool>) -> Result<Comparison, 
         request.plans.len() * request.designs.len(),
         request.plans.len(),
     );
-    let made = side_by_side(runs, request.threads(), |number, thread| {
-        request.make(number, thread == 0, stop)
+    let bars = Bars::default();
+    let made = side_by_side(runs, request.threads(), |number, _| {
+        request.make(number, &bars, stop)
     });
     let mut rows: Vec<Vec<Row>> = request.designs.iter().map(|_| Vec::new()).collect();
     for (number, run) in made.into_iter().enumerate() {

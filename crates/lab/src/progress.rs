@@ -1,16 +1,30 @@
-//! The progress line of a running comparison: on a terminal only, and cheap to keep up to date.
+//! The progress lines of running simulations: on a terminal only, and cheap to keep up to date.
 //!
-//! The line is drawn to standard error a few times a second and nowhere else; in a pipe it does not
-//! exist. It shows the design, the share done, the simulated time, requests by second of wall time
-//! and the time left.
+//! There is a line for each run under way. They are drawn to standard error a few times a second and nowhere
+//! else; in a pipe they do not exist. A line shows the design, the share done, the simulated time, requests by second of
+//! wall time and the time left.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use indicatif::{ProgressBar, ProgressFinish, ProgressState, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressFinish, ProgressState, ProgressStyle};
 
 /// Requests between two calls of [`Progress::update`] that are often enough for a smooth line.
 pub const UPDATE_EVERY: u64 = 4096;
+
+/// The lines of all runs under way, one below the other.
+///
+/// Nothing is shown when standard error is no terminal.
+#[derive(Default)]
+pub struct Bars(MultiProgress);
+
+impl Bars {
+    /// Starts the line of `design`; `requests` is `None` when their number is not known beforehand.
+    pub fn start(&self, design: &str, requests: Option<u64>) -> Progress {
+        let bar = self.0.add(ProgressBar::new(requests.unwrap_or(0)));
+        Progress::with_bar(bar, design, requests.is_some())
+    }
+}
 
 /// The progress of one design through the workload.
 pub struct Progress {
@@ -20,17 +34,6 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Starts the line of `design`; `requests` is `None` when their number is not known beforehand.
-    ///
-    /// Nothing is shown when standard error is no terminal.
-    pub fn start(design: &str, requests: Option<u64>) -> Self {
-        Self::with_bar(
-            ProgressBar::new(requests.unwrap_or(0)),
-            design,
-            requests.is_some(),
-        )
-    }
-
     /// A progress that is never shown.
     pub fn hidden() -> Self {
         Self::with_bar(ProgressBar::hidden(), "", true)
@@ -122,6 +125,30 @@ mod tests {
         assert!(line.contains("req/s") && line.contains("left"), "{line}");
         assert!(line.chars().count() < usize::from(term.width()), "{line}");
         progress.finish();
+        assert_eq!(term.contents(), "");
+    }
+
+    #[test]
+    fn runs_side_by_side_have_a_line_each() {
+        let term = InMemoryTerm::new(6, 100);
+        let target = ProgressDrawTarget::term_like(Box::new(term.clone()));
+        let bars = Bars(MultiProgress::with_draw_target(target));
+        let (clock, scala) = (bars.start("clock", Some(10)), bars.start("scala", Some(10)));
+        clock.update(5, 1);
+        scala.update(2, 1);
+        (clock.bar.tick(), scala.bar.tick());
+        let lines = term.contents();
+        let lines: Vec<&str> = lines.lines().collect();
+        assert!(
+            lines[0].starts_with("clock ") && lines[0].contains(" 50 %"),
+            "{lines:?}"
+        );
+        assert!(
+            lines[1].starts_with("scala ") && lines[1].contains(" 20 %"),
+            "{lines:?}"
+        );
+        clock.finish();
+        scala.finish();
         assert_eq!(term.contents(), "");
     }
 

@@ -44,6 +44,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use wharf_runtime::CostTable;
 
 use crate::input::Input;
+use crate::replay;
 
 pub use estimate::Estimate;
 pub use figure::{Cell, Claim, Figure, Formula, Panel, Plot, Series, Term};
@@ -79,6 +80,22 @@ pub struct Options {
     pub trace_name: String,
     /// The commit this program was built from.
     pub commit: String,
+    /// Most runs that are made at a time.
+    pub jobs: usize,
+}
+
+/// Memory that the largest run of these figures takes, in bytes.
+pub fn memory_bytes(chosen: &Chosen, options: &Options) -> u64 {
+    let workloads = Workloads::own();
+    let figures = chosen.figures.iter().map(|(_, make)| make(&workloads));
+    let runs: BTreeSet<Run> = figures.flat_map(|figure| figure.runs()).collect();
+    let bytes = |run: &Run| {
+        let drive = setup::drive(options.scale, run).ok()?;
+        let host = setup::host(options.scale, run).ok()?;
+        let cache_bytes = host.cache.of(drive.namespace_pages() * 4096);
+        Some(replay::memory_bytes(&drive, run.drives, cache_bytes))
+    };
+    runs.iter().filter_map(bytes).max().unwrap_or(0)
 }
 
 /// A reproduction that cannot be made.

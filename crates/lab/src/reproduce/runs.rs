@@ -2,8 +2,7 @@
 //!
 //! 1. A run's set-up: drive and host at the reproduction's scale, as the run says.
 //! 2. Aged drives come from a stock: prepared once, copied for each run.
-//! 3. Runs know nothing of each other: as many are made at a time as there are processors. They are begun in order, all
-//!    with one seed, then with the next, so that a reproduction that is stopped has whole seeds but for the last.
+//! 3. Runs know nothing of each other: several are made at a time. They are begun in order, all with one seed, then with the next, so that a reproduction that is stopped has whole seeds but for the last.
 //! 4. The requests of one workload are made once a seed and thread for the runs of one volume and number of clients,
 //!    which come one after another.
 //! 5. A run that cannot be made leaves a gap with a reason; a run that fails is remembered as a failure.
@@ -27,7 +26,7 @@ use crate::config::ConfigError;
 use crate::designs::{DESIGNS, find};
 use crate::input::{ClientRule, Plan, plan};
 use crate::prepare::{Age, Stock};
-use crate::progress::Progress;
+use crate::progress::{Bars, Progress};
 use crate::replay::{Engine, Prepare, RunError, Setup, volume_bytes};
 use crate::result::Row;
 
@@ -147,14 +146,9 @@ impl<'a> Runs<'a> {
         self.done.insert(run, result);
     }
 
-    /// Makes every one of these runs with every seed, on all processors.
+    /// Makes every one of these runs with every seed, as many at a time as the options say.
     pub fn make(&mut self, runs: impl IntoIterator<Item = Run>) {
-        self.make_on(processors(), runs);
-    }
-
-    /// As [`Runs::make`], so many at a time.
-    pub(super) fn make_on(&mut self, threads: usize, runs: impl IntoIterator<Item = Run>) {
-        let runs: Vec<Run> = runs.into_iter().collect();
+        let (runs, threads): (Vec<Run>, _) = (runs.into_iter().collect(), self.options.jobs);
         let bench = Bench::new(self.options, self.stop, threads, &runs);
         let count = runs.len() * self.options.seeds as usize;
         let made = side_by_side(count, threads, |number, thread| bench.make(number, thread));
@@ -184,15 +178,13 @@ impl<'a> Runs<'a> {
     }
 }
 
-fn processors() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
-}
-
 /// What the threads share that make runs side by side.
 struct Bench<'a> {
     options: &'a Options,
     stop: &'a Arc<AtomicBool>,
     runs: &'a [Run],
+    /// The lines on the terminal.
+    bars: Bars,
     /// Drives made ready, by what they hold.
     stocks: BTreeMap<Start, Prepare>,
     /// The requests that each thread made last.
@@ -220,6 +212,7 @@ impl<'a> Bench<'a> {
             options,
             stop,
             runs,
+            bars: Bars::default(),
             stocks: Start::ALL.map(|start| (start, prepare(start))).into(),
             prepared: (0..threads).map(|_| Mutex::new(None)).collect(),
             describers,
@@ -260,7 +253,7 @@ impl<'a> Bench<'a> {
                 .cache_bytes(plan.footprint_pages * 4096, one_drive_bytes),
             ..setup
         };
-        let progress = self.progress(run, &plan, number, thread);
+        let progress = self.progress(run, &plan, number);
         let row = (design.run)(&setup, &plan, progress, self.stop).map_err(gap_of)?;
         Ok(Measured {
             row,
@@ -270,14 +263,10 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// One line on the terminal: of the runs side by side only the first thread's are shown.
-    fn progress(&self, run: &Run, plan: &Plan, number: usize, thread: usize) -> Progress {
-        if thread > 0 {
-            return Progress::hidden();
-        }
+    fn progress(&self, run: &Run, plan: &Plan, number: usize) -> Progress {
         let count = self.runs.len() * self.options.seeds as usize;
         let label = format!("{:>4}/{count} {} {}", number + 1, run.design, run.workload);
-        Progress::start(&label, Some(plan.requests.len() as u64))
+        self.bars.start(&label, Some(plan.requests.len() as u64))
     }
 
     fn setup(&self, run: &Run, seed: u64) -> Result<Setup, Gap> {

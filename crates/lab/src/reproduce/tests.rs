@@ -26,6 +26,7 @@ fn options() -> Options {
         trace: None,
         trace_name: String::new(),
         commit: "0000000".into(),
+        jobs: 2,
     }
 }
 
@@ -232,16 +233,17 @@ fn runs_side_by_side_give_what_runs_in_turn_give() {
         requests_max: Some(300),
         ..options().scale
     };
-    let options = Options {
-        scale: few,
-        seeds: 2,
-        ..options()
-    };
     let stop = Arc::new(AtomicBool::new(false));
     let wanted = [SCALA, KERNEL, TRI_2M].map(|variant| variant.clients("mds", 2));
-    let made = |threads| {
+    let made = |jobs| {
+        let options = Options {
+            scale: few,
+            seeds: 2,
+            jobs,
+            ..options()
+        };
         let mut runs = Runs::new(&options, &stop);
-        runs.make_on(threads, wanted.clone());
+        runs.make(wanted.clone());
         assert_eq!(runs.count(), 6);
         let mut all: Vec<Measured> = Vec::new();
         for run in &wanted {

@@ -52,15 +52,18 @@ fn several_seeds_are_the_mean_of_their_runs() {
         planned(&input, &setup(seed))
     };
     let designs = || ["direct", "clock", "scala"].map(|name| find(name).expect("built in"));
-    let all = Compare {
+    let all = |jobs| Compare {
         setup: setup(5),
         designs: designs().into(),
         plans: [5, 6, 7].map(plan_of).into(),
         cache_spec: "test".into(),
         commit: "test".into(),
+        jobs,
     };
     let stop = Arc::new(AtomicBool::new(false));
-    let together = compare(&all, &stop).expect("it runs").without_wall_clock();
+    let run = |jobs| compare(&all(jobs), &stop).expect("it runs");
+    let together = run(4).without_wall_clock();
+    assert_eq!(file(&together), file(&run(1)), "jobs change nothing");
     assert_eq!((together.seed, together.seeds), (5, 3));
     for (design, row) in designs().into_iter().zip(&together.rows) {
         let alone = [5, 6, 7].map(|seed| {

@@ -143,6 +143,7 @@ fn a_comparison_stopped_before_it_begins_has_a_row_of_nothing() {
         plans: vec![plan],
         cache_spec: "test".into(),
         commit: "test".into(),
+        jobs: 1,
     };
     let comparison = compare(&request, &Arc::new(AtomicBool::new(true))).expect("it is no error");
     // The first design is reported as far as it came, the second was not begun.

@@ -27,6 +27,7 @@ fn options(seed: u64) -> Options {
         trace: None,
         trace_name: String::new(),
         commit: "0000000".into(),
+        jobs: 2,
     }
 }
 

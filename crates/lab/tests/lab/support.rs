@@ -171,6 +171,7 @@ pub fn run_those(setup: &Setup, plan: &Arc<Plan>, is_wanted: impl Fn(&str) -> bo
         plans: vec![plan.clone()],
         cache_spec: "test".into(),
         commit: "test".into(),
+        jobs: 1,
     };
     let comparison = compare(&request, &Arc::new(AtomicBool::new(false)));
     let comparison = comparison.unwrap_or_else(|error| panic!("{error}"));

@@ -90,6 +90,11 @@ pub(super) struct Args {
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     seeds: u32,
 
+    /// Most runs that are made at a time, in virtual time. If left out, as many as there are processors and as fit into
+    /// memory. The figures are the same.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    jobs: Option<u32>,
+
     /// What the drives hold at the beginning: `empty`, `touched` (every page of the workload, written
     /// once), `steady` (filled, then overwritten until garbage collection is steady), or the path
     /// of an image made by `wharf drive prepare`.
@@ -331,6 +336,10 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
             path => Prepare::Image(path.into()),
         },
     };
+    let jobs = match args.jobs {
+        Some(jobs) => jobs as usize,
+        None => room::jobs(setup.memory_bytes()),
+    };
     let (drive_page_bytes, cache_spec) = (setup.drive.page_bytes(), cache_spec(args, &setup.host));
     let request = Request {
         setup,
@@ -338,6 +347,7 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
         plans,
         cache_spec,
         commit: env!("WHARF_COMMIT").to_string(),
+        jobs,
     };
     let caches_bytes = cache_bytes.saturating_mul(request.threads() as u64);
     check_memory(

@@ -6,12 +6,12 @@ use wharf_lab::config::load_costs;
 use wharf_lab::input::{Input, TraceFrom};
 use wharf_lab::report::table::stdout_width;
 use wharf_lab::reproduce::{
-    Options, Reproduction, SCALE_MAX, Scale, Score, Start, Subject, listing, render, reproduce,
-    select, summary, write,
+    Options, Reproduction, SCALE_MAX, Scale, Score, Start, Subject, listing, memory_bytes, render,
+    reproduce, select, summary, write,
 };
 use wharf_workload::layout::Layout;
 
-use super::{Failure, input, print};
+use super::{Failure, input, print, room};
 
 /// Divisor of a paper's set-up when none is said: an hour or so for all its figures.
 fn usual_scale(subject: Subject) -> u32 {
@@ -80,6 +80,11 @@ pub(super) struct Args {
     #[arg(long, default_value_t = SEEDS, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     seeds: u32,
 
+    /// Most runs that are made at a time. If left out, as many as there are processors and as fit into
+    /// memory. The figures are the same.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    jobs: Option<u32>,
+
     /// Writes a page and a JSON file for each figure, and index.html, to a directory of the paper's name in
     /// this one.
     #[arg(long, value_name = "DIR")]
@@ -95,7 +100,12 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let chosen = select(&args.figures).map_err(input)?;
     let options: Vec<Options> = chosen
         .iter()
-        .map(|part| options(args, part.subject))
+        .map(|part| {
+            let options = options(args, part.subject)?;
+            let jobs = args.jobs.map(|jobs| jobs as usize);
+            let jobs = jobs.unwrap_or_else(|| room::jobs(memory_bytes(part, &options)));
+            Ok(Options { jobs, ..options })
+        })
         .collect::<Result<_, Failure>>()?;
     if let Some(directory) = &args.out {
         make(directory)?;
@@ -166,6 +176,7 @@ fn options(args: &Args, subject: Subject) -> Result<Options, Failure> {
         trace: trace(args)?,
         trace_name,
         commit: env!("WHARF_COMMIT").to_string(),
+        jobs: 1,
     })
 }
 

@@ -39,6 +39,14 @@ pub(super) fn check_memory(what: &str, needed: u64, advice: &str) -> Result<(), 
     }
 }
 
+/// Runs that are made side by side when nobody says how many: as there are processors, but no more than fit into memory if
+/// each takes `run_bytes`.
+pub(super) fn jobs(run_bytes: u64) -> usize {
+    let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let fit = available().map_or(u64::MAX, |available| available.bytes / run_bytes.max(1));
+    processors.min(fit.try_into().unwrap_or(usize::MAX)).max(1)
+}
+
 /// An error if the file system of `path`, a file that is there or is to be made, has no room for `bytes`.
 pub(super) fn check_disk(path: &Path, bytes: u64) -> Result<(), Failure> {
     use std::os::unix::fs::MetadataExt;
@@ -161,6 +169,16 @@ mod tests {
         assert_eq!(kib("MemTotal: 1 kB", "MemAvailable:"), None);
         assert_eq!(group_available("7:blkio:/"), None);
         assert_eq!(group_available("nonsense"), None);
+    }
+
+    #[test]
+    fn as_many_runs_are_made_at_a_time_as_fit_into_memory() {
+        let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        assert_eq!(jobs(0), processors);
+        assert_eq!(jobs(4096), processors);
+        let most = available().expect("Linux tells").bytes;
+        assert_eq!(jobs(most - most / 4), 1);
+        assert_eq!(jobs(u64::MAX), 1, "one is made whatever it takes");
     }
 
     #[test]
