@@ -24,6 +24,7 @@ mod discards;
 mod engines;
 mod faulty;
 mod files;
+mod golden;
 mod index_scaling;
 mod interrupt;
 mod littles_law;
