@@ -54,6 +54,7 @@ fn help_names_every_option_and_exit_code() {
         "--set",
         "--seed",
         "--seeds",
+        "--jobs",
         "--prepare",
         "--real",
         "--threads",
@@ -145,8 +146,9 @@ fn an_interrupted_run_prints_what_it_has() {
             "{table}"
         );
         let report = json(&place.path().join("part.json"));
-        assert_eq!(report["rows"].as_array().expect("rows").len(), 1);
-        assert_eq!(report["rows"][0]["complete"], false);
+        // Side by side, both designs may have begun.
+        let rows = report["rows"].as_array().expect("rows");
+        assert!(!rows.is_empty() && rows.iter().all(|row| row["complete"] == false));
     }
 }
 
