@@ -130,7 +130,7 @@ fn sustained_writes_use_all_dies_and_not_only_the_cores() {
 
 /// Each core collected from one block, and from as many as its dies can take as soon as blocks were
 /// short. So while one core collected the host's writes waited there, and the dies of the other
-/// idled: blocks of 512 pages, and half of the commands, left 63 % of the dies' time used.
+/// idled: with blocks of 512 pages, and half of the commands, 72 % of the dies' time was used.
 #[test]
 fn cores_that_collect_in_turn_left_each_other_without_writes() {
     let mut config = drive(2, 0.28);
@@ -143,7 +143,7 @@ fn cores_that_collect_in_turn_left_each_other_without_writes() {
     let (rate, run) = sustained_at(127, config.clone(), 7);
     let wa = run.write_amplification().expect("pages were written");
     let share = rate / bound(&config, wa);
-    assert!(share > 0.7, "{share:.3} of what the dies can do");
+    assert!(share > 0.8, "{share:.3} of what the dies can do");
 }
 
 /// Preparation left the free blocks that background collection keeps, which writes without a pause use
