@@ -49,19 +49,28 @@ impl Holders {
     /// Whether a CPU has the line.
     #[inline]
     pub(crate) fn contains(&self, cpu: u32) -> bool {
-        match cpu.checked_sub(WORD_CPUS) {
-            None => self.word.load(Ordering::Relaxed) & bit(cpu) != 0,
-            Some(beyond) => self.more.get().is_some_and(|more| more.contains(beyond)),
+        match cpu < WORD_CPUS {
+            true => self.word.load(Ordering::Relaxed) & bit(cpu) != 0,
+            false => self.contains_beyond(cpu - WORD_CPUS),
         }
+    }
+
+    #[cold]
+    fn contains_beyond(&self, beyond: u32) -> bool {
+        self.more.get().is_some_and(|more| more.contains(beyond))
     }
 
     /// Whether nobody but this CPU has the line.
     #[inline]
     pub(crate) fn is_none_but(&self, cpu: u32) -> bool {
         let others = self.word.load(Ordering::Relaxed) & !WRITTEN & !bit(cpu);
-        // For a CPU of this word, a number that no later word has.
-        let beyond = cpu.checked_sub(WORD_CPUS).unwrap_or(u32::MAX);
-        others == 0 && self.more.get().is_none_or(|more| more.is_none_but(beyond))
+        others == 0 && self.more.get().is_none_or(|more| more.none_beyond_but(cpu))
+    }
+
+    #[cold]
+    fn none_beyond_but(&self, cpu: u32) -> bool {
+        // For a CPU of the word before, a number that no later word has.
+        self.is_none_but(cpu.checked_sub(WORD_CPUS).unwrap_or(u32::MAX))
     }
 
     /// Whether just one CPU has the line. If anybody has written, it is the last who did: nobody has read since.
@@ -90,11 +99,16 @@ impl Holders {
     #[inline]
     pub(crate) fn set_writer(&self, cpu: u32) {
         self.word.store(WRITTEN | bit(cpu), Ordering::Relaxed);
-        match (cpu.checked_sub(WORD_CPUS), self.more.get()) {
-            (None, None) => {}
-            (None, Some(more)) => more.clear(),
-            (Some(beyond), _) => self.more().set_writer(beyond),
+        if cpu >= WORD_CPUS {
+            self.set_writer_beyond(cpu - WORD_CPUS);
+        } else if let Some(more) = self.more.get() {
+            more.clear();
         }
+    }
+
+    #[cold]
+    fn set_writer_beyond(&self, beyond: u32) {
+        self.more().set_writer(beyond);
     }
 
     #[cold]

@@ -49,8 +49,8 @@ impl Line {
     /// The CPU loads from the line.
     #[inline]
     pub fn read(&self, cpu: &Cpu) {
-        if cpu.is_virtual() {
-            self.read_virtual(cpu);
+        if cpu.is_virtual() && !self.holders.contains(cpu.index()) {
+            self.fetch(cpu);
         }
     }
 
@@ -58,7 +58,11 @@ impl Line {
     #[inline]
     pub fn write(&self, cpu: &Cpu) {
         if cpu.is_virtual() {
-            self.write_virtual(cpu);
+            match self.holders.is_none_but(cpu.index()) {
+                true => cpu.work(Op::LineLocal, || ()),
+                false => self.take_over(cpu),
+            }
+            self.holders.set_writer(cpu.index());
         }
     }
 
@@ -72,10 +76,8 @@ impl Line {
         }
     }
 
-    fn read_virtual(&self, cpu: &Cpu) {
-        if self.holders.contains(cpu.index()) {
-            return;
-        }
+    /// A CPU that does not have the line loads from it.
+    fn fetch(&self, cpu: &Cpu) {
         if self.holders.any_wrote() {
             let from_ns = self.busy.free_at(cpu.now());
             cpu.spin_until(from_ns);
@@ -87,16 +89,12 @@ impl Line {
         self.holders.insert(cpu.index());
     }
 
-    fn write_virtual(&self, cpu: &Cpu) {
-        if self.holders.is_none_but(cpu.index()) {
-            cpu.work(Op::LineLocal, || ());
-        } else {
-            let from_ns = self.busy.free_at(cpu.now());
-            cpu.spin_until(from_ns);
-            cpu.work(Op::LineTransfer, || ());
-            self.busy.occupy(from_ns, cpu.now());
-        }
-        self.holders.set_writer(cpu.index());
+    /// A CPU changes a line that others have.
+    fn take_over(&self, cpu: &Cpu) {
+        let from_ns = self.busy.free_at(cpu.now());
+        cpu.spin_until(from_ns);
+        cpu.work(Op::LineTransfer, || ());
+        self.busy.occupy(from_ns, cpu.now());
     }
 }
 

@@ -246,13 +246,19 @@ impl Blocks {
         }
     }
 
-    /// The closed block with the fewest valid pages; of several one on the plane that has the fewest
-    /// blocks free or coming, so that collected pages and host writes find room on every plane.
-    pub fn emptiest(&mut self) -> Option<u32> {
+    /// The fewest valid pages that a closed block has.
+    pub fn fewest_valid(&mut self) -> Option<u32> {
         while *self.heads.get(self.fewest_valid)? == NONE {
             self.fewest_valid += 1;
         }
-        let first = self.heads[self.fewest_valid];
+        Some(self.fewest_valid as u32)
+    }
+
+    /// The closed block with the fewest valid pages; of several one on the plane that has the fewest
+    /// blocks free or coming, so that collected pages and host writes find room on every plane.
+    pub fn emptiest(&mut self) -> Option<u32> {
+        let fewest = self.fewest_valid()?;
+        let first = self.heads[fewest as usize];
         let next = |block: &u32| Some(self.blocks[*block as usize].next).filter(|b| *b != NONE);
         let candidates = std::iter::successors(Some(first), next).take(CANDIDATES_MAX);
         candidates.min_by_key(|block| {

@@ -207,12 +207,12 @@ impl Ftl {
         }
     }
 
-    /// Collects what the collector must, beside writes that never cease: background collection falls
-    /// behind those, and its blocks are used up. Were they free at the end, the writes of a run would
-    /// have them first, and so less amplification than they can have for long.
+    /// Collects what leaves as many blocks free as collection beside writes that never cease does. With
+    /// more of them free at the end, the writes of a run would have them first, and so less
+    /// amplification than they can have for long.
     fn collect_as_needed(&mut self, at: &mut At) {
-        while self.collection_need() == Some(Urgency::Foreground) {
-            if !self.collect_one(Urgency::Foreground, at) {
+        while let Some(urgency) = self.need_beside_writes() {
+            if !self.collect_one(urgency, at) {
                 return;
             }
         }

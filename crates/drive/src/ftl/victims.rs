@@ -4,6 +4,11 @@
 //! begun than there is place for, none would ever be emptied; so each is begun only if collection
 //! has room for what is left of all of them, in blocks that host writes cannot take. The first needs
 //! no such promise: its pages are fewer than the blocks in reserve have.
+//!
+//! How many are collected beside the host's writes follows from how many blocks are free, a step for
+//! each block. A switch between one victim and all of them would have each core write fast and
+//! collect fast in turn, and cores would fall out of step: the host's commands pile up at those that
+//! collect, and the dies of the others are idle.
 
 use super::Ftl;
 use super::blocks::State;
@@ -105,9 +110,7 @@ impl Ftl {
         if self.wiping {
             return Some(Urgency::Background);
         }
-        // Those whose pages have moved are as good as free.
-        let coming = self.erases_pending + self.victims.moved_count();
-        let free = self.blocks.free_count() + coming;
+        let free = self.free_or_coming();
         if free <= self.plan.foreground_blocks {
             Some(Urgency::Foreground)
         } else if free < self.plan.background_blocks {
@@ -117,17 +120,47 @@ impl Ftl {
         }
     }
 
+    /// Blocks that are free, or as good as that: their pages have moved.
+    #[inline]
+    fn free_or_coming(&self) -> u32 {
+        self.blocks.free_count() + self.erases_pending + self.victims.moved_count()
+    }
+
     /// As [`Ftl::collection_need`], if another victim should be begun beside those that are being
-    /// collected: one by one beside the host's writes, as many as the dies can take when space is
-    /// short or the host is quiet.
+    /// collected: as many as the dies can take when space is short or the host is quiet.
     #[inline]
     pub fn need_of_another_victim(&self, host_is_quiet: bool) -> Option<Urgency> {
         let urgency = self.collection_need()?;
         let at_once = match urgency {
-            Urgency::Background if !host_is_quiet && !self.wiping => 1,
+            Urgency::Background if !host_is_quiet && !self.wiping => self.victims_beside_writes(),
             _ => self.plan.victims_max,
         };
         (self.victims.moving() < at_once).then_some(urgency)
+    }
+
+    /// How many are missing of the last blocks above the threshold: one for each plane to open.
+    #[inline]
+    fn missing_blocks(&self) -> u32 {
+        let above = self.free_or_coming() - self.plan.foreground_blocks;
+        self.plan.planes.saturating_sub(above)
+    }
+
+    /// Victims at once while the host writes and space is not short yet: one, and the more the fewer
+    /// blocks are left.
+    fn victims_beside_writes(&self) -> u32 {
+        1 + (self.plan.victims_max - 1) * self.missing_blocks() / self.plan.planes
+    }
+
+    /// Whether another victim is needed to leave as many blocks free as writes that never cease leave,
+    /// where one is collected after the other. Collection keeps pace with them when it has its share
+    /// of the dies, so of the victims: the share of pages that are moved.
+    pub(super) fn need_beside_writes(&mut self) -> Option<Urgency> {
+        let urgency = self.collection_need()?;
+        if urgency == Urgency::Background {
+            let moved = self.blocks.fewest_valid()? * self.plan.planes;
+            return (self.missing_blocks() * self.plan.pages_per_block > moved).then_some(urgency);
+        }
+        Some(urgency)
     }
 
     /// A collector has moved all of a victim's pages: it may turn to another one.

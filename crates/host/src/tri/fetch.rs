@@ -66,7 +66,9 @@ impl Manager {
         loop {
             let want = {
                 let state = &mut *self.state.borrow_mut();
-                state.starved.extend(state.wanted.drain(..));
+                if !state.wanted.is_empty() {
+                    state.starved.extend(state.wanted.drain(..));
+                }
                 match state.pool.has_any() || state.pool.has_stuck() {
                     true => state.starved.pop_front(),
                     false => None,

@@ -5,10 +5,11 @@
 //! (`fetch.rs`, `write_back.rs`) of the same CPU.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use rustc_hash::FxHashMap;
 use wharf_runtime::bell::SOURCES;
 use wharf_runtime::{Bell, Cpu, Notify, Op, Receiver, Sender};
 
@@ -95,7 +96,7 @@ pub(super) struct Want {
 /// What a manager knows of its pages.
 pub(super) struct State {
     pub(super) pool: Pool,
-    pub(super) under_way: BTreeMap<u64, UnderWay>,
+    pub(super) under_way: FxHashMap<u64, UnderWay>,
     /// Pages to fetch when all messages have been taken.
     pub(super) wanted: Vec<Want>,
     /// Those that got a frame; empty between two times that some are looked for.
@@ -158,7 +159,7 @@ impl Manager {
         let manager = Rc::new(Manager {
             state: RefCell::new(State {
                 pool: Pool::new(part.first_frame, part.frames),
-                under_way: BTreeMap::new(),
+                under_way: FxHashMap::default(),
                 wanted: Vec::new(),
                 fetches: Vec::new(),
                 starved: VecDeque::new(),

@@ -49,32 +49,32 @@ impl<'a> OpenPages<'a> {
         }
     }
 
-    /// Whether this request can do something about a page.
-    fn is_answered(&self, page: &OpenPage) -> bool {
-        match self.client.tickets.borrow().get(page.ticket).progress {
-            Progress::Asked => false,
-            Progress::ToFill { .. } => page.part == Part::Fills,
-            _ => true,
-        }
+    /// The first page from `from` on that this request can do something about, and what it came to.
+    fn next_answered(&self, from: usize) -> Option<(usize, Progress)> {
+        let tickets = self.client.tickets.borrow();
+        (from..).zip(&self.pages[from..]).find_map(|(at, page)| {
+            let progress = tickets.get(page.ticket).progress;
+            let is_answered = match progress {
+                Progress::Asked => false,
+                Progress::ToFill { .. } => page.part == Part::Fills,
+                _ => true,
+            };
+            is_answered.then_some((at, progress))
+        })
     }
 
     /// Whether this request can do something now.
     pub(super) fn any_answered(&self) -> bool {
-        self.pages.iter().any(|page| self.is_answered(page))
+        self.next_answered(0).is_some()
     }
 
     /// Copies every page that is there, and leaves it. Gives the hits.
     pub(super) fn copy_answered<P: Copied>(&mut self, payload: &mut P) -> Result<u64, IoError> {
         let client = self.client;
         let mut hits = 0;
-        let mut at = 0;
-        while at < self.pages.len() {
+        let mut from = 0;
+        while let Some((at, progress)) = self.next_answered(from) {
             let page = self.pages[at];
-            if !self.is_answered(&page) {
-                at += 1;
-                continue;
-            }
-            let progress = client.tickets.borrow().get(page.ticket).progress;
             match progress {
                 Progress::Here { frame, hit } => {
                     self.copy(&page, frame, payload);
@@ -90,6 +90,8 @@ impl<'a> OpenPages<'a> {
                 Progress::Asked | Progress::Written => unreachable!("a pin was answered"),
             }
             self.pages.swap_remove(at);
+            // The last one is there now.
+            from = at;
             client.leave(page.ticket, false);
         }
         Ok(hits)
