@@ -127,6 +127,7 @@ impl Core {
                     ftl.counters_mut().frame_evictions += 1;
                 });
             });
+            self.table_changed();
             return Ok(());
         }
         Err(stuck)

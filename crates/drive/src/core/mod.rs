@@ -3,7 +3,7 @@
 //! The way of a part of a command: the *intake* task takes it off the ring and hands
 //! it to an idle *worker* (`worker.rs`); the worker serves it in straight line (`read.rs`, `write.rs`, `flush.rs`)
 //! and answers; `pin.rs` pins pages in lent memory, `fetch.rs` brings them there, `cache.rs` is what the others do to such pages,
-//! `guests.rs` keeps book for hosts in other processes. Three more tasks belong to the core: the *finisher* ends flash operations when their
+//! `finding.rs` what finding them costs, `guests.rs` keeps book for hosts in other processes. Three more tasks belong to the core: the *finisher* ends flash operations when their
 //! time has come, the *collectors* and the *eraser* (`gc.rs`) keep blocks free, and the *checkpointer*
 //! (`checkpoint.rs`) keeps recovery short.
 //!
@@ -12,6 +12,7 @@
 mod cache;
 mod checkpoint;
 mod fetch;
+mod finding;
 mod flush;
 mod gc;
 mod guests;

@@ -261,6 +261,7 @@ pub(crate) fn run<D: Runnable>(
         gc_aware: setup.host.gc_aware,
         dirty_background_share: setup.host.dirty_background_share,
         dirty_hard_share: setup.host.dirty_hard_share,
+        shares: setup.host.shares.shares(),
         replacement: match setup.host.replacement {
             ConfiguredReplacement::Clock => Replacement::Clock,
             ConfiguredReplacement::Lru => Replacement::Lru,

@@ -82,6 +82,9 @@ pub enum Metric {
     CostShare(CpuPart, &'static [&'static str], &'static [&'static str]),
     /// How often operations ran, in millions a second.
     Rate(CpuPart, &'static [&'static str]),
+    /// How often operations of the first part ran for the time in which all CPUs of the second worked, in millions a second: what
+    /// the second could serve if it had nothing to wait for.
+    Capacity(CpuPart, &'static [&'static str], CpuPart),
     /// Share of 4 KiB page touches that were hits.
     HitRatio,
     /// Share of the time in which the drive's cores collected.
@@ -127,7 +130,7 @@ impl Metric {
             Metric::LatencyShare(_) => "share of mean latency",
             Metric::Cost(..) => "cost, ns",
             Metric::CostShare(..) => "share of the cost",
-            Metric::Rate(..) => "million a second",
+            Metric::Rate(..) | Metric::Capacity(..) => "million a second",
             Metric::HitRatio => "hit ratio",
             Metric::Collecting => "share of time collecting",
             Metric::IndexMib => "memory of the index, MiB",
@@ -252,6 +255,10 @@ pub(super) fn group(row: &Row, part: CpuPart) -> Result<&CpuGroup, String> {
     let found = row.cpus.iter().find(|group| group.part == part);
     found.ok_or_else(|| format!("'{}' has no CPUs of this part", row.design))
 }
+            Metric::Capacity(part, operations, server) => {
+                let rate = Metric::Rate(part, operations).of(measured)?;
+                rate / group(row, server)?.busy_share
+            }
 
 /// Time of all CPUs of a group.
 pub(super) fn time_us(row: &Row, group: &CpuGroup) -> f64 {

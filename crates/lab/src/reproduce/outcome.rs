@@ -367,7 +367,8 @@ fn load(formula: &Formula, runs: &Runs) -> String {
             };
             let aware = if run.gc_aware { "" } else { " unaware of GC" };
             let place = if run.in_kernel { " in the kernel" } else { "" };
-            let name = format!("{}{managers}{aware}{place}{}", run.design, run.array());
+            let (table, array) = (run.table(), run.array());
+            let name = format!("{}{managers}{aware}{table}{place}{array}", run.design);
             by_design.entry(name).or_default().extend(measured);
         }
     }
