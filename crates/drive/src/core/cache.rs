@@ -314,6 +314,13 @@ impl Core {
         if taken.is_err() {
             return StatusCode::InternalError;
         }
+        let book_bytes = match lent.frames() {
+            0 => 0,
+            _ => self.with_ftl(|ftl| ftl.cached().bytes()) + lent.bytes(),
+        };
+        self.shelf
+            .book_bytes
+            .store(book_bytes as u64, super::Ordering::Relaxed);
         *self.copy.borrow_mut() = vec![0; self.dma.page_bytes()];
         *self.lent.borrow_mut() = lent;
         self.guests.take();

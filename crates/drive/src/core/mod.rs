@@ -30,7 +30,7 @@ use std::future::Future;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use wharf_runtime::sync::{AtomicBool, AtomicU32, Ordering};
+use wharf_runtime::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use wharf_runtime::{Alarm, Bell, Cpu, Notify, Op, Receiver, Sender};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::statistics::DriveStatistics;
@@ -57,6 +57,8 @@ pub struct Shelf {
     pub frames_held: Arc<AtomicU32>,
     /// The core's share of lent memory, for it to take.
     pub lent: Arc<Mutex<Arc<Lent>>>,
+    /// Bytes that the core takes to keep book of those frames.
+    pub book_bytes: Arc<AtomicU64>,
     /// How many cores of the drive are collecting garbage: one count for all.
     pub collecting: Arc<AtomicU32>,
 }

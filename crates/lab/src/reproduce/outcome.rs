@@ -306,7 +306,7 @@ fn claim_of(claim: &PaperClaim, figure: &PaperFigure, formula: &Claim, runs: &Ru
     };
     FoundClaim {
         id: claim.id.clone(),
-        section: figure.section.clone(),
+        section: claim.section.as_ref().unwrap_or(&figure.section).clone(),
         text: claim.text.clone(),
         paper,
         paper_value: claim.value,
