@@ -8,7 +8,8 @@
 //! | a page of a read, write or deallocation | what those look up anyway | the table besides |
 //!
 //! The table is the one that a client of the host's design `tri` has for itself, with its entries
-//! compared in a second table in the same way. So it costs what was measured there.
+//! compared in a second table in the same way. So it costs what was measured there. What a frame costs
+//! is the same in both ways, though with a table no map entry is written for it.
 
 use wharf_runtime::Op;
 
