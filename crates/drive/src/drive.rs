@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use wharf_runtime::bell::Kind;
+use wharf_runtime::sync::Ordering;
 use wharf_runtime::{Bell, CpuId, Machine, Side, ring};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::queue::{DriveQueue, Guest, HostQueue, queue_pair};
@@ -64,6 +65,27 @@ pub struct DriveHandle {
     pub cpus: Vec<CpuId>,
     config: DriveConfig,
     shelves: Vec<Shelf>,
+    ring_bytes: usize,
+}
+
+/// What memory a drive takes for what a plain SSD has not: to be looked at while it runs.
+pub struct Book {
+    shelves: Vec<Shelf>,
+    ring_bytes: usize,
+}
+
+impl Book {
+    /// Bytes that the cores take to keep book of the frames that they are lent, the frames themselves and the
+    /// host's frame table left out; 0 where none is lent.
+    pub fn cache_bytes(&self) -> u64 {
+        let of = |shelf: &Shelf| shelf.book_bytes.load(Ordering::Relaxed);
+        self.shelves.iter().map(of).sum()
+    }
+
+    /// Bytes of the rings in which the controller gives the cores parts of commands.
+    pub fn ring_bytes(&self) -> u64 {
+        self.ring_bytes as u64
+    }
 }
 
 impl Drive {
@@ -162,12 +184,13 @@ impl Drive {
             false => machine.add_cpu(&format!("{name}.controller"), Side::Drive, 1.0),
         };
         let mut cpus = vec![controller_cpu];
-        let (mut links, mut shelves) = (Vec::new(), Vec::new());
+        let (mut links, mut shelves, mut ring_bytes) = (Vec::new(), Vec::new(), 0);
         let (collecting, from_host) = (Arc::default(), FromHost::new(&config.link));
         for (index, media) in media.into_iter().enumerate() {
             let ftl = Ftl::open(&config, plan.clone(), media, power.clone())?;
             let core_bell = Bell::new();
             let (parts, inbox) = ring(PARTS_OUT_MAX, &core_bell, 0);
+            ring_bytes += parts.bytes();
             let (answers, answered) = ring(PARTS_OUT_MAX, &bell, index as u32);
             let shelf = Shelf::new(&collecting);
             let map = ftl.map_hint();
@@ -230,6 +253,7 @@ impl Drive {
             cpus,
             config,
             shelves,
+            ring_bytes,
         })
     }
 }
@@ -255,6 +279,14 @@ impl GuestQueue {
 }
 
 impl DriveHandle {
+    /// What memory it takes besides that of a plain SSD.
+    pub fn book(&self) -> Book {
+        Book {
+            shelves: self.shelves.clone(),
+            ring_bytes: self.ring_bytes,
+        }
+    }
+
     /// Makes an I/O queue pair for the drive; the create commands name the drive's end of it by
     /// the address at which it is offered.
     pub fn new_queue(&self, qid: u16, depth: u32) -> (HostQueue, DriveQueue) {

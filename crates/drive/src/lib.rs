@@ -31,6 +31,6 @@ pub mod power;
 mod precondition;
 
 pub use config::{ConfigError, DriveConfig};
-pub use drive::{Drive, DriveError, DriveHandle, GuestQueue};
+pub use drive::{Book, Drive, DriveError, DriveHandle, GuestQueue};
 pub use ftl::{Overwrite, Precondition, PreconditionError, Preconditioned};
 pub use power::PowerSwitch;

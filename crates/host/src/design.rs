@@ -165,6 +165,11 @@ pub trait Client: 'static {
     #[inline]
     fn prefetch(&self, _extent: Extent, _approach: Approach) {}
 
+    /// Bytes of the index of cached pages that the client has for itself, in designs whose clients have one.
+    fn index_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// What this client did so far.
     fn statistics(&self) -> Statistics;
 }

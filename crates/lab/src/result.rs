@@ -24,7 +24,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use accounts::{DriverAccount, GcAffected, ManagerAccount};
+pub use accounts::{DriverAccount, GcAffected, ManagerAccount, MemoryAccount};
 pub use latency::{Latencies, Latency, cdf_from_histogram, latency_summary};
 pub use rounds::{Round, Rounds};
 pub use spread::Spread;
@@ -299,6 +299,9 @@ pub struct Row {
     /// in a run; `None` for a design without such an index.
     #[serde(default)]
     pub index_nodes_max: Option<u64>,
+    /// Memory that keeps book of cached pages.
+    #[serde(default)]
+    pub memory: MemoryAccount,
     /// Reads compared with the last write to the same place; a wrong one would have ended the run.
     pub verified_reads: u64,
     /// CPU time by request, by side and category of work.

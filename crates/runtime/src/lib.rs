@@ -20,6 +20,7 @@
 //! | [`notify`], [`alarm`], [`resource`] | waiting inside a CPU: for each other, for the earliest of many times, for a busy die |
 //! | [`lock`], [`mod@line`] | short sections and cache lines that several CPUs share |
 //! | [`versioned`], [`dirty`] | a page that one writes and many read, and whether it was written |
+//! | [`page_index`] | the hash table from page to frame of a cache |
 //! | [`page_word`] | a page that its owner replaces and others pin |
 //! | [`mod@prefetch`] | asking the processor for memory before it is used |
 //! | [`slab`] | big arrays in huge pages that cost memory only where they are touched |
@@ -43,6 +44,7 @@ pub mod lock;
 pub mod machine;
 pub mod notify;
 pub mod op;
+pub mod page_index;
 pub mod page_word;
 pub mod prefetch;
 pub mod resource;

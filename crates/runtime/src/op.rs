@@ -136,9 +136,9 @@ operations! {
     MessageSend = "message_send", Message;
     /// A message of another CPU is found and taken.
     MessageReceive = "message_receive", Message;
-    /// A page is looked up in a client's private index.
+    /// A page is looked up in a client's private index, or in a drive's hash table of cached pages: the same structure.
     PrivateLookup = "private_lookup", Index;
-    /// A page enters or leaves a client's private index.
+    /// A page enters or leaves a client's private index, or such a hash table.
     PrivateUpdate = "private_update", Index;
     /// A manager looks up one of its pages.
     ManagerLookup = "manager_lookup", Index;

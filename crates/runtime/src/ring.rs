@@ -108,6 +108,12 @@ pub fn ring<T: Copy + Send>(capacity: u32, bell: &Bell, source: u32) -> (Sender<
 }
 
 impl<T: Copy + Send> Sender<T> {
+    /// Bytes of memory that the ring takes.
+    pub fn bytes(&self) -> usize {
+        let Shared { slots, lines, .. } = &*self.shared;
+        size_of_val(&*self.shared) + size_of_val(&**slots) + size_of_val(&**lines)
+    }
+
     /// Puts an entry into the ring and rings the bell. Gives it back if the ring is full.
     #[inline]
     pub fn push(&mut self, cpu: &Cpu, entry: T) -> Result<(), T> {

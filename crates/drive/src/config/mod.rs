@@ -40,6 +40,19 @@ pub struct HostMemoryConfig {
     pub enabled: bool,
     /// How long a command waits at most for a page that the host is writing, in nanoseconds.
     pub busy_wait_ns: u64,
+    /// How a core finds the frames of cached pages.
+    pub index: FrameIndex,
+}
+
+/// How a core finds the frames of cached pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum FrameIndex {
+    /// By the map: the entry of a cached page names its frame (FusionFTL; ScalaCache, section 5.1).
+    Merged,
+    /// By a hash table of cached pages, which is looked at before the map: the scheme that ScalaCache is
+    /// compared with (section 6.3).
+    Hash,
 }
 
 /// Shape of the flash: pages are 4 KiB.

@@ -127,6 +127,7 @@ impl Core {
                     ftl.counters_mut().frame_evictions += 1;
                 });
             });
+            self.table_changed();
             return Ok(());
         }
         Err(stuck)
@@ -313,6 +314,13 @@ impl Core {
         if taken.is_err() {
             return StatusCode::InternalError;
         }
+        let book_bytes = match lent.frames() {
+            0 => 0,
+            _ => self.with_ftl(|ftl| ftl.cached().bytes()) + lent.bytes(),
+        };
+        self.shelf
+            .book_bytes
+            .store(book_bytes as u64, super::Ordering::Relaxed);
         *self.copy.borrow_mut() = vec![0; self.dma.page_bytes()];
         *self.lent.borrow_mut() = lent;
         self.guests.take();

@@ -69,6 +69,7 @@ impl Core {
         tally: &mut Tally,
         patience: &mut Patience,
     ) -> u64 {
+        self.look_below(page.lpn);
         loop {
             let now_ns = self.flash_now();
             let taken = self.cpu.work_counted(Op::FrameUpdate, || {
@@ -78,6 +79,9 @@ impl Core {
                 (u32::from(taken.is_some()), taken)
             });
             if let Some(taken) = taken {
+                if taken.is_own {
+                    self.table_changed();
+                }
                 page.stage = taken.stage;
                 tally.fetched += u16::from(taken.is_own && access != Access::Overwrite);
                 return taken.read_end_ns;

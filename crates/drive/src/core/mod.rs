@@ -3,7 +3,7 @@
 //! The way of a part of a command: the *intake* task takes it off the ring and hands
 //! it to an idle *worker* (`worker.rs`); the worker serves it in straight line (`read.rs`, `write.rs`, `flush.rs`)
 //! and answers; `pin.rs` pins pages in lent memory, `fetch.rs` brings them there, `cache.rs` is what the others do to such pages,
-//! `guests.rs` keeps book for hosts in other processes. Three more tasks belong to the core: the *finisher* ends flash operations when their
+//! `finding.rs` what finding them costs, `guests.rs` keeps book for hosts in other processes. Three more tasks belong to the core: the *finisher* ends flash operations when their
 //! time has come, the *collectors* and the *eraser* (`gc.rs`) keep blocks free, and the *checkpointer*
 //! (`checkpoint.rs`) keeps recovery short.
 //!
@@ -12,6 +12,7 @@
 mod cache;
 mod checkpoint;
 mod fetch;
+mod finding;
 mod flush;
 mod gc;
 mod guests;
@@ -29,7 +30,7 @@ use std::future::Future;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use wharf_runtime::sync::{AtomicBool, AtomicU32, Ordering};
+use wharf_runtime::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use wharf_runtime::{Alarm, Bell, Cpu, Notify, Op, Receiver, Sender};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::statistics::DriveStatistics;
@@ -56,6 +57,8 @@ pub struct Shelf {
     pub frames_held: Arc<AtomicU32>,
     /// The core's share of lent memory, for it to take.
     pub lent: Arc<Mutex<Arc<Lent>>>,
+    /// Bytes that the core takes to keep book of those frames.
+    pub book_bytes: Arc<AtomicU64>,
     /// How many cores of the drive are collecting garbage: one count for all.
     pub collecting: Arc<AtomicU32>,
 }

@@ -17,7 +17,6 @@
 //!
 //! (ScalaCache, sections 5.1, 5.2 and 5.4.)
 
-use wharf_runtime::Op;
 use wharf_wire::pin::{
     Access, LIST_ENTRIES, NOT_PINNED, Unpin, address_offset, told_address, unpin_offset,
 };
@@ -156,7 +155,7 @@ impl Core {
     /// Gives back every reference of this core's that the request names.
     fn unpin_all(&self, request: &mut PinRequest, tally: &mut Tally) {
         let unpins = std::mem::replace(&mut request.unpins, 0);
-        self.cpu.work_counted(Op::FusionLookup, || {
+        self.cpu.work_counted(self.find_op(), || {
             let mut done = 0;
             for index in 0..unpins.min(LIST_ENTRIES as u32) {
                 done += u32::from(self.unpin_entry(request, index, tally));
@@ -248,7 +247,7 @@ impl Core {
     /// As [`Core::admit`], for pages that are listed.
     fn admit_listed(&self, request: &PinRequest, wanted: &mut [Wanted]) -> Admission {
         let must_queue = !request.has_waited && !self.in_line.borrow().is_empty();
-        self.cpu.work_n(Op::FusionLookup, wanted.len() as u32, || {
+        self.cpu.work_n(self.find_op(), wanted.len() as u32, || {
             self.with_ftl(|ftl| {
                 let needed = match frames_needed(ftl, wanted) {
                     Ok(needed) => needed,

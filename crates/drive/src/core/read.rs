@@ -23,6 +23,7 @@ impl Core {
         let end_ns = self.cpu.work_n(Op::MapLookup, part.count, || {
             self.with_ftl(|ftl| self.start_reads(ftl, now_ns, part, &mut pages))
         });
+        self.found_by_table(part.count);
         let outcome = match end_ns {
             Ok(end_ns) => {
                 self.cpu.sleep_until(end_ns).await;

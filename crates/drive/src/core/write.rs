@@ -26,6 +26,7 @@ impl Core {
         // One more than the pages, so that the count cannot reach 0 before all are staged.
         slot.outstanding.set(1);
         self.cpu.sleep_until(part.data_ready_ns).await;
+        self.found_by_table(part.count);
         let staged = self.stage_all(worker, part, waits).await;
         slot.outstanding.set(slot.outstanding.get() - 1);
         if waits {
@@ -148,6 +149,7 @@ impl Core {
             self.cpu.work_n(Op::Deallocate, pages, || {
                 self.with_ftl(|ftl| ftl.deallocate(from, pages, &mut finished));
             });
+            self.found_by_table(pages);
             for frame in locked.drain(..) {
                 // SAFETY: the frame is locked.
                 self.overwrite_frame(frame, |page| unsafe { page.clear() });

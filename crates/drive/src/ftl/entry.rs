@@ -62,7 +62,7 @@ impl Place {
     }
 }
 
-/// What the map holds for a logical page: one look tells a hit of the cache from a miss.
+/// What is known of a logical page. Where the map itself knows of frames, one look tells a hit of the cache from a miss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entry {
     /// In this cached frame; the frame's account says where it is below.

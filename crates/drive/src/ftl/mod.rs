@@ -59,7 +59,7 @@ pub(crate) use write::blocks_needed;
 
 use std::cell::Cell;
 
-use crate::config::{CorePlan, DriveConfig, FtlConfig};
+use crate::config::{CorePlan, DriveConfig, FrameIndex, FtlConfig};
 use crate::divide::quotient;
 use crate::media::{AnyMedia, Media, MediaError, Oob, SlabError, ZeroedSlab};
 use crate::nand::Nand;
@@ -82,6 +82,8 @@ pub struct Ftl {
     blocks: Blocks,
     frames: Frames,
     cached: CachedFrames,
+    /// How the frames of cached pages are found.
+    frame_index: FrameIndex,
     frontiers: Frontiers,
     erases_pending: u32,
     /// Pages of checkpoints that are being programmed.
@@ -171,7 +173,8 @@ impl Ftl {
             ),
             blocks: Blocks::new(plan.planes, plan.blocks_per_plane, plan.pages_per_block),
             frames: Frames::new(frames, page_bytes),
-            cached: CachedFrames::new(0)?,
+            cached: CachedFrames::new(0, config.host_memory.index)?,
+            frame_index: config.host_memory.index,
             frontiers: Frontiers::new(plan.planes),
             erases_pending: 0,
             checkpoint_pages_pending: 0,
@@ -287,14 +290,23 @@ impl Ftl {
 
     /// What the map holds for a logical page.
     #[inline]
-    pub fn entry(&self, lpn: u32) -> Entry {
+    fn map_entry(&self, lpn: u32) -> Entry {
         Entry::decode(self.map[lpn as usize])
+    }
+
+    /// Where a logical page is: the frame that caches it, if one does.
+    #[inline]
+    pub fn entry(&self, lpn: u32) -> Entry {
+        match self.cached.find(lpn) {
+            Some(frame) => Entry::Cached(frame),
+            None => self.map_entry(lpn),
+        }
     }
 
     /// Where a logical page is, below the frame that caches it if one does.
     #[inline]
     pub fn place(&self, lpn: u32) -> Place {
-        match self.entry(lpn) {
+        match self.map_entry(lpn) {
             Entry::Uncached(place) => place,
             Entry::Cached(frame) => self.cached.original(frame),
         }
@@ -303,7 +315,7 @@ impl Ftl {
     /// Changes where a logical page is, below the frame that caches it if one does.
     #[inline]
     fn set_place(&mut self, lpn: u32, place: Place) {
-        match self.entry(lpn) {
+        match self.map_entry(lpn) {
             Entry::Uncached(_) => self.map[lpn as usize] = place.encode(),
             Entry::Cached(frame) => self.cached.set_original(frame, place),
         }

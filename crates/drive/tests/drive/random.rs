@@ -12,7 +12,7 @@
 //! ```
 
 use wharf_drive::PowerSwitch;
-use wharf_drive::config::MediaKind;
+use wharf_drive::config::{FrameIndex, MediaKind};
 use wharf_runtime::{CostTable, Rng, Seed};
 
 use crate::support::configs;
@@ -33,13 +33,19 @@ fn variable(name: &str) -> Option<u64> {
 
 /// Runs `cases` cases from `first` on, or the one that WHARF_SEED names.
 fn hunt(kind: MediaKind, pins: bool, first: u64, cases: u64) {
+    hunt_with(first, cases, |seed| {
+        case(seed, kind, pins, FrameIndex::Merged);
+    });
+}
+
+fn hunt_with(first: u64, cases: u64, case: impl Fn(u64)) {
     let (first, cases) = match variable("WHARF_SEED") {
         Some(seed) => (seed, 1),
         None => (first, variable("WHARF_CASES").unwrap_or(cases)),
     };
     for seed in first..first + cases {
         let _named = NameOnPanic(seed);
-        case(seed, kind, pins);
+        case(seed);
     }
 }
 
@@ -55,14 +61,19 @@ impl Drop for NameOnPanic {
     }
 }
 
-fn case(seed: u64, kind: MediaKind, pins: bool) {
+/// What a case saw: the hashes of its completions with and without their times, and whether operations cost time.
+type Seen = (u64, u64, bool);
+
+fn case(seed: u64, kind: MediaKind, pins: bool, index: FrameIndex) -> Seen {
     let seed = Seed(seed);
     let mut rng = seed.child("case").rng();
     let mut config = configs::random(&mut rng, kind);
     let folder = image_folder();
     config.media.path = (kind == MediaKind::File).then(|| folder.path().join("drive.img"));
+    config.host_memory.index = index;
     let mut rig = Rig::new(config);
-    if rng.chance(1, 2) {
+    let costs = rng.chance(1, 2);
+    if costs {
         small_costs(&mut rig.costs);
     }
     let world = World::new(rig.config());
@@ -78,6 +89,8 @@ fn case(seed: u64, kind: MediaKind, pins: bool) {
         rig.reopen();
         compare(&mut rig, &world);
     }
+    let world = world.lock().expect("no holder panics");
+    (world.trace, world.data, costs)
 }
 
 /// A folder in memory where the system has one: what is tested is not the disk.
@@ -137,4 +150,15 @@ fn random_pins_among_commands_and_power_cuts_on_stamps() {
 #[test]
 fn random_pins_among_commands_and_power_cuts_on_whole_pages() {
     hunt(MediaKind::Ram, true, 4_000_000, 1_000);
+}
+
+/// Of the cases whose operations take no time, every completion, its answer and its time are the same.
+#[test]
+fn a_hash_table_beside_the_map_answers_as_the_merged_index_does() {
+    hunt_with(5_000_000, 1_500, |seed| {
+        let run = |index| case(seed, MediaKind::Stamp, true, index);
+        let (merged, hash) = (run(FrameIndex::Merged), run(FrameIndex::Hash));
+        let costs = merged.2;
+        assert!(costs || merged == hash, "{merged:x?} and {hash:x?}");
+    });
 }

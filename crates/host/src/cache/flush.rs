@@ -11,9 +11,9 @@
 //! before the flush began.
 
 use wharf_runtime::Op;
+use wharf_runtime::page_index::hash_page;
 
 use crate::cache::client::{CacheClient, Nothing};
-use crate::cache::index::hash_page;
 use crate::cache::pins::{Action, PINS_MAX, Pin, Pins};
 use crate::cache::shard::Found;
 use crate::error::IoError;

@@ -4,7 +4,6 @@
 //! | file | idea |
 //! |---|---|
 //! | [`frame`] | a frame's page and state, in 8 bytes |
-//! | [`index`] | page to frame, in 4 bytes an entry |
 //! | [`dirty`] | which frames are dirty |
 //! | [`shard`] | frames, index and clock hand behind one lock; who waits |
 //! | this one | the shards and the memory of the frames |
@@ -21,7 +20,6 @@ pub mod client;
 pub mod dirty;
 pub mod flush;
 pub mod frame;
-pub mod index;
 pub mod pins;
 pub mod shard;
 
@@ -30,10 +28,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
+use wharf_runtime::page_index::hash_page;
 use wharf_runtime::{Cpu, Lock};
 use wharf_wire::dma::{DmaRegion, DmaSpace};
 
-use crate::cache::index::hash_page;
 use crate::cache::shard::Shard;
 use crate::design::{DesignConfig, DesignError};
 use crate::wake::Mailboxes;

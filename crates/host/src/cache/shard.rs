@@ -12,9 +12,10 @@
 
 use std::collections::VecDeque;
 
+use wharf_runtime::page_index::{Index, hash_page};
+
 use crate::cache::dirty::DirtySet;
 use crate::cache::frame::Frame;
-use crate::cache::index::{Index, hash_page};
 use crate::wake::Sleeper;
 
 /// What a page is waited for by, when any frame will do.

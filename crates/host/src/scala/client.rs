@@ -28,11 +28,6 @@ impl ScalaClient {
         &self.0
     }
 
-    /// Bytes of the client's index.
-    pub fn index_bytes(&self) -> usize {
-        self.0.index.bytes()
-    }
-
     /// Pages that this client can hold.
     pub fn capacity_pages(&self) -> u32 {
         self.0.index.slots()
@@ -143,6 +138,10 @@ impl Client for ScalaClient {
                 }
             }
         }
+    }
+
+    fn index_bytes(&self) -> Option<u64> {
+        Some(self.0.index.bytes() as u64)
     }
 
     fn statistics(&self) -> Statistics {

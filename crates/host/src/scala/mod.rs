@@ -140,7 +140,7 @@ impl SharedDesign for Scala {
 
 impl Scala {
     /// Bytes of all that keeps book of the frames and is shared by the clients; their indexes come
-    /// on top ([`ScalaClient::index_bytes`]).
+    /// on top ([`index_bytes`](crate::design::Client::index_bytes)).
     pub fn bookkeeping_bytes(&self) -> usize {
         self.frames.bookkeeping_bytes()
     }

@@ -7,7 +7,7 @@
 //! A *place* is empty, *awaited* (its frame has been asked for; it bears the ticket of the request
 //! then), or *held*. A place whose ticket is not closed is *used*, and not given to another page.
 
-use crate::cache::index::{Index, hash_page};
+use wharf_runtime::page_index::{Index, hash_page};
 
 /// The number of a place.
 pub(super) type Place = u32;

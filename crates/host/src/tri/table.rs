@@ -8,11 +8,11 @@
 //! names the page; one that meets the table in the middle of a change finds nothing, or another
 //! page's frame, and asks the manager. So the table needs no locks and its readers no retries.
 
+use wharf_runtime::page_index::hash_page;
 use wharf_runtime::sync::{AtomicU32, Ordering};
 use wharf_runtime::{Cpu, Line, PageWord, Versioned};
 use wharf_wire::dma::{DmaRegion, DmaSpace, RegisterError};
 
-use crate::cache::index::hash_page;
 use crate::span::Span;
 
 /// Which manager a page belongs to, and its number among the manager's pages.

@@ -4,7 +4,7 @@
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use wharf_host::cache::index::{Index, hash_page};
+use wharf_runtime::page_index::{Index, hash_page};
 use wharf_runtime::{Op, Rng, Seed, xor_into};
 use wharf_wire::dma::DmaSpace;
 

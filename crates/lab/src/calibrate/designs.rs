@@ -17,8 +17,8 @@
 use std::collections::BTreeMap;
 use std::hint::black_box;
 
-use wharf_host::cache::index::{Index, hash_page};
 use wharf_host::volume::Layout;
+use wharf_runtime::page_index::{Index, hash_page};
 use wharf_runtime::{Op, Seed, Versioned};
 
 use super::CalibrateError;

@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_fixed_configuration_has_a_fixed_hash() {
-        assert_eq!(hash("tiny", &[]).to_string(), "0a71933b4824497d");
+        assert_eq!(hash("tiny", &[]).to_string(), "b16dce46b4f613f5");
     }
 
     #[test]
@@ -134,6 +134,8 @@ mod tests {
             "host.dflush=sleep",
             "host.dflush_share_pages=8",
             "host.index_reclaim=lazy",
+            "host.shares=2,1",
+            "drive.host_memory.index=hash",
         ] {
             assert_ne!(hash("tiny", &[set]), plain, "{set}");
         }

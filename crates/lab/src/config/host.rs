@@ -8,6 +8,7 @@ use wharf_host::volume::{LayoutError, Level};
 use wharf_runtime::Idle;
 
 use super::units::ShareOrBytes;
+use super::weights::Weights;
 
 /// Most files of a volume.
 const FILES_MAX: u32 = 1 << 16;
@@ -26,6 +27,8 @@ pub struct HostConfig {
     pub cache: ShareOrBytes,
     /// What a share of [`HostConfig::cache`] is a share of.
     pub cache_of: CacheOf,
+    /// In which proportion the cache is divided among clients, in designs that divide it.
+    pub shares: Weights,
     /// When a write reaches the drive.
     pub write_policy: WritePolicy,
     /// Ask for huge pages under the cache; ordinary ones serve where there are none.
@@ -202,6 +205,18 @@ pub struct HostRangeError {
     pub rule: &'static str,
 }
 
+/// More clients are given shares than there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "host.shares has weights of {named} clients, and there are {clients}: name no more of them"
+)]
+pub struct HostClientsError {
+    /// Clients with a weight.
+    pub named: u32,
+    /// Clients of the run.
+    pub clients: u32,
+}
+
 impl HostConfig {
     /// Bytes of the cache, in whole pages and at least one, for a workload that touches
     /// `workload_bytes` on drives that show `drive_bytes`.
@@ -228,6 +243,17 @@ impl HostConfig {
     /// Too few drives, or an odd number for pairs.
     pub fn check_drives(&self, drives: u32) -> Result<(), LayoutError> {
         Level::from(self.layout).columns(drives).map(drop)
+    }
+
+    /// Refuses weights of clients that there are not.
+    ///
+    /// # Errors
+    /// [`HostConfig::shares`] has more weights than `clients`.
+    pub fn check_clients(&self, clients: u32) -> Result<(), HostClientsError> {
+        match self.shares.clients() {
+            named if named <= clients => Ok(()),
+            named => Err(HostClientsError { named, clients }),
+        }
     }
 
     /// Checks every value.

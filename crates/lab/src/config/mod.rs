@@ -8,6 +8,7 @@
 //! | file | what |
 //! |---|---|
 //! | `units.rs` | sizes, shares and times as people write them |
+//! | `weights.rs` | weights of clients as people write them |
 //! | `host.rs` | the host's configuration |
 //! | `presets.rs` | the built-in files |
 //! | `schema.rs` | the keys that exist, with types and units |
@@ -31,6 +32,7 @@ mod sets;
 #[cfg(test)]
 mod tests;
 pub mod units;
+mod weights;
 
 use wharf_drive::DriveConfig;
 use wharf_runtime::CostTable;
@@ -38,8 +40,8 @@ use wharf_runtime::CostTable;
 pub use error::ConfigError;
 pub use hash::{ConfigHash, config_hash, text_hash};
 pub use host::{
-    ArrayLayout, CacheOf, Dflush, HostConfig, HostRangeError, IdleConfig, IndexReclaim,
-    Replacement, WritePolicy,
+    ArrayLayout, CacheOf, Dflush, HostClientsError, HostConfig, HostRangeError, IdleConfig,
+    IndexReclaim, Replacement, WritePolicy,
 };
 pub use load::Provenance;
 pub use presets::{COSTS, DRIVES, HOSTS, Preset};
@@ -47,6 +49,7 @@ pub use sets::{Sets, Setting};
 pub use units::{
     ShareOrBytes, UnitError, parse_bytes, parse_duration_ns, parse_percent, parse_share_or_bytes,
 };
+pub use weights::{Weights, WeightsError};
 
 /// Loads a drive by its preset's name, or from a file (its name ends in `.toml` or has a `/`),
 /// with the drive's part of `sets` laid over it. The result can be built: its plan was checked.

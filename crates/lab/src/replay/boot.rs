@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use wharf_drive::Book;
 use wharf_host::admin::{Admin, AdminError};
 use wharf_host::boot::{PoweredOn, Spread, make_ready};
 use wharf_host::driver::DriverConfig;
@@ -23,6 +24,8 @@ const SAMPLES_PER_DOUBLING: u32 = 128;
 /// What the boot task is made of.
 pub(crate) struct Parts {
     pub(crate) drives: Vec<PoweredOn>,
+    /// What memory the drives take.
+    pub(crate) books: Vec<Book>,
     pub(crate) spread: Spread,
     pub(crate) driver: DriverConfig,
     /// Nodes of the design's index now, if it has such.
@@ -56,6 +59,7 @@ pub(crate) async fn run(cpu: Cpu, run: Arc<Run>, space: Arc<DmaSpace>, mut parts
     let drives = std::mem::take(&mut parts.drives);
     match make_ready(&cpu, &space, drives, parts.spread, parts.driver).await {
         Ok((admins, ready)) => {
+            run.note_books(&parts.books);
             let start_ns = cpu.now();
             let before = match statistics(&admins).await {
                 Ok(before) => before,

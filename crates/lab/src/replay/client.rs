@@ -242,6 +242,10 @@ pub(crate) async fn run<D: Runnable>(
             return;
         }
     };
+    if let Some(bytes) = client.index_bytes() {
+        let mut memory = run.memory.lock().unwrap_or_else(|p| p.into_inner());
+        *memory.client_bytes.get_or_insert(0) += bytes;
+    }
     let start_ns = cpu.now();
     let state = Rc::new(State {
         lanes: Lane::all(&run, index),

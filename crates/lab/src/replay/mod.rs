@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
 use wharf_drive::config::DriveConfig;
-use wharf_drive::{Drive, DriveError, PowerSwitch};
+use wharf_drive::{Book, Drive, DriveError, PowerSwitch};
 use wharf_host::admin::{AdminError, offer_queues};
 use wharf_host::boot::{PoweredOn, Spread};
 use wharf_host::collection::CollectionReports;
@@ -37,6 +37,7 @@ use crate::config::{
 use crate::designs::Runnable;
 use crate::input::Plan;
 use crate::progress::Progress;
+use crate::result::MemoryAccount;
 
 pub use engine::Engine;
 pub use outcome::row;
@@ -217,6 +218,7 @@ pub(crate) struct Run {
     pub(crate) cores: u32,
     pub(crate) accounts: Mutex<Vec<client::Account>>,
     pub(crate) samples: Mutex<boot::Samples>,
+    pub(crate) memory: Mutex<MemoryAccount>,
     /// What the drivers of services did, once those have ended.
     pub(crate) services: Mutex<Option<DriverStatistics>>,
     /// When drives said that they collect.
@@ -229,6 +231,13 @@ impl Run {
         let mut failure = self.failure.lock().unwrap_or_else(|p| p.into_inner());
         failure.get_or_insert(error);
         self.failed.store(true, Relaxed);
+    }
+
+    /// Notes what memory the drives take; they have been lent theirs.
+    fn note_books(&self, books: &[Book]) {
+        let mut memory = self.memory.lock().unwrap_or_else(|p| p.into_inner());
+        memory.drive_bytes = books.iter().map(Book::cache_bytes).sum();
+        memory.ring_bytes = books.iter().map(Book::ring_bytes).sum();
     }
 
     /// True once clients are to take no further request.
@@ -280,6 +289,7 @@ pub(crate) fn run<D: Runnable>(
     let config = DesignConfig {
         cache_bytes: setup.cache_bytes,
         clients: setup.clients,
+        shares: setup.host.shares.shares(),
         drives: setup.drives,
         level: setup.host.layout.into(),
         files: setup.host.files,
@@ -324,6 +334,7 @@ pub(crate) fn run<D: Runnable>(
         samples: Mutex::new(boot::Samples::new(
             setup.drives * setup.drive.firmware.cores,
         )),
+        memory: Mutex::default(),
         services: Mutex::new(None),
         collection: Arc::new(CollectionReports::new(setup.clients + services)),
     });
@@ -366,7 +377,7 @@ fn build<D: Runnable>(
 ) -> Result<engine::Layout, RunError> {
     let mut layout = engine::Layout::default();
     let power = PowerSwitch::on();
-    let mut powered = Vec::new();
+    let (mut powered, mut books) = (Vec::new(), Vec::new());
     let users = setup.clients + services;
     let mut queues: Vec<Vec<HostQueue>> = (0..users).map(|_| Vec::new()).collect();
     for (index, drive) in (0..).zip(drives) {
@@ -382,6 +393,7 @@ fn build<D: Runnable>(
             offers.push(offer);
         }
         layout.drives.push(handle.cpus.clone());
+        books.push(handle.book());
         powered.push(PoweredOn {
             admin: handle.admin,
             offers,
@@ -421,6 +433,7 @@ fn build<D: Runnable>(
     }
     let parts = boot::Parts {
         drives: powered,
+        books,
         spread,
         index_nodes: Box::new({
             let design = design.clone();

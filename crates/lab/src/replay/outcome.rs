@@ -16,8 +16,8 @@ use crate::designs::Runnable;
 use crate::input::Plan;
 use crate::progress::Progress;
 use crate::result::{
-    CpuGroup, CpuPart, CpuShare, Drift, DriverAccount, GcAffected, Latencies, ManagerAccount, Mode,
-    OperationAccount, Row, Side, TimelineBuilder, cdf_from_histogram, ratio,
+    CpuGroup, CpuPart, CpuShare, Drift, DriverAccount, GcAffected, Latencies, ManagerAccount,
+    MemoryAccount, Mode, OperationAccount, Row, Side, TimelineBuilder, cdf_from_histogram, ratio,
 };
 
 /// Everything a run left behind.
@@ -43,6 +43,7 @@ pub(crate) struct Outcome {
     groups: BTreeMap<CpuPart, (u32, Profile)>,
     /// The most nodes that the design's index had.
     index_nodes_max: Option<u64>,
+    memory: MemoryAccount,
     wall_ns: u64,
     complete: bool,
 }
@@ -84,6 +85,7 @@ impl Outcome {
             firmware: Profile::default(),
             groups: BTreeMap::new(),
             index_nodes_max: samples.index_nodes_max,
+            memory: *run.memory.lock().unwrap_or_else(|p| p.into_inner()),
             wall_ns,
             complete: run.done.load(std::sync::atomic::Ordering::Relaxed)
                 == run.plan.requests.len() as u64,
@@ -281,6 +283,7 @@ impl Outcome {
             flushing_share: of_under_way(self.statistics.flushing_ns),
             index_wait_share: of_under_way(self.statistics.index_wait_ns),
             index_nodes_max: self.index_nodes_max,
+            memory: self.memory,
             verified_reads: self.verified,
             cpu_breakdown: self.breakdown(),
             cpus: self.cpu_groups(setup),

@@ -11,8 +11,8 @@ use wharf_host::driver::DriverStatistics;
 
 use crate::result::{
     Arrival, Comparison, CostTable, CpuGroup, CpuPart, CpuShare, Drive, DriverAccount, GcAffected,
-    ManagerAccount, Mode, OperationAccount, Round, Rounds, Row, SCHEMA, Side, Source,
-    TimelineBuilder, Workload, cdf_from_histogram, latency_summary, ratio,
+    ManagerAccount, MemoryAccount, Mode, OperationAccount, Round, Rounds, Row, SCHEMA, Side,
+    Source, TimelineBuilder, Workload, cdf_from_histogram, latency_summary, ratio,
 };
 
 /// What a made-up design is made of.
@@ -268,6 +268,11 @@ fn row(p: &Profile) -> Row {
         },
         throttled_share: 0.0,
         index_nodes_max: None,
+        memory: MemoryAccount {
+            drive_bytes: 12 << 15,
+            client_bytes: Some(112 << 15),
+            ring_bytes: 1 << 19,
+        },
         flushing_share: 0.0,
         index_wait_share: 0.0,
         verified_reads: reads_ns.len(),

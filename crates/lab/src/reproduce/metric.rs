@@ -82,12 +82,21 @@ pub enum Metric {
     CostShare(CpuPart, &'static [&'static str], &'static [&'static str]),
     /// How often operations ran, in millions a second.
     Rate(CpuPart, &'static [&'static str]),
+    /// How often operations of the first part ran for the time in which all CPUs of the second worked, in millions a second: what
+    /// the second could serve if it had nothing to wait for.
+    Capacity(CpuPart, &'static [&'static str], CpuPart),
     /// Share of 4 KiB page touches that were hits.
     HitRatio,
     /// Share of the time in which the drive's cores collected.
     Collecting,
     /// Memory of the nodes of the index of cached pages at its peak, in MiB.
     IndexMib,
+    /// Memory that keeps book of cached pages, as a share of the cache.
+    BookShare(Book),
+    /// The cache with that memory, by the cache.
+    WithBook(Book),
+    /// Memory of the rings from the drives' controllers to their cores, in KiB.
+    RingKib,
     /// Requests of the workload, scaled up to full size.
     Requests,
     /// Their mean size in KiB.
@@ -98,6 +107,26 @@ pub enum Metric {
     Randomness,
     /// Mean reuse distance in GiB, scaled up to full size.
     ReuseGib,
+}
+
+/// Who keeps book of cached pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Book {
+    /// The drives, of the frames that they are lent.
+    Drives,
+    /// The clients, each in an index of its own.
+    Clients,
+}
+
+impl Book {
+    fn bytes(self, row: &Row) -> Result<f64, String> {
+        let bytes = match self {
+            Book::Drives => Some(row.memory.drive_bytes).filter(|bytes| *bytes > 0),
+            Book::Clients => row.memory.client_bytes,
+        };
+        let bytes = bytes.ok_or("this design keeps no such book")?;
+        Ok(bytes as f64)
+    }
 }
 
 impl Metric {
@@ -127,10 +156,12 @@ impl Metric {
             Metric::LatencyShare(_) => "share of mean latency",
             Metric::Cost(..) => "cost, ns",
             Metric::CostShare(..) => "share of the cost",
-            Metric::Rate(..) => "million a second",
+            Metric::Rate(..) | Metric::Capacity(..) => "million a second",
             Metric::HitRatio => "hit ratio",
             Metric::Collecting => "share of time collecting",
             Metric::IndexMib => "memory of the index, MiB",
+            Metric::BookShare(_) | Metric::WithBook(_) => "share of the cache",
+            Metric::RingKib => "memory of rings, KiB",
             Metric::Requests => "requests",
             Metric::MeanKib => "mean size, KiB",
             Metric::DataGib => "data, GiB",
@@ -224,6 +255,10 @@ impl Metric {
             Metric::Rate(part, operations) => {
                 count(group(row, part)?, operations) as f64 / row.elapsed_seconds / 1e6
             }
+            Metric::Capacity(part, operations, server) => {
+                let rate = Metric::Rate(part, operations).of(measured)?;
+                rate / group(row, server)?.busy_share
+            }
             Metric::HitRatio => row
                 .hit_ratio
                 .ok_or("a design without a cache has no hits")?,
@@ -234,6 +269,9 @@ impl Metric {
                     .ok_or("this design has no tree of pages")?;
                 nodes as f64 * NODE_BYTES / f64::from(1 << 20)
             }
+            Metric::BookShare(book) => book.bytes(row)? / measured.cache_bytes as f64,
+            Metric::WithBook(book) => 1.0 + Metric::BookShare(book).of(measured)?,
+            Metric::RingKib => row.memory.ring_bytes as f64 / 1024.0,
             Metric::Requests => traits()?.requests,
             Metric::MeanKib => traits()?.mean_kib,
             Metric::DataGib => traits()?.data_gib,

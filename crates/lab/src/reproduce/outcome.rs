@@ -306,7 +306,7 @@ fn claim_of(claim: &PaperClaim, figure: &PaperFigure, formula: &Claim, runs: &Ru
     };
     FoundClaim {
         id: claim.id.clone(),
-        section: figure.section.clone(),
+        section: claim.section.as_ref().unwrap_or(&figure.section).clone(),
         text: claim.text.clone(),
         paper,
         paper_value: claim.value,
@@ -367,7 +367,8 @@ fn load(formula: &Formula, runs: &Runs) -> String {
             };
             let aware = if run.gc_aware { "" } else { " unaware of GC" };
             let place = if run.in_kernel { " in the kernel" } else { "" };
-            let name = format!("{}{managers}{aware}{place}{}", run.design, run.array());
+            let (table, array) = (run.table(), run.array());
+            let name = format!("{}{managers}{aware}{table}{place}{array}", run.design);
             by_design.entry(name).or_default().extend(measured);
         }
     }

@@ -44,6 +44,8 @@ pub struct PaperFigure {
 pub struct PaperClaim {
     /// Its name within the figure.
     pub id: String,
+    /// The section that has it, where it is not the figure's.
+    pub section: Option<String>,
     /// The statement in our words.
     pub text: String,
     /// How the value is meant.
@@ -161,6 +163,7 @@ impl Paper {
 fn cells(table: &PaperTable) -> Vec<PaperClaim> {
     let cell = |row: &PaperRow, column: &String, value: f64| PaperClaim {
         id: format!("{}.{column}", row.name),
+        section: None,
         text: format!("{}: {}.", row.name, column.replace('_', " ")),
         kind: match table.shares.contains(column) {
             true => ClaimKind::Share,

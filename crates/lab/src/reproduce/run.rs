@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use wharf_drive::config::FrameIndex;
 use wharf_host::volume::Level;
 
 use super::setup::rule;
@@ -39,6 +40,8 @@ pub struct Run {
     pub in_kernel: bool,
     /// Replacement prefers clean pages while a drive collects, in designs that can.
     pub gc_aware: bool,
+    /// How the drives find the frames of cached pages.
+    pub frame_index: FrameIndex,
     /// How the drives make an array.
     pub layout: ArrayLayout,
     /// What the drives hold at the start, where nobody asks for another state.
@@ -165,6 +168,7 @@ impl Variant {
             managers: self.managers,
             in_kernel: self.in_kernel,
             gc_aware: true,
+            frame_index: FrameIndex::Merged,
             layout: ArrayLayout::Raid0,
             start: Start::Touched,
             rule: rule(Subject::Scala),
@@ -195,6 +199,7 @@ impl Variant {
             managers: 0,
             in_kernel: self.in_kernel,
             gc_aware: true,
+            frame_index: FrameIndex::Merged,
             layout: ArrayLayout::Raid0,
             start: Start::Touched,
             rule: rule(Subject::Scale),
@@ -210,6 +215,7 @@ impl Run {
             n => format!(" with {n} managers"),
         };
         let aware = if self.gc_aware { "" } else { " unaware of GC" };
+        let table = self.table();
         let dealt = match self.rule == rule(self.subject) {
             true => String::new(),
             false => format!(", where {}", self.rule.describe()),
@@ -223,7 +229,7 @@ impl Run {
             n => format!(" of {n} KiB"),
         };
         format!(
-            "{}{managers}{aware} on {}{request}{stretch}: {} clients, {} drives{} of {} cores, stripes of {} KiB{dealt}",
+            "{}{managers}{aware}{table} on {}{request}{stretch}: {} clients, {} drives{} of {} cores, stripes of {} KiB{dealt}",
             self.design,
             self.workload,
             self.clients,
@@ -232,6 +238,14 @@ impl Run {
             self.cores,
             self.stripe_kib
         )
+    }
+
+    /// What drives find cached pages by, if not by their map.
+    pub(super) fn table(&self) -> &'static str {
+        match self.frame_index {
+            FrameIndex::Merged => "",
+            FrameIndex::Hash => " over a hash table",
+        }
     }
 
     /// What drives that are more than striped make.

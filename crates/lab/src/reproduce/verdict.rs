@@ -194,6 +194,7 @@ mod tests {
     fn claim(kind: ClaimKind, value: Option<f64>) -> PaperClaim {
         PaperClaim {
             id: "c".into(),
+            section: None,
             text: "A against B.".into(),
             kind,
             value,

@@ -60,6 +60,17 @@ impl DriverAccount {
     }
 }
 
+/// Memory that keeps book of cached pages, as it was allocated for the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct MemoryAccount {
+    /// Of the drives: what they know of the frames that they are lent, in bytes, over all drives. 0 where no memory is lent.
+    pub drive_bytes: u64,
+    /// Of the clients: their indexes, in bytes, over all clients; `None` for a design whose clients have none.
+    pub client_bytes: Option<u64>,
+    /// Rings in which the drives' controllers give parts of commands to firmware cores, in bytes, over all drives.
+    pub ring_bytes: u64,
+}
+
 /// How clients fared with the CPUs that manage the cache for them.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ManagerAccount {

@@ -4,13 +4,15 @@
 use wharf_drive::config::MediaKind;
 use wharf_host::{Direct, Hardware, Scala};
 use wharf_lab::config::{ArrayLayout, DRIVES, WritePolicy};
+use wharf_lab::input::ClientRule;
 use wharf_lab::replay::{Prepare, Setup};
 use wharf_runtime::{Rng, Seed};
 use wharf_workload::generate::Pattern;
 use wharf_workload::{Op, Request};
 
 use crate::support::{
-    drive, generated, listed, planned, run_all, run_those, setup, small, spec, try_run,
+    drive, generated, listed, planned, planned_by, run, run_all, run_those, setup, small, spec,
+    try_run,
 };
 
 /// Requests of any size and place: sectors, crooked pages, a few larger than the cache.
@@ -164,6 +166,24 @@ fn drives_with_redundancy_serve_every_design_whose_cache_is_the_hosts() {
             "{refused}"
         );
     }
+}
+
+/// The one client that makes requests has all its pages only if it gets most of the cache.
+#[test]
+fn a_client_has_the_share_of_the_cache_that_it_is_given() {
+    let spec = spec(Pattern::Uniform, 4_000, 200 * 4096);
+    let hits = |shares: &str| {
+        let mut setup = setup(small());
+        (setup.clients, setup.depth) = (2, 4);
+        setup.host.shares = shares.parse().expect("weights");
+        let plan = planned_by(&generated(spec.clone()), &setup, ClientRule::Stream);
+        let row = run::<Scala>(&setup, &plan);
+        row.no_command_hit_ratio.expect("it has a cache")
+    };
+    let [most, equal, least] = ["7,1", "equal", "1,7"].map(hits);
+    assert_eq!(hits("1"), equal);
+    assert!(most > 0.9 && equal < 0.75, "{most}, {equal}, {least}");
+    assert!(least < equal / 2.0, "{most}, {equal}, {least}");
 }
 
 #[test]

@@ -116,6 +116,23 @@ fn shares_of_the_paper_stood_in_percent_beside_ours_from_0_to_1() {
 }
 
 #[test]
+fn the_hash_table_in_the_drive_is_run_and_judged() {
+    let made = tiny(&["scala/fig16b", "scala/memory"], 1);
+    let claims = made.findings.iter().flat_map(|finding| &finding.claims);
+    for claim in claims {
+        assert_ne!(claim.verdict, Verdict::Untested, "{}", claim.sentence);
+    }
+    let shares = &made.findings[0].panels[0];
+    let [fusion, table, queue] = shares.series[0].values[..] else {
+        panic!("{shares:?}");
+    };
+    // The fixed parts weigh more in a cache as small as this.
+    assert!(fusion > Some(0.0029) && fusion < Some(0.0031), "{fusion:?}");
+    assert!(table > Some(0.0048) && table < Some(0.0061), "{table:?}");
+    assert!(queue > Some(0.02) && queue < Some(0.04), "{queue:?}");
+}
+
+#[test]
 fn a_reproduction_that_was_stopped_shows_what_there_is() {
     let made = made(&["scala/fig12a"], 1, true);
     assert!(made.interrupted);

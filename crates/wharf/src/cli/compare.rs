@@ -287,6 +287,7 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
         )));
     }
     host.check_drives(args.drives).map_err(input)?;
+    host.check_clients(args.clients).map_err(input)?;
     let device_bytes = volume_bytes(&drive, args.drives, &host);
     let rule: ClientRule = args
         .rule

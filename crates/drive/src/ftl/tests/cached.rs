@@ -1,6 +1,7 @@
 //! Tests of the accounts of cached frames.
 
 use super::*;
+use crate::config::FrameIndex;
 use crate::ftl::{Entry, Fill, Place};
 
 #[test]
@@ -17,10 +18,34 @@ fn what_a_cache_costs_is_below_three_thousandths_of_it() {
     }
 }
 
+/// A drive whose cached pages are found so.
+fn found_by(index: FrameIndex) -> DriveConfig {
+    let mut config = config(0);
+    config.host_memory.index = index;
+    config
+}
+
+#[test]
+fn a_hash_table_beside_the_map_takes_memory_of_its_own() {
+    let config = found_by(FrameIndex::Hash);
+    let mut ftl = open(&config, new_media(&config), &PowerSwitch::on());
+    let none = ftl.cached().bytes();
+    for (frames, bytes) in [(1 << 12, 20), (3 << 10, 12 + 8 * 4 / 3)] {
+        ftl.set_cached_frames(frames).unwrap();
+        let each = (ftl.cached().bytes() - none) / frames as usize;
+        assert_eq!(each, bytes, "bytes a frame");
+    }
+}
+
 #[test]
 fn a_cached_page_is_below_its_frame_what_it_was() {
-    let config = config(0);
-    let mut ftl = open(&config, new_media(&config), &PowerSwitch::on());
+    for index in [FrameIndex::Merged, FrameIndex::Hash] {
+        stays_what_it_was_below(&found_by(index));
+    }
+}
+
+fn stays_what_it_was_below(config: &DriveConfig) {
+    let mut ftl = open(config, new_media(config), &PowerSwitch::on());
     ftl.set_cached_frames(2).unwrap();
     let write = |ftl: &mut Ftl, lpn: u32, value: u64| {
         let fill = |page: &mut [u8]| page.copy_from_slice(&value.to_le_bytes());

@@ -1,7 +1,7 @@
 //! The least drive, which all tests of this crate start from.
 
 use wharf_drive::config::{
-    DriveConfig, Firmware, FtlConfig, GcPolicy, Geometry, HostMemoryConfig, LinkConfig,
+    DriveConfig, Firmware, FrameIndex, FtlConfig, GcPolicy, Geometry, HostMemoryConfig, LinkConfig,
     MediaConfig, MediaKind, Placement, Platform, Timing,
 };
 
@@ -54,6 +54,7 @@ pub fn tiny() -> DriveConfig {
         host_memory: HostMemoryConfig {
             enabled: true,
             busy_wait_ns: 1_000_000,
+            index: FrameIndex::Merged,
         },
         media: MediaConfig {
             kind: MediaKind::Stamp,

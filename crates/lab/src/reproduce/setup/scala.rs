@@ -14,6 +14,7 @@
 //! is shorter, and percentiles come from fewer requests.
 
 use wharf_drive::DriveConfig;
+use wharf_drive::config::FrameIndex;
 use wharf_workload::profiles::Profile;
 
 use super::{Load, Scale};
@@ -71,7 +72,7 @@ pub(super) fn drive(scale: Scale, run: &Run) -> Result<DriveConfig, ConfigError>
     let (whole, _) = load_drive("scala", &Sets::default())?;
     let pages = pages_divisor(scale);
     let blocks = scale.divisor / pages;
-    let sets = [
+    let mut sets = vec![
         format!(
             "drive.geometry.blocks_per_plane={}",
             whole.geometry.blocks_per_plane / blocks
@@ -87,6 +88,9 @@ pub(super) fn drive(scale: Scale, run: &Run) -> Result<DriveConfig, ConfigError>
         format!("drive.firmware.cores={}", run.cores),
         format!("drive.firmware.slowness={:.2}", slowness()),
     ];
+    if run.frame_index == FrameIndex::Hash {
+        sets.push("drive.host_memory.index=hash".into());
+    }
     Ok(load_drive("scala", &Sets::parse(&sets)?)?.0)
 }
 

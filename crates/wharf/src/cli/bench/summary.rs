@@ -6,8 +6,8 @@ use hdrhistogram::Histogram;
 use serde_json::json;
 use wharf_lab::config::text_hash;
 use wharf_lab::result::{
-    Arrival, Comparison, Drive, GcAffected, Mode, Round, Rounds, Row, SCHEMA, Source, Workload,
-    cdf_from_histogram, latency_summary, ratio,
+    Arrival, Comparison, Drive, GcAffected, MemoryAccount, Mode, Round, Rounds, Row, SCHEMA,
+    Source, Workload, cdf_from_histogram, latency_summary, ratio,
 };
 
 use super::job::{Design, Job};
@@ -151,6 +151,7 @@ fn row(design: Design, job: &Job, rounds: u32, turns: &[&Turn]) -> Row {
         gc_share: 0.0,
         throttled_share: 0.0,
         index_nodes_max: None,
+        memory: MemoryAccount::default(),
         flushing_share: 0.0,
         index_wait_share: 0.0,
         gc_affected: GcAffected {

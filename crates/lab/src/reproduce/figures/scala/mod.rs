@@ -3,12 +3,14 @@
 //! | file | figures | section of the paper |
 //! |---|---|---|
 //! | `motivation.rs` | 4a, 4b, 5a, 5b, 5c | 3 |
+//! | `memory.rs` | what the text says of memory | 5 |
 //! | `overall.rs` | 11a, 11b, 12a, 12b, 13a, 13b | 6.2 |
 //! | `analysis.rs` | 14, 15, 16a, 16b | 6.3 |
 //! | `scaling.rs` | 17, 18a, 18b | 6.4 |
 //! | `table.rs` | Table 2 | 6.1 |
 
 mod analysis;
+mod memory;
 mod motivation;
 mod overall;
 mod scaling;
@@ -26,6 +28,7 @@ pub const FIGURES: &[Definition] = &[
     ("fig5a", motivation::fig5a),
     ("fig5b", motivation::fig5b),
     ("fig5c", motivation::fig5c),
+    ("memory", memory::memory),
     ("table2", table::table2),
     ("fig11a", overall::fig11a),
     ("fig11b", overall::fig11b),

@@ -1,4 +1,5 @@
-//! The page index of a shard: page number to frame number, in 4 bytes an entry.
+//! A hash table from page to frame, in 4 bytes an entry: what the caches of the host have, and a core of a drive
+//! whose index is not merged with its map. One CPU uses it, or all under a lock.
 //!
 //! Open addressing with linear probing. An entry holds a frame number plus one in its low bits,
 //! and in the bits left over a tag of the page's hash, so that a probe rarely looks at the wrong
@@ -116,8 +117,8 @@ impl Index {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Seed;
     use std::collections::BTreeMap;
-    use wharf_runtime::Seed;
 
     #[test]
     fn it_agrees_with_a_map_through_random_inserts_and_removals() {
