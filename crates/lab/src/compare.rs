@@ -60,7 +60,7 @@ impl Request {
         };
         // One line on the terminal: side by side only the first of them is shown.
         let progress = match is_shown {
-            true => Progress::start(design.name, Some(plan.requests.len() as u64)),
+            true => Progress::start(design.name, plan.request_count()),
             false => Progress::hidden(),
         };
         let made = (design.run)(&setup, plan, progress, stop);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use wharf_host::design::Statistics;
 use wharf_host::driver::DriverStatistics;
@@ -85,8 +86,10 @@ impl Outcome {
             groups: BTreeMap::new(),
             index_nodes_max: samples.index_nodes_max,
             wall_ns,
-            complete: run.done.load(std::sync::atomic::Ordering::Relaxed)
-                == run.plan.requests.len() as u64,
+            complete: match run.plan.request_count() {
+                Some(requests) => run.done.load(Relaxed) == requests,
+                None => !run.stop.load(Relaxed),
+            },
         };
         all.timeline.merge(&samples.timeline);
         let start_ns = accounts.iter().map(|a| a.start_ns).min().unwrap_or(0);

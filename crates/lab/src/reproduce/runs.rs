@@ -277,7 +277,7 @@ impl<'a> Bench<'a> {
         }
         let count = self.runs.len() * self.options.seeds as usize;
         let label = format!("{:>4}/{count} {} {}", number + 1, run.design, run.workload);
-        Progress::start(&label, Some(plan.requests.len() as u64))
+        Progress::start(&label, plan.request_count())
     }
 
     fn setup(&self, run: &Run, seed: u64) -> Result<Setup, Gap> {

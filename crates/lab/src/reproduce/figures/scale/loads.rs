@@ -6,8 +6,8 @@ use crate::reproduce::figures::over;
 use crate::reproduce::metric::Metric;
 use crate::reproduce::run::{KERNEL, Run, SCALE, Variant, Workloads};
 
-const PUBLISHED: &str = "the programs are those that the authors publish, as docs/traces.md has them; all threads make \
-     equally many requests, where the paper runs each program for some time";
+const PUBLISHED: &str = "the programs are those that the authors publish, as docs/traces.md has them: each runs for some time, and \
+     its throughput is what all processes together have moved in it";
 
 fn run(workloads: &Workloads, workload: &str, variant: Variant, drives: u32) -> Run {
     variant.threads(&workloads.one(workload), drives)
