@@ -268,6 +268,7 @@ pub(crate) fn run<D: Runnable>(
         drives: setup.drives,
         level: setup.host.layout.into(),
         files: setup.host.files,
+        memory_nodes: setup.host.memory_nodes,
         in_kernel: setup.host.in_kernel,
         managers: setup.host.managers,
         tri_reads_before_overwrite: setup.host.tri_reads_before_overwrite,

@@ -41,6 +41,9 @@ const TAIL_DIVISOR: u32 = 8;
 /// Threads, and files (section 4.1).
 pub const THREADS: u32 = 64;
 
+/// Processors of the machine (section 4).
+const SOCKETS: u32 = 4;
+
 /// Files of FFSB for one of the other workloads: 1 GiB (the authors' profile).
 const FFSB_FILES: u64 = 3;
 
@@ -140,6 +143,8 @@ pub(super) fn host(scale: Scale, run: &Run) -> Result<HostConfig, ConfigError> {
         format!("host.in_kernel={}", run.in_kernel),
         // MD-RAID makes the arrays (section 4); a single drive is none.
         format!("host.md={}", run.drives > 1),
+        // Four processors (section 4), each with memory of its own.
+        format!("host.memory_nodes={SOCKETS}"),
         // Linux' lists and lazy deletion are kept (sections 2.1 and 3.2.3).
         "host.replacement=lru".into(),
         "host.index_reclaim=lazy".into(),
