@@ -283,6 +283,7 @@ impl Outcome {
             throttled_share: of_under_way(self.statistics.throttled_ns),
             flushing_share: of_under_way(self.statistics.flushing_ns),
             index_wait_share: of_under_way(self.statistics.index_wait_ns),
+            array_driver_share: of_under_way(self.statistics.array_driver_ns),
             index_nodes_max: self.index_nodes_max,
             verified_reads: self.verified,
             cpu_breakdown: self.breakdown(),

@@ -75,7 +75,21 @@ pub(super) fn fig14c(workloads: &Workloads) -> Figure {
 
 pub(super) fn fig14d(workloads: &Workloads) -> Figure {
     by_drives(workloads, "fig14d", "ffsb-scalecache", |scale, kernel| {
-        on_both("over-kernel", Metric::Bandwidth, scale, kernel).to_vec()
+        let on = |run: &Run, drives| Run {
+            drives,
+            ..run.clone()
+        };
+        let mut claims = on_both("over-kernel", Metric::Bandwidth, scale, kernel).to_vec();
+        let (one, two) = (on(kernel, 1), on(kernel, 2));
+        claims.extend([
+            gains_more(
+                "kernel-stops-at-two",
+                (two.clone(), one),
+                (kernel.clone(), two),
+            ),
+            times("scale-scales", scale, &on(scale, 4)),
+        ]);
+        claims
     })
 }
 
