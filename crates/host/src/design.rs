@@ -322,6 +322,9 @@ statistics! {
     /// Nanoseconds of virtual time in which all CPUs waited for locks of indexes, in the first client's account; 0 in designs
     /// whose index has none.
     index_wait_ns,
+    /// Nanoseconds of virtual time in which all CPUs were in the driver of an array in the operating system, in the first client's
+    /// account.
+    array_driver_ns,
     /// Nanoseconds in which a client's CPU had nothing to do but wait for other CPUs of the host that
     /// work for it: managers of a cache.
     manager_wait_ns,

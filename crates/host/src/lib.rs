@@ -40,6 +40,7 @@ pub mod hardware;
 pub mod kernel;
 pub mod key;
 pub mod lend;
+pub mod nodes;
 pub mod payload;
 pub mod per_frame;
 pub mod pins;

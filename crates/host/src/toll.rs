@@ -2,13 +2,15 @@
 //!
 //! Caches in the program's process, and I/O past every cache, talk to drives by queues of their own. The same
 //! designs *in the operating system* (ScaleCache is a change to Linux) are entered by a system call, take pages from
-//! its allocator, send through its block layer, hear of the end by an interrupt, and let another thread run
+//! its allocator, count them, send through its block layer, hear of the end by an interrupt, and let another thread run
 //! while they wait. With [`DesignConfig::in_kernel`](crate::design::DesignConfig::in_kernel) they pay for
 //! that, by the costs that `kernel` pays; else nothing.
 
 use std::future::Future;
 
 use wharf_runtime::{Cpu, Op};
+
+use crate::kernel::accounting::{Change, FileCounters};
 
 /// See the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +56,14 @@ impl Toll {
         self.pay(cpu, Op::PageAllocator, 1);
     }
 
+    /// What happens to a page is counted.
+    #[inline]
+    pub fn count(self, cpu: &Cpu, counters: &FileCounters, change: Change) {
+        if self.is_due {
+            counters.count(cpu, change, 1);
+        }
+    }
+
     /// Block requests are sent.
     #[inline]
     pub fn submit(self, cpu: &Cpu, requests: u32) {
@@ -73,5 +83,32 @@ impl Toll {
         let result = until.await;
         self.pay(cpu, Op::ContextSwitch, 1);
         result
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use wharf_runtime::{CostTable, Machine, Seed, Side};
+
+    use super::*;
+    use crate::scale::index::{Concurrent, Index, Locked};
+
+    /// ScaleCache counted nothing, where it counts all that Linux does: its tree alone has no lock.
+    #[test]
+    fn what_happens_to_pages_is_counted_in_the_operating_system_once() {
+        assert!(Locked::default().counters().is_none());
+        for (in_kernel, counted) in [(true, 9), (false, 0)] {
+            let mut costs = CostTable::free();
+            costs.cost_ns.insert(Op::LineLocal.key().into(), 10.0);
+            let mut machine = Machine::new(costs, false);
+            let cpu = machine.add_cpu("cpu", Side::Host, 1.0);
+            machine.spawn_main(cpu, "dirties", move |cpu| async move {
+                let index = Concurrent::default();
+                let counters = index.counters().expect("no lock");
+                Toll::new(in_kernel).count(&cpu, counters, Change::Dirtied);
+                assert_eq!(cpu.now(), 10 * counted);
+            });
+            machine.run_virtual(Seed(1)).unwrap();
+        }
     }
 }

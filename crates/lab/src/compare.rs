@@ -59,7 +59,7 @@ impl Request {
             seed: self.setup.seed.wrapping_add(seed as u64),
             ..self.setup.clone()
         };
-        let progress = bars.start(design.name, Some(plan.requests.len() as u64));
+        let progress = bars.start(design.name, plan.request_count());
         let made = (design.run)(&setup, plan, progress, stop);
         // The first failure is the report: no other run counts any more.
         if made.is_err() {

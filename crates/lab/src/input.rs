@@ -6,12 +6,13 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::Serialize;
+use wharf_workload::files::{FileGenerator, FileSpec};
 use wharf_workload::fit::{Fit, FitMode};
 use wharf_workload::footprint::Footprint;
 use wharf_workload::generate::{Generator, Threads, ThreadsSpec};
 use wharf_workload::layout::{Layout, StreamMap, StreamSurvey};
 use wharf_workload::timing::Schedule;
-use wharf_workload::{Op, ReadOptions, Request, TraceReader, Workload, WorkloadError};
+use wharf_workload::{Op, PAGE_BYTES, ReadOptions, Request, TraceReader, Workload, WorkloadError};
 
 pub use wharf_workload::named::Made;
 
@@ -41,6 +42,15 @@ pub enum Input {
         parameters: BTreeMap<String, serde_json::Value>,
         /// What to generate.
         spec: Box<Made>,
+    },
+    /// Threads of file operations that run for a time, each as fast as it can.
+    Timed {
+        /// What to call it.
+        name: String,
+        /// What they do.
+        spec: FileSpec,
+        /// For how long, in nanoseconds.
+        run_ns: u64,
     },
     /// Threads with a file each.
     Threads {
@@ -166,7 +176,7 @@ pub struct Plan {
     pub name: String,
     /// Where the requests come from.
     pub source: Source,
-    /// All requests; `time_ns` is when to send each in an open loop, from 0.
+    /// All requests; `time_ns` is when to send each in an open loop, from 0. None if they are made when asked for.
     pub requests: Arc<[Request]>,
     /// Indices of each client's requests, in order.
     pub by_client: Vec<Arc<[u32]>>,
@@ -174,7 +184,7 @@ pub struct Plan {
     pub footprint_pages: u64,
     /// The touched pages as sorted, disjoint ranges (first, end).
     pub touched: Vec<(u64, u64)>,
-    /// Share of reads.
+    /// Share of reads; 0 where requests are made when asked for.
     pub read_share: f64,
     /// How addresses were brought onto the drive, if they had to be.
     pub fit: Option<String>,
@@ -190,6 +200,25 @@ pub struct Plan {
     pub in_order: bool,
     /// How requests go to clients.
     pub rule: ClientRule,
+    /// What makes requests when clients ask for them, if a time bounds the run.
+    pub timed: Option<Timed>,
+}
+
+/// Threads that make requests for a time.
+pub struct Timed {
+    /// What makes them, before the first one.
+    pub generator: FileGenerator,
+    /// Threads.
+    pub threads: u32,
+    /// How long they make requests, in nanoseconds.
+    pub run_ns: u64,
+}
+
+impl Plan {
+    /// Requests, if their number is known beforehand.
+    pub fn request_count(&self) -> Option<u64> {
+        self.timed.is_none().then_some(self.requests.len() as u64)
+    }
 }
 
 /// Reads or makes all requests and prepares them for a device of `device_bytes`. Threads of file
@@ -206,6 +235,9 @@ pub fn plan(
     clients: u32,
     device_bytes: u64,
 ) -> Result<Plan, WorkloadError> {
+    if let Input::Timed { name, spec, run_ns } = input {
+        return timed(name, spec, *run_ns, clients, device_bytes);
+    }
     let mut notes = Vec::new();
     let in_order = input.is_of_files();
     let rule = if in_order { ClientRule::Stream } else { rule };
@@ -258,13 +290,10 @@ pub fn plan(
             )
         }
         Input::Threads { name, spec } => {
-            let source = Source::Generator {
-                generator: name.clone(),
-                parameters: BTreeMap::new(),
-            };
             let requests = Threads::new(spec.clone())?.collect();
-            (name.clone(), source, requests, 0)
+            (name.clone(), made_by(name), requests, 0)
         }
+        Input::Timed { .. } => unreachable!("their requests are not made beforehand"),
     };
     if requests.is_empty() {
         return Err(WorkloadError::BadParameter {
@@ -292,7 +321,51 @@ pub fn plan(
         in_order,
         rule,
         requests: requests.into(),
+        timed: None,
     })
+}
+
+/// A plan of threads that make their requests when the run has come to them. What they touch is all of their files.
+fn timed(
+    name: &str,
+    spec: &FileSpec,
+    run_ns: u64,
+    clients: u32,
+    device_bytes: u64,
+) -> Result<Plan, WorkloadError> {
+    let spec = spec.on_volume(device_bytes);
+    let generator = spec.generator()?;
+    let touched: Vec<(u64, u64)> = spec
+        .regions()
+        .map(|(first, end)| (first / PAGE_BYTES, end / PAGE_BYTES))
+        .collect();
+    Ok(Plan {
+        name: name.into(),
+        source: made_by(name),
+        requests: Arc::new([]),
+        by_client: (0..clients).map(|_| Arc::from([])).collect(),
+        footprint_pages: touched.iter().map(|(first, end)| end - first).sum(),
+        touched: joined(touched),
+        read_share: 0.0,
+        fit: None,
+        bad_lines: 0,
+        notes: Vec::new(),
+        checked: true,
+        in_order: true,
+        rule: ClientRule::Stream,
+        timed: Some(Timed {
+            generator,
+            threads: spec.threads,
+            run_ns,
+        }),
+    })
+}
+
+fn made_by(name: &str) -> Source {
+    Source::Generator {
+        generator: name.into(),
+        parameters: BTreeMap::new(),
+    }
 }
 
 /// Dealing by process needs processes.

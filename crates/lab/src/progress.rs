@@ -136,7 +136,8 @@ mod tests {
         let (clock, scala) = (bars.start("clock", Some(10)), bars.start("scala", Some(10)));
         clock.update(5, 1);
         scala.update(2, 1);
-        (clock.bar.tick(), scala.bar.tick());
+        clock.bar.tick();
+        scala.bar.tick();
         let lines = term.contents();
         let lines: Vec<&str> = lines.lines().collect();
         assert!(

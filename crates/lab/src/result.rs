@@ -295,6 +295,10 @@ pub struct Row {
     /// none.
     #[serde(default)]
     pub index_wait_share: f64,
+    /// Likewise, in which CPUs were in the driver of an array in the operating system, in simulated time; 0 in designs that do not
+    /// go through it.
+    #[serde(default)]
+    pub array_driver_share: f64,
     /// The most nodes, of 576 bytes each, that the index of cached pages had when it was looked at, a few hundred times
     /// in a run; `None` for a design without such an index.
     #[serde(default)]

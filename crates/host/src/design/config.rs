@@ -116,6 +116,8 @@ pub struct DesignConfig {
     pub index_reclaim: Reclaim,
     /// Files that the volume is divided into, in designs that have an index for each file.
     pub files: u32,
+    /// [Memory nodes](crate::nodes) of the machine, in designs that tell them apart.
+    pub memory_nodes: u32,
     /// Whether designs that could be in the program are in the operating system, and [pay](crate::toll) for
     /// that.
     pub in_kernel: bool,
@@ -129,7 +131,8 @@ pub struct DesignConfig {
 
 impl Default for DesignConfig {
     /// 64 MiB for one client on one drive, two managers, no reads before overwrites, write-back from 10 % dirty pages on and at
-    /// most 20 %, equal shares, awareness of collection, one file, caches in the program, no file system, 4096 transfer pages.
+    /// most 20 %, equal shares, awareness of collection, one file, one memory node, caches in the program, no file system, 4096
+    /// transfer pages.
     fn default() -> Self {
         DesignConfig {
             cache_bytes: 64 << 20,
@@ -149,6 +152,7 @@ impl Default for DesignConfig {
             share_pages: dflush::SHARE_PAGES,
             index_reclaim: Reclaim::Eager,
             files: 1,
+            memory_nodes: 1,
             in_kernel: false,
             file_system: false,
             transfer_pages: 4096,

@@ -142,6 +142,12 @@ impl Frames {
         self.is(frame, UNTOUCHED) && flags.fetch_and(!UNTOUCHED, Ordering::AcqRel) & UNTOUCHED != 0
     }
 
+    /// The frame's place in a list has changed: what says so is on its line.
+    #[inline]
+    pub fn relink(&self, cpu: &Cpu, frame: u32) {
+        self.all[frame as usize].line.write(cpu);
+    }
+
     /// Takes the page lock if it is free.
     #[inline]
     pub fn try_lock(&self, cpu: &Cpu, frame: u32) -> bool {

@@ -5,12 +5,20 @@
 //!
 //! Idea (mm/vmscan.c and mm/swap.c of Linux): a page enters the inactive list. A second touch moves
 //! it to the active one. Victims come from the tail of the inactive list, which gets the tail of the
-//! active list when it has become too short. Both are behind one lock per memory node.
+//! active list when it has become too short. Each memory node has both, behind one lock ([`Lists`]).
+//!
+//! The links of Linux' lists are in the pages' own structures (`struct page`, a cache line each), with flags and
+//! references. So whoever puts a page on a list or takes it off fetches its line and that of its neighbour, while all others wait for
+//! the lock: [`Lru`] tells whoever calls it which frames' lines it has changed.
 //!
 //! Not modelled: shadow entries, which tell a page that left too early (mm/workingset.c).
 
+use std::ops::Range;
+
+use wharf_runtime::{Cpu, Line, Lock};
 use wharf_wire::dma::RegisterError;
 
+use crate::nodes::Nodes;
 use crate::per_frame::per_frame;
 
 /// Frames of a batch that is put on a list, or taken off, at once.
@@ -46,8 +54,10 @@ struct Ends {
     len: u32,
 }
 
-/// The two lists. See the module.
+/// The two lists of a node. See the module.
 pub struct Lru {
+    /// The first of the frames that can be on them.
+    first: u32,
     links: Box<[Link]>,
     ends: [Ends; 2],
     /// How many times as long as the inactive list the active one may be.
@@ -55,11 +65,11 @@ pub struct Lru {
 }
 
 impl Lru {
-    /// Empty lists for `frames` frames of 4 KiB.
+    /// Empty lists for these frames of 4 KiB.
     ///
     /// # Errors
     /// If there is no memory.
-    pub fn new(frames: u32) -> Result<Lru, RegisterError> {
+    pub fn new(frames: Range<u32>) -> Result<Lru, RegisterError> {
         let none = Link {
             newer: NONE,
             older: NONE,
@@ -70,11 +80,17 @@ impl Lru {
             oldest: NONE,
             len: 0,
         };
+        let count = frames.end - frames.start;
         Ok(Lru {
-            links: per_frame(frames, |_| none)?.into(),
+            first: frames.start,
+            links: per_frame(count, |_| none)?.into(),
             ends: [ends; 2],
-            ratio: inactive_ratio(u64::from(frames) * 4096),
+            ratio: inactive_ratio(u64::from(count) * 4096),
         })
+    }
+
+    fn at(&mut self, frame: u32) -> &mut Link {
+        &mut self.links[(frame - self.first) as usize]
     }
 
     /// Frames on a list.
@@ -84,7 +100,7 @@ impl Lru {
 
     /// The list that a frame is on.
     pub fn list_of(&self, frame: u32) -> Option<List> {
-        self.links[frame as usize].on
+        self.links[(frame - self.first) as usize].on
     }
 
     /// True if the inactive list is too short, by the kernel's rule: shorter than the active one, or
@@ -94,59 +110,69 @@ impl Lru {
     }
 
     /// Puts a frame that is on no list at the young end of one.
-    pub fn add(&mut self, frame: u32, list: List) {
+    pub fn add(&mut self, frame: u32, list: List, changed: impl Fn(u32)) {
         let oldest_side = self.ends[list as usize].newest;
-        self.link(frame, list, NONE, oldest_side);
+        self.link(frame, list, (NONE, oldest_side), changed);
     }
 
     /// Puts a frame that is on no list at the old end of the inactive one.
-    pub fn add_oldest(&mut self, frame: u32) {
+    pub fn add_oldest(&mut self, frame: u32, changed: impl Fn(u32)) {
         let newer = self.ends[List::Inactive as usize].oldest;
-        self.link(frame, List::Inactive, newer, NONE);
+        self.link(frame, List::Inactive, (newer, NONE), changed);
     }
 
-    fn link(&mut self, frame: u32, list: List, newer: u32, older: u32) {
-        let link = &mut self.links[frame as usize];
+    fn link(&mut self, frame: u32, list: List, (newer, older): (u32, u32), changed: impl Fn(u32)) {
+        changed(frame);
+        let link = self.at(frame);
         assert!(link.on.is_none(), "a frame is on one list");
         *link = Link {
             newer,
             older,
             on: Some(list),
         };
-        let ends = &mut self.ends[list as usize];
+        self.ends[list as usize].len += 1;
+        self.join(list, (newer, frame), (frame, older), changed);
+    }
+
+    /// Has what is to be newer and what is to be older than a place of a list know of each other: a frame's new neighbours.
+    fn join(
+        &mut self,
+        list: List,
+        (newer, its_older): (u32, u32),
+        (its_newer, older): (u32, u32),
+        changed: impl Fn(u32),
+    ) {
         match newer {
-            NONE => ends.newest = frame,
-            newer => self.links[newer as usize].older = frame,
+            NONE => self.ends[list as usize].newest = its_older,
+            newer => {
+                changed(newer);
+                self.at(newer).older = its_older;
+            }
         }
         match older {
-            NONE => ends.oldest = frame,
-            older => self.links[older as usize].newer = frame,
+            NONE => self.ends[list as usize].oldest = its_newer,
+            older => {
+                changed(older);
+                self.at(older).newer = its_newer;
+            }
         }
-        ends.len += 1;
     }
 
     /// Takes a frame off the list it is on.
-    pub fn remove(&mut self, frame: u32) {
-        let Link { newer, older, on } = self.links[frame as usize];
+    pub fn remove(&mut self, frame: u32, changed: impl Fn(u32)) {
+        changed(frame);
+        let Link { newer, older, on } = *self.at(frame);
         let list = on.expect("a frame on a list");
-        let ends = &mut self.ends[list as usize];
-        match newer {
-            NONE => ends.newest = older,
-            newer => self.links[newer as usize].older = older,
-        }
-        match older {
-            NONE => ends.oldest = newer,
-            older => self.links[older as usize].newer = newer,
-        }
-        ends.len -= 1;
-        self.links[frame as usize].on = None;
+        self.join(list, (newer, older), (newer, older), changed);
+        self.ends[list as usize].len -= 1;
+        self.at(frame).on = None;
     }
 
     /// Takes the oldest frame off a list.
-    pub fn take_oldest(&mut self, list: List) -> Option<u32> {
+    pub fn take_oldest(&mut self, list: List, changed: impl Fn(u32)) -> Option<u32> {
         let oldest = self.ends[list as usize].oldest;
         (oldest != NONE).then(|| {
-            self.remove(oldest);
+            self.remove(oldest, changed);
             oldest
         })
     }
@@ -154,8 +180,43 @@ impl Lru {
     /// The frames of a list, oldest first, for checks.
     pub fn iter(&self, list: List) -> impl Iterator<Item = u32> {
         let frame = |at: u32| (at != NONE).then_some(at);
-        let next = move |at: &u32| frame(self.links[*at as usize].newer);
+        let next = move |at: &u32| frame(self.links[(*at - self.first) as usize].newer);
         std::iter::successors(frame(self.ends[list as usize].oldest), next)
+    }
+}
+
+/// The lists of all memory nodes.
+pub struct Lists {
+    nodes: Nodes,
+    of_node: Box<[(Lock<Lru>, Line)]>,
+}
+
+impl Lists {
+    /// Empty lists for all frames.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn new(nodes: Nodes) -> Result<Lists, RegisterError> {
+        let of_node = |node| Ok((Lock::new(Lru::new(nodes.frames_of(node))?), Line::new()));
+        let of_node: Result<Box<[_]>, RegisterError> = nodes.from(0).map(of_node).collect();
+        Ok(Lists {
+            nodes,
+            of_node: of_node?,
+        })
+    }
+
+    /// Whose they are.
+    pub fn nodes(&self) -> Nodes {
+        self.nodes
+    }
+
+    /// Runs `f` on the lists of a node, with their lock held. Their ends are on another line than the lock.
+    pub fn with<R>(&self, cpu: &Cpu, node: usize, f: impl FnOnce(&mut Lru) -> R) -> R {
+        let (lists, ends) = &self.of_node[node];
+        lists.with(cpu, |lru| {
+            ends.write(cpu);
+            f(lru)
+        })
     }
 }
 
@@ -173,27 +234,30 @@ mod tests {
     #[test]
     fn lists_are_as_two_queues() {
         let mut rng = Seed(3).rng();
-        let mut lru = Lru::new(20).unwrap();
+        let mut lru = Lru::new(30..50).unwrap();
         let mut model: [VecDeque<u32>; 2] = Default::default();
         for _ in 0..20_000 {
-            let frame = rng.below(20) as u32;
+            let frame = 30 + rng.below(20) as u32;
             let list = [List::Inactive, List::Active][rng.below(2) as usize];
             let on = model.iter().position(|queue| queue.contains(&frame));
             assert_eq!(lru.list_of(frame).map(|list| list as usize), on);
             match (rng.below(4), on) {
                 (0, None) => {
-                    lru.add(frame, list);
+                    lru.add(frame, list, |_| ());
                     model[list as usize].push_back(frame);
                 }
                 (1, None) => {
-                    lru.add_oldest(frame);
+                    lru.add_oldest(frame, |_| ());
                     model[0].push_front(frame);
                 }
                 (2, Some(on)) => {
-                    lru.remove(frame);
+                    lru.remove(frame, |_| ());
                     model[on].retain(|other| *other != frame);
                 }
-                (3, _) => assert_eq!(lru.take_oldest(list), model[list as usize].pop_front()),
+                (3, _) => {
+                    let taken = lru.take_oldest(list, |_| ());
+                    assert_eq!(taken, model[list as usize].pop_front());
+                }
                 _ => {}
             }
             for list in [List::Inactive, List::Active] {
@@ -201,6 +265,24 @@ mod tests {
                 assert_eq!(lru.len(list) as usize, model[list as usize].len());
             }
         }
+    }
+
+    /// An entry of a list cost what one in a line at hand costs, whoever had written its page and its neighbour.
+    #[test]
+    fn who_changes_a_list_fetches_the_lines_of_neighbours_too() {
+        let mut lru = Lru::new(0..4).unwrap();
+        let lines = std::cell::RefCell::new(Vec::new());
+        let changed = |frame| lines.borrow_mut().push(frame);
+        lru.add(0, List::Inactive, changed);
+        lru.add(1, List::Inactive, changed);
+        lru.add(2, List::Inactive, changed);
+        assert_eq!(lines.take(), [0, 1, 0, 2, 1]);
+        lru.remove(1, changed);
+        assert_eq!(lines.take(), [1, 2, 0]);
+        assert_eq!(lru.take_oldest(List::Inactive, changed), Some(0));
+        assert_eq!(lines.take(), [0, 2]);
+        lru.add_oldest(3, changed);
+        assert_eq!(lines.take(), [3, 2]);
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Memory: free frames, the two lists, and reclaim.
 //!
-//! 1. A CPU takes frames from a small stock of its own, which it fills from the free ones of all.
+//! 1. A CPU takes frames from a small stock of its own, which it fills from the free ones of its memory node, or of the next that
+//!    has any.
 //! 2. When few are free, the background reclaimer (Linux: kswapd) is woken. When none is, the task
 //!    that needs one reclaims: up to 32 pages at a time from the tail of the inactive list, more and more
-//!    of the list as long as that does not help (Linux: priorities).
+//!    of the list as long as that does not help (Linux: priorities), from one node's lists after the other's, its own first.
 //! 3. A dirty page, or one on its way to the drive, is put on the active list; it comes back to the
 //!    tail when it has been written. Reclaim itself writes nothing (Linux since 6.11).
 //! 4. If nothing can be had, the flusher is told to write, and the task naps until some I/O ends.
@@ -19,6 +20,7 @@ use crate::kernel::frame::{ACTIVE, DIRTY, READAHEAD, RECLAIM, REFERENCED, WRITEB
 use crate::kernel::local::{Held, Local, PageLock};
 use crate::kernel::lru::{List, Lru};
 use crate::key::PageKey;
+use crate::nodes::by_node;
 
 /// Most pages moved from the active list to the inactive one at a time (`SWAP_CLUSTER_MAX`).
 const REFILL_PAGES: u32 = 32;
@@ -87,13 +89,9 @@ impl Local {
         let mut own = self.free.borrow_mut();
         if own.is_empty() {
             let shared = &self.shared;
-            let left = shared.free.with(&self.cpu, |free| {
-                let from = free.len().saturating_sub(shared.limits.free_batch);
-                own.extend(free.drain(from..));
-                shared.free_count.store(from as u64, Ordering::Relaxed);
-                from as u64
-            });
-            if left < shared.limits.free_low {
+            let most = shared.limits.free_batch;
+            shared.free.take(&self.cpu, self.home(), most, &mut own);
+            if shared.free.count() < shared.limits.free_low {
                 self.wake(&shared.reclaimer);
             }
         }
@@ -112,13 +110,8 @@ impl Local {
     }
 
     fn spill(&self, own: &mut Vec<u32>) {
-        let shared = &self.shared;
-        shared.free.with(&self.cpu, |free| {
-            free.append(own);
-            shared
-                .free_count
-                .store(free.len() as u64, Ordering::Relaxed);
-        });
+        self.shared.free.give(&self.cpu, own);
+        own.clear();
     }
 
     /// Gives `frame`, which is free, to a page.
@@ -175,26 +168,38 @@ impl Local {
         }
     }
 
+    /// The memory node of this CPU.
+    fn home(&self) -> usize {
+        self.shared.lru.nodes().of_client(self.index)
+    }
+
+    /// Does `f` to frames with the lists that they are of: those of one node under one lock, as far as they follow one
+    /// another.
+    pub(super) fn on_lists(&self, frames: &[u32], mut f: impl FnMut(&mut Lru, u32)) {
+        for (node, run) in by_node(self.shared.lru.nodes(), frames) {
+            self.shared.lru.with(&self.cpu, node, |lru| {
+                let each = || run.iter().for_each(|frame| f(lru, *frame));
+                self.cpu.work_n(Op::ListUpdate, run.len() as u32, each);
+            });
+        }
+    }
+
     /// Puts the frames of this CPU's batches on their lists.
     pub(super) fn drain_batches(&self) {
-        let batches = &mut *self.batches.borrow_mut();
-        let moves = (batches.add.len() + batches.activate.len()) as u32;
-        if moves == 0 {
-            return;
-        }
+        let batches = std::mem::take(&mut *self.batches.borrow_mut());
         let frames = &self.shared.frames;
-        self.shared.lru.with(&self.cpu, |lru| {
-            self.cpu.work_n(Op::ListUpdate, moves, || {
-                for frame in batches.add.drain(..) {
-                    lru.add(frame, self.list_for(frame));
-                }
-                for (frame, key) in batches.activate.drain(..) {
-                    if frames.key(frame) == key && lru.list_of(frame) == Some(List::Inactive) {
-                        lru.remove(frame);
-                        lru.add(frame, List::Active);
-                    }
-                }
-            });
+        let changed = |frame| frames.relink(&self.cpu, frame);
+        self.on_lists(&batches.add, |lru, frame| {
+            lru.add(frame, self.list_for(frame), changed);
+        });
+        let (active, keys): (Vec<u32>, Vec<_>) = batches.activate.into_iter().unzip();
+        let mut keys = keys.into_iter();
+        self.on_lists(&active, |lru, frame| {
+            let key = keys.next().expect("one for each frame");
+            if frames.key(frame) == key && lru.list_of(frame) == Some(List::Inactive) {
+                lru.remove(frame, changed);
+                lru.add(frame, List::Active, changed);
+            }
         });
     }
 
@@ -209,20 +214,14 @@ impl Local {
     pub(super) fn reclaim(&self) -> u32 {
         let wanted = self.shared.limits.reclaim_batch;
         self.drain_batches();
+        let nodes = self.shared.lru.nodes();
         let mut freed = 0;
         for priority in (0..=FIRST_PRIORITY).rev() {
-            let inactive = self.shared.lru.with(&self.cpu, |lru| {
-                self.refill_inactive(lru);
-                lru.len(List::Inactive)
-            });
-            let mut scan = (inactive >> priority).max(wanted.min(inactive));
-            while scan > 0 && freed < wanted {
-                let batch = self.isolate(scan.min(wanted));
-                if batch.is_empty() {
-                    break;
+            let mut inactive = 0;
+            for node in nodes.from(self.home()) {
+                if freed < wanted {
+                    inactive += self.shrink_node(node, priority, wanted, &mut freed);
                 }
-                scan -= batch.len() as u32;
-                freed += self.shrink(batch);
             }
             if freed > 0 || inactive == 0 && priority < FIRST_PRIORITY {
                 break;
@@ -236,25 +235,45 @@ impl Local {
         freed
     }
 
+    /// Looks for pages to give up on the lists of a node, until `wanted` are freed in all. Gives how many were inactive.
+    fn shrink_node(&self, node: usize, priority: u32, wanted: u32, freed: &mut u32) -> u32 {
+        let inactive = self.shared.lru.with(&self.cpu, node, |lru| {
+            self.refill_inactive(lru);
+            lru.len(List::Inactive)
+        });
+        let mut scan = (inactive >> priority).max(wanted.min(inactive));
+        while scan > 0 && *freed < wanted {
+            let batch = self.isolate(node, scan.min(wanted));
+            if batch.is_empty() {
+                break;
+            }
+            scan -= batch.len() as u32;
+            *freed += self.shrink(batch);
+        }
+        inactive
+    }
+
     /// Moves old active pages to the inactive list if that is too short.
     fn refill_inactive(&self, lru: &mut Lru) {
         let mut moved = 0;
+        let changed = |frame| self.shared.frames.relink(&self.cpu, frame);
         while moved < REFILL_PAGES && lru.inactive_is_low() {
-            let Some(frame) = lru.take_oldest(List::Active) else {
+            let Some(frame) = lru.take_oldest(List::Active, changed) else {
                 break;
             };
             self.shared.frames.clear(&self.cpu, frame, ACTIVE);
-            lru.add(frame, List::Inactive);
+            lru.add(frame, List::Inactive, changed);
             moved += 1;
         }
         self.cpu.work_n(Op::ListUpdate, moved, || ());
     }
 
-    /// Takes up to `count` frames off the tail of the inactive list.
-    fn isolate(&self, count: u32) -> Vec<u32> {
-        self.shared.lru.with(&self.cpu, |lru| {
+    /// Takes up to `count` frames off the tail of a node's inactive list.
+    fn isolate(&self, node: usize, count: u32) -> Vec<u32> {
+        self.shared.lru.with(&self.cpu, node, |lru| {
             self.refill_inactive(lru);
-            let oldest = || lru.take_oldest(List::Inactive);
+            let changed = |frame| self.shared.frames.relink(&self.cpu, frame);
+            let oldest = || lru.take_oldest(List::Inactive, changed);
             let batch: Vec<u32> = std::iter::repeat_with(oldest)
                 .map_while(|frame| frame)
                 .take(count as usize)
@@ -279,15 +298,10 @@ impl Local {
                 true
             }
         });
-        if !batch.is_empty() {
-            let count = batch.len() as u32;
-            self.shared.lru.with(&self.cpu, |lru| {
-                self.cpu.work_n(Op::ListUpdate, count, || {
-                    let put = |frame| lru.add(frame, self.list_for(frame));
-                    batch.into_iter().for_each(put);
-                });
-            });
-        }
+        let changed = |frame| self.shared.frames.relink(&self.cpu, frame);
+        self.on_lists(&batch, |lru, frame| {
+            lru.add(frame, self.list_for(frame), changed);
+        });
         freed
     }
 
@@ -324,23 +338,20 @@ impl Local {
     /// next.
     pub(super) fn rotate(&self, written: &[u32]) {
         let frames = &self.shared.frames;
-        self.shared.lru.with(&self.cpu, |lru| {
-            self.cpu.work_n(Op::ListUpdate, written.len() as u32, || {
-                for &frame in written {
-                    if lru.list_of(frame).is_some() {
-                        frames.clear(&self.cpu, frame, ACTIVE | REFERENCED);
-                        lru.remove(frame);
-                        lru.add_oldest(frame);
-                    }
-                }
-            });
+        let changed = |frame| frames.relink(&self.cpu, frame);
+        self.on_lists(written, |lru, frame| {
+            if lru.list_of(frame).is_some() {
+                frames.clear(&self.cpu, frame, ACTIVE | REFERENCED);
+                lru.remove(frame, changed);
+                lru.add_oldest(frame, changed);
+            }
         });
     }
 
     /// The background reclaimer: keeps some frames free, for as long as the CPU runs.
     pub(super) async fn reclaim_in_background(self: Rc<Self>) {
         let (shared, limits) = (&self.shared, self.shared.limits);
-        let free = || shared.free_count.load(Ordering::Relaxed);
+        let free = || shared.free.count();
         loop {
             self.join(&shared.reclaimer);
             if free() >= limits.free_low {

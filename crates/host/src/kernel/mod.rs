@@ -267,6 +267,7 @@ impl Client for KernelClient {
             statistics.write_backs += shared.background_written.load(Ordering::Relaxed);
             let waited = shared.inodes.iter().map(|inode| inode.tree.waited_ns());
             statistics.index_wait_ns += waited.sum::<u64>();
+            statistics.array_driver_ns += local.volume.array_driver_ns();
         }
         statistics
     }

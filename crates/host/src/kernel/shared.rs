@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use wharf_runtime::Cpu;
 use wharf_runtime::sync::{AtomicBool, AtomicU64, Ordering};
-use wharf_runtime::{Cpu, Lock};
 use wharf_wire::dma::{DmaSpace, RegisterError};
 
 use crate::design::DesignConfig;
@@ -12,9 +12,10 @@ use crate::failures::Told;
 use crate::kernel::block::IN_FLIGHT_MAX;
 use crate::kernel::drive_queues::DriveQueue;
 use crate::kernel::frame::{DIRTY, Frames, LOCKED, UPTODATE, WRITEBACK};
-use crate::kernel::lru::{self, List, Lru};
+use crate::kernel::lru::{self, List, Lists};
 use crate::kernel::neighbour::Neighbour;
 use crate::kernel::xarray::{Tag, XArray};
+use crate::nodes::{FreeFrames, Nodes};
 use crate::toll::Toll;
 use crate::waits::{PageWaits, Waiters};
 use crate::wake::Mailboxes;
@@ -129,11 +130,9 @@ pub struct Shared {
     /// The frames.
     pub frames: Frames,
     /// Which to give up.
-    pub lru: Lock<Lru>,
+    pub lru: Lists,
     /// Frames that no CPU has and no page.
-    pub free: Lock<Vec<u32>>,
-    /// Their number.
-    pub free_count: AtomicU64,
+    pub free: FreeFrames,
     /// Thresholds.
     pub limits: Limits,
     /// Number of clients; the service is the CPU after them.
@@ -193,14 +192,14 @@ impl Shared {
         space: &Arc<DmaSpace>,
     ) -> Result<Shared, RegisterError> {
         let frames = shape.frames;
+        let nodes = Nodes::new(config.memory_nodes, frames, config.clients);
         let mailboxes = Mailboxes::new(config.clients + 2 + shape.queues);
         let waiters = || Waiters::new(mailboxes.clone());
         Ok(Shared {
             inodes: (0..shape.files).map(|_| Inode::default()).collect(),
             frames: Frames::new(frames, space)?,
-            lru: Lock::new(Lru::new(frames)?),
-            free: Lock::new((0..frames).rev().collect()),
-            free_count: AtomicU64::new(frames.into()),
+            lru: Lists::new(nodes)?,
+            free: FreeFrames::all(nodes)?,
             limits: Limits::new(config, frames.into()),
             clients: config.clients,
             dirty: AtomicU64::new(0),
@@ -330,10 +329,12 @@ impl Shared {
         let entries_of = |inode: &Inode| inode.tree.with(cpu, |tree| tree.size().entries);
         let indexed: u64 = self.inodes.iter().map(entries_of).sum();
         assert_eq!(indexed, entries, "no other entries");
-        self.lru.with(cpu, |lru| {
-            for frame in lru.iter(List::Inactive).chain(lru.iter(List::Active)) {
-                assert!(self.frames.key(frame).is_some(), "no free frame on a list");
-            }
-        });
+        for node in self.lru.nodes().from(0) {
+            self.lru.with(cpu, node, |lru| {
+                for frame in lru.iter(List::Inactive).chain(lru.iter(List::Active)) {
+                    assert!(self.frames.key(frame).is_some(), "no free frame on a list");
+                }
+            });
+        }
     }
 }

@@ -121,19 +121,16 @@ impl Local {
                 shared.dirty.fetch_sub(1, Ordering::Relaxed);
             }
         }
-        shared.lru.with(cpu, |lru| {
-            let free = || {
-                for going in batch.iter_mut() {
-                    shared.frames.put(cpu, going.frame);
-                    // Between the lists it belongs to whoever moves it.
-                    going.is_free = lru.list_of(going.frame).is_some()
-                        && shared.frames.freeze(cpu, going.frame);
-                    if going.is_free {
-                        lru.remove(going.frame);
-                    }
-                }
-            };
-            cpu.work_n(Op::ListUpdate, count, free);
+        let frames: Vec<u32> = batch.iter().map(|going| going.frame).collect();
+        let mut going = batch.iter_mut();
+        self.on_lists(&frames, |lru, frame| {
+            shared.frames.put(cpu, frame);
+            // Between the lists it belongs to whoever moves it.
+            let is_free = lru.list_of(frame).is_some() && shared.frames.freeze(cpu, frame);
+            if is_free {
+                lru.remove(frame, |changed| shared.frames.relink(cpu, changed));
+            }
+            going.next().expect("one for each frame").is_free = is_free;
         });
         let gone = batch.iter().filter(|going| going.is_free).count() as u32;
         let tree = shared.tree(file);

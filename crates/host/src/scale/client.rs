@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use crate::design::{Touch, WritePolicy};
 use crate::error::IoError;
+use crate::kernel::accounting::Change;
 use crate::key::PageKey;
 use crate::readahead::Plan;
 use crate::run::Run;
@@ -356,7 +357,8 @@ impl<I: Index, B: Backing> Local<I, B> {
         shared.frames.begin(cpu, frame, key, flags);
         let is_new = shared.index_of(key.file()).insert(cpu, key.page(), frame);
         if is_new {
-            shared.replacement.admit(cpu, frame);
+            self.note(key.file(), Change::Added);
+            shared.replacement.admit(cpu, &shared.frames, frame);
         } else {
             shared.frames.cancel(cpu, frame);
             self.give_free(frame);

@@ -115,8 +115,7 @@ impl<I: Index, B: Backing> Local<I, B> {
             shared.frames.zero(frame);
         }
         if may && state & DIRTY != 0 {
-            let index = shared.index_of(key.file());
-            index.retag(cpu, key.page(), None, Some(Tag::Dirty));
+            self.retag(key, None, Some(Tag::Dirty));
             shared.frames.change(cpu, frame, 0, DIRTY);
             self.count(&shared.dirty, &self.dirty, -1);
         }

@@ -120,8 +120,7 @@ impl<I: Index, B: Backing> Local<I, B> {
             if is_claimed {
                 // The state before the tags: who finds the page by its new tag must wait for it.
                 shared.frames.change(cpu, frame, WRITEBACK, DIRTY);
-                let index = shared.index_of(key.file());
-                index.retag(cpu, key.page(), Some(Tag::Writeback), Some(Tag::Dirty));
+                self.retag(key, Some(Tag::Writeback), Some(Tag::Dirty));
             }
             shared.frames.unlock(frame);
             if is_claimed {

@@ -98,6 +98,12 @@ impl Frames {
         &frame.word
     }
 
+    /// The frame's place in a list has changed: in the operating system what says so is on its line.
+    #[inline]
+    pub fn relink(&self, cpu: &Cpu, frame: u32) {
+        self.all[frame as usize].line.write(cpu);
+    }
+
     /// See [`FrameWord::change`].
     #[inline]
     pub fn change(&self, cpu: &Cpu, frame: u32, set: u32, clear: u32) -> u32 {

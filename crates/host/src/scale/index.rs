@@ -7,7 +7,7 @@ use ccxarray::{Guard, Witness, pin_with};
 use wharf_runtime::{Cpu, Line, Op};
 
 use crate::design::Reclaim;
-use crate::kernel::accounting::Change;
+use crate::kernel::accounting::{Change, FileCounters};
 use crate::kernel::xarray::{Find, XArray};
 
 /// A mark on a page that can be searched for.
@@ -17,6 +17,17 @@ pub enum Tag {
     Dirty,
     /// The page is on its way to the drive.
     Writeback,
+}
+
+impl Tag {
+    /// What is counted when a page gets a tag, or has none any more.
+    pub(super) fn change(set: Option<Tag>) -> Change {
+        match set {
+            Some(Tag::Dirty) => Change::Dirtied,
+            Some(Tag::Writeback) => Change::Sent,
+            None => Change::Written,
+        }
+    }
 }
 
 /// See the module. All of it may be called by any CPU at any time.
@@ -51,6 +62,11 @@ pub trait Index: Default + Send + Sync + 'static {
     /// Nodes in the tree: 576 bytes each, without what lines need in virtual time. Visits all inner ones at most; a look
     /// from outside, which takes no virtual time.
     fn nodes(&self) -> u64;
+
+    /// Where changes are counted that are not under a lock; `None` if they are counted under it.
+    fn counters(&self) -> Option<&FileCounters> {
+        None
+    }
 
     /// Virtual time in which CPUs waited for its lock, if it has one, in nanoseconds.
     fn waited_ns(&self) -> u64 {
@@ -95,12 +111,7 @@ impl Index for Locked {
     }
 
     fn retag(&self, cpu: &Cpu, page: u64, set: Option<Tag>, clear: Option<Tag>) {
-        let change = match set {
-            Some(Tag::Dirty) => Change::Dirtied,
-            Some(Tag::Writeback) => Change::Sent,
-            None => Change::Written,
-        };
-        self.0.change(cpu, change, 1, |tree| {
+        self.0.change(cpu, Tag::change(set), 1, |tree| {
             cpu.work(Op::TreeUpdate, || {
                 for (tag, on) in [(set, true), (clear, false)] {
                     if let Some(tag) = tag {
@@ -168,7 +179,10 @@ impl Witness for Unseen {
 
 /// A tree that is changed by compare-and-exchange, side by side: ccXArray.
 #[derive(Default)]
-pub struct Concurrent(ccxarray::XArray<u32, Line>);
+pub struct Concurrent {
+    tree: ccxarray::XArray<u32, Line>,
+    counters: FileCounters,
+}
 
 impl Concurrent {
     #[inline(always)]
@@ -180,28 +194,30 @@ impl Concurrent {
 impl Index for Concurrent {
     #[inline]
     fn get(&self, cpu: &Cpu, page: u64) -> Option<u32> {
-        cpu.work(Op::ConcurrentLookup, || self.0.get(page, &Self::guard(cpu)))
+        cpu.work(Op::ConcurrentLookup, || {
+            self.tree.get(page, &Self::guard(cpu))
+        })
     }
 
     fn insert(&self, cpu: &Cpu, page: u64, frame: u32) -> bool {
         cpu.work(Op::ConcurrentUpdate, || {
-            self.0.insert(page, frame, &Self::guard(cpu)).is_ok()
+            self.tree.insert(page, frame, &Self::guard(cpu)).is_ok()
         })
     }
 
     fn remove(&self, cpu: &Cpu, page: u64, reclaim: Reclaim) {
         let guard = Self::guard(cpu);
-        cpu.work(Op::ConcurrentUpdate, || self.0.remove(page, &guard));
+        cpu.work(Op::ConcurrentUpdate, || self.tree.remove(page, &guard));
         match reclaim {
             // Or a file of any size would have as many nodes, in the end.
-            Reclaim::Eager => _ = self.0.reclaim_leaf(page, &guard),
+            Reclaim::Eager => _ = self.tree.reclaim_leaf(page, &guard),
             // An insertion that comes by fills the node again.
             Reclaim::Lazy => {}
         }
     }
 
     fn tidy(&self, cpu: &Cpu, (first, last): (u64, u64)) {
-        self.0.reclaim(first..=last, &Self::guard(cpu));
+        self.tree.reclaim(first..=last, &Self::guard(cpu));
     }
 
     fn retag(&self, cpu: &Cpu, page: u64, set: Option<Tag>, clear: Option<Tag>) {
@@ -211,8 +227,8 @@ impl Index for Concurrent {
                 continue;
             };
             cpu.work(Op::ConcurrentUpdate, || match on {
-                true => self.0.set_tag(page, tag, &guard),
-                false => self.0.clear_tag(page, tag, &guard),
+                true => self.tree.set_tag(page, tag, &guard),
+                false => self.tree.clear_tag(page, tag, &guard),
             });
         }
     }
@@ -220,23 +236,27 @@ impl Index for Concurrent {
     fn next(&self, cpu: &Cpu, from: u64) -> Option<(u64, u32)> {
         let guard = Self::guard(cpu);
         cpu.work(Op::ConcurrentLookup, || {
-            self.0.next_at_or_after(from, &guard)
+            self.tree.next_at_or_after(from, &guard)
         })
     }
 
     fn next_tagged(&self, cpu: &Cpu, from: u64, tag: Tag) -> Option<(u64, u32)> {
         let guard = Self::guard(cpu);
         cpu.work(Op::ConcurrentLookup, || {
-            self.0.next_tagged(tag.into(), from, &guard)
+            self.tree.next_tagged(tag.into(), from, &guard)
         })
     }
 
+    fn counters(&self) -> Option<&FileCounters> {
+        Some(&self.counters)
+    }
+
     fn nodes(&self) -> u64 {
-        self.0.nodes(&pin_with(Unseen)) as u64
+        self.tree.nodes(&pin_with(Unseen)) as u64
     }
 
     fn verify(&self, cpu: &Cpu) -> u64 {
-        self.0.verify(&Self::guard(cpu)).entries as u64
+        self.tree.verify(&Self::guard(cpu)).entries as u64
     }
 }
 

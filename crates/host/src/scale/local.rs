@@ -9,6 +9,7 @@ use wharf_runtime::{Cpu, Notify};
 
 use crate::design::{Counters, Statistics};
 use crate::error::IoError;
+use crate::kernel::accounting::Change;
 use crate::key::PageKey;
 use crate::readahead::ReadAhead;
 use crate::scale::backing::Backing;
@@ -119,7 +120,7 @@ impl<I: Index, B: Backing> Local<I, B> {
     /// Gives what this CPU has to the others, for it ends.
     pub fn retire(&self) {
         let shared = &self.shared;
-        shared.give_all_free(&self.cpu, &mut self.free.borrow_mut());
+        shared.free.give(&self.cpu, &self.free.take());
         for (count, batch) in [
             (&shared.dirty, &self.dirty),
             (&shared.writeback, &self.writeback),
@@ -216,17 +217,30 @@ impl<I: Index, B: Backing> Local<I, B> {
         }
     }
 
+    /// Gives a page one tag and takes the other away.
+    pub(super) fn retag(&self, key: PageKey, set: Option<Tag>, clear: Option<Tag>) {
+        let index = self.shared.index_of(key.file());
+        index.retag(&self.cpu, key.page(), set, clear);
+        self.note(key.file(), Tag::change(set));
+    }
+
+    /// Counts what happens to a page of a file, as the operating system does. An index under a lock has done so.
+    pub(super) fn note(&self, file: u32, change: Change) {
+        if let Some(counters) = self.shared.index_of(file).counters() {
+            self.shared.toll.count(&self.cpu, counters, change);
+        }
+    }
+
     /// The page of a frame, whose word the caller has, is filled and dirty.
     pub(super) fn mark_dirty(&self, frame: u32, key: PageKey) {
-        let (cpu, shared) = (&self.cpu, &self.shared);
+        let shared = &self.shared;
         let marked = FILLED | DIRTY;
         if shared.frames.state(frame) & marked == marked {
             return;
         }
         // The tag first: who sees the state finds the page.
         if !shared.frames.is(frame, DIRTY) {
-            let index = shared.index_of(key.file());
-            index.retag(cpu, key.page(), Some(Tag::Dirty), None);
+            self.retag(key, Some(Tag::Dirty), None);
             self.count(&shared.dirty, &self.dirty, 1);
         }
         self.change_and_wake(frame, marked, 0);

@@ -307,6 +307,7 @@ impl<I: Index> Client for ScaleClient<I> {
             statistics.write_backs += written.load(Ordering::Relaxed);
             let waited = local.shared.files.iter().map(|file| file.index.waited_ns());
             statistics.index_wait_ns += waited.sum::<u64>();
+            statistics.array_driver_ns += local.backing.volume.array_driver_ns();
         }
         statistics
     }

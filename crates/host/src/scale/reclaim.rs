@@ -1,7 +1,8 @@
 //! Memory: free frames, and which page to give up when there are none.
 //!
-//! 1. A CPU takes frames from a small stock of its own, which it fills from the free ones of all.
-//! 2. When there are none, it tries those that the policy names ([`Policy`](super::replacement::Policy)). A page that was
+//! 1. A CPU takes frames from a small stock of its own, which it fills from the free ones of its memory node, or of the next that
+//!    has any.
+//! 2. When there are none, it tries those that the policy names ([`Policy`](super::replacement::Policy)), of its own node first. A page that was
 //!    used since the policy came by stays; so does one that is dirty, on its way, or pinned.
 //! 3. If as many as two rounds bring nothing, dirty pages must be written first; the task waits for that, or does it where
 //!    there is no background flusher.
@@ -11,6 +12,7 @@ use std::rc::Rc;
 use wharf_runtime::sync::Ordering;
 
 use crate::error::IoError;
+use crate::kernel::accounting::Change;
 use crate::key::PageKey;
 use crate::scale::backing::Backing;
 use crate::scale::index::Index;
@@ -67,12 +69,18 @@ impl<I: Index, B: Backing> Local<I, B> {
         }
     }
 
+    /// The memory node of this CPU.
+    fn home(&self) -> usize {
+        self.shared.nodes.of_client(self.index)
+    }
+
     fn take_free(&self) -> Option<u32> {
         let shared = &self.shared;
         let mut own = self.free.borrow_mut();
         shared.toll.frame(&self.cpu);
-        if own.is_empty() && !shared.is_free_empty() {
-            shared.take_free(&self.cpu, &mut own);
+        if own.is_empty() {
+            let most = shared.limits.free_batch;
+            shared.free.take(&self.cpu, self.home(), most, &mut own);
         }
         own.pop()
     }
@@ -92,22 +100,25 @@ impl<I: Index, B: Backing> Local<I, B> {
     fn sweep(&self) {
         let shared = &self.shared;
         let (mut tried, mut freed) = (0, 0);
+        let mut nodes = shared.nodes.from(self.home()).cycle();
         while tried < 2 * u64::from(shared.frames.count()) && freed == 0 {
             let mut candidates = Candidates::new();
+            let node = nodes.next().expect("there is one");
+            let (cpu, frames) = (&self.cpu, &shared.frames);
             let looked = shared
                 .replacement
-                .candidates(&self.cpu, &shared.frames, &mut candidates);
+                .candidates(cpu, node, frames, &mut candidates);
             // One at least, lest there be no page at all.
             tried += u64::from(looked.max(1));
             candidates.retain(|frame| {
-                let is_taken = shared.frames.take(&self.cpu, *frame);
+                let is_taken = frames.take(cpu, *frame);
                 if is_taken {
                     self.evict(*frame);
                     freed += 1;
                 }
                 !is_taken
             });
-            shared.replacement.keep(&self.cpu, candidates);
+            shared.replacement.keep(cpu, frames, candidates);
         }
         self.counters.evictions.add(freed);
     }
@@ -118,9 +129,10 @@ impl<I: Index, B: Backing> Local<I, B> {
         let key = shared.frames.key(frame).expect("a taken page");
         let index = shared.index_of(key.file());
         index.remove(cpu, key.page(), shared.reclaim);
+        self.note(key.file(), Change::Removed);
         // From here on the page may be in another frame, with newer bytes.
         wharf_runtime::sync::interleave();
-        shared.replacement.leave(cpu, frame);
+        shared.replacement.leave(cpu, &shared.frames, frame);
         shared.frames.empty(cpu, frame);
         self.give_free(frame);
     }

@@ -8,7 +8,7 @@ use wharf_wire::dma::{DmaSpace, RegisterError};
 
 use crate::design::{DesignConfig, Reclaim};
 use crate::dflush::{Balance, Cursor, Turns};
-use crate::per_frame::per_frame;
+use crate::nodes::{FreeFrames, Nodes};
 use crate::scale::background::Errand;
 use crate::scale::frame::{DIRTY, FAILED, FILLED, Frames, WRITEBACK};
 use crate::scale::index::{Index, Tag};
@@ -131,10 +131,10 @@ pub struct Shared<I> {
     pub turns: Turns,
     /// The frames.
     pub frames: Frames,
+    /// Whose frames are whose.
+    pub nodes: Nodes,
     /// Frames that no CPU has and no page.
-    free: Lock<Vec<u32>>,
-    /// There are none: nobody need take the lock to see it.
-    free_is_empty: AtomicBool,
+    pub free: FreeFrames,
     /// Which page leaves next.
     pub replacement: Box<dyn Policy>,
     /// Thresholds.
@@ -186,15 +186,16 @@ impl<I: Index> Shared<I> {
         space: &Arc<DmaSpace>,
     ) -> Result<Shared<I>, RegisterError> {
         let mailboxes = Mailboxes::new(config.clients + 1);
+        let nodes = Nodes::new(config.memory_nodes, shape.frames, config.clients);
         let waiters = || Waiters::new(mailboxes.clone());
         Ok(Shared {
             files: (0..shape.files).map(|_| CachedFile::default()).collect(),
             files_used: AtomicU32::new(1),
             turns: Turns::default(),
             frames: Frames::new(shape.frames, space)?,
-            free: Lock::new(per_frame(shape.frames, |n| shape.frames - 1 - n)?),
-            free_is_empty: AtomicBool::new(false),
-            replacement: policy(config.replacement, shape.frames, config.clients + 1)?,
+            nodes,
+            free: FreeFrames::all(nodes)?,
+            replacement: policy(config.replacement, nodes, config.clients + 1)?,
             limits: Limits::new(config, shape.frames.into()),
             clients: config.clients,
             dirty: SharedCount::default(),
@@ -251,35 +252,14 @@ impl<I: Index> Shared<I> {
             .sum()
     }
 
-    /// Moves a batch of the free frames of all to `own`.
-    pub fn take_free(&self, cpu: &Cpu, own: &mut Vec<u32>) {
-        self.free.with(cpu, |free| {
-            let from = free.len().saturating_sub(self.limits.free_batch);
-            own.extend(free.drain(from..));
-            self.free_is_empty.store(free.is_empty(), Ordering::Relaxed);
-        });
-    }
-
     /// Moves all but a batch of `own` to the free frames of all; in a small cache, all.
     pub fn give_free(&self, cpu: &Cpu, own: &mut Vec<u32>) {
-        let batch = self.limits.free_batch;
-        self.free.with(cpu, |free| {
-            free.extend(own.drain(if batch == 1 { 0 } else { batch }..));
-            self.free_is_empty.store(false, Ordering::Relaxed);
-        });
-    }
-
-    /// Moves all of `own` to the free frames of all.
-    pub fn give_all_free(&self, cpu: &Cpu, own: &mut Vec<u32>) {
-        self.free.with(cpu, |free| {
-            free.append(own);
-            self.free_is_empty.store(free.is_empty(), Ordering::Relaxed);
-        });
-    }
-
-    /// True if no free frame is without a CPU. A hint: who trusts it a moment too long sweeps.
-    pub fn is_free_empty(&self) -> bool {
-        self.free_is_empty.load(Ordering::Relaxed)
+        let kept = match self.limits.free_batch {
+            1 => 0,
+            batch => batch,
+        };
+        self.free.give(cpu, &own[kept..]);
+        own.truncate(kept);
     }
 
     /// Pages that the drive does not have yet: dirty, and on their way.
@@ -319,7 +299,7 @@ impl<I: Index> Shared<I> {
         }
         let indexed: u64 = self.files.iter().map(|file| file.index.verify(cpu)).sum();
         assert_eq!(indexed, pages, "no other pages");
-        self.replacement.verify(cpu, pages);
+        self.replacement.verify(cpu, &self.frames, pages);
         dirty
     }
 }

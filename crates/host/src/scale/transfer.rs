@@ -14,6 +14,7 @@ use std::rc::Rc;
 use wharf_runtime::sync::Ordering;
 
 use crate::error::IoError;
+use crate::key::PageKey;
 use crate::run::Run;
 use crate::scale::backing::{Backing, Sent};
 use crate::scale::frame::{DIRTY, FAILED, FILLED, STUCK, WRITEBACK};
@@ -140,9 +141,7 @@ impl<I: Index, B: Backing> Local<I, B> {
         }
         for (page, &frame) in (run.first..).zip(&run.frames) {
             let dirty = (!ok).then_some(Tag::Dirty);
-            shared
-                .index_of(file)
-                .retag(cpu, page, dirty, Some(Tag::Writeback));
+            self.retag(PageKey::new(file, page), dirty, Some(Tag::Writeback));
             self.change_and_wake(frame, if ok { 0 } else { DIRTY }, WRITEBACK | STUCK);
         }
         self.count(&shared.writeback, &self.writeback, -(count as i64));

@@ -21,6 +21,7 @@
 //!
 //! Volumes of programs, and of designs in them, have none.
 
+use wharf_runtime::sync::{AtomicU64, Ordering};
 use wharf_runtime::{Cpu, Line, Op};
 
 /// See the module. One for all users of a volume.
@@ -28,6 +29,8 @@ use wharf_runtime::{Cpu, Line, Op};
 pub struct ArrayDriver {
     /// The line of the number of requests in the driver.
     active: Line,
+    /// Virtual time in which CPUs were here, in nanoseconds.
+    spent_ns: AtomicU64,
 }
 
 impl ArrayDriver {
@@ -37,8 +40,10 @@ impl ArrayDriver {
             self.look(cpu).await;
             self.look(cpu).await;
             self.change(cpu).await;
-            self.active.read(cpu);
-            cpu.work(Op::ArrayEntry, || ());
+            self.count(cpu, || {
+                self.active.read(cpu);
+                cpu.work(Op::ArrayEntry, || ());
+            });
             self.change(cpu).await;
         }
     }
@@ -46,13 +51,29 @@ impl ArrayDriver {
     /// Reads the line, after those who came before. Who has waited for it has run ahead of them.
     async fn look(&self, cpu: &Cpu) {
         cpu.pace_exactly().await;
-        self.active.read(cpu);
+        self.count(cpu, || self.active.read(cpu));
     }
 
     /// Changes the counter, after those who came before.
     async fn change(&self, cpu: &Cpu) {
         cpu.pace_exactly().await;
-        self.active.write(cpu);
+        self.count(cpu, || self.active.write(cpu));
+    }
+
+    /// Counts the time of `f`. Between two such steps other requests of the CPU may have their turn.
+    fn count(&self, cpu: &Cpu, f: impl FnOnce()) {
+        let began_ns = if cpu.is_virtual() { cpu.now() } else { 0 };
+        f();
+        if cpu.is_virtual() {
+            // Relaxed: a sum to look at, and virtual time is one thread.
+            self.spent_ns
+                .fetch_add(cpu.now() - began_ns, Ordering::Relaxed);
+        }
+    }
+
+    /// Virtual time in which all CPUs were here, in nanoseconds.
+    pub(super) fn spent_ns(&self) -> u64 {
+        self.spent_ns.load(Ordering::Relaxed)
     }
 }
 
@@ -64,8 +85,8 @@ mod tests {
 
     use super::*;
 
-    /// When the last of `cpus` CPUs has sent 50 requests of one part.
-    fn end_ns(cpus: usize) -> u64 {
+    /// When the last of `cpus` CPUs has sent 50 requests of one part from each of its `tasks`, and what all have spent here.
+    fn end_and_spent_ns(cpus: usize, tasks: usize) -> (u64, u64) {
         let mut costs = CostTable::free();
         for (op, cost_ns) in [
             (Op::LineLocal, 5.0),
@@ -79,18 +100,35 @@ mod tests {
         let (driver, end) = (Arc::new(ArrayDriver::default()), Arc::new(Mutex::new(0)));
         for _ in 0..cpus {
             let cpu = machine.add_cpu("cpu", Side::Host, 1.0);
-            let (driver, end) = (driver.clone(), end.clone());
-            machine.spawn_main(cpu, "sender", move |cpu| async move {
-                for _ in 0..50 {
-                    driver.pass(&cpu, 1).await;
-                }
-                let mut end = end.lock().unwrap();
-                *end = cpu.now().max(*end);
-            });
+            for _ in 0..tasks {
+                let (driver, end) = (driver.clone(), end.clone());
+                machine.spawn_main(cpu, "sender", move |cpu| async move {
+                    for _ in 0..50 {
+                        driver.pass(&cpu, 1).await;
+                    }
+                    let mut end = end.lock().unwrap();
+                    *end = cpu.now().max(*end);
+                });
+            }
         }
         machine.run_virtual(Seed(1)).unwrap();
         let end = end.lock().unwrap();
-        *end
+        (*end, driver.spent_ns())
+    }
+
+    fn end_ns(cpus: usize) -> u64 {
+        end_and_spent_ns(cpus, 1).0
+    }
+
+    /// Several requests of a CPU are on their way through the driver by turns: each turn was counted for all of them.
+    #[test]
+    fn what_cpus_spend_in_the_driver_is_counted_once() {
+        assert_eq!(end_and_spent_ns(1, 3), (150 * 20, 150 * 20));
+        let (end_ns, spent_ns) = end_and_spent_ns(4, 3);
+        assert!(
+            spent_ns <= 4 * end_ns && spent_ns > 2 * end_ns,
+            "{spent_ns} of {end_ns}"
+        );
     }
 
     #[test]

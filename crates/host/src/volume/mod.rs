@@ -227,6 +227,12 @@ impl Volume {
         group.wait(cpu).await.map(drop)
     }
 
+    /// Virtual time in which all of its users were in the driver of an array, in nanoseconds.
+    pub fn array_driver_ns(&self) -> u64 {
+        let driver = self.array_driver.as_ref();
+        driver.map_or(0, |driver| driver.spent_ns())
+    }
+
     /// Number of commands that a transfer of `pages` pages from `first` on becomes, if none is too large.
     pub fn commands_of(&self, kind: Transfer, first: u64, pages: u64) -> u32 {
         let stripes = self.layout.stripes(first, pages);

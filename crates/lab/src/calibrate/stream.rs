@@ -43,5 +43,6 @@ pub(super) fn unchecked_plan(requests: Vec<Request>, clients: u32, pages: u64) -
         in_order: false,
         rule: ClientRule::RoundRobin,
         requests: requests.into(),
+        timed: None,
     })
 }

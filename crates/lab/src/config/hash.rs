@@ -136,6 +136,7 @@ mod tests {
             "host.index_reclaim=lazy",
             "host.shares=2,1",
             "drive.host_memory.index=hash",
+            "host.memory_nodes=4",
         ] {
             assert_ne!(hash("tiny", &[set]), plain, "{set}");
         }

@@ -43,6 +43,8 @@ pub struct HostConfig {
     pub replacement: Replacement,
     /// Files that the drives are divided into, of equal size, in designs that have an index for each file.
     pub files: u32,
+    /// Memory nodes of the machine, each with lists and free frames of its own, in designs that tell them apart.
+    pub memory_nodes: u32,
     /// Designs that could be in the program are in the operating system, and pay for that.
     pub in_kernel: bool,
     /// What designs in the operating system cache are pages of files in a file system, which takes its time for each that is
@@ -283,6 +285,7 @@ impl HostConfig {
         let counts = [
             ("queue_depth", self.queue_depth, 2, 4096, "2 to 4096"),
             ("files", self.files, 1, FILES_MAX, "1 to 65536"),
+            ("memory_nodes", self.memory_nodes, 1, 64, "1 to 64"),
             ("managers", self.managers, 1, 64, "1 to 64"),
             ("retries", self.retries, 0, 255, "0 to 255"),
             (

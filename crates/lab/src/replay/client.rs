@@ -6,28 +6,23 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use wharf_host::boot::Ready;
-use wharf_host::design::{Approach, Client, Statistics, Touch};
+use wharf_host::design::{Client, Statistics, Touch};
 use wharf_host::driver::DriverConfig;
 use wharf_host::gate::Gate;
 use wharf_host::span::Extent;
 use wharf_host::volume::Volume;
-use wharf_runtime::{Cpu, Op, Sender, prefetch};
+use wharf_runtime::{Cpu, Op, Sender};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::queue::HostQueue;
-use wharf_workload::{Op as RequestOp, Request};
+use wharf_workload::Op as RequestOp;
 
+use super::lane::{Lane, Taken};
 use super::{Run, RunError};
 use crate::checker::{Snapshot, Ticket};
 use crate::config::HostConfig;
 use crate::designs::Runnable;
 use crate::progress::UPDATE_EVERY;
 use crate::result::{Latencies, TimelineBuilder};
-
-/// Requests between one that is served and those that are brought near, by how near they are.
-const LOOK_AHEAD: [(usize, Approach); 2] = [(20, Approach::Far), (8, Approach::Near)];
-
-/// Requests between one that is served and one that is itself brought near: those of a client lie far apart.
-const REQUEST_AHEAD: usize = 40;
 
 /// Requests that a client serves between two times that it says so.
 const TELL_EVERY: u64 = 256;
@@ -126,45 +121,14 @@ pub(crate) fn driver_config(host: &HostConfig) -> DriverConfig {
     }
 }
 
-/// Requests that are taken in order.
-struct Lane {
-    requests: Arc<[u32]>,
-    next: Cell<usize>,
-}
-
-impl Lane {
-    fn new(requests: Arc<[u32]>) -> Lane {
-        Lane {
-            requests,
-            next: Cell::new(0),
-        }
-    }
-
-    /// What the tasks of client `index` take from: one lane for all of them, or where streams are to stay in
-    /// order a lane for each, which has all requests of its streams.
-    fn all(run: &Run, index: u32) -> Vec<Lane> {
-        let (plan, own) = (&run.plan, &run.plan.by_client[index as usize]);
-        if !plan.in_order || run.tasks == 1 {
-            return vec![Lane::new(own.clone())];
-        }
-        let mut lanes = vec![Vec::new(); run.tasks as usize];
-        for &request in own.iter() {
-            let stream = plan.requests[request as usize].stream as usize;
-            lanes[stream / plan.by_client.len() % run.tasks as usize].push(request);
-        }
-        lanes
-            .into_iter()
-            .map(|lane| Lane::new(lane.into()))
-            .collect()
-    }
-}
-
 /// What the tasks of a client share.
 struct State<C> {
     cpu: Cpu,
     run: Arc<Run>,
     client: C,
     lanes: Vec<Lane>,
+    /// When a run ends that a time bounds; what ends later counts for no bytes.
+    deadline_ns: u64,
     tasks_left: Cell<u32>,
     account: RefCell<Account>,
     done: RefCell<Sender<u32>>,
@@ -174,33 +138,6 @@ struct State<C> {
 }
 
 impl<C: Client> State<C> {
-    /// Brings near what the requests after `position` are going to look at. The design is told of them in
-    /// virtual time alone: there its speed is what its costs say, while in real time it is to be
-    /// measured as programs see it, and they do not know their future.
-    #[inline]
-    fn look_ahead(&self, lane: &Lane, position: usize) {
-        let request_of = |position: usize| {
-            let index = lane.requests.get(position);
-            index.map(|index| &self.run.plan.requests[*index as usize])
-        };
-        if let Some(later) = request_of(position + REQUEST_AHEAD) {
-            prefetch(later);
-        }
-        let knows_future = self.cpu.is_virtual();
-        for (distance, approach) in LOOK_AHEAD {
-            let Some(later) = request_of(position + distance) else {
-                continue;
-            };
-            if approach == Approach::Near {
-                self.run.checker.prefetch(later.offset);
-            }
-            if knows_future {
-                let extent = Extent::new(later.offset, u64::from(later.bytes));
-                self.client.prefetch(extent, approach);
-            }
-        }
-    }
-
     /// Counts a request that ended at `now_ns`.
     #[inline]
     fn count(&self, now_ns: u64) {
@@ -249,6 +186,7 @@ pub(crate) async fn run<D: Runnable>(
     let start_ns = cpu.now();
     let state = Rc::new(State {
         lanes: Lane::all(&run, index),
+        deadline_ns: run.deadline_ns(go.start_ns),
         tasks_left: Cell::new(run.tasks),
         account: RefCell::new(Account::new(start_ns, run.drives * run.cores)),
         done: RefCell::new(done),
@@ -313,6 +251,8 @@ impl Drop for ServiceAccount {
 /// for each request, so that hits wait for their turn in one design as in another; in virtual time the CPUs that
 /// are behind catch up meanwhile.
 ///
+/// A request that may not be made yet begins when it may: what a thread pauses of itself is in no latency.
+///
 /// A task has one slot; or all of them, if requests are served in turn. Then it goes through them over and over, and a
 /// request begins when the one before it in its slot has ended: as many requests ago as there are slots.
 async fn replay<C: Client>(
@@ -322,18 +262,24 @@ async fn replay<C: Client>(
 ) {
     let (lane, mut scratch) = (&state.lanes[lane], Scratch::default());
     let mut slots = vec![start_ns; (state.run.depth / state.run.tasks) as usize];
-    let mut turn = 0;
+    let (mut turn, mut paused_ns) = (0, 0);
     loop {
         state.cpu.yield_now().await;
-        let position = lane.next.get();
-        if position >= lane.requests.len() || state.run.is_ending() {
+        if state.run.is_ending() || state.cpu.now() >= state.deadline_ns {
             break;
         }
-        lane.next.set(position + 1);
-        let index = lane.requests[position];
-        let request = state.run.plan.requests[index as usize];
-        state.look_ahead(lane, position);
+        let Some(taken) = lane.take(&state.cpu, &state.run, &state.client) else {
+            break;
+        };
+        let (request, due_ns) = (&taken.request, open_start_ns + taken.due_ns);
         let mut began_ns = slots[turn];
+        if began_ns < due_ns {
+            if due_ns >= state.deadline_ns || !sleep_until(&state, due_ns).await {
+                break;
+            }
+            began_ns = state.cpu.now();
+            paused_ns += u128::from(began_ns - slots[turn]);
+        }
         if let Some(speed) = state.run.speed {
             let due_ns = open_start_ns + (request.time_ns as f64 / speed) as u64;
             if !sleep_until(&state, due_ns).await {
@@ -345,7 +291,7 @@ async fn replay<C: Client>(
             account.drift_sum_ns += late_ns;
             account.drift_max_ns = account.drift_max_ns.max(late_ns);
         }
-        match serve(&state, index, &request, began_ns, &mut scratch).await {
+        match serve(&state, &taken, began_ns, &mut scratch).await {
             Ok(ended_ns) => slots[turn] = ended_ns,
             Err(error) => {
                 state.run.fail(error);
@@ -356,7 +302,7 @@ async fn replay<C: Client>(
         turn = (turn + 1) % slots.len();
     }
     let used_ns = slots.iter().map(|end_ns| u128::from(end_ns - start_ns));
-    state.account.borrow_mut().slots_ns += used_ns.sum::<u128>();
+    state.account.borrow_mut().slots_ns += used_ns.sum::<u128>() - paused_ns;
     finish(&state).await;
 }
 
@@ -394,12 +340,11 @@ struct Scratch {
 /// Serves a request that began at `began_ns`; gives when it ended.
 async fn serve<C: Client>(
     state: &State<C>,
-    index: u32,
-    request: &Request,
+    taken: &Taken,
     began_ns: u64,
     scratch: &mut Scratch,
 ) -> Result<u64, RunError> {
-    let (run, cpu) = (&*state.run, &state.cpu);
+    let (run, cpu, request) = (&*state.run, &state.cpu, &taken.request);
     let (offset, bytes) = (request.offset, u64::from(request.bytes));
     if request.op.moves_data() {
         let data_bytes = run.checker.buffer_bytes(offset, bytes);
@@ -409,7 +354,7 @@ async fn serve<C: Client>(
     let extent = Extent::new(offset, bytes);
     let failed = |source| RunError::Io {
         design: run.design.clone(),
-        request: index.into(),
+        request: taken.number,
         source,
     };
     let touch = match request.op {
@@ -428,7 +373,7 @@ async fn serve<C: Client>(
                     .end_read(offset, bytes, &scratch.data, &scratch.snapshot);
                 checked.map_err(|source| RunError::WrongRead {
                     design: run.design.clone(),
-                    request: index.into(),
+                    request: taken.number,
                     source,
                 })?;
             }
@@ -480,7 +425,8 @@ async fn serve<C: Client>(
     if touch.hits < touch.pages && run.collection.any_since(began_ns) {
         account.affected.record(latency_ns);
     }
-    let moved_bytes = if request.op.moves_data() { bytes } else { 0 };
+    let counts = request.op.moves_data() && now_ns <= state.deadline_ns;
+    let moved_bytes = if counts { bytes } else { 0 };
     account.bytes += moved_bytes;
     account.timeline.record(
         now_ns.saturating_sub(account.start_ns),
@@ -488,7 +434,7 @@ async fn serve<C: Client>(
         touch.pages,
         touch.hits,
     );
-    account.end_ns = account.end_ns.max(now_ns);
+    account.end_ns = account.end_ns.max(now_ns.min(state.deadline_ns));
     cpu.progress();
     state.count(now_ns);
     Ok(now_ns)

@@ -3,12 +3,14 @@
 //! 1. `build` puts drives and host CPUs on a machine.
 //! 2. The boot CPU identifies the drives, creates a queue pair for each client on each drive, opens
 //!    the gate, and from then on samples the drives' statistics (`boot.rs`).
-//! 3. Each client (`client.rs`) keeps `depth` requests in flight, checks every read, and accounts.
+//! 3. Each client (`client.rs`) keeps `depth` requests in flight, which it takes from its lanes (`lane.rs`), checks every read,
+//!    and accounts.
 //! 4. The last client to end closes the run; `outcome.rs` turns all accounts into a row.
 
 mod boot;
 mod client;
 mod engine;
+mod lane;
 mod outcome;
 mod scratch;
 
@@ -29,6 +31,7 @@ use wharf_host::volume::Layout;
 use wharf_runtime::{Bell, CostTable, CpuId, Machine, Seed, Side, Stall, ring};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::queue::HostQueue;
+use wharf_workload::files::FileGenerator;
 
 use crate::checker::{Checker, WrongRead};
 use crate::config::{
@@ -200,6 +203,10 @@ pub enum RunError {
 /// What all tasks of a run share.
 pub(crate) struct Run {
     pub(crate) plan: Arc<Plan>,
+    /// What makes requests when they are asked for.
+    pub(crate) generator: Option<Mutex<FileGenerator>>,
+    /// Requests that it has made.
+    pub(crate) made: AtomicU64,
     pub(crate) checker: Checker,
     /// Requests in flight of a client, each in a slot of its own.
     pub(crate) depth: u32,
@@ -238,6 +245,12 @@ impl Run {
         let mut memory = self.memory.lock().unwrap_or_else(|p| p.into_inner());
         memory.drive_bytes = books.iter().map(Book::cache_bytes).sum();
         memory.ring_bytes = books.iter().map(Book::ring_bytes).sum();
+    }
+
+    /// When a run that began at `start_ns` ends, if a time bounds it.
+    pub(crate) fn deadline_ns(&self, start_ns: u64) -> u64 {
+        let timed = self.plan.timed.as_ref();
+        timed.map_or(u64::MAX, |timed| start_ns.saturating_add(timed.run_ns))
     }
 
     /// True once clients are to take no further request.
@@ -293,6 +306,7 @@ pub(crate) fn run<D: Runnable>(
         drives: setup.drives,
         level: setup.host.layout.into(),
         files: setup.host.files,
+        memory_nodes: setup.host.memory_nodes,
         in_kernel: setup.host.in_kernel,
         file_system: setup.host.file_system,
         managers: setup.host.managers,
@@ -317,6 +331,11 @@ pub(crate) fn run<D: Runnable>(
     let services = D::services(&config);
     let run = Arc::new(Run {
         plan: plan.clone(),
+        generator: plan
+            .timed
+            .as_ref()
+            .map(|timed| Mutex::new(timed.generator.clone())),
+        made: AtomicU64::new(0),
         checker: Checker::new(volume_bytes, stamp_only)
             .map_err(|e| RunError::Memory(e.to_string()))?,
         depth: setup.depth,

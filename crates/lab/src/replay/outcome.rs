@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 
 use wharf_host::design::Statistics;
 use wharf_host::driver::DriverStatistics;
@@ -87,8 +88,10 @@ impl Outcome {
             index_nodes_max: samples.index_nodes_max,
             memory: *run.memory.lock().unwrap_or_else(|p| p.into_inner()),
             wall_ns,
-            complete: run.done.load(std::sync::atomic::Ordering::Relaxed)
-                == run.plan.requests.len() as u64,
+            complete: match run.plan.request_count() {
+                Some(requests) => run.done.load(Relaxed) == requests,
+                None => !run.stop.load(Relaxed),
+            },
         };
         all.timeline.merge(&samples.timeline);
         let start_ns = accounts.iter().map(|a| a.start_ns).min().unwrap_or(0);
@@ -282,6 +285,7 @@ impl Outcome {
             throttled_share: of_under_way(self.statistics.throttled_ns),
             flushing_share: of_under_way(self.statistics.flushing_ns),
             index_wait_share: of_under_way(self.statistics.index_wait_ns),
+            array_driver_share: of_under_way(self.statistics.array_driver_ns),
             index_nodes_max: self.index_nodes_max,
             memory: self.memory,
             verified_reads: self.verified,

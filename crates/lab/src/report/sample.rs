@@ -275,6 +275,7 @@ fn row(p: &Profile) -> Row {
         },
         flushing_share: 0.0,
         index_wait_share: 0.0,
+        array_driver_share: 0.0,
         verified_reads: reads_ns.len(),
         cpu_breakdown: cpu_breakdown(p),
         cpus: cpus(p, seconds),

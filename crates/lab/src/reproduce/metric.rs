@@ -70,6 +70,8 @@ pub enum Metric {
     WritingBack,
     /// Waiting for the lock of an index of pages by whoever does, as a share of the clients' time.
     IndexWait,
+    /// Being in the driver of an array by whoever is, as a share of the clients' time.
+    ArrayDriver,
     /// Share of the clients' time that is neither of these nor asleep for throttling.
     OtherTime,
     /// A layer of the mean latency, in microseconds.
@@ -151,7 +153,9 @@ impl Metric {
             Metric::BusyShare(..) => "share of busy CPU time",
             Metric::Busy(_) | Metric::HostBusy => "share of time busy",
             Metric::Throttled => "share of time",
-            Metric::WritingBack | Metric::IndexWait | Metric::OtherTime => "share of time",
+            Metric::WritingBack | Metric::IndexWait | Metric::ArrayDriver | Metric::OtherTime => {
+                "share of time"
+            }
             Metric::Latency(_) => "mean latency, µs",
             Metric::LatencyShare(_) => "share of mean latency",
             Metric::Cost(..) => "cost, ns",
@@ -230,6 +234,7 @@ impl Metric {
             Metric::Throttled => row.throttled_share,
             Metric::WritingBack => writing_back(row),
             Metric::IndexWait => row.index_wait_share,
+            Metric::ArrayDriver => row.array_driver_share,
             Metric::OtherTime => {
                 let told = row.throttled_share + row.index_wait_share + writing_back(row);
                 (1.0 - told).max(0.0)

@@ -181,8 +181,13 @@ pub(super) fn find(figure: &Figure, paper: &Paper, runs: &Runs, ground: &Ground)
     }
 }
 
-/// Puts the columns of the paper's table beside ours: a panel for each, in the same order.
+/// Puts the columns of the paper's table beside ours: a panel for each, in the same order. Not if its rows are none of
+/// ours.
 fn beside(table: &PaperTable, panels: &mut [FoundPanel]) {
+    let is_row = |point: &String| table.rows.iter().any(|row| row.name == *point);
+    if !panels.iter().any(|panel| panel.points.iter().any(is_row)) {
+        return;
+    }
     for (column, panel) in panels.iter_mut().enumerate() {
         // The paper's shares are in percent, ours from 0 to 1.
         let is_share = table.shares.contains(&table.columns[column]);

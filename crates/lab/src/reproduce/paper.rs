@@ -136,6 +136,9 @@ pub struct PaperRow {
     pub name: String,
     /// One value for each column.
     pub values: Vec<f64>,
+    /// Why nothing is made here that could be compared with them, as part of a sentence.
+    #[serde(default)]
+    pub not_made: Option<String>,
 }
 
 impl Paper {
@@ -174,10 +177,10 @@ fn cells(table: &PaperTable) -> Vec<PaperClaim> {
         reading: None,
         difference: None,
         same_as: None,
-        left_out: table
-            .fitted
-            .contains(column)
-            .then(|| "the workloads were fitted to it".into()),
+        left_out: row.not_made.clone().or_else(|| {
+            let is_fitted = table.fitted.contains(column);
+            is_fitted.then(|| "the workloads were fitted to it".into())
+        }),
         is_input: table.inputs.contains(column),
         within: None,
     };
@@ -246,6 +249,8 @@ mod tests {
             assert!(named.all(|name| table.columns.contains(name)));
             for row in &table.rows {
                 assert_eq!(row.values.len(), table.columns.len(), "{}", row.name);
+                let why = row.not_made.as_deref().unwrap_or("there is a reason");
+                assert!(!why.is_empty() && !why.ends_with('.'), "{}", row.name);
             }
         }
     }

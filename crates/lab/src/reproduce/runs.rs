@@ -268,7 +268,7 @@ impl<'a> Bench<'a> {
     fn progress(&self, run: &Run, plan: &Plan, number: usize) -> Progress {
         let count = self.runs.len() * self.options.seeds as usize;
         let label = format!("{:>4}/{count} {} {}", number + 1, run.design, run.workload);
-        self.bars.start(&label, Some(plan.requests.len() as u64))
+        self.bars.start(&label, plan.request_count())
     }
 
     fn setup(&self, run: &Run, seed: u64) -> Result<Setup, Gap> {

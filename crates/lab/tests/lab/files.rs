@@ -118,3 +118,96 @@ fn sixty_four_clients_share_eight_drives() {
         });
     }
 }
+
+/// File operations of eight threads that run for `run_ns`.
+fn for_a_time(personality: Personality, run_ns: u64) -> Input {
+    Input::Timed {
+        name: personality.name().into(),
+        spec: FileSpec {
+            requests: u64::MAX,
+            ..spec(personality)
+        },
+        run_ns,
+    }
+}
+
+/// All threads made equally many requests, so that a run was as long as its slowest thread, and throughput that of all in step
+/// with it. The authors of ScaleCache let each of their programs run for a minute.
+#[test]
+fn who_is_faster_makes_more_requests_in_the_same_time() {
+    const RUN_NS: u64 = 4_000_000;
+    for clients in [8, 2] {
+        let mut setup = Setup {
+            drives: 2,
+            clients,
+            depth: 8 / clients,
+            cache_bytes: 1 << 20,
+            ..setup(small())
+        };
+        setup.host.files = 16;
+        for personality in [
+            Personality::FileserverScaleCache,
+            Personality::VarmailScaleCache,
+            Personality::FfsbScaleCache,
+        ] {
+            let plan = planned(&for_a_time(personality, RUN_NS), &setup);
+            assert!(
+                plan.in_order && plan.request_count().is_none() && plan.footprint_pages == 1024
+            );
+            let run = || {
+                run_those(&setup, &plan, |name| {
+                    ["direct", "kernel", "scale"].contains(&name)
+                })
+            };
+            let done = run();
+            let mut requests = Vec::new();
+            for row in &done.rows {
+                let lasted_ns = row.elapsed_seconds * 1e9;
+                assert!(row.complete, "{}", row.design);
+                assert!(
+                    lasted_ns <= RUN_NS as f64 && lasted_ns > 0.9 * RUN_NS as f64,
+                    "{}: {lasted_ns} ns",
+                    row.design
+                );
+                let reads = personality == Personality::FileserverScaleCache;
+                assert!(row.reads > 0 || !reads, "{}", row.design);
+                requests.push(row.requests);
+            }
+            assert!(requests[0] != requests[1] && requests[1] != requests[2]);
+            assert_eq!(done.without_wall_clock(), run().without_wall_clock());
+        }
+    }
+}
+
+/// Readers of videos were paced by counting requests of the writers beside them, whatever time those took.
+#[test]
+fn readers_with_a_rate_pause_and_the_pauses_are_in_no_latency() {
+    const RUN_NS: u64 = 40_000_000;
+    let mut setup = Setup {
+        drives: 2,
+        clients: 8,
+        cache_bytes: 1 << 20,
+        ..setup(small())
+    };
+    setup.host.files = 16;
+    let plan = planned(
+        &for_a_time(Personality::VideoserverScaleCache, RUN_NS),
+        &setup,
+    );
+    let done = run_those(&setup, &plan, |name| {
+        ["direct", "kernel", "scale"].contains(&name)
+    });
+    for row in &done.rows {
+        // Three readers with two free reads each; in 40 ms there are three events, for four reads each.
+        let most = 3 * 2 + 3 * 4;
+        assert!(
+            row.reads > 6 && row.reads <= most && row.writes > 100 * row.reads,
+            "{}: {} reads, {} writes",
+            row.design,
+            row.reads,
+            row.writes
+        );
+        let mean_us = row.read_latency_us.as_ref().unwrap().mean;
+        assert!(mean_us < 10_000.0, "{}: {mean_us} µs", row.design);
+    }
+}

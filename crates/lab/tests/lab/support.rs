@@ -184,12 +184,14 @@ pub fn run_those(setup: &Setup, plan: &Arc<Plan>, is_wanted: impl Fn(&str) -> bo
 pub fn check(row: &Row, plan: &Plan) {
     use wharf_workload::Op;
     let count = |op| plan.requests.iter().filter(|r| r.op == op).count() as u64;
-    let counts = [Op::Read, Op::Write, Op::Flush, Op::Discard].map(count);
-    let reads = counts[0];
+    let made = [row.reads, row.writes, row.flushes, row.discards];
     assert!(row.complete, "{row:?}");
-    assert_eq!([row.reads, row.writes, row.flushes, row.discards], counts);
-    assert_eq!(row.requests, plan.requests.len() as u64);
-    assert_eq!(row.verified_reads, reads, "every read is checked");
+    if plan.timed.is_none() {
+        let counts = [Op::Read, Op::Write, Op::Flush, Op::Discard].map(count);
+        assert_eq!(made, counts);
+    }
+    assert_eq!(row.requests, made.iter().sum::<u64>());
+    assert_eq!(row.verified_reads, row.reads, "every read is checked");
     let latency = row.latency_us;
     let rising = [
         0.0,
@@ -237,11 +239,11 @@ pub fn check(row: &Row, plan: &Plan) {
         "{amplification}"
     );
     assert!(!row.timeline.is_empty() && !row.latency_cdf.is_empty());
-    is_accounted_for(row);
+    is_accounted_for(row, plan.timed.is_some());
 }
 
 /// What drivers, managers and drives say of a run agrees.
-fn is_accounted_for(row: &Row) {
+fn is_accounted_for(row: &Row, is_timed: bool) {
     let name = &row.design;
     let commands: u64 = row.drivers.iter().map(DriverAccount::commands).sum();
     let by_request = commands as f64 / row.requests as f64;
@@ -259,8 +261,10 @@ fn is_accounted_for(row: &Row) {
     assert!(row.managers.is_none() || name == "tri", "{name}");
     let pins = ["scala", "hardware"].contains(&name.as_str());
     assert!(row.frame_hit_ratio.is_none() || pins, "{name}");
+    // A time ends a run with commands under way, which drives have served in part and nobody has counted.
+    let under_way = if is_timed { 1.05 } else { 1.001 };
     assert!(
-        row.command_service_us <= row.command_us * 1.001,
+        row.command_service_us <= row.command_us * under_way,
         "{name}: served for {} of {} us",
         row.command_service_us,
         row.command_us

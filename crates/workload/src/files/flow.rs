@@ -14,7 +14,7 @@
 //!
 //! The programs with which ScaleCache was measured are other ones: see `published.rs`.
 
-use crate::files::published::{self, Part, VIDEO_READ_BYTES};
+use crate::files::published::{self, Events, Limit, Part, VIDEO_READ_BYTES};
 use crate::files::{Personality, Regions, Run, Runs};
 use crate::generate::{SeededRng, probability};
 use crate::request::{Op, PAGE_BYTES};
@@ -104,6 +104,8 @@ struct Thread {
     position: u64,
     /// Turns that a request of it takes.
     turns: u64,
+    /// What keeps it from making more, if something does.
+    limit: Option<Limit>,
     rng: SeededRng,
 }
 
@@ -118,6 +120,8 @@ pub(super) struct Flow {
     lengths: Vec<Option<u64>>,
     /// Files given out by rotation.
     rotation: usize,
+    /// What threads with a limit wait for.
+    events: Events,
 }
 
 impl Flow {
@@ -151,11 +155,7 @@ impl Flow {
                     Personality::Videoserver => (VIDEO_READER, (0..watched).collect()),
                     _ => (steps_of(personality), own_files(&regions, thread)),
                 };
-                Part {
-                    steps,
-                    files,
-                    turns: 1,
-                }
+                Part::new(steps, files)
             };
             let part = published::part(personality, &regions, thread).unwrap_or_else(standard);
             Thread {
@@ -165,6 +165,7 @@ impl Flow {
                 file: None,
                 position: 0,
                 turns: part.turns,
+                limit: part.limit,
                 rng: SeededRng::child(rng.bits(), "thread"),
             }
         };
@@ -175,12 +176,19 @@ impl Flow {
             whole_bytes,
             lengths,
             rotation: 0,
+            events: Events::default(),
         }
     }
 
     /// Turns that a request of a thread takes.
     pub(super) fn turns(&self, thread: u32) -> u64 {
         self.threads[thread as usize].turns
+    }
+
+    /// When a thread may begin its next step, in nanoseconds from the beginning.
+    pub(super) fn due_ns(&mut self, thread: u32) -> u64 {
+        let limit = self.threads[thread as usize].limit.as_mut();
+        limit.map_or(0, |limit| limit.due_ns(&mut self.events))
     }
 
     pub(super) fn initial(&self) -> Vec<(u64, u64)> {

@@ -10,6 +10,8 @@
 //! 3. The next request is that of the thread that has made the fewest so far (one whose rate is
 //!    limited counts its own several times). Its thread is its stream: whoever replays it keeps a
 //!    stream with one client, and in order.
+//!    Or a thread's next request is made when it [asks](FileGenerator::request_of) for it: so a program
+//!    runs for a time, and threads that are fast make more.
 //! 4. A thread has files of its own, as filebench gives no file to two threads at once. So a read is of what its
 //!    thread has written, whatever the others do meanwhile. Where threads read what others wrote (`store.rs`, and
 //!    the videos that are read only) the stream keeps the order, and a replay may be ahead of it.
@@ -101,6 +103,11 @@ impl Personality {
         }
     }
 
+    /// Seconds that its authors run it, where a time bounds it and no number of requests.
+    pub fn run_seconds(self) -> Option<u64> {
+        published::run_seconds(self)
+    }
+
     /// Its name as a workload.
     pub fn name(self) -> &'static str {
         let found = Personality::ALL.iter().find(|(_, known)| *known == self);
@@ -157,6 +164,13 @@ impl FileSpec {
     /// Bytes of all regions together.
     pub fn footprint_bytes(&self) -> u64 {
         self.region_bytes() * u64::from(self.files)
+    }
+
+    /// First byte and end of each region.
+    pub fn regions(&self) -> impl Iterator<Item = (u64, u64)> {
+        let bytes = self.region_bytes();
+        let stride = self.stride_bytes.unwrap_or(bytes);
+        (0..u64::from(self.files)).map(move |file| (file * stride, file * stride + bytes))
     }
 
     fn check(&self) -> Result<(), WorkloadError> {
@@ -281,6 +295,14 @@ impl Behaviour {
         }
     }
 
+    /// When a thread may begin its next operation, in nanoseconds from the beginning.
+    fn due_ns(&mut self, thread: u32) -> u64 {
+        match self {
+            Behaviour::Flow(flow) => flow.due_ns(thread),
+            Behaviour::Store(_) => 0,
+        }
+    }
+
     /// Plans a thread's next operation.
     fn plan(&mut self, thread: u32, runs: &mut Runs) {
         match self {
@@ -309,6 +331,37 @@ impl FileGenerator {
         &self.initial
     }
 
+    /// The next request of a thread that asks for it, and when it may be made, in nanoseconds from the beginning; nothing
+    /// when all have been made. Equal orders of asking give equal requests.
+    ///
+    /// # Panics
+    /// If threads read what others write: then the stream alone keeps the order.
+    pub fn request_of(&mut self, thread: u32) -> Option<(Request, u64)> {
+        let is_shared = matches!(self.behaviour, Behaviour::Store(_));
+        assert!(!is_shared, "threads of a store are not asked one by one");
+        self.left = self.left.checked_sub(1)?;
+        let due_ns = match self.planned[thread as usize].is_empty() {
+            true => self.behaviour.due_ns(thread),
+            false => 0,
+        };
+        Some((self.make(thread), due_ns))
+    }
+
+    /// The next request of a thread.
+    fn make(&mut self, thread: u32) -> Request {
+        let runs = &mut self.planned[thread as usize];
+        while runs.is_empty() {
+            self.behaviour.plan(thread, runs);
+            runs.retain(|run| run.at < run.end);
+        }
+        let run = runs.front_mut().expect("just planned");
+        let request = FileGenerator::cut(run, thread);
+        if run.at == run.end {
+            runs.pop_front();
+        }
+        request
+    }
+
     /// The next request of a run, which is shorter then.
     fn cut(run: &mut Run, thread: u32) -> Request {
         let most = match run.op {
@@ -334,20 +387,11 @@ impl Iterator for FileGenerator {
             let Reverse(turn) = self.turns.pop().expect("there are threads");
             turn
         });
-        let runs = &mut self.planned[thread as usize];
-        while runs.is_empty() {
-            self.behaviour.plan(thread, runs);
-            runs.retain(|run| run.at < run.end);
-        }
-        let run = runs.front_mut().expect("just planned");
-        let request = FileGenerator::cut(run, thread);
-        if run.at == run.end {
-            runs.pop_front();
-        }
+        let request = self.make(thread);
         // What others may read is not left half done.
         let next = made + self.behaviour.turns(thread);
         let is_shared = matches!(self.behaviour, Behaviour::Store(_));
-        if is_shared && !runs.is_empty() {
+        if is_shared && !self.planned[thread as usize].is_empty() {
             self.alone = Some((next, thread));
         } else {
             self.turns.push(Reverse((next, thread)));

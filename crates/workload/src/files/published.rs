@@ -30,8 +30,9 @@
 //!   second set, where filebench gives it any that no other has open. One of FFSB has files of its
 //!   own likewise, two places for each process with one file there at the beginning: when both are
 //!   full the next creation replaces one.
-//! * The limit of the video's readers is one of requests, as requests that are sent as fast as
-//!   others end know no clock. Each makes one for so many of a writer as the writer makes meanwhile
+//! * Events come one by one, where the program makes those of a tenth of a second at once: runs may be shorter than that.
+//! * Where a number of requests bounds a run, the limit of the video's readers is one of requests too, as requests that
+//!   are sent as fast as others end know no clock. Each makes one for so many of a writer as the writer makes meanwhile
 //!   at the 16 GB/s that the paper's eight drives can write: the readers' part of the bytes is what
 //!   it would be at that rate.
 //! * A file that is appended to is written whole to fifteen sixteenths of its region, for room.
@@ -42,9 +43,17 @@ use crate::files::{Personality, Regions};
 /// Bytes of a read of the videoserver's readers.
 pub(super) const VIDEO_READ_BYTES: u64 = 256 << 10;
 
-/// Bytes a second that all readers of the videoserver read together: 96 events, each good for 1
-/// MiB.
-const VIDEO_RATE: u64 = 96 << 20;
+/// Events a second that all readers of the videoserver share.
+const VIDEO_EVENTS: u64 = 96;
+
+/// Bytes that an event is good for.
+const EVENT_BYTES: u64 = 1 << 20;
+
+/// Bytes a second that all readers of the videoserver read together.
+const VIDEO_RATE: u64 = VIDEO_EVENTS * EVENT_BYTES;
+
+/// Reads of the videoserver's readers before the first one that has to wait.
+const FREE_READS: u64 = 2;
 
 /// Bytes a second that eight drives of the paper's set-up write (section 4: 2 GB/s each).
 const DRIVES_RATE: u64 = 16_000_000_000;
@@ -82,14 +91,49 @@ pub(super) struct Part {
     pub(super) files: Vec<u32>,
     /// Turns that a request of it takes, where most take one.
     pub(super) turns: u64,
+    /// What limits it where it is asked for requests as fast as they end.
+    pub(super) limit: Option<Limit>,
+}
+
+/// Events that come at a rate and are taken one by one (filebench: `eventgen`).
+#[derive(Debug, Clone, Default)]
+pub(super) struct Events {
+    taken: u64,
+}
+
+impl Events {
+    /// When the next event comes, which is taken; in nanoseconds from the beginning.
+    fn take(&mut self) -> u64 {
+        self.taken += 1;
+        self.taken * 1_000_000_000 / VIDEO_EVENTS
+    }
+}
+
+/// The limit of a reader (filebench: `bwlimit`).
+#[derive(Debug, Clone, Default)]
+pub(super) struct Limit {
+    reads: u64,
+}
+
+impl Limit {
+    /// When the next read may begin, in nanoseconds from the beginning.
+    pub(super) fn due_ns(&mut self, events: &mut Events) -> u64 {
+        let number = self.reads;
+        self.reads += 1;
+        let needs_event = number
+            .checked_sub(FREE_READS)
+            .is_some_and(|paid| paid.is_multiple_of(EVENT_BYTES / VIDEO_READ_BYTES));
+        if needs_event { events.take() } else { 0 }
+    }
 }
 
 impl Part {
-    fn new(steps: &'static [Step], files: Vec<u32>) -> Part {
+    pub(super) fn new(steps: &'static [Step], files: Vec<u32>) -> Part {
         Part {
             steps,
             files,
             turns: 1,
+            limit: None,
         }
     }
 }
@@ -106,6 +150,7 @@ pub(super) fn part(personality: Personality, regions: &Regions, thread: u32) -> 
         if thread >= writers {
             part.steps = VIDEO_READER;
             part.turns = video_turns(regions, writers);
+            part.limit = Some(Limit::default());
         }
         return Some(part);
     }
@@ -121,6 +166,17 @@ pub(super) fn part(personality: Personality, regions: &Regions, thread: u32) -> 
             Part::new(MAIL, own.collect())
         }
     })
+}
+
+/// Seconds that one of these programs runs; `None` for others.
+pub(super) fn run_seconds(personality: Personality) -> Option<u64> {
+    match personality {
+        Personality::FileserverScaleCache
+        | Personality::VarmailScaleCache
+        | Personality::VideoserverScaleCache => Some(60),
+        Personality::FfsbScaleCache => Some(30),
+        _ => None,
+    }
 }
 
 /// Processes that write at random.

@@ -1,6 +1,6 @@
 //! Shares of operations, bounds and order of the streams.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 
@@ -305,4 +305,67 @@ fn the_programs_of_scalecache_were_those_that_filebench_ships() {
             .count()
             .div_ceil(512)
     );
+}
+
+/// Requests of each thread when those that `runs` names ask in turn for `asked` requests in all.
+fn asked(spec: &FileSpec, runs: &[u32], asked: usize) -> BTreeMap<u32, Vec<(Request, u64)>> {
+    let mut generator = spec.generator().unwrap();
+    let mut made: BTreeMap<u32, Vec<(Request, u64)>> = BTreeMap::new();
+    for thread in runs.iter().cycle().take(asked) {
+        let request = generator.request_of(*thread).unwrap();
+        assert_eq!(request.0.stream, *thread);
+        made.entry(*thread).or_default().push(request);
+    }
+    made
+}
+
+/// All threads made equally many requests, where the authors ran their programs for a time: fast writers did not make more.
+#[test]
+fn a_thread_that_asks_more_often_makes_more_and_equal_orders_of_asking_give_equal_requests() {
+    for (name, personality) in Personality::ALL {
+        let Some(seconds) = personality.run_seconds() else {
+            continue;
+        };
+        assert!(seconds == 60 || name == "ffsb-scalecache" && seconds == 30);
+        let spec = FileSpec {
+            files: 16,
+            ..spec(personality)
+        };
+        let once = asked(&spec, &[0, 0, 0, 1], 4_000);
+        assert_eq!((once[&0].len(), once[&1].len()), (3_000, 1_000), "{name}");
+        assert_eq!(once, asked(&spec, &[0, 0, 0, 1], 4_000), "{name}");
+        // What a thread does is its own choice, however many others there are and however fast.
+        let alone = asked(&spec, &[0], 3_000);
+        assert_eq!(once[&0], alone[&0], "{name}");
+    }
+}
+
+#[test]
+fn readers_of_videos_share_a_rate_and_writers_have_none() {
+    let spec = FileSpec {
+        threads: 64,
+        files: 64,
+        footprint_bytes: Some(64 << 20),
+        ..spec(Personality::VideoserverScaleCache)
+    };
+    // Two reads of each of 21 readers are free; then an event, of 96 a second, is good for four.
+    let made = asked(&spec, &(42..64).collect::<Vec<u32>>(), 22 * 10);
+    assert!(
+        made[&42]
+            .iter()
+            .all(|(r, due_ns)| r.op == Op::Write && *due_ns == 0)
+    );
+    let mut due_ns: Vec<u64> = (43..64)
+        .flat_map(|reader| made[&reader].iter().map(|r| r.1))
+        .collect();
+    due_ns.retain(|due_ns| *due_ns > 0);
+    due_ns.sort_unstable();
+    let expected: Vec<u64> = (1..=2 * 21)
+        .map(|event| event * 1_000_000_000 / 96)
+        .collect();
+    assert_eq!(due_ns, expected);
+    for reader in 43..64 {
+        let paid: Vec<usize> = (0..10).filter(|read| made[&reader][*read].1 > 0).collect();
+        assert_eq!(paid, [2, 6]);
+    }
 }

@@ -25,12 +25,12 @@ impl Clock {
 }
 
 impl Policy for Clock {
-    fn admit(&self, _: &Cpu, _: u32) {}
+    fn admit(&self, _: &Cpu, _: &Frames, _: u32) {}
 
-    fn leave(&self, _: &Cpu, _: u32) {}
+    fn leave(&self, _: &Cpu, _: &Frames, _: u32) {}
 
     /// Those of the next stretch that were not used since the hand came by.
-    fn candidates(&self, cpu: &Cpu, frames: &Frames, out: &mut Candidates) -> u32 {
+    fn candidates(&self, cpu: &Cpu, _: usize, frames: &Frames, out: &mut Candidates) -> u32 {
         let stretch = STRETCH.min(self.frames);
         self.line.write(cpu);
         // Relaxed: a place to begin, which orders nothing.
@@ -47,5 +47,5 @@ impl Policy for Clock {
         stretch
     }
 
-    fn verify(&self, _: &Cpu, _: u64) {}
+    fn verify(&self, _: &Cpu, _: &Frames, _: u64) {}
 }

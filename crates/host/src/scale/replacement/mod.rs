@@ -16,6 +16,7 @@ use wharf_runtime::Cpu;
 use wharf_wire::dma::RegisterError;
 
 use crate::design::Replacement;
+use crate::nodes::Nodes;
 use crate::scale::frame::Frames;
 #[cfg(doc)]
 use crate::scale::frame::{REFERENCED, REUSED};
@@ -32,37 +33,37 @@ pub type Candidates = SmallVec<[u32; STRETCH as usize]>;
 /// See the module. All of it may be called by any CPU at any time.
 pub trait Policy: Send + Sync {
     /// A frame has got a page.
-    fn admit(&self, cpu: &Cpu, frame: u32);
+    fn admit(&self, cpu: &Cpu, frames: &Frames, frame: u32);
 
     /// A page has left its frame, for whatever reason.
-    fn leave(&self, cpu: &Cpu, frame: u32);
+    fn leave(&self, cpu: &Cpu, frames: &Frames, frame: u32);
 
-    /// Puts the frames to try next into `out`, which is empty, in order; gives how many it looked at, more than
-    /// none if there are pages. Whoever calls again gets others. A page that was used is left out now and then: its
+    /// Puts the frames to try next into `out`, which is empty, in order, and of a memory node where each has its own; gives how
+    /// many it looked at, more than none if there are pages. Whoever calls again gets others. A page that was used is left out now and then: its
     /// marks are taken off, and so it has another chance.
-    fn candidates(&self, cpu: &Cpu, frames: &Frames, out: &mut Candidates) -> u32;
+    fn candidates(&self, cpu: &Cpu, node: usize, frames: &Frames, out: &mut Candidates) -> u32;
 
     /// Takes back those of the candidates that have not left.
-    fn keep(&self, _cpu: &Cpu, _stayed: Candidates) {}
+    fn keep(&self, _cpu: &Cpu, _frames: &Frames, _stayed: Candidates) {}
 
     /// Checks the policy when nobody uses the cache, which has so many pages.
     ///
     /// # Panics
     /// If something is in disorder.
-    fn verify(&self, cpu: &Cpu, pages: u64);
+    fn verify(&self, cpu: &Cpu, frames: &Frames, pages: u64);
 }
 
-/// The policy of this name, for so many frames and CPUs.
+/// The policy of this name, for the frames of all nodes and so many CPUs.
 ///
 /// # Errors
 /// If there is no memory.
 pub fn policy(
     replacement: Replacement,
-    frames: u32,
+    nodes: Nodes,
     cpus: u32,
 ) -> Result<Box<dyn Policy>, RegisterError> {
     Ok(match replacement {
-        Replacement::Clock => Box::new(Clock::new(frames)),
-        Replacement::Lru => Box::new(TwoLists::new(frames, cpus)?),
+        Replacement::Clock => Box::new(Clock::new(nodes.frames())),
+        Replacement::Lru => Box::new(TwoLists::new(nodes, cpus)?),
     })
 }

@@ -13,6 +13,7 @@ use std::fmt;
 
 use serde::Serialize;
 use wharf_drive::DriveConfig;
+use wharf_workload::files::FileSpec;
 use wharf_workload::fit::FitMode;
 use wharf_workload::generate::ThreadsSpec;
 use wharf_workload::profiles::Profile;
@@ -77,6 +78,18 @@ impl Load {
                 name: name.into(),
                 parameters: BTreeMap::new(),
                 spec: Box::new(made),
+            },
+            fit: FitMode::Error,
+        }
+    }
+
+    /// Those that threads make in `run_ns`.
+    fn timed(name: &str, spec: FileSpec, run_ns: u64) -> Load {
+        Load {
+            input: Input::Timed {
+                name: name.into(),
+                spec,
+                run_ns,
             },
             fit: FitMode::Error,
         }

@@ -12,6 +12,9 @@
 //! 3. A drive has more spare flash than its preset: the model writes each page to a new place, and of
 //!    a small drive the preset's share would be less than what is under way.
 //!
+//! 4. The programs of section 4.2 run for a time, as their authors ran them, and that is divided too. What a process makes in it
+//!    is up to its speed.
+//!
 //! What does not scale: pages under way are a larger part of a smaller cache; pauses of throttled
 //! writers, which follow the time in which what is dirty could be written, are shorter; and a file has fewer
 //! dirty pages, so that more of the writers flush. Table 1 is of just these. Its runs are larger
@@ -37,6 +40,9 @@ const TAIL_DIVISOR: u32 = 8;
 
 /// Threads, and files (section 4.1).
 pub const THREADS: u32 = 64;
+
+/// Processors of the machine (section 4).
+const SOCKETS: u32 = 4;
 
 /// Files of FFSB for one of the other workloads: 1 GiB (the authors' profile).
 const FFSB_FILES: u64 = 3;
@@ -139,6 +145,8 @@ pub(super) fn host(scale: Scale, run: &Run) -> Result<HostConfig, ConfigError> {
         "host.file_system=true".into(),
         // MD-RAID makes the arrays (section 4); a single drive is none.
         format!("host.md={}", run.drives > 1),
+        // Four processors (section 4), each with memory of its own.
+        format!("host.memory_nodes={SOCKETS}"),
         // Linux' lists and lazy deletion are kept (sections 2.1 and 3.2.3).
         "host.replacement=lru".into(),
         "host.index_reclaim=lazy".into(),
@@ -183,12 +191,19 @@ pub(super) fn load(scale: Scale, run: &Run, seed: u64, device_bytes: u64) -> Res
     Ok(Load::threads(&run.workload, spec))
 }
 
-/// File operations: as many requests as 64 files have pages.
+/// File operations: for as long as their authors ran the program; of others as many requests as 64 files have pages.
 fn files(scale: Scale, run: &Run, seed: u64, personality: Personality) -> Load {
     let (files, file_pages) = files_of(scale, &run.workload);
+    let run_ns = personality
+        .run_seconds()
+        .map(|seconds| seconds * 1_000_000_000 / u64::from(scale.divisor));
+    let requests = match run_ns {
+        Some(_) => u64::MAX,
+        None => used_pages(scale) * u64::from(THREADS),
+    };
     let spec = FileSpec {
         personality,
-        requests: scale.at_most(used_pages(scale) * u64::from(THREADS)),
+        requests: scale.at_most(requests),
         files,
         threads: THREADS,
         footprint_bytes: Some(u64::from(files) * file_pages * 4096),
@@ -196,7 +211,10 @@ fn files(scale: Scale, run: &Run, seed: u64, personality: Personality) -> Load {
         stride_bytes: None,
         seed,
     };
-    Load::made(&run.workload, Made::Files(spec))
+    match run_ns {
+        Some(run_ns) => Load::timed(&run.workload, spec, run_ns),
+        None => Load::made(&run.workload, Made::Files(spec)),
+    }
 }
 
 /// What a reader has to know of the set-up.
@@ -210,7 +228,7 @@ pub(super) fn notes(scale: Scale) -> Vec<String> {
             mib(CACHE_BYTES),
         ),
         "each thread reads or writes its file once from end to end, in order or shuffled, one request at a time, as fio does; fileserver and its \
-         like are the programs that the authors publish"
+         like are the programs that the authors publish, and run for as long as theirs, divided by the scale"
             .into(),
         "of a file system there is what it takes for a page that is written (EXT4 of this project's machine): no journal, no inode lock, no \
          allocation of blocks; the paper's EXT4 and XFS are both compared with the one page cache that there is"
@@ -260,12 +278,13 @@ mod tests {
                 let run = SCALE.threads(name, 8);
                 let (drive, host) = (drive(scale, &run).unwrap(), host(scale, &run).unwrap());
                 let bytes = volume_bytes(&drive, 8, &host);
-                let Input::Generated { spec, .. } = load(scale, &run, 1, bytes).unwrap().input
-                else {
-                    panic!("{name} is made");
-                };
-                let Made::Files(spec) = *spec else {
-                    panic!("{name} is of files");
+                let spec = match load(scale, &run, 1, bytes).unwrap().input {
+                    Input::Timed { spec, .. } => spec,
+                    Input::Generated { spec, .. } => match *spec {
+                        Made::Files(spec) => spec,
+                        _ => panic!("{name} is of files"),
+                    },
+                    _ => panic!("{name} is made"),
                 };
                 let generator = spec.on_volume(bytes).generator();
                 assert!(generator.is_ok_and(|g| g.initial().iter().all(|r| r.1 <= bytes)));

@@ -154,6 +154,7 @@ fn row(design: Design, job: &Job, rounds: u32, turns: &[&Turn]) -> Row {
         memory: MemoryAccount::default(),
         flushing_share: 0.0,
         index_wait_share: 0.0,
+        array_driver_share: 0.0,
         gc_affected: GcAffected {
             requests: 0,
             latency_us: None,

@@ -2,7 +2,7 @@
 
 use super::{DRIVES, EIGHT, ONE_KERNEL, amount, from_drives, kernel_on_eight, on_both, times};
 use crate::report::format;
-use crate::reproduce::figure::{Cell, Claim, Figure, Formula, Panel, Plot, Series};
+use crate::reproduce::figure::{Cell, Claim, Figure, Formula, Panel, Plot, Series, Term};
 use crate::reproduce::figures::over;
 use crate::reproduce::metric::Metric;
 use crate::reproduce::run::{DIRECT, KERNEL, Run, SCALE, Variant, Workloads};
@@ -64,6 +64,11 @@ pub(super) fn table1(workloads: &Workloads) -> Figure {
     };
     let (scale, kernel) = (on(SCALE, EIGHT), on(KERNEL, EIGHT));
     let mut claims = on_both("below-kernel", metric, &scale, &kernel).to_vec();
+    let by_drives = DRIVES.map(|drives| Term::ratio(metric, on(SCALE, drives), on(KERNEL, drives)));
+    claims.push(Claim::new(
+        "below-kernel-xfs-most",
+        Formula::Least(by_drives.to_vec()),
+    ));
     for (name, variant) in ROWS {
         for drives in DRIVES {
             let id = format!("{name}.{drives}");

@@ -102,6 +102,11 @@ pub(super) fn fig11c(workloads: &Workloads) -> Figure {
     claims.extend([
         times("scale-grows", &scale, &run(SCALE, 4)),
         times("kernel-grows", &kernel, &run(KERNEL, 4)),
+        times(
+            "scale-saturates",
+            &scale,
+            &run(SCALE, REQUESTS_KIB[REQUESTS_KIB.len() - 2]),
+        ),
         amount("direct-at-8k", Metric::Bandwidth, &run(DIRECT, 8)),
     ]);
     let variants = [KERNEL, SCALE, DIRECT];

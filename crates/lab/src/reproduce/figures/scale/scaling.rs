@@ -77,6 +77,11 @@ pub(super) fn fig18(workloads: &Workloads) -> Figure {
                 &on("fileserver-scalecache", FALCON, EIGHT),
             ),
             gains_more("falcon-gains-less", scale.clone(), falcon),
+            times(
+                "falcon-drops",
+                &on("fileserver-scalecache", FALCON, 4),
+                &on("fileserver-scalecache", FALCON, EIGHT),
+            ),
         ],
         notes: vec!["Falcon has a CPU for each drive besides those of the threads and the flusher"],
     }
@@ -153,6 +158,7 @@ pub(super) fn table2(workloads: &Workloads) -> Figure {
             below("dflush-latency", &dflush, &kernel),
             times("index-throughput", &scale, &dflush),
             below("index-latency", &scale, &dflush),
+            amount("array-driver", Metric::ArrayDriver, &scale),
         ]
         .into_iter()
         .chain(cells)
