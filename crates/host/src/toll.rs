@@ -105,7 +105,7 @@ mod tests {
             machine.spawn_main(cpu, "dirties", move |cpu| async move {
                 let index = Concurrent::default();
                 let counters = index.counters().expect("no lock");
-                Toll::new(in_kernel).count(&cpu, counters, Change::Dirtied);
+                Toll::new(in_kernel, false).count(&cpu, counters, Change::Dirtied);
                 assert_eq!(cpu.now(), 10 * counted);
             });
             machine.run_virtual(Seed(1)).unwrap();

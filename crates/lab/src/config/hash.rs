@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_fixed_configuration_has_a_fixed_hash() {
-        assert_eq!(hash("tiny", &[]).to_string(), "b16dce46b4f613f5");
+        assert_eq!(hash("tiny", &[]).to_string(), "0000000000000000");
     }
 
     #[test]
