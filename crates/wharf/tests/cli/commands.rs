@@ -59,6 +59,10 @@ fn a_calibrated_table_can_be_used_and_one_of_another_version_cannot() {
     }
     let place = Place::new();
     let output = place.wharf(&["calibrate", "--quick", "--out", "here.toml"]);
+    if String::from_utf8_lossy(&output.stderr).contains("the machine is too busy") {
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        return println!("two threads hardly ever ran at once");
+    }
     assert!(output.status.success(), "{output:?}");
     assert!(output.stdout.is_empty(), "the table is in its file");
     let compare = ["compare", "uniform", "--requests", "2000", "--clients", "2"];
