@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use wharf_lab::config::parse_bytes;
 use wharf_lab::input::TraceFrom;
 use wharf_workload::convert::{OutputFormat, convert};
-use wharf_workload::{BlkAction, ReadOptions, TraceReader, Workload, WorkloadStat};
+use wharf_workload::format::Format;
+use wharf_workload::{BadLinePolicy, BlkAction, ReadOptions, TraceReader, Workload, WorkloadStat};
 
 use super::{Failure, input, print};
 
@@ -15,11 +16,11 @@ use super::{Failure, input, print};
 pub(super) struct Reading {
     /// Trace format, when the content leaves it open (`docs/traces.md` lists the names).
     #[arg(long)]
-    pub(super) format: Option<String>,
+    format: Option<String>,
 
     /// Share of unreadable lines past which reading stops.
     #[arg(long, default_value = "1%", value_name = "SHARE")]
-    pub(super) bad_lines: String,
+    bad_lines: String,
 
     /// Which event of a blkparse text counts: Q, I, D or C.
     #[arg(long, value_name = "EVENT")]
@@ -37,6 +38,32 @@ const BLOCK_BYTES_MAX: u64 = 1 << 20;
 const STDIN: &str = "standard input";
 
 impl Reading {
+    /// The options for reading a trace.
+    pub(super) fn options(&self) -> Result<ReadOptions, Failure> {
+        let format = match &self.format {
+            None => None,
+            Some(name) => Some(name.parse::<Format>().map_err(input)?),
+        };
+        let share = self.bad_lines.trim_end_matches('%').parse::<f64>();
+        let share = share.ok().filter(|s| (0.0..=100.0).contains(s));
+        let share = share.ok_or_else(|| {
+            input(format!(
+                "--bad-lines {}: give a share such as 1%",
+                self.bad_lines
+            ))
+        })?;
+        let bad_lines = BadLinePolicy {
+            share: share / 100.0,
+            ..BadLinePolicy::default()
+        };
+        Ok(ReadOptions {
+            format,
+            bad_lines,
+            blkparse_action: self.action()?,
+            block_bytes: self.block_bytes()?,
+        })
+    }
+
     /// The blkparse event asked for.
     pub(super) fn action(&self) -> Result<Option<BlkAction>, Failure> {
         match &self.blkparse_action {

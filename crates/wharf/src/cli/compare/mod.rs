@@ -1,40 +1,24 @@
 //! `wharf compare`.
 
-use std::collections::BTreeMap;
+mod requests;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use serde_json::json;
 use wharf_host::admin::AdminError;
 use wharf_lab::compare::{Request, compare};
 use wharf_lab::config::{
-    HostConfig, Sets, ShareOrBytes, load_costs, load_drive, load_host, parse_bytes,
-    parse_share_or_bytes,
+    HostConfig, Sets, ShareOrBytes, load_costs, load_drive, load_host, parse_share_or_bytes,
 };
 use wharf_lab::designs::{self, DesignEntry};
-use wharf_lab::input::{ClientRule, Input, Made, TraceFrom, plan};
+use wharf_lab::input::{ClientRule, Input, plan};
 use wharf_lab::replay::{Engine, Prepare, RunError, Setup, volume_bytes};
 use wharf_lab::report;
 use wharf_workload::fit::FitMode;
-use wharf_workload::format::Format;
-use wharf_workload::generate::{GeneratorSpec, Pattern, Sizes};
-use wharf_workload::layout::Layout;
-use wharf_workload::named::resolve;
-use wharf_workload::{BadLinePolicy, NamedOptions, ReadOptions, WorkloadError};
 
 use super::{Failure, input, print, room};
-
-/// The sample trace: SQLite at work, recorded by `traces/record.py`.
-const SAMPLE: TraceFrom = TraceFrom::BuiltIn {
-    name: "sqlite-bank",
-    bytes: include_bytes!("../../../../traces/sqlite-bank.trace.gz"),
-};
-
-/// Requests of a generator when none are said.
-const REQUESTS: u64 = 200_000;
-/// Memory for a request in bytes: itself, and its place with its client.
-const REQUEST_BYTES: u64 = 64;
+use requests::workload;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -424,157 +408,4 @@ fn chosen(names: &[String]) -> Result<Vec<&'static DesignEntry>, Failure> {
             .ok_or_else(|| input(format!("no design '{name}': there are {}", known())))
     };
     names.iter().map(find).collect()
-}
-
-/// The workload by its name: a file if there is one, else a generator or a profile.
-fn workload(args: &Args, seed: u64) -> Result<Input, Failure> {
-    let options = args.reading.options()?;
-    let layout = if args.overlay {
-        Layout::Overlay
-    } else {
-        Layout::Concatenate
-    };
-    let from = match args.workload.as_deref() {
-        None => SAMPLE,
-        Some("-") => super::trace::from_stdin()?,
-        Some(name) if Path::new(name).exists() => TraceFrom::File(name.into()),
-        Some(name) => return generated(args, name, seed),
-    };
-    no_generator(args)?;
-    Ok(Input::Trace {
-        from,
-        options,
-        layout,
-    })
-}
-
-/// A trace is as it is: what shapes a generator's requests would be ignored.
-fn no_generator(args: &Args) -> Result<(), Failure> {
-    let given = [
-        ("--requests", args.requests.is_some()),
-        ("--footprint", args.footprint.is_some()),
-        ("--bs", args.bs.is_some()),
-        ("--read-share", args.read_share.is_some()),
-        ("--theta", args.theta.is_some()),
-        ("--files", args.files.is_some()),
-        ("--loops", args.loops.is_some()),
-    ];
-    match given.into_iter().find(|(_, is_given)| *is_given) {
-        Some((option, _)) => {
-            let trace = args.workload.as_deref().unwrap_or("the sample trace");
-            Err(input(format!(
-                "{option} is for generators, and {trace} is a trace: leave it out, or name a generator such as uniform"
-            )))
-        }
-        None => Ok(()),
-    }
-}
-
-/// A generator or a profile, as the library resolves it.
-fn generated(args: &Args, name: &str, seed: u64) -> Result<Input, Failure> {
-    let bytes = |option: &str, given: &Option<String>| match given {
-        None => Ok(None),
-        Some(size) => parse_bytes(size)
-            .map(Some)
-            .map_err(|e| input(format!("{option}: {e}"))),
-    };
-    let sizes = match bytes("--bs", &args.bs)? {
-        None => None,
-        Some(bytes) => {
-            let bytes =
-                u32::try_from(bytes).map_err(|_| input(format!("--bs {bytes}: at most 1 GiB")))?;
-            Some(Sizes::fixed(bytes).map_err(input)?)
-        }
-    };
-    let requests = args.requests.unwrap_or(REQUESTS);
-    room::check_memory(
-        &format!("a workload of {requests} requests"),
-        requests.saturating_mul(REQUEST_BYTES),
-        "give fewer --requests",
-    )?;
-    let options = NamedOptions {
-        requests: Some(requests),
-        footprint_bytes: bytes("--footprint", &args.footprint)?,
-        sizes,
-        read_share: args.read_share,
-        theta: args.theta,
-        files: args.files,
-        threads: args.loops,
-        seed,
-    };
-    let made = resolve(name, &options).map_err(|error| match error {
-        WorkloadError::UnknownWorkload { .. } => input(format!("no file '{name}', and {error}")),
-        other => input(other),
-    })?;
-    Ok(Input::Generated {
-        name: name.into(),
-        parameters: parameters(&made),
-        spec: Box::new(made),
-    })
-}
-
-/// What shapes the workload, for the report.
-fn parameters(made: &Made) -> BTreeMap<String, serde_json::Value> {
-    let mut pairs = match made {
-        Made::Pattern(spec) => vec![
-            ("requests", json!(spec.requests)),
-            ("footprint_bytes", json!(spec.footprint_bytes)),
-            ("request_bytes", json!(spec.sizes.mean_bytes() as u64)),
-            ("read_share", json!(spec.read_share)),
-        ],
-        Made::Files(spec) => vec![
-            ("requests", json!(spec.requests)),
-            ("footprint_bytes", json!(spec.footprint_bytes())),
-            ("request_bytes", json!(spec.request_bytes)),
-            ("files", json!(spec.files)),
-            ("threads", json!(spec.threads)),
-        ],
-        Made::Profile {
-            profile,
-            requests,
-            footprint_bytes,
-            ..
-        } => vec![
-            ("requests", json!(requests)),
-            ("footprint_bytes", json!(footprint_bytes)),
-            ("published_requests", json!(profile.table.requests)),
-        ],
-    };
-    if let Made::Pattern(GeneratorSpec {
-        pattern: Pattern::Zipf { theta },
-        ..
-    }) = made
-    {
-        pairs.push(("theta", json!(theta)));
-    }
-    let pairs = pairs.into_iter();
-    pairs.map(|(key, value)| (key.into(), value)).collect()
-}
-
-impl super::trace::Reading {
-    /// The options for reading a trace.
-    pub(super) fn options(&self) -> Result<ReadOptions, Failure> {
-        let format = match &self.format {
-            None => None,
-            Some(name) => Some(name.parse::<Format>().map_err(input)?),
-        };
-        let share = self.bad_lines.trim_end_matches('%').parse::<f64>();
-        let share = share.ok().filter(|s| (0.0..=100.0).contains(s));
-        let share = share.ok_or_else(|| {
-            input(format!(
-                "--bad-lines {}: give a share such as 1%",
-                self.bad_lines
-            ))
-        })?;
-        let bad_lines = BadLinePolicy {
-            share: share / 100.0,
-            ..BadLinePolicy::default()
-        };
-        Ok(ReadOptions {
-            format,
-            bad_lines,
-            blkparse_action: self.action()?,
-            block_bytes: self.block_bytes()?,
-        })
-    }
 }
