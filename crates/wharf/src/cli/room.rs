@@ -43,7 +43,10 @@ pub(super) fn check_memory(what: &str, needed: u64, advice: &str) -> Result<(), 
 /// each takes `run_bytes`.
 pub(super) fn jobs(run_bytes: u64) -> usize {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let fit = available().map_or(u64::MAX, |available| available.bytes / run_bytes.max(1));
+    let memory = available().map_or(u64::MAX, |available| available.bytes);
+    // What a thread reserves for itself and its allocations is not in the bytes of a run.
+    let addresses = address_space_left() / 3 * 2;
+    let fit = memory.min(addresses) / run_bytes.max(1);
     processors.min(fit.try_into().unwrap_or(usize::MAX)).max(1)
 }
 

@@ -156,6 +156,15 @@ fn what_the_address_space_has_no_room_for_is_refused() {
     }
 }
 
+/// Two designs were run at a time, since there were two processors, where there were addresses for the drive of one.
+#[test]
+fn runs_side_by_side_took_more_addresses_than_there_are() {
+    let place = Place::new();
+    let words = ["compare", "uniform", "--footprint=4MiB", "--requests=1000"];
+    let output = place.within(900 << 20, &words);
+    assert!(output.status.success(), "{output:?}");
+}
+
 /// The drive's refusal was a failed run, exit code 1, and advised to try the same seed.
 #[test]
 fn a_cache_too_small_for_a_design_is_bad_input() {

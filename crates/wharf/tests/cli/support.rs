@@ -89,13 +89,16 @@ impl Place {
 
     /// The same in an address space of so many bytes.
     pub(crate) fn refused_within(&self, bytes: u64, arguments: &[&str]) -> String {
-        self.refused_by(arguments, || {
-            let limited = format!("ulimit -v {}; exec \"$@\"", bytes >> 10);
-            let mut command = Command::new("sh");
-            command.args(["-c", &limited, "sh", env!("CARGO_BIN_EXE_wharf")]);
-            command.args(arguments).current_dir(self.path());
-            command.stdin(Stdio::null()).output().expect("it runs")
-        })
+        self.refused_by(arguments, || self.within(bytes, arguments))
+    }
+
+    /// Runs the program in an address space of so many bytes.
+    pub(crate) fn within(&self, bytes: u64, arguments: &[&str]) -> Output {
+        let limited = format!("ulimit -v {}; exec \"$@\"", bytes >> 10);
+        let mut command = Command::new("sh");
+        command.args(["-c", &limited, "sh", env!("CARGO_BIN_EXE_wharf")]);
+        command.args(arguments).current_dir(self.path());
+        command.stdin(Stdio::null()).output().expect("it runs")
     }
 
     fn refused_by(&self, arguments: &[&str], run: impl FnOnce() -> Output) -> String {
