@@ -32,6 +32,9 @@ pub trait Design: Send + Sync + Sized + 'static {
     /// The name by which it is chosen and reported.
     const NAME: &'static str;
 
+    /// Whether requests can be hits: a design without a cache has no hit ratio.
+    const HAS_CACHE: bool = true;
+
     /// What one CPU uses of it.
     type Client: Client;
 

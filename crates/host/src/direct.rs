@@ -39,6 +39,8 @@ pub struct Direct {
 impl Design for Direct {
     const NAME: &'static str = "direct";
 
+    const HAS_CACHE: bool = false;
+
     type Client = DirectClient;
 
     fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<Direct, DesignError> {

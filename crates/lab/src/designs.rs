@@ -7,75 +7,15 @@ use wharf_host::clock::Clock;
 use wharf_host::design::Design;
 use wharf_host::direct::Direct;
 use wharf_host::hardware::Hardware;
-use wharf_host::kernel::{Falcon, Kernel, KernelDflush, PageCache, WriteBack};
+use wharf_host::kernel::{Falcon, Kernel, KernelDflush};
 use wharf_host::scala::Scala;
-use wharf_host::scale::{DflushAlone, Scale, Variant, Whole};
+use wharf_host::scale::{DflushAlone, Scale, Whole};
 use wharf_host::tri::Tri;
 
-use crate::config::HostConfig;
 use crate::input::Plan;
 use crate::progress::Progress;
 use crate::replay::{RunError, Setup, row};
 use crate::result::Row;
-
-/// A design that the lab can run.
-pub trait Runnable: Design {
-    /// True if requests can be hits: a design without a cache has no hit ratio.
-    const HAS_CACHE: bool;
-
-    /// What the design stands for, if that is a part of another machine of which only the work in memory runs in real
-    /// time: whoever measures it has to know what cost nothing.
-    fn model(_: &HostConfig) -> Option<&'static str> {
-        None
-    }
-}
-
-/// Designs that are told to be in the operating system.
-const IN_KERNEL: &str = "a model of itself in the operating system (host.in_kernel), whose system calls, block layer, \
-    interrupts and switches of threads took no time";
-
-impl Runnable for Direct {
-    const HAS_CACHE: bool = false;
-
-    fn model(host: &HostConfig) -> Option<&'static str> {
-        host.in_kernel.then_some(IN_KERNEL)
-    }
-}
-
-impl Runnable for Clock {
-    const HAS_CACHE: bool = true;
-}
-
-impl Runnable for Hardware {
-    const HAS_CACHE: bool = true;
-}
-
-impl Runnable for Scala {
-    const HAS_CACHE: bool = true;
-}
-
-impl Runnable for Tri {
-    const HAS_CACHE: bool = true;
-}
-
-impl<W: WriteBack> Runnable for PageCache<W> {
-    const HAS_CACHE: bool = true;
-
-    fn model(_: &HostConfig) -> Option<&'static str> {
-        Some(
-            "a model of the page cache of Linux, whose system calls, block layer, interrupts and switches of \
-             threads took no time",
-        )
-    }
-}
-
-impl<V: Variant> Runnable for Scale<V> {
-    const HAS_CACHE: bool = true;
-
-    fn model(host: &HostConfig) -> Option<&'static str> {
-        host.in_kernel.then_some(IN_KERNEL)
-    }
-}
 
 type RunRow = fn(&Setup, &Arc<Plan>, Progress, &Arc<AtomicBool>) -> Result<Row, RunError>;
 
@@ -133,12 +73,12 @@ pub const DESIGNS: &[DesignEntry] = &[
         run: row::<KernelDflush>,
     },
     DesignEntry {
-        name: Whole::NAME,
+        name: Scale::<Whole>::NAME,
         summary: "a page cache in the process: an index without locks, writers that flush",
         run: row::<Scale<Whole>>,
     },
     DesignEntry {
-        name: DflushAlone::NAME,
+        name: Scale::<DflushAlone>::NAME,
         summary: "the same over an index under a lock",
         run: row::<Scale<DflushAlone>>,
     },

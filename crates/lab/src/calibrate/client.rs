@@ -20,7 +20,6 @@ use super::sample::{Sample, Sampler};
 use super::stream::{page_request, unchecked_plan};
 use super::system::ScratchFile;
 use crate::config::{Sets, load_drive, load_host};
-use crate::designs::Runnable;
 use crate::progress::Progress;
 use crate::replay::{Engine, Prepare, Setup, row};
 
@@ -50,10 +49,6 @@ impl Design for Nothing {
     ) -> Result<NothingClient, DesignError> {
         Ok(NothingClient { _volume: volume })
     }
-}
-
-impl Runnable for Nothing {
-    const HAS_CACHE: bool = true;
 }
 
 struct NothingClient {

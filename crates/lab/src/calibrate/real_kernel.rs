@@ -15,7 +15,6 @@ use wharf_runtime::Cpu;
 use wharf_wire::dma::DmaSpace;
 
 use super::system::ScratchFile;
-use crate::designs::Runnable;
 use crate::input::Plan;
 use crate::progress::Progress;
 use crate::replay::{RunError, Setup, row};
@@ -68,10 +67,6 @@ impl Design for RealKernel {
             _volume: volume,
         })
     }
-}
-
-impl Runnable for RealKernel {
-    const HAS_CACHE: bool = true;
 }
 
 struct RealKernelClient {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use wharf_host::boot::Ready;
-use wharf_host::design::{Client, Statistics, Touch};
+use wharf_host::design::{Client, Design, Statistics, Touch};
 use wharf_host::driver::DriverConfig;
 use wharf_host::gate::Gate;
 use wharf_host::span::Extent;
@@ -20,7 +20,6 @@ use super::lane::{Lane, Taken};
 use super::{Run, RunError};
 use crate::checker::{Snapshot, Ticket};
 use crate::config::HostConfig;
-use crate::designs::Runnable;
 use crate::progress::UPDATE_EVERY;
 use crate::result::{Latencies, TimelineBuilder};
 
@@ -158,7 +157,7 @@ impl<C: Client> State<C> {
 }
 
 /// Waits for the drives, then starts the tasks that replay.
-pub(crate) async fn run<D: Runnable>(
+pub(crate) async fn run<D: Design>(
     cpu: Cpu,
     run: Arc<Run>,
     design: Arc<D>,
@@ -206,7 +205,7 @@ pub(crate) async fn run<D: Runnable>(
 }
 
 /// Waits for the drives, then starts a service of the design.
-pub(crate) async fn run_service<D: Runnable>(
+pub(crate) async fn run_service<D: Design>(
     cpu: Cpu,
     run: Arc<Run>,
     design: Arc<D>,

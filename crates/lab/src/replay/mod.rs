@@ -23,7 +23,7 @@ use wharf_drive::{Book, Drive, DriveError, PowerSwitch};
 use wharf_host::admin::{AdminError, offer_queues};
 use wharf_host::boot::{PoweredOn, Spread};
 use wharf_host::collection::CollectionReports;
-use wharf_host::design::{DesignConfig, DesignError, Replacement, WritePolicy};
+use wharf_host::design::{Design, DesignConfig, DesignError, Replacement, WritePolicy};
 use wharf_host::driver::DriverStatistics;
 use wharf_host::error::IoError;
 use wharf_host::gate::Gate;
@@ -37,7 +37,6 @@ use crate::checker::{Checker, WrongRead};
 use crate::config::{
     HostConfig, Replacement as ConfiguredReplacement, WritePolicy as ConfiguredPolicy,
 };
-use crate::designs::Runnable;
 use crate::input::Plan;
 use crate::progress::Progress;
 use crate::result::MemoryAccount;
@@ -277,29 +276,9 @@ pub(crate) fn volume_layout(drive: &DriveConfig, drives: u32, host: &HostConfig)
     layout.expect("the number of drives was checked")
 }
 
-/// Runs `plan` through design `D` and returns the accounts.
-///
-/// # Errors
-/// As [`RunError`] says; a wrong read among them.
-pub(crate) fn run<D: Runnable>(
-    setup: &Setup,
-    plan: &Arc<Plan>,
-    progress: Progress,
-    stop: &Arc<AtomicBool>,
-) -> Result<outcome::Outcome, RunError> {
-    setup
-        .host
-        .check_drives(setup.drives)
-        .map_err(AdminError::from)?;
-    let scratch = Scratch::claim(setup)?;
-    let drive = |index| crate::prepare::drive(&scratch.setup_of(setup, index), plan, index);
-    let drives = (0..setup.drives)
-        .map(drive)
-        .collect::<Result<Vec<Drive>, RunError>>()?;
-    let space = DmaSpace::new(setup.drive.page_bytes());
-    let volume_bytes = volume_bytes(&setup.drive, setup.drives, &setup.host);
-    let stamp_only = setup.drive.page_bytes() == wharf_wire::dma::STAMP_BYTES;
-    let config = DesignConfig {
+/// What a design is made from.
+fn design_config(setup: &Setup) -> DesignConfig {
+    DesignConfig {
         cache_bytes: setup.cache_bytes,
         clients: setup.clients,
         shares: setup.host.shares.shares(),
@@ -326,7 +305,32 @@ pub(crate) fn run<D: Runnable>(
             ConfiguredPolicy::WriteThrough => WritePolicy::Through,
         },
         ..DesignConfig::default()
-    };
+    }
+}
+
+/// Runs `plan` through design `D` and returns the accounts.
+///
+/// # Errors
+/// As [`RunError`] says; a wrong read among them.
+pub(crate) fn run<D: Design>(
+    setup: &Setup,
+    plan: &Arc<Plan>,
+    progress: Progress,
+    stop: &Arc<AtomicBool>,
+) -> Result<outcome::Outcome, RunError> {
+    setup
+        .host
+        .check_drives(setup.drives)
+        .map_err(AdminError::from)?;
+    let scratch = Scratch::claim(setup)?;
+    let drive = |index| crate::prepare::drive(&scratch.setup_of(setup, index), plan, index);
+    let drives = (0..setup.drives)
+        .map(drive)
+        .collect::<Result<Vec<Drive>, RunError>>()?;
+    let space = DmaSpace::new(setup.drive.page_bytes());
+    let volume_bytes = volume_bytes(&setup.drive, setup.drives, &setup.host);
+    let stamp_only = setup.drive.page_bytes() == wharf_wire::dma::STAMP_BYTES;
+    let config = design_config(setup);
     let design = Arc::new(D::new(&config, &space)?);
     let services = D::services(&config);
     let run = Arc::new(Run {
@@ -386,7 +390,7 @@ pub(crate) fn run<D: Runnable>(
 
 /// Puts drives, boot, clients and the design's services on the machine. Returns the CPUs of host
 /// and drives.
-fn build<D: Runnable>(
+fn build<D: Design>(
     machine: &mut Machine,
     setup: &Setup,
     run: &Arc<Run>,

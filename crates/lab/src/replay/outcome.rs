@@ -5,21 +5,24 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use wharf_host::design::Statistics;
+use wharf_host::design::{Design, Statistics};
 use wharf_host::driver::DriverStatistics;
 use wharf_runtime::machine::RunSummary;
 use wharf_runtime::{Op, Profile, Side as CpuSide};
 use wharf_wire::dma::PAGE_BYTES;
 use wharf_wire::statistics::DriveStatistics;
 
-use super::{Run, RunError, Setup};
-use crate::designs::Runnable;
+use super::{Run, RunError, Setup, design_config};
 use crate::input::Plan;
 use crate::progress::Progress;
 use crate::result::{
     CpuGroup, CpuPart, CpuShare, Drift, DriverAccount, GcAffected, Latencies, ManagerAccount,
     MemoryAccount, Mode, OperationAccount, Row, Side, TimelineBuilder, cdf_from_histogram, ratio,
 };
+
+/// What a row measured in real time stands for whose design is in the operating system: only its work in memory was done.
+const IN_KERNEL: &str = "a model of a part of the operating system, whose system calls, block layer, interrupts and \
+    switches of threads took no time";
 
 /// Everything a run left behind.
 pub(crate) struct Outcome {
@@ -211,7 +214,7 @@ impl Outcome {
         self.groups.iter().map(group).collect()
     }
 
-    fn into_row<D: Runnable>(self, setup: &Setup) -> Row {
+    fn into_row<D: Design>(self, setup: &Setup) -> Row {
         let requests = self.requests();
         let seconds = self.elapsed_ns as f64 / 1e9;
         let all = self.latencies();
@@ -251,9 +254,8 @@ impl Outcome {
             write_latency_us: self.writes.summary(),
             flush_latency_us: self.flushes.summary(),
             drift_us: setup.speed.map(|_| drift),
-            model: D::model(&setup.host)
-                .filter(|_| !setup.engine.is_virtual())
-                .map(str::to_string),
+            model: (!setup.engine.is_virtual() && D::is_in_kernel(&design_config(setup)))
+                .then(|| IN_KERNEL.to_string()),
             hit_ratio: of_touches(self.statistics.hits + self.drive.pin_hits),
             no_command_hit_ratio: of_touches(self.statistics.hits),
             read_ahead_hit_ratio: of_touches(self.statistics.read_ahead_hits),
@@ -346,7 +348,7 @@ fn operations(profile: &Profile, polled_ns: u64) -> Vec<OperationAccount> {
 ///
 /// # Errors
 /// As [`RunError`] says; a wrong read among them.
-pub fn row<D: Runnable>(
+pub fn row<D: Design>(
     setup: &Setup,
     plan: &Arc<Plan>,
     progress: Progress,

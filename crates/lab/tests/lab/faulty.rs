@@ -11,7 +11,6 @@ use wharf_host::direct::DirectClient;
 use wharf_host::{
     Client, Design, DesignConfig, DesignError, Direct, Extent, IoError, Statistics, Touch, Volume,
 };
-use wharf_lab::designs::Runnable;
 use wharf_lab::progress::Progress;
 use wharf_lab::replay::{Engine, RunError, Setup, row};
 use wharf_runtime::Cpu;
@@ -59,6 +58,8 @@ struct FaultyClient {
 impl Design for Faulty {
     const NAME: &'static str = "faulty";
 
+    const HAS_CACHE: bool = false;
+
     type Client = FaultyClient;
 
     fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<Faulty, DesignError> {
@@ -86,10 +87,6 @@ impl Design for Faulty {
             written: RefCell::default(),
         })
     }
-}
-
-impl Runnable for Faulty {
-    const HAS_CACHE: bool = false;
 }
 
 impl Client for FaultyClient {

@@ -10,7 +10,7 @@ use wharf_host::{
     Volume,
 };
 use wharf_lab::compare::{Request as Compare, compare};
-use wharf_lab::designs::{DESIGNS, Runnable};
+use wharf_lab::designs::DESIGNS;
 use wharf_lab::progress::Progress;
 use wharf_lab::replay::{Engine, Setup, row};
 use wharf_lab::report::{html, json, table};
@@ -66,10 +66,6 @@ impl Design for Stopping {
             design: self.clone(),
         })
     }
-}
-
-impl Runnable for Stopping {
-    const HAS_CACHE: bool = true;
 }
 
 impl StoppingClient {

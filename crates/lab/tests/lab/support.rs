@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use wharf_drive::DriveConfig;
+use wharf_host::design::Design;
 use wharf_lab::compare::{Request as Compare, compare};
 use wharf_lab::config::{HostConfig, Sets, load_costs, load_drive, load_host};
-use wharf_lab::designs::{DESIGNS, Runnable, find};
+use wharf_lab::designs::{DESIGNS, find};
 use wharf_lab::input::{ClientRule, Input, Made, Plan, TraceFrom, plan};
 use wharf_lab::progress::Progress;
 use wharf_lab::replay::{Engine, Prepare, RunError, Setup, row};
@@ -138,7 +139,7 @@ pub fn planned_by(input: &Input, setup: &Setup, rule: ClientRule) -> Arc<Plan> {
     Arc::new(plan.unwrap_or_else(|error| panic!("{error}")))
 }
 
-pub fn try_run<D: Runnable>(setup: &Setup, plan: &Arc<Plan>) -> Result<Row, RunError> {
+pub fn try_run<D: Design>(setup: &Setup, plan: &Arc<Plan>) -> Result<Row, RunError> {
     row::<D>(
         setup,
         plan,
@@ -147,7 +148,7 @@ pub fn try_run<D: Runnable>(setup: &Setup, plan: &Arc<Plan>) -> Result<Row, RunE
     )
 }
 
-pub fn run<D: Runnable>(setup: &Setup, plan: &Arc<Plan>) -> Row {
+pub fn run<D: Design>(setup: &Setup, plan: &Arc<Plan>) -> Row {
     let row = try_run::<D>(setup, plan).unwrap_or_else(|error| panic!("{error}"));
     check(&row, plan);
     row
