@@ -102,8 +102,6 @@ struct Outgoing {
 /// The controller of one drive.
 pub struct Controller {
     cpu: Cpu,
-    /// Its loop is a program's; else it is logic, which looks at everything at once.
-    is_software: bool,
     config: DriveConfig,
     plan: CorePlan,
     namespace_pages: u64,
@@ -158,7 +156,6 @@ impl Controller {
     ) -> Controller {
         let mut controller = Controller {
             cpu,
-            is_software: config.firmware.platform == Platform::Software,
             plan: config.plan().expect("the drive was built from it"),
             namespace_pages: config.namespace_pages(),
             striping: Striping {
@@ -226,7 +223,8 @@ impl Controller {
                 }
             };
             self.ready = self.ready.union(rung);
-            if self.is_software {
+            // Where it is no program it is logic, which looks at everything at once.
+            if self.config.firmware.platform == Platform::Software {
                 self.cpu.work(Op::ControllerTurn, || ());
             }
             // Answers first: they free what new commands need.

@@ -1,4 +1,4 @@
-//! What it costs a core to find cached pages, by how it does so ([`FrameIndex`]).
+//! What it costs a core to find cached pages, by how it does so ([`FrameIndex`](crate::config::FrameIndex)).
 //!
 //! | | index merged with the map | hash table beside the map |
 //! |---|---|---|
@@ -14,16 +14,11 @@
 use wharf_runtime::Op;
 
 use super::Core;
-use crate::config::FrameIndex;
 
 impl Core {
-    fn has_table(&self) -> bool {
-        self.with_ftl(|ftl| ftl.frame_index() == FrameIndex::Hash)
-    }
-
     /// What finding a page of a pin or unpin, and counting its reference, is accounted as.
     pub(super) fn find_op(&self) -> Op {
-        match self.has_table() {
+        match self.has_table {
             true => Op::PrivateLookup,
             false => Op::FusionLookup,
         }
@@ -31,7 +26,7 @@ impl Core {
 
     /// Looks up where a page is on flash, if finding that it is not cached has not told.
     pub(super) fn look_below(&self, lpn: u32) {
-        if self.has_table() {
+        if self.has_table {
             let look = || self.with_ftl(|ftl| std::hint::black_box(ftl.place(lpn)));
             self.cpu.work(Op::FusionLookup, look);
         }
@@ -39,14 +34,14 @@ impl Core {
 
     /// Accounts for a page that has entered the table, or left it: done where its frame was given or taken.
     pub(super) fn table_changed(&self) {
-        if self.has_table() {
+        if self.has_table {
             self.cpu.work(Op::PrivateUpdate, || ());
         }
     }
 
     /// Accounts for `pages` look-ups in the table of a command that is no pin, done where it serves them.
     pub(super) fn found_by_table(&self, pages: u32) {
-        if self.has_table() && self.may_cache() {
+        if self.has_table && self.may_cache() {
             self.cpu.work_n(Op::PrivateLookup, pages, || ());
         }
     }

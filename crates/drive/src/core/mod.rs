@@ -35,6 +35,7 @@ use wharf_runtime::{Alarm, Bell, Cpu, Notify, Op, Receiver, Sender};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::statistics::DriveStatistics;
 
+use crate::config::FrameIndex;
 use crate::ftl::{COLLECTOR, Finished, Ftl};
 use crate::link::FromHost;
 use crate::media::AnyMedia;
@@ -151,6 +152,8 @@ pub struct Core {
     finished: RefCell<Finished>,
     /// No flash operation takes time: nobody looks at the clock.
     instant: bool,
+    /// Cached pages are found by a table, and not by the map.
+    has_table: bool,
     volatile_write_cache: Cell<bool>,
     log_write_ns: u64,
     busy_wait_ns: u64,
@@ -218,6 +221,7 @@ impl Core {
         let core = Rc::new(Core {
             index: parts.index,
             instant: parts.ftl.is_instant(),
+            has_table: parts.ftl.frame_index() == FrameIndex::Hash,
             ftl: RefCell::new(Some(parts.ftl)),
             inbox: RefCell::new(parts.inbox),
             bell: parts.bell,

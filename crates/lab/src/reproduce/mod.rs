@@ -85,13 +85,13 @@ pub struct Options {
 }
 
 /// Memory that the largest run of these figures takes, in bytes.
-pub fn memory_bytes(chosen: &Chosen, options: &Options) -> u64 {
+pub fn memory_bytes(chosen: &Chosen, scale: Scale) -> u64 {
     let workloads = Workloads::own();
     let figures = chosen.figures.iter().map(|(_, make)| make(&workloads));
     let runs: BTreeSet<Run> = figures.flat_map(|figure| figure.runs()).collect();
     let bytes = |run: &Run| {
-        let drive = setup::drive(options.scale, run).ok()?;
-        let host = setup::host(options.scale, run).ok()?;
+        let drive = setup::drive(scale, run).ok()?;
+        let host = setup::host(scale, run).ok()?;
         let cache_bytes = host.cache.of(drive.namespace_pages() * 4096);
         Some(replay::memory_bytes(&drive, run.drives, cache_bytes))
     };

@@ -6,8 +6,8 @@ use wharf_lab::config::load_costs;
 use wharf_lab::input::{Input, TraceFrom};
 use wharf_lab::report::table::stdout_width;
 use wharf_lab::reproduce::{
-    Options, Reproduction, SCALE_MAX, Scale, Score, Start, Subject, listing, memory_bytes, render,
-    reproduce, select, summary, write,
+    Chosen, Options, Reproduction, SCALE_MAX, Scale, Score, Start, Subject, listing, memory_bytes,
+    render, reproduce, select, summary, write,
 };
 use wharf_workload::layout::Layout;
 
@@ -80,10 +80,8 @@ pub(super) struct Args {
     #[arg(long, default_value_t = SEEDS, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     seeds: u32,
 
-    /// Most runs that are made at a time. If left out, as many as there are processors and as fit into
-    /// memory. The figures are the same.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    jobs: Option<u32>,
+    #[command(flatten)]
+    jobs: room::Jobs,
 
     /// Writes a page and a JSON file for each figure, and index.html, to a directory of the paper's name in
     /// this one.
@@ -100,12 +98,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     let chosen = select(&args.figures).map_err(input)?;
     let options: Vec<Options> = chosen
         .iter()
-        .map(|part| {
-            let options = options(args, part.subject)?;
-            let jobs = args.jobs.map(|jobs| jobs as usize);
-            let jobs = jobs.unwrap_or_else(|| room::jobs(memory_bytes(part, &options)));
-            Ok(Options { jobs, ..options })
-        })
+        .map(|part| options(args, part))
         .collect::<Result<_, Failure>>()?;
     if let Some(directory) = &args.out {
         make(directory)?;
@@ -153,18 +146,18 @@ fn make(directory: &Path) -> Result<(), Failure> {
     })
 }
 
-fn options(args: &Args, subject: Subject) -> Result<Options, Failure> {
+fn options(args: &Args, part: &Chosen) -> Result<Options, Failure> {
     let divisor = match args.scale {
         Some(divisor) => divisor,
-        None if args.quick => quick_scale(subject),
-        None => usual_scale(subject),
+        None if args.quick => quick_scale(part.subject),
+        None => usual_scale(part.subject),
     };
     let scale = Scale::new(divisor).ok_or_else(|| {
         input(format!(
             "--scale {divisor}: give a power of two from 1 to {SCALE_MAX}"
         ))
     })?;
-    let table = args.costs.as_deref().unwrap_or(subject.costs());
+    let table = args.costs.as_deref().unwrap_or(part.subject.costs());
     let (costs, _) = load_costs(table).map_err(input)?;
     let trace_name = args.trace.as_deref().map(name_of).unwrap_or_default();
     Ok(Options {
@@ -176,7 +169,7 @@ fn options(args: &Args, subject: Subject) -> Result<Options, Failure> {
         trace: trace(args)?,
         trace_name,
         commit: env!("WHARF_COMMIT").to_string(),
-        jobs: 1,
+        jobs: args.jobs.count(|| memory_bytes(part, scale)),
     })
 }
 

@@ -39,9 +39,26 @@ pub(super) fn check_memory(what: &str, needed: u64, advice: &str) -> Result<(), 
     }
 }
 
+/// How many runs are made side by side.
+#[derive(clap::Args)]
+pub(super) struct Jobs {
+    /// Most runs that are made at a time, in virtual time. If left out, as many as there are processors and as fit into
+    /// memory. The figures are the same.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    jobs: Option<u32>,
+}
+
+impl Jobs {
+    /// What was said, or what fits if each takes `run_bytes`.
+    pub(super) fn count(&self, run_bytes: impl FnOnce() -> u64) -> usize {
+        self.jobs
+            .map_or_else(|| jobs(run_bytes()), |jobs| jobs as usize)
+    }
+}
+
 /// Runs that are made side by side when nobody says how many: as there are processors, but no more than fit into memory if
 /// each takes `run_bytes`.
-pub(super) fn jobs(run_bytes: u64) -> usize {
+fn jobs(run_bytes: u64) -> usize {
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let memory = available().map_or(u64::MAX, |available| available.bytes);
     // What a thread reserves for itself and its allocations is not in the bytes of a run.

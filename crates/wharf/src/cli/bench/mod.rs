@@ -26,7 +26,7 @@ use wharf_lab::report;
 use wharf_runtime::clock::Clock;
 use wharf_runtime::sync::Ordering;
 
-use super::compare::{check_outputs, interrupt_flag, write_new};
+use super::compare::{check_outputs, interrupt_flag, write_reports};
 use super::{Failure, input, print, room};
 use group::MemoryGroup;
 use job::{Design, Job, Pattern};
@@ -193,12 +193,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
             &comparison,
             report::table::stdout_width(),
         ));
-        if let Some(path) = &args.json {
-            report::json::write(path, &comparison).map_err(input)?;
-        }
-        if let Some(path) = &args.html {
-            write_new(path, report::html::render(&comparison).as_bytes())?;
-        }
+        write_reports(&args.json, &args.html, &comparison)?;
     }
     match stop.load(Ordering::Relaxed) {
         true => Err(Failure::Interrupted),

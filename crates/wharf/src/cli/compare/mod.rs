@@ -15,6 +15,7 @@ use wharf_lab::designs::{self, DesignEntry};
 use wharf_lab::input::{ClientRule, Input, plan};
 use wharf_lab::replay::{Engine, Prepare, RunError, Setup, volume_bytes};
 use wharf_lab::report;
+use wharf_lab::result::Comparison;
 use wharf_workload::fit::FitMode;
 
 use super::{Failure, input, print, room};
@@ -74,10 +75,8 @@ pub(super) struct Args {
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     seeds: u32,
 
-    /// Most runs that are made at a time, in virtual time. If left out, as many as there are processors and as fit into
-    /// memory. The figures are the same.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    jobs: Option<u32>,
+    #[command(flatten)]
+    jobs: room::Jobs,
 
     /// What the drives hold at the beginning: `empty`, `touched` (every page of the workload, written
     /// once), `steady` (filled, then overwritten until garbage collection is steady), or the path
@@ -175,12 +174,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         &comparison,
         report::table::stdout_width(),
     ));
-    if let Some(path) = &args.json {
-        report::json::write(path, &comparison).map_err(input)?;
-    }
-    if let Some(path) = &args.html {
-        write_new(path, report::html::render(&comparison).as_bytes())?;
-    }
+    write_reports(&args.json, &args.html, &comparison)?;
     if stop.load(std::sync::atomic::Ordering::Relaxed) {
         Err(Failure::Interrupted)
     } else {
@@ -188,10 +182,20 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
-/// Writes a report.
-pub(super) fn write_new(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    std::fs::write(path, bytes)
-        .map_err(|error| input(format!("cannot write {}: {error}", path.display())))
+/// Writes the reports that are asked for.
+pub(super) fn write_reports(
+    json: &Option<PathBuf>,
+    html: &Option<PathBuf>,
+    comparison: &Comparison,
+) -> Result<(), Failure> {
+    if let Some(path) = json {
+        report::json::write(path, comparison).map_err(input)?;
+    }
+    if let Some(path) = html {
+        std::fs::write(path, report::html::render(comparison))
+            .map_err(|error| input(format!("cannot write {}: {error}", path.display())))?;
+    }
+    Ok(())
 }
 
 /// A report that cannot be written is found before a long run and not after it.
@@ -321,10 +325,7 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
             path => Prepare::Image(path.into()),
         },
     };
-    let jobs = match args.jobs {
-        Some(jobs) => jobs as usize,
-        None => room::jobs(setup.memory_bytes()),
-    };
+    let jobs = args.jobs.count(|| setup.memory_bytes());
     let (drive_page_bytes, cache_spec) = (setup.drive.page_bytes(), cache_spec(args, &setup.host));
     let request = Request {
         setup,
