@@ -43,7 +43,7 @@ pub struct Queue {
 
 /// The admin queue and the I/O queues, offered at their addresses.
 pub fn queues(handle: &mut DriveHandle, dma: &Arc<DmaSpace>) -> Vec<Queue> {
-    let (placeholder, _) = queue_pair(2, &wharf_runtime::Bell::new(), 0);
+    let (placeholder, _) = queue_pair(2, &wharf_runtime::Notifier::new(), 0);
     let admin = std::mem::replace(&mut handle.admin, placeholder);
     let queue = |end, alive| Queue {
         end,
@@ -357,9 +357,9 @@ impl Host {
         self.take_completions();
         let owing = |queue: &Queue| queue.alive && !queue.owed.is_empty();
         let index = self.queues.iter().position(owing)?;
-        let bell = self.queues[index].end.bell().clone();
-        // A queue may be deleted while it owes: look again even if its bell stays silent.
-        bell.wait_until(&self.cpu, self.cpu.now() + 1_000_000).await;
+        let notifier = self.queues[index].end.notifier().clone();
+        // A queue may be deleted while it owes: look again even if its notifier stays silent.
+        notifier.wait_until(&self.cpu, self.cpu.now() + 1_000_000).await;
         self.take_completions();
         Some(index)
     }

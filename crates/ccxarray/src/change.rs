@@ -1,9 +1,9 @@
 //! Changing an entry that is there: one exchange of its word, which has the tags in it too.
 
+use crate::cost_hook::CostHook;
 use crate::entry::{Entry, Tag, Tagged, Tags, Word};
 use crate::epoch::Guard;
 use crate::tree::{XArray, slot_of};
-use crate::witness::Witness;
 
 impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     /// Changes the entry at `index`, its tags, or both in one step: `f` says to what, or `None` to
@@ -16,7 +16,7 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     ///
     /// # Panics
     /// If the new entry has more than 60 bits.
-    pub fn update<W: Witness<Line = L>>(
+    pub fn update<W: CostHook<Line = L>>(
         &self,
         index: u64,
         guard: &Guard<W>,
@@ -38,7 +38,7 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     ///
     /// # Panics
     /// If the entry has more than 60 bits.
-    pub fn replace<W: Witness<Line = L>>(
+    pub fn replace<W: CostHook<Line = L>>(
         &self,
         index: u64,
         entry: E,
@@ -62,7 +62,7 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     ///
     /// # Panics
     /// If the entry has more than 60 bits.
-    pub fn compare_exchange<W: Witness<Line = L>>(
+    pub fn compare_exchange<W: CostHook<Line = L>>(
         &self,
         index: u64,
         current: E,
@@ -83,7 +83,7 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     /// Takes the entry at `index` out, with its tags.
     ///
     /// The node stays for the next one there, even if it is empty now: see [`XArray::reclaim`].
-    pub fn remove<W: Witness<Line = L>>(&self, index: u64, guard: &Guard<W>) -> Option<Tagged<E>> {
+    pub fn remove<W: CostHook<Line = L>>(&self, index: u64, guard: &Guard<W>) -> Option<Tagged<E>> {
         self.change(index, guard, |_| Some(Word::EMPTY)).ok()
     }
 
@@ -91,7 +91,7 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     ///
     /// # Errors
     /// What stays there; `None` if nothing was there.
-    pub fn remove_if<W: Witness<Line = L>>(
+    pub fn remove_if<W: CostHook<Line = L>>(
         &self,
         index: u64,
         guard: &Guard<W>,
@@ -103,7 +103,7 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     /// Gives the entry at `index` a tag; false if there is no entry.
     ///
     /// When it has returned, every search that begins later finds the tag.
-    pub fn set_tag<W: Witness<Line = L>>(&self, index: u64, tag: Tag, guard: &Guard<W>) -> bool {
+    pub fn set_tag<W: CostHook<Line = L>>(&self, index: u64, tag: Tag, guard: &Guard<W>) -> bool {
         let with_tag = |now: Tagged<E>| {
             let tags = now.tags.with(tag);
             (tags != now.tags).then(|| Word::entry(Tagged { tags, ..now }))
@@ -119,7 +119,7 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     /// Takes a tag from the entry at `index`; false if there is no entry.
     ///
     /// The bits above are cleared by the next search that comes by in vain.
-    pub fn clear_tag<W: Witness<Line = L>>(&self, index: u64, tag: Tag, guard: &Guard<W>) -> bool {
+    pub fn clear_tag<W: CostHook<Line = L>>(&self, index: u64, tag: Tag, guard: &Guard<W>) -> bool {
         let without_tag = |now: Tagged<E>| {
             let tags = now.tags.without(tag);
             (tags != now.tags).then(|| Word::entry(Tagged { tags, ..now }))
@@ -128,14 +128,14 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     }
 
     /// True if there is an entry at `index` and it has the tag.
-    pub fn has_tag<W: Witness<Line = L>>(&self, index: u64, tag: Tag, guard: &Guard<W>) -> bool {
+    pub fn has_tag<W: CostHook<Line = L>>(&self, index: u64, tag: Tag, guard: &Guard<W>) -> bool {
         self.get_tagged(index, guard)
             .is_some_and(|found| found.tags.has(tag))
     }
 
     /// Changes the word of an entry; what was there, or what is there and was left.
     #[inline]
-    fn change<W: Witness<Line = L>>(
+    fn change<W: CostHook<Line = L>>(
         &self,
         index: u64,
         guard: &Guard<W>,
@@ -143,11 +143,11 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     ) -> Result<Tagged<E>, Option<Tagged<E>>> {
         let leaf = self.node_at(index, 0, guard).ok_or(None)?;
         let at = slot_of(index, 0);
-        let mut word = leaf.load(at, guard.witness());
+        let mut word = leaf.load(at, guard.cost_hook());
         loop {
             let found = word.tagged().ok_or(None)?;
             let new = f(found).ok_or(Some(found))?;
-            match leaf.exchange(at, word, new, guard.witness()) {
+            match leaf.exchange(at, word, new, guard.cost_hook()) {
                 Ok(()) => return Ok(found),
                 Err(other) => word = other,
             }

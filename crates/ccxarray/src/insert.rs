@@ -12,11 +12,11 @@
 //!
 //! ScaleCache, sections 3.2.1 and 3.2.2, without its reference counts.
 
+use crate::cost_hook::CostHook;
 use crate::entry::{Entry, Tagged, Tags, Word};
 use crate::epoch::Guard;
 use crate::node::{LEVEL_BITS, Node, Refused, SLOTS};
 use crate::tree::{Root, XArray, slot_of};
-use crate::witness::Witness;
 
 impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     /// Puts an entry at `index`, without tags, if there is none.
@@ -27,7 +27,7 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     /// # Panics
     /// If the entry has more than 60 bits.
     #[inline]
-    pub fn insert<W: Witness<Line = L>>(
+    pub fn insert<W: CostHook<Line = L>>(
         &self,
         index: u64,
         entry: E,
@@ -39,7 +39,7 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
         });
         loop {
             let leaf = self.make_leaf(index, guard);
-            match leaf.fill(slot_of(index, 0), word, guard.witness()) {
+            match leaf.fill(slot_of(index, 0), word, guard.cost_hook()) {
                 Ok(()) => return Ok(()),
                 Err(Refused::Occupied(other)) => return Err(other.to_entry()),
                 Err(Refused::Closed) => self.finish_leaving(leaf, 0, index, guard),
@@ -49,7 +49,7 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
 
     /// The leaf of an index, made if it is not there.
     #[inline]
-    fn make_leaf<'g, W: Witness<Line = L>>(&self, index: u64, guard: &'g Guard<W>) -> &'g Node<L> {
+    fn make_leaf<'g, W: CostHook<Line = L>>(&self, index: u64, guard: &'g Guard<W>) -> &'g Node<L> {
         loop {
             let root = self.root(guard);
             if !root.covers(index) {
@@ -62,7 +62,7 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
 
     /// None if a node on the way is leaving.
     #[inline]
-    fn make_leaf_below<'g, W: Witness<Line = L>>(
+    fn make_leaf_below<'g, W: CostHook<Line = L>>(
         &self,
         root: Root,
         index: u64,
@@ -72,7 +72,7 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
         let mut node = unsafe { guard.node::<L>(root.address()) };
         for level in (1..=root.level()).rev() {
             let at = slot_of(index, level);
-            let word = node.load(at, guard.witness());
+            let word = node.load(at, guard.cost_hook());
             let address = if word.is_present() {
                 word.address()
             } else {
@@ -92,7 +92,7 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
 
     /// Makes the tree high enough for an index, unless another thread changes the root first.
     #[cold]
-    fn grow<W: Witness<Line = L>>(&self, root: Root, index: u64, guard: &Guard<W>) {
+    fn grow<W: CostHook<Line = L>>(&self, root: Root, index: u64, guard: &Guard<W>) {
         let (mut top, mut level) = (root.address(), root.level());
         if root == Root::NONE {
             top = Node::<L>::make().into_address();
@@ -124,13 +124,13 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
 /// Puts a new child into an empty slot, or finds the one that was put there first. None if the
 /// node is leaving.
 #[cold]
-fn make_child<L: Default + Send + Sync + 'static, W: Witness<Line = L>>(
+fn make_child<L: Default + Send + Sync + 'static, W: CostHook<Line = L>>(
     node: &Node<L>,
     at: u64,
     guard: &Guard<W>,
 ) -> Option<u64> {
     let new = Node::<L>::make().into_address();
-    let result = node.fill(at, Word::child(new), guard.witness());
+    let result = node.fill(at, Word::child(new), guard.cost_hook());
     let Err(refused) = result else {
         return Some(new);
     };

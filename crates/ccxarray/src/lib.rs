@@ -75,11 +75,12 @@
 //! | `tags` | the bits that lead to tags, and why none is lost |
 //! | `walk` | searches in order |
 //! | `reclaim` | nodes leave the tree |
-//! | `epoch`, `witness`, `sync` | when nodes are freed; lines for a simulator; the one source of atomics |
+//! | `epoch`, `cost_hook`, `sync` | when nodes are freed; lines for a simulator; the one source of atomics |
 //! | `verify` | a look at the whole tree |
 //! | [`locked`] | the same tree with one lock for writers |
 
 mod change;
+mod cost_hook;
 mod entry;
 mod epoch;
 mod insert;
@@ -91,14 +92,13 @@ mod tags;
 mod tree;
 mod verify;
 mod walk;
-mod witness;
 
+pub use cost_hook::CostHook;
 pub use entry::{ENTRY_BITS, Entry, TAGS, Tag, Tagged, Tags};
 pub use epoch::{Guard, pin, pin_with};
 pub use tree::XArray;
 pub use verify::Shape;
 pub use walk::Iter;
-pub use witness::Witness;
 
 #[cfg(all(test, loom))]
 mod loom_tests;

@@ -18,9 +18,9 @@
 //! waits for the freezer; in a dead node nothing can be filled. As the next freeze puts
 //! another number into the slot, a filler that has looked before fails.
 
+use crate::cost_hook::CostHook;
 use crate::entry::{TAGS, Tag, Word};
 use crate::sync::{AtomicU64, Ordering};
-use crate::witness::Witness;
 
 /// Bits of an index that a level of the tree resolves. Models have small nodes.
 pub const LEVEL_BITS: u32 = if cfg!(loom) {
@@ -165,12 +165,12 @@ impl<L> Node<L> {
 
     /// The content of a slot.
     #[inline(always)]
-    pub fn load<W: Witness<Line = L>>(&self, at: u64, witness: &W) -> Word {
-        witness.read(self.line(at));
+    pub fn load<W: CostHook<Line = L>>(&self, at: u64, cost_hook: &W) -> Word {
+        cost_hook.read(self.line(at));
         self.peek(at)
     }
 
-    /// As [`Node::load`], by those of whom no witness is told: checks, and the end of a tree.
+    /// As [`Node::load`], by those of whom no cost hook is told: checks, and the end of a tree.
     #[inline(always)]
     pub fn peek(&self, at: u64) -> Word {
         // Acquire: partner of the release in `exchange`: what a word leads to is complete.
@@ -182,22 +182,22 @@ impl<L> Node<L> {
     /// A plain load may give an older word. This one is a change that changes nothing: who changed
     /// the slot before is seen, with all that he did before (acquire), and whoever changes it later
     /// sees what the caller did before (release).
-    pub fn settle<W: Witness<Line = L>>(&self, at: u64, witness: &W) -> Word {
-        witness.write(self.line(at));
+    pub fn settle<W: CostHook<Line = L>>(&self, at: u64, cost_hook: &W) -> Word {
+        cost_hook.write(self.line(at));
         // AcqRel: partner of `exchange`, in both directions.
         Word(self.slots.0[at as usize].fetch_or(0, Ordering::AcqRel))
     }
 
     /// Changes a slot from `from` to `to`; if it is not `from`, gives what it is.
     #[inline]
-    pub fn exchange<W: Witness<Line = L>>(
+    pub fn exchange<W: CostHook<Line = L>>(
         &self,
         at: u64,
         from: Word,
         to: Word,
-        witness: &W,
+        cost_hook: &W,
     ) -> Result<(), Word> {
-        witness.write(self.line(at));
+        cost_hook.write(self.line(at));
         // Release: partner of the acquire in `peek` and `settle`. Acquire: partner of the release
         // in `settle`.
         self.slots.0[at as usize]
@@ -208,21 +208,21 @@ impl<L> Node<L> {
 
     /// Fills an empty slot.
     #[inline]
-    pub fn fill<W: Witness<Line = L>>(
+    pub fn fill<W: CostHook<Line = L>>(
         &self,
         at: u64,
         new: Word,
-        witness: &W,
+        cost_hook: &W,
     ) -> Result<(), Refused> {
-        let mut found = self.load(at, witness);
+        let mut found = self.load(at, cost_hook);
         loop {
             if found.is_present() {
                 return Err(Refused::Occupied(found));
             }
-            if found != Word::EMPTY && !self.thaw(witness) {
+            if found != Word::EMPTY && !self.thaw(cost_hook) {
                 return Err(Refused::Closed);
             }
-            match self.exchange(at, found, new, witness) {
+            match self.exchange(at, found, new, cost_hook) {
                 Ok(()) => return Ok(()),
                 Err(other) => found = other,
             }
@@ -232,15 +232,15 @@ impl<L> Node<L> {
     /// Calls a freeze off, if one is under way; false if one has succeeded. To be called by
     /// who has seen a frozen slot.
     #[cold]
-    fn thaw<W: Witness<Line = L>>(&self, witness: &W) -> bool {
-        let mut state = self.state(witness);
+    fn thaw<W: CostHook<Line = L>>(&self, cost_hook: &W) -> bool {
+        let mut state = self.state(cost_hook);
         loop {
             match state.phase() {
                 Phase::Live | Phase::Busy => return true,
                 Phase::Dead | Phase::Hollow => return false,
                 Phase::Freezing => {
                     let live = State::new(state.number(), Phase::Live);
-                    match self.change_state(state, live, witness) {
+                    match self.change_state(state, live, cost_hook) {
                         Ok(()) => return true,
                         Err(other) => state = other,
                     }
@@ -251,31 +251,31 @@ impl<L> Node<L> {
 
     /// Closes the node: freezes its slots from `first` on and gives it the phase. False if there is
     /// something in one of them, or somebody else at work. One thread alone freezes in a tree.
-    pub fn close<W: Witness<Line = L>>(&self, first: u64, phase: Phase, witness: &W) -> bool {
-        let state = self.state(witness);
+    pub fn close<W: CostHook<Line = L>>(&self, first: u64, phase: Phase, cost_hook: &W) -> bool {
+        let state = self.state(cost_hook);
         if state.phase() != Phase::Live {
             return false;
         }
         let number = state.number() + 1;
         let freezing = State::new(number, Phase::Freezing);
-        if self.change_state(state, freezing, witness).is_err() {
+        if self.change_state(state, freezing, cost_hook).is_err() {
             return false;
         }
-        let is_frozen = (first..SLOTS as u64).all(|at| self.freeze(at, number, witness));
+        let is_frozen = (first..SLOTS as u64).all(|at| self.freeze(at, number, cost_hook));
         let end = if is_frozen { phase } else { Phase::Live };
         // It fails if somebody has filled a slot, who has thawed the node before.
-        self.change_state(freezing, State::new(number, end), witness)
+        self.change_state(freezing, State::new(number, end), cost_hook)
             .is_ok_and(|()| is_frozen)
     }
 
     /// Puts the number of a freeze into an empty slot; false if it is not empty.
-    fn freeze<W: Witness<Line = L>>(&self, at: u64, number: u64, witness: &W) -> bool {
-        let mut found = self.load(at, witness);
+    fn freeze<W: CostHook<Line = L>>(&self, at: u64, number: u64, cost_hook: &W) -> bool {
+        let mut found = self.load(at, cost_hook);
         loop {
             if found.is_present() {
                 return false;
             }
-            match self.exchange(at, found, Word::frozen(number), witness) {
+            match self.exchange(at, found, Word::frozen(number), cost_hook) {
                 Ok(()) => return true,
                 Err(other) => found = other,
             }
@@ -283,19 +283,19 @@ impl<L> Node<L> {
     }
 
     /// The state.
-    pub fn state<W: Witness<Line = L>>(&self, witness: &W) -> State {
-        witness.read(&self.lines[0]);
+    pub fn state<W: CostHook<Line = L>>(&self, cost_hook: &W) -> State {
+        cost_hook.read(&self.lines[0]);
         // Acquire: partner of the release in `change_state`.
         State(self.state.load(Ordering::Acquire))
     }
 
-    fn change_state<W: Witness<Line = L>>(
+    fn change_state<W: CostHook<Line = L>>(
         &self,
         from: State,
         to: State,
-        witness: &W,
+        cost_hook: &W,
     ) -> Result<(), State> {
-        witness.write(&self.lines[0]);
+        cost_hook.write(&self.lines[0]);
         // Release: who sees a node live again sees the bits as they are then; partner of the
         // acquire in `state`. Acquire: a lock's holder sees what the one before did.
         self.state
@@ -305,13 +305,13 @@ impl<L> Node<L> {
     }
 
     /// True if nothing can be filled in: the node leaves the tree, or has left it.
-    pub fn is_closed<W: Witness<Line = L>>(&self, witness: &W) -> bool {
-        matches!(self.state(witness).phase(), Phase::Dead | Phase::Hollow)
+    pub fn is_closed<W: CostHook<Line = L>>(&self, cost_hook: &W) -> bool {
+        matches!(self.state(cost_hook).phase(), Phase::Dead | Phase::Hollow)
     }
 
     /// True if there is nothing in any slot from `first` on.
-    pub fn is_vacant<W: Witness<Line = L>>(&self, first: u64, witness: &W) -> bool {
-        (first..SLOTS as u64).all(|at| !self.load(at, witness).is_present())
+    pub fn is_vacant<W: CostHook<Line = L>>(&self, first: u64, cost_hook: &W) -> bool {
+        (first..SLOTS as u64).all(|at| !self.load(at, cost_hook).is_present())
     }
 
     fn line(&self, at: u64) -> &L {
@@ -322,17 +322,17 @@ impl<L> Node<L> {
 /// Bits of tags: where anything tagged may be. `tags.rs` has the protocol.
 impl<L> Node<L> {
     /// The bits of a tag.
-    pub fn bits<W: Witness<Line = L>>(&self, tag: Tag, witness: &W) -> u64 {
-        witness.read(&self.lines[0]);
+    pub fn bits<W: CostHook<Line = L>>(&self, tag: Tag, cost_hook: &W) -> u64 {
+        cost_hook.read(&self.lines[0]);
         // Acquire: partner of the release in `set_bit`.
         self.tags[tag as usize].load(Ordering::Acquire)
     }
 
     /// The slots below which there may be something with the tag: no bit is missing that was set
     /// before and has not been cleared for good.
-    pub fn candidates<W: Witness<Line = L>>(&self, tag: Tag, witness: &W) -> u64 {
-        let before = self.state(witness);
-        let bits = self.bits(tag, witness);
+    pub fn candidates<W: CostHook<Line = L>>(&self, tag: Tag, cost_hook: &W) -> u64 {
+        let before = self.state(cost_hook);
+        let bits = self.bits(tag, cost_hook);
         // Relaxed: who has read a bit's absence has, by the acquire there, seen the lock that was
         // taken before, and reads here that state or a later one.
         let after = State(self.state.load(Ordering::Relaxed));
@@ -344,54 +344,54 @@ impl<L> Node<L> {
     }
 
     /// Sets a bit, if it is not set.
-    pub fn set_bit<W: Witness<Line = L>>(&self, tag: Tag, at: u64, witness: &W) {
-        if self.bits(tag, witness) >> at & 1 == 0 {
-            self.or_bits(tag, 1 << at, witness);
+    pub fn set_bit<W: CostHook<Line = L>>(&self, tag: Tag, at: u64, cost_hook: &W) {
+        if self.bits(tag, cost_hook) >> at & 1 == 0 {
+            self.or_bits(tag, 1 << at, cost_hook);
         }
     }
 
     /// Sets bits and gives the word as it was, in order with all changes of it: see [`Node::settle`].
-    pub fn or_bits<W: Witness<Line = L>>(&self, tag: Tag, bits: u64, witness: &W) -> u64 {
-        witness.write(&self.lines[0]);
+    pub fn or_bits<W: CostHook<Line = L>>(&self, tag: Tag, bits: u64, cost_hook: &W) -> u64 {
+        cost_hook.write(&self.lines[0]);
         // AcqRel: partner of itself and of `clear_bits`.
         self.tags[tag as usize].fetch_or(bits, Ordering::AcqRel)
     }
 
     /// Clears bits. For the holder of the lock.
-    pub fn clear_bits<W: Witness<Line = L>>(&self, tag: Tag, bits: u64, witness: &W) {
-        witness.write(&self.lines[0]);
+    pub fn clear_bits<W: CostHook<Line = L>>(&self, tag: Tag, bits: u64, cost_hook: &W) {
+        cost_hook.write(&self.lines[0]);
         // AcqRel: partner of `or_bits` and of the load in `bits`.
         self.tags[tag as usize].fetch_and(!bits, Ordering::AcqRel);
     }
 
     /// Takes the right to clear bits, if the node is live and nobody has it.
-    pub fn lock<'a, W: Witness<Line = L>>(&'a self, witness: &'a W) -> Option<Locked<'a, L, W>> {
-        let state = self.state(witness);
+    pub fn lock<'a, W: CostHook<Line = L>>(&'a self, cost_hook: &'a W) -> Option<Locked<'a, L, W>> {
+        let state = self.state(cost_hook);
         if state.phase() != Phase::Live {
             return None;
         }
         let number = state.number() + 1;
         let busy = State::new(number, Phase::Busy);
-        self.change_state(state, busy, witness).ok()?;
+        self.change_state(state, busy, cost_hook).ok()?;
         Some(Locked {
             node: self,
             busy,
-            witness,
+            cost_hook,
         })
     }
 }
 
 /// The right to clear bits of a node, given back at its end. A node with it stays in the tree.
-pub struct Locked<'a, L, W: Witness<Line = L>> {
+pub struct Locked<'a, L, W: CostHook<Line = L>> {
     node: &'a Node<L>,
     busy: State,
-    witness: &'a W,
+    cost_hook: &'a W,
 }
 
-impl<L, W: Witness<Line = L>> Drop for Locked<'_, L, W> {
+impl<L, W: CostHook<Line = L>> Drop for Locked<'_, L, W> {
     fn drop(&mut self) {
         let live = State::new(self.busy.number(), Phase::Live);
-        let unlocked = self.node.change_state(self.busy, live, self.witness);
+        let unlocked = self.node.change_state(self.busy, live, self.cost_hook);
         debug_assert_eq!(unlocked, Ok(()), "nobody changes a locked node's state");
     }
 }

@@ -18,13 +18,13 @@
 
 use std::ops::RangeBounds;
 
+use crate::cost_hook::CostHook;
 use crate::entry::{Entry, Word};
 use crate::epoch::Guard;
 use crate::node::{LEVEL_BITS, Node, Phase, SLOTS};
 use crate::sync::{AtomicBool, Ordering};
 use crate::tree::{Root, XArray, child, slot_of};
 use crate::walk::limits;
-use crate::witness::Witness;
 
 /// The turn to take nodes out, given back at its end.
 struct Turn<'a>(&'a AtomicBool);
@@ -47,7 +47,7 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     /// tree if it is higher than need be. Gives the number of nodes taken out.
     ///
     /// Looks at every node of the range once. Does nothing if another thread is at it.
-    pub fn reclaim<W: Witness<Line = L>>(
+    pub fn reclaim<W: CostHook<Line = L>>(
         &self,
         range: impl RangeBounds<u64>,
         guard: &Guard<W>,
@@ -73,15 +73,17 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     /// For after a [`remove`](XArray::remove), where memory matters more than that the next entry finds its node: looks at
     /// one leaf, and takes no turn if there is something in it. Does nothing if another thread is at it: an
     /// empty leaf may be left, for the next removal there or [`XArray::reclaim`].
-    pub fn reclaim_leaf<W: Witness<Line = L>>(&self, index: u64, guard: &Guard<W>) -> usize {
+    pub fn reclaim_leaf<W: CostHook<Line = L>>(&self, index: u64, guard: &Guard<W>) -> usize {
         match self.node_at(index, 0, guard) {
-            Some(leaf) if leaf.is_vacant(0, guard.witness()) => self.reclaim(index..=index, guard),
+            Some(leaf) if leaf.is_vacant(0, guard.cost_hook()) => {
+                self.reclaim(index..=index, guard)
+            }
             _ => 0,
         }
     }
 
     /// Reclaims below a node, and then the node. Its first index is `base`.
-    fn reclaim_below<W: Witness<Line = L>>(
+    fn reclaim_below<W: CostHook<Line = L>>(
         &self,
         node: &Node<L>,
         level: u32,
@@ -102,8 +104,8 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
                 }
             }
         }
-        let witness = guard.witness();
-        if node.is_vacant(0, witness) && node.close(0, Phase::Dead, witness) {
+        let cost_hook = guard.cost_hook();
+        if node.is_vacant(0, cost_hook) && node.close(0, Phase::Dead, cost_hook) {
             self.cut_off(node, level, base, guard);
             count += 1;
         }
@@ -111,8 +113,8 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     }
 
     /// Takes roots out that have nothing but a first child.
-    fn lower<W: Witness<Line = L>>(&self, guard: &Guard<W>) -> usize {
-        let witness = guard.witness();
+    fn lower<W: CostHook<Line = L>>(&self, guard: &Guard<W>) -> usize {
+        let cost_hook = guard.cost_hook();
         for count in 0.. {
             let root = self.root(guard);
             if root.level() == 0 {
@@ -120,8 +122,8 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
             }
             // SAFETY: the root's address was read under the guard.
             let node = unsafe { guard.node::<L>(root.address()) };
-            let is_hollow = node.load(0, witness).is_present() && node.is_vacant(1, witness);
-            if !is_hollow || !node.close(1, Phase::Hollow, witness) {
+            let is_hollow = node.load(0, cost_hook).is_present() && node.is_vacant(1, cost_hook);
+            if !is_hollow || !node.close(1, Phase::Hollow, cost_hook) {
                 return count;
             }
             self.pass_over(node, root.level(), guard);
@@ -131,14 +133,14 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
 
     /// Finishes what the closing of a node has begun: it leaves the tree, or is opened again.
     #[cold]
-    pub(crate) fn finish_leaving<W: Witness<Line = L>>(
+    pub(crate) fn finish_leaving<W: CostHook<Line = L>>(
         &self,
         node: &Node<L>,
         level: u32,
         index: u64,
         guard: &Guard<W>,
     ) {
-        match node.state(guard.witness()).phase() {
+        match node.state(guard.cost_hook()).phase() {
             Phase::Dead => self.cut_off(node, level, index, guard),
             Phase::Hollow => self.pass_over(node, level, guard),
             Phase::Live | Phase::Busy | Phase::Freezing => {}
@@ -146,7 +148,7 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     }
 
     /// Cuts a dead node off from what leads to it.
-    fn cut_off<W: Witness<Line = L>>(
+    fn cut_off<W: CostHook<Line = L>>(
         &self,
         node: &Node<L>,
         level: u32,
@@ -165,7 +167,7 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
                 let parent = self.node_at(index, level + 1, guard);
                 parent.is_some_and(|parent| {
                     let (at, link) = (slot_of(index, level + 1), Word::child(node.address()));
-                    let cut = parent.exchange(at, link, Word::EMPTY, guard.witness());
+                    let cut = parent.exchange(at, link, Word::EMPTY, guard.cost_hook());
                     cut.is_ok()
                 })
             };
@@ -179,10 +181,10 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
 
     /// Puts what is of use of a hollow node into its place: its first child, which becomes the root;
     /// or a new node over that child, if the tree has grown over the hollow one.
-    fn pass_over<W: Witness<Line = L>>(&self, node: &Node<L>, level: u32, guard: &Guard<W>) {
-        let witness = guard.witness();
+    fn pass_over<W: CostHook<Line = L>>(&self, node: &Node<L>, level: u32, guard: &Guard<W>) {
+        let cost_hook = guard.cost_hook();
         // A hollow node's first slot does not change.
-        let child = node.load(0, witness).address();
+        let child = node.load(0, cost_hook).address();
         loop {
             let root = self.root(guard);
             let is_replaced = if root.address() == node.address() {
@@ -192,7 +194,7 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
                 true
             } else {
                 let parent = self.node_at(0, level + 1, guard);
-                parent.is_some_and(|parent| replace_hollow(parent, node, child, witness))
+                parent.is_some_and(|parent| replace_hollow(parent, node, child, cost_hook))
             };
             if is_replaced {
                 // SAFETY: the exchange took the one link to the node away.
@@ -205,15 +207,17 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
 
 /// Puts a new node over `child` into the first slot of `parent`, where a hollow one is; false if
 /// that is not there.
-fn replace_hollow<L: Default, W: Witness<Line = L>>(
+fn replace_hollow<L: Default, W: CostHook<Line = L>>(
     parent: &Node<L>,
     hollow: &Node<L>,
     child: u64,
-    witness: &W,
+    cost_hook: &W,
 ) -> bool {
     let new = Node::<L>::make_above(child).into_address();
     let from = Word::child(hollow.address());
-    let is_replaced = parent.exchange(0, from, Word::child(new), witness).is_ok();
+    let is_replaced = parent
+        .exchange(0, from, Word::child(new), cost_hook)
+        .is_ok();
     if !is_replaced {
         // SAFETY: it was not linked, so nobody has seen it.
         unsafe { Node::<L>::free(new) };

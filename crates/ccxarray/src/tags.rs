@@ -29,11 +29,11 @@
 //! A search in a node reads state, bits, state; if it was locked, or changed, it looks into every slot
 //! ([`Node::candidates`](crate::node::Node::candidates)).
 
+use crate::cost_hook::CostHook;
 use crate::entry::{Entry, Tag, Tags};
 use crate::epoch::Guard;
 use crate::node::{LEVELS, Node, SLOTS};
 use crate::tree::{Root, XArray, child, slot_of};
-use crate::witness::Witness;
 
 /// The nodes on the way to an index, by their levels.
 struct Path<'g, L> {
@@ -42,7 +42,7 @@ struct Path<'g, L> {
 
 impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     /// Sets the bits that lead to an entry which has just been given the tags.
-    pub(crate) fn mark<W: Witness<Line = L>>(&self, index: u64, tags: Tags, guard: &Guard<W>) {
+    pub(crate) fn mark<W: CostHook<Line = L>>(&self, index: u64, tags: Tags, guard: &Guard<W>) {
         loop {
             let root = self.root(guard);
             let Some(path) = path(root, index, guard) else {
@@ -56,7 +56,7 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     }
 
     /// Sets the bits on a path; false if a node of it leaves the tree.
-    fn mark_path<W: Witness<Line = L>>(
+    fn mark_path<W: CostHook<Line = L>>(
         &self,
         path: &Path<'_, L>,
         index: u64,
@@ -65,9 +65,9 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     ) -> bool {
         for (node, level) in path.nodes.iter().flatten().zip(0..) {
             for tag in tags.iter() {
-                node.set_bit(tag, slot_of(index, level), guard.witness());
+                node.set_bit(tag, slot_of(index, level), guard.cost_hook());
             }
-            if node.is_closed(guard.witness()) {
+            if node.is_closed(guard.cost_hook()) {
                 self.finish_leaving(node, level, index, guard);
                 return false;
             }
@@ -76,7 +76,7 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     }
 
     /// Clears those of the bits below which nothing has the tag.
-    pub(crate) fn tidy<W: Witness<Line = L>>(
+    pub(crate) fn tidy<W: CostHook<Line = L>>(
         &self,
         node: &Node<L>,
         level: u32,
@@ -84,47 +84,47 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
         bits: u64,
         guard: &Guard<W>,
     ) {
-        let witness = guard.witness();
-        let stale = bits & node.bits(tag, witness);
+        let cost_hook = guard.cost_hook();
+        let stale = bits & node.bits(tag, cost_hook);
         if stale == 0 {
             return;
         }
-        let Some(_locked) = node.lock(witness) else {
+        let Some(_locked) = node.lock(cost_hook) else {
             return;
         };
-        node.clear_bits(tag, stale, witness);
+        node.clear_bits(tag, stale, cost_hook);
         let mut again = 0;
         for at in (0..SLOTS as u64).filter(|at| stale >> at & 1 == 1) {
             again |= u64::from(is_tagged(node, level, at, tag, guard)) << at;
         }
         if again != 0 {
-            node.or_bits(tag, again, witness);
+            node.or_bits(tag, again, cost_hook);
         }
     }
 }
 
 /// True if there may be something with the tag below a slot, read in order with all changes.
-fn is_tagged<L: 'static, W: Witness<Line = L>>(
+fn is_tagged<L: 'static, W: CostHook<Line = L>>(
     node: &Node<L>,
     level: u32,
     at: u64,
     tag: Tag,
     guard: &Guard<W>,
 ) -> bool {
-    let witness = guard.witness();
-    let word = node.settle(at, witness);
+    let cost_hook = guard.cost_hook();
+    let word = node.settle(at, cost_hook);
     if level == 0 || !word.is_present() {
         return word.tags().has(tag);
     }
     // SAFETY: the address was read under the guard in a node of the tree.
     let child = unsafe { guard.node::<L>(word.address()) };
-    let Some(_locked) = child.lock(witness) else {
+    let Some(_locked) = child.lock(cost_hook) else {
         return true;
     };
-    child.or_bits(tag, 0, witness) != 0
+    child.or_bits(tag, 0, cost_hook) != 0
 }
 
-fn path<'g, L: 'static, W: Witness<Line = L>>(
+fn path<'g, L: 'static, W: CostHook<Line = L>>(
     root: Root,
     index: u64,
     guard: &'g Guard<W>,

@@ -2,11 +2,11 @@
 
 use std::marker::PhantomData;
 
+use crate::cost_hook::CostHook;
 use crate::entry::{Entry, Tagged, Word};
 use crate::epoch::Guard;
 use crate::node::{LEVEL_BITS, LEVELS, Node, SLOT_MASK, SLOTS};
 use crate::sync::{AtomicBool, AtomicU64, Ordering};
-use crate::witness::Witness;
 
 /// The link to the root: its address, and its level in the bits that alignment leaves free.
 ///
@@ -53,7 +53,7 @@ pub fn slot_of(index: u64, level: u32) -> u64 {
 
 /// A concurrent radix tree from indices to entries with tags. See the crate.
 ///
-/// `E` is the type of entries; `L` the stand-in for a cache line that a [`Witness`] wants in nodes.
+/// `E` is the type of entries; `L` the stand-in for a cache line that a [`CostHook`] wants in nodes.
 pub struct XArray<E: Entry = u64, L = ()> {
     root: AtomicU64,
     /// True while one thread takes nodes out.
@@ -81,14 +81,14 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
 
     /// The entry at `index`. Writes nothing.
     #[inline]
-    pub fn get<W: Witness<Line = L>>(&self, index: u64, guard: &Guard<W>) -> Option<E> {
+    pub fn get<W: CostHook<Line = L>>(&self, index: u64, guard: &Guard<W>) -> Option<E> {
         let word = self.find(index, guard);
         word.is_present().then(|| word.to_entry())
     }
 
     /// The entry at `index` and its tags, as they were at one instant.
     #[inline]
-    pub fn get_tagged<W: Witness<Line = L>>(
+    pub fn get_tagged<W: CostHook<Line = L>>(
         &self,
         index: u64,
         guard: &Guard<W>,
@@ -97,7 +97,7 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     }
 
     #[inline(always)]
-    fn find<W: Witness<Line = L>>(&self, index: u64, guard: &Guard<W>) -> Word {
+    fn find<W: CostHook<Line = L>>(&self, index: u64, guard: &Guard<W>) -> Word {
         let root = self.root(guard);
         if !root.covers(index) {
             return Word::EMPTY;
@@ -106,7 +106,7 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
         let mut node = unsafe { guard.node::<L>(root.address()) };
         let mut shift = root.level() * LEVEL_BITS;
         loop {
-            let word = node.load(index >> shift & SLOT_MASK, guard.witness());
+            let word = node.load(index >> shift & SLOT_MASK, guard.cost_hook());
             if shift == 0 || !word.is_present() {
                 return word;
             }
@@ -119,8 +119,8 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
 
     /// The root.
     #[inline(always)]
-    pub(crate) fn root<W: Witness<Line = L>>(&self, guard: &Guard<W>) -> Root {
-        guard.witness().read(&self.line);
+    pub(crate) fn root<W: CostHook<Line = L>>(&self, guard: &Guard<W>) -> Root {
+        guard.cost_hook().read(&self.line);
         self.peek_root()
     }
 
@@ -131,13 +131,13 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     }
 
     /// Changes the root, if it is `from`.
-    pub(crate) fn exchange_root<W: Witness<Line = L>>(
+    pub(crate) fn exchange_root<W: CostHook<Line = L>>(
         &self,
         from: Root,
         to: Root,
         guard: &Guard<W>,
     ) -> bool {
-        guard.witness().write(&self.line);
+        guard.cost_hook().write(&self.line);
         // Release: partner of the acquire in `peek_root`. Acquire: for the one who replaces it.
         self.root
             .compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Acquire)
@@ -145,7 +145,7 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     }
 
     /// The node of `level` on the way to `index`, if it is there.
-    pub(crate) fn node_at<'g, W: Witness<Line = L>>(
+    pub(crate) fn node_at<'g, W: CostHook<Line = L>>(
         &self,
         index: u64,
         level: u32,
@@ -166,12 +166,12 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     /// Bytes of the nodes in the tree and of the tree itself. Visits all inner nodes.
     ///
     /// Nodes that have left the tree and wait to be freed are not counted.
-    pub fn memory_bytes<W: Witness<Line = L>>(&self, guard: &Guard<W>) -> usize {
+    pub fn memory_bytes<W: CostHook<Line = L>>(&self, guard: &Guard<W>) -> usize {
         size_of::<Self>() + self.nodes(guard) * size_of::<Node<L>>()
     }
 
     /// Nodes in the tree. Visits all inner nodes.
-    pub fn nodes<W: Witness<Line = L>>(&self, guard: &Guard<W>) -> usize {
+    pub fn nodes<W: CostHook<Line = L>>(&self, guard: &Guard<W>) -> usize {
         let root = self.root(guard);
         if root == Root::NONE {
             return 0;
@@ -183,23 +183,23 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
 
     /// Number of entries. Visits every node: keep a count of your own beside the
     /// tree if you need it often, as a counter in here would be a line that all writers fight for.
-    pub fn len<W: Witness<Line = L>>(&self, guard: &Guard<W>) -> usize {
+    pub fn len<W: CostHook<Line = L>>(&self, guard: &Guard<W>) -> usize {
         self.range(.., guard).count()
     }
 
     /// True if there is no entry.
-    pub fn is_empty<W: Witness<Line = L>>(&self, guard: &Guard<W>) -> bool {
+    pub fn is_empty<W: CostHook<Line = L>>(&self, guard: &Guard<W>) -> bool {
         self.next_at_or_after(0, guard).is_none()
     }
 }
 
 /// The child in a slot of an inner node.
-pub fn child<'g, L: 'static, W: Witness<Line = L>>(
+pub fn child<'g, L: 'static, W: CostHook<Line = L>>(
     node: &Node<L>,
     at: u64,
     guard: &'g Guard<W>,
 ) -> Option<&'g Node<L>> {
-    let word = node.load(at, guard.witness());
+    let word = node.load(at, guard.cost_hook());
     if !word.is_present() {
         return None;
     }
@@ -208,7 +208,7 @@ pub fn child<'g, L: 'static, W: Witness<Line = L>>(
     Some(unsafe { guard.node::<L>(word.address()) })
 }
 
-fn count_nodes<L: 'static, W: Witness<Line = L>>(
+fn count_nodes<L: 'static, W: CostHook<Line = L>>(
     node: &Node<L>,
     level: u32,
     guard: &Guard<W>,
@@ -219,7 +219,7 @@ fn count_nodes<L: 'static, W: Witness<Line = L>>(
         // Leaves are counted without a look at them.
         1 => {
             1 + slots
-                .filter(|&at| node.load(at, guard.witness()).is_present())
+                .filter(|&at| node.load(at, guard.cost_hook()).is_present())
                 .count()
         }
         _ => {

@@ -1,10 +1,10 @@
 //! A look at the whole tree, while nobody changes it.
 
+use crate::cost_hook::CostHook;
 use crate::entry::{Entry, TAGS, Tag};
 use crate::epoch::Guard;
 use crate::node::{LEVELS, Node, Phase, SLOTS};
 use crate::tree::{Root, XArray, child};
-use crate::witness::Witness;
 
 /// What a tree consists of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -26,7 +26,7 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     ///
     /// # Panics
     /// If it is in disorder.
-    pub fn verify<W: Witness<Line = L>>(&self, guard: &Guard<W>) -> Shape {
+    pub fn verify<W: CostHook<Line = L>>(&self, guard: &Guard<W>) -> Shape {
         let root = self.root(guard);
         let mut shape = Shape::default();
         if root != Root::NONE {
@@ -43,32 +43,32 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
 }
 
 /// Checks a node and what is below; gives the tags that are there.
-fn verify_below<L: 'static, W: Witness<Line = L>>(
+fn verify_below<L: 'static, W: CostHook<Line = L>>(
     node: &Node<L>,
     level: u32,
     guard: &Guard<W>,
     shape: &mut Shape,
 ) -> [bool; TAGS] {
-    let witness = guard.witness();
+    let cost_hook = guard.cost_hook();
     assert_eq!(
-        node.state(witness).phase(),
+        node.state(cost_hook).phase(),
         Phase::Live,
         "nobody is at work, and no closed node is left in the tree"
     );
     shape.nodes += 1;
-    shape.empty_nodes += usize::from(node.is_vacant(0, witness));
+    shape.empty_nodes += usize::from(node.is_vacant(0, cost_hook));
     let mut all = [false; TAGS];
     for at in 0..SLOTS as u64 {
         let mut here = [false; TAGS];
         if level == 0 {
-            let word = node.load(at, witness);
+            let word = node.load(at, cost_hook);
             shape.entries += usize::from(word.is_present());
             here = Tag::ALL.map(|tag| word.tags().has(tag));
         } else if let Some(child) = child(node, at, guard) {
             here = verify_below(child, level - 1, guard, shape);
         }
         for tag in Tag::ALL {
-            let has_bit = node.bits(tag, witness) >> at & 1 == 1;
+            let has_bit = node.bits(tag, cost_hook) >> at & 1 == 1;
             let has_tag = here[tag as usize];
             assert!(has_bit || !has_tag, "a bit leads to every tag");
             shape.stale_bits += usize::from(has_bit && !has_tag);

@@ -5,11 +5,11 @@
 
 use std::ops::{Bound, RangeBounds};
 
+use crate::cost_hook::CostHook;
 use crate::entry::{Entry, Tag, Tagged, Word};
 use crate::epoch::Guard;
 use crate::node::{ALL_SLOTS, LEVEL_BITS, LEVELS, Node, SLOTS};
 use crate::tree::{Root, XArray, child};
-use crate::witness::Witness;
 
 /// What a search is for: any entry, or one with a tag.
 type Find = Option<Tag>;
@@ -32,7 +32,7 @@ impl<L> Copy for Place<'_, L> {}
 
 impl<'g, L: 'static> Place<'g, L> {
     /// The root, if there is one.
-    fn root<W: Witness<Line = L>>(root: Root, guard: &'g Guard<W>) -> Option<Place<'g, L>> {
+    fn root<W: CostHook<Line = L>>(root: Root, guard: &'g Guard<W>) -> Option<Place<'g, L>> {
         if root == Root::NONE {
             return None;
         }
@@ -45,7 +45,7 @@ impl<'g, L: 'static> Place<'g, L> {
     }
 
     /// The child in a slot.
-    fn child<W: Witness<Line = L>>(&self, at: u64, guard: &'g Guard<W>) -> Option<Place<'g, L>> {
+    fn child<W: CostHook<Line = L>>(&self, at: u64, guard: &'g Guard<W>) -> Option<Place<'g, L>> {
         Some(Place {
             node: child(self.node, at, guard)?,
             level: self.level - 1,
@@ -92,7 +92,7 @@ struct Hit<'g, L> {
 
 impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     /// The first entry at or after `from`, with its index.
-    pub fn next_at_or_after<W: Witness<Line = L>>(
+    pub fn next_at_or_after<W: CostHook<Line = L>>(
         &self,
         from: u64,
         guard: &Guard<W>,
@@ -105,7 +105,7 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     /// The first entry with a tag at or after `from`, with its index.
     ///
     /// Subtrees without the tag are passed over; bits that led to nothing are cleared.
-    pub fn next_tagged<W: Witness<Line = L>>(
+    pub fn next_tagged<W: CostHook<Line = L>>(
         &self,
         tag: Tag,
         from: u64,
@@ -117,7 +117,7 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     }
 
     /// The entries of a range with their tags, in order of their indices.
-    pub fn range<'g, W: Witness<Line = L>>(
+    pub fn range<'g, W: CostHook<Line = L>>(
         &'g self,
         range: impl RangeBounds<u64>,
         guard: &'g Guard<W>,
@@ -126,7 +126,7 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     }
 
     /// The entries of a range that have a tag, in order of their indices. `take` limits them.
-    pub fn range_tagged<'g, W: Witness<Line = L>>(
+    pub fn range_tagged<'g, W: CostHook<Line = L>>(
         &'g self,
         tag: Tag,
         range: impl RangeBounds<u64>,
@@ -137,7 +137,7 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
 
     /// Gives up to `limit` entries of a range that have the tag `from` the tag `to` as well. Gives how
     /// many, and the index to go on at if the limit was reached.
-    pub fn copy_tag<W: Witness<Line = L>>(
+    pub fn copy_tag<W: CostHook<Line = L>>(
         &self,
         range: impl RangeBounds<u64>,
         from: Tag,
@@ -157,7 +157,7 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
 
     /// The first index at or after `from` without an entry; `None` if there is none up to the
     /// greatest index.
-    pub fn next_hole<W: Witness<Line = L>>(&self, from: u64, guard: &Guard<W>) -> Option<u64> {
+    pub fn next_hole<W: CostHook<Line = L>>(&self, from: u64, guard: &Guard<W>) -> Option<u64> {
         let Some(root) = Place::root(self.root(guard), guard) else {
             return Some(from);
         };
@@ -172,7 +172,7 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     ///
     /// `keep` is called again for an entry that has changed meanwhile; what is inserted meanwhile may
     /// stay. To truncate, keep nothing: entries are seen by `keep` before they go.
-    pub fn retain<W: Witness<Line = L>>(
+    pub fn retain<W: CostHook<Line = L>>(
         &self,
         range: impl RangeBounds<u64> + Clone,
         guard: &Guard<W>,
@@ -190,17 +190,17 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
     }
 
     /// The first entry that `find` asks for, at or after `from`, below a place.
-    fn seek<'g, W: Witness<Line = L>>(
+    fn seek<'g, W: CostHook<Line = L>>(
         &self,
         place: Place<'g, L>,
         from: u64,
         find: Find,
         guard: &'g Guard<W>,
     ) -> Option<Hit<'g, L>> {
-        let witness = guard.witness();
+        let cost_hook = guard.cost_hook();
         let mut slots = place.slots_from(from);
         if let Some(tag) = find {
-            slots &= place.node.candidates(tag, witness);
+            slots &= place.node.candidates(tag, cost_hook);
         }
         let (mut hit, mut stale) = (None, 0);
         while slots != 0 && hit.is_none() {
@@ -208,7 +208,7 @@ impl<E: Entry, L: Default + Send + Sync + 'static> XArray<E, L> {
             slots &= slots - 1;
             hit = match place.level {
                 0 => {
-                    let word = place.node.load(at, witness);
+                    let word = place.node.load(at, cost_hook);
                     is_match(word, find).then(|| Hit {
                         index: place.first_index(at),
                         word,
@@ -238,7 +238,7 @@ fn is_match(word: Word, find: Find) -> bool {
 }
 
 /// The first index at or after `from` without an entry below a place.
-fn hole<L: 'static, W: Witness<Line = L>>(
+fn hole<L: 'static, W: CostHook<Line = L>>(
     place: Place<'_, L>,
     from: u64,
     guard: &Guard<W>,
@@ -247,7 +247,7 @@ fn hole<L: 'static, W: Witness<Line = L>>(
     while slots != 0 {
         let at = u64::from(slots.trailing_zeros());
         slots &= slots - 1;
-        if !place.node.load(at, guard.witness()).is_present() {
+        if !place.node.load(at, guard.cost_hook()).is_present() {
             return Some(place.first_index(at).max(from));
         }
         if place.level > 0 {
@@ -275,7 +275,7 @@ pub struct Iter<'g, E: Entry, L: 'static, W> {
     leaf: Option<Place<'g, L>>,
 }
 
-impl<'g, E: Entry, L: Default + Send + Sync + 'static, W: Witness<Line = L>> Iter<'g, E, L, W> {
+impl<'g, E: Entry, L: Default + Send + Sync + 'static, W: CostHook<Line = L>> Iter<'g, E, L, W> {
     fn new(
         tree: &'g XArray<E, L>,
         range: impl RangeBounds<u64>,
@@ -310,7 +310,7 @@ impl<'g, E: Entry, L: Default + Send + Sync + 'static, W: Witness<Line = L>> Ite
     }
 }
 
-impl<E: Entry, L: Default + Send + Sync + 'static, W: Witness<Line = L>> Iterator
+impl<E: Entry, L: Default + Send + Sync + 'static, W: CostHook<Line = L>> Iterator
     for Iter<'_, E, L, W>
 {
     type Item = (u64, Tagged<E>);

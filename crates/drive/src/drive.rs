@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use wharf_runtime::bell::Kind;
+use wharf_runtime::notifier::Kind;
 use wharf_runtime::sync::Ordering;
-use wharf_runtime::{Bell, CpuId, Machine, Side, ring};
+use wharf_runtime::{CpuId, Machine, Notifier, Side, ring};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::queue::{DriveQueue, Guest, HostQueue, queue_pair};
 use wharf_wire::shared_queue::SharedQueue;
@@ -12,7 +12,7 @@ use wharf_wire::shared_queue::SharedQueue;
 use crate::config::{ConfigError, DriveConfig, MediaKind, Platform};
 use crate::controller::{Controller, CoreLink, PARTS_OUT_MAX};
 use crate::core::part::Striping;
-use crate::core::{Core, CoreParts, Shelf};
+use crate::core::{Core, CoreParts, CoreStatus};
 use crate::ftl::{Ftl, OpenError, PreconditionError};
 use crate::link::FromHost;
 use crate::media::{
@@ -60,17 +60,17 @@ pub struct Drive {
 pub struct DriveHandle {
     /// The host's end of the admin queue.
     pub admin: HostQueue,
-    bell: Bell,
+    notifier: Notifier,
     /// The drive's CPUs: the controller's, then the cores'; of software one for all.
     pub cpus: Vec<CpuId>,
     config: DriveConfig,
-    shelves: Vec<Shelf>,
+    shelves: Vec<CoreStatus>,
     ring_bytes: usize,
 }
 
 /// What memory a drive takes for what a plain SSD has not: to be looked at while it runs.
 pub struct Book {
-    shelves: Vec<Shelf>,
+    shelves: Vec<CoreStatus>,
     ring_bytes: usize,
 }
 
@@ -78,7 +78,7 @@ impl Book {
     /// Bytes that the cores take to keep book of the frames that they are lent, the frames themselves and the
     /// host's frame table left out; 0 where none is lent.
     pub fn cache_bytes(&self) -> u64 {
-        let of = |shelf: &Shelf| shelf.book_bytes.load(Ordering::Relaxed);
+        let of = |core_status: &CoreStatus| core_status.book_bytes.load(Ordering::Relaxed);
         self.shelves.iter().map(of).sum()
     }
 
@@ -173,11 +173,11 @@ impl Drive {
         let plan = config.plan()?;
         let cores = config.firmware.cores;
         let is_software = config.firmware.platform == Platform::Software;
-        let bell = match is_software {
-            true => Bell::of_kind(Kind::Memory),
-            false => Bell::new(),
+        let notifier = match is_software {
+            true => Notifier::of_kind(Kind::Memory),
+            false => Notifier::new(),
         };
-        let (admin, drive_admin) = queue_pair(ADMIN_DEPTH, &bell, cores);
+        let (admin, drive_admin) = queue_pair(ADMIN_DEPTH, &notifier, cores);
         let slowness = config.firmware.slowness;
         let controller_cpu = match is_software {
             true => machine.add_cpu(name, Side::Drive, slowness),
@@ -188,17 +188,17 @@ impl Drive {
         let (collecting, from_host) = (Arc::default(), FromHost::new(&config.link));
         for (index, media) in media.into_iter().enumerate() {
             let ftl = Ftl::open(&config, plan.clone(), media, power.clone())?;
-            let core_bell = Bell::new();
-            let (parts, inbox) = ring(PARTS_OUT_MAX, &core_bell, 0);
+            let core_notifier = Notifier::new();
+            let (parts, inbox) = ring(PARTS_OUT_MAX, &core_notifier, 0);
             ring_bytes += parts.bytes();
-            let (answers, answered) = ring(PARTS_OUT_MAX, &bell, index as u32);
-            let shelf = Shelf::new(&collecting);
+            let (answers, answered) = ring(PARTS_OUT_MAX, &notifier, index as u32);
+            let core_status = CoreStatus::new(&collecting);
             let map = ftl.map_hint();
             let parts_of_core = CoreParts {
                 index: index as u32,
                 ftl,
                 inbox,
-                bell: core_bell,
+                notifier: core_notifier,
                 answers,
                 dma: dma.clone(),
                 workers: config.firmware.parts_max,
@@ -212,7 +212,7 @@ impl Drive {
                     cores,
                 },
                 power: power.clone(),
-                shelf: shelf.clone(),
+                core_status: core_status.clone(),
                 from_host: from_host.clone(),
                 copies: is_software,
             };
@@ -228,19 +228,20 @@ impl Drive {
                 parts,
                 answers: answered,
                 map,
-                shelf: shelf.clone(),
-                lent: Arc::default(),
+                core_status: core_status.clone(),
+                hmb: Arc::default(),
                 out: 0,
             });
-            shelves.push(shelf);
+            shelves.push(core_status);
         }
-        let (dma, controller_bell, controller_config) = (dma.clone(), bell.clone(), config.clone());
+        let (dma, controller_notifier, controller_config) =
+            (dma.clone(), notifier.clone(), config.clone());
         machine.spawn(controller_cpu, "controller", move |cpu| {
             Controller::new(
                 cpu,
                 &controller_config,
                 dma,
-                controller_bell,
+                controller_notifier,
                 drive_admin,
                 links,
                 from_host,
@@ -249,7 +250,7 @@ impl Drive {
         });
         Ok(DriveHandle {
             admin,
-            bell,
+            notifier,
             cpus,
             config,
             shelves,
@@ -261,15 +262,15 @@ impl Drive {
 /// A queue pair for hosts in other processes, one after the other.
 pub struct GuestQueue {
     queue: SharedQueue,
-    arrivals: Bell,
-    bell: Bell,
+    arrivals: Notifier,
+    notifier: Notifier,
     source: u32,
 }
 
 impl GuestQueue {
     /// The drive's end, for a host that is new, as is the memory.
     pub fn drive_end(&self, guest: Guest) -> DriveQueue {
-        self.queue.drive_end(&self.bell, self.source, guest)
+        self.queue.drive_end(&self.notifier, self.source, guest)
     }
 
     /// Wakes the drive's thread if it sleeps: the host has asked for that.
@@ -292,7 +293,7 @@ impl DriveHandle {
     pub fn new_queue(&self, qid: u16, depth: u32) -> (HostQueue, DriveQueue) {
         queue_pair(
             depth,
-            &self.bell,
+            &self.notifier,
             self.config.firmware.cores + u32::from(qid),
         )
     }
@@ -302,13 +303,13 @@ impl DriveHandle {
     /// each host.
     pub fn guest_queue(&self, machine: &mut Machine, qid: u16, queue: SharedQueue) -> GuestQueue {
         let source = self.config.firmware.cores + u32::from(qid);
-        let (arrivals, bell) = (queue.arrivals(), self.bell.clone());
+        let (arrivals, notifier) = (queue.arrivals(), self.notifier.clone());
         let waiting = arrivals.clone();
         machine.spawn(self.cpus[0], "porter", move |cpu| async move {
             waiting.attach(&cpu);
             loop {
                 let _ = waiting.wait(&cpu).await;
-                bell.ring(&cpu, source, cpu.now());
+                notifier.notify(&cpu, source, cpu.now());
                 // The host may ring for ever.
                 cpu.yield_now().await;
             }
@@ -316,7 +317,7 @@ impl DriveHandle {
         GuestQueue {
             queue,
             arrivals,
-            bell: self.bell.clone(),
+            notifier: self.notifier.clone(),
             source,
         }
     }
@@ -326,7 +327,8 @@ impl DriveHandle {
     /// # Panics
     /// If a core still runs.
     pub fn power_off(self) -> Drive {
-        let take = |shelf: &Shelf| shelf.media.lock().expect("no holder panics").take();
+        let take =
+            |core_status: &CoreStatus| core_status.media.lock().expect("no holder panics").take();
         let media = self
             .shelves
             .iter()

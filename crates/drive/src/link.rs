@@ -1,7 +1,7 @@
 //! The link to the host: latency, and bandwidth in each direction.
 //!
 //! What goes to the host follows the controller's completions. What comes from it is fetched by the
-//! controller (data of writes) and by cores (pages of lent memory that are written back or read), so
+//! controller (data of writes) and by cores (pages of the host memory buffer that are written back or read), so
 //! that direction is shared.
 
 use wharf_runtime::sync::{Arc, AtomicU64, Ordering};

@@ -22,8 +22,8 @@ use crate::buffers::Buffers;
 use crate::driver::{Driver, DriverConfig};
 use crate::error::IoError;
 use crate::group::{Group, Groups};
-use crate::lend::LentMemory;
-use crate::reaper::Reaper;
+use crate::hmb::HmbMemory;
+use crate::late::LateCompletions;
 use crate::volume::LayoutError;
 
 /// The namespace that the host uses.
@@ -162,7 +162,7 @@ pub struct Admin {
     cpu: Cpu,
     driver: Rc<Driver>,
     buffers: Rc<Buffers>,
-    reaper: Rc<Reaper<Vec<u32>>>,
+    late: Rc<LateCompletions<Vec<u32>>>,
 }
 
 impl Admin {
@@ -178,17 +178,18 @@ impl Admin {
     ) -> Result<Admin, RegisterError> {
         let driver = Driver::start(cpu, queue, space, &Groups::new(), config, true)?;
         let buffers = Rc::new(Buffers::new_whole(space, BUFFER_PAGES)?);
-        let reaper = Rc::new(Reaper::<Vec<u32>>::default());
-        let (its_cpu, its_buffers, its_reaper) = (cpu.clone(), buffers.clone(), reaper.clone());
-        cpu.spawn("admin reaper", async move {
+        let late = Rc::new(LateCompletions::<Vec<u32>>::default());
+        let (its_cpu, its_buffers, its_late_completions) =
+            (cpu.clone(), buffers.clone(), late.clone());
+        cpu.spawn("admin late completions", async move {
             let release = |_, mut pages: Vec<u32>| its_buffers.give_back(&its_cpu, &mut pages);
-            its_reaper.run(&its_cpu, release).await;
+            its_late_completions.run(&its_cpu, release).await;
         });
         Ok(Admin {
             cpu: cpu.clone(),
             driver,
             buffers,
-            reaper,
+            late,
         })
     }
 
@@ -224,7 +225,7 @@ impl Admin {
         if group.is_quiet() {
             self.buffers.give_back(&self.cpu, &mut taken);
         } else {
-            self.reaper.adopt(&self.cpu, group, taken);
+            self.late.adopt(&self.cpu, group, taken);
         }
     }
 
@@ -357,13 +358,13 @@ impl Admin {
     /// # Errors
     /// [`AdminError::NoPins`] if the drive does not pin pages, [`AdminError::TooFewFrames`] below its minimum;
     /// if the command fails.
-    pub async fn lend_memory(&self, memory: &LentMemory) -> Result<(), AdminError> {
+    pub async fn lend_memory(&self, memory: &HmbMemory) -> Result<(), AdminError> {
         let controller = self.identify_controller().await?;
         if !controller.drive.features.contains(DriveFeature::Pin) || controller.hmpre == 0 {
             let drive = self.drive();
             return Err(AdminError::NoPins { drive });
         }
-        let LentMemory {
+        let HmbMemory {
             frames,
             list,
             entries,
@@ -380,7 +381,7 @@ impl Admin {
         Ok(())
     }
 
-    /// Takes the lent memory back: the drive writes back what is dirty and uses it no more.
+    /// Takes the host memory buffer back: the drive writes back what is dirty and uses it no more.
     ///
     /// # Errors
     /// If pages are pinned in it, or a page could not be written.

@@ -15,7 +15,7 @@ use wharf_wire::queue::HostQueue;
 use crate::admin::{Admin, AdminError, DriveFacts, QueueOffer};
 use crate::driver::{Driver, DriverConfig};
 use crate::group::Groups;
-use crate::lend::LentMemory;
+use crate::hmb::HmbMemory;
 use crate::volume::{ArrayDriver, Layout, LayoutError, Level, ParityLocks, Volume};
 
 /// A drive that has power, as the boot task takes it over.
@@ -27,7 +27,7 @@ pub struct PoweredOn {
     /// How many more it is to create later.
     pub later: u32,
     /// The memory to lend it, if any.
-    pub lent: Option<LentMemory>,
+    pub hmb: Option<HmbMemory>,
 }
 
 /// How a volume is to be spread over its drives.
@@ -92,7 +92,7 @@ pub async fn make_ready(
         for offer in &powered.offers {
             admin.create_queue(offer).await?;
         }
-        if let Some(memory) = &powered.lent {
+        if let Some(memory) = &powered.hmb {
             admin.lend_memory(memory).await?;
         }
         admins.push(admin);

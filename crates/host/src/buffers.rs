@@ -112,7 +112,7 @@ impl Buffers {
     /// # Safety
     /// The page is taken, no command in flight names it, and no other reference to it is alive.
     #[inline]
-    #[allow(clippy::mut_from_ref)] // pages are lent one by one; see the contract
+    #[allow(clippy::mut_from_ref)] // pages are hmb one by one; see the contract
     pub unsafe fn page_mut(&self, page: u32) -> &mut [u8] {
         // SAFETY: the caller's contract.
         unsafe { self.region.page_mut(page as usize) }

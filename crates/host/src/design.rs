@@ -20,7 +20,7 @@ use wharf_wire::dma::DmaSpace;
 
 use crate::driver::DriverStatistics;
 use crate::error::IoError;
-use crate::lend::LentMemory;
+use crate::hmb::HmbMemory;
 use crate::span::Extent;
 use crate::volume::Volume;
 
@@ -93,7 +93,7 @@ pub trait Design: Send + Sync + Sized + 'static {
     }
 
     /// The memory that drive number `drive` is lent before clients start, if the design lends any.
-    fn lent_memory(&self, _drive: u32) -> Option<LentMemory> {
+    fn hmb_memory(&self, _drive: u32) -> Option<HmbMemory> {
         None
     }
 }

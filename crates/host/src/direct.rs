@@ -17,10 +17,10 @@ use crate::design::{
 };
 use crate::error::IoError;
 use crate::group::Group;
+use crate::kernel_path::KernelPath;
+use crate::late::LateCompletions;
 use crate::range_lock::{RangeGuard, RangeLocks};
-use crate::reaper::Reaper;
 use crate::span::{Extent, Span, spans};
-use crate::toll::Toll;
 use crate::volume::{Transfer, Volume};
 use crate::wake::Mailboxes;
 
@@ -33,7 +33,7 @@ pub struct Direct {
     locks: Arc<RangeLocks>,
     mailboxes: Arc<Mailboxes>,
     transfer_pages: u32,
-    toll: Toll,
+    kernel_path: KernelPath,
 }
 
 impl Design for Direct {
@@ -57,7 +57,7 @@ impl Design for Direct {
             locks: Arc::new(RangeLocks::new(mailboxes.clone())),
             mailboxes,
             transfer_pages: config.transfer_pages,
-            toll: Toll::new(config.in_kernel, config.file_system),
+            kernel_path: KernelPath::new(config.in_kernel, config.file_system),
         })
     }
 
@@ -81,17 +81,17 @@ impl Design for Direct {
             buffers,
             locks: self.locks.clone(),
             page_bytes: self.space.page_bytes(),
-            toll: self.toll,
+            kernel_path: self.kernel_path,
             counters: Counters::default(),
             next_lock: Cell::new(0),
             spare: RefCell::default(),
-            reaper: Reaper::default(),
+            late: LateCompletions::default(),
         });
         self.mailboxes.serve(cpu, index);
-        let reaping = inner.clone();
-        cpu.spawn("direct reaper", async move {
-            let release = |_, held| reaping.release(held);
-            reaping.reaper.run(&reaping.cpu, release).await;
+        let owner = inner.clone();
+        cpu.spawn("direct late completions", async move {
+            let release = |_, held| owner.release(held);
+            owner.late.run(&owner.cpu, release).await;
         });
         Ok(DirectClient(inner))
     }
@@ -107,12 +107,12 @@ struct Inner {
     buffers: Buffers,
     locks: Arc<RangeLocks>,
     page_bytes: usize,
-    toll: Toll,
+    kernel_path: KernelPath,
     counters: Counters,
     next_lock: Cell<u64>,
     /// Vectors of requests that are done, to be used again.
     spare: RefCell<Vec<Pages>>,
-    reaper: Reaper<Held>,
+    late: LateCompletions<Held>,
 }
 
 #[derive(Default)]
@@ -167,7 +167,7 @@ impl Client for DirectClient {
 impl Inner {
     async fn read(&self, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError> {
         check_request(&self.volume, self.page_bytes, extent, out.len())?;
-        self.toll.request(&self.cpu);
+        self.kernel_path.request(&self.cpu);
         let mut request = self.begin();
         let mut rest = spans(extent, self.page_bytes);
         let mut left = extent.pages() as usize;
@@ -186,7 +186,7 @@ impl Inner {
 
     async fn write(&self, extent: Extent, data: &[u8]) -> Result<Touch, IoError> {
         check_request(&self.volume, self.page_bytes, extent, data.len())?;
-        self.toll.request(&self.cpu);
+        self.kernel_path.request(&self.cpu);
         if extent.bytes == 0 {
             return Ok(Touch::default());
         }
@@ -312,15 +312,15 @@ impl Request<'_> {
         let addresses = &held.pages.addresses[range];
         let pages = addresses.len() as u64;
         let requests = inner.volume.commands_of(kind, first, pages);
-        inner.toll.submit(&inner.cpu, requests);
+        inner.kernel_path.submit(&inner.cpu, requests);
         inner
             .volume
             .issue(self.group(), kind, first, addresses)
             .await;
         inner.volume.ring();
         let ended = self.group().wait(&inner.cpu);
-        let ended = inner.toll.sleep(&inner.cpu, ended).await;
-        inner.toll.complete(&inner.cpu, requests);
+        let ended = inner.kernel_path.sleep(&inner.cpu, ended).await;
+        inner.kernel_path.complete(&inner.cpu, requests);
         ended.map(drop)
     }
 
@@ -343,7 +343,7 @@ impl Drop for Request<'_> {
             self.inner.release(held);
         } else {
             // After a timeout the drive may still read or write the pages.
-            self.inner.reaper.adopt(&self.inner.cpu, group, held);
+            self.inner.late.adopt(&self.inner.cpu, group, held);
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use std::sync::{Arc, OnceLock};
 
-use wharf_runtime::{Bell, Cpu};
+use wharf_runtime::{Cpu, Notifier};
 
 struct Shared<T> {
     /// What the opener says, and since when it can be known.
     said: OnceLock<(u64, T)>,
-    bells: Box<[Bell]>,
+    notifiers: Box<[Notifier]>,
 }
 
 /// See the module. Clones are the same gate.
@@ -24,7 +24,7 @@ impl<T: Clone> Gate<T> {
     pub fn new(waiters: u32) -> Gate<T> {
         Gate(Arc::new(Shared {
             said: OnceLock::new(),
-            bells: (0..waiters).map(|_| Bell::new()).collect(),
+            notifiers: (0..waiters).map(|_| Notifier::new()).collect(),
         }))
     }
 
@@ -36,22 +36,22 @@ impl<T: Clone> Gate<T> {
         let said = self.0.said.set((cpu.now(), what));
         assert!(said.is_ok(), "a gate opens once");
         self.0
-            .bells
+            .notifiers
             .iter()
-            .for_each(|bell| bell.ring(cpu, 0, cpu.now()));
+            .for_each(|notifier| notifier.notify(cpu, 0, cpu.now()));
     }
 
     /// Waits as waiter number `index`, each number once, until the gate is open.
     pub async fn pass(&self, cpu: &Cpu, index: u32) -> T {
-        let bell = &self.0.bells[index as usize];
-        bell.attach(cpu);
+        let notifier = &self.0.notifiers[index as usize];
+        notifier.attach(cpu);
         loop {
             if let Some((since_ns, what)) = self.0.said.get()
                 && (!cpu.is_virtual() || cpu.now() >= *since_ns)
             {
                 return what.clone();
             }
-            let _ = bell.wait(cpu).await;
+            let _ = notifier.wait(cpu).await;
         }
     }
 }

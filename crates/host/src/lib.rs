@@ -18,7 +18,7 @@
 //! | [`driver`] | one queue pair: slots, timeouts, retries; [`group`] |
 //!
 //! Beside them: [`boot`], [`admin`] and [`gate`] make the drives ready, [`lend`] gives them memory, [`wake`] wakes tasks of other clients,
-//! [`reaper`] keeps what a late command may still use, [`collection`] notes when drives collected.
+//! [`late`] keeps what a late command may still use, [`collection`] notes when drives collected.
 
 pub mod admin;
 pub mod boot;
@@ -31,27 +31,27 @@ pub mod dflush;
 pub mod direct;
 pub mod driver;
 pub mod error;
-pub mod failures;
+pub mod errseq;
 pub mod files;
 pub mod gate;
 pub mod group;
 pub mod guest;
 pub mod hardware;
+pub mod hmb;
 pub mod kernel;
+pub mod kernel_path;
 pub mod key;
-pub mod lend;
+pub mod late;
 pub mod nodes;
 pub mod payload;
 pub mod per_frame;
 pub mod pins;
 pub mod range_lock;
 pub mod readahead;
-pub mod reaper;
 pub mod run;
 pub mod scala;
 pub mod scale;
 pub mod span;
-pub mod toll;
 pub mod tri;
 pub mod volume;
 pub mod waits;

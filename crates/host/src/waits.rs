@@ -124,22 +124,22 @@ impl Waiters {
 }
 
 /// Waits until the running task is woken, or a time has come. May return early.
-pub struct Nap<'a> {
+pub struct TimedWait<'a> {
     sleep: Sleep<'a>,
     polled: bool,
 }
 
-impl<'a> Nap<'a> {
+impl<'a> TimedWait<'a> {
     /// A nap until `deadline_ns` at the latest.
-    pub fn until(cpu: &'a Cpu, deadline_ns: u64) -> Nap<'a> {
-        Nap {
+    pub fn until(cpu: &'a Cpu, deadline_ns: u64) -> TimedWait<'a> {
+        TimedWait {
             sleep: cpu.sleep_until(deadline_ns),
             polled: false,
         }
     }
 }
 
-impl Future for Nap<'_> {
+impl Future for TimedWait<'_> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {

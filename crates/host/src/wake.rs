@@ -3,7 +3,7 @@
 //! A task that waits for something another client brings about (a page it is reading, a range it
 //! has locked) leaves its name, a [`Sleeper`], with the thing, under the thing's lock, and pauses.
 //! Who brings it about takes the names, and wakes each: a task of the same CPU at once, one of
-//! another client through that client's mailbox, whose bell it rings.
+//! another client through that client's mailbox, whose notifier it notifies.
 //!
 //! No wake is lost: the name is left under the lock that guards the condition, and a wake that
 //! arrives before the sleeper has paused stays in its mailbox, which the sleeper's CPU empties
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use crossbeam_utils::CachePadded;
-use wharf_runtime::{Bell, Cpu, Lock, TaskId};
+use wharf_runtime::{Cpu, Lock, Notifier, TaskId};
 
 /// A task of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct Sleeper {
 }
 
 struct Mailbox {
-    bell: Bell,
+    notifier: Notifier,
     tasks: Lock<Vec<TaskId>>,
 }
 
@@ -39,7 +39,7 @@ impl Mailboxes {
     pub fn new(clients: u32) -> Arc<Mailboxes> {
         let mailbox = |_| {
             CachePadded::new(Mailbox {
-                bell: Bell::new(),
+                notifier: Notifier::new(),
                 tasks: Lock::new(Vec::new()),
             })
         };
@@ -51,14 +51,14 @@ impl Mailboxes {
         let (mailboxes, task_cpu) = (self.clone(), cpu.clone());
         cpu.spawn("mailbox", async move {
             let mailbox = &mailboxes.0[client as usize];
-            mailbox.bell.attach(&task_cpu);
+            mailbox.notifier.attach(&task_cpu);
             let mut tasks = Vec::new();
             loop {
                 mailbox
                     .tasks
                     .with(&task_cpu, |all| std::mem::swap(all, &mut tasks));
                 tasks.drain(..).for_each(|task| task_cpu.wake(task));
-                let _ = mailbox.bell.wait(&task_cpu).await;
+                let _ = mailbox.notifier.wait(&task_cpu).await;
             }
         });
     }
@@ -71,7 +71,7 @@ impl Mailboxes {
         }
         let mailbox = &self.0[sleeper.client as usize];
         mailbox.tasks.with(cpu, |tasks| tasks.push(sleeper.task));
-        mailbox.bell.ring(cpu, 0, cpu.now());
+        mailbox.notifier.notify(cpu, 0, cpu.now());
     }
 }
 

@@ -12,7 +12,7 @@ use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use shuttle::sync::{Arc, RwLock};
 use wharf_host::design::Replacement;
 use wharf_host::dflush::Balance;
-use wharf_host::failures::Told;
+use wharf_host::errseq::ErrSeqCursor;
 use wharf_host::run::Run;
 use wharf_host::scale::backing::{Backing, Sent};
 use wharf_host::scale::frame::Frames;
@@ -207,7 +207,7 @@ impl Seat {
     }
 
     fn flush(&self, file: u64) {
-        let told = Told::new(0);
+        let told = ErrSeqCursor::new(0);
         self.wait(self.local.flush(file as u32, (0, PAGES - 1), &told))
             .unwrap();
     }
@@ -384,7 +384,7 @@ fn cache(
             false => Balance::Flush,
         },
         has_flusher: has_service,
-        has_errands: has_service,
+        has_read_ahead_thread: has_service,
         window_pages: 2,
         share_pages: 4,
     };

@@ -508,8 +508,8 @@ fn a_drive_that_names_a_wrong_frame_is_not_believed() {
     shape.driver.core_stripe_pages = 1;
     let mut rig = Rig::new(shape, |_| |_: u64, _: &Command| Fate::Done(1_000));
     let design: Arc<Scala> = rig.design(cache(64));
-    let lent = design.lent_memory(0).unwrap();
-    rig.pinning[0].lend(&rig.space, lent, 4);
+    let hmb = design.hmb_memory(0).unwrap();
+    rig.pinning[0].lend(&rig.space, hmb, 4);
     rig.pinning[0].rotate_cores.store(1, Ordering::Relaxed);
     rig.spawn_client(0, &design, |_, client| async move {
         let mut out = [0; PAGE as usize];

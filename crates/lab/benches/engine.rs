@@ -214,7 +214,7 @@ fn inline_reads() {
         admin: handle.admin,
         offers: vec![offer],
         later: 0,
-        lent: None,
+        hmb: None,
     };
     let host = machine.add_cpu("host", Side::Host, 1.0);
     let inline = machine.inline();

@@ -256,7 +256,7 @@ pub struct Row {
     /// and services, and those that pins brought into frames. `None` without touches, and where drives do not tell.
     #[serde(default)]
     pub pages_read_per_page: Option<f64>,
-    /// Of the pages that a drive's cache was asked for by a command, the share that it had in a frame of lent memory;
+    /// Of the pages that a drive's cache was asked for by a command, the share that it had in a frame of the host memory buffer;
     /// `None` for a design that pins no pages.
     #[serde(default)]
     pub frame_hit_ratio: Option<f64>,

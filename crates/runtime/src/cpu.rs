@@ -340,7 +340,7 @@ impl Cpu {
         !self.executor().has_ready()
     }
 
-    /// Real time, a thread that [may park](crate::Inline::may_park): has it sleep until another one rings a bell of
+    /// Real time, a thread that [may park](crate::Inline::may_park): has it sleep until another one notifies of
     /// it, or the next timer is due, unless another task could run. May return early.
     pub fn park(&self) {
         self.executor().park(None);

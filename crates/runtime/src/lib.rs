@@ -1,7 +1,7 @@
 //! Time, CPUs, tasks, rings and resources: one code on a real and a virtual clock.
 //!
 //! Everything in Wharf that costs time runs as *tasks* (futures) on *CPUs*. A task belongs to
-//! one CPU and runs until it waits for a time, a [`Bell`], a [`Notify`], or a resource.
+//! one CPU and runs until it waits for a time, a [`Notifier`], a [`Notify`], or a resource.
 //! The same task runs under two engines and cannot tell which:
 //!
 //! * **virtual**: every CPU has its own clock, one OS thread runs all of them in time order from
@@ -15,8 +15,8 @@
 //! | [`machine`] | what is to run: CPUs and their tasks, then one of the engines |
 //! | [`executor`], `events` | tasks, run queues, the event queue; the two run loops |
 //! | [`cpu`] | the handle a task has: time, `work`, sleep, wake |
-//! | [`bell`], [`mod@ring`] | how CPUs reach each other: a bounded ring and the bell that says "look" |
-//! | [`bell_words`] | what a bell is across processes: words in shared memory |
+//! | [`notifier`], [`mod@ring`] | how CPUs reach each other: a bounded ring and the notifier that says "look" |
+//! | [`notifier_words`] | what a notifier is across processes: words in shared memory |
 //! | [`notify`], [`alarm`], [`resource`] | waiting inside a CPU: for each other, for the earliest of many times, for a busy die |
 //! | [`lock`], [`mod@line`] | short sections and cache lines that several CPUs share |
 //! | [`versioned`], [`dirty`] | a page that one writes and many read, and whether it was written |
@@ -30,8 +30,6 @@
 //! | [`rng`] | one seed at the root, a named child generator for each part |
 
 pub mod alarm;
-pub mod bell;
-pub mod bell_words;
 mod busy;
 pub mod clock;
 pub mod cpu;
@@ -42,6 +40,8 @@ mod holders;
 pub mod line;
 pub mod lock;
 pub mod machine;
+pub mod notifier;
+pub mod notifier_words;
 pub mod notify;
 pub mod op;
 pub mod page_index;
@@ -57,14 +57,14 @@ pub mod worker;
 pub mod xor;
 
 pub use alarm::Alarm;
-pub use bell::{Bell, Ready};
-pub use bell_words::BellWords;
 pub use cpu::Cpu;
 pub use dirty::DirtyBits;
 pub use executor::{Stall, TaskId};
 pub use line::Line;
 pub use lock::Lock;
 pub use machine::{Background, CpuId, Idle, Inline, Machine};
+pub use notifier::{Notifier, Ready};
+pub use notifier_words::NotifierWords;
 pub use notify::Notify;
 pub use op::{Category, CostTable, Op, Profile, Side};
 pub use page_word::PageWord;

@@ -67,7 +67,7 @@ impl Line {
     }
 
     /// The CPU stores to the line without waiting until it has it. What is to be seen soon is followed by
-    /// an atomic operation on some line (a bell), which waits for the stores before it: they have
+    /// an atomic operation on some line (a notifier), which waits for the stores before it: they have
     /// been fetched at the same time.
     #[inline]
     pub fn store(&self, cpu: &Cpu) {

@@ -82,7 +82,7 @@ operations! {
     ClockStep = "clock_step", Replacement;
     /// 4 KiB are copied between a program's buffer and a frame.
     CopyPage = "copy_page", Copy;
-    /// A command is written to a submission queue, with its PRP entries, and the doorbell rung.
+    /// A command is written to a submission queue, with its PRP entries, and the doorbell notified.
     DriverSubmit = "driver_submit", Driver;
     /// A completion is taken off its queue and matched to its command.
     DriverComplete = "driver_complete", Driver;

@@ -4,7 +4,7 @@
 //! other side's line only when its copy says "full" or "empty". Each entry carries the virtual time
 //! at which it becomes visible (0 in real time: at once); entries are sent in order of that time.
 //!
-//! Where the bell is no [wire](Kind::Wire), the entries are cache lines: in virtual time the producer stores
+//! Where the notifier is no [wire](Kind::Wire), the entries are cache lines: in virtual time the producer stores
 //! to them and the consumer fetches them. The index comes with the entry, as both are
 //! fetched at the same time.
 //!
@@ -16,9 +16,9 @@ use std::mem::MaybeUninit;
 
 use crossbeam_utils::CachePadded;
 
-use crate::bell::{Bell, Kind};
 use crate::cpu::Cpu;
 use crate::line::Line;
+use crate::notifier::{Kind, Notifier};
 use crate::sync::{Arc, AtomicU32, Ordering, UnsafeCell};
 
 struct Slot<T> {
@@ -54,7 +54,7 @@ impl<T> Shared<T> {
 /// The producing end of a ring.
 pub struct Sender<T> {
     shared: Arc<Shared<T>>,
-    bell: Bell,
+    notifier: Notifier,
     source: u32,
     tail: u32,
     head_seen: u32,
@@ -64,14 +64,18 @@ pub struct Sender<T> {
 /// The consuming end of a ring.
 pub struct Receiver<T> {
     shared: Arc<Shared<T>>,
-    bell: Bell,
+    notifier: Notifier,
     source: u32,
     head: u32,
     tail_seen: u32,
 }
 
-/// A ring of `capacity` entries (a power of two) whose arrivals ring `bell` as `source`.
-pub fn ring<T: Copy + Send>(capacity: u32, bell: &Bell, source: u32) -> (Sender<T>, Receiver<T>) {
+/// A ring of `capacity` entries (a power of two) whose arrivals notify `notifier` as `source`.
+pub fn ring<T: Copy + Send>(
+    capacity: u32,
+    notifier: &Notifier,
+    source: u32,
+) -> (Sender<T>, Receiver<T>) {
     assert!(
         capacity.is_power_of_two(),
         "a ring's capacity is a power of two"
@@ -83,7 +87,7 @@ pub fn ring<T: Copy + Send>(capacity: u32, bell: &Bell, source: u32) -> (Sender<
         slots,
         head: CachePadded::new(AtomicU32::new(0)),
         tail: CachePadded::new(AtomicU32::new(0)),
-        lines: match bell.kind() {
+        lines: match notifier.kind() {
             Kind::Wire => Box::default(),
             Kind::Memory | Kind::Polled => (0..capacity).map(|_| Line::new()).collect(),
         },
@@ -91,7 +95,7 @@ pub fn ring<T: Copy + Send>(capacity: u32, bell: &Bell, source: u32) -> (Sender<
     (
         Sender {
             shared: shared.clone(),
-            bell: bell.clone(),
+            notifier: notifier.clone(),
             source,
             tail: 0,
             head_seen: 0,
@@ -99,7 +103,7 @@ pub fn ring<T: Copy + Send>(capacity: u32, bell: &Bell, source: u32) -> (Sender<
         },
         Receiver {
             shared,
-            bell: bell.clone(),
+            notifier: notifier.clone(),
             source,
             head: 0,
             tail_seen: 0,
@@ -114,7 +118,7 @@ impl<T: Copy + Send> Sender<T> {
         size_of_val(&*self.shared) + size_of_val(&**slots) + size_of_val(&**lines)
     }
 
-    /// Puts an entry into the ring and rings the bell. Gives it back if the ring is full.
+    /// Puts an entry into the ring and notifies it. Gives it back if the ring is full.
     #[inline]
     pub fn push(&mut self, cpu: &Cpu, entry: T) -> Result<(), T> {
         let now_ns = if cpu.is_virtual() { cpu.now() } else { 0 };
@@ -124,7 +128,7 @@ impl<T: Copy + Send> Sender<T> {
         {
             line.store(cpu);
         }
-        self.bell.ring(cpu, self.source, self.last_visible_ns);
+        self.notifier.notify(cpu, self.source, self.last_visible_ns);
         Ok(())
     }
 
@@ -190,7 +194,7 @@ impl<T: Copy + Send> Receiver<T> {
             (slot.visible_ns, slot.entry)
         });
         if slot.0 > now_ns {
-            self.bell.note_pending(self.source, slot.0);
+            self.notifier.note_pending(self.source, slot.0);
             return None;
         }
         self.head = self.head.wrapping_add(1);
@@ -207,8 +211,8 @@ mod loom_tests {
     #[test]
     fn entries_arrive_once_in_order_over_the_wrap() {
         loom::model(|| {
-            let bell = Bell::new();
-            let (mut sender, mut receiver) = ring::<u64>(2, &bell, 0);
+            let notifier = Notifier::new();
+            let (mut sender, mut receiver) = ring::<u64>(2, &notifier, 0);
             let producer = loom::thread::spawn(move || {
                 for value in 1..=3u64 {
                     while sender.push_visible_at(0, value).is_err() {
@@ -231,11 +235,11 @@ mod loom_tests {
     }
 
     #[test]
-    fn a_rung_bell_shows_the_push_and_none_is_lost() {
+    fn a_rung_notifier_shows_the_push_and_none_is_lost() {
         loom::model(|| {
-            let bell = Bell::new();
-            let (mut sender, mut receiver) = ring::<u64>(2, &bell, 0);
-            let ringer = bell.clone();
+            let notifier = Notifier::new();
+            let (mut sender, mut receiver) = ring::<u64>(2, &notifier, 0);
+            let ringer = notifier.clone();
             let producer = loom::thread::spawn(move || {
                 for value in 1..=2u64 {
                     sender.push_visible_at(0, value).unwrap();
@@ -244,7 +248,7 @@ mod loom_tests {
             });
             let mut seen = 0;
             while seen < 2 {
-                if bell.take_ready_real().contains(5) {
+                if notifier.take_ready_real().contains(5) {
                     while let Some(value) = receiver.pop_visible_by(u64::MAX) {
                         seen += 1;
                         assert_eq!(value, seen);
@@ -264,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_full_ring_gives_the_entry_back_and_wraps() {
-        let (mut sender, mut receiver) = ring::<u32>(4, &Bell::new(), 0);
+        let (mut sender, mut receiver) = ring::<u32>(4, &Notifier::new(), 0);
         for round in 0..10u32 {
             for i in 0..4 {
                 sender.push_visible_at(0, round * 4 + i).unwrap();
@@ -279,7 +283,7 @@ mod tests {
 
     #[test]
     fn an_entry_of_the_future_stays_until_its_time_and_keeps_the_order() {
-        let (mut sender, mut receiver) = ring::<u32>(4, &Bell::new(), 0);
+        let (mut sender, mut receiver) = ring::<u32>(4, &Notifier::new(), 0);
         sender.push_visible_at(100, 1).unwrap();
         sender.push_visible_at(50, 2).unwrap();
         assert_eq!(receiver.pop_visible_by(99), None);

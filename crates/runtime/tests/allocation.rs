@@ -9,7 +9,7 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::task::Poll;
 
-use wharf_runtime::{Alarm, Bell, CostTable, Machine, Notify, Op, Seed, Side, ring};
+use wharf_runtime::{Alarm, CostTable, Machine, Notifier, Notify, Op, Seed, Side, ring};
 
 struct Counting;
 
@@ -47,7 +47,7 @@ static ALLOCATOR: Counting = Counting;
 fn ping_pong(machine: &mut Machine, counted: &'static AtomicU64) {
     const WARM_UP: u32 = 1_000;
     const ROUNDS: u32 = 20_000;
-    let (there, back) = (Bell::new(), Bell::new());
+    let (there, back) = (Notifier::new(), Notifier::new());
     let (mut ask, mut asked) = ring::<u32>(16, &there, 0);
     let (mut answer, mut answered) = ring::<u32>(16, &back, 0);
     let a = machine.add_cpu("a", Side::Host, 1.0);

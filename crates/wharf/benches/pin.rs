@@ -333,7 +333,7 @@ fn rate(store: &Store<Scala>, threads: u64, bytes: u64) -> f64 {
     let start = Barrier::new(threads as usize);
     let pages = bytes / PAGE as u64;
     let one = |thread: u64| {
-        let client = store.client().expect("a seat");
+        let client = store.client().expect("a slot");
         let first = thread * bytes;
         let mut buffer = vec![0; 1 << 20];
         for offset in (0..bytes).step_by(1 << 20) {

@@ -183,7 +183,7 @@ struct Shared {
     path: std::path::PathBuf,
 }
 
-/// A store with `guests` seats that is shared.
+/// A store with `guests` slots that is shared.
 fn shared(guests: u32) -> Shared {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
@@ -378,14 +378,14 @@ fn a_hostile_guest_harms_nobody_but_itself() {
 }
 
 #[test]
-fn seats_are_taken_one_after_the_other() {
+fn slots_are_taken_one_after_the_other() {
     let shared = shared(2);
     let mut first = Second::attached(&shared.path);
     let second = Second::attached(&shared.path);
     let refused = Client::<Scala>::attach(&shared.path);
     assert!(matches!(
         refused,
-        Err(StoreError::NoSeatLeft { guests: 2, .. })
+        Err(StoreError::NoSlotLeft { guests: 2, .. })
     ));
     assert_eq!(first.ask("write 1 1"), "done");
     assert_eq!(first.ask("close"), "Ok(())");
@@ -415,7 +415,7 @@ fn a_guest_that_asked_for_the_drives_and_left_is_gone() {
     let shared = shared(1);
     let mut guest = UnixStream::connect(&shared.path).unwrap();
     assert!(guest.read(&mut [0; 4096]).unwrap() > 0, "it is let in");
-    // More than the usher reads at a time.
+    // More than the listener reads at a time.
     guest.write_all(&[1; 50_000]).unwrap();
     drop(guest);
     shared.store.close().unwrap();

@@ -1,6 +1,6 @@
 //! Memory that the host lends to a drive: feature 0Dh, its descriptors, and the frame table.
 //!
-//! The drive keeps cached pages in the lent memory; a page of it is a *frame*. As in NVM Express the
+//! The drive keeps cached pages in the host memory buffer; a page of it is a *frame*. As in NVM Express the
 //! feature names a list of descriptors. Ours also carry the address by which the host wants to be
 //! told of frames (ScalaCache, section 5.6), and a *frame table* beside each chunk:
 //!
@@ -34,7 +34,7 @@ bit_fields! {
     }
 }
 
-/// One chunk of lent memory.
+/// One chunk of the host memory buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct HostMemoryDescriptor {
@@ -75,7 +75,7 @@ impl Command {
             .with(host_memory_fields::HMDLEC, entries)
     }
 
-    /// Takes all lent memory back. The drive writes back what is dirty first.
+    /// Takes all the host memory buffer back. The drive writes back what is dirty first.
     pub const fn take_host_memory_back() -> Command {
         Command::set_feature(FeatureId::HostMemory, 0)
     }

@@ -283,7 +283,7 @@ mod tests {
         assert_eq!(first(&read), 3);
     }
 
-    /// Who had taken a seat and left kept its memory mapped, and wrote to the queue of the next.
+    /// Who had taken a slot and left kept its memory mapped, and wrote to the queue of the next.
     #[test]
     fn renewed_memory_is_out_of_reach_of_who_had_it_before() {
         let made = SharedMemory::create(4096).unwrap();

@@ -16,9 +16,9 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 
 use crossbeam_utils::CachePadded;
-use wharf_runtime::bell::Kind;
+use wharf_runtime::notifier::Kind;
 use wharf_runtime::sync::{Arc, AtomicU32, AtomicU64, Ordering, UnsafeCell};
-use wharf_runtime::{Bell, Cpu};
+use wharf_runtime::{Cpu, Notifier};
 use zerocopy::IntoBytes;
 
 use crate::command::Command;
@@ -116,7 +116,7 @@ unsafe impl Sync for Memory {}
 pub struct Guest {
     /// Its number, from 0.
     pub number: u32,
-    /// Most frames of lent memory that it may hold of each firmware core.
+    /// Most frames of the host memory buffer that it may hold of each firmware core.
     pub frames_max: u32,
 }
 
@@ -128,9 +128,9 @@ pub struct QueueFull;
 /// The host's end of a queue pair.
 pub struct HostQueue {
     memory: Arc<Memory>,
-    drive_bell: Bell,
+    drive_notifier: Notifier,
     source: u32,
-    completion_bell: Bell,
+    completion_notifier: Notifier,
     tail: u32,
     rung_tail: u32,
     head: u32,
@@ -142,9 +142,9 @@ pub struct HostQueue {
 /// The drive's end of a queue pair.
 pub struct DriveQueue {
     memory: Arc<Memory>,
-    drive_bell: Bell,
+    drive_notifier: Notifier,
     source: u32,
-    completion_bell: Bell,
+    completion_notifier: Notifier,
     head: u32,
     completion_tail: u32,
     /// The host's head when it was looked at last.
@@ -153,19 +153,19 @@ pub struct DriveQueue {
     guest: Option<Guest>,
 }
 
-/// Makes a queue pair of `depth` entries: the host rings `drive_bell`, the drive rings the bell
-/// that [`HostQueue::bell`] gives.
+/// Makes a queue pair of `depth` entries: the host notifies `drive_notifier`, the drive notifies it
+/// that [`HostQueue::notifier`] gives.
 ///
-/// Where `drive_bell` is no [wire](Kind::Wire), both ends are processors of one machine, and the rings' lines
+/// Where `drive_notifier` is no [wire](Kind::Wire), both ends are processors of one machine, and the rings' lines
 /// move between them.
-/// `source` tells the pair apart from others that ring the same bell.
-pub fn queue_pair(depth: u32, drive_bell: &Bell, source: u32) -> (HostQueue, DriveQueue) {
+/// `source` tells the pair apart from others that notify the same notifier.
+pub fn queue_pair(depth: u32, drive_notifier: &Notifier, source: u32) -> (HostQueue, DriveQueue) {
     assert!(
         (2..=DEPTH_MAX).contains(&depth),
         "a queue has 2 to {DEPTH_MAX} entries"
     );
     let times = || (0..depth).map(|_| AtomicU64::new(0)).collect();
-    let bells = Doorbells {
+    let notifiers = Doorbells {
         submission_tail: CachePadded::new(AtomicU32::new(0)),
         completion_head: CachePadded::new(AtomicU32::new(0)),
     };
@@ -177,13 +177,13 @@ pub fn queue_pair(depth: u32, drive_bell: &Bell, source: u32) -> (HostQueue, Dri
         command_visible_ns: times(),
         completions: View::own(completions.collect()),
         completion_visible_ns: times(),
-        doorbells: View::own(Box::new([bells])),
-        lines: (drive_bell.kind() != Kind::Wire).then(|| Box::new(QueueLines::new(depth))),
+        doorbells: View::own(Box::new([notifiers])),
+        lines: (drive_notifier.kind() != Kind::Wire).then(|| Box::new(QueueLines::new(depth))),
         _shared: None,
     });
-    let completion_bell = Bell::of_kind(drive_bell.kind());
-    let host = HostQueue::on(memory.clone(), drive_bell, source, &completion_bell);
-    let drive = DriveQueue::on(memory, drive_bell, source, &completion_bell, None);
+    let completion_notifier = Notifier::of_kind(drive_notifier.kind());
+    let host = HostQueue::on(memory.clone(), drive_notifier, source, &completion_notifier);
+    let drive = DriveQueue::on(memory, drive_notifier, source, &completion_notifier, None);
     (host, drive)
 }
 
@@ -196,15 +196,15 @@ impl HostQueue {
     /// The host's end of rings that are new.
     pub(crate) fn on(
         memory: Arc<Memory>,
-        drive_bell: &Bell,
+        drive_notifier: &Notifier,
         source: u32,
-        completion_bell: &Bell,
+        completion_notifier: &Notifier,
     ) -> HostQueue {
         HostQueue {
             memory,
-            drive_bell: drive_bell.clone(),
+            drive_notifier: drive_notifier.clone(),
             source,
-            completion_bell: completion_bell.clone(),
+            completion_notifier: completion_notifier.clone(),
             tail: 0,
             rung_tail: 0,
             head: 0,
@@ -219,9 +219,9 @@ impl HostQueue {
         self.memory.depth
     }
 
-    /// The bell that the drive rings when it completes commands.
-    pub fn bell(&self) -> &Bell {
-        &self.completion_bell
+    /// The notifier that the drive notifies when it completes commands.
+    pub fn notifier(&self) -> &Notifier {
+        &self.completion_notifier
     }
 
     /// Writes a command into the ring. The drive does not see it before the doorbell.
@@ -253,7 +253,7 @@ impl HostQueue {
                 .doorbells()
                 .submission_tail
                 .store(self.tail, Ordering::Release);
-            self.drive_bell.ring(cpu, self.source, cpu_time(cpu));
+            self.drive_notifier.notify(cpu, self.source, cpu_time(cpu));
         }
     }
 
@@ -270,7 +270,7 @@ impl HostQueue {
         if cpu.is_virtual() {
             let visible_ns = self.memory.completion_visible_ns[index].load(Ordering::Relaxed);
             if visible_ns > cpu.now() {
-                self.completion_bell.note_pending(0, visible_ns);
+                self.completion_notifier.note_pending(0, visible_ns);
                 return None;
             }
             if let Some(lines) = &self.memory.lines {
@@ -303,16 +303,16 @@ impl DriveQueue {
     /// The drive's end of rings that are new.
     pub(crate) fn on(
         memory: Arc<Memory>,
-        drive_bell: &Bell,
+        drive_notifier: &Notifier,
         source: u32,
-        completion_bell: &Bell,
+        completion_notifier: &Notifier,
         guest: Option<Guest>,
     ) -> DriveQueue {
         DriveQueue {
             memory,
-            drive_bell: drive_bell.clone(),
+            drive_notifier: drive_notifier.clone(),
             source,
-            completion_bell: completion_bell.clone(),
+            completion_notifier: completion_notifier.clone(),
             head: 0,
             completion_tail: 0,
             completion_head_seen: 0,
@@ -332,14 +332,14 @@ impl DriveQueue {
         self.memory.depth
     }
 
-    /// The number by which the pair rings the drive's bell.
+    /// The number by which the pair notify the drive's notifier.
     pub fn source(&self) -> u32 {
         self.source
     }
 
-    /// The bell that the host rings.
-    pub fn bell(&self) -> &Bell {
-        &self.drive_bell
+    /// The notifier that the host notifies.
+    pub fn notifier(&self) -> &Notifier {
+        &self.drive_notifier
     }
 
     /// Takes the next command that the doorbell has announced.
@@ -358,7 +358,7 @@ impl DriveQueue {
         if cpu.is_virtual() {
             let visible_ns = self.memory.command_visible_ns[index].load(Ordering::Relaxed);
             if visible_ns > cpu.now() {
-                self.drive_bell.note_pending(self.source, visible_ns);
+                self.drive_notifier.note_pending(self.source, visible_ns);
                 return None;
             }
             if let Some(lines) = &self.memory.lines {
@@ -393,7 +393,7 @@ impl DriveQueue {
         after != self.completion_head_seen
     }
 
-    /// Posts a completion, which fills in queue head and phase, and rings the host's bell.
+    /// Posts a completion, which fills in queue head and phase, and notify the host's notifier.
     /// In virtual time the host sees it at `visible_ns`.
     ///
     /// # Panics
@@ -417,7 +417,7 @@ impl DriveQueue {
         self.memory.completions[index][1].store(second, Ordering::Release);
         self.completion_tail = next(self.completion_tail, self.memory.depth);
         self.phase ^= self.completion_tail == 0;
-        self.completion_bell.ring(cpu, 0, visible_ns);
+        self.completion_notifier.notify(cpu, 0, visible_ns);
     }
 }
 
@@ -461,7 +461,7 @@ mod loom_tests {
     #[test]
     fn commands_and_completions_arrive_whole_and_in_order_over_the_wrap() {
         loom::model(|| {
-            let (mut host, mut drive) = queue_pair(2, &Bell::new(), 0);
+            let (mut host, mut drive) = queue_pair(2, &Notifier::new(), 0);
             let server = loom::thread::spawn(move || {
                 let (_machine, cpu) = machine();
                 let mut served = 0;

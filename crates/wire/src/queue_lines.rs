@@ -6,7 +6,7 @@
 //! its cost is the link's.)
 //!
 //! Idea: a [`Line`] for each that is there in memory. What is written is stored and costs its writer nothing,
-//! as a bell is rung behind it, which waits for the stores before it; what is read is fetched. Loads that
+//! as a notifier is notified behind it, which waits for the stores before it; what is read is fetched. Loads that
 //! do not depend on each other are under way at the same time, so of the doorbell and the command behind
 //! it only the latter is paid for. (How far the host has taken completions the drive looks up once a round.)
 
@@ -57,8 +57,8 @@ impl QueueLines {
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use wharf_runtime::bell::Kind;
-    use wharf_runtime::{Bell, CostTable, Machine, Op, Seed, Side};
+    use wharf_runtime::notifier::Kind;
+    use wharf_runtime::{CostTable, Machine, Notifier, Op, Seed, Side};
 
     use crate::command::Command;
     use crate::completion::Completion;
@@ -70,7 +70,7 @@ mod tests {
     /// Serves a command.
     async fn serve(cpu: Cpu, mut drive: DriveQueue) {
         loop {
-            let _ = drive.bell().clone().wait(&cpu).await;
+            let _ = drive.notifier().clone().wait(&cpu).await;
             while let Some(command) = drive.fetch(&cpu) {
                 let completion = Completion::new(command.cid, Status::SUCCESS);
                 let now_ns = cpu.now();
@@ -81,11 +81,11 @@ mod tests {
 
     /// How long a command is under way.
     async fn command(cpu: &Cpu, host: &mut HostQueue) -> u64 {
-        let (bell, began_ns) = (host.bell().clone(), cpu.now());
+        let (notifier, began_ns) = (host.notifier().clone(), cpu.now());
         host.submit(cpu, Command::flush(1)).expect("room");
         host.ring_doorbell(cpu);
         while host.poll(cpu).is_none() {
-            let _ = bell.wait(cpu).await;
+            let _ = notifier.wait(cpu).await;
         }
         host.release();
         cpu.now() - began_ns
@@ -97,7 +97,7 @@ mod tests {
         costs.cost_ns.insert(Op::LineRead.key().into(), 10.0);
         costs.cost_ns.insert(Op::LineTransfer.key().into(), 100.0);
         let mut machine = Machine::new(costs, false);
-        let (mut host, drive) = queue_pair(4, &Bell::of_kind(kind), 0);
+        let (mut host, drive) = queue_pair(4, &Notifier::of_kind(kind), 0);
         let drive_cpu = machine.add_cpu("drive", Side::Drive, 1.0);
         machine.spawn(drive_cpu, "server", move |cpu| serve(cpu, drive));
         let host_cpu = machine.add_cpu("host", Side::Host, 1.0);
@@ -116,8 +116,8 @@ mod tests {
     }
 
     #[test]
-    fn commands_between_processors_pay_for_bells_and_entries() {
-        // Each way: the bell is changed, seen and taken, the entry fetched.
+    fn commands_between_processors_pay_for_notifiers_and_entries() {
+        // Each way: the notifier is changed, seen and taken, the entry fetched.
         let way_ns = 100 + 10 + 100 + 10;
         assert_eq!(latencies(Kind::Memory)[2..], [2 * way_ns; 6]);
     }

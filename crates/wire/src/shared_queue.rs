@@ -1,7 +1,7 @@
 //! Queue pairs between two processes: the same rings, in shared memory.
 //!
 //! The drive's process owns the memory. A host in another process, a *guest*, has its end of the queue
-//! pair there, and is rung and rings by [bells across](Bell::across) processes. The rings'
+//! pair there, and is notified and rings by [notifiers across](Notifier::across) processes. The rings'
 //! entries are those of [`queue`](crate::queue); what differs is trust:
 //!
 //! 1. Whatever the drive's end reads is read once, and checked: indexes against the depth, commands as
@@ -14,27 +14,28 @@
 
 use std::sync::Arc;
 
-use wharf_runtime::bell::Wake;
+use wharf_runtime::notifier::Wake;
 use wharf_runtime::sync::{AtomicU64, UnsafeCell};
-use wharf_runtime::{Bell, BellWords};
+use wharf_runtime::{Notifier, NotifierWords};
 
 use crate::command::Command;
 use crate::dma::PAGE_BYTES;
 use crate::memory::SharedMemory;
 use crate::queue::{DEPTH_MAX, Doorbells, DriveQueue, Guest, HostQueue, Memory, View};
 
-/// Offset of the bell that the host rings.
+/// Offset of the notifier that the host rings.
 const TO_DRIVE: usize = 512;
 
-/// Offset of the bell that the drive rings, on a cache line of its own.
+/// Offset of the notifier that the drive rings, on a cache line of its own.
 const TO_HOST: usize = TO_DRIVE + 128;
 
 /// Offset of the completions, after which the commands begin.
 const COMPLETIONS: usize = TO_HOST + 128;
 
 // The atomics of shuttle are larger than what they stand for, and never in shared memory.
-const _: () =
-    assert!(cfg!(shuttle) || size_of::<Doorbells>() <= TO_DRIVE && size_of::<BellWords>() <= 128);
+const _: () = assert!(
+    cfg!(shuttle) || size_of::<Doorbells>() <= TO_DRIVE && size_of::<NotifierWords>() <= 128
+);
 
 /// Where a queue pair lies in shared memory.
 #[derive(Debug, Clone)]
@@ -88,27 +89,36 @@ impl SharedQueue {
         })
     }
 
-    fn bell(&self, offset: usize, wake: Option<Wake>) -> Bell {
+    fn notifier(&self, offset: usize, wake: Option<Wake>) -> Notifier {
         let words = self.memory.at(self.offset + offset, 128).cast();
-        // SAFETY: words inside the memory, which the bell keeps; any bytes are valid words.
-        unsafe { Bell::across(words, self.memory.clone(), wake) }
+        // SAFETY: words inside the memory, which the notifier keeps; any bytes are valid words.
+        unsafe { Notifier::across(words, self.memory.clone(), wake) }
     }
 
-    /// The bell that the host rings, as the drive's process waits for it: who does so rings the
-    /// drive's own bell.
-    pub fn arrivals(&self) -> Bell {
-        self.bell(TO_DRIVE, None)
+    /// The notifier that the host notifies, as the drive's process waits for it: who does so rings the
+    /// drive's own notifier.
+    pub fn arrivals(&self) -> Notifier {
+        self.notifier(TO_DRIVE, None)
     }
 
-    /// The drive's end, whose arrivals ring `drive_bell` as `source`.
-    pub fn drive_end(&self, drive_bell: &Bell, source: u32, guest: Guest) -> DriveQueue {
-        let completed = self.bell(TO_HOST, None);
-        DriveQueue::on(self.rings(), drive_bell, source, &completed, Some(guest))
+    /// The drive's end, whose arrivals notify `drive_notifier` as `source`.
+    pub fn drive_end(&self, drive_notifier: &Notifier, source: u32, guest: Guest) -> DriveQueue {
+        let completed = self.notifier(TO_HOST, None);
+        DriveQueue::on(
+            self.rings(),
+            drive_notifier,
+            source,
+            &completed,
+            Some(guest),
+        )
     }
 
     /// The host's end, in the other process; `wake` wakes the drive's process if it sleeps.
     pub fn host_end(&self, wake: Wake) -> HostQueue {
-        let (arrivals, completed) = (self.bell(TO_DRIVE, Some(wake)), self.bell(TO_HOST, None));
+        let (arrivals, completed) = (
+            self.notifier(TO_DRIVE, Some(wake)),
+            self.notifier(TO_HOST, None),
+        );
         HostQueue::on(self.rings(), &arrivals, 0, &completed)
     }
 }
@@ -147,7 +157,7 @@ mod tests {
     fn commands_and_completions_go_through_shared_memory_over_the_wrap() {
         let ((_inline, cpu), (_memory, queue)) = (machine(), queue());
         let mut host = queue.host_end(Box::new(|| panic!("nobody sleeps")));
-        let mut drive = queue.drive_end(&Bell::new(), 0, GUEST);
+        let mut drive = queue.drive_end(&Notifier::new(), 0, GUEST);
         for cid in 0..30u16 {
             let command = Command::read(1, u64::from(cid), 1).with_cid(cid);
             host.submit(&cpu, command.with_prp(1 << 40, 5)).unwrap();
@@ -166,7 +176,7 @@ mod tests {
     #[test]
     fn a_host_that_writes_anything_anywhere_is_survived() {
         let ((_inline, cpu), (memory, queue)) = (machine(), queue());
-        let mut drive = queue.drive_end(&Bell::new(), 0, GUEST);
+        let mut drive = queue.drive_end(&Notifier::new(), 0, GUEST);
         let (mut state, mut fetched) = (88172645463325252u64, 0);
         let bytes = shared_queue_bytes(DEPTH);
         for _ in 0..20_000 {

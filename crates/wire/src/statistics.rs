@@ -147,7 +147,7 @@ statistics! {
     counter frame_write_backs,
     /// Pins that waited, on a core, because every frame was held.
     counter pin_waits,
-    /// Frames of lent memory in use: what divides evenly among the cores.
+    /// Frames of the host memory buffer in use: what divides evenly among the cores.
     gauge frames,
     /// Frames with references.
     gauge frames_held,

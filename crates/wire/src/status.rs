@@ -98,7 +98,7 @@ wire_enum! {
         DeallocatedBlock = 0x287 => "deallocated or unwritten block",
 
         /// The host has lent the drive no memory, or too little of it.
-        NoHostMemory = 0x7c0 => "the drive has been lent no memory",
+        NoHostMemory = 0x7c0 => "the drive has been hmb no memory",
         /// Every frame of a core is held.
         NoFreeFrame = 0x7c1 => "every frame is held",
         /// A page to unpin is not pinned.

@@ -16,8 +16,8 @@ mod fast;
 #[cfg(not(any(loom, shuttle, tsan)))]
 use fast as imp;
 
+use crate::cost_hook::CostHook;
 use crate::node::Node;
-use crate::witness::Witness;
 
 /// The right to look into trees: nodes seen under a guard stay in memory as long as it does.
 ///
@@ -26,7 +26,7 @@ use crate::witness::Witness;
 /// since it was made is freed: keep it for a batch, not for a program's run.
 pub struct Guard<W = ()> {
     inner: imp::Guard,
-    witness: W,
+    cost_hook: W,
 }
 
 /// Pins the calling thread.
@@ -35,12 +35,12 @@ pub fn pin() -> Guard {
     pin_with(())
 }
 
-/// Pins the calling thread, for operations of which `witness` is told.
+/// Pins the calling thread, for operations of which `cost_hook` is told.
 #[inline]
-pub fn pin_with<W: Witness>(witness: W) -> Guard<W> {
+pub fn pin_with<W: CostHook>(cost_hook: W) -> Guard<W> {
     Guard {
         inner: imp::pin(),
-        witness,
+        cost_hook,
     }
 }
 
@@ -58,8 +58,8 @@ impl<W> Guard<W> {
     }
 
     #[inline(always)]
-    pub(crate) fn witness(&self) -> &W {
-        &self.witness
+    pub(crate) fn cost_hook(&self) -> &W {
+        &self.cost_hook
     }
 
     /// The node at an address that was read from the tree under this guard.

@@ -147,7 +147,7 @@ impl DriveConfig {
     }
 
     fn check_ranges(&self) -> Result<(), ConfigError> {
-        // Cores, queues and the admin queue ring one bell, which tells 128 sources apart.
+        // Cores, queues and the admin queue notify one notifier, which tells 128 sources apart.
         let (g, f, t) = (&self.geometry, &self.firmware, &self.ftl);
         let counts = [
             ("geometry.channels", g.channels, 1, 1024, "1 to 1024"),

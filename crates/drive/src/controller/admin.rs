@@ -234,7 +234,7 @@ impl Controller {
             }
             .to_value(),
             FeatureId::NumberOfQueues => self.number_of_queues(),
-            FeatureId::HostMemory => self.lent_frames,
+            FeatureId::HostMemory => self.hmb_frames,
         };
         let default = match feature {
             FeatureId::Arbitration => ARBITRATION_DEFAULT,

@@ -167,7 +167,7 @@ impl Controller {
     /// core's.
     fn core_statistics(&self) -> impl Iterator<Item = DriveStatistics> {
         self.cores.iter().map(|core| {
-            let report = core.shelf.report.lock().expect("no holder panics");
+            let report = core.core_status.report.lock().expect("no holder panics");
             let mut report = report.expect("every core has answered");
             if report.core == 0 {
                 report.host_read_commands = self.host_commands.reads;

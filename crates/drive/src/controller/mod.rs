@@ -3,12 +3,12 @@
 //!
 //! One task. Each turn it takes what the cores answered, posts what the link has carried, and
 //! fetches commands round robin over the queues, a burst from each. `io.rs` checks and splits I/O
-//! commands, `pin.rs` pins and unpins, `lend.rs` takes the host's memory, `admin.rs` answers the admin queue, `logs.rs` fills log pages, `slots.rs` remembers
+//! commands, `pin.rs` pins and unpins, `hmb.rs` takes the host's memory, `admin.rs` answers the admin queue, `logs.rs` fills log pages, `slots.rs` remembers
 //! what is out.
 
 mod admin;
+mod hmb;
 mod io;
-mod lend;
 mod logs;
 mod pin;
 mod slots;
@@ -16,8 +16,8 @@ mod slots;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use wharf_runtime::bell::SOURCES;
-use wharf_runtime::{Bell, Cpu, Op, Ready, Receiver, Sender};
+use wharf_runtime::notifier::SOURCES;
+use wharf_runtime::{Cpu, Notifier, Op, Ready, Receiver, Sender};
 use wharf_wire::command::Command;
 use wharf_wire::completion::Completion;
 use wharf_wire::dma::DmaSpace;
@@ -28,8 +28,8 @@ use wharf_wire::status::{Status, StatusCode};
 use zerocopy::IntoBytes;
 
 use crate::config::{CorePlan, DriveConfig, Platform};
-use crate::core::Shelf;
-use crate::core::lent::Lent;
+use crate::core::CoreStatus;
+use crate::core::hmb::Hmb;
 use crate::core::part::{Answer, Part, PartOp, Striping};
 use crate::ftl::{MapHint, NONE};
 use crate::link::{FromHost, ToHost};
@@ -61,9 +61,9 @@ pub struct CoreLink {
     /// Where its map is.
     pub map: MapHint,
     /// Where it leaves its statistics.
-    pub shelf: Shelf,
-    /// Its share of lent memory.
-    pub lent: Arc<Lent>,
+    pub core_status: CoreStatus,
+    /// Its share of the host memory buffer.
+    pub hmb: Arc<Hmb>,
     /// Parts without an answer.
     pub out: u32,
 }
@@ -107,10 +107,10 @@ pub struct Controller {
     namespace_pages: u64,
     striping: Striping,
     dma: Arc<DmaSpace>,
-    bell: Bell,
+    notifier: Notifier,
     /// Attached queues, by their number; the admin queue is the first.
     queues: Vec<Option<Queue>>,
-    /// Which queue rings the bell as which source.
+    /// Which queue notifies it as which source.
     qid_of_source: [u16; SOURCES],
     /// Source after the one that was served last.
     turn: u32,
@@ -134,11 +134,11 @@ pub struct Controller {
     had_io_queues: bool,
     host_commands: logs::HostCommands,
     /// Frames that the host has lent.
-    lent_frames: u32,
+    hmb_frames: u32,
     /// Memory is being lent or taken back.
     lending: bool,
     /// Shares that the cores get when they have written back what they cache.
-    to_lend: lend::Shares,
+    to_lend: hmb::Shares,
     /// Pins without an answer.
     pins_out: u32,
 }
@@ -149,7 +149,7 @@ impl Controller {
         cpu: Cpu,
         config: &DriveConfig,
         dma: Arc<DmaSpace>,
-        bell: Bell,
+        notifier: Notifier,
         admin: DriveQueue,
         cores: Vec<CoreLink>,
         from_host: FromHost,
@@ -163,7 +163,7 @@ impl Controller {
                 cores: config.firmware.cores,
             },
             dma,
-            bell,
+            notifier,
             queues: (0..=config.firmware.queues_max).map(|_| None).collect(),
             qid_of_source: [0; SOURCES],
             turn: 0,
@@ -182,7 +182,7 @@ impl Controller {
             waiting: Vec::new(),
             had_io_queues: false,
             host_commands: logs::HostCommands::default(),
-            lent_frames: 0,
+            hmb_frames: 0,
             lending: false,
             to_lend: Vec::new(),
             pins_out: 0,
@@ -207,11 +207,11 @@ impl Controller {
     /// Serves the queues for as long as the CPU runs.
     pub async fn run(mut self) {
         let cpu = self.cpu.clone();
-        let bell = self.bell.clone();
-        bell.attach(&cpu);
+        let notifier = self.notifier.clone();
+        notifier.attach(&cpu);
         loop {
-            let rung = match self.outgoing.front() {
-                None => bell.wait(&cpu).await,
+            let notified = match self.outgoing.front() {
+                None => notifier.wait(&cpu).await,
                 Some(next) => {
                     let retry_ns = cpu.now() + FULL_QUEUE_RETRY_NS;
                     let due_ns = if next.due_ns > cpu.now() {
@@ -219,10 +219,10 @@ impl Controller {
                     } else {
                         retry_ns
                     };
-                    bell.wait_until(&cpu, due_ns).await
+                    notifier.wait_until(&cpu, due_ns).await
                 }
             };
-            self.ready = self.ready.union(rung);
+            self.ready = self.ready.union(notified);
             // Where it is no program it is logic, which looks at everything at once.
             if self.config.firmware.platform == Platform::Software {
                 self.cpu.work(Op::ControllerTurn, || ());
@@ -249,7 +249,7 @@ impl Controller {
                 self.parts_out -= 1;
                 let last = self.cpu.work(Op::CommandGather, || {
                     if answer.frame != NONE {
-                        let address = self.cores[core as usize].lent.at(answer.frame).address();
+                        let address = self.cores[core as usize].hmb.at(answer.frame).address();
                         let told = told_address(address, answer.is_blank);
                         self.slots.set_result(answer.slot, told);
                     }
@@ -382,7 +382,7 @@ impl Controller {
                 Fetched::Burst if is_guests && at_once == for_guests => {
                     // It may move its doorbell for ever. The rest has its turn after all others.
                     self.ready.remove(source);
-                    self.bell.ring(&self.cpu, source, self.cpu.now());
+                    self.notifier.notify(&self.cpu, source, self.cpu.now());
                 }
                 Fetched::Burst if is_guests => for_guests -= at_once,
                 Fetched::Burst => {}
@@ -449,7 +449,9 @@ impl Controller {
     /// True if a core takes no more writes: then the namespace takes none.
     #[inline]
     fn is_read_only(&self) -> bool {
-        self.cores.iter().any(|core| core.shelf.is_read_only())
+        self.cores
+            .iter()
+            .any(|core| core.core_status.is_read_only())
     }
 
     /// True if completions carry the state of collection.
@@ -462,7 +464,7 @@ impl Controller {
     #[inline]
     fn anyone_collects(&self) -> bool {
         // One count for all cores.
-        self.cores[0].shelf.anyone_collects()
+        self.cores[0].core_status.anyone_collects()
     }
 
     /// Sends a part to a core.

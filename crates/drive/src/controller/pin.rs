@@ -27,7 +27,7 @@ impl Controller {
         if self.lending {
             return Err(StatusCode::CommandSequenceError);
         }
-        if self.lent_frames == 0 {
+        if self.hmb_frames == 0 {
             return Err(StatusCode::NoHostMemory);
         }
         let queue = self.queues[qid as usize].as_ref();

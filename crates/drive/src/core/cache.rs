@@ -15,7 +15,7 @@ use wharf_wire::dma::HostPage;
 use wharf_wire::status::StatusCode;
 
 use super::Core;
-use super::lent::Lent;
+use super::hmb::Hmb;
 use super::pin::Tally;
 use crate::ftl::{Entry, Ftl, NONE, Refusal};
 
@@ -46,7 +46,7 @@ impl Core {
     /// True if memory is lent: pages may be cached.
     #[inline]
     pub(super) fn may_cache(&self) -> bool {
-        self.lent.borrow().frames() > 0
+        self.hmb.borrow().frames() > 0
     }
 
     /// Frees a frame that nobody refers to, or waits for what keeps it from doing so: then or later
@@ -91,9 +91,9 @@ impl Core {
     /// Takes its frame from the page that CLOCK chooses. Dirty pages go to the write buffer; those
     /// for which there can be no room are passed over while there are others.
     fn evict(&self, worker: u32, tally: &mut Tally) -> Result<(), Stuck> {
-        let lent = self.lent.borrow().clone();
+        let hmb = self.hmb.borrow().clone();
         let (mut stuck, mut steps) = (Stuck::Busy, 0);
-        while steps <= 2 * lent.frames() {
+        while steps <= 2 * hmb.frames() {
             let (victim, passed) = self.cpu.work_counted(Op::ClockStep, || {
                 let (victim, passed) = self.with_ftl(|ftl| ftl.cached_mut().next_victim());
                 (passed, (victim, passed))
@@ -102,7 +102,7 @@ impl Core {
             let Some(victim) = victim else {
                 break;
             };
-            let at = lent.at(victim);
+            let at = hmb.at(victim);
             if at.is_dirty() {
                 let owner = match self.volatile_write_cache.get() {
                     true => NONE,
@@ -135,8 +135,8 @@ impl Core {
 
     /// Copies a frame to the write buffer and starts its program.
     fn write_back_frame(&self, frame: u32, owner: u32) -> Result<(), Stuck> {
-        let lent = self.lent.borrow().clone();
-        let at = lent.at(frame);
+        let hmb = self.hmb.borrow().clone();
+        let at = hmb.at(frame);
         let Some(lpn) = self.with_ftl(|ftl| ftl.cached().lpn(frame)) else {
             // The host marked a frame that holds nothing.
             at.clear_dirty();
@@ -180,15 +180,15 @@ impl Core {
         if !self.may_cache() {
             return Ok(());
         }
-        let lent = self.lent.borrow().clone();
+        let hmb = self.hmb.borrow().clone();
         let (mut outcome, mut patience) = (Ok(()), Patience::default());
-        for (first, mut bits) in lent.dirty_words() {
+        for (first, mut bits) in hmb.dirty_words() {
             while bits != 0 {
                 let frame = first + bits.trailing_zeros();
                 bits &= bits - 1;
                 let lpn = self.with_ftl(|ftl| ftl.cached().lpn(frame));
                 if lpn.is_none_or(|lpn| pages.contains(&lpn)) {
-                    let written = self.write_back_patiently(&lent, frame, &mut patience).await;
+                    let written = self.write_back_patiently(&hmb, frame, &mut patience).await;
                     outcome = outcome.and(written);
                 }
             }
@@ -199,12 +199,12 @@ impl Core {
     /// Sends one dirty page, once: what is written to it later is for the next to send.
     async fn write_back_patiently(
         &self,
-        lent: &Arc<Lent>,
+        hmb: &Arc<Hmb>,
         frame: u32,
         patience: &mut Patience,
     ) -> Result<(), StatusCode> {
         // While this waits its page may be evicted, and so written back, or all memory taken back.
-        let needs_it = || Arc::ptr_eq(lent, &self.lent.borrow()) && lent.at(frame).is_dirty();
+        let needs_it = || Arc::ptr_eq(hmb, &self.hmb.borrow()) && hmb.at(frame).is_dirty();
         while needs_it() {
             let here_ns = self.from_host.carry(&self.cpu, 1);
             self.cpu.sleep_until(here_ns).await;
@@ -223,13 +223,13 @@ impl Core {
     /// Locks the frame of a page, if the page is cached and there.
     #[inline]
     pub(super) fn lock_frame(&self, lpn: u32) -> Result<Option<u32>, Busy> {
-        let lent = self.lent.borrow();
-        if lent.frames() == 0 {
+        let hmb = self.hmb.borrow();
+        if hmb.frames() == 0 {
             return Ok(None);
         }
         self.with_ftl(|ftl| match ftl.entry(lpn) {
             Entry::Cached(frame) if !ftl.cached().is_filling(frame) => {
-                match lent.at(frame).try_lock() {
+                match hmb.at(frame).try_lock() {
                     true => Ok(Some(frame)),
                     false => Err(Busy),
                 }
@@ -240,7 +240,7 @@ impl Core {
 
     /// Ends [`Core::lock_frame`].
     pub(super) fn unlock_frame(&self, frame: u32) {
-        self.lent.borrow().at(frame).unlock();
+        self.hmb.borrow().at(frame).unlock();
     }
 
     /// Locks the frames of all pages of a range that are cached and there, all or none; waits while
@@ -269,9 +269,9 @@ impl Core {
 
     /// Copies a page that is cached to `out`: `None` if it is not in a frame any more.
     pub(super) fn copy_cached(&self, lpn: u32, out: &mut [u8]) -> Option<Result<(), Busy>> {
-        let lent = self.lent.borrow();
-        let frame = self.with_ftl(|ftl| frame_with_data(ftl, &lent, lpn))?;
-        match lent.at(frame).copy_out(&self.dma, out) {
+        let hmb = self.hmb.borrow();
+        let frame = self.with_ftl(|ftl| frame_with_data(ftl, &hmb, lpn))?;
+        match hmb.at(frame).copy_out(&self.dma, out) {
             true => Some(Ok(())),
             false => Some(Err(Busy)),
         }
@@ -280,14 +280,14 @@ impl Core {
     /// True if the page's bytes are in a frame.
     #[inline]
     pub(super) fn is_in_frame(&self, ftl: &Ftl, lpn: u32) -> bool {
-        let lent = self.lent.borrow();
-        lent.frames() > 0 && frame_with_data(ftl, &lent, lpn).is_some()
+        let hmb = self.hmb.borrow();
+        hmb.frames() > 0 && frame_with_data(ftl, &hmb, lpn).is_some()
     }
 
     /// Changes the bytes of a frame that is locked; what it holds then is on its way to flash.
     pub(super) fn overwrite_frame(&self, frame: u32, change: impl FnOnce(HostPage<'_>)) {
-        let lent = self.lent.borrow();
-        let at = lent.at(frame);
+        let hmb = self.hmb.borrow();
+        let at = hmb.at(frame);
         at.clear_dirty();
         self.copying(1, || change(at.page(&self.dma)));
         self.with_ftl(|ftl| ftl.cached_mut().set_written(frame));
@@ -300,44 +300,49 @@ impl Core {
         written_back.err().unwrap_or(durable)
     }
 
-    /// Forgets what is cached and takes the frames that the controller left on the shelf.
+    /// Forgets what is cached and takes the frames that the controller left in the core status.
     pub(super) fn take_lent(&self) -> StatusCode {
-        let lent = self.shelf.lent.lock().expect("no holder panics").clone();
+        let hmb = self
+            .core_status
+            .hmb
+            .lock()
+            .expect("no holder panics")
+            .clone();
         let taken = self.with_ftl(|ftl| {
             for frame in 0..ftl.cached().count() {
                 if ftl.cached().lpn(frame).is_some() {
                     ftl.take_frame_back(frame);
                 }
             }
-            ftl.set_cached_frames(lent.frames())
+            ftl.set_cached_frames(hmb.frames())
         });
         if taken.is_err() {
             return StatusCode::InternalError;
         }
-        let book_bytes = match lent.frames() {
+        let book_bytes = match hmb.frames() {
             0 => 0,
-            _ => self.with_ftl(|ftl| ftl.cached().bytes()) + lent.bytes(),
+            _ => self.with_ftl(|ftl| ftl.cached().bytes()) + hmb.bytes(),
         };
-        self.shelf
+        self.core_status
             .book_bytes
             .store(book_bytes as u64, super::Ordering::Relaxed);
         *self.copy.borrow_mut() = vec![0; self.dma.page_bytes()];
-        *self.lent.borrow_mut() = lent;
+        *self.hmb.borrow_mut() = hmb;
         self.guests.take();
         StatusCode::Success
     }
 }
 
 /// The frame that has a page's bytes, if one has.
-fn frame_with_data(ftl: &Ftl, lent: &Lent, lpn: u32) -> Option<u32> {
+fn frame_with_data(ftl: &Ftl, hmb: &Hmb, lpn: u32) -> Option<u32> {
     let Entry::Cached(frame) = ftl.entry(lpn) else {
         return None;
     };
     let cached = ftl.cached();
-    let is_blank = cached.is_blank(frame) && !lent.at(frame).is_dirty();
+    let is_blank = cached.is_blank(frame) && !hmb.at(frame).is_dirty();
     if is_blank {
         // Who is to write it may wait for a word that only the drive can mend.
-        lent.at(frame).mend();
+        hmb.at(frame).mend();
     }
     (!is_blank && !cached.is_filling(frame)).then_some(frame)
 }

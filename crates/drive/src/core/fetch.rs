@@ -10,7 +10,7 @@ use wharf_wire::status::StatusCode;
 
 use super::Core;
 use super::cache::Patience;
-use super::lent::Lent;
+use super::hmb::Hmb;
 use super::part::{Failed, PinRequest};
 use super::pin::{Stage, Tally, Wanted, stage_of};
 use super::write::Settled;
@@ -73,8 +73,8 @@ impl Core {
         loop {
             let now_ns = self.flash_now();
             let taken = self.cpu.work_counted(Op::FrameUpdate, || {
-                let lent = self.lent.borrow();
-                let take = |ftl: &mut Ftl| self.take_frame(ftl, &lent, now_ns, access, page.lpn);
+                let hmb = self.hmb.borrow();
+                let take = |ftl: &mut Ftl| self.take_frame(ftl, &hmb, now_ns, access, page.lpn);
                 let taken = self.with_ftl(take);
                 (u32::from(taken.is_some()), taken)
             });
@@ -99,7 +99,7 @@ impl Core {
     fn take_frame(
         &self,
         ftl: &mut Ftl,
-        lent: &Lent,
+        hmb: &Hmb,
         now_ns: u64,
         access: Access,
         lpn: u32,
@@ -126,7 +126,7 @@ impl Core {
         let frame = ftl.give_frame(lpn, fill)?;
         ftl.counters_mut().pin_fills += u64::from(fill != Fill::Blank);
         ftl.cached_mut().unreserve(1);
-        let at = lent.at(frame);
+        let at = hmb.at(frame);
         at.free_word();
         at.clear_dirty();
         let fill_from = |place: Place| {
@@ -155,7 +155,7 @@ impl Core {
 
     /// Copies the pages whose reads have ended into their frames.
     fn end_fetch(&self, wanted: &mut [Wanted], tally: &mut Tally) {
-        let lent = self.lent.borrow();
+        let hmb = self.hmb.borrow();
         let mut any = false;
         for page in wanted {
             let Stage::Coming(frame) = page.stage else {
@@ -163,7 +163,7 @@ impl Core {
             };
             any = true;
             let read = self.with_ftl(|ftl| {
-                let to = lent.at(frame).page(&self.dma);
+                let to = hmb.at(frame).page(&self.dma);
                 // SAFETY: the address of a frame that is being filled is told to nobody.
                 let read = self.copying(1, || unsafe {
                     self.fill_page(to, |bytes| read_now(ftl, page.lpn, bytes))
@@ -177,7 +177,7 @@ impl Core {
                 tally.fail(failed.status, failed.lpn);
             }
         }
-        drop(lent);
+        drop(hmb);
         if any {
             self.filled.notify_all(&self.cpu);
         }

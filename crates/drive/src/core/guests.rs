@@ -18,7 +18,7 @@ use wharf_wire::queue::Guest;
 use super::Core;
 use super::cache::{Patience, Stuck};
 use super::fetch::read_now;
-use super::lent::Lent;
+use super::hmb::Hmb;
 use super::part::Failed;
 use super::pin::{Wanted, unpin_one};
 use crate::ftl::{Entry, Ftl, Place};
@@ -29,7 +29,7 @@ struct Holding {
     /// A bit for each frame.
     frames: Vec<u64>,
     /// Frames held, and those that pins under way are going to hold.
-    spoken_for: u32,
+    taken_or_reserved: u32,
 }
 
 /// What each guest holds, by its number.
@@ -63,7 +63,7 @@ impl Holding {
             return false;
         };
         *word &= !bit;
-        self.spoken_for -= 1;
+        self.taken_or_reserved -= 1;
         true
     }
 
@@ -77,20 +77,21 @@ impl Holding {
 }
 
 impl Core {
-    /// Whether a guest may pin `pages` more pages; if so, it has spoken for them.
-    pub(super) fn speak_for(&self, guest: Guest, pages: usize) -> bool {
+    /// Whether a guest may pin `pages` more pages; if so, it has taken or reserved them.
+    pub(super) fn reserve(&self, guest: Guest, pages: usize) -> bool {
         let mut holdings = self.guests.borrow_mut();
         let holding = holdings.of(guest.number);
-        let may = u64::from(holding.spoken_for) + pages as u64 <= u64::from(guest.frames_max);
+        let may =
+            u64::from(holding.taken_or_reserved) + pages as u64 <= u64::from(guest.frames_max);
         if may {
-            holding.spoken_for += pages as u32;
+            holding.taken_or_reserved += pages as u32;
         }
         may
     }
 
-    /// Takes back what a guest has spoken for: its pin is refused.
-    pub(super) fn unspeak(&self, guest: Guest, pages: usize) {
-        self.guests.borrow_mut().of(guest.number).spoken_for -= pages as u32;
+    /// Takes back what a guest has taken or reserved: its pin is refused.
+    pub(super) fn unreserve(&self, guest: Guest, pages: usize) {
+        self.guests.borrow_mut().of(guest.number).taken_or_reserved -= pages as u32;
     }
 
     /// Notes what a guest's pin came to.
@@ -99,7 +100,7 @@ impl Core {
         let holding = holdings.of(guest.number);
         for page in wanted {
             let is_new = page.frame().is_some_and(|frame| holding.set(frame));
-            holding.spoken_for -= u32::from(!is_new);
+            holding.taken_or_reserved -= u32::from(!is_new);
             if let (Some(frame), false) = (page.frame(), is_new) {
                 // The guest has the page already: one reference is enough.
                 self.with_ftl(|ftl| ftl.cached_mut().release(frame));
@@ -123,8 +124,8 @@ impl Core {
     /// Takes back everything that a guest holds, when none of its commands is under way.
     pub(super) async fn release_guest(&self, guest: u32) -> Result<(), Failed> {
         let holding = std::mem::take(self.guests.borrow_mut().of(guest));
-        let lent = self.lent.borrow().clone();
-        self.free_words(Holder::guest(guest), &lent);
+        let hmb = self.hmb.borrow().clone();
+        self.free_words(Holder::guest(guest), &hmb);
         let (mut outcome, mut patience) = (Ok(()), Patience::default());
         for frame in holding.iter() {
             let Some(lpn) = self.with_ftl(|ftl| ftl.cached().lpn(frame)) else {
@@ -135,7 +136,7 @@ impl Core {
                 // While the reference is there, so is the page.
                 outcome = outcome.and(self.fill_blank(frame, lpn, &mut patience).await);
             }
-            self.with_ftl(|ftl| unpin_one(ftl, &lent, lpn, false));
+            self.with_ftl(|ftl| unpin_one(ftl, &hmb, lpn, false));
         }
         self.tell_held();
         self.wake_the_next_in_line();
@@ -144,9 +145,9 @@ impl Core {
 
     /// Frees the words that a process has left taken; also of frames that it does not hold: what a guest
     /// does to words is not to be relied on. It may have named the drive in some, which has none now.
-    fn free_words(&self, holder: Holder, lent: &Lent) {
-        for frame in 0..lent.frames() {
-            let at = lent.at(frame);
+    fn free_words(&self, holder: Holder, hmb: &Hmb) {
+        for frame in 0..hmb.frames() {
+            let at = hmb.at(frame);
             at.unlock_of(Holder::DRIVE);
             if at.is_held_by(holder) {
                 // A part of its write counts as written, but for a page that was to be overwritten:
@@ -166,8 +167,8 @@ impl Core {
         lpn: u32,
         patience: &mut Patience,
     ) -> Result<(), Failed> {
-        let lent = self.lent.borrow().clone();
-        let at = lent.at(frame);
+        let hmb = self.hmb.borrow().clone();
+        let at = hmb.at(frame);
         let is_blank = |ftl: &mut Ftl| ftl.cached().is_blank(frame) && !at.is_dirty();
         if !self.with_ftl(is_blank) {
             return Ok(());

@@ -2,7 +2,7 @@
 //!
 //! The way of a part of a command: the *intake* task takes it off the ring and hands
 //! it to an idle *worker* (`worker.rs`); the worker serves it in straight line (`read.rs`, `write.rs`, `flush.rs`)
-//! and answers; `pin.rs` pins pages in lent memory, `fetch.rs` brings them there, `cache.rs` is what the others do to such pages,
+//! and answers; `pin.rs` pins pages in the host memory buffer, `fetch.rs` brings them there, `cache.rs` is what the others do to such pages,
 //! `finding.rs` what finding them costs, `guests.rs` keeps book for hosts in other processes. Three more tasks belong to the core: the *finisher* ends flash operations when their
 //! time has come, the *collectors* and the *eraser* (`gc.rs`) keep blocks free, and the *checkpointer*
 //! (`checkpoint.rs`) keeps recovery short.
@@ -16,7 +16,7 @@ mod finding;
 mod flush;
 mod gc;
 mod guests;
-pub mod lent;
+pub mod hmb;
 pub mod part;
 mod pin;
 mod read;
@@ -31,7 +31,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use wharf_runtime::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use wharf_runtime::{Alarm, Bell, Cpu, Notify, Op, Receiver, Sender};
+use wharf_runtime::{Alarm, Cpu, Notifier, Notify, Op, Receiver, Sender};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::statistics::DriveStatistics;
 
@@ -41,35 +41,35 @@ use crate::link::FromHost;
 use crate::media::AnyMedia;
 use crate::power::PowerSwitch;
 use gc::{Collecting, Collector, Moved};
-use lent::Lent;
+use hmb::Hmb;
 use part::{Answer, Part, Striping};
 use worker::Worker;
 
 /// Where a core leaves what outlives it.
 #[derive(Clone, Default)]
-pub struct Shelf {
+pub struct CoreStatus {
     /// The media, when the core has been powered off.
     pub media: Arc<Mutex<Option<AnyMedia>>>,
     /// The core's latest statistics, when asked for.
     pub report: Arc<Mutex<Option<DriveStatistics>>>,
     /// Whether the core takes no more writes.
     pub read_only: Arc<AtomicBool>,
-    /// Frames of lent memory that are held or about to be.
+    /// Frames of the host memory buffer that are held or about to be.
     pub frames_held: Arc<AtomicU32>,
-    /// The core's share of lent memory, for it to take.
-    pub lent: Arc<Mutex<Arc<Lent>>>,
+    /// The core's share of the host memory buffer, for it to take.
+    pub hmb: Arc<Mutex<Arc<Hmb>>>,
     /// Bytes that the core takes to keep book of those frames.
     pub book_bytes: Arc<AtomicU64>,
     /// How many cores of the drive are collecting garbage: one count for all.
     pub collecting: Arc<AtomicU32>,
 }
 
-impl Shelf {
-    /// The shelf of one more core of a drive whose cores count in `collecting` who collects.
-    pub fn new(collecting: &Arc<AtomicU32>) -> Shelf {
-        Shelf {
+impl CoreStatus {
+    /// The core status of one more core of a drive whose cores count in `collecting` who collects.
+    pub fn new(collecting: &Arc<AtomicU32>) -> CoreStatus {
+        CoreStatus {
             collecting: collecting.clone(),
-            ..Shelf::default()
+            ..CoreStatus::default()
         }
     }
 
@@ -98,8 +98,8 @@ pub struct CoreParts {
     pub ftl: Ftl,
     /// Parts from the controller.
     pub inbox: Receiver<Part>,
-    /// The bell of `inbox`.
-    pub bell: Bell,
+    /// The notifier of `inbox`.
+    pub notifier: Notifier,
     /// Answers to the controller.
     pub answers: Sender<Answer>,
     /// Host memory.
@@ -119,8 +119,8 @@ pub struct CoreParts {
     /// The power.
     pub power: PowerSwitch,
     /// Where media and reports are left.
-    pub shelf: Shelf,
-    /// The link, for pages of lent memory.
+    pub core_status: CoreStatus,
+    /// The link, for pages of the host memory buffer.
     pub from_host: FromHost,
     /// Its processor copies data: no engine does.
     pub copies: bool,
@@ -132,7 +132,7 @@ pub struct Core {
     index: u32,
     ftl: RefCell<Option<Ftl>>,
     inbox: RefCell<Receiver<Part>>,
-    bell: Bell,
+    notifier: Notifier,
     answers: RefCell<Sender<Answer>>,
     dma: Arc<DmaSpace>,
     workers: Vec<Worker>,
@@ -158,8 +158,8 @@ pub struct Core {
     log_write_ns: u64,
     busy_wait_ns: u64,
     striping: Striping,
-    /// The core's frames of lent memory.
-    lent: RefCell<Arc<Lent>>,
+    /// The core's frames of the host memory buffer.
+    hmb: RefCell<Arc<Hmb>>,
     /// A page on its way from a frame to the write buffer.
     copy: RefCell<Vec<u8>>,
     /// A page on its way to memory that other processes can write.
@@ -180,10 +180,10 @@ pub struct Core {
     /// When a part came last, and how long after that the host counts as quiet.
     latest_part_ns: Cell<u64>,
     quiet_ns: u64,
-    /// The core is among those that the shelf counts as collecting.
+    /// The core is among those that the drive counts as collecting.
     is_collecting: Cell<bool>,
     power: PowerSwitch,
-    shelf: Shelf,
+    core_status: CoreStatus,
     from_host: FromHost,
     copies: bool,
 }
@@ -206,7 +206,7 @@ impl Drop for Core {
             if !std::thread::panicking() {
                 checkpoint::at_power_off(&mut ftl);
             }
-            *self.shelf.media.lock().expect("no holder panics") = Some(ftl.into_media());
+            *self.core_status.media.lock().expect("no holder panics") = Some(ftl.into_media());
         }
     }
 }
@@ -224,7 +224,7 @@ impl Core {
             has_table: parts.ftl.frame_index() == FrameIndex::Hash,
             ftl: RefCell::new(Some(parts.ftl)),
             inbox: RefCell::new(parts.inbox),
-            bell: parts.bell,
+            notifier: parts.notifier,
             answers: RefCell::new(parts.answers),
             dma: parts.dma,
             workers: (0..parts.workers).map(|_| Worker::default()).collect(),
@@ -240,7 +240,7 @@ impl Core {
             log_write_ns: parts.log_write_ns,
             busy_wait_ns: parts.busy_wait_ns,
             striping: parts.striping,
-            lent: RefCell::default(),
+            hmb: RefCell::default(),
             copy: RefCell::default(),
             filling: RefCell::default(),
             in_line: RefCell::default(),
@@ -255,7 +255,7 @@ impl Core {
             quiet_ns: parts.quiet_ns,
             is_collecting: Cell::new(false),
             power: parts.power,
-            shelf: parts.shelf,
+            core_status: parts.core_status,
             from_host: parts.from_host,
             copies: parts.copies,
             cpu: cpu.clone(),
@@ -370,15 +370,17 @@ impl Core {
     /// Tells the controller whether the core takes writes.
     fn tell_read_only(&self) {
         let read_only = self.with_ftl(|ftl| ftl.is_read_only());
-        self.shelf.read_only.store(read_only, Ordering::Relaxed);
+        self.core_status
+            .read_only
+            .store(read_only, Ordering::Relaxed);
     }
 
     /// Tells the controller whether the core moves pages or erases blocks.
     fn tell_collecting(&self) {
         let now = self.collecting.goes_on() || self.with_ftl(|ftl| ftl.is_erasing());
         match (self.is_collecting.replace(now), now) {
-            (false, true) => self.shelf.collecting.fetch_add(1, Ordering::Relaxed),
-            (true, false) => self.shelf.collecting.fetch_sub(1, Ordering::Relaxed),
+            (false, true) => self.core_status.collecting.fetch_add(1, Ordering::Relaxed),
+            (true, false) => self.core_status.collecting.fetch_sub(1, Ordering::Relaxed),
             _ => 0,
         };
     }

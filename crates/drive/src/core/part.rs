@@ -23,7 +23,7 @@ pub enum PartOp {
     Flush,
     /// Every page is deallocated, durably; with `count` = 1 the flash is erased too.
     Format,
-    /// Leave statistics on the shelf.
+    /// Leave statistics in the core status.
     Report,
     /// Turn the volatile write cache on (`count` = 1) or off (0).
     SetWriteCache,
@@ -31,7 +31,7 @@ pub enum PartOp {
     Pin,
     /// What is cached and dirty becomes durable; the first half of lending memory.
     WriteBack,
-    /// Forget what is cached, and take the share of lent memory that is on the shelf.
+    /// Forget what is cached, and take the share of the host memory buffer that the core status has.
     Lend,
     /// Answer the pins in line that came on queue `count`: it is being deleted.
     GiveUp,

@@ -1,4 +1,4 @@
-//! Pinning pages in frames of lent memory.
+//! Pinning pages in frames of the host memory buffer.
 //!
 //! Problem: many pages are brought into frames at once, frames run out, and several pins want the
 //! same page or the same last frames. Nobody may spin, and two pins must not wait for each other.
@@ -23,7 +23,7 @@ use wharf_wire::pin::{
 use wharf_wire::status::StatusCode;
 
 use super::Core;
-use super::lent::Lent;
+use super::hmb::Hmb;
 use super::part::{Answer, Failed, Part, PinRequest};
 use crate::ftl::{Entry, Ftl, NONE};
 
@@ -148,8 +148,10 @@ impl Core {
 
     /// Tells the controller how many frames are held.
     pub(super) fn tell_held(&self) {
-        let held = self.with_ftl(|ftl| ftl.cached().spoken_for());
-        self.shelf.frames_held.store(held, super::Ordering::Relaxed);
+        let held = self.with_ftl(|ftl| ftl.cached().taken_or_reserved());
+        self.core_status
+            .frames_held
+            .store(held, super::Ordering::Relaxed);
     }
 
     /// Gives back every reference of this core's that the request names.
@@ -187,7 +189,7 @@ impl Core {
             tally.fail(StatusCode::NotPinned, lpn);
             return true;
         }
-        if !self.with_ftl(|ftl| unpin_one(ftl, &self.lent.borrow(), lpn, unpin.is_dirty)) {
+        if !self.with_ftl(|ftl| unpin_one(ftl, &self.hmb.borrow(), lpn, unpin.is_dirty)) {
             tally.fail(StatusCode::NotPinned, lpn);
         }
         true
@@ -233,13 +235,13 @@ impl Core {
             return Admission::Refused(StatusCode::NamespaceWriteProtected);
         }
         if let Some(guest) = request.guest
-            && !self.speak_for(guest, wanted.len())
+            && !self.reserve(guest, wanted.len())
         {
             return Admission::Refused(StatusCode::NoFreeFrame);
         }
         let admission = self.admit_listed(request, wanted);
         if let (Some(guest), Admission::Refused(_)) = (request.guest, &admission) {
-            self.unspeak(guest, wanted.len());
+            self.unreserve(guest, wanted.len());
         }
         admission
     }
@@ -253,7 +255,7 @@ impl Core {
                     Ok(needed) => needed,
                     Err(status) => return Admission::Refused(status),
                 };
-                let fits = ftl.cached().spoken_for() + needed <= ftl.cached().count();
+                let fits = ftl.cached().taken_or_reserved() + needed <= ftl.cached().count();
                 if fits && !must_queue || needed == 0 && request.may_not_wait {
                     hold_or_reserve(ftl, wanted);
                     return Admission::Granted;
@@ -317,7 +319,7 @@ impl Core {
         let mut wanted = self.line_scratch.take();
         self.list_wanted(&request, &mut wanted);
         let fits = self.with_ftl(|ftl| match frames_needed(ftl, &wanted) {
-            Ok(needed) => ftl.cached().spoken_for() + needed <= ftl.cached().count(),
+            Ok(needed) => ftl.cached().taken_or_reserved() + needed <= ftl.cached().count(),
             // It will be refused.
             Err(_) => true,
         });
@@ -338,13 +340,13 @@ impl Core {
 
     /// Writes the addresses of pinned pages to the list; gives the frame of a pin without a list.
     fn deliver_addresses(&self, request: &PinRequest, wanted: &[Wanted], tally: &mut Tally) -> u32 {
-        let lent = self.lent.borrow();
+        let hmb = self.hmb.borrow();
         let mut single = NONE;
         for page in wanted {
             let address = match page.stage {
                 Stage::Pinned(frame) => {
-                    (single, tally.is_blank) = (frame, self.is_blank(&lent, request, frame));
-                    told_address(lent.at(frame).address(), tally.is_blank)
+                    (single, tally.is_blank) = (frame, self.is_blank(&hmb, request, frame));
+                    told_address(hmb.at(frame).address(), tally.is_blank)
                 }
                 _ => NOT_PINNED,
             };
@@ -361,10 +363,10 @@ impl Core {
     }
 
     /// Whether who asked has to wait until somebody else has overwritten a frame.
-    fn is_blank(&self, lent: &Lent, request: &PinRequest, frame: u32) -> bool {
+    fn is_blank(&self, hmb: &Hmb, request: &PinRequest, frame: u32) -> bool {
         request.access != Access::Overwrite
             && self.with_ftl(|ftl| ftl.cached().is_blank(frame))
-            && !lent.at(frame).is_dirty()
+            && !hmb.at(frame).is_dirty()
     }
 }
 
@@ -411,7 +413,7 @@ pub(super) fn stage_of(ftl: &Ftl, frame: u32) -> Stage {
 }
 
 /// Takes a reference to a page away; false if it has none.
-pub(super) fn unpin_one(ftl: &mut Ftl, lent: &Lent, lpn: u32, is_dirty: bool) -> bool {
+pub(super) fn unpin_one(ftl: &mut Ftl, hmb: &Hmb, lpn: u32, is_dirty: bool) -> bool {
     if lpn >= ftl.plan().logical_pages {
         return false;
     }
@@ -421,7 +423,7 @@ pub(super) fn unpin_one(ftl: &mut Ftl, lent: &Lent, lpn: u32, is_dirty: bool) ->
     if ftl.cached().references(frame) == 0 {
         return false;
     }
-    let at = lent.at(frame);
+    let at = hmb.at(frame);
     if is_dirty {
         at.set_dirty();
     }

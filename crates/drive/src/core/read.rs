@@ -11,7 +11,7 @@ use super::part::{Failed, Part};
 use crate::ftl::{Ftl, NONE, Place};
 use crate::media::MediaError;
 
-/// Among the physical pages of a part: the page is in a frame of lent memory.
+/// Among the physical pages of a part: the page is in a frame of the host memory buffer.
 const IN_FRAME: u32 = NONE - 1;
 
 impl Core {

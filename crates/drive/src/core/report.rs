@@ -9,7 +9,7 @@ use crate::ftl::Ftl;
 impl Core {
     pub(super) fn report(&self) -> StatusCode {
         let report = self.with_ftl(|ftl| statistics(self.index, ftl));
-        *self.shelf.report.lock().expect("no holder panics") = Some(report);
+        *self.core_status.report.lock().expect("no holder panics") = Some(report);
         StatusCode::Success
     }
 }
@@ -55,6 +55,6 @@ pub fn statistics(core: u32, ftl: &Ftl) -> DriveStatistics {
     report.frame_write_backs = counters.frame_write_backs;
     report.pin_waits = counters.pin_waits;
     report.frames = u64::from(ftl.cached().count());
-    report.frames_held = u64::from(ftl.cached().spoken_for());
+    report.frames_held = u64::from(ftl.cached().taken_or_reserved());
     report
 }

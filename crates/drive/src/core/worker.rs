@@ -40,7 +40,7 @@ impl Worker {
 impl Core {
     /// Hands arriving parts to idle workers.
     pub(super) async fn intake(self: Rc<Self>) {
-        self.bell.attach(&self.cpu);
+        self.notifier.attach(&self.cpu);
         loop {
             if self.idle.borrow().is_empty() {
                 self.idle_again.wait(&self.cpu).await;
@@ -48,7 +48,7 @@ impl Core {
             }
             let part = self.inbox.borrow_mut().try_pop(&self.cpu);
             let Some(part) = part else {
-                let _ = self.bell.wait(&self.cpu).await;
+                let _ = self.notifier.wait(&self.cpu).await;
                 self.cpu.work(Op::CoreTurn, || ());
                 continue;
             };

@@ -112,7 +112,7 @@ impl CachedFrames {
 
     /// Frames with references, and those that pins under way are going to take.
     #[inline]
-    pub fn spoken_for(&self) -> u32 {
+    pub fn taken_or_reserved(&self) -> u32 {
         self.held + self.reserved
     }
 
@@ -219,10 +219,13 @@ impl CachedFrames {
     /// Speaks for `frames` frames.
     pub fn reserve(&mut self, frames: u32) {
         self.reserved += frames;
-        assert!(self.spoken_for() <= self.count(), "more than all frames");
+        assert!(
+            self.taken_or_reserved() <= self.count(),
+            "more than all frames"
+        );
     }
 
-    /// Takes back what was spoken for.
+    /// Takes back what was taken or reserved.
     pub fn unreserve(&mut self, frames: u32) {
         self.reserved -= frames;
     }
@@ -287,7 +290,10 @@ impl CachedFrames {
             (free, next) = (free + 1, self.get(frame).original);
         }
         assert!(free + used + failed == self.fresh, "frames are lost");
-        assert!(self.spoken_for() <= self.count(), "more than all frames");
+        assert!(
+            self.taken_or_reserved() <= self.count(),
+            "more than all frames"
+        );
     }
 }
 
@@ -315,10 +321,10 @@ impl Ftl {
     /// # Errors
     /// If there is no memory for their accounts.
     pub fn set_cached_frames(&mut self, count: u32) -> Result<(), SlabError> {
-        let (used, spoken_for) = (self.cached.used, self.cached.spoken_for());
+        let (used, taken_or_reserved) = (self.cached.used, self.cached.taken_or_reserved());
         assert!(
-            used == 0 && spoken_for == 0,
-            "{used} pages are cached, {spoken_for} frames spoken for"
+            used == 0 && taken_or_reserved == 0,
+            "{used} pages are cached, {taken_or_reserved} frames taken or reserved"
         );
         self.cached = CachedFrames::new(count, self.frame_index)?;
         Ok(())

@@ -15,7 +15,7 @@
 //! | `queues.rs` | creation and deletion, round robin, full completion queues |
 //! | `logs.rs` | log pages, identify data and features tell the truth |
 //! | `limits.rs` | the smallest settings, the most ranges, operations on nothing, format |
-//! | `lending.rs` | lent memory, other commands on cached pages, collection below them |
+//! | `lending.rs` | the host memory buffer, other commands on cached pages, collection below them |
 //! | `determinism.rs` | equal seeds give equal runs |
 //! | `collection.rs` | collection keeps all dies at work, serves reads in between, starts and stops in time |
 //! | `write_amplification.rs` | a reviewed table, beside theory and an exact simulation |

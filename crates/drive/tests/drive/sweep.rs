@@ -48,7 +48,7 @@ fn sweep(config: &DriveConfig, before: &[Op], workload: &[Op], depth: usize) {
     sweep_with_frames(config, before, workload, depth, 0);
 }
 
-/// The same with `frames` frames of lent memory.
+/// The same with `frames` frames of the host memory buffer.
 fn sweep_with_frames(
     config: &DriveConfig,
     before: &[Op],

@@ -11,9 +11,9 @@ use crate::cache::shard::{Found, Placed};
 use crate::cache::{PageCache, Section};
 use crate::design::{Counters, Touch, WritePolicy, check_request};
 use crate::error::IoError;
-use crate::failures::Told;
+use crate::errseq::ErrSeqCursor;
+use crate::late::LateCompletions;
 use crate::payload::{From, Into, Payload};
-use crate::reaper::Reaper;
 use crate::span::{Extent, Span, Spans, spans};
 use crate::volume::Volume;
 use crate::wake::{Pause, Sleeper};
@@ -83,9 +83,9 @@ pub struct CacheClient {
     pub(crate) counters: Counters,
     pub(super) spare: RefCell<Vec<Scratch>>,
     woken: RefCell<Vec<Sleeper>>,
-    pub(super) reaper: Reaper<Vec<Pin>>,
+    pub(super) late: LateCompletions<Vec<Pin>>,
     /// Failed write-backs that a flush of this client has reported.
-    pub(super) told: Told,
+    pub(super) told: ErrSeqCursor,
 }
 
 impl CacheClient {
@@ -100,7 +100,7 @@ impl CacheClient {
         cache.mailboxes().serve(cpu, index);
         let client = Rc::new(CacheClient {
             cpu: cpu.clone(),
-            told: Told::new(cache.failures()),
+            told: ErrSeqCursor::new(cache.failures()),
             cache,
             volume,
             index,
@@ -108,12 +108,12 @@ impl CacheClient {
             counters: Counters::default(),
             spare: RefCell::default(),
             woken: RefCell::default(),
-            reaper: Reaper::default(),
+            late: LateCompletions::default(),
         });
-        let reaping = client.clone();
-        cpu.spawn("cache reaper", async move {
-            let release = |_, pins: Vec<Pin>| reaping.give_up(&pins);
-            reaping.reaper.run(&reaping.cpu, release).await;
+        let owner = client.clone();
+        cpu.spawn("cache late completions", async move {
+            let release = |_, pins: Vec<Pin>| owner.give_up(&pins);
+            owner.late.run(&owner.cpu, release).await;
         });
         client
     }

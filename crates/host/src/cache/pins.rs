@@ -11,7 +11,7 @@
 //! read should not fail because of a page that is none of its own. A page that cannot be read is
 //! taken out of the cache again.
 //!
-//! After a timeout the drive may still use a frame: it is left to the client's reaper, and *stuck*
+//! After a timeout the drive may still use a frame: it is left to the client's late, and *stuck*
 //! until the drive answers: requests for its pages fail instead of waiting. [`Pins`] does the same
 //! for whatever it still holds when it is dropped.
 
@@ -119,7 +119,7 @@ impl<'a> Pins<'a> {
     /// again are in [`Pins::redo`] then.
     ///
     /// # Errors
-    /// The first error of a command. All frames are given back or left to the reaper also then.
+    /// The first error of a command. All frames are given back or kept until the drive has ended them also then.
     pub async fn settle<P: Copied>(&mut self, payload: &mut P) -> Result<(), IoError> {
         let mut outcome = Ok(());
         if self.any(|p| p.leaving.is_some()) {
@@ -147,7 +147,7 @@ impl<'a> Pins<'a> {
     }
 
     /// Moves the pages that `page_of` gives, and waits. Pins of runs that failed are taken out: into
-    /// `failed`, or to the reaper.
+    /// `failed`, or to the late.
     async fn transfer(
         &mut self,
         kind: Transfer,
@@ -216,7 +216,7 @@ impl<'a> Pins<'a> {
         }));
     }
 
-    /// Takes the failed pins out: those that the drive may still use go to the reaper.
+    /// Takes the failed pins out: those that the drive may still use go to the late.
     #[cold]
     fn part_with_failed(&mut self) {
         let client = self.client;
@@ -242,7 +242,7 @@ impl<'a> Pins<'a> {
             pins.iter_mut()
                 .filter(|p| is_late(p))
                 .for_each(|p| p.shard = u32::MAX);
-            client.reaper.adopt(&client.cpu, group, late);
+            client.late.adopt(&client.cpu, group, late);
         }
         pins.retain(|pin| {
             if pin.failed && pin.shard != u32::MAX {

@@ -118,7 +118,7 @@ pub struct DesignConfig {
     pub files: u32,
     /// [Memory nodes](crate::nodes) of the machine, in designs that tell them apart.
     pub memory_nodes: u32,
-    /// Whether designs that could be in the program are in the operating system, and [pay](crate::toll) for
+    /// Whether designs that could be in the program are in the operating system, and [pay](crate::kernel_path) for
     /// that.
     pub in_kernel: bool,
     /// Whether pages that designs in the operating system cache are those of files in a file system, which takes its time for

@@ -29,8 +29,8 @@ pub struct Stray {
 impl Driver {
     /// Takes completions off for as long as the CPU runs.
     pub(super) async fn pump(self: Rc<Self>) {
-        let bell = self.inner.borrow().queue.bell().clone();
-        bell.attach(&self.cpu);
+        let notifier = self.inner.borrow().queue.notifier().clone();
+        notifier.attach(&self.cpu);
         loop {
             loop {
                 let next = self.inner.borrow_mut().queue.poll(&self.cpu);
@@ -39,7 +39,7 @@ impl Driver {
                     .work(Op::DriverComplete, || self.complete(completion));
             }
             self.inner.borrow_mut().queue.release();
-            let _ = bell.wait(&self.cpu).await;
+            let _ = notifier.wait(&self.cpu).await;
         }
     }
 

@@ -26,7 +26,7 @@ use wharf_wire::dma::DmaSpace;
 use crate::design::{Client, Design, DesignConfig, DesignError, Statistics, Touch};
 use crate::error::IoError;
 use crate::hardware::requests::Inner;
-use crate::lend::LentMemory;
+use crate::hmb::HmbMemory;
 use crate::payload::{From, Into};
 use crate::scala::frames::Frames;
 use crate::scala::held::SetMap;
@@ -69,7 +69,7 @@ impl Design for Hardware {
         Ok(HardwareClient(inner))
     }
 
-    fn lent_memory(&self, drive: u32) -> Option<LentMemory> {
+    fn hmb_memory(&self, drive: u32) -> Option<HmbMemory> {
         self.frames.memory(drive)
     }
 }

@@ -12,8 +12,8 @@ use crate::design::{Counters, Touch, WritePolicy, check_request};
 use crate::error::IoError;
 use crate::group::Group;
 use crate::hardware::Hardware;
+use crate::late::LateCompletions;
 use crate::pins::{PAGES_MAX, Pins, Sent, needs_list};
-use crate::reaper::Reaper;
 use crate::scala::frames::{Copied, Frames, Pinned};
 use crate::scala::held::{Home, SetMap};
 use crate::span::{Extent, Span, spans};
@@ -71,7 +71,7 @@ pub(super) struct Inner {
     permits_back: Notify,
     next_ticket: Cell<u64>,
     serving: Cell<u64>,
-    reaper: Reaper<Late>,
+    late: LateCompletions<Late>,
     /// Pages that a late command is still to overwrite: a write that came later must not be lost.
     stuck: RefCell<Vec<u64>>,
 }
@@ -98,13 +98,13 @@ impl Inner {
             permits_back: Notify::new(),
             next_ticket: Cell::new(0),
             serving: Cell::new(0),
-            reaper: Reaper::default(),
+            late: LateCompletions::default(),
             stuck: RefCell::default(),
         });
-        let reaping = inner.clone();
-        cpu.spawn("hardware reaper", async move {
-            let end = |group, late| reaping.end_late(group, late);
-            reaping.reaper.run(&reaping.cpu, end).await;
+        let owner = inner.clone();
+        cpu.spawn("hardware late completions", async move {
+            let end = |group, late| owner.end_late(group, late);
+            owner.late.run(&owner.cpu, end).await;
         });
         Ok(inner)
     }
@@ -277,7 +277,7 @@ impl Inner {
                 (entry, data)
             };
             let late = Late::Pins(sent, entries.into_iter().map(keep).collect());
-            self.reaper.adopt(&self.cpu, group, late);
+            self.late.adopt(&self.cpu, group, late);
             return None;
         }
         let may_help =
@@ -385,7 +385,7 @@ impl Inner {
                 .send(&group, drive, list, Access::Read, &[], &unpins)
                 .await;
             let late = Late::Unpins(sent, entries);
-            self.reaper.adopt(&self.cpu, group, late);
+            self.late.adopt(&self.cpu, group, late);
         }
         self.volume.ring();
     }

@@ -286,7 +286,7 @@ impl Local {
             }
             self.read_locked(lock, key).await?;
         };
-        self.shared.toll.page_write(&self.cpu);
+        self.shared.kernel_path.page_write(&self.cpu);
         self.cpu
             .work(Op::CopyPage, || frames.copy_in(frame, span, data));
         if !frames.is(frame, UPTODATE) {

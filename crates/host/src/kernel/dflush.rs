@@ -38,7 +38,7 @@ impl Writer for Local {
 
     async fn doze(&self, most_ns: u64) {
         let began_ns = self.cpu.now();
-        self.nap(most_ns).await;
+        self.wait_at_most(most_ns).await;
         self.counters.throttled_ns.add(self.cpu.now() - began_ns);
     }
 
@@ -72,7 +72,7 @@ impl Writer for Local {
 
     async fn wait_for_flushers(&self) {
         let began_ns = self.cpu.now();
-        self.nap(SLEEP_NS).await;
+        self.wait_at_most(SLEEP_NS).await;
         self.counters.flushing_ns.add(self.cpu.now() - began_ns);
     }
 }

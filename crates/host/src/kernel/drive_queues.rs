@@ -105,7 +105,7 @@ impl Local {
         while queue.waiting() >= WAITING_MAX {
             self.join(&self.shared.progress);
             if queue.waiting() >= WAITING_MAX {
-                self.nap(NAP_NS).await;
+                self.wait_at_most(NAP_NS).await;
             }
         }
     }

@@ -11,7 +11,7 @@ use wharf_runtime::{Cpu, Notify, Op};
 
 use crate::design::Counters;
 use crate::error::IoError;
-use crate::failures::Told;
+use crate::errseq::ErrSeqCursor;
 use crate::files::Files;
 use crate::kernel::accounting::Change;
 use crate::kernel::frame::{DIRTY, LOCKED, STUCK, WAITERS};
@@ -20,7 +20,7 @@ use crate::kernel::xarray::Tag;
 use crate::key::PageKey;
 use crate::readahead::{ReadAhead, WINDOW_PAGES};
 use crate::volume::Volume;
-use crate::waits::{Nap, Waiters};
+use crate::waits::{TimedWait, Waiters};
 use crate::wake::{Pause, Sleeper};
 
 /// Frames on their way to or between the lists.
@@ -55,7 +55,7 @@ pub struct Local {
     /// Until when the pages that the CPU dirtied are paid for.
     pub(super) paid_until_ns: Cell<u64>,
     /// Failed write-backs of each file that a flush of this client has reported.
-    pub(super) told: Box<[Told]>,
+    pub(super) told: Box<[ErrSeqCursor]>,
     /// Block requests under way, and who waits for fewer.
     pub(super) in_flight: Cell<u32>,
     pub(super) landed: Notify,
@@ -110,9 +110,9 @@ impl Local {
 
     /// Sleeps until something is woken on `waiters`, but for `most_ns` at most. The caller has
     /// [joined](Waiters::join) and looked at its condition.
-    pub(super) async fn nap(&self, most_ns: u64) {
+    pub(super) async fn wait_at_most(&self, most_ns: u64) {
         let deadline_ns = self.cpu.now() + most_ns;
-        self.sleep(Nap::until(&self.cpu, deadline_ns)).await;
+        self.sleep(TimedWait::until(&self.cpu, deadline_ns)).await;
     }
 
     /// Enters the running task among those who are woken by `waiters`.

@@ -76,7 +76,7 @@ impl Local {
             self.shared.memory_short.store(true, Ordering::Relaxed);
             self.wake(&self.shared.flusher);
             self.counters.waits.add(1);
-            self.nap(NAP_NS).await;
+            self.wait_at_most(NAP_NS).await;
         }
         match self.shared.failures() - failures {
             0 => Err(self.stuck(key)),
@@ -365,7 +365,7 @@ impl Local {
                 if freed == 0 {
                     shared.memory_short.store(true, Ordering::Relaxed);
                     self.wake(&shared.flusher);
-                    self.nap(NAP_NS).await;
+                    self.wait_at_most(NAP_NS).await;
                 } else {
                     self.cpu.yield_now().await;
                 }

@@ -8,15 +8,15 @@ use wharf_wire::dma::{DmaSpace, RegisterError};
 
 use crate::design::DesignConfig;
 use crate::dflush::{Balance, Cursor, Turns};
-use crate::failures::Told;
+use crate::errseq::ErrSeqCursor;
 use crate::kernel::block::IN_FLIGHT_MAX;
 use crate::kernel::drive_queues::DriveQueue;
 use crate::kernel::frame::{DIRTY, Frames, LOCKED, UPTODATE, WRITEBACK};
 use crate::kernel::lru::{self, List, Lists};
 use crate::kernel::neighbour::Neighbour;
 use crate::kernel::xarray::{Tag, XArray};
+use crate::kernel_path::KernelPath;
 use crate::nodes::{FreeFrames, Nodes};
-use crate::toll::Toll;
 use crate::waits::{PageWaits, Waiters};
 use crate::wake::Mailboxes;
 
@@ -105,8 +105,8 @@ pub struct Inode {
 
 impl Inode {
     /// What one has been told of who comes now.
-    pub fn told(&self) -> Told {
-        Told::new(self.failures.load(Ordering::Relaxed))
+    pub fn told(&self) -> ErrSeqCursor {
+        ErrSeqCursor::new(self.failures.load(Ordering::Relaxed))
     }
 }
 
@@ -176,7 +176,7 @@ pub struct Shared {
     /// The flusher's neighbour.
     pub neighbour: Neighbour,
     /// What is paid to the file system; the cache charges its own parts where it has them.
-    pub toll: Toll,
+    pub kernel_path: KernelPath,
     /// The CPUs' mailboxes: clients, then services.
     pub mailboxes: Arc<Mailboxes>,
 }
@@ -223,7 +223,7 @@ impl Shared {
                 .map(|_| DriveQueue::new(mailboxes.clone()))
                 .collect(),
             neighbour: Neighbour::new(mailboxes.clone()),
-            toll: Toll::new(true, config.file_system),
+            kernel_path: KernelPath::new(true, config.file_system),
             mailboxes,
         })
     }

@@ -25,7 +25,7 @@ use wharf_runtime::sync::Ordering;
 
 use crate::kernel::local::Local;
 use crate::kernel::shared::Shared;
-use crate::waits::Nap;
+use crate::waits::TimedWait;
 
 /// Longest pause (`MAX_PAUSE`).
 const PAUSE_MAX_NS: u64 = 200_000_000;
@@ -131,7 +131,7 @@ impl Local {
     async fn pause_until(&self, due_ns: u64) {
         let paused = async {
             while self.cpu.now() < due_ns {
-                Nap::until(&self.cpu, due_ns).await;
+                TimedWait::until(&self.cpu, due_ns).await;
             }
         };
         self.sleep(paused).await;

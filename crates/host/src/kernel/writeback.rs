@@ -289,7 +289,7 @@ impl Local {
             if now_ns >= due_ns {
                 due_ns = now_ns + PERIOD_NS;
             }
-            self.nap(due_ns - now_ns).await;
+            self.wait_at_most(due_ns - now_ns).await;
             let written = shared.written.load(Ordering::Relaxed);
             self.measured.set((self.cpu.now(), written));
         }
@@ -314,7 +314,7 @@ impl Local {
         }
         if pages == 0 {
             self.join(&self.shared.progress);
-            self.nap(REST_NS).await;
+            self.wait_at_most(REST_NS).await;
         }
     }
 

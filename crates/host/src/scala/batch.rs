@@ -360,7 +360,7 @@ impl Held {
         self.index.vacate(entry.slot);
     }
 
-    /// Leaves a command that timed out to the reaper.
+    /// Leaves a command that timed out to the late.
     fn leave_late<U: Use>(&self, group: Group, sent: Sent, entries: Entries, user: &U) {
         let keep = |entry: Entry| {
             self.index.set_stuck(entry.slot);
@@ -369,7 +369,7 @@ impl Held {
         };
         let entries = entries.into_iter().map(keep).collect();
         let late = Late(sent, entries);
-        self.reaper.adopt(&self.cpu, group, late);
+        self.late.adopt(&self.cpu, group, late);
     }
 
     /// Gives the list of a command without pins back, as soon as the drive has answered.
@@ -378,7 +378,7 @@ impl Held {
             return self.pins.give_back(sent);
         }
         let late = Late(sent, Vec::new());
-        self.reaper.adopt(&self.cpu, group, late);
+        self.late.adopt(&self.cpu, group, late);
     }
 
     /// Brings late work to its end: the drive has answered.

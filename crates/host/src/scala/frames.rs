@@ -27,7 +27,7 @@ use wharf_wire::pin::split_address;
 
 use super::notes::{Notes, note_bytes};
 use crate::guest::Writers;
-use crate::lend::{LentFrames, LentMemory};
+use crate::hmb::{HmbFrames, HmbMemory};
 use crate::payload::{From, Into, Payload};
 use crate::span::Span;
 
@@ -38,19 +38,19 @@ const WORDS_PER_LINE: usize = 16;
 const BITS_PER_LINE: usize = 512;
 
 struct DriveFrames {
-    lent: LentFrames,
+    hmb: HmbFrames,
     table: FrameTable,
     word_lines: Box<[Line]>,
     dirty_lines: Box<[Line]>,
 }
 
 impl DriveFrames {
-    fn new(lent: LentFrames) -> DriveFrames {
-        let frames = lent.frames.pages();
+    fn new(hmb: HmbFrames) -> DriveFrames {
+        let frames = hmb.frames.pages();
         let lines = |per_line: usize| (0..frames.div_ceil(per_line)).map(|_| Line::new());
         DriveFrames {
-            table: lent.table.frame_table(frames),
-            lent,
+            table: hmb.table.frame_table(frames),
+            hmb,
             word_lines: lines(WORDS_PER_LINE).collect(),
             dirty_lines: lines(BITS_PER_LINE).collect(),
         }
@@ -90,7 +90,7 @@ impl Frames {
         frames: u32,
         guests: u32,
     ) -> Result<Frames, RegisterError> {
-        let of_drive = |_| LentFrames::new(space, frames).map(DriveFrames::new);
+        let of_drive = |_| HmbFrames::new(space, frames).map(DriveFrames::new);
         Ok(Frames {
             drives: (0..drives).map(of_drive).collect::<Result<_, _>>()?,
             notes: Notes::new(space, drives as usize * frames as usize, guests)?,
@@ -107,7 +107,7 @@ impl Frames {
         let (of_drives, notes) = memories.split_at(2 * drives as usize);
         let of_drive = |memories: &[Arc<SharedMemory>]| {
             let table_pages = frame_table_pages(frames as usize);
-            DriveFrames::new(LentFrames::attach(
+            DriveFrames::new(HmbFrames::attach(
                 DmaRegion::of_owner(&memories[0], frames as usize, PAGE_BYTES),
                 DmaRegion::of_owner(&memories[1], table_pages, PAGE_BYTES),
             ))
@@ -138,7 +138,7 @@ impl Frames {
     /// # Panics
     /// If the frames are not in a space that can be shared.
     pub fn shared_memory(&self) -> Vec<Arc<SharedMemory>> {
-        let of_drive = |drive: &DriveFrames| [&drive.lent.frames, &drive.lent.table].map(memory_of);
+        let of_drive = |drive: &DriveFrames| [&drive.hmb.frames, &drive.hmb.table].map(memory_of);
         let mut memories: Vec<_> = self.drives.iter().flat_map(of_drive).collect();
         let notes = self.notes.shared();
         memories.extend(notes.expect("there are guests").cloned());
@@ -147,7 +147,7 @@ impl Frames {
 
     /// Frames of each drive.
     pub fn per_drive(&self) -> u32 {
-        self.drives[0].lent.frames.pages() as u32
+        self.drives[0].hmb.frames.pages() as u32
     }
 
     /// Bytes of a page as stored.
@@ -159,7 +159,7 @@ impl Frames {
     /// Bytes of all that keeps book of the frames.
     pub fn bookkeeping_bytes(&self) -> usize {
         let of_drive = |drive: &DriveFrames| {
-            drive.lent.table.pages() * PAGE_BYTES
+            drive.hmb.table.pages() * PAGE_BYTES
                 + size_of_val(&*drive.word_lines)
                 + size_of_val(&*drive.dirty_lines)
         };
@@ -167,8 +167,8 @@ impl Frames {
     }
 
     /// What a drive is told of its memory.
-    pub fn memory(&self, drive: u32) -> Option<LentMemory> {
-        self.drives[drive as usize].lent.memory()
+    pub fn memory(&self, drive: u32) -> Option<HmbMemory> {
+        self.drives[drive as usize].hmb.memory()
     }
 
     /// The frame that the drive has told of, if it is one of firmware core `core` of `cores`, and whether
@@ -297,7 +297,7 @@ impl Frames {
     /// The bytes of a frame.
     #[inline(always)]
     pub fn pointer(&self, drive: usize, frame: u32) -> *mut u8 {
-        self.drives[drive].lent.frames.page_pointer(frame as usize)
+        self.drives[drive].hmb.frames.page_pointer(frame as usize)
     }
 
     /// Copies bytes from `from` on out of a frame that this client has pinned; false if a writer

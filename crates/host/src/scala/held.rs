@@ -10,8 +10,8 @@ use wharf_wire::dma::{DmaSpace, PAGE_BYTES, RegisterError};
 
 use crate::design::{Counters, DesignConfig, Touch, WritePolicy, check_request};
 use crate::error::IoError;
+use crate::late::LateCompletions;
 use crate::pins::Pins;
-use crate::reaper::Reaper;
 use crate::scala::batch::{Batch, Late};
 use crate::scala::frames::{Copied, Frames};
 use crate::scala::index::{Found, Place, Placed, QueueIndex};
@@ -171,7 +171,7 @@ pub struct Held {
     pub(super) counters: Counters,
     /// A page became ready, or a slot can be taken again.
     pub(super) changed: Notify,
-    pub(super) reaper: Reaper<Late>,
+    pub(super) late: LateCompletions<Late>,
     policy: WritePolicy,
     gc_aware: bool,
 }
@@ -199,14 +199,14 @@ impl Held {
             index: QueueIndex::new(slots).map_err(no_memory)?,
             counters: Counters::default(),
             changed: Notify::new(),
-            reaper: Reaper::default(),
+            late: LateCompletions::default(),
             policy: config.write_policy,
             gc_aware: config.gc_aware,
         });
-        let reaping = held.clone();
-        cpu.spawn("scala reaper", async move {
-            let adopt = |group, late| reaping.adopt(group, late);
-            reaping.reaper.run(&reaping.cpu, adopt).await;
+        let owner = held.clone();
+        cpu.spawn("scala late completions", async move {
+            let adopt = |group, late| owner.adopt(group, late);
+            owner.late.run(&owner.cpu, adopt).await;
         });
         Ok(held)
     }

@@ -41,7 +41,7 @@ use wharf_wire::memory::SharedMemory;
 
 use crate::design::{Design, DesignConfig, DesignError};
 use crate::guest::{SharedDesign, Writers};
-use crate::lend::LentMemory;
+use crate::hmb::HmbMemory;
 use crate::pins::Pins;
 use crate::volume::Volume;
 use client::ScalaClient;
@@ -89,7 +89,7 @@ impl Design for Scala {
         Pins::list_pages(config.drives) as usize
     }
 
-    fn lent_memory(&self, drive: u32) -> Option<LentMemory> {
+    fn hmb_memory(&self, drive: u32) -> Option<HmbMemory> {
         self.frames.memory(drive)
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! Each process has notes of its own, in memory that only it and the owner can write and all can read. So
 //! a guest can lie of itself alone, and when it is gone the owner strikes out what it said. It may keep its
-//! notes mapped and go on: so the owner's notes tell whose are believed, those of guests with a seat.
+//! notes mapped and go on: so the owner's notes tell whose are believed, those of guests with a slot.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ const COUNTERS: usize = 4096;
 /// Bytes that they take.
 const COUNTER_BYTES: usize = COUNTERS * size_of::<u32>();
 
-/// Where the writers begin. Between are, in the owner's notes, bytes that say which guests have seats.
+/// Where the writers begin. Between are, in the owner's notes, bytes that say which guests have slots.
 const WRITERS: usize = COUNTER_BYTES + 64;
 
 const _: () = assert!(Holder::GUESTS_MAX <= 64);
@@ -135,11 +135,11 @@ impl Notes {
         unsafe { self.at(process, WRITERS + frame).cast().as_ref() }
     }
 
-    /// Whether a guest has a seat.
-    fn seat(&self, guest: u32) -> &AtomicU8 {
+    /// Whether a guest has a slot.
+    fn slot(&self, guest: u32) -> &AtomicU8 {
         assert!(
             self.are_kept() && guest < Holder::GUESTS_MAX,
-            "no such seat"
+            "no such slot"
         );
         let at = self.at(0, COUNTER_BYTES + guest as usize);
         // SAFETY: one of the bytes between counters and writers; an atomic, for which any byte is valid.
@@ -149,7 +149,7 @@ impl Notes {
     /// Whether what a process says is believed.
     fn is_believed(&self, process: usize) -> bool {
         // Acquire: partner of the release in `admit`.
-        process == 0 || self.seat(process as u32 - 1).load(Ordering::Acquire) != 0
+        process == 0 || self.slot(process as u32 - 1).load(Ordering::Acquire) != 0
     }
 
     /// Announces that a page is going to be overwritten. To be called before the command is sent: who
@@ -214,12 +214,12 @@ impl Notes {
     pub fn admit(&self, guest: u32) {
         self.strike_out(guest);
         // Release: partner of the acquire in `is_believed`, for what was struck out.
-        self.seat(guest).store(1, Ordering::Release);
+        self.slot(guest).store(1, Ordering::Release);
     }
 
     /// Strikes out all that guest number `guest` has said, and will: it is gone. For the owner.
     pub fn forget(&self, guest: u32) {
-        self.seat(guest).store(0, Ordering::Release);
+        self.slot(guest).store(0, Ordering::Release);
         self.strike_out(guest);
     }
 

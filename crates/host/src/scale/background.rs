@@ -3,7 +3,7 @@
 //!
 //! A client of a design has a CPU that runs all the time; transfers that it began end while it does something else, and
 //! it reads ahead itself. A thread of a program runs its tasks only while one of its calls waits. What is to go on
-//! meanwhile it leaves to the service, as an *errand*.
+//! meanwhile it leaves to the service, as a *work item*.
 
 use std::rc::Rc;
 
@@ -16,12 +16,12 @@ use crate::scale::index::Index;
 use crate::scale::local::Local;
 use crate::wake::Pause;
 
-/// Most errands that wait. Who has more reads by itself when it gets there.
-const ERRANDS_MAX: usize = 64;
+/// Most read_ahead_work that wait. Who has more reads by itself when it gets there.
+const WORK_MAX: usize = 64;
 
 /// Something to read ahead.
 #[derive(Debug, Clone, Copy)]
-pub struct Errand {
+pub struct ReadAheadWork {
     file: u32,
     plan: Plan,
 }
@@ -43,7 +43,7 @@ impl<I: Index, B: Backing> Local<I, B> {
     async fn flush_ahead(self: &Rc<Self>) {
         if self.begin_share().await.pages == 0 {
             self.join(&self.shared.progress);
-            self.nap(SLEEP_NS).await;
+            self.wait_at_most(SLEEP_NS).await;
         }
     }
 
@@ -51,11 +51,11 @@ impl<I: Index, B: Backing> Local<I, B> {
     /// somebody [calls](Local::call_service), who wakes the task.
     pub async fn serve(self: &Rc<Self>) -> bool {
         self.join(&self.shared.flusher);
-        self.run_errands();
+        self.run_read_ahead();
         if self.is_flush_due() {
             self.flush_ahead().await;
         } else if self.has_transfers() {
-            // Or an errand, or dirty pages.
+            // Or a work item, or dirty pages.
             self.landed.wait(&self.cpu).await;
         } else {
             return false;
@@ -78,24 +78,26 @@ impl<I: Index, B: Backing> Local<I, B> {
     /// Has plans read, without waiting for it.
     #[cold]
     pub(super) fn read_later(self: &Rc<Self>, file: u32, plans: impl IntoIterator<Item = Plan>) {
-        if !self.shared.has_errands {
+        if !self.shared.has_read_ahead_thread {
             for plan in plans {
                 self.read_plan(file, &plan, None, 0);
             }
             return;
         }
-        self.shared.errands.with(&self.cpu, |errands| {
-            let room = ERRANDS_MAX.saturating_sub(errands.len());
-            let new = plans.into_iter().map(|plan| Errand { file, plan });
-            errands.extend(new.take(room));
-        });
+        self.shared
+            .read_ahead_work
+            .with(&self.cpu, |read_ahead_work| {
+                let room = WORK_MAX.saturating_sub(read_ahead_work.len());
+                let new = plans.into_iter().map(|plan| ReadAheadWork { file, plan });
+                read_ahead_work.extend(new.take(room));
+            });
         self.call_service();
     }
 
     /// Begins to read what clients have asked for.
-    fn run_errands(self: &Rc<Self>) {
-        let errands = self.shared.errands.with(&self.cpu, std::mem::take);
-        for Errand { file, plan } in errands {
+    fn run_read_ahead(self: &Rc<Self>) {
+        let read_ahead_work = self.shared.read_ahead_work.with(&self.cpu, std::mem::take);
+        for ReadAheadWork { file, plan } in read_ahead_work {
             self.backing.while_open(file, || {
                 self.read_plan(file, &plan, None, 0);
             });

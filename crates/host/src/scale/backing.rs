@@ -10,9 +10,9 @@ use wharf_runtime::Cpu;
 use crate::error::IoError;
 use crate::files::Files;
 use crate::group::Group;
+use crate::kernel_path::KernelPath;
 use crate::run::Run;
 use crate::scale::frame::Frames;
-use crate::toll::Toll;
 use crate::volume::{Transfer, Volume};
 
 /// See the module.
@@ -70,14 +70,14 @@ pub struct VolumeFiles {
     /// How the volume is divided.
     pub files: Files,
     /// What commands cost besides.
-    pub toll: Toll,
+    pub kernel_path: KernelPath,
 }
 
 /// Commands on their way.
 pub struct Commands {
     group: Group,
     requests: u32,
-    toll: Toll,
+    kernel_path: KernelPath,
 }
 
 impl Backing for VolumeFiles {
@@ -100,14 +100,14 @@ impl Backing for VolumeFiles {
         let first = self.files.in_volume(file, run.first);
         let pages = addresses.len() as u64;
         let requests = self.volume.commands_of(kind, first, pages);
-        self.toll.submit(cpu, requests);
+        self.kernel_path.submit(cpu, requests);
         let group = self.volume.open_group();
         self.volume.issue(&group, kind, first, &addresses).await;
         self.volume.ring();
         Commands {
             group,
             requests,
-            toll: self.toll,
+            kernel_path: self.kernel_path,
         }
     }
 
@@ -119,7 +119,7 @@ impl Backing for VolumeFiles {
 impl Sent for Commands {
     async fn wait(&self, cpu: &Cpu) -> Result<(), IoError> {
         let ended = self.group.wait(cpu).await;
-        self.toll.complete(cpu, self.requests);
+        self.kernel_path.complete(cpu, self.requests);
         ended.map(drop)
     }
 

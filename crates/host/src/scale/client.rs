@@ -412,7 +412,7 @@ impl<I: Index, B: Backing> Local<I, B> {
                 break (pinned, false);
             }
         };
-        self.shared.toll.page_write(&self.cpu);
+        self.shared.kernel_path.page_write(&self.cpu);
         let is_first = loop {
             match self.try_write(&pinned, key, span, data) {
                 Some(is_first) => break is_first,

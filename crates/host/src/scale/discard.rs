@@ -136,7 +136,7 @@ impl<I: Index, B: Backing> Local<I, B> {
             if self.cpu.now() >= deadline_ns {
                 return Err(IoError::Kept { page });
             }
-            self.nap(NAP_NS).await;
+            self.wait_at_most(NAP_NS).await;
             self.cut(file, 0).await;
         }
         index.tidy(&self.cpu, (0, u64::MAX));

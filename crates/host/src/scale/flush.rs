@@ -16,7 +16,7 @@
 use std::rc::Rc;
 
 use crate::error::IoError;
-use crate::failures::Told;
+use crate::errseq::ErrSeqCursor;
 use crate::key::PageKey;
 use crate::run::Run;
 use crate::scale::backing::Backing;
@@ -187,7 +187,7 @@ impl<I: Index, B: Backing> Local<I, B> {
         self: &Rc<Self>,
         file: u32,
         range: (u64, u64),
-        told: &Told,
+        told: &ErrSeqCursor,
     ) -> Result<(), IoError> {
         let flush = async {
             self.write_and_wait(file, range).await?;

@@ -3,7 +3,7 @@
 //! What the rest of the cache asks of an index is a trait, so that one cache can be compared over
 //! two: a tree that is changed under a lock ([`Locked`]), and one that is not ([`Concurrent`]).
 
-use ccxarray::{Guard, Witness, pin_with};
+use ccxarray::{CostHook, Guard, pin_with};
 use wharf_runtime::{Cpu, Line, Op};
 
 use crate::design::Reclaim;
@@ -152,7 +152,7 @@ impl Index for Locked {
 /// Tells virtual time of the cache lines that the tree touches.
 struct Seen<'a>(&'a Cpu);
 
-impl Witness for Seen<'_> {
+impl CostHook for Seen<'_> {
     type Line = Line;
 
     #[inline(always)]
@@ -169,7 +169,7 @@ impl Witness for Seen<'_> {
 /// Tells virtual time nothing.
 struct Unseen;
 
-impl Witness for Unseen {
+impl CostHook for Unseen {
     type Line = Line;
 
     fn read(&self, _: &Line) {}

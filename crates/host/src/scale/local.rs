@@ -18,7 +18,7 @@ use crate::scale::hints::Hints;
 use crate::scale::index::{Index, Tag};
 use crate::scale::shared::{Shared, SharedCount};
 use crate::scale::stride::Stride;
-use crate::waits::{Nap, Waiters};
+use crate::waits::{TimedWait, Waiters};
 use crate::wake::{Pause, Sleeper};
 
 /// A CPU's part of a [`SharedCount`].
@@ -153,9 +153,9 @@ impl<I: Index, B: Backing> Local<I, B> {
 
     /// Sleeps until something is woken on `waiters`, but for `most_ns` at most. The caller has
     /// [joined](Waiters::join) and looked at its condition.
-    pub(super) async fn nap(&self, most_ns: u64) {
-        let nap = Nap::until(&self.cpu, self.cpu.now() + most_ns);
-        self.shared.toll.sleep(&self.cpu, nap).await;
+    pub(super) async fn wait_at_most(&self, most_ns: u64) {
+        let nap = TimedWait::until(&self.cpu, self.cpu.now() + most_ns);
+        self.shared.kernel_path.sleep(&self.cpu, nap).await;
     }
 
     /// Pins a page that is in the cache, filled or not.
@@ -190,7 +190,7 @@ impl<I: Index, B: Backing> Local<I, B> {
         };
         while must_wait(frames.state(frame)) && joined() {
             self.counters.waits.add(1);
-            self.shared.toll.sleep(cpu, Pause::default()).await;
+            self.shared.kernel_path.sleep(cpu, Pause::default()).await;
         }
         match frames.is(frame, STUCK) {
             true => Err(IoError::Stuck { page: key.page() }),
@@ -227,7 +227,7 @@ impl<I: Index, B: Backing> Local<I, B> {
     /// Counts what happens to a page of a file, as the operating system does. An index under a lock has done so.
     pub(super) fn note(&self, file: u32, change: Change) {
         if let Some(counters) = self.shared.index_of(file).counters() {
-            self.shared.toll.count(&self.cpu, counters, change);
+            self.shared.kernel_path.count(&self.cpu, counters, change);
         }
     }
 

@@ -57,7 +57,7 @@ use crate::design::{
     Client, Design, DesignConfig, DesignError, Statistics, Touch, WritePolicy, check_request,
 };
 use crate::error::IoError;
-use crate::failures::Told;
+use crate::errseq::ErrSeqCursor;
 use crate::files::{Files, Piece};
 use crate::readahead::WINDOW_PAGES;
 use crate::scale::backing::VolumeFiles;
@@ -109,7 +109,7 @@ impl<V: Variant> Design for Scale<V> {
             files: config.files(design)?,
             balance: config.balance,
             has_flusher: true,
-            has_errands: false,
+            has_read_ahead_thread: false,
             window_pages: WINDOW_PAGES,
             share_pages: config.share_pages,
         };
@@ -135,7 +135,7 @@ impl<V: Variant> Design for Scale<V> {
         index: u32,
     ) -> Result<Self::Client, DesignError> {
         let local = self.start(cpu, volume, index);
-        let told = |file| Told::new(self.shared.failures_of(file));
+        let told = |file| ErrSeqCursor::new(self.shared.failures_of(file));
         Ok(ScaleClient {
             told: (0..self.shared.files_used()).map(told).collect(),
             local,
@@ -175,7 +175,7 @@ impl<V: Variant> Scale<V> {
         let backing = Rc::new(VolumeFiles {
             volume,
             files,
-            toll: self.shared.toll,
+            kernel_path: self.shared.kernel_path,
         });
         Local::start(cpu, self.shared.clone(), backing, index)
     }
@@ -185,7 +185,7 @@ impl<V: Variant> Scale<V> {
 pub struct ScaleClient<I: Index> {
     local: Rc<Local<I, VolumeFiles>>,
     /// Failures of each file that a flush of this client has reported.
-    told: Box<[Told]>,
+    told: Box<[ErrSeqCursor]>,
     policy: WritePolicy,
 }
 
@@ -208,7 +208,7 @@ impl<I: Index> ScaleClient<I> {
         } = &*self.local;
         let page_bytes = shared.frames.page_bytes();
         check_request(&backing.volume, page_bytes, extent, payload_bytes)?;
-        shared.toll.request(cpu);
+        shared.kernel_path.request(cpu);
         Ok(backing.files.pieces(extent, page_bytes))
     }
 

@@ -55,7 +55,7 @@ impl<I: Index, B: Backing> Local<I, B> {
             }
             self.shared.memory_short.store(true, Ordering::Relaxed);
             self.wake(&self.shared.flusher);
-            self.nap(NAP_NS).await;
+            self.wait_at_most(NAP_NS).await;
         }
         let page = key.page();
         match self.shared.failures() - failures {
@@ -77,7 +77,7 @@ impl<I: Index, B: Backing> Local<I, B> {
     fn take_free(&self) -> Option<u32> {
         let shared = &self.shared;
         let mut own = self.free.borrow_mut();
-        shared.toll.frame(&self.cpu);
+        shared.kernel_path.frame(&self.cpu);
         if own.is_empty() {
             let most = shared.limits.free_batch;
             shared.free.take(&self.cpu, self.home(), most, &mut own);
@@ -87,7 +87,7 @@ impl<I: Index, B: Backing> Local<I, B> {
 
     /// Frees a frame.
     pub(super) fn give_free(&self, frame: u32) {
-        self.shared.toll.frame(&self.cpu);
+        self.shared.kernel_path.frame(&self.cpu);
         let mut own = self.free.borrow_mut();
         own.push(frame);
         let batch = self.shared.limits.free_batch;

@@ -8,14 +8,14 @@ use wharf_wire::dma::{DmaSpace, RegisterError};
 
 use crate::design::{DesignConfig, Reclaim};
 use crate::dflush::{Balance, Cursor, Turns};
+use crate::kernel_path::KernelPath;
 use crate::nodes::{FreeFrames, Nodes};
-use crate::scale::background::Errand;
+use crate::scale::background::ReadAheadWork;
 use crate::scale::frame::{DIRTY, FAILED, FILLED, Frames, WRITEBACK};
 use crate::scale::index::{Index, Tag};
 use crate::scale::replacement::{Policy, policy};
 use crate::scale::retry::Retry;
 use crate::scale::transfer::IN_FLIGHT_MAX;
-use crate::toll::Toll;
 use crate::waits::{PageWaits, Waiters};
 use crate::wake::Mailboxes;
 
@@ -100,7 +100,7 @@ pub struct Shape {
     /// Whether a service flushes in the background.
     pub has_flusher: bool,
     /// Whether the service reads ahead for the clients, which cannot leave transfers behind.
-    pub has_errands: bool,
+    pub has_read_ahead_thread: bool,
     /// Most pages that are read ahead at a time.
     pub window_pages: u64,
     /// Most pages that a writer above the hard threshold writes before it looks again: as many I/Os, if
@@ -160,15 +160,15 @@ pub struct Shared<I> {
     /// Whether a service flushes in the background.
     pub has_flusher: bool,
     /// Whether the service reads ahead for the clients.
-    pub has_errands: bool,
+    pub has_read_ahead_thread: bool,
     /// What it is to read.
-    pub errands: Lock<Vec<Errand>>,
+    pub read_ahead_work: Lock<Vec<ReadAheadWork>>,
     /// Most pages that are read ahead at a time.
     pub window_pages: u64,
     /// When nodes of the indexes go that have become empty.
     pub reclaim: Reclaim,
     /// What is paid to the operating system.
-    pub toll: Toll,
+    pub kernel_path: KernelPath,
     /// Most pages that a writer above the hard threshold writes before it looks again.
     pub share_pages: u64,
     /// How tasks of other CPUs are woken.
@@ -207,11 +207,11 @@ impl<I: Index> Shared<I> {
             progress: waiters(),
             balance: shape.balance,
             has_flusher: shape.has_flusher,
-            has_errands: shape.has_errands,
-            errands: Lock::new(Vec::new()),
+            has_read_ahead_thread: shape.has_read_ahead_thread,
+            read_ahead_work: Lock::new(Vec::new()),
             window_pages: shape.window_pages,
             reclaim: config.index_reclaim,
-            toll: Toll::new(config.in_kernel, config.file_system),
+            kernel_path: KernelPath::new(config.in_kernel, config.file_system),
             share_pages: shape.share_pages,
             mailboxes,
         })

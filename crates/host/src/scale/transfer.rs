@@ -69,7 +69,7 @@ impl<I: Index, B: Backing> Local<I, B> {
             return self.results(outcomes).await;
         }
         let results = self.results(outcomes);
-        self.shared.toll.sleep(&self.cpu, results).await
+        self.shared.kernel_path.sleep(&self.cpu, results).await
     }
 
     /// As [`Local::wait_for`], whatever it costs to sleep.

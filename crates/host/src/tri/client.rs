@@ -7,11 +7,11 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use wharf_runtime::{Bell, Cpu, Notify, Op, Receiver};
+use wharf_runtime::{Cpu, Notifier, Notify, Op, Receiver};
 
 use crate::design::{Counters, Touch, WritePolicy, check_request};
 use crate::error::IoError;
-use crate::failures::Told;
+use crate::errseq::ErrSeqCursor;
 use crate::payload::{From, Into, Payload};
 use crate::span::{Extent, Span, Spans, spans};
 use crate::tri::Shared;
@@ -56,7 +56,7 @@ enum Touched {
 /// The rings of one client.
 pub(super) struct ClientEnds {
     /// Rings when an answer comes; the source is the manager.
-    pub(super) bell: Bell,
+    pub(super) notifier: Notifier,
     /// To each manager.
     pub(super) requests: Vec<wharf_runtime::Sender<Message<Request>>>,
     /// From each manager.
@@ -80,7 +80,7 @@ pub(super) struct CacheClient {
     /// Lists of open pages that requests use one after the other.
     pub(super) spare: RefCell<Vec<Vec<OpenPage>>>,
     /// Failed write-backs that a flush of this client has reported.
-    pub(super) told: Told,
+    pub(super) told: ErrSeqCursor,
 }
 
 impl CacheClient {
@@ -95,7 +95,7 @@ impl CacheClient {
         let private = shared.parts.iter().map(|part| Private::new(part.keeps));
         let client = Rc::new(CacheClient {
             cpu: cpu.clone(),
-            told: Told::new(shared.failures()),
+            told: ErrSeqCursor::new(shared.failures()),
             private: RefCell::new(private.collect()),
             shared: shared.clone(),
             volume,
@@ -108,11 +108,10 @@ impl CacheClient {
             spare: RefCell::default(),
         });
         let pumping = client.clone();
-        let (bell, answers) = (ends.bell, ends.answers);
-        cpu.spawn(
-            "tri answers",
-            async move { pumping.pump(&bell, answers).await },
-        );
+        let (notifier, answers) = (ends.notifier, ends.answers);
+        cpu.spawn("tri answers", async move {
+            pumping.pump(&notifier, answers).await
+        });
         let sending = client.clone();
         cpu.spawn("tri requests", async move {
             sending.outbox.run(&sending.cpu).await
@@ -326,10 +325,10 @@ impl CacheClient {
     }
 
     /// Takes answers, for as long as the CPU runs.
-    async fn pump(&self, bell: &Bell, mut answers: Vec<Receiver<Message<Answer>>>) {
-        bell.attach(&self.cpu);
+    async fn pump(&self, notifier: &Notifier, mut answers: Vec<Receiver<Message<Answer>>>) {
+        notifier.attach(&self.cpu);
         loop {
-            let ready = bell.wait(&self.cpu).await;
+            let ready = notifier.wait(&self.cpu).await;
             if self.tickets.borrow().any_asked() {
                 // The CPU had nothing to do since: it polled for this answer.
                 let waited_ns = self.cpu.now().saturating_sub(self.idle_since_ns.get());

@@ -9,7 +9,7 @@
 //!
 //! While a page leaves or comes it is *under way*, and requests for it wait. A page that cannot be
 //! written stays, dirty, and the one that was to come gets another frame. After a timeout the drive
-//! may still use the frame: it is left to the reaper, and requests for its page fail. Requests for
+//! may still use the frame: it is left to the late, and requests for its page fail. Requests for
 //! other pages wait for a frame as long as one is in use that comes back by itself.
 
 use std::rc::Rc;
@@ -246,7 +246,7 @@ impl Manager {
         if !group.is_quiet() {
             self.set_stuck(fetch.frame, page);
             let held = Held::Leaving(fetch.frame, page);
-            self.reaper.adopt(&self.cpu, group, held);
+            self.late.adopt(&self.cpu, group, held);
             return self.fail_all(fetch.want.page, error);
         }
         self.stays(fetch.frame, page);
@@ -319,7 +319,7 @@ impl Manager {
             self.set_stuck(fetch.frame, fetch.want.page);
         }
         let held = Held::Coming(pages.collect());
-        self.reaper.adopt(&self.cpu, group, held);
+        self.late.adopt(&self.cpu, group, held);
     }
 
     /// The drive has answered a command that had timed out.

@@ -10,13 +10,13 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
-use wharf_runtime::bell::SOURCES;
-use wharf_runtime::{Bell, Cpu, Notify, Op, Receiver, Sender};
+use wharf_runtime::notifier::SOURCES;
+use wharf_runtime::{Cpu, Notifier, Notify, Op, Receiver, Sender};
 
 use crate::buffers::Buffers;
 use crate::design::{Counters, Statistics};
 use crate::error::IoError;
-use crate::reaper::Reaper;
+use crate::late::LateCompletions;
 use crate::tri::fetch::{Fetch, Held};
 use crate::tri::message::{Answer, Message, Outbox, Outcome, Request, Wish, receive};
 use crate::tri::pool::Pool;
@@ -108,7 +108,7 @@ pub(super) struct State {
 /// The rings of one manager.
 pub(super) struct ManagerEnds {
     /// Rings when a request comes; the source is the client, modulo [`SOURCES`].
-    pub(super) bell: Bell,
+    pub(super) notifier: Notifier,
     /// From each client.
     pub(super) requests: Vec<Receiver<Message<Request>>>,
     /// To each client.
@@ -142,7 +142,7 @@ pub(super) struct Manager {
     pub(super) copies: Buffers,
     /// Of these, copies that wait for a command that timed out.
     pub(super) copies_stuck: Cell<u32>,
-    pub(super) reaper: Reaper<Held>,
+    pub(super) late: LateCompletions<Held>,
 }
 
 impl Manager {
@@ -181,13 +181,12 @@ impl Manager {
             settled: Notify::new(),
             copies,
             copies_stuck: Cell::new(0),
-            reaper: Reaper::default(),
+            late: LateCompletions::default(),
         });
-        let (pumping, bell, requests) = (manager.clone(), ends.bell, ends.requests);
-        cpu.spawn(
-            "tri manager",
-            async move { pumping.pump(&bell, requests).await },
-        );
+        let (pumping, notifier, requests) = (manager.clone(), ends.notifier, ends.requests);
+        cpu.spawn("tri manager", async move {
+            pumping.pump(&notifier, requests).await
+        });
         let sending = manager.clone();
         cpu.spawn("tri answers", async move {
             sending.outbox.run(&sending.cpu).await
@@ -195,9 +194,9 @@ impl Manager {
         cpu.spawn("tri follow-up", manager.clone().follow_up());
         let writing = manager.clone();
         cpu.spawn("tri write-back", async move { writing.write_back().await });
-        cpu.spawn("tri reaper", async move {
+        cpu.spawn("tri late completions", async move {
             let release = |_, held| manager.release(held);
-            manager.reaper.run(&manager.cpu, release).await;
+            manager.late.run(&manager.cpu, release).await;
         });
     }
 
@@ -218,10 +217,14 @@ impl Manager {
     }
 
     /// Takes requests, for as long as the CPU runs.
-    async fn pump(self: Rc<Self>, bell: &Bell, mut requests: Vec<Receiver<Message<Request>>>) {
-        bell.attach(&self.cpu);
+    async fn pump(
+        self: Rc<Self>,
+        notifier: &Notifier,
+        mut requests: Vec<Receiver<Message<Request>>>,
+    ) {
+        notifier.attach(&self.cpu);
         loop {
-            let ready = bell.wait(&self.cpu).await;
+            let ready = notifier.wait(&self.cpu).await;
             for source in ready {
                 let rings = requests.iter_mut().enumerate();
                 for (client, ring) in rings.skip(source as usize).step_by(SOURCES) {

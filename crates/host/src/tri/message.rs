@@ -230,7 +230,7 @@ impl<T: Copy + Send> Lane<T> {
 mod tests {
     use std::rc::Rc;
 
-    use wharf_runtime::{Bell, CostTable, Machine, Seed, Side, ring};
+    use wharf_runtime::{CostTable, Machine, Notifier, Seed, Side, ring};
 
     use super::*;
 
@@ -238,8 +238,8 @@ mod tests {
     fn a_full_ring_holds_messages_up_in_their_order() {
         const LAST: u32 = RING_MESSAGES * ITEMS as u32 * 3 + 1;
         let mut machine = Machine::new(CostTable::free(), false);
-        let bell = Bell::new();
-        let (sender, mut receiver) = ring::<Message<u32>>(RING_MESSAGES, &bell, 0);
+        let notifier = Notifier::new();
+        let (sender, mut receiver) = ring::<Message<u32>>(RING_MESSAGES, &notifier, 0);
         let sending = machine.add_cpu("sender", Side::Host, 1.0);
         let receiving = machine.add_cpu("receiver", Side::Host, 1.0);
         machine.spawn_main(sending, "sender", |cpu| async move {
@@ -250,7 +250,7 @@ mod tests {
             cpu.spawn("retry", async move { outbox.run(&task_cpu).await });
         });
         machine.spawn_main(receiving, "receiver", move |cpu| async move {
-            bell.attach(&cpu);
+            notifier.attach(&cpu);
             let mut expected = 0;
             while expected <= LAST {
                 while let Some(message) = receiver.try_pop(&cpu) {
@@ -259,7 +259,7 @@ mod tests {
                         expected += 1;
                     }
                 }
-                let _ = bell.wait_until(&cpu, cpu.now() + 10_000).await;
+                let _ = notifier.wait_until(&cpu, cpu.now() + 10_000).await;
             }
         });
         machine.run_virtual(Seed(1)).unwrap();

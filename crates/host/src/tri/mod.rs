@@ -58,8 +58,8 @@ use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use wharf_runtime::bell::{Kind, SOURCES};
-use wharf_runtime::{Bell, Cpu, ring};
+use wharf_runtime::notifier::{Kind, SOURCES};
+use wharf_runtime::{Cpu, Notifier, ring};
 use wharf_wire::dma::DmaSpace;
 
 use crate::buffers::Buffers;
@@ -251,7 +251,7 @@ impl Design for Tri {
 fn connect(clients: u32, managers: u32) -> (Vec<ClientEnds>, Vec<ManagerEnds>) {
     let mut client_ends: Vec<ClientEnds> = (0..clients)
         .map(|_| ClientEnds {
-            bell: Bell::of_kind(Kind::Polled),
+            notifier: Notifier::of_kind(Kind::Polled),
             requests: Vec::new(),
             answers: Vec::new(),
         })
@@ -259,16 +259,16 @@ fn connect(clients: u32, managers: u32) -> (Vec<ClientEnds>, Vec<ManagerEnds>) {
     let mut manager_ends = Vec::new();
     for manager in 0..managers {
         let mut ends = ManagerEnds {
-            bell: Bell::of_kind(Kind::Polled),
+            notifier: Notifier::of_kind(Kind::Polled),
             requests: Vec::new(),
             answers: Vec::new(),
         };
         for (client, theirs) in client_ends.iter_mut().enumerate() {
             let source = (client % SOURCES) as u32;
-            let (sender, receiver) = ring(RING_MESSAGES, &ends.bell, source);
+            let (sender, receiver) = ring(RING_MESSAGES, &ends.notifier, source);
             theirs.requests.push(sender);
             ends.requests.push(receiver);
-            let (sender, receiver) = ring(RING_MESSAGES, &theirs.bell, manager);
+            let (sender, receiver) = ring(RING_MESSAGES, &theirs.notifier, manager);
             ends.answers.push(sender);
             theirs.answers.push(receiver);
         }

@@ -238,7 +238,7 @@ impl Manager {
                             run.iter().for_each(|copy| self.written(copy.frame, None));
                             self.copies.give_back(&self.cpu, &mut numbers);
                         }
-                        false => self.leave_to_reaper(group, run, numbers),
+                        false => self.leave_to_late(group, run, numbers),
                     }
                 }
             }
@@ -257,7 +257,7 @@ impl Manager {
     }
 
     #[cold]
-    fn leave_to_reaper(&self, group: Group, run: &[Copy], numbers: Vec<u32>) {
+    fn leave_to_late(&self, group: Group, run: &[Copy], numbers: Vec<u32>) {
         for copy in run {
             self.state.borrow_mut().pool.set_stuck(copy.frame, true);
         }
@@ -265,7 +265,7 @@ impl Manager {
         self.copies_stuck.set(stuck);
         let frames = run.iter().map(|copy| copy.frame).collect();
         let held = Held::Copies(frames, numbers);
-        self.reaper.adopt(&self.cpu, group, held);
+        self.late.adopt(&self.cpu, group, held);
     }
 
     /// No command writes a copy of a frame any more; the drive has this version, if any.

@@ -13,7 +13,7 @@ use pinning::{PinDrive, PinState};
 use wharf_host::driver::{Driver, DriverConfig};
 use wharf_host::volume::ParityLocks;
 use wharf_host::{Design, DesignConfig, Groups, Layout, Level, Volume};
-use wharf_runtime::{Bell, CostTable, Cpu, CpuId, Machine, Op, Rng, Side, xor_into};
+use wharf_runtime::{CostTable, Cpu, CpuId, Machine, Notifier, Op, Rng, Side, xor_into};
 use wharf_wire::command::Command;
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::mock::{Fate, MockDrive, MockStore};
@@ -131,12 +131,12 @@ impl Rig {
         let (mut stores, mut pinning) = (Vec::new(), Vec::new());
         let mut drive_cpus = Vec::new();
         for drive in 0..shape.drives {
-            let bell = Bell::new();
+            let notifier = Notifier::new();
             if shape.pins {
                 let state = Arc::new(PinState::default());
                 let mut ends = Vec::new();
                 for (client, queues) in queues.iter_mut().enumerate() {
-                    let (host, end) = queue_pair(shape.depth, &bell, client as u32);
+                    let (host, end) = queue_pair(shape.depth, &notifier, client as u32);
                     ends.push((client as u16 + 1, end));
                     queues.push(host);
                 }
@@ -144,7 +144,7 @@ impl Rig {
                 pinning.push(state.clone());
                 let drive = PinDrive {
                     dma: space.clone(),
-                    bell,
+                    notifier,
                     pages: shape.drive_pages,
                     cores: shape.driver.cores,
                     core_stripe_pages: shape.driver.core_stripe_pages,
@@ -159,9 +159,9 @@ impl Rig {
                 machine.spawn(cpu, "pinning drive", |cpu| drive.run(cpu));
                 continue;
             }
-            let mut mock = MockDrive::new(&space, &bell, shape.drive_pages, fate(drive));
+            let mut mock = MockDrive::new(&space, &notifier, shape.drive_pages, fate(drive));
             for (client, queues) in queues.iter_mut().enumerate() {
-                let (host, end) = queue_pair(shape.depth, &bell, client as u32);
+                let (host, end) = queue_pair(shape.depth, &notifier, client as u32);
                 mock.attach(client as u16 + 1, end);
                 queues.push(host);
             }
@@ -199,7 +199,7 @@ impl Rig {
         };
         let design = D::new(&config, &self.space).unwrap();
         for (drive, state) in (0..).zip(&self.pinning) {
-            let memory = design.lent_memory(drive).expect("the design lends memory");
+            let memory = design.hmb_memory(drive).expect("the design lends memory");
             state.lend(&self.space, memory, self.shape.driver.cores);
         }
         Arc::new(design)

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use wharf_host::lend::LentMemory;
-use wharf_runtime::{Bell, Cpu};
+use wharf_host::hmb::HmbMemory;
+use wharf_runtime::{Cpu, Notifier};
 use wharf_wire::command::Command;
 use wharf_wire::completion::Completion;
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
@@ -33,7 +33,7 @@ struct Frame {
     is_blank: bool,
 }
 
-struct Lent {
+struct Hmb {
     first: u64,
     table: FrameTable,
     frames: Vec<Frame>,
@@ -49,20 +49,20 @@ pub struct PinState {
     pub collects: AtomicBool,
     /// Cores by which the drive is wrong about whose a page is.
     pub rotate_cores: AtomicU64,
-    lent: Mutex<Option<Lent>>,
+    hmb: Mutex<Option<Hmb>>,
     seen: Mutex<Vec<Command>>,
 }
 
 impl PinState {
     /// Lends the drive memory.
-    pub fn lend(&self, space: &DmaSpace, memory: LentMemory, cores: u32) {
+    pub fn lend(&self, space: &DmaSpace, memory: HmbMemory, cores: u32) {
         let mut bytes = [0; size_of::<HostMemoryDescriptor>()];
         // SAFETY: the list is its lender's, who is not looking at it.
         unsafe { space.read_bytes(memory.list, &mut bytes) }.unwrap();
         let chunk = HostMemoryDescriptor::read_from_bytes(&bytes).unwrap();
         assert_eq!((memory.entries, chunk.bsize), (1, memory.frames));
         let frames = memory.frames as usize;
-        *self.lent.lock().unwrap() = Some(Lent {
+        *self.hmb.lock().unwrap() = Some(Hmb {
             first: chunk.badd,
             table: space.frame_table(chunk.table, frames).unwrap(),
             frames: vec![Frame::default(); frames],
@@ -73,8 +73,8 @@ impl PinState {
 
     /// References that the host has not given back.
     pub fn references(&self) -> u32 {
-        let lent = self.lent.lock().unwrap();
-        let frames = &lent.as_ref().expect("memory is lent").frames;
+        let hmb = self.hmb.lock().unwrap();
+        let frames = &hmb.as_ref().expect("memory is hmb").frames;
         frames.iter().map(|frame| frame.references).sum()
     }
 
@@ -87,7 +87,7 @@ impl PinState {
 /// The drive. Make it, then spawn [`PinDrive::run`].
 pub struct PinDrive<F> {
     pub dma: Arc<DmaSpace>,
-    pub bell: Bell,
+    pub notifier: Notifier,
     pub pages: u64,
     pub cores: u32,
     pub core_stripe_pages: u32,
@@ -100,8 +100,8 @@ pub struct PinDrive<F> {
 
 impl<F: FnMut(u64, &Command) -> Fate> PinDrive<F> {
     pub async fn run(mut self, cpu: Cpu) {
-        let bell = self.bell.clone();
-        bell.attach(&cpu);
+        let notifier = self.notifier.clone();
+        notifier.attach(&cpu);
         loop {
             for queue in 0..self.queues.len() {
                 while let Some(command) = self.queues[queue].1.fetch(&cpu) {
@@ -116,11 +116,11 @@ impl<F: FnMut(u64, &Command) -> Fate> PinDrive<F> {
                 }
             }
             let Some((&(due_ns, number), _)) = self.pending.first_key_value() else {
-                let _ = bell.wait(&cpu).await;
+                let _ = notifier.wait(&cpu).await;
                 continue;
             };
             if cpu.now() < due_ns {
-                let _ = bell.wait_until(&cpu, due_ns).await;
+                let _ = notifier.wait_until(&cpu, due_ns).await;
                 continue;
             }
             let (queue, command, fate) = self.pending.remove(&(due_ns, number)).unwrap();
@@ -141,8 +141,8 @@ impl<F: FnMut(u64, &Command) -> Fate> PinDrive<F> {
 
     /// Serves a command; `None` if it must be served later.
     fn serve(&self, command: &Command, fate: Fate) -> Option<Completion> {
-        let mut lent = self.state.lent.lock().unwrap();
-        let lent = lent.as_mut().expect("memory is lent");
+        let mut hmb = self.state.hmb.lock().unwrap();
+        let hmb = hmb.as_mut().expect("memory is hmb");
         let failure = match fate {
             Fate::Failed(status, _) => Some(status),
             _ => None,
@@ -154,17 +154,17 @@ impl<F: FnMut(u64, &Command) -> Fate> PinDrive<F> {
         };
         match command.io_opcode().unwrap() {
             IoOpcode::Flush if failure.is_none() => {
-                let is_locked = |frame| lent.table.word(frame).is_locked();
-                let mut dirty = (0..lent.frames.len()).filter(|&f| lent.table.is_dirty(f));
+                let is_locked = |frame| hmb.table.word(frame).is_locked();
+                let mut dirty = (0..hmb.frames.len()).filter(|&f| hmb.table.is_dirty(f));
                 if dirty.any(is_locked) {
                     return None;
                 }
-                (0..lent.frames.len()).for_each(|frame| self.write_back(lent, frame));
+                (0..hmb.frames.len()).for_each(|frame| self.write_back(hmb, frame));
             }
             IoOpcode::Flush => {}
-            IoOpcode::Unpin => self.unpin_all(lent, command),
+            IoOpcode::Unpin => self.unpin_all(hmb, command),
             IoOpcode::Pin => {
-                self.unpin_all(lent, command);
+                self.unpin_all(hmb, command);
                 let wanted = self.wanted(command);
                 let count = match failure {
                     // A victim could not be written back: that keeps no page from its frame.
@@ -173,8 +173,8 @@ impl<F: FnMut(u64, &Command) -> Fate> PinDrive<F> {
                 };
                 for (index, &page) in (0..).zip(&wanted[..count]) {
                     let access = command.access().unwrap();
-                    let frame = self.pin(lent, page, access);
-                    let is_blank = lent.frames[frame].is_blank && !lent.table.is_dirty(frame);
+                    let frame = self.pin(hmb, page, access);
+                    let is_blank = hmb.frames[frame].is_blank && !hmb.table.is_dirty(frame);
                     let address = frame as u64 * PAGE_BYTES as u64;
                     result = told_address(address, is_blank && access != Access::Overwrite);
                     if command.has_list() {
@@ -204,7 +204,7 @@ impl<F: FnMut(u64, &Command) -> Fate> PinDrive<F> {
         window.filter(is_wanted).map(|at| first + at).collect()
     }
 
-    fn unpin_all(&self, lent: &mut Lent, command: &Command) {
+    fn unpin_all(&self, hmb: &mut Hmb, command: &Command) {
         for index in 0..command.unpin_count() {
             let unpin = if command.has_list() {
                 let at = command.prp1 + unpin_offset(index);
@@ -212,61 +212,61 @@ impl<F: FnMut(u64, &Command) -> Fate> PinDrive<F> {
             } else {
                 command.inline_unpin()
             };
-            let frame = *lent
+            let frame = *hmb
                 .of_page
                 .get(&unpin.lba)
                 .expect("an unpinned page is in a frame");
             assert!(
-                lent.frames[frame].references > 0,
+                hmb.frames[frame].references > 0,
                 "page {} is not pinned",
                 unpin.lba
             );
-            lent.frames[frame].references -= 1;
-            assert!(!lent.table.word(frame).is_locked() || lent.frames[frame].references > 0);
+            hmb.frames[frame].references -= 1;
+            assert!(!hmb.table.word(frame).is_locked() || hmb.frames[frame].references > 0);
         }
     }
 
     #[allow(clippy::mut_from_ref)] // one frame at a time is looked at
-    fn page_at(&self, lent: &Lent, frame: usize) -> &mut [u8] {
-        let at = lent.first + (frame * PAGE_BYTES) as u64;
-        // SAFETY: a frame of lent memory; in virtual time nobody else is at it now.
+    fn page_at(&self, hmb: &Hmb, frame: usize) -> &mut [u8] {
+        let at = hmb.first + (frame * PAGE_BYTES) as u64;
+        // SAFETY: a frame of the host memory buffer; in virtual time nobody else is at it now.
         unsafe { self.dma.page(at).unwrap().bytes_mut() }
     }
 
-    fn write_back(&self, lent: &mut Lent, frame: usize) {
-        if lent.table.clear_dirty(frame) {
-            lent.frames[frame].is_blank = false;
-            let page = lent.frames[frame].page.expect("what is dirty has a page");
-            self.state.store.set_page(page, self.page_at(lent, frame));
+    fn write_back(&self, hmb: &mut Hmb, frame: usize) {
+        if hmb.table.clear_dirty(frame) {
+            hmb.frames[frame].is_blank = false;
+            let page = hmb.frames[frame].page.expect("what is dirty has a page");
+            self.state.store.set_page(page, self.page_at(hmb, frame));
         }
     }
 
-    fn pin(&self, lent: &mut Lent, page: u64, access: Access) -> usize {
-        if let Some(&frame) = lent.of_page.get(&page) {
-            lent.frames[frame].references += 1;
+    fn pin(&self, hmb: &mut Hmb, page: u64, access: Access) -> usize {
+        if let Some(&frame) = hmb.of_page.get(&page) {
+            hmb.frames[frame].references += 1;
             return frame;
         }
         let wrong_by = self.state.rotate_cores.load(Ordering::Relaxed);
         let stripe = page / u64::from(self.core_stripe_pages);
         let core = (stripe + wrong_by) % u64::from(self.cores);
-        let (frames, cores) = (lent.frames.len() as u64, u64::from(self.cores));
+        let (frames, cores) = (hmb.frames.len() as u64, u64::from(self.cores));
         let each = frames / cores;
         let (from, to) = (core * each, (core + 1) * each);
-        let hand = &mut lent.hands[core as usize];
+        let hand = &mut hmb.hands[core as usize];
         let free = (from..to).map(|_| {
             *hand = (*hand + 1) % (to - from) as usize;
             from as usize + *hand
         });
-        let frame = { free }.find(|&frame| lent.frames[frame].references == 0);
+        let frame = { free }.find(|&frame| hmb.frames[frame].references == 0);
         let frame = frame.expect("no pin has to wait for a frame");
-        self.write_back(lent, frame);
-        if let Some(old) = lent.frames[frame].page.replace(page) {
-            lent.of_page.remove(&old);
+        self.write_back(hmb, frame);
+        if let Some(old) = hmb.frames[frame].page.replace(page) {
+            hmb.of_page.remove(&old);
         }
-        lent.of_page.insert(page, frame);
-        lent.frames[frame].references = 1;
-        lent.frames[frame].is_blank = access == Access::Overwrite;
-        let bytes = self.page_at(lent, frame);
+        hmb.of_page.insert(page, frame);
+        hmb.frames[frame].references = 1;
+        hmb.frames[frame].is_blank = access == Access::Overwrite;
+        let bytes = self.page_at(hmb, frame);
         match self.state.store.page(page) {
             Some(flash) if access != Access::Overwrite => bytes.copy_from_slice(&flash),
             _ => bytes.fill(0),

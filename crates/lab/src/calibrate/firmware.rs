@@ -83,7 +83,7 @@ fn commands(sampler: Sampler) -> Result<(Sample, Sample), CalibrateError> {
         admin: handle.admin,
         offers: vec![offer],
         later: 0,
-        lent: None,
+        hmb: None,
     };
     let host = machine.add_cpu("host", Side::Host, 1.0);
     machine.inline().block_on(host, async move |cpu: Cpu| {
@@ -91,7 +91,7 @@ fn commands(sampler: Sampler) -> Result<(Sample, Sample), CalibrateError> {
         let ready = make_ready(&cpu, &space, vec![powered], spread, DriverConfig::default());
         let _admins = ready.await.map_err(crate::replay::RunError::from)?;
         let page = space.register(1)?;
-        queue.bell().attach(&cpu);
+        queue.notifier().attach(&cpu);
         let refused = Command::read(NO_NAMESPACE, 0, 1);
         let served = Command::read(1, 0, 1);
         let mut rounds = [Vec::new(), Vec::new()];
@@ -107,13 +107,13 @@ fn commands(sampler: Sampler) -> Result<(Sample, Sample), CalibrateError> {
 /// Sends a command again and again, one at a time; gives the time of one.
 async fn round(cpu: &Cpu, queue: &mut HostQueue, command: Command, page: &DmaRegion) -> f64 {
     let command = command.with_cid(1).with_prp(page.address(0), 0);
-    let bell = queue.bell().clone();
+    let notifier = queue.notifier().clone();
     let clock = Clock::start();
     for _ in 0..COMMANDS {
         queue.submit(cpu, command).expect("the queue is empty");
         queue.ring_doorbell(cpu);
         while queue.poll(cpu).is_none() {
-            let _ = bell.wait(cpu).await;
+            let _ = notifier.wait(cpu).await;
         }
         queue.release();
     }

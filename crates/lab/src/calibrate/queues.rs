@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use wharf_runtime::clock::Clock;
-use wharf_runtime::{Bell, Cpu, Op, ring};
+use wharf_runtime::{Cpu, Notifier, Op, ring};
 use wharf_wire::command::Command;
 use wharf_wire::completion::Completion;
 use wharf_wire::dma::DmaSpace;
@@ -30,8 +30,8 @@ fn queue_pairs(cpu: &Cpu, sampler: Sampler, costs: &mut Costs) -> Result<(), Cal
     const BATCH: u64 = 100;
     let space = DmaSpace::new(4096);
     let region = space.register(BATCH as usize)?;
-    let bell = Bell::new();
-    let (mut host, mut drive) = queue_pair(128, &bell, 0);
+    let notifier = Notifier::new();
+    let (mut host, mut drive) = queue_pair(128, &notifier, 0);
     let mut rounds = [const { Vec::new() }; 4];
     for _ in 0..sampler.groups * sampler.rounds * 16 {
         let clock = Clock::start();
@@ -70,7 +70,7 @@ fn queue_pairs(cpu: &Cpu, sampler: Sampler, costs: &mut Costs) -> Result<(), Cal
     let ops = [
         (Op::DriverSubmit, "submission entry, PRP, doorbell"),
         (Op::CommandFetch, "fetch, checks, PRP walk"),
-        (Op::CommandComplete, "completion entry and bell"),
+        (Op::CommandComplete, "completion entry and notifier"),
         (Op::DriverComplete, "completion taken off, slot released"),
     ];
     for ((op, how), all) in ops.into_iter().zip(rounds) {
@@ -82,16 +82,16 @@ fn queue_pairs(cpu: &Cpu, sampler: Sampler, costs: &mut Costs) -> Result<(), Cal
 /// A part goes to a core and an answer back: the two ends of each ring.
 fn rings(cpu: &Cpu, sampler: Sampler, costs: &mut Costs) {
     const BATCH: u64 = 1024;
-    let bell = Bell::new();
+    let notifier = Notifier::new();
     let push = sampler.time(
         BATCH,
-        || ring::<[u64; 8]>(2048, &bell, 0),
+        || ring::<[u64; 8]>(2048, &notifier, 0),
         |(sender, _)| (0..BATCH).for_each(|i| sender.push(cpu, black_box([i; 8])).expect("room")),
     );
     let pop = sampler.time(
         BATCH,
         || {
-            let (mut sender, receiver) = ring::<[u64; 8]>(2048, &bell, 0);
+            let (mut sender, receiver) = ring::<[u64; 8]>(2048, &notifier, 0);
             (0..BATCH).for_each(|i| sender.push(cpu, [i; 8]).expect("room"));
             (sender, receiver)
         },

@@ -7,7 +7,7 @@ use wharf_host::admin::{Admin, AdminError};
 use wharf_host::boot::{PoweredOn, Spread, make_ready};
 use wharf_host::driver::DriverConfig;
 use wharf_host::gate::Gate;
-use wharf_runtime::{Bell, Cpu, Receiver};
+use wharf_runtime::{Cpu, Notifier, Receiver};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::statistics::DriveStatistics;
 
@@ -31,7 +31,7 @@ pub(crate) struct Parts {
     /// Nodes of the design's index now, if it has such.
     pub(crate) index_nodes: Box<dyn Fn() -> Option<u64> + Send>,
     pub(crate) gate: Gate<Option<Go>>,
-    pub(crate) done: (Bell, Vec<Receiver<u32>>),
+    pub(crate) done: (Notifier, Vec<Receiver<u32>>),
 }
 
 /// What the drives did, over the run.
@@ -96,14 +96,14 @@ async fn watch(
     before: DriveStatistics,
     start_ns: u64,
 ) -> Result<(), AdminError> {
-    let (bell, done) = &mut parts.done;
-    bell.attach(cpu);
+    let (notifier, done) = &mut parts.done;
+    notifier.attach(cpu);
     let cores = u64::from(run.drives * run.cores);
     let mut left = done.len();
     let (mut step_ns, mut samples) = (FIRST_SAMPLE_NS, 0);
     let (mut latest, mut latest_ns) = (before, start_ns);
     loop {
-        bell.wait_until(cpu, latest_ns + step_ns).await;
+        notifier.wait_until(cpu, latest_ns + step_ns).await;
         left -= done
             .iter_mut()
             .filter_map(|receiver| receiver.try_pop(cpu))

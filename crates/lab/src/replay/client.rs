@@ -16,7 +16,7 @@ use wharf_wire::dma::DmaSpace;
 use wharf_wire::queue::HostQueue;
 use wharf_workload::Op as RequestOp;
 
-use super::lane::{Lane, Taken};
+use super::request_queue::{RequestQueue, Taken};
 use super::{Run, RunError};
 use crate::checker::{Snapshot, Ticket};
 use crate::config::HostConfig;
@@ -125,7 +125,7 @@ struct State<C> {
     cpu: Cpu,
     run: Arc<Run>,
     client: C,
-    lanes: Vec<Lane>,
+    request_queues: Vec<RequestQueue>,
     /// When a run ends that a time bounds; what ends later counts for no bytes.
     deadline_ns: u64,
     tasks_left: Cell<u32>,
@@ -184,7 +184,7 @@ pub(crate) async fn run<D: Design>(
     }
     let start_ns = cpu.now();
     let state = Rc::new(State {
-        lanes: Lane::all(&run, index),
+        request_queues: RequestQueue::all(&run, index),
         deadline_ns: run.deadline_ns(go.start_ns),
         tasks_left: Cell::new(run.tasks),
         account: RefCell::new(Account::new(start_ns, run.drives * run.cores)),
@@ -196,10 +196,10 @@ pub(crate) async fn run<D: Design>(
         run,
     });
     for task in 0..state.run.tasks as usize {
-        let lane = task % state.lanes.len();
+        let request_queue = task % state.request_queues.len();
         cpu.spawn_main(
             "request",
-            replay(state.clone(), lane, (start_ns, go.start_ns)),
+            replay(state.clone(), request_queue, (start_ns, go.start_ns)),
         );
     }
 }
@@ -256,10 +256,10 @@ impl Drop for ServiceAccount {
 /// request begins when the one before it in its slot has ended: as many requests ago as there are slots.
 async fn replay<C: Client>(
     state: Rc<State<C>>,
-    lane: usize,
+    request_queue: usize,
     (start_ns, open_start_ns): (u64, u64),
 ) {
-    let (lane, mut scratch) = (&state.lanes[lane], Scratch::default());
+    let (request_queue, mut scratch) = (&state.request_queues[request_queue], Scratch::default());
     let mut slots = vec![start_ns; (state.run.depth / state.run.tasks) as usize];
     let (mut turn, mut paused_ns) = (0, 0);
     loop {
@@ -267,7 +267,7 @@ async fn replay<C: Client>(
         if state.run.is_ending() || state.cpu.now() >= state.deadline_ns {
             break;
         }
-        let Some(taken) = lane.take(&state.cpu, &state.run, &state.client) else {
+        let Some(taken) = request_queue.take(&state.cpu, &state.run, &state.client) else {
             break;
         };
         let (request, due_ns) = (&taken.request, open_start_ns + taken.due_ns);

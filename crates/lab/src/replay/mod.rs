@@ -3,15 +3,15 @@
 //! 1. `build` puts drives and host CPUs on a machine.
 //! 2. The boot CPU identifies the drives, creates a queue pair for each client on each drive, opens
 //!    the gate, and from then on samples the drives' statistics (`boot.rs`).
-//! 3. Each client (`client.rs`) keeps `depth` requests in flight, which it takes from its lanes (`lane.rs`), checks every read,
+//! 3. Each client (`client.rs`) keeps `depth` requests in flight, which it takes from its request queues (`request_queue.rs`), checks every read,
 //!    and accounts.
 //! 4. The last client to end closes the run; `outcome.rs` turns all accounts into a row.
 
 mod boot;
 mod client;
 mod engine;
-mod lane;
 mod outcome;
+mod request_queue;
 mod scratch;
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -28,7 +28,7 @@ use wharf_host::driver::DriverStatistics;
 use wharf_host::error::IoError;
 use wharf_host::gate::Gate;
 use wharf_host::volume::Layout;
-use wharf_runtime::{Bell, CostTable, CpuId, Machine, Seed, Side, Stall, ring};
+use wharf_runtime::{CostTable, CpuId, Machine, Notifier, Seed, Side, Stall, ring};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::queue::HostQueue;
 use wharf_workload::files::FileGenerator;
@@ -421,12 +421,12 @@ fn build<D: Design>(
             admin: handle.admin,
             offers,
             later: 0,
-            lent: design.lent_memory(index),
+            hmb: design.hmb_memory(index),
         });
     }
     let boot_cpu = machine.add_cpu("boot", Side::Host, 1.0);
     layout.boot = Some(boot_cpu);
-    let done_bell = Bell::new();
+    let done_notifier = Notifier::new();
     let gate = Gate::new(users);
     let mut done_receivers = Vec::new();
     for (index, queues) in (0..).zip(queues) {
@@ -448,7 +448,7 @@ fn build<D: Design>(
         }
         let cpu = machine.add_cpu(&format!("client{index}"), Side::Host, 1.0);
         layout.clients.push(cpu);
-        let (done, done_receiver) = ring(2, &done_bell, index);
+        let (done, done_receiver) = ring(2, &done_notifier, index);
         done_receivers.push(done_receiver);
         machine.spawn_main(cpu, "client", move |cpu| {
             client::run::<D>(cpu, run, design, connection, done, index)
@@ -464,7 +464,7 @@ fn build<D: Design>(
         }),
         driver: client::driver_config(&setup.host),
         gate,
-        done: (done_bell, done_receivers),
+        done: (done_notifier, done_receivers),
     };
     let (run, space) = (run.clone(), space.clone());
     machine.spawn_main(boot_cpu, "boot", move |cpu| {

@@ -10,7 +10,7 @@
 //! 2. Waking a task puts it on its CPU's run queue.
 //! 3. Virtual: the earliest event decides which CPU runs next; a CPU whose clock is ahead of the
 //!    event keeps the task queued until that clock. Ties are broken by a seeded draw.
-//! 4. Real: events are timers; run queues are drained at every pass, then rung bells are served.
+//! 4. Real: events are timers; run queues are drained at every pass, then notified notifiers are served.
 //!
 //! In steady state nothing is allocated but the future of a new task: tasks that have ended leave their
 //! place and their number to new ones, and queues keep their capacity.
@@ -25,10 +25,10 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
-use crate::bell::Bell;
 use crate::clock::Clock;
 use crate::cpu::Cpu;
 use crate::events::EventQueue;
+use crate::notifier::Notifier;
 use crate::rng::Seed;
 
 pub use stall::{Ended, IDLE_POLLS_MAX, Stall};
@@ -75,7 +75,7 @@ pub struct Executor {
     tasks: RefCell<Vec<Rc<Task>>>,
     events: RefCell<EventQueue>,
     cpus: RefCell<Vec<Cpu>>,
-    bells: RefCell<Vec<(Bell, TaskId)>>,
+    notifiers: RefCell<Vec<(Notifier, TaskId)>>,
     time: TimeSource,
     /// Tasks on all run queues.
     queued: Cell<u32>,
@@ -110,7 +110,7 @@ impl Executor {
             tasks: RefCell::new(Vec::new()),
             events: RefCell::new(EventQueue::new(seed.child("ties").0)),
             cpus: RefCell::new(Vec::new()),
-            bells: RefCell::new(Vec::new()),
+            notifiers: RefCell::new(Vec::new()),
             time,
             queued: Cell::new(0),
             mains_left: Cell::new(0),
@@ -301,12 +301,12 @@ impl Executor {
         task.cpu.inner().current.set(caller);
     }
 
-    /// Has `task` polled whenever `bell` has been rung (real engine).
-    pub(crate) fn watch(&self, bell: &Bell, task: TaskId) {
+    /// Has `task` polled whenever `notifier` has been notified (real engine).
+    pub(crate) fn watch(&self, notifier: &Notifier, task: TaskId) {
         if self.may_park.get() {
-            bell.set_thread(std::thread::current());
+            notifier.set_thread(std::thread::current());
         }
-        self.bells.borrow_mut().push((bell.clone(), task));
+        self.notifiers.borrow_mut().push((notifier.clone(), task));
     }
 
     /// Polls one task, unless it has ended: an event may outlive its task.
@@ -372,6 +372,6 @@ impl Executor {
         for cpu in self.cpus.borrow_mut().drain(..) {
             cpu.inner().free.borrow_mut().clear();
         }
-        self.bells.borrow_mut().clear();
+        self.notifiers.borrow_mut().clear();
     }
 }

@@ -1,11 +1,11 @@
-//! The loop of real time: one pass after another over timers, run queues and rung bells.
+//! The loop of real time: one pass after another over timers, run queues and notified notifiers.
 
 use std::time::Duration;
 
 use super::{Executor, TaskId, TimeSource};
 
 impl Executor {
-    /// One pass over timers, run queues and rung bells; returns whether anything ran.
+    /// One pass over timers, run queues and notified notifiers; returns whether anything ran.
     pub(crate) fn pass(&self) -> bool {
         let mut ran = self.fire_timers();
         ran |= self.drain_run_queues();
@@ -19,15 +19,15 @@ impl Executor {
         ran | self.drain_run_queues()
     }
 
-    /// The task of the first rung bell from `next` on, which is left after that one.
+    /// The task of the first notified notifier from `next` on, which is left after that one.
     #[inline]
     fn next_rung(&self, next: &mut usize) -> Option<TaskId> {
-        let bells = self.bells.borrow();
-        let (ahead, (_, task)) = bells
+        let notifiers = self.notifiers.borrow();
+        let (ahead, (_, task)) = notifiers
             .get(*next..)?
             .iter()
             .enumerate()
-            .find(|(_, (bell, _))| bell.is_rung())?;
+            .find(|(_, (notifier, _))| notifier.is_rung())?;
         *next += ahead + 1;
         Some(*task)
     }
@@ -100,7 +100,7 @@ impl Executor {
         Some(at_ns.saturating_sub(clock.now_ns()))
     }
 
-    /// Has the thread sleep until a bell rings or the next timer is due, but for `most` at most; not at all if a task can
+    /// Has the thread sleep until a notifier is notified or the next timer is due, but for `most` at most; not at all if a task can
     /// run. May return early.
     pub(crate) fn park(&self, most: Option<Duration>) {
         let timer = self.next_timer_ns().map(Duration::from_nanos);
@@ -114,15 +114,18 @@ impl Executor {
         self.set_parked(false);
     }
 
-    /// Tells every bell of this executor that its thread parks (or is awake again).
+    /// Tells every notifier of this executor that its thread parks (or is awake again).
     fn set_parked(&self, parked: bool) {
-        for (bell, _) in self.bells.borrow().iter() {
-            bell.set_parked(parked);
+        for (notifier, _) in self.notifiers.borrow().iter() {
+            notifier.set_parked(parked);
         }
     }
 
     pub(crate) fn any_rung(&self) -> bool {
-        self.bells.borrow().iter().any(|(bell, _)| bell.is_rung())
+        self.notifiers
+            .borrow()
+            .iter()
+            .any(|(notifier, _)| notifier.is_rung())
     }
 }
 

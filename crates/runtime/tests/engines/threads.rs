@@ -5,17 +5,17 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use wharf_runtime::bell::Bell;
 use wharf_runtime::executor::Ended;
+use wharf_runtime::notifier::Notifier;
 use wharf_runtime::{Idle, Inline, Op, Side, ring};
 
 use crate::{costs, machine};
 
 #[test]
-fn a_bell_wakes_a_parked_thread() {
+fn a_notifier_wakes_a_parked_thread() {
     const PARK_US: u32 = 3_000_000;
     let mut machine = machine();
-    let (there, back) = (Bell::new(), Bell::new());
+    let (there, back) = (Notifier::new(), Notifier::new());
     let (mut ask, mut asked) = ring::<u32>(2, &there, 0);
     let (mut answer, mut answered) = ring::<u32>(2, &back, 0);
     let a = machine.add_cpu("asker", Side::Host, 1.0);
@@ -50,7 +50,7 @@ fn a_bell_wakes_a_parked_thread() {
             // A server that only the limit of its park had woken would have taken that long.
             assert!(
                 cpu.now() - start < u64::from(PARK_US) * 1000,
-                "the bell woke nobody"
+                "the notifier woke nobody"
             );
             sum.fetch_add(u64::from(found), Ordering::Relaxed);
         }
@@ -72,7 +72,7 @@ fn block_on_gives_the_value_and_runs_the_other_tasks_meanwhile() {
         machine.add_cpu("host", Side::Host, 1.0),
         machine.add_cpu("drive", Side::Drive, 1.0),
     );
-    let (there, back) = (Bell::new(), Bell::new());
+    let (there, back) = (Notifier::new(), Notifier::new());
     let (mut ask, mut asked) = ring::<u32>(2, &there, 0);
     let (mut answer, answered) = ring::<u32>(2, &back, 0);
     machine.spawn(drive, "server", move |cpu| async move {
@@ -193,18 +193,18 @@ fn a_panic_under_block_on_leaves_the_machine_usable() {
 
 #[test]
 fn a_machine_in_the_background_serves_until_it_is_stopped() {
-    let (bell, back_bell) = (Bell::new(), Bell::new());
-    let (mut ask, mut asked) = ring(4, &bell, 0);
-    let (mut answer, mut answered) = ring(4, &back_bell, 0);
+    let (notifier, back_notifier) = (Notifier::new(), Notifier::new());
+    let (mut ask, mut asked) = ring(4, &notifier, 0);
+    let (mut answer, mut answered) = ring(4, &back_notifier, 0);
     let mut server = machine();
     let cpu = server.add_cpu("server", Side::Drive, 1.0);
     server.spawn(cpu, "server", move |cpu| async move {
-        bell.attach(&cpu);
+        notifier.attach(&cpu);
         loop {
             while let Some(n) = asked.try_pop(&cpu) {
                 assert!(answer.push(&cpu, n * 2u32).is_ok());
             }
-            let _ = bell.wait(&cpu).await;
+            let _ = notifier.wait(&cpu).await;
         }
     });
     let background = server.run_in_background(vec![vec![cpu]], Idle::default());
@@ -212,13 +212,13 @@ fn a_machine_in_the_background_serves_until_it_is_stopped() {
     let cpu = client.add_cpu("client", Side::Host, 1.0);
     let inline = client.inline();
     let doubled = inline.block_on(cpu, |cpu| async move {
-        back_bell.attach(&cpu);
+        back_notifier.attach(&cpu);
         assert!(ask.push(&cpu, 21).is_ok());
         loop {
             if let Some(n) = answered.try_pop(&cpu) {
                 return n;
             }
-            let _ = back_bell.wait(&cpu).await;
+            let _ = back_notifier.wait(&cpu).await;
         }
     });
     assert_eq!(doubled, 42);

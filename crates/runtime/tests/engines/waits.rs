@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-use wharf_runtime::bell::Bell;
+use wharf_runtime::notifier::Notifier;
 use wharf_runtime::{Alarm, Cpu, Lock, Notify, Op, Seed, Side, ring};
 
 use crate::{inline, machine, virtually};
@@ -120,9 +120,9 @@ async fn gives_a_wait_up(cpu: Cpu) {
 
 async fn alarms(cpu: Cpu) {
     let alarm = Rc::new(Alarm::default());
-    let rung = Rc::new(Cell::new(0));
+    let notified = Rc::new(Cell::new(0));
     let start = cpu.now();
-    let (waiter, times) = (alarm.clone(), rung.clone());
+    let (waiter, times) = (alarm.clone(), notified.clone());
     let own = cpu.clone();
     cpu.spawn("alarmed", async move {
         for _ in 0..2 {
@@ -136,26 +136,26 @@ async fn alarms(cpu: Cpu) {
     cpu.yield_now().await;
     alarm.set(&cpu, start + 50_000);
     alarm.set(&cpu, start + 60_000);
-    while rung.get() == 0 {
+    while notified.get() == 0 {
         cpu.sleep_until(cpu.now() + 10_000).await;
     }
     alarm.set(&cpu, cpu.now() + 10_000);
-    while rung.get() == 1 {
+    while notified.get() == 1 {
         cpu.sleep_until(cpu.now() + 10_000).await;
     }
-    assert_eq!(rung.get(), 2);
+    assert_eq!(notified.get(), 2);
 }
 
-async fn bells(cpu: Cpu) {
-    let bell = Bell::new();
-    let (mut first, mut from_first) = ring::<u32>(4, &bell, 3);
-    let (mut second, mut from_second) = ring::<u32>(4, &bell, 100);
-    bell.attach(&cpu);
+async fn notifiers(cpu: Cpu) {
+    let notifier = Notifier::new();
+    let (mut first, mut from_first) = ring::<u32>(4, &notifier, 3);
+    let (mut second, mut from_second) = ring::<u32>(4, &notifier, 100);
+    notifier.attach(&cpu);
     first.push(&cpu, 7).expect("there is room");
     second.push(&cpu, 8).expect("there is room");
-    let mut ready = bell.wait(&cpu).await;
+    let mut ready = notifier.wait(&cpu).await;
     while !(ready.contains(3) && ready.contains(100)) {
-        ready = ready.union(bell.wait(&cpu).await);
+        ready = ready.union(notifier.wait(&cpu).await);
     }
     assert_eq!(
         (ready.next(), ready.next(), ready.next()),
@@ -164,7 +164,7 @@ async fn bells(cpu: Cpu) {
     assert_eq!(from_first.try_pop(&cpu), Some(7));
     assert_eq!(from_second.try_pop(&cpu), Some(8));
     let start = cpu.now();
-    let none = bell.wait_until(&cpu, start + 30_000).await;
+    let none = notifier.wait_until(&cpu, start + 30_000).await;
     assert!(
         none.is_empty() && cpu.now() >= start + 30_000,
         "the wait ends at its deadline"
@@ -197,7 +197,7 @@ fn the_waits_mean_the_same_in_virtual_time() {
     assert_eq!(virtually(sleeps), 20_000);
     virtually(notifies);
     virtually(alarms);
-    virtually(bells);
+    virtually(notifiers);
     virtually(runs_within);
 }
 
@@ -206,7 +206,7 @@ fn the_waits_mean_the_same_inline() {
     inline(sleeps);
     inline(notifies);
     inline(alarms);
-    inline(bells);
+    inline(notifiers);
     inline(runs_within);
 }
 
@@ -229,8 +229,8 @@ fn a_wait_that_was_given_up_took_a_notification_with_it() {
 #[test]
 fn an_entry_is_seen_in_virtual_time_when_it_was_sent_and_not_before() {
     let mut machine = machine();
-    let bell = Bell::new();
-    let (mut sender, mut receiver) = ring::<u64>(8, &bell, 0);
+    let notifier = Notifier::new();
+    let (mut sender, mut receiver) = ring::<u64>(8, &notifier, 0);
     let (a, b) = (
         machine.add_cpu("a", Side::Host, 1.0),
         machine.add_cpu("b", Side::Drive, 1.0),
@@ -242,12 +242,12 @@ fn an_entry_is_seen_in_virtual_time_when_it_was_sent_and_not_before() {
         }
     });
     machine.spawn_main(b, "receiver", move |cpu| async move {
-        bell.attach(&cpu);
+        notifier.attach(&cpu);
         for _ in 0..4 {
             let sent_ns = loop {
                 match receiver.try_pop(&cpu) {
                     Some(sent_ns) => break sent_ns,
-                    None => drop(bell.wait(&cpu).await),
+                    None => drop(notifier.wait(&cpu).await),
                 }
             };
             assert_eq!(cpu.now(), sent_ns);

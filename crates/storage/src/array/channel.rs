@@ -7,8 +7,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use crate::array::lanes::Lanes;
 use crate::array::layout::Level;
+use crate::array::member_channels::MemberChannels;
 use crate::array::memory::cut;
 use crate::array::mirror;
 use crate::array::state::Shared;
@@ -22,7 +22,7 @@ const RUNNING_MAX: usize = 128;
 type Work = Pin<Box<dyn Future<Output = Result<(), IoError>>>>;
 
 pub(super) struct ArrayChannel {
-    lanes: Rc<Lanes>,
+    member_channels: Rc<MemberChannels>,
     depth: usize,
     ios: Vec<Option<Pending>>,
     ended: Ended,
@@ -50,7 +50,7 @@ struct Task {
 impl ArrayChannel {
     pub(super) fn new(shared: Arc<Shared>, depth: u32) -> ArrayChannel {
         ArrayChannel {
-            lanes: Lanes::new(shared, depth),
+            member_channels: MemberChannels::new(shared, depth),
             depth: depth as usize,
             ios: (0..depth).map(|_| None).collect(),
             ended: Ended::default(),
@@ -64,10 +64,10 @@ impl ArrayChannel {
 
     /// The tasks of an I/O of `len_bytes`.
     fn divide(&self, io: &Io<'_>, len_bytes: u64) -> Vec<Work> {
-        match (self.lanes.shared.shape.level, io.op) {
+        match (self.member_channels.shared.shape.level, io.op) {
             // What has ended is in the journal, durably.
             (Level::Raid5, Op::Flush) => vec![Box::pin(std::future::ready(Ok(())))],
-            (_, Op::Flush) => vec![Box::pin(mirror::flush(self.lanes.clone()))],
+            (_, Op::Flush) => vec![Box::pin(mirror::flush(self.member_channels.clone()))],
             (Level::Raid5, Op::Write) => self.divide_by_windows(io, len_bytes),
             (level, op) => self.divide_by_chunks(io, len_bytes, level, op),
         }
@@ -75,7 +75,7 @@ impl ArrayChannel {
 
     /// One task for each window, with all its chunks.
     fn divide_by_windows(&self, io: &Io<'_>, len_bytes: u64) -> Vec<Work> {
-        let shape = self.lanes.shared.shape;
+        let shape = self.member_channels.shared.shape;
         let mut windows: BTreeMap<u64, Vec<Part>> = BTreeMap::new();
         let mut done = 0;
         while done < len_bytes {
@@ -88,14 +88,15 @@ impl ArrayChannel {
             });
             done += piece.len_bytes;
         }
-        let work =
-            |(window, parts)| Box::pin(stripe::write(self.lanes.clone(), window, parts)) as Work;
+        let work = |(window, parts)| {
+            Box::pin(stripe::write(self.member_channels.clone(), window, parts)) as Work
+        };
         windows.into_iter().map(work).collect()
     }
 
     /// One task for each chunk; for a write to mirrors, for each window of it.
     fn divide_by_chunks(&self, io: &Io<'_>, len_bytes: u64, level: Level, op: Op) -> Vec<Work> {
-        let shape = self.lanes.shared.shape;
+        let shape = self.member_channels.shared.shape;
         let mut work: Vec<Work> = Vec::new();
         let mut done = 0;
         while done < len_bytes {
@@ -107,18 +108,32 @@ impl ArrayChannel {
                 _ => to_chunk_end.min(len_bytes - done),
             };
             let segments = cut(io.segments, done, len);
-            let (lanes, window, k, begin) =
-                (self.lanes.clone(), piece.window, piece.k, piece.begin);
+            let (member_channels, window, k, begin) = (
+                self.member_channels.clone(),
+                piece.window,
+                piece.k,
+                piece.begin,
+            );
             work.push(match (level, op) {
-                (Level::Raid5, _) => Box::pin(stripe::read(lanes, window, k, begin, segments)),
-                (Level::Raid10, Op::Read) => {
-                    Box::pin(mirror::read(lanes, window, k, begin, segments))
+                (Level::Raid5, _) => {
+                    Box::pin(stripe::read(member_channels, window, k, begin, segments))
                 }
-                (Level::Raid10, _) => Box::pin(mirror::write(lanes, window, k, begin, segments)),
+                (Level::Raid10, Op::Read) => {
+                    Box::pin(mirror::read(member_channels, window, k, begin, segments))
+                }
+                (Level::Raid10, _) => {
+                    Box::pin(mirror::write(member_channels, window, k, begin, segments))
+                }
                 (Level::Raid0, op) => {
                     let offset = shape.window_offset(window) + begin;
                     let member = shape.data_member(window, k);
-                    Box::pin(mirror::single(lanes, op, member, offset, segments))
+                    Box::pin(mirror::single(
+                        member_channels,
+                        op,
+                        member,
+                        offset,
+                        segments,
+                    ))
                 }
             });
             done += len;
@@ -144,7 +159,7 @@ impl ArrayChannel {
         let Some(task) = &mut self.tasks[index] else {
             return;
         };
-        self.lanes.set_running(index);
+        self.member_channels.set_running(index);
         let mut context = Context::from_waker(Waker::noop());
         let Poll::Ready(result) = task.work.as_mut().poll(&mut context) else {
             return;
@@ -169,9 +184,9 @@ impl ArrayChannel {
 
     /// Runs everything that can run.
     fn pass(&mut self, block: bool) {
-        self.lanes.pump(block);
+        self.member_channels.pump(block);
         let mut ready = std::mem::take(&mut self.ready);
-        self.lanes.take_ready(&mut ready);
+        self.member_channels.take_ready(&mut ready);
         for index in ready.drain(..) {
             self.run(index);
         }
@@ -203,8 +218,8 @@ impl Channel for ArrayChannel {
             return Err(Full);
         }
         self.in_flight += 1;
-        let size = self.lanes.shared.shape.size_bytes();
-        if let Err(error) = admit(&self.lanes.shared.info, size, &io) {
+        let size = self.member_channels.shared.shape.size_bytes();
+        if let Err(error) = admit(&self.member_channels.shared.info, size, &io) {
             self.ended.push(io.tag, Err(error));
             return Ok(());
         }
@@ -246,7 +261,7 @@ impl Channel for ArrayChannel {
             if self.ended.len() > before || self.ended.len() >= min {
                 continue;
             }
-            if self.lanes.in_flight() > 0 {
+            if self.member_channels.in_flight() > 0 {
                 self.pass(true);
             } else {
                 // Another thread has the window, or all of the journal.

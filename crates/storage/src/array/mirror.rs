@@ -7,25 +7,30 @@ use std::rc::Rc;
 
 use rustix::io::Errno;
 
-use crate::array::lanes::{Lanes, failures};
+use crate::array::member_channels::{MemberChannels, failures};
 use crate::io::{IoError, Op, Segment};
 
 /// Reads a piece of one chunk of a pair.
 pub(super) async fn read(
-    lanes: Rc<Lanes>,
+    member_channels: Rc<MemberChannels>,
     window: u64,
     k: u32,
     begin: u64,
     segments: Vec<Segment>,
 ) -> Result<(), IoError> {
-    let first = lanes.shared.shape.data_member(window, k);
+    let first = member_channels.shared.shape.data_member(window, k);
     let mut pair = [first, first + 1];
     // Equal loads take turns by place, so that a long read keeps to one of them.
-    pair.sort_by_key(|m| (lanes.load(*m), (u64::from(*m) ^ (window / 8)) & 1));
-    let Err(error) = lanes.read(pair[0], window, begin, &segments).await else {
+    pair.sort_by_key(|m| (member_channels.load(*m), (u64::from(*m) ^ (window / 8)) & 1));
+    let Err(error) = member_channels
+        .read(pair[0], window, begin, &segments)
+        .await
+    else {
         return Ok(());
     };
-    let other = lanes.read(pair[1], window, begin, &segments).await;
+    let other = member_channels
+        .read(pair[1], window, begin, &segments)
+        .await;
     // One that is not there says nothing of what went wrong.
     other.map_err(|other| match other.errno {
         Errno::NODEV => error,
@@ -35,49 +40,49 @@ pub(super) async fn read(
 
 /// Writes a piece within one window to a pair.
 pub(super) async fn write(
-    lanes: Rc<Lanes>,
+    member_channels: Rc<MemberChannels>,
     window: u64,
     k: u32,
     begin: u64,
     segments: Vec<Segment>,
 ) -> Result<(), IoError> {
-    let shape = lanes.shared.shape;
-    let _guard = lanes.lock(window).await;
-    lanes.shared.check_intact(Op::Write)?;
-    lanes.shared.intend(window)?;
+    let shape = member_channels.shared.shape;
+    let _guard = member_channels.lock(window).await;
+    member_channels.shared.check_intact(Op::Write)?;
+    member_channels.shared.intend(window)?;
     let first = shape.data_member(window, k);
     let offset = shape.window_offset(window) + begin;
     let mut tickets = Vec::new();
     for member in [first, first + 1] {
-        if lanes.shared.usable(member, window) {
-            let ticket = lanes.start(member, Op::Write, offset, segments.clone());
+        if member_channels.shared.usable(member, window) {
+            let ticket = member_channels.start(member, Op::Write, offset, segments.clone());
             tickets.push((member, ticket));
         }
     }
     for (member, error) in failures(tickets).await {
-        lanes.shared.fail(member, error)?;
+        member_channels.shared.fail(member, error)?;
     }
     Ok(())
 }
 
 /// Reads or writes a piece of one chunk of RAID-0.
 pub(super) async fn single(
-    lanes: Rc<Lanes>,
+    member_channels: Rc<MemberChannels>,
     op: Op,
     member: u32,
     offset: u64,
     segments: Vec<Segment>,
 ) -> Result<(), IoError> {
-    lanes.start(member, op, offset, segments).await
+    member_channels.start(member, op, offset, segments).await
 }
 
 /// Makes what all members hold durable.
-pub(super) async fn flush(lanes: Rc<Lanes>) -> Result<(), IoError> {
-    let shared = lanes.shared.clone();
+pub(super) async fn flush(member_channels: Rc<MemberChannels>) -> Result<(), IoError> {
+    let shared = member_channels.shared.clone();
     shared.check_intact(Op::Flush)?;
     let there = |m: &u32| shared.state(*m) != crate::array::MemberState::Failed;
     let members = (0..shared.shape.members).filter(there);
-    let tickets = members.map(|m| (m, lanes.start(m, Op::Flush, 0, Vec::new())));
+    let tickets = members.map(|m| (m, member_channels.start(m, Op::Flush, 0, Vec::new())));
     let tickets = tickets.collect();
     for (member, error) in failures(tickets).await {
         shared.fail(member, error)?;

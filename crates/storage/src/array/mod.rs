@@ -9,7 +9,7 @@
 //! | [`superblock`] | what each member says of the array |
 //! | `history` | whether a member is one of now, or a copy from before |
 //! | `state` | what threads share: members, how they stand, locks |
-//! | `channel`, `lanes` | one thread's way: I/Os become tasks, tasks wait for members |
+//! | `channel`, `member_channels` | one thread's way: I/Os become tasks, tasks wait for members |
 //! | `stripe`, `plan` | RAID-5 |
 //! | `mirror`, `intent` | RAID-10, RAID-0; which mirrors may differ |
 //! | `journal` | the write hole, and how it is closed |
@@ -29,8 +29,8 @@ mod document_test;
 mod history;
 mod intent;
 mod journal;
-mod lanes;
 pub mod layout;
+mod member_channels;
 mod memory;
 mod mirror;
 mod plan;

@@ -17,8 +17,8 @@ use std::rc::Rc;
 use rustix::io::Errno;
 
 use crate::array::journal::{Record, Slot, Take};
-use crate::array::lanes::{Lanes, Scratch, failures};
 use crate::array::layout::HEADER_BYTES;
+use crate::array::member_channels::{MemberChannels, Scratch, failures};
 use crate::array::memory::{copy_in, copy_out, crc_of, cut, xor_segments};
 use crate::array::plan::{Lost, Plan, Situation};
 use crate::io::{IoError, Op, Segment};
@@ -48,7 +48,7 @@ struct Change {
 
 /// A write to one window.
 struct Write<'a> {
-    lanes: &'a Rc<Lanes>,
+    member_channels: &'a Rc<MemberChannels>,
     window: u64,
     parts: &'a [Part],
     /// The range that parity changes in.
@@ -74,12 +74,16 @@ fn failed(op: Op) -> IoError {
 }
 
 /// Writes `parts`, at most one of each chunk, to a window.
-pub(super) async fn write(lanes: Rc<Lanes>, window: u64, parts: Vec<Part>) -> Result<(), IoError> {
-    let _guard = lanes.lock(window).await;
+pub(super) async fn write(
+    member_channels: Rc<MemberChannels>,
+    window: u64,
+    parts: Vec<Part>,
+) -> Result<(), IoError> {
+    let _guard = member_channels.lock(window).await;
     let begin = parts.iter().map(|p| p.begin).min().unwrap_or(0);
     let end = parts.iter().map(|p| p.range().end).max().unwrap_or(0);
     let mut write = Write {
-        lanes: &lanes,
+        member_channels: &member_channels,
         window,
         parts: &parts,
         hull: begin..end,
@@ -96,13 +100,17 @@ pub(super) async fn write(lanes: Rc<Lanes>, window: u64, parts: Vec<Part>) -> Re
 
 impl Write<'_> {
     async fn attempt(&mut self) -> Result<(), Stop> {
-        let shared = &self.lanes.shared;
+        let shared = &self.member_channels.shared;
         shared.check_intact(Op::Write).map_err(Stop::Failed)?;
         let usable = shared.usable_members(self.window);
         let mut parity = self.new_parity(usable).await?;
         let mut changes: Vec<Change> = Vec::new();
         for part in self.parts {
-            let member = self.lanes.shared.shape.data_member(self.window, part.k);
+            let member = self
+                .member_channels
+                .shared
+                .shape
+                .data_member(self.window, part.k);
             changes.push(Change {
                 member,
                 begin: part.begin,
@@ -111,7 +119,7 @@ impl Write<'_> {
         }
         if let Some(parity) = &mut parity {
             changes.push(Change {
-                member: self.lanes.shared.shape.parity_member(self.window),
+                member: self.member_channels.shared.shape.parity_member(self.window),
                 begin: self.hull.start,
                 segments: vec![parity.segment()],
             });
@@ -124,7 +132,7 @@ impl Write<'_> {
 
     /// The parity of the hull as it will be; none if it is not to be written.
     async fn new_parity(&mut self, usable: u64) -> Result<Option<Scratch>, Stop> {
-        let shape = self.lanes.shared.shape;
+        let shape = self.member_channels.shared.shape;
         let parity_member = shape.parity_member(self.window);
         let everyone = u64::MAX >> (64 - shape.members);
         let readable = self.unreadable.map_or(usable, |m| usable & !(1 << m));
@@ -158,12 +166,14 @@ impl Write<'_> {
 
     /// Old parity, with what is overwritten taken out and the new put in.
     async fn modify(&mut self, parity_member: u32) -> Result<Scratch, Stop> {
-        let shape = self.lanes.shared.shape;
-        let mut parity = self.lanes.scratch(self.hull.end - self.hull.start);
+        let shape = self.member_channels.shared.shape;
+        let mut parity = self
+            .member_channels
+            .scratch(self.hull.end - self.hull.start);
         let mut old: Vec<Scratch> = Vec::new();
         let mut tickets = vec![self.read(parity_member, self.hull.start, &mut parity)];
         for part in self.parts {
-            let mut scratch = self.lanes.scratch(part.len_bytes);
+            let mut scratch = self.member_channels.scratch(part.len_bytes);
             let member = shape.data_member(self.window, part.k);
             tickets.push(self.read(member, part.begin, &mut scratch));
             old.push(scratch);
@@ -180,7 +190,7 @@ impl Write<'_> {
 
     /// The sum of all data chunks as they will be. What `rescue` holds now is the sum of parity and the others.
     async fn reconstruct(&mut self, rescue: Option<u32>) -> Result<Scratch, Stop> {
-        let shape = self.lanes.shared.shape;
+        let shape = self.member_channels.shared.shape;
         let len = self.hull.end - self.hull.start;
         let mut chunks: Vec<(u32, Scratch)> = Vec::new();
         let mut tickets = Vec::new();
@@ -190,14 +200,14 @@ impl Write<'_> {
             if Some(k) == rescue || (whole && rescue.is_none()) {
                 continue;
             }
-            let mut scratch = self.lanes.scratch(len);
+            let mut scratch = self.member_channels.scratch(len);
             let member = shape.data_member(self.window, k);
             tickets.push(self.read(member, self.hull.start, &mut scratch));
             chunks.push((k, scratch));
         }
         let mut rescued = None;
         if let Some(k) = rescue {
-            let mut scratch = self.lanes.scratch(len);
+            let mut scratch = self.member_channels.scratch(len);
             let member = shape.parity_member(self.window);
             tickets.push(self.read(member, self.hull.start, &mut scratch));
             rescued = Some((k, scratch));
@@ -209,7 +219,7 @@ impl Write<'_> {
                 .for_each(|(_, chunk)| xor_into(&mut sum, chunk));
             chunks.push((k, sum));
         }
-        let mut parity = self.lanes.scratch(len);
+        let mut parity = self.member_channels.scratch(len);
         parity.fill(0);
         for (k, chunk) in &mut chunks {
             if let Some(part) = self.parts.iter().find(|p| p.k == *k) {
@@ -231,15 +241,19 @@ impl Write<'_> {
         member: u32,
         begin: u64,
         into: &mut Scratch,
-    ) -> (u32, crate::array::lanes::Ticket) {
-        let offset = self.lanes.shared.shape.window_offset(self.window) + begin;
+    ) -> (u32, crate::array::member_channels::Ticket) {
+        let offset = self.member_channels.shared.shape.window_offset(self.window) + begin;
         let segments = vec![into.segment()];
-        (member, self.lanes.start(member, Op::Read, offset, segments))
+        (
+            member,
+            self.member_channels
+                .start(member, Op::Read, offset, segments),
+        )
     }
 
     async fn all_read(
         &mut self,
-        tickets: Vec<(u32, crate::array::lanes::Ticket)>,
+        tickets: Vec<(u32, crate::array::member_channels::Ticket)>,
     ) -> Result<(), Stop> {
         let failed = failures(tickets).await;
         match failed.first() {
@@ -254,11 +268,11 @@ impl Write<'_> {
 
     /// A slot of the journal; begins another epoch if there is none.
     async fn slot(&self) -> Result<Slot<'_>, Stop> {
-        let shared = &self.lanes.shared;
+        let shared = &self.member_channels.shared;
         loop {
             match shared.journal.take() {
                 Take::Slot(slot) => return Ok(slot),
-                Take::Wait => self.lanes.stall().await,
+                Take::Wait => self.member_channels.stall().await,
                 Take::Turn => {
                     let turned = shared.journal.turned(shared.checkpoint(false));
                     turned.map_err(Stop::Failed)?;
@@ -269,7 +283,7 @@ impl Write<'_> {
 
     /// Stores the record, and makes it durable.
     async fn log(&self, slot: &Slot<'_>, changes: &[Change]) -> Result<(), Stop> {
-        let shared = &self.lanes.shared;
+        let shared = &self.member_channels.shared;
         let members = changes.iter().fold(0, |mask, c| mask | 1u64 << c.member);
         let mut headers: Vec<Scratch> = Vec::new();
         let mut tickets = Vec::new();
@@ -285,12 +299,14 @@ impl Write<'_> {
                 len_bytes: len as u32,
                 payload_crc: crc_of(&change.segments),
             };
-            let mut header = self.lanes.scratch(HEADER_BYTES);
+            let mut header = self.member_channels.scratch(HEADER_BYTES);
             record.encode(shared.uuid, &mut header);
             let mut segments = vec![header.segment()];
             segments.extend_from_slice(&change.segments);
             let offset = shared.shape.slot_offset(slot.index);
-            let ticket = self.lanes.start(change.member, Op::Write, offset, segments);
+            let ticket = self
+                .member_channels
+                .start(change.member, Op::Write, offset, segments);
             tickets.push((change.member, ticket));
             headers.push(header);
         }
@@ -299,7 +315,9 @@ impl Write<'_> {
             let target = shared.target(change.member);
             let needed = target.is_none_or(|target| target.info().needs_flush);
             needed.then(|| {
-                let ticket = self.lanes.start(change.member, Op::Flush, 0, Vec::new());
+                let ticket = self
+                    .member_channels
+                    .start(change.member, Op::Flush, 0, Vec::new());
                 (change.member, ticket)
             })
         };
@@ -312,7 +330,7 @@ impl Write<'_> {
             return Ok(());
         }
         for (member, error) in failed {
-            self.lanes
+            self.member_channels
                 .shared
                 .fail(member, error)
                 .map_err(Stop::Failed)?;
@@ -322,13 +340,13 @@ impl Write<'_> {
 
     /// Writes in place. A member that fails is left out; the others have all there is to know.
     async fn store(&self, changes: Vec<Change>) -> Result<(), Stop> {
-        let shared = &self.lanes.shared;
+        let shared = &self.member_channels.shared;
         let place = shared.shape.window_offset(self.window);
         let begin = |change: Change| {
             let offset = place + change.begin;
-            let start = self
-                .lanes
-                .start(change.member, Op::Write, offset, change.segments);
+            let start =
+                self.member_channels
+                    .start(change.member, Op::Write, offset, change.segments);
             (change.member, start)
         };
         for (member, error) in failures(changes.into_iter().map(begin).collect()).await {
@@ -340,16 +358,20 @@ impl Write<'_> {
 
 /// Reads a piece of one data chunk, which may span several windows of it.
 pub(super) async fn read(
-    lanes: Rc<Lanes>,
+    member_channels: Rc<MemberChannels>,
     window: u64,
     k: u32,
     begin: u64,
     segments: Vec<Segment>,
 ) -> Result<(), IoError> {
-    let shape = lanes.shared.shape;
+    let shape = member_channels.shared.shape;
     let len: u64 = segments.iter().map(|s| s.len_bytes as u64).sum();
     let member = shape.data_member(window, k);
-    if lanes.read(member, window, begin, &segments).await.is_ok() {
+    if member_channels
+        .read(member, window, begin, &segments)
+        .await
+        .is_ok()
+    {
         return Ok(());
     }
     let mut done = 0;
@@ -359,7 +381,7 @@ pub(super) async fn read(
         let part = (len - done).min(shape.window_bytes() - within);
         let pieces = cut(&segments, done, part);
         read_from_others(
-            &lanes,
+            &member_channels,
             window + at / shape.window_bytes(),
             k,
             within,
@@ -373,27 +395,27 @@ pub(super) async fn read(
 
 /// Reads a piece within one window from the others of its stripe.
 async fn read_from_others(
-    lanes: &Rc<Lanes>,
+    member_channels: &Rc<MemberChannels>,
     window: u64,
     k: u32,
     begin: u64,
     segments: Vec<Segment>,
 ) -> Result<(), IoError> {
-    let shape = lanes.shared.shape;
-    let _guard = lanes.lock(window).await;
+    let shape = member_channels.shared.shape;
+    let _guard = member_channels.lock(window).await;
     let missing = shape.data_member(window, k);
     let len: u64 = segments.iter().map(|s| s.len_bytes as u64).sum();
     let mut chunks: Vec<Scratch> = Vec::new();
     let mut tickets = Vec::new();
     for member in (0..shape.members).filter(|m| *m != missing) {
-        if !lanes.shared.usable(member, window) {
+        if !member_channels.shared.usable(member, window) {
             // Awaited all the same: the scratch memory of those that were begun is in use.
             failures(tickets).await;
             return Err(failed(Op::Read));
         }
-        let mut chunk = lanes.scratch(len);
+        let mut chunk = member_channels.scratch(len);
         let offset = shape.window_offset(window) + begin;
-        let ticket = lanes.start(member, Op::Read, offset, vec![chunk.segment()]);
+        let ticket = member_channels.start(member, Op::Read, offset, vec![chunk.segment()]);
         tickets.push((member, ticket));
         chunks.push(chunk);
     }

@@ -12,7 +12,7 @@ use wharf_runtime::worker::Worker;
 use wharf_runtime::{CostTable, Machine, Side};
 use wharf_storage::StorageError;
 
-use super::seat::{Core, Seat};
+use super::thread::{Core, ThreadContext};
 
 /// The number of no client.
 const NOBODY: u32 = u32::MAX;
@@ -47,7 +47,7 @@ impl Drop for Background {
     fn drop(&mut self) {
         // Relaxed: the wake orders it.
         self.is_ending.store(true, Ordering::Relaxed);
-        // This thread may have no seat, and there may be none left.
+        // This thread may have no context, and there may be none left.
         let mut machine = Machine::new(CostTable::free(), false);
         let cpu = machine.add_cpu("end", Side::Host, 1.0);
         let flusher = &self.core.shared.flusher;
@@ -56,12 +56,12 @@ impl Drop for Background {
 }
 
 fn run(core: &Arc<Core>, is_ending: &AtomicBool) {
-    let seat = Seat::of_service(core);
-    seat.run(async {
+    let context = ThreadContext::of_service(core);
+    context.run(async {
         loop {
-            seat.ways.begin_turn();
-            let is_busy = seat.local.serve().await;
-            seat.tell();
+            context.channels.begin_turn();
+            let is_busy = context.local.serve().await;
+            context.tell();
             if !is_busy {
                 // The files have gone before the cache: there is nothing to write.
                 if is_ending.load(Ordering::Relaxed) {

@@ -4,15 +4,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use wharf_host::design::{Touch, WritePolicy};
-use wharf_host::failures::Told;
+use wharf_host::errseq::ErrSeqCursor;
 use wharf_host::span::{Extent, Span, spans};
 use wharf_wire::dma::PAGE_BYTES;
 
 use super::Handle;
 use super::open_file::OpenFile;
 use super::options::PageCacheError;
-use super::seat::{Seat, with_seat};
 use super::table::Closed;
+use super::thread::{ThreadContext, with_context};
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
@@ -34,14 +34,14 @@ pub struct File {
     cache: Arc<Handle>,
     read_only: bool,
     /// Failed write-backs that this handle has reported.
-    told: Told,
+    told: ErrSeqCursor,
     /// Taken back already.
     closed: bool,
 }
 
 impl File {
     pub(super) fn new(open: Arc<OpenFile>, cache: Arc<Handle>, read_only: bool) -> File {
-        let told = Told::new(cache.core.shared.failures_of(open.number));
+        let told = ErrSeqCursor::new(cache.core.shared.failures_of(open.number));
         File {
             open,
             cache,
@@ -61,8 +61,11 @@ impl File {
     }
 
     #[inline(always)]
-    fn with_seat<R>(&self, f: impl FnOnce(&Rc<Seat>) -> R) -> Result<R, PageCacheError> {
-        with_seat(&self.cache.core, f)
+    fn with_context<R>(
+        &self,
+        f: impl FnOnce(&Rc<ThreadContext>) -> R,
+    ) -> Result<R, PageCacheError> {
+        with_context(&self.cache.core, f)
     }
 
     /// The length in bytes, with what was written and not yet synced.
@@ -89,22 +92,22 @@ impl File {
         }
         let extent = Extent::new(offset, count as u64);
         let out = &mut out[..count];
-        let done = self.with_seat(|seat| self.read_now(seat, extent, out))?;
+        let done = self.with_context(|context| self.read_now(context, extent, out))?;
         match done < count {
-            true => self.with_seat(|seat| self.read_slowly(seat, extent, done, out))?,
+            true => self.with_context(|context| self.read_slowly(context, extent, done, out))?,
             false => Ok(count),
         }
     }
 
     /// Reads page by page without a lock, as far as the pages are there; gives how many bytes.
     #[inline]
-    fn read_now(&self, seat: &Seat, extent: Extent, out: &mut [u8]) -> usize {
-        seat.counters().reads.add(1);
+    fn read_now(&self, context: &ThreadContext, extent: Extent, out: &mut [u8]) -> usize {
+        context.counters().reads.add(1);
         for span in spans(extent, PAGE_BYTES) {
-            let Some(touch) = seat.local.read_now(self.open.number, &span, out) else {
+            let Some(touch) = context.local.read_now(self.open.number, &span, out) else {
                 return span.payload;
             };
-            seat.note(touch);
+            context.note(touch);
         }
         out.len()
     }
@@ -114,7 +117,7 @@ impl File {
     #[cold]
     fn read_slowly(
         &self,
-        seat: &Seat,
+        context: &ThreadContext,
         extent: Extent,
         done: usize,
         out: &mut [u8],
@@ -127,11 +130,11 @@ impl File {
             return Ok(done);
         }
         let rest = Extent::new(extent.offset + done as u64, (count - done) as u64);
-        let read = seat
+        let read = context
             .local
             .read(self.open.number, rest, &mut out[done..count]);
-        let touch = seat.serve(self.open.name(), read)?;
-        seat.note(touch);
+        let touch = context.serve(self.open.name(), read)?;
+        context.note(touch);
         Ok(count)
     }
 
@@ -166,10 +169,10 @@ impl File {
         let end = self.check_write(offset.saturating_add(data.len() as u64))?;
         let _gate = self.open.enter();
         self.open.stretch_extent(end);
-        let written = self.with_seat(|seat| {
-            seat.counters().writes.add(1);
-            let touch = self.write(seat, Extent::new(offset, data.len() as u64), data)?;
-            seat.note(touch);
+        let written = self.with_context(|context| {
+            context.counters().writes.add(1);
+            let touch = self.write(context, Extent::new(offset, data.len() as u64), data)?;
+            context.note(touch);
             Ok(())
         });
         match written.flatten() {
@@ -182,10 +185,15 @@ impl File {
         Ok(())
     }
 
-    fn write(&self, seat: &Seat, extent: Extent, data: &[u8]) -> Result<Touch, PageCacheError> {
-        let (local, number) = (&seat.local, self.open.number);
+    fn write(
+        &self,
+        context: &ThreadContext,
+        extent: Extent,
+        data: &[u8],
+    ) -> Result<Touch, PageCacheError> {
+        let (local, number) = (&context.local, self.open.number);
         let write = local.write(number, extent, data, WritePolicy::Back);
-        seat.serve(self.open.name(), write)
+        context.serve(self.open.name(), write)
     }
 
     /// Refuses a change of the file up to byte `end` if it cannot be.
@@ -226,10 +234,10 @@ impl File {
     }
 
     fn sync_pages(&self, range: (u64, u64)) -> Result<(), PageCacheError> {
-        self.with_seat(|seat| {
-            seat.counters().syncs.add(1);
-            let flush = seat.local.flush(self.open.number, range, &self.told);
-            seat.serve(self.open.name(), flush)
+        self.with_context(|context| {
+            context.counters().syncs.add(1);
+            let flush = context.local.flush(self.open.number, range, &self.told);
+            context.serve(self.open.name(), flush)
         })?
     }
 
@@ -262,15 +270,15 @@ impl File {
             open.stretch_len(bytes);
             return Ok(());
         }
-        self.with_seat(|seat| {
+        self.with_context(|context| {
             // First what may fail: the rest of the last page, zeros for when the file grows again.
             let rest = bytes.next_multiple_of(PAGE) - bytes;
             if rest > 0 {
                 let zeros = [0; PAGE_BYTES];
-                self.write(seat, Extent::new(bytes, rest), &zeros[..rest as usize])?;
+                self.write(context, Extent::new(bytes, rest), &zeros[..rest as usize])?;
             }
             open.cut_len(bytes);
-            seat.wait(seat.local.cut(open.number, bytes.div_ceil(PAGE)));
+            context.wait(context.local.cut(open.number, bytes.div_ceil(PAGE)));
             Ok(open.shrink(bytes)?)
         })?
     }
@@ -286,11 +294,11 @@ impl File {
         }
         let (first, last) = (offset / PAGE, (end - 1) / PAGE);
         let number = self.open.number;
-        self.with_seat(|seat| match advice {
-            Advice::DontNeed => seat.local.drop_clean(number, (first, last)),
+        self.with_context(|context| match advice {
+            Advice::DontNeed => context.local.drop_clean(number, (first, last)),
             Advice::WillNeed => {
                 let _gate = self.open.enter();
-                seat.wait(async { seat.local.read_ahead(number, first, last - first + 1) });
+                context.wait(async { context.local.read_ahead(number, first, last - first + 1) });
             }
         })
     }
@@ -304,18 +312,18 @@ impl File {
     pub fn pin(&self, offset: u64) -> Result<PageGuard<'_>, PageCacheError> {
         self.check_pin(offset)?;
         let (number, page) = (self.open.number, offset / PAGE);
-        self.with_seat(|seat| {
-            let frame = match seat.local.pin_now(number, page) {
+        self.with_context(|context| {
+            let frame = match context.local.pin_now(number, page) {
                 Some(frame) => frame,
                 None => {
                     let _gate = self.open.enter();
                     // As for a read: somebody may have cut the file.
                     self.check_pin(offset)?;
-                    seat.serve(self.open.name(), seat.local.pin_page(number, page))?
+                    context.serve(self.open.name(), context.local.pin_page(number, page))?
                 }
             };
             Ok(PageGuard {
-                seat: seat.clone(),
+                context: context.clone(),
                 frame,
                 span: Span {
                     page,
@@ -363,9 +371,9 @@ impl File {
         if !core.table.less(number) {
             return Ok(());
         }
-        // Without a seat nothing can be written: the file stays as it is for the next one who opens
+        // Without a context nothing can be written: the file stays as it is for the next one who opens
         // it.
-        let emptied = self.with_seat(|seat| self.empty(seat));
+        let emptied = self.with_context(|context| self.empty(context));
         core.table.end_close(
             number,
             match emptied {
@@ -375,21 +383,21 @@ impl File {
             },
         );
         // Its thread gives up what it had of the file.
-        let _ = self.with_seat(|seat| seat.local.call_service());
+        let _ = self.with_context(|context| context.local.call_service());
         emptied.flatten()
     }
 
     /// Writes what is dirty, and lets all pages go.
-    fn empty(&self, seat: &Seat) -> Result<(), PageCacheError> {
+    fn empty(&self, context: &ThreadContext) -> Result<(), PageCacheError> {
         // Nobody reads ahead in it any more.
         let _alone = self.open.enter_alone();
         self.open.note_close();
         let number = self.open.number;
-        seat.serve(self.open.name(), async {
+        context.serve(self.open.name(), async {
             // Who wants to know of errors calls `close`.
-            let _ = seat.local.write_and_wait(number, (0, u64::MAX)).await;
+            let _ = context.local.write_and_wait(number, (0, u64::MAX)).await;
             let _ = self.open.settle();
-            seat.local.forget(number).await
+            context.local.forget(number).await
         })
     }
 }
@@ -418,7 +426,7 @@ impl Drop for File {
 
 /// A page that stays in memory while the guard lives. It stays on its thread.
 pub struct PageGuard<'a> {
-    seat: Rc<Seat>,
+    context: Rc<ThreadContext>,
     frame: u32,
     span: Span,
     file: &'a File,
@@ -434,7 +442,7 @@ impl PageGuard<'_> {
     /// any thread change them. Bytes beyond the end of the file are zeros.
     #[inline(always)]
     pub fn pointer(&self) -> *const u8 {
-        self.seat.local.frames().pointer(self.frame)
+        self.context.local.frames().pointer(self.frame)
     }
 
     /// The bytes of the page, as they are.
@@ -462,7 +470,7 @@ impl PageGuard<'_> {
             ..self.span
         };
         let done = self
-            .seat
+            .context
             .local
             .read_pinned(self.file.open.number, self.frame, &span, out);
         assert!(done, "a pinned page stays");
@@ -471,6 +479,6 @@ impl PageGuard<'_> {
 
 impl Drop for PageGuard<'_> {
     fn drop(&mut self) {
-        self.seat.local.unpin(self.frame);
+        self.context.local.unpin(self.frame);
     }
 }

@@ -34,20 +34,20 @@
 //! |---|---|
 //! | `options.rs` | what a cache is to be, what can go wrong |
 //! | `file.rs` | a file: reads, writes, sync, truncate, pins |
-//! | `seat.rs` | what a thread has of a cache |
+//! | `context.rs` | what a thread has of a cache |
 //! | `background.rs` | the cache's own thread |
-//! | `ways.rs` | its channels to the files, on one ring: what lies below the cache |
+//! | `channels.rs` | its channels to the files, on one ring: what lies below the cache |
 //! | `table.rs`, `open_file.rs` | which files are open; one of them, its length and its storage |
 //!
 //! The cache itself is `wharf_host::scale`, as in the lab.
 
 mod background;
+mod channels;
 mod file;
 mod open_file;
 mod options;
-mod seat;
 mod table;
-mod ways;
+mod thread;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ use background::Background;
 pub use file::{Advice, File, PageGuard};
 use open_file::OpenFile;
 pub use options::{OpenOptions, PageCacheError, PageCacheOptions};
-use seat::Core;
+use thread::Core;
 pub use wharf_host::design::Replacement;
 
 /// The least pages of a cache.
@@ -93,9 +93,9 @@ struct Handle {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // Relaxed: threads that see it later leave their seats later.
+        // Relaxed: threads that see it later leave their contexts later.
         self.core.closed.store(true, Ordering::Relaxed);
-        seat::stand_up();
+        thread::detach();
     }
 }
 
@@ -146,7 +146,7 @@ impl PageCache {
                 false => Balance::Flush,
             },
             has_flusher: options.background,
-            has_errands: options.background,
+            has_read_ahead_thread: options.background,
             window_pages: options.readahead_bytes / PAGE_BYTES as u64,
             share_pages: SHARE_PAGES,
         };

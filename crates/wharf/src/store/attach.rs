@@ -1,6 +1,6 @@
 //! Attaching to a store that another process owns: the guest's side.
 //!
-//! The owner hands over memory and says what is in it ([`hello`](super::hello)); from that the guest makes
+//! The owner hands over memory and says what is in it ([`handshake`](super::handshake)); from that the guest makes
 //! the same things as the owner's own clients have: a design, a volume, a client.
 
 use std::os::fd::OwnedFd;
@@ -17,30 +17,30 @@ use wharf_wire::memory::SharedMemory;
 use wharf_wire::shared_queue::SharedQueue;
 
 use super::StoreError;
-use super::hello::{self, Head, NO_SEAT, SeatPlan};
-use super::system::Seat;
+use super::handshake::{self, Head, NO_SLOT, SlotPlan};
+use super::system::ClientSlot;
 
 /// What a guest's client is made of.
 pub(super) struct Attached<D> {
-    /// While it is open, the guest has its seat.
+    /// While it is open, the guest has its slot.
     pub(super) connection: Arc<UnixStream>,
     pub(super) design: Arc<D>,
     pub(super) space: Arc<DmaSpace>,
     pub(super) ready: Ready,
-    pub(super) seat: Seat,
+    pub(super) slot: ClientSlot,
 }
 
-/// Asks for a seat at the store that is shared at `path`.
+/// Asks for a slot at the store that is shared at `path`.
 pub(super) fn attach<D: SharedDesign>(path: &Path) -> Result<Attached<D>, StoreError> {
     let unreachable = |source| StoreError::Unreachable {
         path: path.to_path_buf(),
         source,
     };
     let connection = Arc::new(UnixStream::connect(path).map_err(unreachable)?);
-    let (head, facts, descriptors) = hello::receive(&connection).map_err(unreachable)?;
+    let (head, facts, descriptors) = handshake::receive(&connection).map_err(unreachable)?;
     check::<D>(path, &head, &facts)?;
     let config = head.config();
-    let plan = SeatPlan::new(head.drives, head.depth, D::guest_pages(&config));
+    let plan = SlotPlan::new(head.drives, head.depth, D::guest_pages(&config));
     let mut parts = D::shared_parts(&config);
     parts.push((plan.bytes(), Writers::Guest(head.guest)));
     if descriptors.len() != parts.len() {
@@ -55,7 +55,7 @@ pub(super) fn attach<D: SharedDesign>(path: &Path) -> Result<Attached<D>, StoreE
     };
     let memories = descriptors.into_iter().zip(parts).map(map);
     let memories = memories.collect::<Result<Vec<_>, _>>()?;
-    let (own, shared) = memories.split_last().expect("the seat's comes last");
+    let (own, shared) = memories.split_last().expect("the slot's comes last");
     let space = DmaSpace::within(own, plan.pages_offset(), plan.pages());
     let design = Arc::new(D::attach(&config, &space, shared, head.guest)?);
     let queue = |drive| {
@@ -66,7 +66,7 @@ pub(super) fn attach<D: SharedDesign>(path: &Path) -> Result<Attached<D>, StoreE
             let _ = send(&*waking, &[1], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         }))
     };
-    let seat = Seat {
+    let slot = ClientSlot {
         index: head.clients - head.guests + head.guest,
         queues: (0..facts.len()).map(queue).collect(),
     };
@@ -74,7 +74,7 @@ pub(super) fn attach<D: SharedDesign>(path: &Path) -> Result<Attached<D>, StoreE
         design,
         space,
         ready: Ready::of(facts, head.stripe_pages),
-        seat,
+        slot,
         connection,
     })
 }
@@ -89,7 +89,7 @@ fn check<D: SharedDesign>(
     if !head.is_understood() {
         return Err(StoreError::NotUnderstood { path: path() });
     }
-    if head.design != hello::name(D::NAME) {
+    if head.design != handshake::name(D::NAME) {
         let bytes = head.design.iter().copied().filter(|byte| *byte != 0);
         let found = String::from_utf8_lossy(&bytes.collect::<Vec<u8>>()).into_owned();
         let (path, design) = (path(), D::NAME);
@@ -99,9 +99,9 @@ fn check<D: SharedDesign>(
             design,
         });
     }
-    if head.outcome == NO_SEAT {
+    if head.outcome == NO_SLOT {
         let (path, guests) = (path(), head.guests);
-        return Err(StoreError::NoSeatLeft { path, guests });
+        return Err(StoreError::NoSlotLeft { path, guests });
     }
     let is_sound = !facts.is_empty()
         && head.stripe_pages > 0

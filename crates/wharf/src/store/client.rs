@@ -13,7 +13,7 @@ use wharf_runtime::{CostTable, CpuId, Inline, Machine, Side};
 use wharf_wire::dma::DmaSpace;
 
 use super::attach::{self, Attached};
-use super::system::{Booted, Seat, System};
+use super::system::{Booted, ClientSlot, System};
 use super::{Shared, StoreError, StoreOptions};
 
 /// Where the drives run.
@@ -54,7 +54,7 @@ impl<D: Design> Client<D> {
             mut machine,
             design,
             space,
-            mut seats,
+            mut slots,
             boot_cpu,
             boot,
             ..
@@ -63,11 +63,11 @@ impl<D: Design> Client<D> {
         let inline = machine.inline();
         let booted = inline.block_on(boot_cpu, |cpu| async move { boot.run(&cpu).await });
         let (booted, ready) = booted?;
-        let seat = seats.remove(0);
+        let slot = slots.remove(0);
         // On the machine: the client's tasks start there.
         let made = inline.block_on(cpu, |cpu| {
             let (design, space, ready) = (&design, &space, &ready);
-            async move { seat.take::<D>(&cpu, design, space, ready) }
+            async move { slot.take::<D>(&cpu, design, space, ready) }
         });
         Ok(Client {
             client: Some(made?),
@@ -80,12 +80,12 @@ impl<D: Design> Client<D> {
 
     /// A client of a store whose drives run beside it.
     pub(super) fn join(shared: Arc<Shared<D>>) -> Result<Client<D>, StoreError> {
-        let seat = shared.seats.lock().unwrap_or_else(|p| p.into_inner()).pop();
-        let seat = seat.ok_or(StoreError::NoClientLeft {
+        let slot = shared.slots.lock().unwrap_or_else(|p| p.into_inner()).pop();
+        let slot = slot.ok_or(StoreError::NoClientLeft {
             clients: shared.clients,
         })?;
         let (design, space, ready) = (&shared.design, &shared.space, &shared.ready);
-        let (inline, cpu, client) = take_seat(seat, design, space, ready)?;
+        let (inline, cpu, client) = take_slot(slot, design, space, ready)?;
         Ok(Client {
             client: Some(client),
             bytes: ready.layout().pages() * 4096,
@@ -101,7 +101,7 @@ impl<D: Design> Client<D> {
     /// use is in one frame. When this process ends, however it does, what it held goes back.
     ///
     /// # Errors
-    /// If nobody shares a store there, or one of another design or version; if all seats for guests are
+    /// If nobody shares a store there, or one of another design or version; if all slots for guests are
     /// taken.
     pub fn attach(path: impl AsRef<Path>) -> Result<Client<D>, StoreError>
     where
@@ -112,9 +112,9 @@ impl<D: Design> Client<D> {
             design,
             space,
             ready,
-            seat,
+            slot,
         } = attach::attach::<D>(path.as_ref())?;
-        let (inline, cpu, client) = take_seat(seat, &design, &space, &ready)?;
+        let (inline, cpu, client) = take_slot(slot, &design, &space, &ready)?;
         Ok(Client {
             client: Some(client),
             bytes: ready.layout().pages() * 4096,
@@ -208,9 +208,9 @@ impl<D: Design> Client<D> {
     }
 }
 
-/// Takes a seat, on a machine for this thread alone.
-fn take_seat<D: Design>(
-    seat: Seat,
+/// Takes a slot, on a machine for this thread alone.
+fn take_slot<D: Design>(
+    slot: ClientSlot,
     design: &Arc<D>,
     space: &Arc<DmaSpace>,
     ready: &Ready,
@@ -219,7 +219,7 @@ fn take_seat<D: Design>(
     let cpu = machine.add_cpu("client", Side::Host, 1.0);
     let inline = machine.inline();
     let made = inline.block_on(cpu, |cpu| async move {
-        seat.take::<D>(&cpu, design, space, ready)
+        slot.take::<D>(&cpu, design, space, ready)
     });
     Ok((inline, cpu, made?))
 }

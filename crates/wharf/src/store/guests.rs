@@ -1,13 +1,13 @@
-//! Seats for guests: what the drives' process keeps for clients in other processes.
+//! slots for guests: what the drives' process keeps for clients in other processes.
 //!
-//! A *seat* is a piece of shared memory with a queue pair for each drive and pages for lists, and a
+//! A *slot* is a piece of shared memory with a queue pair for each drive and pages for lists, and a
 //! place among the clients. Guests take it one after the other:
 //!
-//! 1. The usher ([`usher`](super::usher)) has the boot task *admit* a guest: it offers the drives their
+//! 1. The listener ([`listener`](super::listener)) has the boot task *admit* a guest: it offers the drives their
 //!    ends of the queue pairs, and has them create these.
 //! 2. When the guest is gone, however that came, the boot task *dismisses* it: the drives delete the queue
 //!    pairs, and with them take back what the guest held.
-//! 3. The usher renews the seat's memory. What the guest has mapped, and may keep mapped, is nobody's then.
+//! 3. The listener renews the slot's memory. What the guest has mapped, and may keep mapped, is nobody's then.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -20,11 +20,11 @@ use wharf_wire::memory::SharedMemory;
 use wharf_wire::queue::Guest;
 use wharf_wire::shared_queue::SharedQueue;
 
-use super::hello::{DRIVES_MAX, SeatPlan};
+use super::handshake::{DRIVES_MAX, SlotPlan};
 use super::{StoreError, StoreOptions};
 
-/// One seat.
-pub(super) struct GuestSeat {
+/// One slot.
+pub(super) struct GuestSlot {
     pub(super) memory: Arc<SharedMemory>,
     /// The queue pairs, drive by drive.
     pub(super) queues: Vec<GuestQueue>,
@@ -32,15 +32,15 @@ pub(super) struct GuestSeat {
 }
 
 /// All of them, with the addresses by which their queue pairs are created.
-pub(super) struct GuestSeats {
-    pub(super) seats: Vec<GuestSeat>,
-    plan: SeatPlan,
+pub(super) struct GuestSlots {
+    pub(super) slots: Vec<GuestSlot>,
+    plan: SlotPlan,
     addresses: Option<DmaRegion>,
     own_clients: u32,
     depth: u32,
 }
 
-/// What the usher asks of the boot task.
+/// What the listener asks of the boot task.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Order {
     /// Make the queue pairs of a guest, who may hold so many frames of each core.
@@ -49,21 +49,21 @@ pub(super) enum Order {
     Dismiss(u32),
 }
 
-/// The boot task's end of the usher's orders.
+/// The boot task's end of the listener's orders.
 pub(super) struct Ordered {
     pub(super) orders: Receiver<Order>,
     pub(super) done: mpsc::Sender<Result<(), AdminError>>,
 }
 
-impl GuestSeats {
-    /// The seats that the options want, for clients whose design needs `design_pages` pages.
+impl GuestSlots {
+    /// The slots that the options want, for clients whose design needs `design_pages` pages.
     pub(super) fn new(
         options: &StoreOptions,
         space: &Arc<DmaSpace>,
         design_pages: usize,
-    ) -> Result<GuestSeats, StoreError> {
+    ) -> Result<GuestSlots, StoreError> {
         let (drives, guests) = (options.drives.len(), options.guests);
-        let plan = SeatPlan::new(drives as u32, options.queue_depth, design_pages);
+        let plan = SlotPlan::new(drives as u32, options.queue_depth, design_pages);
         if guests > Holder::GUESTS_MAX {
             let guests_max = Holder::GUESTS_MAX;
             return Err(StoreError::TooManyGuests { guests, guests_max });
@@ -71,25 +71,25 @@ impl GuestSeats {
         if guests > 0 && (space.page_bytes() != 4096 || drives > DRIVES_MAX) {
             return Err(StoreError::NotForGuests { drives });
         }
-        let seat = |number| {
+        let slot = |number| {
             let memory = SharedMemory::create(plan.bytes())?;
             let memory = Arc::new(memory);
             space.admit(number, &memory, plan.pages_offset(), plan.pages());
-            Ok(GuestSeat {
+            Ok(GuestSlot {
                 memory,
                 queues: Vec::new(),
                 offers: Vec::new(),
             })
         };
-        let seats = (0..guests)
-            .map(seat)
+        let slots = (0..guests)
+            .map(slot)
             .collect::<Result<Vec<_>, StoreError>>()?;
         let pairs = guests as usize * drives;
         let addresses = (pairs > 0)
             .then(|| space.register_whole(pairs))
             .transpose()?;
-        Ok(GuestSeats {
-            seats,
+        Ok(GuestSlots {
+            slots,
             plan,
             addresses,
             own_clients: options.clients,
@@ -97,15 +97,15 @@ impl GuestSeats {
         })
     }
 
-    /// Makes the queue pairs of all seats for drive number `drive`.
+    /// Makes the queue pairs of all slots for drive number `drive`.
     pub(super) fn add_drive(&mut self, machine: &mut Machine, handle: &DriveHandle, drive: usize) {
-        let count = self.seats.len();
-        for (number, seat) in self.seats.iter_mut().enumerate() {
+        let count = self.slots.len();
+        for (number, slot) in self.slots.iter_mut().enumerate() {
             let qid = (self.own_clients as usize + number + 1) as u16;
-            let queue = SharedQueue::new(&seat.memory, self.plan.queue_offset(drive), self.depth);
-            seat.queues.push(handle.guest_queue(machine, qid, queue));
-            let addresses = self.addresses.as_ref().expect("there are seats");
-            seat.offers.push(QueueOffer {
+            let queue = SharedQueue::new(&slot.memory, self.plan.queue_offset(drive), self.depth);
+            slot.queues.push(handle.guest_queue(machine, qid, queue));
+            let addresses = self.addresses.as_ref().expect("there are slots");
+            slot.offers.push(QueueOffer {
                 qid,
                 entries: self.depth,
                 address: addresses.address(drive * count + number),
@@ -114,7 +114,7 @@ impl GuestSeats {
     }
 }
 
-impl GuestSeat {
+impl GuestSlot {
     /// Has the drives create the queue pairs of a guest; all or none.
     async fn admit(
         &self,
@@ -147,16 +147,16 @@ impl GuestSeat {
 /// Carries an order out.
 pub(super) async fn obey(
     order: Order,
-    seats: &[GuestSeat],
+    slots: &[GuestSlot],
     admins: &[Admin],
     space: &DmaSpace,
 ) -> Result<(), AdminError> {
     match order {
         Order::Admit(guest) => {
-            seats[guest.number as usize]
+            slots[guest.number as usize]
                 .admit(admins, space, guest)
                 .await
         }
-        Order::Dismiss(number) => seats[number as usize].dismiss(admins).await,
+        Order::Dismiss(number) => slots[number as usize].dismiss(admins).await,
     }
 }

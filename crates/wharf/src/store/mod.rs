@@ -20,19 +20,19 @@
 //! | `system.rs` | drives and their boot on a machine |
 //! | `client.rs` | what one thread uses |
 //! | `pages.rs` | pages used in place |
-//! | `guests.rs` | seats for clients in other processes, and what their end takes |
-//! | `usher.rs` | lets other processes in, and notices when they are gone |
+//! | `guests.rs` | slots for clients in other processes, and what their end takes |
+//! | `listener.rs` | lets other processes in, and notices when they are gone |
 //! | `attach.rs` | the other process's side |
-//! | `hello.rs` | what it is told and handed |
+//! | `handshake.rs` | what it is told and handed |
 
 mod attach;
 mod client;
 mod guests;
-mod hello;
+mod handshake;
+mod listener;
 mod options;
 mod pages;
 mod system;
-mod usher;
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, channel};
@@ -45,16 +45,16 @@ use wharf_host::boot::Ready;
 use wharf_host::design::{Design, DesignConfig, DesignError};
 use wharf_host::error::IoError;
 use wharf_host::guest::SharedDesign;
-use wharf_runtime::{Background, Bell, CostTable, Cpu, Machine, Sender, Side, ring};
+use wharf_runtime::{Background, CostTable, Cpu, Machine, Notifier, Sender, Side, ring};
 use wharf_wire::dma::{DmaSpace, RegisterError};
 use wharf_wire::memory::MemoryError;
 
 pub use client::Client;
-use guests::{GuestSeat, Ordered};
-use hello::{DriveLine, Head};
+use guests::{GuestSlot, Ordered};
+use handshake::{DriveLine, Head};
+use listener::{Listener, Orders, Welcome};
 pub use options::StoreOptions;
-use system::{Boot, Seat, System};
-use usher::{Orders, Usher, Welcome};
+use system::{Boot, ClientSlot, System};
 
 /// A store that cannot be opened, used or closed.
 #[derive(Debug, thiserror::Error)]
@@ -157,14 +157,14 @@ pub enum StoreError {
     },
     /// More guests than the owner's options say.
     #[error(
-        "all {guests} seats for guests of the store at {path} are taken: open it with \
+        "all {guests} slots for guests of the store at {path} are taken: open it with \
          StoreOptions::guests({})",
         guests + 1
     )]
-    NoSeatLeft {
+    NoSlotLeft {
         /// Where.
         path: PathBuf,
-        /// Seats that there are.
+        /// slots that there are.
         guests: u32,
     },
     /// A store that is closed too early.
@@ -185,7 +185,7 @@ struct Shared<D> {
     design: Arc<D>,
     space: Arc<DmaSpace>,
     ready: Ready,
-    seats: Mutex<Vec<Seat>>,
+    slots: Mutex<Vec<ClientSlot>>,
     clients: u32,
     sharing: Mutex<Sharing>,
     drives: Mutex<Option<Running>>,
@@ -196,10 +196,10 @@ struct Sharing {
     config: DesignConfig,
     depth: u32,
     stripe_pages: u64,
-    seats: Arc<Vec<GuestSeat>>,
-    /// Gone while an usher has it.
+    slots: Arc<Vec<GuestSlot>>,
+    /// Gone while an listener has it.
     orders: Option<Orders>,
-    usher: Option<Usher>,
+    listener: Option<Listener>,
 }
 
 /// The drives' thread, and how it is told to end.
@@ -216,20 +216,22 @@ impl<D: Design> Store<D> {
     /// If the file cannot be used, memory is short, or the configuration is impossible.
     pub fn open(options: &StoreOptions) -> Result<Store<D>, StoreError> {
         let mut system = System::<D>::build(options)?;
-        let bell = Bell::new();
-        let (order, ordered) = ring(2, &bell, 0);
-        let (orders, guest_orders) = ring(2, &bell, 1);
+        let notifier = Notifier::new();
+        let (order, ordered) = ring(2, &notifier, 0);
+        let (orders, guest_orders) = ring(2, &notifier, 1);
         let (tell_done, done) = channel();
         let obeying = Ordered {
             orders: guest_orders,
             done: tell_done,
         };
-        let seats = system.boot.seats.clone();
+        let slots = system.boot.slots.clone();
         let (tell_ready, readied) = channel();
         let (tell_ended, ended) = channel();
         let boot = system.boot;
         system.machine.spawn(system.boot_cpu, "boot", move |cpu| {
-            serve(cpu, boot, bell, ordered, obeying, tell_ready, tell_ended)
+            serve(
+                cpu, boot, notifier, ordered, obeying, tell_ready, tell_ended,
+            )
         });
         let background = system
             .machine
@@ -240,15 +242,15 @@ impl<D: Design> Store<D> {
                 design: system.design,
                 space: system.space,
                 ready,
-                seats: Mutex::new(system.seats),
+                slots: Mutex::new(system.slots),
                 clients: options.clients,
                 sharing: Mutex::new(Sharing {
                     config: system.config,
                     depth: options.queue_depth,
                     stripe_pages: options.stripe_bytes / 4096,
-                    seats,
+                    slots,
                     orders: Some(Orders { orders, done }),
-                    usher: None,
+                    listener: None,
                 }),
                 drives: Mutex::new(Some(Running {
                     order,
@@ -301,7 +303,7 @@ impl<D: SharedDesign> Store<D> {
     /// end, nor the store from working when it is gone.
     ///
     /// # Errors
-    /// If the store has no seats for guests or is shared already; if there can be no socket.
+    /// If the store has no slots for guests or is shared already; if there can be no socket.
     pub fn share(&self, path: impl AsRef<Path>) -> Result<(), StoreError> {
         let path = path.as_ref();
         let mut sharing = self
@@ -310,7 +312,7 @@ impl<D: SharedDesign> Store<D> {
             .lock()
             .unwrap_or_else(|p| p.into_inner());
         if sharing.config.guests == 0 {
-            let why = "as it has no seats for guests: open it with StoreOptions::guests(1)";
+            let why = "as it has no slots for guests: open it with StoreOptions::guests(1)";
             return Err(StoreError::NotShareable { why });
         }
         let orders = sharing.orders.take().ok_or(StoreError::NotShareable {
@@ -332,8 +334,8 @@ impl<D: SharedDesign> Store<D> {
             cores: ready.drives()[0].cores,
             own_clients: self.shared.clients,
         };
-        match Usher::start(path, orders, welcome, sharing.seats.clone()) {
-            Ok(usher) => sharing.usher = Some(usher),
+        match Listener::start(path, orders, welcome, sharing.slots.clone()) {
+            Ok(listener) => sharing.listener = Some(listener),
             Err((source, orders)) => {
                 sharing.orders = Some(orders);
                 let path = path.to_path_buf();
@@ -348,7 +350,7 @@ impl<D> Shared<D> {
     /// Lets nobody in any more, and takes back what guests hold; gives how many there were.
     fn send_guests_away(&self) -> usize {
         let mut sharing = self.sharing.lock().unwrap_or_else(|p| p.into_inner());
-        sharing.usher.take().map_or(0, Usher::end)
+        sharing.listener.take().map_or(0, Listener::end)
     }
 
     fn stop(&self) -> Result<(), StoreError> {
@@ -380,7 +382,7 @@ impl<D> Drop for Shared<D> {
 async fn serve(
     cpu: Cpu,
     boot: Boot,
-    bell: Bell,
+    notifier: Notifier,
     mut ordered: wharf_runtime::Receiver<()>,
     mut obeying: Ordered,
     tell_ready: mpsc::Sender<Result<Ready, AdminError>>,
@@ -396,14 +398,14 @@ async fn serve(
             return;
         }
     };
-    bell.attach(&cpu);
+    notifier.attach(&cpu);
     while ordered.try_pop(&cpu).is_none() {
         if let Some(order) = obeying.orders.try_pop(&cpu) {
             // Nobody waits for it if the store is being dropped.
             let _ = obeying.done.send(booted.obey(order).await);
             continue;
         }
-        let _ = bell.wait(&cpu).await;
+        let _ = notifier.wait(&cpu).await;
     }
     let _ = tell_ended.send(booted.take_memory_back().await);
 }

@@ -11,18 +11,18 @@ use wharf_runtime::{Cpu, CpuId, Machine, Side};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::queue::HostQueue;
 
-use super::guests::{self, GuestSeat, GuestSeats, Order};
+use super::guests::{self, GuestSlot, GuestSlots, Order};
 use super::{StoreError, StoreOptions};
 
 /// What a client is made of, before its thread takes it.
-pub(super) struct Seat {
+pub(super) struct ClientSlot {
     pub(super) index: u32,
     pub(super) queues: Vec<HostQueue>,
 }
 
 /// What the boot task works with.
 pub(super) struct Boot {
-    pub(super) seats: Arc<Vec<GuestSeat>>,
+    pub(super) slots: Arc<Vec<GuestSlot>>,
     drives: Vec<PoweredOn>,
     space: Arc<DmaSpace>,
     stripe_pages: u64,
@@ -33,7 +33,7 @@ pub(super) struct System<D> {
     pub(super) machine: Machine,
     pub(super) design: Arc<D>,
     pub(super) space: Arc<DmaSpace>,
-    pub(super) seats: Vec<Seat>,
+    pub(super) slots: Vec<ClientSlot>,
     /// The CPUs of the drives, then the one for the boot.
     pub(super) cpus: Vec<CpuId>,
     pub(super) boot_cpu: CpuId,
@@ -61,12 +61,12 @@ impl<D: Design> System<D> {
         };
         let design = Arc::new(D::new(&config, &space)?);
         let mut machine = Machine::new(options.costs(), false);
-        let seat = |index| Seat {
+        let slot = |index| ClientSlot {
             index,
             queues: Vec::new(),
         };
-        let mut seats: Vec<Seat> = (0..options.clients).map(seat).collect();
-        let mut guests = GuestSeats::new(options, &space, D::guest_pages(&config))?;
+        let mut slots: Vec<ClientSlot> = (0..options.clients).map(slot).collect();
+        let mut guests = GuestSlots::new(options, &space, D::guest_pages(&config))?;
         let mut powered = Vec::new();
         let mut cpus = Vec::new();
         for (index, drive) in (0..).zip(drives) {
@@ -76,8 +76,8 @@ impl<D: Design> System<D> {
             let new_queue = |qid, entries| handle.new_queue(qid, entries);
             let made = offer_queues(&space, clients, options.queue_depth, new_queue)?;
             let mut offers = Vec::new();
-            for (seat, (queue, offer)) in seats.iter_mut().zip(made) {
-                seat.queues.push(queue);
+            for (slot, (queue, offer)) in slots.iter_mut().zip(made) {
+                slot.queues.push(queue);
                 offers.push(offer);
             }
             cpus.extend(handle.cpus.iter().copied());
@@ -86,13 +86,13 @@ impl<D: Design> System<D> {
                 admin: handle.admin,
                 offers,
                 later: options.guests,
-                lent: design.lent_memory(index),
+                hmb: design.hmb_memory(index),
             });
         }
         let boot_cpu = machine.add_cpu("boot", Side::Host, 1.0);
         cpus.push(boot_cpu);
         let boot = Boot {
-            seats: Arc::new(guests.seats),
+            slots: Arc::new(guests.slots),
             drives: powered,
             space: space.clone(),
             stripe_pages: options.stripe_bytes / 4096,
@@ -102,7 +102,7 @@ impl<D: Design> System<D> {
             machine,
             design,
             space,
-            seats,
+            slots,
             cpus,
             boot_cpu,
             boot,
@@ -113,16 +113,16 @@ impl<D: Design> System<D> {
 impl Boot {
     /// Makes the drives ready.
     pub(super) async fn run(self, cpu: &Cpu) -> Result<(Booted, Ready), AdminError> {
-        let lent = self.drives.iter().map(|drive| drive.lent.is_some());
-        let lent = lent.collect();
+        let hmb = self.drives.iter().map(|drive| drive.hmb.is_some());
+        let hmb = hmb.collect();
         let config = DriverConfig::default();
         let spread = Spread::striped(self.stripe_pages);
         let made = make_ready(cpu, &self.space, self.drives, spread, config);
         let (admins, ready) = made.await?;
         let booted = Booted {
             admins,
-            lent,
-            seats: self.seats,
+            hmb,
+            slots: self.slots,
             space: self.space,
         };
         Ok((booted, ready))
@@ -132,22 +132,22 @@ impl Boot {
 /// Drives that are ready.
 pub(super) struct Booted {
     admins: Vec<Admin>,
-    /// Which have been lent memory.
-    lent: Vec<bool>,
-    seats: Arc<Vec<GuestSeat>>,
+    /// Which have been the host memory buffer.
+    hmb: Vec<bool>,
+    slots: Arc<Vec<GuestSlot>>,
     space: Arc<DmaSpace>,
 }
 
 impl Booted {
-    /// Carries an order of the usher's out.
+    /// Carries an order of the listener's out.
     pub(super) async fn obey(&self, order: Order) -> Result<(), AdminError> {
-        guests::obey(order, &self.seats, &self.admins, &self.space).await
+        guests::obey(order, &self.slots, &self.admins, &self.space).await
     }
 
     /// Has every drive write back what is dirty in the memory lent, and give it back.
     pub(super) async fn take_memory_back(&self) -> Result<(), AdminError> {
-        for (admin, lent) in self.admins.iter().zip(&self.lent) {
-            if *lent {
+        for (admin, hmb) in self.admins.iter().zip(&self.hmb) {
+            if *hmb {
                 admin.take_memory_back().await?;
             }
         }
@@ -155,8 +155,8 @@ impl Booted {
     }
 }
 
-impl Seat {
-    /// Takes the seat on `cpu`: a client of `design`.
+impl ClientSlot {
+    /// Takes the slot on `cpu`: a client of `design`.
     pub(super) fn take<D: Design>(
         self,
         cpu: &Cpu,

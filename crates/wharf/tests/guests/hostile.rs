@@ -11,8 +11,8 @@ use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg}
 
 /// Entries of the queue pair of a store.
 const DEPTH: u64 = 128;
-/// Where the drive's bell is, the completions, and the commands (`wharf_wire::shared_queue`).
-const BELL: u64 = 512;
+/// Where the drive's notifier is, the completions, and the commands (`wharf_wire::shared_queue`).
+const NOTIFIER: u64 = 512;
 const COMPLETIONS: u64 = 768;
 const COMMANDS: u64 = COMPLETIONS + 16 * DEPTH;
 
@@ -24,7 +24,7 @@ pub struct Scribbler {
 }
 
 impl Scribbler {
-    /// Takes a seat at the store that is shared at `path`.
+    /// Takes a slot at the store that is shared at `path`.
     pub fn attach(path: &str) -> Scribbler {
         let connection = UnixStream::connect(path).unwrap();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
@@ -39,7 +39,7 @@ impl Scribbler {
         let own = handed
             .flatten()
             .last()
-            .expect("the seat's memory comes last");
+            .expect("the slot's memory comes last");
         let bytes = fstat(&own).unwrap().st_size as u64;
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at an address of the system's choice overlaps nothing.
@@ -92,7 +92,7 @@ impl Scribbler {
                 _ => {
                     self.write_command(random() % DEPTH, &mut random);
                     self.write(0, (random() % DEPTH) as u32);
-                    self.write(BELL, random());
+                    self.write(NOTIFIER, random());
                 }
             }
             if random() % 64 == 0 {

@@ -103,7 +103,7 @@ pub fn run(path: &str, seed: u64) -> ! {
         let _ = client.write_at(page * 4096, &[random.next() as u8; 4096]);
     }
     let mut pieces = pieces();
-    assert!(pieces.len() >= 4, "frames, their table, notes and a seat");
+    assert!(pieces.len() >= 4, "frames, their table, notes and a slot");
     pieces.sort_by_key(|piece| piece.bytes);
     say("begun");
     // All of it, or the smallest alone: words are dense there.

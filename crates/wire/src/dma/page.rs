@@ -1,7 +1,7 @@
 //! A page of the host's, as the drive uses it.
 //!
 //! Problem: the drive copies out of a page while threads of the host read it, two drives copy out of the
-//! same page, and a frame of lent memory is copied while another process writes to it. A reference to such
+//! same page, and a frame of the host memory buffer is copied while another process writes to it. A reference to such
 //! bytes would promise what is not so.
 //!
 //! Idea: bytes are copied, by pointer. One way gives a reference ([`HostPage::bytes_mut`]), for pages that

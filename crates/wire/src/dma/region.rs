@@ -155,7 +155,7 @@ impl DmaRegion {
     /// # Safety
     /// No command in flight names the page, and no other reference to it is alive.
     #[inline]
-    #[allow(clippy::mut_from_ref)] // pages are lent one by one; see the contract
+    #[allow(clippy::mut_from_ref)] // pages are hmb one by one; see the contract
     pub unsafe fn page_mut(&self, page: usize) -> &mut [u8] {
         let start = self.memory.pointer(page);
         // SAFETY: inside the mapping; exclusive by the caller's contract.

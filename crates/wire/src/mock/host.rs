@@ -78,15 +78,15 @@ impl MockHost {
     /// Waits for the next completion.
     pub async fn collect(&mut self, cpu: &Cpu) -> Completion {
         if !std::mem::replace(&mut self.attached, true) {
-            self.queue.bell().attach(cpu);
+            self.queue.notifier().attach(cpu);
         }
         loop {
             if let Some(completion) = self.queue.poll(cpu) {
                 self.queue.release();
                 return completion;
             }
-            let bell = self.queue.bell().clone();
-            let _ = bell.wait(cpu).await;
+            let notifier = self.queue.notifier().clone();
+            let _ = notifier.wait(cpu).await;
         }
     }
 
@@ -116,14 +116,14 @@ mod tests {
     use crate::opcode::IoOpcode;
     use crate::queue::queue_pair;
     use crate::status::StatusCode;
-    use wharf_runtime::{Bell, CostTable, Machine, Seed, Side};
+    use wharf_runtime::{CostTable, Machine, Notifier, Seed, Side};
 
     #[test]
     fn the_two_mocks_understand_each_other() {
         let dma = DmaSpace::new(PAGE_BYTES);
-        let bell = Bell::new();
-        let (host_queue, drive_queue) = queue_pair(4, &bell, 1);
-        let mut drive = MockDrive::new(&dma, &bell, 100, |_, _| Fate::Done(1_000));
+        let notifier = Notifier::new();
+        let (host_queue, drive_queue) = queue_pair(4, &notifier, 1);
+        let mut drive = MockDrive::new(&dma, &notifier, 100, |_, _| Fate::Done(1_000));
         drive.attach(1, drive_queue);
         let store = drive.store();
         let mut machine = Machine::new(CostTable::free(), false);

@@ -10,7 +10,7 @@ mod host;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use wharf_runtime::{Bell, Cpu};
+use wharf_runtime::{Cpu, Notifier};
 use zerocopy::IntoBytes;
 
 use crate::admin::Cns;
@@ -100,7 +100,7 @@ struct Pending {
 /// A drive of one namespace, with no flash behind it. Make it, then spawn [`MockDrive::run`].
 pub struct MockDrive {
     dma: Arc<DmaSpace>,
-    bell: Bell,
+    notifier: Notifier,
     pages: u64,
     /// Base-2 logarithm of the most pages of a transfer; 0 for no limit.
     pub mdts: u8,
@@ -113,17 +113,17 @@ pub struct MockDrive {
 }
 
 impl MockDrive {
-    /// A drive of `pages` pages whose queues ring `bell`. `decide` is called with the number of
+    /// A drive of `pages` pages whose queues notify `notifier`. `decide` is called with the number of
     /// each command, from 0, and the command.
     pub fn new(
         dma: &Arc<DmaSpace>,
-        bell: &Bell,
+        notifier: &Notifier,
         pages: u64,
         decide: impl FnMut(u64, &Command) -> Fate + Send + 'static,
     ) -> MockDrive {
         MockDrive {
             dma: dma.clone(),
-            bell: bell.clone(),
+            notifier: notifier.clone(),
             pages,
             mdts: 8,
             store: Arc::default(),
@@ -147,20 +147,20 @@ impl MockDrive {
 
     /// Serves its queues for as long as the machine runs.
     pub async fn run(mut self, cpu: Cpu) {
-        let bell = self.bell.clone();
-        bell.attach(&cpu);
+        let notifier = self.notifier.clone();
+        notifier.attach(&cpu);
         loop {
             while self.fetch(&cpu) {}
             let full = !self.answer_due(&cpu);
             match self.pending.first_key_value() {
-                None => drop(bell.wait(&cpu).await),
+                None => drop(notifier.wait(&cpu).await),
                 Some((&(due_ns, _), _)) => {
                     let at_ns = if full {
                         cpu.now() + FULL_QUEUE_RETRY_NS
                     } else {
                         due_ns
                     };
-                    let _ = bell.wait_until(&cpu, at_ns).await;
+                    let _ = notifier.wait_until(&cpu, at_ns).await;
                 }
             }
         }

@@ -11,7 +11,7 @@ fn what_a_cache_costs_is_below_three_thousandths_of_it() {
     let none = ftl.cached().bytes();
     for frames in [1 << 12, 1 << 20] {
         ftl.set_cached_frames(frames).unwrap();
-        let bytes = ftl.cached().bytes() + size_of::<crate::core::lent::Lent>();
+        let bytes = ftl.cached().bytes() + size_of::<crate::core::hmb::Hmb>();
         let cache = u64::from(frames) * 4096;
         assert!(bytes as u64 * 1000 < cache * 3, "{bytes} bytes for {cache}");
         assert_eq!((bytes - none) / frames as usize, 12, "bytes a frame");

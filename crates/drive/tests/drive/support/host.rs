@@ -39,14 +39,14 @@ pub struct Host {
 
 /// Waits for the next completion on a queue.
 pub async fn completion(cpu: &Cpu, queue: &mut HostQueue) -> Completion {
-    let bell = queue.bell().clone();
+    let notifier = queue.notifier().clone();
     loop {
         if let Some(found) = queue.poll(cpu) {
             queue.release();
             cpu.progress();
             return found;
         }
-        bell.wait(cpu).await;
+        notifier.wait(cpu).await;
     }
 }
 
@@ -214,7 +214,7 @@ impl Host {
     }
 
     /// A whole page's bytes.
-    #[allow(clippy::mut_from_ref)] // pages are lent one by one
+    #[allow(clippy::mut_from_ref)] // pages are hmb one by one
     pub fn whole_page(&self, page: usize) -> &mut [u8] {
         // SAFETY: as in `fill`.
         unsafe { self.whole.page_mut(page) }

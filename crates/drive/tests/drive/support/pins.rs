@@ -18,7 +18,7 @@ struct Chunk {
     vadd: u64,
 }
 
-/// Chunks of lent memory.
+/// Chunks of the host memory buffer.
 pub struct Lending {
     chunks: Vec<Chunk>,
     list: DmaRegion,

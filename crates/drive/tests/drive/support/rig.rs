@@ -245,7 +245,7 @@ pub fn compare(rig: &mut Rig, world: &Shared) {
 }
 
 fn take_admin(handle: &mut wharf_drive::DriveHandle) -> wharf_wire::queue::HostQueue {
-    let (placeholder, _) = wharf_wire::queue::queue_pair(2, &wharf_runtime::Bell::new(), 0);
+    let (placeholder, _) = wharf_wire::queue::queue_pair(2, &wharf_runtime::Notifier::new(), 0);
     std::mem::replace(&mut handle.admin, placeholder)
 }
 

@@ -9,10 +9,10 @@
 
 mod group;
 mod job;
-mod laid;
 pub(super) mod row;
 mod stamp;
 mod summary;
+mod test_file;
 mod threads;
 mod way;
 
@@ -30,9 +30,9 @@ use super::compare::{check_outputs, interrupt_flag, write_reports};
 use super::{Failure, input, print, room};
 use group::MemoryGroup;
 use job::{Design, Job, Pattern};
-use laid::{Laid, Wanted};
 use row::Ran;
 use stamp::PAGE_BYTES;
+use test_file::{TestFile, Wanted};
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -165,9 +165,9 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         force: args.force,
         stop: &stop,
     };
-    let laid = Laid::prepare(&wanted, &mut lay_progress())?;
-    let _unlink = Unlink((args.unlink && laid.is_new).then(|| args.file.clone()));
-    let blocks = laid.bytes / block_bytes;
+    let test_file = TestFile::prepare(&wanted, &mut lay_progress())?;
+    let _unlink = Unlink((args.unlink && test_file.is_new).then(|| args.file.clone()));
+    let blocks = test_file.bytes / block_bytes;
     check_blocks(blocks, args.threads)?;
     let job = Job {
         pattern: args.rw,
@@ -176,19 +176,20 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         file_bytes: blocks * block_bytes,
         threads: args.threads,
         depth: args.iodepth,
-        requests: (!args.time_based).then(|| (io_bytes.unwrap_or(laid.bytes) / block_bytes).max(1)),
+        requests: (!args.time_based)
+            .then(|| (io_bytes.unwrap_or(test_file.bytes) / block_bytes).max(1)),
         runtime_ns,
         fsync: args.fsync,
         end_fsync: args.end_fsync == 1,
         seed: args.seed,
         memory_bytes,
     };
-    let bench = Bench::new(args, &laid, &job, &stop);
+    let bench = Bench::new(args, &test_file, &job, &stop);
     let (turns, outcome) = bench.take_turns();
     // Before the report: what it says was checked has been.
     outcome?;
     if !turns.is_empty() {
-        let comparison = summary::sum_up(&job, args, &laid, &turns, &bench.notes());
+        let comparison = summary::sum_up(&job, args, &test_file, &turns, &bench.notes());
         print(&report::rounds::render(
             &comparison,
             report::table::stdout_width(),
@@ -216,7 +217,7 @@ impl Drop for Unlink {
 /// All rows of all rounds.
 struct Bench<'a> {
     args: &'a Args,
-    laid: &'a Laid,
+    test_file: &'a TestFile,
     job: &'a Job,
     stop: &'a AtomicBool,
     /// For rows of the kernel's cache; or why there is none.
@@ -230,11 +231,16 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    fn new(args: &'a Args, laid: &'a Laid, job: &'a Job, stop: &'a AtomicBool) -> Bench<'a> {
+    fn new(
+        args: &'a Args,
+        test_file: &'a TestFile,
+        job: &'a Job,
+        stop: &'a AtomicBool,
+    ) -> Bench<'a> {
         let any_kernel = args.designs.iter().any(|design| design.is_kernel());
         Bench {
             args,
-            laid,
+            test_file,
             job,
             stop,
             group: match any_kernel {
@@ -243,7 +249,7 @@ impl<'a> Bench<'a> {
             },
             room_bytes: Cell::new(group::room_bytes(job)),
             killed: RefCell::new(Vec::new()),
-            file: std::fs::File::open(&laid.path),
+            file: std::fs::File::open(&test_file.path),
         }
     }
 
@@ -280,19 +286,20 @@ impl<'a> Bench<'a> {
     fn turn(&self, design: Design, round: u32, place: u32) -> Result<Turn, Failure> {
         let group = self.group.as_ref().ok().filter(|_| design.is_kernel());
         loop {
-            let before = self.laid.versions.all();
+            let before = self.test_file.versions.all();
             if let Some(group) = group {
                 group.lift();
             }
             self.empty_kernel_cache()?;
             let clock = Clock::start();
             let within = group.map(|group| (group, self.room_bytes.get()));
-            let row::Ended::Ran(ran) = row::run(design, self.job, round, self.laid, within)? else {
+            let row::Ended::Ran(ran) = row::run(design, self.job, round, self.test_file, within)?
+            else {
                 self.give_room(design)?;
                 continue;
             };
             let wall_ns = clock.now_ns();
-            self.laid.check_written(&before)?;
+            self.test_file.check_written(&before)?;
             return Ok(Turn {
                 design,
                 round,
@@ -317,7 +324,7 @@ impl<'a> Bench<'a> {
         }
         self.room_bytes.set(2 * room_bytes);
         match self.job.pattern.writes() {
-            true => self.laid.fill_again(self.stop),
+            true => self.test_file.fill_again(self.stop),
             false => Ok(()),
         }
     }
@@ -327,7 +334,7 @@ impl<'a> Bench<'a> {
         let failed = |error: std::io::Error| {
             Failure::Run(format!(
                 "{}: cannot empty the kernel's cache: {error}",
-                self.laid.path.display()
+                self.test_file.path.display()
             ))
         };
         let file = self.file.as_ref().map_err(|e| failed(e.kind().into()))?;
@@ -373,7 +380,7 @@ impl<'a> Bench<'a> {
                     .into(),
             );
         }
-        if !self.laid.target.info().access.contains("O_DIRECT") {
+        if !self.test_file.target.info().access.contains("O_DIRECT") {
             notes.push("The file system has no O_DIRECT: scale and direct went through the kernel's cache.".into());
         }
         if self.job.depth > 1 {

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use super::group::MemoryGroup;
 use super::job::{Design, Job};
-use super::laid::Laid;
 use super::stamp::{Stamps, Versions};
+use super::test_file::TestFile;
 use super::threads::{Done, Fault, Run};
 use super::way::Opened;
 use crate::cli::{Failure, print};
@@ -73,7 +73,7 @@ pub(super) fn run(
     design: Design,
     job: &Job,
     round: u32,
-    laid: &Laid,
+    test_file: &TestFile,
     group: Option<(&MemoryGroup, u64)>,
 ) -> Result<Ended, Failure> {
     let kills_before = group.map(|(group, _)| group.kills());
@@ -82,12 +82,12 @@ pub(super) fn run(
         design,
         job: job.clone(),
         round,
-        path: laid.path.clone(),
-        stamps: laid.stamps.file,
+        path: test_file.path.clone(),
+        stamps: test_file.stamps.file,
         versions: PathBuf::from(format!(
             "/proc/{}/fd/{}",
             std::process::id(),
-            laid.versions.file.as_raw_fd()
+            test_file.versions.file.as_raw_fd()
         )),
         group: group.map(|(group, room_bytes)| (group.path().to_path_buf(), room_bytes)),
     };

@@ -11,7 +11,7 @@ use wharf_lab::result::{
 };
 
 use super::job::{Design, Job};
-use super::laid::Laid;
+use super::test_file::TestFile;
 use super::threads::histogram;
 use super::{Args, Turn};
 
@@ -19,13 +19,13 @@ use super::{Args, Turn};
 pub(super) fn sum_up(
     job: &Job,
     args: &Args,
-    laid: &Laid,
+    test_file: &TestFile,
     turns: &[Turn],
     notes: &[String],
 ) -> Comparison {
     let parameters = parameters(job, args);
     let hashed = serde_json::to_string(&parameters).expect("plain data");
-    let info = laid.target.info();
+    let info = test_file.target.info();
     let of = |design: &Design| -> Vec<&Turn> {
         let turns = turns.iter().filter(|turn| turn.design == *design);
         turns.collect()
@@ -57,9 +57,9 @@ pub(super) fn sum_up(
             bad_lines: 0,
         },
         drive: Drive {
-            preset: laid.path.display().to_string(),
+            preset: test_file.path.display().to_string(),
             count: 1,
-            capacity_bytes: laid.bytes,
+            capacity_bytes: test_file.bytes,
             parameters: BTreeMap::from([
                 ("access".into(), json!(info.access)),
                 ("block_bytes".into(), json!(info.block_bytes)),

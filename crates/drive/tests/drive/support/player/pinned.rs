@@ -125,7 +125,7 @@ impl Player {
 
     fn read_in_place(&self, page: u64, address: u64) {
         let mut world = self.world();
-        let lending = world.lending.as_ref().expect("it was lent");
+        let lending = world.lending.as_ref().expect("it was hmb");
         if lending.is_locked(address) {
             return;
         }
@@ -142,7 +142,7 @@ impl Player {
     async fn write_in_place(&self, page: u64, address: u64, write_ns: u64) -> bool {
         let (value, change) = {
             let mut world = self.world();
-            let lending = world.lending.as_ref().expect("it was lent");
+            let lending = world.lending.as_ref().expect("it was hmb");
             if !lending.try_begin(address) {
                 return false;
             }
@@ -151,7 +151,7 @@ impl Player {
             world
                 .lending
                 .as_ref()
-                .expect("it was lent")
+                .expect("it was hmb")
                 .write_half(address, value);
             (value, change)
         };
@@ -165,7 +165,7 @@ impl Player {
         world
             .lending
             .as_ref()
-            .expect("it was lent")
+            .expect("it was hmb")
             .end(address, value);
         world.model.end_in_place(change);
         true

@@ -53,7 +53,7 @@ pub(super) fn memory(workloads: &Workloads) -> Figure {
         notes: vec![
             "bytes that were allocated, by those of the cache; the indexes' tables are mapped for the case that no two pages are neighbours, \
              and take memory only as far as they are used",
-            "the frame table, by which drive and host agree who writes to a frame, is lent by the host and in neither: 4 bytes and a bit \
+            "the frame table, by which drive and host agree who writes to a frame, is hmb by the host and in neither: 4 bytes and a bit \
              for each frame",
         ],
     }

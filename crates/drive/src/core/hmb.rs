@@ -9,7 +9,7 @@ use wharf_runtime::{Holder, Versioned};
 use wharf_wire::dma::{DmaSpace, HostPage, PAGE_BYTES};
 use wharf_wire::host_memory::FrameTable;
 
-/// A chunk of lent memory.
+/// A chunk of the host memory buffer.
 pub struct Chunk {
     /// DMA address of the first frame.
     pub badd: u64,
@@ -33,7 +33,7 @@ struct Piece {
 
 /// A core's frames.
 #[derive(Default)]
-pub struct Lent {
+pub struct Hmb {
     pieces: Vec<Piece>,
     frames: u32,
 }
@@ -45,27 +45,27 @@ pub struct FrameAt<'a> {
 }
 
 /// Divides chunks among `cores` cores evenly; a rest stays unused.
-pub fn divide(chunks: &[Chunk], cores: u32) -> Vec<Arc<Lent>> {
+pub fn divide(chunks: &[Chunk], cores: u32) -> Vec<Arc<Hmb>> {
     let all: u64 = chunks.iter().map(|c| c.table.frames() as u64).sum();
     let each = all / u64::from(cores);
     let share = |core: u32| {
         let (begin, end) = (u64::from(core) * each, (u64::from(core) + 1) * each);
-        let mut lent = Lent::default();
+        let mut hmb = Hmb::default();
         let mut at = 0;
         for chunk in chunks {
             let after = at + chunk.table.frames() as u64;
             let (from, to) = (begin.max(at), end.min(after));
             if from < to {
-                lent.push(chunk, (from - at) as u32, (to - from) as u32);
+                hmb.push(chunk, (from - at) as u32, (to - from) as u32);
             }
             at = after;
         }
-        Arc::new(lent)
+        Arc::new(hmb)
     };
     (0..cores).map(share).collect()
 }
 
-impl Lent {
+impl Hmb {
     fn push(&mut self, chunk: &Chunk, in_chunk: u32, frames: u32) {
         let offset = u64::from(in_chunk) * PAGE_BYTES as u64;
         self.pieces.push(Piece {
@@ -87,7 +87,7 @@ impl Lent {
 
     /// Bytes of the drive's memory that a share takes beside the frames' accounts.
     pub fn bytes(&self) -> usize {
-        size_of::<Lent>() + self.pieces.len() * size_of::<Piece>()
+        size_of::<Hmb>() + self.pieces.len() * size_of::<Piece>()
     }
 
     /// Where a frame is.
@@ -138,7 +138,7 @@ impl FrameAt<'_> {
     #[inline]
     pub fn page<'a>(&self, dma: &'a DmaSpace) -> HostPage<'a> {
         let at = self.piece.badd + u64::from(self.index) * PAGE_BYTES as u64;
-        dma.page(at).expect("checked when it was lent")
+        dma.page(at).expect("checked when it was hmb")
     }
 
     #[inline]

@@ -1,10 +1,10 @@
 //! What a thread has of a page cache: a CPU of its own to run the cache's tasks on, free frames, channels to
 //! files.
 //!
-//! A thread takes a *seat* when it first uses a cache and leaves it when it ends. Its tasks run only while it
+//! A thread takes a *context* when it first uses a cache and leaves it when it ends. Its tasks run only while it
 //! waits within a call, and **no transfer outlives the call that began it**: so nobody ever waits for a thread
 //! that is doing something else. What is to go on meanwhile is left to the cache's own thread (`background.rs`), which
-//! has the last seat.
+//! has the last context.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -20,16 +20,16 @@ use wharf_runtime::clock::Clock;
 use wharf_runtime::sync::{AtomicBool, AtomicU64, Ordering};
 use wharf_runtime::{CostTable, CpuId, Inline, Machine, Side};
 
+use super::channels::Channels;
 use super::options::PageCacheError;
 use super::table::FileTable;
-use super::ways::Ways;
 
-/// How often a thread waits for a seat, and how long each time: a second in all.
+/// How often a thread waits for a context, and how long each time: a second in all.
 const WAITS_MAX: u32 = 5_000;
 const WAIT: Duration = Duration::from_micros(200);
 
 thread_local! {
-    static SEATS: RefCell<Vec<Rc<Seat>>> = const { RefCell::new(Vec::new()) };
+    static CONTEXTS: RefCell<Vec<Rc<ThreadContext>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A page cache, as all threads and files share it.
@@ -39,7 +39,7 @@ pub(super) struct Core {
     /// Nobody has a handle of it any more.
     pub closed: AtomicBool,
     pub depth: u32,
-    /// What time it is for all seats.
+    /// What time it is for all contexts.
     clock: Clock,
     free: Mutex<Vec<u32>>,
     /// One for each thread, and the service's.
@@ -64,8 +64,8 @@ impl Core {
         self.counters.len() as u32 - 1
     }
 
-    /// A free seat. Threads that have ended, and been joined, may take a moment to leave theirs.
-    fn seat(&self) -> Result<u32, PageCacheError> {
+    /// A free context. Threads that have ended, and been joined, may take a moment to leave theirs.
+    fn context(&self) -> Result<u32, PageCacheError> {
         for _ in 0..WAITS_MAX {
             if let Some(number) = self.free().pop() {
                 return Ok(number);
@@ -82,7 +82,7 @@ impl Core {
     }
 }
 
-/// What one seat did, written by its thread alone and read by all.
+/// What one context did, written by its thread alone and read by all.
 #[derive(Default)]
 #[repr(align(128))]
 pub(super) struct Counters {
@@ -114,10 +114,10 @@ impl Count {
 }
 
 /// See the module.
-pub(super) struct Seat {
+pub(super) struct ThreadContext {
     // The order of the fields is the order of their end.
-    pub local: Rc<Local<Concurrent, Ways>>,
-    pub ways: Rc<Ways>,
+    pub local: Rc<Local<Concurrent, Channels>>,
+    pub channels: Rc<Channels>,
     inline: Inline,
     cpu: CpuId,
     core: Arc<Core>,
@@ -126,29 +126,29 @@ pub(super) struct Seat {
     told: Cell<(u64, u64)>,
 }
 
-impl Seat {
-    fn take(core: &Arc<Core>) -> Result<Seat, PageCacheError> {
-        Ok(Seat::with_number(core, core.seat()?))
+impl ThreadContext {
+    fn take(core: &Arc<Core>) -> Result<ThreadContext, PageCacheError> {
+        Ok(ThreadContext::with_number(core, core.context()?))
     }
 
-    /// The seat of the cache's own thread.
-    pub fn of_service(core: &Arc<Core>) -> Seat {
-        Seat::with_number(core, core.threads_max())
+    /// The context of the cache's own thread.
+    pub fn of_service(core: &Arc<Core>) -> ThreadContext {
+        ThreadContext::with_number(core, core.threads_max())
     }
 
-    fn with_number(core: &Arc<Core>, number: u32) -> Seat {
+    fn with_number(core: &Arc<Core>, number: u32) -> ThreadContext {
         let mut machine = Machine::new(CostTable::free(), false);
         let cpu = machine.add_cpu("thread", Side::Host, 1.0);
         let inline = machine.inline_by(core.clock);
         inline.may_park();
-        let (ways, local) = inline.block_on(cpu, |cpu| async move {
-            let ways = Ways::start(&cpu, core.table.clone(), core.depth);
-            let local = Local::start(&cpu, core.shared.clone(), ways.clone(), number);
-            (ways, local)
+        let (channels, local) = inline.block_on(cpu, |cpu| async move {
+            let channels = Channels::start(&cpu, core.table.clone(), core.depth);
+            let local = Local::start(&cpu, core.shared.clone(), channels.clone(), number);
+            (channels, local)
         });
-        Seat {
+        ThreadContext {
             local,
-            ways,
+            channels,
             inline,
             cpu,
             core: core.clone(),
@@ -184,7 +184,7 @@ impl Seat {
 
     /// Runs this thread's tasks until `future` is done. What it began goes on only while the thread runs tasks.
     pub fn run<T>(&self, future: impl Future<Output = T>) -> T {
-        self.ways.begin_turn();
+        self.channels.begin_turn();
         let value = self.inline.block_on(self.cpu, |_| future);
         self.tell();
         value
@@ -199,7 +199,7 @@ impl Seat {
         self.counters().write_backs.add(now.1 - told.1);
     }
 
-    /// As [`Seat::wait`], for a request on the file `name`.
+    /// As [`ThreadContext::wait`], for a request on the file `name`.
     pub fn serve<T>(
         &self,
         name: &str,
@@ -212,7 +212,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for ThreadContext {
     fn drop(&mut self) {
         self.local.retire();
         if self.number < self.core.threads_max() {
@@ -221,37 +221,37 @@ impl Drop for Seat {
     }
 }
 
-/// Does `f` with the calling thread's seat.
+/// Does `f` with the calling thread's context.
 #[inline]
-pub(super) fn with_seat<R>(
+pub(super) fn with_context<R>(
     core: &Arc<Core>,
-    f: impl FnOnce(&Rc<Seat>) -> R,
+    f: impl FnOnce(&Rc<ThreadContext>) -> R,
 ) -> Result<R, PageCacheError> {
-    let is_ours = |seat: &&Rc<Seat>| Arc::ptr_eq(&seat.core, core);
-    let found = SEATS.try_with(|seats| seats.borrow().iter().find(is_ours).cloned());
+    let is_ours = |context: &&Rc<ThreadContext>| Arc::ptr_eq(&context.core, core);
+    let found = CONTEXTS.try_with(|contexts| contexts.borrow().iter().find(is_ours).cloned());
     match found {
-        Ok(Some(seat)) => Ok(f(&seat)),
-        _ => sit_down(core).map(|seat| f(&seat)),
+        Ok(Some(context)) => Ok(f(&context)),
+        _ => attach(core).map(|context| f(&context)),
     }
 }
 
-/// Takes a seat, and leaves those of caches that are gone. A thread that is ending has it for this once.
+/// Takes a context, and leaves those of caches that are gone. A thread that is ending has it for this once.
 #[cold]
-fn sit_down(core: &Arc<Core>) -> Result<Rc<Seat>, PageCacheError> {
-    let seat = Rc::new(Seat::take(core)?);
-    let _ = SEATS.try_with(|seats| {
-        let mut seats = seats.borrow_mut();
-        seats.retain(|seat| !seat.core.closed.load(Ordering::Relaxed));
-        seats.push(seat.clone());
+fn attach(core: &Arc<Core>) -> Result<Rc<ThreadContext>, PageCacheError> {
+    let context = Rc::new(ThreadContext::take(core)?);
+    let _ = CONTEXTS.try_with(|contexts| {
+        let mut contexts = contexts.borrow_mut();
+        contexts.retain(|context| !context.core.closed.load(Ordering::Relaxed));
+        contexts.push(context.clone());
     });
-    Ok(seat)
+    Ok(context)
 }
 
-/// Leaves the calling thread's seats of caches that are gone.
-pub(super) fn stand_up() {
-    let _ = SEATS.try_with(|seats| {
-        if let Ok(mut seats) = seats.try_borrow_mut() {
-            seats.retain(|seat| !seat.core.closed.load(Ordering::Relaxed));
+/// Leaves the calling thread's contexts of caches that are gone.
+pub(super) fn detach() {
+    let _ = CONTEXTS.try_with(|contexts| {
+        if let Ok(mut contexts) = contexts.try_borrow_mut() {
+            contexts.retain(|context| !context.core.closed.load(Ordering::Relaxed));
         }
     });
 }

@@ -14,16 +14,16 @@ use crate::kernel::accounting::{Change, FileCounters};
 
 /// See the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Toll {
+pub struct KernelPath {
     is_due: bool,
     /// Its pages are those of files in a file system.
     has_file_system: bool,
 }
 
-impl Toll {
+impl KernelPath {
     /// Paid if `in_kernel`; for pages of a file system too, if it `has_file_system`.
-    pub fn new(in_kernel: bool, has_file_system: bool) -> Toll {
-        Toll {
+    pub fn new(in_kernel: bool, has_file_system: bool) -> KernelPath {
+        KernelPath {
             is_due: in_kernel,
             has_file_system,
         }
@@ -105,7 +105,7 @@ mod tests {
             machine.spawn_main(cpu, "dirties", move |cpu| async move {
                 let index = Concurrent::default();
                 let counters = index.counters().expect("no lock");
-                Toll::new(in_kernel, false).count(&cpu, counters, Change::Dirtied);
+                KernelPath::new(in_kernel, false).count(&cpu, counters, Change::Dirtied);
                 assert_eq!(cpu.now(), 10 * counted);
             });
             machine.run_virtual(Seed(1)).unwrap();

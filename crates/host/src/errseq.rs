@@ -12,19 +12,19 @@ use crate::error::IoError;
 
 /// How many failed write-backs a client, or a handle of a file, has been told of.
 #[derive(Debug)]
-pub struct Told(AtomicU64);
+pub struct ErrSeqCursor(AtomicU64);
 
-impl Clone for Told {
+impl Clone for ErrSeqCursor {
     /// Of another one that has been told of the same.
-    fn clone(&self) -> Told {
-        Told::new(self.count())
+    fn clone(&self) -> ErrSeqCursor {
+        ErrSeqCursor::new(self.count())
     }
 }
 
-impl Told {
+impl ErrSeqCursor {
     /// Of a client that comes when there have been `failures`: earlier ones are not its business.
-    pub fn new(failures: u64) -> Told {
-        Told(AtomicU64::new(failures))
+    pub fn new(failures: u64) -> ErrSeqCursor {
+        ErrSeqCursor(AtomicU64::new(failures))
     }
 
     fn count(&self) -> u64 {

@@ -17,7 +17,7 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use super::Controller;
 use super::slots::After;
-use crate::core::lent::{Chunk, Lent, divide};
+use crate::core::hmb::{Chunk, Hmb, divide};
 use crate::core::part::PartOp;
 use crate::ftl::CACHED_MAX;
 
@@ -42,7 +42,7 @@ impl Controller {
             return Err(StatusCode::CommandSequenceError);
         }
         let chunks = match command.lends_host_memory() {
-            true => self.lent_chunks(&command)?,
+            true => self.hmb_chunks(&command)?,
             false => Vec::new(),
         };
         self.check_nothing_pinned()?;
@@ -54,7 +54,12 @@ impl Controller {
 
     /// Refuses what cannot be done while pages are pinned.
     pub(super) fn check_nothing_pinned(&self) -> Result<(), StatusCode> {
-        match self.pins_out > 0 || self.cores.iter().any(|core| core.shelf.holds_frames()) {
+        match self.pins_out > 0
+            || self
+                .cores
+                .iter()
+                .any(|core| core.core_status.holds_frames())
+        {
             true => Err(StatusCode::FramesPinned),
             false => Ok(()),
         }
@@ -63,8 +68,8 @@ impl Controller {
     /// Everything dirty is written back: each core gets its share.
     pub(super) fn lend(&mut self, command: Command) {
         for (link, share) in self.cores.iter_mut().zip(self.to_lend.drain(..)) {
-            *link.shelf.lent.lock().expect("no holder panics") = share.clone();
-            link.lent = share;
+            *link.core_status.hmb.lock().expect("no holder panics") = share.clone();
+            link.hmb = share;
         }
         self.broadcast(0, command, PartOp::Lend, 0, After::Lend);
     }
@@ -74,7 +79,7 @@ impl Controller {
         self.lending = false;
         self.to_lend.clear();
         if status == StatusCode::Success {
-            self.lent_frames = match command.lends_host_memory() {
+            self.hmb_frames = match command.lends_host_memory() {
                 true => command.host_memory_frames(),
                 false => 0,
             };
@@ -82,7 +87,7 @@ impl Controller {
     }
 
     /// Reads and checks the descriptors.
-    fn lent_chunks(&self, command: &Command) -> Result<Vec<Chunk>, StatusCode> {
+    fn hmb_chunks(&self, command: &Command) -> Result<Vec<Chunk>, StatusCode> {
         let (list, entries) = command.host_memory_list();
         if !list.is_multiple_of(PAGE_BYTES as u64) {
             return Err(StatusCode::PrpOffsetInvalid);
@@ -136,4 +141,4 @@ impl Controller {
 }
 
 /// The shares of the cores, while they are on their way.
-pub(super) type Shares = Vec<Arc<Lent>>;
+pub(super) type Shares = Vec<Arc<Hmb>>;

@@ -31,7 +31,7 @@ pub(super) struct Taken {
 }
 
 /// See the module.
-pub(super) enum Lane {
+pub(super) enum RequestQueue {
     /// Indices of requests of the plan.
     Listed {
         requests: Arc<[u32]>,
@@ -44,47 +44,50 @@ pub(super) enum Lane {
     },
 }
 
-impl Lane {
-    fn listed(requests: impl Into<Arc<[u32]>>) -> Lane {
-        Lane::Listed {
+impl RequestQueue {
+    fn listed(requests: impl Into<Arc<[u32]>>) -> RequestQueue {
+        RequestQueue::Listed {
             requests: requests.into(),
             next: Cell::new(0),
         }
     }
 
-    /// What the tasks of client `index` take from: one lane for all of them, or where streams are to stay in
-    /// order a lane for each, which has all requests of its streams.
-    pub(super) fn all(run: &Run, index: u32) -> Vec<Lane> {
+    /// What the tasks of client `index` take from: one request queue for all of them, or where streams are to stay in
+    /// order a request queue for each, which has all requests of its streams.
+    pub(super) fn all(run: &Run, index: u32) -> Vec<RequestQueue> {
         let plan = &run.plan;
         let clients = plan.by_client.len();
         let lane_of = |stream: u32| stream as usize / clients % run.tasks as usize;
         if let Some(timed) = &plan.timed {
-            let mut lanes = vec![Vec::new(); run.tasks as usize];
+            let mut request_queues = vec![Vec::new(); run.tasks as usize];
             let own = (index..timed.threads).step_by(clients);
-            own.for_each(|thread| lanes[lane_of(thread)].push(thread));
-            let asked = |threads| Lane::Asked {
+            own.for_each(|thread| request_queues[lane_of(thread)].push(thread));
+            let asked = |threads| RequestQueue::Asked {
                 threads,
                 turn: Cell::new(0),
             };
-            return lanes.into_iter().map(asked).collect();
+            return request_queues.into_iter().map(asked).collect();
         }
         let own = &plan.by_client[index as usize];
         if !plan.in_order || run.tasks == 1 {
-            return vec![Lane::listed(own.clone())];
+            return vec![RequestQueue::listed(own.clone())];
         }
-        let mut lanes = vec![Vec::new(); run.tasks as usize];
+        let mut request_queues = vec![Vec::new(); run.tasks as usize];
         for &request in own.iter() {
             let stream = plan.requests[request as usize].stream;
-            lanes[lane_of(stream)].push(request);
+            request_queues[lane_of(stream)].push(request);
         }
-        lanes.into_iter().map(Lane::listed).collect()
+        request_queues
+            .into_iter()
+            .map(RequestQueue::listed)
+            .collect()
     }
 
     /// The next request; nothing if there are no more.
     #[inline]
     pub(super) fn take<C: Client>(&self, cpu: &Cpu, run: &Run, client: &C) -> Option<Taken> {
         match self {
-            Lane::Listed { requests, next } => {
+            RequestQueue::Listed { requests, next } => {
                 let position = next.get();
                 let index = *requests.get(position)?;
                 next.set(position + 1);
@@ -95,7 +98,7 @@ impl Lane {
                     due_ns: 0,
                 })
             }
-            Lane::Asked { threads, turn } => {
+            RequestQueue::Asked { threads, turn } => {
                 let thread = *threads.get(turn.get())?;
                 turn.set((turn.get() + 1) % threads.len());
                 let mut generator = run

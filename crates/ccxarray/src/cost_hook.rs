@@ -2,12 +2,12 @@
 //!
 //! A simulator that runs many processors on one thread sees no contention; it has to be told what
 //! a real machine would contend for. So every node has a stand-in for each of its cache lines, and
-//! an operation shows the ones that it reads and changes to a witness, just before it does. The
-//! default witness is `()`: its stand-ins have no size and its calls compile to nothing.
+//! an operation shows the ones that it reads and changes to a cost hook, just before it does. The
+//! default cost hook is `()`: its stand-ins have no size and its calls compile to nothing.
 
 /// Is told of every access to a cache line of the tree. A guard carries it
 /// ([`pin_with`](crate::pin_with)).
-pub trait Witness {
+pub trait CostHook {
     /// The stand-in for a cache line.
     type Line: Default + Send + Sync + 'static;
 
@@ -19,7 +19,7 @@ pub trait Witness {
 }
 
 /// Nobody wants to know.
-impl Witness for () {
+impl CostHook for () {
     type Line = ();
 
     #[inline(always)]

@@ -19,7 +19,7 @@ use crate::io::{Io, IoError, Op, Segment};
 use crate::target::Channel;
 
 /// One thread's channels to all members.
-pub(super) struct Lanes {
+pub(super) struct MemberChannels {
     pub(super) shared: Arc<Shared>,
     depth: u32,
     /// The task that is running.
@@ -29,8 +29,8 @@ pub(super) struct Lanes {
 }
 
 struct Inner {
-    lanes: Vec<Lane>,
-    /// The lane of each member, once it is used.
+    member_channels: Vec<MemberChannel>,
+    /// The member channel of each member, once it is used.
     lane_of: Vec<Option<usize>>,
     requests: Vec<Request>,
     free: Vec<usize>,
@@ -40,7 +40,7 @@ struct Inner {
     stalled: Vec<usize>,
 }
 
-struct Lane {
+struct MemberChannel {
     generation: u32,
     channel: Box<dyn Channel>,
     /// Requests that found the channel full.
@@ -49,7 +49,7 @@ struct Lane {
     flushes: Flushes,
 }
 
-/// Flushes of one lane are gathered: one is in flight at a time, and all that are asked for meanwhile, each when
+/// Flushes of one member channel are gathered: one is in flight at a time, and all that are asked for meanwhile, each when
 /// the writes it is for have ended, become one when that ends.
 #[derive(Default)]
 struct Flushes {
@@ -65,15 +65,15 @@ struct Request {
     result: Option<Result<(), IoError>>,
 }
 
-impl Lanes {
-    pub(super) fn new(shared: Arc<Shared>, depth: u32) -> Rc<Lanes> {
+impl MemberChannels {
+    pub(super) fn new(shared: Arc<Shared>, depth: u32) -> Rc<MemberChannels> {
         let members = shared.shape.members as usize;
-        Rc::new(Lanes {
+        Rc::new(MemberChannels {
             shared,
             depth,
             running: Cell::new(0),
             inner: RefCell::new(Inner {
-                lanes: Vec::new(),
+                member_channels: Vec::new(),
                 lane_of: vec![None; members],
                 requests: Vec::new(),
                 free: Vec::new(),
@@ -115,13 +115,16 @@ impl Lanes {
                 inner.requests.len() - 1
             }
         };
-        match self.lane(&mut inner, member) {
-            Some(lane) if op == Op::Flush => inner.lanes[lane].flushes.asked.push(index),
-            Some(lane) => inner.submit(lane, index),
+        match self.member_channel(&mut inner, member) {
+            Some(member_channel) if op == Op::Flush => inner.member_channels[member_channel]
+                .flushes
+                .asked
+                .push(index),
+            Some(member_channel) => inner.submit(member_channel, index),
             None => inner.requests[index].result = Some(Err(absent(op, offset))),
         }
         Ticket {
-            lanes: self.clone(),
+            member_channels: self.clone(),
             index,
         }
     }
@@ -151,56 +154,62 @@ impl Lanes {
         Ok(())
     }
 
-    /// The lane of a member's present target.
-    fn lane(&self, inner: &mut Inner, member: u32) -> Option<usize> {
+    /// The member channel of a member's present target.
+    fn member_channel(&self, inner: &mut Inner, member: u32) -> Option<usize> {
         let generation = self.shared.generation(member);
-        if let Some(lane) = inner.lane_of[member as usize]
-            && inner.lanes[lane].generation == generation
+        if let Some(member_channel) = inner.lane_of[member as usize]
+            && inner.member_channels[member_channel].generation == generation
         {
-            return Some(lane);
+            return Some(member_channel);
         }
         // The old one, if any, stays for what is still in flight on it.
         let channel = self.shared.target(member)?.channel(self.depth).ok()?;
-        inner.lanes.push(Lane {
+        inner.member_channels.push(MemberChannel {
             generation,
             channel,
             backlog: VecDeque::new(),
             flushes: Flushes::default(),
         });
-        inner.lane_of[member as usize] = Some(inner.lanes.len() - 1);
+        inner.lane_of[member as usize] = Some(inner.member_channels.len() - 1);
         inner.lane_of[member as usize]
     }
 
     /// I/Os in flight to a member.
     pub(super) fn load(&self, member: u32) -> usize {
         let inner = self.inner.borrow();
-        let lane = inner.lane_of[member as usize].map(|lane| &inner.lanes[lane]);
-        lane.map_or(0, |lane| lane.channel.in_flight() + lane.backlog.len())
+        let member_channel = inner.lane_of[member as usize]
+            .map(|member_channel| &inner.member_channels[member_channel]);
+        member_channel.map_or(0, |member_channel| {
+            member_channel.channel.in_flight() + member_channel.backlog.len()
+        })
     }
 
     /// Takes what has ended, and begins what had no room; waits for something if `block`.
     pub(super) fn pump(&self, block: bool) {
         let mut inner = self.inner.borrow_mut();
         let inner = &mut *inner;
-        (0..inner.lanes.len()).for_each(|lane| inner.submit_flushes(lane));
+        (0..inner.member_channels.len())
+            .for_each(|member_channel| inner.submit_flushes(member_channel));
         let mut ended = Vec::new();
-        let busiest = (0..inner.lanes.len()).max_by_key(|l| inner.lanes[*l].channel.in_flight());
-        for (index, lane) in inner.lanes.iter_mut().enumerate() {
+        let busiest = (0..inner.member_channels.len())
+            .max_by_key(|l| inner.member_channels[*l].channel.in_flight());
+        for (index, member_channel) in inner.member_channels.iter_mut().enumerate() {
             let mut note = |c: crate::io::Completion| ended.push((c.tag as usize, c.result));
-            if block && Some(index) == busiest && lane.channel.in_flight() > 0 {
-                lane.channel.wait(1, &mut note);
+            if block && Some(index) == busiest && member_channel.channel.in_flight() > 0 {
+                member_channel.channel.wait(1, &mut note);
             } else {
-                lane.channel.poll(&mut note);
+                member_channel.channel.poll(&mut note);
             }
         }
         for (request, result) in ended {
             inner.end(request, result);
         }
-        for lane in 0..inner.lanes.len() {
-            while let Some(request) = inner.lanes[lane].backlog.pop_front() {
-                inner.submit(lane, request);
-                if !inner.lanes[lane].backlog.is_empty()
-                    && inner.lanes[lane].channel.in_flight() == inner.lanes[lane].channel.depth()
+        for member_channel in 0..inner.member_channels.len() {
+            while let Some(request) = inner.member_channels[member_channel].backlog.pop_front() {
+                inner.submit(member_channel, request);
+                if !inner.member_channels[member_channel].backlog.is_empty()
+                    && inner.member_channels[member_channel].channel.in_flight()
+                        == inner.member_channels[member_channel].channel.depth()
                 {
                     break;
                 }
@@ -211,8 +220,8 @@ impl Lanes {
     /// I/Os that members have.
     pub(super) fn in_flight(&self) -> usize {
         let inner = self.inner.borrow();
-        let waiting = |l: &Lane| l.channel.in_flight() + l.flushes.asked.len();
-        inner.lanes.iter().map(waiting).sum()
+        let waiting = |l: &MemberChannel| l.channel.in_flight() + l.flushes.asked.len();
+        inner.member_channels.iter().map(waiting).sum()
     }
 
     /// Moves the tasks that may run to `out`.
@@ -224,15 +233,15 @@ impl Lanes {
 
     /// Lets the task go on at the next pass, when another thread may have made way.
     pub(super) fn stall(self: &Rc<Self>) -> impl Future<Output = ()> + use<> {
-        let lanes = self.clone();
+        let member_channels = self.clone();
         let mut stalled = false;
         std::future::poll_fn(move |_| {
             if stalled {
                 return Poll::Ready(());
             }
             stalled = true;
-            let task = lanes.running.get();
-            lanes.inner.borrow_mut().stalled.push(task);
+            let task = member_channels.running.get();
+            member_channels.inner.borrow_mut().stalled.push(task);
             Poll::Pending
         })
     }
@@ -254,7 +263,7 @@ impl Lanes {
         Scratch {
             buffer: Some(buffer.unwrap_or_else(|| AlignedBuffer::new(room))),
             len_bytes: len_bytes as usize,
-            lanes: self.clone(),
+            member_channels: self.clone(),
         }
     }
 }
@@ -263,9 +272,9 @@ impl Inner {
     /// A member's I/O has ended; a flush ends all that it is for.
     fn end(&mut self, request: usize, result: Result<(), IoError>) {
         let flushed = self
-            .lanes
+            .member_channels
             .iter_mut()
-            .map(|lane| &mut lane.flushes.in_flight);
+            .map(|member_channel| &mut member_channel.flushes.in_flight);
         let mut ended = match flushed.into_iter().find(|f| f.first() == Some(&request)) {
             Some(flushes) => std::mem::take(flushes),
             None => vec![request],
@@ -277,16 +286,16 @@ impl Inner {
     }
 
     /// Begins one flush for all that are asked for, unless one is in flight.
-    fn submit_flushes(&mut self, lane: usize) {
-        let flushes = &mut self.lanes[lane].flushes;
+    fn submit_flushes(&mut self, member_channel: usize) {
+        let flushes = &mut self.member_channels[member_channel].flushes;
         if flushes.in_flight.is_empty() && !flushes.asked.is_empty() {
             flushes.in_flight = std::mem::take(&mut flushes.asked);
             let first = flushes.in_flight[0];
-            self.submit(lane, first);
+            self.submit(member_channel, first);
         }
     }
 
-    fn submit(&mut self, lane: usize, index: usize) {
+    fn submit(&mut self, member_channel: usize, index: usize) {
         let request = &self.requests[index];
         let io = Io {
             op: request.op,
@@ -294,18 +303,18 @@ impl Inner {
             segments: &request.segments,
             tag: index as u64,
         };
-        let lane = &mut self.lanes[lane];
+        let member_channel = &mut self.member_channels[member_channel];
         // SAFETY: the memory is that of the array's caller, or scratch memory of a task, which awaits its tickets
         // before it lets the memory go; the array's channel ends all tasks before it is gone.
-        if unsafe { lane.channel.submit(io) }.is_err() {
-            lane.backlog.push_back(index);
+        if unsafe { member_channel.channel.submit(io) }.is_err() {
+            member_channel.backlog.push_back(index);
         }
     }
 }
 
 /// An I/O on a member, to be awaited.
 pub(super) struct Ticket {
-    lanes: Rc<Lanes>,
+    member_channels: Rc<MemberChannels>,
     index: usize,
 }
 
@@ -313,7 +322,7 @@ impl Future for Ticket {
     type Output = Result<(), IoError>;
 
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
-        let mut inner = self.lanes.inner.borrow_mut();
+        let mut inner = self.member_channels.inner.borrow_mut();
         match inner.requests[self.index].result.take() {
             Some(result) => {
                 inner.free.push(self.index);
@@ -339,7 +348,7 @@ pub(super) async fn failures(tickets: Vec<(u32, Ticket)>) -> Vec<(u32, IoError)>
 pub(super) struct Scratch {
     buffer: Option<AlignedBuffer>,
     len_bytes: usize,
-    lanes: Rc<Lanes>,
+    member_channels: Rc<MemberChannels>,
 }
 
 impl Scratch {
@@ -365,6 +374,9 @@ impl DerefMut for Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        self.lanes.pool.borrow_mut().extend(self.buffer.take());
+        self.member_channels
+            .pool
+            .borrow_mut()
+            .extend(self.buffer.take());
     }
 }

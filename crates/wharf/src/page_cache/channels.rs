@@ -1,4 +1,4 @@
-//! One thread's ways to the files below the cache: a channel to each that it has used, and what is under way
+//! One thread's channels to the files below the cache: a channel to each that it has used, and what is under way
 //! on them.
 //!
 //! A thread's tasks run only while one of its calls waits. So a task of its own looks after the channels:
@@ -31,12 +31,12 @@ const YIELD_TURNS: u32 = 40;
 const WRITES_MAX: usize = 16;
 
 /// See the module.
-pub(super) struct Ways {
+pub(super) struct Channels {
     table: Arc<FileTable>,
     depth: u32,
     /// What is waited for together: the I/Os of all files.
     group: PollGroup,
-    ways: RefCell<Vec<Option<Rc<Way>>>>,
+    channels: RefCell<Vec<Option<Rc<FileChannel>>>>,
     /// I/Os under way, by tag.
     pending: RefCell<Vec<Option<Pending>>>,
     free_tags: RefCell<Vec<usize>>,
@@ -49,7 +49,7 @@ pub(super) struct Ways {
 }
 
 /// A channel to a file.
-struct Way {
+struct FileChannel {
     file: Weak<OpenFile>,
     channel: RefCell<Box<dyn Channel>>,
     /// Who waits until it takes another I/O.
@@ -68,22 +68,22 @@ struct State {
     writes: RefCell<Option<Arc<OpenFile>>>,
 }
 
-impl Ways {
+impl Channels {
     /// None yet. Their task runs on `cpu`.
-    pub fn start(cpu: &Cpu, table: Arc<FileTable>, depth: u32) -> Rc<Ways> {
-        let ways = Rc::new(Ways {
+    pub fn start(cpu: &Cpu, table: Arc<FileTable>, depth: u32) -> Rc<Channels> {
+        let channels = Rc::new(Channels {
             table,
             depth,
             group: PollGroup::new(),
-            ways: RefCell::default(),
+            channels: RefCell::default(),
             pending: RefCell::default(),
             free_tags: RefCell::default(),
             awaited: Cell::new(0),
             idle_turns: Cell::new(0),
             closes_seen: Cell::new(0),
         });
-        cpu.spawn("channels", ways.clone().look_after(cpu.clone()));
-        ways
+        cpu.spawn("channels", channels.clone().look_after(cpu.clone()));
+        channels
     }
 
     async fn look_after(self: Rc<Self>, cpu: Cpu) {
@@ -113,11 +113,11 @@ impl Ways {
 
     /// Takes what has ended; gives how many I/Os.
     fn poll(&self, cpu: &Cpu) -> usize {
-        let poll = |way: &Rc<Way>| {
+        let poll = |way: &Rc<FileChannel>| {
             let mut channel = way.channel.borrow_mut();
             channel.poll(&mut |end| self.end(cpu, way, end))
         };
-        self.ways.borrow().iter().flatten().map(poll).sum()
+        self.channels.borrow().iter().flatten().map(poll).sum()
     }
 
     /// Sleeps until I/Os end; false if none is under way. All that was submitted has begun then.
@@ -132,14 +132,14 @@ impl Ways {
         self.poll(cpu) > 0 || in_flight > 0
     }
 
-    /// As [`Ways::sleep_until_one_ends`], for a channel that is not of the group.
+    /// As [`Channels::sleep_until_one_ends`], for a channel that is not of the group.
     fn sleep_for_one_alone(&self, cpu: &Cpu) -> bool {
-        let ways = self.ways.borrow();
-        let is_alone = |way: &&Rc<Way>| {
+        let channels = self.channels.borrow();
+        let is_alone = |way: &&Rc<FileChannel>| {
             let channel = way.channel.borrow();
             !channel.is_grouped() && channel.in_flight() > 0
         };
-        let Some(way) = ways.iter().flatten().find(is_alone) else {
+        let Some(way) = channels.iter().flatten().find(is_alone) else {
             return false;
         };
         self.group.submit();
@@ -157,7 +157,7 @@ impl Ways {
         }
     }
 
-    fn end(&self, cpu: &Cpu, way: &Way, completion: Completion) {
+    fn end(&self, cpu: &Cpu, way: &FileChannel, completion: Completion) {
         way.room.notify_one(cpu);
         let tag = completion.tag as usize;
         let pending = self.pending.borrow_mut()[tag].take();
@@ -175,29 +175,29 @@ impl Ways {
     }
 
     /// The open file of this number, and the channel to it.
-    fn way(&self, number: u32) -> Result<(Arc<OpenFile>, Rc<Way>), StorageError> {
+    fn way(&self, number: u32) -> Result<(Arc<OpenFile>, Rc<FileChannel>), StorageError> {
         let file = self.table.file(number);
-        let mut ways = self.ways.borrow_mut();
+        let mut channels = self.channels.borrow_mut();
         let slot = number as usize;
-        if ways.len() <= slot {
-            ways.resize_with(slot + 1, || None);
+        if channels.len() <= slot {
+            channels.resize_with(slot + 1, || None);
         }
-        let known = ways[slot].as_ref();
+        let known = channels[slot].as_ref();
         if let Some(way) = known.filter(|way| std::ptr::eq(way.file.as_ptr(), &*file)) {
             return Ok((file, way.clone()));
         }
-        let way = Rc::new(Way {
+        let way = Rc::new(FileChannel {
             file: Arc::downgrade(&file),
             channel: RefCell::new(file.target.channel_in(&self.group, self.depth)?),
             room: Notify::new(),
         });
-        ways[slot] = Some(way.clone());
+        channels[slot] = Some(way.clone());
         Ok((file, way))
     }
 
     /// Closes the channels to files that have been closed.
     fn sweep(&self) {
-        for way in self.ways.borrow_mut().iter_mut() {
+        for way in self.channels.borrow_mut().iter_mut() {
             if way.as_ref().is_some_and(|way| way.file.strong_count() == 0) {
                 *way = None;
             }
@@ -211,7 +211,7 @@ impl Ways {
     async unsafe fn submit(
         &self,
         cpu: &Cpu,
-        way: &Way,
+        way: &FileChannel,
         op: Op,
         offset: u64,
         memory: &[Segment],
@@ -304,7 +304,7 @@ impl Sent for Pending {
     }
 }
 
-impl Backing for Ways {
+impl Backing for Channels {
     type Sent = Pending;
 
     fn pages(&self, file: u32) -> u64 {

@@ -1,11 +1,11 @@
-//! A bell between two processes: words in memory that both map.
+//! A notifier between two processes: words in memory that both map.
 //!
-//! A [`Bell`](crate::Bell) lives in one process: it knows its waiter's thread. Across processes
-//! only two words are shared, and each side puts a bell of its own around them
-//! ([`Bell::across`](crate::Bell::across)):
+//! A [`Notifier`](crate::Notifier) lives in one process: it knows its waiter's thread. Across processes
+//! only two words are shared, and each side puts a notifier of its own around them
+//! ([`Notifier::across`](crate::Notifier::across)):
 //!
-//! 1. The ringer sets its flag ([`BellWords::ring`]). A waiter that polls sees it, and that is all.
-//! 2. A waiter that is about to sleep says so ([`BellWords::set_parked`]) and looks once more. A ringer
+//! 1. The ringer sets its flag ([`NotifierWords::ring`]). A waiter that polls sees it, and that is all.
+//! 2. A waiter that is about to sleep says so ([`NotifierWords::set_parked`]) and looks once more. A ringer
 //!    that sees it asleep wakes it by a way of its own: a byte on a socket, say.
 //!
 //! The other process may write anything to the words at any time. What follows is a wake-up for
@@ -13,29 +13,29 @@
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// See the module. All zeros is a silent bell.
+/// See the module. All zeros is a silent notifier.
 #[derive(Debug)]
 #[repr(C)]
-pub struct BellWords {
+pub struct NotifierWords {
     /// Which sources have something to be seen.
     ready: AtomicU64,
     /// The waiter's thread is about to park, or parked.
     parked: AtomicU32,
 }
 
-impl Default for BellWords {
+impl Default for NotifierWords {
     fn default() -> Self {
-        BellWords::new()
+        NotifierWords::new()
     }
 }
 
-impl BellWords {
+impl NotifierWords {
     /// Sources that they tell apart.
     pub const SOURCES: u32 = 64;
 
-    /// A silent bell.
-    pub fn new() -> BellWords {
-        BellWords {
+    /// A silent notifier.
+    pub fn new() -> NotifierWords {
+        NotifierWords {
             ready: AtomicU64::new(0),
             parked: AtomicU32::new(0),
         }
@@ -43,7 +43,7 @@ impl BellWords {
 
     /// Says that `source` has something to be seen; true if the waiter must be woken.
     #[inline]
-    pub fn ring(&self, source: u32) -> bool {
+    pub fn notify(&self, source: u32) -> bool {
         // Release: partner of the swap in `take`.
         self.ready.fetch_or(1 << source, Ordering::Release);
         // Partner of the fence in `set_parked`: either the sleeper's last look at the flags sees the
@@ -85,12 +85,12 @@ mod loom_tests {
     #[test]
     fn a_waiter_that_sleeps_has_seen_the_flag_or_is_woken() {
         loom::model(|| {
-            let words = Arc::new(BellWords::new());
+            let words = Arc::new(NotifierWords::new());
             let data = Arc::new(AtomicU32::new(0));
             let (ringing, pushed) = (words.clone(), data.clone());
             let ringer = loom::thread::spawn(move || {
                 pushed.store(7, Ordering::Relaxed);
-                ringing.ring(5)
+                ringing.notify(5)
             });
             words.set_parked(true);
             let sleeps = !words.is_rung();

@@ -27,7 +27,7 @@ pub(super) struct Wanted<'a> {
 }
 
 /// A file whose every page is known. Nobody else benches it meanwhile.
-pub(super) struct Laid {
+pub(super) struct TestFile {
     pub(super) path: PathBuf,
     pub(super) target: Arc<dyn Target>,
     pub(super) bytes: u64,
@@ -49,7 +49,7 @@ impl Drop for Made<'_> {
     }
 }
 
-impl Laid {
+impl TestFile {
     /// Makes the file ready: an existing one of an earlier bench is read through, so that it need not be written
     /// again; one that is missing, empty or of another size is filled.
     ///
@@ -57,7 +57,7 @@ impl Laid {
     pub(super) fn prepare(
         wanted: &Wanted,
         progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<Laid, Failure> {
+    ) -> Result<TestFile, Failure> {
         let path = wanted.path;
         let there = std::fs::metadata(path).ok();
         let is_device = there
@@ -89,9 +89,9 @@ impl Laid {
         };
         let target = wharf_storage::open(path, &options).map_err(input)?;
         let mut made = Made(is_new.then_some(path));
-        let laid = Laid::known(wanted, target, is_device, is_new, progress)?;
+        let test_file = TestFile::known(wanted, target, is_device, is_new, progress)?;
         made.0 = None;
-        Ok(laid)
+        Ok(test_file)
     }
 
     fn known(
@@ -100,7 +100,7 @@ impl Laid {
         is_device: bool,
         is_new: bool,
         progress: &mut dyn FnMut(u64, u64),
-    ) -> Result<Laid, Failure> {
+    ) -> Result<TestFile, Failure> {
         let path = wanted.path;
         let there_bytes = target.size_bytes();
         let known = recognise(&*target)?;
@@ -127,7 +127,7 @@ impl Laid {
         let is_as_wanted = bytes == there_bytes || (is_device && known.is_some());
         let versions = Versions::new(bytes / page)
             .map_err(|e| Failure::Run(format!("no memory for versions: {e}")))?;
-        let mut laid = Laid {
+        let mut test_file = TestFile {
             path: path.to_path_buf(),
             target,
             bytes,
@@ -136,13 +136,13 @@ impl Laid {
             is_new,
         };
         if is_as_wanted && known.is_some() {
-            laid.read_through(wanted.stop, progress)?;
+            test_file.read_through(wanted.stop, progress)?;
         } else {
             // Pages of before are told apart by the file's number.
-            laid.stamps = new_stamps()?;
-            laid.fill(is_device, wanted.stop, progress)?;
+            test_file.stamps = new_stamps()?;
+            test_file.fill(is_device, wanted.stop, progress)?;
         }
-        Ok(laid)
+        Ok(test_file)
     }
 
     /// Writes version 0 of every page, durably.

@@ -1,7 +1,7 @@
 //! What becomes of buffers whose commands timed out.
 //!
 //! The drive may still use them, so they cannot be given back when the request ends. The request
-//! leaves them, with their group, to the client's reaper, which gives them back when the drive has
+//! leaves them, with their group, to the client's late, which gives them back when the drive has
 //! answered the last command. If it never does, they stay out of use for as long as the client
 //! lives.
 
@@ -12,21 +12,21 @@ use wharf_runtime::{Cpu, Notify};
 use crate::group::Group;
 
 /// Orphans of one client: things of type `T` that a group's commands may still use.
-pub struct Reaper<T> {
+pub struct LateCompletions<T> {
     orphans: RefCell<Vec<(Group, T)>>,
     arrived: Notify,
 }
 
-impl<T> Default for Reaper<T> {
+impl<T> Default for LateCompletions<T> {
     fn default() -> Self {
-        Reaper {
+        LateCompletions {
             orphans: RefCell::default(),
             arrived: Notify::new(),
         }
     }
 }
 
-impl<T> Reaper<T> {
+impl<T> LateCompletions<T> {
     /// Keeps `thing` until `group` is quiet.
     pub fn adopt(&self, cpu: &Cpu, group: Group, thing: T) {
         self.orphans.borrow_mut().push((group, thing));

@@ -1,6 +1,6 @@
-//! The usher: lets other processes in, and notices when they are gone.
+//! The listener: lets other processes in, and notices when they are gone.
 //!
-//! A task on a thread of its own that waits for a socket. Guests connect; each gets a seat, if one
+//! A task on a thread of its own that waits for a socket. Guests connect; each gets a slot, if one
 //! is free, and its connection stays open as long as the guest lives: when it closes, by a call or by
 //! the end of the process, the guest is dismissed. Each gets descriptors by which it can write what it
 //! is to write, and no more. On the connection comes nothing but single bytes, by which a guest asks to
@@ -23,10 +23,10 @@ use wharf_runtime::{Background, CostTable, Cpu, Idle, Machine, Sender, Side};
 use wharf_wire::memory::{MemoryError, SharedMemory};
 use wharf_wire::queue::Guest;
 
-use super::guests::{GuestSeat, Order};
-use super::hello::{self, DriveLine, Head, NO_SEAT};
+use super::guests::{GuestSlot, Order};
+use super::handshake::{self, DriveLine, Head, NO_SLOT};
 
-/// How the usher has the boot task admit and dismiss guests.
+/// How the listener has the boot task admit and dismiss guests.
 pub(super) struct Orders {
     pub(super) orders: Sender<Order>,
     pub(super) done: mpsc::Receiver<Result<(), AdminError>>,
@@ -53,15 +53,15 @@ pub(super) struct Welcome<D> {
     pub(super) own_clients: u32,
 }
 
-/// A usher that works. Dropping it dismisses all guests.
-pub(super) struct Usher {
+/// A listener that works. Dropping it dismisses all guests.
+pub(super) struct Listener {
     background: Option<Background>,
     /// Closed to tell it to end.
     stop: Option<UnixStream>,
     ended: mpsc::Receiver<usize>,
 }
 
-/// Who has a seat.
+/// Who has a slot.
 enum Taken {
     Free,
     By(UnixStream),
@@ -76,11 +76,11 @@ struct Door<D> {
     stop: UnixStream,
     orders: Orders,
     welcome: Welcome<D>,
-    seats: Arc<Vec<GuestSeat>>,
+    slots: Arc<Vec<GuestSlot>>,
     taken: Vec<Taken>,
 }
 
-impl Usher {
+impl Listener {
     /// Listens at `path`.
     ///
     /// # Errors
@@ -89,8 +89,8 @@ impl Usher {
         path: &Path,
         orders: Orders,
         welcome: Welcome<D>,
-        seats: Arc<Vec<GuestSeat>>,
-    ) -> Result<Usher, (std::io::Error, Orders)> {
+        slots: Arc<Vec<GuestSlot>>,
+    ) -> Result<Listener, (std::io::Error, Orders)> {
         let made = listen(path).and_then(|listener| Ok((listener, UnixStream::pair()?)));
         let (listener, (stop, stopped)) = match made {
             Ok(made) => made,
@@ -98,25 +98,25 @@ impl Usher {
         };
         let (tell_ended, ended) = mpsc::channel();
         let mut machine = Machine::new(CostTable::free(), false);
-        let cpu = machine.add_cpu("usher", Side::Host, 1.0);
+        let cpu = machine.add_cpu("listener", Side::Host, 1.0);
         let path = path.to_path_buf();
-        machine.spawn(cpu, "usher", move |cpu| async move {
+        machine.spawn(cpu, "listener", move |cpu| async move {
             let mut door = Door {
-                taken: seats.iter().map(|_| Taken::Free).collect(),
+                taken: slots.iter().map(|_| Taken::Free).collect(),
                 cpu: cpu.clone(),
                 stop: stopped,
                 listener,
                 path,
                 orders,
                 welcome,
-                seats,
+                slots,
             };
             while door.wait() {
                 cpu.yield_now().await;
             }
             let _ = tell_ended.send(door.close());
         });
-        Ok(Usher {
+        Ok(Listener {
             background: Some(machine.run_in_background(vec![vec![cpu]], Idle::default())),
             stop: Some(stop),
             ended,
@@ -138,7 +138,7 @@ impl Usher {
     }
 }
 
-impl Drop for Usher {
+impl Drop for Listener {
     fn drop(&mut self) {
         if self.background.is_some() && !std::thread::panicking() {
             self.stop_it();
@@ -202,7 +202,7 @@ impl<D: SharedDesign> Door<D> {
             let mut bytes = [0; 64];
             match stream.read(&mut bytes) {
                 Ok(0) => self.dismiss(number),
-                Ok(_) => self.seats[number]
+                Ok(_) => self.slots[number]
                     .queues
                     .iter()
                     .for_each(|queue| queue.nudge()),
@@ -213,7 +213,7 @@ impl<D: SharedDesign> Door<D> {
         }
     }
 
-    /// Gives a guest a seat, or tells it that there is none.
+    /// Gives a guest a slot, or tells it that there is none.
     fn admit(&mut self, stream: UnixStream) {
         let is_own_user = rustix::net::sockopt::socket_peercred(&stream)
             .is_ok_and(|peer| peer.uid == rustix::process::geteuid());
@@ -227,11 +227,11 @@ impl<D: SharedDesign> Door<D> {
         let admitted = free.filter(|number| self.have_admitted(*number));
         let Some(number) = admitted else {
             let head = Head {
-                outcome: NO_SEAT,
+                outcome: NO_SLOT,
                 ..self.welcome.head
             };
             // If it is gone already, nobody needs to know.
-            let _ = hello::send(&stream, &head, &[], &[]);
+            let _ = handshake::send(&stream, &head, &[], &[]);
             return;
         };
         let head = Head {
@@ -242,7 +242,7 @@ impl<D: SharedDesign> Door<D> {
         let descriptors = self.descriptors(number);
         let is_sent = descriptors.is_ok_and(|descriptors| {
             let descriptors: Vec<_> = descriptors.iter().map(OwnedFd::as_fd).collect();
-            hello::send(&stream, &head, &self.welcome.drives, &descriptors).is_ok()
+            handshake::send(&stream, &head, &self.welcome.drives, &descriptors).is_ok()
         });
         self.taken[number] = Taken::By(stream);
         if !is_sent {
@@ -250,7 +250,7 @@ impl<D: SharedDesign> Door<D> {
         }
     }
 
-    /// What a guest is handed: what all share, to write as far as it may, and its seat.
+    /// What a guest is handed: what all share, to write as far as it may, and its slot.
     fn descriptors(&self, number: usize) -> Result<Vec<OwnedFd>, MemoryError> {
         let to =
             |(memory, writers): &(Arc<SharedMemory>, Writers)| match writers.have(number as u32) {
@@ -258,7 +258,7 @@ impl<D: SharedDesign> Door<D> {
                 false => memory.descriptor_to_read(),
             };
         let shared = self.welcome.memories.iter().map(to);
-        let own = std::iter::once_with(|| self.seats[number].memory.descriptor());
+        let own = std::iter::once_with(|| self.slots[number].memory.descriptor());
         shared.chain(own).collect()
     }
 
@@ -279,7 +279,7 @@ impl<D: SharedDesign> Door<D> {
         if dismissed {
             self.welcome.design.forget(guest);
         }
-        self.taken[number] = match dismissed && self.seats[number].memory.renew().is_ok() {
+        self.taken[number] = match dismissed && self.slots[number].memory.renew().is_ok() {
             true => Taken::Free,
             false => Taken::Lost,
         };

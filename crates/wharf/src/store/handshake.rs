@@ -1,7 +1,7 @@
 //! What the owner of a store tells a process that attaches, by one message on a socket.
 //!
 //! The message is a [`Head`], a [`DriveLine`] for each drive, and descriptors: of the memory that all
-//! share, then of the seat's. Both processes are of one version, so it has no other format than that
+//! share, then of the slot's. Both processes are of one version, so it has no other format than that
 //! of its structs.
 
 use std::io::{IoSlice, IoSliceMut, Read};
@@ -24,7 +24,7 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 /// Drives of a store that can be shared.
 pub(super) const DRIVES_MAX: usize = 32;
 
-/// Descriptors of a message: frames and frame table of each drive, the notes of each process, the seat.
+/// Descriptors of a message: frames and frame table of each drive, the notes of each process, the slot.
 const DESCRIPTORS_MAX: usize = 2 * DRIVES_MAX + 1 + Holder::GUESTS_MAX as usize + 1;
 
 /// What a message begins with: the name, and the version of the format.
@@ -40,10 +40,10 @@ pub(super) fn name<const N: usize>(text: &str) -> [u8; N] {
 
 /// What was decided.
 pub(super) const ADMITTED: u32 = 1;
-/// Every seat is taken.
-pub(super) const NO_SEAT: u32 = 2;
+/// Every slot is taken.
+pub(super) const NO_SLOT: u32 = 2;
 
-/// What there is to know of the store and of the seat.
+/// What there is to know of the store and of the slot.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(super) struct Head {
@@ -57,7 +57,7 @@ pub(super) struct Head {
     pub(super) stripe_pages: u64,
     /// Clients of the store, with the guests.
     pub(super) clients: u32,
-    /// Seats for guests.
+    /// slots for guests.
     pub(super) guests: u32,
     /// Which of them this is.
     pub(super) guest: u32,
@@ -65,7 +65,7 @@ pub(super) struct Head {
     pub(super) depth: u32,
     /// Drives.
     pub(super) drives: u32,
-    /// Whether there is a seat.
+    /// Whether there is a slot.
     pub(super) outcome: u32,
 }
 
@@ -140,19 +140,19 @@ impl Head {
     }
 }
 
-/// Where things are in the memory of a seat: the queue pairs, one for each drive, then pages for lists.
+/// Where things are in the memory of a slot: the queue pairs, one for each drive, then pages for lists.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct SeatPlan {
+pub(super) struct SlotPlan {
     drives: usize,
     depth: u32,
     list_pages: usize,
 }
 
-impl SeatPlan {
+impl SlotPlan {
     /// The plan for a client whose design needs `design_pages` pages.
-    pub(super) fn new(drives: u32, depth: u32, design_pages: usize) -> SeatPlan {
+    pub(super) fn new(drives: u32, depth: u32, design_pages: usize) -> SlotPlan {
         let of_drivers = drives as usize * Driver::list_pages_max(depth);
-        SeatPlan {
+        SlotPlan {
             drives: drives as usize,
             depth,
             list_pages: design_pages + of_drivers,

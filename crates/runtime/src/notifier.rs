@@ -1,19 +1,19 @@
-//! A bell: how a CPU is told that another one has put something into one of its rings.
+//! A notifier: how a CPU is told that another one has put something into one of its rings.
 //!
 //! Problem: a controller or a driver reads from many rings and must sleep when all are empty,
 //! without a lock, and without an event for every entry in virtual time.
 //!
-//! Idea: all rings into one task share one bell. The task drains its rings, then waits for the
-//! bell; a sender pushes, then rings.
+//! Idea: all rings into one task share one notifier. The task drains its rings, then waits for the
+//! notifier; a sender pushes, then notifies.
 //!
-//! * The bell is a set of flags, one for each *source*, so that a waiter with many rings looks only
+//! * The notifier is a set of flags, one for each *source*, so that a waiter with many rings looks only
 //!   at those that rang. The sender's `Release` setting of its flag comes after its push; the waiter
 //!   takes the flags with an `AcqRel` swap before it looks at the rings. So either the swap sees the
 //!   flag and with it the push, or the flag stays set for the next look.
 //! * Virtual time: an entry becomes visible at the time it was sent, which may be later than the
-//!   waiter's clock. The bell remembers the earliest time at which there is something to see
+//!   waiter's clock. The notifier remembers the earliest time at which there is something to see
 //!   (`pending`), and holds at most one useful event (`armed`).
-//! * What a bell is decides what it costs in virtual time ([`Kind`]): a wire within a device is free; of
+//! * What a notifier is decides what it costs in virtual time ([`Kind`]): a wire within a device is free; of
 //!   memory that processors of one machine share, the lines move from ringer to waiter and back.
 
 use std::future::Future;
@@ -23,19 +23,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::thread::Thread;
 
-use crate::bell_words::BellWords;
 use crate::cpu::Cpu;
 use crate::executor::TaskId;
 use crate::line::Line;
+use crate::notifier_words::NotifierWords;
 use crate::sync::{Arc, AtomicBool, AtomicU64, Ordering, fence};
 
 /// No time: nothing pending, nothing armed, no waiter.
 const NEVER: u64 = u64::MAX;
 
-/// Sources that a bell tells apart: they are numbered below this.
+/// Sources that a notifier tells apart: they are numbered below this.
 pub const SOURCES: usize = 128;
 
-/// What a bell, and the rings and queues that ring it, stand for in virtual time.
+/// What a notifier, and the rings and queues behind it, stand for in virtual time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A wire within a device: free.
@@ -55,9 +55,9 @@ struct Shared {
     parked: AtomicBool,
     /// Real engine: the waiter's thread may park.
     may_park: AtomicBool,
-    /// Whom to unpark: a bell may get another waiter when the one before has gone.
+    /// Whom to unpark: a notifier may get another waiter when the one before has gone.
     thread: Mutex<Option<Thread>>,
-    /// Real engine: the words of a bell that another process shares.
+    /// Real engine: the words of a notifier that another process shares.
     across: Option<Across>,
     // Virtual engine (one thread; plain relaxed accesses):
     waiter: AtomicU64,
@@ -67,16 +67,16 @@ struct Shared {
     line: Line,
 }
 
-/// This process's view of a bell between two.
+/// This process's view of a notifier between two.
 struct Across {
-    words: NonNull<BellWords>,
+    words: NonNull<NotifierWords>,
     /// How a ringer wakes a waiter that sleeps in the other process.
     wake: Option<Wake>,
     /// Keeps the memory.
     _memory: std::sync::Arc<dyn Send + Sync>,
 }
 
-/// See [`Bell::across`].
+/// See [`Notifier::across`].
 pub type Wake = Box<dyn Fn() + Send + Sync>;
 
 // SAFETY: the words are atomics, and their memory lives as long as the view.
@@ -86,13 +86,13 @@ unsafe impl Sync for Across {}
 
 impl Across {
     #[inline]
-    fn words(&self) -> &BellWords {
-        // SAFETY: valid while the view lives, by the contract of `Bell::across`.
+    fn words(&self) -> &NotifierWords {
+        // SAFETY: valid while the view lives, by the contract of `Notifier::across`.
         unsafe { self.words.as_ref() }
     }
 
-    fn ring(&self, source: u32) {
-        if self.words().ring(source)
+    fn notify(&self, source: u32) {
+        if self.words().notify(source)
             && let Some(wake) = &self.wake
         {
             wake();
@@ -100,47 +100,47 @@ impl Across {
     }
 }
 
-/// A bell with one waiting task and any number of ringers. Clones are the same bell.
+/// A notifier with one waiting task and any number of ringers. Clones are the same notifier.
 #[derive(Clone)]
-pub struct Bell(Arc<Shared>);
+pub struct Notifier(Arc<Shared>);
 
-impl Default for Bell {
+impl Default for Notifier {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Bell {
-    /// A silent bell of kind [`Kind::Wire`].
-    pub fn new() -> Bell {
-        Bell::of_kind(Kind::Wire)
+impl Notifier {
+    /// A silent notifier of kind [`Kind::Wire`].
+    pub fn new() -> Notifier {
+        Notifier::of_kind(Kind::Wire)
     }
 
-    /// This process's end of a bell between two processes, in real time: sources are those below
-    /// [`BellWords::SOURCES`]. Who rings it here has `wake` called if the waiter there sleeps.
+    /// This process's end of a notifier between two processes, in real time: sources are those below
+    /// [`NotifierWords::SOURCES`]. Who notifies it here has `wake` called if the waiter there sleeps.
     ///
     /// # Safety
     /// The words are valid while `memory` lives.
     pub unsafe fn across(
-        words: NonNull<BellWords>,
+        words: NonNull<NotifierWords>,
         memory: std::sync::Arc<dyn Send + Sync>,
         wake: Option<Wake>,
-    ) -> Bell {
+    ) -> Notifier {
         let across = Across {
             words,
             wake,
             _memory: memory,
         };
-        Bell::made(Kind::Wire, Some(across))
+        Notifier::made(Kind::Wire, Some(across))
     }
 
-    /// A silent bell.
-    pub fn of_kind(kind: Kind) -> Bell {
-        Bell::made(kind, None)
+    /// A silent notifier.
+    pub fn of_kind(kind: Kind) -> Notifier {
+        Notifier::made(kind, None)
     }
 
-    fn made(kind: Kind, across: Option<Across>) -> Bell {
-        Bell(Arc::new(Shared {
+    fn made(kind: Kind, across: Option<Across>) -> Notifier {
+        Notifier(Arc::new(Shared {
             across,
             kind,
             line: Line::new(),
@@ -161,7 +161,7 @@ impl Bell {
 
     /// Says that `source` has something to be seen at `at_ns` (virtual time; in real time: now).
     #[inline]
-    pub fn ring(&self, cpu: &Cpu, source: u32, at_ns: u64) {
+    pub fn notify(&self, cpu: &Cpu, source: u32, at_ns: u64) {
         if cpu.is_virtual() {
             self.ring_virtual(cpu, source, at_ns);
         } else {
@@ -192,7 +192,7 @@ impl Bell {
     pub(crate) fn ring_real(&self, source: u32) {
         let shared = &*self.0;
         if let Some(across) = &shared.across {
-            return across.ring(source);
+            return across.notify(source);
         }
         // Release: partner of the swap in `take_ready`.
         let word = &shared.ready[source as usize / 64];
@@ -255,7 +255,7 @@ impl Bell {
         self.0.ready.iter().any(is_set) || across().is_some_and(|across| across.words().is_rung())
     }
 
-    /// Wakes the waiter's thread if it sleeps: what another process asks for that has rung.
+    /// Wakes the waiter's thread if it sleeps: what another process asks for that has notified.
     pub fn nudge(&self) {
         if let Some(thread) = &*self.thread() {
             thread.unpark();
@@ -280,7 +280,7 @@ impl Bell {
         fence(Ordering::SeqCst);
     }
 
-    /// Waits until the bell rings; gives the sources to look at. May return early, with none.
+    /// Waits until it is notified; gives the sources to look at. May return early, with none.
     ///
     /// Each source in the set must be drained, or remembered: its flag is taken. (A receiver that
     /// finds an entry of the future sets the flag again.)
@@ -289,18 +289,18 @@ impl Bell {
         self.wait_until(cpu, NEVER)
     }
 
-    /// As [`Bell::wait`], until `deadline_ns` at the latest.
+    /// As [`Notifier::wait`], until `deadline_ns` at the latest.
     #[inline]
     pub fn wait_until<'a>(&'a self, cpu: &'a Cpu, deadline_ns: u64) -> Wait<'a> {
         Wait {
-            bell: self,
+            notifier: self,
             cpu,
             deadline_ns,
             polled: false,
         }
     }
 
-    /// Makes the running task the one that this bell wakes. Once, before the first wait.
+    /// Makes the running task the one that this notifier wakes. Once, before the first wait.
     pub fn attach(&self, cpu: &Cpu) {
         if !cpu.is_virtual() {
             cpu.executor().watch(self, cpu.current());
@@ -389,9 +389,9 @@ impl Iterator for Ready {
     }
 }
 
-/// See [`Bell::wait`].
+/// See [`Notifier::wait`].
 pub struct Wait<'a> {
-    bell: &'a Bell,
+    notifier: &'a Notifier,
     cpu: &'a Cpu,
     deadline_ns: u64,
     polled: bool,
@@ -400,14 +400,14 @@ pub struct Wait<'a> {
 impl Wait<'_> {
     #[inline]
     fn poll_virtual(&mut self) -> Poll<Ready> {
-        let shared = &*self.bell.0;
+        let shared = &*self.notifier.0;
         let now = self.cpu.inner().clock_ns.get();
         let pending = shared.pending_ns.load(Ordering::Relaxed);
         if pending <= now || self.deadline_ns <= now {
             shared.pending_ns.store(NEVER, Ordering::Relaxed);
             shared.armed_ns.store(NEVER, Ordering::Relaxed);
             shared.waiter.store(NEVER, Ordering::Relaxed);
-            let ready = self.bell.take_ready_virtual();
+            let ready = self.notifier.take_ready_virtual();
             if shared.kind == Kind::Memory && !ready.is_empty() {
                 // The look that found them, and the exchange that took them.
                 shared.line.read(self.cpu);
@@ -430,7 +430,7 @@ impl Wait<'_> {
     }
 
     fn poll_real(&mut self) -> Poll<Ready> {
-        let ready = self.bell.take_ready_real();
+        let ready = self.notifier.take_ready_real();
         let late = self.deadline_ns != NEVER && self.deadline_ns <= self.cpu.now();
         if !ready.is_empty() || late {
             return Poll::Ready(ready);
