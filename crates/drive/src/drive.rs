@@ -1,18 +1,20 @@
 //! A whole drive: media, cores and controller put together on a machine's CPUs.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use wharf_runtime::notifier::Kind;
 use wharf_runtime::sync::Ordering;
-use wharf_runtime::{CpuId, Machine, Notifier, Side, ring};
+use wharf_runtime::{Cpu, CpuId, Machine, Notifier, Side};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::queue::{DriveQueue, Guest, HostQueue, queue_pair};
 use wharf_wire::shared_queue::SharedQueue;
 
-use crate::config::{ConfigError, DriveConfig, MediaKind, Platform};
-use crate::controller::{Controller, CoreLink, PARTS_OUT_MAX};
-use crate::core::part::Striping;
-use crate::core::{Core, CoreParts, CoreStatus};
+use crate::config::{ConfigError, CorePlan, DriveConfig, MediaKind, Platform};
+use crate::controller::{ControllerParts, Feature, Running};
+use crate::core::{Core, CoreParts, CoreStatus, Slots};
+use crate::features::FEATURES;
 use crate::ftl::{Ftl, OpenError, PreconditionError};
 use crate::link::FromHost;
 use crate::media::{
@@ -54,6 +56,8 @@ pub enum DriveError {
 pub struct Drive {
     config: DriveConfig,
     media: Vec<AnyMedia>,
+    /// Features beyond those of every drive.
+    more_features: Vec<&'static dyn Feature>,
 }
 
 /// What remains of a drive while it runs: its way in, and what it leaves behind.
@@ -64,13 +68,13 @@ pub struct DriveHandle {
     /// The drive's CPUs: the controller's, then the cores'; of software one for all.
     pub cpus: Vec<CpuId>,
     config: DriveConfig,
-    shelves: Vec<CoreStatus>,
+    statuses: Vec<CoreStatus>,
     ring_bytes: usize,
 }
 
 /// What memory a drive takes for what a plain SSD has not: to be looked at while it runs.
 pub struct Book {
-    shelves: Vec<CoreStatus>,
+    statuses: Vec<CoreStatus>,
     ring_bytes: usize,
 }
 
@@ -78,11 +82,11 @@ impl Book {
     /// Bytes that the cores take to keep book of the frames that they are lent, the frames themselves and the
     /// host's frame table left out; 0 where none is lent.
     pub fn cache_bytes(&self) -> u64 {
-        let of = |core_status: &CoreStatus| core_status.book_bytes.load(Ordering::Relaxed);
-        self.shelves.iter().map(of).sum()
+        let of = |status: &CoreStatus| status.book_bytes.load(Ordering::Relaxed);
+        self.statuses.iter().map(of).sum()
     }
 
-    /// Bytes of the rings in which the controller gives the cores parts of commands.
+    /// Bytes of the table of commands that controller and cores share.
     pub fn ring_bytes(&self) -> u64 {
         self.ring_bytes as u64
     }
@@ -123,7 +127,11 @@ impl Drive {
                     .collect::<Result<_, _>>()?
             }
         };
-        Ok(Drive { config, media })
+        Ok(Drive {
+            config,
+            media,
+            more_features: Vec::new(),
+        })
     }
 
     /// A drive with media that exist already: what a power cut left, or what was prepared.
@@ -133,7 +141,19 @@ impl Drive {
             media.len() == config.firmware.cores as usize,
             "one media object for each core"
         );
-        Ok(Drive { config, media })
+        Ok(Drive {
+            config,
+            media,
+            more_features: Vec::new(),
+        })
+    }
+
+    /// Has the drive have one more feature, which others have made. It takes no part in [`Drive::fill`] and the
+    /// like, which make new drives.
+    #[must_use]
+    pub fn with_feature(mut self, feature: &'static dyn Feature) -> Drive {
+        self.more_features.push(feature);
+        self
     }
 
     /// The configuration.
@@ -169,7 +189,13 @@ impl Drive {
         dma: &Arc<DmaSpace>,
         power: &PowerSwitch,
     ) -> Result<DriveHandle, DriveError> {
-        let Drive { config, media } = self;
+        let Drive {
+            config,
+            media,
+            more_features,
+        } = self;
+        let features = FEATURES.iter().copied().chain(more_features);
+        let features = features.filter(|feature| feature.is_on(&config)).collect();
         let plan = config.plan()?;
         let cores = config.firmware.cores;
         let is_software = config.firmware.platform == Platform::Software;
@@ -184,78 +210,102 @@ impl Drive {
             false => machine.add_cpu(&format!("{name}.controller"), Side::Drive, 1.0),
         };
         let mut cpus = vec![controller_cpu];
-        let (mut links, mut shelves, mut ring_bytes) = (Vec::new(), Vec::new(), 0);
-        let (collecting, from_host) = (Arc::default(), FromHost::new(&config.link));
-        for (index, media) in media.into_iter().enumerate() {
-            let ftl = Ftl::open(&config, plan.clone(), media, power.clone())?;
-            let core_notifier = Notifier::new();
-            let (parts, inbox) = ring(PARTS_OUT_MAX, &core_notifier, 0);
-            ring_bytes += parts.bytes();
-            let (answers, answered) = ring(PARTS_OUT_MAX, &notifier, index as u32);
-            let core_status = CoreStatus::new(&collecting);
-            let map = ftl.map_hint();
-            let parts_of_core = CoreParts {
-                index: index as u32,
-                ftl,
-                inbox,
-                notifier: core_notifier,
-                answers,
-                dma: dma.clone(),
-                workers: config.firmware.parts_max,
-                volatile_write_cache: config.ftl.volatile_write_cache,
-                log_write_ns: config.timing.program_ns,
-                busy_wait_ns: config.host_memory.busy_wait_ns,
-                // As long as what cannot be taken back, should the host come after all.
-                quiet_ns: config.timing.erase_ns,
-                striping: Striping {
-                    stripe_pages: config.firmware.stripe_pages,
-                    cores,
-                },
-                power: power.clone(),
-                core_status: core_status.clone(),
-                from_host: from_host.clone(),
-                copies: is_software,
-            };
-            let cpu = match is_software {
-                true => controller_cpu,
-                false => machine.add_cpu(&format!("{name}.core{index}"), Side::Drive, slowness),
-            };
-            machine.spawn(cpu, "core", move |cpu| Core::run(cpu, parts_of_core));
-            if !is_software {
-                cpus.push(cpu);
-            }
-            links.push(CoreLink {
-                parts,
-                answers: answered,
-                map,
-                core_status: core_status.clone(),
-                hmb: Arc::default(),
-                out: 0,
-            });
-            shelves.push(core_status);
+        for index in (0..cores).filter(|_| !is_software) {
+            let name = format!("{name}.core{index}");
+            cpus.push(machine.add_cpu(&name, Side::Drive, slowness));
         }
-        let (dma, controller_notifier, controller_config) =
-            (dma.clone(), notifier.clone(), config.clone());
-        machine.spawn(controller_cpu, "controller", move |cpu| {
-            Controller::new(
-                cpu,
-                &controller_config,
-                dma,
-                controller_notifier,
-                drive_admin,
-                links,
-                from_host,
-            )
-            .run()
-        });
+        let ring_bytes = Slots::bytes(config.firmware.commands_max);
+        let statuses: Vec<_> = (0..cores).map(|_| CoreStatus::default()).collect();
+        let mut ftls = Vec::new();
+        for media in media {
+            ftls.push(Ftl::open(&config, plan.clone(), media, power.clone())?);
+        }
+        let under_way = UnderWay {
+            config: config.clone(),
+            plan,
+            features,
+            ftls,
+            statuses: statuses.clone(),
+            notifier: notifier.clone(),
+            admin: drive_admin,
+            dma: dma.clone(),
+            power: power.clone(),
+        };
+        machine.spawn_device(&cpus, move |cpus| under_way.start(&cpus));
         Ok(DriveHandle {
             admin,
             notifier,
             cpus,
             config,
-            shelves,
+            statuses,
             ring_bytes,
         })
+    }
+}
+
+/// What a drive that is powered on is made of, for the thread that runs it.
+struct UnderWay {
+    config: DriveConfig,
+    plan: CorePlan,
+    features: Vec<&'static dyn Feature>,
+    ftls: Vec<Ftl>,
+    statuses: Vec<CoreStatus>,
+    notifier: Notifier,
+    admin: DriveQueue,
+    dma: Arc<DmaSpace>,
+    power: PowerSwitch,
+}
+
+impl UnderWay {
+    /// Starts the tasks of cores and controller. `cpus` are the controller's, then the cores'; of software one
+    /// for all.
+    fn start(self, cpus: &[Cpu]) {
+        let slots = Rc::new(RefCell::new(Slots::new(self.config.firmware.commands_max)));
+        let (from_host, cores_collecting) = (FromHost::new(&self.config.link), Rc::default());
+        let firmware = &self.config.firmware;
+        let mut cores = Vec::new();
+        for ((index, ftl), status) in (0..).zip(self.ftls).zip(self.statuses) {
+            let map = ftl.map_hint();
+            let parts = CoreParts {
+                index,
+                ftl,
+                slots: slots.clone(),
+                answered: self.notifier.clone(),
+                cores_collecting: Rc::clone(&cores_collecting),
+                dma: self.dma.clone(),
+                jobs: firmware.parts_max,
+                volatile_write_cache: self.config.ftl.volatile_write_cache,
+                log_write_ns: self.config.timing.program_ns,
+                busy_wait_ns: self.config.host_memory.busy_wait_ns,
+                // As long as what cannot be taken back, should the host come after all.
+                quiet_ns: self.config.timing.erase_ns,
+                striping: self.config.striping(),
+                power: self.power.clone(),
+                status,
+                from_host: from_host.clone(),
+                copies: firmware.platform == Platform::Software,
+                states: self.features.iter().filter_map(|f| f.on_core()).collect(),
+                waiters: self.features.iter().filter_map(|f| f.waiter()).collect(),
+            };
+            let cpu = cpus.get(1 + index as usize).unwrap_or(&cpus[0]);
+            let core = Rc::new(Core::new(cpu.clone(), parts));
+            core.start();
+            cores.push((core, map));
+        }
+        let controller = Running::new(ControllerParts {
+            cpu: cpus[0].clone(),
+            config: self.config,
+            plan: self.plan,
+            dma: self.dma,
+            notifier: self.notifier,
+            admin: self.admin,
+            slots,
+            cores,
+            cores_collecting,
+            from_host,
+            features: self.features,
+        });
+        cpus[0].spawn("controller", controller.run());
     }
 }
 
@@ -283,7 +333,7 @@ impl DriveHandle {
     /// What memory it takes besides that of a plain SSD.
     pub fn book(&self) -> Book {
         Book {
-            shelves: self.shelves.clone(),
+            statuses: self.statuses.clone(),
             ring_bytes: self.ring_bytes,
         }
     }
@@ -327,16 +377,16 @@ impl DriveHandle {
     /// # Panics
     /// If a core still runs.
     pub fn power_off(self) -> Drive {
-        let take =
-            |core_status: &CoreStatus| core_status.media.lock().expect("no holder panics").take();
+        let take = |status: &CoreStatus| status.media.lock().expect("no holder panics").take();
         let media = self
-            .shelves
+            .statuses
             .iter()
             .map(|s| take(s).expect("the machine has stopped"))
             .collect();
         Drive {
             config: self.config,
             media,
+            more_features: Vec::new(),
         }
     }
 }

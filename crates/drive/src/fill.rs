@@ -1,7 +1,6 @@
 //! Putting zeros on chosen pages of a drive that is powered off, in no simulated time: so that a run
 //! reads flash where the real data would lie.
 
-use crate::core::part::Striping;
 use crate::drive::{Drive, DriveError};
 use crate::ftl::{Ftl, NONE, Refusal};
 use crate::power::PowerSwitch;
@@ -18,10 +17,7 @@ impl Drive {
     pub fn fill(self, ranges: &[(u64, u64)]) -> Result<Drive, DriveError> {
         let (config, media) = self.into_parts();
         let plan = config.plan()?;
-        let striping = Striping {
-            stripe_pages: config.firmware.stripe_pages,
-            cores: config.firmware.cores,
-        };
+        let striping = config.striping();
         let mut filled = Vec::with_capacity(media.len());
         for (core, media) in (0..).zip(media) {
             let mut ftl = Ftl::open(&config, plan.clone(), media, PowerSwitch::on())?;

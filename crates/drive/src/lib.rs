@@ -4,8 +4,8 @@
 //!
 //! | step | where |
 //! |---|---|
-//! | a command is fetched from its queue, checked, split by stripe | [`controller`] |
-//! | a core's worker serves a part | [`core`] |
+//! | a command is fetched from its queue, checked, split by stripe | [`controller`], [`features`] |
+//! | a feature's handler serves a core's share | [`features`], [`core`] |
 //! | the map says where the page is, or a new place is found | [`ftl`] |
 //! | planes and channels say when it will be done | [`nand`] |
 //! | the bytes are read or changed | [`media`] |
@@ -21,6 +21,7 @@ pub mod controller;
 pub mod core;
 mod divide;
 mod drive;
+pub mod features;
 mod fill;
 pub mod ftl;
 mod image;

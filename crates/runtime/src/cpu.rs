@@ -226,6 +226,22 @@ impl Cpu {
         }
     }
 
+    /// A call from another CPU of the same device, which has come here at `at_ns`: in virtual time this CPU
+    /// is at that time, or where it has got to if that is later. Nothing in real time.
+    #[inline]
+    pub fn enter(&self, at_ns: u64) {
+        if self.is_virtual() {
+            self.idle_until(at_ns);
+        }
+    }
+
+    /// True if nothing happens before `at_ns` on any CPU, as far as is known now: what comes at that time can
+    /// be done at once. Always so in real time.
+    #[inline]
+    pub fn is_next(&self, at_ns: u64) -> bool {
+        !self.is_virtual() || !self.executor().any_before(at_ns)
+    }
+
     /// Nanoseconds of virtual time in which the CPU had nothing to do, so far; 0 in real time, where nobody
     /// times that.
     #[inline]

@@ -30,6 +30,7 @@ pub struct CpuId(pub u32);
 
 type LocalFuture = Pin<Box<dyn Future<Output = ()>>>;
 type MakeTask = Box<dyn FnOnce(Cpu) -> LocalFuture + Send>;
+type MakeDevice = Box<dyn FnOnce(Vec<Cpu>) + Send>;
 
 struct TaskSpec {
     name: &'static str,
@@ -37,7 +38,15 @@ struct TaskSpec {
     make: MakeTask,
 }
 
+/// Tasks that share what cannot leave their thread.
+struct DeviceSpec {
+    /// Their CPUs.
+    cpus: Vec<CpuId>,
+    make: MakeDevice,
+}
+
 struct CpuSpec {
+    id: CpuId,
     name: String,
     side: Side,
     slowness: f64,
@@ -71,6 +80,7 @@ pub struct Machine {
     costs: CostTable,
     profiling: bool,
     cpus: Vec<CpuSpec>,
+    devices: Vec<DeviceSpec>,
 }
 
 /// What each CPU did, in the order the CPUs were added.
@@ -94,18 +104,30 @@ impl Machine {
             costs,
             profiling,
             cpus: Vec::new(),
+            devices: Vec::new(),
         }
     }
 
     /// Adds a CPU that is `slowness` times slower than the one of the cost table.
     pub fn add_cpu(&mut self, name: &str, side: Side, slowness: f64) -> CpuId {
+        let id = CpuId(self.cpus.len() as u32);
         self.cpus.push(CpuSpec {
+            id,
             name: name.into(),
             side,
             slowness,
             tasks: Vec::new(),
         });
-        CpuId(self.cpus.len() as u32 - 1)
+        id
+    }
+
+    /// Adds a device: several CPUs that always are of one thread. `make` gets them in this order, and
+    /// starts their tasks by [`Cpu::spawn`].
+    pub fn spawn_device(&mut self, cpus: &[CpuId], make: impl FnOnce(Vec<Cpu>) + Send + 'static) {
+        self.devices.push(DeviceSpec {
+            cpus: cpus.to_vec(),
+            make: Box::new(make),
+        });
     }
 
     /// Adds a task that serves for as long as the machine runs.
@@ -139,6 +161,7 @@ impl Machine {
 
     fn start(self, executor: &Rc<Executor>, first_index: u32) -> Vec<Cpu> {
         let mut cpus = Vec::new();
+        let mut ids = Vec::new();
         let mut tasks = Vec::new();
         for (i, spec) in self.cpus.into_iter().enumerate() {
             let accounting = match (executor.is_virtual(), spec.slowness > 1.0, self.profiling) {
@@ -152,6 +175,14 @@ impl Machine {
             let cpu = Cpu::new(executor, index, &spec.name, spec.side, accounting, costs);
             tasks.extend(spec.tasks.into_iter().map(|task| (cpu.clone(), task)));
             cpus.push(cpu);
+            ids.push(spec.id);
+        }
+        for device in self.devices {
+            let cpu = |id: &CpuId| {
+                let place = ids.iter().position(|other| other == id);
+                cpus[place.expect("the CPUs of a device are of one thread")].clone()
+            };
+            (device.make)(device.cpus.iter().map(cpu).collect());
         }
         for (cpu, task) in tasks {
             let future = (task.make)(cpu.clone());
@@ -229,6 +260,7 @@ impl Machine {
         let mut specs: Vec<Option<CpuSpec>> = self.cpus.drain(..).map(Some).collect();
         let total = specs.len();
         let mut results: Vec<Option<(String, Side, Profile)>> = vec![None; total];
+        let mut devices = self.devices;
         let mut polls = 0;
         std::thread::scope(|scope| {
             let mut handles = Vec::new();
@@ -240,6 +272,9 @@ impl Machine {
                     costs: self.costs.clone(),
                     profiling: self.profiling,
                     cpus: cpus.collect(),
+                    devices: devices
+                        .extract_if(.., |device| group.contains(&device.cpus[0]))
+                        .collect(),
                 };
                 let (mains_left, stop) = (mains_left.clone(), stop.clone());
                 let pin = pin.then_some(thread);

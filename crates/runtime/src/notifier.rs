@@ -222,6 +222,13 @@ impl Notifier {
         }
     }
 
+    /// Virtual time: when there is something to see that has not been seen, as far as is known; the end of time if
+    /// nothing.
+    #[inline]
+    pub fn pending_ns(&self) -> u64 {
+        self.0.pending_ns.load(Ordering::Relaxed)
+    }
+
     /// Takes the flags in virtual time: one thread, so plain loads and stores do.
     #[inline]
     fn take_ready_virtual(&self) -> Ready {

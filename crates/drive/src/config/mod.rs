@@ -2,12 +2,14 @@
 //! and the source of that value. `plan.rs` checks the values and divides the drive among its cores.
 
 mod plan;
+mod striping;
 
 use serde::{Deserialize, Serialize};
 
 use crate::ftl::PAGES_MAX;
 
 pub use plan::CorePlan;
+pub use striping::Striping;
 
 /// A whole drive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -1,6 +1,6 @@
 //! From parameters to what a core is built from: every value is checked, then the drive is divided.
 
-use super::{ConfigError, DriveConfig, MediaKind};
+use super::{ConfigError, DriveConfig, MediaKind, Striping};
 use crate::ftl::{PAGES_MAX, gc_frames};
 use crate::media::CoreGeometry;
 
@@ -60,6 +60,14 @@ impl DriveConfig {
         let shown = self.geometry.pages() as f64 * (1.0 - self.ftl.over_provisioning);
         let step = u64::from(self.firmware.stripe_pages) * u64::from(self.firmware.cores);
         (shown as u64) / step * step
+    }
+
+    /// How pages are divided among the cores.
+    pub fn striping(&self) -> Striping {
+        Striping {
+            stripe_pages: self.firmware.stripe_pages,
+            cores: self.firmware.cores,
+        }
     }
 
     /// Bytes that the host sends or receives for a page: 4096, or 8 for stamps.

@@ -6,17 +6,16 @@ use wharf_wire::dma::PAGE_BYTES;
 use wharf_wire::features::{
     Arbitration, FeatureId, NumberOfQueues, VolatileWriteCache, capabilities,
 };
-use wharf_wire::identify::{DriveFeature, FeatureSet, IdentifyController, IdentifyNamespace};
+use wharf_wire::identify::{IdentifyController, IdentifyNamespace};
 use wharf_wire::log_page::LogPage;
 use wharf_wire::opcode::AdminOpcode;
 use wharf_wire::queue::DEPTH_MAX;
 use wharf_wire::status::{Status, StatusCode};
 use zerocopy::IntoBytes;
 
-use super::io::NAMESPACE;
-use super::slots::After;
-use super::{Controller, MDTS, Waiting};
-use crate::core::part::PartOp;
+use super::MDTS;
+use super::state::{Controller, NAMESPACE, Waiting};
+use super::whole_cores::{Format, LogPages, NamespaceData, SetWriteCache};
 
 /// Arbitration after power-on: bursts of 8 commands.
 pub(super) const ARBITRATION_DEFAULT: u32 = 3;
@@ -38,7 +37,7 @@ impl Controller {
     fn start_admin(&mut self, command: Command) -> Result<Option<u32>, StatusCode> {
         let opcode = command.admin_opcode().ok_or(StatusCode::InvalidOpcode)?;
         command.check_flags()?;
-        if self.slots.is_in_use(0, command.cid) {
+        if self.slots.borrow().is_in_use(0, command.cid) {
             return Err(StatusCode::CommandIdConflict);
         }
         match opcode {
@@ -68,7 +67,7 @@ impl Controller {
             Cns::Namespace if command.nsid == NAMESPACE => {
                 // A write of nothing checks the address.
                 self.write_page(&command, &[])?;
-                self.broadcast(0, command, PartOp::Report, 0, After::IdentifyNamespace);
+                self.broadcast(&NamespaceData, 0, command, 0);
                 return Ok(None);
             }
             Cns::Namespace => return Err(StatusCode::InvalidNamespace),
@@ -113,11 +112,8 @@ impl Controller {
         controller.drive.dies = (geometry.channels * geometry.dies_per_channel) as u16;
         controller.drive.block_pages = geometry.pages_per_block;
         controller.drive.physical_pages = geometry.pages();
-        if self.config.host_memory.enabled {
-            (controller.hmpre, controller.hmmin) = self.host_memory_sizes();
-            controller.drive.features = FeatureSet::default()
-                .with(DriveFeature::Pin)
-                .with(DriveFeature::GcState);
+        for feature in &self.features {
+            feature.identify(self, &mut controller);
         }
         controller
     }
@@ -195,15 +191,15 @@ impl Controller {
         Ok(())
     }
 
-    /// Nothing more is fetched from the queue; it goes when what was fetched is answered. Pins that wait
-    /// for a frame are answered at once: their unpin may be behind them on the queue.
+    /// Nothing more is fetched from the queue; it goes when what was fetched is answered. What
+    /// could wait for a command behind it on the queue is answered at once.
     fn delete_submission_queue(&mut self, command: Command) -> Result<Option<u32>, StatusCode> {
         let qid = command.queue_id();
         let queue = self.queue_mut(qid).filter(|q| qid != 0 && !q.closing);
         queue.ok_or(StatusCode::InvalidQueueId)?.closing = true;
         self.waiting.push(Waiting::DeleteQueue(qid, command));
-        if self.slots.has_pins_of(qid) {
-            self.broadcast(0, command, PartOp::GiveUp, qid.into(), After::GiveUp);
+        for feature in self.features.clone() {
+            feature.queue_closes(self, qid, &command);
         }
         self.serve_waiting();
         Ok(None)
@@ -234,7 +230,11 @@ impl Controller {
             }
             .to_value(),
             FeatureId::NumberOfQueues => self.number_of_queues(),
-            FeatureId::HostMemory => self.hmb_frames,
+            FeatureId::HostMemory => {
+                let mut features = self.features.iter();
+                let value = features.find_map(|one| one.value(self, feature));
+                value.unwrap_or(0)
+            }
         };
         let default = match feature {
             FeatureId::Arbitration => ARBITRATION_DEFAULT,
@@ -274,11 +274,14 @@ impl Controller {
             }
             FeatureId::VolatileWriteCache => {
                 let on = VolatileWriteCache::from_value(value).enabled;
-                let after = After::WriteCache(on);
-                self.broadcast(0, command, PartOp::SetWriteCache, u32::from(on), after);
+                self.broadcast(&SetWriteCache, 0, command, u64::from(on));
                 Ok(None)
             }
-            FeatureId::HostMemory => self.set_host_memory(command),
+            FeatureId::HostMemory => {
+                let mut features = self.features.clone().into_iter();
+                let outcome = features.find_map(|feature| feature.set_value(self, &command));
+                outcome.unwrap_or(Err(StatusCode::InvalidField))
+            }
             FeatureId::NumberOfQueues => {
                 NumberOfQueues::from_value(value)?;
                 if self.had_io_queues {
@@ -298,7 +301,7 @@ impl Controller {
                 status => Err(status),
             },
             LogPage::SmartHealth | LogPage::DriveStatistics | LogPage::CoreStatistics => {
-                self.broadcast(0, command, PartOp::Report, 0, After::LogPage);
+                self.broadcast(&LogPages, 0, command, 0);
                 Ok(None)
             }
         }
@@ -319,10 +322,9 @@ impl Controller {
         if self.is_read_only() {
             return Err(StatusCode::NamespaceWriteProtected);
         }
-        if self.lending {
-            return Err(StatusCode::CommandSequenceError);
+        for feature in &self.features {
+            feature.check_format(self)?;
         }
-        self.check_nothing_pinned()?;
         self.formats_under_way += 1;
         self.waiting.push(Waiting::Format(command));
         self.serve_waiting();
@@ -330,16 +332,39 @@ impl Controller {
     }
 }
 
+impl Controller {
+    /// Begins what waited for commands in flight, as far as they have ended.
+    pub(super) fn serve_waiting(&mut self) {
+        for waiting in std::mem::take(&mut self.waiting) {
+            match waiting {
+                Waiting::DeleteQueue(qid, command) if self.is_quiet(qid) => {
+                    let guest = self.guest_of(qid);
+                    self.queues[qid as usize] = None;
+                    let mut features = self.features.clone().into_iter();
+                    let goes_on = guest.is_some_and(|guest| {
+                        features.any(|feature| feature.guest_leaves(self, guest, &command))
+                    });
+                    if !goes_on {
+                        self.finish(0, &command, Status::SUCCESS, 0, 0);
+                    }
+                }
+                Waiting::Format(command) if !self.slots.borrow().has_io() => {
+                    let erase = u64::from(erases(&command));
+                    self.broadcast(&Format, 0, command, erase);
+                }
+                later => self.waiting.push(later),
+            }
+        }
+    }
+}
+
 /// True if a format command asks for the media to be erased.
-pub(super) fn erases(command: &Command) -> bool {
+fn erases(command: &Command) -> bool {
     command.format_secure_erase() == Some(SecureErase::UserData)
 }
 
 /// Refuses a command that names one namespace for what belongs to the controller.
-pub(super) fn check_for_controller(
-    command: &Command,
-    otherwise: StatusCode,
-) -> Result<(), StatusCode> {
+pub fn check_for_controller(command: &Command, otherwise: StatusCode) -> Result<(), StatusCode> {
     match command.nsid {
         0 | NAMESPACE_ALL => Ok(()),
         _ => Err(otherwise),

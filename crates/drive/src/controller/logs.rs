@@ -11,8 +11,9 @@ use wharf_wire::statistics::DriveStatistics;
 use wharf_wire::status::{Status, StatusCode};
 use zerocopy::{FromZeros, IntoBytes};
 
+use super::MDTS;
 use super::admin::check_for_controller;
-use super::{Controller, MDTS};
+use super::state::Controller;
 use crate::ftl::blocks_needed;
 
 /// Entries of the error log.
@@ -166,8 +167,8 @@ impl Controller {
     /// What the cores reported. Commands, which several cores may serve, are counted as the first
     /// core's.
     fn core_statistics(&self) -> impl Iterator<Item = DriveStatistics> {
-        self.cores.iter().map(|core| {
-            let report = core.core_status.report.lock().expect("no holder panics");
+        self.cores().map(|core| {
+            let report = core.latest_report();
             let mut report = report.expect("every core has answered");
             if report.core == 0 {
                 report.host_read_commands = self.host_commands.reads;

@@ -14,61 +14,37 @@ use wharf_runtime::Op;
 use wharf_wire::dma::HostPage;
 use wharf_wire::status::StatusCode;
 
-use super::Core;
 use super::hmb::Hmb;
-use super::pin::Tally;
+use super::state::Core;
+use super::stuck::{Busy, Patience, Stuck};
 use crate::ftl::{Entry, Ftl, NONE, Refusal};
 
 /// Time between two looks at a frame that the host is writing, in nanoseconds.
 const BUSY_RETRY_NS: u64 = 1_000;
 
-/// The host is writing to a frame.
-#[derive(Debug)]
-pub(super) struct Busy;
-
-/// Why a page cannot be written now.
-pub(super) enum Stuck {
-    /// The host is writing to it.
-    Busy,
-    /// The write buffer or the flash has no room.
-    Refused(Refusal),
-}
-
-/// How long a command has been kept waiting by pages that the host is writing. What it waits for besides does
-/// not count: memory may be lent, and pages pinned and written, while it waits for room.
-#[derive(Default)]
-pub(super) struct Patience {
-    /// When it ends; `None` until a page is found to be busy.
-    ends_ns: Option<u64>,
-}
-
 impl Core {
     /// True if memory is lent: pages may be cached.
     #[inline]
-    pub(super) fn may_cache(&self) -> bool {
+    pub fn may_cache(&self) -> bool {
         self.hmb.borrow().frames() > 0
     }
 
     /// Frees a frame that nobody refers to, or waits for what keeps it from doing so: then or later
     /// one will be free.
-    pub(super) async fn make_room(
+    pub async fn make_room(
         &self,
-        worker: u32,
+        job: u32,
         patience: &mut Patience,
-        tally: &mut Tally,
+        carried_ns: &mut u64,
     ) -> Result<(), StatusCode> {
-        match self.evict(worker, tally) {
+        match self.evict(job, carried_ns) {
             Ok(()) => Ok(()),
             Err(stuck) => self.wait_out(stuck, patience).await,
         }
     }
 
     /// Waits for what a frame's write-back needs.
-    pub(super) async fn wait_out(
-        &self,
-        stuck: Stuck,
-        patience: &mut Patience,
-    ) -> Result<(), StatusCode> {
+    pub async fn wait_out(&self, stuck: Stuck, patience: &mut Patience) -> Result<(), StatusCode> {
         match stuck {
             Stuck::Busy => {
                 let now_ns = self.cpu.now();
@@ -88,9 +64,23 @@ impl Core {
         Ok(())
     }
 
+    /// Waits until there may be room for a page that was refused.
+    async fn wait_for_room(&self, refusal: Refusal) -> Result<(), StatusCode> {
+        match refusal {
+            Refusal::NoFrame => self.programmed.wait(&self.cpu).await,
+            Refusal::NoSpace => {
+                self.collect.notify_all(&self.cpu);
+                self.space.wait(&self.cpu).await;
+            }
+            Refusal::CapacityExceeded => return Err(StatusCode::CapacityExceeded),
+            Refusal::ReadOnly => return Err(StatusCode::NamespaceWriteProtected),
+        }
+        Ok(())
+    }
+
     /// Takes its frame from the page that CLOCK chooses. Dirty pages go to the write buffer; those
     /// for which there can be no room are passed over while there are others.
-    fn evict(&self, worker: u32, tally: &mut Tally) -> Result<(), Stuck> {
+    fn evict(&self, job: u32, carried_ns: &mut u64) -> Result<(), Stuck> {
         let hmb = self.hmb.borrow().clone();
         let (mut stuck, mut steps) = (Stuck::Busy, 0);
         while steps <= 2 * hmb.frames() {
@@ -106,12 +96,12 @@ impl Core {
             if at.is_dirty() {
                 let owner = match self.volatile_write_cache.get() {
                     true => NONE,
-                    false => worker,
+                    false => job,
                 };
                 match self.write_back_frame(victim, owner) {
                     Ok(()) => {
                         let here_ns = self.from_host.carry(&self.cpu, 1);
-                        tally.carried_ns = tally.carried_ns.max(here_ns);
+                        *carried_ns = here_ns.max(*carried_ns);
                     }
                     Err(Stuck::Busy) => continue,
                     Err(Stuck::Refused(full @ (Refusal::CapacityExceeded | Refusal::ReadOnly))) => {
@@ -167,7 +157,7 @@ impl Core {
             ftl.counters_mut().frame_write_backs += 1;
         });
         if owner != NONE {
-            let outstanding = &self.workers[owner as usize].outstanding;
+            let outstanding = &self.job(owner).outstanding;
             outstanding.set(outstanding.get() + 1);
         }
         self.after_staging(end_ns);
@@ -176,7 +166,7 @@ impl Core {
 
     /// Sends every dirty page of `pages` on its way to flash, pinned or not; if one cannot be sent,
     /// all others are, and the first failure is told.
-    pub(super) async fn write_back(&self, pages: Range<u32>) -> Result<(), StatusCode> {
+    pub async fn write_back(&self, pages: Range<u32>) -> Result<(), StatusCode> {
         if !self.may_cache() {
             return Ok(());
         }
@@ -222,7 +212,7 @@ impl Core {
 
     /// Locks the frame of a page, if the page is cached and there.
     #[inline]
-    pub(super) fn lock_frame(&self, lpn: u32) -> Result<Option<u32>, Busy> {
+    pub fn lock_frame(&self, lpn: u32) -> Result<Option<u32>, Busy> {
         let hmb = self.hmb.borrow();
         if hmb.frames() == 0 {
             return Ok(None);
@@ -239,13 +229,13 @@ impl Core {
     }
 
     /// Ends [`Core::lock_frame`].
-    pub(super) fn unlock_frame(&self, frame: u32) {
+    pub fn unlock_frame(&self, frame: u32) {
         self.hmb.borrow().at(frame).unlock();
     }
 
     /// Locks the frames of all pages of a range that are cached and there, all or none; waits while
     /// the host writes to one of them. They must be unlocked before anything else is waited for.
-    pub(super) async fn lock_frames(
+    pub async fn lock_frames(
         &self,
         pages: Range<u32>,
         locked: &mut Vec<u32>,
@@ -268,7 +258,7 @@ impl Core {
     }
 
     /// Copies a page that is cached to `out`: `None` if it is not in a frame any more.
-    pub(super) fn copy_cached(&self, lpn: u32, out: &mut [u8]) -> Option<Result<(), Busy>> {
+    pub fn copy_cached(&self, lpn: u32, out: &mut [u8]) -> Option<Result<(), Busy>> {
         let hmb = self.hmb.borrow();
         let frame = self.with_ftl(|ftl| frame_with_data(ftl, &hmb, lpn))?;
         match hmb.at(frame).copy_out(&self.dma, out) {
@@ -279,13 +269,13 @@ impl Core {
 
     /// True if the page's bytes are in a frame.
     #[inline]
-    pub(super) fn is_in_frame(&self, ftl: &Ftl, lpn: u32) -> bool {
+    pub fn is_in_frame(&self, ftl: &Ftl, lpn: u32) -> bool {
         let hmb = self.hmb.borrow();
         hmb.frames() > 0 && frame_with_data(ftl, &hmb, lpn).is_some()
     }
 
     /// Changes the bytes of a frame that is locked; what it holds then is on its way to flash.
-    pub(super) fn overwrite_frame(&self, frame: u32, change: impl FnOnce(HostPage<'_>)) {
+    pub fn overwrite_frame(&self, frame: u32, change: impl FnOnce(HostPage<'_>)) {
         let hmb = self.hmb.borrow();
         let at = hmb.at(frame);
         at.clear_dirty();
@@ -294,20 +284,14 @@ impl Core {
     }
 
     /// What lending begins with: nothing that is cached may be lost with it.
-    pub(super) async fn write_all_back(&self) -> StatusCode {
+    pub async fn write_all_back(&self) -> StatusCode {
         let written_back = self.write_back(0..u32::MAX).await;
         let durable = self.make_durable().await;
         written_back.err().unwrap_or(durable)
     }
 
-    /// Forgets what is cached and takes the frames that the controller left in the core status.
-    pub(super) fn take_lent(&self) -> StatusCode {
-        let hmb = self
-            .core_status
-            .hmb
-            .lock()
-            .expect("no holder panics")
-            .clone();
+    /// Forgets what is cached and takes other frames.
+    pub fn take_frames(&self, hmb: Arc<Hmb>) -> StatusCode {
         let taken = self.with_ftl(|ftl| {
             for frame in 0..ftl.cached().count() {
                 if ftl.cached().lpn(frame).is_some() {
@@ -319,22 +303,18 @@ impl Core {
         if taken.is_err() {
             return StatusCode::InternalError;
         }
-        let book_bytes = match hmb.frames() {
+        self.note_book(match hmb.frames() {
             0 => 0,
             _ => self.with_ftl(|ftl| ftl.cached().bytes()) + hmb.bytes(),
-        };
-        self.core_status
-            .book_bytes
-            .store(book_bytes as u64, super::Ordering::Relaxed);
+        });
         *self.copy.borrow_mut() = vec![0; self.dma.page_bytes()];
         *self.hmb.borrow_mut() = hmb;
-        self.guests.take();
         StatusCode::Success
     }
 }
 
 /// The frame that has a page's bytes, if one has.
-fn frame_with_data(ftl: &Ftl, hmb: &Hmb, lpn: u32) -> Option<u32> {
+pub fn frame_with_data(ftl: &Ftl, hmb: &Hmb, lpn: u32) -> Option<u32> {
     let Entry::Cached(frame) = ftl.entry(lpn) else {
         return None;
     };

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use wharf_wire::status::StatusCode;
 
-use super::Core;
+use super::state::Core;
 use crate::ftl::Ftl;
 
 impl Core {
@@ -43,14 +43,5 @@ impl Core {
         }
         let written = self.with_ftl(Ftl::write_checkpoint);
         self.after_log_write(written)
-    }
-}
-
-/// Orderly power-off: what a drive does on the charge of its capacitors. What is still under way is
-/// lost as in a power cut, but the next power-on has little to look at.
-pub(super) fn at_power_off(ftl: &mut Ftl) {
-    if ftl.checkpoint_is_worthwhile() {
-        // A failure leaves the old log in place.
-        let _ = ftl.write_checkpoint();
     }
 }

@@ -13,11 +13,11 @@
 
 use wharf_runtime::Op;
 
-use super::Core;
+use super::state::Core;
 
 impl Core {
     /// What finding a page of a pin or unpin, and counting its reference, is accounted as.
-    pub(super) fn find_op(&self) -> Op {
+    pub fn find_op(&self) -> Op {
         match self.has_table {
             true => Op::PrivateLookup,
             false => Op::FusionLookup,
@@ -25,7 +25,7 @@ impl Core {
     }
 
     /// Looks up where a page is on flash, if finding that it is not cached has not told.
-    pub(super) fn look_below(&self, lpn: u32) {
+    pub fn look_below(&self, lpn: u32) {
         if self.has_table {
             let look = || self.with_ftl(|ftl| std::hint::black_box(ftl.place(lpn)));
             self.cpu.work(Op::FusionLookup, look);
@@ -33,14 +33,14 @@ impl Core {
     }
 
     /// Accounts for a page that has entered the table, or left it: done where its frame was given or taken.
-    pub(super) fn table_changed(&self) {
+    pub fn table_changed(&self) {
         if self.has_table {
             self.cpu.work(Op::PrivateUpdate, || ());
         }
     }
 
     /// Accounts for `pages` look-ups in the table of a command that is no pin, done where it serves them.
-    pub(super) fn found_by_table(&self, pages: u32) {
+    pub fn found_by_table(&self, pages: u32) {
         if self.has_table && self.may_cache() {
             self.cpu.work_n(Op::PrivateLookup, pages, || ());
         }

@@ -10,59 +10,20 @@
 //! 3. it turns to the next victim when the last page is on its way; the *eraser* starts the erase
 //!    when nothing of the old one is needed any more.
 
-use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use wharf_runtime::{Op, TaskId};
+use wharf_runtime::Op;
 use wharf_wire::status::StatusCode;
 
-use super::Core;
+use super::collecting::{Collector, Moved};
+use super::state::Core;
 use crate::ftl::{Batch, Urgency};
 
 /// Erases between two looks at the wear of all blocks, as a share of the blocks.
 const WEAR_CHECK_SHARE: u32 = 8;
-
-/// What a collector has under way.
-#[derive(Default)]
-pub(super) struct Collector {
-    task: Cell<Option<TaskId>>,
-    /// Its latest batch is being read.
-    is_reading: Cell<bool>,
-    /// Its pages whose programs have not ended.
-    outstanding: Cell<u32>,
-    /// It waits until its batch is read and no more pages than this are outstanding.
-    waits_for: Cell<Option<u32>>,
-}
-
-impl Collector {
-    fn has_come_to(&self, outstanding: u32) -> bool {
-        !self.is_reading.get() && self.outstanding.get() <= outstanding
-    }
-}
-
-/// How many victims are being collected, and up to when that time has been counted.
-#[derive(Default)]
-pub(super) struct Collecting {
-    victims: Cell<u32>,
-    counted_ns: Cell<u64>,
-}
-
-impl Collecting {
-    /// True if pages are moved.
-    pub(super) fn goes_on(&self) -> bool {
-        self.victims.get() > 0
-    }
-}
-
-/// A victim whose pages are on their way to flash elsewhere.
-pub(super) struct Moved {
-    victim: u32,
-    /// One of its pages could not be read.
-    spoiled: bool,
-}
 
 /// Wear levelling, by one of the collectors.
 struct WearCheck {
@@ -109,10 +70,9 @@ impl Core {
         })
     }
 
-    /// True if no part is being served, and none has come for a while.
+    /// True if no share is being served, and none has come for a while.
     fn host_is_quiet(&self) -> bool {
-        self.idle.borrow().len() == self.workers.len()
-            && self.flash_now() >= self.latest_part_ns.get() + self.quiet_ns
+        self.is_at_rest() && self.flash_now() >= self.latest_share_ns.get() + self.quiet_ns
     }
 
     fn next_victim(&self) -> Option<(Urgency, u32)> {
@@ -135,7 +95,7 @@ impl Core {
 
     fn give_up_writing(&self) {
         self.with_ftl(|ftl| ftl.give_up_writing());
-        self.tell_read_only();
+        self.note_read_only();
         self.space.notify_all(&self.cpu);
     }
 
@@ -197,14 +157,14 @@ impl Core {
         self.count_collecting();
         let victims = &self.collecting.victims;
         victims.set(victims.get() + 1);
-        self.tell_collecting();
+        self.note_collecting();
     }
 
     fn end_collecting(&self) {
         self.count_collecting();
         let victims = &self.collecting.victims;
         victims.set(victims.get() - 1);
-        self.tell_collecting();
+        self.note_collecting();
     }
 
     /// Counts the time since the last call, if there were victims.

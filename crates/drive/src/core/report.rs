@@ -1,16 +1,15 @@
 //! A core's statistics, as the vendor log pages have them.
 
 use wharf_wire::statistics::DriveStatistics;
-use wharf_wire::status::StatusCode;
 
-use super::Core;
+use super::state::Core;
 use crate::ftl::Ftl;
 
 impl Core {
-    pub(super) fn report(&self) -> StatusCode {
+    /// Makes the core's statistics.
+    pub fn make_report(&self) {
         let report = self.with_ftl(|ftl| statistics(self.index, ftl));
-        *self.core_status.report.lock().expect("no holder panics") = Some(report);
-        StatusCode::Success
+        self.report.set(Some(report));
     }
 }
 

@@ -15,6 +15,7 @@
 //! | `queues.rs` | creation and deletion, round robin, full completion queues |
 //! | `logs.rs` | log pages, identify data and features tell the truth |
 //! | `limits.rs` | the smallest settings, the most ranges, operations on nothing, format |
+//! | `count_zeros.rs` | a feature that a drive is given from outside |
 //! | `lending.rs` | the host memory buffer, other commands on cached pages, collection below them |
 //! | `determinism.rs` | equal seeds give equal runs |
 //! | `collection.rs` | collection keeps all dies at work, serves reads in between, starts and stops in time |
@@ -25,6 +26,7 @@
 mod capacity;
 mod checkpoint;
 mod collection;
+mod count_zeros;
 mod determinism;
 mod lending;
 mod limits;

@@ -295,10 +295,8 @@ impl Executor {
     #[inline]
     pub(crate) fn run_within(&self, id: TaskId) {
         let Some(task) = self.task(id) else { return };
-        let caller = task.cpu.inner().current.get();
-        debug_assert!(caller != id, "a task runs itself");
+        debug_assert!(task.cpu.current() != id, "a task runs itself");
         self.poll(id, &task);
-        task.cpu.inner().current.set(caller);
     }
 
     /// Has `task` polled whenever `notifier` has been notified (real engine).
@@ -317,9 +315,12 @@ impl Executor {
             return;
         };
         self.polls.set(self.polls.get() + 1);
-        task.cpu.inner().current.set(id);
+        // Another task may be running that this one is run within.
+        let caller = task.cpu.inner().current.replace(id);
         let mut context = Context::from_waker(Waker::noop());
-        if running.as_mut().poll(&mut context).is_ready() {
+        let polled = running.as_mut().poll(&mut context);
+        task.cpu.inner().current.set(caller);
+        if polled.is_ready() {
             task.ended.set(true);
             self.progress();
             self.mains_left

@@ -16,6 +16,12 @@ impl Executor {
         self.events.borrow_mut().any_before(before_ns)
     }
 
+    /// True if something happens before `at_ns`.
+    #[inline]
+    pub(crate) fn any_before(&self, at_ns: u64) -> bool {
+        self.events.borrow_mut().any_before(at_ns)
+    }
+
     /// Runs until every main task is done, a task halts the run, or nothing can go on.
     pub(crate) fn run_virtual(&self) -> Result<Ended, Stall> {
         while self.mains_left.get() > 0 {

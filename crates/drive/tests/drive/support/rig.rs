@@ -5,8 +5,9 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use wharf_drive::config::Striping;
 use wharf_drive::config::{DriveConfig, MediaKind};
-use wharf_drive::core::part::Striping;
+use wharf_drive::controller::Feature;
 use wharf_drive::ftl::{Ftl, Place, Precondition};
 use wharf_drive::media::rot::Rot;
 use wharf_drive::media::{AnyMedia, Media};
@@ -59,6 +60,12 @@ impl Rig {
             spare_queues: 0,
             elapsed_ns: 0,
         }
+    }
+
+    /// Has the drive have one more feature, until it is opened anew.
+    pub fn give_feature(&mut self, feature: &'static dyn Feature) {
+        let drive = self.drive.take().expect("the drive is off");
+        self.drive = Some(drive.with_feature(feature));
     }
 
     /// The drive's configuration.

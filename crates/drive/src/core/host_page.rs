@@ -1,0 +1,99 @@
+//! Pages of the host, as a core copies from and to them.
+
+use wharf_runtime::Op;
+use wharf_wire::dma::HostPage;
+use wharf_wire::status::StatusCode;
+
+use super::commands::{Failed, Share};
+use super::state::Core;
+use super::stuck::{Busy, Patience, Stuck};
+use crate::ftl::Ftl;
+use crate::media::MediaError;
+
+impl Core {
+    /// Host page number `index` of a share's, counted from its first.
+    #[inline]
+    pub fn host_address(&self, share: &Share, index: u32) -> u64 {
+        let slots = self.slots.borrow();
+        slots.get(share.slot).address(u32::from(share.skip) + index)
+    }
+
+    /// Has `f` make the whole of a page of the host's.
+    #[inline]
+    pub fn with_host_page<R>(
+        &self,
+        address: u64,
+        lpn: u32,
+        f: impl FnOnce(&mut [u8]) -> R,
+    ) -> Result<R, Failed> {
+        let page = self.dma.page(address).map_err(|_| Failed {
+            status: StatusCode::DataTransferError,
+            lpn,
+        })?;
+        // SAFETY: a command in flight names the page as its target, and its share alone serves it.
+        Ok(unsafe { self.fill_page(page, f) })
+    }
+
+    /// Has `f` make the whole of a page. What other processes can write gets a copy: of bytes that may
+    /// change meanwhile no checksum can be taken.
+    ///
+    /// # Safety
+    /// Nobody else in this process uses the page.
+    #[inline]
+    pub unsafe fn fill_page<R>(&self, page: HostPage<'_>, f: impl FnOnce(&mut [u8]) -> R) -> R {
+        if !page.is_shared() {
+            // SAFETY: the caller's contract, and no other process has the page.
+            return f(unsafe { page.bytes_mut() });
+        }
+        let mut copy = self.filling.borrow_mut();
+        copy.resize(page.bytes(), 0);
+        let made = f(&mut copy);
+        // SAFETY: the caller's contract.
+        unsafe { page.copy_in(&copy) };
+        made
+    }
+}
+
+impl Core {
+    /// Reads a page of this core's as a read of the host's would: from its frame, the write buffer or flash. Waits for
+    /// flash, and while the host writes to the frame.
+    ///
+    /// # Errors
+    /// If the page cannot be read, or stays busy for too long.
+    pub async fn read_page(&self, lpn: u32, out: &mut [u8]) -> Result<(), Failed> {
+        let mut patience = Patience::default();
+        while self.may_cache() && self.with_ftl(|ftl| self.is_in_frame(ftl, lpn)) {
+            // Frames are the host's memory.
+            let here_ns = self.from_host.carry(&self.cpu, 1);
+            self.cpu.sleep_until(here_ns).await;
+            match self.copying(1, || self.copy_cached(lpn, out)) {
+                Some(Ok(())) => return Ok(()),
+                Some(Err(Busy)) => {
+                    let waited = self.wait_out(Stuck::Busy, &mut patience).await;
+                    waited.map_err(|status| Failed { status, lpn })?;
+                }
+                None => break,
+            }
+        }
+        let now_ns = self.flash_now();
+        let end_ns = self.cpu.work(Op::MapLookup, || {
+            self.with_ftl(|ftl| {
+                let read = ftl.read(now_ns, lpn, out);
+                read.map_err(|error| unreadable(ftl, lpn, &error))
+            })
+        })?;
+        self.cpu.sleep_until(end_ns).await;
+        Ok(())
+    }
+}
+
+/// What the host is told of a page that cannot be read.
+#[cold]
+pub fn unreadable(ftl: &mut Ftl, lpn: u32, error: &MediaError) -> Failed {
+    let status = match error {
+        MediaError::Rot { .. } => StatusCode::UnrecoveredReadError,
+        _ => StatusCode::InternalError,
+    };
+    ftl.counters_mut().unrecovered_reads += u64::from(status == StatusCode::UnrecoveredReadError);
+    Failed { status, lpn }
+}

@@ -1,0 +1,37 @@
+//! Commands of a block device: read, write, verify, write zeroes, dataset management, flush.
+//!
+//! Reads and writes that need not wait for anything but a time run to completion: `read.rs` and `write.rs` are
+//! ordinary functions, called when a share comes and when its time has come.
+
+mod flush;
+mod ranges;
+mod read;
+mod write;
+
+use wharf_wire::opcode::IoOpcode;
+
+use crate::config::DriveConfig;
+use crate::controller::{Feature, IoCommand};
+
+/// See the [module](self).
+pub struct Block;
+
+impl Feature for Block {
+    fn is_on(&self, _: &DriveConfig) -> bool {
+        true
+    }
+
+    fn commands(&self) -> Vec<(u8, &'static dyn IoCommand)> {
+        vec![
+            (IoOpcode::Read.raw(), &read::Read),
+            (IoOpcode::Write.raw(), &write::Write),
+            (IoOpcode::Verify.raw(), &read::Verify),
+            (IoOpcode::WriteZeroes.raw(), &ranges::WriteZeroes),
+            (
+                IoOpcode::DatasetManagement.raw(),
+                &ranges::DatasetManagement,
+            ),
+            (IoOpcode::Flush.raw(), &flush::Flush),
+        ]
+    }
+}

@@ -1,0 +1,264 @@
+//! Read and verify.
+
+use wharf_runtime::Op;
+use wharf_wire::command::Command;
+use wharf_wire::status::StatusCode;
+
+use crate::controller::{Controller, Handler, IoCommand, MDTS};
+use crate::core::{
+    Busy, Core, Failed, Outcome, Patience, Serve, Share, Step, Stuck, Waiting, unreadable,
+};
+use crate::ftl::{Ftl, NONE, Place};
+
+/// Among the physical pages of a share: the page is in a frame of the host memory buffer.
+const IN_FRAME: u32 = NONE - 1;
+
+/// Pages that are verified before other work gets a turn.
+const VERIFY_STEP: u32 = 64;
+
+/// Pages go to host memory.
+pub(super) struct Read;
+
+impl Handler for Read {}
+
+impl IoCommand for Read {
+    fn start(
+        &'static self,
+        controller: &mut Controller,
+        qid: u16,
+        command: Command,
+    ) -> Result<(), StatusCode> {
+        command.check_lba_range(controller.namespace_pages())?;
+        if command.pages() > 1 << MDTS {
+            return Err(StatusCode::InvalidField);
+        }
+        controller.start_transfer(self, qid, command, false)
+    }
+}
+
+impl Serve for Read {
+    fn serve(&self, core: &Core, job: u32) -> Step {
+        let share = core.job(job).share.get();
+        if is_forced(core, &share) {
+            return Step::Waits;
+        }
+        match begin(core, job, &share) {
+            Err(failed) => end(core, job, Err(failed)),
+            Ok(end_ns) if end_ns > core.cpu.now() => Step::At(end_ns),
+            Ok(_) => self.resume(core, job),
+        }
+    }
+
+    fn resume(&self, core: &Core, job: u32) -> Step {
+        let share = core.job(job).share.get();
+        let pages = core.job(job).pages.borrow();
+        let delivered = deliver(core, &share, &pages);
+        let in_frames = delivered.is_ok() && pages.contains(&IN_FRAME);
+        drop(pages);
+        match in_frames {
+            true => Step::Waits,
+            false => end(core, job, delivered),
+        }
+    }
+
+    fn wait<'a>(&'a self, core: &'a Core, job: u32) -> Waiting<'a> {
+        Box::pin(read(core, job))
+    }
+}
+
+fn is_forced(core: &Core, share: &Share) -> bool {
+    core.slots.borrow().get(share.slot).command.fua()
+}
+
+/// A read has ended: the job's pages are free for the next.
+#[inline]
+fn end(core: &Core, job: u32, outcome: Outcome) -> Step {
+    core.job(job).pages.borrow_mut().clear();
+    Step::Ended(outcome)
+}
+
+/// What of a read waits: all of it if it forces unit access, else the pages in frames.
+async fn read(core: &Core, job: u32) -> Outcome {
+    let share = core.job(job).share.get();
+    let mut outcome = Ok(());
+    if is_forced(core, &share) {
+        force(core, &share).await?;
+        match begin(core, job, &share) {
+            Ok(end_ns) => {
+                core.cpu.sleep_until(end_ns).await;
+                outcome = deliver(core, &share, &core.job(job).pages.borrow());
+            }
+            Err(failed) => outcome = Err(failed),
+        }
+    }
+    let pages = core.job(job).pages.take();
+    if outcome.is_ok() {
+        outcome = deliver_cached(core, &share, &pages).await;
+    }
+    core.job(job).pages.replace(pages).clear();
+    core.job(job).pages.borrow_mut().clear();
+    outcome
+}
+
+/// With FUA, what is acknowledged becomes durable before it is read.
+async fn force(core: &Core, share: &Share) -> Outcome {
+    let failed = |status| Failed {
+        status,
+        lpn: share.first,
+    };
+    let pages = share.first..share.first + share.count;
+    core.write_back(pages).await.map_err(failed)?;
+    match core.make_durable().await {
+        StatusCode::Success => Ok(()),
+        status => Err(failed(status)),
+    }
+}
+
+/// Starts the reads of a share's pages, and notes which they are; copies what is not on flash. Gives when the
+/// last one ends.
+#[inline]
+fn begin(core: &Core, job: u32, share: &Share) -> Result<u64, Failed> {
+    let now_ns = core.flash_now();
+    let mut pages = core.job(job).pages.borrow_mut();
+    let end_ns = core.cpu.work_n(Op::MapLookup, share.count, || {
+        core.with_ftl(|ftl| start_reads(core, ftl, now_ns, share, &mut pages))
+    });
+    core.found_by_table(share.count);
+    end_ns
+}
+
+#[inline]
+fn start_reads(
+    core: &Core,
+    ftl: &mut Ftl,
+    now_ns: u64,
+    share: &Share,
+    pages: &mut Vec<u32>,
+) -> Result<u64, Failed> {
+    let (mut end_ns, caches) = (now_ns, core.may_cache());
+    for (index, lpn) in (0..share.count).zip(share.first..) {
+        match ftl.place(lpn) {
+            _ if caches && core.is_in_frame(ftl, lpn) => pages.push(IN_FRAME),
+            Place::Flash(ppn) => {
+                end_ns = end_ns.max(ftl.start_read(now_ns, ppn));
+                pages.push(ppn);
+            }
+            place => {
+                let copy = |page: &mut [u8]| ftl.copy_from_memory(place, page);
+                let address = core.host_address(share, index);
+                core.copying(1, || core.with_host_page(address, lpn, copy))?;
+                pages.push(NONE);
+            }
+        }
+    }
+    ftl.counters_mut().host_reads += u64::from(share.count);
+    Ok(end_ns)
+}
+
+/// Copies the pages that were read to the host.
+#[inline]
+fn deliver(core: &Core, share: &Share, pages: &[u32]) -> Outcome {
+    core.with_ftl(|ftl| {
+        for ((index, lpn), ppn) in (0..).zip(share.first..).zip(pages) {
+            if *ppn < IN_FRAME {
+                let read = |page: &mut [u8]| ftl.finish_read(lpn, *ppn, page);
+                let address = core.host_address(share, index);
+                let done = core.copying(1, || core.with_host_page(address, lpn, read))?;
+                done.map_err(|error| unreadable(ftl, lpn, &error))?;
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Copies the pages that were in frames to the host.
+async fn deliver_cached(core: &Core, share: &Share, pages: &[u32]) -> Outcome {
+    let in_frames = (0..).zip(pages).filter(|(_, ppn)| **ppn == IN_FRAME);
+    for (index, _) in in_frames {
+        deliver_from_frame(core, share, index).await?;
+    }
+    Ok(())
+}
+
+/// Copies page number `index` of a share to the host; if it has lost its frame since, it is read.
+async fn deliver_from_frame(core: &Core, share: &Share, index: u32) -> Outcome {
+    let (lpn, mut patience) = (share.first + index, Patience::default());
+    let address = core.host_address(share, index);
+    loop {
+        // Frames are the host's memory: the page crosses the link twice.
+        let here_ns = core.from_host.carry(&core.cpu, 1);
+        core.cpu.sleep_until(here_ns).await;
+        let copy = |page: &mut [u8]| core.copy_cached(lpn, page);
+        match core.copying(1, || core.with_host_page(address, lpn, copy))? {
+            Some(Ok(())) => return Ok(()),
+            Some(Err(Busy)) => {
+                let waited = core.wait_out(Stuck::Busy, &mut patience).await;
+                waited.map_err(|status| Failed { status, lpn })?;
+            }
+            None => {
+                let now_ns = core.flash_now();
+                let read = |page: &mut [u8]| core.with_ftl(|ftl| read_page(ftl, now_ns, lpn, page));
+                let end_ns = core.with_host_page(address, lpn, read)??;
+                core.cpu.sleep_until(end_ns).await;
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Reads one page for the host.
+fn read_page(ftl: &mut Ftl, now_ns: u64, lpn: u32, out: &mut [u8]) -> Result<u64, Failed> {
+    ftl.read(now_ns, lpn, out)
+        .map_err(|error| unreadable(ftl, lpn, &error))
+}
+
+/// Pages are read and go nowhere.
+pub(super) struct Verify;
+
+impl Handler for Verify {}
+
+impl IoCommand for Verify {
+    fn start(
+        &'static self,
+        controller: &mut Controller,
+        qid: u16,
+        command: Command,
+    ) -> Result<(), StatusCode> {
+        command.check_lba_range(controller.namespace_pages())?;
+        let range = (command.slba(), command.pages());
+        controller.start_ranges(self, qid, command, std::iter::once(range));
+        Ok(())
+    }
+}
+
+impl Serve for Verify {
+    fn serve(&self, _: &Core, _: u32) -> Step {
+        Step::Waits
+    }
+
+    fn wait<'a>(&'a self, core: &'a Core, job: u32) -> Waiting<'a> {
+        Box::pin(verify(core, core.job(job).share.get()))
+    }
+}
+
+async fn verify(core: &Core, share: Share) -> Outcome {
+    if is_forced(core, &share) {
+        force(core, &share).await?;
+    }
+    let mut page = vec![0u8; core.dma().page_bytes()];
+    // In steps, so that a verify of the whole drive does not hold up the core.
+    for first in (share.first..share.first + share.count).step_by(VERIFY_STEP as usize) {
+        let now_ns = core.flash_now();
+        let last = (first + VERIFY_STEP).min(share.first + share.count);
+        let end_ns = core.cpu.work_n(Op::MapLookup, last - first, || {
+            core.with_ftl(|ftl| {
+                (first..last).try_fold(now_ns, |end_ns, lpn| {
+                    read_page(ftl, now_ns, lpn, &mut page).map(|at| end_ns.max(at))
+                })
+            })
+        })?;
+        core.cpu.sleep_until(end_ns).await;
+        core.cpu.yield_now().await;
+    }
+    Ok(())
+}
