@@ -265,7 +265,6 @@ impl UnderWay {
         let firmware = &self.config.firmware;
         let mut cores = Vec::new();
         for ((index, ftl), status) in (0..).zip(self.ftls).zip(self.statuses) {
-            let map = ftl.map_hint();
             let parts = CoreParts {
                 index,
                 ftl,
@@ -290,7 +289,7 @@ impl UnderWay {
             let cpu = cpus.get(1 + index as usize).unwrap_or(&cpus[0]);
             let core = Rc::new(Core::new(cpu.clone(), parts));
             core.start();
-            cores.push((core, map));
+            cores.push(core);
         }
         let controller = Running::new(ControllerParts {
             cpu: cpus[0].clone(),

@@ -15,7 +15,7 @@ impl Controller {
             true => self.cpu.now(),
             false => 0,
         };
-        while let Some(answer) = self.cores[core as usize].0.take_answer(now_ns) {
+        while let Some(answer) = self.cores[core as usize].take_answer(now_ns) {
             self.cpu.work(Op::CommandGather, || ());
             let page = || self.striping.page_of(core, answer.lpn);
             let is_last = self.slots.borrow_mut().gather(&answer, page);

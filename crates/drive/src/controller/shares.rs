@@ -33,13 +33,13 @@ impl Controller {
             false => 0,
         };
         self.touched |= 1 << core;
-        self.cores[core as usize].0.arrive(at_ns, share, handler);
+        self.cores[core as usize].arrive(at_ns, share, handler);
     }
 
     /// Brings near what a core is going to look up for a page.
     #[inline]
     pub fn prefetch(&self, core: u32, lpn: u32) {
-        self.cores[core as usize].1.prefetch(lpn);
+        self.cores[core as usize].prefetch(lpn);
     }
 
     /// Gives every core a share of a command that concerns whole cores, with a note for them.

@@ -20,7 +20,6 @@ use super::admin::ARBITRATION_DEFAULT;
 use super::logs::{ErrorLog, HostCommands};
 use crate::config::{CorePlan, DriveConfig, Striping};
 use crate::core::{Core, NextWaiter, Serve, Slots};
-use crate::ftl::MapHint;
 use crate::link::{FromHost, ToHost};
 
 /// The one namespace.
@@ -163,8 +162,8 @@ pub struct ControllerParts {
     pub admin: DriveQueue,
     /// The drive's commands.
     pub slots: Rc<RefCell<Slots>>,
-    /// The cores, each with where its map is.
-    pub cores: Vec<(Rc<Core>, MapHint)>,
+    /// The cores.
+    pub cores: Vec<Rc<Core>>,
     /// How many of them are collecting garbage.
     pub cores_collecting: Rc<Cell<u32>>,
     /// The link.
@@ -194,7 +193,7 @@ pub struct Controller {
     pub(super) turn_end_ns: u64,
     /// Completion queues created but not yet used by a submission queue: qid, entries, address.
     pub(super) created: Vec<(u16, u32, u64)>,
-    pub(super) cores: Vec<(Rc<Core>, MapHint)>,
+    pub(super) cores: Vec<Rc<Core>>,
     /// Cores that may have shares to begin with, or answers to give: a bit for each.
     pub(super) touched: u32,
     pub(super) cores_collecting: Rc<Cell<u32>>,
@@ -315,7 +314,7 @@ impl Controller {
 
     /// The cores.
     pub fn cores(&self) -> impl ExactSizeIterator<Item = &Rc<Core>> {
-        self.cores.iter().map(|(core, _)| core)
+        self.cores.iter()
     }
 
     /// Host memory.
@@ -336,7 +335,7 @@ impl Controller {
     /// True if a core takes no more writes: then the namespace takes none.
     #[inline]
     pub fn is_read_only(&self) -> bool {
-        self.cores.iter().any(|(core, _)| core.is_read_only())
+        self.cores.iter().any(|core| core.is_read_only())
     }
 
     /// Refuses a change of what the drive holds.

@@ -26,7 +26,7 @@ pub struct Running {
 impl Running {
     /// A controller that takes the answers of its cores, not yet started.
     pub fn new(parts: ControllerParts) -> Rc<Running> {
-        let cores: Vec<_> = parts.cores.iter().map(|(core, _)| core.clone()).collect();
+        let cores = parts.cores.clone();
         let running = Rc::new(Running {
             cpu: parts.cpu.clone(),
             notifier: parts.notifier.clone(),
@@ -127,36 +127,56 @@ impl Controller {
     fn settle(&mut self) {
         while self.touched != 0 {
             let touched = std::mem::take(&mut self.touched);
-            let cores = || (0..32u32).filter(|core| touched >> core & 1 == 1);
-            for core in cores() {
-                self.cores[core as usize].0.serve_arrived();
-            }
-            let answered = |core: &u32| self.cores[*core as usize].0.answered_ns();
-            let Some(at_ns) = cores().filter_map(|core| answered(&core)).min() else {
-                break;
-            };
-            if at_ns > self.cpu.now() && !self.is_next(at_ns) {
-                // Each in its time.
-                for core in cores() {
-                    if let Some(at_ns) = answered(&core) {
-                        self.notifier.notify(&self.cpu, core, at_ns);
-                    }
+            let (mut answered, mut at_ns) = (0, u64::MAX);
+            for core in bits(touched) {
+                let of_core = &self.cores[core as usize];
+                of_core.serve_arrived();
+                if let Some(given_ns) = of_core.answered_ns() {
+                    answered |= 1 << core;
+                    at_ns = at_ns.min(given_ns);
                 }
+            }
+            if answered == 0 {
+                break;
+            }
+            if at_ns > self.cpu.now() && !self.is_next(at_ns) {
+                self.ask_again(answered);
                 break;
             }
             self.cpu.enter(at_ns);
             if self.cpu.is_virtual() && at_ns > self.turn_end_ns {
                 self.begin_turn();
             }
-            for core in cores() {
+            for core in bits(answered) {
                 self.gather_from(core);
+                if self.cores[core as usize].answered_ns().is_some() {
+                    // Some come later.
+                    self.touched |= 1 << core;
+                }
             }
-            // Some may come later.
-            self.touched |= touched;
             self.go_on();
         }
         if self.cpu.is_virtual() {
             self.turn_end_ns = self.cpu.now();
         }
     }
+
+    /// Has the controller look at the answers of cores when each was given.
+    #[cold]
+    fn ask_again(&self, cores: u32) {
+        for core in bits(cores) {
+            if let Some(at_ns) = self.cores[core as usize].answered_ns() {
+                self.notifier.notify(&self.cpu, core, at_ns);
+            }
+        }
+    }
+}
+
+/// The numbers of the bits that are set.
+fn bits(mut set: u32) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let lowest = (set != 0).then(|| set.trailing_zeros())?;
+        set &= set - 1;
+        Some(lowest)
+    })
 }

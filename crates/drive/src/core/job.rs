@@ -32,6 +32,12 @@ impl Core {
 
     /// Serves what has come, as far as jobs are idle.
     pub fn serve_arrived(&self) {
+        let was_watched = self.is_watched.replace(true);
+        self.serve_inbox();
+        self.is_watched.set(was_watched);
+    }
+
+    fn serve_inbox(&self) {
         let mut has_turned = false;
         loop {
             let Some(at_ns) = self.inbox.borrow().front().map(|arrival| arrival.0) else {
@@ -95,6 +101,7 @@ impl Core {
                 return true;
             }
             Step::Kept => return true,
+            Step::Settles => self.job(number).settles.set(true),
             Step::At(at_ns) => self.resume_at(at_ns, number),
             Step::Waits => {
                 let job = self.job(number);
@@ -137,6 +144,33 @@ impl Core {
             let step = handler.expect("a job has one").resume(self, number);
             if self.after_step(number, step) {
                 self.serve_more(number);
+            }
+        }
+    }
+
+    /// A page that a job has staged is on flash, or could not be programmed.
+    pub(super) fn page_is_programmed(&self, number: u32, failed: bool) {
+        let job = self.job(number);
+        job.outstanding.set(job.outstanding.get() - 1);
+        job.failed.set(job.failed.get() | failed);
+        if job.outstanding.get() > 0 {
+            return;
+        }
+        if job.settles.take() {
+            let handler = job.handler.get().expect("a job has one");
+            let step = handler.settled(self, number);
+            if self.after_step(number, step) {
+                self.serve_more(number);
+            }
+            if !self.is_watched.get() {
+                // Where operations take no time, another job has ended this one amid its own work.
+                self.notify_of_answers();
+            }
+        } else if let Some(task) = job.task.get() {
+            // Where operations take no time, it may be the task itself that is here.
+            match self.instant {
+                true => self.cpu.wake(task),
+                false => self.cpu.run_within(task),
             }
         }
     }
@@ -192,8 +226,14 @@ impl Core {
             let outcome = handler.wait(&self, number).await;
             self.answer(number, outcome);
             job.in_task.set(true);
+            let was_watched = self.is_watched.replace(true);
             self.serve_more(number);
-            self.report_answers();
+            self.is_watched.set(was_watched);
+            // What the next share waits for must be waited for before anything else happens.
+            match job.is_handed.get() {
+                true => self.notify_of_answers(),
+                false => self.report_answers(),
+            }
             job.in_task.set(false);
         }
     }
@@ -238,6 +278,13 @@ impl Core {
         answers.pop_front_if(|answer| answer.at_ns <= now_ns)
     }
 
+    /// Has the controller look for answers later.
+    fn notify_of_answers(&self) {
+        if let Some(at_ns) = self.answered_ns() {
+            self.answered.notify(&self.cpu, self.index, at_ns);
+        }
+    }
+
     /// Tells the controller of answers, at the end of what has run on this core.
     #[inline]
     pub(super) fn report_answers(&self) {
@@ -250,7 +297,7 @@ impl Core {
             .back()
             .map_or(at_ns, |answer| answer.at_ns);
         if !self.cpu.is_next(latest_ns) {
-            return self.answered.notify(&self.cpu, self.index, at_ns);
+            return self.notify_of_answers();
         }
         let controller = self.controller.borrow().as_ref().and_then(|c| c.upgrade());
         if let Some(controller) = controller {

@@ -28,7 +28,9 @@ impl Core {
     async fn finish(self: Rc<Self>) {
         loop {
             self.operations.wait(&self.cpu).await;
+            self.is_watched.set(true);
             self.operate();
+            self.is_watched.set(false);
             self.report_answers();
         }
     }
@@ -113,22 +115,6 @@ impl Core {
             self.checkpoint_due.notify_all(&self.cpu);
         }
         self.wake_collector();
-    }
-
-    /// A page of a job's share is on flash, or could not be programmed.
-    fn page_is_programmed(&self, job: u32, failed: bool) {
-        let job = self.job(job);
-        job.outstanding.set(job.outstanding.get() - 1);
-        job.failed.set(job.failed.get() | failed);
-        if job.outstanding.get() == 0
-            && let Some(task) = job.task.get()
-        {
-            // Where operations take no time, it may be the task itself that is here.
-            match self.instant {
-                true => self.cpu.wake(task),
-                false => self.cpu.run_within(task),
-            }
-        }
     }
 
     /// Notes whether the core moves pages or erases blocks.

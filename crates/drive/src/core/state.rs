@@ -12,6 +12,7 @@ use wharf_runtime::sync::{AtomicU64, Ordering};
 use wharf_runtime::{Alarm, Cpu, Notifier, Notify, Op, TaskId};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::statistics::DriveStatistics;
+use wharf_wire::status::StatusCode;
 
 use super::collecting::{Collecting, Collector, Moved};
 use super::commands::{Answer, Outcome, Share, Slots};
@@ -19,7 +20,7 @@ use super::hmb::Hmb;
 use super::stuck::Stuck;
 use crate::config::FrameIndex;
 use crate::config::Striping;
-use crate::ftl::{Finished, Ftl};
+use crate::ftl::{Finished, Ftl, MapHint};
 use crate::link::FromHost;
 use crate::media::AnyMedia;
 use crate::power::PowerSwitch;
@@ -31,6 +32,8 @@ pub enum Step {
     Ended(Outcome),
     /// The handler is called again ([`Serve::resume`]) at this time of the core's clock, in nanoseconds.
     At(u64),
+    /// The handler is called again ([`Serve::settled`]) when every page that the job has staged is on flash.
+    Settles,
     /// Its handler keeps it, and answers it another time ([`Core::answer_share`]): the job is free.
     Kept,
     /// It has to wait for something that has no time yet: [`Serve::wait`] goes on, in the job's task.
@@ -49,6 +52,11 @@ pub trait Serve: Sync {
     /// Goes on at the time that the call before asked for.
     fn resume(&self, _core: &Core, _job: u32) -> Step {
         unreachable!("its handler asked for a time and has nothing to do then")
+    }
+
+    /// Goes on when the pages that the job has staged are on flash.
+    fn settled(&self, _core: &Core, _job: u32) -> Step {
+        unreachable!("its handler has staged pages and has nothing to do then")
     }
 
     /// Serves the share to its end, where the call before said that it waits.
@@ -131,12 +139,16 @@ pub struct Job {
     pub(super) in_task: Cell<bool>,
     /// Pages of the share whose programs have not ended.
     pub outstanding: Cell<u32>,
+    /// The handler is called when there are none.
+    pub(super) settles: Cell<bool>,
     /// One of these programs has failed.
     pub failed: Cell<bool>,
     /// Pages of the share that are done.
     pub done: Cell<u32>,
     /// What is in the way of the next.
     pub stuck: Cell<Option<Stuck>>,
+    /// Why no more pages are taken.
+    pub refused: Cell<Option<StatusCode>>,
     /// The physical pages that it reads; [`NONE`](crate::ftl::NONE) for one not on flash.
     pub pages: RefCell<Vec<u32>>,
 }
@@ -151,6 +163,8 @@ pub struct Core {
     /// Its number.
     pub index: u32,
     pub(super) ftl: RefCell<Option<Ftl>>,
+    /// Where its map is.
+    map: MapHint,
     /// The drive's commands.
     pub slots: Rc<RefCell<Slots>>,
     pub(super) inbox: RefCell<VecDeque<Arrival>>,
@@ -159,6 +173,8 @@ pub struct Core {
     /// Answers that the controller has not taken.
     pub(super) answers: RefCell<VecDeque<Answer>>,
     pub(super) answered: Notifier,
+    /// Whoever runs the core now looks for answers when it has done.
+    pub(super) is_watched: Cell<bool>,
     pub(super) controller: RefCell<Option<Weak<dyn Answers>>>,
     pub(super) cores_collecting: Rc<Cell<u32>>,
     pub(super) dma: Arc<DmaSpace>,
@@ -235,12 +251,14 @@ impl Core {
             instant: parts.ftl.is_instant(),
             has_table: parts.ftl.frame_index() == FrameIndex::Hash,
             read_only: Cell::new(parts.ftl.is_read_only()),
+            map: parts.ftl.map_hint(),
             ftl: RefCell::new(Some(parts.ftl)),
             slots: parts.slots,
             inbox: RefCell::default(),
             turn_end_ns: Cell::new(0),
             answers: RefCell::default(),
             answered: parts.answered,
+            is_watched: Cell::new(false),
             controller: RefCell::default(),
             cores_collecting: parts.cores_collecting,
             dma: parts.dma,
@@ -302,6 +320,12 @@ impl Core {
         let mut states = self.states.iter();
         let state = states.find_map(|state| state.downcast_ref());
         state.expect("the drive has the feature whose command it serves")
+    }
+
+    /// Brings near what looking a page up is going to read.
+    #[inline]
+    pub fn prefetch(&self, lpn: u32) {
+        self.map.prefetch(lpn);
     }
 
     /// Runs `f` on the translation layer. Never across a wait.

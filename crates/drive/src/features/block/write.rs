@@ -34,38 +34,49 @@ impl Serve for Write {
         let own = core.job(job);
         own.done.set(0);
         own.failed.set(false);
-        let share = own.share.get();
-        let (data_ready_ns, is_forced) = {
-            let slots = core.slots.borrow();
-            let slot = slots.get(share.slot);
-            (slot.data_ready_ns, slot.command.fua())
-        };
-        if is_forced || !core.volatile_write_cache.get() {
-            return Step::Waits;
-        }
+        // One more than the pages, so that the count cannot reach 0 before all are staged.
+        own.outstanding.set(1);
+        let slot = own.share.get().slot;
+        let data_ready_ns = core.slots.borrow().get(slot).data_ready_ns;
         match data_ready_ns > 0 && data_ready_ns > core.cpu.now() {
             true => Step::At(data_ready_ns),
             false => self.resume(core, job),
         }
     }
 
-    /// With a volatile write cache a write has ended when every page is staged.
+    /// The data are here.
     fn resume(&self, core: &Core, job: u32) -> Step {
         let own = core.job(job);
         let share = own.share.get();
         core.found_by_table(share.count);
-        match stage_some(core, job, &share, NONE) {
-            Ok(None) => Step::Ended(Ok(())),
-            Ok(stuck) => {
-                own.stuck.set(stuck);
+        match stage_some(core, job, &share, owner(core, job, &share)) {
+            Ok(Some(stuck)) => {
+                own.stuck.set(Some(stuck));
                 Step::Waits
             }
-            Err(status) => Step::Ended(Err(failed(&share, status))),
+            staged => staged_all(core, job, staged.map(|_| ())),
         }
+    }
+
+    fn settled(&self, core: &Core, job: u32) -> Step {
+        Step::Ended(outcome(core, job))
     }
 
     fn wait<'a>(&'a self, core: &'a Core, job: u32) -> Waiting<'a> {
         Box::pin(write(core, job))
+    }
+}
+
+fn is_forced(core: &Core, share: &Share) -> bool {
+    core.slots.borrow().get(share.slot).command.fua()
+}
+
+/// Who is told when a page of the share is on flash: nobody, with a volatile write cache.
+#[inline]
+fn owner(core: &Core, job: u32, share: &Share) -> u32 {
+    match core.volatile_write_cache.get() && !is_forced(core, share) {
+        true => NONE,
+        false => job,
     }
 }
 
@@ -76,39 +87,42 @@ fn failed(share: &Share, status: StatusCode) -> Failed {
     }
 }
 
-/// Stages every page that is not staged yet; has ended at once with a volatile write cache, else when all are
-/// on flash.
-async fn write(core: &Core, job: u32) -> Outcome {
+/// No more pages are staged. The write has ended if nobody waits for their programs, or none is under way.
+fn staged_all(core: &Core, job: u32, staged: Result<(), StatusCode>) -> Step {
+    let own = core.job(job);
+    own.outstanding.set(own.outstanding.get() - 1);
+    own.refused.set(staged.err());
+    match own.outstanding.get() {
+        0 => Step::Ended(outcome(core, job)),
+        _ => Step::Settles,
+    }
+}
+
+/// What a write has come to whose pages are on flash, as far as it waits for that.
+fn outcome(core: &Core, job: u32) -> Outcome {
     let own = core.job(job);
     let share = own.share.get();
-    let (data_ready_ns, is_forced) = {
-        let slots = core.slots.borrow();
-        let slot = slots.get(share.slot);
-        (slot.data_ready_ns, slot.command.fua())
-    };
-    let waits = is_forced || !core.volatile_write_cache.get();
-    // One more than the pages, so that the count cannot reach 0 before all are staged.
-    own.outstanding.set(1);
-    if own.done.get() == 0 && waits {
-        core.cpu.sleep_until(data_ready_ns).await;
-        core.found_by_table(share.count);
-    }
-    let owner = if waits { job } else { NONE };
-    let staged = stage_all(core, job, &share, owner).await;
-    own.outstanding.set(own.outstanding.get() - 1);
-    if waits {
-        Settled(own).await;
-    }
-    let status = match staged {
-        Err(status) => status,
-        Ok(()) if own.failed.get() => StatusCode::WriteFault,
-        Ok(()) if is_forced => core.sync_media(),
-        Ok(()) => StatusCode::Success,
+    let status = match own.refused.take() {
+        Some(status) => status,
+        None if own.failed.get() => StatusCode::WriteFault,
+        None if is_forced(core, &share) => core.sync_media(),
+        None => StatusCode::Success,
     };
     match status {
         StatusCode::Success => Ok(()),
         status => Err(failed(&share, status)),
     }
+}
+
+/// Goes on where a page could not be staged.
+async fn write(core: &Core, job: u32) -> Outcome {
+    let own = core.job(job);
+    let share = own.share.get();
+    let staged = stage_all(core, job, &share, owner(core, job, &share)).await;
+    own.refused.set(staged.err());
+    own.outstanding.set(own.outstanding.get() - 1);
+    Settled(own).await;
+    outcome(core, job)
 }
 
 async fn stage_all(core: &Core, job: u32, share: &Share, owner: u32) -> Result<(), StatusCode> {
