@@ -19,10 +19,10 @@ use crate::error::IoError;
 use crate::group::Group;
 use crate::kernel_path::KernelPath;
 use crate::late::LateCompletions;
-use crate::range_lock::{RangeGuard, RangeLocks};
 use crate::span::{Extent, Span, spans};
 use crate::volume::{Transfer, Volume};
-use crate::wake::Mailboxes;
+use wharf_runtime::range_lock::{RangeGuard, RangeLocks};
+use wharf_runtime::wake::Mailboxes;
 
 /// Most pages that a request has in flight at a time: 1 MiB.
 pub const CHUNK_PAGES: usize = 256;

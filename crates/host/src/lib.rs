@@ -6,7 +6,7 @@
 //! |---|---|
 //! | [`span`], [`payload`] | a request as the pages it touches, and its buffer |
 //! | [`design`] | what a design is, for those who make requests |
-//! | [`direct`] | the design without a cache; [`range_lock`], [`buffers`] |
+//! | [`direct`] | the design without a cache; [`buffers`] |
 //! | [`clock`] | the design with a page cache and CLOCK; [`cache`] |
 //! | [`scala`] | the design whose cache is kept by the drives; [`pins`] |
 //! | [`hardware`] | the same without an index on the host |
@@ -17,7 +17,7 @@
 //! | [`volume`] | drives as one address space: striped, mirrored, with parity |
 //! | [`driver`] | one queue pair: slots, timeouts, retries; [`group`] |
 //!
-//! Beside them: [`boot`], [`admin`] and [`gate`] make the drives ready, [`lend`] gives them memory, [`wake`] wakes tasks of other clients,
+//! Beside them: [`boot`], [`admin`] and [`gate`] make the drives ready, [`hmb`] gives them memory,
 //! [`late`] keeps what a late command may still use, [`collection`] notes when drives collected.
 
 pub mod admin;
@@ -46,7 +46,6 @@ pub mod nodes;
 pub mod payload;
 pub mod per_frame;
 pub mod pins;
-pub mod range_lock;
 pub mod readahead;
 pub mod run;
 pub mod scala;
@@ -54,8 +53,6 @@ pub mod scale;
 pub mod span;
 pub mod tri;
 pub mod volume;
-pub mod waits;
-pub mod wake;
 
 pub use clock::Clock;
 pub use design::{

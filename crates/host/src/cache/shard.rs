@@ -16,7 +16,7 @@ use wharf_runtime::page_index::{Index, hash_page};
 
 use crate::cache::dirty::DirtySet;
 use crate::cache::frame::Frame;
-use crate::wake::Sleeper;
+use wharf_runtime::wake::Sleeper;
 
 /// What a page is waited for by, when any frame will do.
 const ANY_PAGE: u64 = u64::MAX;

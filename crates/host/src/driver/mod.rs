@@ -42,13 +42,13 @@ use wharf_wire::opcode::IoOpcode;
 use wharf_wire::prp::{prp_for, prp_list_pages};
 use wharf_wire::queue::HostQueue;
 
-use crate::admin::TRANSFER_PAGES_MAX;
 use crate::collection::CollectionReports;
 use crate::error::IoError;
 use crate::group::{Group, Groups};
 
-pub use answers::Stray;
+pub use crate::error::Stray;
 pub use config::DriverConfig;
+pub(crate) use config::TRANSFER_PAGES_MAX;
 pub use statistics::DriverStatistics;
 use statistics::count;
 

@@ -23,7 +23,7 @@ use crate::kernel::xarray::Tag;
 use crate::key::PageKey;
 use crate::run::Run;
 use crate::volume::Transfer;
-use crate::wake::Pause;
+use wharf_runtime::wake::Pause;
 
 /// Requests of a CPU under way beyond which it waits before it writes back more.
 pub(super) const IN_FLIGHT_MAX: u32 = 128;

@@ -22,8 +22,8 @@ use wharf_runtime::{Cpu, Lock};
 use crate::kernel::local::Local;
 use crate::run::Run;
 use crate::volume::Transfer;
-use crate::waits::Waiters;
-use crate::wake::{Mailboxes, Pause};
+use wharf_runtime::waits::Waiters;
+use wharf_runtime::wake::{Mailboxes, Pause};
 
 /// Pieces on a queue beyond which the flusher waits before it writes back more.
 const WAITING_MAX: u32 = 128;

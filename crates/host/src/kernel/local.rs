@@ -20,8 +20,8 @@ use crate::kernel::xarray::Tag;
 use crate::key::PageKey;
 use crate::readahead::{ReadAhead, WINDOW_PAGES};
 use crate::volume::Volume;
-use crate::waits::{TimedWait, Waiters};
-use crate::wake::{Pause, Sleeper};
+use wharf_runtime::waits::{TimedWait, Waiters};
+use wharf_runtime::wake::{Pause, Sleeper};
 
 /// Frames on their way to or between the lists.
 #[derive(Default)]

@@ -355,7 +355,7 @@ impl Local {
         loop {
             self.join(&shared.reclaimer);
             if free() >= limits.free_low {
-                self.sleep(crate::wake::Pause::default()).await;
+                self.sleep(wharf_runtime::wake::Pause::default()).await;
                 continue;
             }
             while free() < limits.free_high {

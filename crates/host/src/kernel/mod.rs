@@ -32,7 +32,7 @@
 //! | `dflush.rs` | `kernel-dflush`: writers that flush | |
 //! | [`truncate`] | pages that leave with their file | mm/truncate.c |
 //! | [`block`] | block requests and their ends | block/, drivers/nvme |
-//! | [`waits`](crate::waits) | sleeping | mm/filemap.c |
+//! | [`waits`](wharf_runtime::waits) | sleeping | mm/filemap.c |
 //! | [`shared`], [`local`] | what all CPUs share, what each has | |
 //!
 //! The tasks of a client stand for threads. Not modelled: torn reads (a reader may see half of a

@@ -18,8 +18,8 @@ use wharf_runtime::sync::{AtomicBool, Ordering};
 
 use crate::kernel::local::Local;
 use crate::run::Run;
-use crate::waits::Waiters;
-use crate::wake::{Mailboxes, Pause};
+use wharf_runtime::waits::Waiters;
+use wharf_runtime::wake::{Mailboxes, Pause};
 
 /// Writes that have ended, and whose interrupt is to be served.
 pub struct Neighbour {

@@ -17,8 +17,8 @@ use crate::kernel::neighbour::Neighbour;
 use crate::kernel::xarray::{Tag, XArray};
 use crate::kernel_path::KernelPath;
 use crate::nodes::{FreeFrames, Nodes};
-use crate::waits::{PageWaits, Waiters};
-use crate::wake::Mailboxes;
+use wharf_runtime::waits::{PageWaits, Waiters};
+use wharf_runtime::wake::Mailboxes;
 
 /// Rate of write-back before it is measured, in pages a second: 100 MB/s (`INIT_BW` in mm/page-writeback.c).
 const BANDWIDTH_START: u64 = (100 << 20) / 4096;

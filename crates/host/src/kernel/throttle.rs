@@ -25,7 +25,7 @@ use wharf_runtime::sync::Ordering;
 
 use crate::kernel::local::Local;
 use crate::kernel::shared::Shared;
-use crate::waits::TimedWait;
+use wharf_runtime::waits::TimedWait;
 
 /// Longest pause (`MAX_PAUSE`).
 const PAUSE_MAX_NS: u64 = 200_000_000;

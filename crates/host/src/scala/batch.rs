@@ -22,19 +22,12 @@ use wharf_wire::pin::{Access, NOT_PINNED, Unpin, WINDOW_PAGES_MAX};
 use crate::error::IoError;
 use crate::group::Group;
 use crate::pins::{PAGES_MAX, Sent, needs_list};
+use crate::scala::entry::{Entry, Late};
 use crate::scala::frames::{Frames, Pinned};
-use crate::scala::held::{Held, Home, Turn, Use};
+use crate::scala::held::{Held, Turn, Use};
+use crate::scala::home::Home;
 use crate::scala::index::{Leaving, Place};
 use crate::span::Span;
-
-/// A missing page and its slot.
-pub(super) struct Entry {
-    span: Span,
-    slot: u32,
-    home: Home,
-    access: Access,
-    leaving: Option<Unpin>,
-}
 
 /// Some of them, off the heap while there is one, as in most requests.
 type Entries = SmallVec<[Entry; 1]>;
@@ -45,9 +38,6 @@ struct InFlight {
     sent: Sent,
     entries: Entries,
 }
-
-/// A command that timed out, with the data of pages to be overwritten.
-pub struct Late(Sent, Vec<(Entry, Option<Box<[u8]>>)>);
 
 /// See the module.
 pub(super) struct Batch<'a> {
@@ -369,15 +359,6 @@ impl Held {
         };
         let entries = entries.into_iter().map(keep).collect();
         let late = Late(sent, entries);
-        self.late.adopt(&self.cpu, group, late);
-    }
-
-    /// Gives the list of a command without pins back, as soon as the drive has answered.
-    pub(super) fn keep_until_quiet(&self, group: Group, sent: Sent) {
-        if group.is_quiet() {
-            return self.pins.give_back(sent);
-        }
-        let late = Late(sent, Vec::new());
         self.late.adopt(&self.cpu, group, late);
     }
 

@@ -25,11 +25,14 @@
 
 pub mod batch;
 pub mod client;
+mod entry;
 pub mod frames;
 pub mod guard;
 pub mod held;
+pub mod home;
 pub mod index;
 pub mod notes;
+pub mod serve;
 mod table;
 
 use std::rc::Rc;
@@ -46,7 +49,8 @@ use crate::pins::Pins;
 use crate::volume::Volume;
 use client::ScalaClient;
 use frames::{Frames, frames_per_core};
-use held::{Held, SetMap};
+use held::Held;
+use home::SetMap;
 use index::SLOTS_MAX;
 
 /// What the clients share: the lent frames, and how they are divided.

@@ -14,7 +14,7 @@ use crate::readahead::Plan;
 use crate::scale::backing::Backing;
 use crate::scale::index::Index;
 use crate::scale::local::Local;
-use crate::wake::Pause;
+use wharf_runtime::wake::Pause;
 
 /// Most read_ahead_work that wait. Who has more reads by itself when it gets there.
 const WORK_MAX: usize = 64;

@@ -18,8 +18,8 @@ use crate::scale::hints::Hints;
 use crate::scale::index::{Index, Tag};
 use crate::scale::shared::{Shared, SharedCount};
 use crate::scale::stride::Stride;
-use crate::waits::{TimedWait, Waiters};
-use crate::wake::{Pause, Sleeper};
+use wharf_runtime::waits::{TimedWait, Waiters};
+use wharf_runtime::wake::{Pause, Sleeper};
 
 /// A CPU's part of a [`SharedCount`].
 #[derive(Default)]

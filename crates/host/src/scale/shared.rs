@@ -16,8 +16,8 @@ use crate::scale::index::{Index, Tag};
 use crate::scale::replacement::{Policy, policy};
 use crate::scale::retry::Retry;
 use crate::scale::transfer::IN_FLIGHT_MAX;
-use crate::waits::{PageWaits, Waiters};
-use crate::wake::Mailboxes;
+use wharf_runtime::waits::{PageWaits, Waiters};
+use wharf_runtime::wake::Mailboxes;
 
 /// Thresholds, in pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -21,7 +21,7 @@ use crate::scale::frame::{DIRTY, FAILED, FILLED, STUCK, WRITEBACK};
 use crate::scale::index::{Index, Tag};
 use crate::scale::local::Local;
 use crate::volume::Transfer;
-use crate::wake::Pause;
+use wharf_runtime::wake::Pause;
 
 /// Transfers of a CPU under way beyond which it waits before it sends more.
 pub(super) const IN_FLIGHT_MAX: u32 = 128;

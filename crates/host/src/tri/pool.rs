@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 use wharf_runtime::{Cpu, Op};
 
-use crate::tri::Shared;
+use crate::tri::shared::Shared;
 
 /// It is in the queue.
 const QUEUED: u8 = 1;

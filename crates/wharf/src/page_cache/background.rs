@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use wharf_host::wake::Pause;
 use wharf_runtime::sync::{AtomicBool, Ordering};
+use wharf_runtime::wake::Pause;
 use wharf_runtime::worker::Worker;
 use wharf_runtime::{CostTable, Machine, Side};
 use wharf_storage::StorageError;

@@ -16,7 +16,7 @@ use wharf_host::run::Run;
 use wharf_host::scale::backing::{Backing, Sent};
 use wharf_host::scale::frame::Frames;
 use wharf_host::volume::Transfer;
-use wharf_host::wake::Pause;
+use wharf_runtime::wake::Pause;
 use wharf_runtime::{Cpu, Notify, TaskId};
 use wharf_storage::{Channel, Completion, Errno, Io, Op, PollGroup, Segment, StorageError};
 use wharf_wire::dma::PAGE_BYTES;

@@ -17,8 +17,8 @@
 
 use std::sync::Arc;
 
+use crate::{Cpu, Lock};
 use crossbeam_utils::CachePadded;
-use wharf_runtime::{Cpu, Lock};
 
 use crate::wake::{Mailboxes, Pause, Sleeper};
 

@@ -15,7 +15,7 @@
 //!
 //! All zeros is an empty place.
 
-use crate::sync::{AtomicU64, Ordering};
+use wharf_runtime::sync::{AtomicU64, Ordering};
 
 /// Pages that a word can name are below two to the power of this.
 pub const PAGE_BITS: u32 = 40;
@@ -248,7 +248,7 @@ mod tests {
 #[cfg(all(test, loom))]
 mod loom_tests {
     use super::*;
-    use crate::sync::{Arc, AtomicU32};
+    use wharf_runtime::sync::{Arc, AtomicU32};
 
     /// A place; a relaxed atomic stands for its plain bytes.
     struct Place {

@@ -14,8 +14,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use crate::{Cpu, Lock, Notifier, TaskId};
 use crossbeam_utils::CachePadded;
-use wharf_runtime::{Cpu, Lock, Notifier, TaskId};
 
 /// A task of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

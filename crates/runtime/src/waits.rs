@@ -9,10 +9,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use crate::cpu::Sleep;
+use crate::sync::{AtomicBool, Ordering};
+use crate::{Cpu, Lock};
 use crossbeam_utils::CachePadded;
-use wharf_runtime::cpu::Sleep;
-use wharf_runtime::sync::{AtomicBool, Ordering};
-use wharf_runtime::{Cpu, Lock};
 
 use crate::wake::{Mailboxes, Sleeper};
 
@@ -103,13 +103,13 @@ impl Waiters {
             // comes later, sees what the waker changed before it looked here (in `wake_all`).
             self.any.store(true, Ordering::SeqCst);
         });
-        wharf_runtime::sync::fence(Ordering::SeqCst);
+        crate::sync::fence(Ordering::SeqCst);
     }
 
     /// Wakes everyone, as client `waker`.
     pub fn wake_all(&self, cpu: &Cpu, waker: u32) {
         // Partner of the fence in `join`.
-        wharf_runtime::sync::fence(Ordering::SeqCst);
+        crate::sync::fence(Ordering::SeqCst);
         if !self.any.load(Ordering::Relaxed) {
             return;
         }
