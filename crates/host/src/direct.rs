@@ -17,7 +17,7 @@ use crate::design::{
 };
 use crate::error::IoError;
 use crate::group::Group;
-use crate::kernel_path::KernelPath;
+use crate::kit::kernel_path::KernelPath;
 use crate::late::LateCompletions;
 use crate::span::{Extent, Span, spans};
 use crate::volume::{Transfer, Volume};

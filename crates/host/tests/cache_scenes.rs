@@ -13,17 +13,16 @@ use shuttle::sync::{Arc, RwLock};
 use wharf_host::design::Replacement;
 use wharf_host::dflush::Balance;
 use wharf_host::errseq::ErrSeqCursor;
-use wharf_host::run::Run;
-use wharf_host::scale::backing::{Backing, Sent};
-use wharf_host::scale::frame::Frames;
-use wharf_host::scale::index::Concurrent;
+use wharf_host::kit::backing::{Backing, Sent};
+use wharf_host::kit::concurrent::Concurrent;
+use wharf_host::kit::run::Run;
 use wharf_host::scale::local::Local;
 use wharf_host::scale::shared::{Shape, Shared};
 use wharf_host::span::{Span, spans};
 use wharf_host::volume::Transfer;
 use wharf_host::{DesignConfig, Extent, IoError, WritePolicy};
 use wharf_runtime::{CostTable, Cpu, CpuId, Inline, Machine, Side};
-use wharf_wire::dma::DmaSpace;
+use wharf_wire::dma::{DmaRegion, DmaSpace};
 
 const THREADS: u64 = 3;
 const STEPS: u32 = 7;
@@ -98,9 +97,9 @@ impl Backing for Channel {
         kind: Transfer,
         file: u32,
         run: &Run,
-        frames: &Frames,
+        memory: &DmaRegion,
     ) -> Moving {
-        let page = |(page, frame): (u64, &u32)| (page, frames.pointer(*frame).cast());
+        let page = |(page, frame): (u64, &u32)| (page, memory.page_pointer(*frame as usize).cast());
         Moving {
             disk: self.0.clone(),
             kind,

@@ -229,7 +229,7 @@ fn every_other_drive_ends_the_flushers_requests_on_its_neighbour() {
                 write(&*client, 17 * page, 1).await.unwrap();
             }
             cpu.sleep_until(cpu.now() + 1_000_000_000).await;
-            assert!(seen.shared().background_written.load(Relaxed) >= 300);
+            assert!(seen.shared().common.background_written.load(Relaxed) >= 300);
             client.flush().await.unwrap();
             seen.shared().verify(&cpu);
         });

@@ -10,7 +10,7 @@ use common::page_cache::{self, of_frames, read, rig, scatter, stamps, write};
 use common::{Rig, healthy};
 use wharf_host::design::{Reclaim, Replacement};
 use wharf_host::dflush::Balance;
-use wharf_host::scale::index::Index;
+use wharf_host::kit::index::Index;
 use wharf_host::scale::{DflushAlone, Scale, Variant, Whole};
 use wharf_host::{Client, Design, DesignConfig, Extent};
 use wharf_runtime::Seed;
@@ -350,7 +350,7 @@ fn crowd(balance: Balance, seed: Seed) -> (u64, u64) {
         let (shared, end_ns, written) = (design.clone(), end_ns.clone(), written.clone());
         rig.spawn_client(index, &design, move |cpu, client| async move {
             scatter(client.clone(), seed.index(index.into()).rng(), 3_000).await;
-            let background = shared.shared().background_written.load(Relaxed);
+            let background = shared.shared().common.background_written.load(Relaxed);
             let by_all = client.statistics().write_backs;
             let own = by_all - if index == 0 { background } else { 0 };
             written.fetch_add(own, Relaxed);

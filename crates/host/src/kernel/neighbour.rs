@@ -10,16 +10,13 @@
 //! those to drives with odd numbers.
 
 use std::collections::VecDeque;
-use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use wharf_runtime::Op;
 use wharf_runtime::sync::{AtomicBool, Ordering};
 
-use crate::kernel::local::Local;
-use crate::run::Run;
+use crate::kit::run::Run;
 use wharf_runtime::waits::Waiters;
-use wharf_runtime::wake::{Mailboxes, Pause};
+use wharf_runtime::wake::Mailboxes;
 
 /// Writes that have ended, and whose interrupt is to be served.
 pub struct Neighbour {
@@ -27,14 +24,14 @@ pub struct Neighbour {
     is_there: AtomicBool,
     /// No lock of the machine: it is the drive that tells.
     ended: Mutex<VecDeque<Ended>>,
-    sleeper: Waiters,
+    pub(super) sleeper: Waiters,
 }
 
 /// Pages of a file that have been written, in so many requests.
-struct Ended {
-    file: u32,
-    run: Run,
-    requests: u32,
+pub(super) struct Ended {
+    pub(super) file: u32,
+    pub(super) run: Run,
+    pub(super) requests: u32,
 }
 
 impl Neighbour {
@@ -47,58 +44,23 @@ impl Neighbour {
         }
     }
 
-    fn pop(&self) -> Option<Ended> {
+    /// Somebody serves from now on.
+    pub(super) fn come(&self) {
+        self.is_there.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_there(&self) -> bool {
+        // Relaxed: the neighbour came before the first request.
+        self.is_there.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn pop(&self) -> Option<Ended> {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         ended.pop_front()
     }
 
-    fn push(&self, one: Ended) {
+    pub(super) fn push(&self, one: Ended) {
         let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         ended.push_back(one);
-    }
-}
-
-impl Local {
-    /// Whether requests for such pages end on the neighbour.
-    pub(super) fn ends_elsewhere(&self, file: u32, run: &Run) -> bool {
-        let is_flusher = self.index == self.shared.clients;
-        // Relaxed: the neighbour came before the first request.
-        if !is_flusher || !self.shared.neighbour.is_there.load(Ordering::Relaxed) {
-            return false;
-        }
-        let first = self.files.in_volume(file, run.first);
-        self.volume.layout().locate(first).0 % 2 == 1
-    }
-
-    /// Leaves the end of a write to the neighbour.
-    pub(super) fn end_elsewhere(&self, file: u32, run: Run, requests: u32) {
-        let neighbour = &self.shared.neighbour;
-        neighbour.push(Ended {
-            file,
-            run,
-            requests,
-        });
-        self.wake(&neighbour.sleeper);
-    }
-
-    /// The neighbour, for as long as its CPU runs.
-    pub(super) async fn end_for_flusher(self: Rc<Self>) {
-        let neighbour = &self.shared.neighbour;
-        neighbour.is_there.store(true, Ordering::Relaxed);
-        loop {
-            let one = neighbour.pop().or_else(|| {
-                self.join(&neighbour.sleeper);
-                neighbour.pop()
-            });
-            let Some(one) = one else {
-                Pause::default().await;
-                continue;
-            };
-            self.cpu.work_n(Op::Interrupt, one.requests, || ());
-            self.end_write(one.file, &one.run, true);
-            self.wake(&self.shared.progress);
-            // One that works for long must not meet others in its past.
-            self.cpu.pace().await;
-        }
     }
 }

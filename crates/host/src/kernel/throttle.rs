@@ -19,12 +19,14 @@
 //! rounded to ticks; and who has paused for 200 ms at the hard threshold goes on, so that a drive that takes
 //! no writes at all is told by the lack of memory.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use wharf_runtime::sync::Ordering;
 
-use crate::kernel::local::Local;
+use crate::kernel::pages::CpuPages;
 use crate::kernel::shared::Shared;
+use crate::kit::write_back::WriteBack;
 use wharf_runtime::waits::TimedWait;
 
 /// Longest pause (`MAX_PAUSE`).
@@ -58,32 +60,58 @@ struct Aim {
     pages: u64,
 }
 
-impl Local {
+/// What a CPU dirties, and has paid for.
+pub(super) struct Throttle {
+    pages: Rc<CpuPages>,
+    /// Pages dirtied since the last look at the limits.
+    dirtied: Cell<u64>,
+    /// Pages after which to look again.
+    dirty_step: Cell<u64>,
+    /// Until when the pages that the CPU dirtied are paid for.
+    paid_until_ns: Cell<u64>,
+}
+
+impl Throttle {
+    /// Nothing is dirty yet.
+    pub(super) fn new(pages: &Rc<CpuPages>) -> Throttle {
+        Throttle {
+            pages: pages.clone(),
+            dirtied: Cell::new(0),
+            dirty_step: Cell::new(1),
+            paid_until_ns: Cell::new(0),
+        }
+    }
+
     /// The task has dirtied a page: sometimes looks at the thresholds.
     #[inline]
-    pub(super) async fn balance_dirty(self: &Rc<Self>) {
+    pub(super) async fn balance_dirty(&self, write_back: &WriteBack<CpuPages>) {
+        let limits = &self.pages.shared.limits;
         let dirtied = self.dirtied.get() + 1;
         self.dirtied.set(dirtied);
         // A CPU looks at the latest after `ratelimit_pages`.
-        if dirtied >= self.dirty_step.get().min(self.shared.limits.dirty_step) {
+        if dirtied >= self.dirty_step.get().min(limits.dirty_step) {
             self.dirtied.set(0);
-            match self.shared.writers_flush {
-                true => self.balance_by_flushing().await,
+            match self.pages.shared.writers_flush {
+                true => {
+                    self.dirty_step.set(limits.dirty_step);
+                    write_back.balance().await;
+                }
                 false => self.throttle(dirtied).await,
             }
         }
     }
 
     async fn throttle(&self, dirtied: u64) {
-        let (shared, limits) = (&self.shared, &self.shared.limits);
-        shared.note_writer(self.index);
-        let began_ns = self.cpu.now();
+        let (pages, shared) = (&self.pages, &self.pages.shared);
+        let (tasks, cpu, limits) = (&pages.tasks, &pages.tasks.cpu, &shared.limits);
+        shared.note_writer(tasks.index);
+        let began_ns = cpu.now();
         let mut unpaid = dirtied;
         loop {
             if shared.is_over_background() {
-                self.wake(&shared.flusher);
+                tasks.wake(&shared.common.flusher);
             }
-            let (unwritten, now_ns) = (shared.unwritten(), self.cpu.now());
+            let (unwritten, now_ns) = (shared.unwritten(), cpu.now());
             if unwritten <= limits.free_run() {
                 self.dirty_step
                     .set(poll_interval(limits.dirty_hard - unwritten));
@@ -95,12 +123,12 @@ impl Local {
             let Some(pause_ns) = self.pause_ns(unpaid, rates, pause_max_ns) else {
                 return;
             };
-            self.counters.waits.add(1);
+            pages.counters.waits.add(1);
             self.paid_until_ns.set(now_ns + pause_ns);
             self.pause_until(now_ns + pause_ns).await;
-            let slept_ns = self.cpu.now() - now_ns;
-            self.counters.throttled_ns.add(slept_ns);
-            let is_stuck = self.cpu.now() >= began_ns + PAUSE_MAX_NS;
+            let slept_ns = cpu.now() - now_ns;
+            pages.counters.throttled_ns.add(slept_ns);
+            let is_stuck = cpu.now() >= began_ns + PAUSE_MAX_NS;
             if rates.task > 0.0 || is_stuck {
                 return;
             }
@@ -116,7 +144,7 @@ impl Local {
         }
         let aim = aim(rates, pause_max_ns);
         self.dirty_step.set(aim.pages);
-        let (now_ns, paid_ns) = (self.cpu.now(), self.paid_until_ns.get());
+        let (now_ns, paid_ns) = (self.pages.tasks.cpu.now(), self.paid_until_ns.get());
         let due_ns = paid_ns + (dirtied as f64 * 1e9 / rates.task) as u64;
         if due_ns < now_ns + aim.pause_min_ns {
             // Who has dirtied little for a second begins anew.
@@ -129,12 +157,13 @@ impl Local {
     }
 
     async fn pause_until(&self, due_ns: u64) {
+        let tasks = &self.pages.tasks;
         let paused = async {
-            while self.cpu.now() < due_ns {
-                TimedWait::until(&self.cpu, due_ns).await;
+            while tasks.cpu.now() < due_ns {
+                TimedWait::until(&tasks.cpu, due_ns).await;
             }
         };
-        self.sleep(paused).await;
+        tasks.sleep(paused).await;
     }
 }
 

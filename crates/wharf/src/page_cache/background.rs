@@ -50,7 +50,7 @@ impl Drop for Background {
         // This thread may have no context, and there may be none left.
         let mut machine = Machine::new(CostTable::free(), false);
         let cpu = machine.add_cpu("end", Side::Host, 1.0);
-        let flusher = &self.core.shared.flusher;
+        let flusher = &self.core.shared.common.flusher;
         flusher.wake_all(machine.inline().cpu(cpu), NOBODY);
     }
 }

@@ -15,6 +15,7 @@ pub struct Clock {
 }
 
 impl Clock {
+    /// The hand before the first of so many frames.
     pub fn new(frames: u32) -> Clock {
         Clock {
             frames,

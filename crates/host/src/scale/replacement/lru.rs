@@ -15,9 +15,9 @@ use wharf_runtime::{Cpu, Lock, Op};
 use wharf_wire::dma::RegisterError;
 
 use super::{Candidates, Policy, STRETCH};
-use crate::kernel::lru::{BATCH, List, Lists, Lru};
-use crate::nodes::{Nodes, by_node};
-use crate::per_frame::per_frame;
+use crate::kit::lists::{BATCH, List, Lists, Lru};
+use crate::kit::nodes::{Nodes, by_node};
+use crate::kit::per_frame::per_frame;
 use crate::scale::frame::{Frames, REFERENCED, REUSED};
 
 /// The frame has no page.

@@ -1,6 +1,6 @@
 //! Which page leaves next: a policy, and what the cache tells it.
 //!
-//! A hit sets a mark in the frame's state ([`REFERENCED`], [`REUSED`]), and no more: no policy hears of it at once, so that hits write nothing that CPUs
+//! A hit sets a mark in the frame's state ([`REFERENCED`](super::frame::REFERENCED), [`REUSED`](super::frame::REUSED)), and no more: no policy hears of it at once, so that hits write nothing that CPUs
 //! share. A policy sees the marks when it comes by.
 //!
 //! | policy | file |
@@ -8,21 +8,13 @@
 //! | CLOCK: a hand goes round over the frames | `clock.rs` |
 //! | two lists, as in Linux: pages used once, and pages used again | `lru.rs` |
 
-mod clock;
-mod lru;
+pub mod clock;
+pub mod lru;
 
 use smallvec::SmallVec;
 use wharf_runtime::Cpu;
-use wharf_wire::dma::RegisterError;
 
-use crate::design::Replacement;
-use crate::nodes::Nodes;
 use crate::scale::frame::Frames;
-#[cfg(doc)]
-use crate::scale::frame::{REFERENCED, REUSED};
-
-use clock::Clock;
-use lru::TwoLists;
 
 /// Frames that a policy names at a time, at most.
 const STRETCH: u32 = 32;
@@ -51,19 +43,4 @@ pub trait Policy: Send + Sync {
     /// # Panics
     /// If something is in disorder.
     fn verify(&self, cpu: &Cpu, frames: &Frames, pages: u64);
-}
-
-/// The policy of this name, for the frames of all nodes and so many CPUs.
-///
-/// # Errors
-/// If there is no memory.
-pub fn policy(
-    replacement: Replacement,
-    nodes: Nodes,
-    cpus: u32,
-) -> Result<Box<dyn Policy>, RegisterError> {
-    Ok(match replacement {
-        Replacement::Clock => Box::new(Clock::new(nodes.frames())),
-        Replacement::Lru => Box::new(TwoLists::new(nodes, cpus)?),
-    })
 }

@@ -4,7 +4,7 @@ use ccxarray::locked::{Changes, Control, Tree};
 use wharf_runtime::sync::{AtomicU64, Ordering};
 use wharf_runtime::{Cpu, Lock};
 
-use crate::kernel::accounting::{Change, FileCounters};
+use crate::kit::accounting::{Change, FileCounters};
 
 pub use ccxarray::Tag;
 pub use ccxarray::locked::Find;

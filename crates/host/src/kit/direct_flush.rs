@@ -5,8 +5,8 @@
 //! up use none.
 //!
 //! Idea: writers flush. A writer that finds too much dirty, or on its way, writes a *share* itself: the next few
-//! dirty pages of the next file (`Turns`), behind a cursor that all its flushers move on (`Cursor`), so that each
-//! has a file or a range of its own. It waits for its transfers, and looks again (`balance`).
+//! dirty pages of the next file ([`Turns`]), behind a cursor that all its flushers move on ([`Cursor`]), so that each
+//! has a file or a range of its own. It waits for its transfers, and looks again (`writers.rs`).
 //!
 //! In the published code (fs/scext4/fs/fs-writeback.c and mm/page-writeback.c of ScaleCache's repository) a writer's part is no
 //! range but a file, that nobody else flushes meanwhile, with all that is dirty in it; it waits for no write (`WB_SYNC_NONE`),
@@ -16,17 +16,11 @@
 //!
 //! As published that code sleeps before it flushes. [`Balance`] has that rule too, and one that only sleeps.
 
-use std::rc::Rc;
-
 use wharf_runtime::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use wharf_runtime::{Cpu, Line};
 
 /// Most pages of a share of the designs unless the configuration says otherwise, in as many transfers as they happen to be.
 pub const SHARE_PAGES: u64 = 64;
-
-/// A writer goes on after so many shares: the drives take no more, or others dirty pages faster. Memory
-/// will say so.
-const SHARES_MAX: u32 = 16;
 
 /// Sleep of who waits for others to write, in nanoseconds.
 pub(crate) const SLEEP_NS: u64 = 1_000_000;
@@ -45,95 +39,6 @@ pub enum Balance {
     SleepThenFlush,
     /// It sleeps.
     Sleep,
-}
-
-/// A writer of a cache, on its CPU.
-#[allow(async_fn_in_trait)] // the futures stay on their CPU: no Send is wanted
-pub(crate) trait Writer {
-    /// True if too much is dirty.
-    fn is_over(&self) -> bool;
-
-    /// True if more is dirty than the background threshold allows, whatever is on its way.
-    fn is_over_background(&self) -> bool;
-
-    /// True if what is on its way keeps the storage busy; for [`Balance::FlushUnlessBusy`].
-    fn is_storage_busy(&self) -> bool {
-        false
-    }
-
-    /// Accounts a wait.
-    fn note_wait(&self);
-
-    /// Wakes the background flusher.
-    fn wake_flusher(&self);
-
-    /// Enters the running task among those who are woken when a transfer ends.
-    fn join_progress(&self);
-
-    /// Sleeps for so long at most, for there is too much that is dirty.
-    async fn doze(&self, most_ns: u64);
-
-    /// Waits until others have written enough, but for [`SLEEP_NS`] at most; where the storage can be busy.
-    async fn wait_for_others(&self) {}
-
-    /// Writes a share and waits for it; gives its pages.
-    async fn clean_share(self: &Rc<Self>) -> u64;
-
-    /// Begins to write all dirty pages of the next file that nobody else flushes; gives their number, 0 if there is no such
-    /// file.
-    async fn send_file(self: &Rc<Self>) -> u64;
-
-    /// Waits until others have made progress with their files, but for [`SLEEP_NS`] at most.
-    async fn wait_for_flushers(&self);
-}
-
-/// As [`balance`] by [`Balance::FlushFiles`].
-async fn flush_files<W: Writer>(writer: &Rc<W>) {
-    if !writer.is_over() {
-        return;
-    }
-    writer.note_wait();
-    let mut waits = 0;
-    while writer.is_over_background() && waits < SHARES_MAX {
-        if writer.send_file().await == 0 {
-            // Others have the files that are left (`inode_sleep_on_writeback`).
-            writer.join_progress();
-            writer.wait_for_flushers().await;
-            waits += 1;
-        }
-    }
-}
-
-/// Keeps a writer until no longer too much is dirty, or it has done its part.
-pub(crate) async fn balance<W: Writer>(writer: &Rc<W>, balance: Balance) {
-    if balance == Balance::FlushFiles {
-        return flush_files(writer).await;
-    }
-    for _ in 0..SHARES_MAX {
-        if !writer.is_over() {
-            return;
-        }
-        writer.note_wait();
-        match balance {
-            Balance::FlushUnlessBusy if writer.is_storage_busy() => {
-                writer.wait_for_others().await;
-                continue;
-            }
-            Balance::Flush | Balance::FlushFiles | Balance::FlushUnlessBusy => {}
-            Balance::SleepThenFlush | Balance::Sleep => {
-                writer.join_progress();
-                writer.doze(SLEEP_NS).await;
-            }
-        }
-        if balance == Balance::Sleep || writer.clean_share().await == 0 {
-            writer.wake_flusher();
-            // All that is dirty is on its way.
-            writer.join_progress();
-            if writer.is_over() {
-                writer.doze(SLEEP_NS).await;
-            }
-        }
-    }
 }
 
 /// Whose turn it is to be flushed, of several files.

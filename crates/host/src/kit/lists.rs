@@ -18,8 +18,8 @@ use std::ops::Range;
 use wharf_runtime::{Cpu, Line, Lock};
 use wharf_wire::dma::RegisterError;
 
-use crate::nodes::Nodes;
-use crate::per_frame::per_frame;
+use crate::kit::nodes::Nodes;
+use crate::kit::per_frame::per_frame;
 
 /// Frames of a batch that is put on a list, or taken off, at once.
 pub const BATCH: usize = 15;

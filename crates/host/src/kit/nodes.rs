@@ -12,7 +12,7 @@ use wharf_runtime::sync::{AtomicU64, Ordering};
 use wharf_runtime::{Cpu, Lock};
 use wharf_wire::dma::RegisterError;
 
-use crate::per_frame::per_frame;
+use crate::kit::per_frame::per_frame;
 
 /// See the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

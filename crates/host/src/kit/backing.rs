@@ -6,13 +6,13 @@
 use std::rc::Rc;
 
 use wharf_runtime::Cpu;
+use wharf_wire::dma::DmaRegion;
 
 use crate::error::IoError;
 use crate::files::Files;
 use crate::group::Group;
-use crate::kernel_path::KernelPath;
-use crate::run::Run;
-use crate::scale::frame::Frames;
+use crate::kit::kernel_path::KernelPath;
+use crate::kit::run::Run;
 use crate::volume::{Transfer, Volume};
 
 /// See the module.
@@ -37,7 +37,7 @@ pub trait Backing: 'static {
         kind: Transfer,
         file: u32,
         run: &Run,
-        frames: &Frames,
+        memory: &DmaRegion,
     ) -> Self::Sent;
 
     /// Makes durable the pages of a file that were written before.
@@ -93,9 +93,9 @@ impl Backing for VolumeFiles {
         kind: Transfer,
         file: u32,
         run: &Run,
-        frames: &Frames,
+        memory: &DmaRegion,
     ) -> Commands {
-        let address = |frame: &u32| frames.address(*frame);
+        let address = |frame: &u32| memory.address(*frame as usize);
         let addresses: Vec<u64> = run.frames.iter().map(address).collect();
         let first = self.files.in_volume(file, run.first);
         let pages = addresses.len() as u64;

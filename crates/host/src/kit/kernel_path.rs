@@ -10,7 +10,7 @@ use std::future::Future;
 
 use wharf_runtime::{Cpu, Op};
 
-use crate::kernel::accounting::{Change, FileCounters};
+use crate::kit::accounting::{Change, FileCounters};
 
 /// See the module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,7 +91,9 @@ mod tests {
     use wharf_runtime::{CostTable, Machine, Seed, Side};
 
     use super::*;
-    use crate::scale::index::{Concurrent, Index, Locked};
+    use crate::kit::concurrent::Concurrent;
+    use crate::kit::index::Index;
+    use crate::kit::locked::Locked;
 
     /// ScaleCache counted nothing, where it counts all that Linux does: its tree alone has no lock.
     #[test]

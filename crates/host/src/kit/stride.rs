@@ -1,7 +1,7 @@
 //! Readers that go through a file in equal steps: a column of a table, every tenth record, backwards.
 //!
 //! Problem: such a reader misses at every place, and never looks like one that reads
-//! [in order](crate::readahead).
+//! [in order](crate::kit::readahead).
 //!
 //! 1. Three equal steps between misses make a stride. Its next places are read ahead, side by side.
 //! 2. One of them, half way, is marked. Who reads the marked page, or misses just behind the places
@@ -11,7 +11,7 @@
 //! Steps are whole pages: records whose distance is no multiple of a page have unequal ones, and are not
 //! recognised. One page forwards is no step, for that is reading in order.
 
-use crate::readahead::Plan;
+use crate::kit::readahead::Plan;
 
 /// Equal steps, one after another, that make a stride.
 const STEPS: u32 = 3;
