@@ -8,8 +8,8 @@ use wharf_runtime::{Cpu, Op};
 use crate::kernel::frame::{ACTIVE, REFERENCED};
 use crate::kernel::shared::Shared;
 use crate::key::PageKey;
-use crate::kit::lists::{List, Lru};
 use crate::kit::nodes::by_node;
+use crate::kit::replacement::two_lists::{List, TwoLists};
 
 /// Most pages moved from the active list to the inactive one at a time (`SWAP_CLUSTER_MAX`).
 const REFILL_PAGES: u32 = 32;
@@ -96,7 +96,7 @@ impl CpuLists {
 
     /// Does `f` to frames with the lists that they are of: those of one node under one lock, as far as they follow one
     /// another.
-    pub(super) fn on_lists(&self, frames: &[u32], mut f: impl FnMut(&mut Lru, u32)) {
+    pub(super) fn on_lists(&self, frames: &[u32], mut f: impl FnMut(&mut TwoLists, u32)) {
         for (node, run) in by_node(self.shared.lru.nodes(), frames) {
             self.shared.lru.with(self.cpu(), node, |lru| {
                 let each = || run.iter().for_each(|frame| f(lru, *frame));
@@ -130,17 +130,11 @@ impl CpuLists {
     }
 
     /// Moves old active pages to the inactive list if that is too short.
-    pub(super) fn refill_inactive(&self, lru: &mut Lru) {
-        let mut moved = 0;
-        let changed = |frame| self.shared.frames.relink(self.cpu(), frame);
-        while moved < REFILL_PAGES && lru.inactive_is_low() {
-            let Some(frame) = lru.take_oldest(List::Active, changed) else {
-                break;
-            };
-            self.shared.frames.clear(self.cpu(), frame, ACTIVE);
-            lru.add(frame, List::Inactive, changed);
-            moved += 1;
-        }
+    pub(super) fn refill_inactive(&self, lru: &mut TwoLists) {
+        let frames = &self.shared.frames;
+        let changed = |frame| frames.relink(self.cpu(), frame);
+        let deactivate = |frame| _ = frames.clear(self.cpu(), frame, ACTIVE);
+        let moved = lru.refill(REFILL_PAGES, changed, deactivate);
         self.cpu().work_n(Op::ListUpdate, moved, || ());
     }
 

@@ -25,7 +25,7 @@
 //! | [`frame`] | frames: page flags, references, a page lock, bytes | include/linux/page-flags.h |
 //! | `pages.rs` | what a CPU knows of pages: flags, and the [tree](crate::kit::xarray) of each file, under its lock | mm/filemap.c, lib/xarray.c |
 //! | `client.rs` | reads and writes | mm/filemap.c |
-//! | `cpu_lists.rs`, `reclaim.rs` | batches of a CPU; which page leaves, by [two lists](crate::kit::lists) | mm/swap.c, mm/vmscan.c |
+//! | `cpu_lists.rs`, `reclaim.rs` | batches of a CPU; which page leaves, by [two lists](crate::kit::replacement::two_lists) | mm/swap.c, mm/vmscan.c |
 //! | `write_back.rs` | a page is claimed under its lock; block requests and their ends | mm/page-writeback.c, block/ |
 //! | `flusher.rs`, `throttle.rs` | who writes back; who waits | fs/fs-writeback.c, mm/page-writeback.c |
 //! | `services.rs`, [`neighbour`] | the reclaimer, and who ends half of the flusher's requests | kernel/irq/matrix.c, block/blk-mq.c |

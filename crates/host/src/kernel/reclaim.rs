@@ -13,10 +13,10 @@ use crate::kernel::frame::{ACTIVE, DIRTY, READAHEAD, RECLAIM, WRITEBACK};
 use crate::kernel::pages::{CpuPages, PageLock};
 use crate::key::PageKey;
 use crate::kit::accounting::Change;
-use crate::kit::lists::List;
 use crate::kit::memory::{Reclaims, Stock};
 use crate::kit::pages::{Held, Pages};
 use crate::kit::reading::Brings;
+use crate::kit::replacement::two_lists::List;
 
 /// Parts of the lists looked at first: one in 2^12 (`DEF_PRIORITY`).
 const FIRST_PRIORITY: u32 = 12;

@@ -15,7 +15,8 @@ use crate::kit::common::Common;
 use crate::kit::direct_flush::Balance;
 use crate::kit::files::CachedFile;
 use crate::kit::kernel_path::KernelPath;
-use crate::kit::lists::{BATCH, List, Lists};
+use crate::kit::node_lists::NodeLists;
+use crate::kit::replacement::two_lists::{BATCH, List};
 use crate::kit::transfers::IN_FLIGHT_MAX;
 use crate::kit::xarray::{Tag, XArray};
 
@@ -113,7 +114,7 @@ pub struct Shared {
     /// The frames.
     pub frames: Frames,
     /// Which to give up.
-    pub lru: Lists,
+    pub lru: NodeLists,
     /// Thresholds.
     pub limits: Limits,
     /// Dirty pages.
@@ -158,7 +159,7 @@ impl Shared {
         Ok(Shared {
             inodes: (0..shape.files).map(|_| CachedFile::default()).collect(),
             frames: Frames::new(frames, space)?,
-            lru: Lists::new(common.nodes)?,
+            lru: NodeLists::new(common.nodes)?,
             limits: Limits::new(config, frames.into()),
             dirty: AtomicU64::new(0),
             writeback: AtomicU64::new(0),

@@ -15,9 +15,9 @@ use crate::kernel::frame::{DIRTY, LOCKED, UPTODATE, WRITEBACK};
 use crate::kernel::pages::CpuPages;
 use crate::key::PageKey;
 use crate::kit::accounting::Change;
-use crate::kit::lists::BATCH;
 use crate::kit::memory::Reclaims;
 use crate::kit::pages::Pages;
+use crate::kit::replacement::two_lists::BATCH;
 use crate::kit::xarray::{Find, Tag};
 use crate::span::Extent;
 

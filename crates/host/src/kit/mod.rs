@@ -15,7 +15,8 @@
 //! | [`transfers`], [`run`], [`backing`] | runs of pages to and from what lies below | how they end; what lies below |
 //! | [`write_back`] | dirty pages to the drives | how a page is claimed |
 //! | [`writers`], [`direct_flush`] | writers that flush | thresholds, files, shares |
-//! | [`memory`], [`nodes`] | free frames | who leaves: [`lists`], and `replacement` of the designs |
+//! | [`memory`], [`nodes`] | free frames | who leaves |
+//! | [`replacement`], [`node_lists`] | which page leaves next | the policy |
 //! | [`reading`], [`readahead`], [`stride`] | pages that are missed, and those that are read ahead | how a page enters |
 //! | [`kernel_path`], [`accounting`] | what is paid to the operating system | |
 //! | [`per_frame`] | memory in proportion to a cache | |
@@ -29,14 +30,15 @@ pub mod files;
 pub mod frames;
 pub mod index;
 pub mod kernel_path;
-pub mod lists;
 pub mod locked;
 pub mod memory;
+pub mod node_lists;
 pub mod nodes;
 pub mod pages;
 pub mod per_frame;
 pub mod readahead;
 pub mod reading;
+pub mod replacement;
 pub mod run;
 pub mod stride;
 pub mod tasks;

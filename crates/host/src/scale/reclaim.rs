@@ -1,6 +1,6 @@
 //! Which pages leave for others, and how pages enter.
 //!
-//! Frames are tried that the policy names ([`Policy`](super::replacement::Policy)), of the CPU's own node first. A page that was used
+//! Frames are tried that the policy names ([`SharedReplacement`](super::replacement::SharedReplacement)), of the CPU's own node first. A page that was used
 //! since the policy came by stays; so does one that is dirty, on its way, or pinned. As many as two rounds are tried.
 
 use crate::error::IoError;
@@ -35,7 +35,7 @@ impl<I: Index, B: Backing> Reclaims for CpuPages<I, B> {
             let frames = &shared.frames;
             let looked = shared
                 .replacement
-                .candidates(cpu, node, frames, &mut candidates);
+                .victims(cpu, node, frames, &mut candidates);
             // One at least, lest there be no page at all.
             tried += u64::from(looked.max(1));
             candidates.retain(|frame| {
@@ -103,7 +103,7 @@ impl<I: Index, B: Backing> CpuPages<I, B> {
         self.note(key.file(), Change::Removed);
         // From here on the page may be in another frame, with newer bytes.
         wharf_runtime::sync::interleave();
-        shared.replacement.leave(cpu, &shared.frames, frame);
+        shared.replacement.remove(cpu, &shared.frames, frame);
         shared.frames.empty(cpu, frame);
         self.give_free(frame);
     }
@@ -116,7 +116,7 @@ impl<I: Index, B: Backing> CpuPages<I, B> {
         let is_new = self.index_of(key.file()).insert(cpu, key.page(), frame);
         if is_new {
             self.note(key.file(), Change::Added);
-            shared.replacement.admit(cpu, &shared.frames, frame);
+            shared.replacement.insert(cpu, &shared.frames, frame);
         } else {
             shared.frames.cancel(cpu, frame);
             self.give_free(frame);

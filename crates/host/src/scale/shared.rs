@@ -15,9 +15,9 @@ use crate::kit::kernel_path::KernelPath;
 use crate::kit::readahead::Plan;
 use crate::kit::transfers::IN_FLIGHT_MAX;
 use crate::scale::frame::{DIRTY, FAILED, FILLED, Frames, WRITEBACK};
-use crate::scale::replacement::Policy;
-use crate::scale::replacement::clock::Clock;
-use crate::scale::replacement::lru::TwoLists;
+use crate::scale::replacement::SharedReplacement;
+use crate::scale::replacement::clock::Sweep;
+use crate::scale::replacement::lru::SharedLists;
 use crate::scale::retry::Retry;
 
 /// Thresholds, in pages.
@@ -129,7 +129,7 @@ pub struct Shared<I> {
     /// The frames.
     pub frames: Frames,
     /// Which page leaves next.
-    pub(super) replacement: Box<dyn Policy>,
+    pub(super) replacement: Box<dyn SharedReplacement>,
     /// Thresholds.
     pub limits: Limits,
     /// Dirty pages.
@@ -161,9 +161,9 @@ impl<I: Index> Shared<I> {
         let kernel_path = KernelPath::new(config.in_kernel, config.file_system);
         let balance = (shape.balance, shape.share_pages);
         let common = Common::new(config, (shape.frames, 1), kernel_path, balance)?;
-        let replacement: Box<dyn Policy> = match config.replacement {
-            Replacement::Clock => Box::new(Clock::new(shape.frames)),
-            Replacement::Lru => Box::new(TwoLists::new(common.nodes, config.clients + 1)?),
+        let replacement: Box<dyn SharedReplacement> = match config.replacement {
+            Replacement::Clock => Box::new(Sweep::new(shape.frames)),
+            Replacement::Lru => Box::new(SharedLists::new(common.nodes, config.clients + 1)?),
         };
         Ok(Shared {
             common,

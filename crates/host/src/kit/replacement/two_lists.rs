@@ -5,20 +5,19 @@
 //!
 //! Idea (mm/vmscan.c and mm/swap.c of Linux): a page enters the inactive list. A second touch moves
 //! it to the active one. Victims come from the tail of the inactive list, which gets the tail of the
-//! active list when it has become too short. Each memory node has both, behind one lock ([`Lists`]).
+//! active list when it has become too short. Each memory node has both, behind one lock ([`NodeLists`](crate::kit::node_lists::NodeLists)).
 //!
 //! The links of Linux' lists are in the pages' own structures (`struct page`, a cache line each), with flags and
 //! references. So whoever puts a page on a list or takes it off fetches its line and that of its neighbour, while all others wait for
-//! the lock: [`Lru`] tells whoever calls it which frames' lines it has changed.
+//! the lock: [`TwoLists`] tells whoever calls it which frames' lines it has changed.
 //!
 //! Not modelled: shadow entries, which tell a page that left too early (mm/workingset.c).
 
 use std::ops::Range;
 
-use wharf_runtime::{Cpu, Line, Lock};
 use wharf_wire::dma::RegisterError;
 
-use crate::kit::nodes::Nodes;
+use super::{Look, Replacement, Victim};
 use crate::kit::per_frame::per_frame;
 
 /// Frames of a batch that is put on a list, or taken off, at once.
@@ -55,7 +54,7 @@ struct Ends {
 }
 
 /// The two lists of a node. See the module.
-pub struct Lru {
+pub struct TwoLists {
     /// The first of the frames that can be on them.
     first: u32,
     links: Box<[Link]>,
@@ -64,12 +63,12 @@ pub struct Lru {
     ratio: u32,
 }
 
-impl Lru {
+impl TwoLists {
     /// Empty lists for these frames of 4 KiB.
     ///
     /// # Errors
     /// If there is no memory.
-    pub fn new(frames: Range<u32>) -> Result<Lru, RegisterError> {
+    pub fn new(frames: Range<u32>) -> Result<TwoLists, RegisterError> {
         let none = Link {
             newer: NONE,
             older: NONE,
@@ -81,7 +80,7 @@ impl Lru {
             len: 0,
         };
         let count = frames.end - frames.start;
-        Ok(Lru {
+        Ok(TwoLists {
             first: frames.start,
             links: per_frame(count, |_| none)?.into(),
             ends: [ends; 2],
@@ -177,6 +176,20 @@ impl Lru {
         })
     }
 
+    /// Moves old active pages to the inactive list, `most` at most, if that is too short; `moved` is told of each. Gives how many.
+    pub fn refill(&mut self, most: u32, changed: impl Fn(u32) + Copy, moved: impl Fn(u32)) -> u32 {
+        let mut count = 0;
+        while count < most && self.inactive_is_low() {
+            let Some(frame) = self.take_oldest(List::Active, changed) else {
+                break;
+            };
+            moved(frame);
+            self.add(frame, List::Inactive, changed);
+            count += 1;
+        }
+        count
+    }
+
     /// The frames of a list, oldest first, for checks.
     pub fn iter(&self, list: List) -> impl Iterator<Item = u32> {
         let frame = |at: u32| (at != NONE).then_some(at);
@@ -185,38 +198,41 @@ impl Lru {
     }
 }
 
-/// The lists of all memory nodes.
-pub struct Lists {
-    nodes: Nodes,
-    of_node: Box<[(Lock<Lru>, Line)]>,
-}
-
-impl Lists {
-    /// Empty lists for all frames.
-    ///
-    /// # Errors
+/// For who has no lines to tell of. A page that was used moves to the active list when its turn comes.
+impl Replacement for TwoLists {
+    /// # Panics
     /// If there is no memory.
-    pub fn new(nodes: Nodes) -> Result<Lists, RegisterError> {
-        let of_node = |node| Ok((Lock::new(Lru::new(nodes.frames_of(node))?), Line::new()));
-        let of_node: Result<Box<[_]>, RegisterError> = nodes.from(0).map(of_node).collect();
-        Ok(Lists {
-            nodes,
-            of_node: of_node?,
-        })
+    fn of_frames(frames: u32) -> TwoLists {
+        TwoLists::new(0..frames).expect("memory for the links of a cache")
     }
 
-    /// Whose they are.
-    pub fn nodes(&self) -> Nodes {
-        self.nodes
+    fn insert(&mut self, frame: u32) {
+        self.add(frame, List::Inactive, |_| ());
     }
 
-    /// Runs `f` on the lists of a node, with their lock held. Their ends are on another line than the lock.
-    pub fn with<R>(&self, cpu: &Cpu, node: usize, f: impl FnOnce(&mut Lru) -> R) -> R {
-        let (lists, ends) = &self.of_node[node];
-        lists.with(cpu, |lru| {
-            ends.write(cpu);
-            f(lru)
-        })
+    fn remove(&mut self, frame: u32) {
+        TwoLists::remove(self, frame, |_| ());
+    }
+
+    fn victim(&mut self, mut look: impl FnMut(u32) -> Look) -> (Victim, u32) {
+        let steps = 2 * (self.len(List::Inactive) + self.len(List::Active));
+        for step in 0..steps {
+            self.refill(u32::MAX, |_| (), |_| ());
+            let frame = self
+                .take_oldest(List::Inactive, |_| ())
+                .or_else(|| self.take_oldest(List::Active, |_| ()));
+            let Some(frame) = frame else { break };
+            match look(frame) {
+                Look::Goes => return (Victim::Frame(frame), step + 1),
+                Look::Used => self.add(frame, List::Active, |_| ()),
+                Look::Stays => self.add(frame, List::Inactive, |_| ()),
+                Look::Ends => {
+                    self.add_oldest(frame, |_| ());
+                    return (Victim::Ended, step);
+                }
+            }
+        }
+        (Victim::None, steps)
     }
 }
 
@@ -234,7 +250,7 @@ mod tests {
     #[test]
     fn lists_are_as_two_queues() {
         let mut rng = Seed(3).rng();
-        let mut lru = Lru::new(30..50).unwrap();
+        let mut lru = TwoLists::new(30..50).unwrap();
         let mut model: [VecDeque<u32>; 2] = Default::default();
         for _ in 0..20_000 {
             let frame = 30 + rng.below(20) as u32;
@@ -270,7 +286,7 @@ mod tests {
     /// An entry of a list cost what one in a line at hand costs, whoever had written its page and its neighbour.
     #[test]
     fn who_changes_a_list_fetches_the_lines_of_neighbours_too() {
-        let mut lru = Lru::new(0..4).unwrap();
+        let mut lru = TwoLists::new(0..4).unwrap();
         let lines = std::cell::RefCell::new(Vec::new());
         let changed = |frame| lines.borrow_mut().push(frame);
         lru.add(0, List::Inactive, changed);
