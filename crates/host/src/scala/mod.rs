@@ -25,6 +25,7 @@
 
 pub mod batch;
 pub mod client;
+pub mod copied;
 mod entry;
 pub mod frames;
 pub mod guard;
