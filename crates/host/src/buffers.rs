@@ -79,6 +79,19 @@ impl Buffers {
         }
     }
 
+    /// Takes one page, if nobody is in line for it; with its address.
+    #[inline]
+    pub fn try_take_one(&self) -> Option<(u32, u64)> {
+        let ticket = self.next_ticket.get();
+        if self.serving.get() != ticket {
+            return None;
+        }
+        let page = self.free.borrow_mut().pop()?;
+        self.next_ticket.set(ticket + 1);
+        self.serving.set(ticket + 1);
+        Some((page, self.region.address(page as usize)))
+    }
+
     /// Gives pages back; no command in flight may name them.
     #[inline]
     pub fn give_back(&self, cpu: &Cpu, pages: &mut Vec<u32>) {

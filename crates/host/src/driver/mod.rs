@@ -206,11 +206,20 @@ impl Driver {
     /// Waits for a free slot. Commands written so far are announced first.
     #[inline]
     pub async fn reserve(&self) -> FreeSlot {
-        while self.inner.borrow().free.is_empty() {
+        loop {
+            if let Some(slot) = self.try_reserve() {
+                return slot;
+            }
             self.ring();
             self.slot_freed.wait(&self.cpu).await;
         }
-        FreeSlot(())
+    }
+
+    /// A free slot, if there is one.
+    #[inline]
+    pub fn try_reserve(&self) -> Option<FreeSlot> {
+        let is_free = !self.inner.borrow().free.is_empty();
+        is_free.then_some(FreeSlot(()))
     }
 
     /// Writes a command that moves the pages at `pages` (none, for one without data) to the queue,

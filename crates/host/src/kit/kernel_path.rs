@@ -29,6 +29,12 @@ impl KernelPath {
         }
     }
 
+    /// True if anything is paid.
+    #[inline]
+    pub fn is_due(self) -> bool {
+        self.is_due
+    }
+
     #[inline]
     fn pay(self, cpu: &Cpu, op: Op, times: u32) {
         if self.is_due {

@@ -258,6 +258,22 @@ impl Volume {
         }
     }
 
+    /// As [`Volume::issue`] of one page, by an ordinary function: false if that would wait for something, or takes more than one
+    /// command, and then nothing was done.
+    #[inline]
+    pub fn issue_now(&self, group: &Group, kind: Transfer, page: u64, address: u64) -> bool {
+        if self.array_driver.is_some() || self.layout.level != Level::Raid0 {
+            return false;
+        }
+        let (drive, lba) = self.layout.locate(page);
+        let driver = &self.drivers[drive];
+        let Some(slot) = driver.try_reserve() else {
+            return false;
+        };
+        driver.issue(slot, group, command(kind, lba, 1), &[address]);
+        true
+    }
+
     async fn issue_redundant(&self, group: &Group, kind: Transfer, first: u64, addresses: &[u64]) {
         match &self.parity {
             Some(parity) if kind != Transfer::Read => parity.store(group, kind, first, addresses),
