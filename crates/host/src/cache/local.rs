@@ -25,7 +25,7 @@ pub struct Local {
     policy: WritePolicy,
     pub(super) counters: Counters,
     /// Lists that requests use one after the other.
-    pub(super) spare: RefCell<Vec<Scratch>>,
+    pub(super) spare: RefCell<Vec<Box<Scratch>>>,
     woken: RefCell<Vec<Sleeper>>,
     pub(super) late: LateCompletions<Vec<Pin>>,
 }

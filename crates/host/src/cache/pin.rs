@@ -59,6 +59,17 @@ pub struct Scratch {
     pub(super) failed: Vec<Pin>,
 }
 
+impl Scratch {
+    /// True if nothing is left of a request.
+    #[inline]
+    pub(super) fn is_at_rest(&self) -> bool {
+        self.pins.is_empty()
+            && self.redo.is_empty()
+            && self.runs.is_empty()
+            && self.failed.is_empty()
+    }
+}
+
 impl Pin {
     pub(super) fn writes_own_page(&self) -> bool {
         matches!(self.action, Action::Through | Action::Clean)

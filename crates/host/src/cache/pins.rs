@@ -15,6 +15,8 @@
 //! until the drive answers: requests for its pages fail instead of waiting. [`Pins`] does the same
 //! for whatever it still holds when it is dropped.
 
+use std::ops::{Deref, DerefMut};
+
 use crate::cache::copied::Copied;
 use crate::cache::local::Local;
 use crate::cache::pin::{Action, Part, Pin, Scratch};
@@ -28,8 +30,27 @@ const ATTEMPTS_MAX: u32 = 4;
 /// The frames that a request holds. See the module.
 pub struct Pins<'a> {
     local: &'a Local,
-    scratch: Scratch,
+    scratch: Kept,
     attempts: u32,
+}
+
+/// Lists of a request, until it gives them back: a pointer, as they are many.
+struct Kept(Option<Box<Scratch>>);
+
+impl Deref for Kept {
+    type Target = Scratch;
+
+    #[inline]
+    fn deref(&self) -> &Scratch {
+        self.0.as_ref().expect("a request has its lists to its end")
+    }
+}
+
+impl DerefMut for Kept {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Scratch {
+        self.0.as_mut().expect("a request has its lists to its end")
+    }
 }
 
 impl<'a> Pins<'a> {
@@ -37,7 +58,7 @@ impl<'a> Pins<'a> {
     pub fn new(local: &'a Local) -> Pins<'a> {
         Pins {
             local,
-            scratch: local.spare.borrow_mut().pop().unwrap_or_default(),
+            scratch: Kept(Some(local.spare.borrow_mut().pop().unwrap_or_default())),
             attempts: 0,
         }
     }
@@ -105,7 +126,7 @@ impl<'a> Pins<'a> {
             addresses,
             runs,
             ..
-        } = &mut self.scratch;
+        } = &mut *self.scratch;
         let local = self.local;
         let mut start = 0;
         for run in parts.chunk_by(|a, b| a.page + 1 == b.page) {
@@ -113,10 +134,14 @@ impl<'a> Pins<'a> {
             start = range.end;
             runs.push((local.volume.open_group(), range.clone()));
             let group = &runs.last().expect("a run").0;
-            local
-                .volume
-                .issue(group, kind, run[0].page, &addresses[range])
-                .await;
+            let (first, addresses) = (run[0].page, &addresses[range]);
+            let is_issued = match addresses {
+                [one] => local.volume.issue_now(group, kind, first, *one),
+                _ => false,
+            };
+            if !is_issued {
+                local.volume.issue(group, kind, first, addresses).await;
+            }
         }
         local.volume.ring();
         let mut outcome = Ok(());
@@ -144,8 +169,17 @@ impl<'a> Pins<'a> {
             parts,
             addresses,
             ..
-        } = &mut self.scratch;
+        } = &mut *self.scratch;
         parts.clear();
+        addresses.clear();
+        if let [pin] = &pins[..] {
+            // As most often.
+            if let Some(page) = page_of(pin) {
+                parts.push(Part { page, pin: 0 });
+                addresses.push(self.local.cache.address(pin.shard, pin.frame));
+            }
+            return;
+        }
         let pages = pins.iter().enumerate();
         parts.extend(pages.filter_map(|(i, p)| {
             Some(Part {
@@ -154,7 +188,6 @@ impl<'a> Pins<'a> {
             })
         }));
         parts.sort_unstable();
-        addresses.clear();
         addresses.extend(parts.iter().map(|part| {
             let pin = &pins[part.pin as usize];
             self.local.cache.address(pin.shard, pin.frame)
@@ -171,7 +204,7 @@ impl<'a> Pins<'a> {
             runs,
             failed,
             ..
-        } = &mut self.scratch;
+        } = &mut *self.scratch;
         for (group, range) in runs.drain(..).filter(|(group, _)| !group.is_quiet()) {
             let late = parts[range].iter().map(|part| pins[part.pin as usize]);
             let late: Vec<Pin> = late.collect();
@@ -212,8 +245,8 @@ impl<'a> Pins<'a> {
         self.attempts += 1;
         let hopeless = written.is_err_and(|e| e.is_timeout()) || self.attempts >= ATTEMPTS_MAX;
         if !hopeless {
-            let spans = self.scratch.failed.iter().rev().map(|p| p.span);
-            self.scratch.redo.extend(spans);
+            let Scratch { failed, redo, .. } = &mut *self.scratch;
+            redo.extend(failed.iter().rev().map(|p| p.span));
         }
         self.give_up_failed();
         if hopeless { written } else { Ok(()) }
@@ -262,14 +295,24 @@ impl<'a> Pins<'a> {
     }
 }
 
-impl Drop for Pins<'_> {
-    fn drop(&mut self) {
-        // Empty, unless the request fails between settlements or is dropped in one.
+impl Pins<'_> {
+    /// The request fails between settlements, or is dropped in one.
+    #[cold]
+    fn abandon(&mut self) {
         self.part_with_failed();
-        self.scratch.failed.append(&mut self.scratch.pins);
+        let Scratch { pins, failed, .. } = &mut *self.scratch;
+        failed.append(pins);
         self.give_up_failed();
         self.scratch.redo.clear();
-        let scratch = std::mem::take(&mut self.scratch);
+    }
+}
+
+impl Drop for Pins<'_> {
+    fn drop(&mut self) {
+        if !self.scratch.is_at_rest() {
+            self.abandon();
+        }
+        let scratch = self.scratch.0.take().expect("its lists");
         self.local.spare.borrow_mut().push(scratch);
     }
 }
