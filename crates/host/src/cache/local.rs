@@ -24,7 +24,8 @@ pub struct Local {
     pub(super) index: u32,
     policy: WritePolicy,
     pub(super) counters: Counters,
-    /// Lists that requests use one after the other. Boxed: a request takes a pointer, not five vectors.
+    /// Lists that requests use one after the other. Boxed: a request takes a pointer, not five
+    /// vectors.
     #[allow(clippy::vec_box)]
     pub(super) spare: RefCell<Vec<Box<Scratch>>>,
     woken: RefCell<Vec<Sleeper>>,

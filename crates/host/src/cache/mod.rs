@@ -40,7 +40,8 @@ use crate::cache::shard::Shard;
 use crate::design::{DesignConfig, DesignError};
 use wharf_runtime::wake::Mailboxes;
 
-/// Frames below which a shard is not divided further: the hand of a tiny shard would be a poor CLOCK.
+/// Frames below which a shard is not divided further: the hand of a tiny shard would be a poor
+/// CLOCK.
 const SHARD_FRAMES_MIN: u32 = 64;
 
 /// The frames of a cache, and what is known of them.

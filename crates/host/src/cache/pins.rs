@@ -85,7 +85,8 @@ impl<'a> Pins<'a> {
     /// again are in [`Pins::redo`] then.
     ///
     /// # Errors
-    /// The first error of a command. All frames are given back or kept until the drive has ended them also then.
+    /// The first error of a command. All frames are given back or kept until the drive has ended
+    /// them also then.
     pub async fn settle<P: Copied>(&mut self, payload: &mut P) -> Result<(), IoError> {
         let mut outcome = Ok(());
         if self.any(|p| p.leaving.is_some()) {
@@ -112,8 +113,8 @@ impl<'a> Pins<'a> {
         self.scratch.pins.iter().any(f)
     }
 
-    /// Moves the pages that `page_of` gives, and waits. Pins of runs that failed are taken out: into
-    /// `failed`, or to the late.
+    /// Moves the pages that `page_of` gives, and waits. Pins of runs that failed are taken out:
+    /// into `failed`, or to the late.
     async fn transfer(
         &mut self,
         kind: Transfer,

@@ -1,8 +1,9 @@
 //! A shard of a page cache: frames, their index, the clock hand, and who waits. Everything here is
 //! done by one client at a time, under the shard's lock, and nothing waits.
 //!
-//! Until all frames are in use they are used in order. A new page enters with its reference bit clear; a hit sets it. When a
-//! page must go, the [policy](crate::kit::replacement) says which: CLOCK, unless the shard is made with another.
+//! Until all frames are in use they are used in order. A new page enters with its reference bit
+//! clear; a hit sets it. When a page must go, the [policy](crate::kit::replacement) says which:
+//! CLOCK, unless the shard is made with another.
 //!
 //! A page that leaves with changes is written to the drive first. From the moment its frame is
 //! chosen, the index has the new page (busy); the old one stands in the list of those *leaving*,

@@ -46,8 +46,8 @@ impl Local {
         Ok(touch_of(pages, missed, read_ahead))
     }
 
-    /// Reads one page of a request that goes to page `end`. Gives the pages of the request that were
-    /// found missing, and whether this is the first use of one that was read ahead.
+    /// Reads one page of a request that goes to page `end`. Gives the pages of the request that
+    /// were found missing, and whether this is the first use of one that was read ahead.
     #[inline]
     async fn read_page(
         &self,
@@ -243,8 +243,8 @@ impl Local {
     /// Makes durable what was written to ranges of files before: the kernel's `fsync`.
     ///
     /// # Errors
-    /// The first error of a request; else [`IoError::WriteBack`] if write-backs of one of the files have
-    /// failed, by whomever, since this client's last flush of it.
+    /// The first error of a request; else [`IoError::WriteBack`] if write-backs of one of the files
+    /// have failed, by whomever, since this client's last flush of it.
     pub(super) async fn flush(
         &self,
         ranges: impl Iterator<Item = (u32, (u64, u64))>,

@@ -1,4 +1,5 @@
-//! What one CPU does with the lists of frames: its batches on their way to them, and which frames it takes off.
+//! What one CPU does with the lists of frames: its batches on their way to them, and which frames
+//! it takes off.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -94,8 +95,8 @@ impl CpuLists {
         }
     }
 
-    /// Does `f` to frames with the lists that they are of: those of one node under one lock, as far as they follow one
-    /// another.
+    /// Does `f` to frames with the lists that they are of: those of one node under one lock, as far
+    /// as they follow one another.
     pub(super) fn on_lists(&self, frames: &[u32], mut f: impl FnMut(&mut TwoLists, u32)) {
         for (node, run) in by_node(self.shared.lru.nodes(), frames) {
             self.shared.lru.with(self.cpu(), node, |lru| {

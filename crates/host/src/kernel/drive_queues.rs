@@ -1,13 +1,15 @@
-//! Write-back through a queue and a CPU for each drive (Falcon: Kumar and Huang, USENIX ATC 2017, section 3).
+//! Write-back through a queue and a CPU for each drive (Falcon: Kumar and Huang, USENIX ATC 2017,
+//! section 3).
 //!
 //! Problem: the flusher makes, sends and ends the block requests of all drives itself, one after
 //! another, so that its CPU is the limit of them all.
 //!
 //! Idea: gather apart from serving.
 //!
-//! 1. The flusher finds dirty pages and puts them into write-back as ever, cuts each run where a stripe
-//!    ends, and puts the pieces on the queues of their drives.
-//! 2. A CPU for each drive takes pieces from its queue and makes, sends and ends the block requests.
+//! 1. The flusher finds dirty pages and puts them into write-back as ever, cuts each run where a
+//!    stripe ends, and puts the pieces on the queues of their drives.
+//! 2. A CPU for each drive takes pieces from its queue and makes, sends and ends the block
+//!    requests.
 //!
 //! There is still one flusher, and one lock on the tree of each file. Who waits for just its own
 //! pages (a flush, a write-through) sends their requests itself.
@@ -54,7 +56,8 @@ impl DriveQueue {
         }
     }
 
-    /// Number of pieces. Relaxed: compared with a limit, and who sleeps for lack of a piece looks under the lock.
+    /// Number of pieces. Relaxed: compared with a limit, and who sleeps for lack of a piece looks
+    /// under the lock.
     pub fn waiting(&self) -> u32 {
         self.waiting.load(Ordering::Relaxed)
     }
@@ -75,8 +78,9 @@ impl DriveQueue {
     }
 }
 
-/// Puts a run, which is in write-back, on the queues of its drives, and leaves it empty; waits while one of them is long. `drive_of`
-/// gives the drive of a page of the file, `progress` is told of transfers that end.
+/// Puts a run, which is in write-back, on the queues of its drives, and leaves it empty; waits
+/// while one of them is long. `drive_of` gives the drive of a page of the file, `progress` is told
+/// of transfers that end.
 pub(super) async fn hand_over(
     queues: &[DriveQueue],
     (tasks, progress): (&Tasks, &Waiters),

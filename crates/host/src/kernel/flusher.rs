@@ -1,8 +1,9 @@
 //! The flusher: one task, on a CPU of its own, that writes dirty pages back.
 //!
-//! It does so when more pages are dirty than the background threshold allows, when memory is short, or when pages have been
-//! dirty for long. It goes over the dirty files in turn, so many pages of each, and goes on in each where it stopped. A flush, and
-//! a write that is to be on the drive when it ends, write themselves.
+//! It does so when more pages are dirty than the background threshold allows, when memory is short,
+//! or when pages have been dirty for long. It goes over the dirty files in turn, so many pages of
+//! each, and goes on in each where it stopped. A flush, and a write that is to be on the drive when
+//! it ends, write themselves.
 
 use std::rc::Rc;
 
@@ -12,7 +13,8 @@ use crate::kernel::pages::CpuPages;
 use crate::kit::write_back::{Reason, WriteBack, Writing};
 use crate::kit::xarray::Tag;
 
-/// Pages of a file that the flusher writes before the next file's turn (`MIN_WRITEBACK_PAGES`: 4 MiB).
+/// Pages of a file that the flusher writes before the next file's turn (`MIN_WRITEBACK_PAGES`: 4
+/// MiB).
 const CHUNK_PAGES: u64 = 1024;
 
 /// Time between two looks at how long pages have been dirty (`dirty_writeback_centisecs`).

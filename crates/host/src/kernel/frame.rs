@@ -5,12 +5,12 @@
 //!
 //! * A *reference* keeps a frame from being given to another page. The cache has one for as long as
 //!   the page is in it; whoever looks a page up takes one ([`Frames::get`]) and gives it back
-//!   ([`Frames::put`]). Only [`Frames::freeze`], which asks for the cache's to be the last one, takes
-//!   the frame away.
+//!   ([`Frames::put`]). Only [`Frames::freeze`], which asks for the cache's to be the last one,
+//!   takes the frame away.
 //! * The *page lock* ([`LOCKED`]) is held by who fills the frame from the drive, writes into it,
 //!   begins its write-back, or takes it out of the cache.
-//! * The frame's [`Versioned`] word is odd while bytes are copied into it, so that a reader, who takes
-//!   no page lock, never returns half of a write. (Linux lets such reads be torn.)
+//! * The frame's [`Versioned`] word is odd while bytes are copied into it, so that a reader, who
+//!   takes no page lock, never returns half of a write. (Linux lets such reads be torn.)
 
 use std::sync::Arc;
 
@@ -102,15 +102,16 @@ impl FrameTable<PageWord> {
         frame.flags.fetch_and(!flags, Ordering::AcqRel)
     }
 
-    /// Marks a page that was read ahead, before its bytes are there. The mark is for our own figures: Linux has
-    /// none such, and its line hears nothing of it.
+    /// Marks a page that was read ahead, before its bytes are there. The mark is for our own
+    /// figures: Linux has none such, and its line hears nothing of it.
     pub fn mark_untouched(&self, frame: u32) {
         // As in `set`.
         let flags = &self.word(frame).flags;
         flags.fetch_or(UNTOUCHED, Ordering::AcqRel);
     }
 
-    /// True for the first request that touches a page that was read ahead, and whose bytes are there.
+    /// True for the first request that touches a page that was read ahead, and whose bytes are
+    /// there.
     #[inline]
     pub fn touch_first(&self, frame: u32) -> bool {
         // As in `clear`.
@@ -160,7 +161,8 @@ impl FrameTable<PageWord> {
         assert!(before > 1, "the cache's own reference is the last one");
     }
 
-    /// Gives a free frame to the page `key`: locked, with a reference for the cache and one for the caller.
+    /// Gives a free frame to the page `key`: locked, with a reference for the cache and one for the
+    /// caller.
     pub fn begin(&self, cpu: &Cpu, frame: u32, key: PageKey) {
         let state = self.word_to_write(cpu, frame);
         state.page.store(key.word(), Ordering::Relaxed);
@@ -203,7 +205,8 @@ impl FrameTable<PageWord> {
         let version = &self.word(frame).version;
         loop {
             if let Some(before) = version.begin_read() {
-                // SAFETY: the version says whether a writer disturbed the copy, and then it is done again before anyone sees it.
+                // SAFETY: the version says whether a writer disturbed the copy, and then it is done
+                // again before anyone sees it.
                 unsafe { self.copy_from(frame, span, out) };
                 if version.end_read(before) {
                     return;
@@ -223,7 +226,8 @@ impl FrameTable<PageWord> {
             "a page to write into"
         );
         assert!(version.try_lock(), "the page lock is the writer's");
-        // SAFETY: the page lock keeps other writers away, the drive neither reads nor fills it; readers check the version.
+        // SAFETY: the page lock keeps other writers away, the drive neither reads nor fills it;
+        // readers check the version.
         unsafe { self.copy_to(frame, span, data) };
         version.unlock();
     }

@@ -1,22 +1,23 @@
-//! The designs `kernel`, the page cache of Linux over NVMe drives as the papers compare with it; `falcon`,
-//! the same with a queue and a CPU for the write-back of each drive; and `kernel-dflush`, the same with ScaleCache's direct
-//! flush.
+//! The designs `kernel`, the page cache of Linux over NVMe drives as the papers compare with it;
+//! `falcon`, the same with a queue and a CPU for the write-back of each drive; and `kernel-dflush`,
+//! the same with ScaleCache's direct flush.
 //!
 //! Problem: what does the page cache that everyone has cost, and where does it stop to scale?
 //!
-//! Idea: its structure, rebuilt with real bytes: what is a lock there is a [`Lock`](wharf_runtime::Lock)
-//! here, what is an atomic on a shared line has a [`Line`](wharf_runtime::Line), so that contention
-//! arises as there; what only takes time (system call, block layer, interrupt, context switch) is
-//! charged as an operation, at the cost that was measured of the machine's own kernel. The sources
-//! followed are those of Linux 6.x; ScalaCache, sections 2.2 and 3.1, and ScaleCache, section 2, describe
-//! the same from outside. The volume is one file, as when a block device is opened, or several of equal size.
+//! Idea: its structure, rebuilt with real bytes: what is a lock there is a
+//! [`Lock`](wharf_runtime::Lock) here, what is an atomic on a shared line has a
+//! [`Line`](wharf_runtime::Line), so that contention arises as there; what only takes time (system
+//! call, block layer, interrupt, context switch) is charged as an operation, at the cost that was
+//! measured of the machine's own kernel. The sources followed are those of Linux 6.x; ScalaCache,
+//! sections 2.2 and 3.1, and ScaleCache, section 2, describe the same from outside. The volume is
+//! one file, as when a block device is opened, or several of equal size.
 //!
-//! 1. A request enters the kernel and goes page by page: look-up in the file's tree without a lock, a
-//!    reference to the page, the copy, the reference back.
-//! 2. A missing page takes a frame, by reclaim if none is free, and enters the tree under the file's
-//!    lock. It is read with those that are read ahead; the task sleeps until the interrupt.
-//! 3. A write copies under the page lock and marks the page as dirty, in the tree too. Too many dirty pages wake
-//!    the flusher, and slow the writers down.
+//! 1. A request enters the kernel and goes page by page: look-up in the file's tree without a lock,
+//!    a reference to the page, the copy, the reference back.
+//! 2. A missing page takes a frame, by reclaim if none is free, and enters the tree under the
+//!    file's lock. It is read with those that are read ahead; the task sleeps until the interrupt.
+//! 3. A write copies under the page lock and marks the page as dirty, in the tree too. Too many
+//!    dirty pages wake the flusher, and slow the writers down.
 //!
 //! It is put together of the [`kit`](crate::kit). Its choices:
 //!
@@ -33,9 +34,9 @@
 //! | `truncate.rs` | pages that leave with their file | mm/truncate.c |
 //! | [`shared`], `local.rs` | what all CPUs share, what each has: the sum | |
 //!
-//! Writers of `kernel-dflush` flush as those of ScaleCache ([`writers`](crate::kit::direct_flush)), without its index (section 4.7 of
-//! that paper): what the kernel's writers are throttled by is off, and where it would begin they write shares, or files. The flusher is
-//! woken as ever.
+//! Writers of `kernel-dflush` flush as those of ScaleCache ([`writers`](crate::kit::direct_flush)),
+//! without its index (section 4.7 of that paper): what the kernel's writers are throttled by is
+//! off, and where it would begin they write shares, or files. The flusher is woken as ever.
 //!
 //! The tasks of a client stand for threads. Not modelled: torn reads (a reader may see half of a
 //! write under way in Linux; here the copy is repeated), folios larger than a page, shadow

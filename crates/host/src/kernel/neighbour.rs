@@ -1,13 +1,16 @@
-//! The flusher's neighbour: a CPU that has the same queues of the drives, and serves half of their interrupts.
+//! The flusher's neighbour: a CPU that has the same queues of the drives, and serves half of their
+//! interrupts.
 //!
-//! A drive has fewer queues than a large machine has CPUs: an Optane drive 31 for requests (as its users found:
-//! github.com/spdk/spdk, issue 598), so that 64 CPUs share them by twos. A queue has one interrupt, which one of its CPUs
-//! serves, and Linux spreads those over the CPUs that may have them (5.4: `irq_matrix_alloc_managed` in kernel/irq/matrix.c takes
-//! the one with the fewest). So of several drives every other one ends its requests on the neighbour of the CPU that sent
-//! them; a completion is not sent on to a CPU of the same socket (`__blk_mq_complete_request` in block/blk-mq.c).
+//! A drive has fewer queues than a large machine has CPUs: an Optane drive 31 for requests (as its
+//! users found: github.com/spdk/spdk, issue 598), so that 64 CPUs share them by twos. A queue has
+//! one interrupt, which one of its CPUs serves, and Linux spreads those over the CPUs that may have
+//! them (5.4: `irq_matrix_alloc_managed` in kernel/irq/matrix.c takes the one with the fewest). So
+//! of several drives every other one ends its requests on the neighbour of the CPU that sent them;
+//! a completion is not sent on to a CPU of the same socket (`__blk_mq_complete_request` in
+//! block/blk-mq.c).
 //!
-//! CPUs that all do the same give each other what they take. So only the flusher's requests are ended elsewhere here:
-//! those to drives with odd numbers.
+//! CPUs that all do the same give each other what they take. So only the flusher's requests are
+//! ended elsewhere here: those to drives with odd numbers.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,8 +1,9 @@
 //! Which pages leave for others (mm/vmscan.c), and how pages enter.
 //!
-//! 1. When few frames are free, the background reclaimer (Linux: kswapd) is woken. When none is, the task
-//!    that needs one reclaims: up to 32 pages at a time from the tail of the inactive list, more and more
-//!    of the list as long as that does not help (Linux: priorities), from one node's lists after the other's, its own first.
+//! 1. When few frames are free, the background reclaimer (Linux: kswapd) is woken. When none is,
+//!    the task that needs one reclaims: up to 32 pages at a time from the tail of the inactive
+//!    list, more and more of the list as long as that does not help (Linux: priorities), from one
+//!    node's lists after the other's, its own first.
 //! 2. A dirty page, or one on its way to the drive, is put on the active list; it comes back to the
 //!    tail when it has been written. Reclaim itself writes nothing (Linux since 6.11).
 
@@ -84,8 +85,8 @@ impl Brings for CpuPages {
 }
 
 impl CpuPages {
-    /// Gives `frame`, which is free, to a page: locked, with a reference of the caller's. Nothing if the page has one; the frame is
-    /// free again then.
+    /// Gives `frame`, which is free, to a page: locked, with a reference of the caller's. Nothing
+    /// if the page has one; the frame is free again then.
     pub(super) fn insert(
         &self,
         frame: u32,
@@ -136,7 +137,8 @@ impl CpuPages {
         freed
     }
 
-    /// Looks for pages to give up on the lists of a node, until `wanted` are freed in all. Gives how many were inactive.
+    /// Looks for pages to give up on the lists of a node, until `wanted` are freed in all. Gives
+    /// how many were inactive.
     fn shrink_node(&self, node: usize, priority: u32, wanted: u32, freed: &mut u32) -> u32 {
         let inactive = self.shared.lru.with(self.cpu(), node, |lru| {
             self.lists.refill_inactive(lru);

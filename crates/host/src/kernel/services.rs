@@ -1,5 +1,5 @@
-//! What CPUs do that serve all others, besides the flusher: the background reclaimer (Linux: kswapd), the drives' CPUs of
-//! `falcon`, and the flusher's neighbour.
+//! What CPUs do that serve all others, besides the flusher: the background reclaimer (Linux:
+//! kswapd), the drives' CPUs of `falcon`, and the flusher's neighbour.
 
 use std::rc::Rc;
 

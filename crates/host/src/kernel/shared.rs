@@ -20,7 +20,8 @@ use crate::kit::replacement::two_lists::{BATCH, List};
 use crate::kit::transfers::IN_FLIGHT_MAX;
 use crate::kit::xarray::{Tag, XArray};
 
-/// Rate of write-back before it is measured, in pages a second: 100 MB/s (`INIT_BW` in mm/page-writeback.c).
+/// Rate of write-back before it is measured, in pages a second: 100 MB/s (`INIT_BW` in
+/// mm/page-writeback.c).
 const BANDWIDTH_START: u64 = (100 << 20) / 4096;
 
 /// Thresholds, in frames.
@@ -32,9 +33,10 @@ pub struct Limits {
     pub dirty_hard: u64,
     /// Pages that a CPU dirties between two looks at the limits.
     pub dirty_step: u64,
-    /// Requests of a client under way beyond which it waits before it writes back more. Writers that flush without waiting for
-    /// their writes would else have the whole of a small cache on its way: together they get a 64th of it, about what the queues
-    /// of eight Optane drives (31 of 1,023 requests each, Linux' most) are of 60 GiB.
+    /// Requests of a client under way beyond which it waits before it writes back more. Writers
+    /// that flush without waiting for their writes would else have the whole of a small cache on
+    /// its way: together they get a 64th of it, about what the queues of eight Optane drives (31 of
+    /// 1,023 requests each, Linux' most) are of 60 GiB.
     pub in_flight_max: u32,
     /// Free frames below which the background reclaimer starts.
     pub free_low: u64,
@@ -51,12 +53,13 @@ pub struct Limits {
 impl Limits {
     /// The kernel's rules for a cache of `frames` frames.
     ///
-    /// * Between the limits: mm/page-writeback.c. A step is what the kernel calls `ratelimit_pages`.
-    /// * Low and high mark: a quarter of `min_free_kbytes` and its double (mm/page_alloc.c), at most
-    ///   1/128 of the frames. The reserve below the low mark, which the kernel keeps for interrupts,
-    ///   is no part of a cache: frames are used to the last.
-    /// * Batches: 15 and 31, less where all CPUs' batches together would keep a 16th of the frames. A
-    ///   reclaimer looks for 32 pages (`SWAP_CLUSTER_MAX`), in a small cache for a 64th.
+    /// * Between the limits: mm/page-writeback.c. A step is what the kernel calls
+    ///   `ratelimit_pages`.
+    /// * Low and high mark: a quarter of `min_free_kbytes` and its double (mm/page_alloc.c), at
+    ///   most 1/128 of the frames. The reserve below the low mark, which the kernel keeps for
+    ///   interrupts, is no part of a cache: frames are used to the last.
+    /// * Batches: 15 and 31, less where all CPUs' batches together would keep a 16th of the frames.
+    ///   A reclaimer looks for 32 pages (`SWAP_CLUSTER_MAX`), in a small cache for a 64th.
     pub fn new(config: &DesignConfig, frames: u64) -> Limits {
         let cpus = u64::from(config.clients);
         let share = |share: f64| (frames as f64 * share) as u64;
@@ -178,8 +181,8 @@ impl Shared {
         })
     }
 
-    /// Pages that the drive does not have yet: dirty, and on their way. The counts are relaxed: they
-    /// are compared with thresholds, and the kernel's are batched per CPU and no more exact.
+    /// Pages that the drive does not have yet: dirty, and on their way. The counts are relaxed:
+    /// they are compared with thresholds, and the kernel's are batched per CPU and no more exact.
     pub fn unwritten(&self) -> u64 {
         self.dirty.load(Ordering::Relaxed) + self.writeback.load(Ordering::Relaxed)
     }

@@ -1,23 +1,23 @@
 //! Dirty throttling: writers must not dirty pages faster than the drive takes them.
 //!
-//! Idea (mm/page-writeback.c of Linux, whose names are in brackets): every so many pages a writer looks at the
-//! number of pages that the drive does not have (`balance_dirty_pages`).
+//! Idea (mm/page-writeback.c of Linux, whose names are in brackets): every so many pages a writer
+//! looks at the number of pages that the drive does not have (`balance_dirty_pages`).
 //!
 //! 1. Up to the middle between the background and the hard threshold it goes on
-//!    (`dirty_freerun_ceiling`), and looks again after as many pages as the root of what is left to the hard
-//!    threshold (`dirty_poll_interval`).
-//! 2. Above, its *rate* is its share of the rate of write-back, times a factor that falls from 2 at that
-//!    middle, over 1 halfway, to 0 at the hard threshold (`wb_position_ratio`). It pauses until the pages that
-//!    it has dirtied are paid for at that rate.
-//! 3. A pause is at most an eighth of the time in which all that is dirty could be written, and 200 ms
-//!    (`wb_max_pause`); one that would be short is saved up: pauses are to be of 10 ms, of more where
-//!    there are more writers (`wb_min_pause`).
+//!    (`dirty_freerun_ceiling`), and looks again after as many pages as the root of what is left to
+//!    the hard threshold (`dirty_poll_interval`).
+//! 2. Above, its *rate* is its share of the rate of write-back, times a factor that falls from 2 at
+//!    that middle, over 1 halfway, to 0 at the hard threshold (`wb_position_ratio`). It pauses
+//!    until the pages that it has dirtied are paid for at that rate.
+//! 3. A pause is at most an eighth of the time in which all that is dirty could be written, and 200
+//!    ms (`wb_max_pause`); one that would be short is saved up: pauses are to be of 10 ms, of more
+//!    where there are more writers (`wb_min_pause`).
 //! 4. At the hard threshold the rate is 0: the longest pause, again and again, until there is less.
 //!
-//! Simpler than Linux: a writer's share is the rate of write-back over the number of writers, to which Linux's
-//! converges (`wb_update_dirty_ratelimit`); the tasks of a client pay together; pauses are not
-//! rounded to ticks; and who has paused for 200 ms at the hard threshold goes on, so that a drive that takes
-//! no writes at all is told by the lack of memory.
+//! Simpler than Linux: a writer's share is the rate of write-back over the number of writers, to
+//! which Linux's converges (`wb_update_dirty_ratelimit`); the tasks of a client pay together;
+//! pauses are not rounded to ticks; and who has paused for 200 ms at the hard threshold goes on, so
+//! that a drive that takes no writes at all is told by the lack of memory.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -35,8 +35,8 @@ const PAUSE_MAX_NS: u64 = 200_000_000;
 /// Shortest longest pause, where next to nothing is dirty. (Linux: a tick.)
 const PAUSE_LEAST_NS: u64 = 1_000;
 
-/// What a pause of a single writer is to be (`wb_min_pause`), and what is added for each doubling of
-/// their number.
+/// What a pause of a single writer is to be (`wb_min_pause`), and what is added for each doubling
+/// of their number.
 const PAUSE_AIM_NS: u64 = 10_000_000;
 
 /// Fewest pages between two looks, where a pause can be so long (`DIRTY_POLL_THRESH`).
@@ -136,8 +136,8 @@ impl Throttle {
         }
     }
 
-    /// How long to pause for `dirtied` pages, from now on; `None` if that is too short to be worth it, and is
-    /// left for the next time.
+    /// How long to pause for `dirtied` pages, from now on; `None` if that is too short to be worth
+    /// it, and is left for the next time.
     fn pause_ns(&self, dirtied: u64, rates: Rates, pause_max_ns: u64) -> Option<u64> {
         if rates.task == 0.0 {
             return Some(pause_max_ns);
@@ -168,8 +168,8 @@ impl Throttle {
 }
 
 impl Shared {
-    /// Longest pause: an eighth of the time in which all that is dirty could be written, so that the drive
-    /// does not run dry before anyone goes on.
+    /// Longest pause: an eighth of the time in which all that is dirty could be written, so that
+    /// the drive does not run dry before anyone goes on.
     fn pause_max_ns(&self) -> u64 {
         let bandwidth = self.bandwidth.load(Ordering::Relaxed).max(1);
         let drain_ns = self.unwritten() * 1_000_000_000 / bandwidth;

@@ -1,11 +1,11 @@
 //! Truncation: pages that leave with their file, or with a part of it (mm/truncate.c of Linux).
 //!
-//! 1. First all that can go at once, in batches: each page is locked, its dirty bit is taken off, and the batch
-//!    leaves the lists and the tree under one lock each.
+//! 1. First all that can go at once, in batches: each page is locked, its dirty bit is taken off,
+//!    and the batch leaves the lists and the tree under one lock each.
 //! 2. Then those that somebody had locked, or that were on their way to the drive, one by one.
 //!
-//! A page that others still use, or that is between lists, stays in the cache without content until reclaim
-//! finds it; who wants it reads it again. (Linux takes it out of the file at once.)
+//! A page that others still use, or that is between lists, stays in the cache without content until
+//! reclaim finds it; who wants it reads it again. (Linux takes it out of the file at once.)
 
 use wharf_runtime::Op;
 use wharf_runtime::sync::Ordering;
@@ -43,7 +43,8 @@ impl CpuPages {
         Ok(())
     }
 
-    /// Takes the pages `first..=last` of a file out of the cache; what they hold is lost, also if it is dirty.
+    /// Takes the pages `first..=last` of a file out of the cache; what they hold is lost, also if
+    /// it is dirty.
     ///
     /// # Errors
     /// If the drive holds a page and does not answer.
@@ -104,7 +105,8 @@ impl CpuPages {
         Some((page, frame as u32))
     }
 
-    /// Takes pages, which are clean in a moment, off the lists and out of the tree; empties the batch.
+    /// Takes pages, which are clean in a moment, off the lists and out of the tree; empties the
+    /// batch.
     fn remove(&self, file: u32, batch: &mut Vec<Going>) {
         if batch.is_empty() {
             return;

@@ -1,9 +1,11 @@
 //! How pages of this cache are claimed for write-back, and how block requests end.
 //!
-//! 1. The tree gives the next tagged page. It is locked; if it is still dirty, it goes from dirty to write-back, and the lock is given up.
-//! 2. A flush tags what is dirty when it begins (*to write*), so that it ends although others dirty more.
-//! 3. A block request is paid for when it is made, and its interrupt when it ends, perhaps on the flusher's
-//!    [neighbour](super::neighbour).
+//! 1. The tree gives the next tagged page. It is locked; if it is still dirty, it goes from dirty
+//!    to write-back, and the lock is given up.
+//! 2. A flush tags what is dirty when it begins (*to write*), so that it ends although others dirty
+//!    more.
+//! 3. A block request is paid for when it is made, and its interrupt when it ends, perhaps on the
+//!    flusher's [neighbour](super::neighbour).
 
 use wharf_runtime::Op;
 use wharf_runtime::sync::Ordering;
@@ -32,7 +34,8 @@ const TAG_BATCH: u32 = 4096;
 /// Period for which a CPU that has dirtied pages counts as a writer (`BANDWIDTH_INTERVAL`).
 const WRITERS_NS: u64 = 200_000_000;
 
-/// Shortest time over which the rate of write-back is measured. (Linux: 200 ms; runs here are short.)
+/// Shortest time over which the rate of write-back is measured. (Linux: 200 ms; runs here are
+/// short.)
 const MEASURE_NS: u64 = 1_000_000;
 
 impl Ends for CpuPages {

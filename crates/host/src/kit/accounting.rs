@@ -1,17 +1,20 @@
-//! What Linux counts for a page while it has the lock of its file's tree (5.4: mm/filemap.c, mm/page-writeback.c).
+//! What Linux counts for a page while it has the lock of its file's tree (5.4: mm/filemap.c,
+//! mm/page-writeback.c).
 //!
-//! Problem: how long the lock of a tree is held decides how many CPUs can change a file, and the change of the tree is only a part
-//! of that.
+//! Problem: how long the lock of a tree is held decides how many CPUs can change a file, and the
+//! change of the tree is only a part of that.
 //!
-//! Idea: the same counters. Those of nodes, groups and devices have a part for each CPU, so that a change is one of a
-//! line which the CPU has ([`Op::LineLocal`]). The file's number of pages is one word for all, and has a [`Line`].
+//! Idea: the same counters. Those of nodes, groups and devices have a part for each CPU, so that a
+//! change is one of a line which the CPU has ([`Op::LineLocal`]). The file's number of pages is one
+//! word for all, and has a [`Line`].
 //!
-//! ScaleCache counts all of it too, beside its tree: the number of pages of a file has a lock of its own there (`nr_lock` of the
-//! published `mm/filemap.c`).
+//! ScaleCache counts all of it too, beside its tree: the number of pages of a file has a lock of
+//! its own there (`nr_lock` of the published `mm/filemap.c`).
 //!
-//! Not charged: parts of CPUs that are added to the sum of all, once in 125 changes of a node's counter (the most that `vmstat`
-//! lets a CPU keep) and once in 56 of a device's (`WB_STAT_BATCH` with 64 CPUs). Of the 10 and 7 such changes in the life of a
-//! page that is written once this is a fifth of a line's transfer, of several lines on which nobody has to wait for long.
+//! Not charged: parts of CPUs that are added to the sum of all, once in 125 changes of a node's
+//! counter (the most that `vmstat` lets a CPU keep) and once in 56 of a device's (`WB_STAT_BATCH`
+//! with 64 CPUs). Of the 10 and 7 such changes in the life of a page that is written once this is a
+//! fifth of a line's transfer, of several lines on which nobody has to wait for long.
 
 use wharf_runtime::{Cpu, Line, Op};
 
@@ -20,15 +23,17 @@ use wharf_runtime::{Cpu, Line, Op};
 pub enum Change {
     /// It is in the cache now (`__add_to_page_cache_locked`): pages of files.
     Added,
-    /// It is not any more (`__delete_from_page_cache`): pages of files, and the page forgets its file.
+    /// It is not any more (`__delete_from_page_cache`): pages of files, and the page forgets its
+    /// file.
     Removed,
-    /// It is dirty (`account_page_dirtied`): dirty pages of the node and of the group, pages to be written of the zone,
-    /// pages ever dirtied, those of the device twice, and the writer's own three.
+    /// It is dirty (`account_page_dirtied`): dirty pages of the node and of the group, pages to be
+    /// written of the zone, pages ever dirtied, those of the device twice, and the writer's own
+    /// three.
     Dirtied,
     /// It is on its way (`__test_set_page_writeback`): pages under way of the device.
     Sent,
-    /// It has been written (`test_clear_page_writeback`): pages under way of the device, pages ever written, the device's
-    /// share of them.
+    /// It has been written (`test_clear_page_writeback`): pages under way of the device, pages ever
+    /// written, the device's share of them.
     Written,
 }
 

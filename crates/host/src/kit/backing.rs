@@ -1,7 +1,9 @@
-//! What lies below the cache: the drives of a [`Volume`], or whatever else keeps the pages of files.
+//! What lies below the cache: the drives of a [`Volume`], or whatever else keeps the pages of
+//! files.
 //!
-//! Each CPU has a backing of its own, as it has a volume of its own, and all its files are behind it. The cache
-//! knows pages and frames; that there are drives, queues or system calls is known here alone.
+//! Each CPU has a backing of its own, as it has a volume of its own, and all its files are behind
+//! it. The cache knows pages and frames; that there are drives, queues or system calls is known
+//! here alone.
 
 use std::rc::Rc;
 
@@ -24,13 +26,15 @@ pub trait Backing: 'static {
     /// Pages of a file, also those that are only in the cache yet.
     fn pages(&self, file: u32) -> u64;
 
-    /// Does `f`, which begins to read pages of a file; does nothing if the file is gone, or just being cut or closed.
+    /// Does `f`, which begins to read pages of a file; does nothing if the file is gone, or just
+    /// being cut or closed.
     fn while_open(&self, _file: u32, f: impl FnOnce()) {
         f();
     }
 
     /// Begins a transfer of neighbouring pages of a file. Their frames are the backing's until it
-    /// [is quiet](Sent::is_quiet): nobody else touches those of a read, or changes those of a write.
+    /// [is quiet](Sent::is_quiet): nobody else touches those of a read, or changes those of a
+    /// write.
     async fn begin(
         &self,
         cpu: &Cpu,

@@ -34,7 +34,8 @@ pub struct Common {
     pub balance: Balance,
     /// Whose turn it is to be flushed by them.
     pub turns: Turns,
-    /// Most pages that such a writer writes before it looks again: as many I/Os, if they lie apart, as keep what lies below busy.
+    /// Most pages that such a writer writes before it looks again: as many I/Os, if they lie apart,
+    /// as keep what lies below busy.
     pub share_pages: u64,
     /// What is paid to the operating system.
     pub kernel_path: KernelPath,

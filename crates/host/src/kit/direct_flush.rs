@@ -1,25 +1,29 @@
-//! Direct flush: who keeps the number of dirty pages down (ScaleCache, section 3.3). What the page caches that have it
-//! share: `scale` and its variants, and `kernel-dflush`.
+//! Direct flush: who keeps the number of dirty pages down (ScaleCache, section 3.3). What the page
+//! caches that have it share: `scale` and its variants, and `kernel-dflush`.
 //!
-//! Problem: one flusher uses one of many drives at a time, and writers that sleep until it has caught
-//! up use none.
+//! Problem: one flusher uses one of many drives at a time, and writers that sleep until it has
+//! caught up use none.
 //!
-//! Idea: writers flush. A writer that finds too much dirty, or on its way, writes a *share* itself: the next few
-//! dirty pages of the next file ([`Turns`]), behind a cursor that all its flushers move on ([`Cursor`]), so that each
-//! has a file or a range of its own. It waits for its transfers, and looks again (`writers.rs`).
+//! Idea: writers flush. A writer that finds too much dirty, or on its way, writes a *share* itself:
+//! the next few dirty pages of the next file ([`Turns`]), behind a cursor that all its flushers
+//! move on ([`Cursor`]), so that each has a file or a range of its own. It waits for its transfers,
+//! and looks again (`writers.rs`).
 //!
-//! In the published code (fs/scext4/fs/fs-writeback.c and mm/page-writeback.c of ScaleCache's repository) a writer's part is no
-//! range but a file, that nobody else flushes meanwhile, with all that is dirty in it; it waits for no write (`WB_SYNC_NONE`),
-//! and takes the next file as long as more is dirty than the background threshold allows ([`Balance::FlushFiles`]). So few
-//! requests flush, and these for long: where a file has more than a thousand dirty pages, less than one in a
+//! In the published code (fs/scext4/fs/fs-writeback.c and mm/page-writeback.c of ScaleCache's
+//! repository) a writer's part is no range but a file, that nobody else flushes meanwhile, with all
+//! that is dirty in it; it waits for no write (`WB_SYNC_NONE`), and takes the next file as long as
+//! more is dirty than the background threshold allows ([`Balance::FlushFiles`]). So few requests
+//! flush, and these for long: where a file has more than a thousand dirty pages, less than one in a
 //! thousand.
 //!
-//! As published that code sleeps before it flushes. [`Balance`] has that rule too, and one that only sleeps.
+//! As published that code sleeps before it flushes. [`Balance`] has that rule too, and one that
+//! only sleeps.
 
 use wharf_runtime::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use wharf_runtime::{Cpu, Line};
 
-/// Most pages of a share of the designs unless the configuration says otherwise, in as many transfers as they happen to be.
+/// Most pages of a share of the designs unless the configuration says otherwise, in as many
+/// transfers as they happen to be.
 pub const SHARE_PAGES: u64 = 64;
 
 /// Sleep of who waits for others to write, in nanoseconds.
@@ -97,8 +101,8 @@ impl Cursor {
         (!was_taken).then_some(Sole(self))
     }
 
-    /// Moves the cursor over the file's next dirty pages, `most` at most; gives the first and the last of them. `next` finds
-    /// the first dirty page from one on.
+    /// Moves the cursor over the file's next dirty pages, `most` at most; gives the first and the
+    /// last of them. `next` finds the first dirty page from one on.
     pub(crate) fn claim(
         &self,
         cpu: &Cpu,

@@ -23,8 +23,9 @@ impl<I> CachedFile<I> {
         self.failures.load(Ordering::Relaxed)
     }
 
-    /// So many more failed. They are counted when the pages are dirty again, not when they are known to be late: a flush that
-    /// began in between has not seen them among the dirty ones, and must hear of them.
+    /// So many more failed. They are counted when the pages are dirty again, not when they are
+    /// known to be late: a flush that began in between has not seen them among the dirty ones, and
+    /// must hear of them.
     pub fn note_failures(&self, pages: u64) {
         self.failures.fetch_add(pages, Ordering::Relaxed);
     }

@@ -1,6 +1,8 @@
-//! The frames of a cache: for each a word that says what it holds, the cache line that the word is on, and the bytes.
+//! The frames of a cache: for each a word that says what it holds, the cache line that the word is
+//! on, and the bytes.
 //!
-//! What a word is, and how it changes, is the design's: see [`kernel`](crate::kernel::frame) and [`scale`](crate::scale::frame).
+//! What a word is, and how it changes, is the design's: see [`kernel`](crate::kernel::frame) and
+//! [`scale`](crate::scale::frame).
 
 use std::sync::Arc;
 
@@ -76,7 +78,8 @@ impl<W> FrameTable<W> {
         word
     }
 
-    /// The frame's place in a list has changed: in the operating system what says so is on its line.
+    /// The frame's place in a list has changed: in the operating system what says so is on its
+    /// line.
     #[inline]
     pub(crate) fn relink(&self, cpu: &Cpu, frame: u32) {
         self.words[frame as usize].1.write(cpu);
@@ -85,12 +88,14 @@ impl<W> FrameTable<W> {
     /// Copies a span of a page out of a frame.
     ///
     /// # Safety
-    /// A writer may disturb the copy: the caller finds out by the frame's word, and shows it to nobody then.
+    /// A writer may disturb the copy: the caller finds out by the frame's word, and shows it to
+    /// nobody then.
     #[inline]
     pub(crate) unsafe fn copy_from(&self, frame: u32, span: &Span, out: &mut [u8]) {
         let (from, to) = (span.in_page(), &mut out[span.in_payload()]);
         assert!(from.end <= self.page_bytes() && from.len() == to.len());
-        // SAFETY: both ranges are inside their memory (asserted) and apart; the rest is the caller's.
+        // SAFETY: both ranges are inside their memory (asserted) and apart; the rest is the
+        // caller's.
         unsafe {
             let source = self.pointer(frame).add(from.start);
             std::ptr::copy_nonoverlapping(source, to.as_mut_ptr(), to.len());

@@ -1,7 +1,8 @@
 //! The index of a file: page to frame, and which pages are dirty or on their way to the drive.
 //!
 //! What the rest of the cache asks of an index is a trait, so that one cache can be compared over
-//! two: a tree that is changed under a lock ([`Locked`](super::locked::Locked)), and one that is not ([`Concurrent`](super::concurrent::Concurrent)).
+//! two: a tree that is changed under a lock ([`Locked`](super::locked::Locked)), and one that is
+//! not ([`Concurrent`](super::concurrent::Concurrent)).
 
 use wharf_runtime::Cpu;
 
@@ -36,7 +37,8 @@ pub trait Index: Default + Send + Sync + 'static {
     /// Gives a page a frame; false if it has one.
     fn insert(&self, cpu: &Cpu, page: u64, frame: u32) -> bool;
 
-    /// Takes a page out, with its tags. `reclaim` says what becomes of nodes that have no page then.
+    /// Takes a page out, with its tags. `reclaim` says what becomes of nodes that have no page
+    /// then.
     fn remove(&self, cpu: &Cpu, page: u64, reclaim: Reclaim);
 
     /// Gives back what memory removals have left of the pages `first..=last`.
@@ -57,8 +59,8 @@ pub trait Index: Default + Send + Sync + 'static {
             .is_some_and(|(found, _)| found == page)
     }
 
-    /// Nodes in the tree: 576 bytes each, without what lines need in virtual time. Visits all inner ones at most; a look
-    /// from outside, which takes no virtual time.
+    /// Nodes in the tree: 576 bytes each, without what lines need in virtual time. Visits all inner
+    /// ones at most; a look from outside, which takes no virtual time.
     fn nodes(&self) -> u64;
 
     /// Where changes are counted that are not under a lock; `None` if they are counted under it.

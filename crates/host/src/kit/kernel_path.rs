@@ -1,10 +1,11 @@
 //! What a design pays to the operating system.
 //!
-//! Caches in the program's process, and I/O past every cache, talk to drives by queues of their own. The same
-//! designs *in the operating system* (ScaleCache is a change to Linux) are entered by a system call, take pages from
-//! its allocator, count them, send through its block layer, hear of the end by an interrupt, and let another thread run
-//! while they wait. With [`DesignConfig::in_kernel`](crate::design::DesignConfig::in_kernel) they pay for
-//! that, by the costs that `kernel` pays; else nothing.
+//! Caches in the program's process, and I/O past every cache, talk to drives by queues of their
+//! own. The same designs *in the operating system* (ScaleCache is a change to Linux) are entered by
+//! a system call, take pages from its allocator, count them, send through its block layer, hear of
+//! the end by an interrupt, and let another thread run while they wait. With
+//! [`DesignConfig::in_kernel`](crate::design::DesignConfig::in_kernel) they pay for that, by the
+//! costs that `kernel` pays; else nothing.
 
 use std::future::Future;
 

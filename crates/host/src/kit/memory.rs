@@ -1,9 +1,10 @@
 //! Memory: frames for pages.
 //!
-//! 1. A CPU takes frames from a small [stock](Stock) of its own, which it fills from the free ones of its memory node, or of the next
-//!    that has any.
+//! 1. A CPU takes frames from a small [stock](Stock) of its own, which it fills from the free ones
+//!    of its memory node, or of the next that has any.
 //! 2. When there are none, it reclaims: which pages leave is the design's business ([`Reclaims`]).
-//! 3. If that brings nothing, dirty pages must be written first; the task waits for that, or does it where there is no flusher.
+//! 3. If that brings nothing, dirty pages must be written first; the task waits for that, or does
+//!    it where there is no flusher.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -36,7 +36,8 @@ impl NodeLists {
         self.nodes
     }
 
-    /// Runs `f` on the lists of a node, with their lock held. Their ends are on another line than the lock.
+    /// Runs `f` on the lists of a node, with their lock held. Their ends are on another line than
+    /// the lock.
     pub fn with<R>(&self, cpu: &Cpu, node: usize, f: impl FnOnce(&mut TwoLists) -> R) -> R {
         let (lists, ends) = &self.of_node[node];
         lists.with(cpu, |lru| {

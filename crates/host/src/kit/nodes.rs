@@ -1,8 +1,9 @@
-//! Memory nodes: what a machine with several sockets has of memory, each next to the CPUs of its socket.
+//! Memory nodes: what a machine with several sockets has of memory, each next to the CPUs of its
+//! socket.
 //!
-//! Frames and clients are divided evenly, in order; services are on the first node. As in Linux a CPU is given frames of its own
-//! node first, and each node has lists and a lock of its own ([`DesignConfig::memory_nodes`]), so that CPUs
-//! of different sockets seldom meet there.
+//! Frames and clients are divided evenly, in order; services are on the first node. As in Linux a
+//! CPU is given frames of its own node first, and each node has lists and a lock of its own
+//! ([`DesignConfig::memory_nodes`]), so that CPUs of different sockets seldom meet there.
 //!
 //! [`DesignConfig::memory_nodes`]: crate::design::DesignConfig::memory_nodes
 
@@ -107,7 +108,8 @@ impl FreeFrames {
         })
     }
 
-    /// How many there are. Relaxed: who trusts it a moment too long looks for what is gone, or does without what has come.
+    /// How many there are. Relaxed: who trusts it a moment too long looks for what is gone, or does
+    /// without what has come.
     pub fn count(&self) -> u64 {
         let counts = self.of_node.iter();
         counts.map(|(_, count)| count.load(Ordering::Relaxed)).sum()

@@ -1,7 +1,8 @@
 //! The pages of a cache as one CPU has them: what every part of a cache asks of them.
 //!
-//! A design says what the state of a page is, and how it changes, by implementing [`Pages`] for what a CPU of it has; the other traits of
-//! the kit build upon it, each for one part. What is the same in all designs is here: to hold a page, and to wait for it.
+//! A design says what the state of a page is, and how it changes, by implementing [`Pages`] for
+//! what a CPU of it has; the other traits of the kit build upon it, each for one part. What is the
+//! same in all designs is here: to hold a page, and to wait for it.
 
 use wharf_runtime::wake::Pause;
 
@@ -104,8 +105,8 @@ pub(crate) trait Pages: Sized + 'static {
         }
     }
 
-    /// Enters the running task among those who wait for a frame, if `waits_for` says so of its state and it may be
-    /// waited for; true if so.
+    /// Enters the running task among those who wait for a frame, if `waits_for` says so of its
+    /// state and it may be waited for; true if so.
     fn join_page(&self, frame: u32, waits_for: impl Fn(u32) -> bool) -> bool {
         let tasks = self.tasks();
         let waits = &self.common().page_waits;

@@ -2,13 +2,15 @@
 //!
 //! Problem: a program that reads a file in order should not wait for each piece.
 //!
-//! Idea (mm/readahead.c of Linux): per reader a *window*, the run of pages that was read ahead last.
+//! Idea (mm/readahead.c of Linux): per reader a *window*, the run of pages that was read ahead
+//! last.
 //!
 //! 1. A miss at the start, or next to the page read last, opens a window: larger than the request.
-//! 2. One page of the window is marked. Who reads the marked page, or misses just behind the window,
-//!    moves the window on and makes it larger, up to a limit, [`WINDOW_PAGES`] unless said otherwise.
-//! 3. Any other miss reads what was asked for and no more, unless so many pages before it are cached
-//!    that it looks like one of several readers in order.
+//! 2. One page of the window is marked. Who reads the marked page, or misses just behind the
+//!    window, moves the window on and makes it larger, up to a limit, [`WINDOW_PAGES`] unless said
+//!    otherwise.
+//! 3. Any other miss reads what was asked for and no more, unless so many pages before it are
+//!    cached that it looks like one of several readers in order.
 
 /// Pages of the largest window: 128 KiB, Linux's default (`read_ahead_kb`).
 pub const WINDOW_PAGES: u64 = 32;

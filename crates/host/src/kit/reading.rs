@@ -19,8 +19,9 @@ pub(crate) trait Brings: Reclaims {
     /// Whether a page is in the cache.
     fn is_cached(&self, file: u32, page: u64) -> bool;
 
-    /// Gives `frame`, which is free, to a page, for a read that will [end](super::transfers::Ends::end_read); false if the page has
-    /// one, and then the frame is free again. A page that is `untouched` is for no request yet.
+    /// Gives `frame`, which is free, to a page, for a read that will
+    /// [end](super::transfers::Ends::end_read); false if the page has one, and then the frame is
+    /// free again. A page that is `untouched` is for no request yet.
     fn bring(&self, frame: u32, key: PageKey, untouched: bool) -> bool;
 
     /// A frame, which its owner holds, is to be read as well.
@@ -68,8 +69,9 @@ impl<P: Brings> Reading<P> {
         f(&mut self.ahead.borrow_mut()[file as usize])
     }
 
-    /// Begins to read a page that was missing, in a request that goes to page `end`, and whose frame the caller holds, with what is to
-    /// be read ahead by the plan that is given. Also gives how many pages of the request were missing.
+    /// Begins to read a page that was missing, in a request that goes to page `end`, and whose
+    /// frame the caller holds, with what is to be read ahead by the plan that is given. Also gives
+    /// how many pages of the request were missing.
     pub(crate) fn around(&self, frame: u32, key: PageKey, end: u64) -> (u64, Plan) {
         let (pages, file, page) = (&*self.pages, key.file(), key.page());
         let cached_before = |most: u64| {
@@ -88,8 +90,8 @@ impl<P: Brings> Reading<P> {
         (missed, plan)
     }
 
-    /// Begins to read what a plan says and is not cached, as far as there is memory; `own` is a page
-    /// that has its frame already. Gives the number of others below page `end`.
+    /// Begins to read what a plan says and is not cached, as far as there is memory; `own` is a
+    /// page that has its frame already. Gives the number of others below page `end`.
     pub(crate) fn read_plan(
         &self,
         file: u32,
@@ -132,8 +134,8 @@ impl<P: Brings> Reading<P> {
     }
 }
 
-/// What a request for `pages` pages came to, of which so many were missing, and so many used for the first time since they were read
-/// ahead.
+/// What a request for `pages` pages came to, of which so many were missing, and so many used for
+/// the first time since they were read ahead.
 pub(crate) fn touch_of(pages: u64, missed: u64, read_ahead: u64) -> Touch {
     // A page that was missing may have left, and come again, before its turn.
     let hits = pages.saturating_sub(missed + read_ahead);

@@ -1,15 +1,16 @@
-//! Readers that go through a file in equal steps: a column of a table, every tenth record, backwards.
+//! Readers that go through a file in equal steps: a column of a table, every tenth record,
+//! backwards.
 //!
 //! Problem: such a reader misses at every place, and never looks like one that reads
 //! [in order](crate::kit::readahead).
 //!
 //! 1. Three equal steps between misses make a stride. Its next places are read ahead, side by side.
 //! 2. One of them, half way, is marked. Who reads the marked page, or misses just behind the places
-//!    that were read, has the next ones read. So other misses in between do not end a stride; they only
-//!    keep one from being seen.
+//!    that were read, has the next ones read. So other misses in between do not end a stride; they
+//!    only keep one from being seen.
 //!
-//! Steps are whole pages: records whose distance is no multiple of a page have unequal ones, and are not
-//! recognised. One page forwards is no step, for that is reading in order.
+//! Steps are whole pages: records whose distance is no multiple of a page have unequal ones, and
+//! are not recognised. One page forwards is no step, for that is reading in order.
 
 use crate::kit::readahead::Plan;
 
@@ -19,8 +20,8 @@ const STEPS: u32 = 3;
 /// Most places that are read ahead at a time.
 const PLACES_MAX: u64 = 16;
 
-/// What is known of the readers of a file. Pages are signed here: places before the file's start are
-/// steps like others, until they would be read.
+/// What is known of the readers of a file. Pages are signed here: places before the file's start
+/// are steps like others, until they would be read.
 #[derive(Debug)]
 pub struct Stride {
     /// Most pages to read ahead at a time.

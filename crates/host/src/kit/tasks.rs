@@ -1,4 +1,5 @@
-//! The tasks of one CPU of a cache: how they sleep, and how they wake each other and those of other CPUs.
+//! The tasks of one CPU of a cache: how they sleep, and how they wake each other and those of other
+//! CPUs.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -65,8 +66,8 @@ impl Tasks {
         self.kernel_path.sleep(&self.cpu, until).await
     }
 
-    /// Sleeps until something is woken on what the caller has [joined](Tasks::join), looking at its condition afterwards, but for
-    /// `most_ns` at most.
+    /// Sleeps until something is woken on what the caller has [joined](Tasks::join), looking at its
+    /// condition afterwards, but for `most_ns` at most.
     pub async fn wait_at_most(&self, most_ns: u64) {
         let nap = TimedWait::until(&self.cpu, self.cpu.now() + most_ns);
         self.sleep(nap).await;

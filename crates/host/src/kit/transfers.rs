@@ -1,11 +1,12 @@
 //! Transfers: runs of pages to and from what lies below a cache.
 //!
-//! A transfer is sent and ended by a task of its own on the CPU that submitted it, which stands for the interrupt where there is
-//! one; whoever asked for the pages waits for their frames like everyone else, or does something else meanwhile. So it ends
-//! also if who asked for it has gone.
+//! A transfer is sent and ended by a task of its own on the CPU that submitted it, which stands for
+//! the interrupt where there is one; whoever asked for the pages waits for their frames like
+//! everyone else, or does something else meanwhile. So it ends also if who asked for it has gone.
 //!
-//! After a timeout the drive may still use the frames. They stay as they are, and are marked as stuck: who wants them fails
-//! instead of waiting. When the drive answers after all, they end as after an error.
+//! After a timeout the drive may still use the frames. They stay as they are, and are marked as
+//! stuck: who wants them fails instead of waiting. When the drive answers after all, they end as
+//! after an error.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -40,12 +41,14 @@ pub(crate) trait Ends: Pages {
     /// The memory of the frames.
     fn memory(&self) -> &DmaRegion;
 
-    /// A transfer is ordered: what that costs is paid. Gives the requests that it becomes, for [`Ends::answered`].
+    /// A transfer is ordered: what that costs is paid. Gives the requests that it becomes, for
+    /// [`Ends::answered`].
     fn ordered(&self, _kind: Transfer, _file: u32, _run: &Run) -> u32 {
         0
     }
 
-    /// What lies below has answered, in so many requests. Gives the run back, or `None` if another CPU sees to its end.
+    /// What lies below has answered, in so many requests. Gives the run back, or `None` if another
+    /// CPU sees to its end.
     fn answered(
         &self,
         _kind: Transfer,
@@ -85,8 +88,8 @@ impl<P: Ends> Transfers<P> {
         })
     }
 
-    /// Sends a transfer for a run of pages of a file, and leaves it empty. The frames are such as [`Ends::end_read`] or
-    /// [`Ends::end_write`] expects.
+    /// Sends a transfer for a run of pages of a file, and leaves it empty. The frames are such as
+    /// [`Ends::end_read`] or [`Ends::end_write`] expects.
     pub(crate) fn submit(self: &Rc<Self>, kind: Transfer, file: u32, run: &mut Run) -> Outcome {
         let outcome = Outcome::default();
         let run = std::mem::take(run);

@@ -1,14 +1,14 @@
 //! Write-back: dirty pages of a file on their way to the drives.
 //!
-//! 1. The index gives the next page to write. It is held, and *claimed*: by what a design has for that, it goes from dirty to
-//!    write-back, unless somebody else was faster.
-//! 2. Neighbours are gathered into a run, which becomes one transfer. Whoever has to wait for a page sends the run first: who has
-//!    that page may be waiting for one of the run.
-//! 3. A flush comes by once, and then waits for all of its range that is in write-back, whoever sent it. So it ends, although others
-//!    go on to dirty pages.
+//! 1. The index gives the next page to write. It is held, and *claimed*: by what a design has for
+//!    that, it goes from dirty to write-back, unless somebody else was faster.
+//! 2. Neighbours are gathered into a run, which becomes one transfer. Whoever has to wait for a
+//!    page sends the run first: who has that page may be waiting for one of the run.
+//! 3. A flush comes by once, and then waits for all of its range that is in write-back, whoever
+//!    sent it. So it ends, although others go on to dirty pages.
 //!
-//! A writer waits while its page is being written: drives and arrays that compute checksums or parity need pages that do not
-//! change meanwhile.
+//! A writer waits while its page is being written: drives and arrays that compute checksums or
+//! parity need pages that do not change meanwhile.
 
 use std::rc::Rc;
 
@@ -33,7 +33,8 @@ pub(crate) trait Claims: Ends {
     /// Whether a flush waits for its transfers before it waits for pages.
     const WAITS_FOR_TRANSFERS: bool;
 
-    /// The first page of a file from `from` on that is to be written for this reason, with its frame.
+    /// The first page of a file from `from` on that is to be written for this reason, with its
+    /// frame.
     fn next_to_write(&self, file: u32, from: u64, reason: Reason) -> Option<(u64, u32)>;
 
     /// The first page of a file from `from` on that is in write-back, with its frame.
@@ -42,8 +43,8 @@ pub(crate) trait Claims: Ends {
     /// Somebody is to write all of a range that is dirty now, and nothing that comes later.
     fn begin_sync(&self, _file: u32, _range: (u64, u64)) {}
 
-    /// Takes a page, which is held, from dirty to write-back, and adds it to what is gathered; does nothing if it is not
-    /// dirty any more, or with others and may be left to them.
+    /// Takes a page, which is held, from dirty to write-back, and adds it to what is gathered; does
+    /// nothing if it is not dirty any more, or with others and may be left to them.
     ///
     /// # Errors
     /// If the drive holds the page and does not answer.
@@ -166,7 +167,8 @@ impl<P: Claims> WriteBack<P> {
         }
     }
 
-    /// Writes the dirty pages `first..=last` of a file, and waits for all of the range that is in write-back.
+    /// Writes the dirty pages `first..=last` of a file, and waits for all of the range that is in
+    /// write-back.
     ///
     /// # Errors
     /// The first error of a transfer; a page that the drive holds and does not answer for.

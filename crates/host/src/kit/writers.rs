@@ -1,14 +1,15 @@
-//! Writers that keep the number of dirty pages down themselves, by the rules of [`direct_flush`](crate::kit::direct_flush).
+//! Writers that keep the number of dirty pages down themselves, by the rules of
+//! [`direct_flush`](crate::kit::direct_flush).
 //!
-//! In a program's cache the flusher writes all the time; as long as it gives the storage all it can take, a writer's share would only
-//! queue behind, so the writer waits for those pages instead.
+//! In a program's cache the flusher writes all the time; as long as it gives the storage all it can
+//! take, a writer's share would only queue behind, so the writer waits for those pages instead.
 
 use crate::kit::direct_flush::{Balance, Cursor, SLEEP_NS};
 use crate::kit::transfers::Outcome;
 use crate::kit::write_back::{Claims, Reason, WriteBack, Writing};
 
-/// A writer goes on after so many shares: the drives take no more, or others dirty pages faster. Memory
-/// will say so.
+/// A writer goes on after so many shares: the drives take no more, or others dirty pages faster.
+/// Memory will say so.
 const SHARES_MAX: u32 = 16;
 
 /// What is dirty, and what a writer may take of it.
@@ -139,8 +140,8 @@ impl<P: DirtyPages> WriteBack<P> {
         self.pages.counters().throttled_ns.add(took_ns);
     }
 
-    /// So many pages on their way keep the storage busy. A writer waits for as many at a time, as waking up costs more than
-    /// a write.
+    /// So many pages on their way keep the storage busy. A writer waits for as many at a time, as
+    /// waking up costs more than a write.
     fn half_a_share(&self) -> u64 {
         self.pages.common().share_pages.div_ceil(2)
     }
@@ -171,7 +172,8 @@ impl<P: DirtyPages> WriteBack<P> {
         pages
     }
 
-    /// Begins to write all dirty pages of the next file that nobody else flushes; gives their number, 0 if there is no such file.
+    /// Begins to write all dirty pages of the next file that nobody else flushes; gives their
+    /// number, 0 if there is no such file.
     async fn send_file(&self) -> u64 {
         let (pages, cpu) = (&*self.pages, &self.pages.tasks().cpu);
         let began_ns = cpu.now();
@@ -203,8 +205,9 @@ impl<P: DirtyPages> WriteBack<P> {
         writing.claimed
     }
 
-    /// Begins to write a share: the next dirty pages behind the cursor of the next file that has any. So flushers write different
-    /// files, and different ranges where there are more flushers than files. Files whose storage has just failed rest.
+    /// Begins to write a share: the next dirty pages behind the cursor of the next file that has
+    /// any. So flushers write different files, and different ranges where there are more flushers
+    /// than files. Files whose storage has just failed rest.
     pub(crate) async fn begin_share(&self) -> Writing {
         let (pages, cpu) = (&*self.pages, &self.pages.tasks().cpu);
         let share_pages = pages.common().share_pages;

@@ -76,7 +76,8 @@ impl XArray {
         })
     }
 
-    /// As [`XArray::with`], for a change that happens to `pages` pages and is counted under the lock.
+    /// As [`XArray::with`], for a change that happens to `pages` pages and is counted under the
+    /// lock.
     #[inline]
     pub fn change<R>(
         &self,

@@ -92,11 +92,12 @@ impl Held {
     ) -> Result<u64, IoError> {
         let mut batch = Batch::new(self);
         let mut hits = 0;
-        // Pages that others are bringing or using. They are waited for when all that this request itself
-        // misses is on its way: else each of them would cost it one more wait for the flash.
+        // Pages that others are bringing or using. They are waited for when all that this request
+        // itself misses is on its way: else each of them would cost it one more wait for the flash.
         let mut others: SmallVec<[Span; 4]> = SmallVec::new();
         for span in std::iter::once(span).chain(rest) {
-            // Guards are kept: they are taken in order, so that two tasks do not wait for each other's.
+            // Guards are kept: they are taken in order, so that two tasks do not wait for each
+            // other's.
             let later = if U::WAITS_FOR_GUARDS {
                 Some(&mut others)
             } else {

@@ -1,9 +1,9 @@
-//! What a CPU does that serves all others, the *service*: it writes dirty pages back before writers must, and reads
-//! ahead for clients that cannot leave a transfer behind.
+//! What a CPU does that serves all others, the *service*: it writes dirty pages back before writers
+//! must, and reads ahead for clients that cannot leave a transfer behind.
 //!
-//! A client of a design has a CPU that runs all the time; transfers that it began end while it does something else, and
-//! it reads ahead itself. A thread of a program runs its tasks only while one of its calls waits. What is to go on
-//! meanwhile it leaves to the service, as a *work item*.
+//! A client of a design has a CPU that runs all the time; transfers that it began end while it does
+//! something else, and it reads ahead itself. A thread of a program runs its tasks only while one
+//! of its calls waits. What is to go on meanwhile it leaves to the service, as a *work item*.
 
 use std::rc::Rc;
 
@@ -41,8 +41,8 @@ impl<I: Index, B: Backing> Local<I, B> {
         }
     }
 
-    /// One turn of the service of a program's cache. False if nothing is under way and nothing to be done, until
-    /// somebody [calls](Local::call_service), who wakes the task.
+    /// One turn of the service of a program's cache. False if nothing is under way and nothing to
+    /// be done, until somebody [calls](Local::call_service), who wakes the task.
     pub async fn serve(&self) -> bool {
         self.pages.tasks.join(&self.shared().common.flusher);
         self.run_read_ahead();

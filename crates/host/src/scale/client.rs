@@ -43,8 +43,8 @@ impl<I: Index, B: Backing> Local<I, B> {
         Ok(touch_of(pages, missed, read_ahead))
     }
 
-    /// Reads a page that is there; nothing if it is not. This changes nothing but the mark of a use, and
-    /// that only if it is not set. True for the first use of a page that was read ahead.
+    /// Reads a page that is there; nothing if it is not. This changes nothing but the mark of a
+    /// use, and that only if it is not set. True for the first use of a page that was read ahead.
     #[inline]
     fn try_read(&self, file: u32, span: &Span, out: &mut [u8]) -> Option<bool> {
         let (cpu, shared, key) = (self.cpu(), self.shared(), PageKey::new(file, span.page));
@@ -60,8 +60,8 @@ impl<I: Index, B: Backing> Local<I, B> {
         }
     }
 
-    /// Reads a span, if its page is there and nothing is to be read ahead: an ordinary function. Nothing if
-    /// not, and then [`Local::read`] is the way.
+    /// Reads a span, if its page is there and nothing is to be read ahead: an ordinary function.
+    /// Nothing if not, and then [`Local::read`] is the way.
     #[inline]
     pub fn read_now(&self, file: u32, span: &Span, out: &mut [u8]) -> Option<Touch> {
         let (frames, key) = (self.frames(), PageKey::new(file, span.page));
@@ -84,7 +84,8 @@ impl<I: Index, B: Backing> Local<I, B> {
     pub fn pin_now(&self, file: u32, page: u64) -> Option<u32> {
         let (frames, key) = (self.frames(), PageKey::new(file, page));
         let frame = self.find(key)?;
-        // Pinning is an atomic operation, and later loads wait for it: unless they are on their way.
+        // Pinning is an atomic operation, and later loads wait for it: unless they are on their
+        // way.
         wharf_runtime::prefetch(frames.pointer(frame));
         // A frame that is taken cannot be pinned.
         if frames.try_pin(self.cpu(), frame, key) {
@@ -151,7 +152,8 @@ impl<I: Index, B: Backing> Local<I, B> {
         self.read_later(file, [plan]);
     }
 
-    /// A page has been read whose frame's state was `state`. True for its first use, if it was read ahead.
+    /// A page has been read whose frame's state was `state`. True for its first use, if it was read
+    /// ahead.
     #[inline]
     fn note_read(&self, key: PageKey, frame: u32, state: u32) -> bool {
         let is_first = self.frames().mark_used(self.cpu(), frame, state);
@@ -178,16 +180,17 @@ impl<I: Index, B: Backing> Local<I, B> {
         }
     }
 
-    /// False for a page whose predecessor is not there. A mark on it is of a stride, of another CPU or of
-    /// one that is forgotten: nobody reads in order here.
+    /// False for a page whose predecessor is not there. A mark on it is of a stride, of another CPU
+    /// or of one that is forgotten: nobody reads in order here.
     fn follows_another(&self, key: PageKey) -> bool {
         let index = self.shared().index_of(key.file());
         let before = key.page().checked_sub(1);
         before.is_none_or(|page| index.get(self.cpu(), page).is_some())
     }
 
-    /// Reads a page that was not there, in a request that goes to page `end`. Gives the pages of the
-    /// request that were missing, and whether this one was on its way, read ahead, and not used before.
+    /// Reads a page that was not there, in a request that goes to page `end`. Gives the pages of
+    /// the request that were missing, and whether this one was on its way, read ahead, and not used
+    /// before.
     #[cold]
     async fn read_slowly(
         &self,
@@ -201,8 +204,8 @@ impl<I: Index, B: Backing> Local<I, B> {
         Ok((missed, read.expect("a pinned page stays")))
     }
 
-    /// Pins a page, which is read if it is missing, in a request that goes to page `end`. Gives the pages of
-    /// the request that were missing.
+    /// Pins a page, which is read if it is missing, in a request that goes to page `end`. Gives the
+    /// pages of the request that were missing.
     ///
     /// # Errors
     /// An error of the drive.
@@ -260,8 +263,8 @@ impl<I: Index, B: Backing> Local<I, B> {
         self.transfers.wait_for(&[outcome]).await
     }
 
-    /// Begins to read a page that was missing, in a request that goes to page `end`, with what is to be
-    /// read ahead. Gives how many pages of the request were missing.
+    /// Begins to read a page that was missing, in a request that goes to page `end`, with what is
+    /// to be read ahead. Gives how many pages of the request were missing.
     fn read_around(&self, pinned: &Pinned<'_, I, B>, key: PageKey, end: u64) -> u64 {
         let (missed, plan) = self.reading.around(pinned.frame, key, end);
         if plan.mark.is_none()
@@ -273,8 +276,8 @@ impl<I: Index, B: Backing> Local<I, B> {
         missed
     }
 
-    /// Writes within a file, out of a payload that fits; with write-through, waits until the drive has the
-    /// data.
+    /// Writes within a file, out of a payload that fits; with write-through, waits until the drive
+    /// has the data.
     ///
     /// # Errors
     /// An error of the drive.
@@ -327,7 +330,8 @@ impl<I: Index, B: Backing> Local<I, B> {
         }
     }
 
-    /// Copies into a page, unless the drive is reading it. True for its first use, if it was read ahead.
+    /// Copies into a page, unless the drive is reading it. True for its first use, if it was read
+    /// ahead.
     fn try_write(
         &self,
         pinned: &Pinned<'_, I, B>,
@@ -358,7 +362,8 @@ impl<I: Index, B: Backing> Local<I, B> {
         }
     }
 
-    /// Writes the dirty pages `first..=last` of a file, and waits for all of the range that is in write-back.
+    /// Writes the dirty pages `first..=last` of a file, and waits for all of the range that is in
+    /// write-back.
     ///
     /// # Errors
     /// The first error of a transfer; a page that the drive holds and does not answer for.
@@ -366,11 +371,12 @@ impl<I: Index, B: Backing> Local<I, B> {
         self.write_back.write_and_wait(file, range).await
     }
 
-    /// Makes durable what was written before to the pages `first..=last` of a file, for one who has been told of
-    /// earlier failures.
+    /// Makes durable what was written before to the pages `first..=last` of a file, for one who has
+    /// been told of earlier failures.
     ///
     /// # Errors
-    /// The first error of a transfer; else [`IoError::WriteBack`] if write-backs of the file have failed since.
+    /// The first error of a transfer; else [`IoError::WriteBack`] if write-backs of the file have
+    /// failed since.
     pub async fn flush(
         &self,
         file: u32,

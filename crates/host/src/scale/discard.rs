@@ -1,8 +1,8 @@
-//! Pages that leave before their time: the end of a file is cut off, a file is closed, a program has done with
-//! a part of it.
+//! Pages that leave before their time: the end of a file is cut off, a file is closed, a program
+//! has done with a part of it.
 //!
-//! Where a page must be gone, or zeros, afterwards, the caller sees to it that nobody writes to the pages, or
-//! brings them in, meanwhile. Others may still read them, evict them and write them back.
+//! Where a page must be gone, or zeros, afterwards, the caller sees to it that nobody writes to the
+//! pages, or brings them in, meanwhile. Others may still read them, evict them and write them back.
 
 use crate::design::Reclaim;
 use crate::error::IoError;
@@ -46,8 +46,8 @@ impl<I: Index, B: Backing> Local<I, B> {
         }
     }
 
-    /// Cuts off the pages of a file from `first` on: what they hold is lost, also if it is dirty. Those
-    /// with pins stay, as zeros.
+    /// Cuts off the pages of a file from `first` on: what they hold is lost, also if it is dirty.
+    /// Those with pins stay, as zeros.
     pub async fn cut(&self, file: u32, first: u64) {
         // Nobody is stuck in a write for ever: an error ends it too.
         while self
@@ -59,8 +59,8 @@ impl<I: Index, B: Backing> Local<I, B> {
         }
     }
 
-    /// Lets the pages `first..=last` of a file go, also dirty ones, whatever others do with them meanwhile.
-    /// Those with pins stay, and hold anything.
+    /// Lets the pages `first..=last` of a file go, also dirty ones, whatever others do with them
+    /// meanwhile. Those with pins stay, and hold anything.
     ///
     /// # Errors
     /// If the drive holds a page and does not answer.
@@ -124,8 +124,9 @@ impl<I: Index, B: Backing> Local<I, B> {
         may
     }
 
-    /// Lets all pages of a file go, also dirty ones, and returns when none is left: the number is another
-    /// file's then. Nobody has the file any more, so whoever holds a pin does so for a moment only.
+    /// Lets all pages of a file go, also dirty ones, and returns when none is left: the number is
+    /// another file's then. Nobody has the file any more, so whoever holds a pin does so for a
+    /// moment only.
     ///
     /// # Errors
     /// [`IoError::Kept`] if one is held nevertheless: the number must not be another file's.

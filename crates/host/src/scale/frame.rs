@@ -1,7 +1,7 @@
 //! All frames: their words, their bytes, and what touching them costs.
 //!
-//! [`FrameWord`] has the protocol; here each of its steps is told to the line that the word lies on, and bytes are
-//! copied.
+//! [`FrameWord`] has the protocol; here each of its steps is told to the line that the word lies
+//! on, and bytes are copied.
 
 use std::sync::Arc;
 
@@ -86,8 +86,8 @@ impl FrameTable<FrameWord> {
         self.word_to_write(cpu, frame).take()
     }
 
-    /// Marks the page of a frame as used, whose state was `state` a moment ago. Writes nothing if it is marked.
-    /// True for the first use of a page that was read ahead.
+    /// Marks the page of a frame as used, whose state was `state` a moment ago. Writes nothing if
+    /// it is marked. True for the first use of a page that was read ahead.
     #[inline]
     pub fn mark_used(&self, cpu: &Cpu, frame: u32, state: u32) -> bool {
         let mark = mark_of_use(state);
@@ -110,8 +110,9 @@ impl FrameTable<FrameWord> {
         self.word_to_write(cpu, frame).empty();
     }
 
-    /// Takes the word of a frame that the caller has pinned: nobody else changes its bytes, or marks
-    /// it as dirty or in write-back, until it is [unlocked](Frames::unlock). Nobody sleeps with it.
+    /// Takes the word of a frame that the caller has pinned: nobody else changes its bytes, or
+    /// marks it as dirty or in write-back, until it is [unlocked](Frames::unlock). Nobody sleeps
+    /// with it.
     #[inline]
     pub fn lock(&self, cpu: &Cpu, frame: u32) {
         self.word_to_write(cpu, frame).lock();
@@ -141,7 +142,8 @@ impl FrameTable<FrameWord> {
         out: &mut [u8],
     ) -> Copied {
         self.word_to_read(cpu, frame).read(key, || {
-            // SAFETY: the word says whether a writer disturbed it, and then it is done again before anyone sees it.
+            // SAFETY: the word says whether a writer disturbed it, and then it is done again before
+            // anyone sees it.
             cpu.work(Op::CopyPage, || unsafe { self.copy_from(frame, span, out) });
         })
     }

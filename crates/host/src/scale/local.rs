@@ -80,8 +80,8 @@ impl<I: Index, B: Backing> Local<I, B> {
         &self.shared().frames
     }
 
-    /// Waits until no transfer of this CPU is under way. A CPU that runs only while its program waits ends
-    /// every call so: what others wait for is never left with one that does not run.
+    /// Waits until no transfer of this CPU is under way. A CPU that runs only while its program
+    /// waits ends every call so: what others wait for is never left with one that does not run.
     pub async fn land(&self) {
         self.transfers.land().await;
     }

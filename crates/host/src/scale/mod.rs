@@ -1,14 +1,16 @@
 //! The design `scale`: a page cache in the program's own process (ScaleCache).
 //!
-//! Problem: the page cache of an operating system has one lock on the index of each file, one flusher,
-//! and writers that sleep while it works. On many CPUs with many fast drives these are the limit.
+//! Problem: the page cache of an operating system has one lock on the index of each file, one
+//! flusher, and writers that sleep while it works. On many CPUs with many fast drives these are the
+//! limit.
 //!
 //! Idea: nothing that a request does goes through a lock or another CPU.
 //!
 //! 1. A hit looks the page up in an index without a lock, copies, and looks whether the frame
 //!    changed meanwhile. It writes to nothing that others read.
 //! 2. A miss takes a frame, by CLOCK if none is free, enters it into the index, and reads.
-//! 3. A write pins the page, takes the frame's word for the time of the copy, and marks the page as dirty.
+//! 3. A write pins the page, takes the frame's word for the time of the copy, and marks the page as
+//!    dirty.
 //! 4. Too many dirty pages: the writers write them back themselves, side by side.
 //!
 //! It is put together of the [`kit`](crate::kit). Its choices:

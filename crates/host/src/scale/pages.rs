@@ -139,7 +139,8 @@ impl<I: Index, B: Backing> CpuPages<I, B> {
         self.note(key.file(), Tag::change(set));
     }
 
-    /// Counts what happens to a page of a file, as the operating system does. An index under a lock has done so.
+    /// Counts what happens to a page of a file, as the operating system does. An index under a lock
+    /// has done so.
     pub(super) fn note(&self, file: u32, change: Change) {
         if let Some(counters) = self.index_of(file).counters() {
             self.tasks.kernel_path.count(self.cpu(), counters, change);

@@ -1,7 +1,9 @@
 //! Which pages leave for others, and how pages enter.
 //!
-//! Frames are tried that the policy names ([`SharedReplacement`](super::replacement::SharedReplacement)), of the CPU's own node first. A page that was used
-//! since the policy came by stays; so does one that is dirty, on its way, or pinned. As many as two rounds are tried.
+//! Frames are tried that the policy names
+//! ([`SharedReplacement`](super::replacement::SharedReplacement)), of the CPU's own node first. A
+//! page that was used since the policy came by stays; so does one that is dirty, on its way, or
+//! pinned. As many as two rounds are tried.
 
 use crate::error::IoError;
 use crate::key::PageKey;
@@ -108,8 +110,8 @@ impl<I: Index, B: Backing> CpuPages<I, B> {
         self.give_free(frame);
     }
 
-    /// Gives a free frame to a page, with a pin of the caller, who fills it, and `flags`; false if the page
-    /// has one, and then the frame is free again.
+    /// Gives a free frame to a page, with a pin of the caller, who fills it, and `flags`; false if
+    /// the page has one, and then the frame is free again.
     pub(super) fn insert(&self, frame: u32, key: PageKey, flags: u32) -> bool {
         let (cpu, shared) = (self.cpu(), &self.shared);
         shared.frames.begin(cpu, frame, key, flags);

@@ -1,4 +1,5 @@
-//! What all CPUs share: the files with their indexes, the frames, free memory, and the limits of dirty pages.
+//! What all CPUs share: the files with their indexes, the frames, free memory, and the limits of
+//! dirty pages.
 
 use std::sync::Arc;
 
@@ -25,16 +26,18 @@ use crate::scale::retry::Retry;
 pub struct Limits {
     /// Dirty pages above which the background flusher writes.
     pub dirty_background: u64,
-    /// Dirty pages, with those on their way, above which writers flush: the hard threshold. In the operating system the
-    /// middle between it and the background threshold, where Linux begins to throttle (`dirty_freerun_ceiling`).
+    /// Dirty pages, with those on their way, above which writers flush: the hard threshold. In the
+    /// operating system the middle between it and the background threshold, where Linux begins to
+    /// throttle (`dirty_freerun_ceiling`).
     pub dirty_hard: u64,
     /// Pages that a CPU dirties between two looks at the limits.
     pub dirty_step: u64,
     /// Dirty pages, more or fewer, that a CPU keeps to itself before it tells all.
     pub count_batch: i64,
-    /// Requests of a client under way beyond which it waits before it writes back more. Writers that flush without waiting for
-    /// their writes would else have the whole of a small cache on its way: together they get a 64th of it, about what the queues
-    /// of eight Optane drives (31 of 1,023 requests each, Linux' most) are of 60 GiB.
+    /// Requests of a client under way beyond which it waits before it writes back more. Writers
+    /// that flush without waiting for their writes would else have the whole of a small cache on
+    /// its way: together they get a 64th of it, about what the queues of eight Optane drives (31 of
+    /// 1,023 requests each, Linux' most) are of 60 GiB.
     pub in_flight_max: u32,
     /// Free frames that a CPU keeps.
     pub free_batch: usize,
@@ -104,8 +107,8 @@ pub struct Shape {
     pub has_read_ahead_thread: bool,
     /// Most pages that are read ahead at a time.
     pub window_pages: u64,
-    /// Most pages that a writer above the hard threshold writes before it looks again: as many I/Os, if
-    /// they lie apart, as keep what lies below busy.
+    /// Most pages that a writer above the hard threshold writes before it looks again: as many
+    /// I/Os, if they lie apart, as keep what lies below busy.
     pub share_pages: u64,
 }
 

@@ -1,10 +1,13 @@
 //! How pages of this cache are claimed for write-back, and how transfers end.
 //!
-//! Any CPU may write any page back, side by side with others: a page is claimed by who takes it from dirty to write-back
-//! while it has the frame's word; its tag goes from dirty to write-back in one step.
+//! Any CPU may write any page back, side by side with others: a page is claimed by who takes it
+//! from dirty to write-back while it has the frame's word; its tag goes from dirty to write-back in
+//! one step.
 //!
-//! 1. Above the background threshold the flusher, on a CPU of its own, is woken and writes until it is below.
-//! 2. A writer that finds more than the hard threshold dirty, or on its way, writes shares, or files, itself.
+//! 1. Above the background threshold the flusher, on a CPU of its own, is woken and writes until it
+//!    is below.
+//! 2. A writer that finds more than the hard threshold dirty, or on its way, writes shares, or
+//!    files, itself.
 
 use wharf_runtime::sync::Ordering;
 use wharf_wire::dma::DmaRegion;

@@ -1,7 +1,7 @@
 //! What a client holds, and what it has asked for.
 //!
-//! A page that is held is used at once; another is pinned directly if it is there, or asked for, under a ticket. An answer
-//! moves the ticket on, and wakes who waits for it.
+//! A page that is held is used at once; another is pinned directly if it is there, or asked for,
+//! under a ticket. An answer moves the ticket on, and wakes who waits for it.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -94,7 +94,8 @@ impl Holder {
         self.for_room[manager as usize].notify_one(&self.cpu);
     }
 
-    /// A task was woken for a place, and has tried again: if one is free still, it is the next one's.
+    /// A task was woken for a place, and has tried again: if one is free still, it is the next
+    /// one's.
     pub(super) fn pass_room_on(&self, manager: u32) {
         if self.private.borrow()[manager as usize].has_room() {
             self.has_room(manager);

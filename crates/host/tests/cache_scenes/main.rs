@@ -1,7 +1,8 @@
-//! Threads that read, write, flush, evict, pin and cut pages of one cache, in orders that shuttle chooses
-//! (`--cfg shuttle`). The cache is the real one over a disk that checks how it is used.
+//! Threads that read, write, flush, evict, pin and cut pages of one cache, in orders that shuttle
+//! chooses (`--cfg shuttle`). The cache is the real one over a disk that checks how it is used.
 //!
-//! A failure prints its schedule; `WHARF_SCHEDULE=FILE` replays the one in a file, on the test that has failed.
+//! A failure prints its schedule; `WHARF_SCHEDULE=FILE` replays the one in a file, on the test that
+//! has failed.
 #![cfg(shuttle)]
 
 mod disk;
@@ -30,8 +31,8 @@ use wharf_wire::dma::{DmaRegion, DmaSpace};
 const THREADS: u64 = 3;
 const STEPS: u32 = 7;
 
-/// Pages of a file. File 0 is used by all, one of its pages is written by one thread; each thread has a file that
-/// it writes and cuts alone.
+/// Pages of a file. File 0 is used by all, one of its pages is written by one thread; each thread
+/// has a file that it writes and cuts alone.
 const PAGES: u64 = 4;
 const FILES: u64 = 1 + THREADS;
 
@@ -307,7 +308,8 @@ fn play(replacement: Replacement, has_service: bool) {
     assert_eq!(dirty, 0, "everything was flushed");
 }
 
-/// One thread lets a page go again and again; another one writes it, and reads it where it remembers it to be.
+/// One thread lets a page go again and again; another one writes it, and reads it where it
+/// remembers it to be.
 fn play_hints() {
     let (shared, disk) = cache(Replacement::Clock, false);
     let evictor = {
@@ -347,7 +349,8 @@ fn in_random_orders(replacement: Replacement, has_service: bool, plays: usize) {
     }
 }
 
-/// In orders that differ in few places from those in which one thread goes on for as long as it can.
+/// In orders that differ in few places from those in which one thread goes on for as long as it
+/// can.
 fn in_orders_with_few_changes(scene: fn(), plays: usize) {
     if !replays(scene) {
         shuttle::check_pct(scene, plays, 3);

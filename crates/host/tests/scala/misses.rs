@@ -56,8 +56,8 @@ fn clean_pages_leave_first_while_a_drive_says_that_it_collects() {
     }
 }
 
-/// Every miss had the hand go round all dirty pages until it met the request's own slot: then that one
-/// page was fetched, and the hand set out again.
+/// Every miss had the hand go round all dirty pages until it met the request's own slot: then that
+/// one page was fetched, and the hand set out again.
 #[test]
 fn a_request_went_page_by_page_while_a_drive_collected_and_all_pages_were_dirty() {
     let mut rig = rig(shape(1, 1, 1));
@@ -80,8 +80,8 @@ fn a_request_went_page_by_page_while_a_drive_collected_and_all_pages_were_dirty(
     assert_eq!(seen.seen().len(), 32 + 1, "one command for eight pages");
 }
 
-/// A page that was being fetched for another task ended the command that came before it, and what followed
-/// was asked for when that had been answered.
+/// A page that was being fetched for another task ended the command that came before it, and what
+/// followed was asked for when that had been answered.
 #[test]
 fn pages_on_their_way_to_another_task_cut_a_request_into_commands() {
     let fate = |_: u64, _: &Command| Fate::Done(1_000_000);
@@ -107,8 +107,8 @@ fn pages_on_their_way_to_another_task_cut_a_request_into_commands() {
     assert_eq!(state.seen().len(), 3);
 }
 
-/// Announcements are counted by hash, and every overwrite of a page that a client does not hold makes one: a
-/// reader of such a page waited for all of them, though the page was there.
+/// Announcements are counted by hash, and every overwrite of a page that a client does not hold
+/// makes one: a reader of such a page waited for all of them, though the page was there.
 #[test]
 fn a_reader_of_a_page_in_a_frame_waited_for_who_was_about_to_overwrite_it() {
     let fate = |_: u64, command: &Command| match command.access() {

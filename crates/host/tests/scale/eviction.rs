@@ -110,7 +110,8 @@ fn two_lists_keep_what_is_used_again_through_a_scan_and_clock_does_not() {
     assert_eq!(left_after_a_scan(Replacement::Clock), 0);
 }
 
-/// After reads all over a large volume the index has the nodes of the pages that are there, and no others.
+/// After reads all over a large volume the index has the nodes of the pages that are there, and no
+/// others.
 fn index_of_few_pages<V: Variant>() {
     const FRAMES: u64 = 32;
     let (mut rig, design) = rig::<Scale<V>>(stamps(1, 50_000_000), FRAMES, false);
@@ -127,8 +128,8 @@ fn index_of_few_pages<V: Variant>() {
     rig.machine.run_virtual(Seed(1)).unwrap();
 }
 
-/// Reads all over a volume through a small cache, and then deletes all of it; gives the nodes of the index before and
-/// after that.
+/// Reads all over a volume through a small cache, and then deletes all of it; gives the nodes of
+/// the index before and after that.
 fn nodes_around_a_deletion(index_reclaim: Reclaim) -> (u64, u64) {
     const PAGES: u64 = 100_000;
     let fate = |drive: u32| healthy(Seed(9).index(drive.into()).rng());

@@ -1,5 +1,5 @@
-//! The design `scale`: CLOCK, read-ahead, who flushes, and threads. (That it keeps every byte is shown in
-//! `data.rs`.)
+//! The design `scale`: CLOCK, read-ahead, who flushes, and threads. (That it keeps every byte is
+//! shown in `data.rs`.)
 
 #[path = "../common/mod.rs"]
 mod common;

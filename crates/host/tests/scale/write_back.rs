@@ -7,8 +7,8 @@ fn neighbours_are_written_back_together_in_whatever_order_they_were_written() {
     page_cache::writes_neighbours_together::<Scale<Whole>>();
 }
 
-/// Without a background flusher at all, writers keep the dirty pages below the hard threshold; every one
-/// of them takes part.
+/// Without a background flusher at all, writers keep the dirty pages below the hard threshold;
+/// every one of them takes part.
 fn writers_flush<V: Variant>() {
     let (clients, tasks) = (4, 4);
     let (mut rig, design) = rig::<Scale<V>>(stamps(clients, 100_000), 4_000, false);
@@ -39,8 +39,8 @@ fn writers_above_the_hard_threshold_flush_side_by_side() {
     writers_flush::<DflushAlone>();
 }
 
-/// Four clients dirty more than may be, beside the flusher; gives how long they took, in nanoseconds, and the
-/// pages that they wrote back themselves.
+/// Four clients dirty more than may be, beside the flusher; gives how long they took, in
+/// nanoseconds, and the pages that they wrote back themselves.
 fn crowd(balance: Balance, seed: Seed) -> (u64, u64) {
     let fate = |drive: u32| healthy(Seed(9).index(drive.into()).rng());
     let mut rig = Rig::with_services(stamps(4, 100_000), 1, fate);
@@ -73,8 +73,9 @@ fn crowd(balance: Balance, seed: Seed) -> (u64, u64) {
 
 #[test]
 fn writers_that_flush_end_before_those_that_sleep() {
-    // Those who sleep first are woken by the first write that ends. Over 40 seeds they were 0.5 % ahead of those who do
-    // not sleep at all; seed by seed, and with other costs, either may be first.
+    // Those who sleep first are woken by the first write that ends. Over 40 seeds they were 0.5 %
+    // ahead of those who do not sleep at all; seed by seed, and with other costs, either may be
+    // first.
     let mut sums_ns = [0; 3];
     for seed in 0..8 {
         let ran = [
@@ -100,8 +101,8 @@ fn writers_that_flush_end_before_those_that_sleep() {
     );
 }
 
-/// A writer flushed a few pages at a time, and waited for them, where the published code takes a file as a whole and does not
-/// wait: one request in so many pages was as slow as the drive.
+/// A writer flushed a few pages at a time, and waited for them, where the published code takes a
+/// file as a whole and does not wait: one request in so many pages was as slow as the drive.
 #[test]
 fn a_writer_that_flushes_files_flushes_rarely_and_down_to_the_background_threshold() {
     let fate = |drive: u32| healthy(Seed(9).index(drive.into()).rng());
@@ -151,8 +152,8 @@ fn the_background_flusher_writes_down_to_its_threshold() {
     rig.machine.run_virtual(Seed(1)).unwrap();
 }
 
-/// Write-back fails while the drive refuses writes: the flush says so, the pages stay dirty, and the next
-/// flush writes them.
+/// Write-back fails while the drive refuses writes: the flush says so, the pages stay dirty, and
+/// the next flush writes them.
 #[test]
 fn a_failed_write_back_is_reported_and_its_pages_stay_dirty() {
     let shape = stamps(1, 1_000);

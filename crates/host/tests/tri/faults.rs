@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// A drive that answers its first read after `late_ns`, and all other commands soon; the driver waits
-/// for 100 us.
+/// A drive that answers its first read after `late_ns`, and all other commands soon; the driver
+/// waits for 100 us.
 fn rig_with_a_late_read(clients: u32, frames: u64, late_ns: u64) -> (Rig, Arc<Tri>) {
     let mut shape = stamps(clients);
     shape.driver.timeout_ns = 100_000;

@@ -28,8 +28,8 @@ fn requests_larger_than_the_cache_and_more_clients_than_frames_come_to_an_end() 
     }
 }
 
-/// A worker that had been handed a job counted as idle until it ran: of a burst the first job got it, and
-/// all others waited for its whole I/O instead of having workers of their own.
+/// A worker that had been handed a job counted as idle until it ran: of a burst the first job got
+/// it, and all others waited for its whole I/O instead of having workers of their own.
 #[test]
 fn a_burst_waited_for_the_one_idle_worker() {
     const IO_NS: u64 = 1_000_000;
@@ -55,8 +55,8 @@ fn a_burst_waited_for_the_one_idle_worker() {
     rig.machine.run_virtual(Seed(1)).unwrap();
 }
 
-/// Polls of tasks for each page that `tasks` tasks of a client read at a time, none twice. The queue pair
-/// has room for 7 commands.
+/// Polls of tasks for each page that `tasks` tasks of a client read at a time, none twice. The
+/// queue pair has room for 7 commands.
 fn polls_a_page(tasks: u64, pages_of_request: u64, frames: u64) -> u64 {
     const PAGES: u64 = 8_192;
     let shape = Shape {
@@ -81,9 +81,9 @@ fn polls_a_page(tasks: u64, pages_of_request: u64, frames: u64) -> u64 {
     rig.machine.run_virtual(Seed(1)).unwrap().polls / PAGES
 }
 
-/// Every end of a command woke everyone who waited for a place in the queue, and every page that left a
-/// private cache everyone who waited for room in it. All but one went to wait again: the work of a run grew
-/// with the square of what waited.
+/// Every end of a command woke everyone who waited for a place in the queue, and every page that
+/// left a private cache everyone who waited for room in it. All but one went to wait again: the
+/// work of a run grew with the square of what waited.
 #[test]
 fn wake_ups_grew_with_the_square_of_what_waits() {
     // With many frames workers wait for the queue, with few requests wait for room.

@@ -115,8 +115,8 @@ fn a_frame_costs_little_memory() {
     }
 }
 
-/// Clients and managers on threads of their own. Every page is written with one value throughout, so
-/// that half of a write shows; each client checks the pages that only it writes.
+/// Clients and managers on threads of their own. Every page is written with one value throughout,
+/// so that half of a write shows; each client checks the pages that only it writes.
 #[test]
 fn threads_see_whole_writes_and_lose_none() {
     const SHARED: u64 = 40;

@@ -70,8 +70,8 @@ fn a_page_that_another_client_holds_is_pinned_without_an_answer() {
     assert!(store.seen().is_empty());
 }
 
-/// What is written whole is not read, unless the published code is asked for: it makes a command of every
-/// page that is not in the cache.
+/// What is written whole is not read, unless the published code is asked for: it makes a command of
+/// every page that is not in the cache.
 #[test]
 fn overwritten_pages_are_read_first_where_that_is_asked_for() {
     for (reads_before_overwrite, reads) in [(false, 0), (true, 16)] {
@@ -97,8 +97,9 @@ fn overwritten_pages_are_read_first_where_that_is_asked_for() {
     }
 }
 
-/// A manager that waits for the drive polls its queue pairs all the time; one that waits for messages alone
-/// does not. The first was accounted like the second, and a manager's engine cost next to nothing.
+/// A manager that waits for the drive polls its queue pairs all the time; one that waits for
+/// messages alone does not. The first was accounted like the second, and a manager's engine cost
+/// next to nothing.
 #[test]
 fn empty_polls_of_queue_pairs_counted_for_nothing() {
     const IO_NS: u64 = 1_000_000;

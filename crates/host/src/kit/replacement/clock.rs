@@ -1,5 +1,6 @@
-//! CLOCK, as in the textbooks: the frames form a circle, over which a hand goes. A page that was used since the hand came by stays, and its
-//! mark is taken off; the first that was not goes, and the hand moves on by one.
+//! CLOCK, as in the textbooks: the frames form a circle, over which a hand goes. A page that was
+//! used since the hand came by stays, and its mark is taken off; the first that was not goes, and
+//! the hand moves on by one.
 //!
 //! A new page enters without a mark, wherever its frame is: the hand need not be told.
 

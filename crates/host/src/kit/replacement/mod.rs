@@ -1,8 +1,9 @@
 //! Which page leaves next.
 //!
-//! A policy knows frames by number, and of their pages only what it is told: that one came, that one left, and, when it looks at a frame
-//! for a victim, whether that may go and was used. The mark of a use is the cache's, in whatever word it has for a frame: so a hit
-//! sets a bit that is near, and no policy hears of it at once.
+//! A policy knows frames by number, and of their pages only what it is told: that one came, that
+//! one left, and, when it looks at a frame for a victim, whether that may go and was used. The mark
+//! of a use is the cache's, in whatever word it has for a frame: so a hit sets a bit that is near,
+//! and no policy hears of it at once.
 //!
 //! | policy | file | users |
 //! |---|---|---|
@@ -10,8 +11,9 @@
 //! | second chance: a queue of those that may go | [`second_chance`] | managers of `tri` |
 //! | two lists, as in Linux | [`two_lists`] | `kernel`, `falcon`; `scale`, if it is told so |
 //!
-//! [`Replacement`] is for who has its frames to itself: a shard or a list under its lock, a client. What all CPUs
-//! use at once, without a lock, is another matter: see [`scale::replacement`](crate::scale::replacement).
+//! [`Replacement`] is for who has its frames to itself: a shard or a list under its lock, a client.
+//! What all CPUs use at once, without a lock, is another matter: see
+//! [`scale::replacement`](crate::scale::replacement).
 
 pub mod clock;
 pub mod second_chance;
@@ -33,8 +35,8 @@ pub enum Look {
 /// What a search came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Victim {
-    /// The page of this frame goes. The policy does not know it any more; who gives the frame another page
-    /// [inserts](Replacement::insert) it.
+    /// The page of this frame goes. The policy does not know it any more; who gives the frame
+    /// another page [inserts](Replacement::insert) it.
     Frame(u32),
     /// The search ended where it was told to.
     Ended,

@@ -1,5 +1,6 @@
-//! Second chance: a queue of frames that may go, in the order in which they were offered. One that was used since goes to
-//! the end once more; one that cannot go when its turn comes leaves the queue until it is offered again.
+//! Second chance: a queue of frames that may go, in the order in which they were offered. One that
+//! was used since goes to the end once more; one that cannot go when its turn comes leaves the
+//! queue until it is offered again.
 //!
 //! So a step costs the same however many frames cannot go, as where clients hold most of them.
 

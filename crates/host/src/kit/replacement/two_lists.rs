@@ -4,12 +4,14 @@
 //! again.
 //!
 //! Idea (mm/vmscan.c and mm/swap.c of Linux): a page enters the inactive list. A second touch moves
-//! it to the active one. Victims come from the tail of the inactive list, which gets the tail of the
-//! active list when it has become too short. Each memory node has both, behind one lock ([`NodeLists`](crate::kit::node_lists::NodeLists)).
+//! it to the active one. Victims come from the tail of the inactive list, which gets the tail of
+//! the active list when it has become too short. Each memory node has both, behind one lock
+//! ([`NodeLists`](crate::kit::node_lists::NodeLists)).
 //!
-//! The links of Linux' lists are in the pages' own structures (`struct page`, a cache line each), with flags and
-//! references. So whoever puts a page on a list or takes it off fetches its line and that of its neighbour, while all others wait for
-//! the lock: [`TwoLists`] tells whoever calls it which frames' lines it has changed.
+//! The links of Linux' lists are in the pages' own structures (`struct page`, a cache line each),
+//! with flags and references. So whoever puts a page on a list or takes it off fetches its line and
+//! that of its neighbour, while all others wait for the lock: [`TwoLists`] tells whoever calls it
+//! which frames' lines it has changed.
 //!
 //! Not modelled: shadow entries, which tell a page that left too early (mm/workingset.c).
 
@@ -102,8 +104,8 @@ impl TwoLists {
         self.links[(frame - self.first) as usize].on
     }
 
-    /// True if the inactive list is too short, by the kernel's rule: shorter than the active one, or
-    /// than its share from 1 GiB of memory on.
+    /// True if the inactive list is too short, by the kernel's rule: shorter than the active one,
+    /// or than its share from 1 GiB of memory on.
     pub fn inactive_is_low(&self) -> bool {
         self.len(List::Inactive) * self.ratio < self.len(List::Active)
     }
@@ -133,7 +135,8 @@ impl TwoLists {
         self.join(list, (newer, frame), (frame, older), changed);
     }
 
-    /// Has what is to be newer and what is to be older than a place of a list know of each other: a frame's new neighbours.
+    /// Has what is to be newer and what is to be older than a place of a list know of each other: a
+    /// frame's new neighbours.
     fn join(
         &mut self,
         list: List,
@@ -176,7 +179,8 @@ impl TwoLists {
         })
     }
 
-    /// Moves old active pages to the inactive list, `most` at most, if that is too short; `moved` is told of each. Gives how many.
+    /// Moves old active pages to the inactive list, `most` at most, if that is too short; `moved`
+    /// is told of each. Gives how many.
     pub fn refill(&mut self, most: u32, changed: impl Fn(u32) + Copy, moved: impl Fn(u32)) -> u32 {
         let mut count = 0;
         while count < most && self.inactive_is_low() {
@@ -198,7 +202,8 @@ impl TwoLists {
     }
 }
 
-/// For who has no lines to tell of. A page that was used moves to the active list when its turn comes.
+/// For who has no lines to tell of. A page that was used moves to the active list when its turn
+/// comes.
 impl Replacement for TwoLists {
     /// # Panics
     /// If there is no memory.
@@ -283,7 +288,8 @@ mod tests {
         }
     }
 
-    /// An entry of a list cost what one in a line at hand costs, whoever had written its page and its neighbour.
+    /// An entry of a list cost what one in a line at hand costs, whoever had written its page and
+    /// its neighbour.
     #[test]
     fn who_changes_a_list_fetches_the_lines_of_neighbours_too() {
         let mut lru = TwoLists::new(0..4).unwrap();

@@ -1,4 +1,5 @@
-//! CLOCK: the hand is moved by one addition, so that every CPU has a stretch of its own and they sweep side by side.
+//! CLOCK: the hand is moved by one addition, so that every CPU has a stretch of its own and they
+//! sweep side by side.
 
 use wharf_runtime::sync::{AtomicU64, Ordering};
 use wharf_runtime::{Cpu, Line, Op};

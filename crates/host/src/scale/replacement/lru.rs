@@ -1,14 +1,16 @@
-//! Two lists: a page that was used once, by a scan, does not push out one that is used again and again.
+//! Two lists: a page that was used once, by a scan, does not push out one that is used again and
+//! again.
 //!
-//! A page enters the inactive list. Victims come from its old end; one that was used again goes to the active list
-//! instead. When the inactive list is too short it gets the old end of the active one. Each memory node has such lists under
-//! one lock, which misses take and hits do not.
+//! A page enters the inactive list. Victims come from its old end; one that was used again goes to
+//! the active list instead. When the inactive list is too short it gets the old end of the active
+//! one. Each memory node has such lists under one lock, which misses take and hits do not.
 //!
-//! As in Linux (mm/swap.c, mm/vmscan.c) the lock is taken for many pages at a time: new ones wait in a batch of their CPU, and
-//! who looks for victims takes a stretch of the list off it first, tries them without the lock, and puts those that stay
-//! back. Whose lines are fetched with the lock held is told by [`TwoLists`]. What a frame's
-//! *place* says decides: whoever changes it from [`BETWEEN`] to [`LISTED`], with the lock, puts the frame on a list; a page that
-//! leaves before has made it [`ABSENT`], and what still names the frame in a batch means nothing.
+//! As in Linux (mm/swap.c, mm/vmscan.c) the lock is taken for many pages at a time: new ones wait
+//! in a batch of their CPU, and who looks for victims takes a stretch of the list off it first,
+//! tries them without the lock, and puts those that stay back. Whose lines are fetched with the
+//! lock held is told by [`TwoLists`]. What a frame's *place* says decides: whoever changes it from
+//! [`BETWEEN`] to [`LISTED`], with the lock, puts the frame on a list; a page that leaves before
+//! has made it [`ABSENT`], and what still names the frame in a batch means nothing.
 
 use wharf_runtime::sync::{AtomicU32, Ordering};
 use wharf_runtime::{Cpu, Lock, Op};
@@ -62,16 +64,16 @@ impl SharedLists {
 
     /// True if the frame was at `from`, and is at `to` now.
     fn moves(&self, frame: u32, from: u32, to: u32) -> bool {
-        // Relaxed: what goes with LISTED is under the lock, and a frame is not given to another page before who took it from
-        // the last one has returned from `remove`.
+        // Relaxed: what goes with LISTED is under the lock, and a frame is not given to another
+        // page before who took it from the last one has returned from `remove`.
         let place = self.place(frame);
         place
             .compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed)
             .is_ok()
     }
 
-    /// Puts frames, which are between the lists, on the inactive lists of their nodes: those of one node that follow one
-    /// another under one lock.
+    /// Puts frames, which are between the lists, on the inactive lists of their nodes: those of one
+    /// node that follow one another under one lock.
     fn put(&self, cpu: &Cpu, frames: &Frames, batch: &[u32]) {
         let changed = |frame| frames.relink(cpu, frame);
         for (node, run) in by_node(self.lists.nodes(), batch) {
@@ -95,8 +97,8 @@ impl SharedLists {
         }
     }
 
-    /// Takes the oldest of the inactive list off it that were not used again; those that were go to the active one. Gives how
-    /// many it looked at.
+    /// Takes the oldest of the inactive list off it that were not used again; those that were go to
+    /// the active one. Gives how many it looked at.
     fn isolate(&self, cpu: &Cpu, lru: &mut TwoLists, frames: &Frames, out: &mut Candidates) -> u32 {
         let changed = |frame| frames.relink(cpu, frame);
         let moved = lru.refill(STRETCH, changed, |_| ());
