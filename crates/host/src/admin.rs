@@ -19,7 +19,7 @@ use wharf_wire::statistics::DriveStatistics;
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::buffers::Buffers;
-use crate::driver::{Driver, DriverConfig};
+use crate::driver::{Driver, DriverConfig, TRANSFER_PAGES_MAX};
 use crate::error::IoError;
 use crate::group::{Group, Groups};
 use crate::hmb::HmbMemory;
@@ -31,9 +31,6 @@ const NAMESPACE: u32 = 1;
 
 /// Pages for identify data and log pages.
 const BUFFER_PAGES: u32 = 8;
-
-/// Most pages of a transfer where the drive names no limit: 1 MiB.
-pub(crate) const TRANSFER_PAGES_MAX: u32 = 256;
 
 /// An admin command that failed, or an answer that cannot be worked with.
 #[derive(Debug, thiserror::Error)]

@@ -79,6 +79,19 @@ impl Buffers {
         }
     }
 
+    /// Takes one page, if nobody is in line for it; with its address.
+    #[inline]
+    pub fn try_take_one(&self) -> Option<(u32, u64)> {
+        let ticket = self.next_ticket.get();
+        if self.serving.get() != ticket {
+            return None;
+        }
+        let page = self.free.borrow_mut().pop()?;
+        self.next_ticket.set(ticket + 1);
+        self.serving.set(ticket + 1);
+        Some((page, self.region.address(page as usize)))
+    }
+
     /// Gives pages back; no command in flight may name them.
     #[inline]
     pub fn give_back(&self, cpu: &Cpu, pages: &mut Vec<u32>) {
@@ -116,5 +129,38 @@ impl Buffers {
     pub unsafe fn page_mut(&self, page: u32) -> &mut [u8] {
         // SAFETY: the caller's contract.
         unsafe { self.region.page_mut(page as usize) }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::rc::Rc;
+
+    use wharf_runtime::{CostTable, Machine, Seed, Side};
+    use wharf_wire::dma::STAMP_BYTES;
+
+    use super::*;
+
+    #[test]
+    fn one_page_is_not_taken_past_who_is_in_line() {
+        let mut machine = Machine::new(CostTable::free(), false);
+        let cpu = machine.add_cpu("cpu", Side::Host, 1.0);
+        machine.spawn_main(cpu, "takes", |cpu| async move {
+            let buffers = Rc::new(Buffers::new(&DmaSpace::new(STAMP_BYTES), 2).unwrap());
+            let first = buffers.try_take_one().expect("two are free").0;
+            let (in_line, task_cpu) = (buffers.clone(), cpu.clone());
+            cpu.spawn("in line", async move {
+                let (mut taken, mut addresses) = (Vec::new(), Vec::new());
+                in_line.take(&task_cpu, 2, &mut taken, &mut addresses).await;
+                in_line.give_back(&task_cpu, &mut taken);
+            });
+            cpu.sleep_until(10).await;
+            assert_eq!(buffers.try_take_one(), None, "one is free, and spoken for");
+            buffers.give_one_back(&cpu, first);
+            assert_eq!(buffers.try_take_one(), None);
+            cpu.sleep_until(20).await;
+            assert!(buffers.try_take_one().is_some());
+        });
+        machine.run_virtual(Seed(1)).unwrap();
     }
 }

@@ -72,30 +72,30 @@ impl Client for ClockClient {
     #[inline]
     async fn read(&self, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError> {
         let client = &*self.0;
-        client.counters.reads.add(1);
+        client.counters().reads.add(1);
         client
-            .counters
+            .counters()
             .end(client.serve(extent, Into(out)).await, |touch| *touch)
     }
 
     #[inline]
     async fn write(&self, extent: Extent, data: &[u8]) -> Result<Touch, IoError> {
         let client = &*self.0;
-        client.counters.writes.add(1);
+        client.counters().writes.add(1);
         client
-            .counters
+            .counters()
             .end(client.serve(extent, From(data)).await, |touch| *touch)
     }
 
     async fn flush(&self) -> Result<(), IoError> {
         let client = &*self.0;
-        client.counters.flushes.add(1);
+        client.counters().flushes.add(1);
         client
-            .counters
+            .counters()
             .end(client.flush().await, |()| Touch::default())
     }
 
     fn statistics(&self) -> Statistics {
-        self.0.counters.statistics(self.0.volume())
+        self.0.counters().statistics(self.0.volume())
     }
 }

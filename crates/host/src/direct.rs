@@ -17,12 +17,12 @@ use crate::design::{
 };
 use crate::error::IoError;
 use crate::group::Group;
-use crate::kernel_path::KernelPath;
+use crate::kit::kernel_path::KernelPath;
 use crate::late::LateCompletions;
-use crate::range_lock::{RangeGuard, RangeLocks};
 use crate::span::{Extent, Span, spans};
 use crate::volume::{Transfer, Volume};
-use crate::wake::Mailboxes;
+use wharf_runtime::range_lock::{RangeGuard, RangeLocks};
+use wharf_runtime::wake::Mailboxes;
 
 /// Most pages that a request has in flight at a time: 1 MiB.
 pub const CHUNK_PAGES: usize = 256;
@@ -168,6 +168,13 @@ impl Inner {
     async fn read(&self, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError> {
         check_request(&self.volume, self.page_bytes, extent, out.len())?;
         self.kernel_path.request(&self.cpu);
+        if let Some(span) = only_span(extent, self.page_bytes)
+            && let Some(mut page) = self.begin_page()
+        {
+            page.transfer(Transfer::Read, span.page).await?;
+            page.with(|page| out.copy_from_slice(&page[span.in_page()]));
+            return Ok(Touch::no_hits(1));
+        }
         let mut request = self.begin();
         let mut rest = spans(extent, self.page_bytes);
         let mut left = extent.pages() as usize;
@@ -190,8 +197,15 @@ impl Inner {
         if extent.bytes == 0 {
             return Ok(Touch::default());
         }
+        let range = self.lock(extent).await;
+        if let Some(span) = only_span(extent, self.page_bytes)
+            && let Some(mut page) = self.begin_page()
+        {
+            page.range = Some(range);
+            return page.write(&span, data).await;
+        }
         let mut request = self.begin();
-        request.lock(extent).await;
+        request.held().range = Some(range);
         let mut rest = spans(extent, self.page_bytes);
         let mut left = extent.pages() as usize;
         while left > 0 {
@@ -206,6 +220,34 @@ impl Inner {
             left -= count;
         }
         Ok(Touch::no_hits(extent.pages()))
+    }
+
+    /// Locks what a write touches.
+    #[inline]
+    async fn lock(&self, extent: Extent) -> RangeGuard {
+        let id = u64::from(self.index) << 40 | self.next_lock.get();
+        self.next_lock
+            .set((self.next_lock.get() + 1) & ((1 << 40) - 1));
+        let (first, pages) = (extent.first_page(), extent.pages());
+        let range = self
+            .locks
+            .lock(&self.cpu, self.index, id, first, pages)
+            .await;
+        self.counters.waits.add(range.waits);
+        range
+    }
+
+    /// A request of one page, if a page is free for it at once.
+    #[inline]
+    fn begin_page(&self) -> Option<OnePage<'_>> {
+        let (number, address) = self.buffers.try_take_one()?;
+        Some(OnePage {
+            inner: self,
+            group: Some(self.volume.open_group()),
+            number,
+            address,
+            range: None,
+        })
     }
 
     #[inline]
@@ -227,6 +269,98 @@ impl Inner {
     }
 }
 
+/// The page of a request that touches one.
+#[inline]
+fn only_span(extent: Extent, page_bytes: usize) -> Option<Span> {
+    let first = spans(extent, page_bytes).next();
+    first.filter(|_| extent.pages() == 1)
+}
+
+/// As a [`Request`], of one page that was free at once: without lists, and without waiting for a place in line.
+struct OnePage<'a> {
+    inner: &'a Inner,
+    group: Option<Group>,
+    number: u32,
+    address: u64,
+    range: Option<RangeGuard>,
+}
+
+impl OnePage<'_> {
+    async fn write(mut self, span: &Span, data: &[u8]) -> Result<Touch, IoError> {
+        let inner = self.inner;
+        if !span.whole {
+            self.issue(Transfer::Read, span.page).await;
+            self.group().wait(&inner.cpu).await?;
+        }
+        self.with(|page| page[span.in_page()].copy_from_slice(data));
+        self.transfer(Transfer::Write, span.page).await?;
+        Ok(Touch::no_hits(1))
+    }
+
+    #[inline]
+    fn group(&self) -> &Group {
+        let group = self.group.as_ref();
+        group.expect("a request has its group to its end")
+    }
+
+    #[inline]
+    async fn issue(&self, kind: Transfer, page: u64) {
+        let (volume, group) = (&self.inner.volume, self.group());
+        if !volume.issue_now(group, kind, page, self.address) {
+            volume.issue(group, kind, page, &[self.address]).await;
+        }
+        volume.ring();
+    }
+
+    #[inline]
+    async fn transfer(&mut self, kind: Transfer, page: u64) -> Result<(), IoError> {
+        let Inner {
+            cpu,
+            volume,
+            kernel_path,
+            ..
+        } = self.inner;
+        if !kernel_path.is_due() {
+            self.issue(kind, page).await;
+            return self.group().wait(cpu).await.map(drop);
+        }
+        let requests = volume.commands_of(kind, page, 1);
+        kernel_path.submit(cpu, requests);
+        self.issue(kind, page).await;
+        let ended = kernel_path.sleep(cpu, self.group().wait(cpu)).await;
+        kernel_path.complete(cpu, requests);
+        ended.map(drop)
+    }
+
+    #[inline]
+    fn with(&mut self, f: impl FnOnce(&mut [u8])) {
+        // SAFETY: the page is this request's, which has nothing in flight now: each transfer is waited for, and a request ends at
+        // the first error.
+        let page = unsafe { self.inner.buffers.page_mut(self.number) };
+        self.inner.cpu.work(Op::CopyPage, || f(page));
+    }
+}
+
+impl Drop for OnePage<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let inner = self.inner;
+        let Some(group) = self.group.take() else {
+            return;
+        };
+        if group.is_quiet() {
+            return inner.buffers.give_one_back(&inner.cpu, self.number);
+        }
+        // After a timeout the drive may still read or write the page.
+        let pages = Pages {
+            numbers: vec![self.number],
+            addresses: Vec::new(),
+        };
+        let range = self.range.take();
+        inner.late.adopt(&inner.cpu, group, Held { pages, range });
+    }
+}
+
 impl Request<'_> {
     #[inline]
     fn held(&mut self) -> &mut Held {
@@ -240,21 +374,6 @@ impl Request<'_> {
         self.group
             .as_ref()
             .expect("a request has its group to its end")
-    }
-
-    async fn lock(&mut self, extent: Extent) {
-        let inner = self.inner;
-        let id = u64::from(inner.index) << 40 | inner.next_lock.get();
-        inner
-            .next_lock
-            .set((inner.next_lock.get() + 1) & ((1 << 40) - 1));
-        let (first, pages) = (extent.first_page(), extent.pages());
-        let range = inner
-            .locks
-            .lock(&inner.cpu, inner.index, id, first, pages)
-            .await;
-        inner.counters.waits.add(range.waits);
-        self.held().range = Some(range);
     }
 
     /// Takes pages for the next chunk of at most `wanted`, giving those of the last back.

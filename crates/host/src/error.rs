@@ -3,6 +3,20 @@
 use wharf_wire::opcode::{AdminOpcode, IoOpcode};
 use wharf_wire::status::{Status, StatusCode};
 
+/// A completion that belongs to no command in flight: the drive is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "drive {drive}: completion of command {cid:#06x} ({status}), which is not in flight: ignored"
+)]
+pub struct Stray {
+    /// Which drive of the volume.
+    pub drive: u16,
+    /// The identifier in the completion.
+    pub cid: u16,
+    /// The status in the completion.
+    pub status: Status,
+}
+
 /// Why a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum IoError {

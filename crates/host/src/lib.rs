@@ -6,7 +6,7 @@
 //! |---|---|
 //! | [`span`], [`payload`] | a request as the pages it touches, and its buffer |
 //! | [`design`] | what a design is, for those who make requests |
-//! | [`direct`] | the design without a cache; [`range_lock`], [`buffers`] |
+//! | [`direct`] | the design without a cache; [`buffers`] |
 //! | [`clock`] | the design with a page cache and CLOCK; [`cache`] |
 //! | [`scala`] | the design whose cache is kept by the drives; [`pins`] |
 //! | [`hardware`] | the same without an index on the host |
@@ -17,7 +17,7 @@
 //! | [`volume`] | drives as one address space: striped, mirrored, with parity |
 //! | [`driver`] | one queue pair: slots, timeouts, retries; [`group`] |
 //!
-//! Beside them: [`boot`], [`admin`] and [`gate`] make the drives ready, [`lend`] gives them memory, [`wake`] wakes tasks of other clients,
+//! Beside them: [`boot`], [`admin`] and [`gate`] make the drives ready, [`hmb`] gives them memory,
 //! [`late`] keeps what a late command may still use, [`collection`] notes when drives collected.
 
 pub mod admin;
@@ -27,7 +27,6 @@ pub mod cache;
 pub mod clock;
 pub mod collection;
 pub mod design;
-pub mod dflush;
 pub mod direct;
 pub mod driver;
 pub mod error;
@@ -39,23 +38,16 @@ pub mod guest;
 pub mod hardware;
 pub mod hmb;
 pub mod kernel;
-pub mod kernel_path;
 pub mod key;
+pub mod kit;
 pub mod late;
-pub mod nodes;
 pub mod payload;
-pub mod per_frame;
 pub mod pins;
-pub mod range_lock;
-pub mod readahead;
-pub mod run;
 pub mod scala;
 pub mod scale;
 pub mod span;
 pub mod tri;
 pub mod volume;
-pub mod waits;
-pub mod wake;
 
 pub use clock::Clock;
 pub use design::{
@@ -67,6 +59,7 @@ pub use error::IoError;
 pub use group::Groups;
 pub use hardware::Hardware;
 pub use kernel::{Falcon, Kernel, KernelDflush};
+pub use kit::direct_flush as dflush;
 pub use scala::Scala;
 pub use scale::Scale;
 pub use span::Extent;

@@ -55,6 +55,9 @@ pub struct Sent {
 /// The right to send one command.
 pub struct List(Option<u32>);
 
+/// That of one that needs no list.
+pub const NO_LIST: List = List(None);
+
 /// Whether a command needs a list page.
 pub fn needs_list(pages: usize, unpins: usize) -> bool {
     pages > 1 || unpins > 1
@@ -112,7 +115,10 @@ impl Pins {
         unpins: &[Unpin],
     ) -> Sent {
         let driver = &self.volume.drivers()[drive];
-        let slot = driver.reserve().await;
+        let slot = match driver.try_reserve() {
+            Some(slot) => slot,
+            None => driver.reserve().await,
+        };
         let entries = (lbas.len() + unpins.len()) as u32;
         let command = self
             .cpu

@@ -182,7 +182,8 @@ fn dirty_pages_stay_below_the_hard_threshold_and_the_flusher_keeps_up() {
     );
 }
 
-/// The same writers without a flusher at all: they write all of it, and nobody is throttled for long.
+/// The same writers without a flusher at all: they write all of it, and nobody is throttled for
+/// long.
 #[test]
 fn writers_of_kernel_dflush_keep_the_dirty_pages_down_by_themselves() {
     let (clients, tasks) = (4, 4);
@@ -208,10 +209,9 @@ fn writers_of_kernel_dflush_keep_the_dirty_pages_down_by_themselves() {
     rig.machine.run_virtual(Seed(1)).unwrap();
 }
 
-/// Reset to the first page at each threshold, it wrote pages that are dirtied often again and again, and left old
-/// ones behind them.
-/// Ends of the flusher's requests were all its own, though half of the drives' interrupts are served by the CPU that shares their
-/// queues.
+/// Reset to the first page at each threshold, it wrote pages that are dirtied often again and
+/// again, and left old ones behind them. Ends of the flusher's requests were all its own, though
+/// half of the drives' interrupts are served by the CPU that shares their queues.
 #[test]
 fn every_other_drive_ends_the_flushers_requests_on_its_neighbour() {
     let busy_ns = |services: u32| {
@@ -229,7 +229,7 @@ fn every_other_drive_ends_the_flushers_requests_on_its_neighbour() {
                 write(&*client, 17 * page, 1).await.unwrap();
             }
             cpu.sleep_until(cpu.now() + 1_000_000_000).await;
-            assert!(seen.shared().background_written.load(Relaxed) >= 300);
+            assert!(seen.shared().common.background_written.load(Relaxed) >= 300);
             client.flush().await.unwrap();
             seen.shared().verify(&cpu);
         });

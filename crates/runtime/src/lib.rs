@@ -19,9 +19,9 @@
 //! | [`notifier_words`] | what a notifier is across processes: words in shared memory |
 //! | [`notify`], [`alarm`], [`resource`] | waiting inside a CPU: for each other, for the earliest of many times, for a busy die |
 //! | [`lock`], [`mod@line`] | short sections and cache lines that several CPUs share |
+//! | [`wake`], [`waits`], [`range_lock`] | tasks of one CPU that wait for another's: by name, for a thing or an event, for a range |
 //! | [`versioned`], [`dirty`] | a page that one writes and many read, and whether it was written |
 //! | [`page_index`] | the hash table from page to frame of a cache |
-//! | [`page_word`] | a page that its owner replaces and others pin |
 //! | [`mod@prefetch`] | asking the processor for memory before it is used |
 //! | [`slab`] | big arrays in huge pages that cost memory only where they are touched |
 //! | [`mod@xor`] | parity: what arrays of real and of simulated drives have in common |
@@ -45,14 +45,16 @@ pub mod notifier_words;
 pub mod notify;
 pub mod op;
 pub mod page_index;
-pub mod page_word;
 pub mod prefetch;
+pub mod range_lock;
 pub mod resource;
 pub mod ring;
 pub mod rng;
 pub mod slab;
 pub mod sync;
 pub mod versioned;
+pub mod waits;
+pub mod wake;
 pub mod worker;
 pub mod xor;
 
@@ -67,7 +69,6 @@ pub use notifier::{Notifier, Ready};
 pub use notifier_words::NotifierWords;
 pub use notify::Notify;
 pub use op::{Category, CostTable, Op, Profile, Side};
-pub use page_word::PageWord;
 pub use prefetch::prefetch;
 pub use resource::Resource;
 pub use ring::{Receiver, Sender, ring};

@@ -4,7 +4,7 @@
 //! only two words are shared, and each side puts a notifier of its own around them
 //! ([`Notifier::across`](crate::Notifier::across)):
 //!
-//! 1. The ringer sets its flag ([`NotifierWords::ring`]). A waiter that polls sees it, and that is all.
+//! 1. The ringer sets its flag ([`NotifierWords::notify`]). A waiter that polls sees it, and that is all.
 //! 2. A waiter that is about to sleep says so ([`NotifierWords::set_parked`]) and looks once more. A ringer
 //!    that sees it asleep wakes it by a way of its own: a byte on a socket, say.
 //!

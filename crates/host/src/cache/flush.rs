@@ -13,12 +13,14 @@
 use wharf_runtime::Op;
 use wharf_runtime::page_index::hash_page;
 
-use crate::cache::client::{CacheClient, Nothing};
-use crate::cache::pins::{Action, PINS_MAX, Pin, Pins};
+use crate::cache::client::CacheClient;
+use crate::cache::copied::Nothing;
+use crate::cache::pin::{Action, PINS_MAX, Pin};
+use crate::cache::pins::Pins;
 use crate::cache::shard::Found;
 use crate::error::IoError;
 use crate::span::Span;
-use crate::wake::Pause;
+use wharf_runtime::wake::Pause;
 
 /// Most pages that are being written at a time: 4 MiB.
 const WINDOW_PAGES: usize = 4 * PINS_MAX;
@@ -44,20 +46,25 @@ impl CacheClient {
     pub async fn flush(&self) -> Result<(), IoError> {
         let flush = async {
             self.write_back_all().await?;
-            self.volume.flush(&self.cpu).await
+            self.local.volume.flush(&self.local.cpu).await
         };
-        self.told.report(|| self.cache.failures(), flush).await
+        self.told
+            .report(|| self.local.cache.failures(), flush)
+            .await
     }
 
     async fn write_back_all(&self) -> Result<(), IoError> {
         let mut pages = Vec::new();
-        for shard in 0..self.cache.shards() {
-            self.cache
-                .with(&self.cpu, shard, |shard| shard.unwritten(&mut pages));
+        for shard in 0..self.local.cache.shards() {
+            self.local
+                .cache
+                .with(&self.local.cpu, shard, |shard| shard.unwritten(&mut pages));
         }
-        self.cpu.work_n(Op::CacheUpdate, pages.len() as u32, || {
-            pages.sort_unstable()
-        });
+        self.local
+            .cpu
+            .work_n(Op::CacheUpdate, pages.len() as u32, || {
+                pages.sort_unstable()
+            });
         let mut outcome = Ok(());
         let mut theirs = Vec::new();
         for window in pages.chunks(WINDOW_PAGES) {
@@ -71,10 +78,10 @@ impl CacheClient {
     }
 
     async fn write_window(&self, window: &[u64], theirs: &mut Vec<u64>) -> Result<(), IoError> {
-        let mut pins = Pins::new(self);
+        let mut pins = Pins::new(&self.local);
         let mut outcome = Ok(());
         for &page in window {
-            let (shard, _) = self.cache.shard_of(page);
+            let (shard, _) = self.local.cache.shard_of(page);
             match self.claim(page) {
                 Unwritten::No => {}
                 Unwritten::Ours(frame) => {
@@ -102,9 +109,10 @@ impl CacheClient {
     }
 
     fn claim(&self, page: u64) -> Unwritten {
-        let (at, _) = self.cache.shard_of(page);
-        self.cache.with(&self.cpu, at, |shard| {
+        let (at, _) = self.local.cache.shard_of(page);
+        self.local.cache.with(&self.local.cpu, at, |shard| {
             match self
+                .local
                 .cpu
                 .work(Op::CacheLookup, || shard.find(page, hash_page(page)))
             {
@@ -124,9 +132,9 @@ impl CacheClient {
 
     /// Waits until whoever writes a page is done with it. (If that failed, it was counted.)
     async fn wait_until_written(&self, page: u64) -> Result<(), IoError> {
-        let (at, hash) = self.cache.shard_of(page);
+        let (at, hash) = self.local.cache.shard_of(page);
         loop {
-            let under_way = self.cache.with(&self.cpu, at, |shard| {
+            let under_way = self.local.cache.with(&self.local.cpu, at, |shard| {
                 let under_way = match shard.find(page, hash) {
                     Found::Ready(frame) if shard.frame(frame).is_stuck() => {
                         Err(IoError::Stuck { page })
@@ -137,7 +145,7 @@ impl CacheClient {
                     Found::Absent => Ok(false),
                 };
                 if under_way == Ok(true) {
-                    shard.wait_for(Some(page), self.sleeper());
+                    shard.wait_for(Some(page), self.local.sleeper());
                 }
                 under_way
             });

@@ -7,8 +7,9 @@
 //! | [`dirty`] | which frames are dirty |
 //! | [`shard`] | frames, index and clock hand behind one lock; who waits |
 //! | this one | the shards and the memory of the frames |
+//! | [`local`], [`copied`] | what one CPU has of it; how a payload meets a frame |
 //! | [`client`] | what a client does page by page: hit, or take hold of a frame |
-//! | [`pins`] | the frames that a request holds, and the commands that free them |
+//! | [`pin`], [`pins`] | the frames that a request holds, and the commands that free them |
 //! | [`flush`] | write-back of everything |
 //!
 //! Data is copied under the shard's lock. A section is one page long at most, and so readers and
@@ -17,9 +18,12 @@
 //! that it holds for its own commands is *busy* or *writing*, and the hand passes by.
 
 pub mod client;
+pub mod copied;
 pub mod dirty;
 pub mod flush;
 pub mod frame;
+pub mod local;
+pub mod pin;
 pub mod pins;
 pub mod shard;
 
@@ -34,9 +38,10 @@ use wharf_wire::dma::{DmaRegion, DmaSpace};
 
 use crate::cache::shard::Shard;
 use crate::design::{DesignConfig, DesignError};
-use crate::wake::Mailboxes;
+use wharf_runtime::wake::Mailboxes;
 
-/// Frames below which a shard is not divided further: the hand of a tiny shard would be a poor CLOCK.
+/// Frames below which a shard is not divided further: the hand of a tiny shard would be a poor
+/// CLOCK.
 const SHARD_FRAMES_MIN: u32 = 64;
 
 /// The frames of a cache, and what is known of them.

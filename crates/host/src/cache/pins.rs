@@ -15,84 +15,50 @@
 //! until the drive answers: requests for its pages fail instead of waiting. [`Pins`] does the same
 //! for whatever it still holds when it is dropped.
 
-use std::ops::Range;
+use std::ops::{Deref, DerefMut};
 
-use crate::cache::client::{CacheClient, Copied};
+use crate::cache::copied::Copied;
+use crate::cache::local::Local;
+use crate::cache::pin::{Action, Part, Pin, Scratch};
 use crate::error::IoError;
-use crate::group::Group;
 use crate::span::Span;
 use crate::volume::Transfer;
 
 /// How often a request tries to get other frames when dirty pages cannot be written.
 const ATTEMPTS_MAX: u32 = 4;
 
-/// Most frames that a request holds at a time.
-pub const PINS_MAX: usize = 256;
-
-/// What a request does with a frame that it holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
-    /// Reads its page from the drive, then copies.
-    Fill,
-    /// Copies a page whole; the page before had to leave first.
-    Overwrite,
-    /// Writes its page, which a write has changed, to the drive.
-    Through,
-    /// Writes its page, which is dirty, to the drive.
-    Clean,
-}
-
-/// A frame that a request holds.
-#[derive(Debug, Clone, Copy)]
-pub struct Pin {
-    /// The frame's shard.
-    pub shard: u32,
-    /// The frame within the shard.
-    pub frame: u32,
-    /// The dirty page that leaves the frame, until it is on the drive.
-    pub leaving: Option<u64>,
-    /// The page and what the request wants of it.
-    pub span: Span,
-    /// What is to be done.
-    pub action: Action,
-    /// The last transfer of the frame failed.
-    pub failed: bool,
-}
-
-/// A page of a transfer.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Part {
-    page: u64,
-    pin: u32,
-}
-
-/// Vectors that requests use one after the other.
-#[derive(Default)]
-pub struct Scratch {
-    pins: Vec<Pin>,
-    /// Spans whose frames were given up, to be done again.
-    redo: Vec<Span>,
-    /// The transfer under way: its pages, the addresses of their frames, and its runs.
-    parts: Vec<Part>,
-    addresses: Vec<u64>,
-    runs: Vec<(Group, Range<usize>)>,
-    /// Pins whose transfer failed, and which the drive is done with.
-    failed: Vec<Pin>,
-}
-
 /// The frames that a request holds. See the module.
 pub struct Pins<'a> {
-    client: &'a CacheClient,
-    scratch: Scratch,
+    local: &'a Local,
+    scratch: Kept,
     attempts: u32,
 }
 
+/// Lists of a request, until it gives them back: a pointer, as they are many.
+struct Kept(Option<Box<Scratch>>);
+
+impl Deref for Kept {
+    type Target = Scratch;
+
+    #[inline]
+    fn deref(&self) -> &Scratch {
+        self.0.as_ref().expect("a request has its lists to its end")
+    }
+}
+
+impl DerefMut for Kept {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut Scratch {
+        self.0.as_mut().expect("a request has its lists to its end")
+    }
+}
+
 impl<'a> Pins<'a> {
-    /// No frames yet, for a request of `client`.
-    pub fn new(client: &'a CacheClient) -> Pins<'a> {
+    /// No frames yet, for a request of `local`.
+    pub fn new(local: &'a Local) -> Pins<'a> {
         Pins {
-            client,
-            scratch: client.spare.borrow_mut().pop().unwrap_or_default(),
+            local,
+            scratch: Kept(Some(local.spare.borrow_mut().pop().unwrap_or_default())),
             attempts: 0,
         }
     }
@@ -119,7 +85,8 @@ impl<'a> Pins<'a> {
     /// again are in [`Pins::redo`] then.
     ///
     /// # Errors
-    /// The first error of a command. All frames are given back or kept until the drive has ended them also then.
+    /// The first error of a command. All frames are given back or kept until the drive has ended
+    /// them also then.
     pub async fn settle<P: Copied>(&mut self, payload: &mut P) -> Result<(), IoError> {
         let mut outcome = Ok(());
         if self.any(|p| p.leaving.is_some()) {
@@ -146,8 +113,8 @@ impl<'a> Pins<'a> {
         self.scratch.pins.iter().any(f)
     }
 
-    /// Moves the pages that `page_of` gives, and waits. Pins of runs that failed are taken out: into
-    /// `failed`, or to the late.
+    /// Moves the pages that `page_of` gives, and waits. Pins of runs that failed are taken out:
+    /// into `failed`, or to the late.
     async fn transfer(
         &mut self,
         kind: Transfer,
@@ -160,23 +127,27 @@ impl<'a> Pins<'a> {
             addresses,
             runs,
             ..
-        } = &mut self.scratch;
-        let client = self.client;
+        } = &mut *self.scratch;
+        let local = self.local;
         let mut start = 0;
         for run in parts.chunk_by(|a, b| a.page + 1 == b.page) {
             let range = start..start + run.len();
             start = range.end;
-            runs.push((client.volume.open_group(), range.clone()));
+            runs.push((local.volume.open_group(), range.clone()));
             let group = &runs.last().expect("a run").0;
-            client
-                .volume
-                .issue(group, kind, run[0].page, &addresses[range])
-                .await;
+            let (first, addresses) = (run[0].page, &addresses[range]);
+            let is_issued = match addresses {
+                [one] => local.volume.issue_now(group, kind, first, *one),
+                _ => false,
+            };
+            if !is_issued {
+                local.volume.issue(group, kind, first, addresses).await;
+            }
         }
-        client.volume.ring();
+        local.volume.ring();
         let mut outcome = Ok(());
         for (group, range) in runs {
-            if let Err(error) = group.wait(&client.cpu).await {
+            if let Err(error) = group.wait(&local.cpu).await {
                 // A timeout outranks a status: its pages cannot be tried again.
                 if outcome.is_ok() || error.is_timeout() {
                     outcome = Err(error);
@@ -199,8 +170,17 @@ impl<'a> Pins<'a> {
             parts,
             addresses,
             ..
-        } = &mut self.scratch;
+        } = &mut *self.scratch;
         parts.clear();
+        addresses.clear();
+        if let [pin] = &pins[..] {
+            // As most often.
+            if let Some(page) = page_of(pin) {
+                parts.push(Part { page, pin: 0 });
+                addresses.push(self.local.cache.address(pin.shard, pin.frame));
+            }
+            return;
+        }
         let pages = pins.iter().enumerate();
         parts.extend(pages.filter_map(|(i, p)| {
             Some(Part {
@@ -209,30 +189,29 @@ impl<'a> Pins<'a> {
             })
         }));
         parts.sort_unstable();
-        addresses.clear();
         addresses.extend(parts.iter().map(|part| {
             let pin = &pins[part.pin as usize];
-            self.client.cache.address(pin.shard, pin.frame)
+            self.local.cache.address(pin.shard, pin.frame)
         }));
     }
 
     /// Takes the failed pins out: those that the drive may still use go to the late.
     #[cold]
     fn part_with_failed(&mut self) {
-        let client = self.client;
+        let local = self.local;
         let Scratch {
             pins,
             parts,
             runs,
             failed,
             ..
-        } = &mut self.scratch;
+        } = &mut *self.scratch;
         for (group, range) in runs.drain(..).filter(|(group, _)| !group.is_quiet()) {
             let late = parts[range].iter().map(|part| pins[part.pin as usize]);
             let late: Vec<Pin> = late.collect();
             for pin in &late {
-                client.with_woken(pin.shard, |s, woken| s.set_stuck(pin.frame, woken));
-                client.cache.note_failures(u64::from(pin.writes_back()));
+                local.with_woken(pin.shard, |s, woken| s.set_stuck(pin.frame, woken));
+                local.cache.note_failures(u64::from(pin.writes_back()));
             }
             let is_late = |p: &Pin| {
                 late.iter()
@@ -242,11 +221,11 @@ impl<'a> Pins<'a> {
             pins.iter_mut()
                 .filter(|p| is_late(p))
                 .for_each(|p| p.shard = u32::MAX);
-            client.late.adopt(&client.cpu, group, late);
+            local.late.adopt(&local.cpu, group, late);
         }
         pins.retain(|pin| {
             if pin.failed && pin.shard != u32::MAX {
-                client.cache.note_failures(u64::from(pin.writes_back()));
+                local.cache.note_failures(u64::from(pin.writes_back()));
                 failed.push(*pin);
             }
             !pin.failed && pin.shard != u32::MAX
@@ -254,7 +233,7 @@ impl<'a> Pins<'a> {
     }
 
     fn give_up_failed(&mut self) {
-        self.client.give_up(&self.scratch.failed);
+        self.local.give_up(&self.scratch.failed);
         self.scratch.failed.clear();
     }
 
@@ -267,8 +246,8 @@ impl<'a> Pins<'a> {
         self.attempts += 1;
         let hopeless = written.is_err_and(|e| e.is_timeout()) || self.attempts >= ATTEMPTS_MAX;
         if !hopeless {
-            let spans = self.scratch.failed.iter().rev().map(|p| p.span);
-            self.scratch.redo.extend(spans);
+            let Scratch { failed, redo, .. } = &mut *self.scratch;
+            redo.extend(failed.iter().rev().map(|p| p.span));
         }
         self.give_up_failed();
         if hopeless { written } else { Ok(()) }
@@ -276,28 +255,28 @@ impl<'a> Pins<'a> {
 
     /// The pages that leave are on the drive.
     fn have_left(&mut self) {
-        let client = self.client;
+        let local = self.local;
         let mut left = 0;
         for pin in &mut self.scratch.pins {
             if let Some(page) = pin.leaving.take() {
                 left += 1;
-                client.with_woken(pin.shard, |shard, woken| shard.has_left(page, woken));
+                local.with_woken(pin.shard, |shard, woken| shard.has_left(page, woken));
             }
         }
-        client.counters.write_backs.add(left);
+        local.counters.write_backs.add(left);
     }
 
     /// The data that was to be read is there: copies what the request wants of it, and what it
     /// writes.
     fn copy<P: Copied>(&mut self, payload: &mut P) {
-        let client = self.client;
+        let local = self.local;
         self.scratch.pins.retain_mut(|pin| {
             if !matches!(pin.action, Action::Fill | Action::Overwrite) {
                 return true;
             }
-            let through = client.with_woken(pin.shard, |shard, woken| {
+            let through = local.with_woken(pin.shard, |shard, woken| {
                 shard.set_ready(pin.frame, woken);
-                client.copy(shard, pin.frame, &pin.span, payload)
+                local.copy(shard, pin.frame, &pin.span, payload)
             });
             pin.action = Action::Through;
             through
@@ -306,50 +285,35 @@ impl<'a> Pins<'a> {
 
     /// The drive has what was written.
     fn have_written(&mut self) {
-        let client = self.client;
+        let local = self.local;
         let mut backs = 0;
         for pin in &self.scratch.pins {
             backs += u64::from(pin.action == Action::Clean);
-            client.with_woken(pin.shard, |s, woken| s.end_writing(pin.frame, true, woken));
+            local.with_woken(pin.shard, |s, woken| s.end_writing(pin.frame, true, woken));
         }
-        client.counters.write_backs.add(backs);
+        local.counters.write_backs.add(backs);
         self.give_up_failed();
+    }
+}
+
+impl Pins<'_> {
+    /// The request fails between settlements, or is dropped in one.
+    #[cold]
+    fn abandon(&mut self) {
+        self.part_with_failed();
+        let Scratch { pins, failed, .. } = &mut *self.scratch;
+        failed.append(pins);
+        self.give_up_failed();
+        self.scratch.redo.clear();
     }
 }
 
 impl Drop for Pins<'_> {
     fn drop(&mut self) {
-        // Empty, unless the request fails between settlements or is dropped in one.
-        self.part_with_failed();
-        self.scratch.failed.append(&mut self.scratch.pins);
-        self.give_up_failed();
-        self.scratch.redo.clear();
-        let scratch = std::mem::take(&mut self.scratch);
-        self.client.spare.borrow_mut().push(scratch);
-    }
-}
-
-impl Pin {
-    fn writes_own_page(&self) -> bool {
-        matches!(self.action, Action::Through | Action::Clean)
-    }
-
-    /// True if the transfer that failed was one of a page whose write was acknowledged.
-    fn writes_back(&self) -> bool {
-        self.leaving.is_some() || self.action == Action::Clean
-    }
-}
-
-impl CacheClient {
-    /// Gives frames up whose commands did not succeed, and which no command names now.
-    pub(super) fn give_up(&self, pins: &[Pin]) {
-        for pin in pins {
-            self.with_woken(pin.shard, |shard, woken| match (pin.leaving, pin.action) {
-                (Some(page), _) => shard.take_back(page, woken),
-                (None, Action::Clean) => shard.end_writing(pin.frame, false, woken),
-                // Of a failed write, the drive may have either content: it shall say which.
-                (None, _) => shard.drop_page(pin.frame, woken),
-            });
+        if !self.scratch.is_at_rest() {
+            self.abandon();
         }
+        let scratch = self.scratch.0.take().expect("its lists");
+        self.local.spare.borrow_mut().push(scratch);
     }
 }

@@ -1,10 +1,9 @@
 //! A shard of a page cache: frames, their index, the clock hand, and who waits. Everything here is
 //! done by one client at a time, under the shard's lock, and nothing waits.
 //!
-//! CLOCK, as in the textbooks: the frames form a circle. Until all are in use they are used in
-//! order. A new page enters with its reference bit clear; a hit sets it. When a page must go, the
-//! hand goes around, clearing bits, until it finds one that is clear: that frame gets the new page,
-//! and the hand moves on by one.
+//! Until all frames are in use they are used in order. A new page enters with its reference bit
+//! clear; a hit sets it. When a page must go, the [policy](crate::kit::replacement) says which:
+//! CLOCK, unless the shard is made with another.
 //!
 //! A page that leaves with changes is written to the drive first. From the moment its frame is
 //! chosen, the index has the new page (busy); the old one stands in the list of those *leaving*,
@@ -16,7 +15,9 @@ use wharf_runtime::page_index::{Index, hash_page};
 
 use crate::cache::dirty::DirtySet;
 use crate::cache::frame::Frame;
-use crate::wake::Sleeper;
+use crate::kit::replacement::clock::Clock;
+use crate::kit::replacement::{Look, Replacement, Victim};
+use wharf_runtime::wake::Sleeper;
 
 /// What a page is waited for by, when any frame will do.
 const ANY_PAGE: u64 = u64::MAX;
@@ -46,7 +47,7 @@ pub enum Placed {
         /// The page that leaves.
         leaving: u64,
     },
-    /// The hand is at a frame that the request itself holds: it must give it up.
+    /// The policy would have a frame that the request itself holds: it must give it up.
     Own,
     /// Every frame is held by a request: wait for any.
     AllHeld,
@@ -65,11 +66,11 @@ struct Waiter {
 }
 
 /// See the module.
-pub struct Shard {
+pub struct Shard<R = Clock> {
     frames: Box<[Frame]>,
     index: Index,
     dirty: DirtySet,
-    hand: u32,
+    policy: R,
     /// Frames from here on were never used.
     used: u32,
     /// Frames whose page could not be read, to be used again before any page must go.
@@ -78,14 +79,14 @@ pub struct Shard {
     waiters: Vec<Waiter>,
 }
 
-impl Shard {
+impl<R: Replacement> Shard<R> {
     /// A shard of `frames` empty frames.
-    pub fn new(frames: u32) -> Shard {
+    pub fn new(frames: u32) -> Shard<R> {
         Shard {
             frames: vec![Frame::default(); frames as usize].into(),
             index: Index::new(frames),
             dirty: DirtySet::new(frames),
-            hand: 0,
+            policy: R::of_frames(frames),
             used: 0,
             freed: VecDeque::new(),
             leaving: Vec::new(),
@@ -95,7 +96,7 @@ impl Shard {
 
     /// Bytes that it takes to keep book of the frames.
     pub fn bytes(&self) -> usize {
-        size_of_val(&*self.frames) + self.index.bytes() + self.dirty.bytes() + size_of::<Shard>()
+        size_of_val(&*self.frames) + self.index.bytes() + self.dirty.bytes() + size_of::<Shard<R>>()
     }
 
     /// A frame's page and state.
@@ -129,6 +130,7 @@ impl Shard {
     #[inline]
     pub fn touch(&mut self, frame: u32) {
         self.frames[frame as usize].set_referenced(true);
+        self.policy.touch(frame);
     }
 
     /// Gives a page that is absent a frame, and makes it busy. `is_own(frame)` says whether the
@@ -144,7 +146,7 @@ impl Shard {
             self.enter(page, hash, frame);
             return (Placed::Clean(frame), 0);
         }
-        let (victim, steps) = self.advance(is_own);
+        let (victim, steps) = self.choose(is_own);
         let placed = match victim {
             Ok(frame) => self.replace(page, hash, frame),
             Err(other) => other,
@@ -152,34 +154,33 @@ impl Shard {
         (placed, steps)
     }
 
-    /// Moves the hand to the next frame that can be given up.
+    /// Has the policy choose a frame that can be given up.
     #[inline]
-    fn advance(&mut self, is_own: impl Fn(u32) -> bool) -> (Result<u32, Placed>, u32) {
-        let count = self.frames.len() as u32;
-        let mut hopeful = false;
-        // One round clears every reference bit, a second looks at every frame.
-        for step in 0..2 * count {
-            let at = self.hand;
-            let frame = &mut self.frames[at as usize];
+    fn choose(&mut self, is_own: impl Fn(u32) -> bool) -> (Result<u32, Placed>, u32) {
+        let (frames, mut hopeful) = (&mut self.frames, false);
+        let (victim, steps) = self.policy.victim(|at| {
+            let frame = &mut frames[at as usize];
             if frame.is_referenced() {
                 frame.set_referenced(false);
-            } else if frame.is_pinned() {
-                if is_own(at) {
-                    return (Err(Placed::Own), step);
-                }
-                hopeful |= !frame.is_stuck();
-            } else if !frame.is_empty() {
-                self.hand = next(at, count);
-                return (Ok(at), step + 1);
+                return Look::Used;
             }
-            self.hand = next(at, count);
-        }
-        let none = if hopeful {
-            Placed::AllHeld
-        } else {
-            Placed::AllStuck
+            if frame.is_pinned() {
+                hopeful |= !frame.is_stuck();
+                return if is_own(at) { Look::Ends } else { Look::Stays };
+            }
+            if frame.is_empty() {
+                Look::Stays
+            } else {
+                Look::Goes
+            }
+        });
+        let victim = match victim {
+            Victim::Frame(frame) => Ok(frame),
+            Victim::Ended => Err(Placed::Own),
+            Victim::None if hopeful => Err(Placed::AllHeld),
+            Victim::None => Err(Placed::AllStuck),
         };
-        (Err(none), 2 * count)
+        (victim, steps)
     }
 
     fn replace(&mut self, page: u64, hash: u64, frame: u32) -> Placed {
@@ -201,6 +202,7 @@ impl Shard {
     fn enter(&mut self, page: u64, hash: u64, frame: u32) {
         self.frames[frame as usize] = Frame::busy(page);
         self.index.insert(page, hash, frame);
+        self.policy.insert(frame);
     }
 
     fn unindex(&mut self, frame: u32) {
@@ -224,6 +226,7 @@ impl Shard {
         let Leaving { frame, .. } = self.leaving.swap_remove(at.expect("the page is leaving"));
         let kept_out = self.frames[frame as usize].page();
         self.unindex(frame);
+        self.policy.remove(frame);
         self.enter(leaving, hash_page(leaving), frame);
         self.frames[frame as usize].set_ready();
         self.set_dirty(frame);
@@ -274,6 +277,7 @@ impl Shard {
     pub fn drop_page(&mut self, frame: u32, woken: &mut Vec<Sleeper>) {
         let page = self.frames[frame as usize].page();
         self.unindex(frame);
+        self.policy.remove(frame);
         self.frames[frame as usize] = Frame::default();
         self.dirty.set(frame, false);
         self.freed.push_back(frame);
@@ -361,7 +365,68 @@ impl Shard {
     }
 }
 
-#[inline]
-fn next(at: u32, count: u32) -> u32 {
-    if at + 1 == count { 0 } else { at + 1 }
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::kit::replacement::two_lists::TwoLists;
+    use wharf_runtime::Seed;
+
+    /// Touches a page; true if it was there.
+    fn touch<R: Replacement>(shard: &mut Shard<R>, page: u64) -> bool {
+        let hash = hash_page(page);
+        if let Found::Ready(frame) = shard.find(page, hash) {
+            shard.touch(frame);
+            return true;
+        }
+        match shard.place(page, hash, |_| false).0 {
+            Placed::Clean(frame) => shard.set_ready_at_once(frame),
+            Placed::Dirty { frame, leaving } => {
+                shard.has_left(leaving, &mut Vec::new());
+                shard.set_ready(frame, &mut Vec::new());
+            }
+            other => panic!("{other:?}"),
+        }
+        false
+    }
+
+    fn stays_in_order<R: Replacement>(frames: u32) {
+        let mut rng = Seed(5).rng();
+        let mut shard: Shard<R> = Shard::new(frames);
+        for _ in 0..5_000 {
+            let page = rng.below(3 * u64::from(frames));
+            touch(&mut shard, page);
+            if let Found::Ready(frame) = shard.find(page, hash_page(page)) {
+                match rng.below(8) {
+                    0 => shard.drop_page(frame, &mut Vec::new()),
+                    1 | 2 => shard.set_dirty(frame),
+                    _ => {}
+                }
+            }
+            shard.verify();
+        }
+    }
+
+    #[test]
+    fn a_shard_takes_any_policy() {
+        stays_in_order::<Clock>(20);
+        stays_in_order::<TwoLists>(20);
+    }
+
+    /// What the two lists are for, and CLOCK is not.
+    #[test]
+    fn a_scan_does_not_push_out_what_is_used_again_and_again() {
+        fn hits_after_a_scan<R: Replacement>() -> usize {
+            let mut shard: Shard<R> = Shard::new(64);
+            for round in 0..8 {
+                let others = 100 * (round + 1)..100 * (round + 1) + 40;
+                (0..16)
+                    .chain(others)
+                    .for_each(|page| _ = touch(&mut shard, page));
+            }
+            (10_000..10_200).for_each(|page| _ = touch(&mut shard, page));
+            (0..16).filter(|page| touch(&mut shard, *page)).count()
+        }
+        assert_eq!(hits_after_a_scan::<Clock>(), 0);
+        assert_eq!(hits_after_a_scan::<TwoLists>(), 16);
+    }
 }

@@ -3,8 +3,8 @@
 use wharf_wire::dma::PAGE_BYTES;
 
 use super::DesignError;
-use crate::dflush::{self, Balance};
 use crate::key::FILES_MAX;
+use crate::kit::direct_flush::{Balance, SHARE_PAGES};
 use crate::volume::Level;
 
 /// Which page leaves a cache next.
@@ -116,9 +116,9 @@ pub struct DesignConfig {
     pub index_reclaim: Reclaim,
     /// Files that the volume is divided into, in designs that have an index for each file.
     pub files: u32,
-    /// [Memory nodes](crate::nodes) of the machine, in designs that tell them apart.
+    /// [Memory nodes](crate::kit::nodes) of the machine, in designs that tell them apart.
     pub memory_nodes: u32,
-    /// Whether designs that could be in the program are in the operating system, and [pay](crate::kernel_path) for
+    /// Whether designs that could be in the program are in the operating system, and [pay](crate::kit::kernel_path) for
     /// that.
     pub in_kernel: bool,
     /// Whether pages that designs in the operating system cache are those of files in a file system, which takes its time for
@@ -149,7 +149,7 @@ impl Default for DesignConfig {
             dirty_hard_share: 0.2,
             replacement: Replacement::Clock,
             balance: Balance::Flush,
-            share_pages: dflush::SHARE_PAGES,
+            share_pages: SHARE_PAGES,
             index_reclaim: Reclaim::Eager,
             files: 1,
             memory_nodes: 1,

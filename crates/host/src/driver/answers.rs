@@ -9,22 +9,8 @@ use wharf_wire::opcode::IoOpcode;
 use wharf_wire::status::Status;
 
 use super::{Driver, Inner, SLOT_BITS, SlotState};
-use crate::error::IoError;
+use crate::error::{IoError, Stray};
 use crate::group::Outcome;
-
-/// A completion that belongs to no command in flight: the drive is broken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "drive {drive}: completion of command {cid:#06x} ({status}), which is not in flight: ignored"
-)]
-pub struct Stray {
-    /// Which drive of the volume.
-    pub drive: u16,
-    /// The identifier in the completion.
-    pub cid: u16,
-    /// The status in the completion.
-    pub status: Status,
-}
 
 impl Driver {
     /// Takes completions off for as long as the CPU runs.

@@ -1,5 +1,8 @@
 //! How a driver treats its commands.
 
+/// Most pages of a transfer where the drive names no limit: 1 MiB.
+pub(crate) const TRANSFER_PAGES_MAX: u32 = 256;
+
 /// How a driver treats its commands.
 #[derive(Debug, Clone, Copy)]
 pub struct DriverConfig {

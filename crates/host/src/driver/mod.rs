@@ -42,13 +42,13 @@ use wharf_wire::opcode::IoOpcode;
 use wharf_wire::prp::{prp_for, prp_list_pages};
 use wharf_wire::queue::HostQueue;
 
-use crate::admin::TRANSFER_PAGES_MAX;
 use crate::collection::CollectionReports;
 use crate::error::IoError;
 use crate::group::{Group, Groups};
 
-pub use answers::Stray;
+pub use crate::error::Stray;
 pub use config::DriverConfig;
+pub(crate) use config::TRANSFER_PAGES_MAX;
 pub use statistics::DriverStatistics;
 use statistics::count;
 
@@ -206,11 +206,20 @@ impl Driver {
     /// Waits for a free slot. Commands written so far are announced first.
     #[inline]
     pub async fn reserve(&self) -> FreeSlot {
-        while self.inner.borrow().free.is_empty() {
+        loop {
+            if let Some(slot) = self.try_reserve() {
+                return slot;
+            }
             self.ring();
             self.slot_freed.wait(&self.cpu).await;
         }
-        FreeSlot(())
+    }
+
+    /// A free slot, if there is one.
+    #[inline]
+    pub fn try_reserve(&self) -> Option<FreeSlot> {
+        let is_free = !self.inner.borrow().free.is_empty();
+        is_free.then_some(FreeSlot(()))
     }
 
     /// Writes a command that moves the pages at `pages` (none, for one without data) to the queue,

@@ -29,7 +29,7 @@ use crate::hardware::requests::Inner;
 use crate::hmb::HmbMemory;
 use crate::payload::{From, Into};
 use crate::scala::frames::Frames;
-use crate::scala::held::SetMap;
+use crate::scala::home::SetMap;
 use crate::scala::{lend, shares};
 use crate::span::Extent;
 use crate::volume::Volume;
@@ -64,7 +64,8 @@ impl Design for Hardware {
         let map = SetMap::new(&volume);
         let permits = shares(Self::NAME, &self.config, &self.frames, &map, index)?;
         let design = Self::NAME;
-        let inner = Inner::start(self, cpu, volume, map, permits);
+        let (memory, policy) = ((self.frames.clone(), &self.space), self.config.write_policy);
+        let inner = Inner::start(cpu, volume, map, permits, memory, policy);
         let inner = inner.map_err(|source| DesignError::Memory { design, source })?;
         Ok(HardwareClient(inner))
     }

@@ -5,17 +5,17 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use wharf_runtime::{Cpu, Notify};
-use wharf_wire::dma::RegisterError;
+use wharf_wire::dma::{DmaSpace, RegisterError};
 use wharf_wire::pin::{Access, NOT_PINNED, Unpin, WINDOW_PAGES_MAX};
 
 use crate::design::{Counters, Touch, WritePolicy, check_request};
 use crate::error::IoError;
 use crate::group::Group;
-use crate::hardware::Hardware;
 use crate::late::LateCompletions;
 use crate::pins::{PAGES_MAX, Pins, Sent, needs_list};
-use crate::scala::frames::{Copied, Frames, Pinned};
-use crate::scala::held::{Home, SetMap};
+use crate::scala::copied::Copied;
+use crate::scala::frames::{Frames, Pinned};
+use crate::scala::home::{Home, SetMap};
 use crate::span::{Extent, Span, spans};
 use crate::volume::Volume;
 
@@ -77,22 +77,23 @@ pub(super) struct Inner {
 }
 
 impl Inner {
-    /// A client of `design` that holds nothing, with its tasks on `cpu`.
+    /// A client that holds nothing of these frames, with its tasks on `cpu` and its lists in `space`.
     pub(super) fn start(
-        design: &Hardware,
         cpu: &Cpu,
         volume: Rc<Volume>,
         map: SetMap,
         shares: Vec<u32>,
+        (frames, space): (Arc<Frames>, &Arc<DmaSpace>),
+        policy: WritePolicy,
     ) -> Result<Rc<Inner>, RegisterError> {
         let inner = Rc::new(Inner {
             cpu: cpu.clone(),
-            pins: Pins::new(cpu, &volume, &design.space)?,
+            pins: Pins::new(cpu, &volume, space)?,
             volume,
             map,
-            frames: design.frames.clone(),
+            frames,
             counters: Counters::default(),
-            policy: design.config.write_policy,
+            policy,
             permits: RefCell::new(shares.clone()),
             shares,
             permits_back: Notify::new(),

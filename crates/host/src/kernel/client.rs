@@ -1,17 +1,18 @@
 //! Reading and writing, page by page: the paths of a system call (mm/filemap.c of Linux).
 
-use std::rc::Rc;
-
 use wharf_runtime::Op;
+use wharf_runtime::wake::Pause;
 
 use crate::design::{Touch, WritePolicy, check_request};
 use crate::error::IoError;
-use crate::kernel::frame::{LOCKED, READAHEAD, UPTODATE, WRITEBACK};
-use crate::kernel::local::{Held, Local, PageLock};
-use crate::kernel::memory::Inserted;
+use crate::kernel::frame::{LOCKED, UPTODATE, WRITEBACK};
+use crate::kernel::local::Local;
+use crate::kernel::pages::{CpuPages, PageLock};
 use crate::key::PageKey;
-use crate::readahead::Plan;
-use crate::run::Run;
+use crate::kit::pages::{Held, Pages};
+use crate::kit::reading::touch_of;
+use crate::kit::run::Run;
+use crate::kit::transfers::Outcome;
 use crate::span::{Extent, Span, spans};
 use crate::volume::Transfer;
 
@@ -20,16 +21,12 @@ impl Local {
     ///
     /// # Errors
     /// A wrong extent or payload; an error of the drive.
-    pub(super) async fn read(
-        self: &Rc<Self>,
-        extent: Extent,
-        out: &mut [u8],
-    ) -> Result<Touch, IoError> {
-        let page_bytes = self.shared.frames.page_bytes();
-        check_request(&self.volume, page_bytes, extent, out.len())?;
-        self.cpu.work(Op::SystemCall, || ());
+    pub(super) async fn read(&self, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError> {
+        let page_bytes = self.frames().page_bytes();
+        check_request(self.pages.volume(), page_bytes, extent, out.len())?;
+        self.cpu().work(Op::SystemCall, || ());
         let mut touch = Touch::default();
-        for piece in self.files.pieces(extent, page_bytes) {
+        for piece in self.pages.files().pieces(extent, page_bytes) {
             let out = &mut out[piece.payload];
             touch += self.read_file(piece.file, piece.extent, out).await?;
         }
@@ -38,33 +35,22 @@ impl Local {
 
     /// Reads within a file.
     #[inline]
-    async fn read_file(
-        self: &Rc<Self>,
-        file: u32,
-        extent: Extent,
-        out: &mut [u8],
-    ) -> Result<Touch, IoError> {
+    async fn read_file(&self, file: u32, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError> {
         let (pages, end) = (extent.pages(), extent.first_page() + extent.pages());
         let (mut missed, mut read_ahead) = (0, 0);
-        for span in spans(extent, self.shared.frames.page_bytes()) {
+        for span in spans(extent, self.frames().page_bytes()) {
             let (missing, is_first) = self.read_page(file, &span, end, out).await?;
             missed += missing;
             read_ahead += u64::from(is_first);
         }
-        // A page that was missing may have left, and come again, before its turn.
-        let hits = pages.saturating_sub(missed + read_ahead);
-        Ok(Touch {
-            pages,
-            hits,
-            read_ahead_hits: read_ahead.min(pages - hits),
-        })
+        Ok(touch_of(pages, missed, read_ahead))
     }
 
-    /// Reads one page of a request that goes to page `end`. Gives the pages of the request that were
-    /// found missing, and whether this is the first use of one that was read ahead.
+    /// Reads one page of a request that goes to page `end`. Gives the pages of the request that
+    /// were found missing, and whether this is the first use of one that was read ahead.
     #[inline]
     async fn read_page(
-        self: &Rc<Self>,
+        &self,
         file: u32,
         span: &Span,
         end: u64,
@@ -72,7 +58,7 @@ impl Local {
     ) -> Result<(u64, bool), IoError> {
         let (key, mut missed) = (PageKey::new(file, span.page), 0);
         let held = loop {
-            if let Some(held) = self.find(key) {
+            if let Some(held) = self.pages.find(key) {
                 break held;
             }
             if let (Some(held), count) = self.fault(key, end).await? {
@@ -80,19 +66,19 @@ impl Local {
                 break held;
             }
         };
-        if self.take_mark(held.frame) {
-            let plan = self.ahead(file, |ahead| ahead.marked(span.page));
-            self.read_ahead(file, &plan);
+        if self.pages.take_mark(held.frame) {
+            let plan = self.reading.ahead(file, |ahead| ahead.marked(span.page));
+            self.reading.read_plan(file, &plan, None, 0);
         }
-        if !self.shared.frames.is(held.frame, UPTODATE) {
+        if !self.pages.is(held.frame, UPTODATE) {
             self.wait_until_read(&held, key).await?;
         }
-        let frames = &self.shared.frames;
-        self.cpu
+        let frames = self.frames();
+        self.cpu()
             .work(Op::CopyPage, || frames.copy_out(held.frame, span, out));
         // Pieces of one page, read one after the other, are one use of it.
-        if self.ahead(file, |ahead| ahead.note(span.page)) {
-            self.mark_accessed(held.frame);
+        if self.reading.ahead(file, |ahead| ahead.note(span.page)) {
+            self.pages.lists.mark_accessed(held.frame);
         }
         Ok((missed, frames.touch_first(held.frame)))
     }
@@ -100,15 +86,15 @@ impl Local {
     /// Waits until a page has its content; reads it if nobody does.
     #[cold]
     async fn wait_until_read(
-        self: &Rc<Self>,
-        held: &Held<'_>,
+        &self,
+        held: &Held<'_, CpuPages>,
         key: PageKey,
     ) -> Result<(), IoError> {
-        let (frames, frame) = (&self.shared.frames, held.frame);
-        self.wait_page(frame, LOCKED, key).await?;
+        let (frames, frame) = (self.frames(), held.frame);
+        self.pages.wait_page(frame, LOCKED, key).await?;
         while !frames.is(frame, UPTODATE) {
             // The read of whoever wanted the page before has failed.
-            let lock = self.lock_page(frame, key).await?;
+            let lock = self.pages.lock_page(frame, key).await?;
             if !frames.is(frame, UPTODATE) {
                 self.read_locked(lock, key).await?;
             }
@@ -117,12 +103,12 @@ impl Local {
     }
 
     /// Reads a page that is locked; it is not any more then.
-    async fn read_locked(self: &Rc<Self>, lock: PageLock<'_>, key: PageKey) -> Result<(), IoError> {
+    async fn read_locked(&self, lock: PageLock<'_>, key: PageKey) -> Result<(), IoError> {
         let frame = lock.frame;
         let mut run = Run::default();
         run.push(key.page(), frame);
         lock.hand_over();
-        let outcome = self.submit(Transfer::Read, key.file(), &mut run);
+        let outcome = self.transfers.submit(Transfer::Read, key.file(), &mut run);
         self.wait_read(&outcome, frame).await
     }
 
@@ -131,94 +117,17 @@ impl Local {
     /// missing; no page if another task was faster.
     #[cold]
     async fn fault(
-        self: &Rc<Self>,
+        &self,
         key: PageKey,
         end: u64,
-    ) -> Result<(Option<Held<'_>>, u64), IoError> {
-        let frame = self.allocate(key).await?;
-        let Inserted::New(held, lock) = self.insert(frame, key) else {
+    ) -> Result<(Option<Held<'_, CpuPages>>, u64), IoError> {
+        let frame = self.memory.allocate(key).await?;
+        let Some((held, lock)) = self.pages.insert(frame, key) else {
             return Ok((None, 0));
         };
-        let (file, page) = (key.file(), key.page());
-        let tree = self.shared.tree(file);
-        let cached_before = |most: u64| {
-            let before = (page.saturating_sub(most)..page).rev();
-            before.take_while(|p| tree.load(*p).is_some()).count() as u64
-        };
-        let plan = self.ahead(file, |ahead| ahead.miss(page, end - page, cached_before));
         lock.hand_over();
-        let mut missing = 1;
-        let mut run = Run::default();
-        if !(plan.first..plan.first + plan.pages).contains(&page) {
-            run.push(page, frame);
-            self.submit(Transfer::Read, file, &mut run);
-        }
-        missing += self.read_plan(file, &plan, Some((page, frame)), end);
-        Ok((Some(held), missing))
-    }
-
-    /// Begins to read what a plan says and is not cached, as far as there is memory.
-    fn read_ahead(self: &Rc<Self>, file: u32, plan: &Plan) {
-        self.read_plan(file, plan, None, 0);
-    }
-
-    /// As [`Local::read_ahead`], with a page that has its frame already; gives the number of others
-    /// below page `end`.
-    fn read_plan(
-        self: &Rc<Self>,
-        file: u32,
-        plan: &Plan,
-        own: Option<(u64, u32)>,
-        end: u64,
-    ) -> u64 {
-        let (shared, tree) = (&self.shared, self.shared.tree(file));
-        let (mut run, mut below) = (Run::default(), 0);
-        // A cache is not to be filled by one window.
-        let most = u64::from(shared.frames.count() / 4).max(1);
-        let last = (plan.first + plan.pages.min(most.max(end.saturating_sub(plan.first))))
-            .min(self.files.pages_of(file));
-        let mut memory_left = true;
-        for page in plan.first..last {
-            let frame = match own {
-                Some((own, frame)) if own == page => frame,
-                _ if !memory_left || tree.load(page).is_some() => continue,
-                _ => match self.insert_ahead(PageKey::new(file, page)) {
-                    Some(frame) => frame,
-                    None => {
-                        memory_left = false;
-                        continue;
-                    }
-                },
-            };
-            below += u64::from(page < end && own.is_some_and(|(own, _)| own != page));
-            // The others are of the request that they are read for, and missed by it.
-            if page >= end {
-                shared.frames.mark_untouched(frame);
-            }
-            if plan.mark == Some(page) {
-                shared.frames.set(&self.cpu, frame, READAHEAD);
-            }
-            if !run.takes(page) {
-                self.submit(Transfer::Read, file, &mut run);
-            }
-            run.push(page, frame);
-        }
-        self.submit(Transfer::Read, file, &mut run);
-        below
-    }
-
-    /// Gives a page that nobody waits for a frame, locked, if one can be had at once.
-    fn insert_ahead(&self, key: PageKey) -> Option<u32> {
-        let frame = self.try_allocate()?;
-        match self.insert(frame, key) {
-            Inserted::New(held, lock) => {
-                // The lock keeps it.
-                drop(held);
-                lock.hand_over();
-                Some(frame)
-            }
-            Inserted::Exists => None,
-        }
+        let (missed, _) = self.reading.around(frame, key, end);
+        Ok((Some(held), missed))
     }
 
     /// Writes; with write-through, waits until the drive has the data.
@@ -226,16 +135,16 @@ impl Local {
     /// # Errors
     /// A wrong extent or payload; an error of the drive.
     pub(super) async fn write(
-        self: &Rc<Self>,
+        &self,
         extent: Extent,
         data: &[u8],
         policy: WritePolicy,
     ) -> Result<Touch, IoError> {
-        let page_bytes = self.shared.frames.page_bytes();
-        check_request(&self.volume, page_bytes, extent, data.len())?;
-        self.cpu.work(Op::SystemCall, || ());
+        let page_bytes = self.frames().page_bytes();
+        check_request(self.pages.volume(), page_bytes, extent, data.len())?;
+        self.cpu().work(Op::SystemCall, || ());
         let mut touch = Touch::default();
-        for piece in self.files.pieces(extent, page_bytes) {
+        for piece in self.pages.files().pieces(extent, page_bytes) {
             let data = &data[piece.payload];
             touch += self
                 .write_file(piece.file, piece.extent, data, policy)
@@ -246,55 +155,50 @@ impl Local {
 
     /// Writes within a file.
     async fn write_file(
-        self: &Rc<Self>,
+        &self,
         file: u32,
         extent: Extent,
         data: &[u8],
         policy: WritePolicy,
     ) -> Result<Touch, IoError> {
         let (pages, mut touch) = (extent.pages(), Touch::default());
-        for span in spans(extent, self.shared.frames.page_bytes()) {
+        for span in spans(extent, self.frames().page_bytes()) {
             touch += self.write_page(file, &span, data).await?;
-            self.balance_dirty().await;
+            self.throttle.balance_dirty(&self.write_back).await;
         }
         if policy == WritePolicy::Through && pages > 0 {
             let first = extent.first_page();
-            self.write_and_wait(file, (first, first + pages - 1))
-                .await?;
+            let range = (first, first + pages - 1);
+            self.write_back.write_and_wait(file, range).await?;
         }
         Ok(touch)
     }
 
     /// Writes one page of a request.
-    async fn write_page(
-        self: &Rc<Self>,
-        file: u32,
-        span: &Span,
-        data: &[u8],
-    ) -> Result<Touch, IoError> {
+    async fn write_page(&self, file: u32, span: &Span, data: &[u8]) -> Result<Touch, IoError> {
         let key = PageKey::new(file, span.page);
         let (held, mut new) = self.page_to_write(key).await?;
-        let (frames, frame, was_there) = (&self.shared.frames, held.frame, new.is_none());
+        let (frames, frame, was_there) = (self.frames(), held.frame, new.is_none());
         let lock = loop {
             let lock = match new.take() {
                 Some(lock) => lock,
-                None => self.lock_page(frame, key).await?,
+                None => self.pages.lock_page(frame, key).await?,
             };
-            self.wait_page(frame, WRITEBACK, key).await?;
+            self.pages.wait_page(frame, WRITEBACK, key).await?;
             if span.whole || frames.is(frame, UPTODATE) {
                 break lock;
             }
             self.read_locked(lock, key).await?;
         };
-        self.shared.kernel_path.page_write(&self.cpu);
-        self.cpu
+        self.pages.tasks.kernel_path.page_write(self.cpu());
+        self.cpu()
             .work(Op::CopyPage, || frames.copy_in(frame, span, data));
         if !frames.is(frame, UPTODATE) {
-            frames.set(&self.cpu, frame, UPTODATE);
+            frames.set(self.cpu(), frame, UPTODATE);
         }
-        self.mark_dirty(frame, key);
+        self.pages.mark_dirty(frame, key);
         drop(lock);
-        self.mark_accessed(frame);
+        self.pages.lists.mark_accessed(frame);
         let is_first = frames.touch_first(frame);
         Ok(match was_there {
             true => Touch::found(is_first),
@@ -304,17 +208,61 @@ impl Local {
 
     /// The frame of a page that is to be written, with its lock if it is new.
     async fn page_to_write(
-        self: &Rc<Self>,
+        &self,
         key: PageKey,
-    ) -> Result<(Held<'_>, Option<PageLock<'_>>), IoError> {
+    ) -> Result<(Held<'_, CpuPages>, Option<PageLock<'_>>), IoError> {
         loop {
-            if let Some(held) = self.find(key) {
+            if let Some(held) = self.pages.find(key) {
                 return Ok((held, None));
             }
-            let frame = self.allocate(key).await?;
-            if let Inserted::New(held, lock) = self.insert(frame, key) {
+            let frame = self.memory.allocate(key).await?;
+            if let Some((held, lock)) = self.pages.insert(frame, key) {
                 return Ok((held, Some(lock)));
             }
         }
+    }
+
+    /// Waits until the read of a page, for which the caller's frame is locked, has ended.
+    ///
+    /// # Errors
+    /// The read's.
+    async fn wait_read(&self, outcome: &Outcome, frame: u32) -> Result<(), IoError> {
+        loop {
+            if let Some(result) = outcome.get() {
+                return result;
+            }
+            // The outcome is set before the page is unlocked, or stuck.
+            let is_locked = |state| state & LOCKED != 0;
+            if self.pages.join_page(frame, is_locked) {
+                self.counters().waits.add(1);
+                self.pages.tasks.sleep(Pause::default()).await;
+            }
+        }
+    }
+
+    /// Makes durable what was written to ranges of files before: the kernel's `fsync`.
+    ///
+    /// # Errors
+    /// The first error of a request; else [`IoError::WriteBack`] if write-backs of one of the files
+    /// have failed, by whomever, since this client's last flush of it.
+    pub(super) async fn flush(
+        &self,
+        ranges: impl Iterator<Item = (u32, (u64, u64))>,
+    ) -> Result<(), IoError> {
+        self.cpu().work(Op::SystemCall, || ());
+        let mut outcome = Ok(());
+        for (file, range) in ranges {
+            let failures = || self.pages.shared.failures_of(file);
+            let written = self.write_back.write_and_wait(file, range);
+            let written = self.told[file as usize].report(failures, written).await;
+            outcome = outcome.and(written);
+        }
+        outcome?;
+        self.cpu().work(Op::BlockSubmit, || ());
+        let mut flushed = Ok(());
+        let flush = async { flushed = self.pages.volume().flush(self.cpu()).await };
+        self.pages.tasks.sleep(flush).await;
+        self.cpu().work(Op::Interrupt, || ());
+        flushed
     }
 }

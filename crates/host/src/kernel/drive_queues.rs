@@ -1,29 +1,29 @@
-//! Write-back through a queue and a CPU for each drive (Falcon: Kumar and Huang, USENIX ATC 2017, section 3).
+//! Write-back through a queue and a CPU for each drive (Falcon: Kumar and Huang, USENIX ATC 2017,
+//! section 3).
 //!
 //! Problem: the flusher makes, sends and ends the block requests of all drives itself, one after
 //! another, so that its CPU is the limit of them all.
 //!
 //! Idea: gather apart from serving.
 //!
-//! 1. The flusher finds dirty pages and puts them into write-back as ever, cuts each run where a stripe
-//!    ends, and puts the pieces on the queues of their drives.
-//! 2. A CPU for each drive takes pieces from its queue and makes, sends and ends the block requests.
+//! 1. The flusher finds dirty pages and puts them into write-back as ever, cuts each run where a
+//!    stripe ends, and puts the pieces on the queues of their drives.
+//! 2. A CPU for each drive takes pieces from its queue and makes, sends and ends the block
+//!    requests.
 //!
 //! There is still one flusher, and one lock on the tree of each file. Who waits for just its own
 //! pages (a flush, a write-through) sends their requests itself.
 
 use std::collections::VecDeque;
-use std::rc::Rc;
 use std::sync::Arc;
 
 use wharf_runtime::sync::{AtomicU32, Ordering};
 use wharf_runtime::{Cpu, Lock};
 
-use crate::kernel::local::Local;
-use crate::run::Run;
-use crate::volume::Transfer;
-use crate::waits::Waiters;
-use crate::wake::{Mailboxes, Pause};
+use crate::kit::run::Run;
+use crate::kit::tasks::Tasks;
+use wharf_runtime::waits::Waiters;
+use wharf_runtime::wake::Mailboxes;
 
 /// Pieces on a queue beyond which the flusher waits before it writes back more.
 const WAITING_MAX: u32 = 128;
@@ -32,9 +32,9 @@ const WAITING_MAX: u32 = 128;
 const NAP_NS: u64 = 1_000_000;
 
 /// Pages of a file that lie on one drive.
-struct Piece {
-    file: u32,
-    run: Run,
+pub(super) struct Piece {
+    pub(super) file: u32,
+    pub(super) run: Run,
 }
 
 /// What a drive is to write.
@@ -43,7 +43,7 @@ pub struct DriveQueue {
     /// Their number: a hint for who does not take the lock.
     waiting: AtomicU32,
     /// The drive's CPU, when it sleeps.
-    worker: Waiters,
+    pub(super) worker: Waiters,
 }
 
 impl DriveQueue {
@@ -56,7 +56,8 @@ impl DriveQueue {
         }
     }
 
-    /// Number of pieces. Relaxed: compared with a limit, and who sleeps for lack of a piece looks under the lock.
+    /// Number of pieces. Relaxed: compared with a limit, and who sleeps for lack of a piece looks
+    /// under the lock.
     pub fn waiting(&self) -> u32 {
         self.waiting.load(Ordering::Relaxed)
     }
@@ -68,7 +69,7 @@ impl DriveQueue {
         });
     }
 
-    fn pop(&self, cpu: &Cpu) -> Option<Piece> {
+    pub(super) fn pop(&self, cpu: &Cpu) -> Option<Piece> {
         self.pieces.with(cpu, |pieces| {
             let piece = pieces.pop_front();
             self.waiting.store(pieces.len() as u32, Ordering::Relaxed);
@@ -77,56 +78,40 @@ impl DriveQueue {
     }
 }
 
-impl Local {
-    /// Puts a run, which is in write-back, on the queues of its drives, and leaves it empty; waits while one of them
-    /// is long.
-    pub(super) async fn hand_over(&self, file: u32, run: &mut Run) {
-        let run = std::mem::take(run);
-        let layout = self.volume.layout();
-        let mut piece = Run::default();
-        let mut last_drive = None;
-        for (page, frame) in (run.first..).zip(run.frames) {
-            let (drive, _) = layout.locate(self.files.in_volume(file, page));
-            if last_drive.is_some_and(|last| last != drive) {
-                self.give(last_drive, file, std::mem::take(&mut piece))
-                    .await;
-            }
-            last_drive = Some(drive);
-            piece.push(page, frame);
+/// Puts a run, which is in write-back, on the queues of its drives, and leaves it empty; waits
+/// while one of them is long. `drive_of` gives the drive of a page of the file, `progress` is told
+/// of transfers that end.
+pub(super) async fn hand_over(
+    queues: &[DriveQueue],
+    (tasks, progress): (&Tasks, &Waiters),
+    drive_of: impl Fn(u64) -> usize,
+    file: u32,
+    run: &mut Run,
+) {
+    let run = std::mem::take(run);
+    let mut piece = Run::default();
+    let mut last_drive = None;
+    for (page, frame) in (run.first..).zip(run.frames) {
+        let drive = drive_of(page);
+        if let Some(last) = last_drive.filter(|last| *last != drive) {
+            let run = std::mem::take(&mut piece);
+            give(&queues[last], (tasks, progress), Piece { file, run }).await;
         }
-        self.give(last_drive, file, piece).await;
+        last_drive = Some(drive);
+        piece.push(page, frame);
     }
-
-    async fn give(&self, drive: Option<usize>, file: u32, run: Run) {
-        let Some(drive) = drive else { return };
-        let queue = &self.shared.drives[drive];
-        queue.push(&self.cpu, Piece { file, run });
-        self.wake(&queue.worker);
-        while queue.waiting() >= WAITING_MAX {
-            self.join(&self.shared.progress);
-            if queue.waiting() >= WAITING_MAX {
-                self.wait_at_most(NAP_NS).await;
-            }
-        }
+    if let Some(last) = last_drive {
+        give(&queues[last], (tasks, progress), Piece { file, run: piece }).await;
     }
+}
 
-    /// The CPU of a drive, for as long as it runs.
-    pub(super) async fn serve_drive(self: Rc<Self>, drive: usize) {
-        let queue = &self.shared.drives[drive];
-        loop {
-            let piece = queue.pop(&self.cpu).or_else(|| {
-                self.join(&queue.worker);
-                queue.pop(&self.cpu)
-            });
-            match piece {
-                Some(Piece { file, mut run }) => {
-                    self.submit(Transfer::Write, file, &mut run);
-                    self.wait_for_room().await;
-                    // One that works for long must not meet others in its past.
-                    self.cpu.pace().await;
-                }
-                None => self.sleep(Pause::default()).await,
-            }
+async fn give(queue: &DriveQueue, (tasks, progress): (&Tasks, &Waiters), piece: Piece) {
+    queue.push(&tasks.cpu, piece);
+    tasks.wake(&queue.worker);
+    while queue.waiting() >= WAITING_MAX {
+        tasks.join(progress);
+        if queue.waiting() >= WAITING_MAX {
+            tasks.wait_at_most(NAP_NS).await;
         }
     }
 }

@@ -1,24 +1,25 @@
 //! Frames: the state of a page in memory, the references to it, and the bytes.
 //!
 //! Everything that several CPUs touch is an atomic; what costs in real life is that they share the
-//! line it is on, for which each frame has a [`Line`].
+//! line it is on, for which each frame has a [`Line`](wharf_runtime::Line).
 //!
 //! * A *reference* keeps a frame from being given to another page. The cache has one for as long as
 //!   the page is in it; whoever looks a page up takes one ([`Frames::get`]) and gives it back
-//!   ([`Frames::put`]). Only [`Frames::freeze`], which asks for the cache's to be the last one, takes
-//!   the frame away.
+//!   ([`Frames::put`]). Only [`Frames::freeze`], which asks for the cache's to be the last one,
+//!   takes the frame away.
 //! * The *page lock* ([`LOCKED`]) is held by who fills the frame from the drive, writes into it,
 //!   begins its write-back, or takes it out of the cache.
-//! * The frame's [`Versioned`] word is odd while bytes are copied into it, so that a reader, who takes
-//!   no page lock, never returns half of a write. (Linux lets such reads be torn.)
+//! * The frame's [`Versioned`] word is odd while bytes are copied into it, so that a reader, who
+//!   takes no page lock, never returns half of a write. (Linux lets such reads be torn.)
 
 use std::sync::Arc;
 
 use wharf_runtime::sync::{AtomicU32, AtomicU64, Ordering};
-use wharf_runtime::{Cpu, Line, Versioned};
-use wharf_wire::dma::{DmaRegion, DmaSpace, RegisterError};
+use wharf_runtime::{Cpu, Versioned};
+use wharf_wire::dma::{DmaSpace, RegisterError};
 
 use crate::key::PageKey;
+use crate::kit::frames::FrameTable;
 use crate::span::Span;
 
 /// Somebody has the page lock.
@@ -47,59 +48,36 @@ const UNTOUCHED: u32 = 1 << 10;
 /// No page: not a key, see [`FILES_MAX`](crate::key::FILES_MAX).
 const NO_PAGE: u64 = u64::MAX;
 
-struct Frame {
+/// The page of a frame, and its state.
+pub struct PageWord {
     flags: AtomicU32,
     references: AtomicU32,
     page: AtomicU64,
     version: Versioned,
-    line: Line,
 }
 
 /// All frames, by number.
-pub struct Frames {
-    all: Box<[Frame]>,
-    region: DmaRegion,
-}
+pub type Frames = FrameTable<PageWord>;
 
-impl Frames {
+impl FrameTable<PageWord> {
     /// `count` frames without a page, with their memory in `space`.
     ///
     /// # Errors
     /// If there is no memory.
     pub fn new(count: u32, space: &Arc<DmaSpace>) -> Result<Frames, RegisterError> {
-        let frame = |_| Frame {
+        Frames::of(count, space, || PageWord {
             flags: AtomicU32::new(0),
             references: AtomicU32::new(0),
             page: AtomicU64::new(NO_PAGE),
             version: Versioned::new(),
-            line: Line::new(),
-        };
-        Ok(Frames {
-            all: (0..count).map(frame).collect(),
-            region: space.register(count as usize)?,
         })
-    }
-
-    /// Number of frames.
-    pub fn count(&self) -> u32 {
-        self.all.len() as u32
-    }
-
-    /// Bytes of a page as stored: 4096, or 8 for stamps.
-    pub fn page_bytes(&self) -> usize {
-        self.region.page_bytes()
-    }
-
-    /// The DMA address of a frame.
-    pub fn address(&self, frame: u32) -> u64 {
-        self.region.address(frame as usize)
     }
 
     /// The flags of a frame.
     #[inline]
     pub fn flags(&self, frame: u32) -> u32 {
         // Acquire: partner of the releases in `set` and `clear`.
-        self.all[frame as usize].flags.load(Ordering::Acquire)
+        self.word(frame).flags.load(Ordering::Acquire)
     }
 
     /// True if the frame has one of `flags`.
@@ -111,8 +89,7 @@ impl Frames {
     /// Sets flags; gives those there were.
     #[inline]
     pub fn set(&self, cpu: &Cpu, frame: u32, flags: u32) -> u32 {
-        let frame = &self.all[frame as usize];
-        frame.line.write(cpu);
+        let frame = self.word_to_write(cpu, frame);
         // Release: partner of the acquire in `flags`; acquire: of the release of who held the lock.
         frame.flags.fetch_or(flags, Ordering::AcqRel)
     }
@@ -120,32 +97,26 @@ impl Frames {
     /// Clears flags; gives those there were.
     #[inline]
     pub fn clear(&self, cpu: &Cpu, frame: u32, flags: u32) -> u32 {
-        let frame = &self.all[frame as usize];
-        frame.line.write(cpu);
+        let frame = self.word_to_write(cpu, frame);
         // As in `set`.
         frame.flags.fetch_and(!flags, Ordering::AcqRel)
     }
 
-    /// Marks a page that was read ahead, before its bytes are there. The mark is for our own figures: Linux has
-    /// none such, and its line hears nothing of it.
+    /// Marks a page that was read ahead, before its bytes are there. The mark is for our own
+    /// figures: Linux has none such, and its line hears nothing of it.
     pub fn mark_untouched(&self, frame: u32) {
         // As in `set`.
-        let flags = &self.all[frame as usize].flags;
+        let flags = &self.word(frame).flags;
         flags.fetch_or(UNTOUCHED, Ordering::AcqRel);
     }
 
-    /// True for the first request that touches a page that was read ahead, and whose bytes are there.
+    /// True for the first request that touches a page that was read ahead, and whose bytes are
+    /// there.
     #[inline]
     pub fn touch_first(&self, frame: u32) -> bool {
         // As in `clear`.
-        let flags = &self.all[frame as usize].flags;
+        let flags = &self.word(frame).flags;
         self.is(frame, UNTOUCHED) && flags.fetch_and(!UNTOUCHED, Ordering::AcqRel) & UNTOUCHED != 0
-    }
-
-    /// The frame's place in a list has changed: what says so is on its line.
-    #[inline]
-    pub fn relink(&self, cpu: &Cpu, frame: u32) {
-        self.all[frame as usize].line.write(cpu);
     }
 
     /// Takes the page lock if it is free.
@@ -157,15 +128,14 @@ impl Frames {
     /// The page that a frame holds.
     #[inline]
     pub fn key(&self, frame: u32) -> Option<PageKey> {
-        let page = self.all[frame as usize].page.load(Ordering::Relaxed);
+        let page = self.word(frame).page.load(Ordering::Relaxed);
         (page != NO_PAGE).then(|| PageKey::of_word(page))
     }
 
     /// Takes a reference to a frame if it holds the page `key`.
     #[inline]
     pub fn get(&self, cpu: &Cpu, frame: u32, key: PageKey) -> bool {
-        let state = &self.all[frame as usize];
-        state.line.write(cpu);
+        let state = self.word_to_write(cpu, frame);
         let more = |count: u32| (count > 0).then(|| count + 1);
         // Acquire: partner of the release in `begin`.
         if state
@@ -185,17 +155,16 @@ impl Frames {
     /// Gives a reference back.
     #[inline]
     pub fn put(&self, cpu: &Cpu, frame: u32) {
-        let state = &self.all[frame as usize];
-        state.line.write(cpu);
+        let state = self.word_to_write(cpu, frame);
         // Release: what was done to the frame comes before `freeze`, which acquires.
         let before = state.references.fetch_sub(1, Ordering::Release);
         assert!(before > 1, "the cache's own reference is the last one");
     }
 
-    /// Gives a free frame to the page `key`: locked, with a reference for the cache and one for the caller.
+    /// Gives a free frame to the page `key`: locked, with a reference for the cache and one for the
+    /// caller.
     pub fn begin(&self, cpu: &Cpu, frame: u32, key: PageKey) {
-        let state = &self.all[frame as usize];
-        state.line.write(cpu);
+        let state = self.word_to_write(cpu, frame);
         state.page.store(key.word(), Ordering::Relaxed);
         state.flags.store(LOCKED, Ordering::Relaxed);
         // Release: partner of the acquire in `get`.
@@ -205,8 +174,7 @@ impl Frames {
     /// Takes the cache's reference away if there is no other; no new one can be had then. The
     /// caller has the page lock.
     pub fn freeze(&self, cpu: &Cpu, frame: u32) -> bool {
-        let references = &self.all[frame as usize].references;
-        self.all[frame as usize].line.write(cpu);
+        let references = &self.word_to_write(cpu, frame).references;
         // Acquire: partner of the release in `put`.
         references
             .compare_exchange(1, 0, Ordering::Acquire, Ordering::Relaxed)
@@ -215,39 +183,31 @@ impl Frames {
 
     /// Takes a new frame back that did not get into the cache.
     pub fn cancel(&self, cpu: &Cpu, frame: u32) {
-        self.all[frame as usize]
-            .references
-            .store(0, Ordering::Relaxed);
+        self.word(frame).references.store(0, Ordering::Relaxed);
         self.end(cpu, frame);
     }
 
     /// A frozen frame has left the cache: it is free.
     pub fn end(&self, cpu: &Cpu, frame: u32) {
-        let state = &self.all[frame as usize];
-        state.line.write(cpu);
+        let state = self.word_to_write(cpu, frame);
         state.page.store(NO_PAGE, Ordering::Relaxed);
         state.flags.store(0, Ordering::Relaxed);
     }
 
     /// References to a frame, for checks.
     pub fn references(&self, frame: u32) -> u32 {
-        self.all[frame as usize].references.load(Ordering::Relaxed)
+        self.word(frame).references.load(Ordering::Relaxed)
     }
 
     /// Copies a span out of a frame that is up to date, and to which the caller has a reference.
     #[inline]
     pub fn copy_out(&self, frame: u32, span: &Span, out: &mut [u8]) {
-        let version = &self.all[frame as usize].version;
-        let (from, to) = (span.in_page(), &mut out[span.in_payload()]);
-        assert!(from.end <= self.page_bytes() && from.len() == to.len());
+        let version = &self.word(frame).version;
         loop {
             if let Some(before) = version.begin_read() {
-                // SAFETY: both ranges are inside their memory (asserted) and apart. A writer may
-                // disturb the copy; then it is done again before anyone sees it.
-                unsafe {
-                    let source = self.region.page_pointer(frame as usize).add(from.start);
-                    std::ptr::copy_nonoverlapping(source, to.as_mut_ptr(), to.len());
-                }
+                // SAFETY: the version says whether a writer disturbed the copy, and then it is done
+                // again before anyone sees it.
+                unsafe { self.copy_from(frame, span, out) };
                 if version.end_read(before) {
                     return;
                 }
@@ -260,20 +220,15 @@ impl Frames {
     /// not read.
     #[inline]
     pub fn copy_in(&self, frame: u32, span: &Span, data: &[u8]) {
-        let version = &self.all[frame as usize].version;
+        let version = &self.word(frame).version;
         assert!(
             !self.is(frame, WRITEBACK) && self.is(frame, LOCKED),
             "a page to write into"
         );
         assert!(version.try_lock(), "the page lock is the writer's");
-        let (to, from) = (span.in_page(), &data[span.in_payload()]);
-        assert!(to.end <= self.page_bytes() && from.len() == to.len());
-        // SAFETY: inside the page (asserted); the page lock keeps other writers away, the drive
-        // neither reads nor fills it; readers check the version.
-        unsafe {
-            let target = self.region.page_pointer(frame as usize).add(to.start);
-            std::ptr::copy_nonoverlapping(from.as_ptr(), target, from.len());
-        }
+        // SAFETY: the page lock keeps other writers away, the drive neither reads nor fills it;
+        // readers check the version.
+        unsafe { self.copy_to(frame, span, data) };
         version.unlock();
     }
 }

@@ -1,59 +1,61 @@
-//! The designs `kernel`, the page cache of Linux over NVMe drives as the papers compare with it; `falcon`,
-//! the same with a queue and a CPU for the write-back of each drive; and `kernel-dflush`, the same with ScaleCache's direct
-//! flush.
+//! The designs `kernel`, the page cache of Linux over NVMe drives as the papers compare with it;
+//! `falcon`, the same with a queue and a CPU for the write-back of each drive; and `kernel-dflush`,
+//! the same with ScaleCache's direct flush.
 //!
 //! Problem: what does the page cache that everyone has cost, and where does it stop to scale?
 //!
-//! Idea: its structure, rebuilt with real bytes: what is a lock there is a [`Lock`](wharf_runtime::Lock)
-//! here, what is an atomic on a shared line has a [`Line`](wharf_runtime::Line), so that contention
-//! arises as there; what only takes time (system call, block layer, interrupt, context switch) is
-//! charged as an operation, at the cost that was measured of the machine's own kernel. The sources
-//! followed are those of Linux 6.x; ScalaCache, sections 2.2 and 3.1, and ScaleCache, section 2, describe
-//! the same from outside. The volume is one file, as when a block device is opened, or several of equal size.
+//! Idea: its structure, rebuilt with real bytes: what is a lock there is a
+//! [`Lock`](wharf_runtime::Lock) here, what is an atomic on a shared line has a
+//! [`Line`](wharf_runtime::Line), so that contention arises as there; what only takes time (system
+//! call, block layer, interrupt, context switch) is charged as an operation, at the cost that was
+//! measured of the machine's own kernel. The sources followed are those of Linux 6.x; ScalaCache,
+//! sections 2.2 and 3.1, and ScaleCache, section 2, describe the same from outside. The volume is
+//! one file, as when a block device is opened, or several of equal size.
 //!
-//! 1. A request enters the kernel and goes page by page: look-up in the file's tree without a lock, a
-//!    reference to the page, the copy, the reference back.
-//! 2. A missing page takes a frame, by reclaim if none is free, and enters the tree under the file's
-//!    lock. It is read with those that are read ahead; the task sleeps until the interrupt.
-//! 3. A write copies under the page lock and marks the page as dirty, in the tree too. Too many dirty pages wake
-//!    the flusher, and slow the writers down.
+//! 1. A request enters the kernel and goes page by page: look-up in the file's tree without a lock,
+//!    a reference to the page, the copy, the reference back.
+//! 2. A missing page takes a frame, by reclaim if none is free, and enters the tree under the
+//!    file's lock. It is read with those that are read ahead; the task sleeps until the interrupt.
+//! 3. A write copies under the page lock and marks the page as dirty, in the tree too. Too many
+//!    dirty pages wake the flusher, and slow the writers down.
 //!
-//! | file | idea | Linux |
+//! It is put together of the [`kit`](crate::kit). Its choices:
+//!
+//! | file | choice | Linux |
 //! |---|---|---|
-//! | [`client`] | reads and writes | mm/filemap.c |
-//! | [`readahead`](crate::readahead) | what to read before it is asked for | mm/readahead.c |
-//! | [`xarray`] | page to frame, with tags | lib/xarray.c |
-//! | [`accounting`] | what is counted under the lock of a tree | mm/filemap.c, mm/page-writeback.c |
-//! | [`frame`] | page flags, references, bytes | include/linux/page-flags.h |
-//! | [`memory`], [`lru`] | free frames, lists, reclaim | mm/vmscan.c, mm/swap.c |
-//! | [`writeback`], [`throttle`] | the flusher, flushes; thresholds | mm/page-writeback.c, fs/fs-writeback.c |
-//! | `neighbour.rs` | who ends half of the flusher's requests | kernel/irq/matrix.c, block/blk-mq.c |
+//! | [`frame`] | frames: page flags, references, a page lock, bytes | include/linux/page-flags.h |
+//! | `pages.rs` | what a CPU knows of pages: flags, and the [tree](crate::kit::xarray) of each file, under its lock | mm/filemap.c, lib/xarray.c |
+//! | `client.rs` | reads and writes | mm/filemap.c |
+//! | `cpu_lists.rs`, `reclaim.rs` | batches of a CPU; which page leaves, by [two lists](crate::kit::replacement::two_lists) | mm/swap.c, mm/vmscan.c |
+//! | `write_back.rs` | a page is claimed under its lock; block requests and their ends | mm/page-writeback.c, block/ |
+//! | `flusher.rs`, `throttle.rs` | who writes back; who waits | fs/fs-writeback.c, mm/page-writeback.c |
+//! | `services.rs`, [`neighbour`] | the reclaimer, and who ends half of the flusher's requests | kernel/irq/matrix.c, block/blk-mq.c |
 //! | [`drive_queues`] | `falcon`: a queue and a CPU for each drive | |
-//! | `dflush.rs` | `kernel-dflush`: writers that flush | |
-//! | [`truncate`] | pages that leave with their file | mm/truncate.c |
-//! | [`block`] | block requests and their ends | block/, drivers/nvme |
-//! | [`waits`](crate::waits) | sleeping | mm/filemap.c |
-//! | [`shared`], [`local`] | what all CPUs share, what each has | |
+//! | `truncate.rs` | pages that leave with their file | mm/truncate.c |
+//! | [`shared`], `local.rs` | what all CPUs share, what each has: the sum | |
+//!
+//! Writers of `kernel-dflush` flush as those of ScaleCache ([`writers`](crate::kit::direct_flush)),
+//! without its index (section 4.7 of that paper): what the kernel's writers are throttled by is
+//! off, and where it would begin they write shares, or files. The flusher is woken as ever.
 //!
 //! The tasks of a client stand for threads. Not modelled: torn reads (a reader may see half of a
 //! write under way in Linux; here the copy is repeated), folios larger than a page, shadow
 //! entries, the loss of a page whose write-back failed (here it stays dirty).
 
-pub mod accounting;
-pub mod block;
-pub mod client;
-mod dflush;
+mod client;
+mod cpu_lists;
 pub mod drive_queues;
+mod flusher;
 pub mod frame;
-pub mod local;
-pub mod lru;
-pub mod memory;
-mod neighbour;
+mod local;
+pub mod neighbour;
+mod pages;
+mod reclaim;
+mod services;
 pub mod shared;
-pub mod throttle;
-pub mod truncate;
-pub mod writeback;
-pub mod xarray;
+mod throttle;
+mod truncate;
+mod write_back;
 
 use std::marker::PhantomData;
 use std::rc::Rc;
@@ -65,6 +67,7 @@ use wharf_wire::dma::DmaSpace;
 
 use crate::design::{Client, Design, DesignConfig, DesignError, Statistics, Touch, WritePolicy};
 use crate::error::IoError;
+use crate::kernel::flusher::Flusher;
 use crate::kernel::local::Local;
 use crate::kernel::shared::{Shape, Shared};
 use crate::span::Extent;
@@ -155,7 +158,7 @@ impl<W: WriteBack> Design for PageCache<W> {
     }
 
     fn index_nodes(&self) -> Option<u64> {
-        let nodes = self.shared.inodes.iter().map(|inode| inode.tree.nodes());
+        let nodes = self.shared.inodes.iter().map(|inode| inode.index.nodes());
         Some(nodes.sum())
     }
 
@@ -187,17 +190,26 @@ impl<W: WriteBack> Design for PageCache<W> {
         volume: Rc<Volume>,
         index: u32,
     ) -> Result<(), DesignError> {
-        let number = self.shared.clients + index;
+        let number = self.shared.common.clients + index;
         let local = Local::start(cpu, self.shared.clone(), volume, number);
         match index {
             0 => {
-                cpu.spawn("flusher", local.clone().flush_in_background());
-                cpu.spawn("reclaimer", local.reclaim_in_background());
+                let flusher = Flusher {
+                    pages: local.pages.clone(),
+                    write_back: local.write_back.clone(),
+                };
+                cpu.spawn("flusher", flusher.run());
+                cpu.spawn("reclaimer", services::reclaim(local.pages.clone()));
             }
             drive if drive as usize <= self.shared.drives.len() => {
-                cpu.spawn("drive queue", local.serve_drive(drive as usize - 1));
+                let (pages, transfers) = (local.pages.clone(), local.transfers.clone());
+                let serve = services::serve_drive(pages, transfers, drive as usize - 1);
+                cpu.spawn("drive queue", serve);
             }
-            _ => _ = cpu.spawn("flusher's interrupts", local.end_for_flusher()),
+            _ => {
+                let serve = services::end_for_flusher(local.pages.clone());
+                cpu.spawn("flusher's interrupts", serve);
+            }
         }
         Ok(())
     }
@@ -219,55 +231,59 @@ pub struct KernelClient {
 impl Client for KernelClient {
     #[inline]
     async fn read(&self, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError> {
-        let counters = &self.local.counters;
+        let counters = self.local.counters();
         counters.reads.add(1);
         counters.end(self.local.read(extent, out).await, |touch| *touch)
     }
 
     #[inline]
     async fn write(&self, extent: Extent, data: &[u8]) -> Result<Touch, IoError> {
-        let counters = &self.local.counters;
+        let counters = self.local.counters();
         counters.writes.add(1);
         let written = self.local.write(extent, data, self.policy).await;
         counters.end(written, |touch| *touch)
     }
 
     async fn flush(&self) -> Result<(), IoError> {
-        let counters = &self.local.counters;
+        let counters = self.local.counters();
         counters.flushes.add(1);
-        let files = 0..self.local.files.count();
+        let files = 0..self.local.pages.files().count();
         let all = files.map(|file| (file, (0, u64::MAX)));
         counters.end(self.local.flush(all).await, |()| Touch::default())
     }
 
     async fn flush_extent(&self, extent: Extent) -> Result<(), IoError> {
-        let (local, counters) = (&self.local, &self.local.counters);
+        let (local, counters) = (&self.local, self.local.counters());
         counters.flushes.add(1);
-        let flushed = match local.volume.check(extent.first_page(), extent.pages()) {
-            Ok(()) => local.flush(local.files.ranges(extent)).await,
+        let flushed = match local
+            .pages
+            .volume()
+            .check(extent.first_page(), extent.pages())
+        {
+            Ok(()) => local.flush(local.pages.files().ranges(extent)).await,
             Err(error) => Err(error),
         };
         counters.end(flushed, |()| Touch::default())
     }
 
     async fn discard(&self, extent: Extent) -> Result<(), IoError> {
-        let counters = &self.local.counters;
+        let counters = self.local.counters();
         counters.discards.add(1);
-        let discarded = self.local.discard(extent.whole_pages()).await;
+        let discarded = self.local.pages.discard(extent.whole_pages()).await;
         counters.end(discarded, |()| Touch::default())
     }
 
     /// The first client's account has what the flusher and the background reclaimer did as well.
     fn statistics(&self) -> Statistics {
         let local = &self.local;
-        let mut statistics = local.counters.statistics(&local.volume);
-        if local.index == 0 {
-            let shared = &local.shared;
+        let mut statistics = local.counters().statistics(local.pages.volume());
+        if local.pages.tasks.index == 0 {
+            let shared = &local.pages.shared;
             statistics.evictions += shared.background_evictions.load(Ordering::Relaxed);
-            statistics.write_backs += shared.background_written.load(Ordering::Relaxed);
-            let waited = shared.inodes.iter().map(|inode| inode.tree.waited_ns());
+            statistics.write_backs += shared.common.background_written.load(Ordering::Relaxed);
+            let waited = shared.inodes.iter().map(|inode| inode.index.waited_ns());
             statistics.index_wait_ns += waited.sum::<u64>();
-            statistics.array_driver_ns += local.volume.array_driver_ns();
+            statistics.array_driver_ns += local.pages.volume().array_driver_ns();
         }
         statistics
     }

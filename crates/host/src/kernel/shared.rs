@@ -3,24 +3,25 @@
 use std::sync::Arc;
 
 use wharf_runtime::Cpu;
-use wharf_runtime::sync::{AtomicBool, AtomicU64, Ordering};
+use wharf_runtime::sync::{AtomicU64, Ordering};
+use wharf_runtime::waits::Waiters;
 use wharf_wire::dma::{DmaSpace, RegisterError};
 
 use crate::design::DesignConfig;
-use crate::dflush::{Balance, Cursor, Turns};
-use crate::errseq::ErrSeqCursor;
-use crate::kernel::block::IN_FLIGHT_MAX;
 use crate::kernel::drive_queues::DriveQueue;
 use crate::kernel::frame::{DIRTY, Frames, LOCKED, UPTODATE, WRITEBACK};
-use crate::kernel::lru::{self, List, Lists};
 use crate::kernel::neighbour::Neighbour;
-use crate::kernel::xarray::{Tag, XArray};
-use crate::kernel_path::KernelPath;
-use crate::nodes::{FreeFrames, Nodes};
-use crate::waits::{PageWaits, Waiters};
-use crate::wake::Mailboxes;
+use crate::kit::common::Common;
+use crate::kit::direct_flush::Balance;
+use crate::kit::files::CachedFile;
+use crate::kit::kernel_path::KernelPath;
+use crate::kit::node_lists::NodeLists;
+use crate::kit::replacement::two_lists::{BATCH, List};
+use crate::kit::transfers::IN_FLIGHT_MAX;
+use crate::kit::xarray::{Tag, XArray};
 
-/// Rate of write-back before it is measured, in pages a second: 100 MB/s (`INIT_BW` in mm/page-writeback.c).
+/// Rate of write-back before it is measured, in pages a second: 100 MB/s (`INIT_BW` in
+/// mm/page-writeback.c).
 const BANDWIDTH_START: u64 = (100 << 20) / 4096;
 
 /// Thresholds, in frames.
@@ -32,9 +33,10 @@ pub struct Limits {
     pub dirty_hard: u64,
     /// Pages that a CPU dirties between two looks at the limits.
     pub dirty_step: u64,
-    /// Requests of a client under way beyond which it waits before it writes back more. Writers that flush without waiting for
-    /// their writes would else have the whole of a small cache on its way: together they get a 64th of it, about what the queues
-    /// of eight Optane drives (31 of 1,023 requests each, Linux' most) are of 60 GiB.
+    /// Requests of a client under way beyond which it waits before it writes back more. Writers
+    /// that flush without waiting for their writes would else have the whole of a small cache on
+    /// its way: together they get a 64th of it, about what the queues of eight Optane drives (31 of
+    /// 1,023 requests each, Linux' most) are of 60 GiB.
     pub in_flight_max: u32,
     /// Free frames below which the background reclaimer starts.
     pub free_low: u64,
@@ -51,12 +53,13 @@ pub struct Limits {
 impl Limits {
     /// The kernel's rules for a cache of `frames` frames.
     ///
-    /// * Between the limits: mm/page-writeback.c. A step is what the kernel calls `ratelimit_pages`.
-    /// * Low and high mark: a quarter of `min_free_kbytes` and its double (mm/page_alloc.c), at most
-    ///   1/128 of the frames. The reserve below the low mark, which the kernel keeps for interrupts,
-    ///   is no part of a cache: frames are used to the last.
-    /// * Batches: 15 and 31, less where all CPUs' batches together would keep a 16th of the frames. A
-    ///   reclaimer looks for 32 pages (`SWAP_CLUSTER_MAX`), in a small cache for a 64th.
+    /// * Between the limits: mm/page-writeback.c. A step is what the kernel calls
+    ///   `ratelimit_pages`.
+    /// * Low and high mark: a quarter of `min_free_kbytes` and its double (mm/page_alloc.c), at
+    ///   most 1/128 of the frames. The reserve below the low mark, which the kernel keeps for
+    ///   interrupts, is no part of a cache: frames are used to the last.
+    /// * Batches: 15 and 31, less where all CPUs' batches together would keep a 16th of the frames.
+    ///   A reclaimer looks for 32 pages (`SWAP_CLUSTER_MAX`), in a small cache for a 64th.
     pub fn new(config: &DesignConfig, frames: u64) -> Limits {
         let cpus = u64::from(config.clients);
         let share = |share: f64| (frames as f64 * share) as u64;
@@ -80,7 +83,7 @@ impl Limits {
             },
             free_low,
             free_high: 2 * free_low,
-            list_batch: batch(lru::BATCH as u64),
+            list_batch: batch(BATCH as u64),
             free_batch: batch(31),
             reclaim_batch: (frames / 64).clamp(1, 32) as u32,
         }
@@ -89,24 +92,6 @@ impl Limits {
     /// Dirty pages up to which nobody is bothered.
     pub fn free_run(&self) -> u64 {
         (self.dirty_background + self.dirty_hard) / 2
-    }
-}
-
-/// A file: its pages in memory (Linux: `address_space`).
-#[derive(Default)]
-pub struct Inode {
-    /// Page to frame.
-    pub tree: XArray,
-    /// Pages that could not be written.
-    pub failures: AtomicU64,
-    /// Where the next writer that flushes looks for dirty pages.
-    pub cursor: Cursor,
-}
-
-impl Inode {
-    /// What one has been told of who comes now.
-    pub fn told(&self) -> ErrSeqCursor {
-        ErrSeqCursor::new(self.failures.load(Ordering::Relaxed))
     }
 }
 
@@ -125,18 +110,16 @@ pub struct Shape {
 
 /// See the module.
 pub struct Shared {
+    /// What it has whatever its index and its frames are.
+    pub common: Common,
     /// The files, by number.
-    pub inodes: Box<[Inode]>,
+    pub inodes: Box<[CachedFile<XArray>]>,
     /// The frames.
     pub frames: Frames,
     /// Which to give up.
-    pub lru: Lists,
-    /// Frames that no CPU has and no page.
-    pub free: FreeFrames,
+    pub lru: NodeLists,
     /// Thresholds.
     pub limits: Limits,
-    /// Number of clients; the service is the CPU after them.
-    pub clients: u32,
     /// Dirty pages.
     pub dirty: AtomicU64,
     /// Pages on their way to the drive.
@@ -151,34 +134,14 @@ pub struct Shared {
     pub writers: [AtomicU64; 2],
     /// Pages that the background reclaimer took out.
     pub background_evictions: AtomicU64,
-    /// Pages that the flusher wrote.
-    pub background_written: AtomicU64,
-    /// Memory is short and nothing is clean: the flusher is to write whatever is dirty.
-    pub memory_short: AtomicBool,
-    /// Who waits for pages.
-    pub page_waits: PageWaits,
-    /// The flusher, when it sleeps.
-    pub flusher: Waiters,
     /// The background reclaimer, when it sleeps.
     pub reclaimer: Waiters,
-    /// Who waits for an I/O to end, or for memory.
-    pub progress: Waiters,
     /// Whether writers flush when too much is dirty, instead of being throttled.
     pub writers_flush: bool,
-    /// What they do then.
-    pub balance: Balance,
-    /// Most pages that such a writer writes before it looks again.
-    pub share_pages: u64,
-    /// Whose turn it is to be flushed by them.
-    pub turns: Turns,
     /// What each drive is to write; none where the flusher sends to the drives itself.
     pub drives: Box<[DriveQueue]>,
     /// The flusher's neighbour.
     pub neighbour: Neighbour,
-    /// What is paid to the file system; the cache charges its own parts where it has them.
-    pub kernel_path: KernelPath,
-    /// The CPUs' mailboxes: clients, then services.
-    pub mailboxes: Arc<Mailboxes>,
 }
 
 impl Shared {
@@ -191,17 +154,16 @@ impl Shared {
         shape: &Shape,
         space: &Arc<DmaSpace>,
     ) -> Result<Shared, RegisterError> {
-        let frames = shape.frames;
-        let nodes = Nodes::new(config.memory_nodes, frames, config.clients);
-        let mailboxes = Mailboxes::new(config.clients + 2 + shape.queues);
-        let waiters = || Waiters::new(mailboxes.clone());
+        let (frames, services) = (shape.frames, 2 + shape.queues);
+        let kernel_path = KernelPath::new(true, config.file_system);
+        let balance = (config.balance, config.share_pages);
+        let common = Common::new(config, (frames, services), kernel_path, balance)?;
+        let mailboxes = &common.mailboxes;
         Ok(Shared {
-            inodes: (0..shape.files).map(|_| Inode::default()).collect(),
+            inodes: (0..shape.files).map(|_| CachedFile::default()).collect(),
             frames: Frames::new(frames, space)?,
-            lru: Lists::new(nodes)?,
-            free: FreeFrames::all(nodes)?,
+            lru: NodeLists::new(common.nodes)?,
             limits: Limits::new(config, frames.into()),
-            clients: config.clients,
             dirty: AtomicU64::new(0),
             writeback: AtomicU64::new(0),
             written: AtomicU64::new(0),
@@ -209,27 +171,18 @@ impl Shared {
             bandwidth: AtomicU64::new(BANDWIDTH_START),
             writers: Default::default(),
             background_evictions: AtomicU64::new(0),
-            background_written: AtomicU64::new(0),
-            memory_short: AtomicBool::new(false),
-            page_waits: PageWaits::default(),
-            flusher: waiters(),
-            reclaimer: waiters(),
-            progress: waiters(),
+            reclaimer: Waiters::new(mailboxes.clone()),
             writers_flush: shape.writers_flush,
-            balance: config.balance,
-            share_pages: config.share_pages,
-            turns: Turns::default(),
             drives: (0..shape.queues)
                 .map(|_| DriveQueue::new(mailboxes.clone()))
                 .collect(),
             neighbour: Neighbour::new(mailboxes.clone()),
-            kernel_path: KernelPath::new(true, config.file_system),
-            mailboxes,
+            common,
         })
     }
 
-    /// Pages that the drive does not have yet: dirty, and on their way. The counts are relaxed: they
-    /// are compared with thresholds, and the kernel's are batched per CPU and no more exact.
+    /// Pages that the drive does not have yet: dirty, and on their way. The counts are relaxed:
+    /// they are compared with thresholds, and the kernel's are batched per CPU and no more exact.
     pub fn unwritten(&self) -> u64 {
         self.dirty.load(Ordering::Relaxed) + self.writeback.load(Ordering::Relaxed)
     }
@@ -237,13 +190,12 @@ impl Shared {
     /// The tree of a file.
     #[inline]
     pub fn tree(&self, file: u32) -> &XArray {
-        &self.inodes[file as usize].tree
+        &self.inodes[file as usize].index
     }
 
     /// Pages of a file that could not be written.
     pub fn failures_of(&self, file: u32) -> u64 {
-        // Relaxed, as all of the counts.
-        self.inodes[file as usize].failures.load(Ordering::Relaxed)
+        self.inodes[file as usize].failures()
     }
 
     /// Pages of any file that could not be written.
@@ -282,9 +234,13 @@ impl Shared {
     /// If something is in disorder.
     pub fn verify(&self, cpu: &Cpu) {
         for inode in &self.inodes {
-            inode.tree.with(cpu, |tree| tree.verify());
+            inode.index.with(cpu, |tree| tree.verify());
         }
-        assert_eq!(self.page_waits.sleepers(cpu), 0, "nobody waits at rest");
+        assert_eq!(
+            self.common.page_waits.sleepers(cpu),
+            0,
+            "nobody waits at rest"
+        );
         let waiting: u32 = self.drives.iter().map(DriveQueue::waiting).sum();
         assert_eq!(waiting, 0, "all pieces were taken");
         let (mut dirty, mut entries) = (0, 0);
@@ -326,7 +282,8 @@ impl Shared {
             });
         }
         assert_eq!(self.unwritten(), dirty, "dirty pages counted");
-        let entries_of = |inode: &Inode| inode.tree.with(cpu, |tree| tree.size().entries);
+        let entries_of =
+            |inode: &CachedFile<XArray>| inode.index.with(cpu, |tree| tree.size().entries);
         let indexed: u64 = self.inodes.iter().map(entries_of).sum();
         assert_eq!(indexed, entries, "no other entries");
         for node in self.lru.nodes().from(0) {

@@ -1,31 +1,33 @@
 //! Dirty throttling: writers must not dirty pages faster than the drive takes them.
 //!
-//! Idea (mm/page-writeback.c of Linux, whose names are in brackets): every so many pages a writer looks at the
-//! number of pages that the drive does not have (`balance_dirty_pages`).
+//! Idea (mm/page-writeback.c of Linux, whose names are in brackets): every so many pages a writer
+//! looks at the number of pages that the drive does not have (`balance_dirty_pages`).
 //!
 //! 1. Up to the middle between the background and the hard threshold it goes on
-//!    (`dirty_freerun_ceiling`), and looks again after as many pages as the root of what is left to the hard
-//!    threshold (`dirty_poll_interval`).
-//! 2. Above, its *rate* is its share of the rate of write-back, times a factor that falls from 2 at that
-//!    middle, over 1 halfway, to 0 at the hard threshold (`wb_position_ratio`). It pauses until the pages that
-//!    it has dirtied are paid for at that rate.
-//! 3. A pause is at most an eighth of the time in which all that is dirty could be written, and 200 ms
-//!    (`wb_max_pause`); one that would be short is saved up: pauses are to be of 10 ms, of more where
-//!    there are more writers (`wb_min_pause`).
+//!    (`dirty_freerun_ceiling`), and looks again after as many pages as the root of what is left to
+//!    the hard threshold (`dirty_poll_interval`).
+//! 2. Above, its *rate* is its share of the rate of write-back, times a factor that falls from 2 at
+//!    that middle, over 1 halfway, to 0 at the hard threshold (`wb_position_ratio`). It pauses
+//!    until the pages that it has dirtied are paid for at that rate.
+//! 3. A pause is at most an eighth of the time in which all that is dirty could be written, and 200
+//!    ms (`wb_max_pause`); one that would be short is saved up: pauses are to be of 10 ms, of more
+//!    where there are more writers (`wb_min_pause`).
 //! 4. At the hard threshold the rate is 0: the longest pause, again and again, until there is less.
 //!
-//! Simpler than Linux: a writer's share is the rate of write-back over the number of writers, to which Linux's
-//! converges (`wb_update_dirty_ratelimit`); the tasks of a client pay together; pauses are not
-//! rounded to ticks; and who has paused for 200 ms at the hard threshold goes on, so that a drive that takes
-//! no writes at all is told by the lack of memory.
+//! Simpler than Linux: a writer's share is the rate of write-back over the number of writers, to
+//! which Linux's converges (`wb_update_dirty_ratelimit`); the tasks of a client pay together;
+//! pauses are not rounded to ticks; and who has paused for 200 ms at the hard threshold goes on, so
+//! that a drive that takes no writes at all is told by the lack of memory.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use wharf_runtime::sync::Ordering;
 
-use crate::kernel::local::Local;
+use crate::kernel::pages::CpuPages;
 use crate::kernel::shared::Shared;
-use crate::waits::TimedWait;
+use crate::kit::write_back::WriteBack;
+use wharf_runtime::waits::TimedWait;
 
 /// Longest pause (`MAX_PAUSE`).
 const PAUSE_MAX_NS: u64 = 200_000_000;
@@ -33,8 +35,8 @@ const PAUSE_MAX_NS: u64 = 200_000_000;
 /// Shortest longest pause, where next to nothing is dirty. (Linux: a tick.)
 const PAUSE_LEAST_NS: u64 = 1_000;
 
-/// What a pause of a single writer is to be (`wb_min_pause`), and what is added for each doubling of
-/// their number.
+/// What a pause of a single writer is to be (`wb_min_pause`), and what is added for each doubling
+/// of their number.
 const PAUSE_AIM_NS: u64 = 10_000_000;
 
 /// Fewest pages between two looks, where a pause can be so long (`DIRTY_POLL_THRESH`).
@@ -58,32 +60,58 @@ struct Aim {
     pages: u64,
 }
 
-impl Local {
+/// What a CPU dirties, and has paid for.
+pub(super) struct Throttle {
+    pages: Rc<CpuPages>,
+    /// Pages dirtied since the last look at the limits.
+    dirtied: Cell<u64>,
+    /// Pages after which to look again.
+    dirty_step: Cell<u64>,
+    /// Until when the pages that the CPU dirtied are paid for.
+    paid_until_ns: Cell<u64>,
+}
+
+impl Throttle {
+    /// Nothing is dirty yet.
+    pub(super) fn new(pages: &Rc<CpuPages>) -> Throttle {
+        Throttle {
+            pages: pages.clone(),
+            dirtied: Cell::new(0),
+            dirty_step: Cell::new(1),
+            paid_until_ns: Cell::new(0),
+        }
+    }
+
     /// The task has dirtied a page: sometimes looks at the thresholds.
     #[inline]
-    pub(super) async fn balance_dirty(self: &Rc<Self>) {
+    pub(super) async fn balance_dirty(&self, write_back: &WriteBack<CpuPages>) {
+        let limits = &self.pages.shared.limits;
         let dirtied = self.dirtied.get() + 1;
         self.dirtied.set(dirtied);
         // A CPU looks at the latest after `ratelimit_pages`.
-        if dirtied >= self.dirty_step.get().min(self.shared.limits.dirty_step) {
+        if dirtied >= self.dirty_step.get().min(limits.dirty_step) {
             self.dirtied.set(0);
-            match self.shared.writers_flush {
-                true => self.balance_by_flushing().await,
+            match self.pages.shared.writers_flush {
+                true => {
+                    self.dirty_step.set(limits.dirty_step);
+                    write_back.balance().await;
+                }
                 false => self.throttle(dirtied).await,
             }
         }
     }
 
     async fn throttle(&self, dirtied: u64) {
-        let (shared, limits) = (&self.shared, &self.shared.limits);
-        shared.note_writer(self.index);
-        let began_ns = self.cpu.now();
+        let (pages, shared) = (&self.pages, &self.pages.shared);
+        let (tasks, cpu, limits) = (&pages.tasks, &pages.tasks.cpu, &shared.limits);
+        shared.note_writer(tasks.index);
+        let began_ns = cpu.now();
         let mut unpaid = dirtied;
         loop {
             if shared.is_over_background() {
-                self.wake(&shared.flusher);
+                tasks.wake(&shared.common.flusher);
             }
-            let (unwritten, now_ns) = (shared.unwritten(), self.cpu.now());
+            let (unwritten, now_ns) = (shared.unwritten(), cpu.now());
             if unwritten <= limits.free_run() {
                 self.dirty_step
                     .set(poll_interval(limits.dirty_hard - unwritten));
@@ -95,12 +123,12 @@ impl Local {
             let Some(pause_ns) = self.pause_ns(unpaid, rates, pause_max_ns) else {
                 return;
             };
-            self.counters.waits.add(1);
+            pages.counters.waits.add(1);
             self.paid_until_ns.set(now_ns + pause_ns);
             self.pause_until(now_ns + pause_ns).await;
-            let slept_ns = self.cpu.now() - now_ns;
-            self.counters.throttled_ns.add(slept_ns);
-            let is_stuck = self.cpu.now() >= began_ns + PAUSE_MAX_NS;
+            let slept_ns = cpu.now() - now_ns;
+            pages.counters.throttled_ns.add(slept_ns);
+            let is_stuck = cpu.now() >= began_ns + PAUSE_MAX_NS;
             if rates.task > 0.0 || is_stuck {
                 return;
             }
@@ -108,15 +136,15 @@ impl Local {
         }
     }
 
-    /// How long to pause for `dirtied` pages, from now on; `None` if that is too short to be worth it, and is
-    /// left for the next time.
+    /// How long to pause for `dirtied` pages, from now on; `None` if that is too short to be worth
+    /// it, and is left for the next time.
     fn pause_ns(&self, dirtied: u64, rates: Rates, pause_max_ns: u64) -> Option<u64> {
         if rates.task == 0.0 {
             return Some(pause_max_ns);
         }
         let aim = aim(rates, pause_max_ns);
         self.dirty_step.set(aim.pages);
-        let (now_ns, paid_ns) = (self.cpu.now(), self.paid_until_ns.get());
+        let (now_ns, paid_ns) = (self.pages.tasks.cpu.now(), self.paid_until_ns.get());
         let due_ns = paid_ns + (dirtied as f64 * 1e9 / rates.task) as u64;
         if due_ns < now_ns + aim.pause_min_ns {
             // Who has dirtied little for a second begins anew.
@@ -129,18 +157,19 @@ impl Local {
     }
 
     async fn pause_until(&self, due_ns: u64) {
+        let tasks = &self.pages.tasks;
         let paused = async {
-            while self.cpu.now() < due_ns {
-                TimedWait::until(&self.cpu, due_ns).await;
+            while tasks.cpu.now() < due_ns {
+                TimedWait::until(&tasks.cpu, due_ns).await;
             }
         };
-        self.sleep(paused).await;
+        tasks.sleep(paused).await;
     }
 }
 
 impl Shared {
-    /// Longest pause: an eighth of the time in which all that is dirty could be written, so that the drive
-    /// does not run dry before anyone goes on.
+    /// Longest pause: an eighth of the time in which all that is dirty could be written, so that
+    /// the drive does not run dry before anyone goes on.
     fn pause_max_ns(&self) -> u64 {
         let bandwidth = self.bandwidth.load(Ordering::Relaxed).max(1);
         let drain_ns = self.unwritten() * 1_000_000_000 / bandwidth;

@@ -21,20 +21,13 @@ use wharf_wire::pin::{Access, NOT_PINNED, Unpin, WINDOW_PAGES_MAX};
 
 use crate::error::IoError;
 use crate::group::Group;
-use crate::pins::{PAGES_MAX, Sent, needs_list};
+use crate::pins::{NO_LIST, PAGES_MAX, Sent, needs_list};
+use crate::scala::entry::{Entry, Late};
 use crate::scala::frames::{Frames, Pinned};
-use crate::scala::held::{Held, Home, Turn, Use};
+use crate::scala::held::{Held, Turn, Use};
+use crate::scala::home::Home;
 use crate::scala::index::{Leaving, Place};
 use crate::span::Span;
-
-/// A missing page and its slot.
-pub(super) struct Entry {
-    span: Span,
-    slot: u32,
-    home: Home,
-    access: Access,
-    leaving: Option<Unpin>,
-}
 
 /// Some of them, off the heap while there is one, as in most requests.
 type Entries = SmallVec<[Entry; 1]>;
@@ -45,9 +38,6 @@ struct InFlight {
     sent: Sent,
     entries: Entries,
 }
-
-/// A command that timed out, with the data of pages to be overwritten.
-pub struct Late(Sent, Vec<(Entry, Option<Box<[u8]>>)>);
 
 /// See the module.
 pub(super) struct Batch<'a> {
@@ -133,8 +123,15 @@ impl<'a> Batch<'a> {
         let config = held.volume.drivers()[0].config();
         let mut rest = Rest::default();
         for tries_left in (0..=config.retries).rev() {
-            for command in held.send(todo).await {
-                held.receive(command, user, &mut rest).await;
+            // Most requests miss one page at a time.
+            if todo.len() == 1 {
+                if held.fetch_one(todo, user, &mut rest).await {
+                    return rest.error.map_or(Ok(()), Err);
+                }
+            } else {
+                for command in held.send(todo).await {
+                    held.receive(command, user, &mut rest).await;
+                }
             }
             held.notify();
             for (entry, frame) in std::mem::take(&mut rest.waiting) {
@@ -215,14 +212,76 @@ impl Held {
         sent
     }
 
+    /// Fetches one page. True if it is used, and nothing is left to do.
+    async fn fetch_one<U: Use>(&self, entries: Entries, user: &mut U, rest: &mut Rest) -> bool {
+        let mut command = self.send_one(entries).await;
+        let outcome = self.pins.wait(&mut command.sent, &command.group).await;
+        let pinned = match outcome {
+            Ok(()) => self.frame_of(&command.sent, 0, &command.entries[0]),
+            Err(_) => Ok(None),
+        };
+        let Ok(Some(pinned)) = pinned else {
+            self.take_answer(command, outcome, user, rest);
+            return false;
+        };
+        let is_used = self.take_in(&command.entries[0], pinned, user);
+        if is_used {
+            self.notify();
+        } else {
+            self.take_answer_later(command, pinned, rest);
+        }
+        is_used
+    }
+
+    /// A page has come, and must wait for another client.
+    #[cold]
+    fn take_answer_later(&self, mut command: InFlight, pinned: Pinned, rest: &mut Rest) {
+        let mut entry = command.entries.pop().expect("the command's page");
+        entry.leaving = None;
+        rest.waiting.push((entry, pinned.frame));
+        self.pins.give_back(command.sent);
+    }
+
+    /// As [`Held::send`], for one page: its command needs no list.
+    async fn send_one(&self, entries: Entries) -> InFlight {
+        let group = self.volume.open_group();
+        let Entry {
+            home,
+            access,
+            ref leaving,
+            ..
+        } = entries[0];
+        let unpins = leaving.as_slice();
+        let sent = self
+            .pins
+            .send(&group, home.drive, NO_LIST, access, &[home.lba], unpins)
+            .await;
+        self.volume.ring();
+        InFlight {
+            group,
+            sent,
+            entries,
+        }
+    }
+
     /// Waits for a command, and uses the pages that are there as far as nobody is in the way.
-    async fn receive<U: Use>(&self, command: InFlight, user: &mut U, rest: &mut Rest) {
+    async fn receive<U: Use>(&self, mut command: InFlight, user: &mut U, rest: &mut Rest) {
+        let outcome = self.pins.wait(&mut command.sent, &command.group).await;
+        self.take_answer(command, outcome, user, rest);
+    }
+
+    fn take_answer<U: Use>(
+        &self,
+        command: InFlight,
+        outcome: Result<(), IoError>,
+        user: &mut U,
+        rest: &mut Rest,
+    ) {
         let InFlight {
             group,
-            mut sent,
+            sent,
             entries,
         } = command;
-        let outcome = self.pins.wait(&mut sent, &group).await;
         if let Err(error) = outcome
             && error.is_timeout()
         {
@@ -264,9 +323,16 @@ impl Held {
     }
 
     fn arrive<U: Use>(&self, entry: Entry, pinned: Pinned, user: &mut U, rest: &mut Rest) {
+        if !self.take_in(&entry, pinned, user) {
+            rest.waiting.push((entry, pinned.frame));
+        }
+    }
+
+    /// Uses a page that has come; false if it must wait for another client.
+    fn take_in<U: Use>(&self, entry: &Entry, pinned: Pinned, user: &mut U) -> bool {
         let (overwrites, frame) = (entry.access == Access::Overwrite, pinned.frame);
-        if !overwrites && pinned.is_blank && self.awaits_overwrite(&entry, frame) {
-            return rest.waiting.push((entry, frame));
+        if !overwrites && pinned.is_blank && self.awaits_overwrite(entry, frame) {
+            return false;
         }
         let place = self.index.set_ready(entry.slot, frame);
         let mut is_done = user.apply(self, place, &entry.span);
@@ -280,8 +346,8 @@ impl Held {
         if !is_done {
             // It must not leave before its turn.
             self.index.pin(entry.slot);
-            rest.waiting.push((entry, frame));
         }
+        is_done
     }
 
     fn awaits_overwrite(&self, entry: &Entry, frame: u32) -> bool {
@@ -369,15 +435,6 @@ impl Held {
         };
         let entries = entries.into_iter().map(keep).collect();
         let late = Late(sent, entries);
-        self.late.adopt(&self.cpu, group, late);
-    }
-
-    /// Gives the list of a command without pins back, as soon as the drive has answered.
-    pub(super) fn keep_until_quiet(&self, group: Group, sent: Sent) {
-        if group.is_quiet() {
-            return self.pins.give_back(sent);
-        }
-        let late = Late(sent, Vec::new());
         self.late.adopt(&self.cpu, group, late);
     }
 

@@ -28,6 +28,8 @@ use zerocopy::FromZeros;
 
 pub use super::table::Place;
 use super::table::Table;
+use crate::kit::replacement::clock::Clock;
+use crate::kit::replacement::{Look, Replacement, Victim};
 
 /// Entries of the translation cache.
 const RECENT: usize = 64;
@@ -75,9 +77,9 @@ struct Set {
     first: u32,
     slots: u32,
     used: Cell<u32>,
-    hand: Cell<u32>,
-    /// The hand that looks for clean pages alone.
-    clean_hand: Cell<u32>,
+    clock: Cell<Clock>,
+    /// That which looks for clean pages alone.
+    clean_clock: Cell<Clock>,
 }
 
 /// What the index knows of a page.
@@ -145,8 +147,8 @@ impl QueueIndex {
                 first: first - slots,
                 slots,
                 used: Cell::new(0),
-                hand: Cell::new(0),
-                clean_hand: Cell::new(0),
+                clock: Cell::new(Clock::of_frames(slots)),
+                clean_clock: Cell::new(Clock::of_frames(slots)),
             }
         };
         let none = Place { slot: 0, frame: 0 };
@@ -348,56 +350,69 @@ impl QueueIndex {
             }
         }
         let (mut any_busy, mut any_stuck) = (false, false);
-        // After one turn no slot is marked as accessed; after two, none can be taken.
-        for step in 0..2 * set.slots {
-            let slot = set.first + set.hand.get();
+        let mut clock = set.clock.get();
+        let (victim, looked) = clock.victim(|at| {
+            let slot = set.first + at;
             let flags = self.uses(slot).flags.get();
             let is_busy = flags & BUSY != 0;
             let is_held = is_busy || self.pins(slot) > 0;
             let is_accessed = flags & ACCESSED != 0;
             if is_held && !is_accessed && own(slot) {
-                return (Placed::Own, steps + step);
+                return Look::Ends;
             }
             let is_stuck = flags & STUCK != 0;
             any_busy |= is_busy && !is_stuck;
             any_stuck |= is_stuck;
-            set.hand.set((set.hand.get() + 1) % set.slots);
-            if !clean_first {
-                set.clean_hand.set(set.hand.get());
-            }
             if is_accessed {
                 self.clear(slot, ACCESSED);
-            } else if !is_held {
+                return Look::Used;
+            }
+            if is_held { Look::Stays } else { Look::Goes }
+        });
+        set.clock.set(clock);
+        if !clean_first && looked > 0 {
+            set.clean_clock.set(clock);
+        }
+        let steps = steps + looked;
+        match victim {
+            Victim::Frame(at) => {
+                let slot = set.first + at;
                 let leaving = self.vacate(slot);
                 self.begin(slot, page);
-                return (Placed::In(slot, leaving), steps + step + 1);
+                return (Placed::In(slot, leaving), steps);
             }
+            Victim::Ended => return (Placed::Own, steps),
+            Victim::None => {}
         }
         let none = match (any_busy, any_stuck) {
             (true, _) => Placed::AllBusy,
             (false, true) => Placed::AllStuck,
             (false, false) => Placed::AllPinned,
         };
-        (none, steps + 2 * set.slots)
+        (none, steps)
     }
 
     /// The next page that may leave without a write, by CLOCK over clean pages, and the slots looked at.
     /// Dirty pages keep their marks and their order: another hand is for them.
     fn next_clean(&self, set: &Set) -> (Option<u32>, u32) {
-        let most = CLEAN_STEPS.min(set.slots);
-        for step in 0..most {
-            let slot = set.first + set.clean_hand.get();
-            set.clean_hand.set((set.clean_hand.get() + 1) % set.slots);
+        let mut clock = set.clean_clock.get();
+        let (victim, looked) = clock.search(CLEAN_STEPS.min(set.slots), |at| {
+            let slot = set.first + at;
             let flags = self.uses(slot).flags.get();
             if flags & (BUSY | DIRTY) != 0 || self.pins(slot) > 0 {
-                continue;
+                return Look::Stays;
             }
             if flags & ACCESSED == 0 {
-                return (Some(slot), step + 1);
+                return Look::Goes;
             }
             self.clear(slot, ACCESSED);
+            Look::Used
+        });
+        set.clean_clock.set(clock);
+        match victim {
+            Victim::Frame(at) => (Some(set.first + at), looked),
+            _ => (None, looked),
         }
-        (None, most)
     }
 
     fn begin(&self, slot: u32, page: u64) {

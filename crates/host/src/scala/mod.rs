@@ -25,11 +25,15 @@
 
 pub mod batch;
 pub mod client;
+pub mod copied;
+mod entry;
 pub mod frames;
 pub mod guard;
 pub mod held;
+pub mod home;
 pub mod index;
 pub mod notes;
+pub mod serve;
 mod table;
 
 use std::rc::Rc;
@@ -46,7 +50,8 @@ use crate::pins::Pins;
 use crate::volume::Volume;
 use client::ScalaClient;
 use frames::{Frames, frames_per_core};
-use held::{Held, SetMap};
+use held::Held;
+use home::SetMap;
 use index::SLOTS_MAX;
 
 /// What the clients share: the lent frames, and how they are divided.

@@ -1,15 +1,15 @@
 //! All frames: their words, their bytes, and what touching them costs.
 //!
-//! [`FrameWord`] has the protocol; here each of its steps is told to the line that the words lie on, and bytes are
-//! copied.
+//! [`FrameWord`] has the protocol; here each of its steps is told to the line that the word lies
+//! on, and bytes are copied.
 
 use std::sync::Arc;
 
-use wharf_runtime::{Cpu, Line, Op};
-use wharf_wire::dma::{DmaRegion, DmaSpace, RegisterError};
+use wharf_runtime::{Cpu, Op};
+use wharf_wire::dma::{DmaSpace, RegisterError};
 
 use crate::key::PageKey;
-use crate::per_frame::per_frame;
+use crate::kit::frames::FrameTable;
 use crate::scale::frame_word::{FrameWord, mark_of_use, may_go, pins};
 use crate::span::Span;
 
@@ -18,52 +18,22 @@ pub use crate::scale::frame_word::{
     WRITEBACK, takes_guards,
 };
 
-struct Frame {
-    word: FrameWord,
-    line: Line,
-}
-
 /// All frames, by number.
-pub struct Frames {
-    all: Box<[Frame]>,
-    region: DmaRegion,
-}
+pub type Frames = FrameTable<FrameWord>;
 
-impl Frames {
+impl FrameTable<FrameWord> {
     /// `count` free frames, with their memory in `space`.
     ///
     /// # Errors
     /// If there is no memory.
     pub fn new(count: u32, space: &Arc<DmaSpace>) -> Result<Frames, RegisterError> {
-        let frame = |_| Frame {
-            word: FrameWord::free(),
-            line: Line::new(),
-        };
-        Ok(Frames {
-            all: per_frame(count, frame)?.into(),
-            region: space.register(count as usize)?,
-        })
-    }
-
-    /// Number of frames.
-    pub fn count(&self) -> u32 {
-        self.all.len() as u32
-    }
-
-    /// Bytes of a page as stored: 4096, or 8 for stamps.
-    pub fn page_bytes(&self) -> usize {
-        self.region.page_bytes()
-    }
-
-    /// The DMA address of a frame.
-    pub fn address(&self, frame: u32) -> u64 {
-        self.region.address(frame as usize)
+        Frames::of(count, space, FrameWord::free)
     }
 
     /// The state of a frame.
     #[inline]
     pub fn state(&self, frame: u32) -> u32 {
-        self.all[frame as usize].word.state()
+        self.word(frame).state()
     }
 
     /// True if the frame has one of `flags`.
@@ -75,14 +45,7 @@ impl Frames {
     /// The page that a frame holds.
     #[inline]
     pub fn key(&self, frame: u32) -> Option<PageKey> {
-        self.all[frame as usize].word.key()
-    }
-
-    /// The bytes of a frame, for those who have a right to it: what a pin, a transfer or the frame's word
-    /// permits.
-    #[inline]
-    pub fn pointer(&self, frame: u32) -> *mut u8 {
-        self.region.page_pointer(frame as usize)
+        self.word(frame).key()
     }
 
     /// Pins of a frame, for checks.
@@ -90,55 +53,41 @@ impl Frames {
         pins(self.state(frame))
     }
 
-    /// The words of a frame, by one who changes them.
-    #[inline]
-    fn words(&self, cpu: &Cpu, frame: u32) -> &FrameWord {
-        let frame = &self.all[frame as usize];
-        frame.line.write(cpu);
-        &frame.word
-    }
-
-    /// The frame's place in a list has changed: in the operating system what says so is on its line.
-    #[inline]
-    pub fn relink(&self, cpu: &Cpu, frame: u32) {
-        self.all[frame as usize].line.write(cpu);
-    }
-
     /// See [`FrameWord::change`].
     #[inline]
     pub fn change(&self, cpu: &Cpu, frame: u32, set: u32, clear: u32) -> u32 {
-        self.words(cpu, frame).change(set, clear)
+        self.word_to_write(cpu, frame).change(set, clear)
     }
 
     /// See [`FrameWord::try_pin`].
     #[inline]
     pub fn try_pin(&self, cpu: &Cpu, frame: u32, key: PageKey) -> bool {
-        self.words(cpu, frame).try_pin(key)
+        self.word_to_write(cpu, frame).try_pin(key)
     }
 
     /// See [`FrameWord::pin_again`].
     pub fn pin_again(&self, cpu: &Cpu, frame: u32) {
-        self.words(cpu, frame).pin_again();
+        self.word_to_write(cpu, frame).pin_again();
     }
 
     /// See [`FrameWord::unpin`].
     #[inline]
     pub fn unpin(&self, cpu: &Cpu, frame: u32) {
-        self.words(cpu, frame).unpin();
+        self.word_to_write(cpu, frame).unpin();
     }
 
     /// See [`FrameWord::begin`].
     pub fn begin(&self, cpu: &Cpu, frame: u32, key: PageKey, flags: u32) {
-        self.words(cpu, frame).begin(key, flags);
+        self.word_to_write(cpu, frame).begin(key, flags);
     }
 
     /// See [`FrameWord::take`].
     pub fn take(&self, cpu: &Cpu, frame: u32) -> bool {
-        self.words(cpu, frame).take()
+        self.word_to_write(cpu, frame).take()
     }
 
-    /// Marks the page of a frame as used, whose state was `state` a moment ago. Writes nothing if it is marked.
-    /// True for the first use of a page that was read ahead.
+    /// Marks the page of a frame as used, whose state was `state` a moment ago. Writes nothing if
+    /// it is marked. True for the first use of a page that was read ahead.
     #[inline]
     pub fn mark_used(&self, cpu: &Cpu, frame: u32, state: u32) -> bool {
         let mark = mark_of_use(state);
@@ -153,25 +102,26 @@ impl Frames {
 
     /// See [`FrameWord::cancel`].
     pub fn cancel(&self, cpu: &Cpu, frame: u32) {
-        self.words(cpu, frame).cancel();
+        self.word_to_write(cpu, frame).cancel();
     }
 
     /// See [`FrameWord::empty`].
     pub fn empty(&self, cpu: &Cpu, frame: u32) {
-        self.words(cpu, frame).empty();
+        self.word_to_write(cpu, frame).empty();
     }
 
-    /// Takes the word of a frame that the caller has pinned: nobody else changes its bytes, or marks
-    /// it as dirty or in write-back, until it is [unlocked](Frames::unlock). Nobody sleeps with it.
+    /// Takes the word of a frame that the caller has pinned: nobody else changes its bytes, or
+    /// marks it as dirty or in write-back, until it is [unlocked](Frames::unlock). Nobody sleeps
+    /// with it.
     #[inline]
     pub fn lock(&self, cpu: &Cpu, frame: u32) {
-        self.words(cpu, frame).lock();
+        self.word_to_write(cpu, frame).lock();
     }
 
     /// Gives the word back.
     #[inline]
     pub fn unlock(&self, frame: u32) {
-        self.all[frame as usize].word.unlock();
+        self.word(frame).unlock();
     }
 
     /// Fills a frame, whose word the caller has and which the drive does not read, with zeros.
@@ -186,24 +136,15 @@ impl Frames {
     pub fn copy_out(
         &self,
         cpu: &Cpu,
-        number: u32,
+        frame: u32,
         key: PageKey,
         span: &Span,
         out: &mut [u8],
     ) -> Copied {
-        let frame = &self.all[number as usize];
-        frame.line.read(cpu);
-        let (from, to) = (span.in_page(), &mut out[span.in_payload()]);
-        assert!(from.end <= self.page_bytes() && from.len() == to.len());
-        frame.word.read(key, || {
-            cpu.work(Op::CopyPage, || {
-                // SAFETY: both ranges are inside their memory (asserted) and apart. A writer may
-                // disturb the copy; then it is done again before anyone sees it.
-                unsafe {
-                    let source = self.region.page_pointer(number as usize).add(from.start);
-                    std::ptr::copy_nonoverlapping(source, to.as_mut_ptr(), to.len());
-                }
-            });
+        self.word_to_read(cpu, frame).read(key, || {
+            // SAFETY: the word says whether a writer disturbed it, and then it is done again before
+            // anyone sees it.
+            cpu.work(Op::CopyPage, || unsafe { self.copy_from(frame, span, out) });
         })
     }
 
@@ -211,15 +152,7 @@ impl Frames {
     #[inline]
     pub fn copy_in(&self, cpu: &Cpu, frame: u32, span: &Span, data: &[u8]) {
         debug_assert!(!self.is(frame, WRITEBACK), "the drive reads the page");
-        let (to, from) = (span.in_page(), &data[span.in_payload()]);
-        assert!(to.end <= self.page_bytes() && from.len() == to.len());
-        cpu.work(Op::CopyPage, || {
-            // SAFETY: inside the page (asserted); the word keeps other writers away, and readers
-            // check it.
-            unsafe {
-                let target = self.region.page_pointer(frame as usize).add(to.start);
-                std::ptr::copy_nonoverlapping(from.as_ptr(), target, from.len());
-            }
-        });
+        // SAFETY: the word keeps other writers away, and readers check it.
+        cpu.work(Op::CopyPage, || unsafe { self.copy_to(frame, span, data) });
     }
 }

@@ -1,50 +1,48 @@
 //! The design `scale`: a page cache in the program's own process (ScaleCache).
 //!
-//! Problem: the page cache of an operating system has one lock on the index of each file, one flusher,
-//! and writers that sleep while it works. On many CPUs with many fast drives these are the limit.
+//! Problem: the page cache of an operating system has one lock on the index of each file, one
+//! flusher, and writers that sleep while it works. On many CPUs with many fast drives these are the
+//! limit.
 //!
 //! Idea: nothing that a request does goes through a lock or another CPU.
 //!
 //! 1. A hit looks the page up in an index without a lock, copies, and looks whether the frame
 //!    changed meanwhile. It writes to nothing that others read.
 //! 2. A miss takes a frame, by CLOCK if none is free, enters it into the index, and reads.
-//! 3. A write pins the page, takes the frame's word for the time of the copy, and marks the page as dirty.
+//! 3. A write pins the page, takes the frame's word for the time of the copy, and marks the page as
+//!    dirty.
 //! 4. Too many dirty pages: the writers write them back themselves, side by side.
 //!
-//! | file | idea |
+//! It is put together of the [`kit`](crate::kit). Its choices:
+//!
+//! | file | choice |
 //! |---|---|
-//! | [`client`] | reads and writes |
-//! | [`index`], [`key`](crate::key) | page to frame, with tags; pages of several files |
-//! | [`frame_word`], [`frame`] | a frame's states and pins; all frames, their bytes |
-//! | [`reclaim`], [`replacement`] | free frames; which page leaves next: CLOCK, or two lists |
-//! | [`stride`] | readers that go in steps; those in order are in [`readahead`](crate::readahead) |
-//! | [`flush`] | dirty pages to the drives |
-//! | `dflush.rs`, [`background`] | who does so, and when; what a CPU does for all others |
+//! | [`frame_word`], [`frame`] | frames: state, pins and page in words that readers look at before and after |
+//! | `pages.rs` | what a CPU knows of pages: the word, the index, counts that it keeps in batches |
+//! | `write_back.rs` | a page is claimed under its word; thresholds; writers flush shares |
+//! | `reclaim.rs`, [`replacement`] | which page leaves: CLOCK, or two lists |
+//! | [`client`] | reads and writes; what is read ahead, also [in steps](crate::kit::stride) |
+//! | `hints.rs` | where a thread saw a page last |
+//! | [`background`] | what a CPU does for all others |
 //! | [`retry`] | when write-backs that failed are tried again |
 //! | [`discard`] | pages that leave before their time |
-//! | [`transfer`] | requests to what lies below and their ends |
-//! | [`backing`] | what lies below: drives here; files where a program links the cache |
-//! | [`shared`], [`local`] | what all CPUs share, what each has |
+//! | [`shared`], [`local`] | what all CPUs share, what each has: the sum |
 //!
 //! In the design the volume is one file, or several of equal size ([`Files`]).
 
 pub mod background;
-pub mod backing;
 pub mod client;
-mod dflush;
 pub mod discard;
-pub mod flush;
 pub mod frame;
 pub mod frame_word;
 mod hints;
-pub mod index;
 pub mod local;
-pub mod reclaim;
+mod pages;
+mod reclaim;
 pub mod replacement;
 pub mod retry;
 pub mod shared;
-pub mod stride;
-pub mod transfer;
+mod write_back;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -59,9 +57,11 @@ use crate::design::{
 use crate::error::IoError;
 use crate::errseq::ErrSeqCursor;
 use crate::files::{Files, Piece};
-use crate::readahead::WINDOW_PAGES;
-use crate::scale::backing::VolumeFiles;
-use crate::scale::index::{Concurrent, Index, Locked};
+use crate::kit::backing::VolumeFiles;
+use crate::kit::concurrent::Concurrent;
+use crate::kit::index::Index;
+use crate::kit::locked::Locked;
+use crate::kit::readahead::WINDOW_PAGES;
 use crate::scale::local::Local;
 use crate::scale::shared::{Shape, Shared};
 use crate::span::Extent;
@@ -135,7 +135,7 @@ impl<V: Variant> Design for Scale<V> {
         index: u32,
     ) -> Result<Self::Client, DesignError> {
         let local = self.start(cpu, volume, index);
-        let told = |file| ErrSeqCursor::new(self.shared.failures_of(file));
+        let told = |file| self.shared.files[file as usize].told();
         Ok(ScaleClient {
             told: (0..self.shared.files_used()).map(told).collect(),
             local,
@@ -157,7 +157,7 @@ impl<V: Variant> Design for Scale<V> {
         volume: Rc<Volume>,
         index: u32,
     ) -> Result<(), DesignError> {
-        let local = self.start(cpu, volume, self.shared.clients + index);
+        let local = self.start(cpu, volume, self.shared.common.clients + index);
         cpu.spawn("flusher", local.flush_in_background());
         Ok(())
     }
@@ -175,7 +175,7 @@ impl<V: Variant> Scale<V> {
         let backing = Rc::new(VolumeFiles {
             volume,
             files,
-            kernel_path: self.shared.kernel_path,
+            kernel_path: self.shared.common.kernel_path,
         });
         Local::start(cpu, self.shared.clone(), backing, index)
     }
@@ -200,15 +200,10 @@ impl<I: Index> ScaleClient<I> {
         extent: Extent,
         payload_bytes: usize,
     ) -> Result<impl Iterator<Item = Piece> + use<I>, IoError> {
-        let Local {
-            shared,
-            backing,
-            cpu,
-            ..
-        } = &*self.local;
-        let page_bytes = shared.frames.page_bytes();
+        let pages = &self.local.pages;
+        let (backing, page_bytes) = (&pages.backing, pages.shared.frames.page_bytes());
         check_request(&backing.volume, page_bytes, extent, payload_bytes)?;
-        shared.kernel_path.request(cpu);
+        pages.tasks.kernel_path.request(pages.cpu());
         Ok(backing.files.pieces(extent, page_bytes))
     }
 
@@ -232,7 +227,7 @@ impl<I: Index> ScaleClient<I> {
     }
 
     async fn discard_pages(&self, extent: Extent) -> Result<(), IoError> {
-        let backing = &self.local.backing;
+        let backing = &self.local.pages.backing;
         backing.volume.check(extent.first_page(), extent.pages())?;
         for (file, range) in backing.files.ranges(extent) {
             self.local.discard(file, range).await?;
@@ -247,34 +242,34 @@ impl<I: Index> ScaleClient<I> {
     ) -> Result<(), IoError> {
         let (local, mut outcome) = (&self.local, Ok(()));
         for (file, range) in ranges {
-            let failures = || local.shared.failures_of(file);
+            let failures = || local.shared().failures_of(file);
             let written = local.write_and_wait(file, range);
             let written = self.told[file as usize].report(failures, written).await;
             outcome = outcome.and(written);
         }
         outcome?;
-        local.backing.volume.flush(&local.cpu).await
+        local.pages.backing.volume.flush(local.cpu()).await
     }
 }
 
 impl<I: Index> Client for ScaleClient<I> {
     #[inline]
     async fn read(&self, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError> {
-        let counters = &self.local.counters;
+        let counters = self.local.counters();
         counters.reads.add(1);
         counters.end(self.read_checked(extent, out).await, |touch| *touch)
     }
 
     #[inline]
     async fn write(&self, extent: Extent, data: &[u8]) -> Result<Touch, IoError> {
-        let counters = &self.local.counters;
+        let counters = self.local.counters();
         counters.writes.add(1);
         let written = self.write_checked(extent, data).await;
         counters.end(written, |touch| *touch)
     }
 
     async fn flush(&self) -> Result<(), IoError> {
-        let counters = &self.local.counters;
+        let counters = self.local.counters();
         counters.flushes.add(1);
         let all = (0..self.told.len() as u32).map(|file| (file, (0, u64::MAX)));
         let flushed = self.flush_ranges(all).await;
@@ -282,7 +277,7 @@ impl<I: Index> Client for ScaleClient<I> {
     }
 
     async fn flush_extent(&self, extent: Extent) -> Result<(), IoError> {
-        let (counters, backing) = (&self.local.counters, &self.local.backing);
+        let (counters, backing) = (self.local.counters(), &self.local.pages.backing);
         counters.flushes.add(1);
         let flushed = match backing.volume.check(extent.first_page(), extent.pages()) {
             Ok(()) => self.flush_ranges(backing.files.ranges(extent)).await,
@@ -292,7 +287,7 @@ impl<I: Index> Client for ScaleClient<I> {
     }
 
     async fn discard(&self, extent: Extent) -> Result<(), IoError> {
-        let counters = &self.local.counters;
+        let counters = self.local.counters();
         counters.discards.add(1);
         let discarded = self.discard_pages(extent.whole_pages()).await;
         counters.end(discarded, |()| Touch::default())
@@ -301,13 +296,17 @@ impl<I: Index> Client for ScaleClient<I> {
     /// The first client's account has what the flusher did as well.
     fn statistics(&self) -> Statistics {
         let local = &self.local;
-        let mut statistics = local.counters.statistics(&local.backing.volume);
-        if local.index == 0 {
-            let written = &local.shared.background_written;
+        let mut statistics = local.counters().statistics(&local.pages.backing.volume);
+        if local.pages.tasks.index == 0 {
+            let written = &local.shared().common.background_written;
             statistics.write_backs += written.load(Ordering::Relaxed);
-            let waited = local.shared.files.iter().map(|file| file.index.waited_ns());
+            let waited = local
+                .shared()
+                .files
+                .iter()
+                .map(|file| file.index.waited_ns());
             statistics.index_wait_ns += waited.sum::<u64>();
-            statistics.array_driver_ns += local.backing.volume.array_driver_ns();
+            statistics.array_driver_ns += local.pages.backing.volume.array_driver_ns();
         }
         statistics
     }

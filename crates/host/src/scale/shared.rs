@@ -1,39 +1,43 @@
-//! What all CPUs share: the files with their indexes, the frames, free memory, and the limits of dirty pages.
+//! What all CPUs share: the files with their indexes, the frames, free memory, and the limits of
+//! dirty pages.
 
 use std::sync::Arc;
 
-use wharf_runtime::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use wharf_runtime::sync::{AtomicU32, AtomicU64, Ordering};
 use wharf_runtime::{Cpu, Line, Lock};
 use wharf_wire::dma::{DmaSpace, RegisterError};
 
-use crate::design::{DesignConfig, Reclaim};
-use crate::dflush::{Balance, Cursor, Turns};
-use crate::kernel_path::KernelPath;
-use crate::nodes::{FreeFrames, Nodes};
-use crate::scale::background::ReadAheadWork;
+use crate::design::{DesignConfig, Reclaim, Replacement};
+use crate::kit::common::Common;
+use crate::kit::direct_flush::Balance;
+use crate::kit::files::CachedFile;
+use crate::kit::index::{Index, Tag};
+use crate::kit::kernel_path::KernelPath;
+use crate::kit::readahead::Plan;
+use crate::kit::transfers::IN_FLIGHT_MAX;
 use crate::scale::frame::{DIRTY, FAILED, FILLED, Frames, WRITEBACK};
-use crate::scale::index::{Index, Tag};
-use crate::scale::replacement::{Policy, policy};
+use crate::scale::replacement::SharedReplacement;
+use crate::scale::replacement::clock::Sweep;
+use crate::scale::replacement::lru::SharedLists;
 use crate::scale::retry::Retry;
-use crate::scale::transfer::IN_FLIGHT_MAX;
-use crate::waits::{PageWaits, Waiters};
-use crate::wake::Mailboxes;
 
 /// Thresholds, in pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Dirty pages above which the background flusher writes.
     pub dirty_background: u64,
-    /// Dirty pages, with those on their way, above which writers flush: the hard threshold. In the operating system the
-    /// middle between it and the background threshold, where Linux begins to throttle (`dirty_freerun_ceiling`).
+    /// Dirty pages, with those on their way, above which writers flush: the hard threshold. In the
+    /// operating system the middle between it and the background threshold, where Linux begins to
+    /// throttle (`dirty_freerun_ceiling`).
     pub dirty_hard: u64,
     /// Pages that a CPU dirties between two looks at the limits.
     pub dirty_step: u64,
     /// Dirty pages, more or fewer, that a CPU keeps to itself before it tells all.
     pub count_batch: i64,
-    /// Requests of a client under way beyond which it waits before it writes back more. Writers that flush without waiting for
-    /// their writes would else have the whole of a small cache on its way: together they get a 64th of it, about what the queues
-    /// of eight Optane drives (31 of 1,023 requests each, Linux' most) are of 60 GiB.
+    /// Requests of a client under way beyond which it waits before it writes back more. Writers
+    /// that flush without waiting for their writes would else have the whole of a small cache on
+    /// its way: together they get a 64th of it, about what the queues of eight Optane drives (31 of
+    /// 1,023 requests each, Linux' most) are of 60 GiB.
     pub in_flight_max: u32,
     /// Free frames that a CPU keeps.
     pub free_batch: usize,
@@ -103,76 +107,48 @@ pub struct Shape {
     pub has_read_ahead_thread: bool,
     /// Most pages that are read ahead at a time.
     pub window_pages: u64,
-    /// Most pages that a writer above the hard threshold writes before it looks again: as many I/Os, if
-    /// they lie apart, as keep what lies below busy.
+    /// Most pages that a writer above the hard threshold writes before it looks again: as many
+    /// I/Os, if they lie apart, as keep what lies below busy.
     pub share_pages: u64,
 }
 
-/// A place for an open file.
-#[derive(Default)]
-pub struct CachedFile<I> {
-    /// Page to frame.
-    pub index: I,
-    /// Where the next flusher looks for dirty pages.
-    pub cursor: Cursor,
-    /// Write-backs that failed.
-    pub failures: AtomicU64,
-    /// When they are tried again.
-    pub retry: Retry,
+/// Pages of a file to read ahead, for the service.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadAheadWork {
+    pub(super) file: u32,
+    pub(super) plan: Plan,
 }
 
 /// See the module.
 pub struct Shared<I> {
+    /// What it has whatever its index and its frames are.
+    pub common: Common,
     /// Places for files, by number. A place that is given to another file has no pages then.
     pub files: Box<[CachedFile<I>]>,
+    /// When write-backs of theirs that failed are tried again.
+    pub(super) retries: Box<[Retry]>,
     /// Of these, so many have had a file.
     files_used: AtomicU32,
-    /// Whose turn it is to be flushed.
-    pub turns: Turns,
     /// The frames.
     pub frames: Frames,
-    /// Whose frames are whose.
-    pub nodes: Nodes,
-    /// Frames that no CPU has and no page.
-    pub free: FreeFrames,
     /// Which page leaves next.
-    pub replacement: Box<dyn Policy>,
+    pub(super) replacement: Box<dyn SharedReplacement>,
     /// Thresholds.
     pub limits: Limits,
-    /// Number of clients; the service is the CPU after them.
-    pub clients: u32,
     /// Dirty pages.
     pub dirty: SharedCount,
     /// Pages on their way to the drive.
-    pub writeback: SharedCount,
-    /// Pages that the background flusher wrote.
-    pub background_written: AtomicU64,
-    /// Somebody found no frame: whatever is dirty is to be written.
-    pub memory_short: AtomicBool,
-    /// Who waits for pages.
-    pub page_waits: PageWaits,
-    /// Who waits for work to flush.
-    pub flusher: Waiters,
-    /// Who waits for any transfer to end.
-    pub progress: Waiters,
-    /// What writers do above the hard threshold.
-    pub balance: Balance,
+    pub(super) writeback: SharedCount,
     /// Whether a service flushes in the background.
-    pub has_flusher: bool,
+    pub(super) has_flusher: bool,
     /// Whether the service reads ahead for the clients.
-    pub has_read_ahead_thread: bool,
+    pub(super) has_read_ahead_thread: bool,
     /// What it is to read.
-    pub read_ahead_work: Lock<Vec<ReadAheadWork>>,
+    pub(super) read_ahead_work: Lock<Vec<ReadAheadWork>>,
     /// Most pages that are read ahead at a time.
-    pub window_pages: u64,
+    pub(super) window_pages: u64,
     /// When nodes of the indexes go that have become empty.
-    pub reclaim: Reclaim,
-    /// What is paid to the operating system.
-    pub kernel_path: KernelPath,
-    /// Most pages that a writer above the hard threshold writes before it looks again.
-    pub share_pages: u64,
-    /// How tasks of other CPUs are woken.
-    pub mailboxes: Arc<Mailboxes>,
+    pub(super) reclaim: Reclaim,
 }
 
 impl<I: Index> Shared<I> {
@@ -185,41 +161,29 @@ impl<I: Index> Shared<I> {
         shape: &Shape,
         space: &Arc<DmaSpace>,
     ) -> Result<Shared<I>, RegisterError> {
-        let mailboxes = Mailboxes::new(config.clients + 1);
-        let nodes = Nodes::new(config.memory_nodes, shape.frames, config.clients);
-        let waiters = || Waiters::new(mailboxes.clone());
+        let kernel_path = KernelPath::new(config.in_kernel, config.file_system);
+        let balance = (shape.balance, shape.share_pages);
+        let common = Common::new(config, (shape.frames, 1), kernel_path, balance)?;
+        let replacement: Box<dyn SharedReplacement> = match config.replacement {
+            Replacement::Clock => Box::new(Sweep::new(shape.frames)),
+            Replacement::Lru => Box::new(SharedLists::new(common.nodes, config.clients + 1)?),
+        };
         Ok(Shared {
+            common,
             files: (0..shape.files).map(|_| CachedFile::default()).collect(),
+            retries: (0..shape.files).map(|_| Retry::default()).collect(),
             files_used: AtomicU32::new(1),
-            turns: Turns::default(),
             frames: Frames::new(shape.frames, space)?,
-            nodes,
-            free: FreeFrames::all(nodes)?,
-            replacement: policy(config.replacement, nodes, config.clients + 1)?,
+            replacement,
             limits: Limits::new(config, shape.frames.into()),
-            clients: config.clients,
             dirty: SharedCount::default(),
             writeback: SharedCount::default(),
-            background_written: AtomicU64::new(0),
-            memory_short: AtomicBool::new(false),
-            page_waits: PageWaits::default(),
-            flusher: waiters(),
-            progress: waiters(),
-            balance: shape.balance,
             has_flusher: shape.has_flusher,
             has_read_ahead_thread: shape.has_read_ahead_thread,
             read_ahead_work: Lock::new(Vec::new()),
             window_pages: shape.window_pages,
             reclaim: config.index_reclaim,
-            kernel_path: KernelPath::new(config.in_kernel, config.file_system),
-            share_pages: shape.share_pages,
-            mailboxes,
         })
-    }
-
-    /// Most pages that one window, or one stride, reads ahead: none is to fill the cache.
-    pub fn ahead_pages_max(&self) -> u64 {
-        u64::from(self.frames.count() / 4).max(1)
     }
 
     /// The index of a file.
@@ -236,13 +200,13 @@ impl<I: Index> Shared<I> {
 
     /// Says that place `file` is in use.
     pub fn use_file(&self, file: u32) {
-        self.files[file as usize].retry.note_success();
+        self.retries[file as usize].note_success();
         self.files_used.fetch_max(file + 1, Ordering::Relaxed);
     }
 
     /// Write-backs of a file that failed.
     pub fn failures_of(&self, file: u32) -> u64 {
-        self.files[file as usize].failures.load(Ordering::Relaxed)
+        self.files[file as usize].failures()
     }
 
     /// Write-backs that failed, of any file.
@@ -250,16 +214,6 @@ impl<I: Index> Shared<I> {
         (0..self.files_used())
             .map(|file| self.failures_of(file))
             .sum()
-    }
-
-    /// Moves all but a batch of `own` to the free frames of all; in a small cache, all.
-    pub fn give_free(&self, cpu: &Cpu, own: &mut Vec<u32>) {
-        let kept = match self.limits.free_batch {
-            1 => 0,
-            batch => batch,
-        };
-        self.free.give(cpu, &own[kept..]);
-        own.truncate(kept);
     }
 
     /// Pages that the drive does not have yet: dirty, and on their way.
@@ -277,7 +231,11 @@ impl<I: Index> Shared<I> {
     /// # Panics
     /// If something is in disorder.
     pub fn verify(&self, cpu: &Cpu) -> u64 {
-        assert_eq!(self.page_waits.sleepers(cpu), 0, "nobody waits at rest");
+        assert_eq!(
+            self.common.page_waits.sleepers(cpu),
+            0,
+            "nobody waits at rest"
+        );
         let (mut dirty, mut pages) = (0, 0);
         for frame in 0..self.frames.count() {
             let state = self.frames.state(frame);

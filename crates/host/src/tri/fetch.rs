@@ -16,9 +16,10 @@ use std::rc::Rc;
 
 use crate::error::IoError;
 use crate::group::Group;
-use crate::tri::manager::{Manager, Want};
+use crate::tri::manager::Manager;
 use crate::tri::message::Outcome;
 use crate::tri::pool::Taken;
+use crate::tri::under_way::{Fetch, Held, Want};
 use crate::volume::Transfer;
 
 /// Tasks of a manager that wait for commands. More jobs wait in line.
@@ -30,33 +31,12 @@ const JOB_PAGES_MAX: usize = 256;
 /// How often a page tries to get another frame when dirty pages cannot be written.
 const ATTEMPTS_MAX: u32 = 4;
 
-/// A page and the frame it gets.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Fetch {
-    want: Want,
-    frame: u32,
-    /// The dirty page that is in the frame.
-    leaving: Option<u64>,
-    /// The first who asked will overwrite it whole.
-    fills: bool,
-}
-
 /// Lists of a worker, reused from job to job.
 #[derive(Default)]
 struct Scratch {
     addresses: Vec<u64>,
     groups: Vec<Option<Group>>,
     all: Vec<Fetch>,
-}
-
-/// What a command that timed out may still use.
-pub(super) enum Held {
-    /// A frame and the dirty page in it, which was to leave.
-    Leaving(u32, u64),
-    /// Frames, and the pages that were being read into them.
-    Coming(Vec<(u32, u64)>),
-    /// Frames, whose copies in these buffers were being written.
-    Copies(Vec<u32>, Vec<u32>),
 }
 
 impl Manager {

@@ -3,10 +3,11 @@
 use crate::error::IoError;
 use crate::span::{Extent, Span};
 use crate::tri::client::CacheClient;
+use crate::tri::holder::{OpenPage, Part};
 use crate::tri::message::Wish;
-use crate::tri::open::{OpenPage, OpenPages, Part};
+use crate::tri::open::OpenPages;
 use crate::tri::tickets::{Asked, Progress};
-use crate::wake::Pause;
+use wharf_runtime::wake::Pause;
 
 impl CacheClient {
     /// Writes back everything, of whichever client, then flushes the drives.
@@ -15,19 +16,27 @@ impl CacheClient {
     /// The first error of a command; else [`IoError::WriteBack`] if write-backs of any client have
     /// failed since this client's last flush.
     pub(super) async fn flush(&self) -> Result<(), IoError> {
-        let managers = 0..self.shared.parts.len() as u32;
+        let managers = 0..self.holder.shared.parts.len() as u32;
         let all = managers.map(|manager| (manager, Wish::WriteBackAll, 0));
         let flush = async {
             self.write_back(all).await?;
-            self.volume.flush(&self.cpu).await
+            self.volume.flush(&self.holder.cpu).await
         };
-        self.told.report(|| self.shared.failures(), flush).await
+        self.told
+            .report(|| self.holder.shared.failures(), flush)
+            .await
     }
 
     /// Has what a write has changed written to the drives.
     pub(super) async fn write_through(&self, extent: Extent) -> Result<(), IoError> {
         let pages = extent.first_page()..extent.first_page() + extent.pages();
-        let locate = |page| (self.shared.partition.locate(page).0, Wish::WriteBack, page);
+        let locate = |page| {
+            (
+                self.holder.shared.partition.locate(page).0,
+                Wish::WriteBack,
+                page,
+            )
+        };
         self.write_back(pages.map(locate)).await
     }
 
@@ -36,22 +45,22 @@ impl CacheClient {
         &self,
         wishes: impl Iterator<Item = (u32, Wish, u64)>,
     ) -> Result<(), IoError> {
-        let mut open = OpenPages::new(self);
+        let mut open = OpenPages::new(&self.holder);
         for (manager, wish, page) in wishes {
             let asked = Asked { manager, pin: None };
             open.pages.push(OpenPage {
                 span: Span::default(),
-                ticket: self.ask(asked, wish, page),
+                ticket: self.holder.ask(asked, wish, page),
                 part: Part::Asks,
             });
         }
-        self.outbox.send_urgent(&self.cpu);
+        self.holder.outbox.send_urgent(&self.holder.cpu);
         let mut outcome = Ok(());
         while let Some(&page) = open.pages.last() {
-            let progress = self.tickets.borrow().get(page.ticket).progress;
+            let progress = self.holder.tickets.borrow().get(page.ticket).progress;
             match progress {
                 Progress::Asked => {
-                    self.note_idle();
+                    self.holder.note_idle();
                     Pause::default().await;
                     continue;
                 }
@@ -59,7 +68,7 @@ impl CacheClient {
                 _ => {}
             }
             open.pages.pop();
-            self.leave(page.ticket, false);
+            self.holder.leave(page.ticket, false);
         }
         outcome
     }

@@ -17,81 +17,12 @@ use crate::buffers::Buffers;
 use crate::design::{Counters, Statistics};
 use crate::error::IoError;
 use crate::late::LateCompletions;
-use crate::tri::fetch::{Fetch, Held};
 use crate::tri::message::{Answer, Message, Outbox, Outcome, Request, Wish, receive};
 use crate::tri::pool::Pool;
+use crate::tri::shared::{Part, Shared};
 use crate::tri::table::{Frames, PageTable};
-use crate::tri::write_back::WriteBack;
-use crate::tri::{Part, Shared};
+use crate::tri::under_way::{Asker, Fetch, Held, UnderWay, Want, WriteBack};
 use crate::volume::Volume;
-
-/// Who wants a page.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Asker {
-    /// The client.
-    pub(super) client: u32,
-    /// Its ticket.
-    pub(super) ticket: u32,
-    /// It will overwrite the page whole.
-    pub(super) fills: bool,
-    /// When the manager took the request.
-    taken_ns: u64,
-}
-
-/// Who wants a page, in the order they asked: mostly one.
-#[derive(Default)]
-pub(super) struct Askers {
-    first: Option<Asker>,
-    more: Vec<Asker>,
-}
-
-impl Askers {
-    /// The one who asked first.
-    pub(super) fn first(&self) -> Option<&Asker> {
-        self.first.as_ref()
-    }
-
-    /// How many.
-    pub(super) fn count(&self) -> u32 {
-        u32::from(self.first.is_some()) + self.more.len() as u32
-    }
-
-    fn push(&mut self, asker: Asker) {
-        match self.first {
-            None => self.first = Some(asker),
-            Some(_) => self.more.push(asker),
-        }
-    }
-
-    /// Takes the one who asked first.
-    pub(super) fn take_first(&mut self) -> Option<Asker> {
-        let next = (!self.more.is_empty()).then(|| self.more.remove(0));
-        std::mem::replace(&mut self.first, next)
-    }
-
-    /// All of them, in their order.
-    pub(super) fn into_all(self) -> impl Iterator<Item = Asker> {
-        self.first.into_iter().chain(self.more)
-    }
-}
-
-/// A page that is coming or leaving.
-#[derive(Default)]
-pub(super) struct UnderWay {
-    /// Who wants it meanwhile, in the order they asked.
-    pub(super) askers: Askers,
-    /// The drive does not answer: nobody should wait.
-    pub(super) is_stuck: bool,
-}
-
-/// A page to be fetched.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Want {
-    /// The page.
-    pub(super) page: u64,
-    /// How often a frame for it was not to be had because of a failed write-back.
-    pub(super) attempts: u32,
-}
 
 /// What a manager knows of its pages.
 pub(super) struct State {

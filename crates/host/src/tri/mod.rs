@@ -35,27 +35,36 @@
 //! | file | idea |
 //! |---|---|
 //! | `message` | three items in a cache line; rings |
+//! | `shared` | what clients and managers share |
+//! | `page_word` | a page that its manager replaces and clients pin |
 //! | `table` | frames, their words and versions; the page table |
 //! | `private` | what a client holds, and its CLOCK |
-//! | `client`, `tickets`, `open` | a client's way through a request; what it has asked for, and waits for |
+//! | `client`, `copied` | a client's way through a request |
+//! | `holder`, `tickets`, `open` | what it holds and has asked for; what a request waits for |
 //! | `flush` | flush and write-through |
 //! | `pool`, `manager` | a manager's frames and CLOCK; what it does with messages |
+//! | `under_way` | what it has under way |
 //! | `fetch`, `write_back` | commands: misses and evictions; flushes |
 
 mod client;
+mod copied;
 mod fetch;
 mod flush;
+mod holder;
 mod manager;
 mod message;
 mod open;
+mod page_word;
 mod pool;
 mod private;
+mod shared;
 mod table;
 mod tickets;
+mod under_way;
 mod write_back;
 
 use std::rc::Rc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use wharf_runtime::notifier::{Kind, SOURCES};
@@ -64,95 +73,16 @@ use wharf_wire::dma::DmaSpace;
 
 use crate::buffers::Buffers;
 use crate::cache::frame::PAGES_MAX;
-use crate::design::{Client, Design, DesignConfig, DesignError, Statistics, Touch, WritePolicy};
+use crate::design::{Client, Design, DesignConfig, DesignError, Statistics, Touch};
 use crate::error::IoError;
 use crate::payload::{From, Into};
 use crate::span::Extent;
 use crate::tri::client::{CacheClient, ClientEnds};
 use crate::tri::manager::{Manager, ManagerEnds};
-use crate::tri::message::{ITEMS, RING_MESSAGES};
-use crate::tri::table::{Frames, PageTable, Partition};
+use crate::tri::message::RING_MESSAGES;
+use crate::tri::shared::{Part, Shared};
+use crate::tri::table::{Frames, Partition};
 use crate::volume::Volume;
-
-/// A client's share of a manager's frames from which on its unpins may wait in an open message.
-/// What waits there counts as held, so the private cache is that much smaller.
-const LINGER_SHARE_MIN: u32 = 16;
-
-/// What belongs to one manager.
-struct Part {
-    table: PageTable,
-    first_frame: u32,
-    frames: u32,
-    /// Pages of this manager that each client may hold.
-    keeps: u32,
-    /// Unpins may wait for a message to be full.
-    unpins_linger: bool,
-}
-
-impl Part {
-    fn new(first_frame: u32, frames: u32, clients: u32) -> Part {
-        let share = frames / clients;
-        let unpins_linger = share >= LINGER_SHARE_MIN;
-        Part {
-            table: PageTable::new(first_frame, frames),
-            first_frame,
-            frames,
-            keeps: share - if unpins_linger { ITEMS as u32 - 1 } else { 0 },
-            unpins_linger,
-        }
-    }
-}
-
-/// Why requests failed, by ticket.
-type Errors = Vec<(u32, IoError)>;
-
-/// What clients and managers share.
-struct Shared {
-    partition: Partition,
-    frames: Frames,
-    parts: Box<[Part]>,
-    policy: WritePolicy,
-    reads_before_overwrite: bool,
-    /// For each client: why requests failed.
-    errors: Box<[Mutex<Errors>]>,
-    /// Write-backs that ever failed.
-    failures: AtomicU64,
-    /// What each manager did so far, but for its drivers: whoever runs it has those.
-    accounts: Box<[Mutex<Statistics>]>,
-}
-
-impl Shared {
-    fn put_error(&self, client: u32, ticket: u32, error: IoError) {
-        let mut errors = self.errors[client as usize]
-            .lock()
-            .expect("no holder panics");
-        errors.push((ticket, error));
-    }
-
-    fn take_error(&self, client: u32, ticket: u32) -> IoError {
-        let mut errors = self.errors[client as usize]
-            .lock()
-            .expect("no holder panics");
-        let at = errors.iter().position(|(of, _)| *of == ticket);
-        errors
-            .swap_remove(at.expect("a failed request has a reason"))
-            .1
-    }
-
-    fn note_failures(&self, pages: u64) {
-        // Relaxed: a count; who must hear of it synchronises through the manager's answer.
-        self.failures.fetch_add(pages, Ordering::Relaxed);
-    }
-
-    fn failures(&self) -> u64 {
-        self.failures.load(Ordering::Relaxed)
-    }
-
-    fn account(&self, manager: u32, statistics: Statistics) {
-        let account = &self.accounts[manager as usize];
-        *account.lock().expect("no holder panics") = statistics;
-    }
-}
 
 /// What the clients share: the cache and the ways to its managers.
 pub struct Tri {
@@ -313,12 +243,12 @@ pub struct TriClient(Rc<CacheClient>);
 impl TriClient {
     /// Bytes that the client's private caches take.
     pub fn bookkeeping_bytes(&self) -> usize {
-        self.0.bookkeeping_bytes()
+        self.0.holder.bookkeeping_bytes()
     }
 
     /// Requests to managers that are not done with: none when no request is under way.
     pub fn open_tickets(&self) -> usize {
-        self.0.open_tickets()
+        self.0.holder.open_tickets()
     }
 }
 
@@ -326,8 +256,9 @@ impl Client for TriClient {
     #[inline]
     async fn read(&self, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError> {
         let client = &*self.0;
-        client.counters.reads.add(1);
+        client.holder.counters.reads.add(1);
         client
+            .holder
             .counters
             .end(client.serve(extent, Into(out)).await, |touch| *touch)
     }
@@ -335,16 +266,18 @@ impl Client for TriClient {
     #[inline]
     async fn write(&self, extent: Extent, data: &[u8]) -> Result<Touch, IoError> {
         let client = &*self.0;
-        client.counters.writes.add(1);
+        client.holder.counters.writes.add(1);
         client
+            .holder
             .counters
             .end(client.serve(extent, From(data)).await, |touch| *touch)
     }
 
     async fn flush(&self) -> Result<(), IoError> {
         let client = &*self.0;
-        client.counters.flushes.add(1);
+        client.holder.counters.flushes.add(1);
         client
+            .holder
             .counters
             .end(client.flush().await, |()| Touch::default())
     }
@@ -352,9 +285,9 @@ impl Client for TriClient {
     /// What this client did. What the managers did for all clients is client 0's, but for their commands.
     fn statistics(&self) -> Statistics {
         let client = &*self.0;
-        let mut statistics = client.counters.statistics(&client.volume);
-        if client.index == 0 {
-            for account in &client.shared.accounts {
+        let mut statistics = client.holder.counters.statistics(&client.volume);
+        if client.holder.index == 0 {
+            for account in &client.holder.shared.accounts {
                 statistics.merge(&account.lock().expect("no holder panics"));
             }
         }

@@ -5,34 +5,13 @@
 
 use crate::error::IoError;
 use crate::span::Span;
-use crate::tri::client::{CacheClient, Copied};
+use crate::tri::copied::Copied;
+use crate::tri::holder::{Holder, OpenPage, Part};
 use crate::tri::tickets::Progress;
-
-/// A request's part in a ticket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Part {
-    /// It opened the ticket.
-    Asks,
-    /// It opened the ticket, and fills the frame.
-    Fills,
-    /// It waits for what another one asked for.
-    Joins,
-}
-
-/// A page that a request waits for.
-#[derive(Clone, Copy)]
-pub(super) struct OpenPage {
-    /// The page, and what the request wants of it.
-    pub(super) span: Span,
-    /// The ticket that bears the answer.
-    pub(super) ticket: u32,
-    /// The request's part in it.
-    pub(super) part: Part,
-}
 
 /// The pages that a request waits for, and those to be tried again. Left when dropped.
 pub(super) struct OpenPages<'a> {
-    client: &'a CacheClient,
+    holder: &'a Holder,
     /// The pages.
     pub(super) pages: Vec<OpenPage>,
     /// Pages to be tried again.
@@ -41,17 +20,17 @@ pub(super) struct OpenPages<'a> {
 
 impl<'a> OpenPages<'a> {
     /// None yet.
-    pub(super) fn new(client: &'a CacheClient) -> OpenPages<'a> {
+    pub(super) fn new(holder: &'a Holder) -> OpenPages<'a> {
         OpenPages {
-            client,
-            pages: client.spare.borrow_mut().pop().unwrap_or_default(),
+            holder,
+            pages: holder.spare.borrow_mut().pop().unwrap_or_default(),
             again: Vec::new(),
         }
     }
 
     /// The first page from `from` on that this request can do something about, and what it came to.
     fn next_answered(&self, from: usize) -> Option<(usize, Progress)> {
-        let tickets = self.client.tickets.borrow();
+        let tickets = self.holder.tickets.borrow();
         (from..).zip(&self.pages[from..]).find_map(|(at, page)| {
             let progress = tickets.get(page.ticket).progress;
             let is_answered = match progress {
@@ -70,7 +49,7 @@ impl<'a> OpenPages<'a> {
 
     /// Copies every page that is there, and leaves it. Gives the hits.
     pub(super) fn copy_answered<P: Copied>(&mut self, payload: &mut P) -> Result<u64, IoError> {
-        let client = self.client;
+        let holder = self.holder;
         let mut hits = 0;
         let mut from = 0;
         while let Some((at, progress)) = self.next_answered(from) {
@@ -83,7 +62,7 @@ impl<'a> OpenPages<'a> {
                 }
                 Progress::ToFill { frame } => {
                     self.copy(&page, frame, payload);
-                    client.filled(page.ticket, frame);
+                    holder.filled(page.ticket, frame);
                 }
                 Progress::Abandoned => self.again.push(page.span),
                 Progress::Failed(error) => return Err(error),
@@ -92,17 +71,17 @@ impl<'a> OpenPages<'a> {
             self.pages.swap_remove(at);
             // The last one is there now.
             from = at;
-            client.leave(page.ticket, false);
+            holder.leave(page.ticket, false);
         }
         Ok(hits)
     }
 
     fn copy<P: Copied>(&self, page: &OpenPage, frame: u32, payload: &mut P) {
-        let client = self.client;
-        payload.copy(&client.cpu, &client.shared.frames, frame, &page.span);
-        let asked = client.tickets.borrow().get(page.ticket).asked;
+        let holder = self.holder;
+        payload.copy(&holder.cpu, &holder.shared.frames, frame, &page.span);
+        let asked = holder.tickets.borrow().get(page.ticket).asked;
         if let (true, Some((_, place))) = (P::WRITES, asked.pin) {
-            client.private.borrow_mut()[asked.manager as usize].set_wrote(place);
+            holder.private.borrow_mut()[asked.manager as usize].set_wrote(place);
         }
     }
 }
@@ -112,9 +91,9 @@ impl Drop for OpenPages<'_> {
         // Empty, unless the request fails or is dropped while it waits.
         for page in self.pages.drain(..) {
             let fills = page.part == Part::Fills;
-            self.client.leave(page.ticket, fills);
+            self.holder.leave(page.ticket, fills);
         }
-        self.client
+        self.holder
             .spare
             .borrow_mut()
             .push(std::mem::take(&mut self.pages));

@@ -1,4 +1,4 @@
-//! A manager's frames: which are free, which may be taken, in which order (CLOCK).
+//! A manager's frames: which are free, which may be taken, in which order (CLOCK, by a [queue](SecondChance)).
 //!
 //! The hand passes only frames that might be taken: they are in a queue, in the order in which
 //! their last pin was taken off. A frame at the head that was pinned again leaves the queue until
@@ -6,11 +6,11 @@
 //! So a step of the hand costs the same however many frames clients hold, and clients may
 //! pin a frame without the manager's help.
 
-use std::collections::VecDeque;
-
 use wharf_runtime::{Cpu, Op};
 
-use crate::tri::Shared;
+use crate::kit::replacement::second_chance::SecondChance;
+use crate::kit::replacement::{Look, Replacement};
+use crate::tri::shared::Shared;
 
 /// It is in the queue.
 const QUEUED: u8 = 1;
@@ -36,7 +36,8 @@ pub(super) enum Taken {
 pub(super) struct Pool {
     first: u32,
     free: Vec<u32>,
-    queue: VecDeque<u32>,
+    /// Those that may be taken.
+    queue: SecondChance,
     marks: Box<[u8]>,
     /// Frames that wait for a command that timed out.
     stuck: u32,
@@ -50,7 +51,7 @@ impl Pool {
         Pool {
             first,
             free: (first..first + frames).rev().collect(),
-            queue: VecDeque::new(),
+            queue: SecondChance::of_frames(frames),
             marks: vec![0; frames as usize].into(),
             stuck: 0,
             on_drive: vec![0; frames as usize].into(),
@@ -78,7 +79,7 @@ impl Pool {
         let mark = self.mark(frame);
         if *mark & (QUEUED | WRITING) == 0 {
             *mark |= QUEUED;
-            self.queue.push_back(frame);
+            self.queue.insert(frame);
         }
     }
 
@@ -127,32 +128,36 @@ impl Pool {
         if let Some(frame) = self.free.pop() {
             return Some(Taken::Free(frame));
         }
-        while let Some(frame) = self.queue.pop_front() {
+        let (first, marks) = (self.first, &mut self.marks);
+        let mut taken = None;
+        self.queue.victim(|frame| {
             cpu.work(Op::ClockStep, || ());
-            let mark = self.mark(frame);
-            *mark &= !QUEUED;
-            let word = shared.frames.word_to_read(cpu, frame);
-            let state = word.state();
-            if state.pins() > 0 || state.is_busy() || *mark & WRITING != 0 {
-                // Offered again when that is over.
-                continue;
-            }
-            if *mark & USED != 0 {
+            let mark = &mut marks[(frame - first) as usize];
+            let state = shared.frames.word_to_read(cpu, frame).state();
+            let is_held = state.pins() > 0 || state.is_busy() || *mark & WRITING != 0;
+            if !is_held && *mark & USED != 0 {
                 *mark &= !USED;
-                self.offer(frame);
-                continue;
+                return Look::Used;
             }
-            let word = shared.frames.word_to_write(cpu, frame);
-            if let Some(state) = word.try_take() {
-                let page = state.page().expect("an open frame has a page");
-                return Some(match state.is_dirty() {
-                    true => Taken::Dirty(frame, page),
-                    false => Taken::Clean(frame, page),
-                });
+            *mark &= !QUEUED;
+            if is_held {
+                // Offered again when that is over.
+                return Look::Stays;
             }
-            // A client pinned it just now.
-        }
-        None
+            match shared.frames.word_to_write(cpu, frame).try_take() {
+                Some(state) => {
+                    let page = state.page().expect("an open frame has a page");
+                    taken = Some(match state.is_dirty() {
+                        true => Taken::Dirty(frame, page),
+                        false => Taken::Clean(frame, page),
+                    });
+                    Look::Goes
+                }
+                // A client pinned it just now.
+                None => Look::Stays,
+            }
+        });
+        taken
     }
 
     /// Whether the drive does not have what a frame holds. A frame that comes back to a version

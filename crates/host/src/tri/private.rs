@@ -9,6 +9,9 @@
 
 use wharf_runtime::page_index::{Index, hash_page};
 
+use crate::kit::replacement::clock::Clock;
+use crate::kit::replacement::{Look, Replacement, Victim};
+
 /// The number of a place.
 pub(super) type Place = u32;
 
@@ -59,7 +62,7 @@ pub(super) struct Private {
     index: Index,
     /// Places never used yet, or given back: taken before the hand moves.
     empty: Vec<Place>,
-    hand: u32,
+    clock: Clock,
     /// Places that are used.
     used: u32,
     /// Pages may stay when nobody uses them.
@@ -74,7 +77,7 @@ impl Private {
             entries: vec![Entry::default(); places as usize].into(),
             index: Index::new(places),
             empty: (0..places).rev().collect(),
-            hand: 0,
+            clock: Clock::of_frames(places),
             used: 0,
             keeps: pages > 0,
         }
@@ -122,20 +125,22 @@ impl Private {
         if !self.has_room() {
             return None;
         }
-        for steps in 1.. {
-            let place = self.hand;
-            self.hand = (self.hand + 1) % self.entries.len() as u32;
-            let entry = &mut self.entries[place as usize];
+        let entries = &mut self.entries;
+        let (victim, steps) = self.clock.victim(|place| {
+            let entry = &mut entries[place as usize];
             if entry.is(USED) {
-                continue;
+                return Look::Stays;
             }
             if entry.is(REFERENCED) {
                 entry.block &= !REFERENCED;
-                continue;
+                return Look::Used;
             }
-            return Some((place, Some(self.take_out(place)), steps));
-        }
-        unreachable!("a place that is not used is found in two rounds")
+            Look::Goes
+        });
+        let Victim::Frame(place) = victim else {
+            unreachable!("a place that is not used is found in two rounds")
+        };
+        Some((place, Some(self.take_out(place)), steps))
     }
 
     /// Whether there is a place that is not used.

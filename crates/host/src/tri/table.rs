@@ -10,10 +10,11 @@
 
 use wharf_runtime::page_index::hash_page;
 use wharf_runtime::sync::{AtomicU32, Ordering};
-use wharf_runtime::{Cpu, Line, PageWord, Versioned};
+use wharf_runtime::{Cpu, Line, Versioned};
 use wharf_wire::dma::{DmaRegion, DmaSpace, RegisterError};
 
 use crate::span::Span;
+use crate::tri::page_word::PageWord;
 
 /// Which manager a page belongs to, and its number among the manager's pages.
 #[derive(Debug, Clone, Copy)]

@@ -18,20 +18,13 @@ use wharf_runtime::Op;
 
 use crate::error::IoError;
 use crate::group::Group;
-use crate::tri::fetch::Held;
-use crate::tri::manager::{Asker, Manager};
+use crate::tri::manager::Manager;
 use crate::tri::message::Outcome;
+use crate::tri::under_way::{Asker, Held, WriteBack};
 use crate::volume::Transfer;
 
 /// Pages that a manager has for copies: as many are written at a time.
 pub(super) const COPIES: u32 = 64;
-
-/// A write-back that was asked for.
-pub(super) struct WriteBack {
-    asker: Asker,
-    /// One page, or all.
-    page: Option<u64>,
-}
 
 /// What is to be done about a page.
 enum Unwritten {

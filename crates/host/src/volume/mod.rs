@@ -7,6 +7,7 @@
 //! | `mirror.rs` | RAID-10: writes go to both drives of a pair, reads to one |
 //! | `plan.rs` | RAID-5: windows and bands of a write, and what each has to read |
 //! | `parity.rs` | RAID-5: the tasks that write, and what CPUs share |
+//! | `command.rs` | the commands of a transfer |
 //! | `md.rs` | the driver of an array that the operating system makes |
 //!
 //! Who does what: designs name pages of the volume and memory, and wait for the group of a transfer
@@ -19,6 +20,7 @@
 //!
 //! Not yet: service without a drive, and rebuilding one. The arrays of real storage (`wharf-storage`) have both.
 
+mod command;
 mod layout;
 mod md;
 mod mirror;
@@ -37,28 +39,17 @@ use wharf_wire::dsm::DsmRange;
 use crate::driver::{Driver, DriverStatistics};
 use crate::error::IoError;
 use crate::group::{Group, Groups};
+use command::{command, issue_run};
 use parity::Parity;
 
+pub(crate) use command::NAMESPACE;
+pub use command::Transfer;
 pub use layout::{Layout, LayoutError, Level, Stretch};
 pub use md::ArrayDriver;
 pub use parity::ParityLocks;
 
 /// Pages of a stripe unless the configuration says otherwise: 64 KiB.
 pub const STRIPE_PAGES: u64 = 16;
-
-/// The namespace that a volume uses of each drive.
-pub(crate) const NAMESPACE: u32 = 1;
-
-/// Which transfer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transfer {
-    /// From the volume to memory.
-    Read,
-    /// From memory to the volume.
-    Write,
-    /// As a write, durable when it completes.
-    WriteThrough,
-}
 
 /// See the module. One for each client; its tasks share it.
 pub struct Volume {
@@ -267,6 +258,22 @@ impl Volume {
         }
     }
 
+    /// As [`Volume::issue`] of one page, by an ordinary function: false if that would wait for something, or takes more than one
+    /// command, and then nothing was done.
+    #[inline]
+    pub fn issue_now(&self, group: &Group, kind: Transfer, page: u64, address: u64) -> bool {
+        if self.array_driver.is_some() || self.layout.level != Level::Raid0 {
+            return false;
+        }
+        let (drive, lba) = self.layout.locate(page);
+        let driver = &self.drivers[drive];
+        let Some(slot) = driver.try_reserve() else {
+            return false;
+        };
+        driver.issue(slot, group, command(kind, lba, 1), &[address]);
+        true
+    }
+
     async fn issue_redundant(&self, group: &Group, kind: Transfer, first: u64, addresses: &[u64]) {
         match &self.parity {
             Some(parity) if kind != Transfer::Read => parity.store(group, kind, first, addresses),
@@ -357,30 +364,5 @@ impl Volume {
                 range = (range.0 + count, range.1 - count);
             }
         }
-    }
-}
-
-/// Writes commands for neighbouring pages of one drive to its queue, none longer than it takes.
-#[inline]
-async fn issue_run(
-    driver: &Driver,
-    group: &Group,
-    kind: Transfer,
-    mut lba: u64,
-    addresses: &[u64],
-) {
-    for chunk in addresses.chunks(driver.config().max_transfer_pages as usize) {
-        let slot = driver.reserve().await;
-        driver.issue(slot, group, command(kind, lba, chunk.len() as u32), chunk);
-        lba += chunk.len() as u64;
-    }
-}
-
-#[inline]
-fn command(kind: Transfer, lba: u64, pages: u32) -> Command {
-    match kind {
-        Transfer::Read => Command::read(NAMESPACE, lba, pages),
-        Transfer::Write => Command::write(NAMESPACE, lba, pages),
-        Transfer::WriteThrough => Command::write(NAMESPACE, lba, pages).with_fua(),
     }
 }

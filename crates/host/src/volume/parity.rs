@@ -34,15 +34,15 @@ use wharf_runtime::{Cpu, Lock, Op, xor_into};
 use wharf_wire::dma::{DmaRegion, DmaSpace, RegisterError};
 use wharf_wire::dsm::DsmRange;
 
+use super::command::{NAMESPACE, Transfer, issue_run};
 use super::layout::Layout;
 use super::plan::{Band, Plan, Window, scratch_pages_max, windows};
-use super::{NAMESPACE, Transfer, issue_run};
 use crate::buffers::Buffers;
 use crate::driver::Driver;
 use crate::error::IoError;
 use crate::group::{Group, Groups, NO_RESULT, Outcome};
-use crate::range_lock::{RangeGuard, RangeLocks};
-use crate::wake::{Mailboxes, Pause};
+use wharf_runtime::range_lock::{RangeGuard, RangeLocks};
+use wharf_runtime::wake::{Mailboxes, Pause};
 
 /// Pages of a CPU's memory for parity, at least: single pages of so many writes, by three.
 const SCRATCH_PAGES_MIN: u64 = 384;

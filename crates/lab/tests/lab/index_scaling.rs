@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use wharf_host::design::Reclaim;
-use wharf_host::scale::index::{Concurrent, Index, Locked};
+use wharf_host::kit::concurrent::Concurrent;
+use wharf_host::kit::index::Index;
+use wharf_host::kit::locked::Locked;
 use wharf_lab::config::load_costs;
 use wharf_runtime::{Machine, Seed, Side};
 

@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use wharf_host::wake::Pause;
 use wharf_runtime::sync::{AtomicBool, Ordering};
+use wharf_runtime::wake::Pause;
 use wharf_runtime::worker::Worker;
 use wharf_runtime::{CostTable, Machine, Side};
 use wharf_storage::StorageError;
@@ -50,7 +50,7 @@ impl Drop for Background {
         // This thread may have no context, and there may be none left.
         let mut machine = Machine::new(CostTable::free(), false);
         let cpu = machine.add_cpu("end", Side::Host, 1.0);
-        let flusher = &self.core.shared.flusher;
+        let flusher = &self.core.shared.common.flusher;
         flusher.wake_all(machine.inline().cpu(cpu), NOBODY);
     }
 }

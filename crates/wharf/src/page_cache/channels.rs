@@ -12,14 +12,13 @@ use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
 use wharf_host::error::IoError;
-use wharf_host::run::Run;
-use wharf_host::scale::backing::{Backing, Sent};
-use wharf_host::scale::frame::Frames;
+use wharf_host::kit::backing::{Backing, Sent};
+use wharf_host::kit::run::Run;
 use wharf_host::volume::Transfer;
-use wharf_host::wake::Pause;
+use wharf_runtime::wake::Pause;
 use wharf_runtime::{Cpu, Notify, TaskId};
 use wharf_storage::{Channel, Completion, Errno, Io, Op, PollGroup, Segment, StorageError};
-use wharf_wire::dma::PAGE_BYTES;
+use wharf_wire::dma::{DmaRegion, PAGE_BYTES};
 
 use super::open_file::OpenFile;
 use super::table::FileTable;
@@ -325,7 +324,7 @@ impl Backing for Channels {
         kind: Transfer,
         file: u32,
         run: &Run,
-        frames: &Frames,
+        memory: &DmaRegion,
     ) -> Pending {
         let pending = Pending::default();
         let offset = run.first * PAGE_BYTES as u64;
@@ -351,7 +350,7 @@ impl Backing for Channels {
             }
             *pending.0.writes.borrow_mut() = Some(file.clone());
         }
-        let memory = stored(&file, op, offset, run, frames);
+        let memory = stored(&file, op, offset, run, memory);
         if memory.is_empty() {
             pending.end(cpu, Ok(()));
         } else {
@@ -393,7 +392,7 @@ async fn grow(cpu: &Cpu, file: &OpenFile, end: u64) -> Result<(), StorageError> 
 }
 
 /// The memory of those pages of a run that begin below the end of the storage; a read makes the others zeros.
-fn stored(file: &OpenFile, op: Op, offset: u64, run: &Run, frames: &Frames) -> Vec<Segment> {
+fn stored(file: &OpenFile, op: Op, offset: u64, run: &Run, memory: &DmaRegion) -> Vec<Segment> {
     let below = file.target.size_bytes().saturating_sub(offset);
     let count = below
         .div_ceil(PAGE_BYTES as u64)
@@ -402,11 +401,15 @@ fn stored(file: &OpenFile, op: Op, offset: u64, run: &Run, frames: &Frames) -> V
     if op == Op::Read {
         for &frame in beyond {
             // SAFETY: a whole frame, which is the backing's.
-            unsafe { frames.pointer(frame).write_bytes(0, PAGE_BYTES) };
+            unsafe {
+                memory
+                    .page_pointer(frame as usize)
+                    .write_bytes(0, PAGE_BYTES)
+            };
         }
     }
     let segment = |frame: &u32| Segment {
-        pointer: frames.pointer(*frame),
+        pointer: memory.page_pointer(*frame as usize),
         len_bytes: PAGE_BYTES,
     };
     there.iter().map(segment).collect()

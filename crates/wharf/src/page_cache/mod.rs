@@ -241,7 +241,11 @@ impl PageCache {
         let mut all = PageCacheStatistics {
             dirty_pages: core.shared.dirty.get(),
             // Relaxed: a number.
-            write_backs: core.shared.background_written.load(Ordering::Relaxed),
+            write_backs: core
+                .shared
+                .common
+                .background_written
+                .load(Ordering::Relaxed),
             ..PageCacheStatistics::default()
         };
         for counters in &core.counters {

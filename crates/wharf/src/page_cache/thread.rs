@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use wharf_host::design::Touch;
 use wharf_host::error::IoError;
-use wharf_host::scale::index::Concurrent;
+use wharf_host::kit::concurrent::Concurrent;
 use wharf_host::scale::local::Local;
 use wharf_host::scale::shared::Shared;
 use wharf_runtime::clock::Clock;

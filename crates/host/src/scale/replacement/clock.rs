@@ -1,22 +1,24 @@
-//! CLOCK: the hand is moved by one addition, so that every CPU has a stretch of its own and they sweep side by side.
+//! CLOCK: the hand is moved by one addition, so that every CPU has a stretch of its own and they
+//! sweep side by side.
 
 use wharf_runtime::sync::{AtomicU64, Ordering};
 use wharf_runtime::{Cpu, Line, Op};
 
-use super::{Candidates, Policy, STRETCH};
+use super::{Candidates, STRETCH, SharedReplacement};
 use crate::scale::frame::{Frames, REFERENCED};
 
 /// See the module.
-pub struct Clock {
+pub struct Sweep {
     frames: u32,
     /// The frame, when divided by their number.
     hand: AtomicU64,
     line: Line,
 }
 
-impl Clock {
-    pub fn new(frames: u32) -> Clock {
-        Clock {
+impl Sweep {
+    /// The hand before the first of so many frames.
+    pub fn new(frames: u32) -> Sweep {
+        Sweep {
             frames,
             hand: AtomicU64::new(0),
             line: Line::new(),
@@ -24,13 +26,13 @@ impl Clock {
     }
 }
 
-impl Policy for Clock {
-    fn admit(&self, _: &Cpu, _: &Frames, _: u32) {}
+impl SharedReplacement for Sweep {
+    fn insert(&self, _: &Cpu, _: &Frames, _: u32) {}
 
-    fn leave(&self, _: &Cpu, _: &Frames, _: u32) {}
+    fn remove(&self, _: &Cpu, _: &Frames, _: u32) {}
 
     /// Those of the next stretch that were not used since the hand came by.
-    fn candidates(&self, cpu: &Cpu, _: usize, frames: &Frames, out: &mut Candidates) -> u32 {
+    fn victims(&self, cpu: &Cpu, _: usize, frames: &Frames, out: &mut Candidates) -> u32 {
         let stretch = STRETCH.min(self.frames);
         self.line.write(cpu);
         // Relaxed: a place to begin, which orders nothing.

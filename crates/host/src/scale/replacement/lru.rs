@@ -1,23 +1,26 @@
-//! Two lists: a page that was used once, by a scan, does not push out one that is used again and again.
+//! Two lists: a page that was used once, by a scan, does not push out one that is used again and
+//! again.
 //!
-//! A page enters the inactive list. Victims come from its old end; one that was used again goes to the active list
-//! instead. When the inactive list is too short it gets the old end of the active one. Each memory node has such lists under
-//! one lock, which misses take and hits do not.
+//! A page enters the inactive list. Victims come from its old end; one that was used again goes to
+//! the active list instead. When the inactive list is too short it gets the old end of the active
+//! one. Each memory node has such lists under one lock, which misses take and hits do not.
 //!
-//! As in Linux (mm/swap.c, mm/vmscan.c) the lock is taken for many pages at a time: new ones wait in a batch of their CPU, and
-//! who looks for victims takes a stretch of the list off it first, tries them without the lock, and puts those that stay
-//! back. Whose lines are fetched with the lock held is told by [`Lru`]. What a frame's
-//! *place* says decides: whoever changes it from [`BETWEEN`] to [`LISTED`], with the lock, puts the frame on a list; a page that
-//! leaves before has made it [`ABSENT`], and what still names the frame in a batch means nothing.
+//! As in Linux (mm/swap.c, mm/vmscan.c) the lock is taken for many pages at a time: new ones wait
+//! in a batch of their CPU, and who looks for victims takes a stretch of the list off it first,
+//! tries them without the lock, and puts those that stay back. Whose lines are fetched with the
+//! lock held is told by [`TwoLists`]. What a frame's *place* says decides: whoever changes it from
+//! [`BETWEEN`] to [`LISTED`], with the lock, puts the frame on a list; a page that leaves before
+//! has made it [`ABSENT`], and what still names the frame in a batch means nothing.
 
 use wharf_runtime::sync::{AtomicU32, Ordering};
 use wharf_runtime::{Cpu, Lock, Op};
 use wharf_wire::dma::RegisterError;
 
-use super::{Candidates, Policy, STRETCH};
-use crate::kernel::lru::{BATCH, List, Lists, Lru};
-use crate::nodes::{Nodes, by_node};
-use crate::per_frame::per_frame;
+use super::{Candidates, STRETCH, SharedReplacement};
+use crate::kit::node_lists::NodeLists;
+use crate::kit::nodes::{Nodes, by_node};
+use crate::kit::per_frame::per_frame;
+use crate::kit::replacement::two_lists::{BATCH, List, TwoLists};
 use crate::scale::frame::{Frames, REFERENCED, REUSED};
 
 /// The frame has no page.
@@ -30,8 +33,8 @@ const BETWEEN: u32 = 1;
 const LISTED: u32 = 2;
 
 /// See the module.
-pub struct TwoLists {
-    lists: Lists,
+pub struct SharedLists {
+    lists: NodeLists,
     /// By frame.
     places: Box<[AtomicU32]>,
     /// Frames on their way to the inactive list, by CPU.
@@ -40,15 +43,15 @@ pub struct TwoLists {
     batch: usize,
 }
 
-impl TwoLists {
+impl SharedLists {
     /// Empty lists of a cache for so many CPUs. Their batches keep a 16th of the frames at most.
     ///
     /// # Errors
     /// If there is no memory.
-    pub fn new(nodes: Nodes, cpus: u32) -> Result<TwoLists, RegisterError> {
+    pub fn new(nodes: Nodes, cpus: u32) -> Result<SharedLists, RegisterError> {
         let (slots, frames) = (cpus.next_power_of_two(), nodes.frames());
-        Ok(TwoLists {
-            lists: Lists::new(nodes)?,
+        Ok(SharedLists {
+            lists: NodeLists::new(nodes)?,
             places: per_frame(frames, |_| AtomicU32::new(ABSENT))?.into(),
             batches: (0..slots).map(|_| Lock::new(Vec::new())).collect(),
             batch: BATCH.min((frames / (16 * cpus)).max(1) as usize),
@@ -61,16 +64,16 @@ impl TwoLists {
 
     /// True if the frame was at `from`, and is at `to` now.
     fn moves(&self, frame: u32, from: u32, to: u32) -> bool {
-        // Relaxed: what goes with LISTED is under the lock, and a frame is not given to another page before who took it from
-        // the last one has returned from `leave`.
+        // Relaxed: what goes with LISTED is under the lock, and a frame is not given to another
+        // page before who took it from the last one has returned from `remove`.
         let place = self.place(frame);
         place
             .compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed)
             .is_ok()
     }
 
-    /// Puts frames, which are between the lists, on the inactive lists of their nodes: those of one node that follow one
-    /// another under one lock.
+    /// Puts frames, which are between the lists, on the inactive lists of their nodes: those of one
+    /// node that follow one another under one lock.
     fn put(&self, cpu: &Cpu, frames: &Frames, batch: &[u32]) {
         let changed = |frame| frames.relink(cpu, frame);
         for (node, run) in by_node(self.lists.nodes(), batch) {
@@ -94,11 +97,11 @@ impl TwoLists {
         }
     }
 
-    /// Takes the oldest of the inactive list off it that were not used again; those that were go to the active one. Gives how
-    /// many it looked at.
-    fn isolate(&self, cpu: &Cpu, lru: &mut Lru, frames: &Frames, out: &mut Candidates) -> u32 {
+    /// Takes the oldest of the inactive list off it that were not used again; those that were go to
+    /// the active one. Gives how many it looked at.
+    fn isolate(&self, cpu: &Cpu, lru: &mut TwoLists, frames: &Frames, out: &mut Candidates) -> u32 {
         let changed = |frame| frames.relink(cpu, frame);
-        let moved = refill(lru, changed);
+        let moved = lru.refill(STRETCH, changed, |_| ());
         let looked = STRETCH.min(lru.len(List::Inactive));
         for _ in 0..looked {
             let oldest = lru.take_oldest(List::Inactive, changed);
@@ -114,21 +117,8 @@ impl TwoLists {
     }
 }
 
-/// Moves old active pages to the inactive list if that is too short.
-fn refill(lru: &mut Lru, changed: impl Fn(u32) + Copy) -> u32 {
-    let mut moved = 0;
-    while moved < STRETCH && lru.inactive_is_low() {
-        let Some(frame) = lru.take_oldest(List::Active, changed) else {
-            break;
-        };
-        lru.add(frame, List::Inactive, changed);
-        moved += 1;
-    }
-    moved
-}
-
-impl Policy for TwoLists {
-    fn admit(&self, cpu: &Cpu, frames: &Frames, frame: u32) {
+impl SharedReplacement for SharedLists {
+    fn insert(&self, cpu: &Cpu, frames: &Frames, frame: u32) {
         self.place(frame).store(BETWEEN, Ordering::Relaxed);
         let own = cpu.index() as usize % self.batches.len();
         let full = self.batches[own].with(cpu, |batch| {
@@ -140,7 +130,7 @@ impl Policy for TwoLists {
         }
     }
 
-    fn leave(&self, cpu: &Cpu, frames: &Frames, frame: u32) {
+    fn remove(&self, cpu: &Cpu, frames: &Frames, frame: u32) {
         if self.place(frame).swap(ABSENT, Ordering::Relaxed) != LISTED {
             return;
         }
@@ -155,8 +145,9 @@ impl Policy for TwoLists {
         });
     }
 
-    fn candidates(&self, cpu: &Cpu, node: usize, frames: &Frames, out: &mut Candidates) -> u32 {
-        let isolate = |lru: &mut Lru, out: &mut Candidates| self.isolate(cpu, lru, frames, out);
+    fn victims(&self, cpu: &Cpu, node: usize, frames: &Frames, out: &mut Candidates) -> u32 {
+        let isolate =
+            |lru: &mut TwoLists, out: &mut Candidates| self.isolate(cpu, lru, frames, out);
         match self.lists.with(cpu, node, |lru| isolate(lru, out)) {
             // What there is, is in batches.
             0 => {
@@ -204,7 +195,7 @@ mod tests {
         }
         let mut machine = Machine::new(costs, false);
         let nodes = Nodes::new(nodes, 4096, 2);
-        let lists = Arc::new(TwoLists::new(nodes, 2).unwrap());
+        let lists = Arc::new(SharedLists::new(nodes, 2).unwrap());
         let frames = Arc::new(Frames::new(4096, &DmaSpace::new(STAMP_BYTES)).unwrap());
         let spent = Arc::new(Mutex::new(0));
         for number in 0..2 {
@@ -215,7 +206,7 @@ mod tests {
                     // In turn, so that each finds the other one's lines.
                     cpu.sleep_until(10_000 * (2 * page + number)).await;
                     let began_ns = cpu.now();
-                    lists.admit(&cpu, &frames, (2048 * number + page) as u32);
+                    lists.insert(&cpu, &frames, (2048 * number + page) as u32);
                     *spent.lock().unwrap() += cpu.now() - began_ns;
                 }
             });

@@ -1,28 +1,22 @@
 //! Which page leaves next: a policy, and what the cache tells it.
 //!
-//! A hit sets a mark in the frame's state ([`REFERENCED`], [`REUSED`]), and no more: no policy hears of it at once, so that hits write nothing that CPUs
-//! share. A policy sees the marks when it comes by.
+//! As a [`Replacement`](crate::kit::replacement::Replacement), but for all CPUs at once, which
+//! share no lock. A hit sets a mark in the frame's state ([`REFERENCED`](super::frame::REFERENCED),
+//! [`REUSED`](super::frame::REUSED)), and no more: no policy hears of it at once, so that hits
+//! write nothing that CPUs share. A policy sees the marks when it comes by.
 //!
 //! | policy | file |
 //! |---|---|
 //! | CLOCK: a hand goes round over the frames | `clock.rs` |
 //! | two lists, as in Linux: pages used once, and pages used again | `lru.rs` |
 
-mod clock;
-mod lru;
+pub(crate) mod clock;
+pub(crate) mod lru;
 
 use smallvec::SmallVec;
 use wharf_runtime::Cpu;
-use wharf_wire::dma::RegisterError;
 
-use crate::design::Replacement;
-use crate::nodes::Nodes;
 use crate::scale::frame::Frames;
-#[cfg(doc)]
-use crate::scale::frame::{REFERENCED, REUSED};
-
-use clock::Clock;
-use lru::TwoLists;
 
 /// Frames that a policy names at a time, at most.
 const STRETCH: u32 = 32;
@@ -31,17 +25,18 @@ const STRETCH: u32 = 32;
 pub type Candidates = SmallVec<[u32; STRETCH as usize]>;
 
 /// See the module. All of it may be called by any CPU at any time.
-pub trait Policy: Send + Sync {
+pub trait SharedReplacement: Send + Sync {
     /// A frame has got a page.
-    fn admit(&self, cpu: &Cpu, frames: &Frames, frame: u32);
+    fn insert(&self, cpu: &Cpu, frames: &Frames, frame: u32);
 
     /// A page has left its frame, for whatever reason.
-    fn leave(&self, cpu: &Cpu, frames: &Frames, frame: u32);
+    fn remove(&self, cpu: &Cpu, frames: &Frames, frame: u32);
 
-    /// Puts the frames to try next into `out`, which is empty, in order, and of a memory node where each has its own; gives how
-    /// many it looked at, more than none if there are pages. Whoever calls again gets others. A page that was used is left out now and then: its
-    /// marks are taken off, and so it has another chance.
-    fn candidates(&self, cpu: &Cpu, node: usize, frames: &Frames, out: &mut Candidates) -> u32;
+    /// Puts the frames to try next into `out`, which is empty, in order, and of a memory node where
+    /// each has its own; gives how many it looked at, more than none if there are pages. Whoever
+    /// calls again gets others. A page that was used is left out now and then: its marks are taken
+    /// off, and so it has another chance.
+    fn victims(&self, cpu: &Cpu, node: usize, frames: &Frames, out: &mut Candidates) -> u32;
 
     /// Takes back those of the candidates that have not left.
     fn keep(&self, _cpu: &Cpu, _frames: &Frames, _stayed: Candidates) {}
@@ -51,19 +46,4 @@ pub trait Policy: Send + Sync {
     /// # Panics
     /// If something is in disorder.
     fn verify(&self, cpu: &Cpu, frames: &Frames, pages: u64);
-}
-
-/// The policy of this name, for the frames of all nodes and so many CPUs.
-///
-/// # Errors
-/// If there is no memory.
-pub fn policy(
-    replacement: Replacement,
-    nodes: Nodes,
-    cpus: u32,
-) -> Result<Box<dyn Policy>, RegisterError> {
-    Ok(match replacement {
-        Replacement::Clock => Box::new(Clock::new(nodes.frames())),
-        Replacement::Lru => Box::new(TwoLists::new(nodes, cpus)?),
-    })
 }
