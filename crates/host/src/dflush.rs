@@ -18,11 +18,12 @@
 
 use std::rc::Rc;
 
+use serde::{Deserialize, Serialize};
 use wharf_runtime::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use wharf_runtime::{Cpu, Line};
 
 /// Most pages of a share of the designs unless the configuration says otherwise, in as many transfers as they happen to be.
-pub const SHARE_PAGES: u64 = 64;
+pub const SHARE_PAGES: u32 = 64;
 
 /// A writer goes on after so many shares: the drives take no more, or others dirty pages faster. Memory
 /// will say so.
@@ -32,14 +33,17 @@ const SHARES_MAX: u32 = 16;
 pub(crate) const SLEEP_NS: u64 = 1_000_000;
 
 /// What a writer does above the threshold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Balance {
     /// It flushes.
     #[default]
     Flush,
     /// It flushes whole files, and waits for no write.
     FlushFiles,
-    /// It waits while the background flusher keeps the storage busy, and flushes when not.
+    /// It waits while the background flusher keeps the storage busy, and flushes when not: where the storage says so, in
+    /// programs that link the cache.
+    #[serde(skip)]
     FlushUnlessBusy,
     /// It sleeps, then flushes: as the published code begins.
     SleepThenFlush,

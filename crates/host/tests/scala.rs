@@ -12,7 +12,9 @@ use common::{Rig, Shape, healthy};
 use wharf_host::driver::DriverConfig;
 use wharf_host::scala::client::ScalaClient;
 use wharf_host::scala::guard::Intent;
-use wharf_host::{Client, Design, DesignConfig, DesignError, Extent, IoError, Scala, Shares};
+use wharf_host::{
+    Client, Design, DesignConfig, DesignError, Extent, IoError, Parts, Scala, ScalaConfig, Shares,
+};
 use wharf_runtime::{Cpu, Seed};
 use wharf_wire::command::Command;
 use wharf_wire::mock::Fate;
@@ -181,10 +183,13 @@ fn missing_pages_of_a_request_take_one_command_for_each_drive() {
 #[test]
 fn shares_limit_what_each_client_holds() {
     let mut rig = rig(shape(3, 1, 2));
-    let design: Arc<Scala> = rig.design(DesignConfig {
-        shares: Shares::of(&[4, 1, 1]),
-        ..cache(120)
-    });
+    let design: Arc<Scala> = rig.design_told(
+        cache(120),
+        &ScalaConfig {
+            shares: Shares::of(&[4, 1, 1]),
+            ..ScalaConfig::default()
+        },
+    );
     for (index, pages) in [(0, 80), (1, 20), (2, 20)] {
         rig.spawn_client(index, &design, move |_, client| async move {
             assert_eq!(client.capacity_pages(), pages);
@@ -205,7 +210,7 @@ fn a_client_without_a_share_is_refused_with_what_is_enough() {
     let mut rig = rig(shape(4, 1, 3));
     let design: Arc<Scala> = rig.design(cache(8));
     rig.spawn_on_volume(0, move |cpu, volume| async move {
-        let error = design.client(&cpu, volume, 0).err().unwrap();
+        let error = design.client(Parts::new(&cpu, volume, 0)).err().unwrap();
         assert!(matches!(error, DesignError::SharesTooSmall { .. }));
         assert!(
             error.to_string().contains("at least 49152 bytes"),
@@ -219,10 +224,13 @@ fn a_client_without_a_share_is_refused_with_what_is_enough() {
 fn clean_pages_leave_first_while_a_drive_says_that_it_collects() {
     for gc_aware in [false, true] {
         let mut rig = rig(shape(1, 1, 1));
-        let design: Arc<Scala> = rig.design(DesignConfig {
-            gc_aware,
-            ..cache(32)
-        });
+        let design: Arc<Scala> = rig.design_told(
+            cache(32),
+            &ScalaConfig {
+                gc_aware,
+                ..ScalaConfig::default()
+            },
+        );
         let state = rig.pinning[0].clone();
         rig.spawn_client(0, &design, move |_, client| async move {
             for page in 0..16 {

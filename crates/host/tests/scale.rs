@@ -12,7 +12,7 @@ use wharf_host::design::{Reclaim, Replacement};
 use wharf_host::dflush::Balance;
 use wharf_host::scale::index::Index;
 use wharf_host::scale::{DflushAlone, Scale, Variant, Whole};
-use wharf_host::{Client, Design, DesignConfig, Extent};
+use wharf_host::{Client, Design, DesignConfig, Extent, ScaleConfig};
 use wharf_runtime::Seed;
 use wharf_wire::command::Command;
 use wharf_wire::mock::Fate;
@@ -108,10 +108,13 @@ fn pages_stay_and_go_as_by_clock() {
 fn left_after_a_scan(replacement: Replacement) -> u64 {
     const HOT: u64 = 16;
     let mut rig = Rig::new(stamps(1, VOLUME_PAGES), |_| healthy(Seed(1).rng()));
-    let design = rig.design::<Scale<Whole>>(DesignConfig {
-        replacement,
-        ..of_frames(64)
-    });
+    let design = rig.design_told::<Scale<Whole>>(
+        of_frames(64),
+        &ScaleConfig {
+            replacement,
+            ..ScaleConfig::default()
+        },
+    );
     let left = Arc::new(AtomicU64::new(0));
     let count = left.clone();
     rig.spawn_client(0, &design, |_, client| async move {
@@ -158,10 +161,13 @@ fn nodes_around_a_deletion(index_reclaim: Reclaim) -> (u64, u64) {
     const PAGES: u64 = 100_000;
     let fate = |drive: u32| healthy(Seed(9).index(drive.into()).rng());
     let mut rig = Rig::with_services(stamps(1, PAGES), 0, fate);
-    let design: Arc<Scale<Whole>> = rig.design(DesignConfig {
-        index_reclaim,
-        ..of_frames(32)
-    });
+    let design: Arc<Scale<Whole>> = rig.design_told(
+        of_frames(32),
+        &ScaleConfig {
+            index_reclaim,
+            ..ScaleConfig::default()
+        },
+    );
     let (cache, seen) = (
         design.clone(),
         Arc::new([AtomicU64::new(0), AtomicU64::new(0)]),
@@ -340,10 +346,13 @@ fn writers_above_the_hard_threshold_flush_side_by_side() {
 fn crowd(balance: Balance, seed: Seed) -> (u64, u64) {
     let fate = |drive: u32| healthy(Seed(9).index(drive.into()).rng());
     let mut rig = Rig::with_services(stamps(4, 100_000), 1, fate);
-    let design: Arc<Scale<Whole>> = rig.design(DesignConfig {
-        balance,
-        ..of_frames(4_000)
-    });
+    let design: Arc<Scale<Whole>> = rig.design_told(
+        of_frames(4_000),
+        &ScaleConfig {
+            dflush: balance,
+            ..ScaleConfig::default()
+        },
+    );
     rig.spawn_services(&design);
     let (end_ns, written) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     for index in 0..4 {
@@ -402,11 +411,16 @@ fn writers_that_flush_end_before_those_that_sleep() {
 fn a_writer_that_flushes_files_flushes_rarely_and_down_to_the_background_threshold() {
     let fate = |drive: u32| healthy(Seed(9).index(drive.into()).rng());
     let mut rig = Rig::with_services(stamps(1, 100_000), 0, fate);
-    let design: Arc<Scale<Whole>> = rig.design(DesignConfig {
-        balance: Balance::FlushFiles,
-        files: 4,
-        ..of_frames(4_000)
-    });
+    let design: Arc<Scale<Whole>> = rig.design_told(
+        DesignConfig {
+            files: 4,
+            ..of_frames(4_000)
+        },
+        &ScaleConfig {
+            dflush: Balance::FlushFiles,
+            ..ScaleConfig::default()
+        },
+    );
     let shared = design.clone();
     rig.spawn_client(0, &design, move |_, client| async move {
         let limits = shared.shared().limits;
@@ -533,7 +547,9 @@ fn a_cache_without_a_page_or_a_client_is_refused() {
         ..DesignConfig::default()
     };
     for (bytes, clients, what) in [(4095, 1, "4095 bytes"), (1 << 20, 0, "no clients")] {
-        let Err(error) = Scale::<Whole>::new(&config(bytes, clients), &space) else {
+        let Err(error) =
+            Scale::<Whole>::new(&config(bytes, clients), &ScaleConfig::default(), &space)
+        else {
             panic!("{bytes} bytes for {clients} clients");
         };
         let text = error.to_string();

@@ -8,7 +8,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::{Rig, Shape, healthy};
 use wharf_host::tri::TriClient;
-use wharf_host::{Client, Clock, Design, DesignConfig, Extent, IoError, Tri, WritePolicy};
+use wharf_host::{
+    Client, Clock, Design, DesignConfig, Extent, IoError, NoSettings, Tri, TriConfig, WritePolicy,
+};
 use wharf_runtime::machine::RunSummary;
 use wharf_runtime::{Cpu, Idle, Op, Rng, Seed};
 use wharf_wire::command::Command;
@@ -29,18 +31,25 @@ fn stamps(clients: u32) -> Shape {
     }
 }
 
-fn cache(pages: u64, managers: u32) -> DesignConfig {
+fn cache(pages: u64) -> DesignConfig {
     DesignConfig {
         cache_bytes: pages * 4096,
-        managers,
         ..DesignConfig::default()
     }
 }
 
+fn managed_by(managers: u32) -> TriConfig {
+    TriConfig {
+        managers,
+        ..TriConfig::default()
+    }
+}
+
 /// A machine with a design and its services.
-fn rig<D: Design>(shape: Shape, config: DesignConfig) -> (Rig, Arc<D>) {
-    let mut rig = Rig::with_services(shape, D::services(&config), steady);
-    let design = rig.design(config);
+fn rig<D: Design>(shape: Shape, config: DesignConfig, own: &D::Config) -> (Rig, Arc<D>) {
+    let services = D::needs(&config, own).services;
+    let mut rig = Rig::with_services(shape, services, steady);
+    let design = rig.design_told(config, own);
     rig.spawn_services(&design);
     (rig, design)
 }
@@ -69,7 +78,7 @@ fn count(summary: &RunSummary, name: &str, op: Op) -> u64 {
 fn requests_fall_apart_into_a_command_for_each_page_unless_there_is_one_manager() {
     // A manager alone makes one command of what it finds at a time: of each message at worst.
     for (managers, commands) in [(1, 1..=6), (2, 16..=16), (3, 16..=16), (4, 16..=16)] {
-        let (mut rig, design) = rig::<Tri>(stamps(1), cache(256, managers));
+        let (mut rig, design) = rig::<Tri>(stamps(1), cache(256), &managed_by(managers));
         rig.spawn_client(0, &design, |_, client| async move {
             assert_eq!(read(&*client, 32, 16).await, 0);
             assert_eq!(read(&*client, 32, 16).await, 16);
@@ -84,7 +93,7 @@ fn requests_fall_apart_into_a_command_for_each_page_unless_there_is_one_manager(
 #[test]
 fn a_page_that_a_client_holds_takes_no_message() {
     let messages = |rounds: u64| {
-        let (mut rig, design) = rig::<Tri>(stamps(1), cache(256, 2));
+        let (mut rig, design) = rig::<Tri>(stamps(1), cache(256), &managed_by(2));
         rig.spawn_client(0, &design, move |_, client| async move {
             read(&*client, 0, 6).await;
             for _ in 0..rounds {
@@ -109,7 +118,7 @@ fn a_page_that_a_client_holds_takes_no_message() {
 
 #[test]
 fn a_page_that_another_client_holds_is_pinned_without_an_answer() {
-    let (mut rig, design) = rig::<Tri>(stamps(2), cache(256, 1));
+    let (mut rig, design) = rig::<Tri>(stamps(2), cache(256), &managed_by(1));
     let read_by_first = Arc::new(AtomicBool::new(false));
     let is_read = read_by_first.clone();
     rig.spawn_client(0, &design, move |_, client: Rc<TriClient>| async move {
@@ -136,7 +145,7 @@ fn a_page_that_another_client_holds_is_pinned_without_an_answer() {
 #[test]
 fn requests_larger_than_the_cache_and_more_clients_than_frames_come_to_an_end() {
     for (frames, managers, clients) in [(1, 1, 4), (2, 2, 4), (3, 2, 6), (8, 4, 2), (40, 3, 5)] {
-        let (mut rig, design) = rig::<Tri>(stamps(clients), cache(frames, managers));
+        let (mut rig, design) = rig::<Tri>(stamps(clients), cache(frames), &managed_by(managers));
         let done = Arc::new(AtomicU64::new(0));
         for index in 0..clients {
             let done = done.clone();
@@ -167,7 +176,7 @@ fn a_burst_waited_for_the_one_idle_worker() {
     const BURST: u64 = 3;
     let fate = |_: u32| |_: u64, _: &Command| Fate::Done(IO_NS);
     let mut rig = Rig::with_services(stamps(1), 1, fate);
-    let design: Arc<Tri> = rig.design(cache(256, 1));
+    let design: Arc<Tri> = rig.design_told(cache(256), &managed_by(1));
     rig.spawn_services(&design);
     rig.spawn_client(0, &design, |cpu: Cpu, client| async move {
         // From here on there is a worker, without anything to do.
@@ -191,11 +200,11 @@ fn a_burst_waited_for_the_one_idle_worker() {
 #[test]
 fn overwritten_pages_are_read_first_where_that_is_asked_for() {
     for (reads_before_overwrite, reads) in [(false, 0), (true, 16)] {
-        let config = DesignConfig {
-            tri_reads_before_overwrite: reads_before_overwrite,
-            ..cache(256, 2)
+        let own = TriConfig {
+            reads_before_overwrite,
+            ..managed_by(2)
         };
-        let (mut rig, design) = rig::<Tri>(stamps(1), config);
+        let (mut rig, design) = rig::<Tri>(stamps(1), cache(256), &own);
         let store = rig.stores[0].clone();
         rig.spawn_client(0, &design, move |_, client| async move {
             write(&*client, 32, 16, 1).await;
@@ -220,7 +229,7 @@ fn empty_polls_of_queue_pairs_counted_for_nothing() {
     const IO_NS: u64 = 1_000_000;
     let fate = |_: u32| |_: u64, _: &Command| Fate::Done(IO_NS);
     let mut rig = Rig::with_services(stamps(1), 1, fate);
-    let design: Arc<Tri> = rig.design(cache(256, 1));
+    let design: Arc<Tri> = rig.design_told(cache(256), &managed_by(1));
     rig.spawn_services(&design);
     rig.spawn_client(0, &design, |cpu: Cpu, client: Rc<TriClient>| async move {
         let polled_ns = || client.statistics().manager_poll_ns;
@@ -253,7 +262,7 @@ fn polls_a_page(tasks: u64, pages_of_request: u64, frames: u64) -> u64 {
         ..stamps(1)
     };
     let mut rig = Rig::with_services(shape, 2, steady);
-    let design: Arc<Tri> = rig.design(cache(frames, 2));
+    let design: Arc<Tri> = rig.design_told(cache(frames), &managed_by(2));
     rig.spawn_services(&design);
     rig.spawn_client(0, &design, move |cpu: Cpu, client| async move {
         let next = Rc::new(std::cell::Cell::new(0));
@@ -295,7 +304,7 @@ fn rig_with_a_late_read(clients: u32, frames: u64, late_ns: u64) -> (Rig, Arc<Tr
         false => Fate::Done(10_000),
     };
     let mut rig = Rig::with_services(shape, 1, |_| fate);
-    let design = rig.design(cache(frames, 1));
+    let design = rig.design_told(cache(frames), &managed_by(1));
     rig.spawn_services(&design);
     (rig, design)
 }
@@ -345,7 +354,7 @@ fn requests_fail_while_every_frame_is_stuck_or_rests_with_a_client() {
 
 #[test]
 fn a_flush_writes_back_what_other_clients_hold() {
-    let (mut rig, design) = rig::<Tri>(stamps(2), cache(256, 2));
+    let (mut rig, design) = rig::<Tri>(stamps(2), cache(256), &managed_by(2));
     let written = Arc::new(AtomicBool::new(false));
     let is_written = written.clone();
     let store = rig.stores[0].clone();
@@ -381,9 +390,9 @@ fn a_flush_writes_back_what_other_clients_hold() {
 fn write_through_is_on_the_drive_when_it_is_acknowledged() {
     let config = DesignConfig {
         write_policy: WritePolicy::Through,
-        ..cache(64, 2)
+        ..cache(64)
     };
-    let (mut rig, design) = rig::<Tri>(stamps(1), config);
+    let (mut rig, design) = rig::<Tri>(stamps(1), config, &managed_by(2));
     let store = rig.stores[0].clone();
     rig.spawn_client(0, &design, move |_, client| async move {
         for value in 1..5 {
@@ -397,8 +406,8 @@ fn write_through_is_on_the_drive_when_it_is_acknowledged() {
 }
 
 /// Hits of two clients that read skewed pages, in percent.
-fn hit_percent<D: Design>(config: DesignConfig) -> u64 {
-    let (mut rig, design) = rig::<D>(stamps(2), config);
+fn hit_percent<D: Design>(config: DesignConfig, own: &D::Config) -> u64 {
+    let (mut rig, design) = rig::<D>(stamps(2), config, own);
     let hits = Arc::new(AtomicU64::new(0));
     for index in 0..2 {
         let hits = hits.clone();
@@ -417,8 +426,9 @@ fn hit_percent<D: Design>(config: DesignConfig) -> u64 {
 #[test]
 fn the_hit_ratio_is_near_that_of_clock() {
     for (pages, managers) in [(200, 2), (600, 1), (600, 4)] {
-        let config = cache(pages, managers);
-        let (clock, tri) = (hit_percent::<Clock>(config), hit_percent::<Tri>(config));
+        let config = cache(pages);
+        let clock = hit_percent::<Clock>(config, &NoSettings::default());
+        let tri = hit_percent::<Tri>(config, &managed_by(managers));
         assert!(
             tri + 3 >= clock && tri <= clock + 3,
             "{pages} pages: clock {clock} %, tri {tri} %"
@@ -430,7 +440,7 @@ fn the_hit_ratio_is_near_that_of_clock() {
 fn a_frame_costs_little_memory() {
     for frames in [100_000u64, 262_144] {
         for clients in [1, 8] {
-            let (mut rig, design) = rig::<Tri>(stamps(clients), cache(frames, 4));
+            let (mut rig, design) = rig::<Tri>(stamps(clients), cache(frames), &managed_by(4));
             let design_too = design.clone();
             rig.spawn_client(0, &design, move |_, client: Rc<TriClient>| async move {
                 let private = client.bookkeeping_bytes() as u64 * u64::from(clients);
@@ -453,9 +463,8 @@ fn threads_see_whole_writes_and_lose_none() {
         drive_pages: 1_000,
         ..Shape::default()
     };
-    let config = cache(48, 2);
     let mut rig = Rig::with_services(shape, 2, |drive| healthy(Seed(drive.into()).rng()));
-    let design: Arc<Tri> = rig.design(config);
+    let design: Arc<Tri> = rig.design_told(cache(48), &managed_by(2));
     rig.spawn_services(&design);
     let done = Arc::new(AtomicU64::new(0));
     for index in 0..3u64 {

@@ -12,7 +12,7 @@ use wharf_drive::{Drive, PowerSwitch};
 use wharf_host::Direct;
 use wharf_host::admin::offer_queues;
 use wharf_host::boot::{PoweredOn, Spread, make_ready};
-use wharf_host::design::{Client, Design, DesignConfig};
+use wharf_host::design::{Client, Design, DesignConfig, NoSettings, Parts};
 use wharf_host::driver::DriverConfig;
 use wharf_host::span::Extent;
 use wharf_lab::config::{Sets, load_costs, load_drive, load_host};
@@ -214,6 +214,7 @@ fn inline_reads() {
         admin: handle.admin,
         offers: vec![offer],
         later: 0,
+        features: &[],
         hmb: None,
     };
     let host = machine.add_cpu("host", Side::Host, 1.0);
@@ -225,8 +226,10 @@ fn inline_reads() {
         let (_admins, ready) = made.expect("a drive");
         let volume = ready.open_volume(&cpu, &space, vec![queue], config);
         let volume = volume.expect("memory");
-        let design = Arc::new(Direct::new(&DesignConfig::default(), &space).expect("memory"));
-        let client = design.client(&cpu, volume, 0).expect("memory");
+        let design = Arc::new(
+            Direct::new(&DesignConfig::default(), &NoSettings::default(), &space).expect("memory"),
+        );
+        let client = design.client(Parts::new(&cpu, volume, 0)).expect("memory");
         let mut rng = Seed(1).rng();
         let mut page = vec![0u8; 4096];
         let mut rates = Vec::new();

@@ -57,7 +57,7 @@ impl Limits {
     ///   is no part of a cache: frames are used to the last.
     /// * Batches: 15 and 31, less where all CPUs' batches together would keep a 16th of the frames. A
     ///   reclaimer looks for 32 pages (`SWAP_CLUSTER_MAX`), in a small cache for a 64th.
-    pub fn new(config: &DesignConfig, frames: u64) -> Limits {
+    pub fn new(config: &DesignConfig, balance: Balance, frames: u64) -> Limits {
         let cpus = u64::from(config.clients);
         let share = |share: f64| (frames as f64 * share) as u64;
         let dirty_hard = share(config.dirty_hard_share).max(1);
@@ -74,7 +74,7 @@ impl Limits {
                 .max(16)
                 .min(dirty_hard / (4 * cpus))
                 .max(1),
-            in_flight_max: match config.balance {
+            in_flight_max: match balance {
                 Balance::FlushFiles => (frames / (64 * cpus)).clamp(4, IN_FLIGHT_MAX.into()) as u32,
                 _ => IN_FLIGHT_MAX,
             },
@@ -121,6 +121,10 @@ pub struct Shape {
     pub queues: u32,
     /// Whether writers flush when too much is dirty, instead of being throttled.
     pub writers_flush: bool,
+    /// What they do then.
+    pub balance: Balance,
+    /// Most pages that such a writer writes before it looks again.
+    pub share_pages: u64,
 }
 
 /// See the module.
@@ -200,7 +204,7 @@ impl Shared {
             frames: Frames::new(frames, space)?,
             lru: Lists::new(nodes)?,
             free: FreeFrames::all(nodes)?,
-            limits: Limits::new(config, frames.into()),
+            limits: Limits::new(config, shape.balance, frames.into()),
             clients: config.clients,
             dirty: AtomicU64::new(0),
             writeback: AtomicU64::new(0),
@@ -216,8 +220,8 @@ impl Shared {
             reclaimer: waiters(),
             progress: waiters(),
             writers_flush: shape.writers_flush,
-            balance: config.balance,
-            share_pages: config.share_pages,
+            balance: shape.balance,
+            share_pages: shape.share_pages,
             turns: Turns::default(),
             drives: (0..shape.queues)
                 .map(|_| DriveQueue::new(mailboxes.clone()))

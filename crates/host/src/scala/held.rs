@@ -12,6 +12,7 @@ use crate::design::{Counters, DesignConfig, Touch, WritePolicy, check_request};
 use crate::error::IoError;
 use crate::late::LateCompletions;
 use crate::pins::Pins;
+use crate::scala::ScalaConfig;
 use crate::scala::batch::{Batch, Late};
 use crate::scala::frames::{Copied, Frames};
 use crate::scala::index::{Found, Place, Placed, QueueIndex};
@@ -188,7 +189,7 @@ impl Held {
         slots: &[u32],
         frames: Arc<Frames>,
         space: &Arc<DmaSpace>,
-        config: &DesignConfig,
+        (config, own): (&DesignConfig, &ScalaConfig),
     ) -> Result<Rc<Held>, RegisterError> {
         let held = Rc::new(Held {
             cpu: cpu.clone(),
@@ -201,7 +202,7 @@ impl Held {
             changed: Notify::new(),
             late: LateCompletions::default(),
             policy: config.write_policy,
-            gc_aware: config.gc_aware,
+            gc_aware: own.gc_aware,
         });
         let owner = held.clone();
         cpu.spawn("scala late completions", async move {

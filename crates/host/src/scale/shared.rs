@@ -6,7 +6,7 @@ use wharf_runtime::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use wharf_runtime::{Cpu, Line, Lock};
 use wharf_wire::dma::{DmaSpace, RegisterError};
 
-use crate::design::{DesignConfig, Reclaim};
+use crate::design::{DesignConfig, Reclaim, Replacement};
 use crate::dflush::{Balance, Cursor, Turns};
 use crate::kernel_path::KernelPath;
 use crate::nodes::{FreeFrames, Nodes};
@@ -42,7 +42,7 @@ pub struct Limits {
 impl Limits {
     /// The limits of a cache of `frames` frames. The steps are small enough for all CPUs
     /// together to be wrong by an eighth of the hard limit at most.
-    fn new(config: &DesignConfig, frames: u64) -> Limits {
+    fn new(config: &DesignConfig, balance: Balance, frames: u64) -> Limits {
         let cpus = u64::from(config.clients);
         let share = |share: f64| (frames as f64 * share) as u64;
         let background = share(config.dirty_background_share);
@@ -57,7 +57,7 @@ impl Limits {
             dirty_hard,
             dirty_step: step,
             count_batch: step as i64,
-            in_flight_max: match config.balance {
+            in_flight_max: match balance {
                 Balance::FlushFiles => (frames / (64 * cpus)).clamp(4, IN_FLIGHT_MAX.into()) as u32,
                 _ => IN_FLIGHT_MAX,
             },
@@ -97,6 +97,10 @@ pub struct Shape {
     pub files: u32,
     /// What writers do above the hard threshold.
     pub balance: Balance,
+    /// Which page leaves next.
+    pub replacement: Replacement,
+    /// When nodes of the indexes go that have become empty.
+    pub reclaim: Reclaim,
     /// Whether a service flushes in the background.
     pub has_flusher: bool,
     /// Whether the service reads ahead for the clients, which cannot leave transfers behind.
@@ -195,8 +199,8 @@ impl<I: Index> Shared<I> {
             frames: Frames::new(shape.frames, space)?,
             nodes,
             free: FreeFrames::all(nodes)?,
-            replacement: policy(config.replacement, nodes, config.clients + 1)?,
-            limits: Limits::new(config, shape.frames.into()),
+            replacement: policy(shape.replacement, nodes, config.clients + 1)?,
+            limits: Limits::new(config, shape.balance, shape.frames.into()),
             clients: config.clients,
             dirty: SharedCount::default(),
             writeback: SharedCount::default(),
@@ -210,7 +214,7 @@ impl<I: Index> Shared<I> {
             has_read_ahead_thread: shape.has_read_ahead_thread,
             read_ahead_work: Lock::new(Vec::new()),
             window_pages: shape.window_pages,
-            reclaim: config.index_reclaim,
+            reclaim: shape.reclaim,
             kernel_path: KernelPath::new(config.in_kernel, config.file_system),
             share_pages: shape.share_pages,
             mailboxes,

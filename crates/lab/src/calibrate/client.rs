@@ -1,15 +1,15 @@
 //! What a request costs whoever makes it: the lab's own client, run over a design that does nothing; and the same
 //! over the machine's kernel.
 
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use wharf_host::design::{Client, Design, DesignConfig, DesignError, Statistics, Touch};
+use wharf_host::design::{
+    Client, Design, DesignConfig, DesignError, Devices, NoSettings, Parts, Statistics, Touch,
+};
 use wharf_host::error::IoError;
 use wharf_host::span::Extent;
-use wharf_host::volume::Volume;
-use wharf_runtime::{CostTable, Cpu, Op, Seed};
+use wharf_runtime::{CostTable, Op, Seed};
 use wharf_wire::dma::DmaSpace;
 use wharf_workload::Op as RequestOp;
 
@@ -35,25 +35,26 @@ struct Nothing;
 impl Design for Nothing {
     const NAME: &'static str = "nothing";
 
+    const SUMMARY: &'static str = "every request ends where it begins";
+
+    type Config = NoSettings;
+
     type Client = NothingClient;
 
-    fn new(_: &DesignConfig, _: &Arc<DmaSpace>) -> Result<Nothing, DesignError> {
+    fn new(_: &DesignConfig, _: &NoSettings, _: &Arc<DmaSpace>) -> Result<Nothing, DesignError> {
         Ok(Nothing)
     }
 
-    fn client(
-        self: &Arc<Self>,
-        _: &Cpu,
-        volume: Rc<Volume>,
-        _: u32,
-    ) -> Result<NothingClient, DesignError> {
-        Ok(NothingClient { _volume: volume })
+    fn client(self: &Arc<Self>, parts: Parts) -> Result<NothingClient, DesignError> {
+        Ok(NothingClient {
+            _devices: parts.devices,
+        })
     }
 }
 
 struct NothingClient {
     /// Keeps the queues to the drive in being.
-    _volume: Rc<Volume>,
+    _devices: Devices,
 }
 
 impl Client for NothingClient {

@@ -118,7 +118,7 @@ fn setup() -> Result<Setup, CalibrateError> {
     Ok(Setup {
         drive,
         drives: 1,
-        host: load_host("default", &Sets::parse(&["host.managers=1"])?)?.0,
+        host: load_host("default", &Sets::parse(&["design.tri.managers=1"])?)?.0,
         costs: CostTable::free(),
         cache_bytes: CACHE_PAGES * 4096,
         clients: 1,

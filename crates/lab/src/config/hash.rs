@@ -1,6 +1,6 @@
 //! One number for everything that a run's result depends on, apart from workload and seed.
 //!
-//! The configuration is written as lines `drive.<key>=<value>`, `host.<key>=<value>`,
+//! The configuration is written as lines `drive.<key>=<value>`, `host.<key>=<value>`, `design.<name>.<key>=<value>`,
 //! `costs.<key>=<value>`, in the order of their bytes, each ended by a line feed: numbers in
 //! decimal, fractions in the shortest form that reads back equal (always with a point or an
 //! exponent), texts in double quotes. The hash is FNV-1a, 64 bits, of these bytes. Labels are left
@@ -16,6 +16,7 @@ use wharf_runtime::CostTable;
 
 use super::host::HostConfig;
 use super::schema::leaves;
+use super::sets::shown;
 
 /// Keys that only describe.
 const LABELS: &[&str] = &[
@@ -69,7 +70,7 @@ fn canonical(drive: &DriveConfig, host: &HostConfig, costs: &CostTable) -> Strin
     let mut lines: Vec<String> = parts
         .into_iter()
         .flat_map(|(part, leaves)| leaves.into_iter().map(move |leaf| (part, leaf)))
-        .map(|(part, (key, value))| (format!("{part}.{key}"), value))
+        .map(|(part, (key, value))| (shown(part, &key), value))
         .filter(|(key, _)| !LABELS.contains(&key.as_str()))
         .filter(|(key, _)| !LABEL_TABLES.iter().any(|table| key.starts_with(table)))
         .map(|(key, value)| match value {
@@ -110,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_fixed_configuration_has_a_fixed_hash() {
-        assert_eq!(hash("tiny", &[]).to_string(), "ace056b17a8e9919");
+        assert_eq!(hash("tiny", &[]).to_string(), "5df8232563a4ab1a");
     }
 
     #[test]
@@ -125,16 +126,18 @@ mod tests {
             "host.write_policy=write-through",
             "host.idle.park_us=999",
             "host.files=64",
-            "host.replacement=lru",
+            "design.scale.replacement=lru",
             "host.in_kernel=true",
             "host.file_system=true",
             "host.layout=raid5",
-            "host.tri_reads_before_overwrite=true",
+            "design.tri.reads_before_overwrite=true",
+            "design.tri.managers=3",
             "host.md=true",
-            "host.dflush=sleep",
-            "host.dflush_share_pages=8",
-            "host.index_reclaim=lazy",
-            "host.shares=2,1",
+            "design.scale.dflush=sleep",
+            "design.kernel.dflush=sleep",
+            "design.scale.dflush_share_pages=8",
+            "design.scale.index_reclaim=lazy",
+            "design.scala.shares=2,1",
             "drive.host_memory.index=hash",
             "host.memory_nodes=4",
         ] {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use wharf_host::boot::Ready;
-use wharf_host::design::{Client, Design, Statistics, Touch};
+use wharf_host::design::{Client, Design, Parts, Statistics, Touch};
 use wharf_host::driver::DriverConfig;
 use wharf_host::gate::Gate;
 use wharf_host::span::Extent;
@@ -169,7 +169,7 @@ pub(crate) async fn run<D: Design>(
         return;
     };
     let volume = connection.open(&cpu, &go, &run);
-    let client = volume.and_then(|volume| Ok(design.client(&cpu, volume, index)?));
+    let client = volume.and_then(|volume| Ok(design.client(Parts::new(&cpu, volume, index))?));
     let client = match client {
         Ok(client) => client,
         Err(error) => {
@@ -216,7 +216,7 @@ pub(crate) async fn run_service<D: Design>(
         return;
     };
     let served = connection.open(&cpu, &go, &run).and_then(|volume| {
-        design.serve(&cpu, volume.clone(), index)?;
+        design.serve(Parts::new(&cpu, volume.clone(), index))?;
         Ok(volume)
     });
     match served {

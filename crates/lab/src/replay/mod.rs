@@ -23,7 +23,7 @@ use wharf_drive::{Book, Drive, DriveError, PowerSwitch};
 use wharf_host::admin::{AdminError, offer_queues};
 use wharf_host::boot::{PoweredOn, Spread};
 use wharf_host::collection::CollectionReports;
-use wharf_host::design::{Design, DesignConfig, DesignError, Replacement, WritePolicy};
+use wharf_host::design::{Design, DesignConfig, DesignError, Needs};
 use wharf_host::driver::DriverStatistics;
 use wharf_host::error::IoError;
 use wharf_host::gate::Gate;
@@ -34,9 +34,7 @@ use wharf_wire::queue::HostQueue;
 use wharf_workload::files::FileGenerator;
 
 use crate::checker::{Checker, WrongRead};
-use crate::config::{
-    HostConfig, Replacement as ConfiguredReplacement, WritePolicy as ConfiguredPolicy,
-};
+use crate::config::HostConfig;
 use crate::input::Plan;
 use crate::progress::Progress;
 use crate::result::MemoryAccount;
@@ -276,34 +274,20 @@ pub(crate) fn volume_layout(drive: &DriveConfig, drives: u32, host: &HostConfig)
     layout.expect("the number of drives was checked")
 }
 
-/// What a design is made from.
-fn design_config(setup: &Setup) -> DesignConfig {
+/// What every design is told.
+pub(crate) fn design_config(setup: &Setup) -> DesignConfig {
     DesignConfig {
         cache_bytes: setup.cache_bytes,
         clients: setup.clients,
-        shares: setup.host.shares.shares(),
         drives: setup.drives,
         level: setup.host.layout.into(),
         files: setup.host.files,
         memory_nodes: setup.host.memory_nodes,
         in_kernel: setup.host.in_kernel,
         file_system: setup.host.file_system,
-        managers: setup.host.managers,
-        tri_reads_before_overwrite: setup.host.tri_reads_before_overwrite,
-        gc_aware: setup.host.gc_aware,
         dirty_background_share: setup.host.dirty_background_share,
         dirty_hard_share: setup.host.dirty_hard_share,
-        replacement: match setup.host.replacement {
-            ConfiguredReplacement::Clock => Replacement::Clock,
-            ConfiguredReplacement::Lru => Replacement::Lru,
-        },
-        balance: setup.host.dflush.into(),
-        share_pages: setup.host.dflush_share_pages.into(),
-        index_reclaim: setup.host.index_reclaim.into(),
-        write_policy: match setup.host.write_policy {
-            ConfiguredPolicy::WriteBack => WritePolicy::Back,
-            ConfiguredPolicy::WriteThrough => WritePolicy::Through,
-        },
+        write_policy: setup.host.write_policy,
         ..DesignConfig::default()
     }
 }
@@ -330,9 +314,9 @@ pub(crate) fn run<D: Design>(
     let space = DmaSpace::new(setup.drive.page_bytes());
     let volume_bytes = volume_bytes(&setup.drive, setup.drives, &setup.host);
     let stamp_only = setup.drive.page_bytes() == wharf_wire::dma::STAMP_BYTES;
-    let config = design_config(setup);
-    let design = Arc::new(D::new(&config, &space)?);
-    let services = D::services(&config);
+    let (config, own) = (design_config(setup), setup.host.design.of::<D>());
+    let needs = D::needs(&config, &own);
+    let design = Arc::new(D::new(&config, &own, &space)?);
     let run = Arc::new(Run {
         plan: plan.clone(),
         generator: plan
@@ -359,14 +343,14 @@ pub(crate) fn run<D: Design>(
         )),
         memory: Mutex::default(),
         services: Mutex::new(None),
-        collection: Arc::new(CollectionReports::new(setup.clients + services)),
+        collection: Arc::new(CollectionReports::new(setup.clients + needs.services)),
     });
     let mut machine = Machine::new(setup.costs.clone(), setup.engine.is_profiled());
     let spread = Spread {
-        has_array_driver: setup.host.md && D::is_in_kernel(&config),
+        has_array_driver: setup.host.md && needs.in_kernel,
         ..setup.host.spread()
     };
-    let parts = (drives, services, spread);
+    let parts = (drives, needs, spread);
     let layout = build(&mut machine, setup, &run, &design, parts, &space)?;
     let clock = wharf_runtime::clock::Clock::start();
     let summary = engine::run(
@@ -395,13 +379,13 @@ fn build<D: Design>(
     setup: &Setup,
     run: &Arc<Run>,
     design: &Arc<D>,
-    (drives, services, spread): (Vec<Drive>, u32, Spread),
+    (drives, needs, spread): (Vec<Drive>, Needs, Spread),
     space: &Arc<DmaSpace>,
 ) -> Result<engine::Layout, RunError> {
     let mut layout = engine::Layout::default();
     let power = PowerSwitch::on();
     let (mut powered, mut books) = (Vec::new(), Vec::new());
-    let users = setup.clients + services;
+    let users = setup.clients + needs.services;
     let mut queues: Vec<Vec<HostQueue>> = (0..users).map(|_| Vec::new()).collect();
     for (index, drive) in (0..).zip(drives) {
         let handle = drive.power_on(machine, &format!("drive{index}"), space, &power)?;
@@ -421,6 +405,7 @@ fn build<D: Design>(
             admin: handle.admin,
             offers,
             later: 0,
+            features: needs.features,
             hmb: design.hmb_memory(index),
         });
     }

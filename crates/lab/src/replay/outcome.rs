@@ -254,7 +254,8 @@ impl Outcome {
             write_latency_us: self.writes.summary(),
             flush_latency_us: self.flushes.summary(),
             drift_us: setup.speed.map(|_| drift),
-            model: (!setup.engine.is_virtual() && D::is_in_kernel(&design_config(setup)))
+            model: (!setup.engine.is_virtual()
+                && D::needs(&design_config(setup), &setup.host.design.of::<D>()).in_kernel)
                 .then(|| IN_KERNEL.to_string()),
             hit_ratio: of_touches(self.statistics.hits + self.drive.pin_hits),
             no_command_hit_ratio: of_touches(self.statistics.hits),

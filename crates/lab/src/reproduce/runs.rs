@@ -239,8 +239,6 @@ impl<'a> Bench<'a> {
         let setup = self.setup(run, seed)?;
         let fits = setup.host.check_drives(setup.drives);
         fits.map_err(|error| Gap::missing(error.to_string()))?;
-        let shared = setup.host.check_clients(setup.clients);
-        shared.map_err(|error| Gap::missing(error.to_string()))?;
         let device_bytes = volume_bytes(&setup.drive, setup.drives, &setup.host);
         let plan = self.plan(run, seed, device_bytes, thread)?;
         if self.describers.get(&named(run)) == Some(&number) {

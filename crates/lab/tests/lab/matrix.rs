@@ -2,7 +2,7 @@
 //! and every figure is a number.
 
 use wharf_drive::config::MediaKind;
-use wharf_host::{Direct, Hardware, Scala};
+use wharf_host::{Direct, Hardware, Scala, ScalaConfig};
 use wharf_lab::config::{ArrayLayout, DRIVES, WritePolicy};
 use wharf_lab::input::ClientRule;
 use wharf_lab::replay::{Prepare, Setup};
@@ -61,7 +61,7 @@ fn every_design_runs_on_every_drive() {
 fn partial_and_crooked_requests_on_stamps_and_on_bytes() {
     let mut rng = Seed(5).child("crooked").rng();
     for kind in [MediaKind::Stamp, MediaKind::Ram] {
-        for write_policy in [WritePolicy::WriteBack, WritePolicy::WriteThrough] {
+        for write_policy in [WritePolicy::Back, WritePolicy::Through] {
             let mut setup = setup(small());
             setup.drive.media.kind = kind;
             setup.host.write_policy = write_policy;
@@ -175,7 +175,11 @@ fn a_client_has_the_share_of_the_cache_that_it_is_given() {
     let hits = |shares: &str| {
         let mut setup = setup(small());
         (setup.clients, setup.depth) = (2, 4);
-        setup.host.shares = shares.parse().expect("weights");
+        let shares = shares.parse().expect("weights");
+        setup.host.design.set::<Scala>(&ScalaConfig {
+            shares,
+            ..ScalaConfig::default()
+        });
         let plan = planned_by(&generated(spec.clone()), &setup, ClientRule::Stream);
         let row = run::<Scala>(&setup, &plan);
         row.no_command_hit_ratio.expect("it has a cache")
@@ -195,7 +199,7 @@ fn write_through_writes_more_and_caches_as_well() {
         &setup,
     );
     let back = run_all(&setup, &plan);
-    setup.host.write_policy = WritePolicy::WriteThrough;
+    setup.host.write_policy = WritePolicy::Through;
     let through = run_all(&setup, &plan);
     assert_eq!(back.rows[1].hit_ratio, through.rows[1].hit_ratio);
     assert!(through.rows[1].commands_per_io > back.rows[1].commands_per_io);

@@ -151,7 +151,7 @@ impl Bench<'_> {
         ];
         // Pages may stay dirty: write-back would be a third busy thread, and is none of the scenarios.
         let host = [
-            "host.managers=1",
+            "design.tri.managers=1",
             "host.dirty_background_share=0.9",
             "host.dirty_hard_share=1.0",
         ];
