@@ -1,32 +1,39 @@
 //! What a design is: the interface between whoever makes requests and a way to serve them.
 //!
-//! Problem: a program, a replay and a benchmark are to use any design alike, and a new design is to be one folder: no
-//! struct that all share has a field for it, and nobody else knows what it needs.
+//! Problem: a program, a replay and a benchmark are to use any design alike, and a new design is to
+//! be one folder: no struct that all share has a field for it, and nobody else knows what it needs.
 //!
-//! Idea: a design says everything about itself by its [`Design`] impl, and whoever builds the machine asks. The *design* is
-//! the part that all clients share: a page cache, say. A *client* is what one CPU uses of it: any number of the CPU's
-//! tasks may have requests in flight on it. Designs are known at compile time; nothing here is a trait object.
+//! Idea: a design says everything about itself by its [`Design`] impl, and whoever builds the
+//! machine asks. The *design* is the part that all clients share: a page cache, say. A *client* is
+//! what one CPU uses of it: any number of the CPU's tasks may have requests in flight on it.
+//! Designs are known at compile time; nothing here is a trait object.
 //!
 //! The walk of a run:
 //!
-//! 1. **Told.** The host's configuration has what all designs are told ([`DesignConfig`]), and a table `[design.NAME]` for each,
-//!    whose keys the design declares ([`Settings`], [`settings!`](crate::settings)).
-//! 2. **Needs.** [`Design::needs`] says by these two alone which [roles](Role) of drives there must be, what the drives must
-//!    be able to do, how many CPUs work for all ([`Needs`]). The machine is built from that.
-//! 3. **Made.** [`Design::new`] takes memory. Drives that lend a cache are told of it ([`Design::hmb_memory`]).
-//! 4. **Clients.** When the drives are ready, each client's CPU makes its client of its [`Parts`]: the CPU, a volume for each role
-//!    over its own queue pairs ([`Devices`]), its number, and on whose behalf it works ([`Principal`]). Services likewise.
+//! 1. **Told.** The host's configuration has what all designs are told ([`DesignConfig`]), and a
+//!    table `[design.NAME]` for each, whose keys the design declares ([`Settings`],
+//!    [`settings!`](crate::settings)).
+//! 2. **Needs.** [`Design::needs`] says by these two alone which [roles](Role) of drives there must
+//!    be, what the drives must be able to do, how many CPUs work for all ([`Needs`]). The machine
+//!    is built from that.
+//! 3. **Made.** [`Design::new`] takes memory. Drives that lend a cache are told of it
+//!    ([`Design::hmb_memory`]).
+//! 4. **Clients.** When the drives are ready, each client's CPU makes its client of its [`Parts`]:
+//!    the CPU, a volume for each role over its own queue pairs ([`Devices`]), its number, and on
+//!    whose behalf it works ([`Principal`]). Services likewise.
 //! 5. **Requests.** [`Client`] has the calls. All are checked by [`check_request`].
-//! 6. **Told back.** What all designs count is in [`Statistics`].
+//! 6. **Told back.** What all designs count is in [`Statistics`]; what one reports beyond that are
+//!    [`Gauges`], which every report shows by their names.
 //!
-//! A design is a file, or a folder with a table of its files on top, with the same functions in the same order, so
-//! that two designs read as a diff. `docs/new-design.md` makes one from nothing.
+//! A design is a file, or a folder with a table of its files on top, with the same functions in the
+//! same order, so that two designs read as a diff. `docs/new-design.md` makes one from nothing.
 //!
 //! The volumes that a client is made with must be of the same shape for all clients of a design.
 
 mod choices;
 mod config;
 mod error;
+mod gauges;
 mod needs;
 mod settings;
 mod statistics;
@@ -44,10 +51,10 @@ use crate::volume::Volume;
 pub use choices::{Reclaim, Replacement};
 pub use config::{DesignConfig, WritePolicy};
 pub use error::DesignError;
+pub use gauges::{Amount, Gauges};
 pub use needs::{Devices, Needs, Parts, Principal, Role};
 pub use settings::{NoSettings, OutOfRange, Settings};
-pub(crate) use statistics::Counters;
-pub use statistics::Statistics;
+pub use statistics::{Counter, Counters, Statistics};
 
 /// The part of a design that its clients share.
 pub trait Design: Send + Sync + Sized + 'static {
@@ -57,7 +64,8 @@ pub trait Design: Send + Sync + Sized + 'static {
     /// What it is, in a few words.
     const SUMMARY: &'static str;
 
-    /// The table of the configuration that it reads: `[design.TABLE]`. Variants of a design share one.
+    /// The table of the configuration that it reads: `[design.TABLE]`. Variants of a design share
+    /// one.
     const TABLE: &'static str = Self::NAME;
 
     /// Whether requests can be hits: a design without a cache has no hit ratio.
@@ -98,15 +106,16 @@ pub trait Design: Send + Sync + Sized + 'static {
         Ok(())
     }
 
-    /// The memory that drive number `drive` of the role `cache` is lent before clients start, if the design lends any.
+    /// The memory that drive number `drive` of the role `cache` is lent before clients start, if
+    /// the design lends any.
     fn hmb_memory(&self, _drive: u32) -> Option<HmbMemory> {
         None
     }
 
-    /// Nodes in the trees that find cached pages, 576 bytes each, in designs that have such trees. A look from outside, which
-    /// takes no virtual time and disturbs nobody.
-    fn index_nodes(&self) -> Option<u64> {
-        None
+    /// What it reports of itself at a time: a look from outside, which takes no virtual time and
+    /// disturbs nobody. Reports show the most of each figure, of a few hundred looks in a run.
+    fn gauges(&self) -> Gauges {
+        Gauges::none()
     }
 }
 
@@ -180,13 +189,14 @@ pub trait Client: 'static {
     #[inline]
     fn prefetch(&self, _extent: Extent, _approach: Approach) {}
 
-    /// Bytes of the index of cached pages that the client has for itself, in designs whose clients have one.
-    fn index_bytes(&self) -> Option<u64> {
-        None
-    }
-
     /// What this client did so far.
     fn statistics(&self) -> Statistics;
+
+    /// What it reports so far beyond that. Reports show the sum over all clients; what is of all of
+    /// them is in the first one's.
+    fn gauges(&self) -> Gauges {
+        Gauges::none()
+    }
 }
 
 /// How soon a request comes that [`Client::prefetch`] tells of. A cache finds a page by several looks

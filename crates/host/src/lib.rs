@@ -17,7 +17,9 @@
 //! | [`volume`] | drives as one address space: striped, mirrored, with parity |
 //! | [`driver`] | one queue pair: slots, timeouts, retries; [`group`] |
 //!
-//! Beside them: [`boot`], [`admin`] and [`gate`] make the drives ready, [`lend`] gives them memory, [`wake`] wakes tasks of other clients,
+//! A design outside this crate is built from [`kit`].
+//!
+//! Beside them: [`boot`], [`admin`] and [`gate`] make the drives ready, [`hmb`] gives them memory, [`wake`] wakes tasks of other clients,
 //! [`late`] keeps what a late command may still use, [`collection`] notes when drives collected.
 
 // The names that `settings!` makes are those that other crates see.
@@ -44,6 +46,7 @@ pub mod hmb;
 pub mod kernel;
 pub mod kernel_path;
 pub mod key;
+pub mod kit;
 pub mod late;
 pub mod nodes;
 pub mod payload;

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use common::pinning::PinState;
 use common::{Rig, Shape, healthy};
+use wharf_host::design::Amount;
 use wharf_host::driver::DriverConfig;
 use wharf_host::scala::client::ScalaClient;
 use wharf_host::scala::guard::Intent;
@@ -540,7 +541,10 @@ fn all_that_keeps_book_is_a_small_part_of_the_cache() {
         for index in 0..clients {
             let bytes = bytes.clone();
             rig.spawn_client(index, &design, move |_, client| async move {
-                let own = client.index_bytes().expect("a client has an index");
+                let own = client.gauges().get("index_bytes");
+                let Some(Amount::Bytes(own)) = own else {
+                    panic!("a client has an index");
+                };
                 bytes.fetch_add(own, Ordering::Relaxed);
             });
         }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::{Rig, Shape, healthy};
+use wharf_host::design::Amount;
 use wharf_host::tri::TriClient;
 use wharf_host::{
     Client, Clock, Design, DesignConfig, Extent, IoError, NoSettings, Tri, TriConfig, WritePolicy,
@@ -68,6 +69,15 @@ async fn write(client: &impl Client, first: u64, pages: u64, value: u8) {
         .unwrap();
 }
 
+/// The time of a gauge of a client, in nanoseconds.
+fn ns(client: &impl Client, name: &str) -> u64 {
+    match client.gauges().get(name) {
+        Some(Amount::OfClientsNs(ns) | Amount::OfServicesNs(ns)) => ns,
+        Some(Amount::MeanNs { sum_ns, .. }) => sum_ns,
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
 /// How often CPUs of this name did an operation.
 fn count(summary: &RunSummary, name: &str, op: Op) -> u64 {
     let of_name = summary.profiles.iter().filter(|p| p.0.starts_with(name));
@@ -100,11 +110,10 @@ fn a_page_that_a_client_holds_takes_no_message() {
                 assert_eq!(read(&*client, 0, 6).await, 6);
                 write(&*client, 0, 6, 7).await;
             }
-            let statistics = client.statistics();
-            assert!(statistics.manager_wait_ns > 0);
-            assert_eq!(statistics.manager_asks, 6);
+            assert!(ns(&*client, "manager_wait") > 0);
+            assert_eq!(client.gauges().get("manager_asks"), Some(Amount::Count(6)));
             // The mock takes its time over each read; managers had the requests meanwhile.
-            assert!(statistics.manager_held_ns > 6 * 1_000);
+            assert!(ns(&*client, "manager_held") > 6 * 1_000);
             assert_eq!(client.open_tickets(), 0);
         });
         let summary = rig.machine.run_virtual(Seed(1)).unwrap();
@@ -132,7 +141,7 @@ fn a_page_that_another_client_holds_is_pinned_without_an_answer() {
         let mut out = [0; 8];
         let touch = client.read(Extent::of_pages(5, 1), &mut out).await.unwrap();
         assert_eq!((touch.hits, out), (1, [9; 8]));
-        assert_eq!(client.statistics().manager_wait_ns, 0);
+        assert_eq!(ns(&*client, "manager_wait"), 0);
     });
     let store = rig.stores[0].clone();
     let summary = rig.machine.run_virtual(Seed(1)).unwrap();
@@ -232,7 +241,7 @@ fn empty_polls_of_queue_pairs_counted_for_nothing() {
     let design: Arc<Tri> = rig.design_told(cache(256), &managed_by(1));
     rig.spawn_services(&design);
     rig.spawn_client(0, &design, |cpu: Cpu, client: Rc<TriClient>| async move {
-        let polled_ns = || client.statistics().manager_poll_ns;
+        let polled_ns = || ns(&*client, "manager_poll");
         for pages in 1..4 {
             read(&*client, pages * 100, 1).await;
             let all_ns = pages * IO_NS;

@@ -1,7 +1,8 @@
 //! The designs by name: those that are built in, and those that a program adds to them.
 //!
-//! A built-in design is a folder in the host half and a line here; another one is any [`Design`] that a program has
-//! [registered](register), as `examples/lru_design.rs` does. Configurations, `compare` and reports know both alike.
+//! A built-in design is a folder in the host half and a line here; another one is any [`Design`]
+//! that a program has [registered](register), as `examples/lru_design.rs` does. Configurations,
+//! `compare` and reports know both alike.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
@@ -19,7 +20,7 @@ use wharf_host::tri::Tri;
 use crate::config::Fault;
 use crate::input::Plan;
 use crate::progress::Progress;
-use crate::replay::{RunError, Setup, design_config, row};
+use crate::replay::{RunError, Setup, row};
 use crate::result::Row;
 
 type RunRow = fn(&Setup, &Arc<Plan>, Progress, &Arc<AtomicBool>) -> Result<Row, RunError>;
@@ -56,7 +57,7 @@ impl DesignEntry {
             table: D::TABLE,
             keys: D::Config::KEYS,
             has_cache: D::HAS_CACHE,
-            needs: |setup| D::needs(&design_config(setup), &setup.host.design.of::<D>()),
+            needs: |setup| D::needs(&setup.design_config(), &setup.host.design.of::<D>()),
             run: row::<D>,
             complete: |given| {
                 let config: D::Config = given.try_into()?;
@@ -96,8 +97,8 @@ pub const DESIGNS: &[DesignEntry] = &[
 /// Those that were added.
 static ADDED: Mutex<Vec<&'static DesignEntry>> = Mutex::new(Vec::new());
 
-/// Adds a design to those that this program knows, before it loads a configuration: its table is read from then on, and
-/// it is found by its name.
+/// Adds a design to those that this program knows, before it loads a configuration: its table is
+/// read from then on, and it is found by its name.
 ///
 /// # Panics
 /// If there is a design of its name, or its table is that of another one's family.

@@ -13,14 +13,15 @@ pub enum Replacement {
     Lru,
 }
 
-/// When nodes of an index go that have become empty, in designs whose index is changed side by side.
+/// When nodes of an index go that have become empty, in designs whose index is changed side by
+/// side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reclaim {
     /// With the last page of theirs.
     #[default]
     Eager,
-    /// When their part of the file is deleted, or the file closed. Until then they are there, to be used again: as the ScaleCache
-    /// paper has it (section 3.2.3).
+    /// When their part of the file is deleted, or the file closed. Until then they are there, to be
+    /// used again: as the ScaleCache paper has it (section 3.2.3).
     Lazy,
 }

@@ -1,5 +1,5 @@
-//! What every design is told alike: what designs that are compared must have in common. What concerns one design alone is
-//! in its own [`Settings`](super::Settings).
+//! What every design is told alike: what designs that are compared must have in common. What
+//! concerns one design alone is in its own [`Settings`](super::Settings).
 
 use serde::{Deserialize, Serialize};
 use wharf_wire::dma::PAGE_BYTES;
@@ -61,8 +61,8 @@ pub struct DesignConfig {
 }
 
 impl Default for DesignConfig {
-    /// 64 MiB for one client on one drive, write-back from 10 % dirty pages on and at most 20 %, one file, one memory node,
-    /// caches in the program, no file system, 4096 transfer pages.
+    /// 64 MiB for one client on one drive, write-back from 10 % dirty pages on and at most 20 %,
+    /// one file, one memory node, caches in the program, no file system, 4096 transfer pages.
     fn default() -> Self {
         DesignConfig {
             cache_bytes: 64 << 20,

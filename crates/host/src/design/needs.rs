@@ -1,4 +1,5 @@
-//! What a design needs of the machine, and what it then gets: volumes by role, and on whose behalf a client works.
+//! What a design needs of the machine, and what it then gets: volumes by role, and on whose behalf
+//! a client works.
 
 use std::fmt;
 use std::rc::Rc;
@@ -8,15 +9,18 @@ use wharf_wire::identify::DriveFeature;
 
 use crate::volume::Volume;
 
-/// What drives are for, in the eyes of a design. Drives of different kinds may stand behind different roles.
+/// What drives are for, in the eyes of a design. Drives of different kinds may stand behind
+/// different roles.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// The drives on or before which data is cached. Where there are no others, they hold all of it.
+    /// The drives on or before which data is cached. Where there are no others, they hold all of
+    /// it.
     Cache,
-    /// The drives that hold all data, where a design keeps a part of it on the drives of [`Role::Cache`].
+    /// The drives that hold all data, where a design keeps a part of it on the drives of
+    /// [`Role::Cache`].
     Backing,
 }
 
@@ -39,22 +43,24 @@ impl fmt::Display for Role {
     }
 }
 
-/// What a design needs, by its configuration alone: whoever builds the machine asks before there is anything.
+/// What a design needs, by its configuration alone: whoever builds the machine asks before there is
+/// anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Needs {
     /// The roles whose volumes it uses; each is there in [`Devices`].
     pub roles: &'static [Role],
     /// What the drives of [`Role::Cache`] must be able to do.
     pub features: &'static [DriveFeature],
-    /// CPUs of the host that work for all clients, besides the clients' own: managers of a cache, a flusher. Each has
-    /// its own queue pairs.
+    /// CPUs of the host that work for all clients, besides the clients' own: managers of a cache, a
+    /// flusher. Each has its own queue pairs.
     pub services: u32,
-    /// Pages of 4096 bytes that a client in another process needs of its own, in designs that can be
-    /// [shared](crate::guest).
+    /// Pages of 4096 bytes that a client in another process needs of its own, in designs that can
+    /// be [shared](crate::guest).
     pub attached_pages: usize,
     /// Bytes that it keeps for each cached page besides the page, at most, as address space.
     pub bytes_per_page: u64,
-    /// Whether it is in the operating system, and so reaches drives through what that puts before them.
+    /// Whether it is in the operating system, and so reaches drives through what that puts before
+    /// them.
     pub in_kernel: bool,
 }
 

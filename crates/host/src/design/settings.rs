@@ -1,8 +1,9 @@
 //! What concerns one design alone: its own table of the configuration.
 //!
-//! A design declares the keys that it has with [`settings!`](crate::settings), each with its meaning, its value where
-//! nothing else is said, and its range. Everything else follows: the table `[design.NAME]` of host configurations, `--set
-//! design.NAME.KEY=VALUE`, errors that name key and range, the listing in `docs/configuration.md`, the hash.
+//! A design declares the keys that it has with [`settings!`](crate::settings), each with its
+//! meaning, its value where nothing else is said, and its range. Everything else follows: the table
+//! `[design.NAME]` of host configurations, `--set design.NAME.KEY=VALUE`, errors that name key and
+//! range, the listing in `docs/configuration.md`, the hash.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -36,8 +36,8 @@ macro_rules! statistics {
 
         /// A client's counters while it runs.
         #[derive(Default)]
-        pub(crate) struct Counters {
-            $(pub(crate) $name: Counter,)*
+        pub struct Counters {
+            $($(#[$doc])* pub $name: Counter,)*
         }
 
         impl Counters {
@@ -50,7 +50,7 @@ macro_rules! statistics {
             }
 
             /// Their values, with what the drivers of `volume` did.
-            pub(crate) fn statistics(&self, volume: &Volume) -> Statistics {
+            pub fn statistics(&self, volume: &Volume) -> Statistics {
                 let mut statistics = self.own();
                 volume.statistics().for_each(|driver| statistics.driver.merge(&driver));
                 statistics
@@ -82,47 +82,31 @@ statistics! {
     waits,
     /// Requests that failed.
     failures,
-    /// Nanoseconds in which requests slept because too much was dirty.
-    throttled_ns,
-    /// Nanoseconds in which requests wrote back dirty pages themselves, since too much was dirty.
-    flushing_ns,
-    /// Nanoseconds of virtual time in which all CPUs waited for locks of indexes, in the first client's account; 0 in designs
-    /// whose index has none.
-    index_wait_ns,
-    /// Nanoseconds of virtual time in which all CPUs were in the driver of an array in the operating system, in the first client's
-    /// account.
-    array_driver_ns,
-    /// Nanoseconds in which a client's CPU had nothing to do but wait for other CPUs of the host that
-    /// work for it: managers of a cache.
-    manager_wait_ns,
-    /// Pages that managers were asked for.
-    manager_asks,
-    /// Nanoseconds in which these requests, and then their answers, were on their way or waited to be
-    /// taken; 0 where operations are not timed, as is the next.
-    manager_queue_ns,
-    /// Nanoseconds that managers had them, from taking the request to giving the answer.
-    manager_held_ns,
-    /// Nanoseconds in which managers had nothing to do but poll queue pairs with commands under way; 0
-    /// in real time, where nobody times empty polls.
-    manager_poll_ns,
 }
 
 /// A number that only grows.
 #[derive(Default)]
-pub(crate) struct Counter(Cell<u64>);
+pub struct Counter(Cell<u64>);
 
 impl Counter {
     /// Adds `n`.
     #[inline]
-    pub(crate) fn add(&self, n: u64) {
+    pub fn add(&self, n: u64) {
         self.0.set(self.0.get() + n);
+    }
+
+    /// What it has come to.
+    pub fn get(&self) -> u64 {
+        self.0.get()
     }
 }
 
 impl Counters {
     /// Accounts the end of a request.
     #[inline]
-    pub(crate) fn end<T>(
+    /// # Errors
+    /// The request's.
+    pub fn end<T>(
         &self,
         outcome: Result<T, IoError>,
         touch: impl Fn(&T) -> Touch,

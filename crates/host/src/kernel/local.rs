@@ -9,7 +9,7 @@ use std::sync::Arc;
 use wharf_runtime::sync::Ordering;
 use wharf_runtime::{Cpu, Notify, Op};
 
-use crate::design::Counters;
+use crate::dflush::WriterCounters;
 use crate::error::IoError;
 use crate::errseq::ErrSeqCursor;
 use crate::files::Files;
@@ -42,7 +42,7 @@ pub struct Local {
     /// The client, or as many as there are clients for the service.
     pub(super) index: u32,
     pub(super) is_service: bool,
-    pub(crate) counters: Counters,
+    pub(crate) counters: WriterCounters,
     pub(super) batches: RefCell<Batches>,
     /// Free frames of this CPU.
     pub(super) free: RefCell<Vec<u32>>,
@@ -82,7 +82,7 @@ impl Local {
             shared,
             volume,
             index,
-            counters: Counters::default(),
+            counters: WriterCounters::default(),
             batches: RefCell::default(),
             free: RefCell::default(),
             dirtied: Cell::new(0),

@@ -63,7 +63,8 @@ use wharf_runtime::sync::Ordering;
 use wharf_wire::dma::DmaSpace;
 
 use crate::design::{
-    Client, Design, DesignConfig, DesignError, Needs, Parts, Statistics, Touch, WritePolicy,
+    Amount, Client, Design, DesignConfig, DesignError, Gauges, Needs, Parts, Statistics, Touch,
+    WritePolicy,
 };
 use crate::dflush::{Balance, SHARE_PAGES};
 use crate::error::IoError;
@@ -135,8 +136,9 @@ pub type KernelDflush = PageCache<ByWriters>;
 crate::settings! {
     /// What the page caches of an operating system are told.
     pub struct KernelConfig {
-        /// What a writer does when too much is dirty, where writers flush (`kernel-dflush`): as `design.scale.dflush`.
-        /// `flush-files` bounds what a client of `kernel` and `falcon` has on its way, too.
+        /// What a writer does when too much is dirty, where writers flush (`kernel-dflush`): as
+        /// `design.scale.dflush`. `flush-files` bounds what a client of `kernel` and `falcon` has
+        /// on its way, too.
         pub dflush: Balance = Balance::Flush;
         /// Most pages that such a writer writes before it looks again.
         pub dflush_share_pages: u32 = SHARE_PAGES, in 1..=1_048_576;
@@ -163,7 +165,8 @@ impl<W: WriteBack> Design for PageCache<W> {
 
     type Client = KernelClient;
 
-    /// The flusher's CPU, those of the drives, and the flusher's neighbour, which has nothing to do for a single drive.
+    /// The flusher's CPU, those of the drives, and the flusher's neighbour, which has nothing to do
+    /// for a single drive.
     fn needs(config: &DesignConfig, _: &KernelConfig) -> Needs {
         Needs {
             services: 1 + queues::<W>(config) + u32::from(config.drives > 1),
@@ -196,9 +199,9 @@ impl<W: WriteBack> Design for PageCache<W> {
         })
     }
 
-    fn index_nodes(&self) -> Option<u64> {
+    fn gauges(&self) -> Gauges {
         let nodes = self.shared.inodes.iter().map(|inode| inode.tree.nodes());
-        Some(nodes.sum())
+        Gauges::none().with("index_nodes", Amount::Count(nodes.sum()))
     }
 
     fn client(self: &Arc<Self>, parts: Parts) -> Result<KernelClient, DesignError> {
@@ -289,10 +292,19 @@ impl Client for KernelClient {
             let shared = &local.shared;
             statistics.evictions += shared.background_evictions.load(Ordering::Relaxed);
             statistics.write_backs += shared.background_written.load(Ordering::Relaxed);
-            let waited = shared.inodes.iter().map(|inode| inode.tree.waited_ns());
-            statistics.index_wait_ns += waited.sum::<u64>();
-            statistics.array_driver_ns += local.volume.array_driver_ns();
         }
         statistics
+    }
+
+    fn gauges(&self) -> Gauges {
+        let local = &self.local;
+        if local.index > 0 {
+            return local.counters.gauges();
+        }
+        let inodes = local.shared.inodes.iter();
+        let waited_ns = inodes.map(|inode| inode.tree.waited_ns()).sum();
+        local
+            .counters
+            .gauges_of_all(waited_ns, local.volume.array_driver_ns())
     }
 }

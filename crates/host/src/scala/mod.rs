@@ -53,9 +53,9 @@ pub use shares::{SHARES_MAX, Shares, SharesError};
 crate::settings! {
     /// What the designs whose drives keep the cache are told.
     pub struct ScalaConfig {
-        /// In which proportion the cache is divided among clients (`scala`, `hardware`): `equal`, or weights of the
-        /// first clients, such as `4,2,1`, from 1 to 65535 each; up to 64 clients have one, others 1. A run with fewer
-        /// clients is refused.
+        /// In which proportion the cache is divided among clients (`scala`, `hardware`): `equal`,
+        /// or weights of the first clients, such as `4,2,1`, from 1 to 65535 each; up to 64 clients
+        /// have one, others 1. A run with fewer clients is refused.
         pub shares: Shares = Shares::default();
         /// Clean pages leave the cache first while a drive collects garbage (`scala`).
         pub gc_aware: bool = true;
@@ -184,7 +184,7 @@ impl SharedDesign for Scala {
 
 impl Scala {
     /// Bytes of all that keeps book of the frames and is shared by the clients; their indexes come
-    /// on top ([`index_bytes`](crate::design::Client::index_bytes)).
+    /// on top (the gauge `index_bytes` of each client).
     pub fn bookkeeping_bytes(&self) -> usize {
         self.frames.bookkeeping_bytes()
     }

@@ -11,7 +11,8 @@ pub const SHARES_MAX: usize = 64;
 /// How equal shares are written.
 const EQUAL: &str = "equal";
 
-/// How a cache is divided among clients: in proportion to their weights. Clients beyond those that have one have weight 1.
+/// How a cache is divided among clients: in proportion to their weights. Clients beyond those that
+/// have one have weight 1.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Shares(Vec<u16>);
 
@@ -29,7 +30,8 @@ pub enum SharesError {
 }
 
 impl Shares {
-    /// Shares in proportion to these weights. A weight of 0 counts as 1, and those beyond [`SHARES_MAX`] are not looked at.
+    /// Shares in proportion to these weights. A weight of 0 counts as 1, and those beyond
+    /// [`SHARES_MAX`] are not looked at.
     pub fn of(weights: &[u16]) -> Shares {
         let known = weights.iter().take(SHARES_MAX);
         Shares(known.map(|weight| *weight.max(&1)).collect())

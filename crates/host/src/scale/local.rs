@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use wharf_runtime::{Cpu, Notify};
 
-use crate::design::{Counters, Statistics};
+use crate::design::Statistics;
+use crate::dflush::WriterCounters;
 use crate::error::IoError;
 use crate::kernel::accounting::Change;
 use crate::key::PageKey;
@@ -32,7 +33,7 @@ pub struct Local<I, B> {
     pub(super) backing: Rc<B>,
     /// The client, or as many as there are clients for the service.
     pub(super) index: u32,
-    pub(crate) counters: Counters,
+    pub(crate) counters: WriterCounters,
     /// Free frames of this CPU.
     pub(super) free: RefCell<Vec<u32>>,
     /// What this CPU remembers of its readers of each file: those in order, those in steps.
@@ -63,7 +64,7 @@ impl<I: Index, B: Backing> Local<I, B> {
             shared,
             backing,
             index,
-            counters: Counters::default(),
+            counters: WriterCounters::default(),
             free: RefCell::default(),
             dirty: Batch::default(),
             writeback: Batch::default(),

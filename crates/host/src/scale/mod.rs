@@ -54,8 +54,8 @@ use wharf_runtime::sync::Ordering;
 use wharf_wire::dma::DmaSpace;
 
 use crate::design::{
-    Client, Design, DesignConfig, DesignError, Needs, Parts, Reclaim, Replacement, Statistics,
-    Touch, WritePolicy, check_request,
+    Amount, Client, Design, DesignConfig, DesignError, Gauges, Needs, Parts, Reclaim, Replacement,
+    Statistics, Touch, WritePolicy, check_request,
 };
 use crate::dflush::{Balance, SHARE_PAGES};
 use crate::error::IoError;
@@ -101,18 +101,19 @@ impl Variant for DflushAlone {
 crate::settings! {
     /// What the page cache of a process is told.
     pub struct ScaleConfig {
-        /// Which page leaves the cache next: `clock`: the next under CLOCK's hand that was not used since; `lru`: two
-        /// lists, as in Linux.
+        /// Which page leaves the cache next: `clock`: the next under CLOCK's hand that was not used
+        /// since; `lru`: two lists, as in Linux.
         pub replacement: Replacement = Replacement::Clock;
-        /// What a writer does when too much is dirty: `flush`: so many pages at a time, which it waits for;
-        /// `flush-files`: all of a file, and of the next as long as more than `dirty_background_share` is dirty, without
-        /// waiting for the writes; `sleep-then-flush`: it sleeps until a write ends or a millisecond is over, and flushes
-        /// then, as ScaleCache's published code; `sleep`.
+        /// What a writer does when too much is dirty: `flush`: so many pages at a time, which it
+        /// waits for; `flush-files`: all of a file, and of the next as long as more than
+        /// `dirty_background_share` is dirty, without waiting for the writes; `sleep-then-flush`:
+        /// it sleeps until a write ends or a millisecond is over, and flushes then, as ScaleCache's
+        /// published code; `sleep`.
         pub dflush: Balance = Balance::Flush;
         /// Most pages that such a writer writes before it looks again.
         pub dflush_share_pages: u32 = SHARE_PAGES, in 1..=1_048_576;
-        /// When empty nodes of the index go (`scale`): `eager`: with their last page; `lazy`: when their part of the
-        /// file is deleted, as ScaleCache has it.
+        /// When empty nodes of the index go (`scale`): `eager`: with their last page; `lazy`: when
+        /// their part of the file is deleted, as ScaleCache has it.
         pub index_reclaim: Reclaim = Reclaim::Eager;
     }
 }
@@ -169,10 +170,10 @@ impl<V: Variant> Design for Scale<V> {
         })
     }
 
-    fn index_nodes(&self) -> Option<u64> {
-        let nodes =
-            (0..self.shared.files.len() as u32).map(|file| self.shared.index_of(file).nodes());
-        Some(nodes.sum())
+    fn gauges(&self) -> Gauges {
+        let files = self.shared.files.iter();
+        let nodes = files.map(|file| file.index.nodes()).sum();
+        Gauges::none().with("index_nodes", Amount::Count(nodes))
     }
 
     fn client(self: &Arc<Self>, parts: Parts) -> Result<Self::Client, DesignError> {
@@ -335,10 +336,19 @@ impl<I: Index> Client for ScaleClient<I> {
         if local.index == 0 {
             let written = &local.shared.background_written;
             statistics.write_backs += written.load(Ordering::Relaxed);
-            let waited = local.shared.files.iter().map(|file| file.index.waited_ns());
-            statistics.index_wait_ns += waited.sum::<u64>();
-            statistics.array_driver_ns += local.backing.volume.array_driver_ns();
         }
         statistics
+    }
+
+    fn gauges(&self) -> Gauges {
+        let local = &self.local;
+        if local.index > 0 {
+            return local.counters.gauges();
+        }
+        let files = local.shared.files.iter();
+        let waited_ns = files.map(|file| file.index.waited_ns()).sum();
+        local
+            .counters
+            .gauges_of_all(waited_ns, local.backing.volume.array_driver_ns())
     }
 }

@@ -9,12 +9,13 @@ use std::sync::Arc;
 
 use wharf_runtime::{Cpu, Notifier, Notify, Op, Receiver};
 
-use crate::design::{Counters, Touch, WritePolicy, check_request};
+use crate::design::{Touch, WritePolicy, check_request};
 use crate::error::IoError;
 use crate::errseq::ErrSeqCursor;
 use crate::payload::{From, Into, Payload};
 use crate::span::{Extent, Span, Spans, spans};
 use crate::tri::Shared;
+use crate::tri::counters::ClientCounters;
 use crate::tri::message::{Answer, Message, Outbox, Outcome, Request, Wish, receive};
 use crate::tri::open::{OpenPage, OpenPages, Part};
 use crate::tri::private::{Known, Private, Released};
@@ -69,7 +70,7 @@ pub(super) struct CacheClient {
     pub(super) shared: Arc<Shared>,
     pub(super) volume: Rc<Volume>,
     pub(super) index: u32,
-    pub(super) counters: Counters,
+    pub(super) counters: ClientCounters,
     pub(super) private: RefCell<Vec<Private>>,
     pub(super) tickets: RefCell<Tickets>,
     pub(super) outbox: Outbox<Request>,
@@ -100,7 +101,7 @@ impl CacheClient {
             shared: shared.clone(),
             volume,
             index,
-            counters: Counters::default(),
+            counters: ClientCounters::default(),
             tickets: RefCell::default(),
             outbox: Outbox::new(ends.requests),
             for_room: shared.parts.iter().map(|_| Notify::new()).collect(),

@@ -39,10 +39,12 @@
 //! | `private` | what a client holds, and its CLOCK |
 //! | `client`, `tickets`, `open` | a client's way through a request; what it has asked for, and waits for |
 //! | `flush` | flush and write-through |
+//! | `counters` | what clients and managers count |
 //! | `pool`, `manager` | a manager's frames and CLOCK; what it does with messages |
 //! | `fetch`, `write_back` | commands: misses and evictions; flushes |
 
 mod client;
+mod counters;
 mod fetch;
 mod flush;
 mod manager;
@@ -65,12 +67,14 @@ use wharf_wire::dma::DmaSpace;
 use crate::buffers::Buffers;
 use crate::cache::frame::PAGES_MAX;
 use crate::design::{
-    Client, Design, DesignConfig, DesignError, Needs, Parts, Statistics, Touch, WritePolicy,
+    Amount, Client, Design, DesignConfig, DesignError, Gauges, Needs, Parts, Statistics, Touch,
+    WritePolicy,
 };
 use crate::error::IoError;
 use crate::payload::{From, Into};
 use crate::span::Extent;
 use crate::tri::client::{CacheClient, ClientEnds};
+use crate::tri::counters::ManagerAccount;
 use crate::tri::manager::{Manager, ManagerEnds};
 use crate::tri::message::{ITEMS, RING_MESSAGES};
 use crate::tri::table::{Frames, PageTable, Partition};
@@ -80,8 +84,8 @@ crate::settings! {
     pub struct TriConfig {
         /// CPUs that manage the cache, besides the clients' own.
         pub managers: u32 = 2, in 1..=64;
-        /// `true`: a page is read from the drive also where a write is to replace all of it, as TriCache's published
-        /// code does.
+        /// `true`: a page is read from the drive also where a write is to replace all of it, as
+        /// TriCache's published code does.
         pub reads_before_overwrite: bool = false;
     }
 }
@@ -129,8 +133,7 @@ struct Shared {
     errors: Box<[Mutex<Errors>]>,
     /// Write-backs that ever failed.
     failures: AtomicU64,
-    /// What each manager did so far, but for its drivers: whoever runs it has those.
-    accounts: Box<[Mutex<Statistics>]>,
+    accounts: Box<[Mutex<ManagerAccount>]>,
 }
 
 impl Shared {
@@ -160,9 +163,9 @@ impl Shared {
         self.failures.load(Ordering::Relaxed)
     }
 
-    fn account(&self, manager: u32, statistics: Statistics) {
+    fn account(&self, manager: u32, did: ManagerAccount) {
         let account = &self.accounts[manager as usize];
-        *account.lock().expect("no holder panics") = statistics;
+        *account.lock().expect("no holder panics") = did;
     }
 }
 
@@ -372,9 +375,20 @@ impl Client for TriClient {
         let mut statistics = client.counters.statistics(&client.volume);
         if client.index == 0 {
             for account in &client.shared.accounts {
-                statistics.merge(&account.lock().expect("no holder panics"));
+                statistics.merge(&account.lock().expect("no holder panics").statistics);
             }
         }
         statistics
+    }
+
+    fn gauges(&self) -> Gauges {
+        let client = &*self.0;
+        let own = client.counters.gauges();
+        if client.index > 0 {
+            return own;
+        }
+        let accounts = client.shared.accounts.iter();
+        let polled_ns = accounts.map(|a| a.lock().expect("no holder panics").polled_ns);
+        own.with("manager_poll", Amount::OfServicesNs(polled_ns.sum()))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use wharf_host::design::{
-    Client, Design, DesignConfig, DesignError, Devices, NoSettings, Parts, Statistics, Touch,
+    Client, Design, DesignConfig, DesignError, Devices, NoSettings, Parts, Role, Statistics, Touch,
 };
 use wharf_host::error::IoError;
 use wharf_host::span::Extent;
@@ -21,7 +21,7 @@ use super::stream::{page_request, unchecked_plan};
 use super::system::ScratchFile;
 use crate::config::{Sets, load_drive, load_host};
 use crate::progress::Progress;
-use crate::replay::{Engine, Prepare, Setup, row};
+use crate::replay::{DeviceGroup, Engine, Prepare, Setup, row};
 
 /// Requests of a run: 2 ms, less than the time for which other programs take a processor away.
 const REQUESTS: usize = 20_000;
@@ -111,10 +111,10 @@ pub(super) fn over_the_kernel(
 /// One client, one request at a time, for real, over a drive that has nothing to do.
 fn setup(drive: &str) -> Result<Setup, CalibrateError> {
     let none = Sets::default();
+    let (drive, host) = (load_drive(drive, &none)?.0, load_host("default", &none)?.0);
     Ok(Setup {
-        drive: load_drive(drive, &none)?.0,
-        drives: 1,
-        host: load_host("default", &none)?.0,
+        devices: vec![DeviceGroup::new(Role::Cache, drive, 1, &host)],
+        host,
         costs: CostTable::free(),
         cache_bytes: 1 << 20,
         clients: 1,

@@ -1,7 +1,9 @@
-//! The tables `[design.NAME]` of a host's configuration: what concerns one design, or one family, alone.
+//! The tables `[design.NAME]` of a host's configuration: what concerns one design, or one family,
+//! alone.
 //!
-//! Which keys there are each design says itself ([`Settings`](wharf_host::design::Settings)). A table has them all, always: what a
-//! file leaves out is what the design has by itself, so that a design that is added breaks no file.
+//! Which keys there are each design says itself ([`Settings`](wharf_host::design::Settings)). A
+//! table has them all, always: what a file leaves out is what the design has by itself, so that a
+//! design that is added breaks no file.
 
 use std::collections::BTreeMap;
 

@@ -39,8 +39,9 @@ pub struct Sets {
 }
 
 impl Sets {
-    /// Sorts arguments such as `drive.timing.read_ns=25us`, `host.cache=4GiB` and `design.tri.managers=4`. Whether the
-    /// keys exist within a drive or a host shows when that is loaded.
+    /// Sorts arguments such as `drive.timing.read_ns=25us`, `host.cache=4GiB` and
+    /// `design.tri.managers=4`. Whether the keys exist within a drive or a host shows when that is
+    /// loaded.
     pub fn parse<S: AsRef<str>>(arguments: &[S]) -> Result<Sets, ConfigError> {
         let mut sets = Sets::default();
         for argument in arguments.iter().map(AsRef::as_ref) {

@@ -149,6 +149,10 @@ pub(super) struct Args {
     #[arg(long)]
     overlay: bool,
 
+    /// Prints what designs report of themselves, below the table.
+    #[arg(long)]
+    gauges: bool,
+
     /// Writes the figures as JSON (`docs/report-schema.md`).
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -166,6 +170,8 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         RunError::Drive(_)
         | RunError::ImageExists(_)
         | RunError::Design(_)
+        | RunError::Roles { .. }
+        | RunError::MixedMedia
         | RunError::Boot(AdminError::TooFewFrames { .. })
         | RunError::Memory(_) => Failure::Input(error.to_string()),
         _ => Failure::Run(format!("{error} (seed {})", args.seed)),
@@ -174,6 +180,9 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         &comparison,
         report::table::stdout_width(),
     ));
+    if args.gauges {
+        print(&report::table::gauges(&comparison));
+    }
     write_reports(&args.json, &args.html, &comparison)?;
     if stop.load(std::sync::atomic::Ordering::Relaxed) {
         Err(Failure::Interrupted)
@@ -300,11 +309,6 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
     }
     let cache_bytes = host.cache_bytes(plans[0].footprint_pages * 4096, device_bytes);
     let setup = Setup {
-        submission: wharf_lab::replay::Submission::default(),
-        drive,
-        drives: args.drives,
-        host,
-        costs,
         cache_bytes,
         clients: args.clients,
         depth: args.depth,
@@ -323,6 +327,7 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
             "steady" => Prepare::Steady,
             path => Prepare::Image(path.into()),
         },
+        ..Setup::new(drive, args.drives, host, costs)
     };
     let jobs = args.jobs.count(|| setup.memory_bytes());
     let cache_spec = cache_spec(args, &setup.host);
@@ -361,7 +366,7 @@ fn speed(speed: Option<f64>) -> Result<Option<f64>, Failure> {
 fn check_memory(request: &Request) -> Result<(), Failure> {
     let (setup, cache_spec) = (&request.setup, &request.cache_spec);
     let cache_bytes = setup.cache_bytes.saturating_mul(request.threads() as u64);
-    let page_bytes = setup.drive.page_bytes() as u64;
+    let page_bytes = setup.cache().drive.page_bytes() as u64;
     let needs = |design: &&DesignEntry| {
         let page = page_bytes + design.needs(setup).bytes_per_page;
         (cache_bytes / 4096 * page, design.name)
