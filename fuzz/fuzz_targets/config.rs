@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use libfuzzer_sys::fuzz_target;
+use wharf_host::design::Role;
 use wharf_lab::config::{
     CacheOf, ConfigError, Sets, config_hash, load_costs, load_drive, load_host, parse_bytes,
     parse_duration_ns, parse_percent, parse_share_or_bytes,
@@ -74,8 +75,8 @@ fn use_drive(loaded: Result<wharf_drive::DriveConfig, ConfigError>) {
     let (host, _) = load_host("default", &Sets::default()).expect("a preset");
     let (costs, _) = load_costs("default").expect("a preset");
     assert_eq!(
-        config_hash(&drive, &host, &costs),
-        config_hash(&drive.clone(), &host, &costs)
+        config_hash(&[(Role::Cache, &drive)], &host, &costs),
+        config_hash(&[(Role::Cache, &drive.clone())], &host, &costs)
     );
 }
 

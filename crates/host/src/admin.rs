@@ -12,7 +12,9 @@ use wharf_wire::admin::{Cns, FeatureSelect, SecureErase};
 use wharf_wire::command::{Command, NAMESPACE_ALL};
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES, RegisterError};
 use wharf_wire::features::{FeatureId, NumberOfQueues};
-use wharf_wire::identify::{DriveFeature, IdentifyController, IdentifyError, IdentifyNamespace};
+use wharf_wire::identify::{
+    DriveFeature, FeatureSet, IdentifyController, IdentifyError, IdentifyNamespace,
+};
 use wharf_wire::log_page::{ErrorLogEntry, LogPage, SmartHealth};
 use wharf_wire::queue::{DriveQueue, HostQueue};
 use wharf_wire::statistics::DriveStatistics;
@@ -82,6 +84,16 @@ pub enum AdminError {
         /// Which drive.
         drive: u16,
     },
+    /// The drive cannot do what the design needs.
+    #[error(
+        "drive {drive} has no feature '{feature}', which the design needs: choose another drive"
+    )]
+    Lacks {
+        /// Which drive.
+        drive: u16,
+        /// What it lacks.
+        feature: DriveFeature,
+    },
     /// The drive has no pin and unpin commands.
     #[error(
         "drive {drive} does not pin pages: choose another drive, or set drive.host_memory.enabled=true"
@@ -105,6 +117,8 @@ pub struct DriveFacts {
     pub cores: u32,
     /// Pages of a stripe: stripes are dealt out to the cores in turn.
     pub core_stripe_pages: u32,
+    /// What it can do beyond an ordinary drive.
+    pub features: FeatureSet,
 }
 
 impl DriveFacts {
@@ -277,7 +291,24 @@ impl Admin {
             // Another maker's drive tells nothing of its cores.
             cores: u32::from(controller.drive.firmware_cores).max(1),
             core_stripe_pages: controller.drive.stripe_pages.max(1),
+            features: controller.drive.features,
         })
+    }
+
+    /// Refuses a drive that lacks one of `features`.
+    ///
+    /// # Errors
+    /// [`AdminError::NoPins`], [`AdminError::Lacks`].
+    pub fn require(&self, facts: &DriveFacts, features: &[DriveFeature]) -> Result<(), AdminError> {
+        let drive = self.drive();
+        let lacking = features
+            .iter()
+            .find(|feature| !facts.features.contains(**feature));
+        match lacking {
+            None => Ok(()),
+            Some(DriveFeature::Pin) => Err(AdminError::NoPins { drive }),
+            Some(&feature) => Err(AdminError::Lacks { drive, feature }),
+        }
     }
 
     /// Asks for `wanted` I/O queue pairs.

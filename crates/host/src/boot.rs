@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use wharf_runtime::Cpu;
 use wharf_wire::dma::{DmaSpace, RegisterError};
+use wharf_wire::identify::DriveFeature;
 use wharf_wire::queue::HostQueue;
 
 use crate::admin::{Admin, AdminError, DriveFacts, QueueOffer};
@@ -26,6 +27,8 @@ pub struct PoweredOn {
     pub offers: Vec<QueueOffer>,
     /// How many more it is to create later.
     pub later: u32,
+    /// What it must be able to do.
+    pub features: &'static [DriveFeature],
     /// The memory to lend it, if any.
     pub hmb: Option<HmbMemory>,
 }
@@ -81,6 +84,7 @@ pub async fn make_ready(
         let config = DriverConfig { drive, ..config };
         let admin = Admin::start(cpu, powered.admin, space, config)?;
         let found = admin.identify().await?;
+        admin.require(&found, powered.features)?;
         if let Some(first) = facts.first()
             && !found.divides_frames_as(first)
         {

@@ -7,17 +7,18 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use wharf_runtime::Cpu;
 use wharf_wire::dma::DmaSpace;
 
 use crate::cache::PageCache;
 use crate::cache::client::CacheClient;
 use crate::cache::frame::PAGES_MAX;
-use crate::design::{Client, Design, DesignConfig, DesignError, Statistics, Touch, WritePolicy};
+use crate::design::{
+    Client, Design, DesignConfig, DesignError, Needs, NoSettings, Parts, Statistics, Touch,
+    WritePolicy,
+};
 use crate::error::IoError;
 use crate::payload::{From, Into};
 use crate::span::Extent;
-use crate::volume::Volume;
 
 /// What the clients share: the cache.
 pub struct Clock {
@@ -28,9 +29,25 @@ pub struct Clock {
 impl Design for Clock {
     const NAME: &'static str = "clock";
 
+    const SUMMARY: &'static str =
+        "a page cache in host memory, CLOCK replacement, over ordinary block commands";
+
+    type Config = NoSettings;
+
     type Client = ClockClient;
 
-    fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<Clock, DesignError> {
+    fn needs(_: &DesignConfig, _: &NoSettings) -> Needs {
+        Needs {
+            bytes_per_page: 32,
+            ..Needs::default()
+        }
+    }
+
+    fn new(
+        config: &DesignConfig,
+        _: &NoSettings,
+        space: &Arc<DmaSpace>,
+    ) -> Result<Clock, DesignError> {
         let cache = PageCache::new(Self::NAME, config, space)?;
         Ok(Clock {
             cache: Arc::new(cache),
@@ -38,13 +55,8 @@ impl Design for Clock {
         })
     }
 
-    fn client(
-        self: &Arc<Self>,
-        cpu: &Cpu,
-        volume: Rc<Volume>,
-        index: u32,
-    ) -> Result<ClockClient, DesignError> {
-        let (design, pages) = (Self::NAME, volume.pages());
+    fn client(self: &Arc<Self>, parts: Parts) -> Result<ClockClient, DesignError> {
+        let (design, pages) = (Self::NAME, parts.cache().pages());
         if pages > PAGES_MAX {
             let pages_max = PAGES_MAX;
             return Err(DesignError::VolumeTooLarge {
@@ -53,7 +65,13 @@ impl Design for Clock {
                 pages_max,
             });
         }
-        let client = CacheClient::start(cpu, self.cache.clone(), volume, index, self.policy);
+        let client = CacheClient::start(
+            &parts.cpu,
+            self.cache.clone(),
+            parts.cache(),
+            parts.index,
+            self.policy,
+        );
         Ok(ClockClient(client))
     }
 }

@@ -1,100 +1,121 @@
 //! What a design is: the interface between whoever makes requests and a way to serve them.
 //!
-//! A *design* is the part that all clients share: a page cache, say. A *client* is what one CPU
-//! uses of it: any number of the CPU's tasks may have requests in flight on it. There is one file
-//! per design, with the same functions in the same order, so that two designs read as a diff.
+//! Problem: a program, a replay and a benchmark are to use any design alike, and a new design is to
+//! be one folder: no struct that all share has a field for it, and nobody else knows what it needs.
+//!
+//! Idea: a design says everything about itself by its [`Design`] impl, and whoever builds the
+//! machine asks. The *design* is the part that all clients share: a page cache, say. A *client* is
+//! what one CPU uses of it: any number of the CPU's tasks may have requests in flight on it.
 //! Designs are known at compile time; nothing here is a trait object.
 //!
-//! The volume that a client is made with must be of the same shape for all clients of a design.
+//! The walk of a run:
+//!
+//! 1. **Told.** The host's configuration has what all designs are told ([`DesignConfig`]), and a
+//!    table `[design.NAME]` for each, whose keys the design declares ([`Settings`],
+//!    [`settings!`](crate::settings)).
+//! 2. **Needs.** [`Design::needs`] says by these two alone which [roles](Role) of drives there must
+//!    be, what the drives must be able to do, how many CPUs work for all ([`Needs`]). The machine
+//!    is built from that.
+//! 3. **Made.** [`Design::new`] takes memory. Drives that lend a cache are told of it
+//!    ([`Design::hmb_memory`]).
+//! 4. **Clients.** When the drives are ready, each client's CPU makes its client of its [`Parts`]:
+//!    the CPU, a volume for each role over its own queue pairs ([`Devices`]), its number, and on
+//!    whose behalf it works ([`Principal`]). Services likewise.
+//! 5. **Requests.** [`Client`] has the calls. All are checked by [`check_request`].
+//! 6. **Told back.** What all designs count is in [`Statistics`]; what one reports beyond that are
+//!    [`Gauges`], which every report shows by their names.
+//!
+//! A design is a file, or a folder with a table of its files on top, with the same functions in the
+//! same order, so that two designs read as a diff. `docs/new-design.md` makes one from nothing.
+//!
+//! The volumes that a client is made with must be of the same shape for all clients of a design.
 
+mod choices;
 mod config;
 mod error;
+mod gauges;
+mod needs;
+mod settings;
+mod statistics;
 
-use std::cell::Cell;
 use std::ops::AddAssign;
-use std::rc::Rc;
 use std::sync::Arc;
 
-use wharf_runtime::Cpu;
 use wharf_wire::dma::DmaSpace;
 
-use crate::driver::DriverStatistics;
 use crate::error::IoError;
 use crate::hmb::HmbMemory;
 use crate::span::Extent;
 use crate::volume::Volume;
 
-pub use config::{DesignConfig, Reclaim, Replacement, SHARES_MAX, Shares, WritePolicy};
+pub use choices::{Reclaim, Replacement};
+pub use config::{DesignConfig, WritePolicy};
 pub use error::DesignError;
+pub use gauges::{Amount, Gauges};
+pub use needs::{Devices, Needs, Parts, Principal, Role};
+pub use settings::{NoSettings, OutOfRange, Settings};
+pub use statistics::{Counter, Counters, Statistics};
 
 /// The part of a design that its clients share.
 pub trait Design: Send + Sync + Sized + 'static {
     /// The name by which it is chosen and reported.
     const NAME: &'static str;
 
+    /// What it is, in a few words.
+    const SUMMARY: &'static str;
+
+    /// The table of the configuration that it reads: `[design.TABLE]`. Variants of a design share
+    /// one.
+    const TABLE: &'static str = Self::NAME;
+
     /// Whether requests can be hits: a design without a cache has no hit ratio.
     const HAS_CACHE: bool = true;
 
+    /// What concerns it alone: the keys of its table.
+    type Config: Settings;
+
     /// What one CPU uses of it.
     type Client: Client;
+
+    /// What it needs of the machine.
+    fn needs(_config: &DesignConfig, _own: &Self::Config) -> Needs {
+        Needs::default()
+    }
 
     /// Makes the design, with its memory in `space`.
     ///
     /// # Errors
     /// If the configuration is impossible or memory is short.
-    fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<Self, DesignError>;
+    fn new(
+        config: &DesignConfig,
+        own: &Self::Config,
+        space: &Arc<DmaSpace>,
+    ) -> Result<Self, DesignError>;
 
-    /// Makes client `index` (below the number of clients, each once) on `cpu`.
+    /// Makes a client of these parts.
     ///
     /// # Errors
     /// If memory is short.
-    fn client(
-        self: &Arc<Self>,
-        cpu: &Cpu,
-        volume: Rc<Volume>,
-        index: u32,
-    ) -> Result<Self::Client, DesignError>;
+    fn client(self: &Arc<Self>, parts: Parts) -> Result<Self::Client, DesignError>;
 
-    /// Number of CPUs of the host that work for all clients, besides the clients' own: managers of
-    /// a cache, a flusher. Each has its own queue pairs.
-    fn services(_config: &DesignConfig) -> u32 {
-        0
-    }
-
-    /// Starts service `index` (below the number of services, each once) on its CPU. Its tasks run
-    /// until the machine stops.
+    /// Starts a service of these parts. Its tasks run until the machine stops.
     ///
     /// # Errors
     /// If memory is short.
-    fn serve(
-        self: &Arc<Self>,
-        _cpu: &Cpu,
-        _volume: Rc<Volume>,
-        _index: u32,
-    ) -> Result<(), DesignError> {
+    fn serve(self: &Arc<Self>, _parts: Parts) -> Result<(), DesignError> {
         Ok(())
     }
 
-    /// Pages of 4096 bytes that a client in another process needs of its own, in designs that can be
-    /// [shared](crate::guest).
-    fn guest_pages(_config: &DesignConfig) -> usize {
-        0
-    }
-
-    /// Nodes in the trees that find cached pages, 576 bytes each, in designs that have such trees. A look from outside, which
-    /// takes no virtual time and disturbs nobody.
-    fn index_nodes(&self) -> Option<u64> {
-        None
-    }
-
-    /// Whether it is in the operating system, and so reaches drives through what that puts before them.
-    fn is_in_kernel(_config: &DesignConfig) -> bool {
-        false
-    }
-
-    /// The memory that drive number `drive` is lent before clients start, if the design lends any.
+    /// The memory that drive number `drive` of the role `cache` is lent before clients start, if
+    /// the design lends any.
     fn hmb_memory(&self, _drive: u32) -> Option<HmbMemory> {
         None
+    }
+
+    /// What it reports of itself at a time: a look from outside, which takes no virtual time and
+    /// disturbs nobody. Reports show the most of each figure, of a few hundred looks in a run.
+    fn gauges(&self) -> Gauges {
+        Gauges::none()
     }
 }
 
@@ -168,13 +189,14 @@ pub trait Client: 'static {
     #[inline]
     fn prefetch(&self, _extent: Extent, _approach: Approach) {}
 
-    /// Bytes of the index of cached pages that the client has for itself, in designs whose clients have one.
-    fn index_bytes(&self) -> Option<u64> {
-        None
-    }
-
     /// What this client did so far.
     fn statistics(&self) -> Statistics;
+
+    /// What it reports so far beyond that. Reports show the sum over all clients; what is of all of
+    /// them is in the first one's.
+    fn gauges(&self) -> Gauges {
+        Gauges::none()
+    }
 }
 
 /// How soon a request comes that [`Client::prefetch`] tells of. A cache finds a page by several looks
@@ -243,142 +265,12 @@ impl AddAssign for Touch {
     }
 }
 
-macro_rules! statistics {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What a client did.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-        pub struct Statistics {
-            $($(#[$doc])* pub $name: u64,)*
-            /// What its drivers did.
-            pub driver: DriverStatistics,
-        }
-
-        impl Statistics {
-            /// Adds what another client did.
-            pub fn merge(&mut self, other: &Statistics) {
-                $(self.$name += other.$name;)*
-                self.driver.merge(&other.driver);
-            }
-
-            /// What was done since `earlier`, a reading of the same client.
-            #[must_use]
-            pub fn since(&self, earlier: &Statistics) -> Statistics {
-                Statistics {
-                    $($name: self.$name - earlier.$name,)*
-                    driver: self.driver.since(&earlier.driver),
-                }
-            }
-        }
-
-        /// A client's counters while it runs.
-        #[derive(Default)]
-        pub(crate) struct Counters {
-            $(pub(crate) $name: Counter,)*
-        }
-
-        impl Counters {
-            /// Their values, without what any driver did.
-            pub(crate) fn own(&self) -> Statistics {
-                Statistics {
-                    $($name: self.$name.0.get(),)*
-                    driver: DriverStatistics::default(),
-                }
-            }
-
-            /// Their values, with what the drivers of `volume` did.
-            pub(crate) fn statistics(&self, volume: &Volume) -> Statistics {
-                let mut statistics = self.own();
-                volume.statistics().for_each(|driver| statistics.driver.merge(&driver));
-                statistics
-            }
-        }
-    };
-}
-
-statistics! {
-    /// Read requests.
-    reads,
-    /// Write requests.
-    writes,
-    /// Flush requests.
-    flushes,
-    /// Discard requests of designs that know them.
-    discards,
-    /// Pages that requests touched.
-    touches,
-    /// Of these, [hits](Touch): found in the host's memory, without a command to a drive.
-    hits,
-    /// Of the touches, first ones of pages that reading ahead had brought.
-    read_ahead_hits,
-    /// Pages that left the cache for others.
-    evictions,
-    /// Pages written to the drive after their write was acknowledged.
-    write_backs,
-    /// Times that a request waited for another one.
-    waits,
-    /// Requests that failed.
-    failures,
-    /// Nanoseconds in which requests slept because too much was dirty.
-    throttled_ns,
-    /// Nanoseconds in which requests wrote back dirty pages themselves, since too much was dirty.
-    flushing_ns,
-    /// Nanoseconds of virtual time in which all CPUs waited for locks of indexes, in the first client's account; 0 in designs
-    /// whose index has none.
-    index_wait_ns,
-    /// Nanoseconds of virtual time in which all CPUs were in the driver of an array in the operating system, in the first client's
-    /// account.
-    array_driver_ns,
-    /// Nanoseconds in which a client's CPU had nothing to do but wait for other CPUs of the host that
-    /// work for it: managers of a cache.
-    manager_wait_ns,
-    /// Pages that managers were asked for.
-    manager_asks,
-    /// Nanoseconds in which these requests, and then their answers, were on their way or waited to be
-    /// taken; 0 where operations are not timed, as is the next.
-    manager_queue_ns,
-    /// Nanoseconds that managers had them, from taking the request to giving the answer.
-    manager_held_ns,
-    /// Nanoseconds in which managers had nothing to do but poll queue pairs with commands under way; 0
-    /// in real time, where nobody times empty polls.
-    manager_poll_ns,
-}
-
-/// A number that only grows.
-#[derive(Default)]
-pub(crate) struct Counter(Cell<u64>);
-
-impl Counter {
-    /// Adds `n`.
-    #[inline]
-    pub(crate) fn add(&self, n: u64) {
-        self.0.set(self.0.get() + n);
-    }
-}
-
-impl Counters {
-    /// Accounts the end of a request.
-    #[inline]
-    pub(crate) fn end<T>(
-        &self,
-        outcome: Result<T, IoError>,
-        touch: impl Fn(&T) -> Touch,
-    ) -> Result<T, IoError> {
-        match &outcome {
-            Ok(value) => {
-                let touch = touch(value);
-                self.touches.add(touch.pages);
-                self.hits.add(touch.hits);
-                self.read_ahead_hits.add(touch.read_ahead_hits);
-            }
-            Err(_) => self.failures.add(1),
-        }
-        outcome
-    }
-}
-
 /// Refuses a request that does not fit the volume or its payload.
+///
+/// # Errors
+/// If it does not.
 #[inline]
-pub(crate) fn check_request(
+pub fn check_request(
     volume: &Volume,
     page_bytes: usize,
     extent: Extent,

@@ -13,7 +13,8 @@ use wharf_wire::dma::DmaSpace;
 
 use crate::buffers::Buffers;
 use crate::design::{
-    Client, Counters, Design, DesignConfig, DesignError, Statistics, Touch, check_request,
+    Client, Counters, Design, DesignConfig, DesignError, Needs, NoSettings, Parts, Statistics,
+    Touch, check_request,
 };
 use crate::error::IoError;
 use crate::group::Group;
@@ -39,11 +40,26 @@ pub struct Direct {
 impl Design for Direct {
     const NAME: &'static str = "direct";
 
+    const SUMMARY: &'static str = "no cache: every request goes to the drive";
+
     const HAS_CACHE: bool = false;
+
+    type Config = NoSettings;
 
     type Client = DirectClient;
 
-    fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<Direct, DesignError> {
+    fn needs(config: &DesignConfig, _: &NoSettings) -> Needs {
+        Needs {
+            in_kernel: config.in_kernel,
+            ..Needs::default()
+        }
+    }
+
+    fn new(
+        config: &DesignConfig,
+        _: &NoSettings,
+        space: &Arc<DmaSpace>,
+    ) -> Result<Direct, DesignError> {
         let design = Self::NAME;
         if config.clients == 0 {
             return Err(DesignError::NoClients { design });
@@ -61,19 +77,11 @@ impl Design for Direct {
         })
     }
 
-    fn is_in_kernel(config: &DesignConfig) -> bool {
-        config.in_kernel
-    }
-
-    fn client(
-        self: &Arc<Self>,
-        cpu: &Cpu,
-        volume: Rc<Volume>,
-        index: u32,
-    ) -> Result<DirectClient, DesignError> {
+    fn client(self: &Arc<Self>, parts: Parts) -> Result<DirectClient, DesignError> {
         let design = Self::NAME;
         let buffers = Buffers::new(&self.space, self.transfer_pages)
             .map_err(|source| DesignError::Memory { design, source })?;
+        let (volume, Parts { cpu, index, .. }) = (parts.cache(), parts);
         let inner = Rc::new(Inner {
             cpu: cpu.clone(),
             volume,
@@ -87,7 +95,7 @@ impl Design for Direct {
             spare: RefCell::default(),
             late: LateCompletions::default(),
         });
-        self.mailboxes.serve(cpu, index);
+        self.mailboxes.serve(&cpu, index);
         let owner = inner.clone();
         cpu.spawn("direct late completions", async move {
             let release = |_, held| owner.release(held);

@@ -54,6 +54,7 @@ pub trait SharedDesign: Design {
     /// If the configuration is impossible.
     fn attach(
         config: &DesignConfig,
+        own: &Self::Config,
         space: &Arc<DmaSpace>,
         memories: &[Arc<SharedMemory>],
         guest: u32,

@@ -17,8 +17,13 @@
 //! | [`volume`] | drives as one address space: striped, mirrored, with parity |
 //! | [`driver`] | one queue pair: slots, timeouts, retries; [`group`] |
 //!
+//! A design outside this crate is built from [`kit::outside`].
+//!
 //! Beside them: [`boot`], [`admin`] and [`gate`] make the drives ready, [`hmb`] gives them memory,
 //! [`late`] keeps what a late command may still use, [`collection`] notes when drives collected.
+
+// The names that `settings!` makes are those that other crates see.
+extern crate self as wharf_host;
 
 pub mod admin;
 pub mod boot;
@@ -51,17 +56,19 @@ pub mod volume;
 
 pub use clock::Clock;
 pub use design::{
-    Client, Design, DesignConfig, DesignError, Shares, Statistics, Touch, WritePolicy,
+    Client, Design, DesignConfig, DesignError, Devices, Needs, NoSettings, Parts, Principal, Role,
+    Settings, Statistics, Touch, WritePolicy,
 };
 pub use direct::Direct;
 pub use driver::{Driver, DriverConfig};
 pub use error::IoError;
 pub use group::Groups;
 pub use hardware::Hardware;
-pub use kernel::{Falcon, Kernel, KernelDflush};
+pub use kernel::{Falcon, Kernel, KernelConfig, KernelDflush};
 pub use kit::direct_flush as dflush;
-pub use scala::Scala;
-pub use scale::Scale;
+pub use scala::{Scala, ScalaConfig, Shares};
+pub use scale::{Scale, ScaleConfig};
+pub use serde;
 pub use span::Extent;
-pub use tri::Tri;
+pub use tri::{Tri, TriConfig};
 pub use volume::{Layout, Level, Volume};

@@ -7,7 +7,9 @@ use std::sync::{Arc, Mutex};
 
 use common::{Rig, Shape, check_redundancy, healthy};
 use wharf_host::volume::Transfer;
-use wharf_host::{Design, DesignConfig, DesignError, Hardware, Layout, Level, Scala, Volume};
+use wharf_host::{
+    Design, DesignConfig, DesignError, Hardware, Layout, Level, Scala, ScalaConfig, Volume,
+};
 use wharf_runtime::{Cpu, Seed};
 use wharf_wire::command::Command;
 use wharf_wire::dma::{DmaRegion, DmaSpace};
@@ -241,8 +243,8 @@ fn designs_whose_drives_keep_the_cache_refuse_redundancy() {
         ..DesignConfig::default()
     };
     let refusals = [
-        Scala::new(&config, &space).err(),
-        Hardware::new(&config, &space).err(),
+        Scala::new(&config, &ScalaConfig::default(), &space).err(),
+        Hardware::new(&config, &ScalaConfig::default(), &space).err(),
     ];
     for refusal in refusals {
         assert!(matches!(

@@ -12,14 +12,14 @@ use wharf_drive::{Drive, PowerSwitch};
 use wharf_host::Direct;
 use wharf_host::admin::offer_queues;
 use wharf_host::boot::{PoweredOn, Spread, make_ready};
-use wharf_host::design::{Client, Design, DesignConfig};
+use wharf_host::design::{Client, Design, DesignConfig, NoSettings, Parts};
 use wharf_host::driver::DriverConfig;
 use wharf_host::span::Extent;
 use wharf_lab::config::{Sets, load_costs, load_drive, load_host};
 use wharf_lab::designs;
 use wharf_lab::input::{ClientRule, Input, Made, plan};
 use wharf_lab::progress::Progress;
-use wharf_lab::replay::{Engine, Prepare, Setup, volume_bytes};
+use wharf_lab::replay::{Engine, Prepare, Setup};
 use wharf_runtime::clock::Clock;
 use wharf_runtime::{Machine, Seed, Side};
 use wharf_wire::dma::DmaSpace;
@@ -65,19 +65,13 @@ fn drive(sets: &[&str]) -> DriveConfig {
 }
 
 fn setup(drive: DriveConfig, prepare: Prepare) -> Setup {
+    let host = load_host("default", &Sets::default()).expect("a preset").0;
     Setup {
-        drive,
-        drives: 1,
-        host: load_host("default", &Sets::default()).expect("a preset").0,
-        costs: load_costs("default").expect("a preset").0,
         cache_bytes: 4096,
         clients: 8,
         depth: 32,
-        submission: wharf_lab::replay::Submission::default(),
-        speed: None,
-        seed: 1,
-        engine: Engine::Virtual,
         prepare,
+        ..Setup::new(drive, 1, host, load_costs("default").expect("a preset").0)
     }
 }
 
@@ -132,7 +126,7 @@ fn virtual_clock() {
     setup.cache_bytes = 1 << 30;
     let footprint = (setup.cache_bytes as f64 / 0.95) as u64 / 4096 * 4096;
     let input = generated(Pattern::Uniform, 8_000_000, footprint, 0.7);
-    let bytes = setup.drive.namespace_pages() * 4096;
+    let bytes = setup.cache().drive.namespace_pages() * 4096;
     let plan =
         Arc::new(plan(&input, FitMode::Error, ClientRule::RoundRobin, 8, bytes).expect("fits"));
     let (mut rates, mut hits) = (Vec::new(), None);
@@ -154,10 +148,10 @@ fn virtual_clock() {
 /// the drives as cache.
 fn virtual_scala() {
     let mut setup = setup(drive(&[]), Prepare::Touched);
-    setup.drives = 4;
-    let bytes = volume_bytes(&setup.drive, setup.drives, &setup.host);
-    let drive_bytes = setup.drive.namespace_pages() * 4096;
-    setup.cache_bytes = drive_bytes * u64::from(setup.drives) * 3 / 16 / 4096 * 4096;
+    setup.cache_mut().drives = 4;
+    let bytes = setup.volume_bytes();
+    let drive_bytes = setup.cache().drive.namespace_pages() * 4096;
+    setup.cache_bytes = drive_bytes * 4 * 3 / 16 / 4096 * 4096;
     let input = Input::Generated {
         name: "webmail".into(),
         parameters: Default::default(),
@@ -214,6 +208,7 @@ fn inline_reads() {
         admin: handle.admin,
         offers: vec![offer],
         later: 0,
+        features: &[],
         hmb: None,
     };
     let host = machine.add_cpu("host", Side::Host, 1.0);
@@ -225,8 +220,10 @@ fn inline_reads() {
         let (_admins, ready) = made.expect("a drive");
         let volume = ready.open_volume(&cpu, &space, vec![queue], config);
         let volume = volume.expect("memory");
-        let design = Arc::new(Direct::new(&DesignConfig::default(), &space).expect("memory"));
-        let client = design.client(&cpu, volume, 0).expect("memory");
+        let design = Arc::new(
+            Direct::new(&DesignConfig::default(), &NoSettings::default(), &space).expect("memory"),
+        );
+        let client = design.client(Parts::new(&cpu, volume, 0)).expect("memory");
         let mut rng = Seed(1).rng();
         let mut page = vec![0u8; 4096];
         let mut rates = Vec::new();
@@ -262,7 +259,7 @@ fn real_latency() {
             park_us: 0,
         };
         let input = generated(Pattern::Uniform, 20_000, 64 << 20, read_share);
-        let bytes = setup.drive.namespace_pages() * 4096;
+        let bytes = setup.cache().drive.namespace_pages() * 4096;
         let plan =
             Arc::new(plan(&input, FitMode::Error, ClientRule::RoundRobin, 1, bytes).expect("fits"));
         let design = designs::find("direct").expect("a design");

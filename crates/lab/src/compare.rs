@@ -8,13 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
+use wharf_drive::DriveConfig;
+use wharf_host::design::Role;
 use wharf_runtime::worker::side_by_side;
 
 use crate::config::config_hash;
 use crate::designs::DesignEntry;
 use crate::input::Plan;
 use crate::progress::Bars;
-use crate::replay::{Prepare, RunError, Setup};
+use crate::replay::{DeviceGroup, Prepare, RunError, Setup};
 use crate::result::{Arrival, Comparison, CostTable, Drive, Row, SCHEMA, Workload};
 
 /// What is compared, and how it was asked for.
@@ -36,7 +38,8 @@ pub struct Request {
 impl Request {
     /// Runs that are made at a time.
     pub fn threads(&self) -> usize {
-        let has_file = self.setup.drive.media.path.is_some();
+        let groups = &self.setup.devices;
+        let has_file = groups.iter().any(|group| group.drive.media.path.is_some());
         if !self.setup.engine.is_virtual() || has_file {
             return 1;
         }
@@ -104,6 +107,13 @@ pub fn compare(request: &Request, stop: &Arc<AtomicBool>) -> Result<Comparison, 
 
 fn describe(request: &Request) -> Comparison {
     let (setup, plan) = (&request.setup, &request.plans[0]);
+    let others = setup.devices.iter();
+    let others = others.filter(|group| group.role != Role::Cache);
+    let drives: Vec<_> = setup
+        .devices
+        .iter()
+        .map(|group| (group.role, &group.drive))
+        .collect();
     let mut notes = plan.notes.clone();
     notes.push(match &setup.prepare {
         Prepare::Empty => {
@@ -143,15 +153,11 @@ fn describe(request: &Request) -> Comparison {
             speed_factor: setup.speed,
             bad_lines: plan.bad_lines,
         },
-        drive: Drive {
-            preset: setup.drive.name.clone(),
-            count: setup.drives,
-            capacity_bytes: setup.drive.namespace_pages() * 4096,
-            parameters: parameters(setup),
-        },
+        drive: drives_of(setup.cache()),
+        more_drives: others.map(drives_of).collect(),
         cache_bytes: setup.cache_bytes,
         cache_spec: request.cache_spec.clone(),
-        config_hash: config_hash(&setup.drive, &setup.host, &setup.costs).to_string(),
+        config_hash: config_hash(&drives, &setup.host, &setup.costs).to_string(),
         cost_table: setup.engine.is_virtual().then(|| CostTable {
             name: setup.costs.name.clone(),
             machine: setup.costs.machine.clone(),
@@ -164,9 +170,19 @@ fn describe(request: &Request) -> Comparison {
     }
 }
 
+/// The drives of a role.
+fn drives_of(group: &DeviceGroup) -> Drive {
+    Drive {
+        role: group.role.to_string(),
+        preset: group.drive.name.clone(),
+        count: group.drives,
+        capacity_bytes: group.drive.namespace_pages() * 4096,
+        parameters: parameters(&group.drive),
+    }
+}
+
 /// The drive's parameters that shape the figures most.
-fn parameters(setup: &Setup) -> BTreeMap<String, serde_json::Value> {
-    let drive = &setup.drive;
+fn parameters(drive: &DriveConfig) -> BTreeMap<String, serde_json::Value> {
     let pairs = [
         ("channels", json!(drive.geometry.channels)),
         ("dies_per_channel", json!(drive.geometry.dies_per_channel)),

@@ -1,10 +1,15 @@
-//! The designs by name. Another design is a file in the host half and a line here.
+//! The designs by name: those that are built in, and those that a program adds to them.
+//!
+//! A built-in design is a folder in the host half and a line here; another one is any [`Design`]
+//! that a program has [registered](register), as `examples/lru_design.rs` does. Configurations,
+//! `compare` and reports know both alike.
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
 
+use toml::Table;
 use wharf_host::clock::Clock;
-use wharf_host::design::Design;
+use wharf_host::design::{Design, Needs, Settings};
 use wharf_host::direct::Direct;
 use wharf_host::hardware::Hardware;
 use wharf_host::kernel::{Falcon, Kernel, KernelDflush};
@@ -12,6 +17,7 @@ use wharf_host::scala::Scala;
 use wharf_host::scale::{DflushAlone, Scale, Whole};
 use wharf_host::tri::Tri;
 
+use crate::config::Fault;
 use crate::input::Plan;
 use crate::progress::Progress;
 use crate::replay::{RunError, Setup, row};
@@ -19,72 +25,125 @@ use crate::result::Row;
 
 type RunRow = fn(&Setup, &Arc<Plan>, Progress, &Arc<AtomicBool>) -> Result<Row, RunError>;
 
-/// One design as the command line knows it.
+/// One design as configurations and the command line know it.
 #[derive(Clone, Copy)]
 pub struct DesignEntry {
     /// Its name.
     pub name: &'static str,
     /// What it is, in a few words.
     pub summary: &'static str,
+    /// Its table of the configuration: `[design.TABLE]`.
+    pub table: &'static str,
+    /// The keys of that table, each with its meaning.
+    pub keys: &'static [(&'static str, &'static str)],
+    /// Whether it has a cache.
+    pub has_cache: bool,
+    /// What it needs in a setup.
+    needs: fn(&Setup) -> Needs,
     /// Runs a plan through it.
     pub run: RunRow,
+    /// Its table with these values, and where nothing is said with those that it has by itself.
+    pub(crate) complete: fn(Table) -> Result<Table, toml::de::Error>,
+    /// Says which value of a complete table is out of its range.
+    pub(crate) check: fn(&Table) -> Result<(), Fault>,
 }
 
-/// All designs.
+impl DesignEntry {
+    /// The entry of a design.
+    pub const fn of<D: Design>() -> DesignEntry {
+        DesignEntry {
+            name: D::NAME,
+            summary: D::SUMMARY,
+            table: D::TABLE,
+            keys: D::Config::KEYS,
+            has_cache: D::HAS_CACHE,
+            needs: |setup| D::needs(&setup.design_config(), &setup.host.design.of::<D>()),
+            run: row::<D>,
+            complete: |given| {
+                let config: D::Config = given.try_into()?;
+                Ok(Table::try_from(config).expect("settings are a table"))
+            },
+            check: |table| {
+                let config: D::Config = table.clone().try_into().expect("it is complete");
+                config.check().map_err(|error| Fault::Range {
+                    key: format!("design.{}.{}", D::TABLE, error.key),
+                    value: error.value,
+                    rule: error.rule,
+                })
+            },
+        }
+    }
+
+    /// What it needs in a setup.
+    pub fn needs(&self, setup: &Setup) -> Needs {
+        (self.needs)(setup)
+    }
+}
+
+/// The designs that are built in.
 pub const DESIGNS: &[DesignEntry] = &[
-    DesignEntry {
-        name: Direct::NAME,
-        summary: "no cache: every request goes to the drive",
-        run: row::<Direct>,
-    },
-    DesignEntry {
-        name: Clock::NAME,
-        summary: "a page cache in host memory, CLOCK replacement, over ordinary block commands",
-        run: row::<Clock>,
-    },
-    DesignEntry {
-        name: Scala::NAME,
-        summary: "a page cache that the drives keep in memory of the host, an index for each client",
-        run: row::<Scala>,
-    },
-    DesignEntry {
-        name: Hardware::NAME,
-        summary: "the same without an index on the host: every request pins its pages by command",
-        run: row::<Hardware>,
-    },
-    DesignEntry {
-        name: Tri::NAME,
-        summary: "TriCache: managers that own pages, messages, private caches, direct pins",
-        run: row::<Tri>,
-    },
-    DesignEntry {
-        name: Kernel::NAME,
-        summary: "the page cache of Linux: XArray under a lock, LRU lists, one flusher",
-        run: row::<Kernel>,
-    },
-    DesignEntry {
-        name: Falcon::NAME,
-        summary: "the same, with a queue and a CPU for the write-back of each drive",
-        run: row::<Falcon>,
-    },
-    DesignEntry {
-        name: KernelDflush::NAME,
-        summary: "the page cache of Linux whose writers flush: ScaleCache without its index",
-        run: row::<KernelDflush>,
-    },
-    DesignEntry {
-        name: Scale::<Whole>::NAME,
-        summary: "a page cache in the process: an index without locks, writers that flush",
-        run: row::<Scale<Whole>>,
-    },
-    DesignEntry {
-        name: Scale::<DflushAlone>::NAME,
-        summary: "the same over an index under a lock",
-        run: row::<Scale<DflushAlone>>,
-    },
+    DesignEntry::of::<Direct>(),
+    DesignEntry::of::<Clock>(),
+    DesignEntry::of::<Scala>(),
+    DesignEntry::of::<Hardware>(),
+    DesignEntry::of::<Tri>(),
+    DesignEntry::of::<Kernel>(),
+    DesignEntry::of::<Falcon>(),
+    DesignEntry::of::<KernelDflush>(),
+    DesignEntry::of::<Scale<Whole>>(),
+    DesignEntry::of::<Scale<DflushAlone>>(),
 ];
+
+/// Those that were added.
+static ADDED: Mutex<Vec<&'static DesignEntry>> = Mutex::new(Vec::new());
+
+/// Adds a design to those that this program knows, before it loads a configuration: its table is
+/// read from then on, and it is found by its name.
+///
+/// # Panics
+/// If there is a design of its name, or its table is that of another one's family.
+pub fn register<D: Design>() -> &'static DesignEntry {
+    let all = all();
+    assert!(
+        !all.iter().any(|entry| entry.name == D::NAME),
+        "there is a design '{}'",
+        D::NAME
+    );
+    let shares = |entry: &&DesignEntry| entry.table == D::TABLE && entry.keys != D::Config::KEYS;
+    assert!(
+        !all.iter().copied().any(|entry| shares(&entry)),
+        "the table '{}' has other keys",
+        D::TABLE
+    );
+    let entry: &'static DesignEntry = Box::leak(Box::new(DesignEntry::of::<D>()));
+    let mut added = ADDED.lock().unwrap_or_else(|p| p.into_inner());
+    added.push(entry);
+    entry
+}
+
+/// All designs that this program knows.
+pub fn all() -> Vec<&'static DesignEntry> {
+    let added = ADDED.lock().unwrap_or_else(|p| p.into_inner());
+    DESIGNS.iter().chain(added.iter().copied()).collect()
+}
 
 /// The design of this name.
 pub fn find(name: &str) -> Option<&'static DesignEntry> {
-    DESIGNS.iter().find(|entry| entry.name == name)
+    all().into_iter().find(|entry| entry.name == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn designs_of_one_table_have_the_same_keys() {
+        for entry in DESIGNS {
+            let family = DESIGNS.iter().filter(|other| other.table == entry.table);
+            for other in family {
+                assert_eq!(entry.keys, other.keys, "{} and {}", entry.name, other.name);
+            }
+            assert!(entry.summary.len() > 10, "{}", entry.name);
+        }
+    }
 }

@@ -10,23 +10,31 @@ use wharf_drive::{Drive, DriveConfig};
 use wharf_runtime::Seed;
 
 use crate::input::{Plan, joined};
-use crate::replay::{Prepare, RunError, Setup, volume_layout};
+use crate::replay::{DeviceGroup, Prepare, RunError, Setup};
 
-/// Builds drive `index` of the setup and prepares it.
+/// Builds a drive of this configuration and prepares it: the one at `index` of its group, and at
+/// `number` of all.
 ///
 /// # Errors
 /// A wrong configuration, an unusable image, or no memory.
-pub(crate) fn drive(setup: &Setup, plan: &Plan, index: u32) -> Result<Drive, RunError> {
-    let new = || Drive::new(setup.drive.clone());
+pub(crate) fn drive(
+    setup: &Setup,
+    config: DriveConfig,
+    plan: &Plan,
+    (group, index, number): (&DeviceGroup, u32, u32),
+) -> Result<Drive, RunError> {
+    let is_home = group.role == setup.home().role;
     match &setup.prepare {
-        Prepare::Empty => Ok(new()?),
-        Prepare::Touched => Ok(new()?.fill(&pages_on_drive(setup, plan, index))?),
-        Prepare::Steady => {
-            let steady = steady(steady_seed(setup.seed, index));
-            Ok(new()?.precondition(&steady)?.0)
+        Prepare::Touched if is_home => {
+            Ok(Drive::new(config)?.fill(&pages_on_drive(group, plan, index))?)
         }
-        Prepare::Stock(stock) => stock.take(&setup.drive, setup.seed, index),
-        Prepare::Image(path) => Ok(Drive::load(setup.drive.clone(), path)?),
+        Prepare::Image(path) if is_home => Ok(Drive::load(config, path)?),
+        Prepare::Steady => {
+            let steady = steady(steady_seed(setup.seed, number));
+            Ok(Drive::new(config)?.precondition(&steady)?.0)
+        }
+        Prepare::Stock(stock) => stock.take(&group.drive, setup.seed, number),
+        Prepare::Empty | Prepare::Touched | Prepare::Image(_) => Ok(Drive::new(config)?),
     }
 }
 
@@ -109,8 +117,8 @@ pub fn steady(seed: Seed) -> Precondition {
 }
 
 /// The touched pages that lie on one drive of the volume, and those with their parity, as ranges of its own pages.
-fn pages_on_drive(setup: &Setup, plan: &Plan, index: u32) -> Vec<(u64, u64)> {
-    let layout = volume_layout(&setup.drive, setup.drives, &setup.host);
+fn pages_on_drive(group: &DeviceGroup, plan: &Plan, index: u32) -> Vec<(u64, u64)> {
+    let layout = group.layout();
     let mut pieces = Vec::new();
     for (first, end) in &plan.touched {
         for stretch in layout.stretches(*first, end - first) {

@@ -24,7 +24,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use accounts::{DriverAccount, GcAffected, ManagerAccount, MemoryAccount};
+pub use accounts::{DeviceAccount, DriverAccount, Gauge, GcAffected, MemoryAccount, RunTime};
 pub use latency::{Latencies, Latency, cdf_from_histogram, latency_summary};
 pub use rounds::{Round, Rounds};
 pub use spread::Spread;
@@ -33,7 +33,7 @@ pub use timeline::{TimelineBuilder, TimelinePoint};
 /// Name and version of the format that [`Comparison`] is written in.
 ///
 /// The number grows when a field is removed or changes its meaning, not when one is added.
-pub const SCHEMA: &str = "wharf.compare/2";
+pub const SCHEMA: &str = "wharf.compare/3";
 
 /// The fields that depend on how fast this machine ran the comparison, as paths in the JSON.
 ///
@@ -53,8 +53,11 @@ pub struct Comparison {
     pub seeds: u32,
     /// The requests that every design got.
     pub workload: Workload,
-    /// The drives that every design ran on.
+    /// The drives that every design ran on: those of the role `cache`.
     pub drive: Drive,
+    /// Those of other roles.
+    #[serde(default)]
+    pub more_drives: Vec<Drive>,
     /// Cache that each design got, in bytes; 0 when the run has none.
     pub cache_bytes: u64,
     /// How the cache size was asked for, such as `18.75%` or `1GiB`.
@@ -74,6 +77,11 @@ pub struct Comparison {
 /// A comparison that does not say so is of one seed.
 fn one() -> u32 {
     1
+}
+
+/// Drives that do not say so are of the only role that there was.
+fn cache() -> String {
+    "cache".into()
 }
 
 impl Comparison {
@@ -146,9 +154,12 @@ pub enum Arrival {
     Open,
 }
 
-/// The drives of a run; all of them are alike.
+/// The drives of a role; all of them are alike.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Drive {
+    /// The role: `cache` or `backing`.
+    #[serde(default = "cache")]
+    pub role: String,
     /// The preset's name.
     pub preset: String,
     /// Drives side by side.
@@ -275,9 +286,12 @@ pub struct Row {
     /// What the drivers of clients and of services did.
     #[serde(default)]
     pub drivers: Vec<DriverAccount>,
-    /// How clients fared with managers; `None` for a design without.
+    /// What the drives of each role did.
     #[serde(default)]
-    pub managers: Option<ManagerAccount>,
+    pub devices: Vec<DeviceAccount>,
+    /// What the design reports of itself, by name.
+    #[serde(default)]
+    pub gauges: BTreeMap<String, Gauge>,
     /// Pages programmed by pages written to the drives; `None` when none was written.
     pub write_amplification: Option<f64>,
     /// Share of `elapsed_seconds` in which garbage was collected, averaged over firmware cores.
@@ -285,24 +299,6 @@ pub struct Row {
     /// Requests that collection may have held up.
     #[serde(default)]
     pub gc_affected: GcAffected,
-    /// Share of the time of all that clients had under way in which writers slept, as too much was dirty.
-    #[serde(default)]
-    pub throttled_share: f64,
-    /// Likewise, in which writers wrote back dirty pages themselves.
-    #[serde(default)]
-    pub flushing_share: f64,
-    /// Likewise, in which CPUs waited for the lock of an index of cached pages, in simulated time; 0 in designs whose index has
-    /// none.
-    #[serde(default)]
-    pub index_wait_share: f64,
-    /// Likewise, in which CPUs were in the driver of an array in the operating system, in simulated time; 0 in designs that do not
-    /// go through it.
-    #[serde(default)]
-    pub array_driver_share: f64,
-    /// The most nodes, of 576 bytes each, that the index of cached pages had when it was looked at, a few hundred times
-    /// in a run; `None` for a design without such an index.
-    #[serde(default)]
-    pub index_nodes_max: Option<u64>,
     /// Memory that keeps book of cached pages.
     #[serde(default)]
     pub memory: MemoryAccount,
@@ -327,6 +323,13 @@ pub struct Row {
     pub spread: BTreeMap<String, Spread>,
     /// How long the run of this design took on the wall clock.
     pub wall_seconds: f64,
+}
+
+impl Row {
+    /// A figure that the design reports of itself; `None` if it does not.
+    pub fn gauge(&self, name: &str) -> Option<f64> {
+        self.gauges.get(name).map(|gauge| gauge.value)
+    }
 }
 
 /// How late the requests of an open loop were sent, in microseconds.

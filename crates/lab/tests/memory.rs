@@ -14,7 +14,7 @@ use wharf_lab::config::{Sets, load_costs, load_drive, load_host};
 use wharf_lab::designs::find;
 use wharf_lab::input::{ClientRule, Input, Made, plan};
 use wharf_lab::progress::Progress;
-use wharf_lab::replay::{Engine, Prepare, Setup};
+use wharf_lab::replay::Setup;
 use wharf_workload::fit::FitMode;
 use wharf_workload::generate::{GeneratorSpec, Pattern, Sizes};
 
@@ -66,19 +66,18 @@ fn peak_bytes(design: &str, layout: &str, drives: u32, requests: u64) -> i64 {
     ]
     .map(String::from);
     let sets = Sets::parse(&shape).expect("keys and values");
+    let drive = load_drive("scala", &sets).expect("a preset").0;
+    let host = load_host("default", &sets).expect("a preset").0;
     let setup = Setup {
-        drive: load_drive("scala", &sets).expect("a preset").0,
-        drives,
-        host: load_host("default", &sets).expect("a preset").0,
-        costs: load_costs("default").expect("a preset").0,
         cache_bytes: 128 << 10,
         clients: 2,
         depth: 8,
-        submission: wharf_lab::replay::Submission::default(),
-        speed: None,
-        seed: 1,
-        engine: Engine::Virtual,
-        prepare: Prepare::Touched,
+        ..Setup::new(
+            drive,
+            drives,
+            host,
+            load_costs("default").expect("a preset").0,
+        )
     };
     let spec = GeneratorSpec {
         pattern: Pattern::Uniform,
@@ -93,7 +92,7 @@ fn peak_bytes(design: &str, layout: &str, drives: u32, requests: u64) -> i64 {
         parameters: BTreeMap::new(),
         spec: Box::new(Made::Pattern(spec)),
     };
-    let device_bytes = wharf_lab::replay::volume_bytes(&setup.drive, drives, &setup.host);
+    let device_bytes = setup.volume_bytes();
     let plan = plan(
         &input,
         FitMode::Wrap,

@@ -8,7 +8,7 @@ use wharf_lab::config::{Sets, load_costs, load_drive, load_host};
 use wharf_lab::designs::DESIGNS;
 use wharf_lab::input::{ClientRule, Input, Made, plan};
 use wharf_lab::progress::Progress;
-use wharf_lab::replay::{Engine, Prepare, Setup, volume_bytes};
+use wharf_lab::replay::{Setup, volume_bytes};
 use wharf_workload::fit::FitMode;
 use wharf_workload::generate::{GeneratorSpec, Pattern, Sizes};
 
@@ -42,18 +42,10 @@ fn a_terabyte_of_flash_replays_in_less_than_4_gib() {
     let shown = volume_bytes(&drive, 1, &host);
     assert!(shown >= TIB, "{shown}");
     let setup = Setup {
-        drive,
-        drives: 1,
-        host,
-        costs: load_costs("default").expect("a preset").0,
         cache_bytes: 16 << 20,
         clients: 4,
         depth: 32,
-        submission: wharf_lab::replay::Submission::default(),
-        speed: None,
-        seed: 1,
-        engine: Engine::Virtual,
-        prepare: Prepare::Touched,
+        ..Setup::new(drive, 1, host, load_costs("default").expect("a preset").0)
     };
     let sizes = Sizes::fixed(4096).expect("a size");
     let spec = GeneratorSpec {

@@ -41,6 +41,18 @@ pub enum DesignError {
         /// The cache, in bytes, that is enough with equal shares.
         bytes_min: u64,
     },
+    /// More clients are given shares than there are.
+    #[error(
+        "design.{table}.shares has weights of {named} clients, and there are {clients}: name no more of them"
+    )]
+    TooManyShares {
+        /// The table of the configuration.
+        table: &'static str,
+        /// Clients with a weight.
+        named: u32,
+        /// Clients.
+        clients: u32,
+    },
     /// Nobody to use it.
     #[error("design '{design}': no clients: give it at least one")]
     NoClients {

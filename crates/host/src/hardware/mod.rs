@@ -20,23 +20,24 @@ mod requests;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use wharf_runtime::Cpu;
 use wharf_wire::dma::DmaSpace;
+use wharf_wire::identify::DriveFeature;
 
-use crate::design::{Client, Design, DesignConfig, DesignError, Statistics, Touch};
+use crate::design::{Client, Design, DesignConfig, DesignError, Needs, Parts, Statistics, Touch};
 use crate::error::IoError;
 use crate::hardware::requests::Inner;
 use crate::hmb::HmbMemory;
 use crate::payload::{From, Into};
+use crate::scala::config::ScalaConfig;
 use crate::scala::frames::Frames;
 use crate::scala::home::SetMap;
 use crate::scala::{lend, shares};
 use crate::span::Extent;
-use crate::volume::Volume;
 
 /// What the clients share: the lent frames.
 pub struct Hardware {
     config: DesignConfig,
+    own: ScalaConfig,
     space: Arc<DmaSpace>,
     frames: Arc<Frames>,
 }
@@ -44,25 +45,43 @@ pub struct Hardware {
 impl Design for Hardware {
     const NAME: &'static str = "hardware";
 
+    const SUMMARY: &'static str =
+        "the same without an index on the host: every request pins its pages by command";
+
+    const TABLE: &'static str = "scala";
+
+    type Config = ScalaConfig;
+
     type Client = HardwareClient;
 
-    fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<Hardware, DesignError> {
+    fn needs(_: &DesignConfig, _: &ScalaConfig) -> Needs {
+        Needs {
+            features: &[DriveFeature::Pin],
+            bytes_per_page: 32,
+            ..Needs::default()
+        }
+    }
+
+    fn new(
+        config: &DesignConfig,
+        own: &ScalaConfig,
+        space: &Arc<DmaSpace>,
+    ) -> Result<Hardware, DesignError> {
+        own.check_clients(config.clients)?;
         config.check_striped(Self::NAME)?;
         Ok(Hardware {
             config: *config,
+            own: own.clone(),
             space: space.clone(),
             frames: lend(Self::NAME, config, space)?,
         })
     }
 
-    fn client(
-        self: &Arc<Self>,
-        cpu: &Cpu,
-        volume: Rc<Volume>,
-        index: u32,
-    ) -> Result<HardwareClient, DesignError> {
+    fn client(self: &Arc<Self>, parts: Parts) -> Result<HardwareClient, DesignError> {
+        let (cpu, volume) = (&parts.cpu, parts.cache());
         let map = SetMap::new(&volume);
-        let permits = shares(Self::NAME, &self.config, &self.frames, &map, index)?;
+        let told = (&self.config, &self.own);
+        let permits = shares(Self::NAME, told, &self.frames, &map, parts.index)?;
         let design = Self::NAME;
         let (memory, policy) = ((self.frames.clone(), &self.space), self.config.write_policy);
         let inner = Inner::start(cpu, volume, map, permits, memory, policy);

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use wharf_runtime::Cpu;
 
-use crate::design::Counters;
 use crate::errseq::ErrSeqCursor;
 use crate::kernel::frame::Frames;
 use crate::kernel::pages::CpuPages;
 use crate::kernel::shared::Shared;
 use crate::kernel::throttle::Throttle;
+use crate::kit::direct_flush::WriterCounters;
 use crate::kit::files::CachedFile;
 use crate::kit::memory::Memory;
 use crate::kit::readahead::WINDOW_PAGES;
@@ -65,7 +65,7 @@ impl Local {
         &self.pages.shared.frames
     }
 
-    pub(super) fn counters(&self) -> &Counters {
+    pub(super) fn counters(&self) -> &WriterCounters {
         &self.pages.counters
     }
 }

@@ -61,22 +61,26 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use wharf_runtime::Cpu;
 use wharf_runtime::sync::Ordering;
 use wharf_wire::dma::DmaSpace;
 
-use crate::design::{Client, Design, DesignConfig, DesignError, Statistics, Touch, WritePolicy};
+use crate::design::{
+    Amount, Client, Design, DesignConfig, DesignError, Gauges, Needs, Parts, Statistics, Touch,
+    WritePolicy,
+};
+use crate::dflush::{Balance, SHARE_PAGES};
 use crate::error::IoError;
 use crate::kernel::flusher::Flusher;
 use crate::kernel::local::Local;
 use crate::kernel::shared::{Shape, Shared};
 use crate::span::Extent;
-use crate::volume::Volume;
 
 /// How the cache's write-back reaches the drives.
 pub trait WriteBack: Send + Sync + 'static {
     /// The name by which the design is chosen and reported.
     const NAME: &'static str;
+    /// What it is, in a few words.
+    const SUMMARY: &'static str;
     /// Whether each drive has a queue and a CPU of its own.
     const HAS_DRIVE_QUEUES: bool;
     /// Whether writers flush when too much is dirty, instead of being throttled.
@@ -88,6 +92,8 @@ pub struct OneFlusher;
 
 impl WriteBack for OneFlusher {
     const NAME: &'static str = "kernel";
+    const SUMMARY: &'static str =
+        "the page cache of Linux: XArray under a lock, LRU lists, one flusher";
     const HAS_DRIVE_QUEUES: bool = false;
     const WRITERS_FLUSH: bool = false;
 }
@@ -97,6 +103,8 @@ pub struct PerDrive;
 
 impl WriteBack for PerDrive {
     const NAME: &'static str = "falcon";
+    const SUMMARY: &'static str =
+        "the same, with a queue and a CPU for the write-back of each drive";
     const HAS_DRIVE_QUEUES: bool = true;
     const WRITERS_FLUSH: bool = false;
 }
@@ -106,6 +114,8 @@ pub struct ByWriters;
 
 impl WriteBack for ByWriters {
     const NAME: &'static str = "kernel-dflush";
+    const SUMMARY: &'static str =
+        "the page cache of Linux whose writers flush: ScaleCache without its index";
     const HAS_DRIVE_QUEUES: bool = false;
     const WRITERS_FLUSH: bool = true;
 }
@@ -126,6 +136,18 @@ pub type Falcon = PageCache<PerDrive>;
 /// The page cache of Linux with ScaleCache's direct flush.
 pub type KernelDflush = PageCache<ByWriters>;
 
+crate::settings! {
+    /// What the page caches of an operating system are told.
+    pub struct KernelConfig {
+        /// What a writer does when too much is dirty, where writers flush (`kernel-dflush`): as
+        /// `design.scale.dflush`. `flush-files` bounds what a client of `kernel` and `falcon` has
+        /// on its way, too.
+        pub dflush: Balance = Balance::Flush;
+        /// Most pages that such a writer writes before it looks again.
+        pub dflush_share_pages: u32 = SHARE_PAGES, in 1..=1_048_576;
+    }
+}
+
 /// Drives that have a queue and a CPU of their own.
 fn queues<W: WriteBack>(config: &DesignConfig) -> u32 {
     if W::HAS_DRIVE_QUEUES {
@@ -138,15 +160,38 @@ fn queues<W: WriteBack>(config: &DesignConfig) -> u32 {
 impl<W: WriteBack> Design for PageCache<W> {
     const NAME: &'static str = W::NAME;
 
+    const SUMMARY: &'static str = W::SUMMARY;
+
+    const TABLE: &'static str = "kernel";
+
+    type Config = KernelConfig;
+
     type Client = KernelClient;
 
-    fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<PageCache<W>, DesignError> {
+    /// The flusher's CPU, those of the drives, and the flusher's neighbour, which has nothing to do
+    /// for a single drive.
+    fn needs(config: &DesignConfig, _: &KernelConfig) -> Needs {
+        Needs {
+            services: 1 + queues::<W>(config) + u32::from(config.drives > 1),
+            bytes_per_page: 80,
+            in_kernel: true,
+            ..Needs::default()
+        }
+    }
+
+    fn new(
+        config: &DesignConfig,
+        own: &KernelConfig,
+        space: &Arc<DmaSpace>,
+    ) -> Result<PageCache<W>, DesignError> {
         let design = Self::NAME;
         let shape = Shape {
             frames: config.frames(design)?,
             files: config.files(design)?,
             queues: queues::<W>(config),
             writers_flush: W::WRITERS_FLUSH,
+            balance: own.dflush,
+            share_pages: own.dflush_share_pages.into(),
         };
         let shared = Shared::new(config, &shape, space)
             .map_err(|source| DesignError::Memory { design, source })?;
@@ -157,39 +202,21 @@ impl<W: WriteBack> Design for PageCache<W> {
         })
     }
 
-    fn index_nodes(&self) -> Option<u64> {
+    fn gauges(&self) -> Gauges {
         let nodes = self.shared.inodes.iter().map(|inode| inode.index.nodes());
-        Some(nodes.sum())
+        Gauges::none().with("index_nodes", Amount::Count(nodes.sum()))
     }
 
-    fn client(
-        self: &Arc<Self>,
-        cpu: &Cpu,
-        volume: Rc<Volume>,
-        index: u32,
-    ) -> Result<KernelClient, DesignError> {
-        let local = Local::start(cpu, self.shared.clone(), volume, index);
+    fn client(self: &Arc<Self>, parts: Parts) -> Result<KernelClient, DesignError> {
+        let local = Local::start(&parts.cpu, self.shared.clone(), parts.cache(), parts.index);
         Ok(KernelClient {
             local,
             policy: self.policy,
         })
     }
 
-    fn is_in_kernel(_: &DesignConfig) -> bool {
-        true
-    }
-
-    /// The flusher's CPU, those of the drives, and the flusher's neighbour, which has nothing to do for a single drive.
-    fn services(config: &DesignConfig) -> u32 {
-        1 + queues::<W>(config) + u32::from(config.drives > 1)
-    }
-
-    fn serve(
-        self: &Arc<Self>,
-        cpu: &Cpu,
-        volume: Rc<Volume>,
-        index: u32,
-    ) -> Result<(), DesignError> {
+    fn serve(self: &Arc<Self>, parts: Parts) -> Result<(), DesignError> {
+        let (cpu, volume, index) = (&parts.cpu, parts.cache(), parts.index);
         let number = self.shared.common.clients + index;
         let local = Local::start(cpu, self.shared.clone(), volume, number);
         match index {
@@ -281,10 +308,18 @@ impl Client for KernelClient {
             let shared = &local.pages.shared;
             statistics.evictions += shared.background_evictions.load(Ordering::Relaxed);
             statistics.write_backs += shared.common.background_written.load(Ordering::Relaxed);
-            let waited = shared.inodes.iter().map(|inode| inode.index.waited_ns());
-            statistics.index_wait_ns += waited.sum::<u64>();
-            statistics.array_driver_ns += local.pages.volume().array_driver_ns();
         }
         statistics
+    }
+
+    fn gauges(&self) -> Gauges {
+        let local = &self.local;
+        if local.pages.tasks.index > 0 {
+            return local.counters().gauges();
+        }
+        let inodes = local.pages.shared.inodes.iter();
+        let waited_ns = inodes.map(|inode| inode.index.waited_ns()).sum();
+        let array_driver_ns = local.pages.volume().array_driver_ns();
+        local.counters().gauges_of_all(waited_ns, array_driver_ns)
     }
 }

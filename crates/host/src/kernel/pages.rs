@@ -7,7 +7,6 @@ use std::sync::Arc;
 use wharf_runtime::sync::Ordering;
 use wharf_runtime::{Cpu, Op};
 
-use crate::design::Counters;
 use crate::error::IoError;
 use crate::files::Files;
 use crate::kernel::cpu_lists::CpuLists;
@@ -17,6 +16,7 @@ use crate::key::PageKey;
 use crate::kit::accounting::Change;
 use crate::kit::backing::VolumeFiles;
 use crate::kit::common::Common;
+use crate::kit::direct_flush::WriterCounters;
 use crate::kit::kernel_path::KernelPath;
 use crate::kit::memory::Stock;
 use crate::kit::pages::Pages;
@@ -30,7 +30,7 @@ pub(super) struct CpuPages {
     pub(super) shared: Arc<Shared>,
     /// The block layer is paid for when requests are made and when they end, here and not below.
     pub(super) backing: VolumeFiles,
-    pub(super) counters: Counters,
+    pub(super) counters: WriterCounters,
     pub(super) lists: CpuLists,
     /// Free frames of this CPU.
     pub(super) stock: Stock,
@@ -52,7 +52,7 @@ impl Pages for CpuPages {
         &self.shared.common
     }
 
-    fn counters(&self) -> &Counters {
+    fn counters(&self) -> &WriterCounters {
         &self.counters
     }
 
@@ -111,7 +111,7 @@ impl CpuPages {
                 volume,
                 kernel_path: KernelPath::new(false, false),
             },
-            counters: Counters::default(),
+            counters: WriterCounters::default(),
             lists: CpuLists::new(cpu, &shared),
             stock: Stock::new(shared.limits.free_batch, 0),
             measured: Cell::default(),

@@ -60,7 +60,7 @@ impl Limits {
     ///   interrupts, is no part of a cache: frames are used to the last.
     /// * Batches: 15 and 31, less where all CPUs' batches together would keep a 16th of the frames.
     ///   A reclaimer looks for 32 pages (`SWAP_CLUSTER_MAX`), in a small cache for a 64th.
-    pub fn new(config: &DesignConfig, frames: u64) -> Limits {
+    pub fn new(config: &DesignConfig, balance: Balance, frames: u64) -> Limits {
         let cpus = u64::from(config.clients);
         let share = |share: f64| (frames as f64 * share) as u64;
         let dirty_hard = share(config.dirty_hard_share).max(1);
@@ -77,7 +77,7 @@ impl Limits {
                 .max(16)
                 .min(dirty_hard / (4 * cpus))
                 .max(1),
-            in_flight_max: match config.balance {
+            in_flight_max: match balance {
                 Balance::FlushFiles => (frames / (64 * cpus)).clamp(4, IN_FLIGHT_MAX.into()) as u32,
                 _ => IN_FLIGHT_MAX,
             },
@@ -106,6 +106,10 @@ pub struct Shape {
     pub queues: u32,
     /// Whether writers flush when too much is dirty, instead of being throttled.
     pub writers_flush: bool,
+    /// What they do then.
+    pub balance: Balance,
+    /// Most pages that such a writer writes before it looks again.
+    pub share_pages: u64,
 }
 
 /// See the module.
@@ -156,14 +160,14 @@ impl Shared {
     ) -> Result<Shared, RegisterError> {
         let (frames, services) = (shape.frames, 2 + shape.queues);
         let kernel_path = KernelPath::new(true, config.file_system);
-        let balance = (config.balance, config.share_pages);
+        let balance = (shape.balance, shape.share_pages);
         let common = Common::new(config, (frames, services), kernel_path, balance)?;
         let mailboxes = &common.mailboxes;
         Ok(Shared {
             inodes: (0..shape.files).map(|_| CachedFile::default()).collect(),
             frames: Frames::new(frames, space)?,
             lru: NodeLists::new(common.nodes)?,
-            limits: Limits::new(config, frames.into()),
+            limits: Limits::new(config, shape.balance, frames.into()),
             dirty: AtomicU64::new(0),
             writeback: AtomicU64::new(0),
             written: AtomicU64::new(0),

@@ -19,30 +19,73 @@
 //! As published that code sleeps before it flushes. [`Balance`] has that rule too, and one that
 //! only sleeps.
 
+use serde::{Deserialize, Serialize};
 use wharf_runtime::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use wharf_runtime::{Cpu, Line};
 
+use crate::design::{Amount, Counter, Counters, Gauges};
+
 /// Most pages of a share of the designs unless the configuration says otherwise, in as many
 /// transfers as they happen to be.
-pub const SHARE_PAGES: u64 = 64;
+pub const SHARE_PAGES: u32 = 64;
 
 /// Sleep of who waits for others to write, in nanoseconds.
 pub(crate) const SLEEP_NS: u64 = 1_000_000;
 
 /// What a writer does above the threshold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Balance {
     /// It flushes.
     #[default]
     Flush,
     /// It flushes whole files, and waits for no write.
     FlushFiles,
-    /// It waits while the background flusher keeps the storage busy, and flushes when not.
+    /// It waits while the background flusher keeps the storage busy, and flushes when not: where
+    /// the storage says so, in programs that link the cache.
+    #[serde(skip)]
     FlushUnlessBusy,
     /// It sleeps, then flushes: as the published code begins.
     SleepThenFlush,
     /// It sleeps.
     Sleep,
+}
+
+/// What a CPU of a cache counts whose writers wait or flush.
+#[derive(Default)]
+pub struct WriterCounters {
+    shared: Counters,
+    /// Nanoseconds in which requests slept because too much was dirty.
+    pub(crate) throttled_ns: Counter,
+    /// Nanoseconds in which requests wrote back dirty pages themselves, since too much was dirty.
+    pub(crate) flushing_ns: Counter,
+}
+
+impl std::ops::Deref for WriterCounters {
+    type Target = Counters;
+
+    #[inline]
+    fn deref(&self) -> &Counters {
+        &self.shared
+    }
+}
+
+impl WriterCounters {
+    /// What they report.
+    pub(crate) fn gauges(&self) -> Gauges {
+        Gauges::none()
+            .with("throttled", Amount::OfRequestsNs(self.throttled_ns.get()))
+            .with("flushing", Amount::OfRequestsNs(self.flushing_ns.get()))
+    }
+
+    /// As [`WriterCounters::gauges`], with what all CPUs did together: the time of virtual runs in
+    /// which they waited for locks of indexes, and in which they were in the driver of an array of
+    /// the operating system.
+    pub(crate) fn gauges_of_all(&self, index_wait_ns: u64, array_driver_ns: u64) -> Gauges {
+        self.gauges()
+            .with("index_wait", Amount::OfRequestsNs(index_wait_ns))
+            .with("array_driver", Amount::OfRequestsNs(array_driver_ns))
+    }
 }
 
 /// Whose turn it is to be flushed, of several files.

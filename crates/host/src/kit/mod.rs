@@ -36,6 +36,7 @@ pub mod locked;
 pub(crate) mod memory;
 pub mod node_lists;
 pub mod nodes;
+pub mod outside;
 pub(crate) mod pages;
 pub mod per_frame;
 pub mod readahead;

@@ -6,10 +6,10 @@
 
 use wharf_runtime::wake::Pause;
 
-use crate::design::Counters;
 use crate::error::IoError;
 use crate::key::PageKey;
 use crate::kit::common::Common;
+use crate::kit::direct_flush::WriterCounters;
 use crate::kit::tasks::Tasks;
 
 /// See the module. Flags are those of a frame's state.
@@ -28,7 +28,7 @@ pub(crate) trait Pages: Sized + 'static {
     fn common(&self) -> &Common;
 
     /// What this one did.
-    fn counters(&self) -> &Counters;
+    fn counters(&self) -> &WriterCounters;
 
     /// The state of a frame.
     fn state(&self, frame: u32) -> u32;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use wharf_runtime::Op;
 use wharf_wire::pin::Unpin;
 
-use crate::design::{Approach, Client, Statistics, Touch};
+use crate::design::{Amount, Approach, Client, Gauges, Statistics, Touch};
 use crate::error::IoError;
 use crate::payload::{From, Into};
 use crate::pins::UNPINS_MAX;
@@ -140,11 +140,12 @@ impl Client for ScalaClient {
         }
     }
 
-    fn index_bytes(&self) -> Option<u64> {
-        Some(self.0.index.bytes() as u64)
-    }
-
     fn statistics(&self) -> Statistics {
         self.0.counters.statistics(&self.0.volume)
+    }
+
+    fn gauges(&self) -> Gauges {
+        let bytes = self.0.index.bytes() as u64;
+        Gauges::none().with("index_bytes", Amount::Bytes(bytes))
     }
 }

@@ -12,6 +12,7 @@ use crate::error::IoError;
 use crate::group::Group;
 use crate::late::LateCompletions;
 use crate::pins::{Pins, Sent};
+use crate::scala::config::ScalaConfig;
 use crate::scala::copied::Copied;
 use crate::scala::entry::Late;
 use crate::scala::frames::Frames;
@@ -117,7 +118,7 @@ impl Held {
         slots: &[u32],
         frames: Arc<Frames>,
         space: &Arc<DmaSpace>,
-        config: &DesignConfig,
+        (config, own): (&DesignConfig, &ScalaConfig),
     ) -> Result<Held, RegisterError> {
         Ok(Held {
             cpu: cpu.clone(),
@@ -130,7 +131,7 @@ impl Held {
             changed: Notify::new(),
             late: LateCompletions::default(),
             policy: config.write_policy,
-            gc_aware: config.gc_aware,
+            gc_aware: own.gc_aware,
         })
     }
 

@@ -25,6 +25,7 @@
 
 pub mod batch;
 pub mod client;
+pub(crate) mod config;
 pub mod copied;
 mod entry;
 pub mod frames;
@@ -34,29 +35,32 @@ pub mod home;
 pub mod index;
 pub mod notes;
 pub mod serve;
+mod shares;
 mod table;
 
-use std::rc::Rc;
 use std::sync::Arc;
 
-use wharf_runtime::Cpu;
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
+use wharf_wire::identify::DriveFeature;
 use wharf_wire::memory::SharedMemory;
 
-use crate::design::{Design, DesignConfig, DesignError};
+use crate::design::{Design, DesignConfig, DesignError, Needs, Parts};
 use crate::guest::{SharedDesign, Writers};
 use crate::hmb::HmbMemory;
 use crate::pins::Pins;
-use crate::volume::Volume;
 use client::ScalaClient;
 use frames::{Frames, frames_per_core};
 use held::Held;
 use home::SetMap;
 use index::SLOTS_MAX;
 
+pub use config::ScalaConfig;
+pub use shares::{SHARES_MAX, Shares, SharesError};
+
 /// What the clients share: the lent frames, and how they are divided.
 pub struct Scala {
     config: DesignConfig,
+    own: ScalaConfig,
     space: Arc<DmaSpace>,
     frames: Arc<Frames>,
 }
@@ -64,34 +68,47 @@ pub struct Scala {
 impl Design for Scala {
     const NAME: &'static str = "scala";
 
+    const SUMMARY: &'static str =
+        "a page cache that the drives keep in memory of the host, an index for each client";
+
+    type Config = ScalaConfig;
+
     type Client = ScalaClient;
 
-    fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<Scala, DesignError> {
+    fn needs(config: &DesignConfig, _: &ScalaConfig) -> Needs {
+        Needs {
+            features: &[DriveFeature::Pin],
+            attached_pages: Pins::list_pages(config.drives) as usize,
+            bytes_per_page: 160,
+            ..Needs::default()
+        }
+    }
+
+    fn new(
+        config: &DesignConfig,
+        own: &ScalaConfig,
+        space: &Arc<DmaSpace>,
+    ) -> Result<Scala, DesignError> {
+        own.check_clients(config.clients)?;
         config.check_striped(Self::NAME)?;
         Ok(Scala {
             config: *config,
+            own: own.clone(),
             space: space.clone(),
             frames: lend(Self::NAME, config, space)?,
         })
     }
 
-    fn client(
-        self: &Arc<Self>,
-        cpu: &Cpu,
-        volume: Rc<Volume>,
-        index: u32,
-    ) -> Result<ScalaClient, DesignError> {
+    fn client(self: &Arc<Self>, parts: Parts) -> Result<ScalaClient, DesignError> {
+        let (cpu, volume) = (&parts.cpu, parts.cache());
         let map = SetMap::new(&volume);
-        let slots = shares(Self::NAME, &self.config, &self.frames, &map, index)?;
+        let told = (&self.config, &self.own);
+        let slots = shares(Self::NAME, told, &self.frames, &map, parts.index)?;
         let (frames, space) = (self.frames.clone(), &self.space);
-        let held = Held::start(cpu, volume, map, &slots, frames, space, &self.config);
+        let held = Held::start(cpu, volume, map, &slots, frames, space, told);
         let design = Self::NAME;
         let held = held.map_err(|source| DesignError::Memory { design, source })?;
         Ok(ScalaClient::new(held))
-    }
-
-    fn guest_pages(config: &DesignConfig) -> usize {
-        Pins::list_pages(config.drives) as usize
     }
 
     fn hmb_memory(&self, drive: u32) -> Option<HmbMemory> {
@@ -111,6 +128,7 @@ impl SharedDesign for Scala {
 
     fn attach(
         config: &DesignConfig,
+        own: &ScalaConfig,
         space: &Arc<DmaSpace>,
         memories: &[Arc<SharedMemory>],
         guest: u32,
@@ -119,13 +137,15 @@ impl SharedDesign for Scala {
         let frames = Frames::attach(memories, config.drives, per_drive, guest);
         Ok(Scala {
             config: *config,
+            own: own.clone(),
             space: space.clone(),
             frames: Arc::new(frames),
         })
     }
 
     fn frames_max(&self, cores: u32, index: u32) -> Result<u32, DesignError> {
-        share(Self::NAME, &self.config, &self.frames, cores, index)
+        let told = (&self.config, &self.own);
+        share(Self::NAME, told, &self.frames, cores, index)
     }
 
     fn admit(&self, guest: u32) {
@@ -145,7 +165,7 @@ impl SharedDesign for Scala {
 
 impl Scala {
     /// Bytes of all that keeps book of the frames and is shared by the clients; their indexes come
-    /// on top ([`index_bytes`](crate::design::Client::index_bytes)).
+    /// on top (the gauge `index_bytes` of each client).
     pub fn bookkeeping_bytes(&self) -> usize {
         self.frames.bookkeeping_bytes()
     }
@@ -182,19 +202,19 @@ fn frames_per_drive(design: &'static str, config: &DesignConfig) -> Result<u32, 
 /// How many frames of each core of each drive client `index` may hold.
 pub(crate) fn shares(
     design: &'static str,
-    config: &DesignConfig,
+    told: (&DesignConfig, &ScalaConfig),
     frames: &Frames,
     map: &SetMap,
     index: u32,
 ) -> Result<Vec<u32>, DesignError> {
-    let share = share(design, config, frames, map.cores(), index)?;
-    Ok(vec![share; (map.cores() * config.drives) as usize])
+    let share = share(design, told, frames, map.cores(), index)?;
+    Ok(vec![share; (map.cores() * told.0.drives) as usize])
 }
 
 /// How many frames of each of `cores` cores of a drive client `index` may hold.
 fn share(
     design: &'static str,
-    config: &DesignConfig,
+    (config, own): (&DesignConfig, &ScalaConfig),
     frames: &Frames,
     cores: u32,
     index: u32,
@@ -202,7 +222,7 @@ fn share(
     let clients = config.clients;
     let per_drive = frames.per_drive();
     let each = frames_per_core(per_drive, cores);
-    let share = config.shares.part(each, index, clients);
+    let share = own.shares.part(each, index, clients);
     if share == 0 {
         return Err(DesignError::SharesTooSmall {
             design,

@@ -10,6 +10,7 @@ use wharf_wire::dma::{DmaSpace, RegisterError};
 use crate::design::{DesignConfig, Touch, WritePolicy, check_request};
 use crate::error::IoError;
 use crate::scala::batch::Batch;
+use crate::scala::config::ScalaConfig;
 use crate::scala::copied::Copied;
 use crate::scala::frames::Frames;
 use crate::scala::held::{Copying, Held, Turn, Use};
@@ -46,9 +47,9 @@ impl Held {
         slots: &[u32],
         frames: Arc<Frames>,
         space: &Arc<DmaSpace>,
-        config: &DesignConfig,
+        told: (&DesignConfig, &ScalaConfig),
     ) -> Result<Rc<Held>, RegisterError> {
-        let held = Rc::new(Held::new(cpu, volume, map, slots, frames, space, config)?);
+        let held = Rc::new(Held::new(cpu, volume, map, slots, frames, space, told)?);
         let owner = held.clone();
         cpu.spawn("scala late completions", async move {
             let adopt = |group, late| owner.adopt(group, late);

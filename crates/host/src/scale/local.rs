@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use wharf_runtime::Cpu;
 
-use crate::design::{Counters, Statistics};
+use crate::design::Statistics;
 use crate::kit::backing::Backing;
+use crate::kit::direct_flush::WriterCounters;
 use crate::kit::index::Index;
 use crate::kit::memory::Memory;
 use crate::kit::reading::{Brings, Reading};
@@ -65,7 +66,7 @@ impl<I: Index, B: Backing> Local<I, B> {
         &self.pages.shared
     }
 
-    pub(super) fn counters(&self) -> &Counters {
+    pub(super) fn counters(&self) -> &WriterCounters {
         &self.pages.counters
     }
 

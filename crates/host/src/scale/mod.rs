@@ -52,8 +52,10 @@ use wharf_runtime::sync::Ordering;
 use wharf_wire::dma::DmaSpace;
 
 use crate::design::{
-    Client, Design, DesignConfig, DesignError, Statistics, Touch, WritePolicy, check_request,
+    Amount, Client, Design, DesignConfig, DesignError, Gauges, Needs, Parts, Reclaim, Replacement,
+    Statistics, Touch, WritePolicy, check_request,
 };
+use crate::dflush::{Balance, SHARE_PAGES};
 use crate::error::IoError;
 use crate::errseq::ErrSeqCursor;
 use crate::files::{Files, Piece};
@@ -71,6 +73,8 @@ use crate::volume::Volume;
 pub trait Variant: Send + Sync + 'static {
     /// The name by which it is chosen and reported.
     const NAME: &'static str;
+    /// What it is, in a few words.
+    const SUMMARY: &'static str;
     /// The index.
     type Index: Index;
 }
@@ -80,6 +84,8 @@ pub struct Whole;
 
 impl Variant for Whole {
     const NAME: &'static str = "scale";
+    const SUMMARY: &'static str =
+        "a page cache in the process: an index without locks, writers that flush";
     type Index = Concurrent;
 }
 
@@ -88,7 +94,28 @@ pub struct DflushAlone;
 
 impl Variant for DflushAlone {
     const NAME: &'static str = "scale-dflush";
+    const SUMMARY: &'static str = "the same over an index under a lock";
     type Index = Locked;
+}
+
+crate::settings! {
+    /// What the page cache of a process is told.
+    pub struct ScaleConfig {
+        /// Which page leaves the cache next: `clock`: the next under CLOCK's hand that was not used
+        /// since; `lru`: two lists, as in Linux.
+        pub replacement: Replacement = Replacement::Clock;
+        /// What a writer does when too much is dirty: `flush`: so many pages at a time, which it
+        /// waits for; `flush-files`: all of a file, and of the next as long as more than
+        /// `dirty_background_share` is dirty, without waiting for the writes; `sleep-then-flush`:
+        /// it sleeps until a write ends or a millisecond is over, and flushes then, as ScaleCache's
+        /// published code; `sleep`.
+        pub dflush: Balance = Balance::Flush;
+        /// Most pages that such a writer writes before it looks again.
+        pub dflush_share_pages: u32 = SHARE_PAGES, in 1..=1_048_576;
+        /// When empty nodes of the index go (`scale`): `eager`: with their last page; `lazy`: when
+        /// their part of the file is deleted, as ScaleCache has it.
+        pub index_reclaim: Reclaim = Reclaim::Eager;
+    }
 }
 
 /// What the clients share: the cache.
@@ -100,18 +127,39 @@ pub struct Scale<V: Variant> {
 impl<V: Variant> Design for Scale<V> {
     const NAME: &'static str = V::NAME;
 
+    const SUMMARY: &'static str = V::SUMMARY;
+
+    const TABLE: &'static str = "scale";
+
+    type Config = ScaleConfig;
+
     type Client = ScaleClient<V::Index>;
 
-    fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<Scale<V>, DesignError> {
+    fn needs(config: &DesignConfig, _: &ScaleConfig) -> Needs {
+        Needs {
+            services: 1,
+            bytes_per_page: 64,
+            in_kernel: config.in_kernel,
+            ..Needs::default()
+        }
+    }
+
+    fn new(
+        config: &DesignConfig,
+        own: &ScaleConfig,
+        space: &Arc<DmaSpace>,
+    ) -> Result<Scale<V>, DesignError> {
         let design = Self::NAME;
         let shape = Shape {
             frames: config.frames(design)?,
             files: config.files(design)?,
-            balance: config.balance,
+            balance: own.dflush,
+            replacement: own.replacement,
+            reclaim: own.index_reclaim,
             has_flusher: true,
             has_read_ahead_thread: false,
             window_pages: WINDOW_PAGES,
-            share_pages: config.share_pages,
+            share_pages: own.dflush_share_pages.into(),
         };
         let shared = Shared::new(config, &shape, space)
             .map_err(|source| DesignError::Memory { design, source })?;
@@ -122,19 +170,14 @@ impl<V: Variant> Design for Scale<V> {
         })
     }
 
-    fn index_nodes(&self) -> Option<u64> {
-        let nodes =
-            (0..self.shared.files.len() as u32).map(|file| self.shared.index_of(file).nodes());
-        Some(nodes.sum())
+    fn gauges(&self) -> Gauges {
+        let files = self.shared.files.iter();
+        let nodes = files.map(|file| file.index.nodes()).sum();
+        Gauges::none().with("index_nodes", Amount::Count(nodes))
     }
 
-    fn client(
-        self: &Arc<Self>,
-        cpu: &Cpu,
-        volume: Rc<Volume>,
-        index: u32,
-    ) -> Result<Self::Client, DesignError> {
-        let local = self.start(cpu, volume, index);
+    fn client(self: &Arc<Self>, parts: Parts) -> Result<Self::Client, DesignError> {
+        let local = self.start(&parts.cpu, parts.cache(), parts.index);
         let told = |file| self.shared.files[file as usize].told();
         Ok(ScaleClient {
             told: (0..self.shared.files_used()).map(told).collect(),
@@ -143,22 +186,10 @@ impl<V: Variant> Design for Scale<V> {
         })
     }
 
-    fn is_in_kernel(config: &DesignConfig) -> bool {
-        config.in_kernel
-    }
-
-    fn services(_: &DesignConfig) -> u32 {
-        1
-    }
-
-    fn serve(
-        self: &Arc<Self>,
-        cpu: &Cpu,
-        volume: Rc<Volume>,
-        index: u32,
-    ) -> Result<(), DesignError> {
-        let local = self.start(cpu, volume, self.shared.common.clients + index);
-        cpu.spawn("flusher", local.flush_in_background());
+    fn serve(self: &Arc<Self>, parts: Parts) -> Result<(), DesignError> {
+        let index = self.shared.common.clients + parts.index;
+        let local = self.start(&parts.cpu, parts.cache(), index);
+        parts.cpu.spawn("flusher", local.flush_in_background());
         Ok(())
     }
 }
@@ -300,14 +331,18 @@ impl<I: Index> Client for ScaleClient<I> {
         if local.pages.tasks.index == 0 {
             let written = &local.shared().common.background_written;
             statistics.write_backs += written.load(Ordering::Relaxed);
-            let waited = local
-                .shared()
-                .files
-                .iter()
-                .map(|file| file.index.waited_ns());
-            statistics.index_wait_ns += waited.sum::<u64>();
-            statistics.array_driver_ns += local.pages.backing.volume.array_driver_ns();
         }
         statistics
+    }
+
+    fn gauges(&self) -> Gauges {
+        let local = &self.local;
+        if local.pages.tasks.index > 0 {
+            return local.counters().gauges();
+        }
+        let files = local.shared().files.iter();
+        let waited_ns = files.map(|file| file.index.waited_ns()).sum();
+        let array_driver_ns = local.pages.backing.volume.array_driver_ns();
+        local.counters().gauges_of_all(waited_ns, array_driver_ns)
     }
 }

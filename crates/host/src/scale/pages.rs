@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use wharf_runtime::Cpu;
 
-use crate::design::Counters;
 use crate::error::IoError;
 use crate::key::PageKey;
 use crate::kit::accounting::Change;
 use crate::kit::backing::Backing;
 use crate::kit::common::Common;
+use crate::kit::direct_flush::WriterCounters;
 use crate::kit::index::{Index, Tag};
 use crate::kit::memory::Stock;
 use crate::kit::pages::Pages;
@@ -28,7 +28,7 @@ pub(crate) struct CpuPages<I, B> {
     pub(super) tasks: Tasks,
     pub(super) shared: Arc<Shared<I>>,
     pub(super) backing: Rc<B>,
-    pub(super) counters: Counters,
+    pub(super) counters: WriterCounters,
     /// Free frames of this CPU.
     pub(super) stock: Stock,
     pub(super) dirty: Batch,
@@ -49,7 +49,7 @@ impl<I: Index, B: Backing> Pages for CpuPages<I, B> {
         &self.shared.common
     }
 
-    fn counters(&self) -> &Counters {
+    fn counters(&self) -> &WriterCounters {
         &self.counters
     }
 
@@ -91,7 +91,7 @@ impl<I: Index, B: Backing> CpuPages<I, B> {
         let keeps = if batch == 1 { 0 } else { batch };
         Rc::new(CpuPages {
             tasks: Tasks::start(cpu, &common.mailboxes, index, common.kernel_path),
-            counters: Counters::default(),
+            counters: WriterCounters::default(),
             stock: Stock::new(batch, keeps),
             dirty: Batch::default(),
             writeback: Batch::default(),

@@ -46,7 +46,7 @@ pub struct Limits {
 impl Limits {
     /// The limits of a cache of `frames` frames. The steps are small enough for all CPUs
     /// together to be wrong by an eighth of the hard limit at most.
-    fn new(config: &DesignConfig, frames: u64) -> Limits {
+    fn new(config: &DesignConfig, balance: Balance, frames: u64) -> Limits {
         let cpus = u64::from(config.clients);
         let share = |share: f64| (frames as f64 * share) as u64;
         let background = share(config.dirty_background_share);
@@ -61,7 +61,7 @@ impl Limits {
             dirty_hard,
             dirty_step: step,
             count_batch: step as i64,
-            in_flight_max: match config.balance {
+            in_flight_max: match balance {
                 Balance::FlushFiles => (frames / (64 * cpus)).clamp(4, IN_FLIGHT_MAX.into()) as u32,
                 _ => IN_FLIGHT_MAX,
             },
@@ -101,6 +101,10 @@ pub struct Shape {
     pub files: u32,
     /// What writers do above the hard threshold.
     pub balance: Balance,
+    /// Which page leaves next.
+    pub replacement: Replacement,
+    /// When nodes of the indexes go that have become empty.
+    pub reclaim: Reclaim,
     /// Whether a service flushes in the background.
     pub has_flusher: bool,
     /// Whether the service reads ahead for the clients, which cannot leave transfers behind.
@@ -164,7 +168,7 @@ impl<I: Index> Shared<I> {
         let kernel_path = KernelPath::new(config.in_kernel, config.file_system);
         let balance = (shape.balance, shape.share_pages);
         let common = Common::new(config, (shape.frames, 1), kernel_path, balance)?;
-        let replacement: Box<dyn SharedReplacement> = match config.replacement {
+        let replacement: Box<dyn SharedReplacement> = match shape.replacement {
             Replacement::Clock => Box::new(Sweep::new(shape.frames)),
             Replacement::Lru => Box::new(SharedLists::new(common.nodes, config.clients + 1)?),
         };
@@ -175,14 +179,14 @@ impl<I: Index> Shared<I> {
             files_used: AtomicU32::new(1),
             frames: Frames::new(shape.frames, space)?,
             replacement,
-            limits: Limits::new(config, shape.frames.into()),
+            limits: Limits::new(config, shape.balance, shape.frames.into()),
             dirty: SharedCount::default(),
             writeback: SharedCount::default(),
             has_flusher: shape.has_flusher,
             has_read_ahead_thread: shape.has_read_ahead_thread,
             read_ahead_work: Lock::new(Vec::new()),
             window_pages: shape.window_pages,
-            reclaim: config.index_reclaim,
+            reclaim: shape.reclaim,
         })
     }
 

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use wharf_runtime::{Cpu, Notify, Op};
 
-use crate::design::Counters;
 use crate::span::Span;
 use crate::tri::copied::Copied;
+use crate::tri::counters::ClientCounters;
 use crate::tri::message::{Answer, Outbox, Outcome, Request, Wish};
 use crate::tri::private::{Known, Private, Released};
 use crate::tri::shared::Shared;
@@ -54,7 +54,7 @@ pub(super) struct Holder {
     pub(super) shared: Arc<Shared>,
     /// The client.
     pub(super) index: u32,
-    pub(super) counters: Counters,
+    pub(super) counters: ClientCounters,
     pub(super) private: RefCell<Vec<Private>>,
     pub(super) tickets: RefCell<Tickets>,
     pub(super) outbox: Outbox<Request>,
@@ -80,7 +80,7 @@ impl Holder {
             private: RefCell::new(private.collect()),
             shared: shared.clone(),
             index,
-            counters: Counters::default(),
+            counters: ClientCounters::default(),
             tickets: RefCell::default(),
             outbox,
             for_room: shared.parts.iter().map(|_| Notify::new()).collect(),

@@ -14,9 +14,10 @@ use wharf_runtime::notifier::SOURCES;
 use wharf_runtime::{Cpu, Notifier, Notify, Op, Receiver, Sender};
 
 use crate::buffers::Buffers;
-use crate::design::{Counters, Statistics};
+use crate::design::Counters;
 use crate::error::IoError;
 use crate::late::LateCompletions;
+use crate::tri::counters::ManagerAccount;
 use crate::tri::message::{Answer, Message, Outbox, Outcome, Request, Wish, receive};
 use crate::tri::pool::Pool;
 use crate::tri::shared::{Part, Shared};
@@ -188,9 +189,9 @@ impl Manager {
     fn go_on(self: &Rc<Self>) {
         self.start_fetches();
         self.outbox.send_urgent(&self.cpu);
-        let did = Statistics {
-            manager_poll_ns: self.volume.polled_ns(),
-            ..self.counters.own()
+        let did = ManagerAccount {
+            statistics: self.counters.own(),
+            polled_ns: self.volume.polled_ns(),
         };
         self.shared.account(self.index, did);
     }

@@ -28,7 +28,7 @@
 //! manager's frames, so that there is always a frame for a page that is asked for.
 //!
 //! Beyond the published code: a page that is written whole is not read first, unless
-//! [`DesignConfig::tri_reads_before_overwrite`] says so; several
+//! [`TriConfig::reads_before_overwrite`] says so; several
 //! requests of a client are in flight; errors reach the request they belong to; a flush writes back
 //! pages that clients hold, too. Sections 2.3, 3.1 and 6 of ScalaCache (ATC 2024) describe the design.
 //!
@@ -42,12 +42,14 @@
 //! | `client`, `copied` | a client's way through a request |
 //! | `holder`, `tickets`, `open` | what it holds and has asked for; what a request waits for |
 //! | `flush` | flush and write-through |
+//! | `counters` | what clients and managers count |
 //! | `pool`, `manager` | a manager's frames and CLOCK; what it does with messages |
 //! | `under_way` | what it has under way |
 //! | `fetch`, `write_back` | commands: misses and evictions; flushes |
 
 mod client;
 mod copied;
+mod counters;
 mod fetch;
 mod flush;
 mod holder;
@@ -73,7 +75,9 @@ use wharf_wire::dma::DmaSpace;
 
 use crate::buffers::Buffers;
 use crate::cache::frame::PAGES_MAX;
-use crate::design::{Client, Design, DesignConfig, DesignError, Statistics, Touch};
+use crate::design::{
+    Amount, Client, Design, DesignConfig, DesignError, Gauges, Needs, Parts, Statistics, Touch,
+};
 use crate::error::IoError;
 use crate::payload::{From, Into};
 use crate::span::Extent;
@@ -82,7 +86,17 @@ use crate::tri::manager::{Manager, ManagerEnds};
 use crate::tri::message::RING_MESSAGES;
 use crate::tri::shared::{Part, Shared};
 use crate::tri::table::{Frames, Partition};
-use crate::volume::Volume;
+
+crate::settings! {
+    /// What the design `tri` is told.
+    pub struct TriConfig {
+        /// CPUs that manage the cache, besides the clients' own.
+        pub managers: u32 = 2, in 1..=64;
+        /// `true`: a page is read from the drive also where a write is to replace all of it, as
+        /// TriCache's published code does.
+        pub reads_before_overwrite: bool = false;
+    }
+}
 
 /// What the clients share: the cache and the ways to its managers.
 pub struct Tri {
@@ -95,16 +109,33 @@ pub struct Tri {
 impl Design for Tri {
     const NAME: &'static str = "tri";
 
+    const SUMMARY: &'static str =
+        "TriCache: managers that own pages, messages, private caches, direct pins";
+
+    type Config = TriConfig;
+
     type Client = TriClient;
 
-    fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<Tri, DesignError> {
+    fn needs(_: &DesignConfig, own: &TriConfig) -> Needs {
+        Needs {
+            services: own.managers,
+            bytes_per_page: 96,
+            ..Needs::default()
+        }
+    }
+
+    fn new(
+        config: &DesignConfig,
+        own: &TriConfig,
+        space: &Arc<DmaSpace>,
+    ) -> Result<Tri, DesignError> {
         let design = Self::NAME;
         let frames = config.frames(design)?;
-        if config.managers == 0 {
+        if own.managers == 0 {
             return Err(DesignError::NoManagers { design });
         }
         // A manager without a frame could serve nobody.
-        let managers = config.managers.min(frames).min(SOURCES as u32);
+        let managers = own.managers.min(frames).min(SOURCES as u32);
         let (each, more) = (frames / managers, frames % managers);
         let part = |index: u32| {
             let first = index * each + index.min(more);
@@ -116,7 +147,7 @@ impl Design for Tri {
                 .map_err(|source| DesignError::Memory { design, source })?,
             parts: (0..managers).map(part).collect(),
             policy: config.write_policy,
-            reads_before_overwrite: config.tri_reads_before_overwrite,
+            reads_before_overwrite: own.reads_before_overwrite,
             errors: (0..config.clients).map(|_| Mutex::default()).collect(),
             failures: AtomicU64::new(0),
             accounts: (0..managers).map(|_| Mutex::default()).collect(),
@@ -130,12 +161,8 @@ impl Design for Tri {
         })
     }
 
-    fn client(
-        self: &Arc<Self>,
-        cpu: &Cpu,
-        volume: Rc<Volume>,
-        index: u32,
-    ) -> Result<TriClient, DesignError> {
+    fn client(self: &Arc<Self>, parts: Parts) -> Result<TriClient, DesignError> {
+        let (volume, index) = (parts.cache(), parts.index);
         let (design, pages) = (Self::NAME, volume.pages());
         if pages > PAGES_MAX {
             let pages_max = PAGES_MAX;
@@ -147,20 +174,12 @@ impl Design for Tri {
         }
         let ends = self.client_ends.lock().expect("no holder panics")[index as usize].take();
         let ends = ends.expect("a client is made once");
-        let client = CacheClient::start(cpu, &self.shared, volume, index, ends);
+        let client = CacheClient::start(&parts.cpu, &self.shared, volume, index, ends);
         Ok(TriClient(client))
     }
 
-    fn services(config: &DesignConfig) -> u32 {
-        config.managers
-    }
-
-    fn serve(
-        self: &Arc<Self>,
-        cpu: &Cpu,
-        volume: Rc<Volume>,
-        index: u32,
-    ) -> Result<(), DesignError> {
+    fn serve(self: &Arc<Self>, parts: Parts) -> Result<(), DesignError> {
+        let (volume, index) = (parts.cache(), parts.index);
         let ends = self
             .manager_ends
             .lock()
@@ -172,7 +191,7 @@ impl Design for Tri {
         let design = Self::NAME;
         let copies = Buffers::new(&self.space, write_back::COPIES)
             .map_err(|source| DesignError::Memory { design, source })?;
-        Manager::start(cpu, &self.shared, volume, index, ends, copies);
+        Manager::start(&parts.cpu, &self.shared, volume, index, ends, copies);
         Ok(())
     }
 }
@@ -288,9 +307,20 @@ impl Client for TriClient {
         let mut statistics = client.holder.counters.statistics(&client.volume);
         if client.holder.index == 0 {
             for account in &client.holder.shared.accounts {
-                statistics.merge(&account.lock().expect("no holder panics"));
+                statistics.merge(&account.lock().expect("no holder panics").statistics);
             }
         }
         statistics
+    }
+
+    fn gauges(&self) -> Gauges {
+        let holder = &self.0.holder;
+        let own = holder.counters.gauges();
+        if holder.index > 0 {
+            return own;
+        }
+        let accounts = holder.shared.accounts.iter();
+        let polled_ns = accounts.map(|a| a.lock().expect("no holder panics").polled_ns);
+        own.with("manager_poll", Amount::OfServicesNs(polled_ns.sum()))
     }
 }

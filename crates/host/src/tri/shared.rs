@@ -3,8 +3,9 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::design::{Statistics, WritePolicy};
+use crate::design::WritePolicy;
 use crate::error::IoError;
+use crate::tri::counters::ManagerAccount;
 use crate::tri::message::ITEMS;
 use crate::tri::table::{Frames, PageTable, Partition};
 
@@ -52,7 +53,7 @@ pub(super) struct Shared {
     /// Write-backs that ever failed.
     pub(super) failures: AtomicU64,
     /// What each manager did so far, but for its drivers: whoever runs it has those.
-    pub(super) accounts: Box<[Mutex<Statistics>]>,
+    pub(super) accounts: Box<[Mutex<ManagerAccount>]>,
 }
 
 impl Shared {
@@ -82,8 +83,8 @@ impl Shared {
         self.failures.load(Ordering::Relaxed)
     }
 
-    pub(super) fn account(&self, manager: u32, statistics: Statistics) {
+    pub(super) fn account(&self, manager: u32, did: ManagerAccount) {
         let account = &self.accounts[manager as usize];
-        *account.lock().expect("no holder panics") = statistics;
+        *account.lock().expect("no holder panics") = did;
     }
 }

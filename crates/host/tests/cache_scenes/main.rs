@@ -14,7 +14,7 @@ use disk::{Channel, Disk};
 use shuttle::rand::{Rng, rngs::ThreadRng};
 use shuttle::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use shuttle::sync::{Arc, RwLock};
-use wharf_host::design::Replacement;
+use wharf_host::design::{Reclaim, Replacement};
 use wharf_host::dflush::Balance;
 use wharf_host::errseq::ErrSeqCursor;
 use wharf_host::kit::backing::{Backing, Sent};
@@ -251,7 +251,6 @@ fn cache(
         clients: THREADS as u32,
         dirty_background_share: 0.2,
         dirty_hard_share: 0.4,
-        replacement,
         ..DesignConfig::default()
     };
     let shape = Shape {
@@ -261,6 +260,8 @@ fn cache(
             true => Balance::FlushUnlessBusy,
             false => Balance::Flush,
         },
+        replacement,
+        reclaim: Reclaim::Eager,
         has_flusher: has_service,
         has_read_ahead_thread: has_service,
         window_pages: 2,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use pinning::{PinDrive, PinState};
 use wharf_host::driver::{Driver, DriverConfig};
 use wharf_host::volume::ParityLocks;
-use wharf_host::{Design, DesignConfig, Groups, Layout, Level, Volume};
+use wharf_host::{Design, DesignConfig, Groups, Layout, Level, Parts, Volume};
 use wharf_runtime::{CostTable, Cpu, CpuId, Machine, Notifier, Op, Rng, Side, xor_into};
 use wharf_wire::command::Command;
 use wharf_wire::dma::DmaSpace;
@@ -189,15 +189,20 @@ impl Rig {
         Layout::of(self.shape.level, &sizes, self.shape.stripe_pages).unwrap()
     }
 
-    /// A design for this machine.
+    /// A design for this machine, told nothing of its own.
     pub fn design<D: Design>(&self, config: DesignConfig) -> Arc<D> {
+        self.design_told(config, &D::Config::default())
+    }
+
+    /// A design for this machine.
+    pub fn design_told<D: Design>(&self, config: DesignConfig, own: &D::Config) -> Arc<D> {
         let config = DesignConfig {
             clients: self.shape.clients,
             drives: self.shape.drives,
             level: self.shape.level,
             ..config
         };
-        let design = D::new(&config, &self.space).unwrap();
+        let design = D::new(&config, own, &self.space).unwrap();
         for (drive, state) in (0..).zip(&self.pinning) {
             let memory = design.hmb_memory(drive).expect("the design lends memory");
             state.lend(&self.space, memory, self.shape.driver.cores);
@@ -222,7 +227,7 @@ impl Rig {
         for (index, cpu) in (0..).zip(self.service_cpus.clone()) {
             let design = design.clone();
             self.spawn_with_queues(cpu, self.shape.clients + index, move |cpu, volume| {
-                design.serve(&cpu, volume, index).unwrap();
+                design.serve(Parts::new(&cpu, volume, index)).unwrap();
                 std::future::ready(())
             });
         }
@@ -268,7 +273,7 @@ impl Rig {
     {
         let design = design.clone();
         self.spawn_on_volume(index, move |cpu, volume| {
-            let client = Rc::new(design.client(&cpu, volume, index).unwrap());
+            let client = Rc::new(design.client(Parts::new(&cpu, volume, index)).unwrap());
             run(cpu, client)
         });
     }

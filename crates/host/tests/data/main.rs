@@ -13,12 +13,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use common::{Rig, Shape, healthy};
-use owners::{Case, Owner, PAGE, random_case, redundant, run};
+use owners::{Case, Owner, PAGE, Told, random_case, redundant, run};
 use wharf_host::kernel::{PageCache, WriteBack};
 use wharf_host::scale::{DflushAlone, Scale, Variant, Whole};
 use wharf_host::{
-    Client, Clock, Design, DesignConfig, Direct, Extent, Falcon, Hardware, Kernel, KernelDflush,
-    Scala, Tri,
+    Client, Clock, DesignConfig, Direct, Extent, Falcon, Hardware, Kernel, KernelDflush, Scala, Tri,
 };
 use wharf_runtime::{Cpu, Rng, Seed};
 use wharf_wire::command::Command;
@@ -268,7 +267,7 @@ fn scale_dflush_keeps_every_byte_through_errors_and_timeouts() {
 }
 
 /// As the tests above, over mirrors and parity, which are looked at in the end; with faults in every second case.
-fn keeps_redundancy<D: Design>(seeds: std::ops::Range<u64>) {
+fn keeps_redundancy<D: Told>(seeds: std::ops::Range<u64>) {
     for seed in seeds {
         let (case, mut rng) = random_case(seed);
         let case = redundant(case, &mut rng);

@@ -5,7 +5,12 @@ use std::sync::{Arc, Mutex};
 use wharf_host::design::{Reclaim, Replacement};
 use wharf_host::dflush::Balance;
 use wharf_host::driver::DriverConfig;
-use wharf_host::{Client, Design, DesignConfig, Extent, IoError, Layout, Level, WritePolicy};
+use wharf_host::kernel::{PageCache, WriteBack};
+use wharf_host::scale::Variant;
+use wharf_host::{
+    Client, Clock, Design, DesignConfig, Direct, Extent, Hardware, IoError, KernelConfig, Layout,
+    Level, Scala, Scale, ScaleConfig, Tri, TriConfig, WritePolicy,
+};
 use wharf_runtime::{Cpu, Rng, Seed};
 use wharf_wire::command::Command;
 use wharf_wire::mock::{Fate, MockStore};
@@ -25,6 +30,63 @@ pub(crate) const TRIES_MAX: u32 = 3_000;
 /// Pages of each owner's area.
 pub(crate) const OWN_PAGES: u64 = 16;
 
+/// What a case tells the designs that it concerns.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Own {
+    managers: u32,
+    replacement: Replacement,
+    index_reclaim: Reclaim,
+    balance: Balance,
+    share_pages: u32,
+}
+
+/// A design that cases can be told to.
+pub(crate) trait Told: Design {
+    /// What concerns it of `own`.
+    fn told(own: &Own) -> Self::Config;
+}
+
+macro_rules! told_nothing {
+    ($($design:ty),*) => {$(
+        impl Told for $design {
+            fn told(_: &Own) -> Self::Config {
+                Default::default()
+            }
+        }
+    )*};
+}
+
+told_nothing!(Direct, Clock, Scala, Hardware);
+
+impl Told for Tri {
+    fn told(own: &Own) -> TriConfig {
+        TriConfig {
+            managers: own.managers,
+            ..TriConfig::default()
+        }
+    }
+}
+
+impl<W: WriteBack> Told for PageCache<W> {
+    fn told(own: &Own) -> KernelConfig {
+        KernelConfig {
+            dflush: own.balance,
+            dflush_share_pages: own.share_pages,
+        }
+    }
+}
+
+impl<V: Variant> Told for Scale<V> {
+    fn told(own: &Own) -> ScaleConfig {
+        ScaleConfig {
+            replacement: own.replacement,
+            dflush: own.balance,
+            dflush_share_pages: own.share_pages,
+            index_reclaim: own.index_reclaim,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Case {
     pub(crate) seed: u64,
@@ -32,6 +94,7 @@ pub(crate) struct Case {
     pub(crate) tasks: u64,
     pub(crate) requests: u64,
     pub(crate) config: DesignConfig,
+    pub(crate) own: Own,
 }
 
 impl Case {
@@ -317,13 +380,15 @@ pub(crate) fn random_case(seed: u64) -> (Case, Rng) {
         cache_bytes: PAGE * [1, 2, 7, 30, 200, 2_000][rng.below(6) as usize],
         write_policy: [WritePolicy::Back, WritePolicy::Through][rng.below(2) as usize],
         transfer_pages: [3, 64, 4096][rng.below(3) as usize],
+        files: [1, 1, 3, 40][Seed(seed).child("files").rng().below(4) as usize],
+        ..DesignConfig::default()
+    };
+    let own = Own {
         managers: 1 + rng.below(3) as u32,
         replacement: [Replacement::Clock, Replacement::Lru][(seed % 2) as usize],
         index_reclaim: [Reclaim::Eager, Reclaim::Lazy][(seed / 2 % 2) as usize],
         balance: [Balance::Flush, Balance::SleepThenFlush][(seed / 4 % 2) as usize],
         share_pages: [64, 1, 5][(seed % 3) as usize],
-        files: [1, 1, 3, 40][Seed(seed).child("files").rng().below(4) as usize],
-        ..DesignConfig::default()
     };
     let case = Case {
         seed,
@@ -331,6 +396,7 @@ pub(crate) fn random_case(seed: u64) -> (Case, Rng) {
         tasks,
         requests: 60,
         config,
+        own,
     };
     (case, rng)
 }
@@ -350,7 +416,7 @@ pub(crate) fn redundant(mut case: Case, rng: &mut Rng) -> Case {
 }
 
 /// Runs a case; `after` sees the design when all is done.
-pub(crate) fn run<D: Design, F>(
+pub(crate) fn run<D: Told, F>(
     case: Case,
     fate: impl FnMut(u32) -> F,
     after: impl Fn(&D, &Cpu) + Send + Copy + 'static,
@@ -361,9 +427,10 @@ pub(crate) fn run<D: Design, F>(
         drives: case.shape.drives,
         ..case.config
     };
-    let services = D::services(&config);
+    let own = D::told(&case.own);
+    let services = D::needs(&config, &own).services;
     let mut rig = Rig::with_services(case.shape, services, fate);
-    let design: Arc<D> = rig.design(case.config);
+    let design: Arc<D> = rig.design_told(case.config, &own);
     rig.spawn_services(&design);
     let stored = case.shape.page_bytes as u64;
     let pages = SHARED_PAGES + case.owners() * OWN_PAGES;

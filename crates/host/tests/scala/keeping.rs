@@ -82,10 +82,13 @@ fn a_page_of_two_clients_is_in_one_frame_and_writes_are_seen_at_once() {
 #[test]
 fn shares_limit_what_each_client_holds() {
     let mut rig = rig(shape(3, 1, 2));
-    let design: Arc<Scala> = rig.design(DesignConfig {
-        shares: Shares::of(&[4, 1, 1]),
-        ..cache(120)
-    });
+    let design: Arc<Scala> = rig.design_told(
+        cache(120),
+        &ScalaConfig {
+            shares: Shares::of(&[4, 1, 1]),
+            ..ScalaConfig::default()
+        },
+    );
     for (index, pages) in [(0, 80), (1, 20), (2, 20)] {
         rig.spawn_client(index, &design, move |_, client| async move {
             assert_eq!(client.capacity_pages(), pages);
@@ -106,7 +109,7 @@ fn a_client_without_a_share_is_refused_with_what_is_enough() {
     let mut rig = rig(shape(4, 1, 3));
     let design: Arc<Scala> = rig.design(cache(8));
     rig.spawn_on_volume(0, move |cpu, volume| async move {
-        let error = design.client(&cpu, volume, 0).err().unwrap();
+        let error = design.client(Parts::new(&cpu, volume, 0)).err().unwrap();
         assert!(matches!(error, DesignError::SharesTooSmall { .. }));
         assert!(
             error.to_string().contains("at least 49152 bytes"),
@@ -172,7 +175,10 @@ fn all_that_keeps_book_is_a_small_part_of_the_cache() {
         for index in 0..clients {
             let bytes = bytes.clone();
             rig.spawn_client(index, &design, move |_, client| async move {
-                let own = client.index_bytes().expect("a client has an index");
+                let own = client.gauges().get("index_bytes");
+                let Some(Amount::Bytes(own)) = own else {
+                    panic!("a client has an index");
+                };
                 bytes.fetch_add(own, Ordering::Relaxed);
             });
         }

@@ -13,10 +13,13 @@ use std::sync::{Arc, Mutex};
 
 use common::pinning::PinState;
 use common::{Rig, Shape, healthy};
+use wharf_host::design::Amount;
 use wharf_host::driver::DriverConfig;
 use wharf_host::scala::client::ScalaClient;
 use wharf_host::scala::guard::Intent;
-use wharf_host::{Client, Design, DesignConfig, DesignError, Extent, IoError, Scala, Shares};
+use wharf_host::{
+    Client, Design, DesignConfig, DesignError, Extent, IoError, Parts, Scala, ScalaConfig, Shares,
+};
 use wharf_runtime::{Cpu, Seed};
 use wharf_wire::command::Command;
 use wharf_wire::mock::Fate;

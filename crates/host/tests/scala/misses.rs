@@ -30,10 +30,13 @@ fn missing_pages_of_a_request_take_one_command_for_each_drive() {
 fn clean_pages_leave_first_while_a_drive_says_that_it_collects() {
     for gc_aware in [false, true] {
         let mut rig = rig(shape(1, 1, 1));
-        let design: Arc<Scala> = rig.design(DesignConfig {
-            gc_aware,
-            ..cache(32)
-        });
+        let design: Arc<Scala> = rig.design_told(
+            cache(32),
+            &ScalaConfig {
+                gc_aware,
+                ..ScalaConfig::default()
+            },
+        );
         let state = rig.pinning[0].clone();
         rig.spawn_client(0, &design, move |_, client| async move {
             for page in 0..16 {

@@ -2,6 +2,14 @@
 
 use super::*;
 
+/// Nodes of the trees that find cached pages.
+fn index_nodes(design: &impl Design) -> u64 {
+    match design.gauges().get("index_nodes") {
+        Some(Amount::Count(nodes)) => nodes,
+        other => panic!("{other:?}"),
+    }
+}
+
 /// CLOCK over frames in the order of their numbers, as a textbook has it.
 struct Textbook {
     frames: Vec<Option<(u64, bool)>>,
@@ -83,10 +91,13 @@ fn pages_stay_and_go_as_by_clock() {
 fn left_after_a_scan(replacement: Replacement) -> u64 {
     const HOT: u64 = 16;
     let mut rig = Rig::new(stamps(1, VOLUME_PAGES), |_| healthy(Seed(1).rng()));
-    let design = rig.design::<Scale<Whole>>(DesignConfig {
-        replacement,
-        ..of_frames(64)
-    });
+    let design = rig.design_told::<Scale<Whole>>(
+        of_frames(64),
+        &ScaleConfig {
+            replacement,
+            ..ScaleConfig::default()
+        },
+    );
     let left = Arc::new(AtomicU64::new(0));
     let count = left.clone();
     rig.spawn_client(0, &design, |_, client| async move {
@@ -110,8 +121,7 @@ fn two_lists_keep_what_is_used_again_through_a_scan_and_clock_does_not() {
     assert_eq!(left_after_a_scan(Replacement::Clock), 0);
 }
 
-/// After reads all over a large volume the index has the nodes of the pages that are there, and no
-/// others.
+/// After reads all over a large volume the index has the nodes of the pages that are there, and no others.
 fn index_of_few_pages<V: Variant>() {
     const FRAMES: u64 = 32;
     let (mut rig, design) = rig::<Scale<V>>(stamps(1, 50_000_000), FRAMES, false);
@@ -122,22 +132,25 @@ fn index_of_few_pages<V: Variant>() {
             read(&*client, rng.below(50_000_000), 1).await;
         }
         let nodes = cache.shared().index_of(0).nodes();
-        assert_eq!(cache.index_nodes(), Some(nodes));
+        assert_eq!(index_nodes(&*cache), nodes);
         assert!(nodes <= 5 * FRAMES, "{nodes} nodes");
     });
     rig.machine.run_virtual(Seed(1)).unwrap();
 }
 
-/// Reads all over a volume through a small cache, and then deletes all of it; gives the nodes of
-/// the index before and after that.
+/// Reads all over a volume through a small cache, and then deletes all of it; gives the nodes of the index before and
+/// after that.
 fn nodes_around_a_deletion(index_reclaim: Reclaim) -> (u64, u64) {
     const PAGES: u64 = 100_000;
     let fate = |drive: u32| healthy(Seed(9).index(drive.into()).rng());
     let mut rig = Rig::with_services(stamps(1, PAGES), 0, fate);
-    let design: Arc<Scale<Whole>> = rig.design(DesignConfig {
-        index_reclaim,
-        ..of_frames(32)
-    });
+    let design: Arc<Scale<Whole>> = rig.design_told(
+        of_frames(32),
+        &ScaleConfig {
+            index_reclaim,
+            ..ScaleConfig::default()
+        },
+    );
     let (cache, seen) = (
         design.clone(),
         Arc::new([AtomicU64::new(0), AtomicU64::new(0)]),
@@ -147,13 +160,13 @@ fn nodes_around_a_deletion(index_reclaim: Reclaim) -> (u64, u64) {
         for leaf in 0..PAGES / 64 {
             read(&*client, 64 * leaf, 1).await;
         }
-        noted[0].store(cache.index_nodes().unwrap(), Relaxed);
+        noted[0].store(index_nodes(&*cache), Relaxed);
         let all = Extent {
             offset: 0,
             bytes: 4096 * PAGES,
         };
         client.discard(all).await.unwrap();
-        noted[1].store(cache.index_nodes().unwrap(), Relaxed);
+        noted[1].store(index_nodes(&*cache), Relaxed);
     });
     rig.machine.run_virtual(Seed(1)).unwrap();
     (seen[0].load(Relaxed), seen[1].load(Relaxed))

@@ -12,11 +12,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use common::page_cache::{self, of_frames, read, rig, scatter, stamps, write};
 use common::{Rig, healthy};
-use wharf_host::design::{Reclaim, Replacement};
+use wharf_host::design::{Amount, Reclaim, Replacement};
 use wharf_host::dflush::Balance;
 use wharf_host::kit::index::Index;
 use wharf_host::scale::{DflushAlone, Scale, Variant, Whole};
-use wharf_host::{Client, Design, DesignConfig, Extent};
+use wharf_host::{Client, Design, DesignConfig, Extent, ScaleConfig};
 use wharf_runtime::Seed;
 use wharf_wire::command::Command;
 use wharf_wire::mock::Fate;
@@ -83,7 +83,9 @@ fn a_cache_without_a_page_or_a_client_is_refused() {
         ..DesignConfig::default()
     };
     for (bytes, clients, what) in [(4095, 1, "4095 bytes"), (1 << 20, 0, "no clients")] {
-        let Err(error) = Scale::<Whole>::new(&config(bytes, clients), &space) else {
+        let Err(error) =
+            Scale::<Whole>::new(&config(bytes, clients), &ScaleConfig::default(), &space)
+        else {
             panic!("{bytes} bytes for {clients} clients");
         };
         let text = error.to_string();

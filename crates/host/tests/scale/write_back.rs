@@ -39,15 +39,18 @@ fn writers_above_the_hard_threshold_flush_side_by_side() {
     writers_flush::<DflushAlone>();
 }
 
-/// Four clients dirty more than may be, beside the flusher; gives how long they took, in
-/// nanoseconds, and the pages that they wrote back themselves.
+/// Four clients dirty more than may be, beside the flusher; gives how long they took, in nanoseconds, and the
+/// pages that they wrote back themselves.
 fn crowd(balance: Balance, seed: Seed) -> (u64, u64) {
     let fate = |drive: u32| healthy(Seed(9).index(drive.into()).rng());
     let mut rig = Rig::with_services(stamps(4, 100_000), 1, fate);
-    let design: Arc<Scale<Whole>> = rig.design(DesignConfig {
-        balance,
-        ..of_frames(4_000)
-    });
+    let design: Arc<Scale<Whole>> = rig.design_told(
+        of_frames(4_000),
+        &ScaleConfig {
+            dflush: balance,
+            ..ScaleConfig::default()
+        },
+    );
     rig.spawn_services(&design);
     let (end_ns, written) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     for index in 0..4 {
@@ -101,17 +104,22 @@ fn writers_that_flush_end_before_those_that_sleep() {
     );
 }
 
-/// A writer flushed a few pages at a time, and waited for them, where the published code takes a
-/// file as a whole and does not wait: one request in so many pages was as slow as the drive.
+/// A writer flushed a few pages at a time, and waited for them, where the published code takes a file as a whole and does not
+/// wait: one request in so many pages was as slow as the drive.
 #[test]
 fn a_writer_that_flushes_files_flushes_rarely_and_down_to_the_background_threshold() {
     let fate = |drive: u32| healthy(Seed(9).index(drive.into()).rng());
     let mut rig = Rig::with_services(stamps(1, 100_000), 0, fate);
-    let design: Arc<Scale<Whole>> = rig.design(DesignConfig {
-        balance: Balance::FlushFiles,
-        files: 4,
-        ..of_frames(4_000)
-    });
+    let design: Arc<Scale<Whole>> = rig.design_told(
+        DesignConfig {
+            files: 4,
+            ..of_frames(4_000)
+        },
+        &ScaleConfig {
+            dflush: Balance::FlushFiles,
+            ..ScaleConfig::default()
+        },
+    );
     let shared = design.clone();
     rig.spawn_client(0, &design, move |_, client| async move {
         let limits = shared.shared().limits;

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// A drive that answers its first read after `late_ns`, and all other commands soon; the driver
-/// waits for 100 us.
+/// A drive that answers its first read after `late_ns`, and all other commands soon; the driver waits
+/// for 100 us.
 fn rig_with_a_late_read(clients: u32, frames: u64, late_ns: u64) -> (Rig, Arc<Tri>) {
     let mut shape = stamps(clients);
     shape.driver.timeout_ns = 100_000;
@@ -13,7 +13,7 @@ fn rig_with_a_late_read(clients: u32, frames: u64, late_ns: u64) -> (Rig, Arc<Tr
         false => Fate::Done(10_000),
     };
     let mut rig = Rig::with_services(shape, 1, |_| fate);
-    let design = rig.design(cache(frames, 1));
+    let design = rig.design_told(cache(frames), &managed_by(1));
     rig.spawn_services(&design);
     (rig, design)
 }
@@ -63,7 +63,7 @@ fn requests_fail_while_every_frame_is_stuck_or_rests_with_a_client() {
 
 #[test]
 fn a_flush_writes_back_what_other_clients_hold() {
-    let (mut rig, design) = rig::<Tri>(stamps(2), cache(256, 2));
+    let (mut rig, design) = rig::<Tri>(stamps(2), cache(256), &managed_by(2));
     let written = Arc::new(AtomicBool::new(false));
     let is_written = written.clone();
     let store = rig.stores[0].clone();
@@ -99,9 +99,9 @@ fn a_flush_writes_back_what_other_clients_hold() {
 fn write_through_is_on_the_drive_when_it_is_acknowledged() {
     let config = DesignConfig {
         write_policy: WritePolicy::Through,
-        ..cache(64, 2)
+        ..cache(64)
     };
-    let (mut rig, design) = rig::<Tri>(stamps(1), config);
+    let (mut rig, design) = rig::<Tri>(stamps(1), config, &managed_by(2));
     let store = rig.stores[0].clone();
     rig.spawn_client(0, &design, move |_, client| async move {
         for value in 1..5 {

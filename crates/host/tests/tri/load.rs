@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn requests_larger_than_the_cache_and_more_clients_than_frames_come_to_an_end() {
     for (frames, managers, clients) in [(1, 1, 4), (2, 2, 4), (3, 2, 6), (8, 4, 2), (40, 3, 5)] {
-        let (mut rig, design) = rig::<Tri>(stamps(clients), cache(frames, managers));
+        let (mut rig, design) = rig::<Tri>(stamps(clients), cache(frames), &managed_by(managers));
         let done = Arc::new(AtomicU64::new(0));
         for index in 0..clients {
             let done = done.clone();
@@ -28,15 +28,15 @@ fn requests_larger_than_the_cache_and_more_clients_than_frames_come_to_an_end() 
     }
 }
 
-/// A worker that had been handed a job counted as idle until it ran: of a burst the first job got
-/// it, and all others waited for its whole I/O instead of having workers of their own.
+/// A worker that had been handed a job counted as idle until it ran: of a burst the first job got it, and
+/// all others waited for its whole I/O instead of having workers of their own.
 #[test]
 fn a_burst_waited_for_the_one_idle_worker() {
     const IO_NS: u64 = 1_000_000;
     const BURST: u64 = 3;
     let fate = |_: u32| |_: u64, _: &Command| Fate::Done(IO_NS);
     let mut rig = Rig::with_services(stamps(1), 1, fate);
-    let design: Arc<Tri> = rig.design(cache(256, 1));
+    let design: Arc<Tri> = rig.design_told(cache(256), &managed_by(1));
     rig.spawn_services(&design);
     rig.spawn_client(0, &design, |cpu: Cpu, client| async move {
         // From here on there is a worker, without anything to do.
@@ -55,8 +55,8 @@ fn a_burst_waited_for_the_one_idle_worker() {
     rig.machine.run_virtual(Seed(1)).unwrap();
 }
 
-/// Polls of tasks for each page that `tasks` tasks of a client read at a time, none twice. The
-/// queue pair has room for 7 commands.
+/// Polls of tasks for each page that `tasks` tasks of a client read at a time, none twice. The queue pair
+/// has room for 7 commands.
 fn polls_a_page(tasks: u64, pages_of_request: u64, frames: u64) -> u64 {
     const PAGES: u64 = 8_192;
     let shape = Shape {
@@ -64,7 +64,7 @@ fn polls_a_page(tasks: u64, pages_of_request: u64, frames: u64) -> u64 {
         ..stamps(1)
     };
     let mut rig = Rig::with_services(shape, 2, steady);
-    let design: Arc<Tri> = rig.design(cache(frames, 2));
+    let design: Arc<Tri> = rig.design_told(cache(frames), &managed_by(2));
     rig.spawn_services(&design);
     rig.spawn_client(0, &design, move |cpu: Cpu, client| async move {
         let next = Rc::new(std::cell::Cell::new(0));

@@ -11,8 +11,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::{Rig, Shape, healthy};
+use wharf_host::design::Amount;
 use wharf_host::tri::TriClient;
-use wharf_host::{Client, Clock, Design, DesignConfig, Extent, IoError, Tri, WritePolicy};
+use wharf_host::{
+    Client, Clock, Design, DesignConfig, Extent, IoError, NoSettings, Tri, TriConfig, WritePolicy,
+};
 use wharf_runtime::machine::RunSummary;
 use wharf_runtime::{Cpu, Idle, Op, Rng, Seed};
 use wharf_wire::command::Command;
@@ -33,18 +36,25 @@ fn stamps(clients: u32) -> Shape {
     }
 }
 
-fn cache(pages: u64, managers: u32) -> DesignConfig {
+fn cache(pages: u64) -> DesignConfig {
     DesignConfig {
         cache_bytes: pages * 4096,
-        managers,
         ..DesignConfig::default()
     }
 }
 
+fn managed_by(managers: u32) -> TriConfig {
+    TriConfig {
+        managers,
+        ..TriConfig::default()
+    }
+}
+
 /// A machine with a design and its services.
-fn rig<D: Design>(shape: Shape, config: DesignConfig) -> (Rig, Arc<D>) {
-    let mut rig = Rig::with_services(shape, D::services(&config), steady);
-    let design = rig.design(config);
+fn rig<D: Design>(shape: Shape, config: DesignConfig, own: &D::Config) -> (Rig, Arc<D>) {
+    let services = D::needs(&config, own).services;
+    let mut rig = Rig::with_services(shape, services, steady);
+    let design = rig.design_told(config, own);
     rig.spawn_services(&design);
     (rig, design)
 }
@@ -63,6 +73,15 @@ async fn write(client: &impl Client, first: u64, pages: u64, value: u8) {
         .unwrap();
 }
 
+/// The time of a gauge of a client, in nanoseconds.
+fn ns(client: &impl Client, name: &str) -> u64 {
+    match client.gauges().get(name) {
+        Some(Amount::OfClientsNs(ns) | Amount::OfServicesNs(ns)) => ns,
+        Some(Amount::MeanNs { sum_ns, .. }) => sum_ns,
+        other => panic!("{name}: {other:?}"),
+    }
+}
+
 /// How often CPUs of this name did an operation.
 fn count(summary: &RunSummary, name: &str, op: Op) -> u64 {
     let of_name = summary.profiles.iter().filter(|p| p.0.starts_with(name));
@@ -70,8 +89,8 @@ fn count(summary: &RunSummary, name: &str, op: Op) -> u64 {
 }
 
 /// Hits of two clients that read skewed pages, in percent.
-fn hit_percent<D: Design>(config: DesignConfig) -> u64 {
-    let (mut rig, design) = rig::<D>(stamps(2), config);
+fn hit_percent<D: Design>(config: DesignConfig, own: &D::Config) -> u64 {
+    let (mut rig, design) = rig::<D>(stamps(2), config, own);
     let hits = Arc::new(AtomicU64::new(0));
     for index in 0..2 {
         let hits = hits.clone();
@@ -90,8 +109,9 @@ fn hit_percent<D: Design>(config: DesignConfig) -> u64 {
 #[test]
 fn the_hit_ratio_is_near_that_of_clock() {
     for (pages, managers) in [(200, 2), (600, 1), (600, 4)] {
-        let config = cache(pages, managers);
-        let (clock, tri) = (hit_percent::<Clock>(config), hit_percent::<Tri>(config));
+        let config = cache(pages);
+        let clock = hit_percent::<Clock>(config, &NoSettings::default());
+        let tri = hit_percent::<Tri>(config, &managed_by(managers));
         assert!(
             tri + 3 >= clock && tri <= clock + 3,
             "{pages} pages: clock {clock} %, tri {tri} %"
@@ -103,7 +123,7 @@ fn the_hit_ratio_is_near_that_of_clock() {
 fn a_frame_costs_little_memory() {
     for frames in [100_000u64, 262_144] {
         for clients in [1, 8] {
-            let (mut rig, design) = rig::<Tri>(stamps(clients), cache(frames, 4));
+            let (mut rig, design) = rig::<Tri>(stamps(clients), cache(frames), &managed_by(4));
             let design_too = design.clone();
             rig.spawn_client(0, &design, move |_, client: Rc<TriClient>| async move {
                 let private = client.bookkeeping_bytes() as u64 * u64::from(clients);
@@ -115,8 +135,8 @@ fn a_frame_costs_little_memory() {
     }
 }
 
-/// Clients and managers on threads of their own. Every page is written with one value throughout,
-/// so that half of a write shows; each client checks the pages that only it writes.
+/// Clients and managers on threads of their own. Every page is written with one value throughout, so
+/// that half of a write shows; each client checks the pages that only it writes.
 #[test]
 fn threads_see_whole_writes_and_lose_none() {
     const SHARED: u64 = 40;
@@ -126,9 +146,8 @@ fn threads_see_whole_writes_and_lose_none() {
         drive_pages: 1_000,
         ..Shape::default()
     };
-    let config = cache(48, 2);
     let mut rig = Rig::with_services(shape, 2, |drive| healthy(Seed(drive.into()).rng()));
-    let design: Arc<Tri> = rig.design(config);
+    let design: Arc<Tri> = rig.design_told(cache(48), &managed_by(2));
     rig.spawn_services(&design);
     let done = Arc::new(AtomicU64::new(0));
     for index in 0..3u64 {

@@ -6,7 +6,7 @@ use super::*;
 fn requests_fall_apart_into_a_command_for_each_page_unless_there_is_one_manager() {
     // A manager alone makes one command of what it finds at a time: of each message at worst.
     for (managers, commands) in [(1, 1..=6), (2, 16..=16), (3, 16..=16), (4, 16..=16)] {
-        let (mut rig, design) = rig::<Tri>(stamps(1), cache(256, managers));
+        let (mut rig, design) = rig::<Tri>(stamps(1), cache(256), &managed_by(managers));
         rig.spawn_client(0, &design, |_, client| async move {
             assert_eq!(read(&*client, 32, 16).await, 0);
             assert_eq!(read(&*client, 32, 16).await, 16);
@@ -21,18 +21,17 @@ fn requests_fall_apart_into_a_command_for_each_page_unless_there_is_one_manager(
 #[test]
 fn a_page_that_a_client_holds_takes_no_message() {
     let messages = |rounds: u64| {
-        let (mut rig, design) = rig::<Tri>(stamps(1), cache(256, 2));
+        let (mut rig, design) = rig::<Tri>(stamps(1), cache(256), &managed_by(2));
         rig.spawn_client(0, &design, move |_, client| async move {
             read(&*client, 0, 6).await;
             for _ in 0..rounds {
                 assert_eq!(read(&*client, 0, 6).await, 6);
                 write(&*client, 0, 6, 7).await;
             }
-            let statistics = client.statistics();
-            assert!(statistics.manager_wait_ns > 0);
-            assert_eq!(statistics.manager_asks, 6);
+            assert!(ns(&*client, "manager_wait") > 0);
+            assert_eq!(client.gauges().get("manager_asks"), Some(Amount::Count(6)));
             // The mock takes its time over each read; managers had the requests meanwhile.
-            assert!(statistics.manager_held_ns > 6 * 1_000);
+            assert!(ns(&*client, "manager_held") > 6 * 1_000);
             assert_eq!(client.open_tickets(), 0);
         });
         let summary = rig.machine.run_virtual(Seed(1)).unwrap();
@@ -46,7 +45,7 @@ fn a_page_that_a_client_holds_takes_no_message() {
 
 #[test]
 fn a_page_that_another_client_holds_is_pinned_without_an_answer() {
-    let (mut rig, design) = rig::<Tri>(stamps(2), cache(256, 1));
+    let (mut rig, design) = rig::<Tri>(stamps(2), cache(256), &managed_by(1));
     let read_by_first = Arc::new(AtomicBool::new(false));
     let is_read = read_by_first.clone();
     rig.spawn_client(0, &design, move |_, client: Rc<TriClient>| async move {
@@ -60,7 +59,7 @@ fn a_page_that_another_client_holds_is_pinned_without_an_answer() {
         let mut out = [0; 8];
         let touch = client.read(Extent::of_pages(5, 1), &mut out).await.unwrap();
         assert_eq!((touch.hits, out), (1, [9; 8]));
-        assert_eq!(client.statistics().manager_wait_ns, 0);
+        assert_eq!(ns(&*client, "manager_wait"), 0);
     });
     let store = rig.stores[0].clone();
     let summary = rig.machine.run_virtual(Seed(1)).unwrap();
@@ -70,16 +69,16 @@ fn a_page_that_another_client_holds_is_pinned_without_an_answer() {
     assert!(store.seen().is_empty());
 }
 
-/// What is written whole is not read, unless the published code is asked for: it makes a command of
-/// every page that is not in the cache.
+/// What is written whole is not read, unless the published code is asked for: it makes a command of every
+/// page that is not in the cache.
 #[test]
 fn overwritten_pages_are_read_first_where_that_is_asked_for() {
     for (reads_before_overwrite, reads) in [(false, 0), (true, 16)] {
-        let config = DesignConfig {
-            tri_reads_before_overwrite: reads_before_overwrite,
-            ..cache(256, 2)
+        let own = TriConfig {
+            reads_before_overwrite,
+            ..managed_by(2)
         };
-        let (mut rig, design) = rig::<Tri>(stamps(1), config);
+        let (mut rig, design) = rig::<Tri>(stamps(1), cache(256), &own);
         let store = rig.stores[0].clone();
         rig.spawn_client(0, &design, move |_, client| async move {
             write(&*client, 32, 16, 1).await;
@@ -97,18 +96,17 @@ fn overwritten_pages_are_read_first_where_that_is_asked_for() {
     }
 }
 
-/// A manager that waits for the drive polls its queue pairs all the time; one that waits for
-/// messages alone does not. The first was accounted like the second, and a manager's engine cost
-/// next to nothing.
+/// A manager that waits for the drive polls its queue pairs all the time; one that waits for messages alone
+/// does not. The first was accounted like the second, and a manager's engine cost next to nothing.
 #[test]
 fn empty_polls_of_queue_pairs_counted_for_nothing() {
     const IO_NS: u64 = 1_000_000;
     let fate = |_: u32| |_: u64, _: &Command| Fate::Done(IO_NS);
     let mut rig = Rig::with_services(stamps(1), 1, fate);
-    let design: Arc<Tri> = rig.design(cache(256, 1));
+    let design: Arc<Tri> = rig.design_told(cache(256), &managed_by(1));
     rig.spawn_services(&design);
     rig.spawn_client(0, &design, |cpu: Cpu, client: Rc<TriClient>| async move {
-        let polled_ns = || client.statistics().manager_poll_ns;
+        let polled_ns = || ns(&*client, "manager_poll");
         for pages in 1..4 {
             read(&*client, pages * 100, 1).await;
             let all_ns = pages * IO_NS;

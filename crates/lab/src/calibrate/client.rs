@@ -1,15 +1,15 @@
 //! What a request costs whoever makes it: the lab's own client, run over a design that does nothing; and the same
 //! over the machine's kernel.
 
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use wharf_host::design::{Client, Design, DesignConfig, DesignError, Statistics, Touch};
+use wharf_host::design::{
+    Client, Design, DesignConfig, DesignError, Devices, NoSettings, Parts, Role, Statistics, Touch,
+};
 use wharf_host::error::IoError;
 use wharf_host::span::Extent;
-use wharf_host::volume::Volume;
-use wharf_runtime::{CostTable, Cpu, Op, Seed};
+use wharf_runtime::{CostTable, Op, Seed};
 use wharf_wire::dma::DmaSpace;
 use wharf_workload::Op as RequestOp;
 
@@ -21,7 +21,7 @@ use super::stream::{page_request, unchecked_plan};
 use super::system::ScratchFile;
 use crate::config::{Sets, load_drive, load_host};
 use crate::progress::Progress;
-use crate::replay::{Engine, Prepare, Setup, row};
+use crate::replay::{DeviceGroup, Engine, Prepare, Setup, row};
 
 /// Requests of a run: 2 ms, less than the time for which other programs take a processor away.
 const REQUESTS: usize = 20_000;
@@ -35,25 +35,26 @@ struct Nothing;
 impl Design for Nothing {
     const NAME: &'static str = "nothing";
 
+    const SUMMARY: &'static str = "every request ends where it begins";
+
+    type Config = NoSettings;
+
     type Client = NothingClient;
 
-    fn new(_: &DesignConfig, _: &Arc<DmaSpace>) -> Result<Nothing, DesignError> {
+    fn new(_: &DesignConfig, _: &NoSettings, _: &Arc<DmaSpace>) -> Result<Nothing, DesignError> {
         Ok(Nothing)
     }
 
-    fn client(
-        self: &Arc<Self>,
-        _: &Cpu,
-        volume: Rc<Volume>,
-        _: u32,
-    ) -> Result<NothingClient, DesignError> {
-        Ok(NothingClient { _volume: volume })
+    fn client(self: &Arc<Self>, parts: Parts) -> Result<NothingClient, DesignError> {
+        Ok(NothingClient {
+            _devices: parts.devices,
+        })
     }
 }
 
 struct NothingClient {
     /// Keeps the queues to the drive in being.
-    _volume: Rc<Volume>,
+    _devices: Devices,
 }
 
 impl Client for NothingClient {
@@ -110,10 +111,10 @@ pub(super) fn over_the_kernel(
 /// One client, one request at a time, for real, over a drive that has nothing to do.
 fn setup(drive: &str) -> Result<Setup, CalibrateError> {
     let none = Sets::default();
+    let (drive, host) = (load_drive(drive, &none)?.0, load_host("default", &none)?.0);
     Ok(Setup {
-        drive: load_drive(drive, &none)?.0,
-        drives: 1,
-        host: load_host("default", &none)?.0,
+        devices: vec![DeviceGroup::new(Role::Cache, drive, 1, &host)],
+        host,
         costs: CostTable::free(),
         cache_bytes: 1 << 20,
         clients: 1,

@@ -83,6 +83,7 @@ fn commands(sampler: Sampler) -> Result<(Sample, Sample), CalibrateError> {
         admin: handle.admin,
         offers: vec![offer],
         later: 0,
+        features: &[],
         hmb: None,
     };
     let host = machine.add_cpu("host", Side::Host, 1.0);

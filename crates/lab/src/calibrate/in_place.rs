@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use wharf_drive::config::MediaKind;
+use wharf_host::design::Role;
 use wharf_runtime::{CostTable, Op, Seed};
 use wharf_workload::{Op as RequestOp, Request};
 
@@ -24,7 +25,7 @@ use super::stream::{page_request, unchecked_plan};
 use crate::config::{Sets, load_drive, load_host};
 use crate::designs::DESIGNS;
 use crate::progress::Progress;
-use crate::replay::{Engine, Prepare, Setup};
+use crate::replay::{DeviceGroup, Engine, Prepare, Setup};
 use crate::result::Row;
 
 /// Operations that are timed so.
@@ -115,10 +116,11 @@ fn setup() -> Result<Setup, CalibrateError> {
     drive.media.kind = MediaKind::Ram;
     drive.media.verify = false;
     super::fidelity::without_latency(&mut drive);
+    let sets = Sets::parse(&["design.tri.managers=1"])?;
+    let host = load_host("default", &sets)?.0;
     Ok(Setup {
-        drive,
-        drives: 1,
-        host: load_host("default", &Sets::parse(&["host.managers=1"])?)?.0,
+        devices: vec![DeviceGroup::new(Role::Cache, drive, 1, &host)],
+        host,
         costs: CostTable::free(),
         cache_bytes: CACHE_PAGES * 4096,
         clients: 1,

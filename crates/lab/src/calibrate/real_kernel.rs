@@ -3,15 +3,14 @@
 
 use std::cell::RefCell;
 use std::os::unix::fs::FileExt;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use wharf_host::design::{Client, Design, DesignConfig, DesignError, Statistics, Touch};
+use wharf_host::design::{
+    Client, Design, DesignConfig, DesignError, Devices, NoSettings, Parts, Statistics, Touch,
+};
 use wharf_host::error::IoError;
 use wharf_host::span::Extent;
-use wharf_host::volume::Volume;
-use wharf_runtime::Cpu;
 use wharf_wire::dma::DmaSpace;
 
 use super::system::ScratchFile;
@@ -47,24 +46,23 @@ struct RealKernel {
 impl Design for RealKernel {
     const NAME: &'static str = "real kernel";
 
+    const SUMMARY: &'static str = "the page cache of this machine's operating system";
+
+    type Config = NoSettings;
+
     type Client = RealKernelClient;
 
-    fn new(_: &DesignConfig, _: &Arc<DmaSpace>) -> Result<RealKernel, DesignError> {
+    fn new(_: &DesignConfig, _: &NoSettings, _: &Arc<DmaSpace>) -> Result<RealKernel, DesignError> {
         let file = FILE.with_borrow(Option::clone);
         Ok(RealKernel {
             file: file.expect("the caller has named a file"),
         })
     }
 
-    fn client(
-        self: &Arc<Self>,
-        _: &Cpu,
-        volume: Rc<Volume>,
-        _: u32,
-    ) -> Result<RealKernelClient, DesignError> {
+    fn client(self: &Arc<Self>, parts: Parts) -> Result<RealKernelClient, DesignError> {
         Ok(RealKernelClient {
             file: self.file.clone(),
-            _volume: volume,
+            _devices: parts.devices,
         })
     }
 }
@@ -72,7 +70,7 @@ impl Design for RealKernel {
 struct RealKernelClient {
     file: Arc<ScratchFile>,
     /// Keeps the queues to the drive in being, which sleeps.
-    _volume: Rc<Volume>,
+    _devices: Devices,
 }
 
 /// What a failed call becomes: the file is shorter than the scenario, or the device is faulty.

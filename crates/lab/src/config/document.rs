@@ -71,26 +71,31 @@ impl Reader<'_> {
                 }
                 DeValue::Table(inner) if !inner.is_empty() => self.read(&key, inner)?,
                 DeValue::Table(_) if self.schema.first_in(&key).is_some() => (),
-                _ => return Err(unknown(self.schema, &place, "", &key)),
+                _ => return Err(unknown(self.schema, &place, str::to_string, &key)),
             }
         }
         Ok(())
     }
 }
 
-/// The error for a key that is not in the schema; `prefix` (`drive.`) is shown before the keys.
-pub(super) fn unknown(schema: &Schema, place: &str, prefix: &str, key: &str) -> ConfigError {
-    let (place, shown) = (place.into(), format!("{prefix}{key}"));
+/// The error for a key that is not in the schema; keys are shown as `shown` says.
+pub(super) fn unknown(
+    schema: &Schema,
+    place: &str,
+    shown: impl Fn(&str) -> String,
+    key: &str,
+) -> ConfigError {
+    let place = place.into();
     match schema.first_in(key) {
         Some(example) => ConfigError::Table {
             place,
-            key: shown,
-            example: format!("{prefix}{example}"),
+            key: shown(key),
+            example: shown(example),
         },
         None => ConfigError::UnknownKey {
             place,
-            key: shown,
-            nearest: format!("{prefix}{}", schema.nearest(key)),
+            key: shown(key),
+            nearest: shown(schema.nearest(key)),
         },
     }
 }

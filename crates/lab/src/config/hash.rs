@@ -1,26 +1,30 @@
 //! One number for everything that a run's result depends on, apart from workload and seed.
 //!
 //! The configuration is written as lines `drive.<key>=<value>`, `host.<key>=<value>`,
-//! `costs.<key>=<value>`, in the order of their bytes, each ended by a line feed: numbers in
-//! decimal, fractions in the shortest form that reads back equal (always with a point or an
-//! exponent), texts in double quotes. The hash is FNV-1a, 64 bits, of these bytes. Labels are left
-//! out, because they change nothing: the names, a cost table's version, machine, date, commit and
-//! spreads, and the path of an image.
+//! `design.<name>.<key>=<value>`, `costs.<key>=<value>`, in the order of their bytes, each ended by
+//! a line feed: numbers in decimal, fractions in the shortest form that reads back equal (always
+//! with a point or an exponent), texts in double quotes. The hash is FNV-1a, 64 bits, of these
+//! bytes. Labels are left out, because they change nothing: the names, a cost table's version,
+//! machine, date, commit and spreads, and the path of an image.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 use toml::Value;
 use wharf_drive::DriveConfig;
+use wharf_host::design::Role;
 use wharf_runtime::CostTable;
 
 use super::host::HostConfig;
 use super::schema::leaves;
+use super::sets::shown;
 
 /// Keys that only describe.
 const LABELS: &[&str] = &[
     "drive.name",
     "drive.media.path",
+    "backing.name",
+    "backing.media.path",
     "host.name",
     "costs.version",
     "costs.name",
@@ -50,8 +54,12 @@ impl Serialize for ConfigHash {
 }
 
 /// Hashes a configuration, as `docs/configuration.md` describes.
-pub fn config_hash(drive: &DriveConfig, host: &HostConfig, costs: &CostTable) -> ConfigHash {
-    ConfigHash(fnv1a(canonical(drive, host, costs).as_bytes()))
+pub fn config_hash(
+    drives: &[(Role, &DriveConfig)],
+    host: &HostConfig,
+    costs: &CostTable,
+) -> ConfigHash {
+    ConfigHash(fnv1a(canonical(drives, host, costs).as_bytes()))
 }
 
 /// Hashes a text that says everything that a run's result depends on.
@@ -59,17 +67,25 @@ pub fn text_hash(text: &str) -> ConfigHash {
     ConfigHash(fnv1a(text.as_bytes()))
 }
 
+/// How the keys of the drives of a role begin.
+fn prefix(role: Role) -> &'static str {
+    match role {
+        Role::Cache => "drive",
+        Role::Backing => "backing",
+    }
+}
+
 /// The text that is hashed.
-fn canonical(drive: &DriveConfig, host: &HostConfig, costs: &CostTable) -> String {
-    let parts = [
-        ("drive", leaves(drive)),
-        ("host", leaves(host)),
-        ("costs", leaves(costs)),
-    ];
+fn canonical(drives: &[(Role, &DriveConfig)], host: &HostConfig, costs: &CostTable) -> String {
+    let drives = drives.iter();
+    let mut parts: Vec<_> = drives
+        .map(|(role, drive)| (prefix(*role), leaves(*drive)))
+        .collect();
+    parts.extend([("host", leaves(host)), ("costs", leaves(costs))]);
     let mut lines: Vec<String> = parts
         .into_iter()
         .flat_map(|(part, leaves)| leaves.into_iter().map(move |leaf| (part, leaf)))
-        .map(|(part, (key, value))| (format!("{part}.{key}"), value))
+        .map(|(part, (key, value))| (shown(part, &key), value))
         .filter(|(key, _)| !LABELS.contains(&key.as_str()))
         .filter(|(key, _)| !LABEL_TABLES.iter().any(|table| key.starts_with(table)))
         .map(|(key, value)| match value {
@@ -98,7 +114,7 @@ mod tests {
         let sets = Sets::parse(sets).unwrap();
         let drive = load_drive(drive, &sets).unwrap().0;
         let host = load_host("default", &sets).unwrap().0;
-        config_hash(&drive, &host, &CostTable::free())
+        config_hash(&[(Role::Cache, &drive)], &host, &CostTable::free())
     }
 
     #[test]
@@ -110,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_fixed_configuration_has_a_fixed_hash() {
-        assert_eq!(hash("tiny", &[]).to_string(), "ace056b17a8e9919");
+        assert_eq!(hash("tiny", &[]).to_string(), "5df8232563a4ab1a");
     }
 
     #[test]
@@ -125,16 +141,18 @@ mod tests {
             "host.write_policy=write-through",
             "host.idle.park_us=999",
             "host.files=64",
-            "host.replacement=lru",
+            "design.scale.replacement=lru",
             "host.in_kernel=true",
             "host.file_system=true",
             "host.layout=raid5",
-            "host.tri_reads_before_overwrite=true",
+            "design.tri.reads_before_overwrite=true",
+            "design.tri.managers=3",
             "host.md=true",
-            "host.dflush=sleep",
-            "host.dflush_share_pages=8",
-            "host.index_reclaim=lazy",
-            "host.shares=2,1",
+            "design.scale.dflush=sleep",
+            "design.kernel.dflush=sleep",
+            "design.scale.dflush_share_pages=8",
+            "design.scale.index_reclaim=lazy",
+            "design.scala.shares=2,1",
             "drive.host_memory.index=hash",
             "host.memory_nodes=4",
         ] {
@@ -165,11 +183,11 @@ mod tests {
             load_host("default", &none).unwrap().0,
         );
         let mut costs = load_costs("default").unwrap().0;
-        let before = config_hash(&drive, &host, &costs);
+        let before = config_hash(&[(Role::Cache, &drive)], &host, &costs);
         costs.machine = "another".into();
         costs.spread_ns.insert("map_lookup".into(), 1.5);
-        assert_eq!(config_hash(&drive, &host, &costs), before);
+        assert_eq!(config_hash(&[(Role::Cache, &drive)], &host, &costs), before);
         costs.cost_ns.insert("map_lookup".into(), 1.5);
-        assert_ne!(config_hash(&drive, &host, &costs), before);
+        assert_ne!(config_hash(&[(Role::Cache, &drive)], &host, &costs), before);
     }
 }

@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 use wharf_host::boot::Spread;
-use wharf_host::design::Reclaim;
-use wharf_host::dflush::Balance;
+use wharf_host::design::WritePolicy;
 use wharf_host::volume::{LayoutError, Level};
 use wharf_runtime::Idle;
 
+use super::design::DesignTables;
+use super::kinds::Fault;
 use super::units::ShareOrBytes;
-use super::weights::Weights;
 
 /// Most files of a volume.
 const FILES_MAX: u32 = 1 << 16;
@@ -27,8 +27,6 @@ pub struct HostConfig {
     pub cache: ShareOrBytes,
     /// What a share of [`HostConfig::cache`] is a share of.
     pub cache_of: CacheOf,
-    /// In which proportion the cache is divided among clients, in designs that divide it.
-    pub shares: Weights,
     /// When a write reaches the drive.
     pub write_policy: WritePolicy,
     /// Ask for huge pages under the cache; ordinary ones serve where there are none.
@@ -39,8 +37,6 @@ pub struct HostConfig {
     pub layout: ArrayLayout,
     /// An array is made by the driver of the operating system, which designs that are in it go through.
     pub md: bool,
-    /// Which page leaves the cache next, in designs with a choice.
-    pub replacement: Replacement,
     /// Files that the drives are divided into, of equal size, in designs that have an index for each file.
     pub files: u32,
     /// Memory nodes of the machine, each with lists and free frames of its own, in designs that tell them apart.
@@ -50,18 +46,6 @@ pub struct HostConfig {
     /// What designs in the operating system cache are pages of files in a file system, which takes its time for each that is
     /// written.
     pub file_system: bool,
-    /// What a writer does when too much is dirty, in designs whose writers flush.
-    pub dflush: Dflush,
-    /// Most pages that such a writer writes before it looks again.
-    pub dflush_share_pages: u32,
-    /// When empty nodes of an index go, in designs whose index is changed side by side.
-    pub index_reclaim: IndexReclaim,
-    /// CPUs that manage the cache in designs that have such, besides the clients' own.
-    pub managers: u32,
-    /// The design `tri` reads a page that is written whole first all the same, as its published code does.
-    pub tri_reads_before_overwrite: bool,
-    /// Evict clean pages first while a drive collects garbage, in designs that learn of it.
-    pub gc_aware: bool,
     /// Share of the cache that may be dirty before write-back begins in the background, in designs
     /// that write back so.
     pub dirty_background_share: f64,
@@ -75,6 +59,9 @@ pub struct HostConfig {
     pub retries: u32,
     /// What a polling thread of the real engine does when it finds nothing to do.
     pub idle: IdleConfig,
+    /// What concerns one design alone.
+    #[serde(default)]
+    pub design: DesignTables,
 }
 
 /// What a cache's share is a share of.
@@ -85,16 +72,6 @@ pub enum CacheOf {
     Workload,
     /// The pages that the drive, or the array of drives, shows.
     Drive,
-}
-
-/// When a write reaches the drive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum WritePolicy {
-    /// When its page is evicted or flushed.
-    WriteBack,
-    /// Before it is acknowledged.
-    WriteThrough,
 }
 
 /// How an array of drives is spread over them.
@@ -115,60 +92,6 @@ impl From<ArrayLayout> for Level {
             ArrayLayout::Raid0 => Level::Raid0,
             ArrayLayout::Raid5 => Level::Raid5,
             ArrayLayout::Raid10 => Level::Raid10,
-        }
-    }
-}
-
-/// Which page leaves the cache next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Replacement {
-    /// The next one under CLOCK's hand that was not used since it came by.
-    Clock,
-    /// The oldest one of those that were used once: two lists, as in Linux.
-    Lru,
-}
-
-/// What a writer does when too much is dirty.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Dflush {
-    /// It flushes.
-    Flush,
-    /// It flushes whole files, each alone, until no more is dirty than `dirty_background_share`, and waits for no write.
-    FlushFiles,
-    /// It sleeps until a write ends, and flushes then.
-    SleepThenFlush,
-    /// It sleeps.
-    Sleep,
-}
-
-impl From<Dflush> for Balance {
-    fn from(dflush: Dflush) -> Balance {
-        match dflush {
-            Dflush::Flush => Balance::Flush,
-            Dflush::FlushFiles => Balance::FlushFiles,
-            Dflush::SleepThenFlush => Balance::SleepThenFlush,
-            Dflush::Sleep => Balance::Sleep,
-        }
-    }
-}
-
-/// When empty nodes of an index go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum IndexReclaim {
-    /// With the last page of theirs.
-    Eager,
-    /// When their part of the file is deleted.
-    Lazy,
-}
-
-impl From<IndexReclaim> for Reclaim {
-    fn from(reclaim: IndexReclaim) -> Reclaim {
-        match reclaim {
-            IndexReclaim::Eager => Reclaim::Eager,
-            IndexReclaim::Lazy => Reclaim::Lazy,
         }
     }
 }
@@ -200,23 +123,11 @@ impl From<IdleConfig> for Idle {
 #[error("host: {key} = {value} must be {rule}")]
 pub struct HostRangeError {
     /// The key.
-    pub key: &'static str,
+    pub key: String,
     /// Its value.
     pub value: String,
     /// What is allowed.
-    pub rule: &'static str,
-}
-
-/// More clients are given shares than there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "host.shares has weights of {named} clients, and there are {clients}: name no more of them"
-)]
-pub struct HostClientsError {
-    /// Clients with a weight.
-    pub named: u32,
-    /// Clients of the run.
-    pub clients: u32,
+    pub rule: String,
 }
 
 impl HostConfig {
@@ -247,20 +158,12 @@ impl HostConfig {
         Level::from(self.layout).columns(drives).map(drop)
     }
 
-    /// Refuses weights of clients that there are not.
-    ///
-    /// # Errors
-    /// [`HostConfig::shares`] has more weights than `clients`.
-    pub fn check_clients(&self, clients: u32) -> Result<(), HostClientsError> {
-        match self.shares.clients() {
-            named if named <= clients => Ok(()),
-            named => Err(HostClientsError { named, clients }),
-        }
-    }
-
     /// Checks every value.
     pub fn check(&self) -> Result<(), HostRangeError> {
-        let fault = |key, value: String, rule| Err(HostRangeError { key, value, rule });
+        let fault = |key: &str, value: String, rule: &str| {
+            let (key, rule) = (key.into(), rule.into());
+            Err(HostRangeError { key, value, rule })
+        };
         if matches!(self.cache, ShareOrBytes::Bytes(0..PAGE_BYTES)) {
             return fault("cache", self.cache.to_string(), "at least 4096 bytes");
         }
@@ -286,21 +189,19 @@ impl HostConfig {
             ("queue_depth", self.queue_depth, 2, 4096, "2 to 4096"),
             ("files", self.files, 1, FILES_MAX, "1 to 65536"),
             ("memory_nodes", self.memory_nodes, 1, 64, "1 to 64"),
-            ("managers", self.managers, 1, 64, "1 to 64"),
             ("retries", self.retries, 0, 255, "0 to 255"),
-            (
-                "dflush_share_pages",
-                self.dflush_share_pages,
-                1,
-                1 << 20,
-                "1 to 1048576",
-            ),
         ];
         for (key, value, low, high, rule) in counts {
             if !(low..=high).contains(&value) {
                 return fault(key, value.to_string(), rule);
             }
         }
-        Ok(())
+        match self.design.check() {
+            Ok(()) => Ok(()),
+            Err(Fault::Range { key, value, rule }) => fault(&key, value, &rule),
+            Err(Fault::Whole(message)) => {
+                unreachable!("a design checks one key at a time: {message}")
+            }
+        }
     }
 }

@@ -38,7 +38,7 @@ pub(super) trait Kind: Serialize + DeserializeOwned {
 }
 
 /// What is wrong with a configuration.
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// One value is out of its range.
     Range {
         key: String,
@@ -86,9 +86,9 @@ impl Kind for HostConfig {
 
     fn check(&self) -> Result<(), Fault> {
         HostConfig::check(self).map_err(|error| Fault::Range {
-            key: error.key.into(),
+            key: error.key,
             value: error.value,
-            rule: error.rule.into(),
+            rule: error.rule,
         })
     }
 }

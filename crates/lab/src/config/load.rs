@@ -20,7 +20,7 @@ use super::kinds::{Fault, Kind};
 use super::nearest::nearest;
 use super::presets::Preset;
 use super::schema::{Given, Schema, table};
-use super::sets::{SET, Setting};
+use super::sets::{SET, Setting, shown};
 
 /// Where a configuration came from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -181,14 +181,14 @@ fn add_set<T: Kind>(
     schema: &Schema,
     layers: &mut Layers,
 ) -> Result<(), ConfigError> {
-    let prefix = format!("{}.", T::WHAT);
+    let on_command_line = |key: &str| shown(T::WHAT, key);
     if !schema.has(&set.key) {
-        return Err(unknown(schema, SET, &prefix, &set.key));
+        return Err(unknown(schema, SET, on_command_line, &set.key));
     }
     let placed = Placed {
         given: Given::Text(set.value.clone()),
         place: SET.into(),
-        shown_key: format!("{prefix}{}", set.key),
+        shown_key: on_command_line(&set.key),
     };
     layers.insert(set.key.clone(), placed);
     Ok(())

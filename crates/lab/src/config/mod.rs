@@ -8,8 +8,8 @@
 //! | file | what |
 //! |---|---|
 //! | `units.rs` | sizes, shares and times as people write them |
-//! | `weights.rs` | weights of clients as people write them |
 //! | `host.rs` | the host's configuration |
+//! | `design.rs` | in it: what concerns one design alone |
 //! | `presets.rs` | the built-in files |
 //! | `schema.rs` | the keys that exist, with types and units |
 //! | `nearest.rs` | what a mistyped name may have meant |
@@ -19,6 +19,7 @@
 //! | `load.rs` | putting it all together |
 //! | `hash.rs` | the configuration's hash |
 
+mod design;
 mod document;
 mod error;
 mod hash;
@@ -32,24 +33,22 @@ mod sets;
 #[cfg(test)]
 mod tests;
 pub mod units;
-mod weights;
 
 use wharf_drive::DriveConfig;
 use wharf_runtime::CostTable;
 
+pub use design::DesignTables;
 pub use error::ConfigError;
 pub use hash::{ConfigHash, config_hash, text_hash};
-pub use host::{
-    ArrayLayout, CacheOf, Dflush, HostClientsError, HostConfig, HostRangeError, IdleConfig,
-    IndexReclaim, Replacement, WritePolicy,
-};
+pub use host::{ArrayLayout, CacheOf, HostConfig, HostRangeError, IdleConfig};
+pub(crate) use kinds::Fault;
 pub use load::Provenance;
 pub use presets::{COSTS, DRIVES, HOSTS, Preset};
 pub use sets::{Sets, Setting};
 pub use units::{
     ShareOrBytes, UnitError, parse_bytes, parse_duration_ns, parse_percent, parse_share_or_bytes,
 };
-pub use weights::{Weights, WeightsError};
+pub use wharf_host::design::WritePolicy;
 
 /// Loads a drive by its preset's name, or from a file (its name ends in `.toml` or has a `/`),
 /// with the drive's part of `sets` laid over it. The result can be built: its plan was checked.

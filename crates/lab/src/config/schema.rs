@@ -94,6 +94,25 @@ impl Schema {
         self.reference.keys().map(String::as_str)
     }
 
+    /// Those whose keys begin with `prefix`.
+    #[cfg(test)]
+    pub fn only(&self, prefix: &str) -> Schema {
+        self.filtered(|key| key.starts_with(prefix))
+    }
+
+    /// The others.
+    #[cfg(test)]
+    pub fn without(&self, prefix: &str) -> Schema {
+        self.filtered(|key| !key.starts_with(prefix))
+    }
+
+    #[cfg(test)]
+    fn filtered(&self, is_wanted: impl Fn(&str) -> bool) -> Schema {
+        let mut reference = self.reference.clone();
+        reference.retain(|key, _| is_wanted(key));
+        Schema { reference }
+    }
+
     /// True if there is such a key.
     pub fn has(&self, key: &str) -> bool {
         self.reference.contains_key(key)

@@ -13,6 +13,9 @@ use super::schema::Schema;
 /// How the command line is named as a place.
 pub(super) const SET: &str = "--set";
 
+/// How keys of one design alone begin, in the host's configuration and on the command line.
+pub(super) const DESIGN: &str = "design.";
+
 /// One `key=value`, without the key's `drive.` or `host.`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
@@ -36,8 +39,9 @@ pub struct Sets {
 }
 
 impl Sets {
-    /// Sorts arguments such as `drive.timing.read_ns=25us` and `host.cache=4GiB`. Whether the keys
-    /// exist within a drive or a host shows when that is loaded.
+    /// Sorts arguments such as `drive.timing.read_ns=25us`, `host.cache=4GiB` and
+    /// `design.tri.managers=4`. Whether the keys exist within a drive or a host shows when that is
+    /// loaded.
     pub fn parse<S: AsRef<str>>(arguments: &[S]) -> Result<Sets, ConfigError> {
         let mut sets = Sets::default();
         for argument in arguments.iter().map(AsRef::as_ref) {
@@ -46,8 +50,11 @@ impl Sets {
             };
             let (key, value) = (key.trim(), value.trim().to_string());
             let (target, rest) = match key.split_once('.') {
+                _ if key.starts_with(DESIGN) => (&mut sets.host, key),
                 Some((DriveConfig::WHAT, rest)) => (&mut sets.drive, rest),
-                Some((HostConfig::WHAT, rest)) => (&mut sets.host, rest),
+                Some((HostConfig::WHAT, rest)) if !rest.starts_with(DESIGN) => {
+                    (&mut sets.host, rest)
+                }
                 _ => return Err(unknown(key)),
             };
             let key = rest.to_string();
@@ -57,13 +64,20 @@ impl Sets {
     }
 }
 
+/// A key of a configuration as the command line has it.
+pub(super) fn shown(what: &str, key: &str) -> String {
+    match key.starts_with(DESIGN) {
+        true => key.into(),
+        false => format!("{what}.{key}"),
+    }
+}
+
 fn unknown(key: &str) -> ConfigError {
     let drive = Schema::of(&DriveConfig::reference());
     let host = Schema::of(&HostConfig::reference());
-    let drive = drive.keys().map(|key| format!("drive.{key}"));
-    let all: Vec<String> = drive
-        .chain(host.keys().map(|key| format!("host.{key}")))
-        .collect();
+    let drive = drive.keys().map(|key| shown(DriveConfig::WHAT, key));
+    let host = host.keys().map(|key| shown(HostConfig::WHAT, key));
+    let all: Vec<String> = drive.chain(host).collect();
     ConfigError::UnknownKey {
         place: SET.into(),
         key: key.into(),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use wharf_drive::Book;
 use wharf_host::admin::{Admin, AdminError};
 use wharf_host::boot::{PoweredOn, Spread, make_ready};
+use wharf_host::design::{Gauges, Role};
 use wharf_host::driver::DriverConfig;
 use wharf_host::gate::Gate;
 use wharf_runtime::{Cpu, Notifier, Receiver};
@@ -21,56 +22,66 @@ const FIRST_SAMPLE_NS: u64 = 500_000;
 /// Samples after which the time between them doubles: a run of any length has a few hundred.
 const SAMPLES_PER_DOUBLING: u32 = 128;
 
+/// The drives of a role.
+pub(crate) struct Group {
+    pub(crate) role: Role,
+    pub(crate) drives: Vec<PoweredOn>,
+    pub(crate) spread: Spread,
+}
+
 /// What the boot task is made of.
 pub(crate) struct Parts {
-    pub(crate) drives: Vec<PoweredOn>,
+    pub(crate) groups: Vec<Group>,
     /// What memory the drives take.
     pub(crate) books: Vec<Book>,
-    pub(crate) spread: Spread,
     pub(crate) driver: DriverConfig,
-    /// Nodes of the design's index now, if it has such.
-    pub(crate) index_nodes: Box<dyn Fn() -> Option<u64> + Send>,
+    /// What the design reports of itself now.
+    pub(crate) gauges: Box<dyn Fn() -> Gauges + Send>,
     pub(crate) gate: Gate<Option<Go>>,
     pub(crate) done: (Notifier, Vec<Receiver<u32>>),
 }
 
 /// What the drives did, over the run.
 pub(crate) struct Samples {
-    /// The difference between end and beginning, over all drives.
-    pub(crate) total: Option<DriveStatistics>,
+    /// The difference between end and beginning, of the drives of each role.
+    pub(crate) total: Vec<DriveStatistics>,
     /// Garbage collection over time.
     pub(crate) timeline: TimelineBuilder,
-    /// The most nodes that the design's index had.
-    pub(crate) index_nodes_max: Option<u64>,
+    /// The most of what the design reported of itself.
+    pub(crate) gauges: Gauges,
 }
 
 impl Samples {
     pub(crate) fn new(gc_cores: u32) -> Samples {
         Samples {
-            total: None,
+            total: Vec::new(),
             timeline: TimelineBuilder::new(gc_cores),
-            index_nodes_max: None,
+            gauges: Gauges::none(),
         }
     }
 }
 
 /// The boot task.
 pub(crate) async fn run(cpu: Cpu, run: Arc<Run>, space: Arc<DmaSpace>, mut parts: Parts) {
-    let drives = std::mem::take(&mut parts.drives);
-    match make_ready(&cpu, &space, drives, parts.spread, parts.driver).await {
-        Ok((admins, ready)) => {
-            run.note_books(&parts.books);
-            let start_ns = cpu.now();
-            let before = match statistics(&admins).await {
-                Ok(before) => before,
-                Err(error) => return give_up(&cpu, &run, &mut parts, error),
-            };
-            parts.gate.open(&cpu, Some(Go { ready, start_ns }));
-            if let Err(error) = watch(&cpu, &run, &admins, &mut parts, before, start_ns).await {
-                run.fail(RunError::Boot(error));
+    let (mut admins, mut ready) = (Vec::new(), Vec::new());
+    for group in std::mem::take(&mut parts.groups) {
+        match make_ready(&cpu, &space, group.drives, group.spread, parts.driver).await {
+            Ok((admins_of_group, drives)) => {
+                admins.push(admins_of_group);
+                ready.push((group.role, drives));
             }
+            Err(error) => return give_up(&cpu, &run, &mut parts, error),
         }
-        Err(error) => give_up(&cpu, &run, &mut parts, error),
+    }
+    run.note_books(&parts.books);
+    let start_ns = cpu.now();
+    let before = match statistics(&admins).await {
+        Ok(before) => before,
+        Err(error) => return give_up(&cpu, &run, &mut parts, error),
+    };
+    parts.gate.open(&cpu, Some(Go { ready, start_ns }));
+    if let Err(error) = watch(&cpu, &run, &admins, &mut parts, before, start_ns).await {
+        run.fail(RunError::Boot(error));
     }
 }
 
@@ -79,29 +90,41 @@ fn give_up(cpu: &Cpu, run: &Run, parts: &mut Parts, error: AdminError) {
     parts.gate.open(cpu, None);
 }
 
-async fn statistics(admins: &[Admin]) -> Result<DriveStatistics, AdminError> {
-    let mut all = DriveStatistics::new(DriveStatistics::WHOLE_DRIVE);
-    for admin in admins {
-        all.merge(&admin.statistics().await?);
+/// Statistics of the drives of each role.
+async fn statistics(admins: &[Vec<Admin>]) -> Result<Vec<DriveStatistics>, AdminError> {
+    let mut groups = Vec::new();
+    for admins in admins {
+        let mut all = DriveStatistics::new(DriveStatistics::WHOLE_DRIVE);
+        for admin in admins {
+            all.merge(&admin.statistics().await?);
+        }
+        groups.push(all);
     }
-    Ok(all)
+    Ok(groups)
+}
+
+/// Those of all drives.
+pub(crate) fn over_all(groups: &[DriveStatistics]) -> DriveStatistics {
+    let mut all = DriveStatistics::new(DriveStatistics::WHOLE_DRIVE);
+    groups.iter().for_each(|group| all.merge(group));
+    all
 }
 
 /// Samples the drives until every client has ended.
 async fn watch(
     cpu: &Cpu,
     run: &Run,
-    admins: &[Admin],
+    admins: &[Vec<Admin>],
     parts: &mut Parts,
-    before: DriveStatistics,
+    before: Vec<DriveStatistics>,
     start_ns: u64,
 ) -> Result<(), AdminError> {
     let (notifier, done) = &mut parts.done;
     notifier.attach(cpu);
-    let cores = u64::from(run.drives * run.cores);
+    let cores = u64::from(run.cores);
     let mut left = done.len();
     let (mut step_ns, mut samples) = (FIRST_SAMPLE_NS, 0);
-    let (mut latest, mut latest_ns) = (before, start_ns);
+    let (mut latest, mut latest_ns) = (over_all(&before), start_ns);
     loop {
         notifier.wait_until(cpu, latest_ns + step_ns).await;
         left -= done
@@ -111,9 +134,10 @@ async fn watch(
         if left > 0 && cpu.now() < latest_ns + step_ns {
             continue;
         }
-        let (now, now_ns) = (statistics(admins).await?, cpu.now());
+        let (groups, now_ns) = (statistics(admins).await?, cpu.now());
+        let now = over_all(&groups);
         let mut all = run.samples.lock().unwrap_or_else(|p| p.into_inner());
-        all.index_nodes_max = all.index_nodes_max.max((parts.index_nodes)());
+        all.gauges.keep_most(&(parts.gauges)());
         let busy_ns = (now.gc_busy_ns - latest.gc_busy_ns) / cores;
         // Collection is accounted when a block is done: it may have begun before this interval.
         let from_ns = now_ns.saturating_sub(busy_ns).max(start_ns);
@@ -125,7 +149,8 @@ async fn watch(
         all.timeline
             .record_frame_hits(latest_ns - start_ns, now_ns - start_ns, frame_hits);
         if left == 0 {
-            all.total = Some(now.since(&before));
+            let since = groups.iter().zip(&before);
+            all.total = since.map(|(now, before)| now.since(before)).collect();
             return Ok(());
         }
         drop(all);

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use wharf_host::boot::Ready;
-use wharf_host::design::{Client, Design, Statistics, Touch};
+use wharf_host::design::{
+    Client, Design, Devices, Gauges, Parts, Principal, Role, Statistics, Touch,
+};
 use wharf_host::driver::DriverConfig;
 use wharf_host::gate::Gate;
 use wharf_host::span::Extent;
-use wharf_host::volume::Volume;
 use wharf_runtime::{Cpu, Op, Sender};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::queue::HostQueue;
@@ -32,16 +33,20 @@ const SLEEP_NS_MAX: u64 = 100_000_000;
 /// What the boot task tells a client when the drives are ready.
 #[derive(Clone)]
 pub(crate) struct Go {
-    pub(crate) ready: Ready,
+    /// The drives of each role.
+    pub(crate) ready: Vec<(Role, Ready)>,
     /// When the run begins, by the boot CPU's clock.
     pub(crate) start_ns: u64,
 }
+
+/// The queue pairs of a CPU to the drives of one role.
+pub(crate) type GroupQueues = (Role, Vec<HostQueue>);
 
 /// How a CPU of the host reaches the drives.
 pub(crate) struct Connection {
     /// Its number at the gate.
     pub(crate) waiter: u32,
-    pub(crate) queues: Vec<HostQueue>,
+    pub(crate) queues: Vec<GroupQueues>,
     pub(crate) gate: Gate<Option<Go>>,
     pub(crate) space: Arc<DmaSpace>,
     pub(crate) driver: DriverConfig,
@@ -53,16 +58,24 @@ impl Connection {
         self.gate.pass(cpu, self.waiter).await
     }
 
-    /// The volume over all drives, whose drivers tell `run` of collection.
-    fn open(self, cpu: &Cpu, go: &Go, run: &Run) -> Result<Rc<Volume>, RunError> {
-        let opened = go
-            .ready
-            .open_volume(cpu, &self.space, self.queues, self.driver);
-        let volume = opened.map_err(|e| RunError::Memory(e.to_string()))?;
-        for driver in volume.drivers() {
-            driver.report_collection(&run.collection, self.waiter as usize);
+    /// The volume of each role, whose drivers tell `run` of collection, as the parts of client or
+    /// service `index`.
+    fn open(self, cpu: &Cpu, go: &Go, run: &Run, index: u32) -> Result<Parts, RunError> {
+        let mut volumes = Vec::new();
+        for ((role, ready), (_, queues)) in go.ready.iter().zip(self.queues) {
+            let opened = ready.open_volume(cpu, &self.space, queues, self.driver);
+            let volume = opened.map_err(|e| RunError::Memory(e.to_string()))?;
+            for driver in volume.drivers() {
+                driver.report_collection(&run.collection, self.waiter as usize);
+            }
+            volumes.push((*role, volume));
         }
-        Ok(volume)
+        Ok(Parts {
+            cpu: cpu.clone(),
+            devices: Devices::new(volumes),
+            index,
+            principal: Principal::OWNER,
+        })
     }
 }
 
@@ -82,6 +95,7 @@ pub(crate) struct Account {
     pub(crate) drift_max_ns: u64,
     pub(crate) timeline: TimelineBuilder,
     pub(crate) statistics: Statistics,
+    pub(crate) gauges: Gauges,
     pub(crate) start_ns: u64,
     pub(crate) end_ns: u64,
 }
@@ -101,6 +115,7 @@ impl Account {
             drift_max_ns: 0,
             timeline: TimelineBuilder::new(gc_cores),
             statistics: Statistics::default(),
+            gauges: Gauges::none(),
             start_ns,
             end_ns: start_ns,
         }
@@ -168,8 +183,8 @@ pub(crate) async fn run<D: Design>(
     let Some(go) = connection.wait(&cpu).await else {
         return;
     };
-    let volume = connection.open(&cpu, &go, &run);
-    let client = volume.and_then(|volume| Ok(design.client(&cpu, volume, index)?));
+    let parts = connection.open(&cpu, &go, &run, index);
+    let client = parts.and_then(|parts| Ok(design.client(parts)?));
     let client = match client {
         Ok(client) => client,
         Err(error) => {
@@ -178,16 +193,12 @@ pub(crate) async fn run<D: Design>(
             return;
         }
     };
-    if let Some(bytes) = client.index_bytes() {
-        let mut memory = run.memory.lock().unwrap_or_else(|p| p.into_inner());
-        *memory.client_bytes.get_or_insert(0) += bytes;
-    }
     let start_ns = cpu.now();
     let state = Rc::new(State {
         request_queues: RequestQueue::all(&run, index),
         deadline_ns: run.deadline_ns(go.start_ns),
         tasks_left: Cell::new(run.tasks),
-        account: RefCell::new(Account::new(start_ns, run.drives * run.cores)),
+        account: RefCell::new(Account::new(start_ns, run.cores)),
         done: RefCell::new(done),
         index,
         untold: Cell::new(0),
@@ -215,13 +226,14 @@ pub(crate) async fn run_service<D: Design>(
     let Some(go) = connection.wait(&cpu).await else {
         return;
     };
-    let served = connection.open(&cpu, &go, &run).and_then(|volume| {
-        design.serve(&cpu, volume.clone(), index)?;
-        Ok(volume)
+    let served = connection.open(&cpu, &go, &run, index).and_then(|parts| {
+        let devices = parts.devices.clone();
+        design.serve(parts)?;
+        Ok(devices)
     });
     match served {
-        Ok(volume) => {
-            let _account = ServiceAccount { run, volume };
+        Ok(devices) => {
+            let _account = ServiceAccount { run, devices };
             std::future::pending().await
         }
         Err(error) => run.fail(error),
@@ -231,14 +243,16 @@ pub(crate) async fn run_service<D: Design>(
 /// Hands in what the drivers of a service did when the machine stops, and with it the task that has this.
 struct ServiceAccount {
     run: Arc<Run>,
-    volume: Rc<Volume>,
+    devices: Devices,
 }
 
 impl Drop for ServiceAccount {
     fn drop(&mut self) {
         let mut all = self.run.services.lock().unwrap_or_else(|p| p.into_inner());
         let sum = all.get_or_insert_default();
-        self.volume.statistics().for_each(|did| sum.merge(&did));
+        for (_, volume) in self.devices.all() {
+            volume.statistics().for_each(|did| sum.merge(&did));
+        }
     }
 }
 
@@ -447,9 +461,9 @@ async fn finish<C: Client>(state: &State<C>) {
         return;
     }
     state.tell(state.cpu.now());
-    let gc_cores = state.run.drives * state.run.cores;
-    let mut account = state.account.replace(Account::new(0, gc_cores));
+    let mut account = state.account.replace(Account::new(0, state.run.cores));
     account.statistics = state.client.statistics();
+    account.gauges = state.client.gauges();
     state
         .run
         .accounts

@@ -13,30 +13,25 @@ mod engine;
 mod outcome;
 mod request_queue;
 mod scratch;
+mod setup;
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
-use wharf_drive::config::DriveConfig;
 use wharf_drive::{Book, Drive, DriveError, PowerSwitch};
 use wharf_host::admin::{AdminError, offer_queues};
 use wharf_host::boot::{PoweredOn, Spread};
 use wharf_host::collection::CollectionReports;
-use wharf_host::design::{Design, DesignConfig, DesignError, Replacement, WritePolicy};
+use wharf_host::design::{Design, DesignError, Needs, Role};
 use wharf_host::driver::DriverStatistics;
 use wharf_host::error::IoError;
 use wharf_host::gate::Gate;
-use wharf_host::volume::Layout;
-use wharf_runtime::{CostTable, CpuId, Machine, Notifier, Seed, Side, Stall, ring};
+use wharf_runtime::{CpuId, Machine, Notifier, Seed, Side, Stall, ring};
 use wharf_wire::dma::DmaSpace;
-use wharf_wire::queue::HostQueue;
 use wharf_workload::files::FileGenerator;
 
 use crate::checker::{Checker, WrongRead};
-use crate::config::{
-    HostConfig, Replacement as ConfiguredReplacement, WritePolicy as ConfiguredPolicy,
-};
 use crate::input::Plan;
 use crate::progress::Progress;
 use crate::result::MemoryAccount;
@@ -44,99 +39,7 @@ use crate::result::MemoryAccount;
 pub use engine::Engine;
 pub use outcome::row;
 use scratch::Scratch;
-
-/// Bytes of a page.
-const PAGE_BYTES: u64 = 4096;
-
-/// Bytes that a drive keeps for each page that it shows: its map, and the stamps of the flash behind it.
-const DRIVE_TABLES_BYTES: u64 = 24;
-
-/// Bytes for each cached page besides the page: those of `scala`, the most.
-const CACHE_TABLES_BYTES: u64 = 160;
-
-/// Everything that shapes a run but the design.
-#[derive(Clone)]
-pub struct Setup {
-    /// The drives, all alike.
-    pub drive: DriveConfig,
-    /// How many.
-    pub drives: u32,
-    /// The host.
-    pub host: HostConfig,
-    /// Costs in virtual time.
-    pub costs: CostTable,
-    /// Cache of every design, in bytes.
-    pub cache_bytes: u64,
-    /// Clients.
-    pub clients: u32,
-    /// Requests in flight of each client.
-    pub depth: u32,
-    /// Whether they are under way together.
-    pub submission: Submission,
-    /// Open loop: send by timestamps, so many times faster; `None` for a closed loop.
-    pub speed: Option<f64>,
-    /// Root of all random choices.
-    pub seed: u64,
-    /// Virtual or real time.
-    pub engine: Engine,
-    /// How the drives are prepared.
-    pub prepare: Prepare,
-}
-
-impl Setup {
-    /// Requests of a client that are served at a time.
-    pub fn tasks(&self) -> u32 {
-        match self.submission {
-            Submission::Together => self.depth,
-            Submission::InTurn => 1,
-        }
-    }
-
-    /// As [`memory_bytes`], for its drives and cache.
-    pub fn memory_bytes(&self) -> u64 {
-        memory_bytes(&self.drive, self.drives, self.cache_bytes)
-    }
-}
-
-/// Memory that a run takes at most, in bytes, but for its requests: tables and data of the drives, and the cache with
-/// what the design with the most keeps for each page.
-pub fn memory_bytes(drive: &DriveConfig, drives: u32, cache_bytes: u64) -> u64 {
-    let page_bytes = drive.page_bytes() as u64;
-    let data_bytes = if page_bytes == PAGE_BYTES {
-        PAGE_BYTES
-    } else {
-        0
-    };
-    let drive_bytes = drive.namespace_pages() * (DRIVE_TABLES_BYTES + data_bytes);
-    let cache_bytes = cache_bytes / PAGE_BYTES * (page_bytes + CACHE_TABLES_BYTES);
-    u64::from(drives) * drive_bytes + cache_bytes
-}
-
-/// How a client serves the requests that it has in flight.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub enum Submission {
-    /// All at once: while one waits, the others go on.
-    #[default]
-    Together,
-    /// One after another, as Linux serves buffered requests that are submitted by libaio: each within its
-    /// `io_submit`. The others wait in line, and a request's latency is that of all `depth`.
-    InTurn,
-}
-
-/// What the drives hold when a run begins.
-#[derive(Debug, Clone)]
-pub enum Prepare {
-    /// Nothing: reads of pages that the run did not write touch no flash.
-    Empty,
-    /// The pages that the workload touches, written in order.
-    Touched,
-    /// The whole namespace, then random overwrites until collection is in its steady state.
-    Steady,
-    /// Copies of drives from a stock that several runs share.
-    Stock(Arc<crate::prepare::Stock>),
-    /// The image of a prepared drive.
-    Image(std::path::PathBuf),
-}
+pub use setup::{DeviceGroup, Prepare, Setup, Submission, memory_bytes, volume_bytes};
 
 /// Why a run failed.
 #[derive(Debug, thiserror::Error)]
@@ -173,6 +76,19 @@ pub enum RunError {
     /// The design could not be built.
     #[error(transparent)]
     Design(#[from] DesignError),
+    /// Drives that the design does not use, or none for a role that it needs.
+    #[error("{design}: it uses drives for the roles {needed}, and there are drives for {given}")]
+    Roles {
+        /// The design.
+        design: String,
+        /// The roles that it needs.
+        needed: String,
+        /// The roles that have drives.
+        given: String,
+    },
+    /// Drives of which some keep stamps and some bytes.
+    #[error("the drives of one run keep pages alike: give all the same drive.media.kind")]
+    MixedMedia,
     /// No memory.
     #[error("{0}")]
     Memory(String),
@@ -220,7 +136,7 @@ pub(crate) struct Run {
     pub(crate) done: AtomicU64,
     pub(crate) progress: Progress,
     pub(crate) design: String,
-    pub(crate) drives: u32,
+    /// Firmware cores of all drives.
     pub(crate) cores: u32,
     pub(crate) accounts: Mutex<Vec<client::Account>>,
     pub(crate) samples: Mutex<boot::Samples>,
@@ -258,56 +174,6 @@ impl Run {
     }
 }
 
-/// Bytes that can be addressed on `drives` such drives as an array: whole stripes only.
-///
-/// # Panics
-/// If the array's layout cannot be on so many drives: see [`HostConfig::check_drives`].
-pub fn volume_bytes(drive: &DriveConfig, drives: u32, host: &HostConfig) -> u64 {
-    volume_layout(drive, drives, host).pages() * 4096
-}
-
-/// Where the pages of such an array lie; panics as [`volume_bytes`] does.
-pub(crate) fn volume_layout(drive: &DriveConfig, drives: u32, host: &HostConfig) -> Layout {
-    let (pages, spread) = (
-        vec![drive.namespace_pages(); drives as usize],
-        host.spread(),
-    );
-    let layout = Layout::of(spread.level, &pages, spread.stripe_pages);
-    layout.expect("the number of drives was checked")
-}
-
-/// What a design is made from.
-fn design_config(setup: &Setup) -> DesignConfig {
-    DesignConfig {
-        cache_bytes: setup.cache_bytes,
-        clients: setup.clients,
-        shares: setup.host.shares.shares(),
-        drives: setup.drives,
-        level: setup.host.layout.into(),
-        files: setup.host.files,
-        memory_nodes: setup.host.memory_nodes,
-        in_kernel: setup.host.in_kernel,
-        file_system: setup.host.file_system,
-        managers: setup.host.managers,
-        tri_reads_before_overwrite: setup.host.tri_reads_before_overwrite,
-        gc_aware: setup.host.gc_aware,
-        dirty_background_share: setup.host.dirty_background_share,
-        dirty_hard_share: setup.host.dirty_hard_share,
-        replacement: match setup.host.replacement {
-            ConfiguredReplacement::Clock => Replacement::Clock,
-            ConfiguredReplacement::Lru => Replacement::Lru,
-        },
-        balance: setup.host.dflush.into(),
-        share_pages: setup.host.dflush_share_pages.into(),
-        index_reclaim: setup.host.index_reclaim.into(),
-        write_policy: match setup.host.write_policy {
-            ConfiguredPolicy::WriteBack => WritePolicy::Back,
-            ConfiguredPolicy::WriteThrough => WritePolicy::Through,
-        },
-        ..DesignConfig::default()
-    }
-}
-
 /// Runs `plan` through design `D` and returns the accounts.
 ///
 /// # Errors
@@ -318,21 +184,24 @@ pub(crate) fn run<D: Design>(
     progress: Progress,
     stop: &Arc<AtomicBool>,
 ) -> Result<outcome::Outcome, RunError> {
-    setup
-        .host
-        .check_drives(setup.drives)
-        .map_err(AdminError::from)?;
+    let (config, own) = (setup.design_config(), setup.host.design.of::<D>());
+    let needs = D::needs(&config, &own);
+    check_devices(D::NAME, setup, &needs)?;
     let scratch = Scratch::claim(setup)?;
-    let drive = |index| crate::prepare::drive(&scratch.setup_of(setup, index), plan, index);
-    let drives = (0..setup.drives)
-        .map(drive)
-        .collect::<Result<Vec<Drive>, RunError>>()?;
-    let space = DmaSpace::new(setup.drive.page_bytes());
-    let volume_bytes = volume_bytes(&setup.drive, setup.drives, &setup.host);
-    let stamp_only = setup.drive.page_bytes() == wharf_wire::dma::STAMP_BYTES;
-    let config = design_config(setup);
-    let design = Arc::new(D::new(&config, &space)?);
-    let services = D::services(&config);
+    let mut drives = Vec::new();
+    let mut number = 0;
+    for group in &setup.devices {
+        for index in 0..group.drives {
+            let config = scratch.config_of(&group.drive, number);
+            let place = (group, index, number);
+            drives.push(crate::prepare::drive(setup, config, plan, place)?);
+            number += 1;
+        }
+    }
+    let page_bytes = setup.cache().drive.page_bytes();
+    let space = DmaSpace::new(page_bytes);
+    let stamp_only = page_bytes == wharf_wire::dma::STAMP_BYTES;
+    let design = Arc::new(D::new(&config, &own, &space)?);
     let run = Arc::new(Run {
         plan: plan.clone(),
         generator: plan
@@ -340,7 +209,7 @@ pub(crate) fn run<D: Design>(
             .as_ref()
             .map(|timed| Mutex::new(timed.generator.clone())),
         made: AtomicU64::new(0),
-        checker: Checker::new(volume_bytes, stamp_only)
+        checker: Checker::new(setup.volume_bytes(), stamp_only)
             .map_err(|e| RunError::Memory(e.to_string()))?,
         depth: setup.depth,
         tasks: setup.tasks(),
@@ -351,23 +220,15 @@ pub(crate) fn run<D: Design>(
         done: AtomicU64::new(0),
         progress,
         design: D::NAME.to_string(),
-        drives: setup.drives,
-        cores: setup.drive.firmware.cores,
+        cores: setup.cores(),
         accounts: Mutex::new(Vec::new()),
-        samples: Mutex::new(boot::Samples::new(
-            setup.drives * setup.drive.firmware.cores,
-        )),
+        samples: Mutex::new(boot::Samples::new(setup.cores())),
         memory: Mutex::default(),
         services: Mutex::new(None),
-        collection: Arc::new(CollectionReports::new(setup.clients + services)),
+        collection: Arc::new(CollectionReports::new(setup.clients + needs.services)),
     });
     let mut machine = Machine::new(setup.costs.clone(), setup.engine.is_profiled());
-    let spread = Spread {
-        has_array_driver: setup.host.md && D::is_in_kernel(&config),
-        ..setup.host.spread()
-    };
-    let parts = (drives, services, spread);
-    let layout = build(&mut machine, setup, &run, &design, parts, &space)?;
+    let layout = build(&mut machine, setup, &run, &design, (drives, needs), &space)?;
     let clock = wharf_runtime::clock::Clock::start();
     let summary = engine::run(
         machine,
@@ -388,6 +249,33 @@ pub(crate) fn run<D: Design>(
     outcome::Outcome::gather(&run, &summary, wall_ns, setup)
 }
 
+/// Refuses drives that a design cannot work with.
+fn check_devices(design: &str, setup: &Setup, needs: &Needs) -> Result<(), RunError> {
+    let given: Vec<Role> = setup.devices.iter().map(|group| group.role).collect();
+    let names = |roles: &[Role]| {
+        roles
+            .iter()
+            .map(Role::to_string)
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    if given != needs.roles {
+        return Err(RunError::Roles {
+            design: design.into(),
+            needed: names(needs.roles),
+            given: names(&given),
+        });
+    }
+    for group in &setup.devices {
+        let columns = group.spread.level.columns(group.drives);
+        columns.map_err(AdminError::from)?;
+        if group.drive.page_bytes() != setup.cache().drive.page_bytes() {
+            return Err(RunError::MixedMedia);
+        }
+    }
+    Ok(())
+}
+
 /// Puts drives, boot, clients and the design's services on the machine. Returns the CPUs of host
 /// and drives.
 fn build<D: Design>(
@@ -395,33 +283,50 @@ fn build<D: Design>(
     setup: &Setup,
     run: &Arc<Run>,
     design: &Arc<D>,
-    (drives, services, spread): (Vec<Drive>, u32, Spread),
+    (drives, needs): (Vec<Drive>, Needs),
     space: &Arc<DmaSpace>,
 ) -> Result<engine::Layout, RunError> {
     let mut layout = engine::Layout::default();
     let power = PowerSwitch::on();
-    let (mut powered, mut books) = (Vec::new(), Vec::new());
-    let users = setup.clients + services;
-    let mut queues: Vec<Vec<HostQueue>> = (0..users).map(|_| Vec::new()).collect();
-    for (index, drive) in (0..).zip(drives) {
-        let handle = drive.power_on(machine, &format!("drive{index}"), space, &power)?;
-        let new_queue = |qid, entries| handle.new_queue(qid, entries);
-        let made = offer_queues(space, users as u16, setup.host.queue_depth, new_queue);
-        let mut offers = Vec::new();
-        for (queues, (queue, offer)) in queues
+    let (mut groups, mut books) = (Vec::new(), Vec::new());
+    let users = setup.clients + needs.services;
+    let mut queues: Vec<Vec<client::GroupQueues>> = (0..users).map(|_| Vec::new()).collect();
+    let mut drives = (0..).zip(drives);
+    for group in &setup.devices {
+        let role = group.role;
+        queues
             .iter_mut()
-            .zip(made.map_err(|e| RunError::Memory(e.to_string()))?)
-        {
-            queues.push(queue);
-            offers.push(offer);
+            .for_each(|groups| groups.push((role, Vec::new())));
+        let is_cache = role == Role::Cache;
+        let mut powered = Vec::new();
+        for (index, (number, drive)) in (0..group.drives).zip(drives.by_ref()) {
+            let handle = drive.power_on(machine, &format!("drive{number}"), space, &power)?;
+            let new_queue = |qid, entries| handle.new_queue(qid, entries);
+            let made = offer_queues(space, users as u16, setup.host.queue_depth, new_queue);
+            let made = made.map_err(|e| RunError::Memory(e.to_string()))?;
+            let mut offers = Vec::new();
+            for (groups, (queue, offer)) in queues.iter_mut().zip(made) {
+                groups.last_mut().expect("it was added").1.push(queue);
+                offers.push(offer);
+            }
+            layout.drives.push(handle.cpus.clone());
+            books.push(handle.book());
+            powered.push(PoweredOn {
+                admin: handle.admin,
+                offers,
+                later: 0,
+                features: if is_cache { needs.features } else { &[] },
+                hmb: design.hmb_memory(index).filter(|_| is_cache),
+            });
         }
-        layout.drives.push(handle.cpus.clone());
-        books.push(handle.book());
-        powered.push(PoweredOn {
-            admin: handle.admin,
-            offers,
-            later: 0,
-            hmb: design.hmb_memory(index),
+        let spread = Spread {
+            has_array_driver: group.spread.has_array_driver && needs.in_kernel,
+            ..group.spread
+        };
+        groups.push(boot::Group {
+            role,
+            drives: powered,
+            spread,
         });
     }
     let boot_cpu = machine.add_cpu("boot", Side::Host, 1.0);
@@ -455,12 +360,11 @@ fn build<D: Design>(
         });
     }
     let parts = boot::Parts {
-        drives: powered,
+        groups,
         books,
-        spread,
-        index_nodes: Box::new({
+        gauges: Box::new({
             let design = design.clone();
-            move || design.index_nodes()
+            move || design.gauges()
         }),
         driver: client::driver_config(&setup.host),
         gate,

@@ -5,19 +5,21 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use wharf_host::design::{Design, Statistics};
+use wharf_host::design::{Amount, Design, Gauges, Statistics};
 use wharf_host::driver::DriverStatistics;
 use wharf_runtime::machine::RunSummary;
 use wharf_runtime::{Op, Profile, Side as CpuSide};
 use wharf_wire::dma::PAGE_BYTES;
 use wharf_wire::statistics::DriveStatistics;
 
-use super::{Run, RunError, Setup, design_config};
+use super::boot::over_all;
+use super::{Run, RunError, Setup};
 use crate::input::Plan;
 use crate::progress::Progress;
 use crate::result::{
-    CpuGroup, CpuPart, CpuShare, Drift, DriverAccount, GcAffected, Latencies, ManagerAccount,
-    MemoryAccount, Mode, OperationAccount, Row, Side, TimelineBuilder, cdf_from_histogram, ratio,
+    CpuGroup, CpuPart, CpuShare, DeviceAccount, Drift, DriverAccount, Gauge, GcAffected, Latencies,
+    MemoryAccount, Mode, OperationAccount, Row, RunTime, Side, TimelineBuilder, cdf_from_histogram,
+    ratio,
 };
 
 /// What a row measured in real time stands for whose design is in the operating system: only its work in memory was done.
@@ -42,11 +44,13 @@ pub(crate) struct Outcome {
     affected: Latencies,
     elapsed_ns: u64,
     drive: DriveStatistics,
+    /// The same of the drives of each role.
+    devices: Vec<DriveStatistics>,
     host: Profile,
     firmware: Profile,
     groups: BTreeMap<CpuPart, (u32, Profile)>,
-    /// The most nodes that the design's index had.
-    index_nodes_max: Option<u64>,
+    /// What the design and its clients reported of themselves.
+    gauges: Gauges,
     memory: MemoryAccount,
     wall_ns: u64,
     complete: bool,
@@ -77,18 +81,17 @@ impl Outcome {
             verified: 0,
             drift_sum_ns: 0,
             drift_max_ns: 0,
-            timeline: TimelineBuilder::new(setup.drives * setup.drive.firmware.cores),
+            timeline: TimelineBuilder::new(setup.cores()),
             statistics: Statistics::default(),
             services: *run.services.lock().unwrap_or_else(|p| p.into_inner()),
             affected: Latencies::default(),
             elapsed_ns: 0,
-            drive: samples
-                .total
-                .unwrap_or(DriveStatistics::new(DriveStatistics::WHOLE_DRIVE)),
+            drive: over_all(&samples.total),
+            devices: samples.total.clone(),
             host: Profile::default(),
             firmware: Profile::default(),
             groups: BTreeMap::new(),
-            index_nodes_max: samples.index_nodes_max,
+            gauges: samples.gauges.clone(),
             memory: *run.memory.lock().unwrap_or_else(|p| p.into_inner()),
             wall_ns,
             complete: match run.plan.request_count() {
@@ -116,6 +119,7 @@ impl Outcome {
             all.drift_max_ns = all.drift_max_ns.max(account.drift_max_ns);
             all.timeline.merge(&account.timeline);
             all.statistics.merge(&account.statistics);
+            all.gauges.merge(&account.gauges);
         }
         for (name, side, profile) in &summary.profiles {
             let Some(part) = part_of(name, *side) else {
@@ -193,13 +197,44 @@ impl Outcome {
         std::iter::once(clients).chain(services).collect()
     }
 
+    /// What the drives of each role did.
+    fn devices(&self, setup: &Setup) -> Vec<DeviceAccount> {
+        let accounts = setup.devices.iter().zip(&self.devices);
+        accounts
+            .map(|(group, did)| DeviceAccount::new(group, did, self.elapsed_ns))
+            .collect()
+    }
+
+    /// What the services polled, by the design's account.
+    fn services_polled_ns(&self) -> u64 {
+        let polled_ns = |(_, amount)| match amount {
+            Amount::OfServicesNs(ns) => ns,
+            _ => 0,
+        };
+        self.gauges.iter().map(polled_ns).sum()
+    }
+
+    /// What the design reports of itself.
+    fn reported(&self, setup: &Setup, services: u32) -> BTreeMap<String, Gauge> {
+        let time_ns = |many: u32| self.elapsed_ns as f64 * f64::from(many);
+        let time = RunTime {
+            requests_ns: time_ns(setup.clients) * f64::from(setup.tasks()),
+            clients_ns: time_ns(setup.clients),
+            services_ns: time_ns(services),
+        };
+        let gauges = self.gauges.iter();
+        gauges
+            .map(|(name, amount)| (name.to_string(), Gauge::new(amount, time)))
+            .collect()
+    }
+
     fn cpu_groups(&self, setup: &Setup) -> Vec<CpuGroup> {
         if !setup.engine.is_profiled() {
             return Vec::new();
         }
         let group = |(part, (count, profile)): (&CpuPart, &(u32, Profile))| {
             let polled_ns = match part {
-                CpuPart::Services => self.statistics.manager_poll_ns,
+                CpuPart::Services => self.services_polled_ns(),
                 _ => 0,
             };
             let time_ns = self.elapsed_ns as f64 * f64::from(*count);
@@ -222,7 +257,7 @@ impl Outcome {
             mean: ratio(self.drift_sum_ns as f64 / 1000.0, requests as f64),
             max: self.drift_max_ns as f64 / 1000.0,
         };
-        let cores = u64::from(setup.drives * setup.drive.firmware.cores);
+        let cores = u64::from(setup.cores());
         let mut all_drivers = self.statistics.driver;
         all_drivers.merge(&self.services.unwrap_or_default());
         let commands = all_drivers.commands() as f64;
@@ -230,9 +265,7 @@ impl Outcome {
         let of_touches = |pages: u64| D::HAS_CACHE.then(|| ratio(pages as f64, touches));
         let by_command_us = |sum_ns: u64| ratio(sum_ns as f64 / 1000.0, commands);
         let written = self.drive.write_amplification_host_pages;
-        let under_way_ns =
-            self.elapsed_ns as f64 * f64::from(setup.clients) * f64::from(setup.tasks());
-        let of_under_way = |ns: u64| ratio(ns as f64, under_way_ns).min(1.0);
+        let needs = D::needs(&setup.design_config(), &setup.host.design.of::<D>());
         Row {
             design: D::NAME.into(),
             mode: if setup.engine.is_virtual() {
@@ -254,8 +287,7 @@ impl Outcome {
             write_latency_us: self.writes.summary(),
             flush_latency_us: self.flushes.summary(),
             drift_us: setup.speed.map(|_| drift),
-            model: (!setup.engine.is_virtual() && D::is_in_kernel(&design_config(setup)))
-                .then(|| IN_KERNEL.to_string()),
+            model: (!setup.engine.is_virtual() && needs.in_kernel).then(|| IN_KERNEL.to_string()),
             hit_ratio: of_touches(self.statistics.hits + self.drive.pin_hits),
             no_command_hit_ratio: of_touches(self.statistics.hits),
             read_ahead_hit_ratio: of_touches(self.statistics.read_ahead_hits),
@@ -267,7 +299,8 @@ impl Outcome {
             command_us: by_command_us(all_drivers.command_ns),
             command_service_us: by_command_us(self.drive.service_ns),
             drivers: self.drivers(),
-            managers: ManagerAccount::new(&self.statistics, setup.clients, self.elapsed_ns),
+            devices: self.devices(setup),
+            gauges: self.reported(setup, needs.services),
             commands_per_io: ratio(commands, requests as f64),
             write_amplification: (written > 0).then(|| {
                 ratio(
@@ -284,11 +317,6 @@ impl Outcome {
                 requests: self.affected.count(),
                 latency_us: self.affected.summary(),
             },
-            throttled_share: of_under_way(self.statistics.throttled_ns),
-            flushing_share: of_under_way(self.statistics.flushing_ns),
-            index_wait_share: of_under_way(self.statistics.index_wait_ns),
-            array_driver_share: of_under_way(self.statistics.array_driver_ns),
-            index_nodes_max: self.index_nodes_max,
             memory: self.memory,
             verified_reads: self.verified,
             cpu_breakdown: self.breakdown(),

@@ -3,13 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
-use wharf_drive::config::MediaKind;
+use wharf_drive::config::{DriveConfig, MediaKind};
 
 use super::{RunError, Setup};
 
 /// Names the images of one run, and removes them when the run is over.
 pub(super) struct Scratch {
-    images: Vec<PathBuf>,
+    /// Of each drive, in the order of their numbers.
+    images: Vec<Option<PathBuf>>,
 }
 
 impl Scratch {
@@ -18,24 +19,26 @@ impl Scratch {
     /// # Errors
     /// One of them exists: it is the user's.
     pub(super) fn claim(setup: &Setup) -> Result<Scratch, RunError> {
-        let path = match (setup.drive.media.kind, &setup.drive.media.path) {
-            (MediaKind::File, Some(path)) => path,
-            _ => return Ok(Scratch { images: Vec::new() }),
-        };
-        let images: Vec<PathBuf> = (0..setup.drives)
-            .map(|index| image_of(path, index))
-            .collect();
-        match images.iter().find(|image| image.exists()) {
+        let mut images = Vec::new();
+        let each = setup.devices.iter();
+        let each = each.flat_map(|group| (0..group.drives).map(|_| &group.drive.media));
+        for (number, media) in (0..).zip(each) {
+            images.push(match (media.kind, &media.path) {
+                (MediaKind::File, Some(path)) => Some(image_of(path, number)),
+                _ => None,
+            });
+        }
+        match images.iter().flatten().find(|image| image.exists()) {
             Some(image) => Err(RunError::ImageExists(image.clone())),
             None => Ok(Scratch { images }),
         }
     }
 
-    /// The setup as drive `index` sees it.
-    pub(super) fn setup_of(&self, setup: &Setup, index: u32) -> Setup {
-        let mut own = setup.clone();
-        if let Some(image) = self.images.get(index as usize) {
-            own.drive.media.path = Some(image.clone());
+    /// The configuration of drive `number`.
+    pub(super) fn config_of(&self, drive: &DriveConfig, number: u32) -> DriveConfig {
+        let mut own = drive.clone();
+        if let Some(image) = &self.images[number as usize] {
+            own.media.path = Some(image.clone());
         }
         own
     }
@@ -52,7 +55,7 @@ fn image_of(path: &Path, index: u32) -> PathBuf {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        for image in &self.images {
+        for image in self.images.iter().flatten() {
             // A run that failed early has not made them all.
             let _ = std::fs::remove_file(image);
         }

@@ -1,6 +1,6 @@
 //! How figures are written for people, the same in the table and on the page.
 
-use crate::result::{Arrival, Comparison, Mode, Row, Source};
+use crate::result::{Arrival, Comparison, Gauge, Mode, Row, Source};
 
 /// A figure to three digits or whole: `0.035`, `4.21`, `81.5`, `12,345`.
 pub fn number(value: f64) -> String {
@@ -209,6 +209,16 @@ pub fn cost_table(c: &Comparison) -> String {
             t.name, t.machine, t.date, t.commit
         ),
         None => "none: nothing was simulated".to_owned(),
+    }
+}
+
+/// A figure that a design reports of itself, with its unit.
+pub fn gauge(gauge: &Gauge) -> String {
+    match gauge.unit.as_str() {
+        "share" => format!("{} %", number(gauge.value * 100.0)),
+        "bytes" => bytes(gauge.value.round() as u64),
+        "us" => format!("{} µs", number(gauge.value)),
+        _ => grouped(gauge.value.round() as u64),
     }
 }
 

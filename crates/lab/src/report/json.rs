@@ -209,7 +209,7 @@ mod tests {
             assert_eq!(from_str(&text).expect("own output"), c);
             assert_eq!(text, to_string(&c.clone()));
             assert!(
-                text.starts_with("{\n  \"schema\": \"wharf.compare/2\",\n"),
+                text.starts_with("{\n  \"schema\": \"wharf.compare/3\",\n"),
                 "{}",
                 &text[..80]
             );
@@ -225,15 +225,15 @@ mod tests {
 
     #[test]
     fn what_is_no_report_of_this_version_is_refused_with_a_reason() {
-        let newer = to_string(&sample::comparison(1)).replace("compare/2", "compare/3");
+        let newer = to_string(&sample::comparison(1)).replace("compare/3", "compare/4");
         let message = |text: &str| from_str(text).expect_err("refused").to_string();
         assert!(
-            message(&newer).contains("\"wharf.compare/3\""),
+            message(&newer).contains("\"wharf.compare/4\""),
             "{}",
             message(&newer)
         );
         assert!(
-            message("{}").contains("reads \"wharf.compare/2\""),
+            message("{}").contains("reads \"wharf.compare/3\""),
             "{}",
             message("{}")
         );
@@ -296,6 +296,8 @@ mod tests {
             .filter_map(|line| line.strip_prefix("| `")?.split_once('`'))
             .map(|(field, _)| field.to_owned())
             .collect();
+        // The names of what designs report of themselves are theirs, not the format's.
+        written.retain(|field| !field.starts_with("rows[].gauges."));
         assert_eq!(written, documented);
         for field in WALL_CLOCK_FIELDS {
             assert!(documented.contains(*field), "{field}");

@@ -10,9 +10,9 @@ use serde_json::json;
 use wharf_host::driver::DriverStatistics;
 
 use crate::result::{
-    Arrival, Comparison, CostTable, CpuGroup, CpuPart, CpuShare, Drive, DriverAccount, GcAffected,
-    ManagerAccount, MemoryAccount, Mode, OperationAccount, Round, Rounds, Row, SCHEMA, Side,
-    Source, TimelineBuilder, Workload, cdf_from_histogram, latency_summary, ratio,
+    Arrival, Comparison, CostTable, CpuGroup, CpuPart, CpuShare, DeviceAccount, Drive,
+    DriverAccount, Gauge, GcAffected, MemoryAccount, Mode, OperationAccount, Round, Rounds, Row,
+    SCHEMA, Side, Source, TimelineBuilder, Workload, cdf_from_histogram, latency_summary, ratio,
 };
 
 /// What a made-up design is made of.
@@ -76,6 +76,7 @@ pub fn comparison(designs: usize) -> Comparison {
         seeds: 1,
         workload: workload(),
         drive: Drive {
+            role: "cache".into(),
             preset: "sample-ssd".to_owned(),
             count: 1,
             capacity_bytes: 32 << 30,
@@ -88,6 +89,7 @@ pub fn comparison(designs: usize) -> Comparison {
                 ("program_us".to_owned(), json!(35)),
             ]),
         },
+        more_drives: Vec::new(),
         cache_bytes: 824_633_720,
         cache_spec: "18.75% of the footprint".to_owned(),
         config_hash: "5a3c0de05a3c0de0".to_owned(),
@@ -254,28 +256,27 @@ fn row(p: &Profile) -> Row {
         command_us: p.miss_ns as f64 / 1000.0,
         command_service_us: p.miss_ns as f64 / 1500.0,
         drivers: drivers(p),
-        managers: (p.design == "clock").then_some(ManagerAccount {
-            wait_share: 0.34,
-            asks: REQUESTS / 4,
-            queue_us: 2.5,
-            held_us: p.miss_ns as f64 / 1000.0,
-        }),
+        devices: vec![DeviceAccount {
+            role: "cache".into(),
+            preset: "sample-ssd".into(),
+            count: 1,
+            read_pages: reads_ns.len(),
+            written_pages: writes_ns.len(),
+            pin_fills: 0,
+            write_amplification: Some(p.write_amplification),
+            gc_share: p.gc_share,
+        }],
+        gauges: gauges(p),
         write_amplification: Some(p.write_amplification),
         gc_share: p.gc_share,
         gc_affected: GcAffected {
             requests: affected_ns.len(),
             latency_us: (!affected_ns.is_empty()).then(|| latency_summary(&affected_ns)),
         },
-        throttled_share: 0.0,
-        index_nodes_max: None,
         memory: MemoryAccount {
             drive_bytes: 12 << 15,
-            client_bytes: Some(112 << 15),
             ring_bytes: 1 << 19,
         },
-        flushing_share: 0.0,
-        index_wait_share: 0.0,
-        array_driver_share: 0.0,
         verified_reads: reads_ns.len(),
         cpu_breakdown: cpu_breakdown(p),
         cpus: cpus(p, seconds),
@@ -284,6 +285,25 @@ fn row(p: &Profile) -> Row {
         rounds: None,
         spread: BTreeMap::new(),
         wall_seconds: 0.21,
+    }
+}
+
+/// Of one of the designs, two of a kind each.
+fn gauges(p: &Profile) -> BTreeMap<String, Gauge> {
+    let all = [
+        ("manager_wait", "share", 0.34),
+        ("manager_asks", "count", (REQUESTS / 4) as f64),
+        ("manager_queue", "us", 2.5),
+        ("manager_held", "us", p.miss_ns as f64 / 1000.0),
+        ("index_bytes", "bytes", f64::from(112 << 15)),
+    ];
+    let gauge = |(name, unit, value): (&str, &str, f64)| {
+        let unit = unit.to_string();
+        (name.to_string(), Gauge { unit, value })
+    };
+    match p.design {
+        "clock" => all.into_iter().map(gauge).collect(),
+        _ => BTreeMap::new(),
     }
 }
 

@@ -9,8 +9,8 @@ use std::io::IsTerminal as _;
 use comfy_table::{CellAlignment, ContentArrangement, LineStyle, Table, TableStyle};
 
 use super::format::{
-    cache, cost_table, drives, grouped, number, optional, optional_percent, seeds, sending, times,
-    verified, workload,
+    self, cache, cost_table, drives, grouped, number, optional, optional_percent, seeds, sending,
+    times, verified, workload,
 };
 use crate::result::{Comparison, Row};
 
@@ -116,6 +116,18 @@ pub fn render(comparison: &Comparison, width: usize) -> String {
     text.push('\n');
     for (name, value) in provenance(comparison) {
         wrapped(&mut text, name, &value, width);
+    }
+    text
+}
+
+/// What designs report of themselves, a line for each figure.
+pub fn gauges(comparison: &Comparison) -> String {
+    let mut text = String::from("reported by designs:\n");
+    for row in &comparison.rows {
+        for (name, gauge) in &row.gauges {
+            let value = format::gauge(gauge);
+            let _ = writeln!(text, "  {:<14} {name:<16} {value}", row.design);
+        }
     }
     text
 }

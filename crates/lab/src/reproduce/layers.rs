@@ -83,14 +83,15 @@ fn divide(row: &Row, waited_us: f64) -> Waiting {
         by_request(account.map_or(0, DriverAccount::commands))
     };
     // Sums over a request's pages or commands.
-    let (queued, held, served) = match &row.managers {
-        Some(managers) => {
-            let asks = by_request(managers.asks);
-            let held = asks * managers.held_us;
+    let us = |name| row.gauge(name).unwrap_or(0.0);
+    let (queued, held, served) = match row.gauge("manager_asks") {
+        Some(asks) if asks > 0.0 => {
+            let asks = asks / row.requests as f64;
+            let held = asks * us("manager_held");
             let served = commands(CpuPart::Services) * row.command_service_us;
-            (asks * managers.queue_us, held, served.min(held))
+            (asks * us("manager_queue"), held, served.min(held))
         }
-        None => {
+        _ => {
             let clients = row.drivers.iter().find(|a| a.part == CpuPart::Clients);
             let held = commands(CpuPart::Clients) * clients.map_or(0.0, |a| a.command_us);
             let served = commands(CpuPart::Clients) * row.command_service_us;
@@ -115,14 +116,14 @@ fn divide(row: &Row, waited_us: f64) -> Waiting {
 mod tests {
     use super::*;
     use crate::report::sample;
-    use crate::result::ManagerAccount;
+    use crate::result::Gauge;
     use wharf_host::driver::DriverStatistics;
 
     /// A run of 100 requests, each 50 us long, of which its CPU works 10.
     fn row() -> Row {
         let mut row = sample::comparison(1).rows.remove(0);
         (row.requests, row.latency_us.mean, row.elapsed_seconds) = (100, 50.0, 0.001);
-        row.managers = None;
+        row.gauges.clear();
         row.drivers.clear();
         for group in &mut row.cpus {
             (group.count, group.busy_share) = (1, 1.0);
@@ -174,12 +175,14 @@ mod tests {
     #[test]
     fn waiting_side_by_side_is_divided_in_proportion() {
         let mut row = row();
-        row.managers = Some(ManagerAccount {
-            wait_share: 0.5,
-            asks: 200,
-            queue_us: 10.0,
-            held_us: 30.0,
-        });
+        for (name, value) in [
+            ("manager_asks", 200.0),
+            ("manager_queue", 10.0),
+            ("manager_held", 30.0),
+        ] {
+            let unit = "us".to_string();
+            row.gauges.insert(name.into(), Gauge { unit, value });
+        }
         row.drivers = vec![
             drivers(CpuPart::Clients, 0, 0),
             drivers(CpuPart::Services, 200, 25),

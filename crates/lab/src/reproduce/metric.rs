@@ -123,11 +123,10 @@ pub enum Book {
 impl Book {
     fn bytes(self, row: &Row) -> Result<f64, String> {
         let bytes = match self {
-            Book::Drives => Some(row.memory.drive_bytes).filter(|bytes| *bytes > 0),
-            Book::Clients => row.memory.client_bytes,
+            Book::Drives => Some(row.memory.drive_bytes as f64).filter(|bytes| *bytes > 0.0),
+            Book::Clients => row.gauge("index_bytes"),
         };
-        let bytes = bytes.ok_or("this design keeps no such book")?;
-        Ok(bytes as f64)
+        bytes.ok_or_else(|| "this design keeps no such book".to_string())
     }
 }
 
@@ -202,9 +201,9 @@ impl Metric {
             Metric::HostCpu => by_request(host_us(row)),
             Metric::HostWork(work) => by_request(host(row).map(|g| busy_us(g, work)).sum()),
             Metric::EnginePolled => {
-                let part = match row.managers {
-                    Some(_) => CpuPart::Services,
-                    None => CpuPart::Clients,
+                let part = match row.gauge("manager_asks") {
+                    Some(asks) if asks > 0.0 => CpuPart::Services,
+                    _ => CpuPart::Clients,
                 };
                 let work_us: f64 = host(row).map(|g| busy_us(g, ENGINE)).sum();
                 by_request(work_us + waiting_us(row, group(row, part)?))
@@ -231,12 +230,12 @@ impl Metric {
                 let busy_us: f64 = host(row).map(busy).sum();
                 busy_us / host(row).map(|g| time_us(row, g)).sum::<f64>()
             }
-            Metric::Throttled => row.throttled_share,
+            Metric::Throttled => share(row, "throttled"),
             Metric::WritingBack => writing_back(row),
-            Metric::IndexWait => row.index_wait_share,
-            Metric::ArrayDriver => row.array_driver_share,
+            Metric::IndexWait => share(row, "index_wait"),
+            Metric::ArrayDriver => share(row, "array_driver"),
             Metric::OtherTime => {
-                let told = row.throttled_share + row.index_wait_share + writing_back(row);
+                let told = share(row, "throttled") + share(row, "index_wait") + writing_back(row);
                 (1.0 - told).max(0.0)
             }
             Metric::Latency(layer) => layer_us(measured, layer)?,
@@ -270,9 +269,9 @@ impl Metric {
             Metric::Collecting => row.gc_share,
             Metric::IndexMib => {
                 let nodes = row
-                    .index_nodes_max
+                    .gauge("index_nodes")
                     .ok_or("this design has no tree of pages")?;
-                nodes as f64 * NODE_BYTES / f64::from(1 << 20)
+                nodes * NODE_BYTES / f64::from(1 << 20)
             }
             Metric::BookShare(book) => book.bytes(row)? / measured.cache_bytes as f64,
             Metric::WithBook(book) => 1.0 + Metric::BookShare(book).of(measured)?,
@@ -284,6 +283,11 @@ impl Metric {
             Metric::ReuseGib => traits()?.reuse_gib,
         })
     }
+}
+
+/// A share that a design may report: 0 of one that does not.
+fn share(row: &Row, name: &str) -> f64 {
+    row.gauge(name).unwrap_or(0.0)
 }
 
 fn affected(row: &Row) -> Result<&Latency, String> {
@@ -333,7 +337,7 @@ fn writing_back(row: &Row) -> f64 {
         }
         _ => 0.0,
     };
-    row.flushing_share + by_services
+    share(row, "flushing") + by_services
 }
 
 /// Clients and services.

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
+use wharf_host::design::Role;
 use wharf_runtime::worker::side_by_side;
 use wharf_workload::fit::FitMode;
 use wharf_workload::stat::StatCounter;
@@ -27,7 +28,7 @@ use crate::designs::{DESIGNS, find};
 use crate::input::{ClientRule, Plan, plan};
 use crate::prepare::{Age, Stock};
 use crate::progress::{Bars, Progress};
-use crate::replay::{Engine, Prepare, RunError, Setup, volume_bytes};
+use crate::replay::{DeviceGroup, Engine, Prepare, RunError, Setup};
 use crate::result::Row;
 
 const GIB: f64 = (1u64 << 30) as f64;
@@ -237,18 +238,16 @@ impl<'a> Bench<'a> {
         let design = find(run.design)
             .ok_or_else(|| Gap::missing(format!("design '{}' is not built in", run.design)))?;
         let setup = self.setup(run, seed)?;
-        let fits = setup.host.check_drives(setup.drives);
+        let fits = setup.host.check_drives(setup.cache().drives);
         fits.map_err(|error| Gap::missing(error.to_string()))?;
-        let shared = setup.host.check_clients(setup.clients);
-        shared.map_err(|error| Gap::missing(error.to_string()))?;
-        let device_bytes = volume_bytes(&setup.drive, setup.drives, &setup.host);
+        let device_bytes = setup.volume_bytes();
         let plan = self.plan(run, seed, device_bytes, thread)?;
         if self.describers.get(&named(run)) == Some(&number) {
             let traits = self.traits(run, &plan);
             let mut known = self.traits.lock().unwrap_or_else(|p| p.into_inner());
             known.insert(named(run), traits);
         }
-        let one_drive_bytes = setup.drive.namespace_pages() * 4096;
+        let one_drive_bytes = setup.cache().drive.namespace_pages() * 4096;
         let setup = Setup {
             cache_bytes: setup
                 .host
@@ -276,8 +275,7 @@ impl<'a> Bench<'a> {
         let drive = setup::drive(scale, run).map_err(|e| config_gap(&e))?;
         let host = setup::host(scale, run).map_err(|e| config_gap(&e))?;
         Ok(Setup {
-            drive,
-            drives: run.drives,
+            devices: vec![DeviceGroup::new(Role::Cache, drive, run.drives, &host)],
             host,
             costs: self.options.costs.clone(),
             cache_bytes: 0,

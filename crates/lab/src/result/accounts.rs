@@ -1,10 +1,12 @@
 //! What drivers and managers did, and what collection did to requests.
 
 use serde::{Deserialize, Serialize};
-use wharf_host::Statistics;
+use wharf_host::design::Amount;
 use wharf_host::driver::DriverStatistics;
+use wharf_wire::statistics::DriveStatistics;
 
 use super::{CpuPart, Latency, ratio};
+use crate::replay::DeviceGroup;
 
 /// What the drivers of one part of the host did with drive commands.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -60,48 +62,93 @@ impl DriverAccount {
     }
 }
 
+/// What the drives of one role did.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DeviceAccount {
+    /// Their role: `cache` or `backing`.
+    pub role: String,
+    /// Their preset's name.
+    pub preset: String,
+    /// How many they are.
+    pub count: u32,
+    /// Pages that the host read.
+    pub read_pages: u64,
+    /// Pages that the host wrote.
+    pub written_pages: u64,
+    /// Pages that pins brought into frames.
+    pub pin_fills: u64,
+    /// Pages programmed by pages written; `None` when none was written.
+    pub write_amplification: Option<f64>,
+    /// Share of `elapsed_seconds` in which garbage was collected, averaged over firmware cores.
+    pub gc_share: f64,
+}
+
+impl DeviceAccount {
+    /// The account of a group of drives that did `did` in `elapsed_ns`.
+    pub(crate) fn new(
+        group: &DeviceGroup,
+        did: &DriveStatistics,
+        elapsed_ns: u64,
+    ) -> DeviceAccount {
+        let written = did.write_amplification_host_pages;
+        let programmed = did.write_amplification_programmed_pages as f64;
+        let cores_ns = elapsed_ns as f64 * f64::from(group.cores());
+        DeviceAccount {
+            role: group.role.to_string(),
+            preset: group.drive.name.clone(),
+            count: group.drives,
+            read_pages: did.host_read_pages,
+            written_pages: did.host_write_pages,
+            pin_fills: did.pin_fills,
+            write_amplification: (written > 0).then(|| ratio(programmed, written as f64)),
+            gc_share: ratio(did.gc_busy_ns as f64, cores_ns).min(1.0),
+        }
+    }
+}
+
 /// Memory that keeps book of cached pages, as it was allocated for the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct MemoryAccount {
     /// Of the drives: what they know of the frames that they are lent, in bytes, over all drives. 0 where no memory is lent.
     pub drive_bytes: u64,
-    /// Of the clients: their indexes, in bytes, over all clients; `None` for a design whose clients have none.
-    pub client_bytes: Option<u64>,
     /// Rings in which the drives' controllers give parts of commands to firmware cores, in bytes, over all drives.
     pub ring_bytes: u64,
 }
 
-/// How clients fared with the CPUs that manage the cache for them.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct ManagerAccount {
-    /// Share of `elapsed_seconds` in which a client's CPU had nothing to do but wait for managers,
-    /// averaged over clients.
-    pub wait_share: f64,
-    /// Pages that managers were asked for.
-    pub asks: u64,
-    /// Mean time of such a request, and then of its answer, on the way and waiting to be taken, in
-    /// microseconds.
-    pub queue_us: f64,
-    /// Mean time that a manager had it, from taking the request to giving the answer, in microseconds.
-    pub held_us: f64,
+/// A figure that a design reports of itself, beyond those that all have.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Gauge {
+    /// Its unit: `count`, `bytes`, `us`, or `share` of the time that its name speaks of.
+    pub unit: String,
+    /// How much.
+    pub value: f64,
 }
 
-impl ManagerAccount {
-    /// The account of `clients` clients that did `did` together in `elapsed_ns`; `None` if they asked no
-    /// manager.
-    pub fn new(did: &Statistics, clients: u32, elapsed_ns: u64) -> Option<ManagerAccount> {
-        let asks = did.manager_asks;
-        let mean_us = |sum_ns: u64| ratio(sum_ns as f64 / 1000.0, asks as f64);
-        (asks > 0).then(|| ManagerAccount {
-            wait_share: ratio(
-                did.manager_wait_ns as f64,
-                elapsed_ns as f64 * f64::from(clients),
-            )
-            .min(1.0),
-            asks,
-            queue_us: mean_us(did.manager_queue_ns),
-            held_us: mean_us(did.manager_held_ns),
-        })
+/// The time of a run that shares are shares of, in nanoseconds.
+#[derive(Debug, Clone, Copy)]
+pub struct RunTime {
+    /// Of all requests that clients had under way.
+    pub requests_ns: f64,
+    /// Of the clients' CPUs.
+    pub clients_ns: f64,
+    /// Of the CPUs of services.
+    pub services_ns: f64,
+}
+
+impl Gauge {
+    /// What a design has reported, over a run.
+    pub fn new(amount: Amount, time: RunTime) -> Gauge {
+        let share = |ns: u64, whole_ns: f64| ("share", ratio(ns as f64, whole_ns).min(1.0));
+        let (unit, value) = match amount {
+            Amount::Count(count) => ("count", count as f64),
+            Amount::Bytes(bytes) => ("bytes", bytes as f64),
+            Amount::OfRequestsNs(ns) => share(ns, time.requests_ns),
+            Amount::OfClientsNs(ns) => share(ns, time.clients_ns),
+            Amount::OfServicesNs(ns) => share(ns, time.services_ns),
+            Amount::MeanNs { sum_ns, count } => ("us", ratio(sum_ns as f64 / 1000.0, count as f64)),
+        };
+        let unit = unit.into();
+        Gauge { unit, value }
     }
 }
 

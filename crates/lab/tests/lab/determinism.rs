@@ -103,7 +103,7 @@ fn writes_that_make_a_small_drive_collect() {
 #[test]
 fn two_drives() {
     let mut setup = setup(small());
-    (setup.drives, setup.clients, setup.depth) = (2, 3, 8);
+    (setup.cache_mut().drives, setup.clients, setup.depth) = (2, 3, 8);
     let uniform = spec(Pattern::Uniform, 10_000, 20 << 20);
     assert_eq!(compare_runs(setup, &generated(uniform)).drive.count, 2);
 }

@@ -5,7 +5,7 @@ use wharf_lab::replay::Setup;
 use wharf_runtime::Seed;
 use wharf_workload::{Op, Request};
 
-use crate::support::{listed, planned, planned_by, run_those, setup, small};
+use crate::support::{listed, planned, planned_by, run_those, setup, setup_on, small};
 
 /// Reads, writes and discards of any range, by clients that know nothing of each other: what a
 /// trace of blktrace holds, and no workload of file operations.
@@ -24,11 +24,10 @@ fn discards_amid_the_writes_of_others_are_checked_on_every_design() {
         .collect();
     let discards = requests.iter().filter(|r| r.op == Op::Discard).count() as u64;
     let setup = Setup {
-        drives: 2,
         clients: 4,
         depth: 4,
         cache_bytes: 512 << 10,
-        ..setup(small())
+        ..setup_on(2, small())
     };
     let plan = planned(&listed(&requests), &setup);
     for row in &run_those(&setup, &plan, |_| true).rows {

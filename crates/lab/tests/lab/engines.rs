@@ -60,10 +60,8 @@ fn both_engines_give_the_same_hits_on_every_media() {
             };
             let plan = planned(&zipf, &base);
             let clock = run::<Clock>(&base, &plan);
-            let other = Setup {
-                drive: on(kind, directory.path(), number + 1),
-                ..base
-            };
+            let mut other = base;
+            other.cache_mut().drive = on(kind, directory.path(), number + 1);
             let direct = run::<Direct>(&other, &plan);
             let expected = simulate(&mut textbook::Clock::new(128), plan.requests.iter());
             assert_eq!(

@@ -2,18 +2,17 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use wharf_drive::config::MediaKind;
 use wharf_host::direct::DirectClient;
 use wharf_host::{
-    Client, Design, DesignConfig, DesignError, Direct, Extent, IoError, Statistics, Touch, Volume,
+    Client, Design, DesignConfig, DesignError, Direct, Extent, IoError, NoSettings, Parts,
+    Statistics, Touch,
 };
 use wharf_lab::progress::Progress;
 use wharf_lab::replay::{Engine, RunError, Setup, row};
-use wharf_runtime::Cpu;
 use wharf_wire::dma::DmaSpace;
 use wharf_workload::{Op, Request};
 
@@ -58,13 +57,21 @@ struct FaultyClient {
 impl Design for Faulty {
     const NAME: &'static str = "faulty";
 
+    const SUMMARY: &'static str = "direct, with one fault in its reads";
+
     const HAS_CACHE: bool = false;
+
+    type Config = NoSettings;
 
     type Client = FaultyClient;
 
-    fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<Faulty, DesignError> {
+    fn new(
+        config: &DesignConfig,
+        own: &NoSettings,
+        space: &Arc<DmaSpace>,
+    ) -> Result<Faulty, DesignError> {
         let unit_bytes = space.page_bytes().min(512);
-        let (inner, fault) = (Arc::new(Direct::new(config, space)?), FAULT.get());
+        let (inner, fault) = (Arc::new(Direct::new(config, own, space)?), FAULT.get());
         Ok(Faulty {
             inner,
             fault,
@@ -72,13 +79,8 @@ impl Design for Faulty {
         })
     }
 
-    fn client(
-        self: &Arc<Self>,
-        cpu: &Cpu,
-        volume: Rc<Volume>,
-        index: u32,
-    ) -> Result<FaultyClient, DesignError> {
-        let inner = self.inner.client(cpu, volume, index)?;
+    fn client(self: &Arc<Self>, parts: Parts) -> Result<FaultyClient, DesignError> {
+        let inner = self.inner.client(parts)?;
         let (fault, unit_bytes) = (self.fault, self.unit_bytes);
         Ok(FaultyClient {
             inner,

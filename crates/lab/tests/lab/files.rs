@@ -6,7 +6,7 @@ use wharf_lab::input::{ClientRule, Input, Made};
 use wharf_lab::replay::Setup;
 use wharf_workload::files::{FileSpec, Personality};
 
-use crate::support::{drive, planned, run_those, setup, small};
+use crate::support::{drive, planned, run_those, setup, setup_on, small};
 
 fn spec(personality: Personality) -> FileSpec {
     FileSpec {
@@ -37,11 +37,10 @@ fn input(personality: Personality) -> Input {
 fn every_read_of_file_operations_is_checked_on_every_design() {
     for (index, (_, personality)) in (0..).zip(Personality::ALL) {
         let mut setup = Setup {
-            drives: 2,
             clients: [4, 3][index % 2],
             depth: [1, 2][index / 2 % 2],
             cache_bytes: 1 << 20,
-            ..setup(small())
+            ..setup_on(2, small())
         };
         setup.host.files = [16, 1][index / 3 % 2];
         let plan = planned(&input(personality), &setup);
@@ -97,10 +96,9 @@ fn sixty_four_clients_share_eight_drives() {
         &["geometry.blocks_per_plane=5000", "firmware.queues_max=96"],
     );
     let mut setup = Setup {
-        drives: 8,
         clients: 64,
         cache_bytes: 16 << 20,
-        ..setup(drive)
+        ..setup_on(8, drive)
     };
     setup.host.files = 64;
     for personality in [Personality::Fileserver, Personality::Varmail] {
@@ -138,11 +136,10 @@ fn who_is_faster_makes_more_requests_in_the_same_time() {
     const RUN_NS: u64 = 4_000_000;
     for clients in [8, 2] {
         let mut setup = Setup {
-            drives: 2,
             clients,
             depth: 8 / clients,
             cache_bytes: 1 << 20,
-            ..setup(small())
+            ..setup_on(2, small())
         };
         setup.host.files = 16;
         for personality in [
@@ -184,10 +181,9 @@ fn who_is_faster_makes_more_requests_in_the_same_time() {
 fn readers_with_a_rate_pause_and_the_pauses_are_in_no_latency() {
     const RUN_NS: u64 = 40_000_000;
     let mut setup = Setup {
-        drives: 2,
         clients: 8,
         cache_bytes: 1 << 20,
-        ..setup(small())
+        ..setup_on(2, small())
     };
     setup.host.files = 16;
     let plan = planned(

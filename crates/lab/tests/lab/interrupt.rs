@@ -1,20 +1,18 @@
 //! A run that is stopped reports what it did until then, and says that it is not all.
 
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use wharf_host::clock::ClockClient;
 use wharf_host::{
-    Client, Clock, Design, DesignConfig, DesignError, Direct, Extent, IoError, Statistics, Touch,
-    Volume,
+    Client, Clock, Design, DesignConfig, DesignError, Direct, Extent, IoError, NoSettings, Parts,
+    Statistics, Touch,
 };
 use wharf_lab::compare::{Request as Compare, compare};
 use wharf_lab::designs::DESIGNS;
 use wharf_lab::progress::Progress;
 use wharf_lab::replay::{Engine, Setup, row};
 use wharf_lab::report::{html, json, table};
-use wharf_runtime::Cpu;
 use wharf_wire::dma::DmaSpace;
 use wharf_workload::generate::Pattern;
 
@@ -43,10 +41,18 @@ struct StoppingClient {
 impl Design for Stopping {
     const NAME: &'static str = "stopping";
 
+    const SUMMARY: &'static str = "clock, and someone who stops it";
+
+    type Config = NoSettings;
+
     type Client = StoppingClient;
 
-    fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<Stopping, DesignError> {
-        let inner = Arc::new(Clock::new(config, space)?);
+    fn new(
+        config: &DesignConfig,
+        own: &NoSettings,
+        space: &Arc<DmaSpace>,
+    ) -> Result<Stopping, DesignError> {
+        let inner = Arc::new(Clock::new(config, own, space)?);
         Ok(Stopping {
             inner,
             stop: STOP.with(Arc::clone),
@@ -54,13 +60,8 @@ impl Design for Stopping {
         })
     }
 
-    fn client(
-        self: &Arc<Self>,
-        cpu: &Cpu,
-        volume: Rc<Volume>,
-        index: u32,
-    ) -> Result<StoppingClient, DesignError> {
-        let inner = self.inner.client(cpu, volume, index)?;
+    fn client(self: &Arc<Self>, parts: Parts) -> Result<StoppingClient, DesignError> {
+        let inner = self.inner.client(parts)?;
         Ok(StoppingClient {
             inner,
             design: self.clone(),

@@ -30,5 +30,6 @@ mod interrupt;
 mod littles_law;
 mod matrix;
 mod reproduce;
+mod roles;
 mod support;
 mod textbook;

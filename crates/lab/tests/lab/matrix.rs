@@ -2,7 +2,8 @@
 //! and every figure is a number.
 
 use wharf_drive::config::MediaKind;
-use wharf_host::{Direct, Hardware, Scala};
+use wharf_host::boot::Spread;
+use wharf_host::{Direct, Hardware, Scala, ScalaConfig};
 use wharf_lab::config::{ArrayLayout, DRIVES, WritePolicy};
 use wharf_lab::input::ClientRule;
 use wharf_lab::replay::{Prepare, Setup};
@@ -61,9 +62,9 @@ fn every_design_runs_on_every_drive() {
 fn partial_and_crooked_requests_on_stamps_and_on_bytes() {
     let mut rng = Seed(5).child("crooked").rng();
     for kind in [MediaKind::Stamp, MediaKind::Ram] {
-        for write_policy in [WritePolicy::WriteBack, WritePolicy::WriteThrough] {
+        for write_policy in [WritePolicy::Back, WritePolicy::Through] {
             let mut setup = setup(small());
-            setup.drive.media.kind = kind;
+            setup.cache_mut().drive.media.kind = kind;
             setup.host.write_policy = write_policy;
             // Smaller than the larger requests, so that these cannot be cached whole.
             (setup.cache_bytes, setup.clients, setup.depth) = (128 << 10, 3, 6);
@@ -125,11 +126,11 @@ fn a_cache_of_one_page() {
 fn drives_side_by_side_are_used_to_their_last_page() {
     for drives in [2, 3, 5] {
         let mut setup = setup(small());
-        (setup.drives, setup.clients, setup.depth) = (drives, 4, 8);
+        (setup.cache_mut().drives, setup.clients, setup.depth) = (drives, 4, 8);
         // Stripes that do not divide a drive: the rest of each is not part of the volume.
-        setup.host.stripe_bytes = 20 << 10;
+        setup.cache_mut().spread.stripe_pages = 5;
         let bytes = crate::support::volume_bytes(&setup);
-        assert!(bytes < u64::from(drives) * setup.drive.namespace_pages() * 4096);
+        assert!(bytes < u64::from(drives) * setup.cache().drive.namespace_pages() * 4096);
         let mut requests = crooked(&mut Seed(9).rng(), 1_500, bytes);
         requests.push(Request::new(Op::Write, bytes - 4096, 4096));
         requests.push(Request::new(Op::Read, bytes - 8192, 8192));
@@ -141,8 +142,12 @@ fn drives_side_by_side_are_used_to_their_last_page() {
 fn drives_with_redundancy_serve_every_design_whose_cache_is_the_hosts() {
     for (layout, drives) in [(ArrayLayout::Raid5, 4), (ArrayLayout::Raid10, 4)] {
         let mut setup = setup(small());
-        (setup.drives, setup.clients, setup.depth) = (drives, 4, 8);
-        (setup.host.layout, setup.host.stripe_bytes) = (layout, 20 << 10);
+        (setup.cache_mut().drives, setup.clients, setup.depth) = (drives, 4, 8);
+        setup.cache_mut().spread = Spread {
+            level: layout.into(),
+            stripe_pages: 5,
+            has_array_driver: false,
+        };
         let bytes = crate::support::volume_bytes(&setup);
         let requests = crooked(&mut Seed(10).rng(), 1_500, bytes);
         let plan = planned(&listed(&requests), &setup);
@@ -154,7 +159,7 @@ fn drives_with_redundancy_serve_every_design_whose_cache_is_the_hosts() {
             let has_tree = ["kernel", "falcon", "kernel-dflush", "scale", "scale-dflush"]
                 .contains(&&*row.design);
             assert_eq!(
-                row.index_nodes_max.is_some_and(|n| n > 0),
+                row.gauge("index_nodes").is_some_and(|n| n > 0.0),
                 has_tree,
                 "{}",
                 row.design
@@ -175,7 +180,11 @@ fn a_client_has_the_share_of_the_cache_that_it_is_given() {
     let hits = |shares: &str| {
         let mut setup = setup(small());
         (setup.clients, setup.depth) = (2, 4);
-        setup.host.shares = shares.parse().expect("weights");
+        let shares = shares.parse().expect("weights");
+        setup.host.design.set::<Scala>(&ScalaConfig {
+            shares,
+            ..ScalaConfig::default()
+        });
         let plan = planned_by(&generated(spec.clone()), &setup, ClientRule::Stream);
         let row = run::<Scala>(&setup, &plan);
         row.no_command_hit_ratio.expect("it has a cache")
@@ -195,7 +204,7 @@ fn write_through_writes_more_and_caches_as_well() {
         &setup,
     );
     let back = run_all(&setup, &plan);
-    setup.host.write_policy = WritePolicy::WriteThrough;
+    setup.host.write_policy = WritePolicy::Through;
     let through = run_all(&setup, &plan);
     assert_eq!(back.rows[1].hit_ratio, through.rows[1].hit_ratio);
     assert!(through.rows[1].commands_per_io > back.rows[1].commands_per_io);
@@ -208,9 +217,9 @@ fn every_design_begins_on_new_images_of_its_own() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("drive.img");
     let mut setup = setup(small());
-    (setup.drives, setup.prepare) = (2, Prepare::Empty);
-    setup.drive.media.kind = MediaKind::File;
-    setup.drive.media.path = Some(path.clone());
+    (setup.cache_mut().drives, setup.prepare) = (2, Prepare::Empty);
+    setup.cache_mut().drive.media.kind = MediaKind::File;
+    setup.cache_mut().drive.media.path = Some(path.clone());
     let requests = crooked(&mut Seed(10).rng(), 500, 2 << 20);
     let plan = planned(&listed(&requests), &setup);
     run_all(&setup, &plan);

@@ -11,7 +11,7 @@ use wharf_lab::config::{HostConfig, Sets, load_costs, load_drive, load_host};
 use wharf_lab::designs::{DESIGNS, find};
 use wharf_lab::input::{ClientRule, Input, Made, Plan, TraceFrom, plan};
 use wharf_lab::progress::Progress;
-use wharf_lab::replay::{Engine, Prepare, RunError, Setup, row};
+use wharf_lab::replay::{RunError, Setup, row};
 use wharf_lab::result::{Comparison, CpuPart, DriverAccount, Row};
 use wharf_workload::fit::FitMode;
 use wharf_workload::generate::{GeneratorSpec, Pattern, Sizes};
@@ -61,25 +61,20 @@ pub fn host() -> HostConfig {
 
 /// One client at depth 1 on one drive in virtual time.
 pub fn setup(drive: DriveConfig) -> Setup {
-    Setup {
-        drive,
-        drives: 1,
-        host: host(),
-        costs: load_costs("default").expect("a preset").0,
-        cache_bytes: 1 << 20,
-        clients: 1,
-        depth: 1,
-        submission: wharf_lab::replay::Submission::default(),
-        speed: None,
-        seed: 1,
-        engine: Engine::Virtual,
-        prepare: Prepare::Touched,
-    }
+    let costs = load_costs("default").expect("a preset").0;
+    Setup::new(drive, 1, host(), costs)
+}
+
+/// As [`setup`], on so many drives.
+pub fn setup_on(drives: u32, drive: DriveConfig) -> Setup {
+    let mut setup = setup(drive);
+    setup.cache_mut().drives = drives;
+    setup
 }
 
 /// Bytes that a setup's drives show together.
 pub fn volume_bytes(setup: &Setup) -> u64 {
-    wharf_lab::replay::volume_bytes(&setup.drive, setup.drives, &setup.host)
+    setup.volume_bytes()
 }
 
 /// A generator of 4 KiB requests.
@@ -259,7 +254,7 @@ fn is_accounted_for(row: &Row, is_timed: bool) {
             || name.starts_with("scale"),
         "{name}"
     );
-    assert!(row.managers.is_none() || name == "tri", "{name}");
+    assert_eq!(row.gauge("manager_asks").is_some(), name == "tri", "{name}");
     let pins = ["scala", "hardware"].contains(&name.as_str());
     assert!(row.frame_hit_ratio.is_none() || pins, "{name}");
     // A time ends a run with commands under way, which drives have served in part and nobody has counted.

@@ -52,7 +52,7 @@ mod thread;
 use std::path::Path;
 use std::sync::Arc;
 
-use wharf_host::design::DesignConfig;
+use wharf_host::design::{DesignConfig, Reclaim};
 use wharf_host::dflush::Balance;
 use wharf_host::key::FILES_MAX;
 use wharf_host::scale::shared::{Shape, Shared};
@@ -135,7 +135,6 @@ impl PageCache {
             clients: options.threads_max,
             dirty_background_share: options.dirty_share / 2.0,
             dirty_hard_share: options.dirty_share,
-            replacement: options.replacement,
             ..DesignConfig::default()
         };
         let shape = Shape {
@@ -145,6 +144,8 @@ impl PageCache {
                 true => Balance::FlushUnlessBusy,
                 false => Balance::Flush,
             },
+            replacement: options.replacement,
+            reclaim: Reclaim::Eager,
             has_flusher: options.background,
             has_read_ahead_thread: options.background,
             window_pages: options.readahead_bytes / PAGE_BYTES as u64,

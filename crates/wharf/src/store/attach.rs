@@ -11,6 +11,7 @@ use std::sync::Arc;
 use rustix::net::{SendFlags, send};
 use wharf_host::admin::DriveFacts;
 use wharf_host::boot::Ready;
+use wharf_host::design::Principal;
 use wharf_host::guest::{SharedDesign, Writers};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::memory::SharedMemory;
@@ -39,8 +40,12 @@ pub(super) fn attach<D: SharedDesign>(path: &Path) -> Result<Attached<D>, StoreE
     let connection = Arc::new(UnixStream::connect(path).map_err(unreachable)?);
     let (head, facts, descriptors) = handshake::receive(&connection).map_err(unreachable)?;
     check::<D>(path, &head, &facts)?;
-    let config = head.config();
-    let plan = SlotPlan::new(head.drives, head.depth, D::guest_pages(&config));
+    let (config, told) = (head.config(), D::Config::default());
+    let plan = SlotPlan::new(
+        head.drives,
+        head.depth,
+        D::needs(&config, &told).attached_pages,
+    );
     let mut parts = D::shared_parts(&config);
     parts.push((plan.bytes(), Writers::Guest(head.guest)));
     if descriptors.len() != parts.len() {
@@ -57,7 +62,7 @@ pub(super) fn attach<D: SharedDesign>(path: &Path) -> Result<Attached<D>, StoreE
     let memories = memories.collect::<Result<Vec<_>, _>>()?;
     let (own, shared) = memories.split_last().expect("the slot's comes last");
     let space = DmaSpace::within(own, plan.pages_offset(), plan.pages());
-    let design = Arc::new(D::attach(&config, &space, shared, head.guest)?);
+    let design = Arc::new(D::attach(&config, &told, &space, shared, head.guest)?);
     let queue = |drive| {
         let queue = SharedQueue::new(own, plan.queue_offset(drive), head.depth);
         let waking = connection.clone();
@@ -68,6 +73,9 @@ pub(super) fn attach<D: SharedDesign>(path: &Path) -> Result<Attached<D>, StoreE
     };
     let slot = ClientSlot {
         index: head.clients - head.guests + head.guest,
+        principal: Principal {
+            process: 1 + head.guest,
+        },
         queues: (0..facts.len()).map(queue).collect(),
     };
     Ok(Attached {

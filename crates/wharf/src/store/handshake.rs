@@ -18,6 +18,7 @@ use wharf_host::design::DesignConfig;
 use wharf_host::driver::Driver;
 use wharf_runtime::Holder;
 use wharf_wire::dma::PAGE_BYTES;
+use wharf_wire::identify::FeatureSet;
 use wharf_wire::shared_queue::shared_queue_bytes;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
@@ -100,6 +101,8 @@ impl From<DriveLine> for DriveFacts {
             volatile_write_cache: line.volatile_write_cache != 0,
             cores: line.cores,
             core_stripe_pages: line.core_stripe_pages,
+            // The owner has looked at them.
+            features: FeatureSet::default(),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use wharf_drive::{Drive, PowerSwitch};
 use wharf_host::admin::{Admin, AdminError, offer_queues};
 use wharf_host::boot::{PoweredOn, Ready, Spread, make_ready};
-use wharf_host::design::{Design, DesignConfig};
+use wharf_host::design::{Design, DesignConfig, Devices, Parts, Principal};
 use wharf_host::driver::DriverConfig;
 use wharf_runtime::{Cpu, CpuId, Machine, Side};
 use wharf_wire::dma::DmaSpace;
@@ -17,6 +17,8 @@ use super::{StoreError, StoreOptions};
 /// What a client is made of, before its thread takes it.
 pub(super) struct ClientSlot {
     pub(super) index: u32,
+    /// On whose behalf the client works.
+    pub(super) principal: Principal,
     pub(super) queues: Vec<HostQueue>,
 }
 
@@ -59,14 +61,17 @@ impl<D: Design> System<D> {
             drives: drives.len() as u32,
             ..DesignConfig::default()
         };
-        let design = Arc::new(D::new(&config, &space)?);
+        let own = D::Config::default();
+        let needs = D::needs(&config, &own);
+        let design = Arc::new(D::new(&config, &own, &space)?);
         let mut machine = Machine::new(options.costs(), false);
         let slot = |index| ClientSlot {
             index,
+            principal: Principal::OWNER,
             queues: Vec::new(),
         };
         let mut slots: Vec<ClientSlot> = (0..options.clients).map(slot).collect();
-        let mut guests = GuestSlots::new(options, &space, D::guest_pages(&config))?;
+        let mut guests = GuestSlots::new(options, &space, needs.attached_pages)?;
         let mut powered = Vec::new();
         let mut cpus = Vec::new();
         for (index, drive) in (0..).zip(drives) {
@@ -86,6 +91,7 @@ impl<D: Design> System<D> {
                 admin: handle.admin,
                 offers,
                 later: options.guests,
+                features: needs.features,
                 hmb: design.hmb_memory(index),
             });
         }
@@ -165,6 +171,11 @@ impl ClientSlot {
         ready: &Ready,
     ) -> Result<D::Client, StoreError> {
         let volume = ready.open_volume(cpu, space, self.queues, DriverConfig::default())?;
-        Ok(design.client(cpu, volume, self.index)?)
+        Ok(design.client(Parts {
+            cpu: cpu.clone(),
+            devices: Devices::cache(volume),
+            index: self.index,
+            principal: self.principal,
+        })?)
     }
 }

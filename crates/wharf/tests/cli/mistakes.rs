@@ -103,12 +103,12 @@ fn each_wrong_size_or_number_is_told_in_one_line() {
             "a volume of layout raid10 cannot be on 3 drives: it takes 2 or more, an even number".into(),
         ),
         (
-            &["compare", "--clients", "2", "--set", "host.shares=4,2,1"],
-            "host.shares has weights of 3 clients, and there are 2: name no more of them".into(),
+            &["compare", "--designs", "scala", "--clients", "2", "--set", "design.scala.shares=4,2,1"],
+            "design.scala.shares has weights of 3 clients, and there are 2: name no more of them".into(),
         ),
         (
-            &["compare", "--set", "host.shares=4,0"],
-            "--set: host.shares = 4,0: '4,0' are not the weights of clients: write equal, or a whole number from 1 to 65535 for each client, such as 4,2,1".into(),
+            &["compare", "--set", "design.scala.shares=4,0"],
+            "--set: design.scala.shares = 4,0: '4,0' are not the weights of clients: write equal, or a whole number from 1 to 65535 for each client, such as 4,2,1".into(),
         ),
     ];
     for (arguments, line) in cases {

@@ -20,14 +20,17 @@ fn the_json_file_has_the_documented_fields_and_a_row_for_each_design() {
     place.ok(&files.split(' ').collect::<Vec<_>>());
     found.append(&mut schema::fields(&json(&place.path().join("f.json"))));
     // A preset's parameters are named by the drive, not by the format.
-    found.retain(|field| !field.contains(".parameters.") && !field.contains(".spread."));
+    found.retain(|field| {
+        !field.contains(".parameters.")
+            && !field.contains(".spread.")
+            && !field.contains(".gauges.")
+    });
     let undocumented: Vec<_> = found.difference(&documented).collect();
     assert!(undocumented.is_empty(), "{undocumented:?}");
     let for_other_runs = [
         "workload.source.path",
         "workload.source.format",
         "rows[].drift_us",
-        "rows[].managers.",
         // A test of `wharf bench` has these.
         "rows[].rounds.",
         "rows[].gc_affected.latency_us.",
@@ -44,7 +47,7 @@ fn the_json_file_has_the_documented_fields_and_a_row_for_each_design() {
         .map(|row| &row["design"])
         .collect();
     assert_eq!(names, ["direct", "clock"]);
-    assert_eq!(report["schema"], "wharf.compare/2");
+    assert_eq!(report["schema"], "wharf.compare/3");
     assert_eq!(report["seed"], u64::MAX);
     assert_eq!(report["rows"][0]["hit_ratio"], Value::Null);
 }
@@ -78,4 +81,39 @@ fn the_page_loads_nothing_from_elsewhere() {
             at.map(|at| &names_of_nothing[at..at + 60])
         );
     }
+}
+
+#[test]
+fn what_designs_report_of_themselves_is_printed_where_asked_for_and_in_every_report() {
+    let place = Place::new();
+    let tri = [
+        "--designs",
+        "tri,scala",
+        "--gauges",
+        "--json",
+        "r.json",
+        "--html",
+        "r.html",
+    ];
+    let text = place.ok(&with(&QUICK, &tri));
+    assert!(text.contains("reported by designs:"), "{text}");
+    let names = [
+        "manager_asks",
+        "manager_held",
+        "manager_poll",
+        "manager_queue",
+        "manager_wait",
+    ];
+    let report = json(&place.path().join("r.json"));
+    let page = std::fs::read_to_string(place.path().join("r.html")).expect("a page");
+    for name in names {
+        let gauge = &report["rows"][0]["gauges"][name];
+        assert!(
+            gauge["value"].as_f64().is_some_and(|value| value > 0.0),
+            "{name}: {gauge}"
+        );
+        assert!(text.contains(name), "{name}: {text}");
+        assert!(page.contains(&name.replace('_', " ")), "{name}");
+    }
+    assert_eq!(report["rows"][1]["gauges"]["index_bytes"]["unit"], "bytes");
 }

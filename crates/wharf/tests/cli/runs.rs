@@ -74,6 +74,7 @@ fn help_names_every_option_and_exit_code() {
         "--blkparse-action",
         "--block-size",
         "--overlay",
+        "--gauges",
         "--json",
         "--html",
     ];

@@ -25,13 +25,13 @@ impl Bench<'_> {
     ) -> Result<Pair, CalibrateError> {
         let mut setup = self.setup(scenario, DESIGN, Engine::Virtual);
         // What the model reads from is a device, unlike the other designs' drive.
-        setup.drive.firmware.platform = Platform::Device;
+        setup.cache_mut().drive.firmware.platform = Platform::Device;
         // The machine has memory for far more dirty pages than there are pages.
         setup.cache_bytes *= 16;
         setup.host.file_system = true;
         if scenario.flash == Flash::Modelled {
-            without_latency(&mut setup.drive);
-            setup.drive.timing.read_ns = self.device_ns();
+            without_latency(&mut setup.cache_mut().drive);
+            setup.cache_mut().drive.timing.read_ns = self.device_ns();
         }
         let predicted = self.predict(scenario, design, &setup)?;
         let file = Arc::new(ScratchFile::new(

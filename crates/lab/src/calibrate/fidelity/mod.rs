@@ -26,6 +26,7 @@ use std::sync::atomic::AtomicBool;
 
 use wharf_drive::DriveConfig;
 use wharf_drive::config::MediaKind;
+use wharf_host::design::Role;
 use wharf_runtime::CostTable;
 use wharf_workload::Request;
 
@@ -35,7 +36,7 @@ use crate::config::{HostConfig, Sets, load_drive, load_host};
 use crate::designs::{DESIGNS, DesignEntry};
 use crate::input::Plan;
 use crate::progress::Progress;
-use crate::replay::{Engine, Prepare, RunError, Setup};
+use crate::replay::{DeviceGroup, Engine, Prepare, RunError, Setup};
 use crate::result::Row;
 use scenario::{Flash, Scenario};
 
@@ -151,7 +152,7 @@ impl Bench<'_> {
         ];
         // Pages may stay dirty: write-back would be a third busy thread, and is none of the scenarios.
         let host = [
-            "host.managers=1",
+            "design.tri.managers=1",
             "host.dirty_background_share=0.9",
             "host.dirty_hard_share=1.0",
         ];
@@ -184,8 +185,7 @@ impl Bench<'_> {
         // Every client can hold every page, and all may be dirty: nothing is evicted, and nothing written back.
         let cache_pages = scenario.pages() * u64::from(scenario.clients);
         Setup {
-            drive,
-            drives: 1,
+            devices: vec![DeviceGroup::new(Role::Cache, drive, 1, &host)],
             host,
             costs: self.costs.clone(),
             cache_bytes: 2 * cache_pages * 4096,

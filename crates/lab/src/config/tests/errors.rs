@@ -337,3 +337,69 @@ fn a_cost_table_of_another_version() {
         )
     );
 }
+
+#[test]
+fn keys_of_one_design() {
+    for (set, line) in [
+        (
+            "design.tri.managers=0",
+            "--set: design.tri.managers = 0 must be 1 to 64",
+        ),
+        (
+            "design.tri.manager=3",
+            "--set: unknown key 'design.tri.manager', the nearest is 'design.tri.managers'",
+        ),
+        (
+            "design.scale.dflush=seldom",
+            "--set: design.scale.dflush = seldom: unknown variant `seldom`, expected one of `flush`, `flush-files`, `sleep-then-flush`, `sleep`",
+        ),
+        (
+            "design.scala=equal",
+            "--set: 'design.scala' is a table: set one of its keys, such as 'design.scala.gc_aware'",
+        ),
+        (
+            "design.scale.dflush_share_pages=5KiB",
+            "--set: design.scale.dflush_share_pages = 5KiB is not a whole number of pages, or a size such as 128KiB",
+        ),
+    ] {
+        assert_eq!(host_set(set), line);
+    }
+    let of_file = |contents| in_file(contents, |path| text(load_host(path, &Sets::default())));
+    assert_eq!(
+        of_file("base = \"default\"\n\n[design.tri]\nmanagers = 65\n"),
+        "my.toml:4: design.tri.managers = 65 must be 1 to 64"
+    );
+    assert_eq!(
+        of_file("base = \"default\"\n[design.try]\nmanagers = 6\n"),
+        "my.toml:3: unknown key 'design.try.managers', the nearest is 'design.tri.managers'"
+    );
+}
+
+#[test]
+fn a_key_that_is_a_designs_own_now_is_answered_with_where_it_is() {
+    for (old, new) in [
+        ("managers", "design.tri.managers"),
+        (
+            "tri_reads_before_overwrite",
+            "design.tri.reads_before_overwrite",
+        ),
+        ("gc_aware", "design.scala.gc_aware"),
+        ("shares", "design.scala.shares"),
+        ("replacement", "design.scale.replacement"),
+        ("index_reclaim", "design.scale.index_reclaim"),
+        ("design.tri.managers", "design.tri.managers"),
+    ] {
+        let line = format!("--set: unknown key 'host.{old}', the nearest is '{new}'");
+        let set = format!("host.{old}=1");
+        let parsed = Sets::parse(&[&set]);
+        let error = parsed.and_then(|sets| load_host("default", &sets));
+        assert_eq!(text(error), line);
+        if old.contains('.') {
+            continue;
+        }
+        let line = format!("my.toml:2: unknown key '{old}', the nearest is '{new}'");
+        let contents = format!("base = \"default\"\n{old} = 1\n");
+        let load = |path: &str| text(load_host(path, &Sets::default()));
+        assert_eq!(in_file(&contents, load), line);
+    }
+}

@@ -6,6 +6,8 @@ use wharf_runtime::CostTable;
 use super::super::HostConfig;
 use super::super::kinds::Kind;
 use super::super::schema::{Schema, Unit};
+use super::super::sets::DESIGN;
+use crate::designs::DESIGNS;
 
 const DOCUMENT: &str = include_str!("../../../../../docs/configuration.md");
 
@@ -68,8 +70,47 @@ fn check(heading: &str, schema: &Schema) {
 #[test]
 fn the_document_lists_every_key_and_no_other() {
     check("Drive keys", &Schema::of(&DriveConfig::reference()));
-    check("Host keys", &Schema::of(&HostConfig::reference()));
+    let host = Schema::of(&HostConfig::reference());
+    check("Host keys", &host.without(DESIGN));
+    check("Design keys", &host.only(DESIGN));
     check("Cost table keys", &Schema::of(&CostTable::reference()));
+}
+
+/// The listing of what concerns one design alone, as the designs declare it.
+fn design_keys() -> String {
+    let schema = Schema::of(&HostConfig::reference());
+    let mut text = String::new();
+    let mut tables = std::collections::BTreeSet::new();
+    for entry in DESIGNS {
+        if entry.keys.is_empty() || !tables.insert(entry.table) {
+            continue;
+        }
+        let family = DESIGNS.iter().filter(|other| other.table == entry.table);
+        let names: Vec<String> = family.map(|other| format!("`{}`", other.name)).collect();
+        text += &format!("Of {}:\n\n", names.join(", "));
+        text += "| key | unit | meaning |\n|---|---|---|\n";
+        for (key, meaning) in entry.keys {
+            let key = format!("design.{}.{key}", entry.table);
+            let unit = documented(schema.unit(&key));
+            text += &format!("| `{key}` | {unit} | {} |\n", meaning.trim()).replace("|  |", "| |");
+        }
+        text += "\n";
+    }
+    text
+}
+
+#[test]
+fn the_document_has_the_keys_of_designs_as_they_declare_them() {
+    let (begin, end) = ("<!-- design keys -->\n", "<!-- end -->");
+    let (before, rest) = DOCUMENT.split_once(begin).expect("where it begins");
+    let (listed, after) = rest.split_once(end).expect("where it ends");
+    let made = format!("\n{}", design_keys());
+    if std::env::var_os("WHARF_DOCS").is_some_and(|word| word == "write") {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+        let text = format!("{before}{begin}{made}{end}{after}");
+        return std::fs::write(file, text).expect("the tree can be written");
+    }
+    assert_eq!(listed, made, "write it with WHARF_DOCS=write");
 }
 
 #[test]

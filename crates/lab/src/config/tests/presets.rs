@@ -149,3 +149,17 @@ fn the_idle_policy_reaches_the_engine() {
     let idle = wharf_runtime::Idle::from(host.idle);
     assert_eq!((idle.spin_passes, idle.park_us), (1000, 2000));
 }
+
+#[test]
+fn presets_say_what_every_design_is_told_and_the_default_is_what_it_has_by_itself() {
+    for preset in HOSTS {
+        let text: toml::Table = toml::from_str(preset.text).unwrap();
+        let said = leaves(&text);
+        let schema = Schema::of(&HostConfig::reference());
+        for key in schema.keys() {
+            assert!(said.contains_key(key), "{}: {key}", preset.name);
+        }
+    }
+    let (host, _) = load_host("default", &Sets::default()).unwrap();
+    assert_eq!(host.design, DesignTables::default());
+}

@@ -1,5 +1,6 @@
 //! The tables of the page: every figure of every design, and the data of the run.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::Escaped;
@@ -47,7 +48,7 @@ const WORK_MEASURED: [Figure; 2] = [
     }),
 ];
 
-const WORK: [Figure; 14] = [
+const WORK: [Figure; 13] = [
     (
         "hits: pages found in memory, touched before",
         "%",
@@ -81,12 +82,6 @@ const WORK: [Figure; 14] = [
     ("host CPU per I/O", "µs", "host_cpu_us_per_io", |row| {
         format::number(row.host_cpu_us_per_io)
     }),
-    (
-        "clients waiting for managers",
-        "%",
-        "managers.wait_share",
-        |row| format::optional_percent(row.managers.map(|managers| managers.wait_share)),
-    ),
     ("drive commands per I/O", "", "commands_per_io", |row| {
         format::number(row.commands_per_io)
     }),
@@ -209,6 +204,7 @@ pub fn section(rows: &[Row]) -> String {
         true => group(&mut text, "Work", rows, &WORK_MEASURED),
         false => group(&mut text, "Work", rows, &WORK),
     }
+    reported(&mut text, rows);
     text + "</tbody>\n</table></div>\n</section>\n"
 }
 
@@ -243,6 +239,23 @@ fn with_spread(row: &Row, path: &str, figure: String) -> String {
     match format::spread(row, path) {
         none if none.is_empty() => figure,
         spread => format!("{figure} <small>{spread}</small>"),
+    }
+}
+
+/// What designs report of themselves; nothing when none does.
+fn reported(text: &mut String, rows: &[Row]) {
+    let names: BTreeSet<&String> = rows.iter().flat_map(|row| row.gauges.keys()).collect();
+    if names.is_empty() {
+        return;
+    }
+    heading(text, "Reported by designs", rows.len());
+    for name in names {
+        let path = format!("gauges.{name}.value");
+        let cells = rows.iter().map(|row| match row.gauges.get(name) {
+            Some(gauge) => with_spread(row, &path, format::gauge(gauge)),
+            None => "–".to_owned(),
+        });
+        line(text, &name.replace('_', " "), "", cells);
     }
 }
 

@@ -105,13 +105,13 @@ pub(super) fn host(run: &Run) -> Result<HostConfig, ConfigError> {
     ];
     if run.design == TRI_2M.design {
         // The published TriCache reads a page that it does not have also where a write replaces it whole.
-        sets.push("host.tri_reads_before_overwrite=true".into());
+        sets.push("design.tri.reads_before_overwrite=true".into());
     }
     if run.managers > 0 {
-        sets.push(format!("host.managers={}", run.managers));
+        sets.push(format!("design.tri.managers={}", run.managers));
     }
     if !run.gc_aware {
-        sets.push("host.gc_aware=false".into());
+        sets.push("design.scala.gc_aware=false".into());
     }
     Ok(load_host("default", &Sets::parse(&sets)?)?.0)
 }

@@ -148,10 +148,11 @@ pub(super) fn host(scale: Scale, run: &Run) -> Result<HostConfig, ConfigError> {
         // Four processors (section 4), each with memory of its own.
         format!("host.memory_nodes={SOCKETS}"),
         // Linux' lists and lazy deletion are kept (sections 2.1 and 3.2.3).
-        "host.replacement=lru".into(),
-        "host.index_reclaim=lazy".into(),
+        "design.scale.replacement=lru".into(),
+        "design.scale.index_reclaim=lazy".into(),
         // What a flushing writer takes is the dirty pages of a file (section 3.3, and the published code).
-        "host.dflush=flush-files".into(),
+        "design.scale.dflush=flush-files".into(),
+        "design.kernel.dflush=flush-files".into(),
         format!("host.stripe_bytes={}", u64::from(run.stripe_kib) << 10),
         format!("host.layout={}", Level::from(run.layout)),
     ];

@@ -149,6 +149,10 @@ pub(super) struct Args {
     #[arg(long)]
     overlay: bool,
 
+    /// Prints what designs report of themselves, below the table.
+    #[arg(long)]
+    gauges: bool,
+
     /// Writes the figures as JSON (`docs/report-schema.md`).
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -166,6 +170,8 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         RunError::Drive(_)
         | RunError::ImageExists(_)
         | RunError::Design(_)
+        | RunError::Roles { .. }
+        | RunError::MixedMedia
         | RunError::Boot(AdminError::TooFewFrames { .. })
         | RunError::Memory(_) => Failure::Input(error.to_string()),
         _ => Failure::Run(format!("{error} (seed {})", args.seed)),
@@ -174,6 +180,9 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         &comparison,
         report::table::stdout_width(),
     ));
+    if args.gauges {
+        print(&report::table::gauges(&comparison));
+    }
     write_reports(&args.json, &args.html, &comparison)?;
     if stop.load(std::sync::atomic::Ordering::Relaxed) {
         Err(Failure::Interrupted)
@@ -275,7 +284,6 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
         )));
     }
     host.check_drives(args.drives).map_err(input)?;
-    host.check_clients(args.clients).map_err(input)?;
     let device_bytes = volume_bytes(&drive, args.drives, &host);
     let rule: ClientRule = args
         .rule
@@ -301,11 +309,6 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
     }
     let cache_bytes = host.cache_bytes(plans[0].footprint_pages * 4096, device_bytes);
     let setup = Setup {
-        submission: wharf_lab::replay::Submission::default(),
-        drive,
-        drives: args.drives,
-        host,
-        costs,
         cache_bytes,
         clients: args.clients,
         depth: args.depth,
@@ -324,9 +327,10 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
             "steady" => Prepare::Steady,
             path => Prepare::Image(path.into()),
         },
+        ..Setup::new(drive, args.drives, host, costs)
     };
     let jobs = args.jobs.count(|| setup.memory_bytes());
-    let (drive_page_bytes, cache_spec) = (setup.drive.page_bytes(), cache_spec(args, &setup.host));
+    let cache_spec = cache_spec(args, &setup.host);
     let request = Request {
         setup,
         designs,
@@ -335,13 +339,7 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
         commit: env!("WHARF_COMMIT").to_string(),
         jobs,
     };
-    let caches_bytes = cache_bytes.saturating_mul(request.threads() as u64);
-    check_memory(
-        &request.designs,
-        &request.cache_spec,
-        caches_bytes,
-        drive_page_bytes,
-    )?;
+    check_memory(&request)?;
     Ok(request)
 }
 
@@ -364,32 +362,18 @@ fn speed(speed: Option<f64>) -> Result<Option<f64>, Failure> {
     }
 }
 
-/// Bytes that designs need for each page of their cache besides the page, as address space: frame, index, lists.
-const BOOKKEEPING_BYTES: [(&str, u64); 9] = [
-    ("clock", 32),
-    ("hardware", 32),
-    ("scala", 160),
-    ("tri", 96),
-    ("kernel", 80),
-    ("falcon", 80),
-    ("kernel-dflush", 80),
-    ("scale", 64),
-    ("scale-dflush", 64),
-];
-
 /// A cache larger than the machine's memory would end in a kill rather than in a line.
-fn check_memory(
-    designs: &[&'static DesignEntry],
-    cache_spec: &str,
-    cache_bytes: u64,
-    page_bytes: usize,
-) -> Result<(), Failure> {
+fn check_memory(request: &Request) -> Result<(), Failure> {
+    let (setup, cache_spec) = (&request.setup, &request.cache_spec);
+    let cache_bytes = setup.cache_bytes.saturating_mul(request.threads() as u64);
+    let page_bytes = setup.cache().drive.page_bytes() as u64;
     let needs = |design: &&DesignEntry| {
-        let of = |(name, bytes): &(&'static str, u64)| (*name == design.name).then_some(*bytes);
-        let page = page_bytes as u64 + BOOKKEEPING_BYTES.iter().find_map(of)?;
-        Some((cache_bytes / 4096 * page, design.name))
+        let page = page_bytes + design.needs(setup).bytes_per_page;
+        (cache_bytes / 4096 * page, design.name)
     };
-    let Some((needed, design)) = designs.iter().filter_map(needs).max() else {
+    let cached = request.designs.iter().copied();
+    let cached = cached.filter(|design| design.has_cache);
+    let Some((needed, design)) = cached.map(|design| needs(&design)).max() else {
         return Ok(());
     };
     let what = format!("a cache of {cache_spec}, in {design},");
@@ -398,7 +382,7 @@ fn check_memory(
 
 fn chosen(names: &[String]) -> Result<Vec<&'static DesignEntry>, Failure> {
     let known = || {
-        designs::DESIGNS
+        designs::all()
             .iter()
             .map(|d| d.name)
             .collect::<Vec<_>>()
