@@ -353,6 +353,12 @@ impl Counter {
     pub(crate) fn add(&self, n: u64) {
         self.0.set(self.0.get() + n);
     }
+
+    /// How far it has grown.
+    #[inline]
+    pub(crate) fn get(&self) -> u64 {
+        self.0.get()
+    }
 }
 
 impl Counters {

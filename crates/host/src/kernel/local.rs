@@ -12,12 +12,12 @@ use wharf_runtime::{Cpu, Notify, Op};
 use crate::design::Counters;
 use crate::error::IoError;
 use crate::errseq::ErrSeqCursor;
-use crate::files::Files;
 use crate::kernel::accounting::Change;
 use crate::kernel::frame::{DIRTY, LOCKED, STUCK, WAITERS};
 use crate::kernel::shared::{Inode, Shared};
 use crate::kernel::xarray::Tag;
 use crate::key::PageKey;
+use crate::parts_of_volume::Parts;
 use crate::readahead::{ReadAhead, WINDOW_PAGES};
 use crate::volume::Volume;
 use crate::waits::{TimedWait, Waiters};
@@ -38,7 +38,7 @@ pub struct Local {
     pub(super) shared: Arc<Shared>,
     pub(super) volume: Rc<Volume>,
     /// How the volume is divided.
-    pub(super) files: Files,
+    pub(super) files: Parts,
     /// The client, or as many as there are clients for the service.
     pub(super) index: u32,
     pub(super) is_service: bool,
@@ -78,7 +78,7 @@ impl Local {
                     .map(|_| ReadAhead::new(WINDOW_PAGES))
                     .collect(),
             ),
-            files: Files::new(shared.inodes.len() as u32, volume.pages()),
+            files: Parts::new(shared.inodes.len() as u32, volume.pages()),
             shared,
             volume,
             index,

@@ -8,9 +8,9 @@ use std::rc::Rc;
 use wharf_runtime::Cpu;
 
 use crate::error::IoError;
-use crate::files::Files;
 use crate::group::Group;
 use crate::kernel_path::KernelPath;
+use crate::parts_of_volume::Parts;
 use crate::run::Run;
 use crate::scale::frame::Frames;
 use crate::volume::{Transfer, Volume};
@@ -68,7 +68,7 @@ pub struct VolumeFiles {
     /// The drives.
     pub volume: Rc<Volume>,
     /// How the volume is divided.
-    pub files: Files,
+    pub files: Parts,
     /// What commands cost besides.
     pub kernel_path: KernelPath,
 }

@@ -26,7 +26,7 @@
 //! | [`backing`] | what lies below: drives here; files where a program links the cache |
 //! | [`shared`], [`local`] | what all CPUs share, what each has |
 //!
-//! In the design the volume is one file, or several of equal size ([`Files`]).
+//! In the design the volume is one file, or several of equal size ([`Parts`]).
 
 pub mod background;
 pub mod backing;
@@ -58,7 +58,7 @@ use crate::design::{
 };
 use crate::error::IoError;
 use crate::errseq::ErrSeqCursor;
-use crate::files::{Files, Piece};
+use crate::parts_of_volume::{Parts, Piece};
 use crate::readahead::WINDOW_PAGES;
 use crate::scale::backing::VolumeFiles;
 use crate::scale::index::{Concurrent, Index, Locked};
@@ -171,7 +171,7 @@ impl<V: Variant> Scale<V> {
 
     /// The part of CPU `index`.
     fn start(&self, cpu: &Cpu, volume: Rc<Volume>, index: u32) -> Rc<Local<V::Index, VolumeFiles>> {
-        let files = Files::new(self.shared.files_used(), volume.pages());
+        let files = Parts::new(self.shared.files_used(), volume.pages());
         let backing = Rc::new(VolumeFiles {
             volume,
             files,
