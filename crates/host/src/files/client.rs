@@ -107,6 +107,17 @@ pub enum Rename {
     NoReplace,
 }
 
+/// A file that was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Opened {
+    /// For what is to be done with it.
+    pub handle: Handle,
+    /// Which file it is: [`Attributes::number`].
+    pub number: u64,
+    /// Whether it was made.
+    pub is_new: bool,
+}
+
 /// How a read ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Transfer {
@@ -175,7 +186,7 @@ pub trait FileClient: 'static {
     /// # Errors
     /// `ENOENT`, `EEXIST`, `ENOTDIR`, `EISDIR` (a directory opened for writing, or to be made), `ELOOP`, `ENAMETOOLONG`,
     /// `EACCES`, `EINVAL`, `ENOSPC`, `ENFILE`.
-    async fn open(&self, path: &[u8], flags: OpenFlags, mode: u16) -> Result<Handle, FileError>;
+    async fn open(&self, path: &[u8], flags: OpenFlags, mode: u16) -> Result<Opened, FileError>;
 
     /// Gives a handle back. The last one of a file without a name gives its storage back too. Nothing is made durable by it.
     ///

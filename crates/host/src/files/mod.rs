@@ -27,7 +27,7 @@ mod walk;
 pub use attributes::{Attributes, DirectoryEntry, Kind, SetAttributes};
 pub use block_on_file::BlockOnFile;
 pub use client::{
-    Appended, FileClient, FileStatistics, Handle, LIST_START, OpenFlags, Rename, Transfer,
+    Appended, FileClient, FileStatistics, Handle, LIST_START, OpenFlags, Opened, Rename, Transfer,
 };
 pub use error::{Errno, FileError};
 pub use on_blocks::FilesOnBlocks;

@@ -23,7 +23,7 @@ use super::table::FileTable;
 use super::tree::{Known, Tree};
 use super::{
     Appended, Attributes, DirectoryEntry, Errno, FileClient, FileError, FileStatistics, Handle,
-    OpenFlags, Rename, SetAttributes, Transfer,
+    OpenFlags, Opened, Rename, SetAttributes, Transfer,
 };
 use crate::design::{Client, Counter, Touch};
 use crate::span::Extent;
@@ -205,7 +205,7 @@ impl<C: Client> FileClient for FilesOnBlocks<C> {
         false
     }
 
-    async fn open(&self, path: &[u8], flags: OpenFlags, mode: u16) -> Result<Handle, FileError> {
+    async fn open(&self, path: &[u8], flags: OpenFlags, mode: u16) -> Result<Opened, FileError> {
         self.counters.opens.add(1);
         let has_room = {
             let handles = self.handles.borrow();
@@ -237,7 +237,11 @@ impl<C: Client> FileClient for FilesOnBlocks<C> {
             let _ = self.close(handle).await;
             return self.counted(Err(error));
         }
-        Ok(handle)
+        Ok(Opened {
+            handle,
+            number: opened.number,
+            is_new: !opened.existed,
+        })
     }
 
     async fn close(&self, handle: Handle) -> Result<(), FileError> {

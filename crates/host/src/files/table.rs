@@ -10,7 +10,6 @@ use super::node::Node;
 use super::tree::Tree;
 use super::{Errno, OpenFlags};
 use crate::parts_of_volume::Parts;
-use crate::span::Extent;
 use crate::wake::Mailboxes;
 
 const PAGE: u64 = PAGE_BYTES as u64;
@@ -18,6 +17,7 @@ const PAGE: u64 = PAGE_BYTES as u64;
 /// What all clients of a volume share: names, sizes, regions.
 pub struct FileTable {
     pub(super) parts: Parts,
+    file_bytes_max: u64,
     pub(super) tree: Lock<Tree>,
     /// Regions that no file has.
     free: Lock<BTreeSet<u32>>,
@@ -28,20 +28,33 @@ impl FileTable {
     /// An empty root over a volume of `pages` pages, divided into `regions` regions, for `clients` clients.
     pub fn new(regions: u32, pages: u64, clients: u32) -> FileTable {
         let parts = Parts::new(regions, pages);
-        // Where pages do not come out even the last regions may be shorter: those are left out.
-        let whole =
-            (0..parts.count()).filter(|region| parts.pages_of(*region) == parts.pages_of(0));
+        let with_pages = (0..parts.count()).filter(|region| parts.pages_of(*region) > 0);
         FileTable {
-            free: Lock::new(whole.collect()),
+            file_bytes_max: FileTable::file_bytes_max_of(regions, pages),
+            free: Lock::new(with_pages.collect()),
             parts,
             tree: Lock::new(Tree::new()),
             mailboxes: Mailboxes::new(clients),
         }
     }
 
+    /// The pages of the volume that region `region` has.
+    pub fn pages_of(&self, region: u32) -> std::ops::Range<u64> {
+        let first = self.parts.in_volume(region, 0);
+        first..first + self.parts.pages_of(region)
+    }
+
+    /// Bytes of the longest file over a volume of `pages` pages in `regions` regions: where pages do not come out even the last
+    /// region is shorter, and any file may get it.
+    pub fn file_bytes_max_of(regions: u32, pages: u64) -> u64 {
+        let parts = Parts::new(regions, pages);
+        let all = (0..parts.count()).map(|region| parts.pages_of(region));
+        all.filter(|pages| *pages > 0).min().unwrap_or(0) * PAGE
+    }
+
     /// Bytes of the longest file.
     pub fn file_bytes_max(&self) -> u64 {
-        self.parts.pages_of(0) * PAGE
+        self.file_bytes_max
     }
 
     /// Makes a directory before any client is there.
@@ -53,15 +66,14 @@ impl FileTable {
     }
 
     /// Makes a file of `bytes` bytes before any client is there. They are what its region holds: the pages of the first regions that
-    /// are free, in order of the calls. Gives the bytes of the volume where it lies.
+    /// are free, in order of the calls. Gives its number.
     ///
     /// # Errors
     /// As [`FileClient::open`]; `EFBIG`, `ENOSPC`.
-    pub fn make_file(&mut self, path: &[u8], bytes: u64) -> Result<Extent, Errno> {
+    pub fn make_file(&mut self, path: &[u8], bytes: u64) -> Result<u64, Errno> {
         if bytes > self.file_bytes_max() {
             return Err(Errno::EFBIG);
         }
-        let parts = self.parts;
         let region = match bytes {
             0 => None,
             _ => Some(self.free.get_mut().pop_first().ok_or(Errno::ENOSPC)?),
@@ -74,8 +86,7 @@ impl FileTable {
         let tree = self.tree.get_mut();
         let opened = tree.open(path, flags, 0o644, 0, node)?;
         tree.close(opened.number);
-        let start = region.map_or(0, |region| parts.in_volume(region, 0) * PAGE);
-        Ok(Extent::new(start, bytes))
+        Ok(opened.number)
     }
 
     pub(super) fn take_region(&self, cpu: &Cpu) -> Result<u32, Errno> {

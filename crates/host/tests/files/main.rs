@@ -114,7 +114,8 @@ fn blocks_on_a_file_keep_every_byte() {
             let handle = files
                 .open(b"/disk", OpenFlags::CREATE, 0o600)
                 .await
-                .unwrap();
+                .unwrap()
+                .handle;
             let blocks = BlockOnFile::new(files, handle, PAGES * 4096).await.unwrap();
             let mut rng = Seed(seed).child("blocks").rng();
             let mut model = vec![0u8; (PAGES * 4096) as usize];

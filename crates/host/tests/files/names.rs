@@ -13,14 +13,21 @@ const NEW: OpenFlags = OpenFlags {
 };
 
 async fn make(files: &impl FileClient, path: &str) {
-    let handle = files.open(path.as_bytes(), NEW, 0o644).await.unwrap();
+    let handle = files
+        .open(path.as_bytes(), NEW, 0o644)
+        .await
+        .unwrap()
+        .handle;
     files.close(handle).await.unwrap();
 }
 
 async fn open(files: &impl FileClient, path: &str, flags: OpenFlags) -> Result<(), Errno> {
     let handle = files.open(path.as_bytes(), flags, 0o644).await;
     match handle {
-        Ok(handle) => files.close(handle).await.map_err(|error| error.errno()),
+        Ok(opened) => files
+            .close(opened.handle)
+            .await
+            .map_err(|error| error.errno()),
         Err(error) => Err(error.errno()),
     }
 }
@@ -157,9 +164,10 @@ fn a_handle_does_what_it_was_opened_for() {
         let write = files
             .open(b"/f", OpenFlags { read: false, ..NEW }, 0o644)
             .await
-            .unwrap();
-        let read = files.open(b"/f", OpenFlags::READ, 0).await.unwrap();
-        let root = files.open(b"/", OpenFlags::READ, 0).await.unwrap();
+            .unwrap()
+            .handle;
+        let read = files.open(b"/f", OpenFlags::READ, 0).await.unwrap().handle;
+        let root = files.open(b"/", OpenFlags::READ, 0).await.unwrap().handle;
         fails!(files.read_at(write, one, &mut [0]), EBADF);
         fails!(files.write_at(read, one, &[0]), EBADF);
         fails!(files.set_len(read, 0), EBADF);
@@ -174,7 +182,7 @@ fn a_handle_does_what_it_was_opened_for() {
             append: true,
             ..OpenFlags::UPDATE
         };
-        let append = files.open(b"/f", append, 0).await.unwrap();
+        let append = files.open(b"/f", append, 0).await.unwrap().handle;
         for _ in 0..3 {
             files.write_at(append, one, &[7]).await.unwrap();
         }
@@ -184,7 +192,7 @@ fn a_handle_does_what_it_was_opened_for() {
             fails!(files.attributes(handle), EBADF);
         }
         // The place is another file's: the old handle does not lead to it.
-        let again = files.open(b"/f", OpenFlags::READ, 0).await.unwrap();
+        let again = files.open(b"/f", OpenFlags::READ, 0).await.unwrap().handle;
         assert_ne!(again, append);
         fails!(files.read_at(append, one, &mut [0]), EBADF);
     });
@@ -207,11 +215,16 @@ fn what_has_no_room_says_so_and_comes_back_when_files_go() {
                 let handle = files
                     .open(name.as_bytes(), OpenFlags::CREATE, 0o644)
                     .await
-                    .unwrap();
+                    .unwrap()
+                    .handle;
                 files.write_at(handle, first, &page).await.unwrap();
                 open.push(handle);
             }
-            let fifth = files.open(b"/e", OpenFlags::CREATE, 0o644).await.unwrap();
+            let fifth = files
+                .open(b"/e", OpenFlags::CREATE, 0o644)
+                .await
+                .unwrap()
+                .handle;
             fails!(files.write_at(fifth, first, &page), ENOSPC);
             // Its size may be anything up to a region's.
             files.set_len(fifth, 25 * 4096).await.unwrap();
@@ -246,7 +259,11 @@ fn a_listing_goes_on_while_entries_come_and_go() {
             make(files, &format!("/stays{number:02}")).await;
             make(files, &format!("/goes{number:02}")).await;
         }
-        let root = files.open(b"/", OpenFlags::DIRECTORY, 0).await.unwrap();
+        let root = files
+            .open(b"/", OpenFlags::DIRECTORY, 0)
+            .await
+            .unwrap()
+            .handle;
         let (mut entries, mut cookie, mut round) = (Vec::new(), LIST_START, 0);
         while !files.list(root, cookie, 3, &mut entries).await.unwrap() {
             cookie = entries.last().expect("there are more").cookie;

@@ -109,7 +109,7 @@ impl Owner {
         let opened = errno(files.open(path.as_bytes(), flags, 0o644).await);
         let expected = self.model.open(&path, how);
         match (opened, expected) {
-            (Ok(handle), Ok(file)) => self.open.push((handle, file)),
+            (Ok(opened), Ok(file)) => self.open.push((opened.handle, file)),
             (Err(found), Err(expected)) => assert_eq!(found, expected, "{path} {how:?}"),
             other => panic!("{path} {how:?}: {other:?}"),
         }
@@ -254,7 +254,7 @@ impl Owner {
         let expected = self.model.list(path);
         let opened = errno(files.open(path.as_bytes(), OpenFlags::DIRECTORY, 0).await);
         let (handle, expected) = match (opened, expected) {
-            (Ok(handle), Ok(expected)) => (handle, expected),
+            (Ok(opened), Ok(expected)) => (opened.handle, expected),
             (Err(found), Err(expected)) => return assert_eq!(found, expected, "{path}"),
             (found, expected) => panic!("{path}: {found:?} {expected:?}"),
         };
@@ -282,7 +282,8 @@ impl Owner {
                 let handle = files
                     .open(path.as_bytes(), OpenFlags::READ, 0)
                     .await
-                    .unwrap();
+                    .unwrap()
+                    .handle;
                 let mut data = vec![1; bytes as usize];
                 let read = files
                     .read_at(handle, Extent::new(0, bytes), &mut data)

@@ -24,7 +24,11 @@ fn three_clients() -> Shape {
 async fn append<C: Client>(cpu: Cpu, files: Rc<FilesOnBlocks<C>>, number: u32) {
     const RECORDS: u64 = 20;
     let bytes = 200 + u64::from(number) * 100;
-    let handle = files.open(b"/log", OpenFlags::CREATE, 0o644).await.unwrap();
+    let handle = files
+        .open(b"/log", OpenFlags::CREATE, 0o644)
+        .await
+        .unwrap()
+        .handle;
     let mut ends = Vec::new();
     for record in 0..RECORDS {
         cpu.yield_now().await;
@@ -67,9 +71,10 @@ fn no_byte_is_another_files<D: Design>(seeds: std::ops::Range<u64>) {
                 let file = rng.below(4);
                 let path = format!("/f{file}");
                 let colour = (1 + file) as u8;
-                let Ok(handle) = files.open(path.as_bytes(), OpenFlags::CREATE, 0o644).await else {
+                let Ok(opened) = files.open(path.as_bytes(), OpenFlags::CREATE, 0o644).await else {
                     continue;
                 };
+                let handle = opened.handle;
                 let bytes = 1 + rng.below(9_000);
                 let extent = Extent::new(rng.below(40_000), bytes);
                 match rng.below(8) {
@@ -121,7 +126,8 @@ fn files_of_stamps_hold_what_was_written() {
         let handle = files
             .open(path.as_bytes(), OpenFlags::CREATE, 0o644)
             .await
-            .unwrap();
+            .unwrap()
+            .handle;
         let stamps = |from: u8| [[from; 8], [from + 1; 8], [from + 2; 8]].concat();
         let three = Extent::of_pages(0, 3);
         files.append(handle, 3 * 4096, &stamps(10)).await.unwrap();

@@ -136,6 +136,13 @@ pub struct NameChecker {
     pub unchecked: u64,
 }
 
+impl Ticket {
+    /// The name that it is of.
+    pub fn name(&self) -> u32 {
+        self.name
+    }
+}
+
 impl NameChecker {
     /// Names by number, and what each leads to.
     pub fn new(paths: &[Box<str>], states: Vec<State>) -> NameChecker {
@@ -230,6 +237,25 @@ impl NameChecker {
         });
         known.show_looks();
         Ticket { name, number }
+    }
+
+    /// It has failed for another reason, and tells nothing.
+    pub fn drop_look(&mut self, ticket: Ticket) {
+        let known = &mut self.names[ticket.name as usize];
+        known.looks.retain(|look| look.number != ticket.number);
+    }
+
+    /// The number of the file that a name leads to, if that is certain.
+    pub fn number(&self, name: u32) -> Option<u64> {
+        let known = &self.names[name as usize];
+        let mut worlds = known.worlds.iter();
+        match (worlds.next(), worlds.next(), known.changes.is_empty()) {
+            (Some(world), None, true) => match world.state {
+                State::File(number) => Some(number),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     /// It has ended: with a file, whose number is known or not, or with nothing.

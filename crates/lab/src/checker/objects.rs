@@ -324,6 +324,13 @@ impl Objects {
         Look { began }
     }
 
+    /// A look has failed: it tells nothing.
+    pub fn drop_look(&self, object: &Object, look: Look) {
+        let state = &mut *lock(&object.state);
+        let _ = state.sizes.end_look(look.began, |_, _| (true, None));
+        state.end(look.began);
+    }
+
     /// A look at the size has told it.
     ///
     /// # Errors

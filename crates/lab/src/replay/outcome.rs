@@ -12,6 +12,7 @@ use wharf_runtime::{Op, Profile, Side as CpuSide};
 use wharf_wire::dma::PAGE_BYTES;
 use wharf_wire::statistics::DriveStatistics;
 
+use super::files::FileAccounts;
 use super::{Run, RunError, Setup, design_config};
 use crate::input::Plan;
 use crate::progress::Progress;
@@ -30,6 +31,8 @@ pub(crate) struct Outcome {
     writes: Latencies,
     flushes: Latencies,
     discards: Latencies,
+    names: Latencies,
+    file_operations: FileAccounts,
     bytes: u64,
     verified: u64,
     drift_sum_ns: u64,
@@ -73,6 +76,8 @@ impl Outcome {
             writes: Latencies::default(),
             flushes: Latencies::default(),
             discards: Latencies::default(),
+            names: Latencies::default(),
+            file_operations: FileAccounts::default(),
             bytes: 0,
             verified: 0,
             drift_sum_ns: 0,
@@ -106,10 +111,12 @@ impl Outcome {
                 (&mut all.writes, &account.writes),
                 (&mut all.flushes, &account.flushes),
                 (&mut all.discards, &account.discards),
+                (&mut all.names, &account.names),
                 (&mut all.affected, &account.affected),
             ] {
                 sum.add(part);
             }
+            all.file_operations.merge(&account.file_operations);
             all.bytes += account.bytes;
             all.verified += account.verified;
             all.drift_sum_ns += account.drift_sum_ns;
@@ -139,15 +146,15 @@ impl Outcome {
     /// Of requests of all kinds.
     fn latencies(&self) -> Latencies {
         let mut all = self.reads.clone();
-        for others in [&self.writes, &self.flushes, &self.discards] {
+        for others in [&self.writes, &self.flushes, &self.discards, &self.names] {
             all.add(others);
         }
         all
     }
 
     fn requests(&self) -> u64 {
-        let all = [&self.reads, &self.writes, &self.flushes, &self.discards];
-        all.map(Latencies::count).iter().sum()
+        let moved = [&self.reads, &self.writes, &self.flushes, &self.discards];
+        moved.map(Latencies::count).iter().sum::<u64>() + self.names.count()
     }
 
     /// Microseconds of host CPU for a request. Without a profile a polling thread's whole time is
@@ -246,6 +253,8 @@ impl Outcome {
             writes: self.writes.count(),
             flushes: self.flushes.count(),
             discards: self.discards.count(),
+            names: self.names.count(),
+            file_operations: self.file_operations.rows(seconds),
             elapsed_seconds: seconds,
             bandwidth_mb_s: ratio(self.bytes as f64 / 1e6, seconds),
             iops: ratio(requests as f64, seconds),

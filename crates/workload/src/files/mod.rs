@@ -27,6 +27,9 @@ mod store;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod trace;
+#[cfg(test)]
+mod trace_tests;
 
 use std::collections::VecDeque;
 
@@ -37,6 +40,9 @@ use crate::request::{ADDRESS_BYTES_MAX, PAGE_BYTES};
 pub use blocks::FileGenerator;
 pub use op::{Existing, FileOp, FileOpKind, Names, OpenHow};
 pub use stream::FileOps;
+pub use trace::{
+    Arguments, FileTraceReader, NAMES_BYTES_MAX, NAMES_MAX, arguments, write_file_trace,
+};
 
 use flow::Flow;
 use store::Store;
