@@ -13,7 +13,8 @@
 //! | [`tri`] | the design with managers and messages (TriCache) |
 //! | [`kernel`] | the page cache of an operating system |
 //! | [`scale`] | a page cache without locks, whose writers flush (ScaleCache) |
-//! | [`files`], [`key`] | the volume as files, for designs with an index for each |
+//! | [`parts_of_volume`], [`key`] | the volume as files, for designs with an index for each |
+//! | [`files`] | the other kind of client: files with names; adapters between the two kinds |
 //! | [`volume`] | drives as one address space: striped, mirrored, with parity |
 //! | [`driver`] | one queue pair: slots, timeouts, retries; [`group`] |
 //!
@@ -46,6 +47,7 @@ pub mod kernel;
 pub mod key;
 pub mod kit;
 pub mod late;
+pub mod parts_of_volume;
 pub mod payload;
 pub mod pins;
 pub mod scala;

@@ -138,7 +138,7 @@ fn describe(request: &Request) -> Comparison {
         workload: Workload {
             name: plan.name.clone(),
             source: plan.source.clone(),
-            requests: plan.requests.len() as u64,
+            requests: plan.request_count().unwrap_or(0),
             footprint_bytes: plan.footprint_pages * 4096,
             read_share: plan.read_share,
             fit: plan.fit.clone(),

@@ -1,12 +1,14 @@
 //! What is to be replayed: a trace or a generator, brought onto the drive and dealt out to clients.
 
+mod files;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::Serialize;
-use wharf_workload::files::{FileGenerator, FileSpec};
+use wharf_workload::files::{FileGenerator, FileSpec, FileTraceReader};
 use wharf_workload::fit::{Fit, FitMode};
 use wharf_workload::footprint::Footprint;
 use wharf_workload::generate::{Generator, Threads, ThreadsSpec};
@@ -14,6 +16,7 @@ use wharf_workload::layout::{Layout, StreamMap, StreamSurvey};
 use wharf_workload::timing::Schedule;
 use wharf_workload::{Op, PAGE_BYTES, ReadOptions, Request, TraceReader, Workload, WorkloadError};
 
+pub use files::{FilePlan, FilesFrom};
 pub use wharf_workload::named::Made;
 
 use crate::checker::Checker;
@@ -51,6 +54,15 @@ pub enum Input {
         spec: FileSpec,
         /// For how long, in nanoseconds.
         run_ns: u64,
+    },
+    /// Operations on files, for clients that know files.
+    Files {
+        /// What to call them.
+        name: String,
+        /// Where they come from.
+        from: FilesFrom,
+        /// What sizes and offsets are to be multiples of: what the drives' media tell apart.
+        unit_bytes: u64,
     },
     /// Threads with a file each.
     Threads {
@@ -101,6 +113,44 @@ impl TraceFrom {
                 TraceReader::from_reader(name, reader, options).map(Workload::from_stream)
             }
         }
+    }
+
+    /// What to call it.
+    pub fn name(&self) -> String {
+        match self {
+            TraceFrom::File(path) => {
+                let name = path.file_name().unwrap_or(path.as_os_str());
+                name.to_string_lossy().into_owned()
+            }
+            TraceFrom::BuiltIn { name, .. } => (*name).to_owned(),
+            TraceFrom::Memory { name, .. } => name.clone(),
+        }
+    }
+
+    /// All operations, if it is a trace of operations on files.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn operations(&self) -> Result<Option<FilesFrom>, WorkloadError> {
+        let reader = match self {
+            TraceFrom::File(path) => FileTraceReader::open(path)?,
+            TraceFrom::BuiltIn { name, bytes } => {
+                FileTraceReader::from_bytes(name, bytes.to_vec())?
+            }
+            TraceFrom::Memory { name, bytes } => FileTraceReader::from_bytes(name, bytes.to_vec())?,
+        };
+        let Some(mut reader) = reader else {
+            return Ok(None);
+        };
+        let mut ops = Vec::new();
+        while let Some(op) = reader.next_op()? {
+            ops.push(op);
+        }
+        Ok(Some(FilesFrom::Listed {
+            path: self.path(),
+            names: reader.into_names(),
+            ops: ops.into(),
+        }))
     }
 
     fn path(&self) -> String {
@@ -202,6 +252,8 @@ pub struct Plan {
     pub rule: ClientRule,
     /// What makes requests when clients ask for them, if a time bounds the run.
     pub timed: Option<Timed>,
+    /// Operations on files, which then are all there is.
+    pub files: Option<Arc<FilePlan>>,
 }
 
 /// Threads that make requests for a time.
@@ -217,7 +269,9 @@ pub struct Timed {
 impl Plan {
     /// Requests, if their number is known beforehand.
     pub fn request_count(&self) -> Option<u64> {
-        self.timed.is_none().then_some(self.requests.len() as u64)
+        let operations = self.files.as_ref().map_or(0, |files| files.ops.len());
+        let count = (self.requests.len() + operations) as u64;
+        self.timed.is_none().then_some(count)
     }
 }
 
@@ -237,6 +291,14 @@ pub fn plan(
 ) -> Result<Plan, WorkloadError> {
     if let Input::Timed { name, spec, run_ns } = input {
         return timed(name, spec, *run_ns, clients, device_bytes);
+    }
+    if let Input::Files {
+        name,
+        from,
+        unit_bytes,
+    } = input
+    {
+        return files::plan(name, from, *unit_bytes, clients, device_bytes);
     }
     let mut notes = Vec::new();
     let in_order = input.is_of_files();
@@ -293,7 +355,7 @@ pub fn plan(
             let requests = Threads::new(spec.clone())?.collect();
             (name.clone(), made_by(name), requests, 0)
         }
-        Input::Timed { .. } => unreachable!("their requests are not made beforehand"),
+        Input::Timed { .. } | Input::Files { .. } => unreachable!("they have no such requests"),
     };
     if requests.is_empty() {
         return Err(WorkloadError::BadParameter {
@@ -322,6 +384,7 @@ pub fn plan(
         rule,
         requests: requests.into(),
         timed: None,
+        files: None,
     })
 }
 
@@ -358,6 +421,7 @@ fn timed(
             threads: spec.threads,
             run_ns,
         }),
+        files: None,
     })
 }
 

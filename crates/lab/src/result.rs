@@ -234,6 +234,12 @@ pub struct Row {
     /// Discards among them: files deleted, or cut off.
     #[serde(default)]
     pub discards: u64,
+    /// Of operations on files: those on names, and openings and closings. They are requests too.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub names: u64,
+    /// Operations on files by kind; empty where requests are for blocks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub file_operations: Vec<FileOperation>,
     /// From the first request sent to the last completed, in simulated or measured seconds.
     pub elapsed_seconds: f64,
     /// Bytes read and written in completed requests by `elapsed_seconds`, in 10^6 bytes a second.
@@ -330,6 +336,26 @@ impl Row {
     pub fn gauge(&self, name: &str) -> Option<f64> {
         self.gauges.get(name).map(|gauge| gauge.value)
     }
+}
+
+/// A count that is left out where it is 0.
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// Operations on files of one kind.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FileOperation {
+    /// The kind's name, as in file traces.
+    pub operation: String,
+    /// How many were completed.
+    pub count: u64,
+    /// Of these, how many were answered with an error that was right: a name that is not there, or is taken.
+    pub failed: u64,
+    /// Completed ones by `elapsed_seconds`.
+    pub per_second: f64,
+    /// Their latency.
+    pub latency_us: Latency,
 }
 
 /// How late the requests of an open loop were sent, in microseconds.

@@ -78,6 +78,11 @@ impl<T> Lock<T> {
         from_ns
     }
 
+    /// The value, while nobody else can have it.
+    pub fn get_mut(&mut self) -> &mut T {
+        self.value.get_mut()
+    }
+
     /// The value, when nobody else can have it.
     pub fn into_inner(self) -> T {
         self.value.into_inner()

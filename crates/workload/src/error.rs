@@ -65,6 +65,14 @@ pub enum WorkloadError {
         /// The system's or the decompressor's reason.
         source: std::io::Error,
     },
+    /// A line of a trace of operations on files is none of the format.
+    #[error("{name}: {line}; see docs/traces.md for the format")]
+    BadFileTrace {
+        /// Name of the trace.
+        name: String,
+        /// The line, and what is wrong with it.
+        line: BadLine,
+    },
     /// Writing a converted trace failed.
     #[error("cannot write trace: {0}")]
     Write(#[source] std::io::Error),

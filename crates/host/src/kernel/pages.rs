@@ -8,7 +8,6 @@ use wharf_runtime::sync::Ordering;
 use wharf_runtime::{Cpu, Op};
 
 use crate::error::IoError;
-use crate::files::Files;
 use crate::kernel::cpu_lists::CpuLists;
 use crate::kernel::frame::{DIRTY, LOCKED, STUCK, WAITERS, WRITEBACK};
 use crate::kernel::shared::Shared;
@@ -22,6 +21,7 @@ use crate::kit::memory::Stock;
 use crate::kit::pages::Pages;
 use crate::kit::tasks::Tasks;
 use crate::kit::xarray::Tag;
+use crate::parts_of_volume::VolumeParts;
 use crate::volume::Volume;
 
 /// See the module.
@@ -107,7 +107,7 @@ impl CpuPages {
         Rc::new(CpuPages {
             tasks: Tasks::start(cpu, &common.mailboxes, index, common.kernel_path),
             backing: VolumeFiles {
-                files: Files::new(shared.inodes.len() as u32, volume.pages()),
+                files: VolumeParts::new(shared.inodes.len() as u32, volume.pages()),
                 volume,
                 kernel_path: KernelPath::new(false, false),
             },
@@ -126,7 +126,7 @@ impl CpuPages {
 
     /// How the volume is divided.
     #[inline]
-    pub(super) fn files(&self) -> &Files {
+    pub(super) fn files(&self) -> &VolumeParts {
         &self.backing.files
     }
 

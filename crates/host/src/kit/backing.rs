@@ -11,10 +11,10 @@ use wharf_runtime::Cpu;
 use wharf_wire::dma::DmaRegion;
 
 use crate::error::IoError;
-use crate::files::Files;
 use crate::group::Group;
 use crate::kit::kernel_path::KernelPath;
 use crate::kit::run::Run;
+use crate::parts_of_volume::VolumeParts;
 use crate::volume::{Transfer, Volume};
 
 /// See the module.
@@ -72,7 +72,7 @@ pub struct VolumeFiles {
     /// The drives.
     pub volume: Rc<Volume>,
     /// How the volume is divided.
-    pub files: Files,
+    pub files: VolumeParts,
     /// What commands cost besides.
     pub kernel_path: KernelPath,
 }

@@ -28,7 +28,7 @@
 //! | [`discard`] | pages that leave before their time |
 //! | [`shared`], [`local`] | what all CPUs share, what each has: the sum |
 //!
-//! In the design the volume is one file, or several of equal size ([`Files`]).
+//! In the design the volume is one file, or several of equal size ([`VolumeParts`]).
 
 pub mod background;
 pub mod client;
@@ -58,12 +58,12 @@ use crate::design::{
 use crate::dflush::{Balance, SHARE_PAGES};
 use crate::error::IoError;
 use crate::errseq::ErrSeqCursor;
-use crate::files::{Files, Piece};
 use crate::kit::backing::VolumeFiles;
 use crate::kit::concurrent::Concurrent;
 use crate::kit::index::Index;
 use crate::kit::locked::Locked;
 use crate::kit::readahead::WINDOW_PAGES;
+use crate::parts_of_volume::{Piece, VolumeParts};
 use crate::scale::local::Local;
 use crate::scale::shared::{Shape, Shared};
 use crate::span::Extent;
@@ -202,7 +202,7 @@ impl<V: Variant> Scale<V> {
 
     /// The part of CPU `index`.
     fn start(&self, cpu: &Cpu, volume: Rc<Volume>, index: u32) -> Rc<Local<V::Index, VolumeFiles>> {
-        let files = Files::new(self.shared.files_used(), volume.pages());
+        let files = VolumeParts::new(self.shared.files_used(), volume.pages());
         let backing = Rc::new(VolumeFiles {
             volume,
             files,

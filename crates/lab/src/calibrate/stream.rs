@@ -44,5 +44,6 @@ pub(super) fn unchecked_plan(requests: Vec<Request>, clients: u32, pages: u64) -
         rule: ClientRule::RoundRobin,
         requests: requests.into(),
         timed: None,
+        files: None,
     })
 }

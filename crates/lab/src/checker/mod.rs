@@ -17,8 +17,13 @@
 //! * A discard is like a write that leaves anything: until a write has replaced it a read may return what it
 //!   finds, and so may a read during which a discard began.
 //!
+//! Files have checkers of their own: of their bytes and sizes (`objects.rs`, `size.rs`), and of their names (`names.rs`).
+//!
 //! "Before" and "after" are by the order of execution, which effects follow in either engine.
 
+pub mod names;
+pub mod objects;
+mod size;
 mod units;
 
 use std::ops::Range;
@@ -301,3 +306,6 @@ fn stamp(unit: u64, version: u32) -> u64 {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(test)]
+mod files_tests;

@@ -17,6 +17,7 @@ use wharf_wire::dma::DmaSpace;
 use wharf_wire::queue::HostQueue;
 use wharf_workload::Op as RequestOp;
 
+use super::files::{self, FileAccounts};
 use super::request_queue::{RequestQueue, Taken};
 use super::{Run, RunError};
 use crate::checker::{Snapshot, Ticket};
@@ -25,7 +26,7 @@ use crate::progress::UPDATE_EVERY;
 use crate::result::{Latencies, TimelineBuilder};
 
 /// Requests that a client serves between two times that it says so.
-const TELL_EVERY: u64 = 256;
+pub(super) const TELL_EVERY: u64 = 256;
 
 /// Longest sleep in real time without a look at the stop flag, in nanoseconds.
 const SLEEP_NS_MAX: u64 = 100_000_000;
@@ -85,6 +86,9 @@ pub(crate) struct Account {
     pub(crate) writes: Latencies,
     pub(crate) flushes: Latencies,
     pub(crate) discards: Latencies,
+    /// Operations on files that are none of these.
+    pub(crate) names: Latencies,
+    pub(crate) file_operations: FileAccounts,
     /// Those that collection may have held up.
     pub(crate) affected: Latencies,
     /// From the start to the last completion, added up over its tasks.
@@ -101,12 +105,14 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    fn new(start_ns: u64, gc_cores: u32) -> Account {
+    pub(super) fn new(start_ns: u64, gc_cores: u32) -> Account {
         Account {
             reads: Latencies::default(),
             writes: Latencies::default(),
             flushes: Latencies::default(),
             discards: Latencies::default(),
+            names: Latencies::default(),
+            file_operations: FileAccounts::default(),
             affected: Latencies::default(),
             slots_ns: 0,
             bytes: 0,
@@ -194,6 +200,10 @@ pub(crate) async fn run<D: Design>(
         }
     };
     let start_ns = cpu.now();
+    if let Some(shared) = &run.files {
+        let files = shared.client(&cpu, client, index);
+        return files::start(cpu, run, files, done, (index, go.start_ns));
+    }
     let state = Rc::new(State {
         request_queues: RequestQueue::all(&run, index),
         deadline_ns: run.deadline_ns(go.start_ns),

@@ -5,11 +5,13 @@
 //!    the gate, and from then on samples the drives' statistics (`boot.rs`).
 //! 3. Each client (`client.rs`) keeps `depth` requests in flight, which it takes from its request queues (`request_queue.rs`), checks every read,
 //!    and accounts.
+//!    Operations on files go to a client of files over the design's (`files/`).
 //! 4. The last client to end closes the run; `outcome.rs` turns all accounts into a row.
 
 mod boot;
 mod client;
 mod engine;
+mod files;
 mod outcome;
 mod request_queue;
 mod scratch;
@@ -37,6 +39,7 @@ use crate::progress::Progress;
 use crate::result::MemoryAccount;
 
 pub use engine::Engine;
+pub use files::FileFault;
 pub use outcome::row;
 use scratch::Scratch;
 pub use setup::{DeviceGroup, Prepare, Setup, Submission, memory_bytes, volume_bytes};
@@ -63,6 +66,18 @@ pub enum RunError {
         request: u64,
         /// What the host half says.
         source: IoError,
+    },
+    /// An operation on a file failed that must not, or was answered wrongly.
+    #[error("{design}: operation {operation}, {what}: {source}")]
+    File {
+        /// The design.
+        design: String,
+        /// Index of the operation in the workload.
+        operation: u64,
+        /// What was done, to which file.
+        what: String,
+        /// What was wrong.
+        source: Box<FileFault>,
     },
     /// The drives could not be started.
     #[error("cannot start the drives: {0}")]
@@ -123,6 +138,8 @@ pub(crate) struct Run {
     /// Requests that it has made.
     pub(crate) made: AtomicU64,
     pub(crate) checker: Checker,
+    /// What clients of files share, where operations are on files.
+    pub(crate) files: Option<files::Shared>,
     /// Requests in flight of a client, each in a slot of its own.
     pub(crate) depth: u32,
     /// Tasks of a client that serve them.
@@ -211,6 +228,7 @@ pub(crate) fn run<D: Design>(
         made: AtomicU64::new(0),
         checker: Checker::new(setup.volume_bytes(), stamp_only)
             .map_err(|e| RunError::Memory(e.to_string()))?,
+        files: files::Shared::new(plan, setup.volume_bytes(), setup)?,
         depth: setup.depth,
         tasks: setup.tasks(),
         speed: setup.speed,

@@ -13,6 +13,7 @@ use wharf_wire::dma::PAGE_BYTES;
 use wharf_wire::statistics::DriveStatistics;
 
 use super::boot::over_all;
+use super::files::FileAccounts;
 use super::{Run, RunError, Setup};
 use crate::input::Plan;
 use crate::progress::Progress;
@@ -32,6 +33,8 @@ pub(crate) struct Outcome {
     writes: Latencies,
     flushes: Latencies,
     discards: Latencies,
+    names: Latencies,
+    file_operations: FileAccounts,
     bytes: u64,
     verified: u64,
     drift_sum_ns: u64,
@@ -77,6 +80,8 @@ impl Outcome {
             writes: Latencies::default(),
             flushes: Latencies::default(),
             discards: Latencies::default(),
+            names: Latencies::default(),
+            file_operations: FileAccounts::default(),
             bytes: 0,
             verified: 0,
             drift_sum_ns: 0,
@@ -109,10 +114,12 @@ impl Outcome {
                 (&mut all.writes, &account.writes),
                 (&mut all.flushes, &account.flushes),
                 (&mut all.discards, &account.discards),
+                (&mut all.names, &account.names),
                 (&mut all.affected, &account.affected),
             ] {
                 sum.add(part);
             }
+            all.file_operations.merge(&account.file_operations);
             all.bytes += account.bytes;
             all.verified += account.verified;
             all.drift_sum_ns += account.drift_sum_ns;
@@ -143,15 +150,15 @@ impl Outcome {
     /// Of requests of all kinds.
     fn latencies(&self) -> Latencies {
         let mut all = self.reads.clone();
-        for others in [&self.writes, &self.flushes, &self.discards] {
+        for others in [&self.writes, &self.flushes, &self.discards, &self.names] {
             all.add(others);
         }
         all
     }
 
     fn requests(&self) -> u64 {
-        let all = [&self.reads, &self.writes, &self.flushes, &self.discards];
-        all.map(Latencies::count).iter().sum()
+        let moved = [&self.reads, &self.writes, &self.flushes, &self.discards];
+        moved.map(Latencies::count).iter().sum::<u64>() + self.names.count()
     }
 
     /// Microseconds of host CPU for a request. Without a profile a polling thread's whole time is
@@ -279,6 +286,8 @@ impl Outcome {
             writes: self.writes.count(),
             flushes: self.flushes.count(),
             discards: self.discards.count(),
+            names: self.names.count(),
+            file_operations: self.file_operations.rows(seconds),
             elapsed_seconds: seconds,
             bandwidth_mb_s: ratio(self.bytes as f64 / 1e6, seconds),
             iops: ratio(requests as f64, seconds),

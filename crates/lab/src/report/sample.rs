@@ -238,6 +238,8 @@ fn row(p: &Profile) -> Row {
         writes: writes_ns.len(),
         flushes: 0,
         discards: 0,
+        names: 0,
+        file_operations: Vec::new(),
         elapsed_seconds: seconds,
         bandwidth_mb_s: ratio(bytes as f64 / 1e6, seconds),
         iops: ratio(REQUESTS as f64, seconds),

@@ -113,6 +113,7 @@ pub fn render(comparison: &Comparison, width: usize) -> String {
         text += &figures(&comparison.rows, width, spread);
     }
     ratios(&mut text, &comparison.rows);
+    text += &super::files::table(&comparison.rows);
     text.push('\n');
     for (name, value) in provenance(comparison) {
         wrapped(&mut text, name, &value, width);
@@ -184,7 +185,7 @@ pub(crate) fn of_cells(head: &str, heads: &[&str], rows: &[(&Row, Vec<String>)])
 }
 
 /// A table whose first `texts` columns are texts and the others figures.
-fn aligned(
+pub(super) fn aligned(
     heads: &[&str],
     rows: impl Iterator<Item = Vec<String>>,
     texts: usize,

@@ -272,3 +272,34 @@ fn a_failing_run_stopped_those_beside_it() {
     assert!(failed.is_err());
     assert!(!stop.load(Relaxed));
 }
+
+/// What a design does wrong with blocks is found in files too, and the file is named.
+#[test]
+fn a_wrong_read_of_a_file_names_it() {
+    use wharf_workload::files::{FileSpec, Personality};
+    let spec = FileSpec {
+        personality: Personality::YcsbA,
+        requests: 3_000,
+        files: 8,
+        threads: 2,
+        footprint_bytes: Some(4 << 20),
+        request_bytes: 8192,
+        stride_bytes: None,
+        seed: 5,
+    };
+    let setup = setup(small_and_quick());
+    let plan = planned(&crate::file_view::of_files(spec, 4096), &setup);
+    for fault in [Fault::Stale, Fault::Swapped, Fault::Lost, Fault::Garbage] {
+        FAULT.set(fault);
+        let error = try_run::<Faulty>(&setup, &plan).expect_err("it is found");
+        let text = error.to_string();
+        assert!(matches!(error, RunError::File { .. }), "{fault:?}: {text}");
+        let names_file = text.contains("read of /shared/f") && text.contains("page");
+        assert!(
+            names_file && text.contains("a fault in the design"),
+            "{fault:?}: {text}"
+        );
+    }
+    FAULT.set(Fault::None);
+    assert!(try_run::<Faulty>(&setup, &plan).is_ok());
+}

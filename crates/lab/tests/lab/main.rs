@@ -12,6 +12,7 @@
 //! | `matrix.rs` | designs, drives, clients, depths and sizes go together |
 //! | `reproduce.rs` | every figure of a reproduction can be made, and again alike |
 //! | `files.rs` | file operations run on every design, one file or many, and every read is checked |
+//! | `file_view.rs` | operations on files through clients of files, every read and every answer checked |
 //! | `discards.rs` | discards of a trace amid reads and writes of others, on every design |
 //! | `arrival.rs` | open loops keep time, and every request has one client |
 
@@ -23,6 +24,7 @@ mod determinism;
 mod discards;
 mod engines;
 mod faulty;
+mod file_view;
 mod files;
 mod golden;
 mod index_scaling;

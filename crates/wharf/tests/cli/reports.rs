@@ -19,6 +19,10 @@ fn the_json_file_has_the_documented_fields_and_a_row_for_each_design() {
     let files = "compare varmail --requests 300 --footprint 16m --designs scale --json f.json";
     place.ok(&files.split(' ').collect::<Vec<_>>());
     found.append(&mut schema::fields(&json(&place.path().join("f.json"))));
+    let files =
+        "compare varmail --requests 300 --footprint 16m --designs scale --view files --json v.json";
+    place.ok(&files.split(' ').collect::<Vec<_>>());
+    found.append(&mut schema::fields(&json(&place.path().join("v.json"))));
     // A preset's parameters are named by the drive, not by the format.
     found.retain(|field| {
         !field.contains(".parameters.")

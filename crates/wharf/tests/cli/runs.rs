@@ -69,6 +69,7 @@ fn help_names_every_option_and_exit_code() {
         "--theta",
         "--files",
         "--loops",
+        "--view",
         "--format",
         "--bad-lines",
         "--blkparse-action",
@@ -171,4 +172,52 @@ fn wait_until_it_works(child: &std::process::Child) {
         #[allow(clippy::disallowed_methods)] // another process has no Cpu of ours
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
+}
+
+/// Two benchmarks as files, on designs for blocks, with all reports.
+#[test]
+fn file_operations_are_compared_as_files() {
+    let place = Place::new();
+    for name in ["varmail", "fileserver"] {
+        let (report, page) = (format!("{name}.json"), format!("{name}.html"));
+        let line = format!(
+            "compare {name} --view files --requests 2000 --footprint 16m --clients 2 --depth 2 \
+             --designs direct,clock,kernel,scale,scala --json {report} --html {page}"
+        );
+        let table = place.ok(&line.split_whitespace().collect::<Vec<_>>());
+        assert!(table.contains("ops/s") && table.contains("open"), "{table}");
+        let report = json(&place.path().join(report));
+        let rows = report["rows"].as_array().expect("rows");
+        assert_eq!(rows.len(), 5);
+        for row in rows {
+            assert_eq!(row["verified_reads"], row["reads"]);
+            assert!(row["names"].as_u64() > Some(0));
+            let operations = row["file_operations"].as_array().expect("operations");
+            assert!(operations.iter().any(|kind| kind["operation"] == "open"));
+        }
+        let page = std::fs::read_to_string(place.path().join(page)).expect("a page");
+        assert!(page.contains("Operations on files"));
+    }
+}
+
+#[test]
+fn a_trace_of_files_is_replayed_as_files() {
+    let place = Place::new();
+    let text =
+        "# wharf file trace 1\n- 0 open /a c\n- 0 append /a 5000\n- 0 fsync /a\n- 1 stat /b\n";
+    place.write("t.files", text);
+    let table = place.ok(&["compare", "t.files", "--clients", "2"]);
+    for word in ["t.files", "append", "fsync", "widened to whole units"] {
+        assert!(table.contains(word), "no {word} in\n{table}");
+    }
+    place.write("bad.files", text.replace("fsync /a", "fsync"));
+    let output = place.wharf(&["compare", "bad.files"]);
+    let (code, said) = code_and_stderr(&output);
+    assert_eq!(code, Some(2), "{said}");
+    assert!(
+        said.contains("bad.files: line 4: name is missing"),
+        "{said}"
+    );
+    let output = place.wharf(&["compare", "uniform", "--view", "files"]);
+    assert!(code_and_stderr(&output).1.contains("uniform has no files"));
 }

@@ -1,7 +1,8 @@
 //! Threads that loop through a list of file operations: filebench's personalities, and FFSB.
 //!
 //! The lists are those of the files that filebench publishes (`workloads/fileserver.f`, `varmail.f` and
-//! `videoserver.f` of filebench 1.5), step by step; `open` and `close` ask for nothing here. Ours are:
+//! `videoserver.f` of filebench 1.5), step by step. A file is opened before the first step that needs it open, and closed before
+//! the first step about another one; those that write at random, or read on, in one file keep it open. Ours are:
 //!
 //! * Sizes: a whole file is three quarters of its region, so that appends have room; a video fills its region. They are
 //!   all alike, where filebench draws them around a mean. Reads and writes have the workload's request size.
@@ -15,9 +16,9 @@
 //! The programs with which ScaleCache was measured are other ones: see `published.rs`.
 
 use crate::files::published::{self, Events, Limit, Part, VIDEO_READ_BYTES};
-use crate::files::{Personality, Regions, Run, Runs};
+use crate::files::{FileOpKind, OpenHow, Personality, Regions, Run, Runs};
 use crate::generate::{SeededRng, probability};
-use crate::request::{Op, PAGE_BYTES};
+use crate::request::PAGE_BYTES;
 
 /// Most pages of an append: `meanappendsize` of fileserver and varmail, 16 KiB.
 const APPEND_PAGES_MAX: u64 = 4;
@@ -57,6 +58,9 @@ pub(super) enum Act {
 }
 
 pub(super) type Step = (Pick, Act);
+
+/// How a file is opened that is written anew.
+const ANEW: OpenHow = OpenHow::CREATE.and(OpenHow::TRUNCATE);
 
 const FILESERVER: &[Step] = &[
     (Pick::New, Act::WriteWhole),
@@ -100,6 +104,8 @@ struct Thread {
     files: Vec<u32>,
     /// The file of the step before.
     file: Option<u32>,
+    /// The file that it has open.
+    open: Option<u32>,
     /// Where its last read ended.
     position: u64,
     /// Turns that a request of it takes.
@@ -163,6 +169,7 @@ impl Flow {
                 next: 0,
                 files: part.files,
                 file: None,
+                open: None,
                 position: 0,
                 turns: part.turns,
                 limit: part.limit,
@@ -191,22 +198,67 @@ impl Flow {
         limit.map_or(0, |limit| limit.due_ns(&mut self.events))
     }
 
-    pub(super) fn initial(&self) -> Vec<(u64, u64)> {
-        let files = (0..).zip(&self.lengths);
-        files
-            .filter_map(|(file, length)| {
-                let start = self.regions.start(file);
-                Some((start, start + (*length)?))
-            })
-            .collect()
+    pub(super) fn initial(&self) -> Vec<Option<u64>> {
+        self.lengths.clone()
+    }
+
+    pub(super) fn owners(&self) -> Vec<Option<u32>> {
+        let mut users = vec![Vec::new(); self.lengths.len()];
+        for (number, thread) in (0..).zip(&self.threads) {
+            let files = thread.files.iter();
+            files.for_each(|file| users[*file as usize].push(number));
+        }
+        let owner = |users: Vec<u32>| match users[..] {
+            [only] => Some(only),
+            _ => None,
+        };
+        users.into_iter().map(owner).collect()
     }
 
     /// Plans the next step of a thread.
     pub(super) fn plan(&mut self, thread: u32, runs: &mut Runs) {
         let (act, file) = self.next_step(thread);
         if let Some(file) = file {
+            self.open(thread, act, file, runs);
             self.act(thread, act, file, runs);
         }
+    }
+
+    /// Closes what the thread has open and does not need any more, and opens what it needs.
+    fn open(&mut self, number: u32, act: Act, file: u32, runs: &mut Runs) {
+        let thread = &mut self.threads[number as usize];
+        let keeps_open = thread.steps.len() == 1 && matches!(act, Act::WriteSome | Act::ReadOn);
+        if keeps_open {
+            return;
+        }
+        let run = |kind, how, file, end| Run {
+            kind,
+            how,
+            file,
+            at: 0,
+            end,
+            piece: 0,
+        };
+        let needs = match act {
+            Act::Delete | Act::Stat => None,
+            _ => Some(file),
+        };
+        let makes = matches!(act, Act::Create | Act::WriteWhole);
+        if thread.open.is_some() && (thread.open != needs || makes) {
+            let open = thread.open.take().expect("just seen");
+            runs.push_back(run(FileOpKind::Close, OpenHow::EXISTING, open, 0));
+        }
+        if needs.is_none() || thread.open == needs {
+            return;
+        }
+        thread.open = needs;
+        let old = self.lengths[file as usize].unwrap_or(0);
+        let (how, cut) = if makes {
+            (ANEW, old)
+        } else {
+            (OpenHow::EXISTING, 0)
+        };
+        runs.push_back(run(FileOpKind::Open, how, file, cut));
     }
 
     fn next_step(&mut self, thread: u32) -> (Act, Option<u32>) {
@@ -233,24 +285,30 @@ impl Flow {
 
     fn act(&mut self, thread: u32, act: Act, file: u32, runs: &mut Runs) {
         let Thread { rng, position, .. } = &mut self.threads[thread as usize];
-        let (start, length) = (self.regions.start(file), self.lengths[file as usize]);
+        let length = self.lengths[file as usize];
         let old = length.unwrap_or(0);
-        let mut run = |op, from: u64, to: u64| {
-            let (at, end) = (start + from, start + to);
-            let piece = match act {
-                Act::ReadOn => VIDEO_READ_BYTES,
-                _ => self.regions.request_bytes,
-            };
-            runs.push_back(Run { op, at, end, piece });
+        let piece = match act {
+            Act::ReadOn => VIDEO_READ_BYTES,
+            _ => self.regions.request_bytes,
+        };
+        let mut run = |kind: FileOpKind, at: u64, end: u64| {
+            if kind.moves_data() && at == end {
+                return;
+            }
+            runs.push_back(Run {
+                kind,
+                how: OpenHow::EXISTING,
+                file,
+                at,
+                end,
+                piece,
+            });
         };
         let new = match act {
-            Act::Create => {
-                run(Op::Discard, 0, old);
-                Some(0)
-            }
+            // It was cut when it was opened.
+            Act::Create => Some(0),
             Act::WriteWhole => {
-                run(Op::Discard, 0, old);
-                run(Op::Write, 0, self.whole_bytes);
+                run(FileOpKind::Write, 0, self.whole_bytes);
                 Some(self.whole_bytes)
             }
             Act::Append => {
@@ -258,47 +316,50 @@ impl Flow {
                 let is_full = old + bytes > self.regions.bytes;
                 let from = match self.is_weighted && is_full {
                     true => {
-                        run(Op::Discard, self.whole_bytes, old);
+                        run(FileOpKind::Truncate, self.whole_bytes, old);
                         self.whole_bytes
                     }
                     false => old,
                 };
                 let end = (from + bytes).min(self.regions.bytes);
-                run(Op::Write, from, end);
+                run(FileOpKind::Append, from, end);
                 Some(end)
             }
             Act::ReadWhole => {
-                run(Op::Read, 0, old);
+                run(FileOpKind::Read, 0, old);
                 length
             }
             Act::Fsync => {
-                run(Op::Flush, 0, old);
+                run(FileOpKind::Fsync, 0, old);
                 length
             }
             Act::Delete => {
-                run(Op::Discard, 0, old);
+                run(FileOpKind::Remove, 0, old);
                 None
             }
-            Act::Stat => length,
+            Act::Stat => {
+                run(FileOpKind::Stat, 0, 0);
+                length
+            }
             Act::Overwrite => {
-                run(Op::Write, 0, old);
+                run(FileOpKind::Write, 0, old);
                 length
             }
             Act::ReadOn => {
                 let from = if *position < old { *position } else { 0 };
                 *position = (from + VIDEO_READ_BYTES).min(old);
-                run(Op::Read, from, *position);
+                run(FileOpKind::Read, from, *position);
                 length
             }
             Act::ReadSome | Act::WriteSome => {
                 let bytes = self.regions.request_bytes.min(old);
                 let at = rng.below((old - bytes) / PAGE_BYTES + 1) * PAGE_BYTES;
-                let op = if act == Act::ReadSome {
-                    Op::Read
+                let kind = if act == Act::ReadSome {
+                    FileOpKind::Read
                 } else {
-                    Op::Write
+                    FileOpKind::Write
                 };
-                run(op, at, at + bytes);
+                run(kind, at, at + bytes);
                 length
             }
         };

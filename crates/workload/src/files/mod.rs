@@ -1,13 +1,13 @@
 //! Workloads of file operations: threads that each loop through the flow of a file benchmark, over files that
 //! they create, append to, read, make durable and delete.
 //!
-//! 1. The address space is as many *regions* as there are files, one for each; a file is as long as what it holds,
-//!    in whole pages, and never leaves its region. So a volume divided likewise has each in a file of its own.
-//! 2. A thread plans one operation after another (`flow.rs`, `published.rs` and `store.rs` say
-//!    which) as *runs*: so many bytes from here on are read, written, flushed or discarded. A run
-//!    becomes requests of the request size; a discard or a flush is one request. What only names a
-//!    file (`stat`, `open`, `close`) makes none.
-//! 3. The next request is that of the thread that has made the fewest so far (one whose rate is
+//! 1. A thread plans one step after another (`flow.rs`, `published.rs` and `store.rs` say which) as *runs*: a file is opened, so
+//!    many bytes of it are read, it is closed. A run of bytes becomes operations of the request size ([`FileOp`], `stream.rs`).
+//! 2. The *block view* (`blocks.rs`) is what such operations ask of a volume. Its address space is as many *regions* as there are
+//!    files, one for each; a file is as long as what it holds, in whole pages, and never leaves its region. So a volume divided
+//!    likewise has each in a file of its own. Reads and writes are requests, `fsync` is a flush, what is removed or cut is
+//!    discarded. What only names a file (`stat`, `open`, `close`) makes none.
+//! 3. In both views the next request is that of the thread that has made the fewest so far (one whose rate is
 //!    limited counts its own several times). Its thread is its stream: whoever replays it keeps a
 //!    stream with one client, and in order.
 //!    Or a thread's next request is made when it [asks](FileGenerator::request_of) for it: so a program
@@ -19,18 +19,30 @@
 //! Some files exist when it all begins ([`FileGenerator::initial`]): drives hold them if they are filled with the
 //! pages that the workload touches.
 
+mod blocks;
 mod flow;
+mod op;
 mod published;
 mod store;
+mod stream;
 #[cfg(test)]
 mod tests;
+mod trace;
+#[cfg(test)]
+mod trace_tests;
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 use crate::error::WorkloadError;
 use crate::generate::{SeededRng, bad};
-use crate::request::{ADDRESS_BYTES_MAX, Op, PAGE_BYTES, Request};
+use crate::request::{ADDRESS_BYTES_MAX, PAGE_BYTES};
+
+pub use blocks::FileGenerator;
+pub use op::{Existing, FileOp, FileOpKind, Names, OpenHow};
+pub use stream::FileOps;
+pub use trace::{
+    Arguments, FileTraceReader, NAMES_BYTES_MAX, NAMES_MAX, arguments, write_file_trace,
+};
 
 use flow::Flow;
 use store::Store;
@@ -42,9 +54,6 @@ pub const THREADS_DEFAULT: u32 = 64;
 
 /// Fewest pages of a file's region.
 const REGION_PAGES_MIN: u64 = 16;
-
-/// Most bytes of a request that moves none: what its size can say, in whole pages.
-const CONTROL_BYTES_MAX: u64 = u32::MAX as u64 / PAGE_BYTES * PAGE_BYTES;
 
 /// A benchmark whose operations are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,11 +217,25 @@ impl FileSpec {
         Ok(())
     }
 
-    /// Builds the generator.
+    /// Builds the block view: the requests that the operations make in regions of a volume.
     ///
     /// # Errors
     /// A parameter out of its range.
     pub fn generator(&self) -> Result<FileGenerator, WorkloadError> {
+        let (regions, behaviour) = self.behaviour()?;
+        Ok(FileGenerator::new(self.requests, regions, behaviour))
+    }
+
+    /// Builds the file view: the operations themselves.
+    ///
+    /// # Errors
+    /// A parameter out of its range.
+    pub fn operations(&self) -> Result<FileOps, WorkloadError> {
+        let (regions, behaviour) = self.behaviour()?;
+        Ok(FileOps::new(self.requests, &regions, behaviour))
+    }
+
+    fn behaviour(&self) -> Result<(Regions, Behaviour), WorkloadError> {
         self.check()?;
         let regions = Regions {
             files: self.files,
@@ -228,16 +251,7 @@ impl FileSpec {
             }
             _ => Behaviour::Flow(Flow::new(self.personality, regions, rng)),
         };
-        Ok(FileGenerator {
-            left: self.requests,
-            initial: behaviour.initial(),
-            behaviour,
-            turns: (0..self.threads)
-                .map(|thread| Reverse((0, thread)))
-                .collect(),
-            planned: vec![VecDeque::new(); self.threads as usize],
-            alone: None,
-        })
+        Ok((regions, behaviour))
     }
 }
 
@@ -258,14 +272,25 @@ impl Regions {
     }
 }
 
-/// Bytes that a thread is going to ask for, piece by piece.
+/// What a thread is going to do with a file: an operation, or, where bytes move, as many as its pieces are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Run {
-    op: Op,
+    kind: FileOpKind,
+    how: OpenHow,
+    file: u32,
+    /// First byte, within the file.
     at: u64,
+    /// The byte behind the last.
     end: u64,
     /// Bytes of a read or write, at most.
     piece: u64,
+}
+
+impl Run {
+    /// Whether it makes requests in the block view, and so takes a thread's turn in either.
+    fn counts(&self) -> bool {
+        self.at < self.end
+    }
 }
 
 /// Runs that a thread has planned.
@@ -279,12 +304,25 @@ enum Behaviour {
 }
 
 impl Behaviour {
-    /// The bytes that exist when all begins, as (first, end).
-    fn initial(&self) -> Vec<(u64, u64)> {
+    /// The bytes of each file when all begins; nothing of one that is not there.
+    fn initial(&self) -> Vec<Option<u64>> {
         match self {
             Behaviour::Flow(flow) => flow.initial(),
             Behaviour::Store(store) => store.initial(),
         }
+    }
+
+    /// The thread that alone uses a file; nothing if several do.
+    fn owners(&self) -> Vec<Option<u32>> {
+        match self {
+            Behaviour::Flow(flow) => flow.owners(),
+            Behaviour::Store(store) => store.owners(),
+        }
+    }
+
+    /// Whether threads read what others write.
+    fn is_shared(&self) -> bool {
+        matches!(self, Behaviour::Store(_))
     }
 
     /// Turns that a request of a thread takes.
@@ -309,98 +347,5 @@ impl Behaviour {
             Behaviour::Flow(flow) => flow.plan(thread, runs),
             Behaviour::Store(store) => store.plan(thread, runs),
         }
-    }
-}
-
-/// A stream of file operations' requests.
-#[derive(Debug, Clone)]
-pub struct FileGenerator {
-    left: u64,
-    initial: Vec<(u64, u64)>,
-    behaviour: Behaviour,
-    /// Threads by the turns that they have had.
-    turns: BinaryHeap<Reverse<(u64, u32)>>,
-    planned: Vec<Runs>,
-    /// The thread whose requests are not to be parted, and how many turns it has had.
-    alone: Option<(u64, u32)>,
-}
-
-impl FileGenerator {
-    /// The bytes that exist when all begins, as (first, end), each in one file.
-    pub fn initial(&self) -> &[(u64, u64)] {
-        &self.initial
-    }
-
-    /// The next request of a thread that asks for it, and when it may be made, in nanoseconds from the beginning; nothing
-    /// when all have been made. Equal orders of asking give equal requests.
-    ///
-    /// # Panics
-    /// If threads read what others write: then the stream alone keeps the order.
-    pub fn request_of(&mut self, thread: u32) -> Option<(Request, u64)> {
-        let is_shared = matches!(self.behaviour, Behaviour::Store(_));
-        assert!(!is_shared, "threads of a store are not asked one by one");
-        self.left = self.left.checked_sub(1)?;
-        let due_ns = match self.planned[thread as usize].is_empty() {
-            true => self.behaviour.due_ns(thread),
-            false => 0,
-        };
-        Some((self.make(thread), due_ns))
-    }
-
-    /// The next request of a thread.
-    fn make(&mut self, thread: u32) -> Request {
-        let runs = &mut self.planned[thread as usize];
-        while runs.is_empty() {
-            self.behaviour.plan(thread, runs);
-            runs.retain(|run| run.at < run.end);
-        }
-        let run = runs.front_mut().expect("just planned");
-        let request = FileGenerator::cut(run, thread);
-        if run.at == run.end {
-            runs.pop_front();
-        }
-        request
-    }
-
-    /// The next request of a run, which is shorter then.
-    fn cut(run: &mut Run, thread: u32) -> Request {
-        let most = match run.op {
-            Op::Read | Op::Write => run.piece,
-            Op::Flush | Op::Discard => CONTROL_BYTES_MAX,
-        };
-        let bytes = (run.end - run.at).min(most);
-        let request = Request {
-            stream: thread,
-            ..Request::new(run.op, run.at, bytes as u32)
-        };
-        run.at += bytes;
-        request
-    }
-}
-
-impl Iterator for FileGenerator {
-    type Item = Request;
-
-    fn next(&mut self) -> Option<Request> {
-        self.left = self.left.checked_sub(1)?;
-        let (made, thread) = self.alone.take().unwrap_or_else(|| {
-            let Reverse(turn) = self.turns.pop().expect("there are threads");
-            turn
-        });
-        let request = self.make(thread);
-        // What others may read is not left half done.
-        let next = made + self.behaviour.turns(thread);
-        let is_shared = matches!(self.behaviour, Behaviour::Store(_));
-        if is_shared && !self.planned[thread as usize].is_empty() {
-            self.alone = Some((next, thread));
-        } else {
-            self.turns.push(Reverse((next, thread)));
-        }
-        Some(request)
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = usize::try_from(self.left).unwrap_or(usize::MAX);
-        (left, Some(left))
     }
 }

@@ -13,9 +13,8 @@
 //! and update one. Records are drawn by Zipf's law with skew 0.99, as YCSB does, and scattered over the files.
 
 use crate::files::flow::own_files;
-use crate::files::{Personality, Regions, Run, Runs};
+use crate::files::{FileOpKind, OpenHow, Personality, Regions, Run, Runs};
 use crate::generate::{Scatter, SeededRng, Zipf};
-use crate::request::Op;
 
 /// Bytes of a record.
 const RECORD_BYTES: u64 = 8192;
@@ -101,14 +100,14 @@ impl Store {
         }
     }
 
-    pub(super) fn initial(&self) -> Vec<(u64, u64)> {
-        let files = (0..).zip(&self.logs);
-        files
-            .map(|(file, log)| {
-                let start = self.regions.start(file);
-                (start, start + log.records.len() as u64 * RECORD_BYTES)
-            })
-            .collect()
+    pub(super) fn initial(&self) -> Vec<Option<u64>> {
+        let bytes = |log: &Log| Some(log.records.len() as u64 * RECORD_BYTES);
+        self.logs.iter().map(bytes).collect()
+    }
+
+    /// Every thread reads records of all files.
+    pub(super) fn owners(&self) -> Vec<Option<u32>> {
+        vec![None; self.logs.len()]
     }
 
     /// Plans the next operation of a thread.
@@ -117,7 +116,7 @@ impl Store {
         let record = self.scatter.place(self.zipf.draw(rng)) as u32;
         let reads = rng.below(2) == 0;
         if reads || self.reads_before_update {
-            self.push(runs, Op::Read, self.places[record as usize], 1);
+            self.push(runs, FileOpKind::Read, self.places[record as usize], 1);
         }
         if !reads {
             self.update(thread, record, runs);
@@ -125,13 +124,17 @@ impl Store {
     }
 
     /// Adds `slots` slots from a place on; one run with what precedes, if that goes on so.
-    fn push(&self, runs: &mut Runs, op: Op, place: Place, slots: u64) {
-        let at = self.regions.start(place.file) + place.slot * RECORD_BYTES;
+    fn push(&self, runs: &mut Runs, kind: FileOpKind, place: Place, slots: u64) {
+        let at = place.slot * RECORD_BYTES;
         let end = at + slots * RECORD_BYTES;
         match runs.back_mut() {
-            Some(last) if last.op == op && last.end == at => last.end = end,
+            Some(last) if (last.kind, last.file, last.end) == (kind, place.file, at) => {
+                last.end = end;
+            }
             _ => runs.push_back(Run {
-                op,
+                kind,
+                how: OpenHow::EXISTING,
+                file: place.file,
                 at,
                 end,
                 piece: self.regions.request_bytes,
@@ -154,7 +157,7 @@ impl Store {
             return;
         }
         let place = Place { file, slot };
-        self.push(runs, Op::Write, place, 1);
+        self.push(runs, FileOpKind::Write, place, 1);
         self.logs[file as usize].records.push(record);
         self.places[record as usize] = place;
         let thread = &mut self.threads[thread as usize];
@@ -178,7 +181,7 @@ impl Store {
         let slot = log.first;
         self.push(
             runs,
-            Op::Flush,
+            FileOpKind::Fdatasync,
             Place { file, slot },
             log.records.len() as u64,
         );
@@ -193,11 +196,11 @@ impl Store {
             .filter(|(slot, record)| self.places[*record as usize] == Place { file, slot: *slot })
             .collect();
         for (slot, _) in &needed {
-            self.push(runs, Op::Read, Place { file, slot: *slot }, 1);
+            self.push(runs, FileOpKind::Read, Place { file, slot: *slot }, 1);
         }
         for (slot, (_, record)) in (new..).zip(&needed) {
             let place = Place { file, slot };
-            self.push(runs, Op::Write, place, 1);
+            self.push(runs, FileOpKind::Write, place, 1);
             self.places[*record as usize] = place;
         }
         self.logs[file as usize] = Log {
@@ -206,6 +209,11 @@ impl Store {
         };
         self.flush(file, runs);
         let slot = old.first;
-        self.push(runs, Op::Discard, Place { file, slot }, self.half_slots);
+        self.push(
+            runs,
+            FileOpKind::Punch,
+            Place { file, slot },
+            self.half_slots,
+        );
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
+use crate::request::{Op, Request};
 
 fn spec(personality: Personality) -> FileSpec {
     FileSpec {
@@ -367,5 +368,99 @@ fn readers_of_videos_share_a_rate_and_writers_have_none() {
     for reader in 43..64 {
         let paid: Vec<usize> = (0..10).filter(|read| made[&reader][*read].1 > 0).collect();
         assert_eq!(paid, [2, 6]);
+    }
+}
+
+/// What a replay of operations knows of files, kept by the rules of file systems: none is read beyond its end, made if it is
+/// there and wanted anew, or used without being open, but for those that stay open from the start.
+#[test]
+fn operations_are_of_files_that_are_there_and_open_and_threads_keep_to_their_folders() {
+    for (name, personality) in Personality::ALL {
+        let spec = spec(personality);
+        let operations = spec.operations().unwrap();
+        let names = operations.names().clone();
+        assert_eq!(
+            names.paths.iter().collect::<BTreeSet<_>>().len(),
+            names.paths.len()
+        );
+        let mut sizes: BTreeMap<u32, u64> = BTreeMap::new();
+        for &(file, existing) in &names.existing {
+            if let Existing::File(bytes) = existing {
+                sizes.insert(file, bytes);
+            }
+        }
+        let mut open: BTreeSet<(u32, u32)> = BTreeSet::new();
+        let mut counted = 0;
+        for op in operations {
+            let path = &names.paths[op.file as usize];
+            if let Some(owner) = path.strip_prefix("/t") {
+                assert!(
+                    owner.starts_with(&format!("{:04}/", op.thread)),
+                    "{name}: {op:?}"
+                );
+            }
+            let key = (op.thread, op.file);
+            let size = sizes.get(&op.file).copied();
+            let end = op.offset + op.bytes;
+            if op.kind.needs_open() && op.kind != FileOpKind::Close {
+                assert!(size.is_some(), "{name}: {op:?}");
+            }
+            match op.kind {
+                FileOpKind::Open => {
+                    assert!(open.insert(key), "{name}: {op:?}");
+                    assert!(op.how.has(OpenHow::CREATE) || size.is_some());
+                    if op.how.has(OpenHow::TRUNCATE) {
+                        assert_eq!(op.bytes, size.unwrap_or(0), "{name}");
+                        sizes.insert(op.file, 0);
+                    }
+                }
+                FileOpKind::Close => assert!(open.remove(&key), "{name}: {op:?}"),
+                FileOpKind::Read => assert!(op.bytes > 0 && end <= size.unwrap(), "{name}: {op:?}"),
+                FileOpKind::Write => {
+                    sizes.insert(op.file, size.unwrap().max(end));
+                }
+                FileOpKind::Append => {
+                    assert_eq!(op.offset, size.unwrap(), "{name}: {op:?}");
+                    sizes.insert(op.file, end);
+                }
+                FileOpKind::Truncate => {
+                    sizes.insert(op.file, op.offset);
+                }
+                FileOpKind::Remove => assert_eq!(sizes.remove(&op.file), Some(op.bytes), "{name}"),
+                FileOpKind::Stat | FileOpKind::Fsync => assert_eq!(op.offset, 0),
+                FileOpKind::Fdatasync | FileOpKind::Punch => assert!(end > op.offset),
+                other => panic!("{name}: {other} is no part of a personality"),
+            }
+            counted += u64::from(op.bytes > 0);
+        }
+        assert_eq!(counted, spec.requests, "{name}");
+    }
+}
+
+/// The two views are of one stream: what moves bytes does so in both, in the same order.
+#[test]
+fn both_views_read_and_write_the_same_bytes_of_the_same_files() {
+    for (name, personality) in Personality::ALL {
+        let spec = FileSpec {
+            // No run goes on from one file into the next.
+            stride_bytes: Some(3 << 20),
+            ..spec(personality)
+        };
+        let operations = spec.operations().unwrap();
+        let first_file = operations.first_file;
+        let of_files: Vec<(u32, bool, u64, u64)> = operations
+            .filter(|op| op.kind.moves_data())
+            .map(|op| {
+                let at = u64::from(op.file - first_file) * (3 << 20) + op.offset;
+                (op.thread, op.kind.is_read(), at, op.bytes)
+            })
+            .collect();
+        let of_blocks: Vec<(u32, bool, u64, u64)> = spec
+            .generator()
+            .unwrap()
+            .filter(|request| request.op.moves_data())
+            .map(|r| (r.stream, r.op == Op::Read, r.offset, r.bytes.into()))
+            .collect();
+        assert!(of_files == of_blocks, "{name}");
     }
 }

@@ -129,6 +129,8 @@ fn row(design: Design, job: &Job, rounds: u32, turns: &[&Turn]) -> Row {
         // Those of the job are told round by round, and are no requests here.
         flushes: 0,
         discards: 0,
+        names: 0,
+        file_operations: Vec::new(),
         elapsed_seconds: seconds,
         // Of the median round: one that something else slowed down does not count for more by taking longer.
         bandwidth_mb_s: rounds_done.iops_median * job.block_bytes as f64 / 1e6,

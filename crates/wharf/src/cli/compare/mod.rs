@@ -12,7 +12,7 @@ use wharf_lab::config::{
     HostConfig, Sets, ShareOrBytes, load_costs, load_drive, load_host, parse_share_or_bytes,
 };
 use wharf_lab::designs::{self, DesignEntry};
-use wharf_lab::input::{ClientRule, Input, plan};
+use wharf_lab::input::{ClientRule, FilesFrom, Input, plan};
 use wharf_lab::replay::{Engine, Prepare, RunError, Setup, volume_bytes};
 use wharf_lab::report;
 use wharf_lab::result::Comparison;
@@ -20,6 +20,13 @@ use wharf_workload::fit::FitMode;
 
 use super::{Failure, input, print, room};
 use requests::workload;
+
+/// What clients see of file operations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum View {
+    Blocks,
+    Files,
+}
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -141,6 +148,11 @@ pub(super) struct Args {
     /// Threads that each loop through the flow of file operations, 64 if left out.
     #[arg(long, value_name = "N")]
     loops: Option<u32>,
+
+    /// What clients see of file operations: requests for `blocks` in regions of a volume, or `files` with names, which are opened,
+    /// read, written, removed. A trace of operations on files is always replayed as files.
+    #[arg(long, default_value = "blocks", value_name = "VIEW")]
+    view: View,
 
     #[command(flatten)]
     reading: super::trace::Reading,
@@ -292,11 +304,14 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
     let fit: FitMode = args.fit.parse().map_err(input)?;
     let mut plans = Vec::new();
     for seed in 0..args.seeds {
-        let input_of_seed = workload(args, args.seed.wrapping_add(seed.into()))?;
+        let unit_bytes = unit_bytes(drive.page_bytes());
+        let input_of_seed = workload(args, args.seed.wrapping_add(seed.into()), unit_bytes)?;
         let made = plan(&input_of_seed, fit, rule, args.clients, device_bytes);
         plans.push(Arc::new(made.map_err(input)?));
         // A trace is the same whatever the seed.
-        if matches!(input_of_seed, Input::Trace { .. }) {
+        let is_listed = matches!(&input_of_seed, Input::Files { from, .. }
+            if matches!(from, FilesFrom::Listed { .. }));
+        if is_listed || matches!(input_of_seed, Input::Trace { .. }) {
             plans.resize(args.seeds as usize, plans[0].clone());
             break;
         }
@@ -341,6 +356,14 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
     };
     check_memory(&request)?;
     Ok(request)
+}
+
+/// What the drives' media tell apart: with stamps a page, else a sector.
+fn unit_bytes(page_bytes: usize) -> u64 {
+    match page_bytes {
+        4096 => 512,
+        _ => 4096,
+    }
 }
 
 fn cache_spec(args: &Args, host: &HostConfig) -> String {

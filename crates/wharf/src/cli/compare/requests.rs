@@ -5,13 +5,13 @@ use std::path::Path;
 
 use serde_json::json;
 use wharf_lab::config::parse_bytes;
-use wharf_lab::input::{Input, Made, TraceFrom};
+use wharf_lab::input::{FilesFrom, Input, Made, TraceFrom};
 use wharf_workload::generate::{GeneratorSpec, Pattern, Sizes};
 use wharf_workload::layout::Layout;
 use wharf_workload::named::resolve;
 use wharf_workload::{NamedOptions, WorkloadError};
 
-use super::Args;
+use super::{Args, View};
 use crate::cli::trace::from_stdin;
 use crate::cli::{Failure, input, room};
 
@@ -27,7 +27,7 @@ const REQUESTS: u64 = 200_000;
 const REQUEST_BYTES: u64 = 64;
 
 /// The workload by its name: a file if there is one, else a generator or a profile.
-pub(super) fn workload(args: &Args, seed: u64) -> Result<Input, Failure> {
+pub(super) fn workload(args: &Args, seed: u64, unit_bytes: u64) -> Result<Input, Failure> {
     let options = args.reading.options()?;
     let layout = if args.overlay {
         Layout::Overlay
@@ -38,9 +38,22 @@ pub(super) fn workload(args: &Args, seed: u64) -> Result<Input, Failure> {
         None => SAMPLE,
         Some("-") => from_stdin()?,
         Some(name) if Path::new(name).exists() => TraceFrom::File(name.into()),
-        Some(name) => return generated(args, name, seed),
+        Some(name) => return generated(args, name, seed, unit_bytes),
     };
     no_generator(args)?;
+    if let Some(operations) = from.operations().map_err(input)? {
+        return Ok(Input::Files {
+            name: from.name(),
+            from: operations,
+            unit_bytes,
+        });
+    }
+    if args.view == View::Files {
+        return Err(input(format!(
+            "--view files: {} is a trace of blocks, which names no files",
+            from.name()
+        )));
+    }
     Ok(Input::Trace {
         from,
         options,
@@ -71,7 +84,7 @@ fn no_generator(args: &Args) -> Result<(), Failure> {
 }
 
 /// A generator or a profile, as the library resolves it.
-fn generated(args: &Args, name: &str, seed: u64) -> Result<Input, Failure> {
+fn generated(args: &Args, name: &str, seed: u64, unit_bytes: u64) -> Result<Input, Failure> {
     let bytes = |option: &str, given: &Option<String>| match given {
         None => Ok(None),
         Some(size) => parse_bytes(size)
@@ -106,11 +119,22 @@ fn generated(args: &Args, name: &str, seed: u64) -> Result<Input, Failure> {
         WorkloadError::UnknownWorkload { .. } => input(format!("no file '{name}', and {error}")),
         other => input(other),
     })?;
-    Ok(Input::Generated {
-        name: name.into(),
-        parameters: parameters(&made),
-        spec: Box::new(made),
-    })
+    let parameters = parameters(&made);
+    match (args.view, made) {
+        (View::Blocks, made) => Ok(Input::Generated {
+            name: name.into(),
+            parameters,
+            spec: Box::new(made),
+        }),
+        (View::Files, Made::Files(spec)) => Ok(Input::Files {
+            name: name.into(),
+            from: FilesFrom::Made { spec, parameters },
+            unit_bytes,
+        }),
+        (View::Files, _) => Err(input(format!(
+            "--view files: {name} has no files: name file operations such as varmail"
+        ))),
+    }
 }
 
 /// What shapes the workload, for the report.

@@ -1,4 +1,4 @@
-//! A volume as files: equal parts of it, one after another, for caches that have an index for each file.
+//! VolumeParts of a volume as files: equal parts, one after another, for caches that have an index for each file.
 //!
 //! A page's file is found by one division. The last file is shorter where the parts do not come out even; with
 //! more files than pages the last ones are empty.
@@ -14,7 +14,7 @@ const PAGE: u64 = PAGE_BYTES as u64;
 
 /// How a volume is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Files {
+pub struct VolumeParts {
     count: u32,
     /// Pages of the volume.
     pages: u64,
@@ -33,11 +33,11 @@ pub struct Piece {
     pub payload: Range<usize>,
 }
 
-impl Files {
+impl VolumeParts {
     /// A volume of `pages` pages as `count` files, one at least.
-    pub fn new(count: u32, pages: u64) -> Files {
+    pub fn new(count: u32, pages: u64) -> VolumeParts {
         let count = count.max(1);
-        Files {
+        VolumeParts {
             count,
             pages,
             file_pages: pages.div_ceil(count.into()).max(1),
@@ -80,15 +80,15 @@ impl Files {
     /// The parts of a request, in order, when a page has `page_bytes` bytes as stored.
     #[inline]
     pub fn pieces(&self, extent: Extent, page_bytes: usize) -> impl Iterator<Item = Piece> + use<> {
-        let (files, end) = (*self, extent.offset + extent.bytes);
+        let (parts, end) = (*self, extent.offset + extent.bytes);
         let (mut at, mut payload) = (extent.offset, 0);
         std::iter::from_fn(move || {
             if at >= end {
                 return None;
             }
-            let file = files.key(at / PAGE).file();
-            let start = files.first_page(file) * PAGE;
-            let bytes = (start + files.file_pages * PAGE).min(end) - at;
+            let file = parts.key(at / PAGE).file();
+            let start = parts.first_page(file) * PAGE;
+            let bytes = (start + parts.file_pages * PAGE).min(end) - at;
             let extent = Extent::new(at - start, bytes);
             let from = payload;
             at += bytes;
@@ -118,33 +118,33 @@ mod tests {
     #[test]
     fn every_page_is_in_one_file_and_files_come_one_after_another() {
         for (count, pages) in [(1, 10), (3, 10), (4, 8), (7, 5), (64, 1_000)] {
-            let files = Files::new(count, pages);
-            let sum: u64 = (0..count).map(|file| files.pages_of(file)).sum();
+            let parts = VolumeParts::new(count, pages);
+            let sum: u64 = (0..count).map(|file| parts.pages_of(file)).sum();
             assert_eq!(sum, pages);
             for page in 0..pages {
-                let key = files.key(page);
-                assert!(key.file() < count && key.page() < files.pages_of(key.file()));
-                assert_eq!(files.in_volume(key.file(), key.page()), page);
+                let key = parts.key(page);
+                assert!(key.file() < count && key.page() < parts.pages_of(key.file()));
+                assert_eq!(parts.in_volume(key.file(), key.page()), page);
             }
         }
     }
 
     #[test]
     fn the_pieces_of_a_request_are_the_request() {
-        let files = Files::new(4, 10); // 3, 3, 3 and 1 pages
+        let parts = VolumeParts::new(4, 10); // 3, 3, 3 and 1 pages
         for page_bytes in [4096, 8] {
             for (offset, bytes) in [(0, 40_960), (100, 20_000), (12_287, 2), (36_864, 4_096)] {
                 let extent = Extent::new(offset, bytes);
                 let whole: Vec<_> = spans(extent, page_bytes)
-                    .map(|span| (files.key(span.page), span.from, span.len, span.in_payload()))
+                    .map(|span| (parts.key(span.page), span.from, span.len, span.in_payload()))
                     .collect();
-                let mut parts = Vec::new();
-                for piece in files.pieces(extent, page_bytes) {
+                let mut found = Vec::new();
+                for piece in parts.pieces(extent, page_bytes) {
                     for span in spans(piece.extent, page_bytes) {
                         let at = span.in_payload();
                         let payload = piece.payload.start + at.start..piece.payload.start + at.end;
                         assert!(payload.end <= piece.payload.end);
-                        parts.push((
+                        found.push((
                             PageKey::new(piece.file, span.page),
                             span.from,
                             span.len,
@@ -152,16 +152,16 @@ mod tests {
                         ));
                     }
                 }
-                assert_eq!(parts, whole);
+                assert_eq!(found, whole);
             }
         }
-        assert_eq!(files.pieces(Extent::new(7, 0), 4096).next(), None);
+        assert_eq!(parts.pieces(Extent::new(7, 0), 4096).next(), None);
     }
 
     #[test]
     fn a_range_of_files_is_given_by_its_pages() {
-        let files = Files::new(4, 10);
-        let ranges: Vec<_> = files.ranges(Extent::new(2 * PAGE + 1, 5 * PAGE)).collect();
+        let parts = VolumeParts::new(4, 10);
+        let ranges: Vec<_> = parts.ranges(Extent::new(2 * PAGE + 1, 5 * PAGE)).collect();
         assert_eq!(ranges, [(0, (2, 2)), (1, (0, 2)), (2, (0, 1))]);
     }
 }

@@ -1,0 +1,60 @@
+//! What is known of a file besides its bytes.
+
+/// What a name leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+}
+
+/// The attributes of a file, as `stat` gives them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Attributes {
+    /// Which file it is: no other has had, or will have, this number.
+    pub number: u64,
+    /// What it is.
+    pub kind: Kind,
+    /// Permission bits, 12 of them.
+    pub mode: u16,
+    /// Names of a file; 2 and its subdirectories of a directory.
+    pub links: u32,
+    /// Bytes: of a file up to its end, holes among them; of a symbolic link those of its target; entries of a directory.
+    pub bytes: u64,
+    /// Bytes of storage that it takes.
+    pub stored_bytes: u64,
+    /// When it was last read, in nanoseconds of the clock of whoever serves it. As with `relatime`, a read need not
+    /// change it.
+    pub accessed_ns: u64,
+    /// When its bytes, or the entries of a directory, last changed.
+    pub modified_ns: u64,
+    /// When its attributes last changed.
+    pub changed_ns: u64,
+}
+
+/// Attributes to set; those that are `None` stay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SetAttributes {
+    /// Permission bits.
+    pub mode: Option<u16>,
+    /// Time of the last read.
+    pub accessed_ns: Option<u64>,
+    /// Time of the last change of bytes.
+    pub modified_ns: Option<u64>,
+}
+
+/// An entry of a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DirectoryEntry {
+    /// Where a listing goes on behind it.
+    pub cookie: u64,
+    /// The number of the file that it leads to.
+    pub number: u64,
+    /// What that is.
+    pub kind: Kind,
+    /// The name.
+    pub name: Box<[u8]>,
+}

@@ -1,0 +1,130 @@
+//! Errors of operations on files, by the numbers that POSIX programs know.
+
+use std::fmt;
+
+use crate::error::IoError;
+
+macro_rules! errnos {
+    ($($name:ident = $number:literal, $text:literal;)*) => {
+        /// Why an operation on a file failed: the names and numbers of Linux.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[allow(clippy::upper_case_acronyms)] // as they are written everywhere
+        #[repr(i32)]
+        pub enum Errno {
+            $(#[doc = $text] $name = $number,)*
+        }
+
+        impl Errno {
+            /// All of them, by number.
+            pub const ALL: &[Errno] = &[$(Errno::$name,)*];
+
+            /// Its name.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Errno::$name => stringify!($name),)*
+                }
+            }
+
+            /// What it means.
+            pub fn text(self) -> &'static str {
+                match self {
+                    $(Errno::$name => $text,)*
+                }
+            }
+        }
+    };
+}
+
+errnos! {
+    EPERM = 1, "operation not permitted";
+    ENOENT = 2, "no such file or directory";
+    EIO = 5, "input/output error";
+    EBADF = 9, "bad file handle";
+    EACCES = 13, "permission denied";
+    EBUSY = 16, "in use";
+    EEXIST = 17, "file exists";
+    EXDEV = 18, "on another file system";
+    ENOTDIR = 20, "not a directory";
+    EISDIR = 21, "is a directory";
+    EINVAL = 22, "invalid argument";
+    ENFILE = 23, "too many open files";
+    EFBIG = 27, "file too large";
+    ENOSPC = 28, "no space left";
+    EROFS = 30, "read-only file system";
+    EMLINK = 31, "too many links";
+    ENAMETOOLONG = 36, "name too long";
+    ENOSYS = 38, "not implemented";
+    ENOTEMPTY = 39, "directory not empty";
+    ELOOP = 40, "too many symbolic links";
+    EOPNOTSUPP = 95, "not supported";
+    ESTALE = 116, "stale file handle";
+}
+
+impl Errno {
+    /// Its number.
+    pub fn number(self) -> i32 {
+        self as i32
+    }
+
+    /// The one of this number.
+    pub fn of_number(number: i32) -> Option<Errno> {
+        let mut all = Errno::ALL.iter().copied();
+        all.find(|errno| errno.number() == number)
+    }
+}
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.text(), self.name())
+    }
+}
+
+/// Why an operation on a file failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum FileError {
+    /// As POSIX says it.
+    #[error("{0}")]
+    Errno(Errno),
+    /// The storage below failed: `EIO` for programs.
+    #[error("input/output error (EIO): {0}")]
+    Io(#[from] IoError),
+}
+
+impl FileError {
+    /// The number for programs.
+    pub fn errno(&self) -> Errno {
+        match self {
+            FileError::Errno(errno) => *errno,
+            FileError::Io(_) => Errno::EIO,
+        }
+    }
+}
+
+impl From<Errno> for FileError {
+    fn from(errno: Errno) -> FileError {
+        FileError::Errno(errno)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_those_of_the_system() {
+        let known = [
+            (2, "ENOENT"),
+            (17, "EEXIST"),
+            (39, "ENOTEMPTY"),
+            (40, "ELOOP"),
+        ];
+        for (number, name) in known {
+            let errno = Errno::of_number(number).expect("it is known");
+            assert_eq!((errno.name(), errno.number()), (name, number));
+        }
+        assert!(Errno::ALL.is_sorted());
+        assert_eq!(Errno::of_number(0), None);
+        let text = FileError::from(Errno::ENOENT).to_string();
+        assert_eq!(text, "no such file or directory (ENOENT)");
+    }
+}

@@ -1,0 +1,585 @@
+//! Every read of a file is checked against the writes to it: by object and unit, with a size for each object.
+//!
+//! An *object* is one file, from its making to its end, whatever names it has. Its unit is that of the block checker: a page with
+//! stamp media, else a sector. A write has a number of its own among all writes to all files, and puts it, with the place of
+//! the unit within the write, into each unit. So bytes of another file, of an older write, of another place are told apart, also
+//! where a write does not know its place before it has ended: an append.
+//!
+//! * A *version* of a unit has an interval, from the begin of its write to its end. A read may return a version that had begun when the
+//!   read ended, unless another one began after its end, and ended before the read began.
+//! * A cut, or a hole, is a version that is zeros, of all units from here on, or up to there.
+//! * The *size* lies between two bounds, which are equal unless writes that change it overlap. A read, and a look at the attributes,
+//!   tells a size within them; it makes them equal if nothing that changes the size was under way.
+//! * Appends that overlap in time may come in any order, but not at one place.
+//!
+//! What nobody can read any more is forgotten, so an object takes memory for its units, and little for what is under way.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::size::{SizeChange, Sizes};
+use super::{SECTOR_BYTES, WrongRead};
+
+/// Units whose stamps are together.
+const CHUNK: u64 = 64;
+
+/// Bits of a stamp that hold the number of the write; those above hold the unit's place within it, from 1.
+const WRITE_BITS: u32 = 44;
+
+const WRITE_MASK: u64 = (1 << WRITE_BITS) - 1;
+
+/// Writes of which it is remembered whose they are, for messages.
+const RECENT: u64 = 1 << 14;
+
+/// When a version has ended that has not.
+const UNDER_WAY: u64 = u64::MAX;
+
+/// Of a unit: what a write has left there, or leaves.
+#[derive(Debug, Clone, Copy)]
+struct Version {
+    stamp: u64,
+    began: u64,
+    ended: u64,
+}
+
+/// Zeros, in units from `first` to before `end`.
+#[derive(Debug, Clone, Copy)]
+struct Zeros {
+    first: u64,
+    end: u64,
+    version: Version,
+}
+
+/// What is known of an object, behind its lock.
+#[derive(Default)]
+struct State {
+    /// Stamps of units with one version; 0 of those that are zeros.
+    stable: BTreeMap<u64, Box<[u64; CHUNK as usize]>>,
+    /// Units with several, or one that has not ended.
+    several: BTreeMap<u64, Vec<Version>>,
+    zeros: Vec<Zeros>,
+    /// When operations that are under way began.
+    under_way: BTreeSet<u64>,
+    sizes: Sizes,
+    /// Appends under way: number and units.
+    appends: Vec<(u64, u64)>,
+}
+
+/// The checker's book of all files.
+pub struct Objects {
+    unit_bytes: u64,
+    stamp_only: bool,
+    /// Begins and ends, in order.
+    clock: AtomicU64,
+    writes: AtomicU64,
+    /// Whose the latest writes are.
+    recent: Mutex<Vec<(u64, Arc<str>)>>,
+}
+
+/// One file.
+pub struct Object {
+    name: Arc<str>,
+    state: Mutex<State>,
+}
+
+/// An operation under way that changes bytes.
+#[derive(Debug, Default)]
+pub struct Change {
+    began: u64,
+    write: u64,
+    /// First unit, and the one behind the last.
+    units: (u64, u64),
+    /// The least size when it began.
+    least: u64,
+}
+
+/// A read, or a look at the size, under way.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Look {
+    began: u64,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Objects {
+    /// No files.
+    pub fn new(stamp_only: bool) -> Objects {
+        Objects {
+            unit_bytes: if stamp_only {
+                4096
+            } else {
+                SECTOR_BYTES as u64
+            },
+            stamp_only,
+            clock: AtomicU64::new(1),
+            writes: AtomicU64::new(1),
+            recent: Mutex::default(),
+        }
+    }
+
+    /// What offsets, lengths and sizes must be multiples of.
+    pub fn unit_bytes(&self) -> u64 {
+        self.unit_bytes
+    }
+
+    /// A file of `bytes` bytes of zeros.
+    pub fn object(&self, name: &str, bytes: u64) -> Arc<Object> {
+        let state = State {
+            sizes: Sizes::new(bytes),
+            ..State::default()
+        };
+        Arc::new(Object {
+            name: name.into(),
+            state: Mutex::new(state),
+        })
+    }
+
+    /// Bytes of the payload of a request for so many bytes.
+    pub fn payload_bytes(&self, bytes: u64) -> usize {
+        match self.stamp_only {
+            true => (bytes / self.unit_bytes * 8) as usize,
+            false => bytes as usize,
+        }
+    }
+
+    fn now(&self) -> u64 {
+        self.clock.fetch_add(1, Relaxed)
+    }
+
+    fn units(&self, offset: u64, bytes: u64) -> (u64, u64) {
+        let end = offset.saturating_add(bytes);
+        (offset / self.unit_bytes, end.div_ceil(self.unit_bytes))
+    }
+
+    /// Numbers a write, and fills its payload.
+    fn stamp(&self, object: &Object, data: &mut [u8]) -> u64 {
+        let write = self.writes.fetch_add(1, Relaxed);
+        assert!(write < 1 << WRITE_BITS, "fewer than 2^44 writes");
+        let step = if self.stamp_only { 8 } else { SECTOR_BYTES };
+        for (place, part) in (0..).zip(data.chunks_exact_mut(step)) {
+            let stamp = stamp(write, place).to_le_bytes();
+            part.as_chunks_mut::<8>().0.fill(stamp);
+        }
+        let recent = &mut *lock(&self.recent);
+        let entry = (write, object.name.clone());
+        match recent.get_mut((write % RECENT) as usize) {
+            Some(old) => *old = entry,
+            None => recent.push(entry),
+        }
+        write
+    }
+
+    /// A write begins: fills `data`.
+    pub fn begin_write(&self, object: &Object, offset: u64, bytes: u64, data: &mut [u8]) -> Change {
+        let write = self.stamp(object, data);
+        let (state, began) = (&mut *lock(&object.state), self.now());
+        let units = self.units(offset, bytes);
+        state.begin(began);
+        state.sizes.begin(SizeChange::Extend(offset + bytes));
+        for (place, unit) in (0..).zip(units.0..units.1) {
+            state.add(
+                unit,
+                Version {
+                    stamp: stamp(write, place),
+                    began,
+                    ended: UNDER_WAY,
+                },
+            );
+        }
+        Change {
+            began,
+            write,
+            units,
+            least: 0,
+        }
+    }
+
+    /// It has ended.
+    pub fn end_write(&self, object: &Object, change: &Change, offset: u64, bytes: u64) {
+        let (state, now) = (&mut *lock(&object.state), self.now());
+        let written = SizeChange::Extend(offset + bytes);
+        state.sizes.end(written);
+        for (place, unit) in (0..).zip(change.units.0..change.units.1) {
+            let stamp = stamp(change.write, place);
+            let versions = state.several.get_mut(&unit).expect("it was added");
+            let own = versions.iter_mut().find(|version| version.stamp == stamp);
+            own.expect("it was added").ended = now;
+        }
+        state.end(change.began);
+        for unit in change.units.0..change.units.1 {
+            state.settle(unit);
+        }
+    }
+
+    /// An append begins: fills `data`.
+    pub fn begin_append(&self, object: &Object, bytes: u64, data: &mut [u8]) -> Change {
+        let write = self.stamp(object, data);
+        let (state, began) = (&mut *lock(&object.state), self.now());
+        state.begin(began);
+        let least = state.sizes.begin(SizeChange::Append(bytes));
+        let units = bytes / self.unit_bytes;
+        state.appends.push((write, units));
+        Change {
+            began,
+            write,
+            units: (0, units),
+            least,
+        }
+    }
+
+    /// It has ended, with its first byte at `offset`.
+    ///
+    /// # Errors
+    /// If that is not where the file ended, or where another append is.
+    pub fn end_append(
+        &self,
+        object: &Object,
+        change: &Change,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<(), WrongRead> {
+        let (state, now) = (&mut *lock(&object.state), self.now());
+        let interval = (change.began, now);
+        let placed = state
+            .sizes
+            .end_append(interval, change.least, offset, bytes);
+        state.appends.retain(|(write, _)| *write != change.write);
+        let first = offset / self.unit_bytes;
+        for place in 0..change.units.1 {
+            state.add(
+                first + place,
+                Version {
+                    stamp: stamp(change.write, place),
+                    began: change.began,
+                    ended: now,
+                },
+            );
+        }
+        state.end(change.began);
+        for place in 0..change.units.1 {
+            state.settle(first + place);
+        }
+        placed.map_err(|(expected, found)| object.wrong("its end", expected, found))
+    }
+
+    /// The size is going to be set.
+    pub fn begin_cut(&self, object: &Object, bytes: u64) -> Change {
+        let first = bytes.div_ceil(self.unit_bytes);
+        self.begin_zeros(object, (first, u64::MAX), Some(bytes))
+    }
+
+    /// A hole is going to be made: of the units that it covers.
+    pub fn begin_hole(&self, object: &Object, offset: u64, bytes: u64) -> Change {
+        self.begin_zeros(object, self.units(offset, bytes), None)
+    }
+
+    fn begin_zeros(&self, object: &Object, units: (u64, u64), size: Option<u64>) -> Change {
+        let (state, began) = (&mut *lock(&object.state), self.now());
+        state.begin(began);
+        if let Some(bytes) = size {
+            state.sizes.begin(SizeChange::Cut(bytes));
+        }
+        let version = Version {
+            stamp: 0,
+            began,
+            ended: UNDER_WAY,
+        };
+        state.zeros.push(Zeros {
+            first: units.0,
+            end: units.1,
+            version,
+        });
+        Change {
+            began,
+            write: 0,
+            units,
+            least: 0,
+        }
+    }
+
+    /// A cut to `size`, or a hole, has ended.
+    pub fn end_zeros(&self, object: &Object, change: &Change, size: Option<u64>) {
+        let (state, now) = (&mut *lock(&object.state), self.now());
+        if let Some(bytes) = size {
+            state.sizes.end(SizeChange::Cut(bytes));
+        }
+        let own = state
+            .zeros
+            .iter_mut()
+            .find(|zeros| zeros.version.began == change.began);
+        own.expect("it was added").version.ended = now;
+        state.end(change.began);
+    }
+
+    /// A read, or a look at the size, begins.
+    pub fn begin_look(&self, object: &Object) -> Look {
+        let (state, began) = (&mut *lock(&object.state), self.now());
+        state.begin(began);
+        state.sizes.begin_look(began);
+        Look { began }
+    }
+
+    /// A look has failed: it tells nothing.
+    pub fn drop_look(&self, object: &Object, look: Look) {
+        let state = &mut *lock(&object.state);
+        let _ = state.sizes.end_look(look.began, |_, _| (true, None));
+        state.end(look.began);
+    }
+
+    /// A look at the size has told it.
+    ///
+    /// # Errors
+    /// If the file had no such size.
+    pub fn end_look(&self, object: &Object, look: Look, bytes: u64) -> Result<(), WrongRead> {
+        let state = &mut *lock(&object.state);
+        let told = state.sizes.end_look(look.began, |least, most| {
+            ((least..=most).contains(&bytes), Some(bytes))
+        });
+        state.end(look.began);
+        told.map_err(|bounds| object.wrong("the size", bounds, format!("{bytes} bytes")))
+    }
+
+    /// A read of `asked` bytes from `offset` has returned `bytes` of them, in `data`.
+    ///
+    /// # Errors
+    /// If the file had not so many there, or other ones.
+    pub fn end_read(
+        &self,
+        object: &Object,
+        look: Look,
+        (offset, asked): (u64, u64),
+        bytes: u64,
+        data: &[u8],
+    ) -> Result<(), WrongRead> {
+        let state = &mut *lock(&object.state);
+        let there = |size: u64| size.saturating_sub(offset).min(asked);
+        let told = state.sizes.end_look(look.began, |least, most| {
+            let is_right = (there(least)..=there(most)).contains(&bytes);
+            // A read that ends early tells the size; one that has nothing, only that there is no more.
+            let size = (0 < bytes && bytes < asked).then_some(offset + bytes);
+            (is_right, size)
+        });
+        let told = told.map_err(|bounds| {
+            let found = format!("{bytes} bytes of {asked} from byte {offset} on");
+            object.wrong("the size", bounds, found)
+        });
+        let step = if self.stamp_only { 8 } else { SECTOR_BYTES };
+        let (first, end) = self.units(offset, bytes);
+        let checked = (first..end)
+            .zip(data.chunks_exact(step))
+            .try_for_each(|(unit, part)| self.check(object, state, unit, part, look.began));
+        state.end(look.began);
+        told.and(checked)
+    }
+
+    fn check(
+        &self,
+        object: &Object,
+        state: &State,
+        unit: u64,
+        part: &[u8],
+        began: u64,
+    ) -> Result<(), WrongRead> {
+        let words = part.as_chunks::<8>().0;
+        let found = u64::from_le_bytes(words[0]);
+        let torn = words.iter().find(|word| **word != words[0]);
+        if torn.is_none() && state.allows(unit, found, began) {
+            return Ok(());
+        }
+        let what = match torn {
+            Some(other) => {
+                let other = u64::from_le_bytes(*other);
+                format!(
+                    "a mixture of {} and {}",
+                    self.describe(found),
+                    self.describe(other)
+                )
+            }
+            None => self.describe(found),
+        };
+        let possible = state.possible(unit, began);
+        let possible: Vec<String> = possible.iter().map(|stamp| self.describe(*stamp)).collect();
+        let unit_name = if self.stamp_only { "page" } else { "sector" };
+        let place = format!("{unit_name} {unit}");
+        Err(object.wrong(&place, possible.join(" or "), what))
+    }
+
+    fn describe(&self, stamp: u64) -> String {
+        let (write, place) = (stamp & WRITE_MASK, stamp >> WRITE_BITS);
+        if stamp == 0 {
+            return "zeros".into();
+        }
+        if place == 0 || write >= self.writes.load(Relaxed) {
+            return format!("bytes that no write left ({stamp:#x})");
+        }
+        let recent = lock(&self.recent);
+        let whose = recent.iter().find(|(number, _)| *number == write);
+        let unit = place - 1;
+        match whose {
+            Some((_, name)) => format!("unit {unit} of write {write}, to {name}"),
+            None => format!("unit {unit} of write {write}"),
+        }
+    }
+}
+
+impl Object {
+    /// Its name, as it was when it was first seen.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn wrong(&self, place: &str, expected: String, found: String) -> WrongRead {
+        WrongRead {
+            place: format!("{place} of {}", self.name),
+            expected,
+            found,
+        }
+    }
+}
+
+impl State {
+    fn begin(&mut self, began: u64) {
+        self.under_way.insert(began);
+    }
+
+    /// An operation is not under way any more; zeros that all have seen become those of their units.
+    fn end(&mut self, began: u64) {
+        self.under_way.remove(&began);
+        let oldest = self.oldest();
+        while let Some(at) = self
+            .zeros
+            .iter()
+            .position(|zeros| zeros.version.ended < oldest)
+        {
+            let zeros = self.zeros.swap_remove(at);
+            self.spread(&zeros);
+        }
+    }
+
+    /// When the oldest operation under way began.
+    fn oldest(&self) -> u64 {
+        self.under_way.first().map_or(UNDER_WAY, |began| *began)
+    }
+
+    /// Gives zeros to their units, when nobody can read what they have replaced for certain.
+    fn spread(&mut self, zeros: &Zeros) {
+        let range = zeros.first..zeros.end;
+        let chunks = zeros.first / CHUNK..=zeros.end / CHUNK;
+        for (chunk, stamps) in self.stable.range_mut(chunks) {
+            for (unit, stamp) in (chunk * CHUNK..).zip(stamps.iter_mut()) {
+                if range.contains(&unit) && !self.several.contains_key(&unit) {
+                    *stamp = 0;
+                }
+            }
+        }
+        let units: Vec<u64> = self.several.range(range).map(|(unit, _)| *unit).collect();
+        for unit in units {
+            self.add(unit, zeros.version);
+            self.settle(unit);
+        }
+        let end = zeros.end;
+        if end == u64::MAX {
+            self.stable
+                .retain(|_, stamps| stamps.iter().any(|stamp| *stamp != 0));
+        }
+    }
+
+    fn stable_stamp(&self, unit: u64) -> u64 {
+        let stamps = self.stable.get(&(unit / CHUNK));
+        stamps.map_or(0, |stamps| stamps[(unit % CHUNK) as usize])
+    }
+
+    fn add(&mut self, unit: u64, version: Version) {
+        let stable = Version {
+            stamp: self.stable_stamp(unit),
+            began: 0,
+            ended: 0,
+        };
+        let versions = self.several.entry(unit).or_insert_with(|| vec![stable]);
+        versions.push(version);
+    }
+
+    /// All versions of a unit: its own, and zeros that cover it.
+    fn versions(&self, unit: u64) -> impl Iterator<Item = Version> + Clone + '_ {
+        let own = self.several.get(&unit).map_or(&[][..], |versions| versions);
+        let stable = own.is_empty().then(|| Version {
+            stamp: self.stable_stamp(unit),
+            began: 0,
+            ended: 0,
+        });
+        let zeros = self
+            .zeros
+            .iter()
+            .filter(move |zeros| (zeros.first..zeros.end).contains(&unit));
+        let zeros = zeros.map(|zeros| zeros.version);
+        stable.into_iter().chain(own.iter().copied()).chain(zeros)
+    }
+
+    /// Those that a read that began then may return.
+    fn allowed(&self, unit: u64, began: u64) -> impl Iterator<Item = Version> + '_ {
+        let all = self.versions(unit);
+        let others = all.clone();
+        all.filter(move |version| {
+            let mut others = others.clone();
+            !others.any(|other| other.began > version.ended && other.ended < began)
+        })
+    }
+
+    fn allows(&self, unit: u64, stamp: u64, began: u64) -> bool {
+        self.allowed(unit, began)
+            .any(|version| version.stamp == stamp)
+            || self.is_of_append(stamp)
+    }
+
+    /// Whether a stamp is of an append whose place nobody knows yet.
+    fn is_of_append(&self, found: u64) -> bool {
+        let (number, place) = (found & WRITE_MASK, found >> WRITE_BITS);
+        let mut appends = self.appends.iter();
+        appends.any(|(write, units)| *write == number && (1..=*units).contains(&place))
+    }
+
+    fn possible(&self, unit: u64, began: u64) -> Vec<u64> {
+        self.allowed(unit, began)
+            .map(|version| version.stamp)
+            .collect()
+    }
+
+    /// Forgets versions of a unit that nobody can read any more.
+    fn settle(&mut self, unit: u64) {
+        let oldest = self.oldest();
+        let Some(versions) = self.several.get_mut(&unit) else {
+            return;
+        };
+        let all = versions.clone();
+        versions.retain(|version| {
+            let mut others = all.iter();
+            !others.any(|other| other.began > version.ended && other.ended < oldest)
+        });
+        // Zeros that are still to be spread may have come before it, or after.
+        let has_zeros = self
+            .zeros
+            .iter()
+            .any(|zeros| (zeros.first..zeros.end).contains(&unit));
+        if let [only] = versions[..]
+            && only.ended < oldest
+            && !has_zeros
+        {
+            self.several.remove(&unit);
+            let stamps = self
+                .stable
+                .entry(unit / CHUNK)
+                .or_insert_with(|| Box::new([0; CHUNK as usize]));
+            stamps[(unit % CHUNK) as usize] = only.stamp;
+        }
+    }
+}
+
+/// The stamp of a unit of a write.
+fn stamp(write: u64, place: u64) -> u64 {
+    (place + 1) << WRITE_BITS | write
+}

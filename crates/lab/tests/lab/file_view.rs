@@ -1,0 +1,235 @@
+//! Operations on files through clients of files, on designs for blocks: every read and every answer checked.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use wharf_drive::config::MediaKind;
+use wharf_lab::compare::{Request as Compare, compare};
+use wharf_lab::designs::{DESIGNS, find};
+use wharf_lab::input::{FilesFrom, Input, Plan, TraceFrom};
+use wharf_lab::replay::{Engine, Setup};
+use wharf_lab::report;
+use wharf_lab::result::{Comparison, Row};
+use wharf_workload::files::{FileOpKind, FileSpec, Personality, write_file_trace};
+
+use crate::support::{planned, setup, setup_on, small, small_and_quick};
+
+fn spec(personality: Personality) -> FileSpec {
+    FileSpec {
+        personality,
+        requests: 4_000,
+        files: 24,
+        threads: 8,
+        footprint_bytes: Some(4 << 20),
+        request_bytes: 8192,
+        stride_bytes: None,
+        seed: 5,
+    }
+}
+
+pub fn of_files(spec: FileSpec, unit_bytes: u64) -> Input {
+    Input::Files {
+        name: spec.personality.name().into(),
+        from: FilesFrom::Made {
+            spec,
+            parameters: BTreeMap::new(),
+        },
+        unit_bytes,
+    }
+}
+
+fn four_clients() -> Setup {
+    let mut setup = Setup {
+        clients: 4,
+        depth: 2,
+        cache_bytes: 1 << 20,
+        ..setup_on(2, small())
+    };
+    setup.host.files = 24;
+    setup
+}
+
+fn run(setup: &Setup, plan: &Arc<Plan>, names: &[&str]) -> Comparison {
+    let request = Compare {
+        setup: setup.clone(),
+        designs: names
+            .iter()
+            .map(|name| find(name).expect("it is listed"))
+            .collect(),
+        plans: vec![plan.clone()],
+        cache_spec: "test".into(),
+        commit: "test".into(),
+        jobs: 1,
+    };
+    let comparison = compare(&request, &Arc::new(AtomicBool::new(false)));
+    let comparison = comparison.unwrap_or_else(|error| panic!("{error}"));
+    comparison.rows.iter().for_each(|row| check(row, plan));
+    comparison
+}
+
+/// What holds of every complete row.
+fn check(row: &Row, plan: &Plan) {
+    let ops = &plan.files.as_ref().expect("operations on files").ops;
+    assert!(
+        row.complete && row.requests == ops.len() as u64,
+        "{}",
+        row.design
+    );
+    let by_sort = [row.reads, row.writes, row.flushes, row.discards, row.names];
+    assert_eq!(by_sort.iter().sum::<u64>(), row.requests);
+    assert_eq!(row.verified_reads, row.reads, "every read is checked");
+    for operation in &row.file_operations {
+        let kind = FileOpKind::by_name(operation.operation.as_bytes()).expect("its name");
+        let count = ops.iter().filter(|op| op.kind == kind).count() as u64;
+        assert_eq!(operation.count, count, "{kind}");
+        assert_eq!(operation.failed, 0, "{kind} of {}", row.design);
+        assert!(operation.per_second > 0.0 && operation.latency_us.max >= 0.0);
+    }
+}
+
+const SHOWN: [&str; 5] = ["direct", "clock", "kernel", "scale", "scala"];
+
+#[test]
+fn personalities_run_as_files_on_every_design_and_all_reads_are_checked() {
+    let setup = four_clients();
+    for (_, personality) in Personality::ALL {
+        let plan = planned(&of_files(spec(personality), 4096), &setup);
+        let all: Vec<&str> = DESIGNS.iter().map(|design| design.name).collect();
+        let names = match personality {
+            Personality::Varmail | Personality::Fileserver => &all[..],
+            _ => &SHOWN[..],
+        };
+        let done = run(&setup, &plan, names);
+        for row in &done.rows {
+            assert_eq!(row.hit_ratio.is_none(), row.design == "direct");
+        }
+    }
+}
+
+#[test]
+fn equal_runs_of_files_give_equal_reports() {
+    let setup = four_clients();
+    let plan = planned(&of_files(spec(Personality::Varmail), 4096), &setup);
+    let make = || {
+        let done = run(&setup, &plan, &SHOWN).without_wall_clock();
+        (
+            report::json::to_string(&done),
+            report::html::render(&done),
+            report::table::render(&done, 120),
+        )
+    };
+    let (json, page, table) = make();
+    assert!((json.clone(), page.clone(), table.clone()) == make());
+    for text in [&json, &page, &table] {
+        assert!(text.contains("fsync") && text.contains("append"));
+    }
+    let back = report::json::from_str(&json).expect("a report");
+    assert_eq!(back.rows[0].file_operations.len(), 6);
+}
+
+/// With real bytes units are sectors, and sizes need not be whole pages.
+#[test]
+fn files_of_real_bytes_are_checked_by_sectors_in_either_time() {
+    let mut drive = small_and_quick();
+    drive.media.kind = MediaKind::Ram;
+    let text = b"# wharf file trace 1\n\
+        dir /d\n\
+        file /d/old 10000\n\
+        - 0 open /d/new ct\n\
+        - 0 write /d/new 512 1000\n\
+        - 0 append /d/new 700\n\
+        - 0 read /d/new 0 4096\n\
+        - 0 truncate /d/new 1000\n\
+        - 0 write /d/new 9000 100\n\
+        - 0 readwhole /d/new\n\
+        - 1 read /d/old 0 512\n\
+        - 1 stat /d/old\n\
+        - 1 stat /d/none\n\
+        - 1 open /d/none -\n\
+        - 1 append /d/none 512\n\
+        - 1 list /d\n\
+        - 0 rename /d/new /d/newer\n\
+        - 0 punch /d/newer 0 9000\n\
+        - 0 link /d/newer /d/newest\n\
+        - 0 mkdir /e\n\
+        - 0 mkdir /e\n\
+        - 0 rmdir /e\n\
+        - 0 symlink /s /d\n\
+        - 0 stat /s/old\n\
+        - 0 remove /d/newest\n\
+        - 0 fdatasync /d/newer\n\
+        - 0 close /d/newer\n";
+    let from = TraceFrom::Memory {
+        name: "every-operation".into(),
+        bytes: text.to_vec().into(),
+    };
+    let input = Input::Files {
+        name: "every-operation".into(),
+        from: from.operations().unwrap().expect("a trace of files"),
+        unit_bytes: 512,
+    };
+    let setup = Setup {
+        clients: 2,
+        ..setup(drive)
+    };
+    let real = Setup {
+        engine: Engine::Real {
+            client_threads: 1,
+            profile: false,
+        },
+        ..setup.clone()
+    };
+    let plan = planned(&input, &setup);
+    assert!(
+        plan.notes
+            .iter()
+            .any(|note| note.contains("whole units of 512"))
+    );
+    for setup in [&setup, &real] {
+        for name in ["direct", "clock"] {
+            let row = (find(name).expect("it is listed").run)(
+                setup,
+                &plan,
+                wharf_lab::progress::Progress::hidden(),
+                &Arc::new(AtomicBool::new(false)),
+            );
+            let row = row.unwrap_or_else(|error| panic!("{error}"));
+            assert!(row.complete);
+            let failed = |name: &str| {
+                let mut all = row.file_operations.iter();
+                all.find(|operation| operation.operation == name)
+                    .map(|found| found.failed)
+            };
+            assert_eq!(failed("append"), Some(1), "of a file that is not there");
+            assert_eq!(
+                (failed("mkdir"), failed("open"), failed("read")),
+                (Some(1), Some(1), Some(0))
+            );
+            // After the rename the thread has /d/new open, and /d/newer not yet.
+            assert_eq!((failed("close"), failed("punch")), (Some(0), Some(0)));
+        }
+    }
+}
+
+/// A trace that was written from a personality gives the same operations.
+#[test]
+fn a_personality_and_its_trace_are_replayed_alike() {
+    let setup = four_clients();
+    let made = planned(&of_files(spec(Personality::Fileserver), 4096), &setup);
+    let files = made.files.as_ref().expect("operations on files");
+    let mut text = Vec::new();
+    write_file_trace(&files.names, files.ops.iter().copied(), &mut text).unwrap();
+    let from = TraceFrom::Memory {
+        name: "fileserver".into(),
+        bytes: text.into(),
+    };
+    let input = Input::Files {
+        name: "fileserver".into(),
+        from: from.operations().unwrap().expect("a trace of files"),
+        unit_bytes: 4096,
+    };
+    let read = planned(&input, &setup);
+    let rows = [made, read].map(|plan| run(&setup, &plan, &["clock"]).without_wall_clock().rows);
+    assert_eq!(rows[0], rows[1]);
+}
