@@ -14,11 +14,8 @@ use wharf_wire::status::{Status, StatusCode};
 use zerocopy::IntoBytes;
 
 use super::MDTS;
-use super::state::{Controller, NAMESPACE, Waiting};
+use super::state::{ARBITRATION_DEFAULT, Controller, NAMESPACE, Waiting};
 use super::whole_cores::{Format, LogPages, NamespaceData, SetWriteCache};
-
-/// Arbitration after power-on: bursts of 8 commands.
-pub(super) const ARBITRATION_DEFAULT: u32 = 3;
 
 /// Smallest number of entries of a queue.
 const ENTRIES_MIN: u32 = 2;

@@ -1,85 +1,21 @@
 //! Log pages: errors, health, statistics.
 
-use std::collections::VecDeque;
-
 use wharf_wire::command::Command;
 use wharf_wire::dma::PAGE_BYTES;
 use wharf_wire::log_page::{CriticalWarning, ErrorLogEntry, LogPage, SmartHealth, data_units};
-use wharf_wire::opcode::IoOpcode;
 use wharf_wire::prp::{PrpError, prp_walk};
 use wharf_wire::statistics::DriveStatistics;
-use wharf_wire::status::{Status, StatusCode};
+use wharf_wire::status::StatusCode;
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::MDTS;
+use super::accounts::ERRORS_MAX;
 use super::admin::check_for_controller;
 use super::state::Controller;
 use crate::ftl::blocks_needed;
 
-/// Entries of the error log.
-const ERRORS_MAX: usize = 64;
-
 /// SMART: percent of the spare blocks below which it warns.
 const SPARE_THRESHOLD_PERCENT: u8 = 10;
-
-/// The latest failures, newest first.
-#[derive(Default)]
-pub(super) struct ErrorLog {
-    count: u64,
-    entries: VecDeque<ErrorLogEntry>,
-}
-
-impl ErrorLog {
-    /// Remembers a failed command, and the first page that failed.
-    pub(super) fn record(&mut self, qid: u16, command: &Command, status: Status, page: u64) {
-        self.count += 1;
-        self.entries.truncate(ERRORS_MAX - 1);
-        let mut entry = ErrorLogEntry::default().with_status(status.with_more());
-        entry.error_count = self.count;
-        entry.sqid = qid;
-        entry.cid = command.cid;
-        entry.parameter_error_location = ErrorLogEntry::NO_FIELD;
-        entry.lba = page;
-        entry.nsid = command.nsid;
-        self.entries.push_front(entry);
-    }
-}
-
-/// Commands completed, by kind, as the controller alone can count them.
-#[derive(Default)]
-pub(super) struct HostCommands {
-    reads: u64,
-    writes: u64,
-    flushes: u64,
-    pins: u64,
-    unpins: u64,
-    service_ns: u64,
-}
-
-impl HostCommands {
-    #[inline]
-    pub(super) fn count(&mut self, qid: u16, command: &Command) {
-        if qid == 0 {
-            return;
-        }
-        match command.io_opcode() {
-            Some(IoOpcode::Read) => self.reads += 1,
-            Some(IoOpcode::Write) => self.writes += 1,
-            Some(IoOpcode::Flush) => self.flushes += 1,
-            Some(IoOpcode::Pin) => self.pins += 1,
-            Some(IoOpcode::Unpin) => self.unpins += 1,
-            _ => {}
-        }
-    }
-
-    /// Accounts how long the core that ended last served a command.
-    #[inline]
-    pub(super) fn count_service(&mut self, qid: u16, served_ns: u32) {
-        if qid != 0 {
-            self.service_ns += u64::from(served_ns);
-        }
-    }
-}
 
 impl Controller {
     /// Fills the page that a get log page command asks for.

@@ -9,12 +9,13 @@
 //! | `completion.rs` | answers become completions, in order behind the data on the link |
 //! | `shares.rs` | a command's shares, as handlers give them to cores |
 //! | `admin.rs` | the admin queue |
-//! | `logs.rs` | log pages |
+//! | `logs.rs`, `accounts.rs` | log pages, and what they tell |
 //! | `whole_cores.rs` | what cores do for admin commands |
 //!
 //! A command of an I/O queue goes to the handler that the drive's features name for its opcode
 //! ([`crate::features`]); the controller itself knows none of them.
 
+mod accounts;
 mod admin;
 mod completion;
 mod logs;

@@ -16,11 +16,13 @@ use wharf_wire::identify::IdentifyController;
 use wharf_wire::queue::{DriveQueue, Guest};
 use wharf_wire::status::StatusCode;
 
-use super::admin::ARBITRATION_DEFAULT;
-use super::logs::{ErrorLog, HostCommands};
+use super::accounts::{ErrorLog, HostCommands};
 use crate::config::{CorePlan, DriveConfig, Striping};
 use crate::core::{Core, NextWaiter, Serve, Slots};
 use crate::link::{FromHost, ToHost};
+
+/// Arbitration after power-on: bursts of 8 commands.
+pub(super) const ARBITRATION_DEFAULT: u32 = 3;
 
 /// The one namespace.
 pub const NAMESPACE: u32 = 1;
