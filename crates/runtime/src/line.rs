@@ -16,6 +16,30 @@
 //!
 //! The costs are measured between two real cores. In the real engine both calls are nothing: the
 //! atomic beside the line is the real thing.
+//!
+//! # What has a stand-in in virtual time
+//!
+//! All CPUs of a virtual run share a thread, so nothing contends by itself. What several CPUs touch
+//! therefore has a stand-in beside the real thing, which does nothing in real time; `wharf
+//! calibrate` measures what it charges.
+//!
+//! * `runtime/line.rs`: a cache line: who has it, until when it is on its way; changes follow one
+//!   another.
+//! * `runtime/notifier.rs`: what a notifier and the rings and queues behind it are: wires within a
+//!   device, free; or memory, whose lines move.
+//! * `wire/queue_lines.rs`: commands and completions of a drive that is software on a processor of
+//!   the host's machine (`firmware.platform`).
+//! * `runtime/lock.rs`: a spin lock: who comes while it is held spins until its end and pays the
+//!   hand-over.
+//! * `runtime/busy.rs`: the latest period of use; who comes before it, by a clock that is behind,
+//!   finds the thing free.
+//! * `Cpu::pace` and `yield_now` in `runtime/cpu.rs`: whoever ran ahead lets the others catch up
+//!   before it touches what is shared; a client does once for each request, when its tasks take
+//!   turns.
+//!
+//! A drive that is a *device* has engines that move commands and data: that is the link's latency
+//! and bandwidth. One that is *software* has one CPU for controller and cores, copies with it
+//! (`Core::copying`), and shares the lines of its queues with the clients.
 
 use crate::busy::Busy;
 use crate::cpu::Cpu;

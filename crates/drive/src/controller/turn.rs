@@ -3,10 +3,10 @@
 //! The controller has one task, which waits for queues, and for cores whose answers could not be taken when
 //! they were given. A core that has answered calls it within its own turn ([`Answers`]).
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 
-use wharf_runtime::{Cpu, Notifier, Op, Ready, TaskId};
+use wharf_runtime::{Cpu, Notifier, Op, Ready};
 
 use super::state::{Controller, ControllerParts};
 use crate::config::Platform;
@@ -20,7 +20,6 @@ pub struct Running {
     cpu: Cpu,
     notifier: Notifier,
     controller: RefCell<Controller>,
-    task: Cell<Option<TaskId>>,
 }
 
 impl Running {
@@ -31,7 +30,6 @@ impl Running {
             cpu: parts.cpu.clone(),
             notifier: parts.notifier.clone(),
             controller: RefCell::new(Controller::new(parts)),
-            task: Cell::new(None),
         });
         for core in cores {
             let answers: Rc<dyn Answers> = running.clone();
@@ -43,7 +41,6 @@ impl Running {
     /// Serves the queues for as long as the CPU runs.
     pub async fn run(self: Rc<Self>) {
         self.notifier.attach(&self.cpu);
-        self.task.set(Some(self.cpu.current()));
         loop {
             let due_ns = self.controller.borrow().next_outgoing_ns();
             let notified = match due_ns {
@@ -62,11 +59,9 @@ impl Answers for Running {
         };
         controller.touched |= 1 << core;
         controller.settle();
-        if !controller.outgoing.is_empty()
-            && let Some(task) = self.task.get()
-        {
-            // It waits until those are due.
-            self.cpu.wake(task);
+        if !controller.outgoing.is_empty() {
+            // The task waits without knowing of these.
+            self.notifier.notify(&self.cpu, core, self.cpu.now());
         }
     }
 }

@@ -29,6 +29,46 @@
 //! | [`shared`], [`local`] | what all CPUs share, what each has: the sum |
 //!
 //! In the design the volume is one file, or several of equal size ([`VolumeParts`]).
+//!
+//! # The walk of a hit, a miss and a write
+//!
+//! The cache is in the program's process; its drives are ordinary ones. It is put together of the
+//! kit (`host/kit/`), as `kernel` is; `host/scale/` has its choices.
+//!
+//! 1. `scale/client.rs`: takes the request page by page (does not know: locks: there are none).
+//! 2. `kit/concurrent.rs` or `locked.rs`: page to frame, in `ccxarray` or under a lock (does not
+//!   know: bytes, states).
+//! * `scale/hints.rs`: in a program: the frame where this thread saw the page last, instead of
+//!   the index (does not know: whether it is still there).
+//! 3. `scale/frame_word.rs`: a hit: notes the frame's word, copies, looks at the word again;
+//!   nothing is written (does not know: which file, which CPU).
+//! * *miss*: `kit/memory.rs`, `scale/reclaim.rs`, `scale/replacement/`: a free frame, or the next
+//!   that the policy gives up: CLOCK's hand moves on by a stretch of this CPU's own (does not know:
+//!   why).
+//! * `kit/reading.rs`, `readahead.rs`, `stride.rs`: which pages to read with it: for readers in
+//!   order, and in equal steps (does not know: what a frame is).
+//! * `kit/transfers.rs`, `scale/write_back.rs`: one request for neighbours; its end fills the
+//!   frames and wakes who waits (`runtime/waits.rs`) (does not know: who that is).
+//! * *write*: `scale/client.rs`, `pages.rs`: pins the page, takes its word for the copy, marks it as
+//!   dirty in state and index (does not know: when it is written back).
+//! * `kit/writers.rs`: above the hard threshold: the next dirty pages behind a cursor that all
+//!   move on are this CPU's to write (does not know: how).
+//! * `kit/write_back.rs`, `scale/write_back.rs`: gathers neighbours; claims pages (dirty to
+//!   write-back, under the word) (does not know: why now).
+//!
+//! A program that links the cache (`wharf/page_cache/`) has the same code over files. A `read_at`,
+//! in order: `file.rs` clamps to the length and asks page by page (knows no frames); `thread.rs`
+//! finds what the calling thread has (knows no pages); `host/scale/client.rs`,
+//! `host/kit/concurrent.rs`, `frame.rs` make the hit, as above (know no files but their numbers,
+//! see `key.rs`). On a miss `file.rs` enters the file's gate, so that nobody cuts the file, and
+//! `thread.rs` runs the thread's tasks until the read and every transfer that it began have ended;
+//! `client.rs`, `reclaim.rs`, `transfers.rs` as above; `host/kit/backing.rs` is the border: frames
+//! above it, whatever keeps pages below. There `channels.rs` turns a run of frames into one I/O on
+//! this thread's channel (knows no index, no states), and `storage/` does it (knows no caches).
+//! What is read ahead is left to the cache's own thread, as a work item
+//! (`host/scale/background.rs`), and so is write-back up to the hard threshold. Above it a writer
+//! waits for that thread's writes while they keep the storage busy, and flushes when not. A thread
+//! that meets a page on its way sleeps until it is woken.
 
 pub mod background;
 pub mod client;

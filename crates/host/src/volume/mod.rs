@@ -19,6 +19,35 @@
 //! Designs whose drives pin pages send commands past the volume: they take RAID-0 alone.
 //!
 //! Not yet: service without a drive, and rebuilding one. The arrays of real storage (`wharf-storage`) have both.
+//!
+//! # What a layout makes of a request
+//!
+//! `host.layout` spreads a volume over drives as RAID-0, RAID-10 or RAID-5 (`host/volume/`).
+//! Designs see none of it: they name pages and wait for a group.
+//!
+//! * RAID-0: a command a drive: a command a drive (does not know: all drives).
+//! * RAID-10: from one drive of a pair; rows take turns: to both, in one group (does not know: all
+//!   drives).
+//! * RAID-5: as RAID-0, a command a stripe: tasks that read, add up and write (does not know: all
+//!   drives).
+//!
+//! A write to RAID-5 is cut into *windows*, and each is a task on the CPU that asked for it, which
+//! its group counts as one command. The task locks the window's pages of the row (one table of
+//! range locks for all CPUs), takes memory for all it reads, reads by the plan with the fewest
+//! reads (`volume/plan.rs`), adds up (`Op::XorPage`), and writes data and parity at once. Memory is
+//! taken behind the lock, so whoever waits for memory waits for a task that lacks nothing. A write
+//! that failed leaves its pages *in doubt*: the next write there adds up all columns anew. Pages
+//! being written do not change, in any design, until the group is quiet: what goes into parity is
+//! what goes to the drive.
+//!
+//! Absent on purpose: a journal, reads without a drive, rebuilding (`storage/array/` has them for
+//! real storage), md's cache of stripes and its threads. Designs whose drives keep the cache are
+//! refused on anything but RAID-0: what a drive writes back by itself reaches no parity and no
+//! mirror.
+//!
+//! **Services** are CPUs of the host that work for all clients: the managers of `tri`, the flushers
+//! of `kernel`, `kernel-dflush` and `scale`, the drives' CPUs of `falcon`. A design says how many
+//! (`Design::needs`); each gets queue pairs and, in real time, a place among the clients' threads.
 
 mod command;
 mod layout;

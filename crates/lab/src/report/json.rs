@@ -200,7 +200,7 @@ mod tests {
 
     use super::*;
     use crate::report::sample;
-    use crate::result::WALL_CLOCK_FIELDS;
+    use crate::result::{FileOperation, WALL_CLOCK_FIELDS};
 
     #[test]
     fn what_is_written_is_read_back() {
@@ -283,7 +283,21 @@ mod tests {
     #[test]
     fn the_schema_document_lists_exactly_the_fields_that_are_written() {
         let mut written = BTreeSet::new();
-        for c in [sample::seeded_comparison(2), sample::sparse_comparison()] {
+        let mut of_files = sample::sparse_comparison();
+        of_files.rows[0].names = 1;
+        of_files.rows[0].file_operations = vec![FileOperation {
+            operation: "append".into(),
+            count: 1,
+            failed: 0,
+            per_second: 1.0,
+            latency_us: of_files.rows[0].latency_us,
+        }];
+        let samples = [
+            sample::seeded_comparison(2),
+            sample::sparse_comparison(),
+            of_files,
+        ];
+        for c in samples {
             paths(
                 &serde_json::to_value(&c).expect("plain data"),
                 "",
