@@ -37,6 +37,8 @@ pub(crate) struct CpuInner {
     pub(crate) resume_armed: Cell<bool>,
     pub(crate) running: Cell<bool>,
     pub(crate) current: Cell<TaskId>,
+    /// The task that ran last, for accounts of a run that stands still.
+    pub(crate) latest: Cell<TaskId>,
     name: String,
     side: Side,
     executor: Rc<Executor>,
@@ -79,6 +81,7 @@ impl Cpu {
             resume_armed: Cell::new(false),
             running: Cell::new(false),
             current: Cell::new(TaskId(u32::MAX)),
+            latest: Cell::new(TaskId(u32::MAX)),
             name: name.to_string(),
             side,
             executor: executor.clone(),

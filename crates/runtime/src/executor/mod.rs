@@ -317,6 +317,7 @@ impl Executor {
         self.polls.set(self.polls.get() + 1);
         // Another task may be running that this one is run within.
         let caller = task.cpu.inner().current.replace(id);
+        task.cpu.inner().latest.set(id);
         let mut context = Context::from_waker(Waker::noop());
         let polled = running.as_mut().poll(&mut context);
         task.cpu.inner().current.set(caller);

@@ -66,7 +66,7 @@ impl Executor {
         let tasks = self.tasks.borrow();
         let mut names: Vec<String> = Vec::new();
         for cpu in self.cpus.borrow().iter() {
-            let id = cpu.inner().current.get().0 as usize;
+            let id = cpu.inner().latest.get().0 as usize;
             if let Some(task) = tasks.get(id) {
                 names.push(format!("{}#{id} on {}", task.name, cpu.name()));
             }
