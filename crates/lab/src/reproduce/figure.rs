@@ -12,11 +12,11 @@ use super::run::Run;
 #[derive(Debug, Clone)]
 pub struct Figure {
     /// Its short name, as in the paper's data file.
-    pub name: &'static str,
+    pub name: String,
     /// How it is drawn.
     pub plot: Plot,
     /// What the points stand for.
-    pub points: &'static str,
+    pub points: String,
     /// What the values are.
     pub axis: String,
     /// Its parts, each with axes of its own.
@@ -24,11 +24,11 @@ pub struct Figure {
     /// What it tests.
     pub claims: Vec<Claim>,
     /// What a reader has to know about how it was made.
-    pub notes: Vec<&'static str>,
+    pub notes: Vec<String>,
 }
 
 /// How a figure is drawn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Plot {
     /// A group of bars for each point, one for each series.
@@ -91,7 +91,7 @@ pub enum Formula {
     /// The least term.
     Least(Vec<Term>),
     /// Nothing here can tell, and why.
-    Untested(&'static str),
+    Untested(String),
 }
 
 /// The product of some cells by that of others.
@@ -142,11 +142,6 @@ impl Term {
             under: Vec::new(),
         }
     }
-
-    /// A metric of one run by that of another.
-    pub fn ratio(metric: Metric, a: Run, b: Run) -> Term {
-        Term::of(Cell::plain(metric, a).to(b))
-    }
 }
 
 impl Claim {
@@ -160,17 +155,6 @@ impl Claim {
 }
 
 impl Formula {
-    /// The mean over pairs of runs of a metric of the first by that of the second.
-    pub fn mean_ratio(metric: Metric, pairs: impl IntoIterator<Item = (Run, Run)>) -> Formula {
-        let terms = pairs.into_iter().map(|(a, b)| Term::ratio(metric, a, b));
-        Formula::Mean(terms.collect())
-    }
-
-    /// The metric of one run.
-    pub fn value(metric: Metric, run: Run) -> Formula {
-        Formula::Mean(vec![Term::of(Cell::plain(metric, run))])
-    }
-
     /// Its terms.
     pub fn terms(&self) -> &[Term] {
         match self {

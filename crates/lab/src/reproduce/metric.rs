@@ -1,5 +1,7 @@
 //! What a figure reads off a run.
 
+use serde::Deserialize;
+
 use crate::result::{CpuGroup, CpuPart, Latency, Row};
 
 use super::layers::{Layer, LayerSet, layer_us};
@@ -23,7 +25,8 @@ pub const CLIENT: Work = &["client"];
 const NODE_BYTES: f64 = 576.0;
 
 /// Something that a run has a figure for.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(try_from = "String")]
 pub enum Metric {
     /// Bytes of completed requests, in 10^6 bytes a second.
     Bandwidth,

@@ -13,8 +13,9 @@
 //! |---|---|
 //! | `subject.rs` | which papers there are, and which figures a name means |
 //! | `paper.rs` | what a paper says, from its data file |
-//! | `figure.rs`, `figures/` | what a figure is; one definition for each, paper by paper |
+//! | `figure.rs`, `figures/` | what a figure is; how it is made of its paper's file of figures |
 //! | `run.rs`, `metric.rs`, `layers.rs` | what a run is; what is read off it; what its latency is made of |
+//! | `vocabulary.rs` | the words for metrics in files of figures |
 //! | `setup/` | each paper's set-up, smaller in proportion |
 
 mod estimate;
@@ -35,6 +36,7 @@ mod subject;
 mod tests;
 mod text;
 mod verdict;
+mod vocabulary;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -87,7 +89,7 @@ pub struct Options {
 /// Memory that the largest run of these figures takes, in bytes.
 pub fn memory_bytes(chosen: &Chosen, scale: Scale) -> u64 {
     let workloads = Workloads::own();
-    let figures = chosen.figures.iter().map(|(_, make)| make(&workloads));
+    let figures = chosen.figures.iter().map(|figure| figure.make(&workloads));
     let runs: BTreeSet<Run> = figures.flat_map(|figure| figure.runs()).collect();
     let bytes = |run: &Run| {
         let drive = setup::drive(scale, run).ok()?;
@@ -129,7 +131,7 @@ pub fn reproduce(chosen: &Chosen, options: &Options, stop: &Arc<AtomicBool>) -> 
         None => Workloads::own(),
     };
     let definitions = chosen.figures.iter();
-    let figures: Vec<Figure> = definitions.map(|(_, make)| make(&workloads)).collect();
+    let figures: Vec<Figure> = definitions.map(|figure| figure.make(&workloads)).collect();
     let all: BTreeSet<Run> = figures.iter().flat_map(Figure::runs).collect();
     let mut runs = runs::Runs::new(options, stop);
     runs.make(all);

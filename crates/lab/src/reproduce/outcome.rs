@@ -145,7 +145,7 @@ pub struct Reproduction {
 /// Puts a figure together from its definition, the paper and the runs.
 pub(super) fn find(figure: &Figure, paper: &Paper, runs: &Runs, ground: &Ground) -> Finding {
     let told = paper
-        .figure(figure.name)
+        .figure(&figure.name)
         .expect("a test compares the names");
     let mut gaps = BTreeMap::new();
     let panels = figure.panels.iter();
@@ -167,16 +167,16 @@ pub(super) fn find(figure: &Figure, paper: &Paper, runs: &Runs, ground: &Ground)
     Finding {
         schema: SCHEMA,
         ground: ground.clone(),
-        name: figure.name.into(),
+        name: figure.name.clone(),
         title: told.title.clone(),
         section: told.section.clone(),
         plot: figure.plot,
-        points: figure.points.into(),
+        points: figure.points.clone(),
         axis: figure.axis.clone(),
         panels,
         paper_table: told.table.clone(),
         claims: claims.collect(),
-        notes: figure.notes.iter().map(|note| (*note).into()).collect(),
+        notes: figure.notes.clone(),
         gaps,
     }
 }

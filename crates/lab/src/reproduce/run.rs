@@ -1,6 +1,7 @@
 //! One run of a reproduction: which design, on what, with which workload.
 
-use serde::Serialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use wharf_drive::config::FrameIndex;
 use wharf_host::volume::Level;
@@ -8,6 +9,7 @@ use wharf_host::volume::Level;
 use super::setup::rule;
 use super::setup::scale::THREADS;
 use super::subject::Subject;
+use super::vocabulary::meaning;
 use crate::config::ArrayLayout;
 use crate::input::ClientRule;
 
@@ -51,7 +53,7 @@ pub struct Run {
 }
 
 /// What the drives hold when a run begins.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Start {
     /// The pages that the workload touches, written once in order; the rest of the flash is empty.
@@ -114,6 +116,31 @@ pub const DIRECT: Variant = in_kernel("Direct I/O", "direct");
 pub const FALCON: Variant = plain("Falcon", "falcon");
 /// ScaleCache in the program's process: not in the paper.
 pub const SCALE_IN_PROGRAM: Variant = plain("in the program (ours)", "scale");
+
+/// All of them.
+const VARIANTS: [Variant; 12] = [
+    SCALA,
+    HARDWARE,
+    KERNEL,
+    CLOCK,
+    TRI_2M,
+    TRI_4M,
+    TRI_6M,
+    SCALE,
+    DFLUSH,
+    DIRECT,
+    FALCON,
+    SCALE_IN_PROGRAM,
+];
+
+impl<'de> Deserialize<'de> for Variant {
+    /// By the name in figures.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Variant, D::Error> {
+        let label = String::deserialize(deserializer)?;
+        let found = meaning("design", &label, VARIANTS.map(|v| (v.label, v)));
+        found.map_err(D::Error::custom)
+    }
+}
 
 const fn plain(label: &'static str, design: &'static str) -> Variant {
     Variant {

@@ -38,10 +38,7 @@ impl Subject {
 
     /// Its figures, in the paper's order.
     pub fn figures(self) -> &'static [Definition] {
-        match self {
-            Subject::Scala => figures::scala::FIGURES,
-            Subject::Scale => figures::scale::FIGURES,
-        }
+        figures::of(self)
     }
 
     /// What its data file says.
@@ -98,7 +95,13 @@ pub fn select<S: AsRef<str>>(names: &[S]) -> Result<Vec<Chosen>, ReproduceError>
 /// A paper's figures by their full names, with their place.
 fn of(subject: Subject) -> impl Iterator<Item = (String, Subject, usize)> {
     let names = subject.figures().iter().enumerate();
-    names.map(move |(index, (figure, _))| (format!("{}/{figure}", subject.name()), subject, index))
+    names.map(move |(index, figure)| {
+        (
+            format!("{}/{}", subject.name(), figure.name()),
+            subject,
+            index,
+        )
+    })
 }
 
 fn unknown(name: &str, figures: &[(String, Subject, usize)]) -> ReproduceError {

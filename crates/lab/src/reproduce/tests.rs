@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use super::figure::{Cell, Claim, Figure, Formula, Panel, Plot, Series};
+use super::figure::{Cell, Claim, Figure, Formula, Panel, Plot, Series, Term};
 use super::metric::Metric;
 use super::outcome::{Finding, find};
 use super::paper::Paper;
@@ -56,13 +56,13 @@ fn measured(bandwidth_mb_s: f64) -> Measured {
 fn figure() -> Figure {
     let cells = |variant| vec![Some(Cell::plain(Metric::Bandwidth, run(variant))), None];
     let claim = |id: &str| {
-        let pair = [(run(SCALA), run(KERNEL))];
-        Claim::new(id, Formula::mean_ratio(Metric::Bandwidth, pair))
+        let ratio = Cell::plain(Metric::Bandwidth, run(SCALA)).to(run(KERNEL));
+        Claim::new(id, Formula::Mean(vec![Term::of(ratio)]))
     };
     Figure {
-        name: "fig12b",
+        name: "fig12b".into(),
         plot: Plot::Bars,
-        points: "workload",
+        points: "workload".into(),
         axis: "bandwidth".into(),
         panels: vec![Panel {
             title: String::new(),
@@ -208,7 +208,7 @@ fn names_choose_figures_in_the_order_of_the_paper_each_once() {
         let of = |subject: Subject, name: &str| format!("{}/{name}", subject.name());
         let figures = papers.iter().flat_map(|part| {
             let figures = part.figures.iter();
-            figures.map(move |(name, _)| of(part.subject, name))
+            figures.map(move |figure| of(part.subject, figure.name()))
         });
         figures.collect()
     };

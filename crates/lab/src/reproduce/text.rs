@@ -24,7 +24,8 @@ pub fn listing() -> String {
 fn listing_of(subject: Subject) -> String {
     let (paper, name) = (Paper::of(subject), subject.name());
     let mut text = format!("{name:14} all of them: {}\n", paper.cite);
-    for (figure, _) in subject.figures() {
+    for figure in subject.figures() {
+        let figure = figure.name();
         let told = paper.figure(figure).expect("a test compares the names");
         let _ = writeln!(
             text,

@@ -1,126 +1,144 @@
-//! The figures of each paper, one definition each.
+//! The figures of each paper: data, in a file of its own for each.
+//!
+//! A file of `configs/paper/` whose name ends in `-figures` says for each figure which runs it is of, what is read off
+//! them, and how claims come from these values; nothing in it is a result of the paper.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `definition.rs` | a figure: panels, points and series, and what all cells have |
+//! | `setting.rs` | what a cell is of: design, workload, parameters, metric, factor |
+//! | `axis.rs` | values that a figure goes through |
+//! | `claim.rs` | how cells make the value of a claim |
+//!
+//! The words for metrics are those of `vocabulary.rs`.
 
-pub mod scala;
-pub mod scale;
-
-use super::figure::{Cell, Figure, Panel, Series};
-use super::metric::Metric;
-use super::run::{Run, Variant, Workloads};
-
-/// A definition: a figure's name, and how it is made for some workloads.
-pub type Definition = (&'static str, fn(&Workloads) -> Figure);
-
-/// A panel with a series for each variant and a cell for each point.
-fn series_of(
-    title: String,
-    points: &[String],
-    variants: &[Variant],
-    cell: impl Fn(Variant, &str) -> Option<Cell>,
-) -> Panel {
-    let series = |variant: &Variant| Series {
-        name: variant.label.into(),
-        cells: points.iter().map(|point| cell(*variant, point)).collect(),
-    };
-    Panel {
-        title,
-        points: points.to_vec(),
-        series: variants.iter().map(series).collect(),
-    }
-}
-
-/// A panel of a metric over numbers.
-fn over(
-    title: String,
-    metric: Metric,
-    points: &[u32],
-    variants: &[Variant],
-    run: impl Fn(Variant, u32) -> Option<Run>,
-) -> Panel {
-    let series = |variant: &Variant| Series {
-        name: variant.label.into(),
-        cells: points
-            .iter()
-            .map(|n| Some(Cell::plain(metric, run(*variant, *n)?)))
-            .collect(),
-    };
-    Panel {
-        title,
-        points: points.iter().map(u32::to_string).collect(),
-        series: variants.iter().map(series).collect(),
-    }
-}
-
-/// A panel of stacked bars: one bar for each named run, one layer for each named metric.
-fn stacks(title: String, bars: &[(String, Run)], layers: &[(&str, Metric)]) -> Panel {
-    let layer = |(name, metric): &(&str, Metric)| Series {
-        name: (*name).into(),
-        cells: bars
-            .iter()
-            .map(|(_, run)| Some(Cell::plain(*metric, run.clone())))
-            .collect(),
-    };
-    Panel {
-        title,
-        points: bars.iter().map(|(name, _)| name.clone()).collect(),
-        series: layers.iter().map(layer).collect(),
-    }
-}
-
+mod axis;
+mod claim;
+mod definition;
+mod setting;
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
+mod tests;
 
-    use super::super::paper::Paper;
-    use super::super::subject::Subject;
-    use super::*;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
-    fn definitions() -> impl Iterator<Item = (Subject, &'static Definition)> {
-        let figures = |subject: Subject| subject.figures().iter().map(move |f| (subject, f));
-        Subject::ALL.into_iter().flat_map(figures)
+use serde::Deserialize;
+
+use self::axis::Axis;
+use self::definition::FigureData;
+use self::setting::Setting;
+use super::figure::Figure;
+use super::run::Workloads;
+use super::subject::Subject;
+
+/// A figure that can be made.
+#[derive(Debug)]
+pub struct Definition {
+    subject: Subject,
+    data: FigureData,
+}
+
+impl Definition {
+    /// Its name, as in the paper's data.
+    pub fn name(&self) -> &str {
+        &self.data.name
     }
 
-    #[test]
-    fn papers_and_definitions_speak_of_the_same_figures_and_claims() {
-        for subject in Subject::ALL {
-            let paper = Paper::of(subject);
-            let defined: BTreeSet<&str> = subject.figures().iter().map(|(name, _)| *name).collect();
-            let told: BTreeSet<&str> = paper.figures.iter().map(|f| f.name.as_str()).collect();
-            assert_eq!(defined, told, "{}", subject.name());
-        }
-        for (subject, (name, define)) in definitions() {
-            let figure = define(&Workloads::own());
-            assert_eq!(figure.name, *name);
-            let tested: BTreeSet<&str> = figure.claims.iter().map(|c| c.id.as_str()).collect();
-            let paper = Paper::of(subject);
-            let claims = &paper.figure(name).expect("told").claims;
-            let claimed: BTreeSet<&str> = claims.iter().map(|c| c.id.as_str()).collect();
-            assert_eq!(tested, claimed, "{name}");
-        }
+    /// The figure for some workloads.
+    ///
+    /// # Panics
+    /// If its data are broken, which reading them rules out.
+    pub fn make(&self, workloads: &Workloads) -> Figure {
+        let made = self.data.make(self.subject, workloads);
+        made.unwrap_or_else(|cause| panic!("{cause}"))
     }
+}
 
-    #[test]
-    fn every_figure_has_a_cell_for_each_point() {
-        for workloads in [Workloads::own(), Workloads::trace("mine")] {
-            for (_, (name, define)) in definitions() {
-                let figure = define(&workloads);
-                assert!(!figure.runs().is_empty(), "{name}");
-                for panel in &figure.panels {
-                    assert!(!panel.points.is_empty(), "{name}");
-                    for series in &panel.series {
-                        assert_eq!(series.cells.len(), panel.points.len(), "{name}");
-                    }
-                }
-            }
-        }
+/// The figures of a paper, in its order.
+///
+/// # Panics
+/// If the built-in file is broken, which a test rules out.
+pub fn of(subject: Subject) -> &'static [Definition] {
+    static SCALA: LazyLock<Vec<Definition>> = LazyLock::new(|| built_in(Subject::Scala));
+    static SCALE: LazyLock<Vec<Definition>> = LazyLock::new(|| built_in(Subject::Scale));
+    match subject {
+        Subject::Scala => &SCALA,
+        Subject::Scale => &SCALE,
     }
+}
 
-    #[test]
-    fn runs_are_of_the_figures_paper_and_a_trace_takes_the_place_of_every_workload() {
-        for (subject, (name, define)) in definitions() {
-            for run in define(&Workloads::trace("mine")).runs() {
-                assert_eq!(run.subject, subject, "{name}");
-                assert_eq!(run.workload, "mine", "{name}");
-            }
+/// A paper's file: its name and text.
+fn file(subject: Subject) -> (&'static str, &'static str) {
+    match subject {
+        Subject::Scala => (
+            "configs/paper/scala-figures.toml",
+            include_str!("../../../../../configs/paper/scala-figures.toml"),
+        ),
+        Subject::Scale => (
+            "configs/paper/scale-figures.toml",
+            include_str!("../../../../../configs/paper/scale-figures.toml"),
+        ),
+    }
+}
+
+fn built_in(subject: Subject) -> Vec<Definition> {
+    let (name, text) = file(subject);
+    read(subject, name, text).unwrap_or_else(|cause| panic!("{cause}"))
+}
+
+/// A file of figures.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    /// What all cells of all figures have.
+    #[serde(default)]
+    run: Setting,
+    /// Notes of several figures.
+    #[serde(default)]
+    notes: BTreeMap<String, String>,
+    /// Axes of several figures.
+    #[serde(default)]
+    axes: BTreeMap<String, Axis>,
+    /// The figures, in the paper's order.
+    figure: Vec<FigureData>,
+}
+
+/// The figures of a file.
+///
+/// # Errors
+/// The file, where in it, and what is wrong.
+fn read(subject: Subject, file: &str, text: &str) -> Result<Vec<Definition>, String> {
+    let document: Document = toml::from_str(text).map_err(|cause| format!("{file}: {cause}"))?;
+    let Document {
+        run,
+        notes,
+        axes,
+        figure,
+    } = document;
+    let define = |mut data: FigureData| {
+        let name = data.name.clone();
+        let resolved = resolve(&mut data, &run, &notes, &axes);
+        resolved.map_err(|cause| format!("{file}: figure '{name}': {cause}"))?;
+        let made = data.make(subject, &Workloads::own());
+        made.map_err(|cause| format!("{file}: {cause}"))?;
+        Ok(Definition { subject, data })
+    };
+    figure.into_iter().map(define).collect()
+}
+
+/// Puts into a figure what it has in common with others.
+fn resolve(
+    data: &mut FigureData,
+    run: &Setting,
+    notes: &BTreeMap<String, String>,
+    axes: &BTreeMap<String, Axis>,
+) -> Result<(), String> {
+    data.run = run.with(&data.run);
+    for note in &mut data.notes {
+        if let Some(name) = note.strip_prefix('@') {
+            let named = notes.get(name).ok_or_else(|| format!("no note '{name}'"))?;
+            *note = named.clone();
         }
     }
+    data.axes().try_for_each(|axis| axis.resolve(axes))
 }

@@ -18,7 +18,7 @@
 //! What does not scale: pages under way are a larger part of a smaller cache; pauses of throttled
 //! writers, which follow the time in which what is dirty could be written, are shorter; and a file has fewer
 //! dirty pages, so that more of the writers flush. Table 1 is of just these. Its runs are larger
-//! ([`TAIL_STRETCH`]), and of half the length.
+//! (`stretch` in its data), and of half the length.
 
 use wharf_drive::DriveConfig;
 use wharf_host::volume::Level;
@@ -31,11 +31,8 @@ use crate::input::{ClientRule, Made};
 use crate::reproduce::run::Run;
 use crate::reproduce::runs::Gap;
 
-/// Times that files, cache and drives of runs which show the tail are as large as others.
-pub const TAIL_STRETCH: u32 = 64;
-
-/// They need not be larger than this part of the paper's: pauses of 40 ms and more are possible, and a file has thousands of
-/// dirty pages.
+/// Files, cache and drives of runs which show the tail are `stretch` times as large as others. They need not be larger than
+/// this part of the paper's: pauses of 40 ms and more are possible, and a file has thousands of dirty pages.
 const TAIL_DIVISOR: u32 = 8;
 
 /// Threads, and files (section 4.1).
