@@ -21,28 +21,28 @@
 //! # Cached pages, from the host to the map
 //!
 //! * A cached page's map entry names its frame, and the frame's account (12 bytes: page, original,
-//! references and CLOCK bit) keeps what the entry held before. Everything in `drive/ftl/` works on
-//! that original (`Ftl::place`), so collection, write-back and recovery need not know of caching.
+//!   references and CLOCK bit) keeps what the entry held before. Everything in `drive/ftl/` works on
+//!   that original (`Ftl::place`), so collection, write-back and recovery need not know of caching.
 //! * For comparison a core can find cached pages by a hash table instead
-//! (`drive.host_memory.index`): the map then knows of no frame, `Ftl::entry` looks at the table
-//! first, and accounts have no original. What that costs is in `drive/core/finding.rs`.
+//!   (`drive.host_memory.index`): the map then knows of no frame, `Ftl::entry` looks at the table
+//!   first, and accounts have no original. What that costs is in `drive/core/finding.rs`.
 //! * **Lent memory** is chunks of frames, each with a *frame table*: a word for each frame, which
-//! names who writes, and a dirty bit. The host writes to frames without asking. The drive clears
-//! the bit, copies, and looks at the word again; so the newest bytes are in the copy, or the bit is
-//! set (`runtime/versioned.rs`, `dirty.rs`). Flush copies every frame whose bit is set, pinned or
-//! not.
+//!   names who writes, and a dirty bit. The host writes to frames without asking. The drive clears
+//!   the bit, copies, and looks at the word again; so the newest bytes are in the copy, or the bit is
+//!   set (`runtime/versioned.rs`, `dirty.rs`). Flush copies every frame whose bit is set, pinned or
+//!   not.
 //! * Clients in other processes (**guests**) share frames, frame tables and their own queue pairs
-//! with the drives' process (`wire/memory.rs`, `shared_queue.rs`, `runtime/notifier_words.rs`).
-//! What a guest's commands name is confined (`wire/dma/`), what it pins is kept book of
-//! (`drive/features/pin/guests.rs`), and taken back when its connection closes
-//! (`wharf/store/listener.rs`). What each process says of itself is in memory that others can only
-//! read (`host/scala/notes.rs`): by it a word that names who does not have it is mended. Nobody
-//! waits without a bound for what a guest can write; `docs/library.md` has the table of all that is
-//! shared.
+//!   with the drives' process (`wire/memory.rs`, `shared_queue.rs`, `runtime/notifier_words.rs`).
+//!   What a guest's commands name is confined (`wire/dma/`), what it pins is kept book of
+//!   (`drive/features/pin/guests.rs`), and taken back when its connection closes
+//!   (`wharf/store/listener.rs`). What each process says of itself is in memory that others can only
+//!   read (`host/scala/notes.rs`): by it a word that names who does not have it is mended. Nobody
+//!   waits without a bound for what a guest can write; `docs/library.md` has the table of all that is
+//!   shared.
 //! * Each core has a run of frames of its own. A pin reserves all it needs before it takes any, and
-//! cores admit pins in the order of commands: waiting pins never wait for each other.
+//!   cores admit pins in the order of commands: waiting pins never wait for each other.
 //! * Memory is taken back, or changed, after the cores have written back what is dirty, and never
-//! while pages are pinned.
+//!   while pages are pinned.
 
 use wharf_runtime::page_index::{Index, hash_page};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};

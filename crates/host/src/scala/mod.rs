@@ -33,32 +33,32 @@
 //! a page is a plain call (`read_now`, `write_now` of `host/design.rs`), without a task.
 //!
 //! 1. `host/scala/serve.rs`, `held.rs`: takes the request page by page; each is used and left
-//!   before the next (does not know: drives' states).
+//!    before the next (does not know: drives' states).
 //! 2. `host/scala/index.rs`, `table.rs`: page to slot and frame: translation cache, then one line
-//!   of the table; marks the slot for CLOCK (does not know: other clients, bytes).
+//!    of the table; marks the slot for CLOCK (does not know: other clients, bytes).
 //! 3. `host/scala/frames.rs`: read: copies, and looks at the frame's word before and after.
-//!   Write: takes the word, copies, sets the dirty bit, gives it back (does not know: who holds
-//!   what).
+//!    Write: takes the word, copies, sets the dirty bit, gives it back (does not know: who holds
+//!    what).
 //!
 //! **A miss** goes on from step 2:
 //!
 //! 3. `host/scala/index.rs`: a slot in the set of the page's firmware core; CLOCK says who
-//!   leaves, clean pages first while the drive collects (does not know: commands).
+//!    leaves, clean pages first while the drive collects (does not know: commands).
 //! 4. `host/scala/batch.rs`: gathers the request's missing pages and those that leave: one
-//!   command for each drive (does not know: how commands are laid out).
+//!    command for each drive (does not know: how commands are laid out).
 //! 5. `host/pins.rs`: one page in the command itself, more on a list page (does not know: why
-//!   these pages).
+//!    these pages).
 //! 6. `host/driver/`, `wire/queue.rs`: as for any command (does not know: what a pin is).
 //! 7. `drive/features/pin/check.rs`: checks all of it, then a share to every core concerned, to
-//!   all in one order (does not know: where pages are).
+//!    all in one order (does not know: where pages are).
 //! 8. `drive/features/pin/serve.rs`: unpins; admits the pins, all or none; waits in line if
-//!   frames are short (does not know: other cores).
+//!    frames are short (does not know: other cores).
 //! 9. `drive/ftl/entry.rs`, `cached.rs`: one look at the map entry: frame or below; references,
-//!   CLOCK, victims (does not know: bytes, dirty bits, time).
+//!    CLOCK, victims (does not know: bytes, dirty bits, time).
 //! 10. `drive/core/cache.rs`: a dirty victim is copied to the write buffer and its frame used at
-//!   once (does not know: who pins).
+//!     once (does not know: who pins).
 //! 11. `drive/features/pin/fetch.rs`, `nand/`, `media/`, `core/hmb.rs`: the reads of all missing
-//!   pages at once, each into its frame (does not know: that there is a cache).
+//!     pages at once, each into its frame (does not know: that there is a cache).
 //! * *back*: `host/scala/frames.rs`, `batch.rs`: an address counts only if it is a frame of the
 //!   page's core; then the page is used as in a hit.
 //!

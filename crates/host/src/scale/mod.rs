@@ -37,11 +37,11 @@
 //!
 //! 1. `scale/client.rs`: takes the request page by page (does not know: locks: there are none).
 //! 2. `kit/concurrent.rs` or `locked.rs`: page to frame, in `ccxarray` or under a lock (does not
-//!   know: bytes, states).
+//!    know: bytes, states).
 //! * `scale/hints.rs`: in a program: the frame where this thread saw the page last, instead of
 //!   the index (does not know: whether it is still there).
 //! 3. `scale/frame_word.rs`: a hit: notes the frame's word, copies, looks at the word again;
-//!   nothing is written (does not know: which file, which CPU).
+//!    nothing is written (does not know: which file, which CPU).
 //! * *miss*: `kit/memory.rs`, `scale/reclaim.rs`, `scale/replacement/`: a free frame, or the next
 //!   that the policy gives up: CLOCK's hand moves on by a stretch of this CPU's own (does not know:
 //!   why).
