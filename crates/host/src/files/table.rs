@@ -60,7 +60,7 @@ impl FileTable {
     /// Makes a directory before any client is there.
     ///
     /// # Errors
-    /// As [`FileClient::mkdir`].
+    /// As [`FileClient::mkdir`](super::FileClient::mkdir).
     pub fn make_directory(&mut self, path: &[u8]) -> Result<(), Errno> {
         self.tree.get_mut().mkdir(path, 0o755, 0)
     }
@@ -69,7 +69,7 @@ impl FileTable {
     /// are free, in order of the calls. Gives its number.
     ///
     /// # Errors
-    /// As [`FileClient::open`]; `EFBIG`, `ENOSPC`.
+    /// As [`FileClient::open`](super::FileClient::open); `EFBIG`, `ENOSPC`.
     pub fn make_file(&mut self, path: &[u8], bytes: u64) -> Result<u64, Errno> {
         if bytes > self.file_bytes_max() {
             return Err(Errno::EFBIG);
