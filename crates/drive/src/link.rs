@@ -39,7 +39,7 @@ impl ToHost {
     #[inline]
     pub fn carry(&mut self, cpu: &Cpu, pages: u32) -> u64 {
         if self.latency_ns == 0 && self.ns_per_page == 0 {
-            return if cpu.is_virtual() { cpu.now() } else { 0 };
+            return cpu.stamp_ns();
         }
         let sent_ns = self
             .busy

@@ -139,6 +139,13 @@ impl Cpu {
         }
     }
 
+    /// The time that goes with what this CPU gives another one: when the other can see it. 0 in real time, where it is
+    /// seen when it is there.
+    #[inline]
+    pub fn stamp_ns(&self) -> u64 {
+        if self.is_virtual() { self.now() } else { 0 }
+    }
+
     /// The time, where time is simulated or operations are timed. 0 elsewhere: accounts of how long things
     /// waited are kept only where they cost nothing that matters.
     #[inline]

@@ -121,8 +121,7 @@ impl<T: Copy + Send> Sender<T> {
     /// Puts an entry into the ring and notifies it. Gives it back if the ring is full.
     #[inline]
     pub fn push(&mut self, cpu: &Cpu, entry: T) -> Result<(), T> {
-        let now_ns = if cpu.is_virtual() { cpu.now() } else { 0 };
-        self.push_visible_at(now_ns, entry)?;
+        self.push_visible_at(cpu.stamp_ns(), entry)?;
         if cpu.is_virtual()
             && let Some(line) = self.shared.line_before(self.tail)
         {

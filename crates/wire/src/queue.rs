@@ -253,7 +253,7 @@ impl HostQueue {
                 .doorbells()
                 .submission_tail
                 .store(self.tail, Ordering::Release);
-            self.drive_notifier.notify(cpu, self.source, cpu_time(cpu));
+            self.drive_notifier.notify(cpu, self.source, cpu.stamp_ns());
         }
     }
 
@@ -419,11 +419,6 @@ impl DriveQueue {
         self.phase ^= self.completion_tail == 0;
         self.completion_notifier.notify(cpu, 0, visible_ns);
     }
-}
-
-#[inline]
-fn cpu_time(cpu: &Cpu) -> u64 {
-    if cpu.is_virtual() { cpu.now() } else { 0 }
 }
 
 #[inline]

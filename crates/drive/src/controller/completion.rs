@@ -11,10 +11,7 @@ impl Controller {
     /// Takes what a core has answered by now.
     #[inline]
     pub(super) fn gather_from(&mut self, core: u32) {
-        let now_ns = match self.cpu.is_virtual() {
-            true => self.cpu.now(),
-            false => 0,
-        };
+        let now_ns = self.cpu.stamp_ns();
         while let Some(answer) = self.cores[core as usize].take_answer(now_ns) {
             self.cpu.work(Op::CommandGather, || ());
             let page = || self.striping.page_of(core, answer.lpn);

@@ -4,6 +4,7 @@ use wharf_runtime::Op;
 use wharf_wire::command::Command;
 use wharf_wire::status::StatusCode;
 
+use super::MDTS;
 use super::state::{Controller, Handler};
 use crate::core::Share;
 use crate::divide::{quotient, remainder};
@@ -28,11 +29,8 @@ impl Controller {
     #[inline]
     pub fn send(&mut self, core: u32, share: Share, handler: &'static dyn Handler) {
         self.cpu.work(Op::CommandSplit, || ());
-        let at_ns = match self.cpu.is_virtual() {
-            true => self.cpu.now(),
-            false => 0,
-        };
-        self.touched |= 1 << core;
+        self.touched.insert(core);
+        let at_ns = self.cpu.stamp_ns();
         self.cores[core as usize].arrive(at_ns, share, handler);
     }
 
@@ -66,7 +64,7 @@ impl Controller {
     /// stripe touched. The data of a write (`from_host`) cross the link.
     ///
     /// # Errors
-    /// If a page of the host's is not as it should be.
+    /// If there are too many pages, or one of the host's is not as it should be.
     pub fn start_transfer(
         &mut self,
         handler: &'static dyn Handler,
@@ -75,6 +73,9 @@ impl Controller {
         from_host: bool,
     ) -> Result<(), StatusCode> {
         let (first, pages) = (command.slba(), command.pages());
+        if pages > 1 << MDTS {
+            return Err(StatusCode::InvalidField);
+        }
         let dma = &self.dma;
         let check = |address| match dma.page(address) {
             Ok(_) => Ok(()),
@@ -90,15 +91,12 @@ impl Controller {
             false => (pages, 0),
             true => (0, self.from_host.carry(&self.cpu, pages)),
         };
-        let guest = self.guest_of(qid);
-        let slot = {
+        let slot = self.take_slot(handler, qid, command, shares);
+        {
             let mut slots = self.slots.borrow_mut();
-            let number = slots.take_walked(qid, guest, command, shares);
-            let slot = slots.get_mut(number);
-            (slot.to_host_pages, slot.data_ready_ns) = (to_host_pages, data_ready_ns);
-            number
-        };
-        self.handlers[slot as usize] = Some(handler);
+            let kept = slots.keep_walked(slot);
+            (kept.to_host_pages, kept.data_ready_ns) = (to_host_pages, data_ready_ns);
+        }
         let mut done = 0;
         while done < pages {
             let page = first + u64::from(done);

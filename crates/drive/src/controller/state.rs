@@ -196,8 +196,8 @@ pub struct Controller {
     /// Completion queues created but not yet used by a submission queue: qid, entries, address.
     pub(super) created: Vec<(u16, u32, u64)>,
     pub(super) cores: Vec<Rc<Core>>,
-    /// Cores that may have shares to begin with, or answers to give: a bit for each.
-    pub(super) touched: u32,
+    /// Cores that may have shares to begin with, or answers to give.
+    pub(super) touched: Ready,
     pub(super) cores_collecting: Rc<Cell<u32>>,
     pub(super) slots: Rc<RefCell<Slots>>,
     /// What handles the command of each slot.
@@ -243,7 +243,7 @@ impl Controller {
             turn_end_ns: 0,
             created: Vec::new(),
             cores: parts.cores,
-            touched: 0,
+            touched: Ready::NONE,
             cores_collecting: parts.cores_collecting,
             slots: parts.slots,
             handlers: vec![None; config.firmware.commands_max as usize],

@@ -57,7 +57,7 @@ impl Answers for Running {
         let Ok(mut controller) = self.controller.try_borrow_mut() else {
             return;
         };
-        controller.touched |= 1 << core;
+        controller.touched.insert(core);
         controller.settle();
         if !controller.outgoing.is_empty() {
             // The task waits without knowing of these.
@@ -85,7 +85,7 @@ impl Controller {
         for core in answered {
             self.gather_from(core);
             // What comes later is asked for again.
-            self.touched |= 1 << core;
+            self.touched.insert(core);
         }
         self.go_on();
         self.settle();
@@ -120,18 +120,18 @@ impl Controller {
     /// Has cores begin with the shares that they were given, and takes what is answered before anything else
     /// happens, until there is nothing more of either.
     fn settle(&mut self) {
-        while self.touched != 0 {
-            let touched = std::mem::take(&mut self.touched);
-            let (mut answered, mut at_ns) = (0, u64::MAX);
-            for core in bits(touched) {
+        while !self.touched.is_empty() {
+            let touched = std::mem::replace(&mut self.touched, Ready::NONE);
+            let (mut answered, mut at_ns) = (Ready::NONE, u64::MAX);
+            for core in touched {
                 let of_core = &self.cores[core as usize];
                 of_core.serve_arrived();
                 if let Some(given_ns) = of_core.answered_ns() {
-                    answered |= 1 << core;
+                    answered.insert(core);
                     at_ns = at_ns.min(given_ns);
                 }
             }
-            if answered == 0 {
+            if answered.is_empty() {
                 break;
             }
             if at_ns > self.cpu.now() && !self.is_next(at_ns) {
@@ -142,11 +142,11 @@ impl Controller {
             if self.cpu.is_virtual() && at_ns > self.turn_end_ns {
                 self.begin_turn();
             }
-            for core in bits(answered) {
+            for core in answered {
                 self.gather_from(core);
                 if self.cores[core as usize].answered_ns().is_some() {
                     // Some come later.
-                    self.touched |= 1 << core;
+                    self.touched.insert(core);
                 }
             }
             self.go_on();
@@ -158,20 +158,11 @@ impl Controller {
 
     /// Has the controller look at the answers of cores when each was given.
     #[cold]
-    fn ask_again(&self, cores: u32) {
-        for core in bits(cores) {
+    fn ask_again(&self, cores: Ready) {
+        for core in cores {
             if let Some(at_ns) = self.cores[core as usize].answered_ns() {
                 self.notifier.notify(&self.cpu, core, at_ns);
             }
         }
     }
-}
-
-/// The numbers of the bits that are set.
-fn bits(mut set: u32) -> impl Iterator<Item = u32> {
-    std::iter::from_fn(move || {
-        let lowest = (set != 0).then(|| set.trailing_zeros())?;
-        set &= set - 1;
-        Some(lowest)
-    })
 }

@@ -4,19 +4,7 @@ use wharf_wire::status::StatusCode;
 use zerocopy::IntoBytes;
 
 use super::state::{Controller, Handler};
-use crate::core::{Core, Failed, Outcome, Serve, Step, Waiting};
-
-fn outcome(status: StatusCode) -> Outcome {
-    match status {
-        StatusCode::Success => Ok(()),
-        status => Err(Failed { status, lpn: 0 }),
-    }
-}
-
-fn note(core: &Core, job: u32) -> u64 {
-    let slot = core.job(job).share.get().slot;
-    core.slots.borrow().get(slot).note
-}
+use crate::core::{Core, Serve, Step, Waiting, outcome};
 
 /// Statistics of all cores, for a log page.
 pub(super) struct LogPages;
@@ -60,7 +48,7 @@ pub(super) struct SetWriteCache;
 
 impl Serve for SetWriteCache {
     fn serve(&self, core: &Core, job: u32) -> Step {
-        let on = note(core, job) != 0;
+        let on = core.note(job) != 0;
         core.volatile_write_cache.set(on);
         match on {
             true => Step::Ended(Ok(())),
@@ -70,7 +58,7 @@ impl Serve for SetWriteCache {
     }
 
     fn wait<'a>(&'a self, core: &'a Core, _: u32) -> Waiting<'a> {
-        Box::pin(async { outcome(core.write_all_back().await) })
+        Box::pin(async { outcome(core.write_all_back().await, 0) })
     }
 }
 
@@ -96,8 +84,8 @@ impl Serve for Format {
     }
 
     fn wait<'a>(&'a self, core: &'a Core, job: u32) -> Waiting<'a> {
-        let erase = note(core, job) != 0;
-        Box::pin(async move { outcome(core.format(erase).await) })
+        let erase = core.note(job) != 0;
+        Box::pin(async move { outcome(core.format(erase).await, 0) })
     }
 }
 

@@ -18,6 +18,14 @@ pub struct Failed {
 /// How a core's share of a command ended.
 pub type Outcome = Result<(), Failed>;
 
+/// What a share has come to that ends with `status`, which tells of page `lpn` if it is a failure.
+pub fn outcome(status: StatusCode, lpn: u32) -> Outcome {
+    match status {
+        StatusCode::Success => Ok(()),
+        status => Err(Failed { status, lpn }),
+    }
+}
+
 /// What one core has to do for a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Share {
@@ -174,21 +182,12 @@ impl Slots {
         number
     }
 
-    /// As [`Slots::take`], with the host pages that were [walked](Slots::walk).
+    /// The host pages that were [walked](Slots::walk) last are this command's.
     #[inline]
-    pub fn take_walked(
-        &mut self,
-        qid: u16,
-        guest: Option<Guest>,
-        command: Command,
-        shares: u32,
-    ) -> u16 {
-        let number = self.take(qid, guest, command, shares);
-        std::mem::swap(
-            &mut self.slots[number as usize].addresses,
-            &mut self.checked,
-        );
-        number
+    pub fn keep_walked(&mut self, slot: u16) -> &mut Slot {
+        let slot = &mut self.slots[slot as usize];
+        std::mem::swap(&mut slot.addresses, &mut self.checked);
+        slot
     }
 
     /// Accounts one answer, of which `page` tells the page that failed; true if it was the last.

@@ -52,39 +52,60 @@ impl Core {
         unsafe { page.copy_in(&copy) };
         made
     }
-}
 
-impl Core {
-    /// Reads a page of this core's as a read of the host's would: from its frame, the write buffer or flash. Waits for
-    /// flash, and while the host writes to the frame.
+    /// Copies a page from its frame by `copy`, which crosses the link, as frames are the host's memory; waits while
+    /// the host writes to it. False if the page is in no frame any more.
     ///
     /// # Errors
-    /// If the page cannot be read, or stays busy for too long.
-    pub async fn read_page(&self, lpn: u32, out: &mut [u8]) -> Result<(), Failed> {
+    /// Of the copy; if the frame stays busy for too long.
+    pub async fn copy_from_frame(
+        &self,
+        lpn: u32,
+        mut copy: impl FnMut() -> Result<Option<Result<(), Busy>>, Failed>,
+    ) -> Result<bool, Failed> {
         let mut patience = Patience::default();
-        while self.may_cache() && self.with_ftl(|ftl| self.is_in_frame(ftl, lpn)) {
-            // Frames are the host's memory.
+        loop {
             let here_ns = self.from_host.carry(&self.cpu, 1);
             self.cpu.sleep_until(here_ns).await;
-            match self.copying(1, || self.copy_cached(lpn, out)) {
-                Some(Ok(())) => return Ok(()),
+            match copy()? {
+                Some(Ok(())) => return Ok(true),
                 Some(Err(Busy)) => {
                     let waited = self.wait_out(Stuck::Busy, &mut patience).await;
                     waited.map_err(|status| Failed { status, lpn })?;
                 }
-                None => break,
+                None => return Ok(false),
+            }
+        }
+    }
+
+    /// Reads a page of this core's as a read of the host's would: from its frame, the write buffer
+    /// or flash. Waits for flash, and while the host writes to the frame.
+    ///
+    /// # Errors
+    /// If the page cannot be read, or stays busy for too long.
+    pub async fn read_page(&self, lpn: u32, out: &mut [u8]) -> Result<(), Failed> {
+        if self.may_cache() && self.with_ftl(|ftl| self.is_in_frame(ftl, lpn)) {
+            let copy = || Ok(self.copying(1, || self.copy_cached(lpn, out)));
+            if self.copy_from_frame(lpn, copy).await? {
+                return Ok(());
             }
         }
         let now_ns = self.flash_now();
         let end_ns = self.cpu.work(Op::MapLookup, || {
-            self.with_ftl(|ftl| {
-                let read = ftl.read(now_ns, lpn, out);
-                read.map_err(|error| unreadable(ftl, lpn, &error))
-            })
+            self.with_ftl(|ftl| read_page(ftl, now_ns, lpn, out))
         })?;
         self.cpu.sleep_until(end_ns).await;
         Ok(())
     }
+}
+
+/// Reads one page for the host from below its frame; gives when the flash has delivered it.
+///
+/// # Errors
+/// If the page cannot be read.
+pub fn read_page(ftl: &mut Ftl, now_ns: u64, lpn: u32, out: &mut [u8]) -> Result<u64, Failed> {
+    ftl.read(now_ns, lpn, out)
+        .map_err(|error| unreadable(ftl, lpn, &error))
 }
 
 /// What the host is told of a page that cannot be read.

@@ -114,6 +114,14 @@ impl Core {
         false
     }
 
+    /// As [`Core::after_step`], for a job that was called again: it takes the next share when it has ended this one.
+    #[inline]
+    fn go_on(&self, number: u32, step: Step) {
+        if self.after_step(number, step) {
+            self.serve_more(number);
+        }
+    }
+
     fn resume_at(&self, at_ns: u64, number: u32) {
         // Those of one time go on in the order in which they asked.
         let order = self.resumptions_made.get();
@@ -140,11 +148,8 @@ impl Core {
                 self.serve_arrived();
                 continue;
             }
-            let handler = self.job(number).handler.get();
-            let step = handler.expect("a job has one").resume(self, number);
-            if self.after_step(number, step) {
-                self.serve_more(number);
-            }
+            let step = self.job(number).handler().resume(self, number);
+            self.go_on(number, step);
         }
     }
 
@@ -157,11 +162,8 @@ impl Core {
             return;
         }
         if job.settles.take() {
-            let handler = job.handler.get().expect("a job has one");
-            let step = handler.settled(self, number);
-            if self.after_step(number, step) {
-                self.serve_more(number);
-            }
+            let step = job.handler().settled(self, number);
+            self.go_on(number, step);
             if !self.is_watched.get() {
                 // Where operations take no time, another job has ended this one amid its own work.
                 self.notify_of_answers();
@@ -219,11 +221,7 @@ impl Core {
         let job = self.job(number);
         loop {
             Handed(&job.is_handed).await;
-            let handler = job
-                .handler
-                .get()
-                .expect("a job that was handed over has one");
-            let outcome = handler.wait(&self, number).await;
+            let outcome = job.handler().wait(&self, number).await;
             self.answer(number, outcome);
             job.in_task.set(true);
             let was_watched = self.is_watched.replace(true);
@@ -257,11 +255,7 @@ impl Core {
             status,
             lpn,
             served_ns: served_ns.try_into().unwrap_or(u32::MAX),
-            at_ns: if self.cpu.is_virtual() {
-                self.cpu.now()
-            } else {
-                0
-            },
+            at_ns: self.cpu.stamp_ns(),
         });
     }
 

@@ -42,8 +42,8 @@ mod state;
 mod stuck;
 
 pub use cache::frame_with_data;
-pub use commands::{Answer, Failed, Outcome, Share, Slot, Slots};
-pub use host_page::unreadable;
+pub use commands::{Answer, Failed, Outcome, Share, Slot, Slots, outcome};
+pub use host_page::{read_page, unreadable};
 pub use job::Settled;
 pub use state::{Answers, Core, CoreParts, CoreStatus, Job, NextWaiter, Serve, Step, Waiting};
 pub use stuck::{Busy, Patience, Stuck};

@@ -153,6 +153,14 @@ pub struct Job {
     pub pages: RefCell<Vec<u32>>,
 }
 
+impl Job {
+    /// What serves its share.
+    #[inline]
+    pub(super) fn handler(&self) -> &'static dyn Serve {
+        self.handler.get().expect("a job that serves has one")
+    }
+}
+
 /// A share that has not been taken up: when it comes, what it is, what serves it.
 pub(super) type Arrival = (u64, Share, &'static dyn Serve);
 
@@ -309,6 +317,18 @@ impl Core {
     #[inline]
     pub fn job(&self, job: u32) -> &Job {
         &self.jobs[job as usize]
+    }
+
+    /// What the handler of a job's command noted when it began it.
+    pub fn note(&self, job: u32) -> u64 {
+        let slot = self.job(job).share.get().slot;
+        self.slots.borrow().get(slot).note
+    }
+
+    /// Whether the command of a share forces unit access.
+    #[inline]
+    pub fn is_forced(&self, share: &Share) -> bool {
+        self.slots.borrow().get(share.slot).command.fua()
     }
 
     /// What a feature keeps on this core.

@@ -4,7 +4,7 @@ use wharf_wire::command::Command;
 use wharf_wire::status::StatusCode;
 
 use crate::controller::{Controller, Handler, IoCommand};
-use crate::core::{Core, Failed, Serve, Step, Waiting};
+use crate::core::{Core, Serve, Step, Waiting, outcome};
 
 /// The command.
 pub(super) struct Flush;
@@ -34,13 +34,9 @@ impl Serve for Flush {
 
     fn wait<'a>(&'a self, core: &'a Core, _: u32) -> Waiting<'a> {
         Box::pin(async {
-            match core.write_all_back().await {
-                StatusCode::Success => {
-                    core.with_ftl(|ftl| ftl.counters_mut().flushes += 1);
-                    Ok(())
-                }
-                status => Err(Failed { status, lpn: 0 }),
-            }
+            outcome(core.write_all_back().await, 0)?;
+            core.with_ftl(|ftl| ftl.counters_mut().flushes += 1);
+            Ok(())
         })
     }
 }

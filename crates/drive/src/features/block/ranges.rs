@@ -6,7 +6,7 @@ use wharf_wire::dsm::{DsmRange, RANGES_MAX, read_ranges};
 use wharf_wire::status::{Status, StatusCode};
 
 use crate::controller::{Controller, Handler, IoCommand};
-use crate::core::{Core, Failed, Outcome, Serve, Share, Step, Waiting};
+use crate::core::{Core, Failed, Outcome, Serve, Share, Step, Waiting, outcome};
 
 /// Pages read as zeros from now on.
 pub(super) struct WriteZeroes;
@@ -37,7 +37,7 @@ impl Serve for WriteZeroes {
 
     fn wait<'a>(&'a self, core: &'a Core, job: u32) -> Waiting<'a> {
         let share = core.job(job).share.get();
-        let is_forced = core.slots.borrow().get(share.slot).command.fua();
+        let is_forced = core.is_forced(&share);
         Box::pin(deallocate(core, share, is_forced))
     }
 }
@@ -100,17 +100,13 @@ impl Serve for DatasetManagement {
 
 /// Makes pages read as zeros.
 async fn deallocate(core: &Core, share: Share, is_forced: bool) -> Outcome {
-    let failed = |status| Failed {
+    let deallocated = core.deallocate(share.first, share.count).await;
+    deallocated.map_err(|status| Failed {
         status,
         lpn: share.first,
-    };
-    let deallocated = core.deallocate(share.first, share.count).await;
-    deallocated.map_err(failed)?;
+    })?;
     if !is_forced && core.volatile_write_cache.get() {
         return Ok(());
     }
-    match core.make_deallocations_durable().await {
-        StatusCode::Success => Ok(()),
-        status => Err(failed(status)),
-    }
+    outcome(core.make_deallocations_durable().await, share.first)
 }

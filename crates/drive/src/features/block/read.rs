@@ -4,9 +4,9 @@ use wharf_runtime::Op;
 use wharf_wire::command::Command;
 use wharf_wire::status::StatusCode;
 
-use crate::controller::{Controller, Handler, IoCommand, MDTS};
+use crate::controller::{Controller, Handler, IoCommand};
 use crate::core::{
-    Busy, Core, Failed, Outcome, Patience, Serve, Share, Step, Stuck, Waiting, unreadable,
+    Core, Failed, Outcome, Serve, Share, Step, Waiting, outcome, read_page, unreadable,
 };
 use crate::ftl::{Ftl, NONE, Place};
 
@@ -29,9 +29,6 @@ impl IoCommand for Read {
         command: Command,
     ) -> Result<(), StatusCode> {
         command.check_lba_range(controller.namespace_pages())?;
-        if command.pages() > 1 << MDTS {
-            return Err(StatusCode::InvalidField);
-        }
         controller.start_transfer(self, qid, command, false)
     }
 }
@@ -39,7 +36,7 @@ impl IoCommand for Read {
 impl Serve for Read {
     fn serve(&self, core: &Core, job: u32) -> Step {
         let share = core.job(job).share.get();
-        if is_forced(core, &share) {
+        if core.is_forced(&share) {
             return Step::Waits;
         }
         match begin(core, job, &share) {
@@ -66,10 +63,6 @@ impl Serve for Read {
     }
 }
 
-fn is_forced(core: &Core, share: &Share) -> bool {
-    core.slots.borrow().get(share.slot).command.fua()
-}
-
 /// A read has ended: the job's pages are free for the next.
 #[inline]
 fn end(core: &Core, job: u32, outcome: Outcome) -> Step {
@@ -80,38 +73,34 @@ fn end(core: &Core, job: u32, outcome: Outcome) -> Step {
 /// What of a read waits: all of it if it forces unit access, else the pages in frames.
 async fn read(core: &Core, job: u32) -> Outcome {
     let share = core.job(job).share.get();
-    let mut outcome = Ok(());
-    if is_forced(core, &share) {
+    let mut result = Ok(());
+    if core.is_forced(&share) {
         force(core, &share).await?;
         match begin(core, job, &share) {
             Ok(end_ns) => {
                 core.cpu.sleep_until(end_ns).await;
-                outcome = deliver(core, &share, &core.job(job).pages.borrow());
+                result = deliver(core, &share, &core.job(job).pages.borrow());
             }
-            Err(failed) => outcome = Err(failed),
+            Err(failed) => result = Err(failed),
         }
     }
-    let pages = core.job(job).pages.take();
-    if outcome.is_ok() {
-        outcome = deliver_cached(core, &share, &pages).await;
+    let mut pages = core.job(job).pages.take();
+    if result.is_ok() {
+        result = deliver_cached(core, &share, &pages).await;
     }
-    core.job(job).pages.replace(pages).clear();
-    core.job(job).pages.borrow_mut().clear();
-    outcome
+    pages.clear();
+    core.job(job).pages.replace(pages);
+    result
 }
 
 /// With FUA, what is acknowledged becomes durable before it is read.
 async fn force(core: &Core, share: &Share) -> Outcome {
-    let failed = |status| Failed {
+    let pages = share.first..share.first + share.count;
+    core.write_back(pages).await.map_err(|status| Failed {
         status,
         lpn: share.first,
-    };
-    let pages = share.first..share.first + share.count;
-    core.write_back(pages).await.map_err(failed)?;
-    match core.make_durable().await {
-        StatusCode::Success => Ok(()),
-        status => Err(failed(status)),
-    }
+    })?;
+    outcome(core.make_durable().await, share.first)
 }
 
 /// Starts the reads of a share's pages, and notes which they are; copies what is not on flash. Gives when the
@@ -182,34 +171,19 @@ async fn deliver_cached(core: &Core, share: &Share, pages: &[u32]) -> Outcome {
 
 /// Copies page number `index` of a share to the host; if it has lost its frame since, it is read.
 async fn deliver_from_frame(core: &Core, share: &Share, index: u32) -> Outcome {
-    let (lpn, mut patience) = (share.first + index, Patience::default());
-    let address = core.host_address(share, index);
-    loop {
-        // Frames are the host's memory: the page crosses the link twice.
-        let here_ns = core.from_host.carry(&core.cpu, 1);
-        core.cpu.sleep_until(here_ns).await;
-        let copy = |page: &mut [u8]| core.copy_cached(lpn, page);
-        match core.copying(1, || core.with_host_page(address, lpn, copy))? {
-            Some(Ok(())) => return Ok(()),
-            Some(Err(Busy)) => {
-                let waited = core.wait_out(Stuck::Busy, &mut patience).await;
-                waited.map_err(|status| Failed { status, lpn })?;
-            }
-            None => {
-                let now_ns = core.flash_now();
-                let read = |page: &mut [u8]| core.with_ftl(|ftl| read_page(ftl, now_ns, lpn, page));
-                let end_ns = core.with_host_page(address, lpn, read)??;
-                core.cpu.sleep_until(end_ns).await;
-                return Ok(());
-            }
-        }
+    let (lpn, address) = (share.first + index, core.host_address(share, index));
+    let copy = || {
+        let cached = |page: &mut [u8]| core.copy_cached(lpn, page);
+        core.copying(1, || core.with_host_page(address, lpn, cached))
+    };
+    if core.copy_from_frame(lpn, copy).await? {
+        return Ok(());
     }
-}
-
-/// Reads one page for the host.
-fn read_page(ftl: &mut Ftl, now_ns: u64, lpn: u32, out: &mut [u8]) -> Result<u64, Failed> {
-    ftl.read(now_ns, lpn, out)
-        .map_err(|error| unreadable(ftl, lpn, &error))
+    let now_ns = core.flash_now();
+    let read = |page: &mut [u8]| core.with_ftl(|ftl| read_page(ftl, now_ns, lpn, page));
+    let end_ns = core.with_host_page(address, lpn, read)??;
+    core.cpu.sleep_until(end_ns).await;
+    Ok(())
 }
 
 /// Pages are read and go nowhere.
@@ -242,7 +216,7 @@ impl Serve for Verify {
 }
 
 async fn verify(core: &Core, share: Share) -> Outcome {
-    if is_forced(core, &share) {
+    if core.is_forced(&share) {
         force(core, &share).await?;
     }
     let mut page = vec![0u8; core.dma().page_bytes()];

@@ -4,8 +4,8 @@ use wharf_runtime::Op;
 use wharf_wire::command::Command;
 use wharf_wire::status::StatusCode;
 
-use crate::controller::{Controller, Handler, IoCommand, MDTS};
-use crate::core::{Core, Failed, Outcome, Patience, Serve, Settled, Share, Step, Stuck, Waiting};
+use crate::controller::{Controller, Handler, IoCommand};
+use crate::core::{self, Core, Outcome, Patience, Serve, Settled, Share, Step, Stuck, Waiting};
 use crate::ftl::NONE;
 
 /// Pages come from host memory.
@@ -22,9 +22,6 @@ impl IoCommand for Write {
     ) -> Result<(), StatusCode> {
         command.check_lba_range(controller.namespace_pages())?;
         controller.check_write_protection()?;
-        if command.pages() > 1 << MDTS {
-            return Err(StatusCode::InvalidField);
-        }
         controller.start_transfer(self, qid, command, true)
     }
 }
@@ -67,23 +64,12 @@ impl Serve for Write {
     }
 }
 
-fn is_forced(core: &Core, share: &Share) -> bool {
-    core.slots.borrow().get(share.slot).command.fua()
-}
-
 /// Who is told when a page of the share is on flash: nobody, with a volatile write cache.
 #[inline]
 fn owner(core: &Core, job: u32, share: &Share) -> u32 {
-    match core.volatile_write_cache.get() && !is_forced(core, share) {
+    match core.volatile_write_cache.get() && !core.is_forced(share) {
         true => NONE,
         false => job,
-    }
-}
-
-fn failed(share: &Share, status: StatusCode) -> Failed {
-    Failed {
-        status,
-        lpn: share.first,
     }
 }
 
@@ -105,13 +91,10 @@ fn outcome(core: &Core, job: u32) -> Outcome {
     let status = match own.refused.take() {
         Some(status) => status,
         None if own.failed.get() => StatusCode::WriteFault,
-        None if is_forced(core, &share) => core.sync_media(),
+        None if core.is_forced(&share) => core.sync_media(),
         None => StatusCode::Success,
     };
-    match status {
-        StatusCode::Success => Ok(()),
-        status => Err(failed(&share, status)),
-    }
+    core::outcome(status, share.first)
 }
 
 /// Goes on where a page could not be staged.

@@ -36,9 +36,7 @@ impl Serve for Release {
     }
 
     fn wait<'a>(&'a self, core: &'a Core, job: u32) -> Waiting<'a> {
-        let slot = core.job(job).share.get().slot;
-        let guest = core.slots.borrow().get(slot).note as u32;
-        Box::pin(release_guest(core, guest))
+        Box::pin(release_guest(core, core.note(job) as u32))
     }
 }
 

@@ -19,7 +19,7 @@ use zerocopy::{FromZeros, IntoBytes};
 use super::state::Pins;
 use crate::controller::{Controller, Handler, SetOutcome};
 use crate::core::hmb::{Chunk, Hmb, divide};
-use crate::core::{Core, Failed, Outcome, Serve, Step, Waiting};
+use crate::core::{Core, Serve, Step, Waiting, outcome};
 use crate::ftl::CACHED_MAX;
 
 /// The host's address of a frame: a multiple of 4096 with bit 63 clear.
@@ -128,13 +128,6 @@ fn chunk(controller: &Controller, descriptor: &HostMemoryDescriptor) -> Result<C
     })
 }
 
-fn outcome(status: StatusCode) -> Outcome {
-    match status {
-        StatusCode::Success => Ok(()),
-        status => Err(Failed { status, lpn: 0 }),
-    }
-}
-
 /// Step 2: what is cached and dirty becomes durable.
 struct WriteBack;
 
@@ -144,7 +137,7 @@ impl Serve for WriteBack {
     }
 
     fn wait<'a>(&'a self, core: &'a Core, _: u32) -> Waiting<'a> {
-        Box::pin(async { outcome(core.write_all_back().await) })
+        Box::pin(async { outcome(core.write_all_back().await, 0) })
     }
 }
 
@@ -175,7 +168,7 @@ impl Serve for TakeFrames {
         let frames = pins.next_frames.take();
         let taken = core.take_frames(frames.expect("the controller has left them"));
         pins.guests.take();
-        Step::Ended(outcome(taken))
+        Step::Ended(outcome(taken, 0))
     }
 }
 

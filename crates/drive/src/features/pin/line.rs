@@ -54,12 +54,8 @@ pub(super) struct GiveUp;
 
 impl Serve for GiveUp {
     fn serve(&self, core: &Core, job: u32) -> Step {
-        let own = core.job(job).share.get();
-        let pins = core.state::<Pins>();
-        let of_queue = |share: &Share| {
-            let slots = core.slots.borrow();
-            u64::from(slots.get(share.slot).qid) == slots.get(own.slot).note
-        };
+        let (pins, queue) = (core.state::<Pins>(), core.note(job));
+        let of_queue = |share: &Share| u64::from(core.slots.borrow().get(share.slot).qid) == queue;
         let (given_up, kept): (Vec<InLine>, Vec<InLine>) = pins
             .line
             .take()
