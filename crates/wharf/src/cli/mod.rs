@@ -7,6 +7,7 @@ mod array;
 mod bench;
 mod calibrate;
 mod compare;
+mod compressibility;
 mod drive;
 mod info;
 mod reproduce;

@@ -1,4 +1,4 @@
-//! `wharf trace stat` and `wharf trace convert`.
+//! `wharf trace stat` and `wharf trace convert`; `compressibility.rs` has the third.
 
 use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
@@ -113,11 +113,14 @@ pub(super) enum Command {
         #[command(flatten)]
         reading: Reading,
     },
+    /// Measures how well the pages of files compress, one by one and in chunks.
+    Compressibility(super::compressibility::Args),
 }
 
 /// Runs the command.
 pub(super) fn run(command: &Command) -> Result<(), Failure> {
     match command {
+        Command::Compressibility(args) => super::compressibility::run(args),
         Command::Stat {
             file,
             json,

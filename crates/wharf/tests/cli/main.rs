@@ -3,6 +3,7 @@
 #![allow(missing_docs)]
 
 mod commands;
+mod compressibility;
 mod mistakes;
 mod reports;
 mod reproduce;
