@@ -43,6 +43,7 @@ pub mod group;
 pub mod guest;
 pub mod hardware;
 pub mod hmb;
+pub mod indexless;
 pub mod kernel;
 pub mod key;
 pub mod kit;

@@ -10,11 +10,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use wharf_host::indexless::bitmap::Bitmap;
+use wharf_host::indexless::part::SECTORS;
+use wharf_host::indexless::word::Word;
 use wharf_lab::config::{Sets, load_costs, load_drive, load_host};
 use wharf_lab::designs::find;
 use wharf_lab::input::{ClientRule, Input, Made, plan};
 use wharf_lab::progress::Progress;
 use wharf_lab::replay::Setup;
+use wharf_runtime::{CostTable, Machine, Seed, Side};
 use wharf_workload::fit::FitMode;
 use wharf_workload::generate::{GeneratorSpec, Pattern, Sizes};
 
@@ -149,4 +153,65 @@ fn each_miss_left_a_hundred_bytes_behind() {
             MANY - FEW
         );
     }
+}
+
+/// Bytes that a bitmap takes for each sector it says is cached, of a store of so many parts of which
+/// `share` is cached in runs of `run` sectors at random places; raw parts have a budget of 1/32768 of
+/// what is cached.
+fn bitmap_bytes_per_sector(parts: u64, share: f64, run: u64) -> f64 {
+    let mut machine = Machine::new(CostTable::free(), false);
+    let id = machine.add_cpu("test", Side::Host, 1.0);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    machine.spawn_main(id, "test", move |cpu| async move {
+        let part_sectors = u64::from(SECTORS);
+        let cached = (parts as f64 * part_sectors as f64 * share) as usize;
+        let before = LIVE_BYTES.get();
+        let bitmap = Bitmap::new(parts * part_sectors, cached * 4096 / 32_768, false);
+        let mut rng = Seed(11).rng();
+        for part in 0..parts {
+            // Part by part, so that each is unpacked once; within it anywhere.
+            for _ in 0..(part_sectors as f64 * share / run as f64).round() as u64 {
+                let first = part * part_sectors + rng.below(part_sectors - run + 1);
+                let heat = rng.below(4) as u8;
+                let change = |_| Word::clean(heat);
+                bitmap
+                    .change(&cpu, first, run as u32, change)
+                    .expect("all is known");
+            }
+        }
+        let bytes = (LIVE_BYTES.get() - before) as f64;
+        let of_sectors = bitmap.totals().cached as f64;
+        // What it says of itself is what it takes.
+        let said = bitmap.memory_bytes(&cpu) as f64;
+        assert!(
+            (said / bytes - 1.0).abs() < 0.02,
+            "{said} said, {bytes} taken"
+        );
+        sender.send(bytes / of_sectors).expect("somebody listens");
+    });
+    machine.run_virtual(Seed(1)).expect("nothing waits");
+    receiver.recv().expect("the test ran")
+}
+
+/// An index entry of 16 bytes, as Hao et al. have it for others (section II-B), takes 4 GiB for a TiB;
+/// Open CAS takes 54 bytes, 13.5 GiB.
+#[test]
+fn a_bitmap_takes_far_less_than_an_index() {
+    let single = bitmap_bytes_per_sector(32_768, 1.0 / 32.0, 1);
+    let runs = bitmap_bytes_per_sector(32_768, 1.0 / 32.0, 8);
+    let gib_per_tib = 2f64.powi(28) / 2f64.powi(30);
+    eprintln!(
+        "GiB for a cached TiB: {:.3} single sectors, {:.3} runs of 8",
+        single * gib_per_tib,
+        runs * gib_per_tib
+    );
+    // 3 bits of a word, 7 of a position, 24 bytes of a part: and the budget of raw parts.
+    assert!(
+        single * gib_per_tib < 0.40,
+        "{single} bytes a single sector"
+    );
+    assert!(
+        runs * gib_per_tib < 0.15,
+        "{runs} bytes a sector in runs of 8"
+    );
 }

@@ -1,0 +1,351 @@
+//! A shard of the bitmap: its groups of parts, which of them are raw, and touches that wait.
+
+use std::ops::Range;
+
+use super::part::{Counts, Part, Run, SECTORS};
+use super::stretch::{Stretch, Unknown};
+use super::word::Word;
+
+/// Parts of a group.
+pub(super) const GROUP_PARTS: u64 = 16;
+
+/// Touches that a shard notes before it puts them in.
+const TOUCHES_MAX: usize = 64;
+
+/// Bytes of a raw part.
+const RAW_BYTES: usize = SECTORS as usize / 2;
+
+/// How many more sectors are cached, and dirty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Change {
+    pub(super) cached: i32,
+    pub(super) dirty: i32,
+}
+
+impl Change {
+    fn between(old: Counts, new: Counts) -> Change {
+        Change {
+            cached: i32::from(new.cached) - i32::from(old.cached),
+            dirty: i32::from(new.dirty) - i32::from(old.dirty),
+        }
+    }
+}
+
+/// A touch of sectors that a packed form could not take in.
+#[derive(Clone, Copy)]
+struct Touched {
+    part: u64,
+    first: u16,
+    count: u16,
+}
+
+struct Group {
+    parts: [Part; GROUP_PARTS as usize],
+    /// Raw parts that were used since the hand passed, a bit each.
+    recent: u16,
+    /// Parts of which nothing is known, a bit each.
+    unknown: u16,
+}
+
+/// What is behind one lock.
+pub(super) struct Shard {
+    /// Every group of this shard's turn.
+    groups: Vec<Option<Box<Group>>>,
+    /// How many shards there are: the group of a part is found by that.
+    shards: u64,
+    /// Whether a group that is not there is unknown.
+    recovers: bool,
+    /// Raw parts, and the hand that looks for one to pack.
+    raw: Vec<u64>,
+    hand: usize,
+    raw_max: usize,
+    touches: Vec<Touched>,
+    /// Bytes of packed parts.
+    packed_bytes: usize,
+}
+
+impl Shard {
+    /// A shard of `groups` groups, one of `shards`.
+    pub(super) fn new(groups: u64, shards: u64, raw_bytes: usize, recovers: bool) -> Shard {
+        Shard {
+            groups: (0..groups).map(|_| None).collect(),
+            shards,
+            recovers,
+            raw: Vec::new(),
+            hand: 0,
+            raw_max: (raw_bytes / RAW_BYTES).max(1),
+            touches: Vec::new(),
+            packed_bytes: 0,
+        }
+    }
+
+    #[inline]
+    fn place(&self, part: u64) -> (usize, usize) {
+        let group = part / GROUP_PARTS / self.shards;
+        (group as usize, (part % GROUP_PARTS) as usize)
+    }
+
+    #[inline]
+    fn part(&self, part: u64) -> Option<&Part> {
+        let (group, index) = self.place(part);
+        Some(&self.groups[group].as_ref()?.parts[index])
+    }
+
+    fn group_mut(&mut self, part: u64) -> &mut Group {
+        let (group, _) = self.place(part);
+        let unknown = if self.recovers { u16::MAX } else { 0 };
+        self.groups[group].get_or_insert_with(|| {
+            Box::new(Group {
+                parts: Default::default(),
+                recent: 0,
+                unknown,
+            })
+        })
+    }
+
+    /// The counts of a part, if there is one.
+    pub(super) fn counts(&self, part: u64) -> Option<Counts> {
+        self.part(part).map(Part::counts)
+    }
+
+    /// Refuses a part of which nothing is known.
+    #[inline]
+    pub(super) fn known(&self, part: u64) -> Result<(), Unknown> {
+        let (group, index) = self.place(part);
+        let unknown = match &self.groups[group] {
+            Some(group) => group.unknown >> index & 1 == 1,
+            None => self.recovers,
+        };
+        if unknown { Err(Unknown(part)) } else { Ok(()) }
+    }
+
+    /// Adds the stretches of sectors of a part.
+    #[inline]
+    pub(super) fn look(
+        &self,
+        part: u64,
+        sectors: Range<u32>,
+        out: &mut Vec<Stretch>,
+    ) -> Result<(), Unknown> {
+        self.known(part)?;
+        let begin = part * u64::from(SECTORS);
+        let mut push = |sectors: Range<u32>, word: Word| {
+            let (first, count) = (begin + u64::from(sectors.start), sectors.len() as u32);
+            let place = word.place();
+            match out.last_mut() {
+                Some(last)
+                    if last.place == place && last.first + u64::from(last.count) == first =>
+                {
+                    last.count += count;
+                }
+                _ => out.push(Stretch {
+                    first,
+                    count,
+                    place,
+                }),
+            }
+        };
+        match self.part(part) {
+            Some(part) => part.each_in(sectors, push),
+            None => push(sectors, Word::ABSENT),
+        }
+        Ok(())
+    }
+
+    /// Makes sectors of a part hotter, or notes that they are.
+    #[inline]
+    pub(super) fn warm(&mut self, part: u64, sectors: Range<u32>) {
+        let (group, index) = self.place(part);
+        let Some(group) = &mut self.groups[group] else {
+            return;
+        };
+        group.recent |= 1 << index;
+        let count = sectors.end - sectors.start;
+        let of_part = &mut group.parts[index];
+        if of_part.change_in_place(sectors.start, count, Word::warmer) {
+            return;
+        }
+        self.touches.push(Touched {
+            part,
+            first: sectors.start as u16,
+            count: count as u16,
+        });
+        if self.touches.len() >= TOUCHES_MAX {
+            self.put_in_touches();
+        }
+    }
+
+    /// Changes sectors of a part, which is known.
+    pub(super) fn change(
+        &mut self,
+        part: u64,
+        sectors: Range<u32>,
+        change: impl Fn(Word) -> Word,
+    ) -> Change {
+        if self.touches.iter().any(|touched| touched.part == part) {
+            self.put_in_touches();
+        }
+        let (_, index) = self.place(part);
+        let group = self.group_mut(part);
+        group.recent |= 1 << index;
+        let of_part = &mut group.parts[index];
+        let (old, was_raw, bytes) = (of_part.counts(), of_part.is_raw(), of_part.bytes());
+        of_part.change(sectors.start, sectors.end - sectors.start, change);
+        let (new, is_raw) = (of_part.counts(), of_part.is_raw());
+        if is_raw && !was_raw {
+            self.packed_bytes -= bytes;
+            self.raw.push(part);
+            self.pack_unused();
+        }
+        Change::between(old, new)
+    }
+
+    /// Packs raw parts that were not used since the hand passed, until the budget is kept, or the
+    /// hand has gone round twice.
+    fn pack_unused(&mut self) {
+        let (mut looks, mut room) = (2 * self.raw.len(), Vec::new());
+        while self.raw.len() > self.raw_max && looks > 0 {
+            looks -= 1;
+            self.hand %= self.raw.len();
+            let part = self.raw[self.hand];
+            let (group, index) = self.place(part);
+            let group = self.groups[group].as_mut().expect("raw parts have a group");
+            if group.recent >> index & 1 == 1 {
+                group.recent &= !(1 << index);
+                self.hand += 1;
+                continue;
+            }
+            let of_part = &mut group.parts[index];
+            of_part.pack(&mut room);
+            if of_part.is_raw() {
+                // Sectors of it are being written back.
+                self.hand += 1;
+                continue;
+            }
+            self.packed_bytes += of_part.bytes();
+            self.raw.swap_remove(self.hand);
+        }
+    }
+
+    /// Looks at a part whole; see [`super::bitmap::Bitmap::visit`].
+    pub(super) fn visit(
+        &mut self,
+        part: u64,
+        runs: &mut Vec<Run>,
+        visit: impl FnOnce(&mut Vec<Run>) -> bool,
+    ) -> Change {
+        let (group, index) = self.place(part);
+        let is_there = |group: &Group| group.parts[index].counts().cached > 0;
+        if !self.groups[group].as_deref().is_some_and(is_there) {
+            return Change::default();
+        }
+        if self.touches.iter().any(|touched| touched.part == part) {
+            self.put_in_touches();
+        }
+        let group = self.groups[group].as_mut().expect("looked at above");
+        let of_part = &mut group.parts[index];
+        let old = of_part.counts();
+        runs.clear();
+        of_part.runs(runs);
+        if visit(runs) {
+            merge(runs);
+            let (was_raw, bytes) = (of_part.is_raw(), of_part.bytes());
+            of_part.replace(runs);
+            let new = (of_part.is_raw(), of_part.bytes());
+            self.recount(part, was_raw, bytes, new);
+        }
+        let new = self.counts(part).expect("looked at above");
+        Change::between(old, new)
+    }
+
+    /// Notes that a part has another form.
+    fn recount(
+        &mut self,
+        part: u64,
+        was_raw: bool,
+        bytes: usize,
+        (is_raw, new_bytes): (bool, usize),
+    ) {
+        self.packed_bytes -= if was_raw { 0 } else { bytes };
+        self.packed_bytes += if is_raw { 0 } else { new_bytes };
+        match (was_raw, is_raw) {
+            (false, true) => self.raw.push(part),
+            (true, false) => self.raw.retain(|other| *other != part),
+            _ => {}
+        }
+    }
+
+    /// Notes what the drive holds of a part; see [`super::bitmap::Bitmap::learn`].
+    pub(super) fn learn(&mut self, part: u64, runs: &[Run]) -> Change {
+        if self.known(part).is_ok() {
+            return Change::default();
+        }
+        let (_, index) = self.place(part);
+        let group = self.group_mut(part);
+        group.unknown &= !(1 << index);
+        let learned = Part::of_runs(runs);
+        let (new, is_raw, bytes) = (learned.counts(), learned.is_raw(), learned.bytes());
+        group.parts[index] = learned;
+        self.recount(part, false, 0, (is_raw, bytes));
+        Change::between(Counts::default(), new)
+    }
+
+    /// Makes hotter what was noted.
+    fn put_in_touches(&mut self) {
+        let (mut touches, mut room) = (std::mem::take(&mut self.touches), Vec::new());
+        touches.sort_by_key(|touched| touched.part);
+        for of_part in touches.chunk_by(|a, b| a.part == b.part) {
+            let number = of_part[0].part;
+            let (group, index) = self.place(number);
+            let group = self.groups[group]
+                .as_mut()
+                .expect("touched parts have a group");
+            let part = &mut group.parts[index];
+            let (was_raw, bytes) = (part.is_raw(), part.bytes());
+            if part.counts().cached == 0 {
+                continue;
+            }
+            for touched in of_part {
+                part.change(
+                    u32::from(touched.first),
+                    u32::from(touched.count),
+                    Word::warmer,
+                );
+            }
+            if !was_raw {
+                part.pack(&mut room);
+            }
+            let new = (part.is_raw(), part.bytes());
+            self.recount(number, was_raw, bytes, new);
+        }
+        touches.clear();
+        self.touches = touches;
+    }
+
+    /// Bytes that it takes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let groups = self.groups.iter().flatten().count() * size_of::<Group>();
+        let directory = self.groups.capacity() * size_of::<Option<Box<Group>>>();
+        let lists =
+            self.raw.capacity() * size_of::<u64>() + self.touches.capacity() * size_of::<Touched>();
+        groups + directory + lists + self.raw.len() * RAW_BYTES + self.packed_bytes
+    }
+}
+
+/// Makes one run of neighbours with one word, and drops those that are absent.
+fn merge(runs: &mut Vec<Run>) {
+    let mut kept = 0;
+    for at in 0..runs.len() {
+        let run = runs[at];
+        if !run.word.is_cached() || run.count == 0 {
+            continue;
+        }
+        if kept > 0 && runs[kept - 1].end() == run.first && runs[kept - 1].word == run.word {
+            runs[kept - 1].count += run.count;
+        } else {
+            runs[kept] = run;
+            kept += 1;
+        }
+    }
+    runs.truncate(kept);
+}

@@ -1,0 +1,101 @@
+//! Policies of a flash cache on traces, without time: hits, and what is written for each byte that is written
+//! back in units of 32 KiB.
+//!
+//! `cargo run --release -p wharf-lab --example flash_policies -- SHARE ROUND TRACE...`: a cache of SHARE of a
+//! trace's pages, from which ROUND of it leaves at a time.
+
+use std::path::Path;
+
+use wharf_host::indexless::policy::{Continuity, Fifo, ImprovedLru, Lru, Policy, Scan, ScanRules};
+use wharf_runtime::{CostTable, Cpu, Machine, Seed, Side};
+use wharf_workload::textbook::belady;
+use wharf_workload::{ReadOptions, Request, Workload};
+
+mod cache;
+
+use cache::Cache;
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let mut number = || {
+        arguments
+            .next()
+            .and_then(|a| a.parse::<f64>().ok())
+            .expect("SHARE ROUND")
+    };
+    let (share, round) = (number(), number());
+    let paths: Vec<String> = arguments.collect();
+    let mut machine = Machine::new(CostTable::free(), false);
+    let id = machine.add_cpu("study", Side::Host, 1.0);
+    machine.spawn_main(id, "study", move |cpu| async move {
+        for path in &paths {
+            study(&cpu, Path::new(path), share, round);
+        }
+    });
+    machine.run_virtual(Seed(1)).expect("nothing waits");
+}
+
+fn study(cpu: &Cpu, path: &Path, share: f64, round: f64) {
+    let workload = Workload::open(path, &ReadOptions::default()).expect("a trace");
+    let (requests, _) = workload.materialise().expect("a trace");
+    let requests: Vec<Request> = requests.into_iter().filter(|r| r.op.moves_data()).collect();
+    let mut pages: Vec<u64> = requests.iter().flat_map(|r| r.pages()).collect();
+    pages.sort_unstable();
+    pages.dedup();
+    let limit = ((pages.len() as f64 * share) as u64).max(1);
+    let round = ((limit as f64 * round) as u64).max(1);
+    let sectors = pages.last().expect("a page") + 1;
+    println!(
+        "{}: {} pages, cache {limit}, round {round}; Belady {:.3}",
+        path.display(),
+        pages.len(),
+        belady(&requests, limit as usize).ratio(),
+    );
+    let ours = ScanRules::default();
+    let scan = |rules| Box::new(Scan::new(rules)) as Box<dyn Policy>;
+    let half = ScanRules {
+        clean_share: 0.5,
+        ..ours
+    };
+    let restart = ScanRules {
+        resumes: false,
+        ..ours
+    };
+    let ideal = ScanRules {
+        continuity: Continuity::Exact,
+        ..ours
+    };
+    // Name, sectors that leave at a time, heat of what comes in.
+    let policies: Vec<(&str, u64, u8, Box<dyn Policy>)> = vec![
+        ("lru", 1, 0, Box::new(Lru::default())),
+        ("lru-batch", round, 0, Box::new(Lru::default())),
+        ("fifo", round, 0, Box::new(Fifo::default())),
+        (
+            "paper, 0.5 %",
+            (limit / 200).max(1),
+            0,
+            scan(ScanRules::PAPER),
+        ),
+        ("paper", round, 0, scan(ScanRules::PAPER)),
+        ("scan", round, 1, scan(ours)),
+        ("scan, half clean", round, 1, scan(half)),
+        ("scan, restarts", round, 1, scan(restart)),
+        ("ideal", round, 1, scan(ideal)),
+        ("improved-lru", round, 1, Box::new(ImprovedLru::new(ours))),
+    ];
+    println!("  policy             hits  reads writes   WA32 run len  rounds");
+    for (name, round, insert_heat, policy) in policies {
+        let mut cache = Cache::new(cpu, sectors, limit, round, insert_heat, policy);
+        requests.iter().for_each(|request| cache.request(request));
+        let found = &cache.found;
+        println!(
+            "  {name:<17} {:.3}  {:.3}  {:.3}  {:5.2} {:7.1} {:7}",
+            found.hit_ratio(),
+            found.read_hit_ratio(),
+            found.write_hit_ratio(),
+            found.write_amplification(),
+            found.run_sectors(),
+            found.rounds,
+        );
+    }
+}
