@@ -10,6 +10,9 @@
 //! 1. A range is locked granule by granule, in ascending order, each waited for before the next.
 //! 2. Releasing takes the parts out and wakes who waited for them.
 //!
+//! Ranges that are locked as *shared* do not keep each other out, only others. Who only tries does not stand in
+//! line.
+//!
 //! Free of deadlock: a range waits in the highest granule where it has a part, for an earlier part
 //! there, whose owner waits in that granule or a higher one. Around a cycle of waiting ranges the
 //! granules would never fall, so all would be the same one, and each part in it would be later
@@ -33,19 +36,49 @@ struct Part {
     first: u64,
     last: u64,
     id: u64,
+    is_shared: bool,
     sleeper: Sleeper,
 }
 
 impl Part {
-    fn overlaps(&self, other: &Part) -> bool {
-        self.first <= other.last && other.first <= self.last
+    /// Whether one of the two keeps the other out.
+    fn excludes(&self, other: &Part) -> bool {
+        let overlap = self.first <= other.last && other.first <= self.last;
+        overlap && !(self.is_shared && other.is_shared)
     }
+}
+
+/// Who locks a range, and how.
+#[derive(Debug, Clone, Copy)]
+pub struct Locker {
+    /// The client whose task it is.
+    pub client: u32,
+    /// Names the range among all that are locked.
+    pub id: u64,
+    /// Whether others may have it locked as shared too.
+    pub is_shared: bool,
 }
 
 #[derive(Default)]
 struct Bucket {
     /// In order of arrival.
     parts: Vec<Part>,
+}
+
+impl Locker {
+    /// What of the range from `first` to `last` lies in a granule.
+    fn part(&self, cpu: &Cpu, granule: u64, first: u64, last: u64) -> Part {
+        Part {
+            first: first.max(granule << GRANULE_SHIFT),
+            last: last.min(((granule + 1) << GRANULE_SHIFT) - 1),
+            id: self.id,
+            is_shared: self.is_shared,
+            sleeper: Sleeper {
+                client: self.client,
+                task: cpu.current(),
+            },
+        }
+    }
 }
 
 /// The table of all locked ranges.
@@ -80,28 +113,30 @@ impl RangeLocks {
         first: u64,
         pages: u64,
     ) -> RangeGuard {
-        let mut guard = RangeGuard {
-            locks: self.clone(),
-            cpu: cpu.clone(),
+        let locker = Locker {
             client,
             id,
-            first_granule: first >> GRANULE_SHIFT,
-            end_granule: first >> GRANULE_SHIFT,
-            waits: 0,
+            is_shared: false,
         };
+        self.lock_as(cpu, locker, first, pages).await
+    }
+
+    /// As [`RangeLocks::lock`], shared or not.
+    pub async fn lock_as(
+        self: &Arc<Self>,
+        cpu: &Cpu,
+        locker: Locker,
+        first: u64,
+        pages: u64,
+    ) -> RangeGuard {
+        let mut guard = self.guard(cpu, locker, first);
         let last = first + pages - 1;
-        let task = cpu.current();
         for granule in first >> GRANULE_SHIFT..=last >> GRANULE_SHIFT {
-            let part = Part {
-                first: first.max(granule << GRANULE_SHIFT),
-                last: last.min(((granule + 1) << GRANULE_SHIFT) - 1),
-                id,
-                sleeper: Sleeper { client, task },
-            };
+            let part = locker.part(cpu, granule, first, last);
             guard.end_granule = granule + 1;
             let bucket = self.bucket(granule);
             let mut held = bucket.with(cpu, |bucket| {
-                let free = !bucket.parts.iter().any(|p| p.overlaps(&part));
+                let free = !bucket.parts.iter().any(|p| p.excludes(&part));
                 bucket.parts.push(part);
                 free
             });
@@ -114,6 +149,45 @@ impl RangeLocks {
         guard
     }
 
+    /// As [`RangeLocks::lock_as`], if nobody has it who would keep this one out, or waits for it so: `None` else.
+    pub fn try_lock_as(
+        self: &Arc<Self>,
+        cpu: &Cpu,
+        locker: Locker,
+        first: u64,
+        pages: u64,
+    ) -> Option<RangeGuard> {
+        let mut guard = self.guard(cpu, locker, first);
+        let last = first + pages - 1;
+        for granule in first >> GRANULE_SHIFT..=last >> GRANULE_SHIFT {
+            let part = locker.part(cpu, granule, first, last);
+            let free = self.bucket(granule).with(cpu, |bucket| {
+                let free = !bucket.parts.iter().any(|p| p.excludes(&part));
+                if free {
+                    bucket.parts.push(part);
+                }
+                free
+            });
+            if !free {
+                return None;
+            }
+            guard.end_granule = granule + 1;
+        }
+        Some(guard)
+    }
+
+    fn guard(self: &Arc<Self>, cpu: &Cpu, locker: Locker, first: u64) -> RangeGuard {
+        RangeGuard {
+            locks: self.clone(),
+            cpu: cpu.clone(),
+            client: locker.client,
+            id: locker.id,
+            first_granule: first >> GRANULE_SHIFT,
+            end_granule: first >> GRANULE_SHIFT,
+            waits: 0,
+        }
+    }
+
     fn release(&self, cpu: &Cpu, client: u32, granule: u64, id: u64) {
         let bucket = self.bucket(granule);
         let woken = bucket.with(cpu, |bucket| {
@@ -122,7 +196,7 @@ impl RangeLocks {
                 return Vec::new();
             };
             let part = bucket.parts.remove(at);
-            let later = bucket.parts[at..].iter().filter(|p| p.overlaps(&part));
+            let later = bucket.parts[at..].iter().filter(|p| p.excludes(&part));
             later.map(|p| p.sleeper).collect()
         });
         for sleeper in woken {
@@ -143,7 +217,7 @@ fn is_held(parts: &[Part], part: &Part) -> bool {
     let earlier = parts
         .iter()
         .take_while(|p| p.id != part.id || p.first != part.first);
-    !earlier.into_iter().any(|p| p.overlaps(part))
+    !earlier.into_iter().any(|p| p.excludes(part))
 }
 
 /// A locked range; dropping it unlocks. (Dropped while it is being locked, it gives up.)
@@ -163,5 +237,89 @@ impl Drop for RangeGuard {
         for granule in self.first_granule..self.end_granule {
             self.locks.release(&self.cpu, self.client, granule, self.id);
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::{CostTable, Machine, Seed, Side};
+
+    fn shared(id: u64) -> Locker {
+        Locker {
+            client: 0,
+            id,
+            is_shared: true,
+        }
+    }
+
+    fn alone(id: u64) -> Locker {
+        Locker {
+            is_shared: false,
+            ..shared(id)
+        }
+    }
+
+    /// Runs tasks on a CPU, each of which locks a range of pages at a time and holds it for 100 ns: who
+    /// had it from when.
+    fn held(lockers: Vec<(u64, Locker, u64, u64)>) -> Vec<(u64, u64)> {
+        let mut machine = Machine::new(CostTable::free(), false);
+        let id = machine.add_cpu("cpu", Side::Host, 1.0);
+        let (sender, receiver) = std::sync::mpsc::channel();
+        machine.spawn_main(id, "test", move |cpu| async move {
+            let mailboxes = Mailboxes::new(1);
+            mailboxes.serve(&cpu, 0);
+            let locks = Arc::new(RangeLocks::new(mailboxes));
+            let found = Rc::new(RefCell::new(Vec::new()));
+            for (at_ns, locker, first, pages) in lockers {
+                let (task_cpu, locks, found) = (cpu.clone(), locks.clone(), found.clone());
+                cpu.spawn("locker", async move {
+                    task_cpu.sleep_until(at_ns).await;
+                    let guard = locks.lock_as(&task_cpu, locker, first, pages).await;
+                    found.borrow_mut().push((locker.id, task_cpu.now()));
+                    task_cpu.sleep_until(task_cpu.now() + 100).await;
+                    drop(guard);
+                });
+            }
+            cpu.sleep_until(10_000).await;
+            assert_eq!(locks.parts(&cpu), 0);
+            sender.send(found.take()).unwrap();
+        });
+        machine.run_virtual(Seed(1)).unwrap();
+        receiver.recv().unwrap()
+    }
+
+    #[test]
+    fn shared_ranges_keep_out_others_but_not_each_other() {
+        let found = held(vec![
+            (0, shared(1), 250, 20),
+            (10, shared(2), 260, 5),
+            (20, alone(3), 255, 2),
+            // Behind one that waits: nobody overtakes.
+            (30, shared(4), 250, 20),
+            (30, alone(5), 270, 5),
+        ]);
+        assert_eq!(found, [(1, 0), (2, 10), (5, 30), (3, 100), (4, 200)]);
+    }
+
+    #[test]
+    fn who_tries_gets_it_at_once_or_leaves_nothing_behind() {
+        let mut machine = Machine::new(CostTable::free(), false);
+        let id = machine.add_cpu("cpu", Side::Host, 1.0);
+        machine.spawn_main(id, "test", |cpu| async move {
+            let locks = Arc::new(RangeLocks::new(Mailboxes::new(1)));
+            let held = locks.lock_as(&cpu, shared(1), 300, 10).await;
+            // The first granule of it is free, the second is not.
+            assert!(locks.try_lock_as(&cpu, alone(2), 200, 101).is_none());
+            assert!(locks.try_lock_as(&cpu, alone(3), 200, 100).is_some());
+            let second = locks.try_lock_as(&cpu, shared(4), 200, 101);
+            assert!(second.is_some());
+            drop((held, second));
+            assert_eq!(locks.parts(&cpu), 0);
+        });
+        machine.run_virtual(Seed(1)).unwrap();
     }
 }
