@@ -225,7 +225,9 @@ impl Connection {
         self.reading = false;
         self.unparsed = (0, 0);
         // A payload that was cut short is a write that was never acknowledged; what came of it is in place.
-        if let Incoming::Payload(slot, place, _) = std::mem::replace(&mut self.incoming, Incoming::Header) {
+        if let Incoming::Payload(slot, place, _) =
+            std::mem::replace(&mut self.incoming, Incoming::Header)
+        {
             let Slot { request, .. } = self.take_slot(slot);
             self.requests -= 1;
             self.bytes -= request.len;
@@ -264,7 +266,10 @@ impl Connection {
             self.unparsed = (0, end - start);
         }
         let filled = self.unparsed.1;
-        let window_end = self.window_bytes.max(filled + WINDOW_LARGE_BYTES / 2).min(self.input.len());
+        let window_end = self
+            .window_bytes
+            .max(filled + WINDOW_LARGE_BYTES / 2)
+            .min(self.input.len());
         let rest = libc::iovec {
             iov_base: self.input[filled..].as_mut_ptr().cast(),
             iov_len: window_end - filled,
@@ -272,7 +277,8 @@ impl Connection {
         let mut place_left = 0;
         let mut list = [rest, rest];
         let list = match &mut self.incoming {
-            Incoming::Payload(_, place, got) => {
+            // What is decrypted is copied anyway.
+            Incoming::Payload(_, place, got) if self.transport.can_wait() => {
                 place_left = place.len() - *got;
                 list[0] = libc::iovec {
                     iov_base: place.pointer().wrapping_add(*got).cast(),
@@ -501,7 +507,9 @@ impl Connection {
         }
         let session = &self.session;
         match outcome {
-            Err(errno) => self.output.head(|out| session.reply_error(out, &request, errno)),
+            Err(errno) => self
+                .output
+                .head(|out| session.reply_error(out, &request, errno)),
             Ok(Answer::Buffer(buffer)) => {
                 let Request { offset, len, .. } = request;
                 self.output
@@ -558,7 +566,8 @@ impl Connection {
         self.requests -= 1;
         self.bytes -= reply.held_bytes;
         let latency_ns = turn.clock.now_ns().saturating_sub(reply.start_ns);
-        turn.meter.end(reply.kind, reply.bytes, reply.is_error, latency_ns);
+        turn.meter
+            .end(reply.kind, reply.bytes, reply.is_error, latency_ns);
     }
 
     /// Sends what the client takes.
@@ -570,13 +579,15 @@ impl Connection {
         let mut now_ns = None;
         let meter = turn.meter;
         let clock = turn.clock;
-        let sent = self.output.send(&mut self.transport, &mut turn.pool, |reply| {
-            requests += 1;
-            bytes += reply.held_bytes;
-            let now_ns = *now_ns.get_or_insert_with(|| clock.now_ns());
-            let latency_ns = now_ns.saturating_sub(reply.start_ns);
-            meter.end(reply.kind, reply.bytes, reply.is_error, latency_ns);
-        });
+        let sent = self
+            .output
+            .send(&mut self.transport, &mut turn.pool, |reply| {
+                requests += 1;
+                bytes += reply.held_bytes;
+                let now_ns = *now_ns.get_or_insert_with(|| clock.now_ns());
+                let latency_ns = now_ns.saturating_sub(reply.start_ns);
+                meter.end(reply.kind, reply.bytes, reply.is_error, latency_ns);
+            });
         self.requests -= requests;
         self.bytes -= bytes;
         if sent.and_then(|()| self.transport.flush()).is_err() {

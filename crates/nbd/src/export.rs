@@ -228,10 +228,9 @@ pub enum Lent {
 pub enum Waiting {
     /// Nothing is under way, or only what the next call of it begins.
     Nothing,
-    /// One of these descriptors becomes readable when something has ended.
-    For([Option<RawFd>; 2]),
-    /// Nobody says: poll again after so many microseconds at most.
-    Awhile(u32),
+    /// One of these descriptors becomes readable when something has ended; if nothing does for so many
+    /// microseconds, poll all the same.
+    For([Option<RawFd>; 2], Option<u32>),
     /// There is work to do right now: poll.
     Busy,
 }

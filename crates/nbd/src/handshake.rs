@@ -1,7 +1,7 @@
 //! The handshake of a connection on its socket, in the time that it may take.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use wharf_runtime::clock::Clock;
@@ -162,6 +162,7 @@ impl Handshake {
 
     #[cfg(not(feature = "tls"))]
     fn start_tls(&mut self, socket: &Arc<OwnedFd>, _: &Encryption) -> io::Result<()> {
+        use std::os::fd::AsRawFd;
         unreachable!("no TLS was offered on descriptor {}", socket.as_raw_fd())
     }
 }

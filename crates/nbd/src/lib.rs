@@ -56,7 +56,8 @@ pub mod wait;
 
 pub use buffer::Buffer;
 pub use export::{
-    Answer, Can, Data, Export, ExportInfo, Extent, Job, Lent, Outcome, Placement, Seat, Tag, Waiting,
+    Answer, Can, Data, Export, ExportInfo, Extent, Job, Lent, Outcome, Placement, Seat, Tag,
+    Waiting,
 };
 pub use limits::Limits;
 pub use listen::Listener;

@@ -80,7 +80,8 @@ impl Listener {
         if pid != std::process::id() {
             return Ok(Vec::new());
         }
-        let descriptors = FIRST_HANDED_OVER..FIRST_HANDED_OVER + count.min(HANDED_OVER_MAX) as RawFd;
+        let descriptors =
+            FIRST_HANDED_OVER..FIRST_HANDED_OVER + count.min(HANDED_OVER_MAX) as RawFd;
         descriptors.map(taken).collect()
     }
 

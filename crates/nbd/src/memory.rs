@@ -27,6 +27,8 @@ const PAGE: u64 = 4096;
 static ZEROS: [u8; PAGE as usize] = [0; PAGE as usize];
 /// Most that is given back or filled in one step: others have their turn after it.
 const STEP_BYTES: u64 = 16 << 20;
+/// Most of what was never written that is passed over in one step: 2 MiB of bits.
+const SKIP_BYTES: u64 = 64 << 30;
 /// The largest export: half of what a process can address.
 pub const BYTES_MAX: u64 = 64 << 40;
 
@@ -176,28 +178,44 @@ impl MemoryExport {
         }
     }
 
-    /// Makes a piece of the export zeros; with its memory given back where it is whole pages.
-    fn punch(&self, offset: u64, len: u64) {
+    /// Makes the beginning of a range zeros, with its memory given back where it is whole pages; gives how
+    /// many bytes that was: all of them, or a step.
+    fn punch(&self, offset: u64, len: u64) -> u64 {
         let (end, size) = (offset + len, self.info.size_bytes);
         let first = offset.next_multiple_of(PAGE);
         // What lies behind the end of the export is nobody's.
-        let last = if end == size { end.next_multiple_of(PAGE) } else { end / PAGE * PAGE };
+        let last = match end == size {
+            true => end.next_multiple_of(PAGE),
+            false => end / PAGE * PAGE,
+        };
         if first >= last {
-            return self.fill(offset, len);
+            self.fill(offset, len);
+            return len;
         }
         self.fill(offset, first - offset);
-        self.fill(last.min(end), end - last.min(end));
         // Runs of written pages alone: an empty terabyte costs a look at its bits.
-        let mut page = first / PAGE;
-        let pages_end = last / PAGE;
-        while page < pages_end {
-            let (written, run_end) = self.run(page, pages_end);
+        let (mut page, pages_end) = (first / PAGE, last / PAGE);
+        let skip_end = pages_end.min(page + SKIP_BYTES / PAGE);
+        let mut left = STEP_BYTES / PAGE;
+        while page < skip_end && left > 0 {
+            let (written, run_end) = self.run(page, skip_end);
+            let run_end = if written {
+                run_end.min(page + left)
+            } else {
+                run_end
+            };
             if written {
                 self.mark(page, run_end, false);
                 self.bytes.give_back(page * PAGE, (run_end - page) * PAGE);
+                left -= run_end - page;
             }
             page = run_end;
         }
+        if page < pages_end {
+            return page * PAGE - offset;
+        }
+        self.fill(last.min(end), end - last.min(end));
+        len
     }
 
     /// Writes zeros over the pages of the range that were written.
@@ -270,6 +288,33 @@ fn store_bytes(to: *mut u8, from: &[u8]) {
     }
 }
 
+/// Copies memory that others may change to `to`.
+#[cfg(feature = "tls")]
+pub(crate) fn load(from: *const u8, to: &mut [u8]) {
+    let from = from.cast_mut();
+    let head = from.align_offset(8).min(to.len());
+    let (first, rest) = to.split_at_mut(head);
+    let byte = |at: usize| {
+        // SAFETY: the caller's range, whose bytes are written as atomics or by the kernel alone, or not
+        // at all meanwhile.
+        unsafe { AtomicU8::from_ptr(from.add(at)) }.load(Ordering::Relaxed)
+    };
+    first
+        .iter_mut()
+        .enumerate()
+        .for_each(|(at, to)| *to = byte(at));
+    let mut words = rest.chunks_exact_mut(8);
+    let mut at = head;
+    for to in &mut words {
+        // SAFETY: as above, and aligned.
+        let word = unsafe { AtomicU64::from_ptr(from.add(at).cast()) }.load(Ordering::Relaxed);
+        to.copy_from_slice(&word.to_ne_bytes());
+        at += 8;
+    }
+    let tail = words.into_remainder().iter_mut().enumerate();
+    tail.for_each(|(i, to)| *to = byte(at + i));
+}
+
 impl Export for MemoryExport {
     fn info(&self) -> &ExportInfo {
         &self.info
@@ -313,13 +358,16 @@ impl MemorySeat<'_> {
 
     /// Does a step; true if that was the last one.
     fn step(&self, long: &mut Long) -> bool {
-        // Steps end at pages.
-        let end = (long.offset + STEP_BYTES) / PAGE * PAGE;
-        let len = long.len.min(end - long.offset);
-        match long.allocates {
-            true => self.export.allocate(long.offset, len),
-            false => self.export.punch(long.offset, len),
-        }
+        let len = match long.allocates {
+            true => {
+                // Steps end at pages.
+                let end = (long.offset + STEP_BYTES) / PAGE * PAGE;
+                let len = long.len.min(end - long.offset);
+                self.export.allocate(long.offset, len);
+                len
+            }
+            false => self.export.punch(long.offset, long.len),
+        };
         long.offset += len;
         long.len -= len;
         long.len == 0

@@ -133,16 +133,21 @@ impl Metrics {
             of_kinds(name, value, &mut text);
         }
         let name = "request_duration_seconds";
-        family(&mut text, name, "histogram", "From the request's arrival to its reply.");
+        family(
+            &mut text,
+            name,
+            "histogram",
+            "From the request's arrival to its reply.",
+        );
         for kind in Kind::ALL {
             let of = || meters.iter().map(|m| &m.kinds[kind as usize]);
             let label = format!("command=\"{}\"", kind.name());
             let mut count = 0;
             for bucket in 0..=BUCKETS_US.len() {
                 count += of().map(|k| k.buckets[bucket].get()).sum::<u64>();
-                let bound = BUCKETS_US.get(bucket).map_or("+Inf".to_string(), |us| {
-                    format!("{}", *us as f64 / 1e6)
-                });
+                let bound = BUCKETS_US
+                    .get(bucket)
+                    .map_or("+Inf".to_string(), |us| format!("{}", *us as f64 / 1e6));
                 let labels = format!("{{{label},le=\"{bound}\"}}");
                 put(&mut text, "request_duration_seconds_bucket", &labels, count);
             }
@@ -163,9 +168,24 @@ type Value = &'static (dyn Fn(&OfKind) -> u64 + Sync);
 
 /// Name, type, help and value of what is told of each kind of request.
 const FAMILIES: [(&str, &str, &str, Value); 4] = [
-    ("requests_total", "counter", "Requests that were answered.", &|k| k.ended.get()),
-    ("errors_total", "counter", "Requests that were answered with an error.", &|k| k.errors.get()),
-    ("bytes_total", "counter", "Bytes of requests that were done.", &|k| k.bytes.get()),
+    (
+        "requests_total",
+        "counter",
+        "Requests that were answered.",
+        &|k| k.ended.get(),
+    ),
+    (
+        "errors_total",
+        "counter",
+        "Requests that were answered with an error.",
+        &|k| k.errors.get(),
+    ),
+    (
+        "bytes_total",
+        "counter",
+        "Bytes of requests that were done.",
+        &|k| k.bytes.get(),
+    ),
     ("in_flight", "gauge", "Requests that are under way.", &|k| {
         let ended = k.ended.get();
         k.begun.get().saturating_sub(ended)

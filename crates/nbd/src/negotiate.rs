@@ -13,13 +13,11 @@ use zerocopy::byteorder::network_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::export::ExportInfo;
-use crate::limits::{
-    OPTION_BYTES_MAX, OPTION_SKIP_BYTES_MAX, OPTIONS_MAX, REQUEST_BYTES_MAX,
-};
+use crate::limits::{OPTION_BYTES_MAX, OPTION_SKIP_BYTES_MAX, OPTIONS_MAX, REQUEST_BYTES_MAX};
 use crate::proto::{
-    BASE_ALLOCATION, BASE_ALLOCATION_ID, EXPORT_NAME_PADDING, FIXED_NEWSTYLE, GREETING_MAGIC, Greeting,
-    NO_ZEROES, OPTION_MAGIC, OPTION_REPLY_MAGIC, OptionHeader, OptionReply, STRING_BYTES_MAX,
-    export_flag, info, option, option_reply,
+    BASE_ALLOCATION, BASE_ALLOCATION_ID, EXPORT_NAME_PADDING, FIXED_NEWSTYLE, GREETING_MAGIC,
+    Greeting, NO_ZEROES, OPTION_MAGIC, OPTION_REPLY_MAGIC, OptionHeader, OptionReply,
+    STRING_BYTES_MAX, export_flag, info, option, option_reply,
 };
 
 /// Whether connections are encrypted.
@@ -161,7 +159,12 @@ impl<'a> Negotiation<'a> {
             let count = (input.len() as u64).min(*left);
             *left -= count;
             if *left == 0 {
-                reply(out, *option, option_reply::ERR_TOO_BIG, b"the option is too long");
+                reply(
+                    out,
+                    *option,
+                    option_reply::ERR_TOO_BIG,
+                    b"the option is too long",
+                );
                 self.skip = None;
             }
             return (count as usize, None);
@@ -201,7 +204,10 @@ impl<'a> Negotiation<'a> {
         if self.options > OPTIONS_MAX {
             return refused(Refusal::TooMany);
         }
-        (size_of::<OptionHeader>() + len, self.option(number, data, out))
+        (
+            size_of::<OptionHeader>() + len,
+            self.option(number, data, out),
+        )
     }
 
     /// Answers one option.
@@ -227,7 +233,10 @@ impl<'a> Negotiation<'a> {
             option::EXTENDED_HEADERS => self.extended(data),
             option::LIST_META_CONTEXT => list_contexts(self, data, out),
             option::SET_META_CONTEXT => self.set_contexts(data, out),
-            _ => Err((option_reply::ERR_UNSUP, "this server does not know the option")),
+            _ => Err((
+                option_reply::ERR_UNSUP,
+                "this server does not know the option",
+            )),
         };
         match done {
             Ok(()) => reply(out, number, option_reply::ACK, b""),
@@ -288,7 +297,10 @@ impl<'a> Negotiation<'a> {
     fn structured(&mut self, data: &[u8]) -> Result<(), Failed> {
         no_data(data)?;
         if self.agreed.extended {
-            return Err((option_reply::ERR_EXT_HEADER_REQD, "extended headers are on already"));
+            return Err((
+                option_reply::ERR_EXT_HEADER_REQD,
+                "extended headers are on already",
+            ));
         }
         self.agreed.structured = true;
         Ok(())
@@ -393,7 +405,10 @@ pub fn export_flags(export: &ExportInfo, agreed: Agreed) -> u16 {
         (can.flush, export_flag::SEND_FLUSH | export_flag::SEND_FUA),
         (can.trim && can.write, export_flag::SEND_TRIM),
         (can.zero && can.write, export_flag::SEND_WRITE_ZEROES),
-        (can.fast_zero && can.zero && can.write, export_flag::SEND_FAST_ZERO),
+        (
+            can.fast_zero && can.zero && can.write,
+            export_flag::SEND_FAST_ZERO,
+        ),
         (can.cache, export_flag::SEND_CACHE),
         (can.multi_conn, export_flag::CAN_MULTI_CONN),
         (agreed.structured, export_flag::SEND_DF),

@@ -122,7 +122,11 @@ impl Output {
                 Sent::Full => break,
             }
         }
-        while self.ends.front().is_some_and(|(at, _)| *at <= self.sent_bytes) {
+        while self
+            .ends
+            .front()
+            .is_some_and(|(at, _)| *at <= self.sent_bytes)
+        {
             let (_, reply) = self.ends.pop_front().expect("there is one");
             left(reply);
         }

@@ -54,13 +54,19 @@ impl Pool {
         };
         for _ in 0..threads {
             let shared = shared.clone();
-            pool.threads.push(Worker::spawn("nbd pool", move || run(&shared))?);
+            pool.threads
+                .push(Worker::spawn("nbd pool", move || run(&shared))?);
         }
         Ok(pool)
     }
 
     /// Has a job done by some thread; its outcome goes to the inbox.
-    pub fn run(&self, tag: Tag, inbox: &Arc<Inbox>, job: impl FnOnce() -> Outcome + Send + 'static) {
+    pub fn run(
+        &self,
+        tag: Tag,
+        inbox: &Arc<Inbox>,
+        job: impl FnOnce() -> Outcome + Send + 'static,
+    ) {
         let inbox = inbox.clone();
         inbox.state().expected += 1;
         let work = Box::new(move || {
@@ -162,7 +168,9 @@ impl Inbox {
         // Before the lock is given up: who rings later has put something in later.
         self.bell.silence();
         drop(state);
-        ended.into_iter().for_each(|(tag, outcome)| done(tag, outcome));
+        ended
+            .into_iter()
+            .for_each(|(tag, outcome)| done(tag, outcome));
     }
 }
 

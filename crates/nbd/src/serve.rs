@@ -74,7 +74,7 @@ pub(crate) fn serve(
     let mut ready = vec![true; connections.len()];
     let mut is_open = mailbox.is_some();
     let mut has_mail = is_open;
-    while is_open || connections.iter().any(Option::is_some) {
+    loop {
         if let Some(mailbox) = mailbox.filter(|_| has_mail) {
             let (arrived, closed) = mailbox.take();
             arrived
@@ -84,7 +84,8 @@ pub(crate) fn serve(
         }
         take_in(turn, &mut connections, &ready, mailbox.is_none());
         let mut outcomes = Vec::new();
-        turn.seat.poll(&mut |tag, outcome| outcomes.push((tag, outcome)));
+        turn.seat
+            .poll(&mut |tag, outcome| outcomes.push((tag, outcome)));
         for (tag, outcome) in outcomes {
             let connection = connections[tag.connection as usize].as_mut();
             connection
@@ -100,6 +101,9 @@ pub(crate) fn serve(
                 ended(connection);
                 *place = None;
             }
+        }
+        if !is_open && connections.iter().all(Option::is_none) {
+            return;
         }
         has_mail = rest(turn, &mut connections, mailbox, &mut set, &mut ready);
     }
@@ -176,16 +180,13 @@ fn rest(
         true => Some(0),
         false => None,
     };
-    if connections.iter().all(Option::is_none) && mailbox.is_none() {
-        return false;
-    }
     match turn.seat.waiting() {
         Waiting::Nothing => {}
-        Waiting::For(descriptors) => {
+        Waiting::For(descriptors, limit_us) => {
             let descriptors = descriptors.into_iter().flatten();
             set.extend(descriptors.map(|fd| Interest::Read.on(fd)));
+            limit_ns = limit_ns.or(limit_us.map(|us| u64::from(us) * 1000));
         }
-        Waiting::Awhile(us) => limit_ns = limit_ns.or(Some(u64::from(us) * 1000)),
         Waiting::Busy => limit_ns = Some(0),
     }
     let mail = set.len();

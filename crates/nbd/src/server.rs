@@ -85,12 +85,15 @@ struct Connections {
     next: u64,
 }
 
+/// How the thread that serves all began and ended.
+type Told = mpsc::Receiver<Result<(), String>>;
+
 /// A server that runs.
 pub struct Server {
     shared: Arc<Shared>,
     acceptor: Option<Worker>,
     /// The thread that serves all, where there is one, and how it ended.
-    one: Option<(Worker, mpsc::Receiver<Result<(), String>>)>,
+    one: Option<(Worker, Mutex<Told>)>,
 }
 
 impl Server {
@@ -138,8 +141,9 @@ impl Server {
             let body = move || serve_all(&of_one, &tell);
             let worker = Worker::spawn("nbd", body).map_err(failed)?;
             // The first word is whether there is a seat.
-            told.recv().map_err(|_| "the thread that serves has ended".to_string())??;
-            server.one = Some((worker, told));
+            told.recv()
+                .map_err(|_| "the thread that serves has ended".to_string())??;
+            server.one = Some((worker, Mutex::new(told)));
         }
         let listeners = options.listeners;
         for listener in &listeners {
@@ -178,6 +182,8 @@ impl Server {
                 mailbox.close();
             }
             drop(worker);
+            let told = told.into_inner().unwrap_or_else(PoisonError::into_inner);
+            // A thread that has panicked is joined above, and its panic goes on here.
             result = told.recv().unwrap_or(Ok(()));
         }
         result.and(self.shared.export.close())
@@ -193,7 +199,9 @@ impl Drop for Server {
 
 impl Shared {
     fn connections(&self) -> MutexGuard<'_, Connections> {
-        self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+        self.connections
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_stopping(&self) -> bool {
@@ -230,7 +238,10 @@ fn accept_all(shared: &Arc<Shared>, listeners: &[Listener]) {
     let mut pause = None;
     while !shared.is_stopping() {
         let mut set: Vec<_> = match pause {
-            None => listeners.iter().map(|l| Interest::Read.on(l.descriptor())).collect(),
+            None => listeners
+                .iter()
+                .map(|l| Interest::Read.on(l.descriptor()))
+                .collect(),
             Some(_) => Vec::new(),
         };
         set.push(Interest::Read.on(shared.bell.descriptor()));
@@ -287,7 +298,9 @@ fn let_in(shared: &Arc<Shared>, socket: OwnedFd) {
         }
         Err(error) => {
             shared.metrics.connection_ends();
-            shared.tell(&format!("a client was sent away: no thread for it: {error}"));
+            shared.tell(&format!(
+                "a client was sent away: no thread for it: {error}"
+            ));
         }
     }
 }
@@ -317,7 +330,9 @@ fn welcome(shared: &Arc<Shared>, number: u64, socket: Arc<OwnedFd>) {
     let meter = shared.metrics.meter();
     match shared.turn(&meter) {
         Ok(mut turn) => {
-            serve(&mut turn, Some(make()), None, &mut |ended| note_end(shared, ended));
+            serve(&mut turn, Some(make()), None, &mut |ended| {
+                note_end(shared, ended)
+            });
             if let Err(why) = turn.seat.close() {
                 eprintln!("wharf: nbd: {why}");
             }
@@ -346,7 +361,9 @@ fn serve_all(shared: &Shared, tell: &mpsc::Sender<Result<(), String>>) {
     };
     let _ = tell.send(Ok(()));
     let mailbox = shared.mailbox.as_ref();
-    serve(&mut turn, None, mailbox, &mut |ended| note_end(shared, ended));
+    serve(&mut turn, None, mailbox, &mut |ended| {
+        note_end(shared, ended)
+    });
     let _ = tell.send(turn.seat.close());
 }
 

@@ -15,9 +15,9 @@ use crate::export::{Can, ExportInfo, Extent};
 use crate::limits::{EXTENTS_MAX, PAYLOAD_BYTES_MAX, REQUEST_BYTES_MAX};
 use crate::negotiate::Agreed;
 use crate::proto::{
-    BASE_ALLOCATION_ID, CHUNK_MAGIC, ChunkHeader, EXTENDED_CHUNK_MAGIC, EXTENDED_REQUEST_MAGIC, Errno,
-    ExtendedChunkHeader, ExtendedRequestHeader, REQUEST_MAGIC, RequestHeader, SIMPLE_REPLY_MAGIC,
-    STATE_HOLE, STATE_ZERO, SimpleReply, chunk, command, command_flag,
+    BASE_ALLOCATION_ID, CHUNK_MAGIC, ChunkHeader, EXTENDED_CHUNK_MAGIC, EXTENDED_REQUEST_MAGIC,
+    Errno, ExtendedChunkHeader, ExtendedRequestHeader, REQUEST_MAGIC, RequestHeader,
+    SIMPLE_REPLY_MAGIC, STATE_HOLE, STATE_ZERO, SimpleReply, chunk, command, command_flag,
 };
 
 /// What kinds of requests there are, for those who count them.
@@ -174,10 +174,7 @@ impl Session {
             command::FLUSH => (Kind::Flush, 0),
             command::TRIM => (Kind::Trim, 0),
             command::CACHE => (Kind::Cache, 0),
-            command::WRITE_ZEROES => (
-                Kind::Zero,
-                command_flag::NO_HOLE | command_flag::FAST_ZERO,
-            ),
+            command::WRITE_ZEROES => (Kind::Zero, command_flag::NO_HOLE | command_flag::FAST_ZERO),
             command::BLOCK_STATUS => (Kind::Status, command_flag::REQ_ONE),
             _ => (Kind::Cache, 0),
         };
@@ -214,7 +211,9 @@ impl Session {
     /// Whether the export takes a request.
     fn check(&self, request: &Request, fit: u16) -> Result<(), Errno> {
         let can = self.can;
-        let Request { kind, offset, len, .. } = *request;
+        let Request {
+            kind, offset, len, ..
+        } = *request;
         // FUA may come with any command where it is known, and says nothing to most.
         let fua = if can.flush { command_flag::FUA } else { 0 };
         if request.flags & !(fit | fua) != 0 {
@@ -246,10 +245,16 @@ impl Session {
                 _ => Err(Errno::Invalid),
             };
         }
-        let ends_within = offset.checked_add(len).is_some_and(|end| end <= self.size_bytes);
+        let ends_within = offset
+            .checked_add(len)
+            .is_some_and(|end| end <= self.size_bytes);
         if !ends_within {
             let is_write = matches!(kind, Kind::Write | Kind::Zero);
-            return Err(if is_write { Errno::NoSpace } else { Errno::Invalid });
+            return Err(if is_write {
+                Errno::NoSpace
+            } else {
+                Errno::Invalid
+            });
         }
         let sent = matches!(kind, Kind::Read | Kind::Write);
         if (sent && len > u64::from(REQUEST_BYTES_MAX)) || (kind == Kind::Status && len == 0) {
@@ -337,7 +342,14 @@ impl Session {
 
     /// What precedes `len` bytes of a read, from `offset` on: all of it if replies have no chunks.
     #[inline]
-    pub fn reply_data(&self, out: &mut Vec<u8>, request: &Request, offset: u64, len: u64, last: bool) {
+    pub fn reply_data(
+        &self,
+        out: &mut Vec<u8>,
+        request: &Request,
+        offset: u64,
+        len: u64,
+        last: bool,
+    ) {
         if !self.agreed.structured {
             return Session::simple(out, request.cookie, 0);
         }
@@ -350,7 +362,14 @@ impl Session {
     }
 
     /// A part of a read that is zeros, in a reply in chunks.
-    pub fn reply_hole(&self, out: &mut Vec<u8>, request: &Request, offset: u64, len: u32, last: bool) {
+    pub fn reply_hole(
+        &self,
+        out: &mut Vec<u8>,
+        request: &Request,
+        offset: u64,
+        len: u32,
+        last: bool,
+    ) {
         let flags = if last { chunk::FLAG_DONE } else { 0 };
         self.chunk(out, request, flags, chunk::OFFSET_HOLE, 12);
         out.extend_from_slice(&offset.to_be_bytes());

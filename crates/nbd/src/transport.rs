@@ -125,7 +125,11 @@ unsafe fn receive(socket: RawFd, list: &[libc::iovec], waits: bool) -> io::Resul
         0 => Ok(Received::End),
         1.. => Ok(Received::Bytes(count as usize)),
         _ => match io::Error::last_os_error() {
-            e if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+            e if matches!(
+                e.kind(),
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+            ) =>
+            {
                 Ok(Received::Empty)
             }
             error => Err(error),
@@ -143,7 +147,11 @@ unsafe fn send(socket: RawFd, list: &[libc::iovec]) -> io::Result<Sent> {
     match count {
         0.. => Ok(Sent::Bytes(count as usize)),
         _ => match io::Error::last_os_error() {
-            e if matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+            e if matches!(
+                e.kind(),
+                io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+            ) =>
+            {
                 Ok(Sent::Full)
             }
             error => Err(error),

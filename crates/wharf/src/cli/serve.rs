@@ -1,16 +1,22 @@
 //! `wharf serve nbd`.
 
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use wharf_host::design::Design;
+use wharf_host::direct::Direct;
+use wharf_host::hardware::Hardware;
+use wharf_host::{Clock, Scala};
 use wharf_lab::config::parse_bytes;
 use wharf_nbd::http::MetricsServer;
 use wharf_nbd::{Export, Limits, Listener, MemoryExport, Server, ServerOptions};
 
 use super::{Failure, input, print};
+use crate::serve::{CachedExport, Serving, StoreExport, TargetExport};
+use crate::store::StoreOptions;
 
 /// What people type next; all of it works as it stands.
 const NEXT: &str = "\
@@ -40,12 +46,30 @@ struct What {
     /// Serves so much memory, zeros at first. Only what is written takes memory: 1T is fine.
     #[arg(long, value_name = "SIZE")]
     memory: Option<String>,
+    /// Serves a file or a block device, around the kernel's cache where that can be.
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Serves an array (see `wharf array`) of these members, in any order.
+    #[arg(long, value_name = "MEMBER", num_args = 1..)]
+    array: Vec<PathBuf>,
+    /// Serves an emulated drive in this file, behind the cache of a design.
+    #[arg(long, value_name = "IMAGE")]
+    store: Option<PathBuf>,
 }
 
 #[derive(clap::Args)]
 pub(super) struct NbdArgs {
     #[command(flatten)]
     what: What,
+    /// Makes the file or image, with this size, if there is none.
+    #[arg(long, value_name = "SIZE")]
+    size: Option<String>,
+    /// Puts a page cache of this size before the file; for an image, the size of the design's cache (64 MiB if left out).
+    #[arg(long, value_name = "SIZE")]
+    cache: Option<String>,
+    /// The design before the image: direct, clock, scala or hardware.
+    #[arg(long, value_name = "NAME", default_value = "scala", requires = "store")]
+    design: String,
     /// Listens at a unix socket, made here.
     #[arg(long, value_name = "PATH")]
     socket: Vec<PathBuf>,
@@ -66,6 +90,14 @@ pub(super) struct NbdArgs {
     #[arg(long, value_name = "COUNT", default_value_t = Limits::default().requests,
           value_parser = clap::value_parser!(u32).range(1..=4096))]
     requests_max: u32,
+    /// Encrypts connections of clients that ask for it, by server-cert.pem and server-key.pem of this directory.
+    #[cfg(feature = "tls")]
+    #[arg(long, value_name = "DIR")]
+    tls_certificates: Option<PathBuf>,
+    /// Tells nothing to clients without TLS.
+    #[cfg(feature = "tls")]
+    #[arg(long, requires = "tls_certificates")]
+    tls_require: bool,
     /// Answers to http://ADDR/metrics, for Prometheus. A port alone is one of this machine's own.
     #[arg(long, value_name = "ADDR")]
     metrics: Option<String>,
@@ -90,12 +122,19 @@ fn nbd(args: &NbdArgs) -> Result<(), Failure> {
     let metrics_address = args.metrics.as_deref().map(metrics_address).transpose()?;
     let export = export(args)?;
     let listeners = listeners(args)?;
+    let handed_over = args.socket.is_empty() && args.listen.is_empty();
     let places: Vec<_> = listeners.iter().map(|l| l.name().to_string()).collect();
     let info = export.info().clone();
     let mut options = ServerOptions::new(listeners, export);
     options.limits.connections = args.connections_max;
     options.limits.requests = args.requests_max;
     options.verbose = args.verbose;
+    #[cfg(feature = "tls")]
+    if let Some(directory) = &args.tls_certificates {
+        let config = wharf_nbd::tls::TlsConfig::load(directory);
+        let config = config.map_err(|why| input(format!("--tls-certificates: {why}")))?;
+        options.tls = Some((config, args.tls_require));
+    }
     let server = Server::start(options).map_err(input)?;
     let metrics = metrics_address.map(|address| {
         MetricsServer::start(&address, server.metrics())
@@ -105,12 +144,17 @@ fn nbd(args: &NbdArgs) -> Result<(), Failure> {
     let told = metrics.as_ref().map_or(String::new(), |m| {
         format!(", metrics at http://{}/metrics", m.address())
     });
-    print(&format!(
+    let line = format!(
         "serving {}, {} bytes, at {}{told}",
         info.description,
         info.size_bytes,
         places.join(", ")
-    ));
+    );
+    match handed_over {
+        // Standard output is that of whoever started this.
+        true => eprintln!("{line}"),
+        false => print(&line),
+    }
     signals.forever().next();
     server.stop().map_err(Failure::Run)
 }
@@ -152,10 +196,84 @@ fn size(name: &str, text: &str) -> Result<u64, Failure> {
 
 /// What is served.
 fn export(args: &NbdArgs) -> Result<Arc<dyn Export>, Failure> {
-    if let Some(text) = &args.what.memory {
-        let size_bytes = size("--memory", text)?;
-        let export = MemoryExport::new(&args.export, size_bytes, args.read_only).map_err(input)?;
+    let given = |name, text: &Option<String>| -> Result<Option<u64>, Failure> {
+        text.as_deref().map(|text| size(name, text)).transpose()
+    };
+    let (create_bytes, cache_bytes) =
+        (given("--size", &args.size)?, given("--cache", &args.cache)?);
+    let how = Serving {
+        name: args.export.clone(),
+        read_only: args.read_only,
+    };
+    let what = &args.what;
+    if what.file.is_none() && what.store.is_none() {
+        for (name, value) in [("--size", create_bytes), ("--cache", cache_bytes)] {
+            if value.is_some() {
+                return Err(input(format!("{name}: is for --file and --store")));
+            }
+        }
+    }
+    if let Some(text) = &what.memory {
+        let bytes = size("--memory", text)?;
+        let export = MemoryExport::new(&how.name, bytes, how.read_only).map_err(input)?;
         return Ok(Arc::new(export));
     }
-    unreachable!("one of them is required")
+    if let Some(image) = &what.store {
+        return store(args, image, create_bytes, cache_bytes, &how);
+    }
+    if let (Some(path), Some(bytes)) = (&what.file, cache_bytes) {
+        let made = CachedExport::new(path, create_bytes, bytes, args.connections_max, &how);
+        return Ok(Arc::new(made.map_err(input)?));
+    }
+    let export = match &what.file {
+        Some(path) => TargetExport::file(path, create_bytes, &how),
+        None => TargetExport::array(&what.array, &how),
+    };
+    Ok(Arc::new(export.map_err(input)?))
+}
+
+/// An emulated drive behind the design that was asked for.
+fn store(
+    args: &NbdArgs,
+    image: &Path,
+    create_bytes: Option<u64>,
+    cache_bytes: Option<u64>,
+    how: &Serving,
+) -> Result<Arc<dyn Export>, Failure> {
+    // What a design is called has to be right before anything is made.
+    let make = match args.design.as_str() {
+        Direct::NAME => serve_by::<Direct>,
+        Clock::NAME => serve_by::<Clock>,
+        Scala::NAME => serve_by::<Scala>,
+        Hardware::NAME => serve_by::<Hardware>,
+        other if wharf_lab::designs::find(other).is_some() => {
+            return Err(input(format!(
+                "--design {other}: needs CPUs of its own, which a store has not: take direct, clock, scala or hardware"
+            )));
+        }
+        other => {
+            return Err(input(format!(
+                "--design {other}: there is no such design: take direct, clock, scala or hardware"
+            )));
+        }
+    };
+    let options = match (image.exists(), create_bytes) {
+        (true, _) => StoreOptions::existing(image),
+        (false, Some(bytes)) => StoreOptions::file(image, bytes),
+        (false, None) => {
+            let shown = image.display();
+            return Err(input(format!(
+                "{shown}: does not exist: give --size to make it"
+            )));
+        }
+    };
+    let mut options = options.map_err(input)?;
+    if let Some(bytes) = cache_bytes {
+        options = options.cache_bytes(bytes);
+    }
+    make(options, how).map_err(input)
+}
+
+fn serve_by<D: Design>(options: StoreOptions, how: &Serving) -> Result<Arc<dyn Export>, String> {
+    Ok(Arc::new(StoreExport::<D>::new(options, how)?))
 }
