@@ -10,6 +10,7 @@ seed = 7
 dice = random.Random(seed)
 h = nbd.NBD()
 h.add_meta_context("base:allocation")
+h.set_uri_allow_local_file(True)
 h.connect_uri(uri)
 h.set_strict_mode(0)
 size = h.get_size()
@@ -99,6 +100,7 @@ assert h.pread(4096, base) == model[:4096]
 
 # Another connection sees it all; a flush there is for these writes too.
 other = nbd.NBD()
+other.set_uri_allow_local_file(True)
 other.connect_uri(uri)
 assert other.pread(span, base) == model
 h.pwrite(b"z" * 4096, base)

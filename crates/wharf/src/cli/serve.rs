@@ -120,8 +120,18 @@ fn nbd(args: &NbdArgs) -> Result<(), Failure> {
         return Err(input("--export: a name has at most 4096 bytes"));
     }
     let metrics_address = args.metrics.as_deref().map(metrics_address).transpose()?;
-    let export = export(args)?;
+    #[cfg(feature = "tls")]
+    let tls = match &args.tls_certificates {
+        Some(directory) => {
+            let config = wharf_nbd::tls::TlsConfig::load(directory);
+            let config = config.map_err(|why| input(format!("--tls-certificates: {why}")))?;
+            Some((config, args.tls_require))
+        }
+        None => None,
+    };
+    // Before anything is made for the export, so that a wrong address leaves nothing behind.
     let listeners = listeners(args)?;
+    let export = export(args)?;
     let handed_over = args.socket.is_empty() && args.listen.is_empty();
     let places: Vec<_> = listeners.iter().map(|l| l.name().to_string()).collect();
     let info = export.info().clone();
@@ -130,10 +140,8 @@ fn nbd(args: &NbdArgs) -> Result<(), Failure> {
     options.limits.requests = args.requests_max;
     options.verbose = args.verbose;
     #[cfg(feature = "tls")]
-    if let Some(directory) = &args.tls_certificates {
-        let config = wharf_nbd::tls::TlsConfig::load(directory);
-        let config = config.map_err(|why| input(format!("--tls-certificates: {why}")))?;
-        options.tls = Some((config, args.tls_require));
+    {
+        options.tls = tls;
     }
     let server = Server::start(options).map_err(input)?;
     let metrics = metrics_address.map(|address| {

@@ -8,7 +8,7 @@
 //!
 //! A write is in memory when it is answered; a flush, or FUA, makes it durable.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use wharf_nbd::pool::{Inbox, Pool};
@@ -54,7 +54,7 @@ impl CachedExport {
     /// # Errors
     /// If it cannot be opened or used, or memory is short.
     pub fn new(
-        path: &PathBuf,
+        path: &Path,
         create_bytes: Option<u64>,
         cache_bytes: u64,
         connections: u32,

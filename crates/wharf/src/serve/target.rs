@@ -7,7 +7,7 @@
 //!    zeros are written, a piece at a time.
 
 use std::collections::VecDeque;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use wharf_nbd::pool::{Inbox, Pool};
@@ -58,7 +58,7 @@ impl TargetExport {
     /// # Errors
     /// If it cannot be opened, or somebody else has it.
     pub fn file(
-        path: &PathBuf,
+        path: &Path,
         create_bytes: Option<u64>,
         how: &Serving,
     ) -> Result<TargetExport, String> {
@@ -97,7 +97,7 @@ impl TargetExport {
 
 /// Opens a file or device for this program alone.
 pub(super) fn open_file(
-    path: &PathBuf,
+    path: &Path,
     create_bytes: Option<u64>,
     read_only: bool,
 ) -> Result<Arc<dyn Target>, String> {
