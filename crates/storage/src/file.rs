@@ -30,6 +30,7 @@ use wharf_runtime::sync::{AtomicU64, Ordering};
 use crate::calls::CallsChannel;
 use crate::error::StorageError;
 use crate::group::PollGroup;
+use crate::holes::Holes;
 use crate::io::Op;
 use crate::opening::{Lock, Opened, failed};
 use crate::target::{Channel, Target, TargetInfo, check_depth};
@@ -149,6 +150,10 @@ impl Target for FileTarget {
         self.core.trim(size_bytes)
     }
 
+    fn holes(&self) -> Option<&dyn Holes> {
+        Some(&*self.core)
+    }
+
     fn channel(&self, depth: u32) -> Result<Box<dyn Channel>, StorageError> {
         check_depth(depth)?;
         let core = self.core.clone();
@@ -234,6 +239,10 @@ impl FileCore {
             is_device,
             _lock: lock,
         })
+    }
+
+    pub(crate) fn is_device(&self) -> bool {
+        self.is_device
     }
 
     pub(crate) fn size_bytes(&self) -> u64 {

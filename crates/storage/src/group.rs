@@ -5,6 +5,7 @@
 //! one descriptor, however many files there are.
 
 use std::cell::{OnceCell, RefCell};
+use std::os::fd::RawFd;
 use std::rc::Rc;
 
 use crate::error::StorageError;
@@ -30,6 +31,13 @@ impl PollGroup {
         }
         let ring = Rc::new(RefCell::new(Ring::new(ENTRIES)?));
         Ok(self.0.get_or_init(|| ring).clone())
+    }
+
+    /// A descriptor that is readable when I/Os have ended, for a thread that waits for other things too. It is
+    /// asked for after the last poll of the channels and before each such wait. None if no channel has a
+    /// ring.
+    pub fn descriptor(&self) -> Option<RawFd> {
+        self.0.get()?.borrow_mut().descriptor()
     }
 
     /// I/Os of [grouped](crate::Channel::is_grouped) channels that the kernel has.

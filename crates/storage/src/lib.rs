@@ -11,6 +11,7 @@
 //! | [`mod@io`] | one I/O: what is asked, how it ended |
 //! | [`Opened`] | which file a path is, once and for all |
 //! | [`file`](mod@file) | files and devices: O_DIRECT, and the end of a file within a block |
+//! | [`holes`] | parts of files that take no room
 //! | [`group`] | channels of one thread that are waited for together |
 //! | [`uring`] | the way by io_uring, and what this kernel's can do |
 //! | `threads` | the way by plain system calls on threads |
@@ -30,6 +31,7 @@ pub mod error;
 pub mod faulty;
 pub mod file;
 pub mod group;
+pub mod holes;
 pub mod io;
 mod opening;
 pub mod ram;
@@ -43,6 +45,7 @@ pub use buffer::AlignedBuffer;
 pub use error::StorageError;
 pub use file::{Engine, FileOptions, open};
 pub use group::PollGroup;
+pub use holes::Holes;
 pub use io::{Completion, Io, IoError, Op, Segment};
 pub use opening::{FileId, Opened};
 pub use ram::RamTarget;

@@ -10,6 +10,7 @@ use rustix::io::Errno;
 
 use crate::error::StorageError;
 use crate::group::PollGroup;
+use crate::holes::Holes;
 use crate::io::{Completion, Io, IoError, Op, Segment};
 
 /// The greatest depth of a channel.
@@ -66,6 +67,11 @@ pub trait Target: Send + Sync {
 
     /// A channel for the calling thread, for `depth` I/Os at a time (1 to [`DEPTH_MAX`]).
     fn channel(&self, depth: u32) -> Result<Box<dyn Channel>, StorageError>;
+
+    /// It as storage that has holes, if it is such.
+    fn holes(&self) -> Option<&dyn Holes> {
+        None
+    }
 
     /// As [`Target::channel`], one that is waited for with the others of `group` if that can be,
     /// and that is of no use when the target has gone: it keeps no file open.

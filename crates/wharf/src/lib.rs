@@ -11,11 +11,13 @@
 //! * [`store`]: a drive and its page cache for programs that link them
 //! * [`page_cache`]: a page cache for ordinary files, for programs that link it
 //! * [`storage`]: files, devices, memory and arrays of them
+//! * [`nbd`], [`serve`]: a server of the NBD protocol, and what it serves
 //! * [`lab`]: builds systems, replays, compares, reports
 
 pub use wharf_drive as drive;
 pub use wharf_host as host;
 pub use wharf_lab as lab;
+pub use wharf_nbd as nbd;
 pub use wharf_runtime as runtime;
 pub use wharf_storage as storage;
 pub use wharf_wire as wire;
@@ -23,6 +25,7 @@ pub use wharf_workload as workload;
 
 pub mod cli;
 pub mod page_cache;
+pub mod serve;
 pub mod store;
 
 pub use page_cache::PageCache;

@@ -13,6 +13,7 @@ use crate::array::memory::cut;
 use crate::array::mirror;
 use crate::array::state::Shared;
 use crate::array::stripe::{self, Part};
+use crate::group::PollGroup;
 use crate::io::{Completion, Io, IoError, Op, Segment};
 use crate::target::{Channel, Ended, Full, admit};
 
@@ -48,9 +49,9 @@ struct Task {
 }
 
 impl ArrayChannel {
-    pub(super) fn new(shared: Arc<Shared>, depth: u32) -> ArrayChannel {
+    pub(super) fn new(shared: Arc<Shared>, depth: u32, group: Option<PollGroup>) -> ArrayChannel {
         ArrayChannel {
-            member_channels: MemberChannels::new(shared, depth),
+            member_channels: MemberChannels::new(shared, depth, group),
             depth: depth as usize,
             ios: (0..depth).map(|_| None).collect(),
             ended: Ended::default(),

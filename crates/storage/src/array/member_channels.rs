@@ -15,6 +15,7 @@ use std::task::{Context, Poll};
 use crate::array::state::{Shared, WindowGuard};
 use crate::array::superblock::absent;
 use crate::buffer::AlignedBuffer;
+use crate::group::PollGroup;
 use crate::io::{Io, IoError, Op, Segment};
 use crate::target::Channel;
 
@@ -22,6 +23,8 @@ use crate::target::Channel;
 pub(super) struct MemberChannels {
     pub(super) shared: Arc<Shared>,
     depth: u32,
+    /// What the members' channels are waited for in, if somebody waits for more than the array.
+    group: Option<PollGroup>,
     /// The task that is running.
     running: Cell<usize>,
     inner: RefCell<Inner>,
@@ -66,11 +69,16 @@ struct Request {
 }
 
 impl MemberChannels {
-    pub(super) fn new(shared: Arc<Shared>, depth: u32) -> Rc<MemberChannels> {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        depth: u32,
+        group: Option<PollGroup>,
+    ) -> Rc<MemberChannels> {
         let members = shared.shape.members as usize;
         Rc::new(MemberChannels {
             shared,
             depth,
+            group,
             running: Cell::new(0),
             inner: RefCell::new(Inner {
                 member_channels: Vec::new(),
@@ -163,7 +171,11 @@ impl MemberChannels {
             return Some(member_channel);
         }
         // The old one, if any, stays for what is still in flight on it.
-        let channel = self.shared.target(member)?.channel(self.depth).ok()?;
+        let target = self.shared.target(member)?;
+        let channel = match &self.group {
+            Some(group) => target.channel_in(group, self.depth).ok()?,
+            None => target.channel(self.depth).ok()?,
+        };
         inner.member_channels.push(MemberChannel {
             generation,
             channel,

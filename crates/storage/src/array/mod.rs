@@ -43,6 +43,7 @@ use std::sync::Arc;
 
 use crate::blocking::Blocking;
 use crate::error::StorageError;
+use crate::group::PollGroup;
 use crate::io::IoError;
 use crate::target::{Channel, Target, TargetInfo, check_depth};
 
@@ -251,6 +252,15 @@ impl Target for Array {
 
     fn channel(&self, depth: u32) -> Result<Box<dyn Channel>, StorageError> {
         check_depth(depth)?;
-        Ok(Box::new(ArrayChannel::new(self.shared.clone(), depth)))
+        let shared = self.shared.clone();
+        Ok(Box::new(ArrayChannel::new(shared, depth, None)))
+    }
+
+    /// Its members' I/Os are waited for with the group's, and keep no member open. Tasks that wait for
+    /// other threads do not end such a wait: who waits looks again after a while.
+    fn channel_in(&self, group: &PollGroup, depth: u32) -> Result<Box<dyn Channel>, StorageError> {
+        check_depth(depth)?;
+        let (shared, group) = (self.shared.clone(), Some(group.clone()));
+        Ok(Box::new(ArrayChannel::new(shared, depth, group)))
     }
 }

@@ -5,11 +5,12 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::rc::Rc;
 use std::sync::Arc;
 
 use io_uring::{IoUring, opcode, squeue, types};
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
 use super::probe;
@@ -46,6 +47,9 @@ pub(crate) struct Ring {
     in_kernel: usize,
     /// I/Os that have ended and are at their ports.
     unreported: usize,
+    /// Rung by the kernel for each completion, once somebody has asked for it.
+    bell: Option<OwnedFd>,
+    bell_is_watched: bool,
 }
 
 /// Room for one I/O.
@@ -90,6 +94,8 @@ impl Ring {
             taken: VecDeque::new(),
             in_kernel: 0,
             unreported: 0,
+            bell: None,
+            bell_is_watched: false,
         })
     }
 
@@ -145,6 +151,34 @@ impl Ring {
         self.unreported -= self.ports[port].ended.len();
         self.ports[port] = Port::default();
         self.free_ports.push(port);
+    }
+
+    /// Readable when the kernel has ended something, until the next call of `poll`; none if the system
+    /// gives none.
+    ///
+    /// It is an eventfd. A ring's own descriptor is not enough: where completions are left to be handled
+    /// when their thread asks for them, it stays silent until then.
+    pub(crate) fn descriptor(&mut self) -> Option<RawFd> {
+        if self.bell.is_none() {
+            let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+            let bell = eventfd(0, flags).ok()?;
+            self.uring
+                .submitter()
+                .register_eventfd(bell.as_raw_fd())
+                .ok()?;
+            self.bell = Some(bell);
+        }
+        self.bell_is_watched = true;
+        self.bell.as_ref().map(AsRawFd::as_raw_fd)
+    }
+
+    /// Makes the descriptor silent, before what it told of is taken.
+    fn silence(&mut self) {
+        if let Some(bell) = &self.bell
+            && std::mem::take(&mut self.bell_is_watched)
+        {
+            let _ = rustix::io::read(bell, &mut [0; 8]);
+        }
     }
 
     /// I/Os that the kernel has.
@@ -337,6 +371,7 @@ impl Ring {
 
     /// Hands over what was submitted, and takes what has ended, without waiting.
     pub(crate) fn poll(&mut self) {
+        self.silence();
         let entries = self.uring.submission();
         let has_work = !entries.is_empty() || entries.taskrun() || entries.cq_overflow();
         drop(entries);

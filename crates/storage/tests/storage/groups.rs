@@ -1,7 +1,9 @@
 //! Files that a thread waits for together.
 
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wharf_runtime::Seed;
 use wharf_storage::{
     AlignedBuffer, Channel, Engine, Errno, FileOptions, Io, PollGroup, Segment, Target, open,
@@ -124,5 +126,48 @@ fn a_channel_of_a_group_ends_with_its_target() {
         };
         assert_eq!(read(&mut *channel), Some(Err(Errno::BADF)), "{engine:?}");
         assert_eq!(read(&mut *other), Some(Ok(())), "{engine:?}");
+    }
+}
+
+/// A server slept for ever: the ring's own descriptor says nothing of completions that are left until they are asked
+/// for.
+#[test]
+fn a_thread_that_waits_for_the_descriptor_of_a_group_hears_of_every_end() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = FileOptions {
+        create_bytes: Some(1 << 20),
+        ..FileOptions::default()
+    };
+    let target = open(&folder.path().join("file"), &options).expect("a file");
+    let group = PollGroup::new();
+    let mut channel = target.channel_in(&group, 8).expect("a channel");
+    let mut memory = AlignedBuffer::new(64 << 10);
+    let segments = [Segment::of(&mut memory)];
+    for round in 0..50u64 {
+        let io = match round % 3 {
+            0 => Io::write((round % 16) << 16, &segments, round),
+            1 => Io::flush(round),
+            _ => Io::read((round % 16) << 16, &segments, round),
+        };
+        // SAFETY: nobody touches the memory, which outlives the channel's use of it.
+        unsafe { channel.submit(io) }.expect("there is room");
+        let mut ended = 0;
+        while ended == 0 {
+            ended = channel.poll(&mut |c| {
+                assert_eq!((c.tag, c.result), (round, Ok(())));
+            });
+            let Some(descriptor) = group.descriptor().filter(|_| ended == 0) else {
+                continue;
+            };
+            // SAFETY: the group keeps it open.
+            let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
+            let mut set = [PollFd::new(&descriptor, PollFlags::IN)];
+            let limit = Timespec {
+                tv_sec: 20,
+                tv_nsec: 0,
+            };
+            let ready = poll(&mut set, Some(&limit)).expect("it can be waited for");
+            assert_eq!(ready, 1, "round {round}: nobody has rung");
+        }
     }
 }

@@ -12,6 +12,7 @@ mod drive;
 mod info;
 mod reproduce;
 mod room;
+mod serve;
 mod trace;
 
 use std::process::ExitCode;
@@ -57,6 +58,9 @@ enum Command {
     /// One row of a bench.
     #[command(hide = true)]
     BenchRow,
+    /// Serves blocks to other programs.
+    #[command(subcommand)]
+    Serve(serve::Command),
     /// Says what this machine offers to real storage.
     Info,
     /// Lists drive presets, or prepares a drive image.
@@ -90,6 +94,7 @@ pub fn main() -> ExitCode {
         Command::Array(command) => array::run(&command),
         Command::Bench(args) => bench::run(&args),
         Command::BenchRow => bench::row::serve(),
+        Command::Serve(command) => serve::run(&command),
         Command::Info => info::run(),
         Command::Drive(command) => drive::run(&command),
     };

@@ -99,6 +99,23 @@ impl File {
         }
     }
 
+    /// Copies what the cache holds from byte `offset` on, up to the first page that it does not hold; gives how
+    /// many bytes that is. Never waits and never reads from the storage: for those who must not block, and
+    /// leave the rest to somebody who may.
+    ///
+    /// # Errors
+    /// Too many threads.
+    #[inline]
+    pub fn read_cached(&self, offset: u64, out: &mut [u8]) -> Result<usize, PageCacheError> {
+        let left = self.open.len().saturating_sub(offset);
+        let count = left.min(out.len() as u64) as usize;
+        if count == 0 {
+            return Ok(0);
+        }
+        let extent = Extent::new(offset, count as u64);
+        self.with_context(|context| self.read_now(context, extent, &mut out[..count]))
+    }
+
     /// Reads page by page without a lock, as far as the pages are there; gives how many bytes.
     #[inline]
     fn read_now(&self, context: &ThreadContext, extent: Extent, out: &mut [u8]) -> usize {

@@ -131,8 +131,18 @@ impl<D: Design> Client<D> {
         self.bytes
     }
 
+    /// Starts a task, which runs in [`Client::pass`] and while anybody waits.
+    pub(crate) fn spawn(&self, name: &'static str, future: impl Future<Output = ()> + 'static) {
+        self.inline.cpu(self.cpu).spawn(name, future);
+    }
+
+    /// Lets everything that is ready run once; gives whether anything did.
+    pub(crate) fn pass(&self) -> bool {
+        self.inline.pass()
+    }
+
     #[inline(always)]
-    pub(super) fn client(&self) -> &D::Client {
+    pub(crate) fn client(&self) -> &D::Client {
         self.client.as_ref().expect("it is there until the end")
     }
 

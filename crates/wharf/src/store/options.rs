@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
+use wharf_drive::DriveError;
 use wharf_drive::config::{ConfigError, DriveConfig, MediaKind};
+use wharf_drive::media::FileImage;
 use wharf_lab::config::{Sets, load_drive};
 use wharf_runtime::{CostTable, Idle};
 
@@ -35,6 +37,20 @@ impl StoreOptions {
     pub fn file(path: impl Into<PathBuf>, bytes: u64) -> Result<StoreOptions, StoreError> {
         let mut drive = sized(bytes)?;
         (drive.media.kind, drive.media.path) = (MediaKind::File, Some(path.into()));
+        Ok(StoreOptions::drives(vec![drive]))
+    }
+
+    /// The store that is in the file `path`, as large as it was made.
+    ///
+    /// # Errors
+    /// If there is none, or a drive of another preset.
+    pub fn existing(path: impl Into<PathBuf>) -> Result<StoreOptions, StoreError> {
+        let path = path.into();
+        let image = FileImage::open_read_only(&path).map_err(DriveError::from)?;
+        let (mut drive, _) = load_drive(PRESET, &Sets::default())?;
+        // All else is the preset's, which opening the drive checks.
+        drive.geometry.blocks_per_plane = image.geometry().core.blocks;
+        (drive.media.kind, drive.media.path) = (MediaKind::File, Some(path));
         Ok(StoreOptions::drives(vec![drive]))
     }
 

@@ -1,0 +1,287 @@
+//! `wharf serve nbd`.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+use wharf_host::design::Design;
+use wharf_host::direct::Direct;
+use wharf_host::hardware::Hardware;
+use wharf_host::{Clock, Scala};
+use wharf_lab::config::parse_bytes;
+use wharf_nbd::http::MetricsServer;
+use wharf_nbd::{Export, Limits, Listener, MemoryExport, Server, ServerOptions};
+
+use super::{Failure, input, print};
+use crate::serve::{CachedExport, Serving, StoreExport, TargetExport};
+use crate::store::StoreOptions;
+
+/// What people type next; all of it works as it stands.
+const NEXT: &str = "\
+What to do with it, with the socket /tmp/w.sock of `wharf serve nbd --memory 1G --socket /tmp/w.sock`:
+
+  nbdinfo nbd+unix:///?socket=/tmp/w.sock
+  nbdinfo --map nbd+unix:///?socket=/tmp/w.sock
+  nbdcopy nbd+unix:///?socket=/tmp/w.sock /tmp/copy.img
+  qemu-img convert -n -f raw -O raw /tmp/copy.img 'nbd+unix:///?socket=/tmp/w.sock'
+  fio --name=try --ioengine=nbd --uri='nbd+unix:///?socket=/tmp/w.sock' --rw=randrw --size=64M --verify=crc32c
+  nbdfuse /tmp/disk.img nbd+unix:///?socket=/tmp/w.sock &
+
+Without a server running:  nbdinfo -- [ wharf serve nbd --memory 1G ]";
+
+#[derive(clap::Subcommand)]
+pub(super) enum Command {
+    /// Serves memory, a file, an array or an emulated drive by the NBD protocol: fio, qemu, nbdcopy, file systems use it
+    /// as a disk. Runs until SIGTERM or SIGINT; what was acknowledged is durable then.
+    #[command(after_help = NEXT)]
+    Nbd(Box<NbdArgs>),
+}
+
+/// What is served: one of these.
+#[derive(clap::Args)]
+#[group(required = true, multiple = false)]
+struct What {
+    /// Serves so much memory, zeros at first. Only what is written takes memory: 1T is fine.
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<String>,
+    /// Serves a file or a block device, around the kernel's cache where that can be.
+    #[arg(long, value_name = "FILE")]
+    file: Option<PathBuf>,
+    /// Serves an array (see `wharf array`) of these members, in any order.
+    #[arg(long, value_name = "MEMBER", num_args = 1..)]
+    array: Vec<PathBuf>,
+    /// Serves an emulated drive in this file, behind the cache of a design.
+    #[arg(long, value_name = "IMAGE")]
+    store: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
+pub(super) struct NbdArgs {
+    #[command(flatten)]
+    what: What,
+    /// Makes the file or image, with this size, if there is none.
+    #[arg(long, value_name = "SIZE")]
+    size: Option<String>,
+    /// Puts a page cache of this size before the file; for an image, the size of the design's cache (64 MiB if left out).
+    #[arg(long, value_name = "SIZE")]
+    cache: Option<String>,
+    /// The design before the image: direct, clock, scala or hardware.
+    #[arg(long, value_name = "NAME", default_value = "scala", requires = "store")]
+    design: String,
+    /// Listens at a unix socket, made here.
+    #[arg(long, value_name = "PATH")]
+    socket: Vec<PathBuf>,
+    /// Listens at a TCP address. Whoever reaches it can use the disk.
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Vec<String>,
+    /// Name of the export; clients that give none get it too.
+    #[arg(long, value_name = "NAME", default_value = "")]
+    export: String,
+    /// Refuses to change anything.
+    #[arg(long)]
+    read_only: bool,
+    /// Connections at a time.
+    #[arg(long, value_name = "COUNT", default_value_t = Limits::default().connections,
+          value_parser = clap::value_parser!(u32).range(1..=65536))]
+    connections_max: u32,
+    /// Requests of a connection at a time.
+    #[arg(long, value_name = "COUNT", default_value_t = Limits::default().requests,
+          value_parser = clap::value_parser!(u32).range(1..=4096))]
+    requests_max: u32,
+    /// Encrypts connections of clients that ask for it, by server-cert.pem and server-key.pem of this directory.
+    #[cfg(feature = "tls")]
+    #[arg(long, value_name = "DIR")]
+    tls_certificates: Option<PathBuf>,
+    /// Tells nothing to clients without TLS.
+    #[cfg(feature = "tls")]
+    #[arg(long, requires = "tls_certificates")]
+    tls_require: bool,
+    /// Answers to http://ADDR/metrics, for Prometheus. A port alone is one of this machine's own.
+    #[arg(long, value_name = "ADDR")]
+    metrics: Option<String>,
+    /// Says on standard error why clients were sent away.
+    #[arg(long)]
+    verbose: bool,
+}
+
+/// Runs the command.
+pub(super) fn run(command: &Command) -> Result<(), Failure> {
+    match command {
+        Command::Nbd(args) => nbd(args),
+    }
+}
+
+fn nbd(args: &NbdArgs) -> Result<(), Failure> {
+    // Before any thread starts: a signal that comes early is not lost.
+    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(input)?;
+    if args.export.len() > wharf_nbd::proto::STRING_BYTES_MAX {
+        return Err(input("--export: a name has at most 4096 bytes"));
+    }
+    let metrics_address = args.metrics.as_deref().map(metrics_address).transpose()?;
+    #[cfg(feature = "tls")]
+    let tls = match &args.tls_certificates {
+        Some(directory) => {
+            let config = wharf_nbd::tls::TlsConfig::load(directory);
+            let config = config.map_err(|why| input(format!("--tls-certificates: {why}")))?;
+            Some((config, args.tls_require))
+        }
+        None => None,
+    };
+    // Before anything is made for the export, so that a wrong address leaves nothing behind.
+    let listeners = listeners(args)?;
+    let export = export(args)?;
+    let handed_over = args.socket.is_empty() && args.listen.is_empty();
+    let places: Vec<_> = listeners.iter().map(|l| l.name().to_string()).collect();
+    let info = export.info().clone();
+    let mut options = ServerOptions::new(listeners, export);
+    options.limits.connections = args.connections_max;
+    options.limits.requests = args.requests_max;
+    options.verbose = args.verbose;
+    #[cfg(feature = "tls")]
+    {
+        options.tls = tls;
+    }
+    let server = Server::start(options).map_err(input)?;
+    let metrics = metrics_address.map(|address| {
+        MetricsServer::start(&address, server.metrics())
+            .map_err(|error| input(format!("--metrics {address}: {error}")))
+    });
+    let metrics = metrics.transpose()?;
+    let told = metrics.as_ref().map_or(String::new(), |m| {
+        format!(", metrics at http://{}/metrics", m.address())
+    });
+    let line = format!(
+        "serving {}, {} bytes, at {}{told}",
+        info.description,
+        info.size_bytes,
+        places.join(", ")
+    );
+    match handed_over {
+        // Standard output is that of whoever started this.
+        true => eprintln!("{line}"),
+        false => print(&line),
+    }
+    signals.forever().next();
+    server.stop().map_err(Failure::Run)
+}
+
+/// An address to answer at; a port alone is one of the loopback.
+fn metrics_address(text: &str) -> Result<String, Failure> {
+    if let Ok(port) = text.trim_start_matches(':').parse::<u16>() {
+        return Ok(SocketAddr::from((IpAddr::from([127, 0, 0, 1]), port)).to_string());
+    }
+    match text.parse::<SocketAddr>() {
+        Ok(address) => Ok(address.to_string()),
+        Err(_) => Err(input(format!("--metrics {text}: give a port or HOST:PORT"))),
+    }
+}
+
+/// Where clients come in. Sockets that were handed over are taken if no others are asked for.
+fn listeners(args: &NbdArgs) -> Result<Vec<Listener>, Failure> {
+    let mut listeners = Vec::new();
+    for path in &args.socket {
+        let made = Listener::unix(path);
+        listeners.push(made.map_err(|e| input(format!("--socket {}: {e}", path.display())))?);
+    }
+    for address in &args.listen {
+        let made = Listener::tcp(address);
+        listeners.push(made.map_err(|e| input(format!("--listen {address}: {e}")))?);
+    }
+    if listeners.is_empty() {
+        listeners = Listener::handed_over().map_err(input)?;
+    }
+    match listeners.is_empty() {
+        true => Err(input("give --socket PATH or --listen HOST:PORT")),
+        false => Ok(listeners),
+    }
+}
+
+fn size(name: &str, text: &str) -> Result<u64, Failure> {
+    parse_bytes(text).map_err(|error| input(format!("{name}: {error}")))
+}
+
+/// What is served.
+fn export(args: &NbdArgs) -> Result<Arc<dyn Export>, Failure> {
+    let given = |name, text: &Option<String>| -> Result<Option<u64>, Failure> {
+        text.as_deref().map(|text| size(name, text)).transpose()
+    };
+    let (create_bytes, cache_bytes) =
+        (given("--size", &args.size)?, given("--cache", &args.cache)?);
+    let how = Serving {
+        name: args.export.clone(),
+        read_only: args.read_only,
+    };
+    let what = &args.what;
+    if what.file.is_none() && what.store.is_none() {
+        for (name, value) in [("--size", create_bytes), ("--cache", cache_bytes)] {
+            if value.is_some() {
+                return Err(input(format!("{name}: is for --file and --store")));
+            }
+        }
+    }
+    if let Some(text) = &what.memory {
+        let bytes = size("--memory", text)?;
+        let export = MemoryExport::new(&how.name, bytes, how.read_only).map_err(input)?;
+        return Ok(Arc::new(export));
+    }
+    if let Some(image) = &what.store {
+        return store(args, image, create_bytes, cache_bytes, &how);
+    }
+    if let (Some(path), Some(bytes)) = (&what.file, cache_bytes) {
+        let made = CachedExport::new(path, create_bytes, bytes, args.connections_max, &how);
+        return Ok(Arc::new(made.map_err(input)?));
+    }
+    let export = match &what.file {
+        Some(path) => TargetExport::file(path, create_bytes, &how),
+        None => TargetExport::array(&what.array, &how),
+    };
+    Ok(Arc::new(export.map_err(input)?))
+}
+
+/// An emulated drive behind the design that was asked for.
+fn store(
+    args: &NbdArgs,
+    image: &Path,
+    create_bytes: Option<u64>,
+    cache_bytes: Option<u64>,
+    how: &Serving,
+) -> Result<Arc<dyn Export>, Failure> {
+    // What a design is called has to be right before anything is made.
+    let make = match args.design.as_str() {
+        Direct::NAME => serve_by::<Direct>,
+        Clock::NAME => serve_by::<Clock>,
+        Scala::NAME => serve_by::<Scala>,
+        Hardware::NAME => serve_by::<Hardware>,
+        other if wharf_lab::designs::find(other).is_some() => {
+            return Err(input(format!(
+                "--design {other}: needs CPUs of its own, which a store has not: take direct, clock, scala or hardware"
+            )));
+        }
+        other => {
+            return Err(input(format!(
+                "--design {other}: there is no such design: take direct, clock, scala or hardware"
+            )));
+        }
+    };
+    let options = match (image.exists(), create_bytes) {
+        (true, _) => StoreOptions::existing(image),
+        (false, Some(bytes)) => StoreOptions::file(image, bytes),
+        (false, None) => {
+            let shown = image.display();
+            return Err(input(format!(
+                "{shown}: does not exist: give --size to make it"
+            )));
+        }
+    };
+    let mut options = options.map_err(input)?;
+    if let Some(bytes) = cache_bytes {
+        options = options.cache_bytes(bytes);
+    }
+    make(options, how).map_err(input)
+}
+
+fn serve_by<D: Design>(options: StoreOptions, how: &Serving) -> Result<Arc<dyn Export>, String> {
+    Ok(Arc::new(StoreExport::<D>::new(options, how)?))
+}
