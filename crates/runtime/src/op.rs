@@ -45,6 +45,8 @@ pub enum Category {
     System,
     /// Exclusive or of pages, for arrays with parity.
     Parity,
+    /// Compressing pages and expanding them.
+    Compression,
 }
 
 macro_rules! operations {
@@ -132,6 +134,10 @@ operations! {
     FrameUpdate = "frame_update", Replacement;
     /// A drive without an engine for it copies 4 KiB: between media, buffers and host memory.
     DriveCopy = "drive_copy", Copy;
+    /// A drive without an engine for it compresses 4 KiB, by the codec that it is made for.
+    CompressPage = "compress_page", Compression;
+    /// And expands 4 KiB.
+    DecompressPage = "decompress_page", Compression;
     /// A message of one cache line is written for another CPU.
     MessageSend = "message_send", Message;
     /// A message of another CPU is found and taken.

@@ -1,6 +1,7 @@
 //! What a drive is: every parameter, with its unit. Presets in `configs/drive/` give each a value
 //! and the source of that value. `plan.rs` checks the values and divides the drive among its cores.
 
+mod compression;
 mod plan;
 mod striping;
 
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ftl::PAGES_MAX;
 
+pub use compression::CompressionConfig;
 pub use plan::CorePlan;
 pub use striping::Striping;
 
@@ -29,6 +31,9 @@ pub struct DriveConfig {
     pub ftl: FtlConfig,
     /// Memory that the host lends, for pages that it pins.
     pub host_memory: HostMemoryConfig,
+    /// Compression of pages, and how they are packed.
+    #[serde(default, skip_serializing_if = "CompressionConfig::is_default")]
+    pub compression: CompressionConfig,
     /// Where the bytes are kept.
     pub media: MediaConfig,
 }
@@ -71,6 +76,18 @@ pub struct Geometry {
     pub blocks_per_plane: u32,
     /// Pages of each block.
     pub pages_per_block: u32,
+    /// Pages that are programmed together, where pages are packed; 0 is 4, or what divides a block,
+    /// with compression, and 1 without.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unit_pages: u32,
+}
+
+fn is_zero(value: &u32) -> bool {
+    *value == 0
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// Time of the flash operations, in nanoseconds; 0 takes no time.
@@ -178,6 +195,10 @@ pub struct FtlConfig {
     pub write_buffer_pages: u32,
     /// Acknowledge writes from the buffer (a volatile write cache) rather than from flash.
     pub volatile_write_cache: bool,
+    /// What is in the write buffer survives a power cut: capacitors last until it is on flash. A
+    /// write is durable when it is in the buffer.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub power_loss_protection: bool,
     /// Static wear levelling moves the data of the least worn block when the erase counts of a
     /// core differ by more than this; 0 is never.
     pub wear_gap_max: u32,
@@ -265,6 +286,12 @@ pub enum ConfigError {
         /// Pages of a stripe.
         stripe_pages: u32,
     },
+    /// A codec that cannot be had.
+    #[error("drive: compression: {0}")]
+    Codec(#[from] wharf_codec::CodecError),
+    /// Sizes of compressed stamps that cannot be had.
+    #[error("drive: compression.sizes: {0}")]
+    Sizes(String),
     /// File media without a file.
     #[error("drive: media.kind is 'file' but media.path names no image")]
     NoPath,

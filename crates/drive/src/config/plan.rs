@@ -3,6 +3,7 @@
 use super::{ConfigError, DriveConfig, MediaKind, Striping};
 use crate::ftl::{PAGES_MAX, gc_frames};
 use crate::media::CoreGeometry;
+use crate::media::packed::unit::{EXTENTS_PER_PAGE, PAGE_GRANULES, UNIT_PAGES_MAX};
 
 /// The longest time that an operation may take, in nanoseconds.
 const TIME_NS_MAX: u64 = 10_000_000_000;
@@ -24,6 +25,14 @@ pub struct CorePlan {
     pub blocks_per_plane: u32,
     /// Pages of a block.
     pub pages_per_block: u32,
+    /// Pages of a unit that is programmed at once; 0 where each page is programmed by itself.
+    pub unit_pages: u32,
+    /// What is programmed at once in a block: its pages, or its units.
+    pub slots_per_block: u32,
+    /// Numbers that a map entry has for what is in a block: of its pages, or of extents.
+    pub extents_per_block: u32,
+    /// What a block of valid data weighs: a page 1, or an extent its granules.
+    pub weight_per_block: u32,
     /// Logical pages.
     pub logical_pages: u32,
     /// Logical pages that may be mapped at once.
@@ -34,13 +43,23 @@ pub struct CorePlan {
     pub foreground_blocks: u32,
     /// Collection runs while fewer blocks than this are free.
     pub background_blocks: u32,
-    /// Valid pages that a victim may have at most in the background.
+    /// What a victim's valid data may weigh at most in the background.
     pub background_valid_max: u32,
     /// Blocks that are collected at once, at most.
     pub victims_max: u32,
 }
 
 impl CorePlan {
+    /// What a slot takes at least, by weight, before the next is needed: a page 1, and of a unit what
+    /// is left when the largest extent does not fit.
+    pub fn weight_per_slot(&self) -> u32 {
+        match self.unit_pages {
+            0 => 1,
+            1 => PAGE_GRANULES / 2,
+            unit_pages => (unit_pages - 1) * PAGE_GRANULES,
+        }
+    }
+
     /// The shape of the core's media.
     pub fn media_geometry(&self, page_bytes: u32) -> CoreGeometry {
         // The log holds a checkpoint of the map and the trims since, with room for both.
@@ -49,6 +68,7 @@ impl CorePlan {
             blocks: self.blocks,
             pages_per_block: self.pages_per_block,
             page_bytes,
+            unit_pages: self.unit_pages,
             log_bytes,
         }
     }
@@ -81,6 +101,7 @@ impl DriveConfig {
     /// Checks every value and divides the drive among its cores.
     pub fn plan(&self) -> Result<CorePlan, ConfigError> {
         self.check_ranges()?;
+        self.compression.check()?;
         let (geometry, cores) = (&self.geometry, self.firmware.cores);
         if !geometry.channels.is_multiple_of(cores) {
             return Err(ConfigError::Cores {
@@ -90,8 +111,15 @@ impl DriveConfig {
         }
         let planes = geometry.planes() / cores;
         let pages = geometry.pages() / u64::from(cores);
-        if pages > u64::from(PAGES_MAX) {
-            return Err(ConfigError::TooLarge { pages });
+        let unit_pages = self.unit_pages();
+        let (numbers_per_page, weight_per_page) = match unit_pages {
+            0 => (1, 1),
+            _ => (EXTENTS_PER_PAGE, PAGE_GRANULES),
+        };
+        if pages * u64::from(numbers_per_page) > u64::from(PAGES_MAX) {
+            return Err(ConfigError::TooLarge {
+                pages: pages * u64::from(numbers_per_page),
+            });
         }
         let blocks = planes * geometry.blocks_per_plane;
         let logical_pages = (self.namespace_pages() / u64::from(cores)) as u32;
@@ -112,6 +140,10 @@ impl DriveConfig {
             blocks,
             blocks_per_plane: geometry.blocks_per_plane,
             pages_per_block: geometry.pages_per_block,
+            unit_pages,
+            slots_per_block: geometry.pages_per_block / unit_pages.max(1),
+            extents_per_block: geometry.pages_per_block * numbers_per_page,
+            weight_per_block: geometry.pages_per_block * weight_per_page,
             logical_pages,
             capacity_pages: (f64::from(logical_pages) * self.ftl.capacity_share) as u32,
             // The planes' worth of blocks above it are for host writes to open, one on each plane,
@@ -119,7 +151,7 @@ impl DriveConfig {
             reserve_blocks: foreground_blocks.saturating_sub(planes).max(RESERVE_MIN),
             foreground_blocks,
             background_blocks,
-            background_valid_max: (f64::from(geometry.pages_per_block)
+            background_valid_max: (f64::from(geometry.pages_per_block * weight_per_page)
                 * (1.0 - self.ftl.gc_background_invalid_min))
                 as u32,
             victims_max: self.victims_max(planes),
@@ -202,6 +234,20 @@ impl DriveConfig {
                 1 << 15,
                 "1 to 32768",
             ),
+            (
+                "geometry.unit_pages",
+                g.unit_pages,
+                0,
+                UNIT_PAGES_MAX,
+                "0 to 16, and divide geometry.pages_per_block",
+            ),
+            (
+                "compression.engines",
+                self.compression.engines,
+                1,
+                64,
+                "1 to 64",
+            ),
             ("firmware.parts_max", f.parts_max, 1, 1 << 12, "1 to 4096"),
             ("firmware.queues_max", f.queues_max, 1, 96, "1 to 96"),
             (
@@ -231,6 +277,11 @@ impl DriveConfig {
             ),
             ("link.latency_ns", self.link.latency_ns),
             ("host_memory.busy_wait_ns", self.host_memory.busy_wait_ns),
+            ("compression.pack_wait_ns", self.compression.pack_wait_ns),
+            (
+                "compression.engine_setup_ns",
+                self.compression.engine_setup_ns,
+            ),
         ];
         for (key, value) in times {
             if value > TIME_NS_MAX {

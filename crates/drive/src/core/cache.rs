@@ -94,7 +94,7 @@ impl Core {
             };
             let at = hmb.at(victim);
             if at.is_dirty() {
-                let owner = match self.volatile_write_cache.get() {
+                let owner = match self.ends_when_staged(false) {
                     true => NONE,
                     false => job,
                 };

@@ -58,8 +58,20 @@ impl Core {
         status
     }
 
+    fn close_all_units(&self) {
+        let now_ns = self.flash_now();
+        self.with_ftl(|ftl| ftl.close_units(now_ns));
+        let end_ns = self.with_ftl(|ftl| ftl.next_end_ns());
+        self.after_staging(end_ns.unwrap_or(u64::MAX));
+    }
+
     /// Has the collector erase all that is written, and waits for it.
     async fn wipe(&self) -> StatusCode {
+        // What is staged is nobody's data any more, but has a place.
+        while !self.with_ftl(|ftl| ftl.is_at_rest()) {
+            self.close_all_units();
+            self.programmed.wait(&self.cpu).await;
+        }
         self.with_ftl(|ftl| ftl.begin_wipe());
         self.wake_collector();
         while !self.with_ftl(|ftl| ftl.is_wiped()) {

@@ -46,6 +46,7 @@ impl Core {
                 self.wake_collector();
                 self.collect_block(own, victim, urgency, &mut batch).await;
             } else {
+                self.close_awaited_unit();
                 self.check_for_a_dead_end();
                 self.collect.wait(&self.cpu).await;
             }
@@ -89,7 +90,9 @@ impl Core {
         let dead_end = !self.space.is_empty()
             && self.with_ftl(|ftl| !ftl.is_busy() && ftl.victims() == 0 && ftl.has_no_space());
         if dead_end {
-            self.give_up_writing();
+            self.with_ftl(|ftl| ftl.stop_writing());
+            self.note_read_only();
+            self.space.notify_all(&self.cpu);
         }
     }
 
@@ -122,7 +125,7 @@ impl Core {
         self.begin_collecting();
         let (pages, frames) = self.with_ftl(|ftl| {
             let plan = ftl.plan();
-            (plan.pages_per_block, ftl.gc_frames() / plan.victims_max)
+            (plan.extents_per_block, ftl.gc_frames() / plan.victims_max)
         });
         batch.spoiled = false;
         let mut page = 0;
@@ -253,7 +256,38 @@ impl Core {
     /// Waits until a collector's batch is read and no more than `outstanding` of its pages are on
     /// their way.
     fn come_to<'a>(&self, own: &'a Collector, outstanding: u32) -> ComeTo<'a> {
+        if own.outstanding.get() > outstanding {
+            self.close_gc_unit();
+        }
         ComeTo { own, outstanding }
+    }
+
+    /// Has collection's open unit programmed if nothing else will have those go on who wait for what
+    /// is in it: no other unit of collection's is being programmed.
+    #[inline]
+    pub(super) fn close_gc_unit(&self) {
+        let now_ns = self.flash_now();
+        if self.with_ftl(|ftl| ftl.packs() && ftl.close_gc_unit(now_ns)) {
+            let end_ns = self.with_ftl(|ftl| ftl.next_end_ns());
+            self.after_staging(end_ns.unwrap_or(u64::MAX));
+        }
+    }
+
+    /// As [`Core::close_gc_unit`], after programs have ended: if a collector still waits, or none is at
+    /// work.
+    #[inline]
+    pub(super) fn close_awaited_unit(&self) {
+        if !self.packs {
+            return;
+        }
+        let waits = |own: &Collector| {
+            let most = own.waits_for.get();
+            most.is_some_and(|most| own.outstanding.get() > most)
+        };
+        let nobody_moves = || !self.with_ftl(|ftl| ftl.is_moving());
+        if self.collectors.iter().any(waits) || nobody_moves() {
+            self.close_gc_unit();
+        }
     }
 
     /// A collector's batch has been read.

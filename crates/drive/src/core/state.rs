@@ -20,6 +20,7 @@ use super::hmb::Hmb;
 use super::stuck::Stuck;
 use crate::config::FrameIndex;
 use crate::config::Striping;
+use crate::engine::Engine;
 use crate::ftl::{Finished, Ftl, MapHint};
 use crate::link::FromHost;
 use crate::media::AnyMedia;
@@ -115,6 +116,12 @@ pub struct CoreParts {
     pub status: CoreStatus,
     /// The link, for pages of the host memory buffer.
     pub from_host: FromHost,
+    /// What compresses and expands pages, if that takes time.
+    pub engine: Option<Engine>,
+    /// How long a unit that somebody waits for may be filled, in nanoseconds.
+    pub pack_wait_ns: u64,
+    /// Its processor compresses pages and expands them: no engine does.
+    pub compresses: bool,
     /// Its processor copies data: no engine does.
     pub copies: bool,
     /// What the drive's features keep on the core.
@@ -243,6 +250,17 @@ pub struct Core {
     pub(super) status: CoreStatus,
     /// The link, for pages of the host memory buffer.
     pub from_host: FromHost,
+    /// What compresses and expands pages, if that takes time.
+    engine: Option<Engine>,
+    /// Pages are packed into units.
+    pub(super) packs: bool,
+    pack_wait_ns: u64,
+    /// What is staged is durable.
+    is_protected: bool,
+    /// Its processor compresses pages and expands them: no engine does.
+    compresses: bool,
+    /// Pages that were compressed and expanded, as far as that is accounted.
+    squeezed: Cell<(u64, u64)>,
     /// Its processor copies data: no engine does.
     pub copies: bool,
     states: Vec<Box<dyn Any>>,
@@ -258,6 +276,8 @@ impl Core {
             index: parts.index,
             instant: parts.ftl.is_instant(),
             has_table: parts.ftl.frame_index() == FrameIndex::Hash,
+            packs: parts.ftl.packs(),
+            is_protected: parts.ftl.is_protected(),
             read_only: Cell::new(parts.ftl.is_read_only()),
             map: parts.ftl.map_hint(),
             ftl: RefCell::new(Some(parts.ftl)),
@@ -301,6 +321,10 @@ impl Core {
             power: parts.power,
             status: parts.status,
             from_host: parts.from_host,
+            engine: parts.engine,
+            pack_wait_ns: parts.pack_wait_ns,
+            compresses: parts.compresses,
+            squeezed: Cell::default(),
             copies: parts.copies,
             states: parts.states,
             waiters: parts.waiters,
@@ -365,6 +389,66 @@ impl Core {
         match self.copies {
             true => self.cpu.work_n(Op::DriveCopy, pages, f),
             false => f(),
+        }
+    }
+
+    /// Whether a write has ended when all of it is staged, and not when it is on flash.
+    #[inline]
+    pub fn ends_when_staged(&self, is_forced: bool) -> bool {
+        self.is_protected || self.volatile_write_cache.get() && !is_forced
+    }
+
+    /// When `pages` pages that have come from the host by `ready_ns` are compressed; 0 stands for now,
+    /// or for no time.
+    #[inline]
+    pub fn compressed_ns(&self, ready_ns: u64, pages: u32) -> u64 {
+        match &self.engine {
+            Some(engine) if self.cpu.is_virtual() => {
+                engine.compress(ready_ns.max(self.cpu.now()), pages)
+            }
+            _ => ready_ns,
+        }
+    }
+
+    /// When `pages` pages that flash has delivered by `ready_ns` are expanded.
+    #[inline]
+    pub fn expanded_ns(&self, ready_ns: u64, pages: u32) -> u64 {
+        match &self.engine {
+            Some(engine) if self.cpu.is_virtual() => engine.expand(ready_ns, pages),
+            _ => ready_ns,
+        }
+    }
+
+    /// Accounts for pages that were compressed or expanded since the last call: work of the processor,
+    /// unless the drive has an engine for it.
+    #[inline]
+    pub fn account_squeezed(&self) {
+        if !self.compresses {
+            return;
+        }
+        let now = self.with_ftl(|ftl| {
+            let counters = ftl.counters();
+            (counters.pages_compressed, counters.pages_expanded)
+        });
+        let before = self.squeezed.replace(now);
+        let pages = |now: u64, before: u64| now.saturating_sub(before) as u32;
+        self.cpu
+            .work_n(Op::CompressPage, pages(now.0, before.0), || ());
+        self.cpu
+            .work_n(Op::DecompressPage, pages(now.1, before.1), || ());
+    }
+
+    /// Somebody is going to wait for pages that are staged: a unit that they are in is programmed soon,
+    /// though it is not full.
+    #[inline]
+    pub fn hasten(&self) {
+        if !self.packs {
+            return;
+        }
+        let now_ns = self.flash_now();
+        if self.with_ftl(|ftl| ftl.close_host_unit(now_ns, self.pack_wait_ns)) {
+            let end_ns = self.with_ftl(|ftl| ftl.next_end_ns());
+            self.after_staging(end_ns.unwrap_or(u64::MAX));
         }
     }
 
@@ -433,6 +517,9 @@ impl Drop for Core {
                     !self.is_at_rest() || reserved == 0,
                     "{reserved} frames are reserved for nobody"
                 );
+            }
+            if !std::thread::panicking() {
+                ftl.save_staged();
             }
             // What a drive does on the charge of its capacitors: what is still under way is lost as in a power
             // cut, but the next power-on has little to look at. A failure leaves the old log in place.

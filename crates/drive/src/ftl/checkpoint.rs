@@ -243,10 +243,10 @@ impl Ftl {
             match Place::decode(entry) {
                 Place::Unmapped => {}
                 Place::Trimmed => self.set_place(lpn, Place::Trimmed),
-                Place::Flash(ppn) if ppn < self.media.geometry().pages() => {
+                Place::Flash(ppn) if u64::from(ppn) < self.media.geometry().numbers() => {
                     let block = self.block_of(ppn) as usize;
                     if since.from[block].is_some() {
-                        valid[block] += 1;
+                        valid[block] += self.weight(ppn);
                         self.mapped += 1;
                         self.set_place(lpn, Place::Flash(ppn));
                     } else {
@@ -263,7 +263,7 @@ impl Ftl {
     /// it is erased before anything is programmed there, so that the pages counted as written at
     /// the checkpoint stay what they were.
     pub(super) fn set_aside(&mut self, block: u32, valid: u32) {
-        (0..valid).for_each(|_| self.blocks.validate(block));
+        self.blocks.validate(block, valid);
         debug_assert!(self.blocks.get(block).state == BlockState::Open);
         self.blocks.close(block, self.seq);
     }

@@ -87,6 +87,17 @@ impl Frames {
         self.frames.len() as u32 - self.gc_first
     }
 
+    /// Number of frames.
+    pub fn count(&self) -> u32 {
+        self.frames.len() as u32
+    }
+
+    /// Bytes of a frame.
+    #[inline]
+    pub fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
+
     /// Takes a free frame.
     #[inline]
     pub fn take(&mut self, origin: Origin) -> Option<u32> {
@@ -149,12 +160,27 @@ impl Frames {
             .min()
     }
 
+    /// The oldest sequence number under way in frames of this origin, if any.
+    pub fn oldest_seq_of(&self, origin: Origin) -> Option<u64> {
+        let (host, gc) = self.frames.split_at(self.gc_first as usize);
+        let own = match origin {
+            Origin::Host => host,
+            Origin::Gc => gc,
+        };
+        own.iter().filter(|f| f.lpn != NONE).map(|f| f.seq).min()
+    }
+
     /// The oldest frame of the chain that `frame` belongs to.
     pub fn oldest_of(&self, mut frame: u32) -> u32 {
         while self.frames[frame as usize].older != NONE {
             frame = self.frames[frame as usize].older;
         }
         frame
+    }
+
+    /// Every frame with a page that is under way, with its account.
+    pub fn under_way(&self) -> impl Iterator<Item = (u32, &Frame)> {
+        (0..).zip(&self.frames).filter(|(_, f)| f.lpn != NONE)
     }
 
     /// True if a page of `first .. end` stays valid because the frame that replaces it is under way.

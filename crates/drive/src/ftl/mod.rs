@@ -17,6 +17,8 @@
 //! | `blocks.rs` | states and valid counts of erase blocks |
 //! | `frontier.rs` | the open blocks that pages are written to |
 //! | `write.rs` | stage, finish, deallocate |
+//! | `squeeze.rs` | compressing a page on its way in, expanding it on its way out |
+//! | `pack.rs` | compressed pages side by side in units, and the walk of both |
 //! | `collect.rs` | when to collect, and moving pages |
 //! | `victims.rs` | which blocks are collected, and how many at once |
 //! | `recover.rs` | map and blocks from out-of-band data and the log |
@@ -35,8 +37,10 @@ mod frames;
 mod frontier;
 mod hint;
 mod log;
+mod pack;
 mod precondition;
 mod recover;
+mod squeeze;
 #[cfg(test)]
 mod tests;
 mod verify;
@@ -68,6 +72,7 @@ use blocks::Blocks;
 use frames::Frames;
 use frontier::Frontiers;
 use log::Trim;
+use pack::Packer;
 use victims::Victims;
 
 /// One core's translation layer with its flash.
@@ -85,6 +90,8 @@ pub struct Ftl {
     /// How the frames of cached pages are found.
     frame_index: FrameIndex,
     frontiers: Frontiers,
+    /// How pages are packed, where they are.
+    packer: Option<Box<Packer>>,
     erases_pending: u32,
     /// Pages of checkpoints that are being programmed.
     checkpoint_pages_pending: u32,
@@ -126,6 +133,9 @@ const CHECKPOINT: u32 = READ - 1;
 /// worker.
 pub const COLLECTOR: u32 = 1 << 31;
 
+/// Most lists of blocks by the weight of their valid data, where that is not a number of pages.
+const LISTS_MAX: u32 = 1024;
+
 /// What ended in [`Ftl::finish_due`]. Reused from call to call.
 #[derive(Debug, Default)]
 pub struct Finished {
@@ -150,6 +160,9 @@ pub enum OpenError {
     /// The media hold something that this drive did not write.
     #[error(transparent)]
     Recovery(#[from] RecoveryError),
+    /// The sizes of compressed stamps are not to be had.
+    #[error("drive: compression.sizes: {0}")]
+    Sizes(#[from] wharf_codec::TableError),
 }
 
 impl Ftl {
@@ -171,11 +184,17 @@ impl Ftl {
                 plan.planes,
                 plan.channels,
             ),
-            blocks: Blocks::new(plan.planes, plan.blocks_per_plane, plan.pages_per_block),
+            blocks: Blocks::new(
+                plan.planes,
+                plan.blocks_per_plane,
+                plan.weight_per_block,
+                plan.weight_per_block.min(LISTS_MAX).max(plan.pages_per_block),
+            ),
             frames: Frames::new(frames, page_bytes),
             cached: CachedFrames::new(0, config.host_memory.index)?,
             frame_index: config.host_memory.index,
             frontiers: Frontiers::new(plan.planes),
+            packer: Packer::new(config, &plan, frames.max(2)).transpose()?,
             erases_pending: 0,
             checkpoint_pages_pending: 0,
             victims: Victims::new(plan.victims_max),
@@ -280,7 +299,7 @@ impl Ftl {
 
     #[inline]
     fn block_of(&self, ppn: u32) -> u32 {
-        quotient(u64::from(ppn), self.plan.pages_per_block) as u32
+        quotient(u64::from(ppn), self.plan.extents_per_block) as u32
     }
 
     #[inline]
@@ -345,6 +364,7 @@ impl Ftl {
     #[inline]
     pub fn copy_from_memory(&self, place: Place, out: &mut [u8]) {
         match place {
+            Place::Frame(frame) if self.packs() => self.expand_frame(frame, out),
             Place::Frame(frame) => out.copy_from_slice(self.frames.data(frame)),
             _ => out.fill(0),
         }
@@ -366,7 +386,11 @@ impl Ftl {
     /// was moved or overwritten before its block could be erased, and what it is now is delivered.
     #[inline]
     pub fn finish_read(&mut self, lpn: u32, ppn: u32, out: &mut [u8]) -> Result<(), MediaError> {
-        match self.media.read(ppn, out) {
+        let read = match self.packs() {
+            false => self.media.read(ppn, out),
+            true => self.read_packed(ppn, out),
+        };
+        match read {
             Ok(oob) if oob.lpn == lpn => Ok(()),
             other => self.finish_read_late(lpn, ppn, other, out),
         }
@@ -410,11 +434,16 @@ impl Ftl {
     /// When to call [`Ftl::finish_due`] next: an operation ends, or begins, then.
     #[inline]
     pub fn next_end_ns(&self) -> Option<u64> {
-        self.nand.next_event_ns()
+        let next_ns = self.nand.next_event_ns();
+        match self.close_at_ns() {
+            None => next_ns,
+            Some(at_ns) => Some(next_ns.map_or(at_ns, |next_ns| next_ns.min(at_ns))),
+        }
     }
 
     /// Ends every operation whose time has come.
     pub fn finish_due(&mut self, now_ns: u64, finished: &mut Finished) {
+        self.close_due(now_ns);
         while let Some(what) = self.nand.end_one(now_ns) {
             if what & ERASE != 0 {
                 self.finish_erase(what & !ERASE, finished);
@@ -426,6 +455,8 @@ impl Ftl {
             } else if what == CHECKPOINT {
                 self.checkpoint_pages_pending -= 1;
                 finished.checkpoint_pages += 1;
+            } else if self.packs() {
+                self.finish_unit(what, finished);
             } else {
                 self.finish_program(what, finished);
             }

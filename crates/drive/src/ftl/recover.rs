@@ -88,7 +88,8 @@ pub(super) struct Since {
 
 impl Ftl {
     pub(super) fn recover(&mut self) -> Result<(), RecoveryError> {
-        let pages = self.media.geometry().pages();
+        let pages = self.media.geometry().numbers();
+        let pages = u32::try_from(pages).unwrap_or(u32::MAX);
         if pages > PAGES_MAX {
             return Err(RecoveryError::TooManyPages { pages });
         }
@@ -134,6 +135,7 @@ impl Ftl {
             }
         }
         self.blocks.set_all_free(&erased);
+        self.recover_packer(valid.iter().map(|valid| u64::from(*valid)).sum());
         self.read_only = !self.has_spare_blocks();
         Ok(())
     }
@@ -144,7 +146,7 @@ impl Ftl {
         since: &Since,
         valid: &mut [u32],
     ) -> Result<(), RecoveryError> {
-        let first = block * self.plan.pages_per_block;
+        let first = block * self.plan.extents_per_block;
         let from = since.from[block as usize].unwrap_or(0);
         let pages = first + from..first + self.media.written_pages(block).max(from);
         self.programs_since_checkpoint += pages.len() as u64;
@@ -174,14 +176,14 @@ impl Ftl {
                     if self.media.oob(other).is_some_and(|o| o.seq > oob.seq) {
                         continue;
                     }
-                    valid[self.block_of(other) as usize] -= 1;
+                    valid[self.block_of(other) as usize] -= self.weight(other);
                 }
                 // Deallocated at the checkpoint, after this was written.
                 Place::Trimmed if oob.seq < since.seq => continue,
                 Place::Unmapped | Place::Trimmed => self.mapped += 1,
                 Place::Frame(_) => unreachable!("nothing is under way at power-on"),
             }
-            valid[block as usize] += 1;
+            valid[block as usize] += self.weight(ppn);
             self.set_place(oob.lpn, Place::Flash(ppn));
         }
         Ok(())
@@ -214,7 +216,7 @@ impl Ftl {
         self.recovery.oob_reads += 1;
         // An entry of the checkpoint may name a page that is lost by now: it was older as well.
         if self.media.oob(ppn).is_none_or(|oob| oob.seq < seq) {
-            valid[self.block_of(ppn) as usize] -= 1;
+            valid[self.block_of(ppn) as usize] -= self.weight(ppn);
             self.mapped -= 1;
             self.set_place(lpn, Place::Trimmed);
         }
@@ -223,7 +225,7 @@ impl Ftl {
     /// Gives a block its place; one that is to be free is added to `erased`, with its wear.
     fn sort_block(&mut self, block: u32, valid: u32, erased: &mut Vec<(u32, u32)>) {
         let (written, wear) = (
-            self.media.written_pages(block),
+            self.media.written_slots(block),
             self.media.erase_count(block),
         );
         if written == 0 && self.config.endurance_cycles > 0 && wear >= self.config.endurance_cycles
@@ -235,8 +237,8 @@ impl Ftl {
             erased.push((block, wear));
             return;
         }
-        (0..valid).for_each(|_| self.blocks.validate(block));
-        let full = written == self.plan.pages_per_block;
+        self.blocks.validate(block, valid);
+        let full = written == self.plan.slots_per_block;
         if full || !self.frontiers.reopen(&self.blocks, block, written) {
             self.blocks.close(block, self.seq);
         }
@@ -249,6 +251,12 @@ impl Ftl {
 
     /// Ends all operations under way as if their time had come: for tests and orderly shutdown.
     pub fn finish_all(&mut self) {
+        self.close_units(0);
+        self.finish_under_way();
+    }
+
+    /// Ends all operations under way, and leaves open units open.
+    pub(super) fn finish_under_way(&mut self) {
         self.finish_due(u64::MAX, &mut Finished::default());
     }
 }

@@ -13,6 +13,7 @@ impl Ftl {
     pub fn verify(&self) {
         let mut valid = vec![0u32; self.plan.blocks as usize];
         let (mut mapped, mut cached) = (0, 0);
+        let mut granules = 0;
         for lpn in 0..self.plan.logical_pages {
             if let Entry::Cached(frame) = self.entry(lpn) {
                 assert!(
@@ -23,6 +24,7 @@ impl Ftl {
             }
             let place = self.place(lpn);
             mapped += u32::from(place.is_mapped());
+            granules += self.droppable(place);
             let on_flash = match place {
                 Place::Flash(ppn) => ppn,
                 Place::Frame(frame) => self.verify_chain(lpn, frame),
@@ -34,13 +36,18 @@ impl Ftl {
                     found == Some(lpn),
                     "{lpn} is mapped to {on_flash}, which holds {found:?}"
                 );
-                valid[self.block_of(on_flash) as usize] += 1;
+                valid[self.block_of(on_flash) as usize] += self.weight(on_flash);
             }
         }
         assert!(
             mapped == self.mapped,
             "{mapped} pages are mapped, {} counted",
             self.mapped
+        );
+        let used = self.packer.as_ref().map_or(0, |packer| packer.used_granules);
+        assert!(
+            granules == used,
+            "pages take {granules} granules, {used} counted"
         );
         self.cached.verify();
         let used = self.cached.used();
@@ -74,8 +81,13 @@ impl Ftl {
         for what in self.nand.iter() {
             if what & ERASE != 0 {
                 erasing += 1;
-            } else if what & READ == 0 && what != CHECKPOINT {
+            } else if what & READ == 0 && what != CHECKPOINT && !self.packs() {
                 pending[self.block_of(self.frames.get(what).ppn) as usize] += 1;
+            }
+        }
+        if self.packs() {
+            for block in self.blocks_of_units() {
+                pending[block as usize] += 1;
             }
         }
         assert!(
@@ -99,7 +111,7 @@ impl Ftl {
             if account.state == State::Free {
                 free += 1;
                 assert!(
-                    self.media.written_pages(block) == 0,
+                    self.media.written_slots(block) == 0,
                     "block {block} is free but not erased"
                 );
             }

@@ -33,8 +33,9 @@ impl Serve for Write {
         own.failed.set(false);
         // One more than the pages, so that the count cannot reach 0 before all are staged.
         own.outstanding.set(1);
-        let slot = own.share.get().slot;
-        let data_ready_ns = core.slots.borrow().get(slot).data_ready_ns;
+        let share = own.share.get();
+        let data_ready_ns = core.slots.borrow().get(share.slot).data_ready_ns;
+        let data_ready_ns = core.compressed_ns(data_ready_ns, share.count);
         match data_ready_ns > 0 && data_ready_ns > core.cpu.now() {
             true => Step::At(data_ready_ns),
             false => self.resume(core, job),
@@ -67,7 +68,7 @@ impl Serve for Write {
 /// Who is told when a page of the share is on flash: nobody, with a volatile write cache.
 #[inline]
 fn owner(core: &Core, job: u32, share: &Share) -> u32 {
-    match core.volatile_write_cache.get() && !core.is_forced(share) {
+    match core.ends_when_staged(core.is_forced(share)) {
         true => NONE,
         false => job,
     }
@@ -76,6 +77,9 @@ fn owner(core: &Core, job: u32, share: &Share) -> u32 {
 /// No more pages are staged. The write has ended if nobody waits for their programs, or none is under way.
 fn staged_all(core: &Core, job: u32, staged: Result<(), StatusCode>) -> Step {
     let own = core.job(job);
+    if own.outstanding.get() > 1 {
+        core.hasten();
+    }
     own.outstanding.set(own.outstanding.get() - 1);
     own.refused.set(staged.err());
     match own.outstanding.get() {
@@ -103,6 +107,7 @@ async fn write(core: &Core, job: u32) -> Outcome {
     let share = own.share.get();
     let staged = stage_all(core, job, &share, owner(core, job, &share)).await;
     own.refused.set(staged.err());
+    core.hasten();
     own.outstanding.set(own.outstanding.get() - 1);
     Settled(own).await;
     outcome(core, job)

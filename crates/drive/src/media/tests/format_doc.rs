@@ -53,7 +53,7 @@ macro_rules! assert_table {
 #[test]
 fn the_document_gives_the_structures_of_the_code() {
     assert_table!("Header", Header:
-        magic, version, cores, blocks, pages_per_block, page_bytes, reserved, log_bytes, id,
+        magic, version, cores, blocks, pages_per_block, page_bytes, unit_pages, log_bytes, id,
         file_bytes, reserved_2, crc);
     assert_table!("Sync record", SyncRecord: synced_period, reserved, core, crc);
     assert_table!("Slot header", SlotHeader: generation, base_bytes, core, slot, reserved, crc);
@@ -85,6 +85,7 @@ fn the_document_gives_the_layout_of_the_code() {
         blocks: 1024,
         pages_per_block: 512,
         page_bytes: 4096,
+        unit_pages: 0,
         log_bytes: 1 << 20,
     };
     let geometry = ImageGeometry { cores: 4, core };

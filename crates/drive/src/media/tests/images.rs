@@ -13,6 +13,7 @@ const GEOMETRY: ImageGeometry = ImageGeometry {
         blocks: 4,
         pages_per_block: 4,
         page_bytes: 4096,
+        unit_pages: 0,
         log_bytes: 1024,
     },
 };

@@ -1,6 +1,7 @@
 //! Drives so small that collection, wear and ring wrap happen within 100 operations.
 
 use wharf_drive::config::{DriveConfig, GcPolicy, MediaKind, Platform, Timing};
+use wharf_codec::{Codec, TableName};
 use wharf_runtime::Rng;
 
 pub use super::tiny::tiny;
@@ -80,6 +81,35 @@ pub fn random(rng: &mut Rng, kind: MediaKind) -> DriveConfig {
     }
     fit(&mut config);
     config
+}
+
+/// Has a small drive pack its pages, compressed or not, into units of 1 to 4 pages. A third have their
+/// write buffer protected from a loss of power, a third wait for a while before they close a unit. Of
+/// stamps the sizes are those of the model.
+pub fn pack(config: &mut DriveConfig, codec: Codec, rng: &mut Rng) {
+    config.compression.codec = codec;
+    config.compression.sizes_seed = rng.below(1000);
+    let pages = config.geometry.pages_per_block;
+    let divides = |unit: &u32| pages.is_multiple_of(*unit);
+    let units: Vec<u32> = (1..=4).filter(divides).collect();
+    let unit_pages = units[rng.below(units.len() as u64) as usize];
+    config.geometry.unit_pages = match codec {
+        // Only units tell a drive that packs whole pages from one that does not.
+        Codec::None => unit_pages.max(units[units.len() - 1]),
+        _ => unit_pages,
+    };
+    config.ftl.power_loss_protection = rng.chance(1, 3);
+    if rng.chance(1, 3) {
+        config.compression.pack_wait_ns = 1 + rng.below(3_000);
+    }
+    if rng.chance(1, 3) {
+        config.compression.sizes = TableName::INCOMPRESSIBLE;
+    }
+    if rng.chance(1, 4) {
+        config.compression.engine_in_mb_s = 4096;
+        config.compression.engine_setup_ns = 100;
+    }
+    fit(config);
 }
 
 /// Raises the over-provisioning until the drive can be built.

@@ -202,9 +202,7 @@ impl Host {
     pub fn fill(&self, page: usize, value: u64) {
         // SAFETY: no command in flight names the page, no other reference to it is alive.
         let bytes = unsafe { self.data.page_mut(page) };
-        for word in bytes.as_chunks_mut::<8>().0 {
-            *word = value.to_le_bytes();
-        }
+        fill_page(bytes, value);
     }
 
     /// The value that fills a data page; an error if it is a mixture.
@@ -221,14 +219,37 @@ impl Host {
     }
 }
 
-/// The one value of all words of a page.
+/// Word number `index` of a page of `value`: the value itself in the first, then a share of words that
+/// do not compress, which depends on the value as they do; the rest repeats it. Zeros are zeros.
+fn word_of(value: u64, index: usize) -> u64 {
+    let mix = |n: u64| {
+        let n = (n ^ (n >> 31)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        n ^ (n >> 29)
+    };
+    let random_words = mix(value) % 640;
+    match index {
+        0 => value,
+        _ if value != 0 && (index as u64) < random_words => mix(value ^ mix(index as u64)),
+        _ => value,
+    }
+}
+
+/// Fills a page with what follows from `value`.
+pub fn fill_page(bytes: &mut [u8], value: u64) {
+    for (index, word) in bytes.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        *word = word_of(value, index).to_le_bytes();
+    }
+}
+
+/// The value that a page follows from.
 pub fn whole_value(bytes: &[u8]) -> Result<u64, String> {
     let words = bytes.as_chunks::<8>().0;
-    let first = words[0];
-    match words.iter().position(|word| *word != first) {
-        None => Ok(u64::from_le_bytes(first)),
+    let value = u64::from_le_bytes(words[0]);
+    let mut numbered = words.iter().enumerate();
+    match numbered.position(|(index, word)| *word != word_of(value, index).to_le_bytes()) {
+        None => Ok(value),
         Some(at) => Err(format!(
-            "a torn page: word 0 is {first:x?}, word {at} is {:x?}",
+            "a torn page: word 0 is {value:x?}, word {at} is {:x?}",
             words[at]
         )),
     }

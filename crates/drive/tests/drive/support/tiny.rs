@@ -1,7 +1,7 @@
 //! The least drive, which all tests of this crate start from.
 
 use wharf_drive::config::{
-    DriveConfig, Firmware, FrameIndex, FtlConfig, GcPolicy, Geometry, HostMemoryConfig, LinkConfig,
+    CompressionConfig, DriveConfig, Firmware, FrameIndex, FtlConfig, GcPolicy, Geometry, HostMemoryConfig, LinkConfig,
     MediaConfig, MediaKind, Placement, Platform, Timing,
 };
 
@@ -15,6 +15,7 @@ pub fn tiny() -> DriveConfig {
             planes_per_die: 1,
             blocks_per_plane: 10,
             pages_per_block: 4,
+            unit_pages: 0,
         },
         timing: Timing {
             read_ns: 0,
@@ -47,6 +48,7 @@ pub fn tiny() -> DriveConfig {
             gc_background_invalid_min: 0.0,
             write_buffer_pages: 8,
             volatile_write_cache: false,
+            power_loss_protection: false,
             wear_gap_max: 0,
             endurance_cycles: 0,
             checkpoint_pages: 0,
@@ -56,6 +58,7 @@ pub fn tiny() -> DriveConfig {
             busy_wait_ns: 1_000_000,
             index: FrameIndex::Merged,
         },
+        compression: CompressionConfig::default(),
         media: MediaConfig {
             kind: MediaKind::Stamp,
             path: None,

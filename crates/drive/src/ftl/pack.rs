@@ -1,0 +1,609 @@
+//! Packing: compressed pages are put side by side into units, which are programmed whole.
+//!
+//! Where pages are packed (`compression`, or `geometry.unit_pages` above 1), a number that a map
+//! entry has for flash is that of an *extent* and no page: everything else in this layer goes on as
+//! for pages. In the order of a write:
+//!
+//! 1. [`Ftl::stage_packed`] has the page filled, compresses it (`squeeze.rs`), and refuses it if
+//!    the drive would hold more granules than it can: now that its size is known, and before
+//!    anything has changed.
+//! 2. The page's extent is appended to the *open unit*, one for host writes and one for collection.
+//!    If it does not fit, that unit is closed first, and another opened on the plane with the least
+//!    to do. The frame keeps the compressed bytes, and the map names the frame.
+//! 3. A unit that is *closed* is programmed. That happens when the next extent does not fit; when
+//!    somebody waits for what is in it ([`Ftl::close_host_unit`]: a flush, a write that must be on
+//!    flash), after `pack_wait_ns`; when no frame is left; and when collection has nothing else to
+//!    wait for ([`Ftl::close_gc_unit`]). What is left of it is padding.
+//! 4. [`Ftl::finish_unit`] ends the program: the media change in one step, then each page of the
+//!    unit settles as one that was programmed by itself would.
+//!
+//! And of a read: the map names a frame or an extent; of either the kept bytes are looked up, by
+//! [`Media::read_extent`] with their checksum, and expanded into the reader's page.
+//!
+//! Collection goes through the extents of a victim and moves what is kept of each as it is: nothing
+//! is expanded, nothing compressed.
+//!
+//! *Full*: what all pages together take, each rounded up to granules, must not exceed the core's
+//! capacity. That is a promise of the flash, not of the packing: units have a rest that nothing
+//! fits. Where that makes the flash full before, collection finds in the end that it only moves
+//! pages round ([`Ftl::is_fruitless`]), and writes are refused as if the capacity were exceeded,
+//! until something is deallocated or overwritten.
+
+use super::entry::{NONE, Place};
+use super::frames::Origin;
+use super::frontier::Wanted;
+use super::squeeze::Squeezer;
+use super::write::Refusal;
+use super::{Finished, Ftl};
+use crate::config::{CorePlan, DriveConfig, Placement};
+use crate::divide::remainder;
+use crate::media::packed::unit::{
+    Content, EXTENTS_PER_PAGE, ExtentData, PAGE_GRANULES, UnitPlace, directory_granules,
+};
+use crate::media::{Media, MediaError, Oob, PAGE_BYTES};
+
+/// No time.
+const NEVER: u64 = u64::MAX;
+
+/// Extents and granules of a unit, as far as it is filled.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Unit {
+    /// Where it is going.
+    place: Option<UnitPlace>,
+    plane: u32,
+    is_gc: bool,
+    granules: u32,
+    /// The frames of its extents, in order.
+    frames: Vec<u32>,
+}
+
+impl Unit {
+    fn block(&self) -> u32 {
+        self.place.expect("a unit in use has a place").block
+    }
+}
+
+/// What packing keeps.
+pub(super) struct Packer {
+    pub squeezer: Squeezer,
+    unit_pages: u32,
+    /// The unit that host writes go to, and that of collection.
+    open: [Option<u32>; 2],
+    /// Units that are open or being programmed, by the number that the flash has for the program.
+    units: Vec<Unit>,
+    free_units: Vec<u32>,
+    /// Units of each origin that are being programmed.
+    in_flight: [u32; 2],
+    /// When the host's open unit is closed at the latest.
+    close_at_ns: u64,
+    /// The number within each block of the next extent.
+    next_extent: Vec<u32>,
+    /// How the page of each frame is kept.
+    contents: Vec<Content>,
+    /// Granules that the newest versions of all pages take.
+    pub used_granules: u64,
+    /// Granules that they may take.
+    pub capacity_granules: u64,
+    /// Victims begun since the host wrote or dropped anything.
+    fruitless_victims: u32,
+    fruitless_max: u32,
+}
+
+impl Packer {
+    /// Nothing is open. Where no pages are packed there is none.
+    pub fn new(config: &DriveConfig, plan: &CorePlan, frames: u32) -> Option<PackerResult> {
+        if plan.unit_pages == 0 {
+            return None;
+        }
+        Some(Squeezer::new(config).map(|squeezer| {
+            Box::new(Packer {
+                squeezer,
+                unit_pages: plan.unit_pages,
+                open: [None; 2],
+                units: Vec::new(),
+                free_units: Vec::new(),
+                in_flight: [0; 2],
+                close_at_ns: NEVER,
+                next_extent: vec![0; plan.blocks as usize],
+                contents: vec![Content::RAW; frames as usize],
+                used_granules: 0,
+                capacity_granules: u64::from(plan.capacity_pages) * u64::from(PAGE_GRANULES),
+                fruitless_victims: 0,
+                fruitless_max: 2 * plan.blocks,
+            })
+        }))
+    }
+
+    /// How the page of a frame is kept.
+    pub fn content(&self, frame: u32) -> Content {
+        self.contents[frame as usize]
+    }
+
+    pub fn set_content(&mut self, frame: u32, content: Content) {
+        self.contents[frame as usize] = content;
+    }
+
+    /// The block's next extents are its first.
+    pub fn block_is_erased(&mut self, block: u32) {
+        self.next_extent[block as usize] = 0;
+    }
+
+    /// Units that are open or being programmed.
+    pub fn in_use(&self) -> impl Iterator<Item = &Unit> {
+        self.units.iter().filter(|unit| unit.place.is_some())
+    }
+
+    /// Whether `granules` more fit the unit as one extent.
+    fn has_room(&self, unit: &Unit, granules: u32) -> bool {
+        let extents = unit.frames.len() as u32 + 1;
+        let taken = unit.granules + granules + directory_granules(self.unit_pages, extents);
+        taken <= self.unit_pages * PAGE_GRANULES && extents <= self.unit_pages * EXTENTS_PER_PAGE
+    }
+
+    fn take_slot(&mut self) -> u32 {
+        self.free_units.pop().unwrap_or_else(|| {
+            self.units.push(Unit::default());
+            self.units.len() as u32 - 1
+        })
+    }
+}
+
+/// A packer, or why there is none.
+pub(super) type PackerResult = Result<Box<Packer>, wharf_codec::TableError>;
+
+fn index_of(origin: Origin) -> usize {
+    match origin {
+        Origin::Host => 0,
+        Origin::Gc => 1,
+    }
+}
+
+impl Ftl {
+    /// True if pages are packed into units.
+    #[inline]
+    pub fn packs(&self) -> bool {
+        self.packer.is_some()
+    }
+
+    #[inline]
+    pub(super) fn packer(&self) -> &Packer {
+        self.packer.as_deref().expect("pages are packed")
+    }
+
+    #[inline]
+    pub(super) fn packer_mut(&mut self) -> &mut Packer {
+        self.packer.as_deref_mut().expect("pages are packed")
+    }
+
+    /// What the page or extent of this number weighs among a block's valid data.
+    #[inline]
+    pub(super) fn weight(&self, number: u32) -> u32 {
+        match self.plan.unit_pages {
+            0 => 1,
+            _ => self.media.granules(number),
+        }
+    }
+
+    /// Granules that the newest version of a page takes, where pages are packed.
+    fn granules_at(&self, place: Place) -> u64 {
+        match place {
+            Place::Flash(extent) => self.media.granules(extent).into(),
+            Place::Frame(frame) => self.packer().content(frame).granules().into(),
+            _ => 0,
+        }
+    }
+
+    /// Granules that all pages take, and that they may take: of a page that is not packed as many
+    /// as a whole one has.
+    pub fn granules(&self) -> (u64, u64) {
+        match &self.packer {
+            Some(packer) => (packer.used_granules, packer.capacity_granules),
+            None => (
+                u64::from(self.mapped) * u64::from(PAGE_GRANULES),
+                u64::from(self.plan.capacity_pages) * u64::from(PAGE_GRANULES),
+            ),
+        }
+    }
+
+    /// Stages a page that is compressed: see [`Ftl::stage`].
+    pub(super) fn stage_packed(
+        &mut self,
+        now_ns: u64,
+        lpn: u32,
+        owner: u32,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<u64, Refusal> {
+        if !self.frames.has_free(Origin::Host) {
+            return Err(Refusal::NoFrame);
+        }
+        let squeezer = &mut self.packer_mut().squeezer;
+        fill(squeezer.page_mut());
+        let content = squeezer.squeeze();
+        self.counters.pages_compressed += 1;
+        self.stage_content(now_ns, lpn, owner, content)
+    }
+
+    /// Stages a page of zeros that takes the room of a page with this name.
+    pub(super) fn stage_filler(
+        &mut self,
+        now_ns: u64,
+        lpn: u32,
+        name: u64,
+    ) -> Result<u64, Refusal> {
+        if self.read_only {
+            return Err(Refusal::ReadOnly);
+        }
+        if !self.frames.has_free(Origin::Host) {
+            return Err(Refusal::NoFrame);
+        }
+        let content = self.packer().squeezer.filler(name);
+        self.stage_content(now_ns, lpn, NONE, content)
+    }
+
+    fn stage_content(
+        &mut self,
+        now_ns: u64,
+        lpn: u32,
+        owner: u32,
+        content: Content,
+    ) -> Result<u64, Refusal> {
+        let (needed, place) = (u64::from(content.granules()), self.place(lpn));
+        let freed = self.granules_at(place);
+        let packer = self.packer();
+        let used = packer.used_granules + needed - freed;
+        if needed > freed && used > packer.capacity_granules {
+            return Err(Refusal::CapacityExceeded);
+        }
+        let unit = self.unit_with_room(now_ns, Origin::Host, lpn, content)?;
+        let frame = self.frames.take(Origin::Host).expect("it was looked for");
+        let packer = self.packer.as_deref_mut().expect("pages are packed");
+        let kept = packer.squeezer.squeezed(content);
+        self.frames.data_mut(frame)[..kept.len()].copy_from_slice(kept);
+        packer.set_content(frame, content);
+        packer.used_granules = used;
+        packer.fruitless_victims = 0;
+        self.counters.host_writes += 1;
+        self.counters.host_granules += needed;
+        self.append(unit, lpn, frame, owner);
+        if !self.frames.has_free(Origin::Host) {
+            // Nobody could add to it.
+            self.close_unit(now_ns, Origin::Host);
+        }
+        Ok(self.next_end_ns().unwrap_or(NEVER))
+    }
+
+    /// Puts a page that collection moves into a unit.
+    pub(super) fn stage_moved(
+        &mut self,
+        now_ns: u64,
+        lpn: u32,
+        frame: u32,
+        owner: u32,
+    ) -> Result<u64, Refusal> {
+        let content = self.packer().content(frame);
+        let unit = self.unit_with_room(now_ns, Origin::Gc, lpn, content)?;
+        self.counters.moved_granules += u64::from(content.granules());
+        self.append(unit, lpn, frame, owner);
+        Ok(self.next_end_ns().unwrap_or(NEVER))
+    }
+
+    /// The open unit, if the page fits, or else a new one.
+    fn unit_with_room(
+        &mut self,
+        now_ns: u64,
+        origin: Origin,
+        lpn: u32,
+        content: Content,
+    ) -> Result<u32, Refusal> {
+        let packer = self.packer();
+        if let Some(open) = packer.open[index_of(origin)] {
+            if packer.has_room(&packer.units[open as usize], content.granules()) {
+                return Ok(open);
+            }
+            self.close_unit(now_ns, origin);
+        }
+        let refusal = match self.packer().is_fruitless() {
+            true => Refusal::CapacityExceeded,
+            false => Refusal::NoSpace,
+        };
+        self.open_unit(now_ns, origin, lpn).ok_or(refusal)
+    }
+
+    fn open_unit(&mut self, now_ns: u64, origin: Origin, lpn: u32) -> Option<u32> {
+        let by_address = origin == Origin::Host && self.config.placement == Placement::Address;
+        let wanted = Wanted {
+            origin,
+            plane: by_address.then(|| remainder(u64::from(lpn), self.plan.planes) as u32),
+            reserve: self.plan.reserve_blocks,
+            pages_per_block: self.plan.slots_per_block,
+        };
+        let backlog_ns = |plane| self.nand.backlog_ns(now_ns, plane);
+        let taken = self
+            .frontiers
+            .take_page(&mut self.blocks, wanted, backlog_ns);
+        let (block, unit) = taken?;
+        self.blocks.begin_program(block);
+        let plane = self.blocks.plane_of(block);
+        let packer = self.packer_mut();
+        let slot = packer.take_slot();
+        packer.open[index_of(origin)] = Some(slot);
+        let first_extent = packer.next_extent[block as usize];
+        let opened = &mut packer.units[slot as usize];
+        opened.place = Some(UnitPlace {
+            block,
+            unit,
+            first_extent,
+        });
+        (opened.plane, opened.is_gc, opened.granules) = (plane, origin == Origin::Gc, 0);
+        Some(slot)
+    }
+
+    /// Appends a frame's page to a unit, and points the map at the frame.
+    fn append(&mut self, slot: u32, lpn: u32, frame: u32, owner: u32) {
+        let extents_per_block = self.plan.extents_per_block;
+        let packer = self.packer_mut();
+        let granules = packer.content(frame).granules();
+        let unit = &mut packer.units[slot as usize];
+        let block = unit.block();
+        unit.granules += granules;
+        unit.frames.push(frame);
+        let next = &mut packer.next_extent[block as usize];
+        let extent = block * extents_per_block + *next;
+        *next += 1;
+        self.point_map_at(frame, lpn, extent, owner);
+    }
+
+    /// Has the open unit programmed, if there is one.
+    fn close_unit(&mut self, now_ns: u64, origin: Origin) -> bool {
+        let packer = self.packer_mut();
+        let Some(slot) = packer.open[index_of(origin)].take() else {
+            return false;
+        };
+        packer.in_flight[index_of(origin)] += 1;
+        if origin == Origin::Host {
+            packer.close_at_ns = NEVER;
+        }
+        let unit = &packer.units[slot as usize];
+        let extents = unit.frames.len() as u32;
+        let taken = unit.granules + directory_granules(packer.unit_pages, extents);
+        let (plane, pages) = (unit.plane, packer.unit_pages);
+        self.counters.unfilled_granules += u64::from(pages * PAGE_GRANULES - taken);
+        self.nand.program_unit(now_ns, plane, pages, slot);
+        true
+    }
+
+    /// Has the open unit programmed, counting what is left of it as padding.
+    fn pad_unit(&mut self, now_ns: u64, origin: Origin) -> bool {
+        let before = self.counters.unfilled_granules;
+        let closed = self.close_unit(now_ns, origin);
+        self.counters.padding_granules += self.counters.unfilled_granules - before;
+        closed
+    }
+
+    /// Somebody waits for what is in the host's open unit: it is closed at this time, or as soon as
+    /// it is full. True if there is one.
+    pub fn close_host_unit(&mut self, now_ns: u64, wait_ns: u64) -> bool {
+        let Some(packer) = self.packer.as_deref_mut() else {
+            return false;
+        };
+        if packer.open[0].is_none() {
+            return false;
+        }
+        if wait_ns > 0 && !self.nand.is_instant() {
+            packer.close_at_ns = packer.close_at_ns.min(now_ns + wait_ns);
+            return true;
+        }
+        self.pad_unit(now_ns, Origin::Host)
+    }
+
+    /// Closes collection's open unit, unless others of its are being programmed and will have who
+    /// waits go on: then it may be filled meanwhile. True if it was closed.
+    pub fn close_gc_unit(&mut self, now_ns: u64) -> bool {
+        match &self.packer {
+            Some(packer) if packer.in_flight[1] == 0 => self.pad_unit(now_ns, Origin::Gc),
+            _ => false,
+        }
+    }
+
+    /// Closes all units.
+    pub fn close_units(&mut self, now_ns: u64) {
+        if self.packs() {
+            self.pad_unit(now_ns, Origin::Host);
+            self.pad_unit(now_ns, Origin::Gc);
+        }
+    }
+
+    /// When the host's open unit is to be closed.
+    #[inline]
+    pub(super) fn close_at_ns(&self) -> Option<u64> {
+        let at_ns = self.packer.as_deref()?.close_at_ns;
+        (at_ns != NEVER).then_some(at_ns)
+    }
+
+    /// Closes the host's open unit if its time has come.
+    pub(super) fn close_due(&mut self, now_ns: u64) {
+        if self.close_at_ns().is_some_and(|at_ns| at_ns <= now_ns) {
+            self.pad_unit(now_ns, Origin::Host);
+        }
+    }
+
+    /// A unit's program has ended: its extents are on flash, all or none.
+    pub(super) fn finish_unit(&mut self, slot: u32, finished: &mut Finished) {
+        if !self.power.allows_change() {
+            return;
+        }
+        let failed = self.write_unit(slot).is_err();
+        let packer = self.packer_mut();
+        let unit = &mut packer.units[slot as usize];
+        let (block, frames) = (unit.block(), std::mem::take(&mut unit.frames));
+        let (is_gc, pages) = (unit.is_gc, packer.unit_pages);
+        self.counters.programs += u64::from(pages);
+        self.counters.unit_programs += 1;
+        // What recovery has to look at is extents.
+        self.programs_since_checkpoint += frames.len() as u64;
+        finished.programs += frames.len() as u32;
+        self.read_only |= failed;
+        for &frame in &frames {
+            let account = *self.frames.get(frame);
+            if failed {
+                self.abandon(frame);
+            } else if !account.dead {
+                self.settle(frame, finished);
+            }
+            if account.owner != NONE {
+                finished.owners.push((account.owner, failed));
+            }
+            self.frames.release(frame);
+        }
+        let packer = self.packer_mut();
+        packer.in_flight[usize::from(is_gc)] -= 1;
+        let unit = &mut packer.units[slot as usize];
+        unit.place = None;
+        // Its memory serves the next.
+        unit.frames = frames;
+        unit.frames.clear();
+        packer.free_units.push(slot);
+        self.end_program(block, finished);
+    }
+
+    /// Programs a unit where it is going.
+    fn write_unit(&mut self, slot: u32) -> Result<(), MediaError> {
+        let packer = self.packer.as_deref().expect("pages are packed");
+        let unit = &packer.units[slot as usize];
+        let page_bytes = self.frames.page_bytes();
+        let extent = |&frame: &u32| {
+            let (account, content) = (self.frames.get(frame), packer.content(frame));
+            ExtentData {
+                oob: Oob {
+                    lpn: account.lpn,
+                    seq: account.seq,
+                },
+                content,
+                data: &self.frames.data(frame)[..content.stored_bytes(page_bytes)],
+            }
+        };
+        let extents: Vec<ExtentData<'_>> = unit.frames.iter().map(extent).collect();
+        let place = unit.place.expect("a unit in use has a place");
+        self.media.program_unit(place, &extents)
+    }
+
+    /// Programs what is in units that are open or being programmed, in the order in which the flash
+    /// would have: what capacitors do.
+    pub(super) fn save_units(&mut self) {
+        let packer = self.packer();
+        let slots = (0..).zip(&packer.units);
+        let mut slots: Vec<(UnitPlace, u32)> = slots
+            .filter_map(|(slot, unit)| Some((unit.place?, slot)))
+            .collect();
+        slots.sort_by_key(|(place, _)| (place.block, place.unit));
+        for (_, slot) in slots {
+            // There is nobody left to be told of a failure.
+            let _ = self.write_unit(slot);
+        }
+    }
+
+    /// Reads what is kept of an extent and expands it.
+    pub(super) fn read_packed(&mut self, extent: u32, out: &mut [u8]) -> Result<Oob, MediaError> {
+        let squeezer = &self.packer().squeezer;
+        let mut kept = squeezer.kept();
+        let (oob, content) = self.media.read_extent(extent, &mut kept)?;
+        let bytes = content.stored_bytes(out.len());
+        let expanded = squeezer.expand(content, &kept[..bytes], out);
+        drop(kept);
+        self.counters.pages_expanded += 1;
+        match expanded {
+            true => Ok(oob),
+            // Memory that is not verified.
+            false => Err(MediaError::Rot { ppn: extent }),
+        }
+    }
+
+    /// Expands the page of a frame.
+    pub(super) fn expand_frame(&self, frame: u32, out: &mut [u8]) {
+        let packer = self.packer();
+        let content = packer.content(frame);
+        let kept = &self.frames.data(frame)[..content.stored_bytes(out.len())];
+        let expanded = packer.squeezer.expand(content, kept, out);
+        assert!(expanded, "frame {frame} does not hold what was put there");
+    }
+
+    /// A page that took `granules` is gone, or is what it was before.
+    pub(super) fn note_dropped(&mut self, granules: u64) {
+        if let Some(packer) = self.packer.as_deref_mut() {
+            packer.used_granules -= granules;
+            packer.fruitless_victims = 0;
+        }
+    }
+
+    /// Granules of the newest version of a page, before it is dropped; 0 where pages are not packed.
+    #[inline]
+    pub(super) fn droppable(&self, place: Place) -> u64 {
+        match self.packs() {
+            true => self.granules_at(place),
+            false => 0,
+        }
+    }
+
+    /// A victim is begun.
+    pub(super) fn note_victim(&mut self) {
+        if let Some(packer) = self.packer.as_deref_mut() {
+            packer.fruitless_victims += 1;
+        }
+    }
+
+    /// True if collection has gone round the flash twice since the host could write anything: it
+    /// only moves pages.
+    pub fn is_fruitless(&self) -> bool {
+        self.packer.as_deref().is_some_and(Packer::is_fruitless)
+    }
+
+    /// What recovery has found.
+    pub(super) fn recover_packer(&mut self, used_granules: u64) {
+        let Some(packer) = self.packer.as_deref_mut() else {
+            return;
+        };
+        packer.used_granules = used_granules;
+        for (block, next) in (0..).zip(&mut packer.next_extent) {
+            *next = self.media.written_pages(block);
+        }
+    }
+
+    /// Has nothing be open or under way in frames, and says so.
+    pub(super) fn is_host_settled(&self, seq: u64) -> bool {
+        let oldest = self.frames.oldest_seq_of(Origin::Host);
+        oldest.is_none_or(|oldest| oldest > seq)
+    }
+
+    /// Blocks of the units that are open or being programmed, one for each.
+    pub(super) fn blocks_of_units(&self) -> impl Iterator<Item = u32> {
+        self.packer().in_use().map(Unit::block)
+    }
+
+    /// Reads an extent for collection into a frame, as it is.
+    pub(super) fn read_to_move(&mut self, extent: u32, frame: u32) -> Result<u32, MediaError> {
+        let packer = self.packer.as_deref_mut().expect("pages are packed");
+        let mut kept = packer.squeezer.kept();
+        let (_, content) = self.media.read_extent(extent, &mut kept)?;
+        let bytes = content.stored_bytes(self.frames.page_bytes());
+        self.frames.data_mut(frame)[..bytes].copy_from_slice(&kept[..bytes]);
+        drop(kept);
+        packer.set_content(frame, content);
+        Ok(content.granules())
+    }
+
+    /// Flash pages that hold so many granules.
+    pub(super) fn pages_of(granules: u32) -> u32 {
+        (granules * (PAGE_BYTES / PAGE_GRANULES)).div_ceil(PAGE_BYTES)
+    }
+}
+
+impl Packer {
+    /// Collection has nothing to do that would help.
+    pub fn give_up(&mut self) {
+        self.fruitless_victims = self.fruitless_max + 1;
+    }
+
+    fn is_fruitless(&self) -> bool {
+        self.fruitless_victims > self.fruitless_max
+    }
+}
