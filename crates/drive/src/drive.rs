@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use wharf_runtime::notifier::Kind;
 use wharf_runtime::sync::Ordering;
-use wharf_runtime::{Cpu, CpuId, Machine, Notifier, Side};
+use wharf_codec::Codec;
+use wharf_runtime::{Cpu, CpuId, Machine, Notifier, Op, Side};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::queue::{DriveQueue, Guest, HostQueue, queue_pair};
 use wharf_wire::shared_queue::SharedQueue;
@@ -290,8 +291,7 @@ impl UnderWay {
                 from_host: from_host.clone(),
                 engine: engine.clone(),
                 pack_wait_ns: self.config.compression.pack_wait_ns,
-                compresses: self.config.compression.is_on()
-                    && firmware.platform == Platform::Software,
+                squeezing: squeezing(&self.config),
                 copies: firmware.platform == Platform::Software,
                 states: self.features.iter().filter_map(|f| f.on_core()).collect(),
                 waiters: self.features.iter().filter_map(|f| f.waiter()).collect(),
@@ -316,6 +316,17 @@ impl UnderWay {
         });
         cpus[0].spawn("controller", controller.run());
     }
+}
+
+/// What the drive's processor does to compress a page, and to expand one, if it has no engine for that.
+/// Zstandard is charged as zlib is.
+fn squeezing(config: &DriveConfig) -> Option<(Op, Op)> {
+    let ops = match config.compression.codec {
+        Codec::None => return None,
+        Codec::Lz4 => (Op::CompressPage, Op::DecompressPage),
+        Codec::Zlib | Codec::Zstd => (Op::DeflatePage, Op::InflatePage),
+    };
+    (config.firmware.platform == Platform::Software).then_some(ops)
 }
 
 /// A queue pair for hosts in other processes, one after the other.

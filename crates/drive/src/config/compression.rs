@@ -95,7 +95,9 @@ impl DriveConfig {
         match (unit_pages, self.compression.is_on()) {
             (0 | 1, false) => 0,
             (0, true) => {
-                let divides = |pages: &u32| pages_per_block.is_multiple_of(*pages);
+                let divides = |pages: &u32| {
+                    pages_per_block.is_multiple_of(*pages) && pages_per_block >= 4 * pages
+                };
                 let candidates = [UNIT_PAGES, 3, 2];
                 candidates.into_iter().find(divides).unwrap_or(1)
             }

@@ -76,7 +76,7 @@ pub struct Geometry {
     pub blocks_per_plane: u32,
     /// Pages of each block.
     pub pages_per_block: u32,
-    /// Pages that are programmed together, where pages are packed; 0 is 4, or what divides a block,
+    /// Pages that are programmed together, where pages are packed; 0 is 4, or fewer of small blocks,
     /// with compression, and 1 without.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unit_pages: u32,

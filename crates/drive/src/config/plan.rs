@@ -12,6 +12,9 @@ const TIME_NS_MAX: u64 = 10_000_000_000;
 /// makes up for one that wears out meanwhile.
 const RESERVE_MIN: u32 = 2;
 
+/// Fewest units of a block, where they are of several pages: collection gains one of them at a time.
+const SLOTS_MIN: u32 = 4;
+
 /// The part of a drive that one core owns, in whole numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CorePlan {
@@ -50,6 +53,15 @@ pub struct CorePlan {
 }
 
 impl CorePlan {
+    /// Pages of a block that count as room for data. A unit holds as many pages as it has, at least;
+    /// but one of each block may be closed before it is full, or hold what is no more.
+    pub fn data_pages_per_block(&self) -> u32 {
+        match self.unit_pages {
+            0 | 1 => self.pages_per_block,
+            unit_pages => self.pages_per_block - unit_pages,
+        }
+    }
+
     /// What a slot takes at least, by weight, before the next is needed: a page 1, and of a unit what
     /// is left when the largest extent does not fit.
     pub fn weight_per_slot(&self) -> u32 {
@@ -102,6 +114,7 @@ impl DriveConfig {
     pub fn plan(&self) -> Result<CorePlan, ConfigError> {
         self.check_ranges()?;
         self.compression.check()?;
+        self.check_units()?;
         let (geometry, cores) = (&self.geometry, self.firmware.cores);
         if !geometry.channels.is_multiple_of(cores) {
             return Err(ConfigError::Cores {
@@ -158,7 +171,7 @@ impl DriveConfig {
         };
         plan.media_geometry(crate::media::PAGE_BYTES).check()?;
         let reserve = foreground_blocks + 2 * planes;
-        let data = u64::from(plan.capacity_pages).div_ceil(u64::from(plan.pages_per_block));
+        let data = u64::from(plan.capacity_pages).div_ceil(u64::from(plan.data_pages_per_block()));
         if data + u64::from(reserve) > u64::from(blocks) {
             return Err(ConfigError::Spare {
                 blocks,
@@ -167,6 +180,34 @@ impl DriveConfig {
             });
         }
         Ok(plan)
+    }
+
+    /// Frames that a collector must have: where pages are packed, two units of whole pages, so that no
+    /// unit is closed that has fewer pages in it than it has pages.
+    fn frames_of_a_collector(&self) -> u32 {
+        (2 * self.unit_pages()).max(1)
+    }
+
+    /// Refuses units that collection could not empty: of blocks of few units, or with few frames.
+    fn check_units(&self) -> Result<(), ConfigError> {
+        let unit_pages = self.unit_pages();
+        let slots = self.geometry.pages_per_block / unit_pages.max(1);
+        if unit_pages > 1 && slots < SLOTS_MIN {
+            return Err(ConfigError::Range {
+                key: "geometry.unit_pages",
+                value: unit_pages.to_string(),
+                rule: "1, or at most a quarter of geometry.pages_per_block",
+            });
+        }
+        let frames = gc_frames(self.ftl.write_buffer_pages / self.firmware.cores);
+        if frames < self.frames_of_a_collector() {
+            return Err(ConfigError::Range {
+                key: "ftl.write_buffer_pages",
+                value: self.ftl.write_buffer_pages.to_string(),
+                rule: "at least 8 units for each core, where pages are packed",
+            });
+        }
+        Ok(())
     }
 
     /// Blocks that a core collects at once, so that its planes always have pages to program.
@@ -183,7 +224,9 @@ impl DriveConfig {
             return 1;
         };
         let frames = gc_frames(self.ftl.write_buffer_pages / self.firmware.cores);
-        (reading as u32 + 2).min(planes + 1).min(frames)
+        // What is packed stays in a frame until its unit is full.
+        let frames = frames / self.frames_of_a_collector();
+        (reading as u32 + 2).min(planes + 1).min(frames).max(1)
     }
 
     fn check_ranges(&self) -> Result<(), ConfigError> {

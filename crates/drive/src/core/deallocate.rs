@@ -68,8 +68,8 @@ impl Core {
     /// Has the collector erase all that is written, and waits for it.
     async fn wipe(&self) -> StatusCode {
         // What is staged is nobody's data any more, but has a place.
+        self.close_all_units();
         while !self.with_ftl(|ftl| ftl.is_at_rest()) {
-            self.close_all_units();
             self.programmed.wait(&self.cpu).await;
         }
         self.with_ftl(|ftl| ftl.begin_wipe());

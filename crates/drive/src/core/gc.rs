@@ -46,6 +46,9 @@ impl Core {
                 self.wake_collector();
                 self.collect_block(own, victim, urgency, &mut batch).await;
             } else {
+                if std::env::var("DBG").is_ok() {
+                    eprintln!("core {} collector {collector} idle {}", self.index, self.with_ftl(|f| f.dbg()));
+                }
                 self.close_awaited_unit();
                 self.check_for_a_dead_end();
                 self.collect.wait(&self.cpu).await;

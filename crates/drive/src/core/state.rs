@@ -120,8 +120,8 @@ pub struct CoreParts {
     pub engine: Option<Engine>,
     /// How long a unit that somebody waits for may be filled, in nanoseconds.
     pub pack_wait_ns: u64,
-    /// Its processor compresses pages and expands them: no engine does.
-    pub compresses: bool,
+    /// What its processor does to compress a page, and to expand one, if no engine does.
+    pub squeezing: Option<(Op, Op)>,
     /// Its processor copies data: no engine does.
     pub copies: bool,
     /// What the drive's features keep on the core.
@@ -257,8 +257,8 @@ pub struct Core {
     pack_wait_ns: u64,
     /// What is staged is durable.
     is_protected: bool,
-    /// Its processor compresses pages and expands them: no engine does.
-    compresses: bool,
+    /// What its processor does to compress a page, and to expand one, if no engine does.
+    squeezing: Option<(Op, Op)>,
     /// Pages that were compressed and expanded, as far as that is accounted.
     squeezed: Cell<(u64, u64)>,
     /// Its processor copies data: no engine does.
@@ -323,7 +323,7 @@ impl Core {
             from_host: parts.from_host,
             engine: parts.engine,
             pack_wait_ns: parts.pack_wait_ns,
-            compresses: parts.compresses,
+            squeezing: parts.squeezing,
             squeezed: Cell::default(),
             copies: parts.copies,
             states: parts.states,
@@ -423,19 +423,17 @@ impl Core {
     /// unless the drive has an engine for it.
     #[inline]
     pub fn account_squeezed(&self) {
-        if !self.compresses {
+        let Some((compress, expand)) = self.squeezing else {
             return;
-        }
+        };
         let now = self.with_ftl(|ftl| {
             let counters = ftl.counters();
             (counters.pages_compressed, counters.pages_expanded)
         });
         let before = self.squeezed.replace(now);
         let pages = |now: u64, before: u64| now.saturating_sub(before) as u32;
-        self.cpu
-            .work_n(Op::CompressPage, pages(now.0, before.0), || ());
-        self.cpu
-            .work_n(Op::DecompressPage, pages(now.1, before.1), || ());
+        self.cpu.work_n(compress, pages(now.0, before.0), || ());
+        self.cpu.work_n(expand, pages(now.1, before.1), || ());
     }
 
     /// Somebody is going to wait for pages that are staged: a unit that they are in is programmed soon,
@@ -518,8 +516,11 @@ impl Drop for Core {
                     "{reserved} frames are reserved for nobody"
                 );
             }
-            if !std::thread::panicking() {
-                ftl.save_staged();
+            if !std::thread::panicking() && ftl.is_protected() {
+                ftl.finish_all();
+                if self.power.is_cut() {
+                    ftl.save_staged();
+                }
             }
             // What a drive does on the charge of its capacitors: what is still under way is lost as in a power
             // cut, but the next power-on has little to look at. A failure leaves the old log in place.

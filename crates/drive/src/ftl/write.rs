@@ -302,9 +302,6 @@ impl Ftl {
     /// The power is gone, or going: capacitors have what is staged programmed, where there are any.
     /// What they must last for is the write buffer, whose size is bounded.
     pub fn save_staged(&mut self) {
-        if !self.config.power_loss_protection {
-            return;
-        }
         if self.packs() {
             return self.save_units();
         }
@@ -349,5 +346,5 @@ impl Ftl {
 
 /// Blocks that a core must have to hold its data and collect garbage.
 pub(crate) fn blocks_needed(plan: &CorePlan) -> u32 {
-    plan.capacity_pages.div_ceil(plan.pages_per_block) + plan.foreground_blocks + 2 * plan.planes
+    plan.capacity_pages.div_ceil(plan.data_pages_per_block()) + plan.foreground_blocks + 2 * plan.planes
 }

@@ -61,6 +61,10 @@ impl Kind for DriveConfig {
     fn reference() -> Self {
         let mut config: DriveConfig = parse_preset(DRIVES, "tiny");
         config.media.path = Some("drive.img".into());
+        // Keys that are left out where they say nothing.
+        (config.geometry.unit_pages, config.compression.level) = (1, 1);
+        config.compression.codec = wharf_codec::Codec::Zlib;
+        config.ftl.power_loss_protection = true;
         config
     }
 

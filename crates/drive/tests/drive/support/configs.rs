@@ -89,15 +89,15 @@ pub fn random(rng: &mut Rng, kind: MediaKind) -> DriveConfig {
 pub fn pack(config: &mut DriveConfig, codec: Codec, rng: &mut Rng) {
     config.compression.codec = codec;
     config.compression.sizes_seed = rng.below(1000);
-    let pages = config.geometry.pages_per_block;
-    let divides = |unit: &u32| pages.is_multiple_of(*unit);
-    let units: Vec<u32> = (1..=4).filter(divides).collect();
-    let unit_pages = units[rng.below(units.len() as u64) as usize];
-    config.geometry.unit_pages = match codec {
+    let unit_pages = match codec {
         // Only units tell a drive that packs whole pages from one that does not.
-        Codec::None => unit_pages.max(units[units.len() - 1]),
-        _ => unit_pages,
+        Codec::None => 2 + rng.below(3) as u32,
+        _ => 1 + rng.below(4) as u32,
     };
+    config.geometry.unit_pages = unit_pages;
+    config.geometry.pages_per_block = unit_pages * (4 + rng.below(3) as u32);
+    let frames = 8 * unit_pages + rng.below(9) as u32;
+    config.ftl.write_buffer_pages = frames * config.firmware.cores;
     config.ftl.power_loss_protection = rng.chance(1, 3);
     if rng.chance(1, 3) {
         config.compression.pack_wait_ns = 1 + rng.below(3_000);
