@@ -46,9 +46,6 @@ impl Core {
                 self.wake_collector();
                 self.collect_block(own, victim, urgency, &mut batch).await;
             } else {
-                if std::env::var("DBG").is_ok() {
-                    eprintln!("core {} collector {collector} idle {}", self.index, self.with_ftl(|f| f.dbg()));
-                }
                 self.close_awaited_unit();
                 self.check_for_a_dead_end();
                 self.collect.wait(&self.cpu).await;
@@ -194,6 +191,7 @@ impl Core {
                         break;
                     }
                     Ok(None) => break,
+                    Err(_) if self.has_ended_closed_units() => {}
                     Err(_) => self.space.wait(&self.cpu).await,
                 }
             }
@@ -274,6 +272,19 @@ impl Core {
             let end_ns = self.with_ftl(|ftl| ftl.next_end_ns());
             self.after_staging(end_ns.unwrap_or(u64::MAX));
         }
+    }
+
+    /// To be called when a page was refused: a unit may have been closed for it. True if its program,
+    /// which takes no time, has ended, and there may be room.
+    pub(super) fn has_ended_closed_units(&self) -> bool {
+        if !self.packs {
+            return false;
+        }
+        let Some(end_ns) = self.with_ftl(|ftl| ftl.next_end_ns()) else {
+            return false;
+        };
+        self.after_staging(end_ns);
+        self.instant
     }
 
     /// As [`Core::close_gc_unit`], after programs have ended: if a collector still waits, or none is at

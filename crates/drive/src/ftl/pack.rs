@@ -159,12 +159,6 @@ fn index_of(origin: Origin) -> usize {
 }
 
 impl Ftl {
-    /// Dbg.
-    pub fn dbg(&self) -> String {
-        let p = self.packer();
-        format!("open {:?} in flight {:?} close {} fruitless {} free {} victims {} moving {} used {}/{} units {:?} nand {:?} blocks {:?}", p.open, p.in_flight, p.close_at_ns, p.fruitless_victims, self.blocks.free_count(), self.victims.count(), self.is_moving(), p.used_granules, p.capacity_granules, p.units, self.nand.iter().collect::<Vec<_>>(), self.blocks.iter().map(|(i,b)|(i,b.state,b.valid,b.pending)).collect::<Vec<_>>())
-    }
-
     /// True if pages are packed into units.
     #[inline]
     pub fn packs(&self) -> bool {
