@@ -117,7 +117,12 @@ impl Ftl {
         options.check()?;
         assert!(!self.is_busy(), "preconditioning is for a drive at rest");
         self.reset_counters();
-        let pages = (f64::from(self.plan.logical_pages) * options.fill_share) as u32;
+        // Of a namespace that shows more than the flash holds, the first part.
+        let shown = match self.plan.is_sparse {
+            true => self.plan.capacity_pages,
+            false => self.plan.logical_pages,
+        };
+        let pages = (f64::from(shown) * options.fill_share) as u32;
         let mut at = At::default();
         for lpn in 0..pages {
             self.write_zeros(lpn, &mut at)?;

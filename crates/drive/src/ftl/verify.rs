@@ -2,6 +2,8 @@
 
 use super::blocks::State;
 use super::entry::{Entry, NONE, Place};
+use super::frames::OLD_ZEROS;
+use super::space::PAGE_GRANULES;
 use super::{CHECKPOINT, ERASE, Ftl, READ};
 use crate::media::Media;
 
@@ -12,8 +14,10 @@ impl Ftl {
     /// With what does not hold.
     pub fn verify(&self) {
         let mut valid = vec![0u32; self.plan.blocks as usize];
-        let (mut mapped, mut cached) = (0, 0);
-        for lpn in 0..self.plan.logical_pages {
+        let (mut mapped, mut cached, mut used) = (0, 0, 0);
+        let mut at = 0;
+        while let Some(lpn) = self.map.next_known(at..self.plan.logical_pages) {
+            at = lpn + 1;
             if let Entry::Cached(frame) = self.entry(lpn) {
                 assert!(
                     self.cached.lpn(frame) == Some(lpn),
@@ -23,12 +27,17 @@ impl Ftl {
             }
             let place = self.place(lpn);
             mapped += u32::from(place.is_mapped());
+            used += if place.takes_flash() {
+                PAGE_GRANULES
+            } else {
+                0
+            };
             let on_flash = match place {
                 Place::Flash(ppn) => ppn,
                 Place::Frame(frame) => self.verify_chain(lpn, frame),
-                Place::Unmapped | Place::Trimmed => NONE,
+                Place::Unmapped | Place::Trimmed | Place::Zero => NONE,
             };
-            if on_flash != NONE {
+            if on_flash < OLD_ZEROS {
                 let found = self.media.lpn(on_flash);
                 assert!(
                     found == Some(lpn),
@@ -41,6 +50,11 @@ impl Ftl {
             mapped == self.mapped,
             "{mapped} pages are mapped, {} counted",
             self.mapped
+        );
+        assert!(
+            used == self.used_granules,
+            "{used} granules are used, {} counted",
+            self.used_granules
         );
         self.cached.verify();
         let used = self.cached.used();

@@ -1,9 +1,10 @@
-//! Writing: stage a page, finish its program, deallocate.
+//! Writing: stage a page, finish its program.
 
 use super::blocks::State;
 use super::entry::{NONE, Place};
-use super::frames::Origin;
+use super::frames::{OLD_ZEROS, Origin};
 use super::frontier::Wanted;
+use super::space::PAGE_GRANULES;
 use super::{ERASE, Finished, Ftl};
 use crate::config::{CorePlan, Placement};
 use crate::divide::remainder;
@@ -36,9 +37,7 @@ impl Ftl {
         if self.read_only {
             return Err(Refusal::ReadOnly);
         }
-        if self.mapped >= self.plan.capacity_pages && !self.place(lpn).is_mapped() {
-            return Err(Refusal::CapacityExceeded);
-        }
+        self.check_capacity(lpn, PAGE_GRANULES)?;
         if !self.frames.has_free(Origin::Host) {
             return Err(Refusal::NoFrame);
         }
@@ -87,7 +86,14 @@ impl Ftl {
                 older = before;
                 self.frames.get_mut(before).newer = frame;
             }
-            Place::Unmapped | Place::Trimmed => self.mapped += 1,
+            Place::Zero => {
+                old = OLD_ZEROS;
+                self.used_granules += PAGE_GRANULES;
+            }
+            Place::Unmapped | Place::Trimmed => {
+                self.mapped += 1;
+                self.used_granules += PAGE_GRANULES;
+            }
         }
         let account = self.frames.get_mut(frame);
         (account.lpn, account.ppn, account.old, account.older) = (lpn, ppn, old, older);
@@ -140,7 +146,7 @@ impl Ftl {
     #[inline]
     fn settle(&mut self, frame: u32, finished: &mut Finished) {
         let old = self.frames.settle_older(frame);
-        if old != NONE {
+        if old < OLD_ZEROS {
             self.invalidate(old, finished);
         }
         let account = *self.frames.get(frame);
@@ -165,12 +171,16 @@ impl Ftl {
             (newer.older, newer.old) = (account.older, account.old);
         } else if account.older != NONE {
             self.set_place(account.lpn, Place::Frame(account.older));
+        } else if account.old == OLD_ZEROS {
+            self.set_place(account.lpn, Place::Zero);
+            self.used_granules -= PAGE_GRANULES;
         } else if account.old != NONE {
             self.set_place(account.lpn, Place::Flash(account.old));
         } else {
             // Not `Unmapped`: it may have been deallocated, and older copies may lie on flash.
             self.set_place(account.lpn, Place::Trimmed);
             self.mapped -= 1;
+            self.used_granules -= PAGE_GRANULES;
         }
         if account.older != NONE {
             self.frames.get_mut(account.older).newer = account.newer;
@@ -181,32 +191,6 @@ impl Ftl {
     pub(super) fn invalidate(&mut self, ppn: u32, finished: &mut Finished) {
         let block = self.block_of(ppn);
         finished.blocks_changed |= self.blocks.invalidate(block);
-    }
-
-    /// Deallocates `count` logical pages from `first` on; returns how many held data. Reads give
-    /// zeros from now on; [`Ftl::write_log`] makes that survive a power cut.
-    pub fn deallocate(&mut self, first: u32, count: u32, finished: &mut Finished) -> u32 {
-        let mut dropped = 0;
-        for lpn in first..first + count {
-            match self.place(lpn) {
-                Place::Flash(ppn) => self.invalidate(ppn, finished),
-                Place::Frame(frame) => {
-                    let old = self.frames.settle_older(frame);
-                    self.frames.get_mut(frame).dead = true;
-                    if old != NONE {
-                        self.invalidate(old, finished);
-                    }
-                }
-                Place::Unmapped | Place::Trimmed => continue,
-            }
-            self.set_place(lpn, Place::Trimmed);
-            dropped += 1;
-        }
-        if dropped > 0 {
-            self.mapped -= dropped;
-            self.note_trim(first, count);
-        }
-        dropped
     }
 
     /// Starts the erase of a victim none of whose pages is needed any more. Returns when

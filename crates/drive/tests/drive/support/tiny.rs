@@ -39,6 +39,10 @@ pub fn tiny() -> DriveConfig {
         ftl: FtlConfig {
             over_provisioning: 0.4,
             capacity_share: 1.0,
+            shown_bytes: 0,
+            metadata_bytes: 0,
+            metadata_reserve_share: 0.0,
+            elide_zeros: false,
             placement: Placement::Free,
             read_share: 0.75,
             gc_policy: GcPolicy::Greedy,
