@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use wharf_codec::Codec;
 use wharf_runtime::notifier::Kind;
 use wharf_runtime::sync::Ordering;
-use wharf_codec::Codec;
 use wharf_runtime::{Cpu, CpuId, Machine, Notifier, Op, Side};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::queue::{DriveQueue, Guest, HostQueue, queue_pair};
@@ -21,8 +21,7 @@ use crate::ftl::{Ftl, OpenError, PreconditionError};
 use crate::link::FromHost;
 use crate::media::{
     AnyMedia, FileImage, FileOptions, ImageError, ImageGeometry, MediaError, PackedMedia, RamMedia,
-    SlabError,
-    StampMedia,
+    SlabError, StampMedia,
 };
 use crate::power::PowerSwitch;
 

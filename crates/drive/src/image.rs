@@ -90,9 +90,8 @@ where
         ordered: false,
     };
     let write = |image: &FileImage| {
-        (0..shape.cores).try_for_each(|core| {
-            Ok::<_, DriveError>(copy(core, &mut image.media(core)?)?)
-        })
+        (0..shape.cores)
+            .try_for_each(|core| Ok::<_, DriveError>(copy(core, &mut image.media(core)?)?))
     };
     FileImage::create_with(path, &shape, IMAGE_SEED, options, write).map(drop)
 }

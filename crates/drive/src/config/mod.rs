@@ -82,12 +82,9 @@ pub struct Geometry {
     pub unit_pages: u32,
 }
 
-fn is_zero(value: &u32) -> bool {
-    *value == 0
-}
-
-fn is_false(value: &bool) -> bool {
-    !value
+/// True if a key is as it is where it is left out.
+fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// Time of the flash operations, in nanoseconds; 0 takes no time.
@@ -176,8 +173,21 @@ pub enum Placement {
 pub struct FtlConfig {
     /// Share of the flash that the namespace does not show.
     pub over_provisioning: f64,
-    /// Share of the namespace that may hold data at once: below 1 the drive is thinly provisioned.
+    /// Share of the namespace that may hold data at once: below 1 the drive is thinly provisioned. Where
+    /// the namespace is larger than the flash, share of what the flash holds.
     pub capacity_share: f64,
+    /// Bytes that the namespace shows, which may be much more than the flash holds; 0 is as much as that.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub shown_bytes: u64,
+    /// Bytes at the end of the namespace that are metadata of the host's; 0 is none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub metadata_bytes: u64,
+    /// Share of the capacity that only metadata may take.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub metadata_reserve_share: f64,
+    /// Whether a page that is written with zeros takes no flash.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub elide_zeros: bool,
     /// Which plane a host write goes to.
     pub placement: Placement,
     /// Share of a plane's time that the host's reads get, if they need it, while programs, erases
@@ -197,7 +207,7 @@ pub struct FtlConfig {
     pub volatile_write_cache: bool,
     /// What is in the write buffer survives a power cut: capacitors last until it is on flash. A
     /// write is durable when it is in the buffer.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub power_loss_protection: bool,
     /// Static wear levelling moves the data of the least worn block when the erase counts of a
     /// core differ by more than this; 0 is never.
@@ -276,6 +286,30 @@ pub enum ConfigError {
     TooLarge {
         /// Pages of a core.
         pages: u64,
+    },
+    /// More pages than a core can number.
+    #[error(
+        "drive: ftl.shown_bytes = {shown_bytes} is {pages} pages for each core, more than the {max} it can number: \
+         show less or use more cores"
+    )]
+    TooMuchShown {
+        /// What is to be shown.
+        shown_bytes: u64,
+        /// Pages of a core.
+        pages: u64,
+        /// What it can number.
+        max: u64,
+    },
+    /// Metadata that leave no room for data.
+    #[error(
+        "drive: ftl.metadata_bytes = {metadata_bytes} must be less than the namespace's {namespace_bytes} bytes, and more \
+         than 0 if ftl.metadata_reserve_share is"
+    )]
+    Metadata {
+        /// Bytes of metadata.
+        metadata_bytes: u64,
+        /// Bytes of the namespace.
+        namespace_bytes: u64,
     },
     /// Nothing is left to show.
     #[error(

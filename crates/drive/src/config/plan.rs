@@ -1,9 +1,9 @@
 //! From parameters to what a core is built from: every value is checked, then the drive is divided.
 
 use super::{ConfigError, DriveConfig, MediaKind, Striping};
-use crate::ftl::{PAGES_MAX, gc_frames};
-use crate::media::CoreGeometry;
+use crate::ftl::{CACHED_MAX, PAGES_MAX, gc_frames, sparse_map_bytes_max};
 use crate::media::packed::unit::{EXTENTS_PER_PAGE, PAGE_GRANULES, UNIT_PAGES_MAX};
+use crate::media::{CoreGeometry, LPN_MAX, PAGE_BYTES};
 
 /// The longest time that an operation may take, in nanoseconds.
 const TIME_NS_MAX: u64 = 10_000_000_000;
@@ -38,8 +38,18 @@ pub struct CorePlan {
     pub weight_per_block: u32,
     /// Logical pages.
     pub logical_pages: u32,
-    /// Logical pages that may be mapped at once.
+    /// Logical pages that may be on flash at once.
     pub capacity_pages: u32,
+    /// The namespace shows more than the flash holds: the map has what is there alone.
+    pub is_sparse: bool,
+    /// Pages from this one on are metadata.
+    pub metadata_first: u32,
+    /// Of the capacity, pages that only metadata may take.
+    pub reserved_pages: u32,
+    /// Frames of the host's memory that the core may be lent, at most.
+    pub cached_max: u32,
+    /// Frames of the write buffer.
+    pub frames: u32,
     /// Host writes wait while no more blocks than this are free: they are collection's.
     pub reserve_blocks: u32,
     /// Collection does all it can while no more blocks than this are free.
@@ -72,10 +82,23 @@ impl CorePlan {
         }
     }
 
+    /// Entries that a sparse map may have at a time; `None` of a flat one.
+    pub fn entries_max(&self) -> Option<u64> {
+        let extents = self.extents_per_block / self.pages_per_block;
+        let on_flash = u64::from(self.capacity_pages) * u64::from(extents);
+        let entries = on_flash + u64::from(self.frames) + u64::from(self.cached_max);
+        self.is_sparse
+            .then(|| entries.min(self.logical_pages.into()))
+    }
+
     /// The shape of the core's media.
     pub fn media_geometry(&self, page_bytes: u32) -> CoreGeometry {
         // The log holds a checkpoint of the map and the trims since, with room for both.
-        let log_bytes = u64::from(self.logical_pages) * 8 + u64::from(self.blocks) * 16 + (4 << 20);
+        let map_bytes = match self.entries_max() {
+            None => u64::from(self.logical_pages) * 4,
+            Some(entries) => sparse_map_bytes_max(self.logical_pages, entries),
+        };
+        let log_bytes = map_bytes * 2 + u64::from(self.blocks) * 16 + (4 << 20);
         CoreGeometry {
             blocks: self.blocks,
             pages_per_block: self.pages_per_block,
@@ -89,9 +112,22 @@ impl CorePlan {
 impl DriveConfig {
     /// Logical pages of the namespace.
     pub fn namespace_pages(&self) -> u64 {
-        let shown = self.geometry.pages() as f64 * (1.0 - self.ftl.over_provisioning);
+        let pages = match self.ftl.shown_bytes {
+            0 => self.held_pages(),
+            bytes => bytes / u64::from(PAGE_BYTES),
+        };
+        self.in_stripes(pages)
+    }
+
+    /// Pages that the flash holds, but for what is over-provisioned.
+    fn held_pages(&self) -> u64 {
+        (self.geometry.pages() as f64 * (1.0 - self.ftl.over_provisioning)) as u64
+    }
+
+    /// As many of `pages` as are whole stripes on every core.
+    fn in_stripes(&self, pages: u64) -> u64 {
         let step = u64::from(self.firmware.stripe_pages) * u64::from(self.firmware.cores);
-        (shown as u64) / step * step
+        pages / step * step
     }
 
     /// How pages are divided among the cores.
@@ -135,7 +171,12 @@ impl DriveConfig {
             });
         }
         let blocks = planes * geometry.blocks_per_plane;
-        let logical_pages = (self.namespace_pages() / u64::from(cores)) as u32;
+        let logical_pages = self.logical_pages()?;
+        // What the flash holds for the host, where that is not all that is shown.
+        let held = (self.in_stripes(self.held_pages()) / u64::from(cores)).min(logical_pages.into())
+            as u32;
+        let is_sparse = held < logical_pages;
+        let (metadata_first, reserved_pages) = self.metadata(logical_pages, held)?;
         if logical_pages == 0 {
             return Err(ConfigError::NoNamespace {
                 stripe_pages: self.firmware.stripe_pages,
@@ -158,7 +199,15 @@ impl DriveConfig {
             extents_per_block: geometry.pages_per_block * numbers_per_page,
             weight_per_block: geometry.pages_per_block * weight_per_page,
             logical_pages,
-            capacity_pages: (f64::from(logical_pages) * self.ftl.capacity_share) as u32,
+            capacity_pages: (f64::from(held) * self.ftl.capacity_share) as u32,
+            is_sparse,
+            metadata_first,
+            reserved_pages,
+            cached_max: match self.host_memory.enabled {
+                true => logical_pages.min(CACHED_MAX),
+                false => 0,
+            },
+            frames: self.ftl.write_buffer_pages / cores,
             // The planes' worth of blocks above it are for host writes to open, one on each plane,
             // while collection does all it can.
             reserve_blocks: foreground_blocks.saturating_sub(planes).max(RESERVE_MIN),
@@ -169,7 +218,7 @@ impl DriveConfig {
                 as u32,
             victims_max: self.victims_max(planes),
         };
-        plan.media_geometry(crate::media::PAGE_BYTES).check()?;
+        plan.media_geometry(PAGE_BYTES).check()?;
         let reserve = foreground_blocks + 2 * planes;
         let data = u64::from(plan.capacity_pages).div_ceil(u64::from(plan.data_pages_per_block()));
         if data + u64::from(reserve) > u64::from(blocks) {
@@ -208,6 +257,39 @@ impl DriveConfig {
             });
         }
         Ok(())
+    }
+
+    /// Logical pages of a core.
+    fn logical_pages(&self) -> Result<u32, ConfigError> {
+        let pages = self.namespace_pages() / u64::from(self.firmware.cores);
+        let max = u64::from(LPN_MAX) + 1;
+        match u32::try_from(pages) {
+            Ok(number) if pages <= max => Ok(number),
+            _ => Err(ConfigError::TooMuchShown {
+                shown_bytes: self.ftl.shown_bytes,
+                pages,
+                max,
+            }),
+        }
+    }
+
+    /// The first of a core's pages that is metadata, and how many of `held` pages only metadata may take.
+    fn metadata(&self, logical_pages: u32, held: u32) -> Result<(u32, u32), ConfigError> {
+        let bytes = self.ftl.metadata_bytes;
+        let pages = self.namespace_pages();
+        let metadata = bytes.div_ceil(u64::from(PAGE_BYTES));
+        let reserved = f64::from(held) * self.ftl.capacity_share * self.ftl.metadata_reserve_share;
+        if metadata >= pages.max(1) || (metadata == 0 && reserved > 0.0) {
+            return Err(ConfigError::Metadata {
+                metadata_bytes: bytes,
+                namespace_bytes: pages * u64::from(PAGE_BYTES),
+            });
+        }
+        // A stripe that begins in the metadata is metadata: the least of the cores' first pages.
+        let striping = self.striping();
+        let first =
+            (0..self.firmware.cores).map(|core| striping.pages_below(pages - metadata, core));
+        Ok((first.min().unwrap_or(logical_pages), reserved.ceil() as u32))
     }
 
     /// Blocks that a core collects at once, so that its planes always have pages to program.
@@ -349,6 +431,13 @@ impl DriveConfig {
                 0.001,
                 1.0,
                 "0.001 to 1",
+            ),
+            (
+                "ftl.metadata_reserve_share",
+                t.metadata_reserve_share,
+                0.0,
+                0.5,
+                "0 to 0.5",
             ),
             (
                 "ftl.gc_foreground_share",

@@ -53,7 +53,8 @@ pub fn statistics(core: u32, ftl: &Ftl) -> DriveStatistics {
     report.frame_evictions = counters.frame_evictions;
     report.frame_write_backs = counters.frame_write_backs;
     report.pin_waits = counters.pin_waits;
-    (report.used_granules, report.capacity_granules) = ftl.granules();
+    report.used_granules = ftl.used_granules();
+    report.capacity_granules = ftl.plan().capacity_granules();
     report.host_granules = counters.host_granules;
     report.moved_granules = counters.moved_granules;
     report.unit_programs = counters.unit_programs;

@@ -148,6 +148,8 @@ pub struct Job {
     pub outstanding: Cell<u32>,
     /// The handler is called when there are none.
     pub(super) settles: Cell<bool>,
+    /// Pages of the share were zeros and took no flash: the log has to tell of them.
+    pub zeroed: Cell<bool>,
     /// One of these programs has failed.
     pub failed: Cell<bool>,
     /// Pages of the share that are done.

@@ -105,7 +105,7 @@ impl Ftl {
                 && let Some(lpn) = self.media.lpn(ppn + LOOK_AHEAD)
             {
                 // The pages of a victim are named anywhere in the map.
-                self.map.prefetch(lpn as usize);
+                self.map.prefetch(lpn);
             }
             let Some(lpn) = self.media.lpn(ppn) else {
                 // Erased, or its out-of-band data are lost: it may be mapped all the same.

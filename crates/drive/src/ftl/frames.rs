@@ -11,6 +11,9 @@
 
 use super::entry::NONE;
 
+/// Instead of an old page: zeros that are allocated, and are to be found after a power cut.
+pub const OLD_ZEROS: u32 = NONE - 1;
+
 /// One frame's account.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame {
@@ -18,7 +21,8 @@ pub struct Frame {
     pub lpn: u32,
     /// Where it is going.
     pub ppn: u32,
-    /// The flash page it replaces; [`NONE`] if there is none or an older frame holds it.
+    /// The flash page it replaces; [`NONE`] if there is none or an older frame holds it, [`OLD_ZEROS`]
+    /// if it replaces zeros that are on no flash.
     pub old: u32,
     /// The next older frame of the same page that is under way.
     pub older: u32,
@@ -85,11 +89,6 @@ impl Frames {
     /// Frames that are collection's.
     pub fn gc_count(&self) -> u32 {
         self.frames.len() as u32 - self.gc_first
-    }
-
-    /// Number of frames.
-    pub fn count(&self) -> u32 {
-        self.frames.len() as u32
     }
 
     /// Bytes of a frame.

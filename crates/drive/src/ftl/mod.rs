@@ -12,24 +12,29 @@
 //! | file | idea |
 //! |---|---|
 //! | `entry.rs` | the 4-byte map entry |
+//! | `map.rs`, `sparse_map.rs` | the map, of all pages or of what is there |
+//! | `space.rs` | how much of the flash is used, and what may be written |
 //! | `cached.rs` | frames of lent host memory, and what each page is below |
 //! | `frames.rs` | data on its way to flash, and the page it replaces |
 //! | `blocks.rs` | states and valid counts of erase blocks |
 //! | `frontier.rs` | the open blocks that pages are written to |
-//! | `write.rs` | stage, finish, deallocate |
+//! | `write.rs` | stage, finish |
+//! | `clear.rs` | deallocate, and make zeros |
 //! | `squeeze.rs` | compressing a page on its way in, expanding it on its way out |
 //! | `pack.rs` | compressed pages side by side in units, and the walk of both |
 //! | `collect.rs` | when to collect, and moving pages |
 //! | `victims.rs` | which blocks are collected, and how many at once |
 //! | `recover.rs` | map and blocks from out-of-band data and the log |
-//! | `log.rs` | the log's records, and deallocations in it |
-//! | `checkpoint.rs` | snapshots of the map, so that recovery is bounded |
+//! | `log.rs`, `trims.rs` | the log, and deallocations and zeros in it |
+//! | `checkpoint.rs`, `checkpoint_rows.rs` | snapshots of the map, so that recovery is bounded |
 //! | `precondition.rs` | the state of long use, in no simulated time |
 //! | `verify.rs` | the whole structure, checked against itself |
 
 mod blocks;
 mod cached;
 mod checkpoint;
+mod checkpoint_rows;
+mod clear;
 mod collect;
 pub mod counters;
 mod entry;
@@ -37,12 +42,16 @@ mod frames;
 mod frontier;
 mod hint;
 mod log;
+mod map;
 mod pack;
 mod precondition;
 mod recover;
+mod space;
+mod sparse_map;
 mod squeeze;
 #[cfg(test)]
 mod tests;
+mod trims;
 mod verify;
 mod victims;
 mod write;
@@ -57,6 +66,8 @@ pub(crate) use frames::gc_frames;
 pub use hint::MapHint;
 pub use precondition::{Overwrite, Precondition, PreconditionError, Preconditioned};
 pub use recover::{Recovery, RecoveryError};
+pub use space::{GRANULE_BYTES, PAGE_GRANULES, Space};
+pub(crate) use sparse_map::bytes_max as sparse_map_bytes_max;
 pub use victims::Urgency;
 pub use write::Refusal;
 pub(crate) use write::blocks_needed;
@@ -65,23 +76,28 @@ use std::cell::Cell;
 
 use crate::config::{CorePlan, DriveConfig, FrameIndex, FtlConfig};
 use crate::divide::quotient;
-use crate::media::{AnyMedia, Media, MediaError, Oob, SlabError, ZeroedSlab};
+use crate::media::{AnyMedia, Media, MediaError, Oob, SlabError};
 use crate::nand::Nand;
 use crate::power::PowerSwitch;
 use blocks::Blocks;
 use frames::Frames;
 use frontier::Frontiers;
-use log::Trim;
+use map::Map;
 use pack::Packer;
+use trims::Trim;
 use victims::Victims;
 
 /// One core's translation layer with its flash.
 pub struct Ftl {
     plan: CorePlan,
     config: FtlConfig,
-    map: ZeroedSlab<u32>,
+    map: Map,
     /// Logical pages that hold data.
     mapped: u32,
+    /// Granules of flash that they take.
+    used_granules: u64,
+    /// Granules that any page may take: those beyond are for metadata.
+    open_granules: u64,
     media: AnyMedia,
     nand: Nand,
     blocks: Blocks,
@@ -176,8 +192,10 @@ impl Ftl {
         let page_bytes = media.geometry().page_bytes as usize;
         let frames = config.ftl.write_buffer_pages / config.firmware.cores;
         let mut ftl = Ftl {
-            map: ZeroedSlab::new("the map", plan.logical_pages as usize)?,
+            map: Map::new(plan.logical_pages, plan.entries_max())?,
             mapped: 0,
+            used_granules: 0,
+            open_granules: plan.open_granules(),
             nand: Nand::new(
                 &config.timing,
                 config.ftl.read_share,
@@ -188,7 +206,9 @@ impl Ftl {
                 plan.planes,
                 plan.blocks_per_plane,
                 plan.weight_per_block,
-                plan.weight_per_block.min(LISTS_MAX).max(plan.pages_per_block),
+                plan.weight_per_block
+                    .min(LISTS_MAX)
+                    .max(plan.pages_per_block),
             ),
             frames: Frames::new(frames, page_bytes),
             cached: CachedFrames::new(0, config.host_memory.index)?,
@@ -211,6 +231,8 @@ impl Ftl {
             plan,
             media,
         };
+        // Zeros compress to nothing.
+        ftl.config.elide_zeros |= config.compression.is_on();
         ftl.recover()?;
         Ok(ftl)
     }
@@ -310,7 +332,7 @@ impl Ftl {
     /// What the map holds for a logical page.
     #[inline]
     fn map_entry(&self, lpn: u32) -> Entry {
-        Entry::decode(self.map[lpn as usize])
+        Entry::decode(self.map.get(lpn))
     }
 
     /// Where a logical page is: the frame that caches it, if one does.
@@ -335,7 +357,7 @@ impl Ftl {
     #[inline]
     fn set_place(&mut self, lpn: u32, place: Place) {
         match self.map_entry(lpn) {
-            Entry::Uncached(_) => self.map[lpn as usize] = place.encode(),
+            Entry::Uncached(_) => self.map.set(lpn, place.encode()),
             Entry::Cached(frame) => self.cached.set_original(frame, place),
         }
     }
@@ -343,7 +365,7 @@ impl Ftl {
     /// Brings a map entry near: the page will be looked up soon.
     #[inline]
     pub fn prefetch(&self, lpn: u32) {
-        self.map.prefetch(lpn as usize);
+        self.map.prefetch(lpn);
     }
 
     /// Copies a logical page to `out`; returns when the flash has delivered it.
@@ -414,7 +436,7 @@ impl Ftl {
             }
             (
                 Ok(_) | Err(MediaError::Erased { .. }),
-                Place::Frame(_) | Place::Unmapped | Place::Trimmed,
+                Place::Frame(_) | Place::Unmapped | Place::Trimmed | Place::Zero,
             ) => {
                 self.copy_from_memory(place, out);
                 Ok(())
@@ -428,7 +450,7 @@ impl Ftl {
 
     /// Lets others bring map entries near.
     pub fn map_hint(&self) -> MapHint {
-        MapHint::new(&self.map)
+        self.map.hint()
     }
 
     /// When to call [`Ftl::finish_due`] next: an operation ends, or begins, then.

@@ -80,10 +80,6 @@ pub(super) struct Packer {
     next_extent: Vec<u32>,
     /// How the page of each frame is kept.
     contents: Vec<Content>,
-    /// Granules that the newest versions of all pages take.
-    pub used_granules: u64,
-    /// Granules that they may take.
-    pub capacity_granules: u64,
     /// Victims begun since the host wrote or dropped anything.
     fruitless_victims: u32,
     fruitless_max: u32,
@@ -106,8 +102,6 @@ impl Packer {
                 close_at_ns: NEVER,
                 next_extent: vec![0; plan.blocks as usize],
                 contents: vec![Content::RAW; frames as usize],
-                used_granules: 0,
-                capacity_granules: u64::from(plan.capacity_pages) * u64::from(PAGE_GRANULES),
                 fruitless_victims: 0,
                 fruitless_max: 2 * plan.blocks,
             })
@@ -184,25 +178,35 @@ impl Ftl {
         }
     }
 
-    /// Granules that the newest version of a page takes, where pages are packed.
-    fn granules_at(&self, place: Place) -> u64 {
+    /// Granules that a page takes at a place.
+    #[inline]
+    pub(super) fn granules_at(&self, place: Place) -> u64 {
         match place {
+            Place::Unmapped | Place::Trimmed | Place::Zero => 0,
+            _ if !self.packs() => u64::from(PAGE_GRANULES),
             Place::Flash(extent) => self.media.granules(extent).into(),
             Place::Frame(frame) => self.packer().content(frame).granules().into(),
-            _ => 0,
         }
     }
 
-    /// Granules that all pages take, and that they may take: of a page that is not packed as many
-    /// as a whole one has.
-    pub fn granules(&self) -> (u64, u64) {
-        match &self.packer {
-            Some(packer) => (packer.used_granules, packer.capacity_granules),
-            None => (
-                u64::from(self.mapped) * u64::from(PAGE_GRANULES),
-                u64::from(self.plan.capacity_pages) * u64::from(PAGE_GRANULES),
-            ),
+    /// Stages a page that is compressed, or that holds zeros: see [`Ftl::stage_unless_zeros`].
+    pub(super) fn stage_packed_unless_zeros(
+        &mut self,
+        now_ns: u64,
+        lpn: u32,
+        owner: u32,
+        finished: &mut Finished,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<Option<u64>, Refusal> {
+        let squeezer = &mut self.packer_mut().squeezer;
+        fill(squeezer.page_mut());
+        if squeezer.is_zeros() {
+            self.counters.host_writes += 1;
+            self.zero(lpn, 1, finished);
+            return Ok(None);
         }
+        let fill = |_: &mut [u8]| {};
+        self.stage_packed(now_ns, lpn, owner, fill).map(Some)
     }
 
     /// Stages a page that is compressed: see [`Ftl::stage`].
@@ -247,24 +251,21 @@ impl Ftl {
         owner: u32,
         content: Content,
     ) -> Result<u64, Refusal> {
-        let (needed, place) = (u64::from(content.granules()), self.place(lpn));
-        let freed = self.granules_at(place);
-        let packer = self.packer();
-        let used = packer.used_granules + needed - freed;
-        if needed > freed && used > packer.capacity_granules {
-            return Err(Refusal::CapacityExceeded);
-        }
+        let needed = u64::from(content.granules());
+        self.check_capacity(lpn, needed)?;
+        let used = self.used_granules + needed - self.granules_at(self.place(lpn));
         let unit = self.unit_with_room(now_ns, Origin::Host, lpn, content)?;
         let frame = self.frames.take(Origin::Host).expect("it was looked for");
         let packer = self.packer.as_deref_mut().expect("pages are packed");
         let kept = packer.squeezer.squeezed(content);
         self.frames.data_mut(frame)[..kept.len()].copy_from_slice(kept);
         packer.set_content(frame, content);
-        packer.used_granules = used;
         packer.fruitless_victims = 0;
         self.counters.host_writes += 1;
         self.counters.host_granules += needed;
         self.append(unit, lpn, frame, owner);
+        // Not what a whole page would take.
+        self.used_granules = used;
         if !self.frames.has_free(Origin::Host) {
             // Nobody could add to it.
             self.close_unit(now_ns, Origin::Host);
@@ -527,20 +528,11 @@ impl Ftl {
         assert!(expanded, "frame {frame} does not hold what was put there");
     }
 
-    /// A page that took `granules` is gone, or is what it was before.
-    pub(super) fn note_dropped(&mut self, granules: u64) {
-        if let Some(packer) = self.packer.as_deref_mut() {
-            packer.used_granules -= granules;
-            packer.fruitless_victims = 0;
-        }
-    }
-
-    /// Granules of the newest version of a page, before it is dropped; 0 where pages are not packed.
+    /// Something was dropped: collection may find room again.
     #[inline]
-    pub(super) fn droppable(&self, place: Place) -> u64 {
-        match self.packs() {
-            true => self.granules_at(place),
-            false => 0,
+    pub(super) fn note_dropped(&mut self) {
+        if let Some(packer) = self.packer.as_deref_mut() {
+            packer.fruitless_victims = 0;
         }
     }
 
@@ -557,18 +549,18 @@ impl Ftl {
         self.packer.as_deref().is_some_and(Packer::is_fruitless)
     }
 
-    /// What recovery has found.
-    pub(super) fn recover_packer(&mut self, used_granules: u64) {
+    /// What recovery has found: of each block what its valid data weigh.
+    pub(super) fn recover_packer(&mut self, valid: &[u32]) {
         let Some(packer) = self.packer.as_deref_mut() else {
             return;
         };
-        packer.used_granules = used_granules;
         for (block, next) in (0..).zip(&mut packer.next_extent) {
             *next = self.media.written_pages(block);
         }
+        self.used_granules = valid.iter().map(|granules| u64::from(*granules)).sum();
     }
 
-    /// Has nothing be open or under way in frames, and says so.
+    /// True once every write of the host's up to `seq` is on flash.
     pub(super) fn is_host_settled(&self, seq: u64) -> bool {
         let oldest = self.frames.oldest_seq_of(Origin::Host);
         oldest.is_none_or(|oldest| oldest > seq)

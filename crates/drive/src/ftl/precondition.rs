@@ -117,7 +117,12 @@ impl Ftl {
         options.check()?;
         assert!(!self.is_busy(), "preconditioning is for a drive at rest");
         self.reset_counters();
-        let pages = (f64::from(self.plan.logical_pages) * options.fill_share) as u32;
+        // Of a namespace that shows more than the flash holds, the first part.
+        let shown = match self.plan.is_sparse {
+            true => self.plan.capacity_pages,
+            false => self.plan.logical_pages,
+        };
+        let pages = (f64::from(shown) * options.fill_share) as u32;
         let mut at = At::default();
         for lpn in 0..pages {
             self.write_zeros(lpn, &mut at)?;
@@ -211,7 +216,11 @@ impl Ftl {
     /// Stages zeros: where pages are compressed they take the room that other pages would.
     pub fn stage_zeros(&mut self, now_ns: u64, lpn: u32) -> Result<u64, Refusal> {
         match self.packs() {
-            true => self.stage_filler(now_ns, lpn, u64::from(lpn) << 32 | (self.seq() & 0xffff_ffff)),
+            true => self.stage_filler(
+                now_ns,
+                lpn,
+                u64::from(lpn) << 32 | (self.seq() & 0xffff_ffff),
+            ),
             false => self.stage(now_ns, lpn, NONE, |page| page.fill(0)),
         }
     }

@@ -2,6 +2,7 @@
 
 use super::blocks::State;
 use super::entry::{Entry, NONE, Place};
+use super::frames::OLD_ZEROS;
 use super::{CHECKPOINT, ERASE, Ftl, READ};
 use crate::media::Media;
 
@@ -12,9 +13,10 @@ impl Ftl {
     /// With what does not hold.
     pub fn verify(&self) {
         let mut valid = vec![0u32; self.plan.blocks as usize];
-        let (mut mapped, mut cached) = (0, 0);
-        let mut granules = 0;
-        for lpn in 0..self.plan.logical_pages {
+        let (mut mapped, mut cached, mut used) = (0, 0, 0);
+        let mut at = 0;
+        while let Some(lpn) = self.map.next_known(at..self.plan.logical_pages) {
+            at = lpn + 1;
             if let Entry::Cached(frame) = self.entry(lpn) {
                 assert!(
                     self.cached.lpn(frame) == Some(lpn),
@@ -24,13 +26,13 @@ impl Ftl {
             }
             let place = self.place(lpn);
             mapped += u32::from(place.is_mapped());
-            granules += self.droppable(place);
+            used += self.granules_at(place);
             let on_flash = match place {
                 Place::Flash(ppn) => ppn,
                 Place::Frame(frame) => self.verify_chain(lpn, frame),
-                Place::Unmapped | Place::Trimmed => NONE,
+                Place::Unmapped | Place::Trimmed | Place::Zero => NONE,
             };
-            if on_flash != NONE {
+            if on_flash < OLD_ZEROS {
                 let found = self.media.lpn(on_flash);
                 assert!(
                     found == Some(lpn),
@@ -44,10 +46,10 @@ impl Ftl {
             "{mapped} pages are mapped, {} counted",
             self.mapped
         );
-        let used = self.packer.as_ref().map_or(0, |packer| packer.used_granules);
         assert!(
-            granules == used,
-            "pages take {granules} granules, {used} counted"
+            used == self.used_granules,
+            "{used} granules are used, {} counted",
+            self.used_granules
         );
         self.cached.verify();
         let used = self.cached.used();

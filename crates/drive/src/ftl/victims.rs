@@ -216,7 +216,8 @@ impl Ftl {
     fn room(&self) -> u64 {
         let slots = self.plan.slots_per_block;
         let reserved = self.blocks.free_count().min(self.plan.reserve_blocks);
-        let room = u64::from(reserved) * u64::from(slots) + u64::from(self.frontiers.gc_room(slots));
+        let room =
+            u64::from(reserved) * u64::from(slots) + u64::from(self.frontiers.gc_room(slots));
         room * u64::from(self.plan.weight_per_slot())
     }
 

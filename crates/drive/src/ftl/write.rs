@@ -1,9 +1,10 @@
-//! Writing: stage a page, finish its program, deallocate.
+//! Writing: stage a page, finish its program.
 
 use super::blocks::State;
 use super::entry::{NONE, Place};
-use super::frames::{Frame, Origin};
+use super::frames::{Frame, OLD_ZEROS, Origin};
 use super::frontier::Wanted;
+use super::space::PAGE_GRANULES;
 use super::{ERASE, Finished, Ftl};
 use crate::config::{CorePlan, Placement};
 use crate::divide::remainder;
@@ -39,9 +40,7 @@ impl Ftl {
         if self.packs() {
             return self.stage_packed(now_ns, lpn, owner, fill);
         }
-        if self.mapped >= self.plan.capacity_pages && !self.place(lpn).is_mapped() {
-            return Err(Refusal::CapacityExceeded);
-        }
+        self.check_capacity(lpn, PAGE_GRANULES)?;
         if !self.frames.has_free(Origin::Host) {
             return Err(Refusal::NoFrame);
         }
@@ -101,7 +100,14 @@ impl Ftl {
                 older = before;
                 self.frames.get_mut(before).newer = frame;
             }
-            Place::Unmapped | Place::Trimmed => self.mapped += 1,
+            Place::Zero => {
+                old = OLD_ZEROS;
+                self.used_granules += PAGE_GRANULES;
+            }
+            Place::Unmapped | Place::Trimmed => {
+                self.mapped += 1;
+                self.used_granules += PAGE_GRANULES;
+            }
         }
         let account = self.frames.get_mut(frame);
         (account.lpn, account.ppn, account.old, account.older) = (lpn, ppn, old, older);
@@ -155,7 +161,7 @@ impl Ftl {
     #[inline]
     pub(super) fn settle(&mut self, frame: u32, finished: &mut Finished) {
         let old = self.frames.settle_older(frame);
-        if old != NONE {
+        if old < OLD_ZEROS {
             self.invalidate(old, finished);
         }
         let account = *self.frames.get(frame);
@@ -176,7 +182,7 @@ impl Ftl {
         if account.dead {
             return;
         }
-        if self.packs() && account.newer == NONE {
+        if account.newer == NONE {
             self.take_back_granules(frame, &account);
         }
         if account.newer != NONE {
@@ -184,6 +190,8 @@ impl Ftl {
             (newer.older, newer.old) = (account.older, account.old);
         } else if account.older != NONE {
             self.set_place(account.lpn, Place::Frame(account.older));
+        } else if account.old == OLD_ZEROS {
+            self.set_place(account.lpn, Place::Zero);
         } else if account.old != NONE {
             self.set_place(account.lpn, Place::Flash(account.old));
         } else {
@@ -199,13 +207,12 @@ impl Ftl {
     /// The page of a frame is what it was before, and takes as much.
     fn take_back_granules(&mut self, frame: u32, account: &Frame) {
         let before = match (account.older, account.old) {
-            (NONE, NONE) => Place::Trimmed,
+            (NONE, NONE | OLD_ZEROS) => Place::Trimmed,
             (NONE, old) => Place::Flash(old),
             (older, _) => Place::Frame(older),
         };
-        let (before, now) = (self.droppable(before), self.droppable(Place::Frame(frame)));
-        self.packer_mut().used_granules += before;
-        self.note_dropped(now);
+        self.used_granules += self.granules_at(before);
+        self.used_granules -= self.granules_at(Place::Frame(frame));
     }
 
     #[inline]
@@ -213,36 +220,6 @@ impl Ftl {
         let block = self.block_of(ppn);
         let weight = self.weight(ppn);
         finished.blocks_changed |= self.blocks.invalidate(block, weight);
-    }
-
-    /// Deallocates `count` logical pages from `first` on; returns how many held data. Reads give
-    /// zeros from now on; [`Ftl::write_log`] makes that survive a power cut.
-    pub fn deallocate(&mut self, first: u32, count: u32, finished: &mut Finished) -> u32 {
-        let mut dropped = 0;
-        let mut granules = 0;
-        for lpn in first..first + count {
-            let place = self.place(lpn);
-            granules += self.droppable(place);
-            match place {
-                Place::Flash(ppn) => self.invalidate(ppn, finished),
-                Place::Frame(frame) => {
-                    let old = self.frames.settle_older(frame);
-                    self.frames.get_mut(frame).dead = true;
-                    if old != NONE {
-                        self.invalidate(old, finished);
-                    }
-                }
-                Place::Unmapped | Place::Trimmed => continue,
-            }
-            self.set_place(lpn, Place::Trimmed);
-            dropped += 1;
-        }
-        if dropped > 0 {
-            self.mapped -= dropped;
-            self.note_dropped(granules);
-            self.note_trim(first, count);
-        }
-        dropped
     }
 
     /// Starts the erase of a victim none of whose pages is needed any more. Returns when
@@ -346,5 +323,7 @@ impl Ftl {
 
 /// Blocks that a core must have to hold its data and collect garbage.
 pub(crate) fn blocks_needed(plan: &CorePlan) -> u32 {
-    plan.capacity_pages.div_ceil(plan.data_pages_per_block()) + plan.foreground_blocks + 2 * plan.planes
+    plan.capacity_pages.div_ceil(plan.data_pages_per_block())
+        + plan.foreground_blocks
+        + 2 * plan.planes
 }

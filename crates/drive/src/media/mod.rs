@@ -257,11 +257,7 @@ pub trait Media {
     ///
     /// # Panics
     /// If pages are programmed by themselves here.
-    fn program_unit(
-        &mut self,
-        place: UnitPlace,
-        _: &[ExtentData<'_>],
-    ) -> Result<(), MediaError> {
+    fn program_unit(&mut self, place: UnitPlace, _: &[ExtentData<'_>]) -> Result<(), MediaError> {
         panic!("{place:?} cannot be programmed: this flash is programmed by pages")
     }
 

@@ -341,7 +341,9 @@ impl FileImage {
     pub fn media(&self, core: u32) -> Result<AnyMedia, ImageError> {
         match self.geometry.core.unit_pages {
             0 => self.core(core).map(AnyMedia::File),
-            _ => self.load_with(core, packed::load_image).map(AnyMedia::Packed),
+            _ => self
+                .load_with(core, packed::load_image)
+                .map(AnyMedia::Packed),
         }
     }
 

@@ -42,7 +42,8 @@ pub fn core(
 ) -> Result<FileMedia, ImageError> {
     let log = SlotLog::open(store.clone(), core, layout, geometry.log_bytes)?;
     let synced_period = load_synced_period(&store, core, &layout)?;
-    let mut blocks: ZeroedSlab<Block> = ZeroedSlab::new("the block table of an image", geometry.blocks as usize)?;
+    let mut blocks: ZeroedSlab<Block> =
+        ZeroedSlab::new("the block table of an image", geometry.blocks as usize)?;
     load_erase_counts(&store, core, &layout, geometry.blocks, |block, count| {
         blocks[block as usize].erase_count = count;
     })?;
@@ -65,7 +66,11 @@ pub fn core(
     Ok(media)
 }
 
-pub(in crate::media) fn load_synced_period(store: &Store, core: u32, layout: &Layout) -> Result<u32, Box<HostFault>> {
+pub(in crate::media) fn load_synced_period(
+    store: &Store,
+    core: u32,
+    layout: &Layout,
+) -> Result<u32, Box<HostFault>> {
     let mut record = SyncRecord::new_zeroed();
     store.read_at("load", record.as_mut_bytes(), layout.core_page + SYNC_AT)?;
     let trusted = record.is_sound() && record.core == core;

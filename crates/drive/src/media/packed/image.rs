@@ -220,13 +220,19 @@ impl PackedImage {
 
     /// Flips a bit of what is kept of an extent.
     pub fn flip(&mut self, extent: u32, granule: usize, bytes: usize, bit: u32) -> Access<()> {
-        self.flip_at(self.data_at(extent, granule) + u64::from(bit / 8) % bytes as u64, bit)
+        self.flip_at(
+            self.data_at(extent, granule) + u64::from(bit / 8) % bytes as u64,
+            bit,
+        )
     }
 
     /// Flips a bit of a unit's directory.
     #[cfg(test)]
     pub fn flip_directory(&mut self, unit: u32, unit_pages: u32, bit: u32) -> Access<()> {
-        self.flip_at(self.directory_at(unit, unit_pages) + u64::from(bit / 8), bit)
+        self.flip_at(
+            self.directory_at(unit, unit_pages) + u64::from(bit / 8),
+            bit,
+        )
     }
 
     fn flip_at(&mut self, at: u64, bit: u32) -> Access<()> {
@@ -394,9 +400,9 @@ impl Loading {
     /// Whether all that is kept of a unit's extents fits its checksums.
     fn data_fit(&self, place: UnitPlace, directory: &Directory) -> Access<bool> {
         let geometry = &self.geometry;
-        let mut granule =
-            (place.block * geometry.pages_per_block + place.unit * geometry.unit_pages) as usize
-                * PAGE_GRANULES as usize;
+        let mut granule = (place.block * geometry.pages_per_block
+            + place.unit * geometry.unit_pages) as usize
+            * PAGE_GRANULES as usize;
         let first = place.block * geometry.extents_per_block() + place.first_extent;
         let mut buffer = [0; PAGE_BYTES as usize];
         for (extent, (_, content, crc)) in (first..).zip(&directory.extents) {

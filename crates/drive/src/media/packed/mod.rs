@@ -152,9 +152,7 @@ impl PackedMedia {
     #[cfg(test)]
     fn damage_directory(&mut self, unit: u32, bit: u32) -> Result<(), MediaError> {
         match &mut self.store {
-            Store::File(image) => {
-                Ok(image.flip_directory(unit, self.geometry.unit_pages, bit)?)
-            }
+            Store::File(image) => Ok(image.flip_directory(unit, self.geometry.unit_pages, bit)?),
             _ => panic!("directories lie in images alone"),
         }
     }
@@ -260,9 +258,7 @@ impl Media for PackedMedia {
     fn read_extent(&self, extent: u32, out: &mut [u8]) -> Result<(Oob, Content), MediaError> {
         let (number, index) = self.locate(extent);
         let block = &self.blocks[number as usize];
-        let found = block
-            .get(index)
-            .ok_or(MediaError::Erased { ppn: extent })?;
+        let found = block.get(index).ok_or(MediaError::Erased { ppn: extent })?;
         let rot = || MediaError::Rot { ppn: extent };
         let oob = block.oob(index).ok_or_else(rot)?;
         let content = found.content();
@@ -298,7 +294,9 @@ impl Media for PackedMedia {
     #[inline]
     fn granules(&self, extent: u32) -> u32 {
         let (block, index) = self.block_of(extent);
-        block.get(index).map_or(1, |found| found.content().granules())
+        block
+            .get(index)
+            .map_or(1, |found| found.content().granules())
     }
 
     #[inline]
@@ -372,7 +370,10 @@ impl Media for PackedMedia {
                     extents: Vec::new(),
                 });
             }
-            let copy = out.units.last_mut().expect("one was made if there was none");
+            let copy = out
+                .units
+                .last_mut()
+                .expect("one was made if there was none");
             copy.extents.push((oob, content, buffer[..bytes].to_vec()));
         }
         Ok(())

@@ -119,9 +119,13 @@ pub const fn directory_room(unit_pages: u32) -> u64 {
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct UnitHeader {
+    /// Sequence number of the first extent.
     pub seq_base: U64,
+    /// Its number within the block.
     pub first_extent: U32,
+    /// How many there are.
     pub extents: U16,
+    /// 0.
     pub reserved: U16,
     /// The block's erase count at the program; a directory of an earlier life is void.
     pub epoch: U32,
@@ -137,10 +141,13 @@ pub struct UnitHeader {
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct ExtentEntry {
+    /// Whose page.
     pub lpn: U32,
     /// The program's sequence number, less the header's.
     pub seq_offset: U32,
+    /// How long it is.
     pub bytes: U16,
+    /// The number of its [`Form`].
     pub form: U16,
     /// Of the bytes kept.
     pub data_crc: U32,
@@ -234,7 +241,8 @@ fn decode_entries(
     unit_pages: u32,
 ) -> Option<Vec<(Oob, Content, u32)>> {
     let count = entries.len() as u32;
-    let mut left = (unit_pages * PAGE_GRANULES).checked_sub(directory_granules(unit_pages, count))?;
+    let mut left =
+        (unit_pages * PAGE_GRANULES).checked_sub(directory_granules(unit_pages, count))?;
     if count > unit_pages * EXTENTS_PER_PAGE {
         return None;
     }
@@ -298,13 +306,14 @@ mod tests {
         assert_eq!(Directory::decode(&bytes, 78, 4), Found::Damaged);
         assert_eq!(Directory::decode(&[0; 1088], 77, 4), Found::Blank);
         // Nine extents of two granules fit a page, but for their number.
-        assert!(matches!(
-            Directory::decode(&bytes, 77, 1),
-            Found::Sound(_)
-        ));
+        assert!(matches!(Directory::decode(&bytes, 77, 1), Found::Sound(_)));
         for bit in 0..(32 + 9 * 16) * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Directory::decode(&bytes, 77, 4), Found::Damaged, "bit {bit}");
+            assert_eq!(
+                Directory::decode(&bytes, 77, 4),
+                Found::Damaged,
+                "bit {bit}"
+            );
             bytes[bit / 8] ^= 1 << (bit % 8);
         }
     }
@@ -315,10 +324,7 @@ mod tests {
         for (_, content, _) in &mut whole.extents {
             *content = Content::RAW;
         }
-        assert_eq!(
-            Directory::decode(&whole.encode(1), 1, 4),
-            Found::Damaged
-        );
+        assert_eq!(Directory::decode(&whole.encode(1), 1, 4), Found::Damaged);
         whole.extents.pop();
         assert!(matches!(
             Directory::decode(&whole.encode(1), 1, 4),

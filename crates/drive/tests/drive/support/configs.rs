@@ -1,7 +1,7 @@
 //! Drives so small that collection, wear and ring wrap happen within 100 operations.
 
-use wharf_drive::config::{DriveConfig, GcPolicy, MediaKind, Platform, Timing};
 use wharf_codec::{Codec, TableName};
+use wharf_drive::config::{DriveConfig, GcPolicy, MediaKind, Platform, Timing};
 use wharf_runtime::Rng;
 
 pub use super::tiny::tiny;

@@ -1,8 +1,8 @@
 //! The least drive, which all tests of this crate start from.
 
 use wharf_drive::config::{
-    CompressionConfig, DriveConfig, Firmware, FrameIndex, FtlConfig, GcPolicy, Geometry, HostMemoryConfig, LinkConfig,
-    MediaConfig, MediaKind, Placement, Platform, Timing,
+    CompressionConfig, DriveConfig, Firmware, FrameIndex, FtlConfig, GcPolicy, Geometry,
+    HostMemoryConfig, LinkConfig, MediaConfig, MediaKind, Placement, Platform, Timing,
 };
 
 /// One core, one plane, ten blocks of four pages; no operation takes time.
@@ -40,6 +40,10 @@ pub fn tiny() -> DriveConfig {
         ftl: FtlConfig {
             over_provisioning: 0.4,
             capacity_share: 1.0,
+            shown_bytes: 0,
+            metadata_bytes: 0,
+            metadata_reserve_share: 0.0,
+            elide_zeros: false,
             placement: Placement::Free,
             read_share: 0.75,
             gc_policy: GcPolicy::Greedy,
