@@ -46,7 +46,7 @@ impl Core {
                 self.wake_collector();
                 self.collect_block(own, victim, urgency, &mut batch).await;
             } else {
-                self.close_awaited_unit();
+                self.close_awaited_units();
                 self.check_for_a_dead_end();
                 self.collect.wait(&self.cpu).await;
             }
@@ -258,17 +258,17 @@ impl Core {
     /// their way.
     fn come_to<'a>(&self, own: &'a Collector, outstanding: u32) -> ComeTo<'a> {
         if own.outstanding.get() > outstanding {
-            self.close_gc_unit();
+            self.close_gc_units();
         }
         ComeTo { own, outstanding }
     }
 
-    /// Has collection's open unit programmed if nothing else will have those go on who wait for what
+    /// Has collection's open units programmed if nothing else will have those go on who wait for what
     /// is in it: no other unit of collection's is being programmed.
     #[inline]
-    pub(super) fn close_gc_unit(&self) {
+    pub(super) fn close_gc_units(&self) {
         let now_ns = self.flash_now();
-        if self.with_ftl(|ftl| ftl.packs() && ftl.close_gc_unit(now_ns)) {
+        if self.with_ftl(|ftl| ftl.packs() && ftl.close_gc_units(now_ns)) {
             let end_ns = self.with_ftl(|ftl| ftl.next_end_ns());
             self.after_staging(end_ns.unwrap_or(u64::MAX));
         }
@@ -287,10 +287,10 @@ impl Core {
         self.instant
     }
 
-    /// As [`Core::close_gc_unit`], after programs have ended: if a collector still waits, or none is at
+    /// As [`Core::close_gc_units`], after programs have ended: if a collector still waits, or none is at
     /// work.
     #[inline]
-    pub(super) fn close_awaited_unit(&self) {
+    pub(super) fn close_awaited_units(&self) {
         if !self.packs {
             return;
         }
@@ -300,7 +300,7 @@ impl Core {
         };
         let nobody_moves = || !self.with_ftl(|ftl| ftl.is_moving());
         if self.collectors.iter().any(waits) || nobody_moves() {
-            self.close_gc_unit();
+            self.close_gc_units();
         }
     }
 

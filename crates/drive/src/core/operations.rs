@@ -114,7 +114,7 @@ impl Core {
         if checkpoint_due {
             self.checkpoint_due.notify_all(&self.cpu);
         }
-        self.close_awaited_unit();
+        self.close_awaited_units();
         self.wake_collector();
     }
 

@@ -446,7 +446,7 @@ impl Core {
             return;
         }
         let now_ns = self.flash_now();
-        if self.with_ftl(|ftl| ftl.close_host_unit(now_ns, self.pack_wait_ns)) {
+        if self.with_ftl(|ftl| ftl.close_host_units(now_ns, self.pack_wait_ns)) {
             let end_ns = self.with_ftl(|ftl| ftl.next_end_ns());
             self.after_staging(end_ns.unwrap_or(u64::MAX));
         }

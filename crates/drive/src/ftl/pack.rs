@@ -7,13 +7,15 @@
 //! 1. [`Ftl::stage_packed`] has the page filled, compresses it (`squeeze.rs`), and refuses it if
 //!    the drive would hold more granules than it can: now that its size is known, and before
 //!    anything has changed.
-//! 2. The page's extent is appended to the *open unit*, one for host writes and one for collection.
-//!    If it does not fit, that unit is closed first, and another opened on the plane with the least
-//!    to do. The frame keeps the compressed bytes, and the map names the frame.
-//! 3. A unit that is *closed* is programmed. That happens when the next extent does not fit; when
-//!    somebody waits for what is in it ([`Ftl::close_host_unit`]: a flush, a write that must be on
+//! 2. The page's extent is appended to an *open unit*: of those of host writes, or of collection's, the
+//!    one that it leaves the least room in. If it fits none, another is opened on the plane with the
+//!    least to do, and the fullest closed if there are several already. Each is on a plane of its own,
+//!    so that the units of a block are filled, and programmed, one after another. The frame keeps the
+//!    compressed bytes, and the map names the frame.
+//! 3. A unit that is *closed* is programmed. That happens when an extent fits none; when
+//!    somebody waits for what is in it ([`Ftl::close_host_units`]: a flush, a write that must be on
 //!    flash), after `pack_wait_ns`; when no frame is left; and when collection has nothing else to
-//!    wait for ([`Ftl::close_gc_unit`]). What is left of it is padding.
+//!    wait for ([`Ftl::close_gc_units`]). What is left of it is padding.
 //! 4. [`Ftl::finish_unit`] ends the program: the media change in one step, then each page of the
 //!    unit settles as one that was programmed by itself would.
 //!
@@ -30,7 +32,7 @@
 //! until something is deallocated or overwritten.
 
 use super::entry::{NONE, Place};
-use super::frames::Origin;
+use super::frames::{Origin, gc_frames};
 use super::frontier::Wanted;
 use super::squeeze::Squeezer;
 use super::write::Refusal;
@@ -41,6 +43,9 @@ use crate::media::packed::unit::{
     Content, EXTENTS_PER_PAGE, ExtentData, PAGE_GRANULES, UnitPlace, directory_granules,
 };
 use crate::media::{Media, MediaError, Oob, PAGE_BYTES};
+
+/// Most open units of either origin: more would hardly fill them better.
+const OPEN_MAX: u32 = 4;
 
 /// No time.
 const NEVER: u64 = u64::MAX;
@@ -67,14 +72,16 @@ impl Unit {
 pub(super) struct Packer {
     pub squeezer: Squeezer,
     unit_pages: u32,
-    /// The unit that host writes go to, and that of collection.
-    open: [Option<u32>; 2],
+    /// The units that host writes go to, and those of collection.
+    open: [Vec<u32>; 2],
+    /// How many these are at most.
+    open_max: [u32; 2],
     /// Units that are open or being programmed, by the number that the flash has for the program.
     units: Vec<Unit>,
     free_units: Vec<u32>,
     /// Units of each origin that are being programmed.
     in_flight: [u32; 2],
-    /// When the host's open unit is closed at the latest.
+    /// When the host's open units are closed at the latest.
     close_at_ns: u64,
     /// The number within each block of the next extent.
     next_extent: Vec<u32>,
@@ -95,7 +102,8 @@ impl Packer {
             Box::new(Packer {
                 squeezer,
                 unit_pages: plan.unit_pages,
-                open: [None; 2],
+                open: [Vec::new(), Vec::new()],
+                open_max: open_max(plan, frames),
                 units: Vec::new(),
                 free_units: Vec::new(),
                 in_flight: [0; 2],
@@ -134,6 +142,13 @@ impl Packer {
         taken <= self.unit_pages * PAGE_GRANULES && extents <= self.unit_pages * EXTENTS_PER_PAGE
     }
 
+    /// The open unit that is left with the least room.
+    fn best_fit(&self, origin: Origin, granules: u32) -> Option<u32> {
+        let open = self.open[index_of(origin)].iter().copied();
+        let fitting = open.filter(|slot| self.has_room(&self.units[*slot as usize], granules));
+        fitting.max_by_key(|slot| self.units[*slot as usize].granules)
+    }
+
     fn take_slot(&mut self) -> u32 {
         self.free_units.pop().unwrap_or_else(|| {
             self.units.push(Unit::default());
@@ -144,6 +159,15 @@ impl Packer {
 
 /// A packer, or why there is none.
 pub(super) type PackerResult = Result<Box<Packer>, wharf_codec::TableError>;
+
+/// Open units of host writes and of collection: as many as planes and frames allow. Collection has
+/// frames enough to fill those that it has to close early.
+fn open_max(plan: &CorePlan, frames: u32) -> [u32; 2] {
+    let gc = gc_frames(frames);
+    let most = OPEN_MAX.min(plan.planes);
+    let of = |frames: u32| (frames / plan.unit_pages).clamp(1, most);
+    [of((frames - gc) / 3), of(gc / 8)]
+}
 
 fn index_of(origin: Origin) -> usize {
     match origin {
@@ -267,8 +291,8 @@ impl Ftl {
         // Not what a whole page would take.
         self.used_granules = used;
         if !self.frames.has_free(Origin::Host) {
-            // Nobody could add to it.
-            self.close_unit(now_ns, Origin::Host);
+            // Nobody could add to them.
+            self.close_fullest(now_ns, Origin::Host);
         }
         Ok(self.next_end_ns().unwrap_or(NEVER))
     }
@@ -288,7 +312,7 @@ impl Ftl {
         Ok(self.next_end_ns().unwrap_or(NEVER))
     }
 
-    /// The open unit, if the page fits, or else a new one.
+    /// The open unit that the page fits best, or else a new one.
     fn unit_with_room(
         &mut self,
         now_ns: u64,
@@ -296,18 +320,27 @@ impl Ftl {
         lpn: u32,
         content: Content,
     ) -> Result<u32, Refusal> {
-        let packer = self.packer();
-        if let Some(open) = packer.open[index_of(origin)] {
-            if packer.has_room(&packer.units[open as usize], content.granules()) {
-                return Ok(open);
-            }
-            self.close_unit(now_ns, origin);
+        if let Some(unit) = self.packer().best_fit(origin, content.granules()) {
+            return Ok(unit);
         }
-        let refusal = match self.packer().is_fruitless() {
+        let packer = self.packer();
+        let own = index_of(origin);
+        if packer.open[own].len() as u32 >= packer.open_max[own] {
+            self.close_fullest(now_ns, origin);
+        }
+        loop {
+            if let Some(unit) = self.open_unit(now_ns, origin, lpn) {
+                return Ok(unit);
+            }
+            // The plane that has room may be that of an open unit.
+            if !self.close_fullest(now_ns, origin) {
+                break;
+            }
+        }
+        Err(match self.is_fruitless() {
             true => Refusal::CapacityExceeded,
             false => Refusal::NoSpace,
-        };
-        self.open_unit(now_ns, origin, lpn).ok_or(refusal)
+        })
     }
 
     fn open_unit(&mut self, now_ns: u64, origin: Origin, lpn: u32) -> Option<u32> {
@@ -318,16 +351,20 @@ impl Ftl {
             reserve: self.plan.reserve_blocks,
             pages_per_block: self.plan.slots_per_block,
         };
+        let packer = self.packer.as_deref().expect("pages are packed");
+        let is_taken = |plane| {
+            let mut open = packer.open[index_of(origin)].iter();
+            open.any(|slot| packer.units[*slot as usize].plane == plane)
+        };
         let backlog_ns = |plane| self.nand.backlog_ns(now_ns, plane);
-        let taken = self
-            .frontiers
-            .take_page(&mut self.blocks, wanted, backlog_ns);
-        let (block, unit) = taken?;
+        let (block, unit) =
+            self.frontiers
+                .take_page(&mut self.blocks, wanted, is_taken, backlog_ns)?;
         self.blocks.begin_program(block);
         let plane = self.blocks.plane_of(block);
         let packer = self.packer_mut();
         let slot = packer.take_slot();
-        packer.open[index_of(origin)] = Some(slot);
+        packer.open[index_of(origin)].push(slot);
         let first_extent = packer.next_extent[block as usize];
         let opened = &mut packer.units[slot as usize];
         opened.place = Some(UnitPlace {
@@ -354,54 +391,68 @@ impl Ftl {
         self.point_map_at(frame, lpn, extent, owner);
     }
 
-    /// Has the open unit programmed, if there is one.
-    fn close_unit(&mut self, now_ns: u64, origin: Origin) -> bool {
+    /// Has an open unit programmed.
+    fn close_unit(&mut self, now_ns: u64, origin: Origin, slot: u32) {
         let packer = self.packer_mut();
-        let Some(slot) = packer.open[index_of(origin)].take() else {
-            return false;
-        };
+        packer.open[index_of(origin)].retain(|open| *open != slot);
         packer.in_flight[index_of(origin)] += 1;
-        if origin == Origin::Host {
-            packer.close_at_ns = NEVER;
-        }
         let unit = &packer.units[slot as usize];
         let extents = unit.frames.len() as u32;
         let taken = unit.granules + directory_granules(packer.unit_pages, extents);
         let (plane, pages) = (unit.plane, packer.unit_pages);
         self.counters.unfilled_granules += u64::from(pages * PAGE_GRANULES - taken);
         self.nand.program_unit(now_ns, plane, pages, slot);
+    }
+
+    /// Has the open unit programmed that has the least room left; false if none is open.
+    fn close_fullest(&mut self, now_ns: u64, origin: Origin) -> bool {
+        let packer = self.packer();
+        let open = packer.open[index_of(origin)].iter();
+        let fullest = open.max_by_key(|slot| packer.units[**slot as usize].granules);
+        let Some(fullest) = fullest.copied() else {
+            return false;
+        };
+        self.close_unit(now_ns, origin, fullest);
         true
     }
 
-    /// Has the open unit programmed, counting what is left of it as padding.
-    fn pad_unit(&mut self, now_ns: u64, origin: Origin) -> bool {
+    /// Has all open units of an origin programmed, counting what is left of them as padding; false if
+    /// none is open.
+    fn pad_units(&mut self, now_ns: u64, origin: Origin) -> bool {
         let before = self.counters.unfilled_granules;
-        let closed = self.close_unit(now_ns, origin);
+        let mut closed = false;
+        while self.close_fullest(now_ns, origin) {
+            closed = true;
+        }
+        if origin == Origin::Host {
+            self.packer_mut().close_at_ns = NEVER;
+        }
         self.counters.padding_granules += self.counters.unfilled_granules - before;
         closed
     }
 
-    /// Somebody waits for what is in the host's open unit: it is closed at this time, or as soon as
-    /// it is full. True if there is one.
-    pub fn close_host_unit(&mut self, now_ns: u64, wait_ns: u64) -> bool {
+    /// Somebody waits for what is in the host's open units: they are closed after `wait_ns`, or as soon
+    /// as they are full. True if there are any.
+    pub fn close_host_units(&mut self, now_ns: u64, wait_ns: u64) -> bool {
+        let is_instant = self.nand.is_instant();
         let Some(packer) = self.packer.as_deref_mut() else {
             return false;
         };
-        if packer.open[0].is_none() {
+        if packer.open[0].is_empty() {
             return false;
         }
-        if wait_ns > 0 && !self.nand.is_instant() {
+        if wait_ns > 0 && !is_instant {
             packer.close_at_ns = packer.close_at_ns.min(now_ns + wait_ns);
             return true;
         }
-        self.pad_unit(now_ns, Origin::Host)
+        self.pad_units(now_ns, Origin::Host)
     }
 
-    /// Closes collection's open unit, unless others of its are being programmed and will have who
-    /// waits go on: then it may be filled meanwhile. True if it was closed.
-    pub fn close_gc_unit(&mut self, now_ns: u64) -> bool {
+    /// Closes collection's open units, unless others of its are being programmed and will have who
+    /// waits go on: then they may be filled meanwhile. True if any was closed.
+    pub fn close_gc_units(&mut self, now_ns: u64) -> bool {
         match &self.packer {
-            Some(packer) if packer.in_flight[1] == 0 => self.pad_unit(now_ns, Origin::Gc),
+            Some(packer) if packer.in_flight[1] == 0 => self.pad_units(now_ns, Origin::Gc),
             _ => false,
         }
     }
@@ -409,22 +460,22 @@ impl Ftl {
     /// Closes all units.
     pub fn close_units(&mut self, now_ns: u64) {
         if self.packs() {
-            self.pad_unit(now_ns, Origin::Host);
-            self.pad_unit(now_ns, Origin::Gc);
+            self.pad_units(now_ns, Origin::Host);
+            self.pad_units(now_ns, Origin::Gc);
         }
     }
 
-    /// When the host's open unit is to be closed.
+    /// When the host's open units are to be closed.
     #[inline]
     pub(super) fn close_at_ns(&self) -> Option<u64> {
         let at_ns = self.packer.as_deref()?.close_at_ns;
         (at_ns != NEVER).then_some(at_ns)
     }
 
-    /// Closes the host's open unit if its time has come.
+    /// Closes the host's open units if their time has come.
     pub(super) fn close_due(&mut self, now_ns: u64) {
         if self.close_at_ns().is_some_and(|at_ns| at_ns <= now_ns) {
-            self.pad_unit(now_ns, Origin::Host);
+            self.pad_units(now_ns, Origin::Host);
         }
     }
 

@@ -248,7 +248,7 @@ impl Ftl {
             page = self.read_batch(at.now_ns, victim, page, &mut at.batch);
             if page == from {
                 // Every frame of collection is in its open unit.
-                self.close_gc_unit(at.now_ns);
+                self.close_gc_units(at.now_ns);
             }
             self.finish_all_at(at);
             while let Some(moving) = at.batch.moves.pop() {

@@ -64,9 +64,9 @@ impl Ftl {
             pages_per_block: pages,
         };
         let backlog_ns = |plane| self.nand.backlog_ns(now_ns, plane);
-        let (block, page) = self
-            .frontiers
-            .take_page(&mut self.blocks, wanted, backlog_ns)?;
+        let (block, page) =
+            self.frontiers
+                .take_page(&mut self.blocks, wanted, |_| false, backlog_ns)?;
         Some(block * pages + page)
     }
 

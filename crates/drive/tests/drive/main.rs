@@ -11,6 +11,7 @@
 //! | `rot.rs` | damaged pages are reported, never returned |
 //! | `malformed/` | each wrong field has its status and changes nothing |
 //! | `transfers.rs` | PRP lists of every length and form, the largest transfer |
+//! | `packing.rs` | a drive that compresses holds what it should, refuses the rest, packs well |
 //! | `pins.rs` | pin, unpin, lending, step by step |
 //! | `queues.rs` | creation and deletion, round robin, full completion queues |
 //! | `logs.rs` | log pages, identify data and features tell the truth |
@@ -33,6 +34,7 @@ mod limits;
 mod link;
 mod logs;
 mod malformed;
+mod packing;
 mod pins;
 mod queues;
 mod random;

@@ -117,6 +117,18 @@ impl Host {
         self.log(LogPage::DriveStatistics).await
     }
 
+    /// Makes everything durable.
+    pub async fn flush(&mut self) -> StatusCode {
+        self.io(Command::flush(1)).await
+    }
+
+    /// Writes a page with force unit access.
+    pub async fn write_forced(&mut self, lba: u64, value: u64) -> StatusCode {
+        self.fill(0, value);
+        let command = self.aim(Command::write(1, lba, 1).with_fua(), 1, 0, 0);
+        self.io(command).await
+    }
+
     /// Reads identify data.
     pub async fn identify<T: FromBytes>(&mut self, nsid: u32, what: Cns) -> T {
         let command = Command::identify(nsid, what).with_prp(self.whole.address(0), 0);
@@ -219,17 +231,22 @@ impl Host {
     }
 }
 
+/// Words of a page of `value`, of 512, that do not compress.
+pub fn random_words(value: u64) -> u64 {
+    mix(value) % 640
+}
+
+fn mix(n: u64) -> u64 {
+    let n = (n ^ (n >> 31)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    n ^ (n >> 29)
+}
+
 /// Word number `index` of a page of `value`: the value itself in the first, then a share of words that
 /// do not compress, which depends on the value as they do; the rest repeats it. Zeros are zeros.
 fn word_of(value: u64, index: usize) -> u64 {
-    let mix = |n: u64| {
-        let n = (n ^ (n >> 31)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        n ^ (n >> 29)
-    };
-    let random_words = mix(value) % 640;
     match index {
         0 => value,
-        _ if value != 0 && (index as u64) < random_words => mix(value ^ mix(index as u64)),
+        _ if value != 0 && (index as u64) < random_words(value) => mix(value ^ mix(index as u64)),
         _ => value,
     }
 }
