@@ -65,6 +65,11 @@ impl Kind for DriveConfig {
         (config.geometry.unit_pages, config.compression.level) = (1, 1);
         config.compression.codec = wharf_codec::Codec::Zlib;
         config.ftl.power_loss_protection = true;
+        // What the flash holds, seven eighths of it for data.
+        config.ftl.shown_bytes = config.namespace_pages() * 4096;
+        config.ftl.metadata_bytes = config.ftl.shown_bytes / 8;
+        config.ftl.metadata_reserve_share = 0.01;
+        config.ftl.elide_zeros = true;
         config
     }
 

@@ -4,6 +4,7 @@ use std::mem::offset_of;
 
 use super::*;
 use crate::media::file::format::*;
+use crate::media::packed::unit::{EXTENTS_PER_PAGE, ExtentEntry, GRANULE_BYTES, UnitHeader};
 
 const DOCUMENT: &str = include_str!(concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -61,13 +62,19 @@ fn the_document_gives_the_structures_of_the_code() {
     assert_table!("Block record", BlockRecord: erase_count, core, block, crc);
     assert_table!("Page entry", PageEntry:
         seq, lpn, epoch, data_crc, ppn, sync_period, crc);
+    assert_table!("Unit header", UnitHeader:
+        seq_base, first_extent, extents, reserved, epoch, unit, sync_period, crc);
+    assert_table!("Extent entry", ExtentEntry: lpn, seq_offset, bytes, form, data_crc);
 }
 
 #[test]
 fn the_document_gives_the_constants_of_the_code() {
     assert_eq!(&MAGIC, b"WHARFIMG");
     for line in [
-        format!("Version {VERSION} "),
+        format!("Version {VERSION_PAGES} is of pages"),
+        format!("version {VERSION} is of units"),
+        format!("divided into granules of {GRANULE_BYTES} bytes; unit"),
+        format!("at most\n{EXTENTS_PER_PAGE} `unit_pages` extents"),
         format!("| core page | {ALIGN} | sync record at {SYNC_AT}, "),
         format!("slot headers at {} and {} |", SLOT_AT[0], SLOT_AT[1]),
     ] {
