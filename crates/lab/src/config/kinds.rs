@@ -62,7 +62,7 @@ impl Kind for DriveConfig {
         let mut config: DriveConfig = parse_preset(DRIVES, "tiny");
         config.media.path = Some("drive.img".into());
         // Keys that are left out where they say nothing.
-        (config.geometry.unit_pages, config.compression.level) = (1, 1);
+        config.geometry.unit_pages = 1;
         config.compression.codec = wharf_codec::Codec::Zlib;
         config.ftl.power_loss_protection = true;
         // What the flash holds, seven eighths of it for data.
