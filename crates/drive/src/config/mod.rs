@@ -294,8 +294,7 @@ pub enum ConfigError {
     },
     /// Metadata that leave no room for data.
     #[error(
-        "drive: ftl.metadata_bytes = {metadata_bytes} must be less than the namespace's {namespace_bytes} bytes, and more \
-         than 0 if ftl.metadata_reserve_share is"
+        "drive: ftl.metadata_bytes = {metadata_bytes} must be less than the namespace's {namespace_bytes} bytes"
     )]
     Metadata {
         /// Bytes of metadata.

@@ -61,6 +61,11 @@ impl Kind for DriveConfig {
     fn reference() -> Self {
         let mut config: DriveConfig = parse_preset(DRIVES, "tiny");
         config.media.path = Some("drive.img".into());
+        // What the flash holds, seven eighths of it for data.
+        config.ftl.shown_bytes = config.namespace_pages() * 4096;
+        config.ftl.metadata_bytes = config.ftl.shown_bytes / 8;
+        config.ftl.metadata_reserve_share = 0.01;
+        config.ftl.elide_zeros = true;
         config
     }
 
