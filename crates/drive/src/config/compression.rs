@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use wharf_codec::{Codec, CodecError, TableName};
 
 use super::{DriveConfig, Geometry};
+use crate::ftl::gc_frames;
 
 /// Pages of a unit with compression, unless the configuration says otherwise: 16 KiB, as flash of
 /// three bits a cell programs.
@@ -95,11 +96,13 @@ impl DriveConfig {
         match (unit_pages, self.compression.is_on()) {
             (0 | 1, false) => 0,
             (0, true) => {
-                let divides = |pages: &u32| {
-                    pages_per_block.is_multiple_of(*pages) && pages_per_block >= 4 * pages
+                let frames = gc_frames(self.ftl.write_buffer_pages / self.firmware.cores.max(1));
+                let is_possible = |pages: &u32| {
+                    let divides = pages_per_block.is_multiple_of(*pages);
+                    divides && pages_per_block >= 4 * pages && frames >= 2 * pages
                 };
                 let candidates = [UNIT_PAGES, 3, 2];
-                candidates.into_iter().find(divides).unwrap_or(1)
+                candidates.into_iter().find(is_possible).unwrap_or(1)
             }
             (unit_pages, _) => unit_pages,
         }

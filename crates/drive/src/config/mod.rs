@@ -76,7 +76,7 @@ pub struct Geometry {
     pub blocks_per_plane: u32,
     /// Pages of each block.
     pub pages_per_block: u32,
-    /// Pages that are programmed together, where pages are packed; 0 is 4, or fewer of small blocks,
+    /// Pages that are programmed together, where pages are packed; 0 is 4, or fewer of small blocks or buffers,
     /// with compression, and 1 without.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unit_pages: u32,
@@ -302,8 +302,7 @@ pub enum ConfigError {
     },
     /// Metadata that leave no room for data.
     #[error(
-        "drive: ftl.metadata_bytes = {metadata_bytes} must be less than the namespace's {namespace_bytes} bytes, and more \
-         than 0 if ftl.metadata_reserve_share is"
+        "drive: ftl.metadata_bytes = {metadata_bytes} must be less than the namespace's {namespace_bytes} bytes"
     )]
     Metadata {
         /// Bytes of metadata.

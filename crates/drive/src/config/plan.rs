@@ -279,7 +279,7 @@ impl DriveConfig {
         let pages = self.namespace_pages();
         let metadata = bytes.div_ceil(u64::from(PAGE_BYTES));
         let reserved = f64::from(held) * self.ftl.capacity_share * self.ftl.metadata_reserve_share;
-        if metadata >= pages.max(1) || (metadata == 0 && reserved > 0.0) {
+        if metadata >= pages.max(1) {
             return Err(ConfigError::Metadata {
                 metadata_bytes: bytes,
                 namespace_bytes: pages * u64::from(PAGE_BYTES),

@@ -72,8 +72,8 @@ impl Core {
 
     /// The first page from `from` on that there is something to do for.
     fn next_to_clear(&self, from: u32, end: u32, kept: bool) -> Option<u32> {
-        // A cached page that was never on flash may be in the table alone.
-        match kept || self.has_table {
+        // A cached page that was never on flash may be in a frame alone.
+        match kept || self.may_cache() {
             true => (from < end).then_some(from),
             false => self.with_ftl(|ftl| ftl.next_known(from, end)),
         }

@@ -179,6 +179,7 @@ fn zeroes_with_force_unit_access_over_buffered_writes() {
         lba: 1,
         pages: 3,
         fua: true,
+        deac: true,
     };
     let workload = [
         write(0, 5),
@@ -189,6 +190,80 @@ fn zeroes_with_force_unit_access_over_buffered_writes() {
         write(0, 1),
     ];
     sweep(&cached(tiny_timed()), &[forced(0, 6)], &workload, 3);
+}
+
+fn zeroes(lba: u64, pages: u32, deac: bool) -> Op {
+    Op::WriteZeroes {
+        lba,
+        pages,
+        fua: false,
+        deac,
+    }
+}
+
+fn blank(lba: u64, pages: u32, fua: bool) -> Op {
+    Op::WriteBlank { lba, pages, fua }
+}
+
+/// The same drive with much more namespace than flash.
+fn sparse(mut config: DriveConfig) -> DriveConfig {
+    config.ftl.shown_bytes = config.namespace_pages() * 4096 * 4;
+    config
+}
+
+/// Zeros that stay allocated, zeros that do not, and data over both, written back and forth.
+#[test]
+fn zeros_kept_and_given_up() {
+    let workload = [
+        zeroes(0, 4, false),
+        Op::Flush,
+        Op::Drain,
+        write(1, 2),
+        zeroes(2, 4, true),
+        Op::Flush,
+        zeroes(4, 3, false),
+        write(4, 1),
+        blank(6, 2, true),
+        Op::Drain,
+        trim(6, 1),
+        blank(0, 3, false),
+        Op::Flush,
+        write(0, 1),
+        zeroes(0, 2, false),
+    ];
+    for base in [tiny(), cached(tiny_timed()), cached(tiny_pair())] {
+        for mut config in [base.clone(), sparse(base)] {
+            for (elide_zeros, checkpoint_pages) in [(false, 0), (true, 4)] {
+                config.ftl.elide_zeros = elide_zeros;
+                config.ftl.checkpoint_pages = checkpoint_pages;
+                sweep(&config, &[forced(0, 5)], &workload, 3);
+            }
+        }
+    }
+}
+
+/// Single pages all over a sparse namespace, deallocated one by one among writes, flushes and checkpoints.
+#[test]
+fn scattered_deallocations_of_a_sparse_namespace() {
+    for base in [tiny(), cached(tiny_timed()), cached(tiny_pair())] {
+        let mut config = sparse(base);
+        let pages = config.namespace_pages();
+        let at = |i: u64| i * 13 % pages;
+        let before: Vec<Op> = (0..9).map(|i| write(at(i), 1)).collect();
+        let workload: Vec<Op> = (0..26)
+            .map(|i| match i % 6 {
+                0 | 3 => trim(at(i / 2), 1),
+                1 => write(at(i / 2 + 9), 1),
+                2 => Op::Deallocate(vec![(at(i), 1), (at(i + 3), 1), (at(i + 1), 1)]),
+                4 => zeroes(at(i), 1, i % 4 == 0),
+                _ => Op::Flush,
+            })
+            .collect();
+        for checkpoint_pages in [0, 3] {
+            config.ftl.checkpoint_pages = checkpoint_pages;
+            sweep(&config, &before, &workload, 2);
+        }
+    }
 }
 
 #[test]

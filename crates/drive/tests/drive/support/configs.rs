@@ -26,7 +26,7 @@ pub fn tiny_pair() -> DriveConfig {
     config
 }
 
-/// A random small drive. About one in four is thinly provisioned, half have a volatile write
+/// A random small drive. About one in four is thinly provisioned, one in four shows more than it holds, half have a volatile write
 /// cache, a third level wear, a third take checkpoints, one in eight wears out; a quarter are software, a
 /// quarter have a slow link.
 pub fn random(rng: &mut Rng, kind: MediaKind) -> DriveConfig {
@@ -73,6 +73,9 @@ pub fn random(rng: &mut Rng, kind: MediaKind) -> DriveConfig {
     };
     t.capacity_share = if rng.chance(1, 4) { 0.5 } else { 1.0 };
     t.over_provisioning = 0.05;
+    t.elide_zeros = rng.chance(1, 2);
+    let (shown, metadata) = (1 + rng.below(6), rng.below(4));
+    let is_sparse = rng.chance(1, 4);
     if rng.chance(1, 4) {
         config.firmware.platform = Platform::Software;
     }
@@ -80,6 +83,13 @@ pub fn random(rng: &mut Rng, kind: MediaKind) -> DriveConfig {
         config.link.from_host_mb_s = 4096;
     }
     fit(&mut config);
+    if is_sparse {
+        let held_bytes = config.namespace_pages() * 4096;
+        config.ftl.shown_bytes = held_bytes * (4 + shown) / 4;
+        config.ftl.metadata_bytes = metadata * 4096;
+        config.ftl.metadata_reserve_share = if metadata > 0 { 0.1 } else { 0.0 };
+        fit(&mut config);
+    }
     config
 }
 
