@@ -263,47 +263,6 @@ impl Core {
         ComeTo { own, outstanding }
     }
 
-    /// Has collection's open units programmed if nothing else will have those go on who wait for what
-    /// is in it: no other unit of collection's is being programmed.
-    #[inline]
-    pub(super) fn close_gc_units(&self) {
-        let now_ns = self.flash_now();
-        if self.with_ftl(|ftl| ftl.packs() && ftl.close_gc_units(now_ns)) {
-            let end_ns = self.with_ftl(|ftl| ftl.next_end_ns());
-            self.after_staging(end_ns.unwrap_or(u64::MAX));
-        }
-    }
-
-    /// To be called when a page was refused: a unit may have been closed for it. True if its program,
-    /// which takes no time, has ended, and there may be room.
-    pub(super) fn has_ended_closed_units(&self) -> bool {
-        if !self.packs {
-            return false;
-        }
-        let Some(end_ns) = self.with_ftl(|ftl| ftl.next_end_ns()) else {
-            return false;
-        };
-        self.after_staging(end_ns);
-        self.instant
-    }
-
-    /// As [`Core::close_gc_units`], after programs have ended: if a collector still waits, or none is at
-    /// work.
-    #[inline]
-    pub(super) fn close_awaited_units(&self) {
-        if !self.packs {
-            return;
-        }
-        let waits = |own: &Collector| {
-            let most = own.waits_for.get();
-            most.is_some_and(|most| own.outstanding.get() > most)
-        };
-        let nobody_moves = || !self.with_ftl(|ftl| ftl.is_moving());
-        if self.collectors.iter().any(waits) || nobody_moves() {
-            self.close_gc_units();
-        }
-    }
-
     /// A collector's batch has been read.
     pub(super) fn batch_is_read(&self, collector: u32) {
         let own = &self.collectors[collector as usize];

@@ -253,16 +253,16 @@ pub struct Core {
     /// The link, for pages of the host memory buffer.
     pub from_host: FromHost,
     /// What compresses and expands pages, if that takes time.
-    engine: Option<Engine>,
+    pub(super) engine: Option<Engine>,
     /// Pages are packed into units.
     pub(super) packs: bool,
-    pack_wait_ns: u64,
+    pub(super) pack_wait_ns: u64,
     /// What is staged is durable.
-    is_protected: bool,
+    pub(super) is_protected: bool,
     /// What its processor does to compress a page, and to expand one, if no engine does.
-    squeezing: Option<(Op, Op)>,
+    pub(super) squeezing: Option<(Op, Op)>,
     /// Pages that were compressed and expanded, as far as that is accounted.
-    squeezed: Cell<(u64, u64)>,
+    pub(super) squeezed: Cell<(u64, u64)>,
     /// Its processor copies data: no engine does.
     pub copies: bool,
     states: Vec<Box<dyn Any>>,
@@ -391,64 +391,6 @@ impl Core {
         match self.copies {
             true => self.cpu.work_n(Op::DriveCopy, pages, f),
             false => f(),
-        }
-    }
-
-    /// Whether a write has ended when all of it is staged, and not when it is on flash.
-    #[inline]
-    pub fn ends_when_staged(&self, is_forced: bool) -> bool {
-        self.is_protected || self.volatile_write_cache.get() && !is_forced
-    }
-
-    /// When `pages` pages that have come from the host by `ready_ns` are compressed; 0 stands for now,
-    /// or for no time.
-    #[inline]
-    pub fn compressed_ns(&self, ready_ns: u64, pages: u32) -> u64 {
-        match &self.engine {
-            Some(engine) if self.cpu.is_virtual() => {
-                engine.compress(ready_ns.max(self.cpu.now()), pages)
-            }
-            _ => ready_ns,
-        }
-    }
-
-    /// When `pages` pages that flash has delivered by `ready_ns` are expanded.
-    #[inline]
-    pub fn expanded_ns(&self, ready_ns: u64, pages: u32) -> u64 {
-        match &self.engine {
-            Some(engine) if self.cpu.is_virtual() => engine.expand(ready_ns, pages),
-            _ => ready_ns,
-        }
-    }
-
-    /// Accounts for pages that were compressed or expanded since the last call: work of the processor,
-    /// unless the drive has an engine for it.
-    #[inline]
-    pub fn account_squeezed(&self) {
-        let Some((compress, expand)) = self.squeezing else {
-            return;
-        };
-        let now = self.with_ftl(|ftl| {
-            let counters = ftl.counters();
-            (counters.pages_compressed, counters.pages_expanded)
-        });
-        let before = self.squeezed.replace(now);
-        let pages = |now: u64, before: u64| now.saturating_sub(before) as u32;
-        self.cpu.work_n(compress, pages(now.0, before.0), || ());
-        self.cpu.work_n(expand, pages(now.1, before.1), || ());
-    }
-
-    /// Somebody is going to wait for pages that are staged: a unit that they are in is programmed soon,
-    /// though it is not full.
-    #[inline]
-    pub fn hasten(&self) {
-        if !self.packs {
-            return;
-        }
-        let now_ns = self.flash_now();
-        if self.with_ftl(|ftl| ftl.close_host_units(now_ns, self.pack_wait_ns)) {
-            let end_ns = self.with_ftl(|ftl| ftl.next_end_ns());
-            self.after_staging(end_ns.unwrap_or(u64::MAX));
         }
     }
 

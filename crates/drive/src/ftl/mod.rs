@@ -22,6 +22,7 @@
 //! | `clear.rs` | deallocate, and make zeros |
 //! | `squeeze.rs` | compressing a page on its way in, expanding it on its way out |
 //! | `pack.rs` | compressed pages side by side in units, and the walk of both |
+//! | `units.rs` | which units are open, which is filled next, when they are closed |
 //! | `collect.rs` | when to collect, and moving pages |
 //! | `victims.rs` | which blocks are collected, and how many at once |
 //! | `recover.rs` | map and blocks from out-of-band data and the log |
@@ -52,6 +53,7 @@ mod squeeze;
 #[cfg(test)]
 mod tests;
 mod trims;
+mod units;
 mod verify;
 mod victims;
 mod write;
@@ -83,8 +85,8 @@ use blocks::Blocks;
 use frames::Frames;
 use frontier::Frontiers;
 use map::Map;
-use pack::Packer;
 use trims::Trim;
+use units::Packer;
 use victims::Victims;
 
 /// One core's translation layer with its flash.

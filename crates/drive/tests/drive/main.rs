@@ -6,6 +6,7 @@
 //! | `random.rs` | any rule of order, atomicity or durability, under random commands and power cuts |
 //! | `sweep.rs` | the same for chosen short workloads, with a cut after every single media change |
 //! | `space.rs` | what is told of allocated pages and of space, and that a full drive goes on |
+//! | `sweep_packed.rs` | and of drives that pack pages into units |
 //! | `capacity.rs` | what a full thinly provisioned drive answers, and that it recovers |
 //! | `checkpoint.rs` | the checkpointer, checkpoints at power-off, the bound of recovery |
 //! | `wear.rs` | a worn drive goes read-only, levelling levels |
@@ -43,6 +44,7 @@ mod rot;
 mod space;
 mod support;
 mod sweep;
+mod sweep_packed;
 mod transfers;
 mod wear;
 mod write_amplification;

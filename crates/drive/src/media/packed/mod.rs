@@ -218,10 +218,7 @@ impl Media for PackedMedia {
         assert!(place.unit >= block.units, "{place:?} is not erased");
         let payload = |extent: &ExtentData<'_>| match &self.store {
             Store::Ram { verify: false, .. } => 0,
-            Store::Stamp { .. } => extent
-                .data
-                .try_into()
-                .map_or(0, |stamp| u64::from_le_bytes(stamp)),
+            Store::Stamp { .. } => extent.data.try_into().map_or(0, u64::from_le_bytes),
             _ => data_crc(extent.data).into(),
         };
         let noted: Vec<_> = extents
