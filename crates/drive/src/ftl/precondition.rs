@@ -117,8 +117,9 @@ impl Ftl {
         options.check()?;
         assert!(!self.is_busy(), "preconditioning is for a drive at rest");
         self.reset_counters();
-        // Of a namespace that shows more than the flash holds, the first part.
-        let shown = match self.plan.is_sparse {
+        // Of a namespace that shows more than the flash holds, the first part; of one whose pages are
+        // compressed it depends on them how much that is.
+        let shown = match self.plan.is_sparse && !self.packs() {
             true => self.plan.capacity_pages,
             false => self.plan.logical_pages,
         };
@@ -260,7 +261,11 @@ impl Ftl {
             }
             self.finish_all_at(at);
         }
+        if !self.is_empty(victim) && self.close_gc_units(at.now_ns) {
+            self.finish_all_at(at);
+        }
         if !self.is_empty(victim) {
+            // The host has overwritten what is left, in units that are open.
             self.close_units(at.now_ns);
             self.finish_all_at(at);
         }

@@ -1,8 +1,9 @@
 //! Drives that compress: what they hold, what they refuse, and what their packing costs.
 
-use wharf_codec::{Codec, TableName};
+use wharf_codec::{Codec, Sizes, TableName};
 use wharf_drive::config::{DriveConfig, MediaKind};
-use wharf_drive::{Overwrite, Precondition};
+use wharf_drive::ftl::Ftl;
+use wharf_drive::{Drive, Overwrite, PowerSwitch, Precondition};
 use wharf_runtime::Seed;
 use wharf_wire::statistics::DriveStatistics;
 use wharf_wire::status::StatusCode;
@@ -288,4 +289,68 @@ fn units_are_filled_to_more_than_nine_tenths() {
         println!("{sizes}: {share:.4} of the flash programmed is data");
         assert!(share >= least, "{sizes}: {share:.4}");
     }
+}
+
+/// Granules programmed for each granule that is overwritten, in steady state, of a drive of which the
+/// host uses this share of the capacity; and the share of the flash that is valid.
+fn steady(used_share: f64) -> (f64, f64) {
+    let mut config = middling("system");
+    config.geometry.blocks_per_plane = 128;
+    config.geometry.pages_per_block = 256;
+    config.ftl.over_provisioning = 0.07;
+    // More than twice what the flash holds: pages take about half of theirs.
+    config.ftl.shown_bytes = config.geometry.pages() * 4096 * 5 / 2;
+    let shown = config.namespace_pages();
+    let drive = Drive::new(config.clone()).expect("it can be built");
+    let plan = config.plan().expect("it can be built");
+    let sizes = Sizes::new(&TableName::System.load().expect("it is built in"), 1);
+    let of = |name: u64| f64::from(sizes.page_bytes(name << 32).div_ceil(64));
+    let mean_granules = (1..10_000).map(of).sum::<f64>() / 9_999.0;
+    let pages = used_share * f64::from(plan.capacity_pages) * 64.0 / mean_granules;
+    let options = Precondition {
+        fill_share: pages / shown as f64,
+        overwrite: Overwrite::UntilSteady,
+        seed: Seed(3),
+    };
+    let (drive, results) = drive.precondition(&options).expect("it fits");
+    let mut media = drive.into_media();
+    let ftl = Ftl::open(&config, plan.clone(), media.remove(0), PowerSwitch::on());
+    let ftl = ftl.expect("it was written by this drive");
+    let flash = f64::from(plan.blocks) * f64::from(plan.weight_per_block);
+    let amplification = results[0].write_amplification * 64.0 / mean_granules;
+    (amplification, ftl.used_granules() as f64 / flash)
+}
+
+/// The curve of `docs/compression.md`. Of uniform overwrites the age model (Desnoyers, 2012) knows the
+/// amplification; collection stays near it, though units that it closes early leave some flash empty.
+#[test]
+fn amplification_grows_with_physical_fullness_as_theory_says() {
+    let mut before = 0.0;
+    for percent in [40, 60, 70, 80, 85, 90, 95] {
+        let (amplification, valid) = steady(f64::from(percent) / 100.0);
+        // A twentieth of what is programmed is left empty, or takes directories.
+        let theory = of_age_model(valid / 0.95);
+        println!(
+            "{percent} % used, {valid:.3} of the flash valid: {amplification:.3}, theory {theory:.3}"
+        );
+        assert!(amplification > before - 0.02, "it grows");
+        assert!(
+            amplification < 1.5 * theory,
+            "{percent} %: {amplification:.3} for {theory:.3}"
+        );
+        before = amplification;
+    }
+}
+
+/// Amplification where the oldest block is collected: `1 / (1 - v)`, with `u = (v - 1) / ln v`.
+fn of_age_model(u: f64) -> f64 {
+    let (mut low, mut high) = (1e-9, 1.0 - 1e-9);
+    for _ in 0..100 {
+        let v: f64 = (low + high) / 2.0;
+        match (v - 1.0) / v.ln() < u {
+            true => low = v,
+            false => high = v,
+        }
+    }
+    1.0 / (1.0 - low)
 }
