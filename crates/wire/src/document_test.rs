@@ -187,7 +187,9 @@ fn log_page_layouts(tables: &mut Tables) {
         erase_count_max, erase_count_sum, blocks, free_blocks, retired_blocks, mapped_pages,
         unrecovered_reads, rot_found, pin_commands, unpin_commands, pinned_pages, pin_hits,
         frame_evictions, frame_write_backs, pin_waits, frames, frames_held, service_ns,
-        pin_fills, reserved,
+        pin_fills, used_granules, capacity_granules,
+        host_granules, moved_granules, unit_programs, unfilled_granules, padding_granules,
+        compressed_pages, expanded_pages, reserved,
     });
 }
 

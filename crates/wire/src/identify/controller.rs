@@ -280,7 +280,7 @@ mod tests {
                 .iter()
                 .all(|&c| controller.supports(c))
         );
-        assert_eq!((controller.oncs, controller.oacs), (0b1001_1100, 2));
+        assert_eq!((controller.oncs, controller.oacs), (0b1001_1100, 0x202));
         let drive = controller.drive_info().unwrap();
         assert_eq!(drive.features.iter().count(), 0);
         let bytes = controller.as_bytes();
