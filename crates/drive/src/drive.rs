@@ -4,9 +4,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use wharf_codec::Codec;
 use wharf_runtime::notifier::Kind;
 use wharf_runtime::sync::Ordering;
-use wharf_runtime::{Cpu, CpuId, Machine, Notifier, Side};
+use wharf_runtime::{Cpu, CpuId, Machine, Notifier, Op, Side};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::queue::{DriveQueue, Guest, HostQueue, queue_pair};
 use wharf_wire::shared_queue::SharedQueue;
@@ -14,12 +15,13 @@ use wharf_wire::shared_queue::SharedQueue;
 use crate::config::{ConfigError, CorePlan, DriveConfig, MediaKind, Platform};
 use crate::controller::{ControllerParts, Feature, Running};
 use crate::core::{Core, CoreParts, CoreStatus, Slots};
+use crate::engine::Engine;
 use crate::features::FEATURES;
 use crate::ftl::{Ftl, OpenError, PreconditionError};
 use crate::link::FromHost;
 use crate::media::{
-    AnyMedia, FileImage, FileOptions, ImageError, ImageGeometry, MediaError, RamMedia, SlabError,
-    StampMedia,
+    AnyMedia, FileImage, FileOptions, ImageError, ImageGeometry, MediaError, PackedMedia, RamMedia,
+    SlabError, StampMedia,
 };
 use crate::power::PowerSwitch;
 
@@ -100,6 +102,9 @@ impl Drive {
         let geometry = plan.media_geometry(config.page_bytes() as u32);
         let cores = config.firmware.cores;
         let media = match config.media.kind {
+            MediaKind::Ram | MediaKind::Stamp if geometry.unit_pages > 0 => (0..cores)
+                .map(|_| PackedMedia::new(geometry, config.media.verify).map(AnyMedia::Packed))
+                .collect::<Result<_, _>>()?,
             MediaKind::Ram => (0..cores)
                 .map(|_| RamMedia::new(geometry, config.media.verify).map(AnyMedia::Ram))
                 .collect::<Result<_, _>>()?,
@@ -123,7 +128,7 @@ impl Drive {
                 };
                 image.require(&shape)?;
                 (0..cores)
-                    .map(|i| image.core(i).map(AnyMedia::File))
+                    .map(|i| image.media(i))
                     .collect::<Result<_, _>>()?
             }
         };
@@ -262,6 +267,7 @@ impl UnderWay {
     fn start(self, cpus: &[Cpu]) {
         let slots = Rc::new(RefCell::new(Slots::new(self.config.firmware.commands_max)));
         let (from_host, cores_collecting) = (FromHost::new(&self.config.link), Rc::default());
+        let engine = Engine::new(&self.config);
         let firmware = &self.config.firmware;
         let mut cores = Vec::new();
         for ((index, ftl), status) in (0..).zip(self.ftls).zip(self.statuses) {
@@ -282,6 +288,9 @@ impl UnderWay {
                 power: self.power.clone(),
                 status,
                 from_host: from_host.clone(),
+                engine: engine.clone(),
+                pack_wait_ns: self.config.compression.pack_wait_ns,
+                squeezing: squeezing(&self.config),
                 copies: firmware.platform == Platform::Software,
                 states: self.features.iter().filter_map(|f| f.on_core()).collect(),
                 waiters: self.features.iter().filter_map(|f| f.waiter()).collect(),
@@ -306,6 +315,17 @@ impl UnderWay {
         });
         cpus[0].spawn("controller", controller.run());
     }
+}
+
+/// What the drive's processor does to compress a page, and to expand one, if it has no engine for that.
+/// Zstandard is charged as zlib is.
+fn squeezing(config: &DriveConfig) -> Option<(Op, Op)> {
+    let ops = match config.compression.codec {
+        Codec::None => return None,
+        Codec::Lz4 => (Op::CompressPage, Op::DecompressPage),
+        Codec::Zlib | Codec::Zstd => (Op::DeflatePage, Op::InflatePage),
+    };
+    (config.firmware.platform == Platform::Software).then_some(ops)
 }
 
 /// A queue pair for hosts in other processes, one after the other.

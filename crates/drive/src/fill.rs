@@ -2,7 +2,7 @@
 //! reads flash where the real data would lie.
 
 use crate::drive::{Drive, DriveError};
-use crate::ftl::{Ftl, NONE, Refusal};
+use crate::ftl::{Ftl, Refusal};
 use crate::power::PowerSwitch;
 
 impl Drive {
@@ -34,7 +34,7 @@ impl Drive {
 
 fn write_zeros(ftl: &mut Ftl, lpn: u32) {
     loop {
-        match ftl.stage(0, lpn, NONE, |page| page.fill(0)) {
+        match ftl.stage_zeros(0, lpn) {
             Ok(_) => return,
             Err(Refusal::NoFrame) => ftl.finish_all(),
             // Every page is written once, and the plan keeps blocks for all of them.

@@ -32,7 +32,7 @@ impl Drive {
         image.require(&shape_of(&config)?)?;
         let copy = |core, to: &mut AnyMedia| -> Result<(), DriveError> {
             // One core at a time: the tables of an image take memory.
-            Ok(copy_core(&AnyMedia::File(image.core(core)?), to)?)
+            Ok(copy_core(&image.media(core)?, to)?)
         };
         if let (MediaKind::File, Some(own)) = (config.media.kind, &config.media.path) {
             write_image(&config, own, copy)?;
@@ -90,9 +90,8 @@ where
         ordered: false,
     };
     let write = |image: &FileImage| {
-        (0..shape.cores).try_for_each(|core| {
-            Ok::<_, DriveError>(copy(core, &mut AnyMedia::File(image.core(core)?))?)
-        })
+        (0..shape.cores)
+            .try_for_each(|core| Ok::<_, DriveError>(copy(core, &mut image.media(core)?)?))
     };
     FileImage::create_with(path, &shape, IMAGE_SEED, options, write).map(drop)
 }

@@ -21,6 +21,7 @@ pub mod controller;
 pub mod core;
 mod divide;
 mod drive;
+mod engine;
 pub mod features;
 mod fill;
 pub mod ftl;

@@ -21,6 +21,7 @@ fn config(kind: MediaKind) -> DriveConfig {
         planes_per_die: 1,
         blocks_per_plane: 64,
         pages_per_block: 32,
+        unit_pages: 0,
     };
     config.timing = Timing {
         read_ns: 18_000,

@@ -11,12 +11,14 @@ use wharf_runtime::Cpu;
 use wharf_wire::admin::{Cns, FeatureSelect, SecureErase};
 use wharf_wire::command::{Command, NAMESPACE_ALL};
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES, RegisterError};
+use wharf_wire::events::Event;
 use wharf_wire::features::{FeatureId, NumberOfQueues};
 use wharf_wire::identify::{
     DriveFeature, FeatureSet, IdentifyController, IdentifyError, IdentifyNamespace,
 };
 use wharf_wire::log_page::{ErrorLogEntry, LogPage, SmartHealth};
 use wharf_wire::queue::{DriveQueue, HostQueue};
+use wharf_wire::space::{SpacePage, SpaceThresholds};
 use wharf_wire::statistics::DriveStatistics;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -453,6 +455,35 @@ impl Admin {
     pub async fn errors(&self) -> Result<Vec<ErrorLogEntry>, IoError> {
         let entries: [ErrorLogEntry; 64] = self.log(LogPage::ErrorInformation, 0).await?;
         Ok(entries.into_iter().filter(|e| e.error_count > 0).collect())
+    }
+
+    /// How much of the drive's media is used.
+    ///
+    /// # Errors
+    /// If the command fails.
+    pub async fn space(&self) -> Result<SpacePage, IoError> {
+        self.log(LogPage::Space, 0).await
+    }
+
+    /// Sets when space counts as low, and how the drive tells it.
+    ///
+    /// # Errors
+    /// If the command fails.
+    pub async fn set_space_thresholds(&self, thresholds: SpaceThresholds) -> Result<(), IoError> {
+        let value = thresholds.to_value();
+        self.set_feature(FeatureId::SpaceThresholds, value)
+            .await
+            .map(drop)
+    }
+
+    /// Waits until the drive tells of an event, for as long as it takes. Another of the kind comes when its log page
+    /// has been read ([`Admin::space`]). `None` is an event that this host does not know.
+    ///
+    /// # Errors
+    /// If the command fails: the drive holds no more requests, say.
+    pub async fn next_event(&self) -> Result<Option<Event>, IoError> {
+        let result = self.send(Command::async_event_request()).await?;
+        Ok(Event::from_result(result))
     }
 
     /// What the drive did since power-up.

@@ -50,6 +50,12 @@ pub enum IoError {
         /// The command's first page on the drive; 0 if it has none.
         lba: u64,
     },
+    /// The drive's answer to a question makes no sense.
+    #[error("drive {drive}: an answer on what is allocated makes no sense: the drive is broken")]
+    BadAnswer {
+        /// Which drive of the volume.
+        drive: u16,
+    },
     /// A page of the cache is held by a command that the drive has not answered.
     #[error("page {page} is held by a command that timed out: wait for the drive, then try again")]
     Stuck {

@@ -24,7 +24,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use accounts::{DeviceAccount, DriverAccount, Gauge, GcAffected, MemoryAccount, RunTime};
+pub use accounts::{
+    CompressionAccount, DeviceAccount, DriverAccount, Gauge, GcAffected, MemoryAccount, RunTime,
+};
 pub use latency::{Latencies, Latency, cdf_from_histogram, latency_summary};
 pub use rounds::{Round, Rounds};
 pub use spread::Spread;

@@ -45,6 +45,8 @@ pub enum Category {
     System,
     /// Exclusive or of pages, for arrays with parity.
     Parity,
+    /// Compressing pages and expanding them.
+    Compression,
 }
 
 macro_rules! operations {
@@ -132,6 +134,14 @@ operations! {
     FrameUpdate = "frame_update", Replacement;
     /// A drive without an engine for it copies 4 KiB: between media, buffers and host memory.
     DriveCopy = "drive_copy", Copy;
+    /// A drive without an engine for it compresses 4 KiB into LZ4.
+    CompressPage = "compress_page", Compression;
+    /// And expands 4 KiB from LZ4.
+    DecompressPage = "decompress_page", Compression;
+    /// A drive without an engine for it compresses 4 KiB into zlib, level 1.
+    DeflatePage = "deflate_page", Compression;
+    /// And expands 4 KiB from zlib.
+    InflatePage = "inflate_page", Compression;
     /// A message of one cache line is written for another CPU.
     MessageSend = "message_send", Message;
     /// A message of another CPU is found and taken.
@@ -178,7 +188,7 @@ pub const OPS: usize = Op::ALL.len();
 
 /// The version of cost tables that this program reads and writes. It changes whenever operations
 /// are added or removed or mean something else: an older measurement then answers other questions.
-pub const COST_TABLE_VERSION: u32 = 6;
+pub const COST_TABLE_VERSION: u32 = 7;
 
 /// What each operation costs on one machine, with its provenance.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -8,6 +8,8 @@
 //! 2. From 2 MiB on it is aligned to huge pages and asks for them: random access to gigabytes of
 //!    small entries is bound by TLB misses otherwise.
 //! 3. All-zero bytes must be a valid `T` ([`FromZeros`]) and should mean "nothing here".
+//! 4. An array of which little is used, scattered, asks for no huge pages ([`ZeroedSlab::sparse`]): one
+//!    element that is touched would make 2 MiB resident. It can give memory back ([`ZeroedSlab::forget`]).
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -17,6 +19,10 @@ use zerocopy::FromZeros;
 
 /// Size and alignment of a transparent huge page on x86-64 and most AArch64 systems, bytes.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
+
+/// Size of the pages that memory is given back by, bytes: no system that this runs on has smaller ones, and where
+/// they are larger nothing is given back.
+const SMALL_PAGE_BYTES: usize = 4096;
 
 /// The system would not map an array of that size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -45,6 +51,27 @@ pub struct ZeroedSlab<T> {
 impl<T: FromZeros> ZeroedSlab<T> {
     /// Maps `len` zeroed elements; `what` names the array in the error.
     pub fn new(what: &'static str, len: usize) -> Result<Self, SlabError> {
+        Self::map(what, len, HUGE_PAGE_BYTES)
+    }
+
+    /// The same in pages of the system's smallest size, however long it is: memory follows what is touched.
+    pub fn sparse(what: &'static str, len: usize) -> Result<Self, SlabError> {
+        let slab = Self::map(what, len, usize::MAX)?;
+        let bytes = len * size_of::<T>();
+        // Where huge pages are the rule, these have to be asked for.
+        // SAFETY: the range lies within the mapping; the advice does not change its contents.
+        let _ = unsafe {
+            madvise(
+                slab.elements.as_ptr().cast(),
+                bytes,
+                Advice::LinuxNoHugepage,
+            )
+        };
+        Ok(slab)
+    }
+
+    /// Maps `len` elements, which ask for huge pages if they take `huge_from` bytes.
+    fn map(what: &'static str, len: usize, huge_from: usize) -> Result<Self, SlabError> {
         const {
             assert!(
                 !std::mem::needs_drop::<T>(),
@@ -58,7 +85,7 @@ impl<T: FromZeros> ZeroedSlab<T> {
         let bytes = len.checked_mul(size_of::<T>());
         // Room to move the start up to a huge page's boundary; never touched, so it costs nothing.
         let mapping_bytes = bytes.and_then(|bytes| {
-            bytes.max(1).checked_add(if bytes >= HUGE_PAGE_BYTES {
+            bytes.max(1).checked_add(if bytes >= huge_from {
                 HUGE_PAGE_BYTES
             } else {
                 0
@@ -81,13 +108,13 @@ impl<T: FromZeros> ZeroedSlab<T> {
             )
         }
         .map_err(|cause| SlabError { what, bytes, cause })?;
-        let skip = match bytes >= HUGE_PAGE_BYTES {
+        let skip = match bytes >= huge_from {
             true => mapping.addr().next_multiple_of(HUGE_PAGE_BYTES) - mapping.addr(),
             false => 0,
         };
         // SAFETY: `skip` is below HUGE_PAGE_BYTES, by which the mapping was made longer.
         let elements = unsafe { mapping.byte_add(skip) };
-        if bytes >= HUGE_PAGE_BYTES {
+        if bytes >= huge_from {
             // A hint: where the system has no huge pages, small ones do.
             // SAFETY: the range lies within the mapping; the advice does not change its contents.
             let _ = unsafe { madvise(elements, bytes, Advice::LinuxHugepage) };
@@ -98,6 +125,31 @@ impl<T: FromZeros> ZeroedSlab<T> {
             mapping: NonNull::new(mapping).expect("mmap never answers null"),
             mapping_bytes,
         })
+    }
+
+    /// Makes the elements of `range` zeros and gives the system the pages that lie wholly within it.
+    ///
+    /// # Panics
+    /// If the range does not lie within the array.
+    pub fn forget(&mut self, range: std::ops::Range<usize>) {
+        let elements = &mut self[range];
+        let bytes = size_of_val(elements);
+        let start = elements.as_mut_ptr().addr();
+        let whole_first = start.next_multiple_of(SMALL_PAGE_BYTES);
+        let whole_end = (start + bytes) / SMALL_PAGE_BYTES * SMALL_PAGE_BYTES;
+        let whole_bytes = whole_end.saturating_sub(whole_first);
+        let at = elements.as_mut_ptr().with_addr(whole_first).cast();
+        // SAFETY: the pages lie within the mapping, as the elements do, and `&mut self` makes this the only
+        // reference to them; they read as zeros from now on, which is a valid `T`.
+        let is_gone =
+            whole_bytes > 0 && unsafe { madvise(at, whole_bytes, Advice::LinuxDontNeed) }.is_ok();
+        for element in elements {
+            let first = std::ptr::from_ref(element).addr();
+            let inside = whole_first <= first && first + size_of::<T>() <= whole_end;
+            if !(is_gone && inside) {
+                element.zero();
+            }
+        }
     }
 
     /// Asks the processor to bring element `index` near, for a use a few hundred instructions on.
@@ -181,6 +233,45 @@ mod tests {
     fn a_big_slab_is_aligned_to_huge_pages() {
         let slab = ZeroedSlab::<u64>::new("a test", HUGE_PAGE_BYTES).unwrap();
         assert_eq!(slab.as_ptr().addr() % HUGE_PAGE_BYTES, 0);
+    }
+
+    /// Bytes of a range of addresses that are resident.
+    fn resident_bytes(slab: &ZeroedSlab<u64>) -> u64 {
+        let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+        let address = slab.mapping.addr().get() + slab.mapping_bytes / 2;
+        let mut inside = false;
+        for line in maps.lines() {
+            let range = line
+                .split(' ')
+                .next()
+                .and_then(|range| range.split_once('-'));
+            let hex = |text| usize::from_str_radix(text, 16).ok();
+            if let Some((Some(first), Some(end))) = range.map(|(a, b)| (hex(a), hex(b))) {
+                inside = (first..end).contains(&address);
+            } else if let (true, Some(rest)) = (inside, line.strip_prefix("Rss:")) {
+                return rest.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024;
+            }
+        }
+        panic!("no mapping holds the slab");
+    }
+
+    /// One element in each 256 KiB would make everything resident if there were huge pages.
+    #[test]
+    fn a_sparse_slab_takes_what_is_touched_and_gives_it_back() {
+        const LEN: usize = 64 << 20;
+        let mut slab = ZeroedSlab::<u64>::sparse("a test", LEN / 8).unwrap();
+        (0..LEN / 8)
+            .step_by(1 << 15)
+            .for_each(|index| slab[index] = 7);
+        let touched = resident_bytes(&slab);
+        assert!((1 << 20..4 << 20).contains(&touched), "{touched} bytes");
+        slab.forget(3..LEN / 16);
+        assert!((3..LEN / 16).all(|index| slab[index] == 0));
+        assert_eq!((slab[0], slab[LEN / 16]), (7, 7));
+        slab.forget(0..LEN / 8);
+        let left = resident_bytes(&slab);
+        assert!(left <= 4096, "{left} bytes");
+        slab.forget(5..5);
     }
 
     #[test]

@@ -305,8 +305,7 @@ impl Command {
         low | (self.field(get_log_page_fields::LPOU) as u64) << 32
     }
 
-    /// Whether reading the log page leaves an asynchronous event standing (RAE). There are no
-    /// such events here; the bit is taken and ignored.
+    /// Whether reading the log page leaves an asynchronous event standing (RAE).
     pub const fn log_page_retains_event(&self) -> bool {
         self.field(get_log_page_fields::RAE) != 0
     }

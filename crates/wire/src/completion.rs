@@ -1,6 +1,7 @@
 //! The completion queue entry: 16 bytes in which the drive answers a command.
 
 use crate::bits::bit_fields;
+use crate::space::SpaceLevel;
 use crate::status::Status;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -9,6 +10,13 @@ bit_fields! {
     mod status_phase_word {
         PHASE = 0 [0:0];
         STATUS = 0 [15:1];
+    }
+}
+
+bit_fields! {
+    /// The second dword of I/O commands without a result, where the host has asked for levels.
+    mod level_word {
+        LEVEL = 1 [30:29];
     }
 }
 
@@ -31,7 +39,8 @@ bit_fields! {
 pub struct Completion {
     /// Result of the command; what it holds is said with each command.
     pub dw0: u32,
-    /// Bit 31: the drive collects garbage. The rest is the high part of a result of 63 bits.
+    /// Bit 31: the drive collects garbage. The rest is the high part of a result of 63 bits, or the level of
+    /// space.
     pub dw1: u32,
     /// Head of the submission queue: entries before it may be used again.
     pub sqhd: u16,
@@ -99,6 +108,25 @@ impl Completion {
         result_word::GC.get(self.dw1) != 0
     }
 
+    /// The same entry, of a command without a result, with the level of space.
+    #[must_use]
+    #[inline]
+    pub const fn with_space_level(mut self, level: SpaceLevel) -> Completion {
+        self.dw1 = level_word::LEVEL.put(self.dw1, level as u32);
+        self
+    }
+
+    /// The level of space, of a command without a result that carries it.
+    #[inline]
+    pub const fn space_level(&self) -> SpaceLevel {
+        match level_word::LEVEL.get(self.dw1) {
+            0 => SpaceLevel::Green,
+            1 => SpaceLevel::Yellow,
+            2 => SpaceLevel::Red,
+            _ => SpaceLevel::Full,
+        }
+    }
+
     /// The same entry with its submission queue and that queue's head.
     #[must_use]
     #[inline]
@@ -161,6 +189,17 @@ mod tests {
             assert_eq!((entry.wide_result(), entry.gc_state()), (result, collects));
             assert_eq!(entry.with_wide_result(7).wide_result(), 7);
         }
+    }
+
+    #[test]
+    fn a_level_stands_beside_the_state_of_collection() {
+        for level in SpaceLevel::ALL {
+            let entry = Completion::new(1, Status::SUCCESS).with_gc_state(true);
+            let entry = entry.with_space_level(*level);
+            assert_eq!((entry.space_level(), entry.gc_state()), (*level, true));
+        }
+        let green = Completion::new(1, Status::SUCCESS).with_space_level(SpaceLevel::Green);
+        assert_eq!(green.dw1, 0);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 
 use crate::bits::Bits;
 use crate::{admin, command, completion, dsm, features, host_memory, identify, log_page};
-use crate::{opcode, pin, statistics, status};
+use crate::{events, lba_status, opcode, pin, space, statistics, status};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -81,6 +81,7 @@ fn tables_of_the_code() -> Tables {
         command::dsm_fields,
         completion::status_phase_word,
         completion::result_word,
+        completion::level_word,
         pin::pin_fields,
         host_memory::host_memory_fields,
         status::status_field,
@@ -98,6 +99,9 @@ fn tables_of_the_code() -> Tables {
         features::capability_fields,
         identify::flbas_byte,
         identify::dlfeat_byte,
+        lba_status::lba_status_fields,
+        events::event_fields,
+        space::space_fields,
     );
     values!(
         tables,
@@ -113,6 +117,10 @@ fn tables_of_the_code() -> Tables {
         identify::DriveFeature,
         log_page::LogPage,
         log_page::CriticalWarning,
+        lba_status::StatusAction,
+        lba_status::Completeness,
+        events::EventType,
+        space::SpaceLevel,
     );
     tables
 }
@@ -125,6 +133,12 @@ fn command_layouts(tables: &mut Tables) {
     });
     layout!(tables, completion::Completion { dw0, dw1, sqhd, sqid, cid, status_phase });
     layout!(tables, dsm::DsmRange { attributes, pages, slba });
+    layout!(tables, lba_status::LbaStatusHead { nlsd, cmpc, reserved });
+    layout!(tables, lba_status::LbaStatusRun { dslba, nlb, reserved1, status, reserved2 });
+    layout!(tables, space::SpacePage {
+        version, granule_bytes, level, yellow_percent, red_percent, reserved1, capacity, used,
+        metadata_reserve, garbage, allocated_pages, map_bytes, reserved2,
+    });
     layout!(tables, host_memory::HostMemoryDescriptor { badd, bsize, reserved, vadd, table });
 }
 
@@ -173,7 +187,9 @@ fn log_page_layouts(tables: &mut Tables) {
         erase_count_max, erase_count_sum, blocks, free_blocks, retired_blocks, mapped_pages,
         unrecovered_reads, rot_found, pin_commands, unpin_commands, pinned_pages, pin_hits,
         frame_evictions, frame_write_backs, pin_waits, frames, frames_held, service_ns,
-        pin_fills, reserved,
+        pin_fills, used_granules, capacity_granules,
+        host_granules, moved_granules, unit_programs, unfilled_granules, padding_granules,
+        compressed_pages, expanded_pages, reserved,
     });
 }
 

@@ -18,6 +18,8 @@ wire_enum! {
         NumberOfQueues = 0x07 => "number of queues",
         /// Memory that the host lends to the drive; see [`crate::host_memory`].
         HostMemory = 0x0d => "host memory",
+        /// When space runs low, and how the host is told; see [`crate::space`].
+        SpaceThresholds = 0xc0 => "space thresholds",
     }
 }
 

@@ -8,9 +8,11 @@ pub mod dma;
 #[cfg(test)]
 mod document_test;
 pub mod dsm;
+pub mod events;
 pub mod features;
 pub mod host_memory;
 pub mod identify;
+pub mod lba_status;
 pub mod log_page;
 pub mod memory;
 #[cfg(any(test, feature = "mock"))]
@@ -21,5 +23,6 @@ pub mod prp;
 pub mod queue;
 mod queue_lines;
 pub mod shared_queue;
+pub mod space;
 pub mod statistics;
 pub mod status;

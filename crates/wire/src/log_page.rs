@@ -2,7 +2,7 @@
 //!
 //! Errors (01h) and health (02h) are those of NVM Express. The vendor pages hold one
 //! [`DriveStatistics`](crate::statistics::DriveStatistics) for the whole drive (C0h) or one
-//! for each firmware core in turn (C1h).
+//! for each firmware core in turn (C1h), and the [space](crate::space) that is used (C2h).
 
 use crate::bits::wire_enum;
 use crate::status::Status;
@@ -20,6 +20,8 @@ wire_enum! {
         DriveStatistics = 0xc0 => "drive statistics",
         /// One [`DriveStatistics`](crate::statistics::DriveStatistics) per firmware core.
         CoreStatistics = 0xc1 => "core statistics",
+        /// [`SpacePage`](crate::space::SpacePage): how much of the flash is used.
+        Space = 0xc2 => "space",
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The standard range keeps the values of NVM Express. Bits 1:0 of every opcode, standard or
 //! vendor, say which way data moves, so that a transport can map buffers without knowing the
-//! command. Of the vendor ranges (I/O 80h-FFh, admin C0h-FFh) the first holds pin and unpin;
+//! command. Of the vendor ranges (I/O 80h-FFh, admin C0h-FFh) the first holds pin, unpin and get LBA status;
 //! `docs/command-set.md` lists what the rest is kept for.
 
 use crate::bits::wire_enum;
@@ -26,8 +26,12 @@ wire_enum! {
         SetFeatures = 0x09 => "set features",
         /// Reads a feature's value.
         GetFeatures = 0x0a => "get features",
+        /// Asks to be told of an event; see [`crate::events`].
+        AsyncEventRequest = 0x0c => "async event request",
         /// Erases a namespace: every page reads as zeros afterwards.
         FormatNvm = 0x80 => "format NVM",
+        /// Tells which pages are allocated; see [`crate::lba_status`].
+        GetLbaStatus = 0x86 => "get LBA status",
     }
 }
 
@@ -50,6 +54,8 @@ wire_enum! {
         Unpin = 0x81 => "unpin",
         /// Holds pages in frames of the host's memory; see [`crate::pin`].
         Pin = 0x83 => "pin",
+        /// The admin command of this name, on an I/O queue: every client can ask for itself.
+        GetLbaStatus = 0x86 => "get LBA status",
     }
 }
 
@@ -101,11 +107,11 @@ mod tests {
     }
 
     #[test]
-    fn the_vendor_range_holds_pin_and_unpin() {
+    fn the_vendor_range_holds_what_is_added() {
         let vendor = IoOpcode::ALL.iter().filter(|o| o.raw() >= IO_VENDOR_FIRST);
         assert_eq!(
             vendor.copied().collect::<Vec<_>>(),
-            [IoOpcode::Unpin, IoOpcode::Pin]
+            [IoOpcode::Unpin, IoOpcode::Pin, IoOpcode::GetLbaStatus]
         );
         assert!(
             AdminOpcode::ALL
@@ -128,7 +134,8 @@ mod tests {
                 HostToDrive,
                 None,
                 HostToDrive,
-                Both
+                Both,
+                DriveToHost
             ]
         );
         assert_eq!(DataDirection::of(AdminOpcode::Identify.raw()), DriveToHost);

@@ -7,6 +7,9 @@
 
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
+/// Granules of a page.
+const PAGE_GRANULES: u64 = 64;
+
 /// Declares the struct and how each of its numbers is added and subtracted:
 /// `counter` (sum; difference), `gauge` (sum; the later), `lowest` and `highest` (the extreme;
 /// the later).
@@ -157,6 +160,24 @@ statistics! {
     /// Of the pinned pages, those whose content was brought into a frame: not those that were in one, nor those
     /// that were to be overwritten.
     counter pin_fills,
+    /// Granules of 64 bytes that the data of all logical pages take; 64 each where pages are not packed.
+    gauge used_granules,
+    /// Granules that they may take at most.
+    gauge capacity_granules,
+    /// Of pages that were packed: granules that those written for the host took.
+    counter host_granules,
+    /// And those moved by garbage collection and static wear levelling.
+    counter moved_granules,
+    /// Units programmed, each of several pages.
+    counter unit_programs,
+    /// Granules of these units that were left empty.
+    counter unfilled_granules,
+    /// Of these, granules of units that were programmed before they were full, because somebody waited.
+    counter padding_granules,
+    /// Pages compressed.
+    counter compressed_pages,
+    /// Pages read from the media and expanded.
+    counter expanded_pages,
 }
 
 const _: () = assert!(size_of::<DriveStatistics>() == 512);
@@ -190,6 +211,20 @@ impl DriveStatistics {
     pub fn write_amplification(&self) -> Option<f64> {
         let host = self.write_amplification_host_pages;
         (host > 0).then(|| self.write_amplification_programmed_pages as f64 / host as f64)
+    }
+
+    /// Bytes of logical pages for each byte that they take on the media, rests of units left out; `None` if
+    /// there are none.
+    pub fn physical_ratio(&self) -> Option<f64> {
+        let bytes = self.mapped_pages as f64 * PAGE_GRANULES as f64;
+        (self.used_granules > 0).then(|| bytes / self.used_granules as f64)
+    }
+
+    /// Granules programmed for each that the host's pages took when they had been compressed, or `None`
+    /// if no page was packed: what packing and garbage collection add.
+    pub fn write_amplification_of_granules(&self) -> Option<f64> {
+        let programmed = self.write_amplification_programmed_pages as f64 * PAGE_GRANULES as f64;
+        (self.host_granules > 0).then(|| programmed / self.host_granules as f64)
     }
 
     /// Mean erases of a block in use, or `None` if there are none.

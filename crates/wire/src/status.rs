@@ -67,6 +67,8 @@ wire_enum! {
         /// The queue has fewer than two entries or more than the drive takes. (NVM Express 1.0
         /// called this code "maximum queue size exceeded".)
         InvalidQueueSize = 0x102 => "invalid queue size",
+        /// More async event requests than the drive holds.
+        AsyncEventLimitExceeded = 0x105 => "too many async event requests",
         /// The interrupt vector is beyond those there are.
         InvalidInterruptVector = 0x108 => "invalid interrupt vector",
         /// There is no such log page.

@@ -1,6 +1,7 @@
 //! What a drive is: every parameter, with its unit. Presets in `configs/drive/` give each a value
 //! and the source of that value. `plan.rs` checks the values and divides the drive among its cores.
 
+mod compression;
 mod plan;
 mod striping;
 
@@ -8,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::ftl::PAGES_MAX;
 
+pub use compression::CompressionConfig;
 pub use plan::CorePlan;
 pub use striping::Striping;
 
@@ -29,6 +31,9 @@ pub struct DriveConfig {
     pub ftl: FtlConfig,
     /// Memory that the host lends, for pages that it pins.
     pub host_memory: HostMemoryConfig,
+    /// Compression of pages, and how they are packed.
+    #[serde(default, skip_serializing_if = "CompressionConfig::is_default")]
+    pub compression: CompressionConfig,
     /// Where the bytes are kept.
     pub media: MediaConfig,
 }
@@ -71,6 +76,15 @@ pub struct Geometry {
     pub blocks_per_plane: u32,
     /// Pages of each block.
     pub pages_per_block: u32,
+    /// Pages that are programmed together, where pages are packed; 0 is 4, or fewer of small blocks or buffers,
+    /// with compression, and 1 without.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unit_pages: u32,
+}
+
+/// True if a key is as it is where it is left out.
+fn is_zero<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// Time of the flash operations, in nanoseconds; 0 takes no time.
@@ -159,8 +173,21 @@ pub enum Placement {
 pub struct FtlConfig {
     /// Share of the flash that the namespace does not show.
     pub over_provisioning: f64,
-    /// Share of the namespace that may hold data at once: below 1 the drive is thinly provisioned.
+    /// Share of the namespace that may hold data at once: below 1 the drive is thinly provisioned. Where
+    /// the namespace is larger than the flash, share of what the flash holds.
     pub capacity_share: f64,
+    /// Bytes that the namespace shows, which may be much more than the flash holds; 0 is as much as that.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub shown_bytes: u64,
+    /// Bytes at the end of the namespace that are metadata of the host's; 0 is none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub metadata_bytes: u64,
+    /// Share of the capacity that only metadata may take.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub metadata_reserve_share: f64,
+    /// Whether a page that is written with zeros takes no flash.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub elide_zeros: bool,
     /// Which plane a host write goes to.
     pub placement: Placement,
     /// Share of a plane's time that the host's reads get, if they need it, while programs, erases
@@ -178,6 +205,10 @@ pub struct FtlConfig {
     pub write_buffer_pages: u32,
     /// Acknowledge writes from the buffer (a volatile write cache) rather than from flash.
     pub volatile_write_cache: bool,
+    /// What is in the write buffer survives a power cut: capacitors last until it is on flash. A
+    /// write is durable when it is in the buffer.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub power_loss_protection: bool,
     /// Static wear levelling moves the data of the least worn block when the erase counts of a
     /// core differ by more than this; 0 is never.
     pub wear_gap_max: u32,
@@ -256,6 +287,29 @@ pub enum ConfigError {
         /// Pages of a core.
         pages: u64,
     },
+    /// More pages than a core can number.
+    #[error(
+        "drive: ftl.shown_bytes = {shown_bytes} is {pages} pages for each core, more than the {max} it can number: \
+         show less or use more cores"
+    )]
+    TooMuchShown {
+        /// What is to be shown.
+        shown_bytes: u64,
+        /// Pages of a core.
+        pages: u64,
+        /// What it can number.
+        max: u64,
+    },
+    /// Metadata that leave no room for data.
+    #[error(
+        "drive: ftl.metadata_bytes = {metadata_bytes} must be less than the namespace's {namespace_bytes} bytes"
+    )]
+    Metadata {
+        /// Bytes of metadata.
+        metadata_bytes: u64,
+        /// Bytes of the namespace.
+        namespace_bytes: u64,
+    },
     /// Nothing is left to show.
     #[error(
         "drive: no stripe of {stripe_pages} pages on each core is left for the namespace: \
@@ -265,6 +319,12 @@ pub enum ConfigError {
         /// Pages of a stripe.
         stripe_pages: u32,
     },
+    /// A codec that cannot be had.
+    #[error("drive: compression: {0}")]
+    Codec(#[from] wharf_codec::CodecError),
+    /// Sizes of compressed stamps that cannot be had.
+    #[error("drive: compression.sizes: {0}")]
+    Sizes(String),
     /// File media without a file.
     #[error("drive: media.kind is 'file' but media.path names no image")]
     NoPath,

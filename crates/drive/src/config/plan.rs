@@ -1,8 +1,9 @@
 //! From parameters to what a core is built from: every value is checked, then the drive is divided.
 
 use super::{ConfigError, DriveConfig, MediaKind, Striping};
-use crate::ftl::{PAGES_MAX, gc_frames};
-use crate::media::CoreGeometry;
+use crate::ftl::{CACHED_MAX, PAGES_MAX, gc_frames, sparse_map_bytes_max};
+use crate::media::packed::unit::{EXTENTS_PER_PAGE, PAGE_GRANULES, UNIT_PAGES_MAX};
+use crate::media::{CoreGeometry, LPN_MAX, PAGE_BYTES};
 
 /// The longest time that an operation may take, in nanoseconds.
 const TIME_NS_MAX: u64 = 10_000_000_000;
@@ -10,6 +11,9 @@ const TIME_NS_MAX: u64 = 10_000_000_000;
 /// The fewest blocks that host writes leave to collection: one victim's pages fit into one, the other
 /// makes up for one that wears out meanwhile.
 const RESERVE_MIN: u32 = 2;
+
+/// Fewest units of a block, where they are of several pages: collection gains one of them at a time.
+const SLOTS_MIN: u32 = 4;
 
 /// The part of a drive that one core owns, in whole numbers.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,31 +28,82 @@ pub struct CorePlan {
     pub blocks_per_plane: u32,
     /// Pages of a block.
     pub pages_per_block: u32,
+    /// Pages of a unit that is programmed at once; 0 where each page is programmed by itself.
+    pub unit_pages: u32,
+    /// What is programmed at once in a block: its pages, or its units.
+    pub slots_per_block: u32,
+    /// Numbers that a map entry has for what is in a block: of its pages, or of extents.
+    pub extents_per_block: u32,
+    /// What a block of valid data weighs: a page 1, or an extent its granules.
+    pub weight_per_block: u32,
     /// Logical pages.
     pub logical_pages: u32,
-    /// Logical pages that may be mapped at once.
+    /// Logical pages that may be on flash at once.
     pub capacity_pages: u32,
+    /// The namespace shows more than the flash holds: the map has what is there alone.
+    pub is_sparse: bool,
+    /// Pages from this one on are metadata.
+    pub metadata_first: u32,
+    /// Of the capacity, pages that only metadata may take.
+    pub reserved_pages: u32,
+    /// Frames of the host's memory that the core may be lent, at most.
+    pub cached_max: u32,
+    /// Frames of the write buffer.
+    pub frames: u32,
     /// Host writes wait while no more blocks than this are free: they are collection's.
     pub reserve_blocks: u32,
     /// Collection does all it can while no more blocks than this are free.
     pub foreground_blocks: u32,
     /// Collection runs while fewer blocks than this are free.
     pub background_blocks: u32,
-    /// Valid pages that a victim may have at most in the background.
+    /// What a victim's valid data may weigh at most in the background.
     pub background_valid_max: u32,
     /// Blocks that are collected at once, at most.
     pub victims_max: u32,
 }
 
 impl CorePlan {
+    /// Pages of a block that count as room for data. A unit holds as many pages as it has, at least;
+    /// but one of each block may be closed before it is full, or hold what is no more.
+    pub fn data_pages_per_block(&self) -> u32 {
+        match self.unit_pages {
+            0 | 1 => self.pages_per_block,
+            unit_pages => self.pages_per_block - unit_pages,
+        }
+    }
+
+    /// What a slot takes at least, by weight, before the next is needed: a page 1, and of a unit what
+    /// is left when the largest extent does not fit.
+    pub fn weight_per_slot(&self) -> u32 {
+        match self.unit_pages {
+            0 => 1,
+            1 => PAGE_GRANULES / 2,
+            unit_pages => (unit_pages - 1) * PAGE_GRANULES,
+        }
+    }
+
+    /// Entries that a sparse map may have at a time; `None` of a flat one.
+    pub fn entries_max(&self) -> Option<u64> {
+        let extents = self.extents_per_block / self.pages_per_block;
+        let on_flash = u64::from(self.capacity_pages) * u64::from(extents);
+        let entries = on_flash + u64::from(self.frames) + u64::from(self.cached_max);
+        self.is_sparse
+            .then(|| entries.min(self.logical_pages.into()))
+    }
+
     /// The shape of the core's media.
     pub fn media_geometry(&self, page_bytes: u32) -> CoreGeometry {
         // The log holds a checkpoint of the map and the trims since, with room for both.
-        let log_bytes = u64::from(self.logical_pages) * 8 + u64::from(self.blocks) * 16 + (4 << 20);
+        let map_bytes = match self.entries_max() {
+            None => u64::from(self.logical_pages) * 4,
+            Some(entries) => sparse_map_bytes_max(self.logical_pages, entries),
+        };
+        let log_bytes = map_bytes * 2 + u64::from(self.blocks) * 16 + (4 << 20);
         CoreGeometry {
             blocks: self.blocks,
             pages_per_block: self.pages_per_block,
             page_bytes,
+            unit_pages: self.unit_pages,
             log_bytes,
         }
     }
@@ -57,9 +112,22 @@ impl CorePlan {
 impl DriveConfig {
     /// Logical pages of the namespace.
     pub fn namespace_pages(&self) -> u64 {
-        let shown = self.geometry.pages() as f64 * (1.0 - self.ftl.over_provisioning);
+        let pages = match self.ftl.shown_bytes {
+            0 => self.held_pages(),
+            bytes => bytes / u64::from(PAGE_BYTES),
+        };
+        self.in_stripes(pages)
+    }
+
+    /// Pages that the flash holds, but for what is over-provisioned.
+    fn held_pages(&self) -> u64 {
+        (self.geometry.pages() as f64 * (1.0 - self.ftl.over_provisioning)) as u64
+    }
+
+    /// As many of `pages` as are whole stripes on every core.
+    fn in_stripes(&self, pages: u64) -> u64 {
         let step = u64::from(self.firmware.stripe_pages) * u64::from(self.firmware.cores);
-        (shown as u64) / step * step
+        pages / step * step
     }
 
     /// How pages are divided among the cores.
@@ -81,6 +149,8 @@ impl DriveConfig {
     /// Checks every value and divides the drive among its cores.
     pub fn plan(&self) -> Result<CorePlan, ConfigError> {
         self.check_ranges()?;
+        self.compression.check()?;
+        self.check_units()?;
         let (geometry, cores) = (&self.geometry, self.firmware.cores);
         if !geometry.channels.is_multiple_of(cores) {
             return Err(ConfigError::Cores {
@@ -90,11 +160,23 @@ impl DriveConfig {
         }
         let planes = geometry.planes() / cores;
         let pages = geometry.pages() / u64::from(cores);
-        if pages > u64::from(PAGES_MAX) {
-            return Err(ConfigError::TooLarge { pages });
+        let unit_pages = self.unit_pages();
+        let (numbers_per_page, weight_per_page) = match unit_pages {
+            0 => (1, 1),
+            _ => (EXTENTS_PER_PAGE, PAGE_GRANULES),
+        };
+        if pages * u64::from(numbers_per_page) > u64::from(PAGES_MAX) {
+            return Err(ConfigError::TooLarge {
+                pages: pages * u64::from(numbers_per_page),
+            });
         }
         let blocks = planes * geometry.blocks_per_plane;
-        let logical_pages = (self.namespace_pages() / u64::from(cores)) as u32;
+        let logical_pages = self.logical_pages()?;
+        // What the flash holds for the host, where that is not all that is shown.
+        let held = (self.in_stripes(self.held_pages()) / u64::from(cores)).min(logical_pages.into())
+            as u32;
+        let is_sparse = held < logical_pages;
+        let (metadata_first, reserved_pages) = self.metadata(logical_pages, held)?;
         if logical_pages == 0 {
             return Err(ConfigError::NoNamespace {
                 stripe_pages: self.firmware.stripe_pages,
@@ -112,21 +194,33 @@ impl DriveConfig {
             blocks,
             blocks_per_plane: geometry.blocks_per_plane,
             pages_per_block: geometry.pages_per_block,
+            unit_pages,
+            slots_per_block: geometry.pages_per_block / unit_pages.max(1),
+            extents_per_block: geometry.pages_per_block * numbers_per_page,
+            weight_per_block: geometry.pages_per_block * weight_per_page,
             logical_pages,
-            capacity_pages: (f64::from(logical_pages) * self.ftl.capacity_share) as u32,
+            capacity_pages: (f64::from(held) * self.ftl.capacity_share) as u32,
+            is_sparse,
+            metadata_first,
+            reserved_pages,
+            cached_max: match self.host_memory.enabled {
+                true => logical_pages.min(CACHED_MAX),
+                false => 0,
+            },
+            frames: self.ftl.write_buffer_pages / cores,
             // The planes' worth of blocks above it are for host writes to open, one on each plane,
             // while collection does all it can.
             reserve_blocks: foreground_blocks.saturating_sub(planes).max(RESERVE_MIN),
             foreground_blocks,
             background_blocks,
-            background_valid_max: (f64::from(geometry.pages_per_block)
+            background_valid_max: (f64::from(geometry.pages_per_block * weight_per_page)
                 * (1.0 - self.ftl.gc_background_invalid_min))
                 as u32,
             victims_max: self.victims_max(planes),
         };
-        plan.media_geometry(crate::media::PAGE_BYTES).check()?;
+        plan.media_geometry(PAGE_BYTES).check()?;
         let reserve = foreground_blocks + 2 * planes;
-        let data = u64::from(plan.capacity_pages).div_ceil(u64::from(plan.pages_per_block));
+        let data = u64::from(plan.capacity_pages).div_ceil(u64::from(plan.data_pages_per_block()));
         if data + u64::from(reserve) > u64::from(blocks) {
             return Err(ConfigError::Spare {
                 blocks,
@@ -135,6 +229,67 @@ impl DriveConfig {
             });
         }
         Ok(plan)
+    }
+
+    /// Frames that a collector must have: where pages are packed, two units of whole pages, so that no
+    /// unit is closed that has fewer pages in it than it has pages.
+    fn frames_of_a_collector(&self) -> u32 {
+        (2 * self.unit_pages()).max(1)
+    }
+
+    /// Refuses units that collection could not empty: of blocks of few units, or with few frames.
+    fn check_units(&self) -> Result<(), ConfigError> {
+        let unit_pages = self.unit_pages();
+        let slots = self.geometry.pages_per_block / unit_pages.max(1);
+        if unit_pages > 1 && slots < SLOTS_MIN {
+            return Err(ConfigError::Range {
+                key: "geometry.unit_pages",
+                value: unit_pages.to_string(),
+                rule: "1, or at most a quarter of geometry.pages_per_block",
+            });
+        }
+        let frames = gc_frames(self.ftl.write_buffer_pages / self.firmware.cores);
+        if frames < self.frames_of_a_collector() {
+            return Err(ConfigError::Range {
+                key: "ftl.write_buffer_pages",
+                value: self.ftl.write_buffer_pages.to_string(),
+                rule: "at least 8 units for each core, where pages are packed",
+            });
+        }
+        Ok(())
+    }
+
+    /// Logical pages of a core.
+    fn logical_pages(&self) -> Result<u32, ConfigError> {
+        let pages = self.namespace_pages() / u64::from(self.firmware.cores);
+        let max = u64::from(LPN_MAX) + 1;
+        match u32::try_from(pages) {
+            Ok(number) if pages <= max => Ok(number),
+            _ => Err(ConfigError::TooMuchShown {
+                shown_bytes: self.ftl.shown_bytes,
+                pages,
+                max,
+            }),
+        }
+    }
+
+    /// The first of a core's pages that is metadata, and how many of `held` pages only metadata may take.
+    fn metadata(&self, logical_pages: u32, held: u32) -> Result<(u32, u32), ConfigError> {
+        let bytes = self.ftl.metadata_bytes;
+        let pages = self.namespace_pages();
+        let metadata = bytes.div_ceil(u64::from(PAGE_BYTES));
+        let reserved = f64::from(held) * self.ftl.capacity_share * self.ftl.metadata_reserve_share;
+        if metadata >= pages.max(1) {
+            return Err(ConfigError::Metadata {
+                metadata_bytes: bytes,
+                namespace_bytes: pages * u64::from(PAGE_BYTES),
+            });
+        }
+        // A stripe that begins in the metadata is metadata: the least of the cores' first pages.
+        let striping = self.striping();
+        let first =
+            (0..self.firmware.cores).map(|core| striping.pages_below(pages - metadata, core));
+        Ok((first.min().unwrap_or(logical_pages), reserved.ceil() as u32))
     }
 
     /// Blocks that a core collects at once, so that its planes always have pages to program.
@@ -151,7 +306,9 @@ impl DriveConfig {
             return 1;
         };
         let frames = gc_frames(self.ftl.write_buffer_pages / self.firmware.cores);
-        (reading as u32 + 2).min(planes + 1).min(frames)
+        // What is packed stays in a frame until its unit is full.
+        let frames = frames / self.frames_of_a_collector();
+        (reading as u32 + 2).min(planes + 1).min(frames).max(1)
     }
 
     fn check_ranges(&self) -> Result<(), ConfigError> {
@@ -202,6 +359,20 @@ impl DriveConfig {
                 1 << 15,
                 "1 to 32768",
             ),
+            (
+                "geometry.unit_pages",
+                g.unit_pages,
+                0,
+                UNIT_PAGES_MAX,
+                "0 to 16, and divide geometry.pages_per_block",
+            ),
+            (
+                "compression.engines",
+                self.compression.engines,
+                1,
+                64,
+                "1 to 64",
+            ),
             ("firmware.parts_max", f.parts_max, 1, 1 << 12, "1 to 4096"),
             ("firmware.queues_max", f.queues_max, 1, 96, "1 to 96"),
             (
@@ -231,6 +402,11 @@ impl DriveConfig {
             ),
             ("link.latency_ns", self.link.latency_ns),
             ("host_memory.busy_wait_ns", self.host_memory.busy_wait_ns),
+            ("compression.pack_wait_ns", self.compression.pack_wait_ns),
+            (
+                "compression.engine_setup_ns",
+                self.compression.engine_setup_ns,
+            ),
         ];
         for (key, value) in times {
             if value > TIME_NS_MAX {
@@ -255,6 +431,13 @@ impl DriveConfig {
                 0.001,
                 1.0,
                 "0.001 to 1",
+            ),
+            (
+                "ftl.metadata_reserve_share",
+                t.metadata_reserve_share,
+                0.0,
+                0.5,
+                "0 to 0.5",
             ),
             (
                 "ftl.gc_foreground_share",

@@ -8,12 +8,14 @@ use wharf_wire::features::{
 };
 use wharf_wire::identify::{IdentifyController, IdentifyNamespace};
 use wharf_wire::log_page::LogPage;
-use wharf_wire::opcode::AdminOpcode;
+use wharf_wire::opcode::{AdminOpcode, IoOpcode};
 use wharf_wire::queue::DEPTH_MAX;
+use wharf_wire::space::SpaceThresholds;
 use wharf_wire::status::{Status, StatusCode};
 use zerocopy::IntoBytes;
 
 use super::MDTS;
+use super::events::REQUESTS_MAX;
 use super::state::{ARBITRATION_DEFAULT, Controller, NAMESPACE, Waiting};
 use super::whole_cores::{Format, LogPages, NamespaceData, SetWriteCache};
 
@@ -34,7 +36,7 @@ impl Controller {
     fn start_admin(&mut self, command: Command) -> Result<Option<u32>, StatusCode> {
         let opcode = command.admin_opcode().ok_or(StatusCode::InvalidOpcode)?;
         command.check_flags()?;
-        if self.slots.borrow().is_in_use(0, command.cid) {
+        if self.slots.borrow().is_in_use(0, command.cid) || self.events.holds(command.cid) {
             return Err(StatusCode::CommandIdConflict);
         }
         match opcode {
@@ -53,6 +55,8 @@ impl Controller {
             AdminOpcode::SetFeatures => self.set_feature(command),
             AdminOpcode::GetLogPage => self.get_log_page(command),
             AdminOpcode::FormatNvm => self.format(command),
+            AdminOpcode::GetLbaStatus => self.get_lba_status(command),
+            AdminOpcode::AsyncEventRequest => self.async_event_request(command).map(|()| None),
         }
     }
 
@@ -99,8 +103,16 @@ impl Controller {
             env!("CARGO_PKG_VERSION"),
         );
         controller.mdts = MDTS;
+        controller.aerl = REQUESTS_MAX as u8 - 1;
         controller.maxcmd = self.config.firmware.commands_max as u16;
-        controller.tnvmcap = (u128::from(self.namespace_pages) * PAGE_BYTES as u128).into();
+        // What the flash holds; a namespace may show more.
+        let held = self.namespace_pages.min(self.capacity_pages());
+        let held = if self.plan.is_sparse {
+            held
+        } else {
+            self.namespace_pages
+        };
+        controller.tnvmcap = (u128::from(held) * PAGE_BYTES as u128).into();
         controller.set_subsystem_name("nqn.2026-11.org.wharf:drive");
         controller.drive.firmware_cores = self.config.firmware.cores as u16;
         controller.drive.stripe_pages = self.config.firmware.stripe_pages;
@@ -115,12 +127,17 @@ impl Controller {
         controller
     }
 
+    /// Pages that may be on flash at once.
+    fn capacity_pages(&self) -> u64 {
+        u64::from(self.plan.capacity_pages) * self.cores.len() as u64
+    }
+
     /// The namespace as the cores reported it.
     pub(super) fn identify_namespace(&self) -> IdentifyNamespace {
         let stripe = self.config.firmware.stripe_pages;
         let mut namespace =
             IdentifyNamespace::new(self.namespace_pages).with_granularity(1, stripe);
-        namespace.ncap = u64::from(self.plan.capacity_pages) * self.cores.len() as u64;
+        namespace.ncap = self.capacity_pages();
         namespace.nuse = self.statistics().mapped_pages;
         namespace.nsattr = u8::from(self.is_read_only());
         namespace
@@ -227,6 +244,7 @@ impl Controller {
             }
             .to_value(),
             FeatureId::NumberOfQueues => self.number_of_queues(),
+            FeatureId::SpaceThresholds => self.events.thresholds.to_value(),
             FeatureId::HostMemory => {
                 let mut features = self.features.iter();
                 let value = features.find_map(|one| one.value(self, feature));
@@ -237,7 +255,7 @@ impl Controller {
             FeatureId::Arbitration => ARBITRATION_DEFAULT,
             FeatureId::VolatileWriteCache => u32::from(self.config.ftl.volatile_write_cache),
             FeatureId::NumberOfQueues => self.number_of_queues(),
-            FeatureId::HostMemory => 0,
+            FeatureId::HostMemory | FeatureId::SpaceThresholds => 0,
         };
         Ok(match select {
             FeatureSelect::Current => current,
@@ -274,6 +292,10 @@ impl Controller {
                 self.broadcast(&SetWriteCache, 0, command, u64::from(on));
                 Ok(None)
             }
+            FeatureId::SpaceThresholds => {
+                self.set_space_thresholds(SpaceThresholds::from_value(value));
+                Ok(Some(0))
+            }
             FeatureId::HostMemory => {
                 let mut features = self.features.clone().into_iter();
                 let outcome = features.find_map(|feature| feature.set_value(self, &command));
@@ -293,8 +315,13 @@ impl Controller {
         let page = command.log_page().ok_or(StatusCode::InvalidLogPage)?;
         self.check_log_transfer(&command, page)?;
         match page {
-            LogPage::ErrorInformation => match self.write_log_page(&command) {
-                StatusCode::Success => Ok(Some(0)),
+            LogPage::ErrorInformation | LogPage::Space => match self.write_log_page(&command) {
+                StatusCode::Success => {
+                    if page == LogPage::Space && !command.log_page_retains_event() {
+                        self.unmask_events();
+                    }
+                    Ok(Some(0))
+                }
                 status => Err(status),
             },
             LogPage::SmartHealth | LogPage::DriveStatistics | LogPage::CoreStatistics => {
@@ -302,6 +329,19 @@ impl Controller {
                 Ok(None)
             }
         }
+    }
+
+    fn get_lba_status(&mut self, command: Command) -> Result<Option<u32>, StatusCode> {
+        if command.nsid != NAMESPACE {
+            return Err(StatusCode::InvalidNamespace);
+        }
+        if self.is_formatting() {
+            return Err(StatusCode::FormatInProgress);
+        }
+        let status = self.table[IoOpcode::GetLbaStatus.raw() as usize];
+        let status = status.ok_or(StatusCode::InvalidOpcode)?;
+        status.start(self, 0, command)?;
+        Ok(None)
     }
 
     fn format(&mut self, command: Command) -> Result<Option<u32>, StatusCode> {

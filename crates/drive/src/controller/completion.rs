@@ -3,6 +3,7 @@
 use wharf_runtime::Op;
 use wharf_wire::command::Command;
 use wharf_wire::completion::Completion;
+use wharf_wire::opcode::IoOpcode;
 use wharf_wire::status::{Status, StatusCode};
 
 use super::state::{Controller, Outgoing};
@@ -74,9 +75,12 @@ impl Controller {
         to_host_pages: u32,
     ) {
         let collects = qid != 0 && self.tells_collection() && self.anyone_collects();
-        let completion = Completion::new(command.cid, status)
+        let mut completion = Completion::new(command.cid, status)
             .with_wide_result(result)
             .with_gc_state(collects);
+        if qid != 0 && self.events.thresholds.in_completions && !has_result(command) {
+            completion = completion.with_space_level(self.space_level());
+        }
         self.cpu.work(Op::CommandComplete, || ());
         let due_ns = self.to_host.carry(&self.cpu, to_host_pages);
         self.post(Outgoing {
@@ -84,6 +88,9 @@ impl Controller {
             qid,
             completion,
         });
+        if qid != 0 {
+            self.tell_events();
+        }
     }
 
     /// Puts a completion on its queue; in real time not before it is due, in virtual time with the
@@ -124,6 +131,11 @@ impl Controller {
             }
         }
     }
+}
+
+/// True for commands whose result takes all bits of the completion.
+fn has_result(command: &Command) -> bool {
+    matches!(command.io_opcode(), Some(IoOpcode::Pin | IoOpcode::Unpin))
 }
 
 /// True for failures that are the drive's or the media's, not the command's.

@@ -4,6 +4,7 @@ use wharf_wire::command::Command;
 use wharf_wire::dma::PAGE_BYTES;
 use wharf_wire::log_page::{CriticalWarning, ErrorLogEntry, LogPage, SmartHealth, data_units};
 use wharf_wire::prp::{PrpError, prp_walk};
+use wharf_wire::space::SpacePage;
 use wharf_wire::statistics::DriveStatistics;
 use wharf_wire::status::StatusCode;
 use zerocopy::{FromZeros, IntoBytes};
@@ -31,6 +32,7 @@ impl Controller {
             }
             LogPage::SmartHealth => self.smart().as_bytes().to_vec(),
             LogPage::DriveStatistics => self.statistics().as_bytes().to_vec(),
+            LogPage::Space => self.space_page().as_bytes().to_vec(),
             LogPage::CoreStatistics => self
                 .core_statistics()
                 .flat_map(|report| report.as_bytes().to_vec())
@@ -55,7 +57,7 @@ impl Controller {
             return Err(StatusCode::InvalidField);
         }
         // Copies of nothing check the addresses.
-        self.copy_to_host(command, &[], 0)
+        self.copy_to_host(command, length, &[], 0)
     }
 
     fn log_page_bytes(&self, page: LogPage) -> u64 {
@@ -63,6 +65,7 @@ impl Controller {
             LogPage::ErrorInformation => ERRORS_MAX * size_of::<ErrorLogEntry>(),
             LogPage::SmartHealth => size_of::<SmartHealth>(),
             LogPage::DriveStatistics => size_of::<DriveStatistics>(),
+            LogPage::Space => size_of::<SpacePage>(),
             LogPage::CoreStatistics => self.cores.len() * size_of::<DriveStatistics>(),
         };
         bytes as u64
@@ -71,23 +74,28 @@ impl Controller {
     /// Copies `bytes` from the command's offset on to the host, page by page, then zeros.
     fn transfer_log(&self, command: &Command, bytes: &[u8]) -> Result<(), StatusCode> {
         let offset = (command.log_page_offset() as usize).min(bytes.len());
-        self.copy_to_host(command, &bytes[offset..], command.log_page_bytes() as usize)
+        let asked = command.log_page_bytes();
+        self.copy_to_host(command, asked, &bytes[offset..], asked as usize)
     }
 
-    /// Copies `length` bytes, of which those beyond `bytes` are zeros, to the pages of a get log
-    /// page command.
-    fn copy_to_host(
+    /// Copies `length` bytes, of which those beyond `bytes` are zeros, to the pages of a command that
+    /// has room for `room` bytes.
+    pub fn copy_to_host(
         &self,
         command: &Command,
+        room: u64,
         bytes: &[u8],
         length: usize,
     ) -> Result<(), StatusCode> {
-        let pages = command.log_page_bytes().div_ceil(PAGE_BYTES as u64) as u32;
+        let pages = room.div_ceil(PAGE_BYTES as u64) as u32;
         let read = |at| self.dma.read_prp(at);
         let mut done = 0;
         for address in prp_walk(command.prp1, command.prp2, pages, read) {
             let address = address.map_err(PrpError::status)?;
             let count = (length - done).min(PAGE_BYTES);
+            if count == 0 && done > 0 {
+                break;
+            }
             let mut page = [0u8; PAGE_BYTES];
             let rest = &bytes[done.min(bytes.len())..];
             let data = &rest[..rest.len().min(count)];

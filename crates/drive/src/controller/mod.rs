@@ -9,6 +9,7 @@
 //! | `completion.rs` | answers become completions, in order behind the data on the link |
 //! | `shares.rs` | a command's shares, as handlers give them to cores |
 //! | `admin.rs` | the admin queue |
+//! | `events.rs` | what the host is told of space without asking |
 //! | `logs.rs`, `accounts.rs` | log pages, and what they tell |
 //! | `whole_cores.rs` | what cores do for admin commands |
 //!
@@ -18,6 +19,7 @@
 mod accounts;
 mod admin;
 mod completion;
+mod events;
 mod logs;
 mod queues;
 mod shares;

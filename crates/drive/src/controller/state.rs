@@ -17,6 +17,7 @@ use wharf_wire::queue::{DriveQueue, Guest};
 use wharf_wire::status::StatusCode;
 
 use super::accounts::{ErrorLog, HostCommands};
+use super::events::Events;
 use crate::config::{CorePlan, DriveConfig, Striping};
 use crate::core::{Core, NextWaiter, Serve, Slots};
 use crate::link::{FromHost, ToHost};
@@ -206,6 +207,7 @@ pub struct Controller {
     pub(super) from_host: FromHost,
     pub(super) outgoing: VecDeque<Outgoing>,
     pub(super) errors: ErrorLog,
+    pub(super) events: Events,
     pub(super) arbitration: Arbitration,
     pub(super) write_cache: bool,
     pub(super) formats_under_way: u32,
@@ -251,6 +253,7 @@ impl Controller {
             from_host: parts.from_host,
             outgoing: VecDeque::with_capacity(config.firmware.commands_max as usize),
             errors: ErrorLog::default(),
+            events: Events::default(),
             arbitration: Arbitration::from_value(ARBITRATION_DEFAULT),
             write_cache: config.ftl.volatile_write_cache,
             formats_under_way: 0,

@@ -66,6 +66,9 @@ impl Core {
 
     /// Waits until there may be room for a page that was refused.
     async fn wait_for_room(&self, refusal: Refusal) -> Result<(), StatusCode> {
+        if self.has_ended_closed_units() {
+            return Ok(());
+        }
         match refusal {
             Refusal::NoFrame => self.programmed.wait(&self.cpu).await,
             Refusal::NoSpace => {
@@ -94,7 +97,7 @@ impl Core {
             };
             let at = hmb.at(victim);
             if at.is_dirty() {
-                let owner = match self.volatile_write_cache.get() {
+                let owner = match self.ends_when_staged(false) {
                     true => NONE,
                     false => job,
                 };

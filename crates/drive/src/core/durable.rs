@@ -9,6 +9,9 @@ impl Core {
     /// Waits until every write acknowledged so far is on flash, then logs deallocations.
     pub async fn make_durable(&self) -> StatusCode {
         let seq = self.with_ftl(|ftl| ftl.seq());
+        if !self.with_ftl(|ftl| ftl.is_settled(seq)) {
+            self.hasten();
+        }
         while !self.with_ftl(|ftl| ftl.is_settled(seq)) {
             self.programmed.wait(&self.cpu).await;
         }

@@ -46,6 +46,7 @@ impl Core {
                 self.wake_collector();
                 self.collect_block(own, victim, urgency, &mut batch).await;
             } else {
+                self.close_awaited_units();
                 self.check_for_a_dead_end();
                 self.collect.wait(&self.cpu).await;
             }
@@ -89,7 +90,9 @@ impl Core {
         let dead_end = !self.space.is_empty()
             && self.with_ftl(|ftl| !ftl.is_busy() && ftl.victims() == 0 && ftl.has_no_space());
         if dead_end {
-            self.give_up_writing();
+            self.with_ftl(|ftl| ftl.stop_writing());
+            self.note_read_only();
+            self.space.notify_all(&self.cpu);
         }
     }
 
@@ -122,7 +125,7 @@ impl Core {
         self.begin_collecting();
         let (pages, frames) = self.with_ftl(|ftl| {
             let plan = ftl.plan();
-            (plan.pages_per_block, ftl.gc_frames() / plan.victims_max)
+            (plan.extents_per_block, ftl.gc_frames() / plan.victims_max)
         });
         batch.spoiled = false;
         let mut page = 0;
@@ -188,6 +191,7 @@ impl Core {
                         break;
                     }
                     Ok(None) => break,
+                    Err(_) if self.has_ended_closed_units() => {}
                     Err(_) => self.space.wait(&self.cpu).await,
                 }
             }
@@ -253,6 +257,9 @@ impl Core {
     /// Waits until a collector's batch is read and no more than `outstanding` of its pages are on
     /// their way.
     fn come_to<'a>(&self, own: &'a Collector, outstanding: u32) -> ComeTo<'a> {
+        if own.outstanding.get() > outstanding {
+            self.close_gc_units();
+        }
         ComeTo { own, outstanding }
     }
 

@@ -20,6 +20,7 @@
 //! | `hmb.rs` | where the core's frames of the host memory buffer are |
 //! | `cache.rs`, `stuck.rs` | pages in those frames: what other commands do to them, and writing them back |
 //! | `finding.rs` | what finding them costs |
+//! | `packing.rs` | packed pages: the time of their compression, when units are closed |
 //! | `report.rs` | statistics |
 //!
 //! Jobs and their tasks are made once; serving a share that need not wait for anything but a time
@@ -37,6 +38,7 @@ pub mod hmb;
 mod host_page;
 mod job;
 mod operations;
+mod packing;
 mod report;
 mod state;
 mod stuck;

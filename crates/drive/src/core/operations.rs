@@ -114,6 +114,7 @@ impl Core {
         if checkpoint_due {
             self.checkpoint_due.notify_all(&self.cpu);
         }
+        self.close_awaited_units();
         self.wake_collector();
     }
 
@@ -142,6 +143,7 @@ impl Core {
     /// a collector if need be.
     #[inline]
     pub fn after_staging(&self, end_ns: u64) {
+        self.account_squeezed();
         if self.instant {
             self.finish_now();
         } else {

@@ -53,6 +53,15 @@ pub fn statistics(core: u32, ftl: &Ftl) -> DriveStatistics {
     report.frame_evictions = counters.frame_evictions;
     report.frame_write_backs = counters.frame_write_backs;
     report.pin_waits = counters.pin_waits;
+    report.used_granules = ftl.used_granules();
+    report.capacity_granules = ftl.plan().capacity_granules();
+    report.host_granules = counters.host_granules;
+    report.moved_granules = counters.moved_granules;
+    report.unit_programs = counters.unit_programs;
+    report.unfilled_granules = counters.unfilled_granules;
+    report.padding_granules = counters.padding_granules;
+    report.compressed_pages = counters.pages_compressed;
+    report.expanded_pages = counters.pages_expanded;
     report.frames = u64::from(ftl.cached().count());
     report.frames_held = u64::from(ftl.cached().taken_or_reserved());
     report

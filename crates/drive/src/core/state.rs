@@ -20,6 +20,7 @@ use super::hmb::Hmb;
 use super::stuck::Stuck;
 use crate::config::FrameIndex;
 use crate::config::Striping;
+use crate::engine::Engine;
 use crate::ftl::{Finished, Ftl, MapHint};
 use crate::link::FromHost;
 use crate::media::AnyMedia;
@@ -115,6 +116,12 @@ pub struct CoreParts {
     pub status: CoreStatus,
     /// The link, for pages of the host memory buffer.
     pub from_host: FromHost,
+    /// What compresses and expands pages, if that takes time.
+    pub engine: Option<Engine>,
+    /// How long a unit that somebody waits for may be filled, in nanoseconds.
+    pub pack_wait_ns: u64,
+    /// What its processor does to compress a page, and to expand one, if no engine does.
+    pub squeezing: Option<(Op, Op)>,
     /// Its processor copies data: no engine does.
     pub copies: bool,
     /// What the drive's features keep on the core.
@@ -141,6 +148,8 @@ pub struct Job {
     pub outstanding: Cell<u32>,
     /// The handler is called when there are none.
     pub(super) settles: Cell<bool>,
+    /// Pages of the share were zeros and took no flash: the log has to tell of them.
+    pub zeroed: Cell<bool>,
     /// One of these programs has failed.
     pub failed: Cell<bool>,
     /// Pages of the share that are done.
@@ -243,6 +252,17 @@ pub struct Core {
     pub(super) status: CoreStatus,
     /// The link, for pages of the host memory buffer.
     pub from_host: FromHost,
+    /// What compresses and expands pages, if that takes time.
+    pub(super) engine: Option<Engine>,
+    /// Pages are packed into units.
+    pub(super) packs: bool,
+    pub(super) pack_wait_ns: u64,
+    /// What is staged is durable.
+    pub(super) is_protected: bool,
+    /// What its processor does to compress a page, and to expand one, if no engine does.
+    pub(super) squeezing: Option<(Op, Op)>,
+    /// Pages that were compressed and expanded, as far as that is accounted.
+    pub(super) squeezed: Cell<(u64, u64)>,
     /// Its processor copies data: no engine does.
     pub copies: bool,
     states: Vec<Box<dyn Any>>,
@@ -258,6 +278,8 @@ impl Core {
             index: parts.index,
             instant: parts.ftl.is_instant(),
             has_table: parts.ftl.frame_index() == FrameIndex::Hash,
+            packs: parts.ftl.packs(),
+            is_protected: parts.ftl.is_protected(),
             read_only: Cell::new(parts.ftl.is_read_only()),
             map: parts.ftl.map_hint(),
             ftl: RefCell::new(Some(parts.ftl)),
@@ -301,6 +323,10 @@ impl Core {
             power: parts.power,
             status: parts.status,
             from_host: parts.from_host,
+            engine: parts.engine,
+            pack_wait_ns: parts.pack_wait_ns,
+            squeezing: parts.squeezing,
+            squeezed: Cell::default(),
             copies: parts.copies,
             states: parts.states,
             waiters: parts.waiters,
@@ -433,6 +459,12 @@ impl Drop for Core {
                     !self.is_at_rest() || reserved == 0,
                     "{reserved} frames are reserved for nobody"
                 );
+            }
+            if !std::thread::panicking() && ftl.is_protected() {
+                ftl.finish_all();
+                if self.power.is_cut() {
+                    ftl.save_staged();
+                }
             }
             // What a drive does on the charge of its capacitors: what is still under way is lost as in a power
             // cut, but the next power-on has little to look at. A failure leaves the old log in place.

@@ -2,7 +2,8 @@
 //!
 //! A block goes round: free → open (a frontier writes it) → closed → victim → erasing → free. A
 //! closed block hangs in the list of its number of valid pages, so that the emptiest is found, and
-//! an invalidated page accounted, in constant time. Free blocks wait in the
+//! an invalidated page accounted, in constant time. Where pages are packed, valid data are weighed
+//! by granules, and a list is of blocks that weigh about the same. Free blocks wait in the
 //! order of their wear, for each plane. Host writes get the least worn one; collected pages, which
 //! will stay for longer, get the most worn one: dynamic wear levelling.
 
@@ -38,7 +39,7 @@ const CANDIDATES_MAX: usize = 64;
 /// One erase block.
 #[derive(Debug, Clone, Copy)]
 pub struct Block {
-    /// Pages that a map entry (or a frame on its way) refers to.
+    /// What a map entry (or a frame on its way) refers to: pages, or granules of packed ones.
     pub valid: u32,
     /// Programs under way.
     pub pending: u32,
@@ -54,9 +55,11 @@ pub struct Block {
 #[derive(Debug)]
 pub struct Blocks {
     blocks: Vec<Block>,
-    /// First closed block of each number of valid pages.
+    /// First closed block of each number of valid pages, or of granules that are about as many.
     heads: Vec<u32>,
-    /// No closed block has fewer valid pages than this.
+    /// Blocks are in one list whose valid data differ in so many low bits alone.
+    list_bits: u32,
+    /// No closed block is in a list before this.
     fewest_valid: usize,
     /// Erase count and number of the free blocks of each plane.
     free: Vec<BTreeSet<(u32, u32)>>,
@@ -67,8 +70,16 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// `planes * blocks_per_plane` blocks, none free yet.
-    pub fn new(planes: u32, blocks_per_plane: u32, pages_per_block: u32) -> Blocks {
+    /// `planes * blocks_per_plane` blocks, none free yet. Valid data weigh `weight_per_block` at most,
+    /// in `lists_max` lists or little more.
+    pub fn new(
+        planes: u32,
+        blocks_per_plane: u32,
+        weight_per_block: u32,
+        lists_max: u32,
+    ) -> Blocks {
+        let list_bits = (0..).find(|bits| weight_per_block >> bits <= lists_max);
+        let list_bits = list_bits.expect("one list is enough in the end");
         let empty = Block {
             valid: 0,
             pending: 0,
@@ -79,7 +90,8 @@ impl Blocks {
         };
         Blocks {
             blocks: vec![empty; (planes * blocks_per_plane) as usize],
-            heads: vec![NONE; pages_per_block as usize + 1],
+            heads: vec![NONE; (weight_per_block >> list_bits) as usize + 1],
+            list_bits,
             fewest_valid: 0,
             free: (0..planes).map(|_| BTreeSet::new()).collect(),
             free_count: 0,
@@ -195,23 +207,23 @@ impl Blocks {
         entry.pending == 0
     }
 
-    /// A page of the block has become valid.
+    /// A page of the block, of this weight, has become valid.
     #[inline]
-    pub fn validate(&mut self, block: u32) {
+    pub fn validate(&mut self, block: u32, weight: u32) {
         let entry = &mut self.blocks[block as usize];
         debug_assert!(entry.state == State::Open, "{entry:?}");
-        entry.valid += 1;
+        entry.valid += weight;
     }
 
-    /// A page of the block is no longer needed; returns whether it was the last.
+    /// A page of the block, of this weight, is no longer needed; returns whether it was the last.
     #[inline]
-    pub fn invalidate(&mut self, block: u32) -> bool {
+    pub fn invalidate(&mut self, block: u32, weight: u32) -> bool {
         if self.blocks[block as usize].state == State::Closed {
             self.unlink(block);
-            self.blocks[block as usize].valid -= 1;
+            self.blocks[block as usize].valid -= weight;
             self.link(block);
         } else {
-            self.blocks[block as usize].valid -= 1;
+            self.blocks[block as usize].valid -= weight;
         }
         let emptied = self.blocks[block as usize].valid == 0;
         if emptied && self.blocks[block as usize].state == State::Spoiled {
@@ -246,30 +258,36 @@ impl Blocks {
         }
     }
 
-    /// The fewest valid pages that a closed block has.
+    /// What the valid data of the emptiest closed block weigh, or little less.
     pub fn fewest_valid(&mut self) -> Option<u32> {
+        Some((self.first_list()? as u32) << self.list_bits)
+    }
+
+    fn first_list(&mut self) -> Option<usize> {
         while *self.heads.get(self.fewest_valid)? == NONE {
             self.fewest_valid += 1;
         }
-        Some(self.fewest_valid as u32)
+        Some(self.fewest_valid)
     }
 
     /// The closed block with the fewest valid pages; of several one on the plane that has the fewest
     /// blocks free or coming, so that collected pages and host writes find room on every plane.
     pub fn emptiest(&mut self) -> Option<u32> {
-        let fewest = self.fewest_valid()?;
-        let first = self.heads[fewest as usize];
+        let fewest = self.first_list()?;
+        let first = self.heads[fewest];
         let next = |block: &u32| Some(self.blocks[*block as usize].next).filter(|b| *b != NONE);
         let candidates = std::iter::successors(Some(first), next).take(CANDIDATES_MAX);
         candidates.min_by_key(|block| {
             let plane = self.plane_of(*block) as usize;
-            self.free[plane].len() + self.coming[plane] as usize
+            let room = self.free[plane].len() + self.coming[plane] as usize;
+            // In a list of weights a block without any is still the best.
+            (self.blocks[*block as usize].valid > 0 && fewest == 0, room)
         })
     }
 
     #[inline]
     fn link(&mut self, block: u32) {
-        let valid = self.blocks[block as usize].valid as usize;
+        let valid = (self.blocks[block as usize].valid >> self.list_bits) as usize;
         let first = std::mem::replace(&mut self.heads[valid], block);
         self.blocks[block as usize].previous = NONE;
         self.blocks[block as usize].next = first;
@@ -288,7 +306,7 @@ impl Blocks {
             ..
         } = self.blocks[block as usize];
         match previous {
-            NONE => self.heads[valid as usize] = next,
+            NONE => self.heads[(valid >> self.list_bits) as usize] = next,
             _ => self.blocks[previous as usize].next = next,
         }
         if next != NONE {
@@ -303,31 +321,31 @@ mod tests {
 
     fn closed(blocks: &mut Blocks, valid: u32) -> u32 {
         let block = blocks.open(0, Origin::Host).unwrap();
-        (0..valid).for_each(|_| blocks.validate(block));
+        blocks.validate(block, valid);
         blocks.close(block, 1);
         block
     }
 
     #[test]
     fn the_emptiest_block_is_found_whatever_happens_to_the_others() {
-        let mut blocks = Blocks::new(1, 4, 8);
+        let mut blocks = Blocks::new(1, 4, 8, 8);
         (0..4).for_each(|b| blocks.set_free(b, 0));
         let [a, b, c] = [5, 3, 4].map(|valid| closed(&mut blocks, valid));
         assert_eq!(blocks.emptiest(), Some(b));
-        (0..3).for_each(|_| assert!(!blocks.invalidate(a)));
+        (0..3).for_each(|_| assert!(!blocks.invalidate(a, 1)));
         assert_eq!(blocks.emptiest(), Some(a));
         blocks.take_victim(a);
         assert_eq!(blocks.emptiest(), Some(b));
-        blocks.invalidate(c);
-        blocks.invalidate(c);
+        blocks.invalidate(c, 1);
+        blocks.invalidate(c, 1);
         assert_eq!(blocks.emptiest(), Some(c));
-        assert!(!blocks.invalidate(a));
-        assert!(blocks.invalidate(a), "the last page of the victim");
+        assert!(!blocks.invalidate(a, 1));
+        assert!(blocks.invalidate(a, 1), "the last page of the victim");
     }
 
     #[test]
     fn the_host_gets_the_least_worn_free_block_and_collection_the_most_worn() {
-        let mut blocks = Blocks::new(2, 2, 8);
+        let mut blocks = Blocks::new(2, 2, 8, 8);
         for (block, wear) in [(0, 9), (1, 3), (2, 1), (3, 7)] {
             blocks.set_free(block, wear);
         }
@@ -342,7 +360,7 @@ mod tests {
     #[test]
     fn blocks_that_are_freed_together_are_free_as_one_by_one() {
         let erased = [(0, 3), (1, 0), (2, 7), (3, 0), (5, 2)];
-        let (mut together, mut singly) = (Blocks::new(2, 3, 8), Blocks::new(2, 3, 8));
+        let (mut together, mut singly) = (Blocks::new(2, 3, 8, 8), Blocks::new(2, 3, 8, 8));
         together.set_all_free(&erased);
         for (block, wear) in erased {
             singly.set_free(block, wear);

@@ -374,7 +374,7 @@ impl Ftl {
             word: USED | flags,
         };
         match &mut self.cached.table {
-            None => self.map[lpn as usize] = Entry::Cached(frame).encode(),
+            None => self.map.set(lpn, Entry::Cached(frame).encode()),
             Some(table) => table.insert(lpn.into(), hash_page(lpn.into()), frame),
         }
         self.cached.used += 1;
@@ -400,7 +400,7 @@ impl Ftl {
             table, accounts, ..
         } = &mut self.cached;
         match table {
-            None => self.map[lpn as usize] = original,
+            None => self.map.set(lpn, original),
             Some(table) => {
                 let page_of = |frame: u32| u64::from(accounts[frame as usize].lpn);
                 table.remove(lpn.into(), hash_page(lpn.into()), frame, page_of);

@@ -12,28 +12,46 @@
 //!    newest on flash. The frame's program ends later, if at all, and is found by the scan.
 //! 3. Of an entry and the pages found, the greatest sequence number wins, as without a checkpoint.
 //!    So an overtaken frame (programmed, but older than the entry) does not come back.
-//! 4. A page deallocated before the instant is in the map as such, for every copy up to the
-//!    checkpoint's number. If it was written again and that is still under way, the number must be
-//!    below the new copy's and above the dead ones': the entry is *held* and the number stands apart.
+//! 4. A page deallocated before the instant is in the map as such, or not at all, for every copy up to
+//!    the checkpoint's number; so is one that holds zeros. If it was written again and that is still
+//!    under way, the number must be below the new copy's and above the dead ones': the entry is *held*
+//!    and the number stands apart. So a copy older than the checkpoint that the scan finds counts
+//!    only if its page is held, or has an entry of before.
 //! 5. A block is erased only when nothing in it is needed, newer copies are on flash and
 //!    deallocations are logged. So an entry that names a block erased since is out of date, and
 //!    what takes its place is found by the scan or in the log.
 //!
 //! The snapshot is made in one go, 4 bytes copied for each logical page, a few milliseconds of real
-//! time for 64 GiB; nothing can change meanwhile. In the drive's time, [`crate::core`] first spends
+//! time for 64 GiB; nothing can change meanwhile. Of a sparse map it has the rows that hold something
+//! (`checkpoint_rows.rs`). In the drive's time, [`crate::core`] first spends
 //! what programming it takes, beside everything else, and then puts it in place.
 
 use super::entry::{Entry, NONE, Place};
+use super::frames::OLD_ZEROS;
 use super::log::{Kind, long, word};
-use super::recover::{RecoveryError, Since};
+use super::recover::{Held, RecoveryError, Since};
+use super::space::PAGE_GRANULES;
+use super::sparse_map::ROW_BYTES;
 use super::{BlockState, CHECKPOINT, Ftl};
 use crate::media::{Media, MediaError, PAGE_BYTES};
 
 /// In a checkpoint's map: deallocated before a number that stands apart.
 const HELD: u32 = NONE;
 
+/// The same, of zeros before that number.
+const HELD_ZEROS: u32 = NONE - 1;
+
+/// In a checkpoint's map: holds zeros.
+const ZEROS: u32 = NONE - 2;
+
+/// In a checkpoint's map: deallocated.
+const TRIMMED: u32 = 1;
+
+/// In a checkpoint's map, added to the number of a flash page.
+const FLASH_BASE: u32 = 2;
+
 /// Map entries of a record: 4 MiB of them.
-const ENTRIES_PER_RECORD: usize = 1 << 20;
+pub(super) const ENTRIES_PER_RECORD: usize = 1 << 20;
 
 /// What a checkpoint's first record says.
 struct Head {
@@ -57,7 +75,14 @@ impl Ftl {
 
     /// Flash pages that a checkpoint takes.
     pub fn checkpoint_pages(&self) -> u64 {
-        let bytes = u64::from(self.plan.logical_pages) * 4 + u64::from(self.plan.blocks) * 8;
+        let map_bytes = match self.map.sparse() {
+            None => u64::from(self.plan.logical_pages) * 4,
+            Some(map) => {
+                let (rows, entries) = map.len();
+                rows * ROW_BYTES + entries * 4
+            }
+        };
+        let bytes = map_bytes + u64::from(self.plan.blocks) * 8;
         bytes.div_ceil(u64::from(PAGE_BYTES))
     }
 
@@ -110,20 +135,18 @@ impl Ftl {
         }
         let mut held_before = Vec::new();
         let mut records = vec![head, blocks];
-        for entries in self.map.chunks(ENTRIES_PER_RECORD) {
-            let mut record = Kind::Map.begin(entries.len());
-            for entry in entries {
-                let place = match Entry::decode(*entry) {
-                    Entry::Uncached(place) => place,
-                    Entry::Cached(frame) => self.cached.original(frame),
-                };
-                let entry = match place {
-                    Place::Frame(newest) => self.entry_on_flash(newest, &mut held_before),
-                    place => place.encode(),
-                };
-                record.extend_from_slice(&entry.to_le_bytes());
+        match self.map.flat() {
+            Some(map) => {
+                for entries in map.chunks(ENTRIES_PER_RECORD) {
+                    let mut record = Kind::Map.begin(entries.len());
+                    for entry in entries {
+                        let entry = self.entry_on_flash(*entry, &mut held_before);
+                        record.extend_from_slice(&entry.to_le_bytes());
+                    }
+                    records.push(record);
+                }
             }
-            records.push(record);
+            None => self.snapshot_rows(&mut records, &mut held_before),
         }
         let mut held = Kind::Held.begin(held_before.len());
         for before in held_before {
@@ -135,15 +158,26 @@ impl Ftl {
         records
     }
 
-    /// The entry of a page in a frame, as far as it is on flash.
-    fn entry_on_flash(&self, newest: u32, held_before: &mut Vec<u64>) -> u32 {
+    /// What a checkpoint says of a page with this map entry: what is on flash of it, or in the log.
+    pub(super) fn entry_on_flash(&self, entry: u32, held_before: &mut Vec<u64>) -> u32 {
+        let place = match Entry::decode(entry) {
+            Entry::Uncached(place) => place,
+            Entry::Cached(frame) => self.cached.original(frame),
+        };
+        let newest = match place {
+            Place::Unmapped => return 0,
+            Place::Trimmed => return TRIMMED,
+            Place::Zero => return ZEROS,
+            Place::Flash(ppn) => return ppn + FLASH_BASE,
+            Place::Frame(newest) => newest,
+        };
         let oldest = self.frames.get(self.frames.oldest_of(newest));
         match oldest.old {
-            NONE => {
+            NONE | OLD_ZEROS => {
                 held_before.push(oldest.seq - 1);
-                HELD
+                if oldest.old == NONE { HELD } else { HELD_ZEROS }
             }
-            ppn => Place::Flash(ppn).encode(),
+            ppn => ppn + FLASH_BASE,
         }
     }
 
@@ -159,7 +193,13 @@ impl Ftl {
             return Ok(None);
         };
         self.require_own(&head)?;
-        let (mut since, mut next) = (None, 0);
+        // A sparse map may have nothing at all.
+        let all = if self.map.sparse().is_some() {
+            head.logical_pages
+        } else {
+            0
+        };
+        let (mut since, mut next) = (None, all);
         let mut held = Vec::new();
         for (index, record) in log.iter().enumerate().skip(1) {
             match Kind::parse(record).ok_or(unknown())? {
@@ -167,6 +207,11 @@ impl Ftl {
                 (Kind::Map, items) => {
                     let since = since.as_mut().ok_or(unknown())?;
                     next = self.load_entries(next, items, since, valid, &mut held)?;
+                }
+                (Kind::Rows, items) => {
+                    let since = since.as_mut().ok_or(unknown())?;
+                    self.load_rows(items, since, valid, &mut held)?;
+                    next = head.logical_pages;
                 }
                 (Kind::Held, items) => {
                     let since = since
@@ -227,7 +272,7 @@ impl Ftl {
         items: &[u8],
         since: &mut Since,
         valid: &mut [u32],
-        held: &mut Vec<u32>,
+        held: &mut Vec<(u32, bool)>,
     ) -> Result<u32, RecoveryError> {
         let end = u64::from(first) + (items.len() / 4) as u64;
         if end > u64::from(self.plan.logical_pages) {
@@ -235,35 +280,53 @@ impl Ftl {
         }
         self.recovery.map_entries += end - u64::from(first);
         for (lpn, item) in (first..).zip(items.chunks_exact(4)) {
-            let entry = word(item);
-            if entry == HELD {
-                held.push(lpn);
-                continue;
-            }
-            match Place::decode(entry) {
-                Place::Unmapped => {}
-                Place::Trimmed => self.set_place(lpn, Place::Trimmed),
-                Place::Flash(ppn) if ppn < self.media.geometry().pages() => {
-                    let block = self.block_of(ppn) as usize;
-                    if since.from[block].is_some() {
-                        valid[block] += 1;
-                        self.mapped += 1;
-                        self.set_place(lpn, Place::Flash(ppn));
-                    } else {
-                        since.outdated.push(lpn);
-                    }
-                }
-                Place::Flash(_) | Place::Frame(_) => return Err(RecoveryError::UnknownRecord),
-            }
+            self.load_entry(lpn, word(item), since, valid, held)?;
         }
         Ok(end as u32)
+    }
+
+    /// Takes what a checkpoint says of one page.
+    #[inline]
+    pub(super) fn load_entry(
+        &mut self,
+        lpn: u32,
+        entry: u32,
+        since: &mut Since,
+        valid: &mut [u32],
+        held: &mut Vec<(u32, bool)>,
+    ) -> Result<(), RecoveryError> {
+        match entry {
+            0 => {}
+            TRIMMED => self.set_place(lpn, Place::Trimmed),
+            HELD | HELD_ZEROS => held.push((lpn, entry == HELD_ZEROS)),
+            ZEROS => {
+                self.mapped += 1;
+                self.set_place(lpn, Place::Zero);
+            }
+            flash => {
+                let ppn = flash - FLASH_BASE;
+                if u64::from(ppn) >= self.media.geometry().numbers() {
+                    return Err(RecoveryError::UnknownRecord);
+                }
+                let block = self.block_of(ppn) as usize;
+                if since.from[block].is_some() {
+                    valid[block] += self.weight(ppn);
+                    self.mapped += 1;
+                    self.used_granules += PAGE_GRANULES;
+                    self.set_place(lpn, Place::Flash(ppn));
+                } else {
+                    since.outdated.push(lpn);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Sorts a block in which a crash of the host's machine has undone programs or half an erase:
     /// it is erased before anything is programmed there, so that the pages counted as written at
     /// the checkpoint stay what they were.
     pub(super) fn set_aside(&mut self, block: u32, valid: u32) {
-        (0..valid).for_each(|_| self.blocks.validate(block));
+        self.blocks.validate(block, valid);
         debug_assert!(self.blocks.get(block).state == BlockState::Open);
         self.blocks.close(block, self.seq);
     }
@@ -282,16 +345,19 @@ fn parse_head(record: &[u8]) -> Option<Head> {
     })
 }
 
-/// Pairs each held page with the number before which its copies do not count.
-fn decode_held(items: &[u8], lpns: &[u32], seq: u64) -> Option<Vec<(u32, u64)>> {
-    if items.len() / 4 != lpns.len() {
+/// Adds to each held page the number before which its copies do not count.
+fn decode_held(items: &[u8], held: &[(u32, bool)], seq: u64) -> Option<Vec<Held>> {
+    if items.len() / 4 != held.len() {
         return None;
     }
-    let before = items
-        .chunks_exact(4)
-        .map(|item| seq.checked_sub(u64::from(word(item))));
-    lpns.iter()
-        .zip(before)
-        .map(|(lpn, before)| Some((*lpn, before?)))
+    let items = held.iter().zip(items.chunks_exact(4));
+    items
+        .map(|((lpn, zeros), item)| {
+            Some(Held {
+                lpn: *lpn,
+                before: seq.checked_sub(u64::from(word(item)))?,
+                zeros: *zeros,
+            })
+        })
         .collect()
 }

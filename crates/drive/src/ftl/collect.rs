@@ -31,6 +31,8 @@ pub struct Batch {
     pub moves: Vec<Move>,
     /// Pages looked at.
     pub scanned: u32,
+    /// What the pages that are being read weigh together.
+    weight: u32,
     /// True if a valid page could not be read.
     pub spoiled: bool,
     /// How many pages to read at most.
@@ -45,6 +47,7 @@ impl Default for Batch {
         Batch {
             moves: Vec::new(),
             scanned: 0,
+            weight: 0,
             spoiled: false,
             pages_max: u32::MAX,
             collector: None,
@@ -67,7 +70,11 @@ impl Ftl {
     /// until no frame is left, or the batch is full. Returns the page to go on from.
     pub fn read_batch(&mut self, now_ns: u64, victim: u32, page: u32, batch: &mut Batch) -> u32 {
         let next = self.fill_batch(victim, page, batch);
-        let mut left = batch.moves.len() as u32;
+        let mut left = match self.packs() {
+            false => batch.moves.len() as u32,
+            // Extents of one flash page come with one read of it, or two.
+            true => Ftl::pages_of(batch.weight),
+        };
         let plane = self.blocks.plane_of(victim);
         while left > 0 {
             let run = left.min(self.nand.run_max());
@@ -75,9 +82,9 @@ impl Ftl {
             let waiting = batch.collector.filter(|_| left == 0).unwrap_or(NOBODY);
             self.nand.read_run(now_ns, plane, run, READ | waiting);
         }
-        if next == self.plan.pages_per_block {
+        if next == self.plan.extents_per_block {
             // The rest became invalid before it was looked at.
-            self.victims.set_unmoved(victim, batch.moves.len() as u32);
+            self.victims.set_unmoved(victim, batch.weight);
         }
         next
     }
@@ -85,15 +92,20 @@ impl Ftl {
     fn fill_batch(&mut self, victim: u32, page: u32, batch: &mut Batch) -> u32 {
         batch.moves.clear();
         batch.scanned = 0;
+        batch.weight = 0;
         let owner = batch.collector.map_or(NONE, |c| COLLECTOR | c);
-        let first = victim * self.plan.pages_per_block;
-        for index in page..self.plan.pages_per_block {
+        let first = victim * self.plan.extents_per_block;
+        let end = match self.packs() {
+            false => self.plan.extents_per_block,
+            true => self.media.written_pages(victim),
+        };
+        for index in page..end {
             let ppn = first + index;
-            if index + LOOK_AHEAD < self.plan.pages_per_block
+            if index + LOOK_AHEAD < end
                 && let Some(lpn) = self.media.lpn(ppn + LOOK_AHEAD)
             {
                 // The pages of a victim are named anywhere in the map.
-                self.map.prefetch(lpn as usize);
+                self.map.prefetch(lpn);
             }
             let Some(lpn) = self.media.lpn(ppn) else {
                 // Erased, or its out-of-band data are lost: it may be mapped all the same.
@@ -111,8 +123,16 @@ impl Ftl {
                 return index;
             };
             self.counters.media_reads += 1;
-            match self.media.read(ppn, self.frames.data_mut(frame)) {
-                Ok(_) => {
+            let read = match self.packs() {
+                false => {
+                    let data = self.frames.data_mut(frame);
+                    self.media.read(ppn, data).map(|_| 1)
+                }
+                true => self.read_to_move(ppn, frame),
+            };
+            match read {
+                Ok(weight) => {
+                    batch.weight += weight;
                     batch.moves.push(Move {
                         lpn,
                         from_ppn: ppn,
@@ -128,7 +148,7 @@ impl Ftl {
                 }
             }
         }
-        self.plan.pages_per_block
+        self.plan.extents_per_block
     }
 
     /// Programs a page that was read, unless it was overwritten meanwhile. `Ok(None)` if so, `Err`
@@ -141,17 +161,23 @@ impl Ftl {
     ) -> Result<Option<u64>, Refusal> {
         if self.place(moving.lpn) != Place::Flash(moving.from_ppn) {
             self.frames.release(moving.frame);
-            self.victims.moved(self.block_of(moving.from_ppn));
+            self.note_moved(moving.from_ppn);
             return Ok(None);
+        }
+        if self.packs() {
+            let Move {
+                lpn, frame, owner, ..
+            } = moving;
+            let end_ns = self.stage_moved(now_ns, lpn, frame, owner)?;
+            self.note_moved(moving.from_ppn);
+            self.count_move(urgency);
+            return Ok(Some(end_ns));
         }
         let ppn = self
             .take_page(now_ns, Origin::Gc, moving.lpn)
             .ok_or(Refusal::NoSpace)?;
-        self.victims.moved(self.block_of(moving.from_ppn));
-        match urgency {
-            Urgency::Foreground | Urgency::Background => self.counters.gc_moves += 1,
-            Urgency::Wear => self.counters.wear_moves += 1,
-        }
+        self.note_moved(moving.from_ppn);
+        self.count_move(urgency);
         Ok(Some(self.start_program(
             now_ns,
             moving.lpn,
@@ -161,6 +187,18 @@ impl Ftl {
         )))
     }
 
+    fn note_moved(&mut self, ppn: u32) {
+        let weight = self.weight(ppn);
+        self.victims.moved(self.block_of(ppn), weight);
+    }
+
+    fn count_move(&mut self, urgency: Urgency) {
+        match urgency {
+            Urgency::Foreground | Urgency::Background => self.counters.gc_moves += 1,
+            Urgency::Wear => self.counters.wear_moves += 1,
+        }
+    }
+
     /// True if nothing in the victim is needed any more.
     pub fn is_empty(&self, victim: u32) -> bool {
         self.blocks.get(victim).valid == 0
@@ -168,10 +206,10 @@ impl Ftl {
 
     /// True if all that keeps a victim is pages that could not be read: none is in a frame.
     pub fn only_unreadable_pages_left(&self, victim: u32) -> bool {
-        let first = victim * self.plan.pages_per_block;
+        let first = victim * self.plan.extents_per_block;
         !self
             .frames
-            .any_replaces(first..first + self.plan.pages_per_block)
+            .any_replaces(first..first + self.plan.extents_per_block)
     }
 
     /// Has the collector erase every block, now that no logical page holds data and no program is
@@ -193,6 +231,19 @@ impl Ftl {
     /// Back to collection as usual.
     pub fn end_wipe(&mut self) {
         self.wiping = false;
+    }
+
+    /// No block can be collected and host writes wait. Where pages are packed and no block is worn
+    /// out, that is no end: units have no room for the rests of all of them.
+    pub fn stop_writing(&mut self) {
+        let is_worn = self
+            .blocks
+            .iter()
+            .any(|(_, block)| block.state == State::Retired);
+        match self.packer.as_deref_mut() {
+            Some(packer) if !is_worn => packer.give_up(),
+            _ => self.give_up_writing(),
+        }
     }
 
     /// No block can be collected and host writes wait: the flash cannot take more.

@@ -49,6 +49,20 @@ pub struct Counters {
     pub frame_write_backs: u64,
     /// Pins that waited for a frame.
     pub pin_waits: u64,
+    /// Granules of pages written by the host, as they were compressed.
+    pub host_granules: u64,
+    /// Granules of pages moved by collection and wear levelling.
+    pub moved_granules: u64,
+    /// Units programmed.
+    pub unit_programs: u64,
+    /// Granules of units that nothing was put into.
+    pub unfilled_granules: u64,
+    /// Of these, granules of units that were closed because somebody waited for them.
+    pub padding_granules: u64,
+    /// Pages compressed.
+    pub pages_compressed: u64,
+    /// Pages read from flash and expanded.
+    pub pages_expanded: u64,
 }
 
 impl Counters {
@@ -78,6 +92,13 @@ impl Counters {
             frame_evictions,
             frame_write_backs,
             pin_waits,
+            host_granules,
+            moved_granules,
+            unit_programs,
+            unfilled_granules,
+            padding_granules,
+            pages_compressed,
+            pages_expanded,
         } = other;
         self.host_reads += host_reads;
         self.host_writes += host_writes;
@@ -102,6 +123,13 @@ impl Counters {
         self.frame_evictions += frame_evictions;
         self.frame_write_backs += frame_write_backs;
         self.pin_waits += pin_waits;
+        self.host_granules += host_granules;
+        self.moved_granules += moved_granules;
+        self.unit_programs += unit_programs;
+        self.unfilled_granules += unfilled_granules;
+        self.padding_granules += padding_granules;
+        self.pages_compressed += pages_compressed;
+        self.pages_expanded += pages_expanded;
     }
 
     /// Pages programmed for each page the host wrote; 1 if it wrote none.

@@ -6,7 +6,8 @@ pub const NONE: u32 = u32::MAX;
 
 const UNMAPPED: u32 = 0;
 const TRIMMED: u32 = 1;
-const FLASH_BASE: u32 = 2;
+const ZERO: u32 = 2;
+const FLASH_BASE: u32 = 3;
 const FRAME_BIT: u32 = 1 << 31;
 const CACHED_BITS: u32 = FRAME_BIT | 1 << 30;
 
@@ -23,6 +24,8 @@ pub enum Place {
     Unmapped,
     /// Deallocated: reads as zeros, and must do so after a power cut too.
     Trimmed,
+    /// Written with zeros: it holds data, which takes no flash. The log says so after a power cut.
+    Zero,
     /// In a frame of the write buffer, on its way to flash.
     Frame(u32),
     /// On flash, at this physical page.
@@ -36,6 +39,7 @@ impl Place {
         match entry {
             UNMAPPED => Place::Unmapped,
             TRIMMED => Place::Trimmed,
+            ZERO => Place::Zero,
             _ if entry & FRAME_BIT != 0 => Place::Frame(entry & !FRAME_BIT),
             _ => Place::Flash(entry - FLASH_BASE),
         }
@@ -47,6 +51,7 @@ impl Place {
         match self {
             Place::Unmapped => UNMAPPED,
             Place::Trimmed => TRIMMED,
+            Place::Zero => ZERO,
             Place::Frame(frame) => FRAME_BIT | frame,
             Place::Flash(ppn) => {
                 debug_assert!(ppn < PAGES_MAX);
@@ -55,9 +60,15 @@ impl Place {
         }
     }
 
-    /// True if the page holds data.
+    /// True if the page holds data: it is allocated.
     #[inline]
     pub fn is_mapped(self) -> bool {
+        matches!(self, Place::Frame(_) | Place::Flash(_) | Place::Zero)
+    }
+
+    /// True if the page takes flash, or is going to.
+    #[inline]
+    pub fn takes_flash(self) -> bool {
         matches!(self, Place::Frame(_) | Place::Flash(_))
     }
 }
@@ -101,6 +112,7 @@ mod tests {
         let places = [
             Place::Unmapped,
             Place::Trimmed,
+            Place::Zero,
             Place::Frame(0),
             Place::Frame(CACHED_MAX - 1),
         ];

@@ -11,6 +11,9 @@
 
 use super::entry::NONE;
 
+/// Instead of an old page: zeros that are allocated, and are to be found after a power cut.
+pub const OLD_ZEROS: u32 = NONE - 1;
+
 /// One frame's account.
 #[derive(Debug, Clone, Copy)]
 pub struct Frame {
@@ -18,7 +21,8 @@ pub struct Frame {
     pub lpn: u32,
     /// Where it is going.
     pub ppn: u32,
-    /// The flash page it replaces; [`NONE`] if there is none or an older frame holds it.
+    /// The flash page it replaces; [`NONE`] if there is none or an older frame holds it, [`OLD_ZEROS`]
+    /// if it replaces zeros that are on no flash.
     pub old: u32,
     /// The next older frame of the same page that is under way.
     pub older: u32,
@@ -87,6 +91,12 @@ impl Frames {
         self.frames.len() as u32 - self.gc_first
     }
 
+    /// Bytes of a frame.
+    #[inline]
+    pub fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
+
     /// Takes a free frame.
     #[inline]
     pub fn take(&mut self, origin: Origin) -> Option<u32> {
@@ -149,12 +159,27 @@ impl Frames {
             .min()
     }
 
+    /// The oldest sequence number under way in frames of this origin, if any.
+    pub fn oldest_seq_of(&self, origin: Origin) -> Option<u64> {
+        let (host, gc) = self.frames.split_at(self.gc_first as usize);
+        let own = match origin {
+            Origin::Host => host,
+            Origin::Gc => gc,
+        };
+        own.iter().filter(|f| f.lpn != NONE).map(|f| f.seq).min()
+    }
+
     /// The oldest frame of the chain that `frame` belongs to.
     pub fn oldest_of(&self, mut frame: u32) -> u32 {
         while self.frames[frame as usize].older != NONE {
             frame = self.frames[frame as usize].older;
         }
         frame
+    }
+
+    /// Every frame with a page that is under way, with its account.
+    pub fn under_way(&self) -> impl Iterator<Item = (u32, &Frame)> {
+        (0..).zip(&self.frames).filter(|(_, f)| f.lpn != NONE)
     }
 
     /// True if a page of `first .. end` stays valid because the frame that replaces it is under way.

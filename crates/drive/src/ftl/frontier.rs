@@ -51,13 +51,14 @@ impl Frontiers {
         }
     }
 
-    /// Takes the next page: block and page index within it. `backlog_ns` says how long a plane will
-    /// be busy.
+    /// Takes the next page: block and page index within it. `is_taken` says which planes are out of
+    /// question, `backlog_ns` how long one will be busy.
     #[inline]
     pub fn take_page(
         &mut self,
         blocks: &mut Blocks,
         wanted: Wanted,
+        is_taken: impl Fn(u32) -> bool,
         backlog_ns: impl Fn(u32) -> u64,
     ) -> Option<(u32, u32)> {
         let Wanted { origin, .. } = wanted;
@@ -69,8 +70,10 @@ impl Frontiers {
             Origin::Host => (&mut self.host, &mut self.host_plane),
             Origin::Gc => (&mut self.gc, &mut self.gc_plane),
         };
-        let has_room =
-            |plane: u32| open[plane as usize].block != NONE || (may_open && blocks.has_free(plane));
+        let has_room = |plane: u32| {
+            !is_taken(plane)
+                && (open[plane as usize].block != NONE || (may_open && blocks.has_free(plane)))
+        };
         let plane = match wanted.plane.filter(|plane| has_room(*plane)) {
             Some(plane) => plane,
             None => {

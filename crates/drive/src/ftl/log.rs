@@ -1,8 +1,9 @@
 //! The core's log: what out-of-band data cannot tell, or only after a long search.
 //!
 //! * A deallocated page must read as zeros after a power cut, although old copies of it may still
-//!   lie on flash. So a flush writes the deallocations since the last one to the media's log, each
-//!   with the sequence number it had; recovery drops every copy that is older.
+//!   lie on flash; one that holds zeros takes no flash at all. So a flush writes the deallocations and
+//!   zeros since the last one to the media's log (`trims.rs`), each with the sequence number it had;
+//!   recovery drops every copy that is older.
 //! * A checkpoint (`checkpoint.rs`) takes the place of the whole log. A log that is full is
 //!   therefore replaced by a checkpoint, which always fits.
 //!
@@ -11,14 +12,6 @@
 
 use super::Ftl;
 use crate::media::{Media, MediaError, log_record_bytes};
-
-/// Pages `first .. first + count` held nothing from sequence number `seq` on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Trim {
-    pub first: u32,
-    pub count: u32,
-    pub seq: u64,
-}
 
 /// What a record holds: its first 4 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,30 +27,40 @@ pub(super) enum Kind {
     Map = 4,
     /// When the pages that a checkpoint's map calls held were deallocated.
     Held = 5,
+    /// Deallocations and zeros: [`Trim`]s.
+    Changes = 6,
+    /// Many short ones of one sequence number: runs of pages in few bytes each.
+    Runs = 7,
+    /// The next part of a checkpoint's sparse map: rows that hold something.
+    Rows = 8,
 }
 
 const HEAD_BYTES: usize = 8;
-const TRIM_BYTES: usize = 16;
+pub(super) const TRIM_BYTES: usize = 16;
 
 /// Deallocations not yet logged that a core keeps: beyond that, it logs them unasked. They take
 /// 64 KiB of a log that has at least 4 MiB for them.
 const TRIMS_PENDING_MAX: usize = 4096;
 
 impl Kind {
-    const ALL: [Kind; 5] = [
+    const ALL: [Kind; 8] = [
         Kind::Trims,
         Kind::Checkpoint,
         Kind::Blocks,
         Kind::Map,
         Kind::Held,
+        Kind::Changes,
+        Kind::Runs,
+        Kind::Rows,
     ];
 
     /// Bytes of an item.
     fn item_bytes(self) -> usize {
         match self {
-            Kind::Trims | Kind::Checkpoint => TRIM_BYTES,
+            Kind::Trims | Kind::Checkpoint | Kind::Changes => TRIM_BYTES,
             Kind::Blocks => 8,
-            Kind::Map | Kind::Held => 4,
+            Kind::Map | Kind::Held | Kind::Rows => 4,
+            Kind::Runs => 1,
         }
     }
 
@@ -90,40 +93,7 @@ pub(super) fn long(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes.try_into().expect("8 bytes"))
 }
 
-pub(super) fn encode_trims(trims: &[Trim]) -> Vec<u8> {
-    let mut record = Kind::Trims.begin(trims.len());
-    for trim in trims {
-        record.extend_from_slice(&trim.first.to_le_bytes());
-        record.extend_from_slice(&trim.count.to_le_bytes());
-        record.extend_from_slice(&trim.seq.to_le_bytes());
-    }
-    record
-}
-
-/// The trims among the items of a record.
-pub(super) fn decode_trims(items: &[u8]) -> impl Iterator<Item = Trim> {
-    items.chunks_exact(TRIM_BYTES).map(|item| Trim {
-        first: word(&item[..4]),
-        count: word(&item[4..8]),
-        seq: long(&item[8..]),
-    })
-}
-
 impl Ftl {
-    /// Notes a deallocation, to be logged later.
-    pub(super) fn note_trim(&mut self, first: u32, count: u32) {
-        self.seq += 1;
-        let seq = self.seq;
-        match self.trims.last_mut() {
-            // A long deallocation comes in steps. If nothing happened between two of them, they are
-            // one: no page was written that the first must leave alone.
-            Some(last) if last.first + last.count == first && last.seq + 1 == seq => {
-                (last.count, last.seq) = (last.count + count, seq);
-            }
-            _ => self.trims.push(Trim { first, count, seq }),
-        }
-    }
-
     /// True if deallocations wait to be logged.
     #[inline]
     pub fn log_is_due(&self) -> bool {
@@ -138,7 +108,12 @@ impl Ftl {
 
     /// True if the log has no room for the deallocations that wait: a checkpoint must be taken.
     pub fn log_is_full(&self) -> bool {
-        let wanted = log_record_bytes(HEAD_BYTES + self.trims.len() * TRIM_BYTES);
+        let wanted: u64 = match self.logs_runs() {
+            false => log_record_bytes(HEAD_BYTES + self.trims.len() * TRIM_BYTES),
+            true => (self.pending_records().iter())
+                .map(|record| log_record_bytes(record.len()))
+                .sum(),
+        };
         self.media.log_len() + wanted > self.media.geometry().log_bytes
     }
 
@@ -150,10 +125,13 @@ impl Ftl {
         if self.log_is_full() {
             return self.write_checkpoint();
         }
-        if self.power.allows_change() {
-            self.media.log_append(&encode_trims(&self.trims))?;
-            self.trims.clear();
+        for record in self.pending_records() {
+            if !self.power.allows_change() {
+                return Ok(());
+            }
+            self.media.log_append(&record)?;
         }
+        self.trims.clear();
         Ok(())
     }
 
@@ -165,22 +143,18 @@ impl Ftl {
 
 #[cfg(test)]
 mod tests {
+    use super::super::trims::{Trim, decode_trims, encode_trims};
     use super::*;
 
     #[test]
     fn a_record_that_is_none_of_ours_is_told() {
-        let trims = [
-            Trim {
-                first: 3,
-                count: 9,
-                seq: 1 << 40,
-            },
-            Trim {
-                first: 0,
-                count: 1,
-                seq: 7,
-            },
-        ];
+        let trim = |first, count, seq| Trim {
+            first,
+            count,
+            seq,
+            zeros: false,
+        };
+        let trims = [trim(3, 9, 1 << 40), trim(0, 1, 7)];
         let record = encode_trims(&trims);
         let (kind, items) = Kind::parse(&record).unwrap();
         assert_eq!(kind, Kind::Trims);
@@ -188,6 +162,6 @@ mod tests {
         assert_eq!(Kind::parse(&record[..record.len() - 1]), None);
         assert_eq!(Kind::parse(&record[..7]), None);
         assert_eq!(Kind::parse(&[0; 8]), None);
-        assert_eq!(Kind::parse(&[6, 0, 0, 0, 0, 0, 0, 0]), None);
+        assert_eq!(Kind::parse(&[9, 0, 0, 0, 0, 0, 0, 0]), None);
     }
 }

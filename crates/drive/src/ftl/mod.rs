@@ -12,22 +12,30 @@
 //! | file | idea |
 //! |---|---|
 //! | `entry.rs` | the 4-byte map entry |
+//! | `map.rs`, `sparse_map.rs` | the map, of all pages or of what is there |
+//! | `space.rs` | how much of the flash is used, and what may be written |
 //! | `cached.rs` | frames of lent host memory, and what each page is below |
 //! | `frames.rs` | data on its way to flash, and the page it replaces |
 //! | `blocks.rs` | states and valid counts of erase blocks |
 //! | `frontier.rs` | the open blocks that pages are written to |
-//! | `write.rs` | stage, finish, deallocate |
+//! | `write.rs` | stage, finish |
+//! | `clear.rs` | deallocate, and make zeros |
+//! | `squeeze.rs` | compressing a page on its way in, expanding it on its way out |
+//! | `pack.rs` | compressed pages side by side in units, and the walk of both |
+//! | `units.rs` | which units are open, which is filled next, when they are closed |
 //! | `collect.rs` | when to collect, and moving pages |
 //! | `victims.rs` | which blocks are collected, and how many at once |
 //! | `recover.rs` | map and blocks from out-of-band data and the log |
-//! | `log.rs` | the log's records, and deallocations in it |
-//! | `checkpoint.rs` | snapshots of the map, so that recovery is bounded |
+//! | `log.rs`, `trims.rs` | the log, and deallocations and zeros in it |
+//! | `checkpoint.rs`, `checkpoint_rows.rs` | snapshots of the map, so that recovery is bounded |
 //! | `precondition.rs` | the state of long use, in no simulated time |
 //! | `verify.rs` | the whole structure, checked against itself |
 
 mod blocks;
 mod cached;
 mod checkpoint;
+mod checkpoint_rows;
+mod clear;
 mod collect;
 pub mod counters;
 mod entry;
@@ -35,10 +43,17 @@ mod frames;
 mod frontier;
 mod hint;
 mod log;
+mod map;
+mod pack;
 mod precondition;
 mod recover;
+mod space;
+mod sparse_map;
+mod squeeze;
 #[cfg(test)]
 mod tests;
+mod trims;
+mod units;
 mod verify;
 mod victims;
 mod write;
@@ -53,6 +68,8 @@ pub(crate) use frames::gc_frames;
 pub use hint::MapHint;
 pub use precondition::{Overwrite, Precondition, PreconditionError, Preconditioned};
 pub use recover::{Recovery, RecoveryError};
+pub use space::{GRANULE_BYTES, PAGE_GRANULES, Space};
+pub(crate) use sparse_map::bytes_max as sparse_map_bytes_max;
 pub use victims::Urgency;
 pub use write::Refusal;
 pub(crate) use write::blocks_needed;
@@ -61,22 +78,28 @@ use std::cell::Cell;
 
 use crate::config::{CorePlan, DriveConfig, FrameIndex, FtlConfig};
 use crate::divide::quotient;
-use crate::media::{AnyMedia, Media, MediaError, Oob, SlabError, ZeroedSlab};
+use crate::media::{AnyMedia, Media, MediaError, Oob, SlabError};
 use crate::nand::Nand;
 use crate::power::PowerSwitch;
 use blocks::Blocks;
 use frames::Frames;
 use frontier::Frontiers;
-use log::Trim;
+use map::Map;
+use trims::Trim;
+use units::Packer;
 use victims::Victims;
 
 /// One core's translation layer with its flash.
 pub struct Ftl {
     plan: CorePlan,
     config: FtlConfig,
-    map: ZeroedSlab<u32>,
+    map: Map,
     /// Logical pages that hold data.
     mapped: u32,
+    /// Granules of flash that they take.
+    used_granules: u64,
+    /// Granules that any page may take: those beyond are for metadata.
+    open_granules: u64,
     media: AnyMedia,
     nand: Nand,
     blocks: Blocks,
@@ -85,6 +108,8 @@ pub struct Ftl {
     /// How the frames of cached pages are found.
     frame_index: FrameIndex,
     frontiers: Frontiers,
+    /// How pages are packed, where they are.
+    packer: Option<Box<Packer>>,
     erases_pending: u32,
     /// Pages of checkpoints that are being programmed.
     checkpoint_pages_pending: u32,
@@ -126,6 +151,9 @@ const CHECKPOINT: u32 = READ - 1;
 /// worker.
 pub const COLLECTOR: u32 = 1 << 31;
 
+/// Most lists of blocks by the weight of their valid data, where that is not a number of pages.
+const LISTS_MAX: u32 = 1024;
+
 /// What ended in [`Ftl::finish_due`]. Reused from call to call.
 #[derive(Debug, Default)]
 pub struct Finished {
@@ -150,6 +178,9 @@ pub enum OpenError {
     /// The media hold something that this drive did not write.
     #[error(transparent)]
     Recovery(#[from] RecoveryError),
+    /// The sizes of compressed stamps are not to be had.
+    #[error("drive: compression.sizes: {0}")]
+    Sizes(#[from] wharf_codec::TableError),
 }
 
 impl Ftl {
@@ -163,19 +194,29 @@ impl Ftl {
         let page_bytes = media.geometry().page_bytes as usize;
         let frames = config.ftl.write_buffer_pages / config.firmware.cores;
         let mut ftl = Ftl {
-            map: ZeroedSlab::new("the map", plan.logical_pages as usize)?,
+            map: Map::new(plan.logical_pages, plan.entries_max())?,
             mapped: 0,
+            used_granules: 0,
+            open_granules: plan.open_granules(),
             nand: Nand::new(
                 &config.timing,
                 config.ftl.read_share,
                 plan.planes,
                 plan.channels,
             ),
-            blocks: Blocks::new(plan.planes, plan.blocks_per_plane, plan.pages_per_block),
+            blocks: Blocks::new(
+                plan.planes,
+                plan.blocks_per_plane,
+                plan.weight_per_block,
+                plan.weight_per_block
+                    .min(LISTS_MAX)
+                    .max(plan.pages_per_block),
+            ),
             frames: Frames::new(frames, page_bytes),
             cached: CachedFrames::new(0, config.host_memory.index)?,
             frame_index: config.host_memory.index,
             frontiers: Frontiers::new(plan.planes),
+            packer: Packer::new(config, &plan, frames.max(2)).transpose()?,
             erases_pending: 0,
             checkpoint_pages_pending: 0,
             victims: Victims::new(plan.victims_max),
@@ -192,6 +233,8 @@ impl Ftl {
             plan,
             media,
         };
+        // Zeros compress to nothing.
+        ftl.config.elide_zeros |= config.compression.is_on();
         ftl.recover()?;
         Ok(ftl)
     }
@@ -280,7 +323,7 @@ impl Ftl {
 
     #[inline]
     fn block_of(&self, ppn: u32) -> u32 {
-        quotient(u64::from(ppn), self.plan.pages_per_block) as u32
+        quotient(u64::from(ppn), self.plan.extents_per_block) as u32
     }
 
     #[inline]
@@ -291,7 +334,7 @@ impl Ftl {
     /// What the map holds for a logical page.
     #[inline]
     fn map_entry(&self, lpn: u32) -> Entry {
-        Entry::decode(self.map[lpn as usize])
+        Entry::decode(self.map.get(lpn))
     }
 
     /// Where a logical page is: the frame that caches it, if one does.
@@ -316,7 +359,7 @@ impl Ftl {
     #[inline]
     fn set_place(&mut self, lpn: u32, place: Place) {
         match self.map_entry(lpn) {
-            Entry::Uncached(_) => self.map[lpn as usize] = place.encode(),
+            Entry::Uncached(_) => self.map.set(lpn, place.encode()),
             Entry::Cached(frame) => self.cached.set_original(frame, place),
         }
     }
@@ -324,7 +367,7 @@ impl Ftl {
     /// Brings a map entry near: the page will be looked up soon.
     #[inline]
     pub fn prefetch(&self, lpn: u32) {
-        self.map.prefetch(lpn as usize);
+        self.map.prefetch(lpn);
     }
 
     /// Copies a logical page to `out`; returns when the flash has delivered it.
@@ -345,6 +388,7 @@ impl Ftl {
     #[inline]
     pub fn copy_from_memory(&self, place: Place, out: &mut [u8]) {
         match place {
+            Place::Frame(frame) if self.packs() => self.expand_frame(frame, out),
             Place::Frame(frame) => out.copy_from_slice(self.frames.data(frame)),
             _ => out.fill(0),
         }
@@ -366,7 +410,11 @@ impl Ftl {
     /// was moved or overwritten before its block could be erased, and what it is now is delivered.
     #[inline]
     pub fn finish_read(&mut self, lpn: u32, ppn: u32, out: &mut [u8]) -> Result<(), MediaError> {
-        match self.media.read(ppn, out) {
+        let read = match self.packs() {
+            false => self.media.read(ppn, out),
+            true => self.read_packed(ppn, out),
+        };
+        match read {
             Ok(oob) if oob.lpn == lpn => Ok(()),
             other => self.finish_read_late(lpn, ppn, other, out),
         }
@@ -390,7 +438,7 @@ impl Ftl {
             }
             (
                 Ok(_) | Err(MediaError::Erased { .. }),
-                Place::Frame(_) | Place::Unmapped | Place::Trimmed,
+                Place::Frame(_) | Place::Unmapped | Place::Trimmed | Place::Zero,
             ) => {
                 self.copy_from_memory(place, out);
                 Ok(())
@@ -404,17 +452,22 @@ impl Ftl {
 
     /// Lets others bring map entries near.
     pub fn map_hint(&self) -> MapHint {
-        MapHint::new(&self.map)
+        self.map.hint()
     }
 
     /// When to call [`Ftl::finish_due`] next: an operation ends, or begins, then.
     #[inline]
     pub fn next_end_ns(&self) -> Option<u64> {
-        self.nand.next_event_ns()
+        let next_ns = self.nand.next_event_ns();
+        match self.close_at_ns() {
+            None => next_ns,
+            Some(at_ns) => Some(next_ns.map_or(at_ns, |next_ns| next_ns.min(at_ns))),
+        }
     }
 
     /// Ends every operation whose time has come.
     pub fn finish_due(&mut self, now_ns: u64, finished: &mut Finished) {
+        self.close_due(now_ns);
         while let Some(what) = self.nand.end_one(now_ns) {
             if what & ERASE != 0 {
                 self.finish_erase(what & !ERASE, finished);
@@ -426,6 +479,8 @@ impl Ftl {
             } else if what == CHECKPOINT {
                 self.checkpoint_pages_pending -= 1;
                 finished.checkpoint_pages += 1;
+            } else if self.packs() {
+                self.finish_unit(what, finished);
             } else {
                 self.finish_program(what, finished);
             }

@@ -117,7 +117,13 @@ impl Ftl {
         options.check()?;
         assert!(!self.is_busy(), "preconditioning is for a drive at rest");
         self.reset_counters();
-        let pages = (f64::from(self.plan.logical_pages) * options.fill_share) as u32;
+        // Of a namespace that shows more than the flash holds, the first part; of one whose pages are
+        // compressed it depends on them how much that is.
+        let shown = match self.plan.is_sparse && !self.packs() {
+            true => self.plan.capacity_pages,
+            false => self.plan.logical_pages,
+        };
+        let pages = (f64::from(shown) * options.fill_share) as u32;
         let mut at = At::default();
         for lpn in 0..pages {
             self.write_zeros(lpn, &mut at)?;
@@ -138,6 +144,7 @@ impl Ftl {
                 }
             }
         };
+        self.finish_all();
         result.programs = self.counters.programs;
         self.reset_counters();
         self.nand.reset();
@@ -195,7 +202,7 @@ impl Ftl {
 
     fn write_zeros(&mut self, lpn: u32, at: &mut At) -> Result<(), PreconditionError> {
         loop {
-            match self.stage(at.now_ns, lpn, NONE, |page| page.fill(0)) {
+            match self.stage_zeros(at.now_ns, lpn) {
                 Ok(_) => {
                     self.finish_all_at(at);
                     self.collect_as_needed(at);
@@ -204,6 +211,18 @@ impl Ftl {
                 Err(Refusal::NoSpace) if self.collect_one(Urgency::Foreground, at) => {}
                 Err(refusal) => return Err(PreconditionError::Refused { page: lpn, refusal }),
             }
+        }
+    }
+
+    /// Stages zeros: where pages are compressed they take the room that other pages would.
+    pub fn stage_zeros(&mut self, now_ns: u64, lpn: u32) -> Result<u64, Refusal> {
+        match self.packs() {
+            true => self.stage_filler(
+                now_ns,
+                lpn,
+                u64::from(lpn) << 32 | (self.seq() & 0xffff_ffff),
+            ),
+            false => self.stage(now_ns, lpn, NONE, |page| page.fill(0)),
         }
     }
 
@@ -225,8 +244,13 @@ impl Ftl {
         };
         at.batch.spoiled = false;
         let mut page = 0;
-        while page < self.plan.pages_per_block {
+        while page < self.plan.extents_per_block {
+            let from = page;
             page = self.read_batch(at.now_ns, victim, page, &mut at.batch);
+            if page == from {
+                // Every frame of collection is in its open unit.
+                self.close_gc_units(at.now_ns);
+            }
             self.finish_all_at(at);
             while let Some(moving) = at.batch.moves.pop() {
                 if self.stage_move(at.now_ns, moving, urgency).is_err() {
@@ -235,6 +259,14 @@ impl Ftl {
                     return false;
                 }
             }
+            self.finish_all_at(at);
+        }
+        if !self.is_empty(victim) && self.close_gc_units(at.now_ns) {
+            self.finish_all_at(at);
+        }
+        if !self.is_empty(victim) {
+            // The host has overwritten what is left, in units that are open.
+            self.close_units(at.now_ns);
             self.finish_all_at(at);
         }
         if self.is_empty(victim) {
@@ -249,7 +281,7 @@ impl Ftl {
 
     /// Ends all operations under way, and goes on from there.
     fn finish_all_at(&mut self, at: &mut At) {
-        self.finish_all();
+        self.finish_under_way();
         at.now_ns = self.nand.idle_from_ns();
     }
 }

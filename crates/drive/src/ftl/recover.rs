@@ -4,11 +4,15 @@
 //!    a block that was erased since.
 //! 2. Every page written since (without a checkpoint, every page) says which logical page it holds
 //!    and its sequence number; of several copies the newest counts.
-//! 3. The log says which pages were deallocated, and when; older copies do not count.
+//! 3. The log says which pages were deallocated or made zeros, and when; older copies do not count.
 //! 4. A partly written block is gone on with; as many were open before, so no space is lost.
 
+use std::ops::Range;
+
 use super::entry::{PAGES_MAX, Place};
-use super::log::{Kind, Trim, decode_trims};
+use super::log::Kind;
+use super::space::PAGE_GRANULES;
+use super::trims::{Trim, decode_runs, decode_trims};
 use super::{Finished, Ftl};
 use crate::media::{Media, MediaError};
 
@@ -79,16 +83,39 @@ pub(super) struct Since {
     pub seq: u64,
     /// For each block the first page programmed since, or `None` if it was erased since.
     pub from: Vec<Option<u32>>,
-    /// Pages that were deallocated and then written again, which had not ended: copies older than
-    /// the number do not count.
-    pub held: Vec<(u32, u64)>,
-    /// Pages whose entry names a block that was erased since.
+    /// Pages that held nothing or zeros and were then written, which had not ended, in the order of
+    /// their numbers.
+    pub held: Vec<Held>,
+    /// Pages whose entry names a block that was erased since, in the order of their numbers.
     pub outdated: Vec<u32>,
+}
+
+/// A page of which copies older than `before` do not count.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Held {
+    pub lpn: u32,
+    pub before: u64,
+    /// It held zeros; else nothing.
+    pub zeros: bool,
+}
+
+impl Since {
+    /// True if a copy of a page without an entry does not count, although it was found where programs were
+    /// under way at the checkpoint: the page had been deallocated.
+    fn is_dead(&self, lpn: u32, seq: u64) -> bool {
+        seq < self.seq
+            && self
+                .held
+                .binary_search_by_key(&lpn, |held| held.lpn)
+                .is_err()
+            && self.outdated.binary_search(&lpn).is_err()
+    }
 }
 
 impl Ftl {
     pub(super) fn recover(&mut self) -> Result<(), RecoveryError> {
-        let pages = self.media.geometry().pages();
+        let pages = self.media.geometry().numbers();
+        let pages = u32::try_from(pages).unwrap_or(u32::MAX);
         if pages > PAGES_MAX {
             return Err(RecoveryError::TooManyPages { pages });
         }
@@ -108,16 +135,12 @@ impl Ftl {
         for block in 0..self.plan.blocks {
             self.recover_block(block, &since, &mut valid)?;
         }
-        for (lpn, seq) in &since.held {
-            self.recover_trim(*lpn, *seq, &mut valid);
+        for held in &since.held {
+            self.recover_trim(held.lpn, held.before, held.zeros, &mut valid);
         }
         // Older copies of these may lie on flash where the scan did not look.
-        let hidden = since
-            .held
-            .iter()
-            .map(|(lpn, _)| *lpn)
-            .chain(since.outdated.iter().copied());
-        for lpn in hidden {
+        let held = since.held.iter().map(|held| held.lpn);
+        for lpn in held.chain(since.outdated.iter().copied()) {
             if self.place(lpn) == Place::Unmapped {
                 self.set_place(lpn, Place::Trimmed);
             }
@@ -134,6 +157,7 @@ impl Ftl {
             }
         }
         self.blocks.set_all_free(&erased);
+        self.recover_packer(&valid);
         self.read_only = !self.has_spare_blocks();
         Ok(())
     }
@@ -144,14 +168,14 @@ impl Ftl {
         since: &Since,
         valid: &mut [u32],
     ) -> Result<(), RecoveryError> {
-        let first = block * self.plan.pages_per_block;
+        let first = block * self.plan.extents_per_block;
         let from = since.from[block as usize].unwrap_or(0);
         let pages = first + from..first + self.media.written_pages(block).max(from);
         self.programs_since_checkpoint += pages.len() as u64;
         for ppn in pages.clone() {
             // Entries lie anywhere in the map: fetching those of a block at once is much faster.
             if let Some(lpn) = self.media.lpn(ppn) {
-                self.map.prefetch(lpn as usize);
+                self.map.prefetch(lpn);
             }
         }
         for ppn in pages {
@@ -174,14 +198,19 @@ impl Ftl {
                     if self.media.oob(other).is_some_and(|o| o.seq > oob.seq) {
                         continue;
                     }
-                    valid[self.block_of(other) as usize] -= 1;
+                    valid[self.block_of(other) as usize] -= self.weight(other);
                 }
-                // Deallocated at the checkpoint, after this was written.
-                Place::Trimmed if oob.seq < since.seq => continue,
-                Place::Unmapped | Place::Trimmed => self.mapped += 1,
+                // Deallocated or zeros at the checkpoint, after this was written.
+                Place::Trimmed | Place::Zero if oob.seq < since.seq => continue,
+                Place::Unmapped if since.is_dead(oob.lpn, oob.seq) => continue,
+                Place::Zero => self.used_granules += PAGE_GRANULES,
+                Place::Unmapped | Place::Trimmed => {
+                    self.mapped += 1;
+                    self.used_granules += PAGE_GRANULES;
+                }
                 Place::Frame(_) => unreachable!("nothing is under way at power-on"),
             }
-            valid[block as usize] += 1;
+            valid[block as usize] += self.weight(ppn);
             self.set_place(oob.lpn, Place::Flash(ppn));
         }
         Ok(())
@@ -189,41 +218,64 @@ impl Ftl {
 
     fn recover_trims(&mut self, log: &[Vec<u8>], valid: &mut [u32]) -> Result<(), RecoveryError> {
         for record in log {
-            let Some((Kind::Trims, items)) = Kind::parse(record) else {
-                return Err(RecoveryError::UnknownRecord);
+            let trims: Vec<Trim> = match Kind::parse(record) {
+                Some((Kind::Trims | Kind::Changes, items)) => decode_trims(items).collect(),
+                Some((Kind::Runs, items)) => decode_runs(items)?,
+                _ => return Err(RecoveryError::UnknownRecord),
             };
-            for Trim { first, count, seq } in decode_trims(items) {
-                let end = first
-                    .checked_add(count)
-                    .filter(|end| *end <= self.plan.logical_pages)
-                    .ok_or(RecoveryError::UnknownRecord)?;
-                self.seq = self.seq.max(seq);
-                self.recovery.trimmed_pages += u64::from(count);
-                for lpn in first..end {
-                    self.recover_trim(lpn, seq, valid);
+            for trim in trims {
+                let end = trim.first.checked_add(trim.count);
+                let end = end.filter(|end| *end <= self.plan.logical_pages);
+                let end = end.ok_or(RecoveryError::UnknownRecord)?;
+                self.seq = self.seq.max(trim.seq);
+                self.recovery.trimmed_pages += u64::from(trim.count);
+                let mut at = trim.first;
+                while let Some(lpn) = self.next_changed(at..end, trim.zeros) {
+                    self.recover_trim(lpn, trim.seq, trim.zeros, valid);
+                    at = lpn + 1;
                 }
             }
         }
         Ok(())
     }
 
-    fn recover_trim(&mut self, lpn: u32, seq: u64, valid: &mut [u32]) {
-        let Place::Flash(ppn) = self.place(lpn) else {
-            return;
-        };
-        self.recovery.oob_reads += 1;
-        // An entry of the checkpoint may name a page that is lost by now: it was older as well.
-        if self.media.oob(ppn).is_none_or(|oob| oob.seq < seq) {
-            valid[self.block_of(ppn) as usize] -= 1;
-            self.mapped -= 1;
-            self.set_place(lpn, Place::Trimmed);
+    /// The first page of a range that a change concerns: zeros concern all of them.
+    fn next_changed(&self, range: Range<u32>, zeros: bool) -> Option<u32> {
+        match zeros {
+            true => (!range.is_empty()).then_some(range.start),
+            false => self.map.next_known(range),
+        }
+    }
+
+    /// A page was deallocated, or made zeros, after all copies of a number below `seq` were written.
+    fn recover_trim(&mut self, lpn: u32, seq: u64, zeros: bool, valid: &mut [u32]) {
+        let place = self.place(lpn);
+        if let Place::Flash(ppn) = place {
+            self.recovery.oob_reads += 1;
+            // An entry of the checkpoint may name a page that is lost by now: it was older as well.
+            if self.media.oob(ppn).is_some_and(|oob| oob.seq >= seq) {
+                return;
+            }
+            valid[self.block_of(ppn) as usize] -= self.weight(ppn);
+            self.used_granules -= PAGE_GRANULES;
+        }
+        match (place.is_mapped(), zeros) {
+            (true, false) => {
+                self.mapped -= 1;
+                self.set_place(lpn, Place::Trimmed);
+            }
+            (is_mapped, true) => {
+                self.mapped += u32::from(!is_mapped);
+                self.set_place(lpn, Place::Zero);
+            }
+            (false, false) => {}
         }
     }
 
     /// Gives a block its place; one that is to be free is added to `erased`, with its wear.
     fn sort_block(&mut self, block: u32, valid: u32, erased: &mut Vec<(u32, u32)>) {
         let (written, wear) = (
-            self.media.written_pages(block),
+            self.media.written_slots(block),
             self.media.erase_count(block),
         );
         if written == 0 && self.config.endurance_cycles > 0 && wear >= self.config.endurance_cycles
@@ -235,8 +287,8 @@ impl Ftl {
             erased.push((block, wear));
             return;
         }
-        (0..valid).for_each(|_| self.blocks.validate(block));
-        let full = written == self.plan.pages_per_block;
+        self.blocks.validate(block, valid);
+        let full = written == self.plan.slots_per_block;
         if full || !self.frontiers.reopen(&self.blocks, block, written) {
             self.blocks.close(block, self.seq);
         }
@@ -249,6 +301,12 @@ impl Ftl {
 
     /// Ends all operations under way as if their time had come: for tests and orderly shutdown.
     pub fn finish_all(&mut self) {
+        self.close_units(0);
+        self.finish_under_way();
+    }
+
+    /// Ends all operations under way, and leaves open units open.
+    pub(super) fn finish_under_way(&mut self) {
         self.finish_due(u64::MAX, &mut Finished::default());
     }
 }

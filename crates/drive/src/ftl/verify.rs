@@ -2,6 +2,7 @@
 
 use super::blocks::State;
 use super::entry::{Entry, NONE, Place};
+use super::frames::OLD_ZEROS;
 use super::{CHECKPOINT, ERASE, Ftl, READ};
 use crate::media::Media;
 
@@ -12,29 +13,31 @@ impl Ftl {
     /// With what does not hold.
     pub fn verify(&self) {
         let mut valid = vec![0u32; self.plan.blocks as usize];
-        let (mut mapped, mut cached) = (0, 0);
-        for lpn in 0..self.plan.logical_pages {
+        let (mut mapped, mut used) = (0, 0);
+        let mut at = 0;
+        while let Some(lpn) = self.map.next_known(at..self.plan.logical_pages) {
+            at = lpn + 1;
             if let Entry::Cached(frame) = self.entry(lpn) {
                 assert!(
                     self.cached.lpn(frame) == Some(lpn),
                     "{lpn} is not in {frame}"
                 );
-                cached += 1;
             }
             let place = self.place(lpn);
             mapped += u32::from(place.is_mapped());
+            used += self.granules_at(place);
             let on_flash = match place {
                 Place::Flash(ppn) => ppn,
                 Place::Frame(frame) => self.verify_chain(lpn, frame),
-                Place::Unmapped | Place::Trimmed => NONE,
+                Place::Unmapped | Place::Trimmed | Place::Zero => NONE,
             };
-            if on_flash != NONE {
+            if on_flash < OLD_ZEROS {
                 let found = self.media.lpn(on_flash);
                 assert!(
                     found == Some(lpn),
                     "{lpn} is mapped to {on_flash}, which holds {found:?}"
                 );
-                valid[self.block_of(on_flash) as usize] += 1;
+                valid[self.block_of(on_flash) as usize] += self.weight(on_flash);
             }
         }
         assert!(
@@ -42,7 +45,15 @@ impl Ftl {
             "{mapped} pages are mapped, {} counted",
             self.mapped
         );
+        assert!(
+            used == self.used_granules,
+            "{used} granules are used, {} counted",
+            self.used_granules
+        );
         self.cached.verify();
+        // With a table beside the map, not all of these are known to a sparse map.
+        let is_found = |(frame, lpn): &(u32, u32)| self.entry(*lpn) == Entry::Cached(*frame);
+        let cached = self.cached.iter().filter(is_found).count() as u32;
         let used = self.cached.used();
         assert!(cached == used, "{cached} pages are cached, {used} counted");
         self.verify_blocks(&valid);
@@ -74,8 +85,13 @@ impl Ftl {
         for what in self.nand.iter() {
             if what & ERASE != 0 {
                 erasing += 1;
-            } else if what & READ == 0 && what != CHECKPOINT {
+            } else if what & READ == 0 && what != CHECKPOINT && !self.packs() {
                 pending[self.block_of(self.frames.get(what).ppn) as usize] += 1;
+            }
+        }
+        if self.packs() {
+            for block in self.blocks_of_units() {
+                pending[block as usize] += 1;
             }
         }
         assert!(
@@ -99,7 +115,7 @@ impl Ftl {
             if account.state == State::Free {
                 free += 1;
                 assert!(
-                    self.media.written_pages(block) == 0,
+                    self.media.written_slots(block) == 0,
                     "block {block} is free but not erased"
                 );
             }

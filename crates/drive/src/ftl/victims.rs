@@ -29,7 +29,7 @@ pub enum Urgency {
 #[derive(Debug, Clone, Copy)]
 struct Victim {
     block: u32,
-    /// Pages that may still have to be moved, or more than that.
+    /// What of its pages may still have to be moved, by weight, or more than that.
     unmoved: u32,
     /// A collector is at it; else its pages have moved, and it is erased when they are on flash.
     is_moving: bool,
@@ -77,17 +77,17 @@ impl Victims {
         });
     }
 
-    /// A page of the block was moved, or need not be any more.
-    pub fn moved(&mut self, block: u32) {
+    /// A page of the block, of this weight, was moved, or need not be any more.
+    pub fn moved(&mut self, block: u32, weight: u32) {
         if let Some(victim) = self.blocks.iter_mut().find(|v| v.block == block) {
-            victim.unmoved -= 1;
+            victim.unmoved -= weight;
         }
     }
 
-    /// All pages of the block have been looked at, and so many are still to be moved.
-    pub fn set_unmoved(&mut self, block: u32, pages: u32) {
+    /// All pages of the block have been looked at, and of this weight are those still to be moved.
+    pub fn set_unmoved(&mut self, block: u32, weight: u32) {
         if let Some(victim) = self.blocks.iter_mut().find(|v| v.block == block) {
-            victim.unmoved = pages;
+            victim.unmoved = weight;
         }
     }
 
@@ -158,7 +158,7 @@ impl Ftl {
         let urgency = self.collection_need()?;
         if urgency == Urgency::Background {
             let moved = self.blocks.fewest_valid()? * self.plan.planes;
-            return (self.missing_blocks() * self.plan.pages_per_block > moved).then_some(urgency);
+            return (self.missing_blocks() * self.plan.weight_per_block > moved).then_some(urgency);
         }
         Some(urgency)
     }
@@ -168,6 +168,11 @@ impl Ftl {
         self.victims.set_moved(victim);
     }
 
+    /// True if a collector is at a victim.
+    pub fn is_moving(&self) -> bool {
+        self.victims.moving() > 0
+    }
+
     /// Blocks that are being collected.
     pub fn victims(&self) -> u32 {
         self.victims.count()
@@ -175,13 +180,15 @@ impl Ftl {
 
     /// Takes the block to collect, if one is worth it and there is room for its pages.
     pub fn take_victim(&mut self, urgency: Urgency) -> Option<u32> {
+        if self.is_fruitless() && urgency != Urgency::Wear && !self.wiping {
+            return None;
+        }
+        // A victim gives room if its data weigh less than it holds.
+        let full = self.plan.weight_per_block;
         let valid_max = match urgency {
-            Urgency::Foreground => self.plan.pages_per_block - 1,
-            Urgency::Background => self
-                .plan
-                .background_valid_max
-                .min(self.plan.pages_per_block - 1),
-            Urgency::Wear => self.plan.pages_per_block,
+            Urgency::Foreground => full - 1,
+            Urgency::Background => self.plan.background_valid_max.min(full - 1),
+            Urgency::Wear => full,
         };
         let victim = match (urgency, self.config.gc_policy) {
             (Urgency::Wear, _) => self.least_worn(),
@@ -195,6 +202,7 @@ impl Ftl {
             return None;
         }
         self.victims.begin(victim, valid);
+        self.note_victim();
         self.blocks.take_victim(victim);
         match urgency {
             Urgency::Foreground => self.counters.gc_foreground_runs += 1,
@@ -204,16 +212,18 @@ impl Ftl {
         Some(victim)
     }
 
-    /// Pages that collection can write without an erase, whatever the host writes.
+    /// What collection can write without an erase, by weight, whatever the host writes.
     fn room(&self) -> u64 {
-        let pages = self.plan.pages_per_block;
+        let slots = self.plan.slots_per_block;
         let reserved = self.blocks.free_count().min(self.plan.reserve_blocks);
-        u64::from(reserved) * u64::from(pages) + u64::from(self.frontiers.gc_room(pages))
+        let room =
+            u64::from(reserved) * u64::from(slots) + u64::from(self.frontiers.gc_room(slots));
+        room * u64::from(self.plan.weight_per_slot())
     }
 
     /// The closed block with the largest benefit for its cost: `age * (1 - u) / 2u`.
     fn most_beneficial(&self, valid_max: u32) -> Option<u32> {
-        let pages = u128::from(self.plan.pages_per_block);
+        let pages = u128::from(self.plan.weight_per_block);
         let closed = self
             .blocks
             .iter()

@@ -1,9 +1,10 @@
-//! Writing: stage a page, finish its program, deallocate.
+//! Writing: stage a page, finish its program.
 
 use super::blocks::State;
 use super::entry::{NONE, Place};
-use super::frames::Origin;
+use super::frames::{Frame, OLD_ZEROS, Origin};
 use super::frontier::Wanted;
+use super::space::PAGE_GRANULES;
 use super::{ERASE, Finished, Ftl};
 use crate::config::{CorePlan, Placement};
 use crate::divide::remainder;
@@ -36,9 +37,10 @@ impl Ftl {
         if self.read_only {
             return Err(Refusal::ReadOnly);
         }
-        if self.mapped >= self.plan.capacity_pages && !self.place(lpn).is_mapped() {
-            return Err(Refusal::CapacityExceeded);
+        if self.packs() {
+            return self.stage_packed(now_ns, lpn, owner, fill);
         }
+        self.check_capacity(lpn, PAGE_GRANULES)?;
         if !self.frames.has_free(Origin::Host) {
             return Err(Refusal::NoFrame);
         }
@@ -62,9 +64,9 @@ impl Ftl {
             pages_per_block: pages,
         };
         let backlog_ns = |plane| self.nand.backlog_ns(now_ns, plane);
-        let (block, page) = self
-            .frontiers
-            .take_page(&mut self.blocks, wanted, backlog_ns)?;
+        let (block, page) =
+            self.frontiers
+                .take_page(&mut self.blocks, wanted, |_| false, backlog_ns)?;
         Some(block * pages + page)
     }
 
@@ -78,6 +80,17 @@ impl Ftl {
         frame: u32,
         owner: u32,
     ) -> u64 {
+        self.point_map_at(frame, lpn, ppn, owner);
+        let (block, plane) = (self.block_of(ppn), self.plane_of(ppn));
+        self.blocks.begin_program(block);
+        self.media.prefetch(ppn);
+        self.nand.program(now_ns, plane, frame);
+        self.next_end_ns().expect("a program is under way")
+    }
+
+    /// Points the map at a filled frame that goes to `ppn`; it keeps what the map held before.
+    #[inline]
+    pub(super) fn point_map_at(&mut self, frame: u32, lpn: u32, ppn: u32, owner: u32) {
         self.seq += 1;
         let seq = self.seq;
         let (mut old, mut older) = (NONE, NONE);
@@ -87,17 +100,19 @@ impl Ftl {
                 older = before;
                 self.frames.get_mut(before).newer = frame;
             }
-            Place::Unmapped | Place::Trimmed => self.mapped += 1,
+            Place::Zero => {
+                old = OLD_ZEROS;
+                self.used_granules += PAGE_GRANULES;
+            }
+            Place::Unmapped | Place::Trimmed => {
+                self.mapped += 1;
+                self.used_granules += PAGE_GRANULES;
+            }
         }
         let account = self.frames.get_mut(frame);
         (account.lpn, account.ppn, account.old, account.older) = (lpn, ppn, old, older);
         (account.newer, account.owner, account.seq, account.dead) = (NONE, owner, seq, false);
         self.set_place(lpn, Place::Frame(frame));
-        let (block, plane) = (self.block_of(ppn), self.plane_of(ppn));
-        self.blocks.begin_program(block);
-        self.media.prefetch(ppn);
-        self.nand.program(now_ns, plane, frame);
-        self.next_end_ns().expect("a program is under way")
     }
 
     /// A program has ended: the page is on flash.
@@ -130,6 +145,12 @@ impl Ftl {
             finished.owners.push((account.owner, failed));
         }
         self.frames.release(frame);
+        self.end_program(block, finished);
+    }
+
+    /// A program of a block has ended: it may have been its last.
+    #[inline]
+    pub(super) fn end_program(&mut self, block: u32, finished: &mut Finished) {
         if self.blocks.end_program(block) && !self.frontiers.is_open(&self.blocks, block) {
             self.blocks.close(block, self.seq);
             finished.blocks_changed |= self.blocks.get(block).valid == 0;
@@ -138,13 +159,14 @@ impl Ftl {
 
     /// The page of `frame` is the newest on flash: the map or the next frame refers to it now.
     #[inline]
-    fn settle(&mut self, frame: u32, finished: &mut Finished) {
+    pub(super) fn settle(&mut self, frame: u32, finished: &mut Finished) {
         let old = self.frames.settle_older(frame);
-        if old != NONE {
+        if old < OLD_ZEROS {
             self.invalidate(old, finished);
         }
         let account = *self.frames.get(frame);
-        self.blocks.validate(self.block_of(account.ppn));
+        let weight = self.weight(account.ppn);
+        self.blocks.validate(self.block_of(account.ppn), weight);
         if account.newer == NONE {
             debug_assert!(self.place(account.lpn) == Place::Frame(frame));
             self.set_place(account.lpn, Place::Flash(account.ppn));
@@ -155,16 +177,21 @@ impl Ftl {
     }
 
     /// Takes a frame whose program failed out of its chain: the page stays as it was.
-    fn abandon(&mut self, frame: u32) {
+    pub(super) fn abandon(&mut self, frame: u32) {
         let account = *self.frames.get(frame);
         if account.dead {
             return;
+        }
+        if account.newer == NONE {
+            self.take_back_granules(frame, &account);
         }
         if account.newer != NONE {
             let newer = self.frames.get_mut(account.newer);
             (newer.older, newer.old) = (account.older, account.old);
         } else if account.older != NONE {
             self.set_place(account.lpn, Place::Frame(account.older));
+        } else if account.old == OLD_ZEROS {
+            self.set_place(account.lpn, Place::Zero);
         } else if account.old != NONE {
             self.set_place(account.lpn, Place::Flash(account.old));
         } else {
@@ -177,36 +204,22 @@ impl Ftl {
         }
     }
 
+    /// The page of a frame is what it was before, and takes as much.
+    fn take_back_granules(&mut self, frame: u32, account: &Frame) {
+        let before = match (account.older, account.old) {
+            (NONE, NONE | OLD_ZEROS) => Place::Trimmed,
+            (NONE, old) => Place::Flash(old),
+            (older, _) => Place::Frame(older),
+        };
+        self.used_granules += self.granules_at(before);
+        self.used_granules -= self.granules_at(Place::Frame(frame));
+    }
+
     #[inline]
     pub(super) fn invalidate(&mut self, ppn: u32, finished: &mut Finished) {
         let block = self.block_of(ppn);
-        finished.blocks_changed |= self.blocks.invalidate(block);
-    }
-
-    /// Deallocates `count` logical pages from `first` on; returns how many held data. Reads give
-    /// zeros from now on; [`Ftl::write_log`] makes that survive a power cut.
-    pub fn deallocate(&mut self, first: u32, count: u32, finished: &mut Finished) -> u32 {
-        let mut dropped = 0;
-        for lpn in first..first + count {
-            match self.place(lpn) {
-                Place::Flash(ppn) => self.invalidate(ppn, finished),
-                Place::Frame(frame) => {
-                    let old = self.frames.settle_older(frame);
-                    self.frames.get_mut(frame).dead = true;
-                    if old != NONE {
-                        self.invalidate(old, finished);
-                    }
-                }
-                Place::Unmapped | Place::Trimmed => continue,
-            }
-            self.set_place(lpn, Place::Trimmed);
-            dropped += 1;
-        }
-        if dropped > 0 {
-            self.mapped -= dropped;
-            self.note_trim(first, count);
-        }
-        dropped
+        let weight = self.weight(ppn);
+        finished.blocks_changed |= self.blocks.invalidate(block, weight);
     }
 
     /// Starts the erase of a victim none of whose pages is needed any more. Returns when
@@ -242,6 +255,9 @@ impl Ftl {
         } else {
             self.blocks.set_free(block, wear);
         }
+        if let Some(packer) = self.packer.as_deref_mut() {
+            packer.block_is_erased(block);
+        }
     }
 
     /// True while the blocks in use can hold the namespace and what collection needs.
@@ -254,18 +270,60 @@ impl Ftl {
         usable as u32 >= blocks_needed(&self.plan)
     }
 
+    /// True if a write is durable as soon as it is staged.
+    #[inline]
+    pub fn is_protected(&self) -> bool {
+        self.config.power_loss_protection
+    }
+
+    /// The power is gone, or going: capacitors have what is staged programmed, where there are any.
+    /// What they must last for is the write buffer, whose size is bounded.
+    pub fn save_staged(&mut self) {
+        if self.packs() {
+            return self.save_units();
+        }
+        let mut frames: Vec<(u32, u32)> = self
+            .frames
+            .under_way()
+            .map(|(frame, account)| (account.ppn, frame))
+            .collect();
+        frames.sort_unstable();
+        for (ppn, frame) in frames {
+            let Frame { lpn, seq, .. } = *self.frames.get(frame);
+            let data = self.frames.data(frame);
+            // There is nobody left to be told of a failure.
+            let _ = self.media.program(ppn, Oob { lpn, seq }, data);
+        }
+    }
+
+    /// True if no program is under way, and none will be of what is staged now.
+    pub fn is_at_rest(&self) -> bool {
+        self.frames.under_way().next().is_none()
+    }
+
     /// Newest sequence number handed out: what a flush has to wait for.
     pub fn seq(&self) -> u64 {
         self.seq
     }
 
     /// True once every program up to `seq` has ended.
+    ///
+    /// Of packed pages those of the host count alone: what collection moves is on flash already. What
+    /// is protected from a loss of power need not be there at all.
     pub fn is_settled(&self, seq: u64) -> bool {
+        if self.config.power_loss_protection {
+            return true;
+        }
+        if self.packs() {
+            return self.is_host_settled(seq);
+        }
         self.frames.oldest_seq().is_none_or(|oldest| oldest > seq)
     }
 }
 
 /// Blocks that a core must have to hold its data and collect garbage.
 pub(crate) fn blocks_needed(plan: &CorePlan) -> u32 {
-    plan.capacity_pages.div_ceil(plan.pages_per_block) + plan.foreground_blocks + 2 * plan.planes
+    plan.capacity_pages.div_ceil(plan.data_pages_per_block())
+        + plan.foreground_blocks
+        + 2 * plan.planes
 }

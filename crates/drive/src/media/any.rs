@@ -1,6 +1,9 @@
 //! The kind of media as a value: chosen by configuration, dispatched without a virtual call.
 
-use super::{BlockCopy, CoreGeometry, FileMedia, Media, MediaError, Oob, RamMedia, StampMedia};
+use super::packed::unit::{Content, ExtentData, UnitPlace};
+use super::{
+    BlockCopy, CoreGeometry, FileMedia, Media, MediaError, Oob, PackedMedia, RamMedia, StampMedia,
+};
 
 /// Media of any kind.
 #[derive(Debug)]
@@ -11,6 +14,8 @@ pub enum AnyMedia {
     Stamp(StampMedia),
     /// An image file.
     File(FileMedia),
+    /// Units of extents, in any of these places.
+    Packed(PackedMedia),
 }
 
 /// Forwards one call to the kind at hand.
@@ -20,6 +25,7 @@ macro_rules! forward {
             AnyMedia::Stamp($media) => $call,
             AnyMedia::Ram($media) => $call,
             AnyMedia::File($media) => $call,
+            AnyMedia::Packed($media) => $call,
         }
     };
 }
@@ -38,6 +44,23 @@ impl Media for AnyMedia {
     #[inline]
     fn read(&self, ppn: u32, out: &mut [u8]) -> Result<Oob, MediaError> {
         forward!(self, media => media.read(ppn, out))
+    }
+
+    fn program_unit(
+        &mut self,
+        place: UnitPlace,
+        extents: &[ExtentData<'_>],
+    ) -> Result<(), MediaError> {
+        forward!(self, media => media.program_unit(place, extents))
+    }
+
+    fn read_extent(&self, extent: u32, out: &mut [u8]) -> Result<(Oob, Content), MediaError> {
+        forward!(self, media => media.read_extent(extent, out))
+    }
+
+    #[inline]
+    fn granules(&self, extent: u32) -> u32 {
+        forward!(self, media => media.granules(extent))
     }
 
     #[inline]
@@ -68,6 +91,11 @@ impl Media for AnyMedia {
     #[inline]
     fn written_pages(&self, block: u32) -> u32 {
         forward!(self, media => media.written_pages(block))
+    }
+
+    #[inline]
+    fn written_slots(&self, block: u32) -> u32 {
+        forward!(self, media => media.written_slots(block))
     }
 
     fn copy_block(&self, block: u32, out: &mut BlockCopy) -> Result<(), MediaError> {

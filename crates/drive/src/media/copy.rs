@@ -2,6 +2,7 @@
 //!
 //! Block by block, because a page at a time costs an image two system calls each.
 
+use super::packed::unit::Content;
 use super::{AnyMedia, Media, MediaError, Oob};
 
 /// What a block holds. Reused from block to block.
@@ -14,6 +15,19 @@ pub struct BlockCopy {
     pub pages: Vec<Option<Oob>>,
     /// Data of those pages.
     pub data: Vec<u8>,
+    /// Units with their extents, where there are units.
+    pub units: Vec<UnitCopy>,
+}
+
+/// What a unit holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnitCopy {
+    /// The unit within its block.
+    pub unit: u32,
+    /// The number within the block of its first extent.
+    pub first_extent: u32,
+    /// Whose page each extent is, how it is kept, and what is kept.
+    pub extents: Vec<(Oob, Content, Vec<u8>)>,
 }
 
 impl BlockCopy {
@@ -22,6 +36,7 @@ impl BlockCopy {
         self.erase_count = erase_count;
         self.pages.clear();
         self.pages.resize(pages, None);
+        self.units.clear();
         self.data.clear();
         self.data.resize(pages * page_bytes, 0);
     }
@@ -52,7 +67,7 @@ pub fn copy_core(from: &AnyMedia, to: &mut AnyMedia) -> Result<(), MediaError> {
     );
     let mut block_copy = BlockCopy::default();
     for block in 0..from.geometry().blocks {
-        if from.erase_count(block) == 0 && from.written_pages(block) == 0 {
+        if from.erase_count(block) == 0 && from.written_slots(block) == 0 {
             continue;
         }
         from.copy_block(block, &mut block_copy)?;

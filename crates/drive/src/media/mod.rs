@@ -2,13 +2,14 @@
 //!
 //! Each firmware core owns its dies, and with them one media object of its own. It addresses pages
 //! by a number local to the core (`block * pages_per_block + page`) and knows nothing of latency,
-//! mapping or garbage collection. The same trait has three kinds:
+//! mapping or garbage collection. The same trait has four kinds:
 //!
 //! * [`RamMedia`] holds whole 4 KiB pages in memory;
 //! * [`StampMedia`] holds 8 bytes per page, a stamp that names the page's last write, so that a
 //!   terabyte drive runs in a few gigabytes;
 //! * [`FileMedia`] keeps pages of either size in an image file that survives the process
-//!   (`docs/media-format.md` is its format).
+//!   (`docs/media-format.md` is its format);
+//! * [`PackedMedia`] keeps extents of units in any of these places, for drives that compress.
 //!
 //! What a caller may rely on, of every kind:
 //!
@@ -23,6 +24,7 @@ mod any;
 mod copy;
 mod file;
 mod memory_log;
+pub mod packed;
 mod ram;
 pub mod rot;
 mod stamp;
@@ -30,8 +32,10 @@ mod stamp;
 mod tests;
 
 pub use any::AnyMedia;
-pub use copy::{BlockCopy, copy_core};
+pub use copy::{BlockCopy, UnitCopy, copy_core};
 pub use file::{FileImage, FileMedia, FileOptions, ImageError, ImageGeometry, KillPoint};
+pub use packed::PackedMedia;
+use packed::unit::{Content, EXTENTS_PER_PAGE, ExtentData, UNIT_PAGES_MAX, UnitPlace};
 pub use ram::RamMedia;
 pub use stamp::StampMedia;
 pub use wharf_runtime::slab::{SlabError, ZeroedSlab};
@@ -63,6 +67,9 @@ pub struct CoreGeometry {
     pub pages_per_block: u32,
     /// Bytes of data in a page: [`PAGE_BYTES`] or [`STAMP_BYTES`].
     pub page_bytes: u32,
+    /// Pages that are programmed together, as a unit of extents; 0 where each page is programmed,
+    /// and read, by itself.
+    pub unit_pages: u32,
     /// Bytes that the log may hold, each record counted as [`log_record_bytes`].
     pub log_bytes: u64,
 }
@@ -95,6 +102,16 @@ pub enum GeometryError {
         /// The size asked for.
         page_bytes: u32,
     },
+    /// Units that do not divide blocks, or are too large.
+    #[error(
+        "units of {unit_pages} pages do not divide blocks of {pages_per_block}, or are more than {UNIT_PAGES_MAX}"
+    )]
+    UnitPages {
+        /// Pages of a unit.
+        unit_pages: u32,
+        /// Pages of a block.
+        pages_per_block: u32,
+    },
     /// All cores together exceed what a file can hold.
     #[error("{cores} cores of this geometry are larger than any file; use fewer blocks")]
     TooLarge {
@@ -109,6 +126,20 @@ impl CoreGeometry {
         self.blocks * self.pages_per_block
     }
 
+    /// Numbers of extents of a block, or of pages where there are no units.
+    #[inline]
+    pub fn extents_per_block(&self) -> u32 {
+        match self.unit_pages {
+            0 => self.pages_per_block,
+            _ => self.pages_per_block * EXTENTS_PER_PAGE,
+        }
+    }
+
+    /// Numbers of extents, or of pages, of all blocks: those that a map may name.
+    pub fn numbers(&self) -> u64 {
+        u64::from(self.blocks) * u64::from(self.extents_per_block())
+    }
+
     /// Refuses a shape that cannot be addressed.
     pub fn check(&self) -> Result<(), GeometryError> {
         for (what, value) in [
@@ -119,7 +150,18 @@ impl CoreGeometry {
                 return Err(GeometryError::Zero { what });
             }
         }
-        if self.blocks.checked_mul(self.pages_per_block).is_none() {
+        let units = self.unit_pages;
+        if units > 0 && (units > UNIT_PAGES_MAX || !self.pages_per_block.is_multiple_of(units)) {
+            return Err(GeometryError::UnitPages {
+                unit_pages: units,
+                pages_per_block: self.pages_per_block,
+            });
+        }
+        let addressed = self.pages_per_block.checked_mul(match units {
+            0 => 1,
+            _ => EXTENTS_PER_PAGE,
+        });
+        if addressed.is_none_or(|numbers| self.blocks.checked_mul(numbers).is_none()) {
             let Self {
                 blocks,
                 pages_per_block,
@@ -211,6 +253,28 @@ pub trait Media {
     /// Copies a page to `out`, exactly a page of it. On an error, `out` holds nothing of worth.
     fn read(&self, ppn: u32, out: &mut [u8]) -> Result<Oob, MediaError>;
 
+    /// Programs an erased unit with its extents, all or none: they survive a power cut now.
+    ///
+    /// # Panics
+    /// If pages are programmed by themselves here.
+    fn program_unit(&mut self, place: UnitPlace, _: &[ExtentData<'_>]) -> Result<(), MediaError> {
+        panic!("{place:?} cannot be programmed: this flash is programmed by pages")
+    }
+
+    /// Copies what is kept of an extent to the start of `out`, which has room for a page.
+    ///
+    /// # Panics
+    /// If pages are programmed by themselves here.
+    fn read_extent(&self, extent: u32, _: &mut [u8]) -> Result<(Oob, Content), MediaError> {
+        panic!("extent {extent} cannot be read: this flash is read by pages")
+    }
+
+    /// Granules of an extent; 1 for a page that is programmed by itself.
+    #[inline]
+    fn granules(&self, _: u32) -> u32 {
+        1
+    }
+
     /// The logical page that a page holds; `None` if it is erased or its out-of-band data is lost.
     ///
     /// Memory only, at the cost of one cache line: garbage collection asks this for every page.
@@ -230,6 +294,12 @@ pub trait Media {
 
     /// The index after the last page of the block that is not erased: where programming may go on.
     fn written_pages(&self, block: u32) -> u32;
+
+    /// The index after the last page or unit of the block that is not erased.
+    #[inline]
+    fn written_slots(&self, block: u32) -> u32 {
+        self.written_pages(block)
+    }
 
     /// Copies what a block holds to `out`.
     ///

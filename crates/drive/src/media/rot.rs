@@ -1,6 +1,6 @@
 //! Rot on demand: damages stored pages, for tests of what is above the media.
 
-use super::{AnyMedia, FileMedia, Media, MediaError, RamMedia, StampMedia};
+use super::{AnyMedia, FileMedia, Media, MediaError, PackedMedia, RamMedia, StampMedia};
 
 /// Media in which a page can be made to rot.
 pub trait Rot: Media {
@@ -51,12 +51,20 @@ impl Rot for FileMedia {
     }
 }
 
+impl Rot for PackedMedia {
+    /// Panics also if nothing is kept of the extent, or in memory without `verify`.
+    fn corrupt(&mut self, extent: u32, bit: u32) -> Result<(), MediaError> {
+        self.damage(extent, bit)
+    }
+}
+
 impl Rot for AnyMedia {
     fn corrupt(&mut self, ppn: u32, bit: u32) -> Result<(), MediaError> {
         match self {
             AnyMedia::Stamp(media) => media.corrupt(ppn, bit),
             AnyMedia::Ram(media) => media.corrupt(ppn, bit),
             AnyMedia::File(media) => media.corrupt(ppn, bit),
+            AnyMedia::Packed(media) => media.corrupt(ppn, bit),
         }
     }
 }

@@ -37,7 +37,8 @@ const RUN_MAX: u64 = 16;
 enum Work {
     /// Reads of so many pages, one after another.
     Reads(u32),
-    Program,
+    /// One program of so many pages, which come over the channel before.
+    Program(u32),
     Erase,
 }
 
@@ -170,7 +171,12 @@ impl Nand {
     /// Has `plane` program a page.
     #[inline]
     pub fn program(&mut self, now_ns: u64, plane: u32, what: u32) {
-        self.submit(now_ns, plane, Work::Program, what);
+        self.submit(now_ns, plane, Work::Program(1), what);
+    }
+
+    /// Has `plane` program a unit of `pages` pages.
+    pub fn program_unit(&mut self, now_ns: u64, plane: u32, pages: u32, what: u32) {
+        self.submit(now_ns, plane, Work::Program(pages), what);
     }
 
     /// Has `plane` erase a block.
@@ -263,7 +269,7 @@ impl Nand {
             unit.waiting_ns += duration_ns;
             match work {
                 Work::Reads(_) => unit.reads.push_back(waiting),
-                Work::Program | Work::Erase => unit.others.push_back(waiting),
+                Work::Program(_) | Work::Erase => unit.others.push_back(waiting),
             }
         }
         if !self.planes[plane as usize].is_listed {
@@ -323,9 +329,10 @@ impl Nand {
                     }
                 }
             }
-            Work::Program => {
+            Work::Program(pages) => {
                 if transfer_ns != 0 {
                     let ready_ns = from_ns.max(unit.free_ns());
+                    let transfer_ns = transfer_ns * u64::from(pages);
                     let start_ns = channel.book(past_ns, ready_ns, transfer_ns);
                     // The wait for the channel is no work of the plane's, but it does nothing else.
                     unit.reserve(from_ns, 0);
@@ -344,7 +351,7 @@ impl Nand {
     fn duration_ns(&self, work: Work) -> u64 {
         match work {
             Work::Reads(pages) => u64::from(pages) * self.timing.read_ns,
-            Work::Program => self.timing.program_ns,
+            Work::Program(_) => self.timing.program_ns,
             Work::Erase => self.timing.erase_ns,
         }
     }

@@ -33,7 +33,7 @@ fn statistics_count_what_the_host_did() {
             (all.flush_commands, all.zeroed_pages, all.trimmed_pages),
             (1, 3, 8)
         );
-        assert_eq!((all.media_programs, all.mapped_pages), (10, 5));
+        assert_eq!((all.media_programs, all.mapped_pages), (10, 8));
         let smart: SmartHealth = host.log(LogPage::SmartHealth).await;
         assert_eq!(
             (smart.host_read_commands, smart.host_write_commands),
@@ -42,7 +42,7 @@ fn statistics_count_what_the_host_did() {
         assert_eq!((smart.data_units_read, smart.data_units_written), (1, 1));
         assert_eq!(smart.critical_warning, 0);
         let namespace: IdentifyNamespace = host.identify(1, Cns::Namespace).await;
-        assert_eq!(namespace.nuse, 5);
+        assert_eq!(namespace.nuse, 8);
         assert!(!namespace.is_write_protected());
     });
 }

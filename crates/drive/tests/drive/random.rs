@@ -11,6 +11,7 @@
 //! WHARF_CASES=1000000 cargo test -p wharf-drive --test drive random
 //! ```
 
+use wharf_codec::Codec;
 use wharf_drive::PowerSwitch;
 use wharf_drive::config::{FrameIndex, MediaKind};
 use wharf_runtime::{CostTable, Rng, Seed};
@@ -65,9 +66,17 @@ impl Drop for NameOnPanic {
 type Seen = (u64, u64, bool);
 
 fn case(seed: u64, kind: MediaKind, pins: bool, index: FrameIndex) -> Seen {
+    case_of(seed, kind, pins, index, None)
+}
+
+/// A case of a drive that packs its pages, compressed by this codec, if one is given.
+fn case_of(seed: u64, kind: MediaKind, pins: bool, index: FrameIndex, pack: Option<Codec>) -> Seen {
     let seed = Seed(seed);
     let mut rng = seed.child("case").rng();
     let mut config = configs::random(&mut rng, kind);
+    if let Some(codec) = pack {
+        configs::pack(&mut config, codec, &mut rng);
+    }
     let folder = image_folder();
     config.media.path = (kind == MediaKind::File).then(|| folder.path().join("drive.img"));
     config.host_memory.index = index;
@@ -150,6 +159,44 @@ fn random_pins_among_commands_and_power_cuts_on_stamps() {
 #[test]
 fn random_pins_among_commands_and_power_cuts_on_whole_pages() {
     hunt(MediaKind::Ram, true, 4_000_000, 1_000);
+}
+
+/// Cases of drives that pack their pages: with pins one in three.
+fn hunt_packed(kind: MediaKind, codec: Codec, first: u64, cases: u64) {
+    hunt_with(first, cases, |seed| {
+        case_of(seed, kind, seed % 3 == 0, FrameIndex::Merged, Some(codec));
+    });
+}
+
+#[test]
+fn random_commands_and_power_cuts_on_packed_stamps() {
+    hunt_packed(MediaKind::Stamp, Codec::Zlib, 6_000_000, 6_000);
+}
+
+#[test]
+fn random_commands_and_power_cuts_on_units_of_whole_stamps() {
+    hunt_packed(MediaKind::Stamp, Codec::None, 6_500_000, 1_500);
+}
+
+#[test]
+fn random_commands_and_power_cuts_on_pages_packed_by_lz4() {
+    hunt_packed(MediaKind::Ram, Codec::Lz4, 7_000_000, 1_500);
+}
+
+#[test]
+fn random_commands_and_power_cuts_on_pages_packed_by_zlib() {
+    hunt_packed(MediaKind::Ram, Codec::Zlib, 8_000_000, 600);
+}
+
+#[test]
+fn random_commands_and_power_cuts_on_units_of_whole_pages() {
+    hunt_packed(MediaKind::Ram, Codec::None, 8_500_000, 500);
+}
+
+#[test]
+fn random_commands_and_power_cuts_on_an_image_of_units() {
+    hunt_packed(MediaKind::File, Codec::Lz4, 9_000_000, 150);
+    hunt_packed(MediaKind::File, Codec::None, 9_500_000, 50);
 }
 
 /// Of the cases whose operations take no time, every completion, its answer and its time are the same.

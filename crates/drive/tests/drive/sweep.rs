@@ -18,7 +18,7 @@ use crate::support::rig::{Rig, compare};
 /// More media changes than any workload here makes.
 const NO_CUT: u64 = 1 << 40;
 
-fn write(lba: u64, pages: u32) -> Op {
+pub fn write(lba: u64, pages: u32) -> Op {
     Op::Write {
         lba,
         pages,
@@ -26,7 +26,7 @@ fn write(lba: u64, pages: u32) -> Op {
     }
 }
 
-fn forced(lba: u64, pages: u32) -> Op {
+pub fn forced(lba: u64, pages: u32) -> Op {
     Op::Write {
         lba,
         pages,
@@ -34,22 +34,22 @@ fn forced(lba: u64, pages: u32) -> Op {
     }
 }
 
-fn trim(lba: u64, pages: u32) -> Op {
+pub fn trim(lba: u64, pages: u32) -> Op {
     Op::Deallocate(vec![(lba, pages)])
 }
 
-fn cached(mut config: DriveConfig) -> DriveConfig {
+pub fn cached(mut config: DriveConfig) -> DriveConfig {
     config.ftl.volatile_write_cache = true;
     config
 }
 
 /// Plays `before` with the power on, then `workload` with a cut after each of its media changes.
-fn sweep(config: &DriveConfig, before: &[Op], workload: &[Op], depth: usize) {
+pub fn sweep(config: &DriveConfig, before: &[Op], workload: &[Op], depth: usize) {
     sweep_with_frames(config, before, workload, depth, 0);
 }
 
 /// The same with `frames` frames of the host memory buffer.
-fn sweep_with_frames(
+pub fn sweep_with_frames(
     config: &DriveConfig,
     before: &[Op],
     workload: &[Op],
@@ -100,7 +100,7 @@ fn prepare(config: &DriveConfig, before: &[Op], depth: usize, frames: usize) -> 
 }
 
 /// The namespace, written twice in an order that leaves every block half valid.
-fn aged(config: &DriveConfig) -> Vec<Op> {
+pub fn aged(config: &DriveConfig) -> Vec<Op> {
     let pages = config.namespace_pages();
     let fill = (0..pages)
         .step_by(4)
@@ -178,6 +178,7 @@ fn zeroes_with_force_unit_access_over_buffered_writes() {
         lba: 1,
         pages: 3,
         fua: true,
+        deac: true,
     };
     let workload = [
         write(0, 5),
@@ -188,6 +189,80 @@ fn zeroes_with_force_unit_access_over_buffered_writes() {
         write(0, 1),
     ];
     sweep(&cached(tiny_timed()), &[forced(0, 6)], &workload, 3);
+}
+
+fn zeroes(lba: u64, pages: u32, deac: bool) -> Op {
+    Op::WriteZeroes {
+        lba,
+        pages,
+        fua: false,
+        deac,
+    }
+}
+
+fn blank(lba: u64, pages: u32, fua: bool) -> Op {
+    Op::WriteBlank { lba, pages, fua }
+}
+
+/// The same drive with much more namespace than flash.
+fn sparse(mut config: DriveConfig) -> DriveConfig {
+    config.ftl.shown_bytes = config.namespace_pages() * 4096 * 4;
+    config
+}
+
+/// Zeros that stay allocated, zeros that do not, and data over both, written back and forth.
+#[test]
+fn zeros_kept_and_given_up() {
+    let workload = [
+        zeroes(0, 4, false),
+        Op::Flush,
+        Op::Drain,
+        write(1, 2),
+        zeroes(2, 4, true),
+        Op::Flush,
+        zeroes(4, 3, false),
+        write(4, 1),
+        blank(6, 2, true),
+        Op::Drain,
+        trim(6, 1),
+        blank(0, 3, false),
+        Op::Flush,
+        write(0, 1),
+        zeroes(0, 2, false),
+    ];
+    for base in [tiny(), cached(tiny_timed()), cached(tiny_pair())] {
+        for mut config in [base.clone(), sparse(base)] {
+            for (elide_zeros, checkpoint_pages) in [(false, 0), (true, 4)] {
+                config.ftl.elide_zeros = elide_zeros;
+                config.ftl.checkpoint_pages = checkpoint_pages;
+                sweep(&config, &[forced(0, 5)], &workload, 3);
+            }
+        }
+    }
+}
+
+/// Single pages all over a sparse namespace, deallocated one by one among writes, flushes and checkpoints.
+#[test]
+fn scattered_deallocations_of_a_sparse_namespace() {
+    for base in [tiny(), cached(tiny_timed()), cached(tiny_pair())] {
+        let mut config = sparse(base);
+        let pages = config.namespace_pages();
+        let at = |i: u64| i * 13 % pages;
+        let before: Vec<Op> = (0..9).map(|i| write(at(i), 1)).collect();
+        let workload: Vec<Op> = (0..26)
+            .map(|i| match i % 6 {
+                0 | 3 => trim(at(i / 2), 1),
+                1 => write(at(i / 2 + 9), 1),
+                2 => Op::Deallocate(vec![(at(i), 1), (at(i + 3), 1), (at(i + 1), 1)]),
+                4 => zeroes(at(i), 1, i % 4 == 0),
+                _ => Op::Flush,
+            })
+            .collect();
+        for checkpoint_pages in [0, 3] {
+            config.ftl.checkpoint_pages = checkpoint_pages;
+            sweep(&config, &before, &workload, 2);
+        }
+    }
 }
 
 #[test]

@@ -48,6 +48,9 @@ impl Driver {
         {
             reports.note(*cpu, self.cpu.now());
         }
+        if self.has_space_levels.get() && !has_result(&slot.command) {
+            self.space_level.set(completion.space_level());
+        }
         if slot.state == SlotState::TimedOut {
             let error = (!status.is_success()).then(|| self.error_of(&slot.command, status));
             inner.statistics.late += 1;
@@ -115,4 +118,9 @@ impl Driver {
             Some(_) => command.slba(),
         }
     }
+}
+
+/// True for commands whose result takes all bits of the completion.
+fn has_result(command: &Command) -> bool {
+    matches!(command.io_opcode(), Some(IoOpcode::Pin | IoOpcode::Unpin))
 }

@@ -18,6 +18,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `config.rs` | timeouts, retries, what is known of the drive |
+//! | `allocated.rs` | which pages of the drive are allocated |
 //! | `answers.rs` | completions and what becomes of their commands |
 //! | `timer.rs` | timeouts, and sending again |
 //! | `statistics.rs` | what it counts |
@@ -25,6 +26,7 @@
 //! The identifier holds the slot's number in its low 12 bits and how often the slot was used, modulo
 //! 16, above: a second answer to a finished command is told from the first to its successor.
 
+mod allocated;
 mod answers;
 mod config;
 mod statistics;
@@ -38,15 +40,17 @@ use wharf_runtime::{Alarm, Cpu, Notify, Op};
 use wharf_wire::command::Command;
 use wharf_wire::dma::{DmaRegion, DmaSpace, PAGE_BYTES, RegisterError};
 use wharf_wire::dsm::{DsmRange, write_ranges};
-use wharf_wire::opcode::IoOpcode;
+use wharf_wire::opcode::{AdminOpcode, IoOpcode};
 use wharf_wire::prp::{prp_for, prp_list_pages};
 use wharf_wire::queue::HostQueue;
+use wharf_wire::space::SpaceLevel;
 
 use crate::collection::CollectionReports;
 use crate::error::IoError;
 use crate::group::{Group, Groups};
 
 pub use crate::error::Stray;
+use allocated::AnswerPage;
 pub use config::DriverConfig;
 pub(crate) use config::TRANSFER_PAGES_MAX;
 pub use statistics::DriverStatistics;
@@ -90,13 +94,19 @@ pub struct Driver {
     config: DriverConfig,
     groups: Rc<Groups>,
     inner: RefCell<Inner>,
-    /// PRP lists: `list_pages` whole pages for each slot.
+    /// PRP lists: `list_pages` whole pages for each slot; and one page more.
     lists: DmaRegion,
     list_pages: usize,
     slot_freed: Notify,
     alarm: Alarm,
     unrung: Cell<bool>,
     collects_garbage: Cell<bool>,
+    /// Completions carry the level of space.
+    has_space_levels: Cell<bool>,
+    space_level: Cell<SpaceLevel>,
+    /// The last page of `lists` is for answers to questions that anyone may ask.
+    answer: RefCell<AnswerPage>,
+    answer_freed: Notify,
     /// Who else is told of collection, and under which number.
     reports: OnceCell<(Arc<CollectionReports>, usize)>,
     admin: bool,
@@ -140,7 +150,7 @@ impl Driver {
             cpu: cpu.clone(),
             config,
             groups: groups.clone(),
-            lists: space.register_whole(count * list_pages)?,
+            lists: space.register_whole(count * list_pages + 1)?,
             list_pages,
             inner: RefCell::new(Inner {
                 queue,
@@ -153,6 +163,10 @@ impl Driver {
             alarm: Alarm::default(),
             unrung: Cell::new(false),
             collects_garbage: Cell::new(false),
+            has_space_levels: Cell::new(false),
+            space_level: Cell::new(SpaceLevel::Green),
+            answer: RefCell::default(),
+            answer_freed: Notify::new(),
             reports: OnceCell::new(),
             admin,
         });
@@ -163,7 +177,7 @@ impl Driver {
 
     /// Pages that a driver on a queue of `depth` entries takes at most for its lists.
     pub fn list_pages_max(depth: u32) -> usize {
-        (depth as usize - 1) * prp_list_pages(TRANSFER_PAGES_MAX as usize).max(1)
+        (depth as usize - 1) * prp_list_pages(TRANSFER_PAGES_MAX as usize).max(1) + 1
     }
 
     /// The configuration.
@@ -190,6 +204,19 @@ impl Driver {
     #[inline]
     pub fn collects_garbage(&self) -> bool {
         self.collects_garbage.get()
+    }
+
+    /// From now on completions carry the level of space: the drive was told to ([`SpaceThresholds`]).
+    ///
+    /// [`SpaceThresholds`]: wharf_wire::space::SpaceThresholds
+    pub fn expect_space_levels(&self) {
+        self.has_space_levels.set(true);
+    }
+
+    /// How full the drive said it was when it answered last; green where levels are not expected.
+    #[inline]
+    pub fn space_level(&self) -> SpaceLevel {
+        self.space_level.get()
     }
 
     /// From now on `reports` is told, as by CPU number `cpu`, of completions that say that the drive
@@ -309,7 +336,11 @@ impl Driver {
             _ => self.config.retries,
         };
         slot.issued_ns = self.cpu.now();
-        slot.deadline_ns = slot.issued_ns.saturating_add(self.config.timeout_ns);
+        slot.deadline_ns = match slot.command.admin_opcode() {
+            // It is answered when something happens.
+            Some(AdminOpcode::AsyncEventRequest) if self.admin => u64::MAX,
+            _ => slot.issued_ns.saturating_add(self.config.timeout_ns),
+        };
         self.alarm.set(&self.cpu, slot.deadline_ns);
         self.groups.begin(&self.cpu, slot.group);
         self.send(inner, index);

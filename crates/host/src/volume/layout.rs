@@ -237,6 +237,51 @@ impl Layout {
         }
     }
 
+    /// The pages of the volume (first, number) that a range of a drive's pages holds: of parity none. Cut where stripes
+    /// end, if neighbours of different stripes lie apart.
+    pub(super) fn pages_at(
+        &self,
+        drive: usize,
+        lba: u64,
+        pages: u64,
+    ) -> impl Iterator<Item = (u64, u64)> {
+        let layout = *self;
+        let (end, mut lba) = (lba + pages, lba);
+        std::iter::from_fn(move || {
+            while lba < end {
+                let from = lba;
+                let to_stripe_end = match layout.columns {
+                    1 => u64::MAX,
+                    _ => layout.stripe_pages - from % layout.stripe_pages,
+                };
+                let count = to_stripe_end.min(end - from);
+                lba += count;
+                if let Some(page) = layout.page_at(drive, from) {
+                    return Some((page, count));
+                }
+            }
+            None
+        })
+    }
+
+    /// The page of the volume that a drive's page holds, if it holds one.
+    fn page_at(&self, drive: usize, lba: u64) -> Option<u64> {
+        if self.columns == 1 {
+            return Some(lba);
+        }
+        let row = self.row(lba);
+        let column = match self.level {
+            Level::Raid0 => drive as u64,
+            Level::Raid10 => drive as u64 / 2,
+            Level::Raid5 => {
+                let after = drive as u64 + self.drives - self.parity_drive(row) as u64;
+                (after % self.drives).checked_sub(1)?
+            }
+        };
+        let stripe = row * self.columns + column;
+        Some(stripe * self.stripe_pages + lba % self.stripe_pages)
+    }
+
     /// A range of the volume, cut where stripes end.
     pub fn stretches(&self, first: u64, pages: u64) -> impl Iterator<Item = Stretch> {
         let (stripe_pages, end, mut page) = (self.stripe_pages, first + pages, first);
@@ -271,6 +316,7 @@ mod tests {
                     let (drive, lba) = layout.locate(page);
                     assert!(lba < 100 && seen.insert((drive, lba)));
                     assert!(layout.keepers(page).any(|keeper| keeper == drive));
+                    assert_eq!(layout.page_at(drive, lba), Some(page));
                     assert_eq!(layout.next_in(layout.column(page).0, page), page);
                     if layout.columns > 1 && layout.rest_of_stripe(page) > 1 {
                         assert_eq!(layout.locate(page + 1), (drive, lba + 1));

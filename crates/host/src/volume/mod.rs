@@ -8,6 +8,7 @@
 //! | `plan.rs` | RAID-5: windows and bands of a write, and what each has to read |
 //! | `parity.rs` | RAID-5: the tasks that write, and what CPUs share |
 //! | `command.rs` | the commands of a transfer |
+//! | `allocation.rs` | which pages are allocated, and giving up many at once |
 //! | `md.rs` | the driver of an array that the operating system makes |
 //!
 //! Who does what: designs name pages of the volume and memory, and wait for the group of a transfer
@@ -49,6 +50,7 @@
 //! of `kernel`, `kernel-dflush` and `scale`, the drives' CPUs of `falcon`. A design says how many
 //! (`Design::needs`); each gets queue pairs and, in real time, a place among the clients' threads.
 
+mod allocation;
 mod command;
 mod layout;
 mod md;
@@ -63,7 +65,6 @@ use std::sync::Arc;
 use wharf_runtime::Cpu;
 use wharf_wire::command::Command;
 use wharf_wire::dma::{DmaSpace, RegisterError};
-use wharf_wire::dsm::DsmRange;
 
 use crate::driver::{Driver, DriverStatistics};
 use crate::error::IoError;
@@ -369,29 +370,6 @@ impl Volume {
     /// # Errors
     /// Pages out of range; the first error of a command.
     pub async fn deallocate(&self, cpu: &Cpu, first: u64, pages: u64) -> Result<(), IoError> {
-        self.check(first, pages)?;
-        let group = self.open_group();
-        match &self.parity {
-            Some(_) if pages == 0 => {}
-            Some(parity) => parity.forget(&group, first, pages),
-            None => self.forget(&group, first, pages).await,
-        }
-        self.ring();
-        group.wait(cpu).await.map(drop)
-    }
-
-    /// The commands that deallocate a range of a volume without parity.
-    async fn forget(&self, group: &Group, first: u64, pages: u64) {
-        let copies = self.drivers.len() / self.layout.columns as usize;
-        for (drive, driver) in self.drivers.iter().enumerate() {
-            let mut range = self.layout.range_in(drive / copies, first, pages);
-            while range.1 > 0 {
-                let count = range.1.min(u64::from(u32::MAX));
-                let slot = driver.reserve().await;
-                let ranges = [DsmRange::new(range.0, count as u32)];
-                driver.issue_ranges(slot, group, NAMESPACE, &ranges);
-                range = (range.0 + count, range.1 - count);
-            }
-        }
+        self.deallocate_many(cpu, &[(first, pages)]).await
     }
 }

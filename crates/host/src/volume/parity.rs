@@ -200,6 +200,19 @@ impl Parity {
         }
     }
 
+    /// Has pages hold zeros, in as many tasks as there are windows.
+    pub fn zero(self: &Rc<Self>, group: &Group, first: u64, pages: u64) {
+        let zeros: Rc<[u64]> = vec![self.zeros.address(0); pages as usize].into();
+        for window in windows(&self.layout, first, pages) {
+            let change = Change::Store {
+                kind: Transfer::Write,
+                first,
+                addresses: zeros.clone(),
+            };
+            self.begin(group, window, change);
+        }
+    }
+
     fn begin(self: &Rc<Self>, group: &Group, window: Window, change: Change) {
         let (parity, group) = (self.clone(), group.index());
         self.groups.begin(&self.cpu, group);

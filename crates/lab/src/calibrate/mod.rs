@@ -7,7 +7,7 @@
 //! and when. In this order:
 //!
 //! 1. queue pairs and rings (`queues.rs`), the loops around them (`firmware.rs`), the translation layer (`flash.rs`), the host's caches
-//!    (`cache.rs`), the client itself (`client.rs`), structures such as the designs have (`designs.rs`);
+//!    (`cache.rs`), codecs (`codecs.rs`), the client itself (`client.rs`), structures such as the designs have (`designs.rs`);
 //!    one thread;
 //! 2. what the designs do, in its place: they run for real with every operation timed (`in_place.rs`);
 //! 3. cache lines and locks between two processors (`contention.rs`);
@@ -21,6 +21,7 @@
 
 mod cache;
 mod client;
+mod codecs;
 mod contention;
 mod costs;
 mod designs;
@@ -123,7 +124,7 @@ pub fn calibrate(options: &Options, on_step: impl Fn(&str)) -> Result<Calibratio
     let system = |costs: &mut Costs| {
         system::measure(sampler, &options.directory, options.file_bytes(), costs)
     };
-    let parts: [(&str, Part<'_>); 9] = [
+    let parts: [(&str, Part<'_>); 10] = [
         ("queue pairs and rings", &|costs| {
             queues::measure(sampler, costs)
         }),
@@ -134,6 +135,10 @@ pub fn calibrate(options: &Options, on_step: impl Fn(&str)) -> Result<Calibratio
             flash::measure(sampler, costs)
         }),
         ("the host's caches", &|costs| cache::measure(sampler, costs)),
+        ("compression of pages", &|costs| {
+            codecs::measure(sampler, costs);
+            Ok(())
+        }),
         ("the client", &|costs| client::measure(sampler, costs)),
         ("the designs' own structures", &|costs| {
             designs::measure(sampler, costs)

@@ -89,18 +89,19 @@ pub struct Checker {
 }
 
 impl Checker {
-    /// A checker for an address space of `bytes` bytes in which nothing was written.
+    /// A checker for an address space of `bytes` bytes in which nothing was written, and of which little ever will be if
+    /// it is `sparse`.
     ///
     /// # Errors
     /// If there is no memory for 4 bytes a unit, which count only once they are touched.
-    pub fn new(bytes: u64, stamp_only: bool) -> Result<Checker, SlabError> {
+    pub fn new(bytes: u64, stamp_only: bool, sparse: bool) -> Result<Checker, SlabError> {
         let unit_bytes = if stamp_only {
             4096
         } else {
             SECTOR_BYTES as u64
         };
         Ok(Checker {
-            units: Units::new(bytes.div_ceil(unit_bytes) as usize)?,
+            units: Units::new(bytes.div_ceil(unit_bytes) as usize, sparse)?,
             discards: Mutex::default(),
             discards_begun: AtomicU64::new(0),
             unit_bytes,

@@ -9,7 +9,7 @@ struct Probe {
 impl Probe {
     fn new(stamp_only: bool) -> Probe {
         Probe {
-            checker: Checker::new(1 << 20, stamp_only).unwrap(),
+            checker: Checker::new(1 << 20, stamp_only, stamp_only).unwrap(),
         }
     }
 

@@ -99,10 +99,14 @@ pub(super) struct Units {
 }
 
 impl Units {
-    /// `units` units in which nothing was written.
-    pub(super) fn new(units: usize) -> Result<Units, SlabError> {
+    /// `units` units in which nothing was written; few of them ever will be if it is `sparse`.
+    pub(super) fn new(units: usize, sparse: bool) -> Result<Units, SlabError> {
+        let what = "the table of written versions";
         Ok(Units {
-            words: ZeroedSlab::new("the table of written versions", units)?,
+            words: match sparse {
+                false => ZeroedSlab::new(what, units)?,
+                true => ZeroedSlab::sparse(what, units)?,
+            },
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             order: AtomicU64::new(1),
         })

@@ -36,6 +36,14 @@ const LABELS: &[&str] = &[
 /// Tables whose keys only describe.
 const LABEL_TABLES: &[&str] = &["costs.spread_ns."];
 
+/// Costs that no run depends on whose drives do not compress.
+const COMPRESSION_COSTS: &[&str] = &[
+    "costs.cost_ns.compress_page",
+    "costs.cost_ns.decompress_page",
+    "costs.cost_ns.deflate_page",
+    "costs.cost_ns.inflate_page",
+];
+
 /// The hash of a configuration: equal configurations have equal hashes on every machine. Shown
 /// and serialised as 16 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -77,6 +85,7 @@ fn prefix(role: Role) -> &'static str {
 
 /// The text that is hashed.
 fn canonical(drives: &[(Role, &DriveConfig)], host: &HostConfig, costs: &CostTable) -> String {
+    let compresses = drives.iter().any(|(_, drive)| drive.compression.is_on());
     let drives = drives.iter();
     let mut parts: Vec<_> = drives
         .map(|(role, drive)| (prefix(*role), leaves(*drive)))
@@ -87,6 +96,7 @@ fn canonical(drives: &[(Role, &DriveConfig)], host: &HostConfig, costs: &CostTab
         .flat_map(|(part, leaves)| leaves.into_iter().map(move |leaf| (part, leaf)))
         .map(|(part, (key, value))| (shown(part, &key), value))
         .filter(|(key, _)| !LABELS.contains(&key.as_str()))
+        .filter(|(key, _)| compresses || !COMPRESSION_COSTS.contains(&key.as_str()))
         .filter(|(key, _)| !LABEL_TABLES.iter().any(|table| key.starts_with(table)))
         .map(|(key, value)| match value {
             Value::Float(x) => format!("{key}={x:?}\n"),

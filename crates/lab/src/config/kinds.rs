@@ -61,6 +61,15 @@ impl Kind for DriveConfig {
     fn reference() -> Self {
         let mut config: DriveConfig = parse_preset(DRIVES, "tiny");
         config.media.path = Some("drive.img".into());
+        // Keys that are left out where they say nothing.
+        config.geometry.unit_pages = 1;
+        config.compression.codec = wharf_codec::Codec::Zlib;
+        config.ftl.power_loss_protection = true;
+        // What the flash holds, seven eighths of it for data.
+        config.ftl.shown_bytes = config.namespace_pages() * 4096;
+        config.ftl.metadata_bytes = config.ftl.shown_bytes / 8;
+        config.ftl.metadata_reserve_share = 0.01;
+        config.ftl.elide_zeros = true;
         config
     }
 

@@ -226,7 +226,7 @@ pub(crate) fn run<D: Design>(
             .as_ref()
             .map(|timed| Mutex::new(timed.generator.clone())),
         made: AtomicU64::new(0),
-        checker: Checker::new(setup.volume_bytes(), stamp_only)
+        checker: Checker::new(setup.volume_bytes(), stamp_only, setup.is_sparse())
             .map_err(|e| RunError::Memory(e.to_string()))?,
         files: files::Shared::new(plan, setup.volume_bytes(), setup)?,
         depth: setup.depth,

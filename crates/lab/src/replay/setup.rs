@@ -152,6 +152,12 @@ impl Setup {
         self.home().volume_bytes()
     }
 
+    /// True if a drive shows much more than it can hold: little of the volume will ever be written.
+    pub(crate) fn is_sparse(&self) -> bool {
+        let mut devices = self.devices.iter();
+        devices.any(|group| group.drive.ftl.shown_bytes > 0)
+    }
+
     /// Firmware cores of all drives.
     pub(crate) fn cores(&self) -> u32 {
         self.devices.iter().map(DeviceGroup::cores).sum()

@@ -10,9 +10,10 @@ use serde_json::json;
 use wharf_host::driver::DriverStatistics;
 
 use crate::result::{
-    Arrival, Comparison, CostTable, CpuGroup, CpuPart, CpuShare, DeviceAccount, Drive,
-    DriverAccount, Gauge, GcAffected, MemoryAccount, Mode, OperationAccount, Round, Rounds, Row,
-    SCHEMA, Side, Source, TimelineBuilder, Workload, cdf_from_histogram, latency_summary, ratio,
+    Arrival, Comparison, CompressionAccount, CostTable, CpuGroup, CpuPart, CpuShare, DeviceAccount,
+    Drive, DriverAccount, Gauge, GcAffected, MemoryAccount, Mode, OperationAccount, Round, Rounds,
+    Row, SCHEMA, Side, Source, TimelineBuilder, Workload, cdf_from_histogram, latency_summary,
+    ratio,
 };
 
 /// What a made-up design is made of.
@@ -267,6 +268,14 @@ fn row(p: &Profile) -> Row {
             pin_fills: 0,
             write_amplification: Some(p.write_amplification),
             gc_share: p.gc_share,
+            compression: Some(CompressionAccount {
+                physical_ratio: Some(2.0),
+                used_bytes: 1 << 28,
+                capacity_bytes: 1 << 29,
+                unfilled_share: 0.03,
+                padding_share: 0.01,
+                granule_write_amplification: Some(p.write_amplification * 1.03),
+            }),
         }],
         gauges: gauges(p),
         write_amplification: Some(p.write_amplification),

@@ -81,6 +81,44 @@ pub struct DeviceAccount {
     pub write_amplification: Option<f64>,
     /// Share of `elapsed_seconds` in which garbage was collected, averaged over firmware cores.
     pub gc_share: f64,
+    /// How pages were packed, of drives that do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compression: Option<CompressionAccount>,
+}
+
+/// How drives packed pages.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CompressionAccount {
+    /// Bytes of pages that hold data by those that they take on flash; `None` when none holds any.
+    pub physical_ratio: Option<f64>,
+    /// Bytes that they take.
+    pub used_bytes: u64,
+    /// Bytes that they may take.
+    pub capacity_bytes: u64,
+    /// Share of the flash programmed that was left empty.
+    pub unfilled_share: f64,
+    /// Of that, what was left empty because somebody waited.
+    pub padding_share: f64,
+    /// Flash programmed by what the pages written took, compressed; `None` when none was written.
+    pub granule_write_amplification: Option<f64>,
+}
+
+/// Bytes of a granule, and granules of a page.
+const GRANULE: (u64, f64) = (64, 64.0);
+
+impl CompressionAccount {
+    /// The account of drives that did `did`.
+    fn new(did: &DriveStatistics) -> CompressionAccount {
+        let programmed = did.write_amplification_programmed_pages as f64 * GRANULE.1;
+        CompressionAccount {
+            physical_ratio: did.physical_ratio(),
+            used_bytes: did.used_granules * GRANULE.0,
+            capacity_bytes: did.capacity_granules * GRANULE.0,
+            unfilled_share: ratio(did.unfilled_granules as f64, programmed),
+            padding_share: ratio(did.padding_granules as f64, programmed),
+            granule_write_amplification: did.write_amplification_of_granules(),
+        }
+    }
 }
 
 impl DeviceAccount {
@@ -102,6 +140,7 @@ impl DeviceAccount {
             pin_fills: did.pin_fills,
             write_amplification: (written > 0).then(|| ratio(programmed, written as f64)),
             gc_share: ratio(did.gc_busy_ns as f64, cores_ns).min(1.0),
+            compression: (group.drive.unit_pages() > 0).then(|| CompressionAccount::new(did)),
         }
     }
 }

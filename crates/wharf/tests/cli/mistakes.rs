@@ -31,12 +31,12 @@ fn each_wrong_name_is_told_in_one_line() {
         (
             &["compare", "--drive", "scalla"],
             "no drive preset 'scalla', the nearest is 'scala': presets are optane, pmem, scala, \
-             scala-artifact, store, tiny, tlc, and a file's name ends in .toml",
+             scala-artifact, store, tc-csd, tc-csd-small, tiny, tlc, and a file's name ends in .toml",
         ),
         (
             &["compare", "--drive", "none.toml"],
             "cannot read the drive file 'none.toml' (No such file or directory (os error 2)): name a file, \
-             or a preset: optane, pmem, scala, scala-artifact, store, tiny, tlc",
+             or a preset: optane, pmem, scala, scala-artifact, store, tc-csd, tc-csd-small, tiny, tlc",
         ),
         (
             &["compare", "--host", "defualt"],

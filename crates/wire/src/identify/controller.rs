@@ -40,7 +40,7 @@ pub struct IdentifyController {
     /// Version of NVM Express: [`VERSION_2_0`].
     pub ver: u32,
     pub(crate) reserved_84: [u8; 8],
-    /// Optional asynchronous events; 0, there are none.
+    /// Optional asynchronous events; 0: those of space are the vendor's own.
     pub oaes: u32,
     pub(crate) reserved_96: [u8; 15],
     /// Type of controller: 1, for I/O.
@@ -113,6 +113,8 @@ wire_enum! {
     pub enum OptionalAdminCommand: u8 {
         /// Format NVM.
         Format = 1 => "format NVM",
+        /// Get LBA status.
+        GetLbaStatus = 9 => "get LBA status",
     }
 }
 
@@ -147,7 +149,9 @@ impl IdentifyController {
         put_ascii(&mut controller.fr, firmware);
         controller.ver = VERSION_2_0;
         controller.cntrltype = 1;
-        controller.oacs = 1 << OptionalAdminCommand::Format.raw();
+        for command in OptionalAdminCommand::ALL {
+            controller.oacs |= 1 << command.raw();
+        }
         controller.frmw = 1;
         controller.lpa = LPA_EXTENDED;
         controller.sqes = SUBMISSION_ENTRY_SIZES;
@@ -276,7 +280,7 @@ mod tests {
                 .iter()
                 .all(|&c| controller.supports(c))
         );
-        assert_eq!((controller.oncs, controller.oacs), (0b1001_1100, 2));
+        assert_eq!((controller.oncs, controller.oacs), (0b1001_1100, 0x202));
         let drive = controller.drive_info().unwrap();
         assert_eq!(drive.features.iter().count(), 0);
         let bytes = controller.as_bytes();

@@ -20,10 +20,12 @@ use crate::dma::DmaSpace;
 use crate::dsm::read_ranges;
 use crate::features::{FeatureId, NumberOfQueues};
 use crate::identify::{IdentifyController, IdentifyNamespace};
+use crate::lba_status::{Completeness, LbaStatusRun, write_answer};
 use crate::log_page::{LogPage, SmartHealth};
 use crate::opcode::{AdminOpcode, IoOpcode};
 use crate::prp::prp_collect;
 use crate::queue::DriveQueue;
+use crate::space::SpacePage;
 use crate::statistics::DriveStatistics;
 use crate::status::{Status, StatusCode};
 
@@ -286,6 +288,7 @@ impl MockDrive {
         match opcode {
             IoOpcode::Flush => return Ok(0),
             IoOpcode::DatasetManagement => return self.deallocate(command),
+            IoOpcode::GetLbaStatus => return self.lba_status(command),
             _ => command.check_lba_range(self.pages)?,
         }
         if self.mdts > 0 && command.pages() > 1 << self.mdts {
@@ -321,7 +324,13 @@ impl MockDrive {
                     pages.insert(lba, bytes);
                 }
             }
-            IoOpcode::WriteZeroes => range.for_each(|lba| drop(pages.remove(&lba))),
+            IoOpcode::WriteZeroes if command.may_deallocate() => {
+                range.for_each(|lba| drop(pages.remove(&lba)));
+            }
+            IoOpcode::WriteZeroes => {
+                let zeros = vec![0; self.dma.page_bytes()];
+                range.for_each(|lba| drop(pages.insert(lba, zeros.clone())));
+            }
             _ => {}
         }
         Ok(0)
@@ -342,6 +351,30 @@ impl MockDrive {
             }
         }
         Ok(0)
+    }
+
+    /// Tells which pages there are, each a run of its own where the next is not its neighbour.
+    fn lba_status(&self, command: &Command) -> Result<u32, StatusCode> {
+        let (first, end) = command.status_range(self.pages)?;
+        let room = (command.status_bytes().saturating_sub(8) / 16) as usize;
+        let pages = self.store.pages.lock().expect("no holder panics");
+        let (mut runs, mut is_whole) = (Vec::<LbaStatusRun>::new(), true);
+        for (lba, _) in pages.range(first..end) {
+            let is_full = runs.len() == room;
+            match runs.last_mut() {
+                Some(run) if run.dslba + u64::from(run.nlb) == *lba => run.nlb += 1,
+                _ if is_full => {
+                    is_whole = false;
+                    break;
+                }
+                _ => runs.push(LbaStatusRun::new(*lba, 1)),
+            }
+        }
+        let completeness = match is_whole {
+            true => Completeness::Whole,
+            false => Completeness::Partly,
+        };
+        self.write_page(command, &write_answer(&runs, completeness))
     }
 
     fn write_page(&self, command: &Command, bytes: &[u8]) -> Result<u32, StatusCode> {
@@ -397,6 +430,9 @@ impl MockDrive {
                 _ => Ok(command.feature_value()),
             },
             AdminOpcode::GetLogPage => self.log_page(command),
+            AdminOpcode::GetLbaStatus => self.lba_status(command),
+            // There is no event: it is answered at once with nothing.
+            AdminOpcode::AsyncEventRequest => Ok(0),
             AdminOpcode::FormatNvm => {
                 self.store.pages.lock().expect("no holder panics").clear();
                 Ok(0)
@@ -408,6 +444,13 @@ impl MockDrive {
         let page = match command.log_page().ok_or(StatusCode::InvalidLogPage)? {
             LogPage::SmartHealth => SmartHealth::default().as_bytes().to_vec(),
             LogPage::ErrorInformation => vec![0; 64 * 64],
+            LogPage::Space => {
+                let mut space = SpacePage::new(64);
+                space.capacity = self.pages * 64;
+                let pages = self.store.pages.lock().expect("no holder panics").len();
+                (space.used, space.allocated_pages) = (pages as u64 * 64, pages as u64);
+                space.as_bytes().to_vec()
+            }
             LogPage::DriveStatistics => {
                 let mut whole = DriveStatistics::new(DriveStatistics::WHOLE_DRIVE);
                 whole.mapped_pages =

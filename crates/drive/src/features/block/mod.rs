@@ -1,12 +1,16 @@
-//! Commands of a block device: read, write, verify, write zeroes, dataset management, flush.
+//! Commands of a block device: read, write, verify, write zeroes, dataset management, flush, get LBA status.
 //!
 //! Reads and writes that need not wait for anything but a time run to completion: `read.rs` and `write.rs` are
 //! ordinary functions, called when a share comes and when its time has come.
 
+mod allocated;
 mod flush;
 mod ranges;
 mod read;
+mod status;
 mod write;
+
+use std::any::Any;
 
 use wharf_wire::opcode::IoOpcode;
 
@@ -32,6 +36,11 @@ impl Feature for Block {
                 &ranges::DatasetManagement,
             ),
             (IoOpcode::Flush.raw(), &flush::Flush),
+            (IoOpcode::GetLbaStatus.raw(), &status::GetLbaStatus),
         ]
+    }
+
+    fn on_core(&self) -> Option<Box<dyn Any>> {
+        Some(Box::new(allocated::Allocated::default()))
     }
 }

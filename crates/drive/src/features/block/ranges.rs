@@ -1,4 +1,7 @@
-//! Commands on ranges that need no transfer: write zeroes and dataset management deallocate.
+//! Commands on ranges that need no transfer: write zeroes and dataset management.
+//!
+//! Pages of write zeroes hold zeros from then on and stay allocated, unless the command leaves it to the drive
+//! (DEAC): then they are deallocated, as those of dataset management are.
 
 use wharf_wire::command::Command;
 use wharf_wire::dma::PAGE_BYTES;
@@ -37,8 +40,9 @@ impl Serve for WriteZeroes {
 
     fn wait<'a>(&'a self, core: &'a Core, job: u32) -> Waiting<'a> {
         let share = core.job(job).share.get();
-        let is_forced = core.is_forced(&share);
-        Box::pin(deallocate(core, share, is_forced))
+        let command = core.slots.borrow().get(share.slot).command;
+        let kept = !command.may_deallocate();
+        Box::pin(clear(core, share, kept, command.fua()))
     }
 }
 
@@ -94,14 +98,14 @@ impl Serve for DatasetManagement {
 
     fn wait<'a>(&'a self, core: &'a Core, job: u32) -> Waiting<'a> {
         // It has other fields where others say that they force unit access.
-        Box::pin(deallocate(core, core.job(job).share.get(), false))
+        Box::pin(clear(core, core.job(job).share.get(), false, false))
     }
 }
 
-/// Makes pages read as zeros.
-async fn deallocate(core: &Core, share: Share, is_forced: bool) -> Outcome {
-    let deallocated = core.deallocate(share.first, share.count).await;
-    deallocated.map_err(|status| Failed {
+/// Makes pages read as zeros; they stay allocated if they are to be `kept`.
+async fn clear(core: &Core, share: Share, kept: bool, is_forced: bool) -> Outcome {
+    let cleared = core.clear(share.first, share.count, kept).await;
+    cleared.map_err(|status| Failed {
         status,
         lpn: share.first,
     })?;

@@ -113,7 +113,7 @@ fn begin(core: &Core, job: u32, share: &Share) -> Result<u64, Failed> {
         core.with_ftl(|ftl| start_reads(core, ftl, now_ns, share, &mut pages))
     });
     core.found_by_table(share.count);
-    end_ns
+    end_ns.map(|end_ns| core.expanded_ns(end_ns, share.count))
 }
 
 #[inline]
@@ -147,7 +147,7 @@ fn start_reads(
 /// Copies the pages that were read to the host.
 #[inline]
 fn deliver(core: &Core, share: &Share, pages: &[u32]) -> Outcome {
-    core.with_ftl(|ftl| {
+    let delivered = core.with_ftl(|ftl| {
         for ((index, lpn), ppn) in (0..).zip(share.first..).zip(pages) {
             if *ppn < IN_FRAME {
                 let read = |page: &mut [u8]| ftl.finish_read(lpn, *ppn, page);
@@ -157,7 +157,9 @@ fn deliver(core: &Core, share: &Share, pages: &[u32]) -> Outcome {
             }
         }
         Ok(())
-    })
+    });
+    core.account_squeezed();
+    delivered
 }
 
 /// Copies the pages that were in frames to the host.

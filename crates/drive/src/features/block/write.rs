@@ -31,10 +31,12 @@ impl Serve for Write {
         let own = core.job(job);
         own.done.set(0);
         own.failed.set(false);
+        own.zeroed.set(false);
         // One more than the pages, so that the count cannot reach 0 before all are staged.
         own.outstanding.set(1);
-        let slot = own.share.get().slot;
-        let data_ready_ns = core.slots.borrow().get(slot).data_ready_ns;
+        let share = own.share.get();
+        let data_ready_ns = core.slots.borrow().get(share.slot).data_ready_ns;
+        let data_ready_ns = core.compressed_ns(data_ready_ns, share.count);
         match data_ready_ns > 0 && data_ready_ns > core.cpu.now() {
             true => Step::At(data_ready_ns),
             false => self.resume(core, job),
@@ -51,6 +53,8 @@ impl Serve for Write {
                 own.stuck.set(Some(stuck));
                 Step::Waits
             }
+            // The log is to be written.
+            Ok(None) if own.zeroed.get() && is_durable(core, &share) => Step::Waits,
             staged => staged_all(core, job, staged.map(|_| ())),
         }
     }
@@ -64,18 +68,28 @@ impl Serve for Write {
     }
 }
 
-/// Who is told when a page of the share is on flash: nobody, with a volatile write cache.
+/// Who is told when a page of the share is on flash: nobody, with a volatile write cache, or one that a
+/// loss of power does not touch.
 #[inline]
 fn owner(core: &Core, job: u32, share: &Share) -> u32 {
-    match core.volatile_write_cache.get() && !core.is_forced(share) {
+    match core.ends_when_staged(core.is_forced(share)) {
         true => NONE,
         false => job,
     }
 }
 
+/// Whether a write is durable when it is acknowledged.
+#[inline]
+fn is_durable(core: &Core, share: &Share) -> bool {
+    !core.volatile_write_cache.get() || core.is_forced(share)
+}
+
 /// No more pages are staged. The write has ended if nobody waits for their programs, or none is under way.
 fn staged_all(core: &Core, job: u32, staged: Result<(), StatusCode>) -> Step {
     let own = core.job(job);
+    if own.outstanding.get() > 1 {
+        core.hasten();
+    }
     own.outstanding.set(own.outstanding.get() - 1);
     own.refused.set(staged.err());
     match own.outstanding.get() {
@@ -103,8 +117,12 @@ async fn write(core: &Core, job: u32) -> Outcome {
     let share = own.share.get();
     let staged = stage_all(core, job, &share, owner(core, job, &share)).await;
     own.refused.set(staged.err());
+    core.hasten();
     own.outstanding.set(own.outstanding.get() - 1);
     Settled(own).await;
+    if own.zeroed.take() && is_durable(core, &share) {
+        core::outcome(core.make_deallocations_durable().await, share.first)?;
+    }
     outcome(core, job)
 }
 
@@ -128,6 +146,7 @@ fn stage_some(
     owner: u32,
 ) -> Result<Option<Stuck>, StatusCode> {
     let own = core.job(job);
+    let elides_zeros = core.with_ftl(|ftl| ftl.elides_zeros());
     while own.done.get() < share.count {
         let index = own.done.get();
         let lpn = share.first + index;
@@ -138,12 +157,14 @@ fn stage_some(
         };
         let now_ns = core.flash_now();
         let staged = core.cpu.work(Op::PageAllocate, || {
-            core.with_ftl(|ftl| {
-                ftl.stage(now_ns, lpn, owner, |frame| {
-                    // SAFETY: a command in flight names the page as its source.
-                    core.copying(1, || unsafe { page.copy_out(frame) });
-                })
-            })
+            let fill = |frame: &mut [u8]| {
+                // SAFETY: a command in flight names the page as its source.
+                core.copying(1, || unsafe { page.copy_out(frame) });
+            };
+            match elides_zeros {
+                false => core.with_ftl(|ftl| ftl.stage(now_ns, lpn, owner, fill).map(Some)),
+                true => core.stage_unless_zeros(now_ns, lpn, owner, fill),
+            }
         });
         if let Some(frame) = frame {
             if staged.is_ok() {
@@ -153,7 +174,11 @@ fn stage_some(
             core.unlock_frame(frame);
         }
         match staged {
-            Ok(end_ns) => {
+            Ok(None) => {
+                own.done.set(index + 1);
+                own.zeroed.set(true);
+            }
+            Ok(Some(end_ns)) => {
                 own.done.set(index + 1);
                 if owner != NONE {
                     own.outstanding.set(own.outstanding.get() + 1);

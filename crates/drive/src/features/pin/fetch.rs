@@ -50,6 +50,9 @@ pub(super) async fn fetch(
     }
     end_fetch(core, wanted, tally);
     await_others(core, wanted, tally).await;
+    if own.outstanding.get() > 1 {
+        core.hasten();
+    }
     own.outstanding.set(own.outstanding.get() - 1);
     // With a volatile write cache the programs have no owner: there is none to wait for.
     Settled(own).await;

@@ -7,12 +7,15 @@
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::media::{CoreGeometry, GeometryError};
+use crate::media::packed::unit::{EXTENTS_PER_PAGE, directory_room};
+use crate::media::{CoreGeometry, GeometryError, STAMP_BYTES};
 
 /// The first bytes of every image.
 pub const MAGIC: [u8; 8] = *b"WHARFIMG";
-/// The version that this code writes, and the only one it reads.
-pub const VERSION: u32 = 1;
+/// The version of images of pages.
+pub const VERSION_PAGES: u32 = 1;
+/// The version of images of units, and the last that this code reads.
+pub const VERSION: u32 = 2;
 /// Bytes that the header takes, and the alignment of all large parts.
 pub const ALIGN: u64 = 4096;
 /// Where a core's page holds its sync record.
@@ -39,7 +42,7 @@ pub struct Header {
     pub blocks: U32,
     pub pages_per_block: U32,
     pub page_bytes: U32,
-    pub reserved: U32,
+    pub unit_pages: U32,
     pub log_bytes: U64,
     pub id: [u8; 16],
     pub file_bytes: U64,
@@ -148,17 +151,31 @@ const _: () = assert!(
         && size_of::<PageEntry>() == 32
 );
 
+/// The version of an image of this shape.
+fn version_of(core: &CoreGeometry) -> u32 {
+    match core.unit_pages {
+        0 => VERSION_PAGES,
+        _ => VERSION,
+    }
+}
+
 impl Header {
+    /// Whether its version has such a shape.
+    pub fn fits_version(&self) -> bool {
+        self.version == version_of(&self.geometry().core)
+    }
+
     /// The header of an image of this shape.
     pub fn new(geometry: &ImageGeometry, id: [u8; 16], file_bytes: u64) -> Self {
         let core = &geometry.core;
         let mut header = Self::new_zeroed();
         header.magic = MAGIC;
-        header.version = VERSION.into();
+        header.version = version_of(core).into();
         header.cores = geometry.cores.into();
         header.blocks = core.blocks.into();
         header.pages_per_block = core.pages_per_block.into();
         header.page_bytes = core.page_bytes.into();
+        header.unit_pages = core.unit_pages.into();
         header.log_bytes = core.log_bytes.into();
         header.id = id;
         header.file_bytes = file_bytes.into();
@@ -173,6 +190,7 @@ impl Header {
                 blocks: self.blocks.get(),
                 pages_per_block: self.pages_per_block.get(),
                 page_bytes: self.page_bytes.get(),
+                unit_pages: self.unit_pages.get(),
                 log_bytes: self.log_bytes.get(),
             },
         }
@@ -186,7 +204,7 @@ pub struct Layout {
     pub core_page: u64,
     /// The block records.
     pub block_records: u64,
-    /// The out-of-band areas of all pages, by page number.
+    /// The out-of-band areas of all pages, by page number, or the directories of all units.
     pub entries: u64,
     /// The data of all pages, by page number.
     pub data: u64,
@@ -201,11 +219,22 @@ impl Layout {
     pub fn new(geometry: &ImageGeometry, core: u32) -> Result<Self, GeometryError> {
         let shape = &geometry.core;
         let pages = u128::from(shape.blocks) * u128::from(shape.pages_per_block);
+        let (entries, data) = match (shape.unit_pages, shape.page_bytes) {
+            (0, page_bytes) => (pages * size_of::<PageEntry>() as u128, page_bytes),
+            (unit_pages, page_bytes) => {
+                let units = pages / u128::from(unit_pages);
+                let room = u128::from(directory_room(unit_pages));
+                // Each extent has room for its stamp.
+                let stamps = EXTENTS_PER_PAGE * STAMP_BYTES;
+                let is_stamps = page_bytes == STAMP_BYTES;
+                (units * room, if is_stamps { stamps } else { page_bytes })
+            }
+        };
         let parts = [
             u128::from(ALIGN),
             u128::from(shape.blocks) * size_of::<BlockRecord>() as u128,
-            pages * size_of::<PageEntry>() as u128,
-            pages * u128::from(shape.page_bytes),
+            entries,
+            pages * u128::from(data),
             u128::from(shape.log_bytes),
             u128::from(shape.log_bytes),
         ]

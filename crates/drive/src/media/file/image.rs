@@ -13,11 +13,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::FlockOperation;
 use zerocopy::{FromZeros, IntoBytes};
 
-use super::format::{Header, ImageGeometry, Layout, MAGIC, SLOT_AT, Sealed, VERSION};
+use super::format::{
+    Header, ImageGeometry, Layout, MAGIC, SLOT_AT, Sealed, VERSION, VERSION_PAGES,
+};
 use super::log::SlotLog;
 use super::store::{KillPoint, Store};
 use super::{FileMedia, load};
-use crate::media::{GeometryError, HostFault, SlabError};
+use crate::media::{AnyMedia, CoreGeometry, GeometryError, HostFault, SlabError, packed};
 
 /// Why an image cannot be created or opened. Each is one line that names the file.
 #[derive(Debug, thiserror::Error)]
@@ -54,7 +56,7 @@ pub enum ImageError {
     },
     /// An image of another version of the format.
     #[error(
-        "{} is a drive image of version {found}, and this program knows version {VERSION} only: \
+        "{} is a drive image of version {found}, and this program knows versions {VERSION_PAGES} and {VERSION} only: \
          use the program that made it",
         path.display()
     )]
@@ -255,7 +257,7 @@ impl FileImage {
                 found,
             });
         }
-        if header.version != VERSION {
+        if !(VERSION_PAGES..=VERSION).contains(&header.version.get()) {
             return Err(ImageError::UnknownVersion {
                 path: own(),
                 found: header.version.get(),
@@ -263,7 +265,9 @@ impl FileImage {
         }
         let geometry = header.geometry();
         let expected = header.file_bytes.get();
-        let possible = geometry.check().is_ok() && geometry.file_bytes() == Ok(expected);
+        let possible = geometry.check().is_ok()
+            && header.fits_version()
+            && geometry.file_bytes() == Ok(expected);
         if !header.is_sound() || !possible {
             return Err(ImageError::HeaderDamaged { path: own() });
         }
@@ -312,6 +316,7 @@ impl FileImage {
                 ("blocks", u64::from(geometry.core.blocks)),
                 ("pages_per_block", u64::from(geometry.core.pages_per_block)),
                 ("page_bytes", u64::from(geometry.core.page_bytes)),
+                ("unit_pages", u64::from(geometry.core.unit_pages)),
                 ("log_bytes", geometry.core.log_bytes),
             ]
         };
@@ -329,18 +334,46 @@ impl FileImage {
         Ok(())
     }
 
+    /// Loads the media of core `core`, of pages or of units as the image has them.
+    ///
+    /// # Panics
+    /// As [`FileImage::core`].
+    pub fn media(&self, core: u32) -> Result<AnyMedia, ImageError> {
+        match self.geometry.core.unit_pages {
+            0 => self.core(core).map(AnyMedia::File),
+            _ => self
+                .load_with(core, packed::load_image)
+                .map(AnyMedia::Packed),
+        }
+    }
+
     /// Loads the media of core `core`: reads its block records, out-of-band areas and log, and the
     /// data of those pages that no sync covered.
     ///
     /// Panics if there is no such core or its media is in use; once dropped, it can be had again.
     pub fn core(&self, core: u32) -> Result<FileMedia, ImageError> {
+        assert_eq!(self.geometry.core.unit_pages, 0, "an image of units");
+        self.load_with(core, load::core)
+    }
+
+    fn load_with<M>(
+        &self,
+        core: u32,
+        load: impl FnOnce(
+            Arc<Store>,
+            Arc<[AtomicBool]>,
+            CoreGeometry,
+            u32,
+            Layout,
+        ) -> Result<M, ImageError>,
+    ) -> Result<M, ImageError> {
         let layout = Layout::new(&self.geometry, core).expect("the geometry was checked");
         let taken = &self.taken[core as usize];
         assert!(
             !taken.swap(true, Ordering::AcqRel),
             "core {core} has its media already"
         );
-        load::core(
+        load(
             self.store.clone(),
             self.taken.clone(),
             self.geometry.core,

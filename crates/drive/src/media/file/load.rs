@@ -42,8 +42,11 @@ pub fn core(
 ) -> Result<FileMedia, ImageError> {
     let log = SlotLog::open(store.clone(), core, layout, geometry.log_bytes)?;
     let synced_period = load_synced_period(&store, core, &layout)?;
-    let mut blocks = ZeroedSlab::new("the block table of an image", geometry.blocks as usize)?;
-    load_erase_counts(&store, core, &layout, &mut blocks)?;
+    let mut blocks: ZeroedSlab<Block> =
+        ZeroedSlab::new("the block table of an image", geometry.blocks as usize)?;
+    load_erase_counts(&store, core, &layout, geometry.blocks, |block, count| {
+        blocks[block as usize].erase_count = count;
+    })?;
     let mut media = FileMedia {
         taken,
         geometry,
@@ -63,7 +66,11 @@ pub fn core(
     Ok(media)
 }
 
-fn load_synced_period(store: &Store, core: u32, layout: &Layout) -> Result<u32, Box<HostFault>> {
+pub(in crate::media) fn load_synced_period(
+    store: &Store,
+    core: u32,
+    layout: &Layout,
+) -> Result<u32, Box<HostFault>> {
     let mut record = SyncRecord::new_zeroed();
     store.read_at("load", record.as_mut_bytes(), layout.core_page + SYNC_AT)?;
     let trusted = record.is_sound() && record.core == core;
@@ -74,25 +81,24 @@ fn load_synced_period(store: &Store, core: u32, layout: &Layout) -> Result<u32, 
     })
 }
 
-fn load_erase_counts(
+pub(in crate::media) fn load_erase_counts(
     store: &Store,
     core: u32,
     layout: &Layout,
-    blocks: &mut [Block],
+    blocks: u32,
+    mut set: impl FnMut(u32, u32),
 ) -> Result<(), Box<HostFault>> {
     let mut records = vec![BlockRecord::new_zeroed(); RECORDS_PER_READ as usize];
-    let mut first = 0;
-    for blocks in blocks.chunks_mut(RECORDS_PER_READ as usize) {
-        let records = &mut records[..blocks.len()];
+    for first in (0..blocks).step_by(RECORDS_PER_READ as usize) {
+        let records = &mut records[..RECORDS_PER_READ.min(blocks - first) as usize];
         let at = layout.block_records + u64::from(first) * size_of::<BlockRecord>() as u64;
         store.read_at("load", records.as_mut_bytes(), at)?;
-        for (number, (block, record)) in (first..).zip(blocks.iter_mut().zip(&*records)) {
+        for (number, record) in (first..).zip(&*records) {
             // A blank record has no sound checksum either; both leave 0.
             if record.is_sound() && record.core == core && record.block == number {
-                block.erase_count = record.erase_count.get();
+                set(number, record.erase_count.get());
             }
         }
-        first += RECORDS_PER_READ;
     }
     Ok(())
 }

@@ -22,8 +22,8 @@
 
 pub(super) mod format;
 mod image;
-mod load;
-mod log;
+pub(super) mod load;
+pub(super) mod log;
 pub(super) mod store;
 
 use std::sync::Arc;

@@ -4,6 +4,7 @@ use std::mem::offset_of;
 
 use super::*;
 use crate::media::file::format::*;
+use crate::media::packed::unit::{EXTENTS_PER_PAGE, ExtentEntry, GRANULE_BYTES, UnitHeader};
 
 const DOCUMENT: &str = include_str!(concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -53,7 +54,7 @@ macro_rules! assert_table {
 #[test]
 fn the_document_gives_the_structures_of_the_code() {
     assert_table!("Header", Header:
-        magic, version, cores, blocks, pages_per_block, page_bytes, reserved, log_bytes, id,
+        magic, version, cores, blocks, pages_per_block, page_bytes, unit_pages, log_bytes, id,
         file_bytes, reserved_2, crc);
     assert_table!("Sync record", SyncRecord: synced_period, reserved, core, crc);
     assert_table!("Slot header", SlotHeader: generation, base_bytes, core, slot, reserved, crc);
@@ -61,13 +62,19 @@ fn the_document_gives_the_structures_of_the_code() {
     assert_table!("Block record", BlockRecord: erase_count, core, block, crc);
     assert_table!("Page entry", PageEntry:
         seq, lpn, epoch, data_crc, ppn, sync_period, crc);
+    assert_table!("Unit header", UnitHeader:
+        seq_base, first_extent, extents, reserved, epoch, unit, sync_period, crc);
+    assert_table!("Extent entry", ExtentEntry: lpn, seq_offset, bytes, form, data_crc);
 }
 
 #[test]
 fn the_document_gives_the_constants_of_the_code() {
     assert_eq!(&MAGIC, b"WHARFIMG");
     for line in [
-        format!("Version {VERSION} "),
+        format!("Version {VERSION_PAGES} is of pages"),
+        format!("version {VERSION} is of units"),
+        format!("divided into granules of {GRANULE_BYTES} bytes; unit"),
+        format!("at most\n{EXTENTS_PER_PAGE} `unit_pages` extents"),
         format!("| core page | {ALIGN} | sync record at {SYNC_AT}, "),
         format!("slot headers at {} and {} |", SLOT_AT[0], SLOT_AT[1]),
     ] {
@@ -85,6 +92,7 @@ fn the_document_gives_the_layout_of_the_code() {
         blocks: 1024,
         pages_per_block: 512,
         page_bytes: 4096,
+        unit_pages: 0,
         log_bytes: 1 << 20,
     };
     let geometry = ImageGeometry { cores: 4, core };

@@ -13,6 +13,7 @@ const GEOMETRY: ImageGeometry = ImageGeometry {
         blocks: 4,
         pages_per_block: 4,
         page_bytes: 4096,
+        unit_pages: 0,
         log_bytes: 1024,
     },
 };
@@ -77,7 +78,7 @@ fn an_unknown_version_is_refused() {
     let mut bytes = std::fs::read(&path).unwrap();
     bytes[8] = 9;
     std::fs::write(&path, bytes).unwrap();
-    let line = "{} is a drive image of version 9, and this program knows version 1 only: \
+    let line = "{} is a drive image of version 9, and this program knows versions 1 and 2 only: \
                 use the program that made it";
     assert_refused(&path, line);
 }

@@ -23,6 +23,7 @@ fn geometry(page_bytes: u32) -> CoreGeometry {
         blocks: BLOCKS,
         pages_per_block: PAGES_PER_BLOCK,
         page_bytes,
+        unit_pages: 0,
         log_bytes: 1024,
     }
 }

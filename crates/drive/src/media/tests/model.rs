@@ -209,6 +209,7 @@ fn an_untouched_terabyte_costs_nothing() {
         blocks: 1 << 19,
         pages_per_block: 512,
         page_bytes: 8,
+        unit_pages: 0,
         log_bytes: 0,
     };
     let mut media = StampMedia::new(geometry).unwrap();

@@ -1,5 +1,6 @@
 //! Drives so small that collection, wear and ring wrap happen within 100 operations.
 
+use wharf_codec::{Codec, TableName};
 use wharf_drive::config::{DriveConfig, GcPolicy, MediaKind, Platform, Timing};
 use wharf_runtime::Rng;
 
@@ -25,7 +26,7 @@ pub fn tiny_pair() -> DriveConfig {
     config
 }
 
-/// A random small drive. About one in four is thinly provisioned, half have a volatile write
+/// A random small drive. About one in four is thinly provisioned, one in four shows more than it holds, half have a volatile write
 /// cache, a third level wear, a third take checkpoints, one in eight wears out; a quarter are software, a
 /// quarter have a slow link.
 pub fn random(rng: &mut Rng, kind: MediaKind) -> DriveConfig {
@@ -72,6 +73,9 @@ pub fn random(rng: &mut Rng, kind: MediaKind) -> DriveConfig {
     };
     t.capacity_share = if rng.chance(1, 4) { 0.5 } else { 1.0 };
     t.over_provisioning = 0.05;
+    t.elide_zeros = rng.chance(1, 2);
+    let (shown, metadata) = (1 + rng.below(6), rng.below(4));
+    let is_sparse = rng.chance(1, 4);
     if rng.chance(1, 4) {
         config.firmware.platform = Platform::Software;
     }
@@ -79,7 +83,43 @@ pub fn random(rng: &mut Rng, kind: MediaKind) -> DriveConfig {
         config.link.from_host_mb_s = 4096;
     }
     fit(&mut config);
+    if is_sparse {
+        let held_bytes = config.namespace_pages() * 4096;
+        config.ftl.shown_bytes = held_bytes * (4 + shown) / 4;
+        config.ftl.metadata_bytes = metadata * 4096;
+        config.ftl.metadata_reserve_share = if metadata > 0 { 0.1 } else { 0.0 };
+        fit(&mut config);
+    }
     config
+}
+
+/// Has a small drive pack its pages, compressed or not, into units of 1 to 4 pages. A third have their
+/// write buffer protected from a loss of power, a third wait for a while before they close a unit. Of
+/// stamps the sizes are those of the model.
+pub fn pack(config: &mut DriveConfig, codec: Codec, rng: &mut Rng) {
+    config.compression.codec = codec;
+    config.compression.sizes_seed = rng.below(1000);
+    let unit_pages = match codec {
+        // Only units tell a drive that packs whole pages from one that does not.
+        Codec::None => 2 + rng.below(3) as u32,
+        _ => 1 + rng.below(4) as u32,
+    };
+    config.geometry.unit_pages = unit_pages;
+    config.geometry.pages_per_block = unit_pages * (4 + rng.below(3) as u32);
+    let frames = 8 * unit_pages + rng.below(9) as u32;
+    config.ftl.write_buffer_pages = frames * config.firmware.cores;
+    config.ftl.power_loss_protection = rng.chance(1, 3);
+    if rng.chance(1, 3) {
+        config.compression.pack_wait_ns = 1 + rng.below(3_000);
+    }
+    if rng.chance(1, 3) {
+        config.compression.sizes = TableName::INCOMPRESSIBLE;
+    }
+    if rng.chance(1, 4) {
+        config.compression.engine_in_mb_s = 4096;
+        config.compression.engine_setup_ns = 100;
+    }
+    fit(config);
 }
 
 /// Raises the over-provisioning until the drive can be built.

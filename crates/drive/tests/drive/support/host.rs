@@ -117,6 +117,18 @@ impl Host {
         self.log(LogPage::DriveStatistics).await
     }
 
+    /// Makes everything durable.
+    pub async fn flush(&mut self) -> StatusCode {
+        self.io(Command::flush(1)).await
+    }
+
+    /// Writes a page with force unit access.
+    pub async fn write_forced(&mut self, lba: u64, value: u64) -> StatusCode {
+        self.fill(0, value);
+        let command = self.aim(Command::write(1, lba, 1).with_fua(), 1, 0, 0);
+        self.io(command).await
+    }
+
     /// Reads identify data.
     pub async fn identify<T: FromBytes>(&mut self, nsid: u32, what: Cns) -> T {
         let command = Command::identify(nsid, what).with_prp(self.whole.address(0), 0);
@@ -202,9 +214,7 @@ impl Host {
     pub fn fill(&self, page: usize, value: u64) {
         // SAFETY: no command in flight names the page, no other reference to it is alive.
         let bytes = unsafe { self.data.page_mut(page) };
-        for word in bytes.as_chunks_mut::<8>().0 {
-            *word = value.to_le_bytes();
-        }
+        fill_page(bytes, value);
     }
 
     /// The value that fills a data page; an error if it is a mixture.
@@ -221,14 +231,42 @@ impl Host {
     }
 }
 
-/// The one value of all words of a page.
+/// Words of a page of `value`, of 512, that do not compress.
+pub fn random_words(value: u64) -> u64 {
+    mix(value) % 640
+}
+
+fn mix(n: u64) -> u64 {
+    let n = (n ^ (n >> 31)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    n ^ (n >> 29)
+}
+
+/// Word number `index` of a page of `value`: the value itself in the first, then a share of words that
+/// do not compress, which depends on the value as they do; the rest repeats it. Zeros are zeros.
+fn word_of(value: u64, index: usize) -> u64 {
+    match index {
+        0 => value,
+        _ if value != 0 && (index as u64) < random_words(value) => mix(value ^ mix(index as u64)),
+        _ => value,
+    }
+}
+
+/// Fills a page with what follows from `value`.
+pub fn fill_page(bytes: &mut [u8], value: u64) {
+    for (index, word) in bytes.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        *word = word_of(value, index).to_le_bytes();
+    }
+}
+
+/// The value that a page follows from.
 pub fn whole_value(bytes: &[u8]) -> Result<u64, String> {
     let words = bytes.as_chunks::<8>().0;
-    let first = words[0];
-    match words.iter().position(|word| *word != first) {
-        None => Ok(u64::from_le_bytes(first)),
+    let value = u64::from_le_bytes(words[0]);
+    let mut numbered = words.iter().enumerate();
+    match numbered.position(|(index, word)| *word != word_of(value, index).to_le_bytes()) {
+        None => Ok(value),
         Some(at) => Err(format!(
-            "a torn page: word 0 is {first:x?}, word {at} is {:x?}",
+            "a torn page: word 0 is {value:x?}, word {at} is {:x?}",
             words[at]
         )),
     }

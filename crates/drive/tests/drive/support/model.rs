@@ -9,7 +9,19 @@
 //! * **After a power cut**, a page may hold any version except those that a durable one began
 //!   after the end of.
 //!
-//! Time here is a counter of events. Value 0 is zeros: never written, deallocated or zeroed.
+//! Time here is a counter of events. Value 0 is zeros: never written, or deallocated. [`HELD_ZEROS`] is zeros of a
+//! page that is allocated: they read alike, and are told apart by what is allocated.
+
+/// The value of a page that was set to zeros and stays allocated.
+pub const HELD_ZEROS: u64 = u64::MAX - 1;
+
+/// What a page with this value reads as.
+fn read_as(value: u64) -> u64 {
+    match value {
+        HELD_ZEROS => 0,
+        value => value,
+    }
+}
 
 /// A moment: the number of an event.
 pub type Moment = u64;
@@ -129,7 +141,8 @@ impl Model {
     pub fn check_read(&mut self, page: u64, begun: Moment, value: u64) -> Result<(), String> {
         let now = self.tick();
         let versions = &self.pages[page as usize];
-        let fits = |v: &Version| v.value == value && v.overtaken.is_none_or(|at| at > begun);
+        let fits =
+            |v: &Version| read_as(v.value) == value && v.overtaken.is_none_or(|at| at > begun);
         let mut found = versions.iter().enumerate().filter(|(_, v)| fits(v));
         match (found.next(), found.next()) {
             (None, _) => Err(format!(
@@ -146,6 +159,20 @@ impl Model {
             }
             // Zeros of several commands: no telling whose they are.
             (Some(_), Some(_)) => Ok(()),
+        }
+    }
+
+    /// A command that was sent at `begun` has told whether a page is allocated.
+    pub fn check_allocated(&mut self, page: u64, begun: Moment, told: bool) -> Result<(), String> {
+        self.tick();
+        let versions = &self.pages[page as usize];
+        let fits = |v: &Version| (v.value != 0) == told && v.overtaken.is_none_or(|at| at > begun);
+        match versions.iter().any(fits) {
+            true => Ok(()),
+            false => Err(format!(
+                "page {page} is told to be allocated: {told}; {}",
+                list(versions)
+            )),
         }
     }
 

@@ -27,6 +27,19 @@ pub enum Op {
         lba: u64,
         pages: u32,
         fua: bool,
+        /// The pages are deallocated.
+        deac: bool,
+    },
+    /// A write of pages of zeros.
+    WriteBlank {
+        lba: u64,
+        pages: u32,
+        fua: bool,
+    },
+    /// Asks which pages of a range are allocated.
+    Allocated {
+        lba: u64,
+        pages: u32,
     },
     /// First page and number of pages of each range.
     Deallocate(Vec<(u64, u32)>),
@@ -75,7 +88,10 @@ impl Mix {
         if rng.chance(self.write_percent, 100) {
             let (lba, pages) = self.range(rng);
             let fua = rng.chance(1, 6);
-            return Op::Write { lba, pages, fua };
+            return match rng.chance(1, 10) {
+                true => Op::WriteBlank { lba, pages, fua },
+                false => Op::Write { lba, pages, fua },
+            };
         }
         let (lba, pages) = self.range(rng);
         match rng.below(100) {
@@ -84,11 +100,13 @@ impl Mix {
                 pages,
                 fua: rng.chance(1, 8),
             },
-            40..48 => Op::Verify { lba, pages },
+            40..44 => Op::Verify { lba, pages },
+            44..48 => Op::Allocated { lba, pages },
             48..60 => Op::WriteZeroes {
                 lba,
                 pages,
                 fua: rng.chance(1, 3),
+                deac: rng.chance(1, 2),
             },
             60..76 => {
                 let ranges = 1 + rng.below(3);

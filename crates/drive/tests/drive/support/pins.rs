@@ -7,7 +7,7 @@ use wharf_wire::pin::{Access, NOT_PINNED, Unpin, address_offset, split_address, 
 use wharf_wire::status::StatusCode;
 use zerocopy::IntoBytes;
 
-use super::host::{Host, code, whole_value};
+use super::host::{Host, code, fill_page, whole_value};
 
 /// The whole page for lists of pins, behind those that players and log pages use.
 pub const PIN_LIST: usize = 39;
@@ -122,12 +122,7 @@ impl Lending {
     pub fn end(&self, address: u64, value: u64) {
         let (chunk, frame) = self.find(address);
         // SAFETY: the caller has the frame's word.
-        for word in unsafe { chunk.frames.page_mut(frame) }
-            .as_chunks_mut::<8>()
-            .0
-        {
-            *word = value.to_le_bytes();
-        }
+        fill_page(unsafe { chunk.frames.page_mut(frame) }, value);
         chunk.table.set_dirty(frame);
         chunk.table.word(frame).unlock();
     }

@@ -9,11 +9,12 @@ use wharf_wire::admin::SecureErase;
 use wharf_wire::command::Command;
 use wharf_wire::completion::Completion;
 use wharf_wire::features::FeatureId;
+use wharf_wire::lba_status::read_answer;
 use wharf_wire::pin::Unpin;
 use wharf_wire::status::StatusCode;
 
 use super::host::{Host, code};
-use super::model::{Handle, Model, Moment};
+use super::model::{HELD_ZEROS, Handle, Model, Moment};
 use super::ops::{Op, PAGES_MAX};
 use super::pins::Lending;
 use super::rig::Script;
@@ -51,7 +52,7 @@ impl World {
         Arc::new(Mutex::new(World {
             model: Model::new(config.namespace_pages(), cached),
             mortal: config.ftl.endurance_cycles > 0,
-            thin: config.ftl.capacity_share < 1.0,
+            thin: config.ftl.capacity_share < 1.0 || config.ftl.shown_bytes > 0,
             next_value: 1,
             to_lend: Vec::new(),
             lending: None,
@@ -186,10 +187,10 @@ impl Player {
     /// The command of an operation, and what it will change.
     fn prepare(&self, op: &Op, slot: usize) -> (Command, Vec<Handle>) {
         let first = slot * PAGES_MAX as usize;
-        let zero = |lba: u64, pages: u32| -> Vec<Handle> {
+        let zero = |lba: u64, pages: u32, value: u64| -> Vec<Handle> {
             let mut world = self.world();
             (lba..lba + u64::from(pages))
-                .map(|page| world.model.begin(page, 0))
+                .map(|page| world.model.begin(page, value))
                 .collect()
         };
         match *op {
@@ -209,10 +210,32 @@ impl Player {
                 (self.host.aim(command, pages, first, slot), Vec::new())
             }
             Op::Verify { lba, pages } => (Command::verify(1, lba, pages), Vec::new()),
-            Op::WriteZeroes { lba, pages, fua } => (
-                forced(Command::write_zeroes(1, lba, pages), fua),
-                zero(lba, pages),
-            ),
+            Op::WriteZeroes {
+                lba,
+                pages,
+                fua,
+                deac,
+            } => {
+                let command = forced(Command::write_zeroes(1, lba, pages), fua);
+                match deac {
+                    true => (command.with_deallocate(), zero(lba, pages, 0)),
+                    false => (command, zero(lba, pages, HELD_ZEROS)),
+                }
+            }
+            Op::WriteBlank { lba, pages, fua } => {
+                (0..pages as usize).for_each(|i| self.host.fill(first + i, 0));
+                let command = forced(Command::write(1, lba, pages), fua);
+                let command = self.host.aim(command, pages, first, slot);
+                (command, zero(lba, pages, HELD_ZEROS))
+            }
+            Op::Allocated { lba, pages } => {
+                // Room for two runs, so that some answers end before the range does.
+                let command = Command::get_lba_status_by_io(1, lba, pages, 40);
+                (
+                    command.with_prp(self.host.whole.address(slot), 0),
+                    Vec::new(),
+                )
+            }
             Op::Deallocate(ref ranges) => {
                 let mut pages: Vec<u64> = ranges
                     .iter()
@@ -220,7 +243,10 @@ impl Player {
                     .collect();
                 pages.sort_unstable();
                 pages.dedup();
-                let changes = pages.into_iter().flat_map(|page| zero(page, 1)).collect();
+                let changes = pages
+                    .into_iter()
+                    .flat_map(|page| zero(page, 1, 0))
+                    .collect();
                 (self.host.deallocate_command(ranges, slot), changes)
             }
             Op::Flush => (Command::flush(1), Vec::new()),
@@ -277,7 +303,7 @@ impl Player {
         let success = status == StatusCode::Success;
         let mut world = self.world();
         let fua = match flight.op {
-            Op::Write { fua, .. } | Op::WriteZeroes { fua, .. } => fua,
+            Op::Write { fua, .. } | Op::WriteBlank { fua, .. } | Op::WriteZeroes { fua, .. } => fua,
             _ => false,
         };
         for change in &flight.changes {
@@ -297,6 +323,24 @@ impl Player {
                     if fua {
                         world.model.made_durable(lba + offset, flight.begun);
                     }
+                }
+            }
+            // A page that was written in its frame is not allocated before it is written back.
+            Op::Allocated { lba, pages } if success && world.lending.is_none() => {
+                let answer = self.host.whole_page(flight.slot);
+                let (runs, is_whole) = read_answer(answer).expect("an answer");
+                let runs = runs
+                    .iter()
+                    .map(|run| run.dslba..run.dslba + u64::from(run.nlb));
+                let runs: Vec<_> = runs.collect();
+                let told_to = match is_whole {
+                    true => lba + u64::from(pages),
+                    false => runs.last().expect("a run").end,
+                };
+                for page in lba..told_to {
+                    let told = runs.iter().any(|run| run.contains(&page));
+                    let checked = world.model.check_allocated(page, flight.begun, told);
+                    checked.unwrap_or_else(|wrong| panic!("{wrong}"));
                 }
             }
             Op::Flush if success => world.model.flushed(flight.begun),

@@ -1,8 +1,8 @@
 //! The least drive, which all tests of this crate start from.
 
 use wharf_drive::config::{
-    DriveConfig, Firmware, FrameIndex, FtlConfig, GcPolicy, Geometry, HostMemoryConfig, LinkConfig,
-    MediaConfig, MediaKind, Placement, Platform, Timing,
+    CompressionConfig, DriveConfig, Firmware, FrameIndex, FtlConfig, GcPolicy, Geometry,
+    HostMemoryConfig, LinkConfig, MediaConfig, MediaKind, Placement, Platform, Timing,
 };
 
 /// One core, one plane, ten blocks of four pages; no operation takes time.
@@ -15,6 +15,7 @@ pub fn tiny() -> DriveConfig {
             planes_per_die: 1,
             blocks_per_plane: 10,
             pages_per_block: 4,
+            unit_pages: 0,
         },
         timing: Timing {
             read_ns: 0,
@@ -39,6 +40,10 @@ pub fn tiny() -> DriveConfig {
         ftl: FtlConfig {
             over_provisioning: 0.4,
             capacity_share: 1.0,
+            shown_bytes: 0,
+            metadata_bytes: 0,
+            metadata_reserve_share: 0.0,
+            elide_zeros: false,
             placement: Placement::Free,
             read_share: 0.75,
             gc_policy: GcPolicy::Greedy,
@@ -47,6 +52,7 @@ pub fn tiny() -> DriveConfig {
             gc_background_invalid_min: 0.0,
             write_buffer_pages: 8,
             volatile_write_cache: false,
+            power_loss_protection: false,
             wear_gap_max: 0,
             endurance_cycles: 0,
             checkpoint_pages: 0,
@@ -56,6 +62,7 @@ pub fn tiny() -> DriveConfig {
             busy_wait_ns: 1_000_000,
             index: FrameIndex::Merged,
         },
+        compression: CompressionConfig::default(),
         media: MediaConfig {
             kind: MediaKind::Stamp,
             path: None,

@@ -125,6 +125,16 @@ fn keys_are_those_of_the_structs() {
     for preset in DRIVES {
         let (mut config, _) = load_drive(preset.name, &Sets::default()).unwrap();
         config.media.path = Some("x".into());
+        // Keys that are left out where they say nothing.
+        let reference = wharf_drive::DriveConfig::reference();
+        config.geometry.unit_pages = reference.geometry.unit_pages;
+        config.compression = reference.compression;
+        let own = &mut config.ftl;
+        own.power_loss_protection = true;
+        own.shown_bytes = reference.ftl.shown_bytes;
+        own.metadata_bytes = reference.ftl.metadata_bytes;
+        own.metadata_reserve_share = reference.ftl.metadata_reserve_share;
+        own.elide_zeros = true;
         assert!(leaves(&config).keys().eq(schema.keys()), "{}", preset.name);
     }
 }
