@@ -51,10 +51,11 @@ pub struct CorePlan {
 }
 
 impl CorePlan {
-    /// Entries that a sparse map may have at a time; `None` of a flat one.
+    /// Entries that a sparse map may have at a time; `None` of a flat one. Of flash all pages count: a power cut may
+    /// bring back pages that were deallocated beside those that took their place.
     pub fn entries_max(&self) -> Option<u64> {
-        let entries = [self.capacity_pages, self.frames, self.cached_max];
-        let entries = entries.into_iter().map(u64::from).sum::<u64>();
+        let flash = u64::from(self.blocks) * u64::from(self.pages_per_block);
+        let entries = flash + u64::from(self.frames) + u64::from(self.cached_max);
         self.is_sparse
             .then(|| entries.min(self.logical_pages.into()))
     }

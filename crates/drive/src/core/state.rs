@@ -210,6 +210,8 @@ pub struct Core {
     pub(super) instant: bool,
     /// Cached pages are found by a table, and not by the map.
     pub(super) has_table: bool,
+    /// Pages that the host writes with zeros take no flash.
+    pub elides_zeros: bool,
     /// Writes are acknowledged from the buffer.
     pub volatile_write_cache: Cell<bool>,
     pub(super) log_write_ns: u64,
@@ -260,6 +262,7 @@ impl Core {
             index: parts.index,
             instant: parts.ftl.is_instant(),
             has_table: parts.ftl.frame_index() == FrameIndex::Hash,
+            elides_zeros: parts.ftl.elides_zeros(),
             read_only: Cell::new(parts.ftl.is_read_only()),
             map: parts.ftl.map_hint(),
             ftl: RefCell::new(Some(parts.ftl)),

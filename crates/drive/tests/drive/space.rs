@@ -227,7 +227,7 @@ fn a_change_of_level_is_an_event_once_until_the_page_is_read() {
             .expect("room");
         let cpu = host.cpu.clone();
         host.admin.as_mut().unwrap().ring_doorbell(&cpu);
-        let mut seen = vec![
+        let mut seen = [
             told(&mut host).await.unwrap(),
             told(&mut host).await.unwrap(),
         ];

@@ -124,7 +124,10 @@ fn keys_are_those_of_the_structs() {
     let schema = Schema::of(&wharf_drive::DriveConfig::reference());
     for preset in DRIVES {
         let (mut config, _) = load_drive(preset.name, &Sets::default()).unwrap();
+        // Keys that may be left out.
         config.media.path = Some("x".into());
+        (config.ftl.shown_bytes, config.ftl.metadata_bytes) = (1, 1);
+        (config.ftl.metadata_reserve_share, config.ftl.elide_zeros) = (0.1, true);
         assert!(leaves(&config).keys().eq(schema.keys()), "{}", preset.name);
     }
 }
