@@ -39,6 +39,8 @@ pub struct Queue {
     /// The drive serves it: commands on it are owed an answer.
     alive: bool,
     owed: BTreeMap<u16, Command>,
+    /// Async event requests, which may never be answered.
+    standing: BTreeMap<u16, Command>,
 }
 
 /// The admin queue and the I/O queues, offered at their addresses.
@@ -49,6 +51,7 @@ pub fn queues(handle: &mut DriveHandle, dma: &Arc<DmaSpace>) -> Vec<Queue> {
         end,
         alive,
         owed: BTreeMap::new(),
+        standing: BTreeMap::new(),
     };
     let mut queues = vec![queue(admin, true)];
     for qid in 1..=IO_QUEUES {
@@ -280,7 +283,11 @@ impl Host {
             }
             self.next_cid = cid.wrapping_add(1);
             queue.end.ring_doorbell(&self.cpu);
-            queue.owed.insert(cid, command);
+            match !is_io && command.admin_opcode() == Some(AdminOpcode::AsyncEventRequest) {
+                // It is answered when something happens.
+                true => queue.standing.insert(cid, command),
+                false => queue.owed.insert(cid, command),
+            };
         }
     }
 
@@ -296,6 +303,9 @@ impl Host {
             while let Some(found) = self.queues[index].end.poll(&self.cpu) {
                 self.queues[index].end.release();
                 self.cpu.progress();
+                if self.queues[index].standing.remove(&found.cid).is_some() {
+                    continue;
+                }
                 let owed = self.queues[index].owed.remove(&found.cid);
                 let command = owed.unwrap_or_else(|| panic!("nobody asked for {found:?}"));
                 let status = found.status().code();

@@ -7,7 +7,7 @@ use wharf_wire::prp::prp_for;
 use super::{DATA_PAGES, DEPTH, Host, NOWHERE, WHOLE_PAGES, address_of};
 use crate::input::Input;
 
-const ADMIN_OPCODES: [AdminOpcode; 9] = [
+const ADMIN_OPCODES: [AdminOpcode; 11] = [
     AdminOpcode::DeleteSubmissionQueue,
     AdminOpcode::CreateSubmissionQueue,
     AdminOpcode::DeleteCompletionQueue,
@@ -17,9 +17,11 @@ const ADMIN_OPCODES: [AdminOpcode; 9] = [
     AdminOpcode::SetFeatures,
     AdminOpcode::GetFeatures,
     AdminOpcode::FormatNvm,
+    AdminOpcode::GetLbaStatus,
+    AdminOpcode::AsyncEventRequest,
 ];
 
-const IO_OPCODES: [IoOpcode; 8] = [
+const IO_OPCODES: [IoOpcode; 9] = [
     IoOpcode::Write,
     IoOpcode::Write,
     IoOpcode::Read,
@@ -28,6 +30,7 @@ const IO_OPCODES: [IoOpcode; 8] = [
     IoOpcode::DatasetManagement,
     IoOpcode::DatasetManagement,
     IoOpcode::Verify,
+    IoOpcode::GetLbaStatus,
 ];
 
 impl Host {

@@ -82,11 +82,11 @@ impl CorePlan {
         }
     }
 
-    /// Entries that a sparse map may have at a time; `None` of a flat one.
+    /// Entries that a sparse map may have at a time; `None` of a flat one. Of flash all extents count: a power cut may
+    /// bring back pages that were deallocated beside those that took their place.
     pub fn entries_max(&self) -> Option<u64> {
-        let extents = self.extents_per_block / self.pages_per_block;
-        let on_flash = u64::from(self.capacity_pages) * u64::from(extents);
-        let entries = on_flash + u64::from(self.frames) + u64::from(self.cached_max);
+        let flash = u64::from(self.blocks) * u64::from(self.extents_per_block);
+        let entries = flash + u64::from(self.frames) + u64::from(self.cached_max);
         self.is_sparse
             .then(|| entries.min(self.logical_pages.into()))
     }

@@ -217,6 +217,8 @@ pub struct Core {
     pub(super) instant: bool,
     /// Cached pages are found by a table, and not by the map.
     pub(super) has_table: bool,
+    /// Pages that the host writes with zeros take no flash.
+    pub elides_zeros: bool,
     /// Writes are acknowledged from the buffer.
     pub volatile_write_cache: Cell<bool>,
     pub(super) log_write_ns: u64,
@@ -280,6 +282,7 @@ impl Core {
             has_table: parts.ftl.frame_index() == FrameIndex::Hash,
             packs: parts.ftl.packs(),
             is_protected: parts.ftl.is_protected(),
+            elides_zeros: parts.ftl.elides_zeros(),
             read_only: Cell::new(parts.ftl.is_read_only()),
             map: parts.ftl.map_hint(),
             ftl: RefCell::new(Some(parts.ftl)),

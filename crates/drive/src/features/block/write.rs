@@ -146,7 +146,6 @@ fn stage_some(
     owner: u32,
 ) -> Result<Option<Stuck>, StatusCode> {
     let own = core.job(job);
-    let elides_zeros = core.with_ftl(|ftl| ftl.elides_zeros());
     while own.done.get() < share.count {
         let index = own.done.get();
         let lpn = share.first + index;
@@ -161,7 +160,7 @@ fn stage_some(
                 // SAFETY: a command in flight names the page as its source.
                 core.copying(1, || unsafe { page.copy_out(frame) });
             };
-            match elides_zeros {
+            match core.elides_zeros {
                 false => core.with_ftl(|ftl| ftl.stage(now_ns, lpn, owner, fill).map(Some)),
                 true => core.stage_unless_zeros(now_ns, lpn, owner, fill),
             }

@@ -99,3 +99,27 @@ fn zeros_survive_a_program_over_them_and_are_gone_when_deallocated() {
         ftl.verify();
     }
 }
+
+/// Images of drives that show what they hold, from before there were zeros and sparse maps, open: their checkpoints
+/// are what they always were.
+#[test]
+fn a_flat_checkpoint_is_written_as_it_always_was() {
+    let config = config(1000);
+    let mut ftl = open(&config, new_media(&config), &PowerSwitch::on());
+    stage(&mut ftl, 0, 5);
+    stage(&mut ftl, 2, 6);
+    ftl.finish_all();
+    let Place::Flash(ppn) = ftl.place(0) else {
+        panic!("page 0 is on flash");
+    };
+    ftl.deallocate(2, 1, &mut Finished::default());
+    stage(&mut ftl, 3, 7);
+    ftl.write_checkpoint().unwrap();
+    let log = ftl.media_mut().log_read().unwrap();
+    let map = log.iter().find(|record| record[0] == 4).expect("a map");
+    let entry = |lpn: usize| u32::from_le_bytes(map[8 + lpn * 4..][..4].try_into().unwrap());
+    assert_eq!(
+        [entry(0), entry(1), entry(2), entry(3)],
+        [ppn + 2, 0, 1, u32::MAX]
+    );
+}

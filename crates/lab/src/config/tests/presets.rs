@@ -124,6 +124,7 @@ fn keys_are_those_of_the_structs() {
     let schema = Schema::of(&wharf_drive::DriveConfig::reference());
     for preset in DRIVES {
         let (mut config, _) = load_drive(preset.name, &Sets::default()).unwrap();
+        // Keys that may be left out.
         config.media.path = Some("x".into());
         // Keys that are left out where they say nothing.
         let reference = wharf_drive::DriveConfig::reference();
