@@ -173,7 +173,7 @@ fn log_page_layouts(tables: &mut Tables) {
         erase_count_max, erase_count_sum, blocks, free_blocks, retired_blocks, mapped_pages,
         unrecovered_reads, rot_found, pin_commands, unpin_commands, pinned_pages, pin_hits,
         frame_evictions, frame_write_backs, pin_waits, frames, frames_held, service_ns,
-        pin_fills, reserved,
+        pin_fills, seeks, positioning_ns, reserved,
     });
 }
 

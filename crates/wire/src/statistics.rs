@@ -157,6 +157,10 @@ statistics! {
     /// Of the pinned pages, those whose content was brought into a frame: not those that were in one, nor those
     /// that were to be overwritten.
     counter pin_fills,
+    /// Times that the heads of a disk did not go on where they had ended; 0 of flash.
+    counter seeks,
+    /// Nanoseconds of a disk's seeks, changes of heads, and waits for the turn; 0 of flash.
+    counter positioning_ns,
 }
 
 const _: () = assert!(size_of::<DriveStatistics>() == 512);

@@ -1,6 +1,7 @@
 //! What a drive is: every parameter, with its unit. Presets in `configs/drive/` give each a value
 //! and the source of that value. `plan.rs` checks the values and divides the drive among its cores.
 
+mod disk;
 mod plan;
 mod striping;
 
@@ -8,8 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::ftl::PAGES_MAX;
 
+pub use disk::{DiskConfig, DriveKind};
 pub use plan::CorePlan;
 pub use striping::Striping;
+
+/// The longest time that an operation may take, in nanoseconds.
+const TIME_NS_MAX: u64 = 10_000_000_000;
 
 /// A whole drive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -17,20 +22,34 @@ pub use striping::Striping;
 pub struct DriveConfig {
     /// The preset's name.
     pub name: String,
-    /// Shape of the flash.
+    /// Flash, if it does not say, or a disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<DriveKind>,
+    /// Shape of the flash; of no meaning in a disk.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub geometry: Geometry,
-    /// Time of the flash operations.
+    /// Time of the flash operations; of no meaning in a disk.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub timing: Timing,
     /// The link to the host.
     pub link: LinkConfig,
     /// The processors and their work.
     pub firmware: Firmware,
-    /// The translation layer.
+    /// The translation layer; of no meaning in a disk.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub ftl: FtlConfig,
+    /// What a disk is; of no meaning in flash.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskConfig>,
     /// Memory that the host lends, for pages that it pins.
     pub host_memory: HostMemoryConfig,
     /// Where the bytes are kept.
     pub media: MediaConfig,
+}
+
+/// Whether a table was left out.
+fn is_default<T: Default + PartialEq>(table: &T) -> bool {
+    *table == T::default()
 }
 
 /// Memory that the host lends to the drive.
@@ -58,7 +77,7 @@ pub enum FrameIndex {
 }
 
 /// Shape of the flash: pages are 4 KiB.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Geometry {
     /// Channels.
@@ -74,7 +93,7 @@ pub struct Geometry {
 }
 
 /// Time of the flash operations, in nanoseconds; 0 takes no time.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timing {
     /// Array to page register (tR).
@@ -132,10 +151,11 @@ pub struct Firmware {
 }
 
 /// How garbage collection chooses its victims.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GcPolicy {
     /// The block with the fewest valid pages.
+    #[default]
     Greedy,
     /// The block with the largest `age * (1 - u) / 2u`, u being the share of valid pages
     /// (Rosenblum and Ousterhout, 1992).
@@ -143,10 +163,11 @@ pub enum GcPolicy {
 }
 
 /// Which plane a host write goes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
     /// The next one that is idle, or the one with the least to do.
+    #[default]
     Free,
     /// The one that the logical page's address names, as long as it has room: consecutive pages lie
     /// on channel after channel, then on die after die.
@@ -154,7 +175,7 @@ pub enum Placement {
 }
 
 /// The translation layer. Shares are of the drive's flash.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FtlConfig {
     /// Share of the flash that the namespace does not show.
@@ -264,6 +285,17 @@ pub enum ConfigError {
     NoNamespace {
         /// Pages of a stripe.
         stripe_pages: u32,
+    },
+    /// A disk that is not described.
+    #[error("drive: kind is 'disk' but there is no table [disk]")]
+    NoDisk,
+    /// What a disk cannot do.
+    #[error("drive: {key} must be {rule} in a disk")]
+    OfDisk {
+        /// The key.
+        key: &'static str,
+        /// What is allowed.
+        rule: &'static str,
     },
     /// File media without a file.
     #[error("drive: media.kind is 'file' but media.path names no image")]

@@ -44,7 +44,7 @@ fn cached(mut config: DriveConfig) -> DriveConfig {
 }
 
 /// Plays `before` with the power on, then `workload` with a cut after each of its media changes.
-fn sweep(config: &DriveConfig, before: &[Op], workload: &[Op], depth: usize) {
+pub fn sweep(config: &DriveConfig, before: &[Op], workload: &[Op], depth: usize) {
     sweep_with_frames(config, before, workload, depth, 0);
 }
 

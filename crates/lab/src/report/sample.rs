@@ -267,6 +267,8 @@ fn row(p: &Profile) -> Row {
             pin_fills: 0,
             write_amplification: Some(p.write_amplification),
             gc_share: p.gc_share,
+            seeks: None,
+            positioning_us: None,
         }],
         gauges: gauges(p),
         write_amplification: Some(p.write_amplification),

@@ -81,6 +81,13 @@ pub struct DeviceAccount {
     pub write_amplification: Option<f64>,
     /// Share of `elapsed_seconds` in which garbage was collected, averaged over firmware cores.
     pub gc_share: f64,
+    /// Of disks: times that heads did not go on where they had ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seeks: Option<u64>,
+    /// Of disks: mean time of a seek with the change of heads and the wait for the turn, in
+    /// microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub positioning_us: Option<f64>,
 }
 
 impl DeviceAccount {
@@ -92,6 +99,8 @@ impl DeviceAccount {
     ) -> DeviceAccount {
         let written = did.write_amplification_host_pages;
         let programmed = did.write_amplification_programmed_pages as f64;
+        let is_disk = group.drive.as_disk().is_some();
+        let positioning_us = did.positioning_ns as f64 / 1000.0;
         let cores_ns = elapsed_ns as f64 * f64::from(group.cores());
         DeviceAccount {
             role: group.role.to_string(),
@@ -102,6 +111,8 @@ impl DeviceAccount {
             pin_fills: did.pin_fills,
             write_amplification: (written > 0).then(|| ratio(programmed, written as f64)),
             gc_share: ratio(did.gc_busy_ns as f64, cores_ns).min(1.0),
+            seeks: is_disk.then_some(did.seeks),
+            positioning_us: is_disk.then(|| ratio(positioning_us, did.seeks as f64)),
         }
     }
 }

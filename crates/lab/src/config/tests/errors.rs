@@ -34,7 +34,7 @@ fn without(presets: &[Preset], name: &str, keys: &[&str]) -> String {
     lines.join("\n")
 }
 
-const PRESETS: &str = "optane, pmem, scala, scala-artifact, store, tiny, tlc";
+const PRESETS: &str = "optane, pmem, scala, scala-artifact, store, tiny, tlc, hdd, hdd-small";
 
 #[test]
 fn preset_names() {
