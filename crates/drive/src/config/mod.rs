@@ -93,7 +93,7 @@ pub struct Geometry {
 }
 
 /// Time of the flash operations, in nanoseconds; 0 takes no time.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timing {
     /// Array to page register (tR).
@@ -104,6 +104,18 @@ pub struct Timing {
     pub erase_ns: u64,
     /// One page over the channel, between die and controller.
     pub channel_ns_per_page: u64,
+}
+
+/// Times that no flash has: what a table that was left out stands for, as 0 is a time.
+impl Default for Timing {
+    fn default() -> Self {
+        Timing {
+            read_ns: u64::MAX,
+            program_ns: u64::MAX,
+            erase_ns: u64::MAX,
+            channel_ns_per_page: u64::MAX,
+        }
+    }
 }
 
 /// The link between host and drive.
