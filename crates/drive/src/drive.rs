@@ -14,14 +14,15 @@ use wharf_wire::shared_queue::SharedQueue;
 
 use crate::config::{ConfigError, CorePlan, DriveConfig, MediaKind, Platform};
 use crate::controller::{ControllerParts, Feature, Running};
-use crate::core::{Core, CoreParts, CoreStatus, Slots};
+use crate::core::{Core, CoreParts, CoreStatus, Slots, Store};
+use crate::disk::{Disk, Platters};
 use crate::engine::Engine;
 use crate::features::FEATURES;
 use crate::ftl::{Ftl, OpenError, PreconditionError};
 use crate::link::FromHost;
 use crate::media::{
-    AnyMedia, FileImage, FileOptions, ImageError, ImageGeometry, MediaError, PackedMedia, RamMedia,
-    SlabError, StampMedia,
+    AnyMedia, FileImage, FileOptions, HostFault, ImageError, ImageGeometry, MediaError,
+    PackedMedia, RamMedia, SlabError, StampMedia,
 };
 use crate::power::PowerSwitch;
 
@@ -49,6 +50,12 @@ pub enum DriveError {
     /// A drive cannot be preconditioned.
     #[error(transparent)]
     Precondition(#[from] PreconditionError),
+    /// The file of a disk.
+    #[error(transparent)]
+    Platters(#[from] Box<HostFault>),
+    /// What is done with flash alone.
+    #[error("a disk cannot be {0}: only flash can")]
+    NotFlash(&'static str),
     /// The media cannot be copied, or changed while the drive is off.
     #[error(transparent)]
     Media(#[from] MediaError),
@@ -58,6 +65,8 @@ pub enum DriveError {
 pub struct Drive {
     config: DriveConfig,
     media: Vec<AnyMedia>,
+    /// The surfaces of a disk, which has no other media.
+    platters: Option<Platters>,
     /// Features beyond those of every drive.
     more_features: Vec<&'static dyn Feature>,
 }
@@ -99,6 +108,16 @@ impl Drive {
     /// if it exists and created if not.
     pub fn new(config: DriveConfig) -> Result<Drive, DriveError> {
         let plan = config.plan()?;
+        if config.as_disk().is_some() {
+            let (sectors, bytes) = (plan.logical_pages, config.page_bytes());
+            let platters = match &config.media.path {
+                Some(path) if config.media.kind == MediaKind::File => {
+                    Platters::in_file(path, sectors, bytes)?
+                }
+                _ => Platters::in_memory(sectors, bytes),
+            };
+            return Ok(Drive::with_platters(config, platters));
+        }
         let geometry = plan.media_geometry(config.page_bytes() as u32);
         let cores = config.firmware.cores;
         let media = match config.media.kind {
@@ -135,8 +154,24 @@ impl Drive {
         Ok(Drive {
             config,
             media,
+            platters: None,
             more_features: Vec::new(),
         })
+    }
+
+    /// A disk with these platters.
+    pub(crate) fn with_platters(config: DriveConfig, platters: Platters) -> Drive {
+        Drive {
+            config,
+            media: Vec::new(),
+            platters: Some(platters),
+            more_features: Vec::new(),
+        }
+    }
+
+    /// The surfaces, of a disk.
+    pub fn platters(&self) -> Option<&Platters> {
+        self.platters.as_ref()
     }
 
     /// A drive with media that exist already: what a power cut left, or what was prepared.
@@ -149,6 +184,7 @@ impl Drive {
         Ok(Drive {
             config,
             media,
+            platters: None,
             more_features: Vec::new(),
         })
     }
@@ -197,6 +233,7 @@ impl Drive {
         let Drive {
             config,
             media,
+            platters,
             more_features,
         } = self;
         let features = FEATURES.iter().copied().chain(more_features);
@@ -221,15 +258,20 @@ impl Drive {
         }
         let ring_bytes = Slots::bytes(config.firmware.commands_max);
         let statuses: Vec<_> = (0..cores).map(|_| CoreStatus::default()).collect();
-        let mut ftls = Vec::new();
+        let mut stores = Vec::new();
         for media in media {
-            ftls.push(Ftl::open(&config, plan.clone(), media, power.clone())?);
+            let ftl = Ftl::open(&config, plan.clone(), media, power.clone())?;
+            stores.push(Store::Flash(Box::new(ftl)));
+        }
+        if let (Some(platters), Some(disk)) = (platters, config.as_disk()) {
+            let disk = Disk::new(disk, plan.logical_pages, platters);
+            stores.push(Store::Disk(Box::new(disk)));
         }
         let under_way = UnderWay {
             config: config.clone(),
             plan,
             features,
-            ftls,
+            stores,
             statuses: statuses.clone(),
             notifier: notifier.clone(),
             admin: drive_admin,
@@ -253,7 +295,7 @@ struct UnderWay {
     config: DriveConfig,
     plan: CorePlan,
     features: Vec<&'static dyn Feature>,
-    ftls: Vec<Ftl>,
+    stores: Vec<Store>,
     statuses: Vec<CoreStatus>,
     notifier: Notifier,
     admin: DriveQueue,
@@ -270,16 +312,16 @@ impl UnderWay {
         let engine = Engine::new(&self.config);
         let firmware = &self.config.firmware;
         let mut cores = Vec::new();
-        for ((index, ftl), status) in (0..).zip(self.ftls).zip(self.statuses) {
+        for ((index, store), status) in (0..).zip(self.stores).zip(self.statuses) {
             let parts = CoreParts {
                 index,
-                ftl,
+                store,
                 slots: slots.clone(),
                 answered: self.notifier.clone(),
                 cores_collecting: Rc::clone(&cores_collecting),
                 dma: self.dma.clone(),
                 jobs: firmware.parts_max,
-                volatile_write_cache: self.config.ftl.volatile_write_cache,
+                volatile_write_cache: self.config.volatile_write_cache(),
                 log_write_ns: self.config.timing.program_ns,
                 busy_wait_ns: self.config.host_memory.busy_wait_ns,
                 // As long as what cannot be taken back, should the host come after all.
@@ -396,6 +438,14 @@ impl DriveHandle {
     /// # Panics
     /// If a core still runs.
     pub fn power_off(self) -> Drive {
+        if self.config.as_disk().is_some() {
+            let left = self.statuses[0]
+                .platters
+                .lock()
+                .expect("no holder panics")
+                .take();
+            return Drive::with_platters(self.config, left.expect("the machine has stopped"));
+        }
         let take = |status: &CoreStatus| status.media.lock().expect("no holder panics").take();
         let media = self
             .statuses
@@ -405,6 +455,7 @@ impl DriveHandle {
         Drive {
             config: self.config,
             media,
+            platters: None,
             more_features: Vec::new(),
         }
     }

@@ -7,6 +7,7 @@
 use std::path::Path;
 
 use crate::config::{DriveConfig, MediaKind};
+use crate::disk::Platters;
 use crate::drive::{Drive, DriveError, IMAGE_SEED};
 use crate::media::{AnyMedia, FileImage, FileOptions, ImageGeometry, copy_core};
 
@@ -57,6 +58,9 @@ impl Drive {
             self.config().media.kind != MediaKind::File,
             "media in memory"
         );
+        if let Some(copy) = self.platters().and_then(Platters::copy) {
+            return Ok(Drive::with_platters(self.config().clone(), copy));
+        }
         let mut drive = Drive::new(self.config().clone())?;
         for (from, to) in self.media().iter().zip(drive.media_mut()) {
             copy_core(from, to)?;
@@ -67,6 +71,9 @@ impl Drive {
 
 /// The shape of an image of such a drive.
 fn shape_of(config: &DriveConfig) -> Result<ImageGeometry, DriveError> {
+    if config.as_disk().is_some() {
+        return Err(DriveError::NotFlash("kept in an image"));
+    }
     let core = config.plan()?.media_geometry(config.page_bytes() as u32);
     Ok(ImageGeometry {
         cores: config.firmware.cores,

@@ -10,6 +10,8 @@
 //! | planes and channels say when it will be done | [`nand`] |
 //! | the bytes are read or changed | [`media`] |
 //!
+//! A drive may be a disk instead: then one core serves an arm ([`disk`]) in the place of the last three.
+//!
 //! The host half is not known here: what it sees of a drive is the command set of `wharf-wire`.
 
 // What tests inside and beside the crate share names the crate from outside.
@@ -19,6 +21,7 @@ extern crate self as wharf_drive;
 pub mod config;
 pub mod controller;
 pub mod core;
+pub mod disk;
 mod divide;
 mod drive;
 mod engine;

@@ -16,6 +16,9 @@ impl Drive {
         options: &Precondition,
     ) -> Result<(Drive, Vec<Preconditioned>), DriveError> {
         options.check()?;
+        if self.platters().is_some() {
+            return Err(DriveError::NotFlash("preconditioned"));
+        }
         let (config, media) = self.into_parts();
         let plan = config.plan()?;
         let (mut prepared, mut results) = (Vec::new(), Vec::new());

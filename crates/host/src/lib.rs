@@ -27,6 +27,7 @@
 extern crate self as wharf_host;
 
 pub mod admin;
+pub mod backing;
 pub mod boot;
 pub mod buffers;
 pub mod cache;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 use wharf_drive::DriveConfig;
+use wharf_drive::config::DiskConfig;
 use wharf_host::design::Role;
 use wharf_runtime::worker::side_by_side;
 
@@ -183,6 +184,9 @@ fn drives_of(group: &DeviceGroup) -> Drive {
 
 /// The drive's parameters that shape the figures most.
 fn parameters(drive: &DriveConfig) -> BTreeMap<String, serde_json::Value> {
+    if let Some(disk) = drive.as_disk() {
+        return parameters_of_disk(drive, disk);
+    }
     let pairs = [
         ("channels", json!(drive.geometry.channels)),
         ("dies_per_channel", json!(drive.geometry.dies_per_channel)),
@@ -199,6 +203,28 @@ fn parameters(drive: &DriveConfig) -> BTreeMap<String, serde_json::Value> {
             "volatile_write_cache",
             json!(drive.ftl.volatile_write_cache),
         ),
+        ("media", json!(drive.media.kind)),
+    ];
+    pairs
+        .into_iter()
+        .map(|(key, value)| (key.to_string(), value))
+        .collect()
+}
+
+/// Those of a disk.
+fn parameters_of_disk(
+    drive: &DriveConfig,
+    disk: &DiskConfig,
+) -> BTreeMap<String, serde_json::Value> {
+    let pairs = [
+        ("kind", json!(drive.kind())),
+        ("rotations_per_minute", json!(disk.rotations_per_minute)),
+        ("heads", json!(disk.heads)),
+        ("outer_mb_s", json!(disk.outer_mb_s)),
+        ("inner_mb_s", json!(disk.inner_mb_s)),
+        ("queue_depth", json!(disk.queue_depth)),
+        ("write_cache", json!(disk.write_cache)),
+        ("write_buffer_bytes", json!(disk.write_buffer_bytes)),
         ("media", json!(drive.media.kind)),
     ];
     pairs

@@ -178,6 +178,10 @@ statistics! {
     counter compressed_pages,
     /// Pages read from the media and expanded.
     counter expanded_pages,
+    /// Times that the heads of a disk did not go on where they had ended; 0 of flash.
+    counter seeks,
+    /// Nanoseconds of a disk's seeks, changes of heads, and waits for the turn; 0 of flash.
+    counter positioning_ns,
 }
 
 const _: () = assert!(size_of::<DriveStatistics>() == 512);

@@ -2,6 +2,7 @@
 //! and the source of that value. `plan.rs` checks the values and divides the drive among its cores.
 
 mod compression;
+mod disk;
 mod plan;
 mod striping;
 
@@ -10,8 +11,12 @@ use serde::{Deserialize, Serialize};
 use crate::ftl::PAGES_MAX;
 
 pub use compression::CompressionConfig;
+pub use disk::{DiskConfig, DriveKind};
 pub use plan::CorePlan;
 pub use striping::Striping;
+
+/// The longest time that an operation may take, in nanoseconds.
+const TIME_NS_MAX: u64 = 10_000_000_000;
 
 /// A whole drive.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -19,16 +24,25 @@ pub use striping::Striping;
 pub struct DriveConfig {
     /// The preset's name.
     pub name: String,
-    /// Shape of the flash.
+    /// Flash, if it does not say, or a disk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<DriveKind>,
+    /// Shape of the flash; of no meaning in a disk.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub geometry: Geometry,
-    /// Time of the flash operations.
+    /// Time of the flash operations; of no meaning in a disk.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub timing: Timing,
     /// The link to the host.
     pub link: LinkConfig,
     /// The processors and their work.
     pub firmware: Firmware,
-    /// The translation layer.
+    /// The translation layer; of no meaning in a disk.
+    #[serde(default, skip_serializing_if = "is_default")]
     pub ftl: FtlConfig,
+    /// What a disk is; of no meaning in flash.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<DiskConfig>,
     /// Memory that the host lends, for pages that it pins.
     pub host_memory: HostMemoryConfig,
     /// Compression of pages, and how they are packed.
@@ -36,6 +50,11 @@ pub struct DriveConfig {
     pub compression: CompressionConfig,
     /// Where the bytes are kept.
     pub media: MediaConfig,
+}
+
+/// Whether a table was left out.
+fn is_default<T: Default + PartialEq>(table: &T) -> bool {
+    *table == T::default()
 }
 
 /// Memory that the host lends to the drive.
@@ -63,7 +82,7 @@ pub enum FrameIndex {
 }
 
 /// Shape of the flash: pages are 4 KiB.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Geometry {
     /// Channels.
@@ -99,6 +118,18 @@ pub struct Timing {
     pub erase_ns: u64,
     /// One page over the channel, between die and controller.
     pub channel_ns_per_page: u64,
+}
+
+/// Times that no flash has: what a table that was left out stands for, as 0 is a time.
+impl Default for Timing {
+    fn default() -> Self {
+        Timing {
+            read_ns: u64::MAX,
+            program_ns: u64::MAX,
+            erase_ns: u64::MAX,
+            channel_ns_per_page: u64::MAX,
+        }
+    }
 }
 
 /// The link between host and drive.
@@ -146,10 +177,11 @@ pub struct Firmware {
 }
 
 /// How garbage collection chooses its victims.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GcPolicy {
     /// The block with the fewest valid pages.
+    #[default]
     Greedy,
     /// The block with the largest `age * (1 - u) / 2u`, u being the share of valid pages
     /// (Rosenblum and Ousterhout, 1992).
@@ -157,10 +189,11 @@ pub enum GcPolicy {
 }
 
 /// Which plane a host write goes to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Placement {
     /// The next one that is idle, or the one with the least to do.
+    #[default]
     Free,
     /// The one that the logical page's address names, as long as it has room: consecutive pages lie
     /// on channel after channel, then on die after die.
@@ -168,7 +201,7 @@ pub enum Placement {
 }
 
 /// The translation layer. Shares are of the drive's flash.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FtlConfig {
     /// Share of the flash that the namespace does not show.
@@ -325,6 +358,17 @@ pub enum ConfigError {
     /// Sizes of compressed stamps that cannot be had.
     #[error("drive: compression.sizes: {0}")]
     Sizes(String),
+    /// A disk that is not described.
+    #[error("drive: kind is 'disk' but there is no table [disk]")]
+    NoDisk,
+    /// What a disk cannot do.
+    #[error("drive: {key} must be {rule} in a disk")]
+    OfDisk {
+        /// The key.
+        key: &'static str,
+        /// What is allowed.
+        rule: &'static str,
+    },
     /// File media without a file.
     #[error("drive: media.kind is 'file' but media.path names no image")]
     NoPath,

@@ -1,12 +1,9 @@
 //! From parameters to what a core is built from: every value is checked, then the drive is divided.
 
-use super::{ConfigError, DriveConfig, MediaKind, Striping};
+use super::{ConfigError, DriveConfig, DriveKind, MediaKind, Striping, TIME_NS_MAX};
 use crate::ftl::{CACHED_MAX, PAGES_MAX, gc_frames, sparse_map_bytes_max};
 use crate::media::packed::unit::{EXTENTS_PER_PAGE, PAGE_GRANULES, UNIT_PAGES_MAX};
 use crate::media::{CoreGeometry, LPN_MAX, PAGE_BYTES};
-
-/// The longest time that an operation may take, in nanoseconds.
-const TIME_NS_MAX: u64 = 10_000_000_000;
 
 /// The fewest blocks that host writes leave to collection: one victim's pages fit into one, the other
 /// makes up for one that wears out meanwhile.
@@ -112,9 +109,10 @@ impl CorePlan {
 impl DriveConfig {
     /// Logical pages of the namespace.
     pub fn namespace_pages(&self) -> u64 {
-        let pages = match self.ftl.shown_bytes {
-            0 => self.held_pages(),
-            bytes => bytes / u64::from(PAGE_BYTES),
+        let pages = match (self.as_disk(), self.ftl.shown_bytes) {
+            (Some(disk), _) => disk.sectors(),
+            (None, 0) => self.held_pages(),
+            (None, bytes) => bytes / u64::from(PAGE_BYTES),
         };
         self.in_stripes(pages)
     }
@@ -148,6 +146,9 @@ impl DriveConfig {
 
     /// Checks every value and divides the drive among its cores.
     pub fn plan(&self) -> Result<CorePlan, ConfigError> {
+        if self.kind() == DriveKind::Disk {
+            return self.plan_of_disk();
+        }
         self.check_ranges()?;
         self.compression.check()?;
         self.check_units()?;
@@ -292,6 +293,52 @@ impl DriveConfig {
         Ok((first.min().unwrap_or(logical_pages), reserved.ceil() as u32))
     }
 
+    /// As [`DriveConfig::plan`], of a disk: one core, and no flash.
+    fn plan_of_disk(&self) -> Result<CorePlan, ConfigError> {
+        let disk = self.disk.as_ref().ok_or(ConfigError::NoDisk)?;
+        self.check_firmware()?;
+        disk.check()?;
+        let refuse = |key, rule| Err(ConfigError::OfDisk { key, rule });
+        if self.firmware.cores != 1 {
+            return refuse("firmware.cores", "1");
+        }
+        if self.host_memory.enabled {
+            return refuse("host_memory.enabled", "false");
+        }
+        if self.media.kind == MediaKind::File && self.media.path.is_none() {
+            return Err(ConfigError::NoPath);
+        }
+        let sectors = self.namespace_pages() as u32;
+        if sectors == 0 {
+            return Err(ConfigError::NoNamespace {
+                stripe_pages: self.firmware.stripe_pages,
+            });
+        }
+        Ok(CorePlan {
+            planes: 1,
+            channels: 1,
+            blocks: 0,
+            blocks_per_plane: 0,
+            pages_per_block: 1,
+            unit_pages: 0,
+            slots_per_block: 1,
+            extents_per_block: 1,
+            weight_per_block: 1,
+            logical_pages: sectors,
+            capacity_pages: sectors,
+            is_sparse: false,
+            metadata_first: sectors,
+            reserved_pages: 0,
+            cached_max: 0,
+            frames: 0,
+            reserve_blocks: 0,
+            foreground_blocks: 0,
+            background_blocks: 0,
+            background_valid_max: 0,
+            victims_max: 0,
+        })
+    }
+
     /// Blocks that a core collects at once, so that its planes always have pages to program.
     ///
     /// A page that is moved takes tR on its victim's plane and tPROG on any; so a share of
@@ -312,8 +359,7 @@ impl DriveConfig {
     }
 
     fn check_ranges(&self) -> Result<(), ConfigError> {
-        // Cores, queues and the admin queue notify one notifier, which tells 128 sources apart.
-        let (g, f, t) = (&self.geometry, &self.firmware, &self.ftl);
+        let (g, t) = (&self.geometry, &self.ftl);
         let counts = [
             ("geometry.channels", g.channels, 1, 1024, "1 to 1024"),
             (
@@ -344,21 +390,6 @@ impl DriveConfig {
                 1 << 16,
                 "1 to 65536",
             ),
-            ("firmware.cores", f.cores, 1, 31, "1 to 31"),
-            (
-                "firmware.stripe_pages",
-                f.stripe_pages,
-                1,
-                1 << 16,
-                "1 to 65536",
-            ),
-            (
-                "firmware.commands_max",
-                f.commands_max,
-                1,
-                1 << 15,
-                "1 to 32768",
-            ),
             (
                 "geometry.unit_pages",
                 g.unit_pages,
@@ -373,8 +404,6 @@ impl DriveConfig {
                 64,
                 "1 to 64",
             ),
-            ("firmware.parts_max", f.parts_max, 1, 1 << 12, "1 to 4096"),
-            ("firmware.queues_max", f.queues_max, 1, 96, "1 to 96"),
             (
                 "ftl.write_buffer_pages",
                 t.write_buffer_pages,
@@ -383,15 +412,8 @@ impl DriveConfig {
                 "4 to 1048576",
             ),
         ];
-        for (key, value, low, high, rule) in counts {
-            if !(low..=high).contains(&value) {
-                return Err(ConfigError::Range {
-                    key,
-                    value: value.to_string(),
-                    rule,
-                });
-            }
-        }
+        within(&counts)?;
+        self.check_firmware()?;
         let times = [
             ("timing.read_ns", self.timing.read_ns),
             ("timing.program_ns", self.timing.program_ns),
@@ -400,23 +422,13 @@ impl DriveConfig {
                 "timing.channel_ns_per_page",
                 self.timing.channel_ns_per_page,
             ),
-            ("link.latency_ns", self.link.latency_ns),
-            ("host_memory.busy_wait_ns", self.host_memory.busy_wait_ns),
             ("compression.pack_wait_ns", self.compression.pack_wait_ns),
             (
                 "compression.engine_setup_ns",
                 self.compression.engine_setup_ns,
             ),
         ];
-        for (key, value) in times {
-            if value > TIME_NS_MAX {
-                return Err(ConfigError::Range {
-                    key,
-                    value: value.to_string(),
-                    rule: "at most 10^10 (10 s)",
-                });
-            }
-        }
+        within_time(&times)?;
         let shares = [
             (
                 "ftl.over_provisioning",
@@ -461,23 +473,68 @@ impl DriveConfig {
                 1.0,
                 "0 to 1",
             ),
-            (
-                "firmware.slowness",
-                f.slowness,
-                0.01,
-                1000.0,
-                "0.01 to 1000",
-            ),
         ];
-        for (key, value, low, high, rule) in shares {
-            if !(low..=high).contains(&value) {
-                return Err(ConfigError::Range {
-                    key,
-                    value: value.to_string(),
-                    rule,
-                });
-            }
-        }
-        Ok(())
+        within(&shares)
     }
+
+    /// Checks what all kinds of drives have.
+    fn check_firmware(&self) -> Result<(), ConfigError> {
+        // Cores, queues and the admin queue notify one notifier, which tells 128 sources apart.
+        let f = &self.firmware;
+        within(&[
+            ("firmware.cores", f.cores, 1, 31, "1 to 31"),
+            (
+                "firmware.stripe_pages",
+                f.stripe_pages,
+                1,
+                1 << 16,
+                "1 to 65536",
+            ),
+            (
+                "firmware.commands_max",
+                f.commands_max,
+                1,
+                1 << 15,
+                "1 to 32768",
+            ),
+            ("firmware.parts_max", f.parts_max, 1, 1 << 12, "1 to 4096"),
+            ("firmware.queues_max", f.queues_max, 1, 96, "1 to 96"),
+        ])?;
+        within_time(&[
+            ("link.latency_ns", self.link.latency_ns),
+            ("host_memory.busy_wait_ns", self.host_memory.busy_wait_ns),
+        ])?;
+        let slowness = (
+            "firmware.slowness",
+            f.slowness,
+            0.01,
+            1000.0,
+            "0.01 to 1000",
+        );
+        within(&[slowness])
+    }
+}
+
+/// Refuses the first value that is not between its bounds.
+fn within<T: PartialOrd + Copy + ToString>(
+    values: &[(&'static str, T, T, T, &'static str)],
+) -> Result<(), ConfigError> {
+    let is_wrong = |(_, value, low, high, _): &&(_, T, T, T, _)| !(*low..=*high).contains(value);
+    match values.iter().find(is_wrong) {
+        None => Ok(()),
+        Some((key, value, _, _, rule)) => Err(ConfigError::Range {
+            key,
+            value: value.to_string(),
+            rule,
+        }),
+    }
+}
+
+/// Refuses the first time that is too long.
+fn within_time(times: &[(&'static str, u64)]) -> Result<(), ConfigError> {
+    let rule = "at most 10^10 (10 s)";
+    let bounds = times
+        .iter()
+        .map(|(key, value)| (*key, *value, 0, TIME_NS_MAX, rule));
+    bounds.into_iter().try_for_each(|one| within(&[one]))
 }

@@ -120,7 +120,10 @@ impl Controller {
         controller.drive.channels = geometry.channels as u16;
         controller.drive.dies = (geometry.channels * geometry.dies_per_channel) as u16;
         controller.drive.block_pages = geometry.pages_per_block;
-        controller.drive.physical_pages = geometry.pages();
+        controller.drive.physical_pages = match self.config.as_disk() {
+            Some(disk) => disk.sectors(),
+            None => geometry.pages(),
+        };
         for feature in &self.features {
             feature.identify(self, &mut controller);
         }
@@ -253,7 +256,7 @@ impl Controller {
         };
         let default = match feature {
             FeatureId::Arbitration => ARBITRATION_DEFAULT,
-            FeatureId::VolatileWriteCache => u32::from(self.config.ftl.volatile_write_cache),
+            FeatureId::VolatileWriteCache => u32::from(self.config.volatile_write_cache()),
             FeatureId::NumberOfQueues => self.number_of_queues(),
             FeatureId::HostMemory | FeatureId::SpaceThresholds => 0,
         };

@@ -160,6 +160,9 @@ impl Controller {
     /// Blocks beyond those that a core must have, of as many as it had when new, in percent; of
     /// the core that has the fewest left.
     fn spare_percent(&self) -> u8 {
+        if self.config.as_disk().is_some() {
+            return 100;
+        }
         let needed = u64::from(blocks_needed(&self.plan));
         let new = u64::from(self.plan.blocks) - needed;
         let percent = |core: DriveStatistics| match core.blocks.checked_sub(needed) {

@@ -255,7 +255,7 @@ impl Controller {
             errors: ErrorLog::default(),
             events: Events::default(),
             arbitration: Arbitration::from_value(ARBITRATION_DEFAULT),
-            write_cache: config.ftl.volatile_write_cache,
+            write_cache: config.volatile_write_cache(),
             formats_under_way: 0,
             waiting: Vec::new(),
             had_io_queues: false,

@@ -81,6 +81,10 @@ impl Core {
 
     /// Deallocates everything, durably, and erases the flash if asked to. No I/O is under way.
     pub async fn format(&self, erase: bool) -> StatusCode {
+        if let Some(disk) = &self.disk {
+            let forgotten = self.forget_sectors(0, disk.sectors());
+            return forgotten.err().unwrap_or(StatusCode::Success);
+        }
         let pages = self.with_ftl(|ftl| ftl.plan().logical_pages);
         if let Err(status) = self.clear(0, pages, false).await {
             return status;

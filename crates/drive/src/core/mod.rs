@@ -22,10 +22,12 @@
 //! | `finding.rs` | what finding them costs |
 //! | `packing.rs` | packed pages: the time of their compression, when units are closed |
 //! | `report.rs` | statistics |
+//! | `arm.rs` | the arm, where the drive is a disk |
 //!
 //! Jobs and their tasks are made once; serving a share that need not wait for anything but a time
 //! starts no task and allocates nothing.
 
+mod arm;
 mod cache;
 mod checkpoint;
 mod collecting;
@@ -47,5 +49,7 @@ pub use cache::frame_with_data;
 pub use commands::{Answer, Failed, Outcome, Share, Slot, Slots, outcome};
 pub use host_page::{read_page, unreadable};
 pub use job::Settled;
-pub use state::{Answers, Core, CoreParts, CoreStatus, Job, NextWaiter, Serve, Step, Waiting};
+pub use state::{
+    Answers, Core, CoreParts, CoreStatus, Job, NextWaiter, Serve, Step, Store, Waiting,
+};
 pub use stuck::{Busy, Patience, Stuck};

@@ -17,6 +17,10 @@ impl Core {
                 .set(Some(cpu.spawn("job", self.clone().work(number))));
         }
         cpu.spawn("finisher", self.clone().finish());
+        if self.disk.is_some() {
+            cpu.spawn("arm", self.clone().move_arm());
+            return;
+        }
         for collector in 0..self.collectors.len() as u32 {
             cpu.spawn("collector", self.clone().collect(collector));
         }

@@ -3,14 +3,38 @@
 use wharf_wire::statistics::DriveStatistics;
 
 use super::state::Core;
+use crate::disk::Disk;
 use crate::ftl::Ftl;
 
 impl Core {
     /// Makes the core's statistics.
     pub fn make_report(&self) {
-        let report = self.with_ftl(|ftl| statistics(self.index, ftl));
+        let report = match &self.disk {
+            Some(disk) => disk_statistics(self.index, disk),
+            None => self.with_ftl(|ftl| statistics(self.index, ftl)),
+        };
         self.report.set(Some(report));
     }
+}
+
+/// What `disk` counted.
+fn disk_statistics(core: u32, disk: &Disk) -> DriveStatistics {
+    let counters = disk.counters.get();
+    let mut report = DriveStatistics::new(core);
+    report.host_read_pages = counters.read_sectors;
+    report.host_write_pages = counters.written_sectors;
+    report.trimmed_pages = counters.trimmed_sectors;
+    report.zeroed_pages = counters.zeroed_sectors;
+    report.media_reads = counters.media_reads;
+    report.media_programs = counters.media_writes;
+    // Written in place: sectors that were overwritten in the buffer were written for the host once.
+    report.write_amplification_programmed_pages = counters.media_writes;
+    report.write_amplification_host_pages = counters.media_writes;
+    report.die_busy_ns = counters.busy_ns;
+    report.mapped_pages = u64::from(disk.sectors());
+    report.seeks = counters.seeks;
+    report.positioning_ns = counters.positioning_ns;
+    report
 }
 
 /// What `ftl` counted, with its present state.

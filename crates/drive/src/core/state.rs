@@ -20,6 +20,7 @@ use super::hmb::Hmb;
 use super::stuck::Stuck;
 use crate::config::FrameIndex;
 use crate::config::Striping;
+use crate::disk::{Disk, Platters};
 use crate::engine::Engine;
 use crate::ftl::{Finished, Ftl, MapHint};
 use crate::link::FromHost;
@@ -80,16 +81,26 @@ pub type NextWaiter = fn(&Core) -> Option<(Share, &'static dyn Serve)>;
 pub struct CoreStatus {
     /// The media, when the core has been powered off.
     pub media: Arc<Mutex<Option<AnyMedia>>>,
+    /// The same of a disk.
+    pub platters: Arc<Mutex<Option<Platters>>>,
     /// Bytes that the core takes to keep book of frames of the host memory buffer.
     pub book_bytes: Arc<AtomicU64>,
+}
+
+/// What a core keeps pages in.
+pub enum Store {
+    /// Flash, by its translation layer.
+    Flash(Box<Ftl>),
+    /// A disk.
+    Disk(Box<Disk>),
 }
 
 /// What a core is made of and connected to.
 pub struct CoreParts {
     /// The core's number.
     pub index: u32,
-    /// Its translation layer.
-    pub ftl: Ftl,
+    /// What it keeps pages in.
+    pub store: Store,
     /// The drive's commands.
     pub slots: Rc<RefCell<Slots>>,
     /// Tells the controller of answers, as the source of the core's number.
@@ -179,7 +190,10 @@ pub struct Core {
     pub cpu: Cpu,
     /// Its number.
     pub index: u32,
+    /// Until the core is powered off; none in a disk.
     pub(super) ftl: RefCell<Option<Ftl>>,
+    /// Of a disk.
+    pub(super) disk: Option<Box<Disk>>,
     /// Where its map is.
     map: MapHint,
     /// The drive's commands.
@@ -275,17 +289,23 @@ impl Core {
     /// A core on `cpu`. The core exists before its tasks first run: a power cut may come before that, and the
     /// core must leave its media behind.
     pub fn new(cpu: Cpu, parts: CoreParts) -> Core {
-        let collectors = parts.ftl.plan().victims_max;
+        let (ftl, disk) = match parts.store {
+            Store::Flash(ftl) => (Some(*ftl), None),
+            Store::Disk(disk) => (None, Some(disk)),
+        };
+        let of_flash = ftl.as_ref();
+        let collectors = of_flash.map_or(0, |ftl| ftl.plan().victims_max);
         Core {
             index: parts.index,
-            instant: parts.ftl.is_instant(),
-            has_table: parts.ftl.frame_index() == FrameIndex::Hash,
-            packs: parts.ftl.packs(),
-            is_protected: parts.ftl.is_protected(),
-            elides_zeros: parts.ftl.elides_zeros(),
-            read_only: Cell::new(parts.ftl.is_read_only()),
-            map: parts.ftl.map_hint(),
-            ftl: RefCell::new(Some(parts.ftl)),
+            instant: of_flash.is_some_and(Ftl::is_instant),
+            has_table: of_flash.is_some_and(|ftl| ftl.frame_index() == FrameIndex::Hash),
+            packs: of_flash.is_some_and(Ftl::packs),
+            is_protected: of_flash.is_some_and(Ftl::is_protected),
+            elides_zeros: of_flash.is_some_and(Ftl::elides_zeros),
+            read_only: Cell::new(of_flash.is_some_and(Ftl::is_read_only)),
+            map: of_flash.map_or_else(|| MapHint::new(&[]), Ftl::map_hint),
+            ftl: RefCell::new(ftl),
+            disk,
             slots: parts.slots,
             inbox: RefCell::default(),
             turn_end_ns: Cell::new(0),
@@ -451,6 +471,9 @@ impl Core {
 
 impl Drop for Core {
     fn drop(&mut self) {
+        if let Some(disk) = &self.disk {
+            *self.status.platters.lock().expect("no holder panics") = disk.platters.take();
+        }
         if let Some(mut ftl) = self.ftl.get_mut().take() {
             // With checks on, every run ends with one of the whole structure. After a power cut
             // the memory of a drive is not worth one: it went in the middle of a change.

@@ -2,9 +2,10 @@
 //! on controller and cores. Nothing outside a feature's folder knows it, but for this list.
 
 pub mod block;
+pub mod disk;
 pub mod pin;
 
 use crate::controller::Feature;
 
 /// The features that drives may have.
-pub const FEATURES: &[&dyn Feature] = &[&block::Block, &pin::Pin];
+pub const FEATURES: &[&dyn Feature] = &[&block::Block, &disk::DiskBlock, &pin::Pin];

@@ -20,6 +20,7 @@
 //! | `limits.rs` | the smallest settings, the most ranges, operations on nothing, format |
 //! | `count_zeros.rs` | a feature that a drive is given from outside |
 //! | `lending.rs` | the host memory buffer, other commands on cached pages, collection below them |
+//! | `disk/` | a disk keeps what it promises, and its times are those of closed forms |
 //! | `determinism.rs` | equal seeds give equal runs |
 //! | `collection.rs` | collection keeps all dies at work, serves reads in between, starts and stops in time |
 //! | `write_amplification.rs` | a reviewed table, beside theory and an exact simulation |
@@ -31,6 +32,7 @@ mod checkpoint;
 mod collection;
 mod count_zeros;
 mod determinism;
+mod disk;
 mod lending;
 mod limits;
 mod link;

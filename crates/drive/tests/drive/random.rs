@@ -103,20 +103,20 @@ fn case_of(seed: u64, kind: MediaKind, pins: bool, index: FrameIndex, pack: Opti
 }
 
 /// A folder in memory where the system has one: what is tested is not the disk.
-fn image_folder() -> tempfile::TempDir {
+pub fn image_folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm")
         .or_else(|_| tempfile::tempdir())
         .expect("a folder")
 }
 
 /// Every operation costs a little, so that the CPUs' clocks part.
-fn small_costs(costs: &mut CostTable) {
+pub fn small_costs(costs: &mut CostTable) {
     for (index, cost) in costs.cost_ns.values_mut().enumerate() {
         *cost = (index % 4) as f64 * 5.0;
     }
 }
 
-fn one_run(rig: &mut Rig, world: &Shared, rng: &mut Rng, pins: bool) {
+pub fn one_run(rig: &mut Rig, world: &Shared, rng: &mut Rng, pins: bool) {
     let power = match rng.chance(4, 5) {
         true => PowerSwitch::cut_after(1 + rng.below(CUT_WITHIN)),
         false => PowerSwitch::on(),

@@ -1,9 +1,11 @@
 //! The three things that are configured: drives, hosts, costs.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wharf_drive::DriveConfig;
-use wharf_drive::config::ConfigError as DriveError;
+use wharf_drive::config::{ConfigError as DriveError, DriveKind};
 use wharf_runtime::CostTable;
 use wharf_runtime::op::CostTableError;
 
@@ -31,6 +33,11 @@ pub(super) trait Kind: Serialize + DeserializeOwned {
         _keys: impl Iterator<Item = &'a str>,
     ) -> Option<String> {
         None
+    }
+
+    /// Says why a key has no meaning beside these values, if it has none.
+    fn check_key(_key: &str, _values: &BTreeMap<String, toml::Value>) -> Result<(), String> {
+        Ok(())
     }
 
     /// Says what is wrong with values that have the right types.
@@ -70,7 +77,22 @@ impl Kind for DriveConfig {
         config.ftl.metadata_bytes = config.ftl.shown_bytes / 8;
         config.ftl.metadata_reserve_share = 0.01;
         config.ftl.elide_zeros = true;
+        config.kind = Some(DriveKind::Flash);
+        config.disk = parse_preset::<DriveConfig>(DRIVES, "hdd-small").disk;
         config
+    }
+
+    /// A disk has no flash, and flash is no disk.
+    fn check_key(key: &str, values: &BTreeMap<String, toml::Value>) -> Result<(), String> {
+        let kind = values.get("kind").and_then(toml::Value::as_str);
+        let (is_disk, part) = (kind == Some("disk"), key.split('.').next().unwrap_or(key));
+        match (part, is_disk) {
+            ("geometry" | "timing" | "ftl", true) => {
+                Err(format!("{key} is of flash, and kind is \"disk\""))
+            }
+            ("disk", false) => Err(format!("{key} is of disks, and kind is not \"disk\"")),
+            _ => Ok(()),
+        }
     }
 
     fn check(&self) -> Result<(), Fault> {

@@ -199,6 +199,12 @@ fn build<T: Kind>(label: &str, schema: &Schema, layers: Layers) -> Result<T, Con
     for (key, placed) in &layers {
         values.insert(key.clone(), convert::<T>(schema, key, placed)?);
     }
+    for key in values.keys() {
+        T::check_key(key, &values).map_err(|message| ConfigError::Contradiction {
+            source_name: layers[key].place.clone(),
+            message,
+        })?;
+    }
     check_complete::<T>(label, schema, &values)?;
     let config: T =
         table(values)
@@ -263,7 +269,9 @@ fn check_complete<T: Kind>(
         Ok(config) => config.check().is_err(),
         Err(_) => true,
     };
+    let has_meaning = |key: &&str| T::check_key(key, values).is_ok();
     let absent = schema.keys().filter(|key| !values.contains_key(*key));
+    let absent = absent.filter(has_meaning);
     let missing: Vec<&str> = absent.filter(needed).collect();
     let Some(first) = missing.first() else {
         return Ok(());

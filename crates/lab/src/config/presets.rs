@@ -27,7 +27,9 @@ macro_rules! presets {
 }
 
 /// Drives, by name.
-pub const DRIVES: &[Preset] = presets!("drive": "optane", "pmem", "scala", "scala-artifact", "store", "tc-csd", "tc-csd-small", "tiny", "tlc");
+pub const DRIVES: &[Preset] = presets!(
+    "drive": "optane", "pmem", "scala", "scala-artifact", "store", "tc-csd", "tc-csd-small", "tiny", "tlc", "hdd", "hdd-small"
+);
 
 /// Host configurations, by name.
 pub const HOSTS: &[Preset] = presets!("host": "default", "write-through");

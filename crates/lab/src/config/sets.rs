@@ -16,6 +16,9 @@ pub(super) const SET: &str = "--set";
 /// How keys of one design alone begin, in the host's configuration and on the command line.
 pub(super) const DESIGN: &str = "design.";
 
+/// How keys of the drives behind the role `backing` begin on the command line.
+const BACKING: &str = "backing";
+
 /// One `key=value`, without the key's `drive.` or `host.`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
@@ -34,6 +37,8 @@ impl fmt::Display for Setting {
 pub struct Sets {
     /// Changes of the drive.
     pub drive: Vec<Setting>,
+    /// Changes of the drives behind the role `backing`.
+    pub backing: Vec<Setting>,
     /// Changes of the host.
     pub host: Vec<Setting>,
 }
@@ -52,6 +57,7 @@ impl Sets {
             let (target, rest) = match key.split_once('.') {
                 _ if key.starts_with(DESIGN) => (&mut sets.host, key),
                 Some((DriveConfig::WHAT, rest)) => (&mut sets.drive, rest),
+                Some((BACKING, rest)) => (&mut sets.backing, rest),
                 Some((HostConfig::WHAT, rest)) if !rest.starts_with(DESIGN) => {
                     (&mut sets.host, rest)
                 }
@@ -61,6 +67,15 @@ impl Sets {
             target.push(Setting { key, value });
         }
         Ok(sets)
+    }
+
+    /// The changes of the drives behind the role `backing`, as those of a drive.
+    #[must_use]
+    pub fn of_backing(&self) -> Sets {
+        Sets {
+            drive: self.backing.clone(),
+            ..Sets::default()
+        }
     }
 }
 

@@ -205,6 +205,10 @@ pub fn memory_bytes(drive: &DriveConfig, drives: u32, cache_bytes: u64) -> u64 {
 }
 
 fn drives_bytes(drive: &DriveConfig, drives: u32) -> u64 {
+    if drive.as_disk().is_some() {
+        // It takes memory for what a run writes, which nobody knows before.
+        return 0;
+    }
     let data_bytes = match drive.page_bytes() as u64 {
         PAGE_BYTES => PAGE_BYTES,
         _ => 0,

@@ -292,10 +292,14 @@ mod tests {
             per_second: 1.0,
             latency_us: of_files.rows[0].latency_us,
         }];
+        let mut of_disks = sample::sparse_comparison();
+        let account = &mut of_disks.rows[0].devices[0];
+        (account.seeks, account.positioning_us) = (Some(1), Some(1.0));
         let samples = [
             sample::seeded_comparison(2),
             sample::sparse_comparison(),
             of_files,
+            of_disks,
         ];
         for c in samples {
             paths(

@@ -276,6 +276,8 @@ fn row(p: &Profile) -> Row {
                 padding_share: 0.01,
                 granule_write_amplification: Some(p.write_amplification * 1.03),
             }),
+            seeks: None,
+            positioning_us: None,
         }],
         gauges: gauges(p),
         write_amplification: Some(p.write_amplification),

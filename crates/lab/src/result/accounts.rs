@@ -84,6 +84,13 @@ pub struct DeviceAccount {
     /// How pages were packed, of drives that do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compression: Option<CompressionAccount>,
+    /// Of disks: times that heads did not go on where they had ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seeks: Option<u64>,
+    /// Of disks: mean time of a seek with the change of heads and the wait for the turn, in
+    /// microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub positioning_us: Option<f64>,
 }
 
 /// How drives packed pages.
@@ -130,6 +137,8 @@ impl DeviceAccount {
     ) -> DeviceAccount {
         let written = did.write_amplification_host_pages;
         let programmed = did.write_amplification_programmed_pages as f64;
+        let is_disk = group.drive.as_disk().is_some();
+        let positioning_us = did.positioning_ns as f64 / 1000.0;
         let cores_ns = elapsed_ns as f64 * f64::from(group.cores());
         DeviceAccount {
             role: group.role.to_string(),
@@ -141,6 +150,8 @@ impl DeviceAccount {
             write_amplification: (written > 0).then(|| ratio(programmed, written as f64)),
             gc_share: ratio(did.gc_busy_ns as f64, cores_ns).min(1.0),
             compression: (group.drive.unit_pages() > 0).then(|| CompressionAccount::new(did)),
+            seeks: is_disk.then_some(did.seeks),
+            positioning_us: is_disk.then(|| ratio(positioning_us, did.seeks as f64)),
         }
     }
 }

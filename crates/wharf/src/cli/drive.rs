@@ -83,6 +83,20 @@ fn show(drive: &str, sets: &[String]) -> Result<(), Failure> {
     let (config, _) = load_drive(drive, &Sets::parse(sets).map_err(input)?).map_err(input)?;
     let plan = config.plan().map_err(input)?;
     print(&serde_json::to_string_pretty(&config).expect("plain data"));
+    if let Some(disk) = config.as_disk() {
+        let geometry = wharf_drive::disk::DiskGeometry::new(disk);
+        print(&format!(
+            "namespace {} sectors of 4 KiB ({:.1} GiB) on {} heads of {} cylinders, {} to {} sectors a track; a turn takes {:.3} ms",
+            config.namespace_pages(),
+            config.namespace_pages() as f64 * 4096.0 / (1u64 << 30) as f64,
+            disk.heads,
+            geometry.cylinders(),
+            disk.track_sectors(disk.zones - 1),
+            disk.track_sectors(0),
+            geometry.turn_ns() as f64 / 1e6,
+        ));
+        return Ok(());
+    }
     print(&format!(
         "namespace {} pages of 4 KiB ({:.1} GiB) on {} pages of flash; each of {} cores: {} planes, {} blocks, {} logical pages",
         config.namespace_pages(),

@@ -31,12 +31,38 @@ fn each_wrong_name_is_told_in_one_line() {
         (
             &["compare", "--drive", "scalla"],
             "no drive preset 'scalla', the nearest is 'scala': presets are optane, pmem, scala, \
-             scala-artifact, store, tc-csd, tc-csd-small, tiny, tlc, and a file's name ends in .toml",
+             scala-artifact, store, tc-csd, tc-csd-small, tiny, tlc, hdd, hdd-small, and a file's name ends in .toml",
         ),
         (
             &["compare", "--drive", "none.toml"],
             "cannot read the drive file 'none.toml' (No such file or directory (os error 2)): name a file, \
-             or a preset: optane, pmem, scala, scala-artifact, store, tc-csd, tc-csd-small, tiny, tlc",
+             or a preset: optane, pmem, scala, scala-artifact, store, tc-csd, tc-csd-small, tiny, tlc, hdd, hdd-small",
+        ),
+        (
+            &["compare", "--backing", "hdd", "--designs", "direct"],
+            "direct uses no backing drives: leave out --backing, or name designs that do",
+        ),
+        (
+            &["compare", "--set", "backing.disk.heads=3"],
+            "--set backing.*: there are no backing drives: give --backing",
+        ),
+        (
+            &[
+                "compare",
+                "--drive",
+                "hdd",
+                "--set",
+                "drive.geometry.channels=3",
+            ],
+            "--set: geometry.channels is of flash, and kind is \"disk\"",
+        ),
+        (
+            &["compare", "--set", "drive.disk.heads=3"],
+            "--set: disk.heads is of disks, and kind is not \"disk\"",
+        ),
+        (
+            &["compare", "--drive", "hdd", "--set", "drive.disk.heads=0"],
+            "--set: drive.disk.heads = 0 must be 1 to 64",
         ),
         (
             &["compare", "--host", "defualt"],

@@ -1,4 +1,5 @@
-//! Commands of a block device: read, write, verify, write zeroes, dataset management, flush, get LBA status.
+//! Commands of a block device, as flash serves them: read, write, verify, write zeroes, dataset management, flush,
+//! get LBA status.
 //!
 //! Reads and writes that need not wait for anything but a time run to completion: `read.rs` and `write.rs` are
 //! ordinary functions, called when a share comes and when its time has come.
@@ -14,15 +15,17 @@ use std::any::Any;
 
 use wharf_wire::opcode::IoOpcode;
 
-use crate::config::DriveConfig;
+pub(super) use ranges::start_deallocation;
+
+use crate::config::{DriveConfig, DriveKind};
 use crate::controller::{Feature, IoCommand};
 
 /// See the [module](self).
 pub struct Block;
 
 impl Feature for Block {
-    fn is_on(&self, _: &DriveConfig) -> bool {
-        true
+    fn is_on(&self, config: &DriveConfig) -> bool {
+        config.kind() == DriveKind::Flash
     }
 
     fn commands(&self) -> Vec<(u8, &'static dyn IoCommand)> {

@@ -26,6 +26,44 @@ pub fn tiny_pair() -> DriveConfig {
     config
 }
 
+/// The disk of preset `hdd-small`, of 48 sectors and with a buffer of 16.
+pub fn tiny_disk() -> DriveConfig {
+    let mut config = preset(include_str!("../../../../../configs/drive/hdd-small.toml"));
+    let disk = config.disk.as_mut().expect("it is a disk");
+    (disk.capacity_bytes, disk.write_buffer_bytes) = (48 << 12, 16 << 12);
+    config.firmware.stripe_pages = 6;
+    config
+}
+
+/// The disk of preset `hdd`.
+pub fn hdd() -> DriveConfig {
+    preset(include_str!("../../../../../configs/drive/hdd.toml"))
+}
+
+fn preset(text: &str) -> DriveConfig {
+    toml::from_str(text).expect("a preset")
+}
+
+/// A random small disk.
+pub fn random_disk(rng: &mut Rng, kind: MediaKind) -> DriveConfig {
+    let mut config = tiny_disk();
+    config.media.kind = kind;
+    config.media.path = (kind == MediaKind::File).then(|| "unused".into());
+    let disk = config.disk.as_mut().expect("it is a disk");
+    disk.heads = 1 + rng.below(3) as u32;
+    disk.zones = 1 + rng.below(3) as u32;
+    disk.write_cache = rng.chance(1, 2);
+    disk.write_buffer_bytes = (1 + rng.below(20)) << 12;
+    disk.read_ahead_bytes = rng.below(20) << 12;
+    disk.queue_depth = 1 + rng.below(8) as u32;
+    disk.aging_share = [0.0, 0.05, 10.0][rng.below(3) as usize];
+    let f = &mut config.firmware;
+    f.stripe_pages = 1 + rng.below(6) as u32;
+    f.commands_max = 1 + rng.below(8) as u32;
+    f.parts_max = 1 + rng.below(5) as u32;
+    config
+}
+
 /// A random small drive. About one in four is thinly provisioned, one in four shows more than it holds, half have a volatile write
 /// cache, a third level wear, a third take checkpoints, one in eight wears out; a quarter are software, a
 /// quarter have a slow link.

@@ -48,7 +48,7 @@ pub type Shared = Arc<Mutex<World>>;
 impl World {
     /// An empty drive of this configuration.
     pub fn new(config: &DriveConfig) -> Shared {
-        let cached = config.ftl.volatile_write_cache;
+        let cached = config.volatile_write_cache();
         Arc::new(Mutex::new(World {
             model: Model::new(config.namespace_pages(), cached),
             mortal: config.ftl.endurance_cycles > 0,

@@ -163,6 +163,16 @@ impl Rig {
 
     /// Reads every page of the namespace below the firmware. One that is allocated and zeros is [`HELD_ZEROS`].
     pub fn contents(&mut self) -> Vec<Result<u64, String>> {
+        if let Some(platters) = self.drive.as_ref().and_then(Drive::platters) {
+            let mut buffer = vec![0; self.config.page_bytes()];
+            let mut read = |sector| match platters.read(sector, &mut buffer) {
+                Ok(()) => whole_value(&buffer),
+                Err(error) => Err(error.to_string()),
+            };
+            return (0..self.config.namespace_pages() as u32)
+                .map(&mut read)
+                .collect();
+        }
         let striping = self.striping();
         let mut pages: Vec<_> = (0..self.config.namespace_pages()).map(|_| Ok(0)).collect();
         let mut buffer = vec![0; self.config.page_bytes()];
@@ -245,7 +255,7 @@ impl Rig {
 
 /// Every page holds what it may hold; from now on that is known.
 pub fn compare(rig: &mut Rig, world: &Shared) {
-    let cached = rig.config().ftl.volatile_write_cache;
+    let cached = rig.config().volatile_write_cache();
     let mut world = world.lock().expect("no holder panics");
     for (lba, found) in (0u64..).zip(rig.contents()) {
         let value = found.unwrap_or_else(|error| panic!("page {lba}: {error}"));

@@ -9,6 +9,8 @@ use wharf_drive::config::{
 pub fn tiny() -> DriveConfig {
     DriveConfig {
         name: "tiny".into(),
+        kind: None,
+        disk: None,
         geometry: Geometry {
             channels: 1,
             dies_per_channel: 1,

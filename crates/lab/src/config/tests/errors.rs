@@ -34,7 +34,8 @@ fn without(presets: &[Preset], name: &str, keys: &[&str]) -> String {
     lines.join("\n")
 }
 
-const PRESETS: &str = "optane, pmem, scala, scala-artifact, store, tc-csd, tc-csd-small, tiny, tlc";
+const PRESETS: &str =
+    "optane, pmem, scala, scala-artifact, store, tc-csd, tc-csd-small, tiny, tlc, hdd, hdd-small";
 
 #[test]
 fn preset_names() {
@@ -85,7 +86,7 @@ fn unknown_keys() {
     );
     assert_eq!(
         drive_file("base = \"scala\"\n[nand]\n"),
-        "my.toml:2: unknown key 'nand', the nearest is 'name'"
+        "my.toml:2: unknown key 'nand', the nearest is 'kind'"
     );
     assert_eq!(
         drive_file("base = \"scala\"\ntiming = 5\n"),
@@ -117,7 +118,7 @@ fn unknown_keys() {
 fn errors_stay_on_one_line_whatever_is_in_the_file() {
     assert_eq!(
         drive_file("base = \"scala\"\n\"a\\nb\" = 1\n"),
-        "my.toml:2: unknown key '\"a\\nb\"', the nearest is 'name'"
+        "my.toml:2: unknown key '\"a\\nb\"', the nearest is 'kind'"
     );
     assert_eq!(
         drive_file("base = \"scala\"\n\"timing.read_ns\" = 1\n"),

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use wharf_drive::DriveConfig;
+use wharf_host::Role;
 use wharf_host::admin::AdminError;
 use wharf_lab::compare::{Request, compare};
 use wharf_lab::config::{
@@ -13,7 +15,7 @@ use wharf_lab::config::{
 };
 use wharf_lab::designs::{self, DesignEntry};
 use wharf_lab::input::{ClientRule, FilesFrom, Input, plan};
-use wharf_lab::replay::{Engine, Prepare, RunError, Setup, volume_bytes};
+use wharf_lab::replay::{DeviceGroup, Engine, Prepare, RunError, Setup, volume_bytes};
 use wharf_lab::report;
 use wharf_lab::result::Comparison;
 use wharf_workload::fit::FitMode;
@@ -60,6 +62,15 @@ pub(super) struct Args {
     /// Drives side by side, striped.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     drives: u32,
+
+    /// Drives that hold all data, behind those of --drive, for designs that keep a part of it there: a preset
+    /// (such as hdd) or a TOML file; --set backing.KEY=VALUE changes them.
+    #[arg(long, value_name = "PRESET|FILE")]
+    backing: Option<String>,
+
+    /// Backing drives side by side, striped.
+    #[arg(long, default_value_t = 1, requires = "backing", value_parser = clap::value_parser!(u32).range(1..=64))]
+    backing_drives: u32,
 
     /// Host: a preset or a TOML file.
     #[arg(long, default_value = "default", value_name = "PRESET|FILE")]
@@ -283,20 +294,30 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
     let designs = chosen(&args.designs)?;
     let sets = Sets::parse(&args.sets).map_err(input)?;
     let (drive, _) = load_drive(&args.drive, &sets).map_err(input)?;
+    let backing = backing(args, &sets)?;
     let (mut host, _) = load_host(&args.host, &sets).map_err(input)?;
     let (costs, _) = load_costs(&args.costs).map_err(input)?;
     if let Some(cache) = &args.cache {
         host.cache = parse_share_or_bytes(cache).map_err(|e| input(format!("--cache: {e}")))?;
         host.check().map_err(input)?;
     }
-    if args.clients > drive.firmware.queues_max {
-        return Err(input(format!(
-            "--clients {} needs as many queues, the drive has {}: raise drive.firmware.queues_max",
-            args.clients, drive.firmware.queues_max
-        )));
+    for (drive, key) in [(Some(&drive), "drive"), (backing.as_ref(), "backing")] {
+        let queues = drive.map_or(u32::MAX, |drive| drive.firmware.queues_max);
+        if args.clients > queues {
+            return Err(input(format!(
+                "--clients {} needs as many queues, the drive has {queues}: raise {key}.firmware.queues_max",
+                args.clients
+            )));
+        }
     }
     host.check_drives(args.drives).map_err(input)?;
-    let device_bytes = volume_bytes(&drive, args.drives, &host);
+    let device_bytes = match &backing {
+        None => volume_bytes(&drive, args.drives, &host),
+        Some(backing) => {
+            host.check_drives(args.backing_drives).map_err(input)?;
+            volume_bytes(backing, args.backing_drives, &host)
+        }
+    };
     let rule: ClientRule = args
         .rule
         .parse()
@@ -323,7 +344,7 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
         )));
     }
     let cache_bytes = host.cache_bytes(plans[0].footprint_pages * 4096, device_bytes);
-    let setup = Setup {
+    let mut setup = Setup {
         cache_bytes,
         clients: args.clients,
         depth: args.depth,
@@ -344,6 +365,11 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
         },
         ..Setup::new(drive, args.drives, host, costs)
     };
+    if let Some(backing) = backing {
+        let group = DeviceGroup::new(Role::Backing, backing, args.backing_drives, &setup.host);
+        setup.devices.push(group);
+    }
+    check_roles(&designs, &setup)?;
     let jobs = args.jobs.count(|| setup.memory_bytes());
     let cache_spec = cache_spec(args, &setup.host);
     let request = Request {
@@ -356,6 +382,42 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
     };
     check_memory(&request)?;
     Ok(request)
+}
+
+/// The drives that hold all data, if they are others.
+fn backing(args: &Args, sets: &Sets) -> Result<Option<DriveConfig>, Failure> {
+    let Some(name) = &args.backing else {
+        return match sets.backing.is_empty() {
+            true => Ok(None),
+            false => Err(input(
+                "--set backing.*: there are no backing drives: give --backing",
+            )),
+        };
+    };
+    let loaded = load_drive(name, &sets.of_backing());
+    loaded.map(|(drive, _)| Some(drive)).map_err(input)
+}
+
+/// A design has the drives that it uses, and no others.
+fn check_roles(designs: &[&'static DesignEntry], setup: &Setup) -> Result<(), Failure> {
+    let given = setup.group(Role::Backing).is_some();
+    for design in designs {
+        let name = design.name;
+        match (design.needs(setup).roles.contains(&Role::Backing), given) {
+            (true, false) => {
+                return Err(input(format!(
+                    "{name} keeps its data on backing drives: give them, such as --backing hdd"
+                )));
+            }
+            (false, true) => {
+                return Err(input(format!(
+                    "{name} uses no backing drives: leave out --backing, or name designs that do"
+                )));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// What the drives' media tell apart: with stamps a page, else a sector.

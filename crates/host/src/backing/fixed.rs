@@ -1,0 +1,323 @@
+//! Units of a fixed size in place, for disks that compress so: 16 to 128 KiB.
+//!
+//! A unit has two slots, each with room for the whole unit and a header. What is written goes to the slot that does not
+//! hold what was flushed last, so that a cut leaves one of them whole; of two whole ones the greater
+//! number is newer. A write of a part of a unit reads, changes and writes it all: that is counted, and is what whole
+//! aligned units avoid.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+use wharf_runtime::{Cpu, Notify};
+use zerocopy::{FromBytes, IntoBytes};
+
+use super::format::{ChunkHeader, SECTOR_BYTES};
+use super::media::Sectors;
+use super::packer::Packer;
+use super::{Backing, BackingError, Level, check_range};
+
+/// How a store of units is set up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FixedConfig {
+    /// Pages of a unit: 4, 8, 16 or 32.
+    pub unit_pages: u32,
+}
+
+/// What a store of units did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FixedCounters {
+    /// Pages that the host wrote.
+    pub written_pages: u64,
+    /// Units that were written for them.
+    pub written_units: u64,
+    /// Of these, units that were read first, as only a part of them was new.
+    pub modified_units: u64,
+    /// Bytes written, with headers, in whole sectors.
+    pub written_bytes: u64,
+    /// Pages that were compressed and written for each page of the host's: pages of all written units.
+    pub unit_pages_written: u64,
+    /// Pages that the host read.
+    pub read_pages: u64,
+    /// Units that were read, for reads and for writes.
+    pub read_units: u64,
+}
+
+/// Where the newest content of a unit is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Current {
+    slot: u64,
+    /// 0 if the unit was never written.
+    seq: u64,
+    bytes: u32,
+    codec: u8,
+    /// It was flushed, so that the other slot is free.
+    is_durable: bool,
+}
+
+/// See the [module](self).
+pub struct FixedStore<S> {
+    cpu: Cpu,
+    disk: S,
+    packer: Packer,
+    unit_pages: u64,
+    units: u64,
+    current: RefCell<BTreeMap<u64, Current>>,
+    is_writing: Cell<bool>,
+    written: Notify,
+    counters: Cell<FixedCounters>,
+}
+
+impl<S: Sectors> FixedStore<S> {
+    /// A store on a disk that holds nothing else, or such a store.
+    ///
+    /// # Errors
+    /// A unit that is none.
+    pub fn open(
+        cpu: &Cpu,
+        disk: S,
+        packer: Packer,
+        config: FixedConfig,
+    ) -> Result<FixedStore<S>, BackingError> {
+        if ![4, 8, 16, 32].contains(&config.unit_pages) {
+            return Err(BackingError::Config("units of 16, 32, 64 or 128 KiB"));
+        }
+        let unit_pages = u64::from(config.unit_pages);
+        Ok(FixedStore {
+            cpu: cpu.clone(),
+            units: disk.sectors() / (2 * (unit_pages + 1)),
+            disk,
+            packer,
+            unit_pages,
+            current: RefCell::default(),
+            is_writing: Cell::new(false),
+            written: Notify::new(),
+            counters: Cell::default(),
+        })
+    }
+
+    /// What it did.
+    pub fn counters(&self) -> FixedCounters {
+        self.counters.get()
+    }
+
+    fn count(&self, change: impl FnOnce(&mut FixedCounters)) {
+        let mut counters = self.counters.get();
+        change(&mut counters);
+        self.counters.set(counters);
+    }
+
+    fn sector(&self, unit: u64, slot: u64) -> u64 {
+        (2 * unit + slot) * (self.unit_pages + 1)
+    }
+
+    /// Reads the header and payload in a slot, if they are whole.
+    async fn read_slot(
+        &self,
+        unit: u64,
+        slot: u64,
+    ) -> Result<Option<(ChunkHeader, Vec<u8>)>, BackingError> {
+        let at = self.sector(unit, slot);
+        let mut data = vec![0; SECTOR_BYTES];
+        self.disk.read(at, &mut data).await?;
+        let Ok((header, _)) = ChunkHeader::read_from_prefix(&data) else {
+            return Ok(None);
+        };
+        let is_own = header.is_plausible_unit(unit * self.unit_pages, self.unit_pages);
+        if !is_own {
+            return Ok(None);
+        }
+        let bytes = size_of::<ChunkHeader>() + header.bytes.get() as usize;
+        let whole = bytes.next_multiple_of(SECTOR_BYTES);
+        if whole > SECTOR_BYTES {
+            data.resize(whole, 0);
+            self.disk.read(at + 1, &mut data[SECTOR_BYTES..]).await?;
+        }
+        let payload = &data[size_of::<ChunkHeader>()..bytes];
+        Ok(header.is_whole(payload).then(|| (header, payload.to_vec())))
+    }
+
+    /// Where a unit is; found by looking at both slots the first time.
+    async fn find(&self, unit: u64) -> Result<Current, BackingError> {
+        if let Some(known) = self.current.borrow().get(&unit) {
+            return Ok(*known);
+        }
+        let mut newest = Current {
+            slot: 1,
+            seq: 0,
+            bytes: 0,
+            codec: 0,
+            is_durable: true,
+        };
+        for slot in 0..2 {
+            if let Some((header, _)) = self.read_slot(unit, slot).await?
+                && header.seq.get() > newest.seq
+            {
+                newest = Current {
+                    slot,
+                    seq: header.seq.get(),
+                    bytes: header.bytes.get(),
+                    codec: header.codec,
+                    is_durable: true,
+                };
+            }
+        }
+        Ok(*self.current.borrow_mut().entry(unit).or_insert(newest))
+    }
+
+    /// The pages of a unit.
+    async fn read_unit(&self, unit: u64) -> Result<Vec<u8>, BackingError> {
+        let mut pages = vec![0; self.unit_pages as usize * self.packer.page_bytes()];
+        loop {
+            let current = self.find(unit).await?;
+            if current.seq == 0 {
+                return Ok(pages);
+            }
+            let found = self.read_slot(unit, current.slot).await?;
+            let is_same = found.filter(|(header, _)| header.seq.get() == current.seq);
+            let unpacked = is_same
+                .map(|(header, payload)| self.packer.unpack(header.codec, &payload, &mut pages));
+            if let Some(Ok(())) = unpacked {
+                self.count(|c| c.read_units += 1);
+                return Ok(pages);
+            }
+            if self.find(unit).await? == current {
+                let page = unit * self.unit_pages;
+                return Err(BackingError::DamagedChunk { page });
+            }
+        }
+    }
+
+    async fn write_unit(&self, unit: u64, pages: &[u8]) -> Result<(), BackingError> {
+        let before = self.find(unit).await?;
+        let (codec, payload) = self.packer.pack(pages);
+        let slot = match before.is_durable {
+            true => 1 - before.slot,
+            false => before.slot,
+        };
+        let (seq, lba) = (before.seq + 1, unit * self.unit_pages);
+        let header = ChunkHeader::new(seq, lba, self.unit_pages as u32, codec, &payload);
+        let mut data = header.as_bytes().to_vec();
+        data.extend_from_slice(&payload);
+        data.resize(data.len().next_multiple_of(SECTOR_BYTES), 0);
+        self.disk.write(self.sector(unit, slot), &data).await?;
+        self.count(|c| {
+            c.written_units += 1;
+            c.written_bytes += data.len() as u64;
+            c.unit_pages_written += self.unit_pages;
+        });
+        let now = Current {
+            slot,
+            seq,
+            bytes: header.bytes.get(),
+            codec,
+            is_durable: false,
+        };
+        self.current.borrow_mut().insert(unit, now);
+        Ok(())
+    }
+
+    /// Changes a part of a unit, or all of it.
+    async fn change(&self, unit: u64, from: usize, data: &[u8]) -> Result<(), BackingError> {
+        let unit_bytes = self.unit_pages as usize * self.packer.page_bytes();
+        if data.len() == unit_bytes {
+            return self.write_unit(unit, data).await;
+        }
+        let mut pages = self.read_unit(unit).await?;
+        pages[from..from + data.len()].copy_from_slice(data);
+        self.count(|c| c.modified_units += 1);
+        self.write_unit(unit, &pages).await
+    }
+
+    async fn write_all(&self, first: u64, data: &[u8]) -> Result<(), BackingError> {
+        let page = self.packer.page_bytes();
+        let (mut at, mut rest) = (first, data);
+        while !rest.is_empty() {
+            let (unit, from) = (at / self.unit_pages, (at % self.unit_pages) as usize);
+            let count = (self.unit_pages as usize - from).min(rest.len() / page);
+            let (piece, more) = rest.split_at(count * page);
+            while self.is_writing.replace(true) {
+                self.written.wait(&self.cpu).await;
+            }
+            let changed = self.change(unit, from * page, piece).await;
+            self.is_writing.set(false);
+            self.written.notify_one(&self.cpu);
+            changed?;
+            (at, rest) = (at + count as u64, more);
+        }
+        Ok(())
+    }
+}
+
+impl ChunkHeader {
+    /// Whether it can be the header of a unit.
+    fn is_plausible_unit(&self, first: u64, pages: u64) -> bool {
+        self.is_plausible() && self.lba.get() == first && u64::from(self.sectors.get()) == pages
+    }
+}
+
+impl<S: Sectors> Backing for FixedStore<S> {
+    fn page_bytes(&self) -> usize {
+        self.packer.page_bytes()
+    }
+
+    fn pages(&self) -> u64 {
+        self.units * self.unit_pages
+    }
+
+    async fn read(&self, first: u64, out: &mut [u8]) -> Result<(), BackingError> {
+        let page = self.packer.page_bytes();
+        check_range(first, (out.len() / page) as u64, self.pages())?;
+        self.count(|c| c.read_pages += (out.len() / page) as u64);
+        let (mut at, mut rest) = (first, out);
+        while !rest.is_empty() {
+            let (unit, from) = (at / self.unit_pages, (at % self.unit_pages) as usize);
+            let count = (self.unit_pages as usize - from).min(rest.len() / page);
+            let (piece, more) = rest.split_at_mut(count * page);
+            let pages = self.read_unit(unit).await?;
+            piece.copy_from_slice(&pages[from * page..(from + count) * page]);
+            (at, rest) = (at + count as u64, more);
+        }
+        Ok(())
+    }
+
+    async fn write(&self, first: u64, data: &[u8]) -> Result<(), BackingError> {
+        let pages = (data.len() / self.packer.page_bytes()) as u64;
+        check_range(first, pages, self.pages())?;
+        self.count(|c| c.written_pages += pages);
+        self.write_all(first, data).await
+    }
+
+    async fn discard(&self, first: u64, pages: u64) -> Result<(), BackingError> {
+        check_range(first, pages, self.pages())?;
+        let zeros = vec![0; self.unit_pages as usize * self.packer.page_bytes()];
+        let mut at = first;
+        while at < first + pages {
+            let count = (self.unit_pages - at % self.unit_pages).min(first + pages - at);
+            self.write_all(at, &zeros[..count as usize * self.packer.page_bytes()])
+                .await?;
+            at += count;
+        }
+        Ok(())
+    }
+
+    async fn flush(&self) -> Result<(), BackingError> {
+        let before: Vec<(u64, u64)> = {
+            let current = self.current.borrow();
+            let new = current.iter().filter(|(_, unit)| !unit.is_durable);
+            new.map(|(number, unit)| (*number, unit.seq)).collect()
+        };
+        self.disk.flush().await?;
+        let mut current = self.current.borrow_mut();
+        for (number, seq) in before {
+            if let Some(unit) = current.get_mut(&number).filter(|unit| unit.seq == seq) {
+                unit.is_durable = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Every unit has its place: it is never full.
+    fn level(&self) -> Level {
+        Level::of(0, 1)
+    }
+}
