@@ -66,9 +66,10 @@ impl Controller {
             red_percent,
             ..
         } = self.events.thresholds;
-        let levels = self.cores().map(|core| {
-            let used = core.with_ftl(|ftl| ftl.used_granules());
-            self.plan.level_of(used, yellow_percent, red_percent)
+        // A disk has a place for every sector that it shows.
+        let levels = self.cores().filter_map(|core| {
+            let used = core.with_flash(|ftl| ftl.used_granules())?;
+            Some(self.plan.level_of(used, yellow_percent, red_percent))
         });
         levels.max().unwrap_or(SpaceLevel::Green)
     }
@@ -92,15 +93,17 @@ impl Controller {
         self.finish(0, &request, Status::SUCCESS, result.into(), 0);
     }
 
-    /// The log page of space.
+    /// The log page of space. A disk counts none.
     pub(super) fn space_page(&self) -> SpacePage {
         let mut page = SpacePage::new(GRANULE_BYTES);
         page.level = self.space_level().raw();
         page.yellow_percent = self.events.thresholds.yellow_percent;
         page.red_percent = self.events.thresholds.red_percent;
         for core in self.cores() {
-            let (space, mapped, map_bytes) =
-                core.with_ftl(|ftl| (ftl.space(), ftl.mapped(), ftl.map_bytes()));
+            let of_flash = core.with_flash(|ftl| (ftl.space(), ftl.mapped(), ftl.map_bytes()));
+            let Some((space, mapped, map_bytes)) = of_flash else {
+                continue;
+            };
             page.capacity += space.capacity;
             page.used += space.used;
             page.metadata_reserve += space.reserved;

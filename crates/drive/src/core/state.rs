@@ -407,6 +407,11 @@ impl Core {
             .expect("a core has its flash until it is dropped"))
     }
 
+    /// As [`Core::with_ftl`], if the core has flash: nothing of a disk.
+    pub fn with_flash<R>(&self, f: impl FnOnce(&mut Ftl) -> R) -> Option<R> {
+        self.ftl.borrow_mut().as_mut().map(f)
+    }
+
     /// Runs `f`, which copies `pages` pages between media, buffers and host memory: work of the
     /// processor, unless the drive has an engine for it.
     #[inline]

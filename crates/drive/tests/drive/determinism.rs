@@ -28,6 +28,7 @@ fn run(seed: u64, clients: Vec<Vec<Op>>) -> Traces {
 fn crowd() -> Vec<Vec<Op>> {
     let mut rng = Seed(99).rng();
     let client = |admin| Mix {
+        is_disk: false,
         namespace_pages: tiny_pair().namespace_pages(),
         admin,
         pin_percent: 0,

@@ -125,6 +125,7 @@ pub fn one_run(rig: &mut Rig, world: &Shared, rng: &mut Rng, pins: bool) {
     let scripts = (0..clients).map(|client| {
         let mix = Mix {
             namespace_pages: rig.config().namespace_pages(),
+            is_disk: rig.config().disk.is_some(),
             admin: client == 0,
             pin_percent: if pins { 45 } else { 0 },
             write_percent: 30 + rng.below(60),

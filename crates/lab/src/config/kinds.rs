@@ -87,7 +87,7 @@ impl Kind for DriveConfig {
         let kind = values.get("kind").and_then(toml::Value::as_str);
         let (is_disk, part) = (kind == Some("disk"), key.split('.').next().unwrap_or(key));
         match (part, is_disk) {
-            ("geometry" | "timing" | "ftl", true) => {
+            ("geometry" | "timing" | "ftl" | "compression", true) => {
                 Err(format!("{key} is of flash, and kind is \"disk\""))
             }
             ("disk", false) => Err(format!("{key} is of disks, and kind is not \"disk\"")),

@@ -23,6 +23,15 @@ fn the_json_file_has_the_documented_fields_and_a_row_for_each_design() {
         "compare varmail --requests 300 --footprint 16m --designs scale --view files --json v.json";
     place.ok(&files.split(' ').collect::<Vec<_>>());
     found.append(&mut schema::fields(&json(&place.path().join("v.json"))));
+    // A drive that compresses, and a disk.
+    for drive in ["tc-csd-small", "hdd-small"] {
+        let line = format!(
+            "{} --designs direct --drive {drive} --json d.json",
+            QUICK.join(" ")
+        );
+        place.ok(&line.split(' ').collect::<Vec<_>>());
+        found.append(&mut schema::fields(&json(&place.path().join("d.json"))));
+    }
     // A preset's parameters are named by the drive, not by the format.
     found.retain(|field| {
         !field.contains(".parameters.")

@@ -49,6 +49,8 @@ fn help_names_every_option_and_exit_code() {
         "--depth",
         "--drive ",
         "--drives",
+        "--backing ",
+        "--backing-drives",
         "--host",
         "--costs",
         "--set",

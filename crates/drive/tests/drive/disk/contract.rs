@@ -130,3 +130,20 @@ fn a_disk_refuses_what_is_done_with_flash_alone() {
         "drive: kind is 'disk' but there is no table [disk]"
     );
 }
+
+/// The log page of space asked every core for its flash, and a disk has none: the drive's thread ended.
+#[test]
+fn a_disk_tells_of_space_that_it_counts_none_and_of_allocation_nothing() {
+    use wharf_wire::command::Command;
+    use wharf_wire::log_page::LogPage;
+    use wharf_wire::space::{SpaceLevel, SpacePage};
+    use wharf_wire::status::StatusCode;
+    Rig::new(tiny_disk()).run(|mut host| async move {
+        let page: SpacePage = host.log(LogPage::Space).await;
+        assert_eq!((page.capacity, page.used), (0, 0));
+        assert_eq!(page.level, SpaceLevel::Green.raw());
+        let to = host.whole.address(0);
+        let asked = Command::get_lba_status(1, 0, 0, 4096).with_prp(to, 0);
+        assert_eq!(host.admin_status(asked).await, StatusCode::InvalidOpcode);
+    });
+}

@@ -67,6 +67,8 @@ pub enum Op {
 pub struct Mix {
     /// Pages of the namespace.
     pub namespace_pages: u64,
+    /// Whether the drive is a disk.
+    pub is_disk: bool,
     /// Whether this client may send admin commands.
     pub admin: bool,
     /// Share of pins, in percent.
@@ -101,6 +103,8 @@ impl Mix {
                 fua: rng.chance(1, 8),
             },
             40..44 => Op::Verify { lba, pages },
+            // A disk does not know what is allocated.
+            44..48 if self.is_disk => Op::Flush,
             44..48 => Op::Allocated { lba, pages },
             48..60 => Op::WriteZeroes {
                 lba,
