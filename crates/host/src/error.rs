@@ -17,9 +17,32 @@ pub struct Stray {
     pub status: Status,
 }
 
+/// What is wrong with the store on a disk behind a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum DiskFault {
+    /// There is no room.
+    #[error("the disk behind the cache is full: discard data, or use a larger disk")]
+    Full,
+    /// What the disk holds of a page is damaged.
+    #[error("page {page} cannot be read from the disk behind the cache: it is damaged there")]
+    Damaged {
+        /// The page.
+        page: u64,
+    },
+    /// Somebody else has the disk.
+    #[error("somebody else has opened the disk behind the cache: this cache does not write to it")]
+    Fenced,
+    /// The store is no store, or not this cache's, or cannot be on the disk.
+    #[error("the disk behind the cache holds no store of this cache, or cannot hold one")]
+    Foreign,
+}
+
 /// Why a request failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum IoError {
+    /// The store on the disk behind a cache.
+    #[error(transparent)]
+    Disk(#[from] DiskFault),
     /// The drive answered with an error, after any retries.
     #[error("drive {drive}: {} of page {lba} failed: {status}", opcode_name(*opcode, *admin))]
     Status {

@@ -3,8 +3,6 @@
 //! The level is that of the fullest core, by the thresholds that the host has set. It is looked at where
 //! a command is completed, and only if the host has asked for either.
 
-use std::collections::VecDeque;
-
 use wharf_wire::command::Command;
 use wharf_wire::events::Event;
 use wharf_wire::space::{SpaceLevel, SpacePage, SpaceThresholds};
@@ -15,25 +13,6 @@ use crate::ftl::GRANULE_BYTES;
 
 /// Async event requests that the controller holds.
 pub(super) const REQUESTS_MAX: usize = 4;
-
-/// What is kept of events.
-#[derive(Default)]
-pub(super) struct Events {
-    /// Requests that wait for one.
-    requests: VecDeque<Command>,
-    pub(super) thresholds: SpaceThresholds,
-    /// The level that the host was told last.
-    told: Option<SpaceLevel>,
-    /// The host has not read the log page since it was told.
-    is_masked: bool,
-}
-
-impl Events {
-    /// True if a request of this identifier waits.
-    pub fn holds(&self, cid: u16) -> bool {
-        self.requests.iter().any(|request| request.cid == cid)
-    }
-}
 
 impl Controller {
     /// Holds a request until there is an event.

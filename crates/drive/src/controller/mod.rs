@@ -9,7 +9,7 @@
 //! | `completion.rs` | answers become completions, in order behind the data on the link |
 //! | `shares.rs` | a command's shares, as handlers give them to cores |
 //! | `admin.rs` | the admin queue |
-//! | `events.rs` | what the host is told of space without asking |
+//! | `events.rs`, `told.rs` | what the host is told of space without asking |
 //! | `logs.rs`, `accounts.rs` | log pages, and what they tell |
 //! | `whole_cores.rs` | what cores do for admin commands |
 //!
@@ -24,6 +24,7 @@ mod logs;
 mod queues;
 mod shares;
 mod state;
+mod told;
 mod turn;
 mod whole_cores;
 

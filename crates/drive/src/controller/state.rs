@@ -17,7 +17,7 @@ use wharf_wire::queue::{DriveQueue, Guest};
 use wharf_wire::status::StatusCode;
 
 use super::accounts::{ErrorLog, HostCommands};
-use super::events::Events;
+use super::told::Events;
 use crate::config::{CorePlan, DriveConfig, Striping};
 use crate::core::{Core, NextWaiter, Serve, Slots};
 use crate::link::{FromHost, ToHost};

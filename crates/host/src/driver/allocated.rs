@@ -7,24 +7,14 @@ use wharf_wire::command::Command;
 use wharf_wire::lba_status::read_answer;
 
 use super::Driver;
+use super::answer_page::AnswerPage;
 use crate::error::IoError;
-use crate::group::Group;
 
 /// Bytes of an answer.
 const ANSWER_BYTES: u32 = 4096;
 
 /// The most pages that a question can name; more are asked for as all to the end.
 const PAGES_MAX: u64 = u16::MAX as u64;
-
-/// Who has the page for answers.
-#[derive(Default)]
-pub(super) enum AnswerPage {
-    #[default]
-    Free,
-    Taken,
-    /// The drive was asked by this group and has not answered.
-    Late(Group, IoError),
-}
 
 impl Driver {
     /// The allocated pages among `pages` pages from `first` on: first page and number of pages of each run, in

@@ -18,7 +18,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `config.rs` | timeouts, retries, what is known of the drive |
-//! | `allocated.rs` | which pages of the drive are allocated |
+//! | `allocated.rs`, `answer_page.rs` | which pages of the drive are allocated |
 //! | `answers.rs` | completions and what becomes of their commands |
 //! | `timer.rs` | timeouts, and sending again |
 //! | `statistics.rs` | what it counts |
@@ -27,6 +27,7 @@
 //! 16, above: a second answer to a finished command is told from the first to its successor.
 
 mod allocated;
+mod answer_page;
 mod answers;
 mod config;
 mod statistics;
@@ -50,7 +51,7 @@ use crate::error::IoError;
 use crate::group::{Group, Groups};
 
 pub use crate::error::Stray;
-use allocated::AnswerPage;
+use answer_page::AnswerPage;
 pub use config::DriverConfig;
 pub(crate) use config::TRANSFER_PAGES_MAX;
 pub use statistics::DriverStatistics;

@@ -7,6 +7,7 @@
 //! | `engines.rs` | virtual and real time run the same code to the same hits |
 //! | `textbook.rs` | `clock` hits as the textbook's CLOCK does; no design has more hits than can be |
 //! | `flash_policies.rs` | the policy of a flash cache hits as LRU does on real traces, and writes back less |
+//! | `indexless.rs` | flash caches before a disk lose no byte, whatever policy and store |
 //! | `littles_law.rs` | throughput times mean latency is what is under way, in every design |
 //! | `faulty.rs` | a wrong read ends the run and is named |
 //! | `interrupt.rs` | a stopped run reports what it did |
@@ -30,6 +31,7 @@ mod files;
 mod flash_policies;
 mod golden;
 mod index_scaling;
+mod indexless;
 mod interrupt;
 mod littles_law;
 mod matrix;

@@ -1,0 +1,132 @@
+//! The disk behind the cache, in any of the forms that a store may have.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use wharf_codec::{Sizes, TableName};
+use wharf_runtime::Cpu;
+use wharf_wire::dma::{DmaSpace, STAMP_BYTES};
+
+use super::settings::{AddressPlan, IndexlessConfig, Store};
+use crate::backing::{
+    Backing, BackingError, ChunkConfig, ChunkStore, Contents, DiskZones, FixedConfig, FixedStore,
+    Names, Packer, PlainStore, SECTOR_BYTES, VolumeSectors,
+};
+use crate::volume::Volume;
+
+/// What sectors of drives in stamp mode hold, for as long as the drives: of the disk, and of the
+/// metadata on the drive of the cache.
+#[derive(Clone, Default)]
+pub(super) struct AllContents {
+    disk: Arc<Contents>,
+    metadata: Arc<Contents>,
+}
+
+/// The volumes that a store is on.
+pub(super) struct Volumes<'a> {
+    pub(super) cpu: &'a Cpu,
+    pub(super) space: &'a Arc<DmaSpace>,
+    pub(super) cache: Rc<Volume>,
+    pub(super) backing: Rc<Volume>,
+    pub(super) contents: &'a AllContents,
+}
+
+/// The store on the disk.
+pub(super) enum Disk {
+    Chunks(Box<ChunkStore<DiskZones<VolumeSectors>, VolumeSectors>>),
+    Fixed(Box<FixedStore<VolumeSectors>>),
+    Plain(Box<PlainStore<VolumeSectors>>),
+}
+
+impl Disk {
+    /// A new store on these volumes.
+    pub(super) async fn create(
+        volumes: &Volumes<'_>,
+        plan: &AddressPlan,
+        config: &IndexlessConfig,
+    ) -> Result<Disk, BackingError> {
+        let sectors = volumes.backing.pages();
+        let disk = || volumes.sectors(&volumes.backing, (0, sectors), &volumes.contents.disk);
+        let page_bytes = volumes.space.page_bytes();
+        match config.store {
+            Store::Plain => Ok(Disk::Plain(Box::new(PlainStore::new(disk()?, page_bytes)))),
+            Store::Fixed => {
+                let units = FixedConfig {
+                    unit_pages: config.unit_pages,
+                };
+                let packer = packer(config, page_bytes)?;
+                let store = FixedStore::open(volumes.cpu, disk()?, packer, units)?;
+                Ok(Disk::Fixed(Box::new(store)))
+            }
+            Store::Chunks => {
+                let zone_sectors = (config.zone_bytes / SECTOR_BYTES as u64) as u32;
+                let range = (plan.metadata(), plan.metadata);
+                let metadata =
+                    || volumes.sectors(&volumes.cache, range, &volumes.contents.metadata);
+                let packer = || packer(config, page_bytes);
+                let names = Names {
+                    disk_id: *b"wharf backing   ",
+                    cache_id: *b"wharf cache     ",
+                };
+                let zones = DiskZones::new(disk()?, zone_sectors);
+                ChunkStore::create(&zones, &metadata()?, names, plan.sectors, &packer()?).await?;
+                let told = ChunkConfig {
+                    mapping_groups: config.mapping_groups as usize,
+                    ..ChunkConfig::default()
+                };
+                let store = ChunkStore::open(volumes.cpu, zones, metadata()?, packer()?, told);
+                Ok(Disk::Chunks(Box::new(store.await?)))
+            }
+        }
+    }
+}
+
+impl Volumes<'_> {
+    fn sectors(
+        &self,
+        volume: &Rc<Volume>,
+        range: (u64, u64),
+        contents: &Arc<Contents>,
+    ) -> Result<VolumeSectors, BackingError> {
+        let sectors = VolumeSectors::new(self.cpu, volume.clone(), self.space, range, contents);
+        sectors.map_err(|_| BackingError::Config("no memory for transfers"))
+    }
+}
+
+fn packer(config: &IndexlessConfig, page_bytes: usize) -> Result<Packer, BackingError> {
+    if page_bytes == STAMP_BYTES {
+        let table = TableName::System.load().expect("it comes with the program");
+        return Ok(Packer::Stamps(Sizes::new(&table, 0)));
+    }
+    let packer = Packer::bytes(config.codec, config.codec.level_default());
+    packer.map_err(|_| BackingError::Config("a codec that this program was built without"))
+}
+
+/// The same call of whichever store it is.
+macro_rules! each {
+    ($disk:expr, $store:ident => $call:expr) => {
+        match $disk {
+            Disk::Chunks($store) => $call,
+            Disk::Fixed($store) => $call,
+            Disk::Plain($store) => $call,
+        }
+    };
+}
+
+impl Disk {
+    pub(super) async fn read(&self, first: u64, out: &mut [u8]) -> Result<(), BackingError> {
+        each!(self, store => store.read(first, out).await)
+    }
+
+    pub(super) async fn write(&self, first: u64, data: &[u8]) -> Result<(), BackingError> {
+        each!(self, store => store.write(first, data).await)
+    }
+
+    pub(super) async fn discard(&self, first: u64, pages: u64) -> Result<(), BackingError> {
+        each!(self, store => store.discard(first, pages).await)
+    }
+
+    pub(super) async fn flush(&self) -> Result<(), BackingError> {
+        each!(self, store => store.flush().await)
+    }
+}

@@ -1,0 +1,113 @@
+//! What the design is told, and how the flash cache divides its drive.
+
+use serde::{Deserialize, Serialize};
+use wharf_codec::Codec;
+
+use super::policy::ScanRules;
+
+/// Sectors that are written to the disk together at most; no run crosses a multiple of it.
+pub(super) const PIECE_SECTORS: u64 = 256;
+
+/// How the disk behind the cache holds data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Store {
+    /// Compressed in chunks of any size, appended to a log (Hao et al., section III-B).
+    #[default]
+    Chunks,
+    /// Compressed in units of a fixed size, in place.
+    Fixed,
+    /// As it is, in place.
+    Plain,
+}
+
+crate::settings! {
+    /// What the flash caches are told.
+    pub struct IndexlessConfig {
+        /// Share of the cache that leaves at a time.
+        pub round_share: f64 = 0.05, in 0.0001..=0.5;
+        /// Heat of sectors that come into the cache.
+        pub insert_heat: u8 = 1, in 0..=3;
+        /// Clean sectors get cooler after a round if less than this share of the cache was clean
+        /// and cold.
+        pub clean_cold_share: f64 = 0.05, in 0.0..=1.0;
+        /// As `clean_cold_share`, of dirty sectors.
+        pub dirty_cold_share: f64 = 0.85, in 0.0..=1.0;
+        /// Share of a round that clean sectors are taken for before dirty ones.
+        pub clean_share: f64 = 1.0, in 0.0..=1.0;
+        /// Share of the cache that an entry of the table of continuity stands for.
+        pub entry_share: f64 = 0.0005, in 0.0..=1.0;
+        /// Sectors of an entry, at least.
+        pub entry_sectors_min: u64 = 64, in 1..=1_000_000;
+        /// Whether a scan goes on where the one before ended.
+        pub resumes: bool = true;
+        /// Whether the rules are those of the paper, whatever else is said of the scan.
+        pub by_the_paper: bool = false;
+        /// Bytes that are read in order from which on they are not brought into the cache; 0: all are.
+        pub sequential_cutoff_bytes: u64 = 4 << 20;
+        /// How the disk behind the cache holds data: `chunks`, `fixed` or `plain`.
+        pub store: Store = Store::Chunks;
+        /// Pages of a unit, where units are of a fixed size.
+        pub unit_pages: u32 = 8, in 4..=32;
+        /// Codec of chunks and units: `none`, `zlib`, `lz4` or `zstd`.
+        pub codec: Codec = Codec::Zlib;
+        /// Bytes of a zone of the disk.
+        pub zone_bytes: u64 = 256 << 20, in 1 << 20..=1 << 32;
+        /// Groups of 256 pages whose mapping is kept in memory.
+        pub mapping_groups: u64 = 4096, in 16..=1 << 24;
+    }
+}
+
+impl IndexlessConfig {
+    /// The rules of the scan.
+    pub fn rules(&self) -> ScanRules {
+        match self.by_the_paper {
+            true => ScanRules::PAPER,
+            false => ScanRules {
+                entry_share: self.entry_share,
+                entry_sectors_min: self.entry_sectors_min,
+                resumes: self.resumes,
+                clean_cold_share: self.clean_cold_share,
+                dirty_cold_share: self.dirty_cold_share,
+                clean_share: self.clean_share,
+                ..ScanRules::default()
+            },
+        }
+    }
+}
+
+/// Where on the drive of the cache what lies.
+///
+/// The address space of the drive is used three times: a clean sector lies at its own address, a
+/// dirty one as far behind it as the disk has sectors, and what is known of the disk behind both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AddressPlan {
+    /// Sectors of the disk, as its users see it.
+    pub sectors: u64,
+    /// Sectors behind the two copies.
+    pub metadata: u64,
+}
+
+impl AddressPlan {
+    /// For so many sectors, with as many of metadata as a mapping needs.
+    pub fn new(sectors: u64, metadata: u64) -> AddressPlan {
+        AddressPlan { sectors, metadata }
+    }
+
+    /// Where the clean copy of a sector lies.
+    #[inline]
+    pub fn clean(&self, sector: u64) -> u64 {
+        sector
+    }
+
+    /// Where the dirty copy of a sector lies.
+    #[inline]
+    pub fn dirty(&self, sector: u64) -> u64 {
+        self.sectors + sector
+    }
+
+    /// Where the metadata begins.
+    pub fn metadata(&self) -> u64 {
+        2 * self.sectors
+    }
+}
