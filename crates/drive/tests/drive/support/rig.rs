@@ -256,12 +256,14 @@ impl Rig {
 /// Every page holds what it may hold; from now on that is known.
 pub fn compare(rig: &mut Rig, world: &Shared) {
     let cached = rig.config().volatile_write_cache();
+    let is_disk = rig.config().disk.is_some();
     let mut world = world.lock().expect("no holder panics");
     for (lba, found) in (0u64..).zip(rig.contents()) {
         let value = found.unwrap_or_else(|error| panic!("page {lba}: {error}"));
         let mut checked = world.model.may_survive(lba, value);
-        if !world.to_lend.is_empty() && checked.is_err() {
-            // A frame of zeros that was marked as written is written back: that page is allocated.
+        if (is_disk || !world.to_lend.is_empty()) && checked.is_err() {
+            // A frame of zeros that was marked as written is written back: that page is allocated. A disk does not
+            // tell pages of zeros from others.
             let other = match value {
                 0 => HELD_ZEROS,
                 HELD_ZEROS => 0,
