@@ -69,7 +69,7 @@ pub(super) struct Args {
     backing: Option<String>,
 
     /// Backing drives side by side, striped.
-    #[arg(long, default_value_t = 1, requires = "backing", value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "backing", value_parser = clap::value_parser!(u32).range(1..=64))]
     backing_drives: u32,
 
     /// Host: a preset or a TOML file.
