@@ -27,7 +27,7 @@ pub struct Run {
     pub since_ns: u64,
 }
 
-/// See the [module](self).
+/// Sectors that were written and are not on the platters yet.
 #[derive(Debug)]
 pub struct WriteBuffer {
     sectors_max: usize,

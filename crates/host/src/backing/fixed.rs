@@ -54,7 +54,7 @@ struct Current {
     is_durable: bool,
 }
 
-/// See the [module](self).
+/// A store of units of a fixed size, in place, each with two slots.
 pub struct FixedStore<S> {
     cpu: Cpu,
     disk: S,

@@ -6,7 +6,7 @@ use super::{Backing, BackingError, Level, SECTOR_BYTES, check_range};
 /// Pages that are given to the disk at a time.
 const STEP_PAGES: usize = 256;
 
-/// See the [module](self). A page that is written and not flushed is old or new after a cut.
+/// A store of pages in place. A page that is written and not flushed is old or new after a cut.
 pub struct PlainStore<S> {
     disk: S,
     page_bytes: usize,

@@ -28,7 +28,7 @@ const BUFFER_PAGES: u32 = 1024;
 /// Pages of a transfer, at most.
 const TRANSFER_PAGES: usize = 256;
 
-/// What sectors of drives in stamp mode hold, by names. See the [module](self).
+/// What sectors of drives in stamp mode hold, by names.
 #[derive(Debug, Default)]
 pub struct Contents(Mutex<Named>);
 
@@ -129,7 +129,7 @@ impl Contents {
     }
 }
 
-/// A part of a volume as sectors. See the [module](self).
+/// A part of a volume as sectors.
 pub struct VolumeSectors {
     cpu: Cpu,
     volume: Rc<Volume>,
