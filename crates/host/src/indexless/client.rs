@@ -426,11 +426,7 @@ impl Inner {
     /// The sectors are in the cache and dirty now. Clean copies of them are stale.
     fn note_written(&self, first: u64, count: u32, found: &[Stretch]) {
         let clean = found.iter().filter(|stretch| stretch.place == Place::Clean);
-        let clean = clean.map(|stretch| Victim {
-            first: stretch.first,
-            count: stretch.count,
-        });
-        let stale: Vec<Victim> = clean.collect();
+        let stale: Vec<Victim> = clean.map(|stretch| Victim::from(*stretch)).collect();
         if !stale.is_empty() {
             self.shared.stale.with(&self.cpu, |list| list.extend(stale));
         }

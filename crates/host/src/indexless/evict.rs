@@ -119,15 +119,17 @@ impl Keeper {
                     let sectors = u64::from(stretch.count);
                     let done = self.mover.cache.deallocate(&self.cpu, lies, sectors).await;
                     if done.is_err() {
-                        let again = Victim {
-                            first: stretch.first,
-                            count: stretch.count,
-                        };
-                        self.shared.stale.with(&self.cpu, |list| list.push(again));
+                        self.note_stale(stretch);
                     }
                 }
             }
         }
+    }
+
+    /// A clean copy is to be deallocated in the next round.
+    fn note_stale(&self, stretch: Stretch) {
+        let stale = &self.shared.stale;
+        stale.with(&self.cpu, |list| list.push(stretch.into()));
     }
 
     fn look(&self, victim: Victim) -> Vec<Stretch> {
@@ -184,11 +186,7 @@ impl Keeper {
                     let done = self.mover.cache.deallocate(&self.cpu, lies, sectors).await;
                     if done.is_err() {
                         // It may still be there when the sector is dirty and leaves.
-                        let again = Victim {
-                            first: stretch.first,
-                            count: stretch.count,
-                        };
-                        self.shared.stale.with(&self.cpu, |list| list.push(again));
+                        self.note_stale(stretch);
                     }
                     round.left.set(round.left.get() + sectors);
                 }

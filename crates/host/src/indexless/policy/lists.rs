@@ -17,7 +17,7 @@ struct Node {
 
 /// Sectors in an order, and where each is in it.
 #[derive(Debug)]
-pub(super) struct Order {
+struct Order {
     nodes: Vec<Node>,
     free: Vec<u32>,
     places: HashMap<u64, u32, rustc_hash::FxBuildHasher>,
@@ -63,7 +63,7 @@ impl Order {
     }
 
     /// The sector becomes the newest; if it is there already, only where `moves`.
-    pub(super) fn touch(&mut self, sector: u64, moves: bool) {
+    fn touch(&mut self, sector: u64, moves: bool) {
         if let Some(&node) = self.places.get(&sector) {
             if moves {
                 self.unlink(node);
@@ -90,7 +90,7 @@ impl Order {
         self.link_newest(node);
     }
 
-    pub(super) fn remove(&mut self, sector: u64) {
+    fn remove(&mut self, sector: u64) {
         if let Some(node) = self.places.remove(&sector) {
             self.unlink(node);
             self.free.push(node);
@@ -98,55 +98,39 @@ impl Order {
     }
 
     /// The sectors from the oldest on.
-    pub(super) fn oldest_first(&self) -> impl Iterator<Item = u64> {
+    fn oldest_first(&self) -> impl Iterator<Item = u64> {
         let node = |at: u32| (at != NONE).then(|| &self.nodes[at as usize]);
         let first = node(self.oldest);
         std::iter::successors(first, move |last| node(last.newer)).map(|node| node.sector)
     }
 
     /// Adds the oldest sectors.
-    pub(super) fn choose(&self, budget: u64, out: &mut Vec<Victim>) {
+    fn choose(&self, budget: u64, out: &mut Vec<Victim>) {
         let oldest = self.oldest_first().take(budget as usize);
         out.extend(oldest.map(|first| Victim { first, count: 1 }));
     }
 
-    pub(super) fn memory_bytes(&self) -> usize {
+    fn memory_bytes(&self) -> usize {
         self.nodes.capacity() * size_of::<Node>()
             + self.free.capacity() * size_of::<u32>()
             + self.places.allocation_size()
     }
 }
 
-/// The least recently used sectors leave.
+/// The sectors that have been in their order for longest leave. Where `MOVES`, a sector that is used
+/// again is the newest.
 #[derive(Debug, Default)]
-pub struct Lru(pub(super) Order);
+pub struct List<const MOVES: bool>(Order);
+
+/// The least recently used sectors leave.
+pub type Lru = List<true>;
 
 /// The sectors that came first leave first: the paper's "write back in order".
-#[derive(Debug, Default)]
-pub struct Fifo(Order);
+pub type Fifo = List<false>;
 
-impl Policy for Lru {
+impl<const MOVES: bool> Policy for List<MOVES> {
     fn touched(&mut self, first: u64, count: u32) {
-        (first..first + u64::from(count)).for_each(|sector| self.0.touch(sector, true));
-    }
-
-    fn forgotten(&mut self, first: u64, count: u32) {
-        (first..first + u64::from(count)).for_each(|sector| self.0.remove(sector));
-    }
-
-    fn choose(&mut self, _view: View<'_>, budget: u64, out: &mut Vec<Victim>) {
-        self.0.choose(budget, out);
-        tidy(out);
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.0.memory_bytes()
-    }
-}
-
-impl Policy for Fifo {
-    fn touched(&mut self, first: u64, count: u32) {
-        (first..first + u64::from(count)).for_each(|sector| self.0.touch(sector, false));
+        (first..first + u64::from(count)).for_each(|sector| self.0.touch(sector, MOVES));
     }
 
     fn forgotten(&mut self, first: u64, count: u32) {

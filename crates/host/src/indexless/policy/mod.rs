@@ -19,10 +19,10 @@ mod tests;
 
 use wharf_runtime::Cpu;
 
-use super::bitmap::Bitmap;
+use super::bitmap::{Bitmap, Stretch};
 
 pub use improved_lru::ImprovedLru;
-pub use lists::{Fifo, Lru};
+pub use lists::{Fifo, List, Lru};
 pub use scan::{Continuity, Scan, ScanRules};
 
 /// Neighbouring sectors that are to leave.
@@ -32,6 +32,15 @@ pub struct Victim {
     pub first: u64,
     /// How many.
     pub count: u32,
+}
+
+impl From<Stretch> for Victim {
+    fn from(stretch: Stretch) -> Victim {
+        Victim {
+            first: stretch.first,
+            count: stretch.count,
+        }
+    }
 }
 
 /// What a policy chooses from.
