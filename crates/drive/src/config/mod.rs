@@ -4,6 +4,7 @@
 mod compression;
 mod disk;
 mod plan;
+mod ranges;
 mod striping;
 
 use serde::{Deserialize, Serialize};

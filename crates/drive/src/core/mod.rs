@@ -9,6 +9,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `state.rs` | what a core is, and what serves on it |
+//! | `store.rs` | what it keeps pages in, and what outlives it |
 //! | `commands.rs` | commands in their slots, shares and answers |
 //! | `job.rs` | shares come, are served, and are answered |
 //! | `operations.rs` | the ends of flash operations, and of waits for a time |
@@ -43,13 +44,13 @@ mod operations;
 mod packing;
 mod report;
 mod state;
+mod store;
 mod stuck;
 
 pub use cache::frame_with_data;
 pub use commands::{Answer, Failed, Outcome, Share, Slot, Slots, outcome};
 pub use host_page::{read_page, unreadable};
 pub use job::Settled;
-pub use state::{
-    Answers, Core, CoreParts, CoreStatus, Job, NextWaiter, Serve, Step, Store, Waiting,
-};
+pub use state::{Answers, Core, CoreParts, Job, NextWaiter, Serve, Step, Waiting};
+pub use store::{CoreStatus, Store};
 pub use stuck::{Busy, Patience, Stuck};

@@ -6,9 +6,9 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use wharf_runtime::sync::{AtomicU64, Ordering};
+use wharf_runtime::sync::Ordering;
 use wharf_runtime::{Alarm, Cpu, Notifier, Notify, Op, TaskId};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::statistics::DriveStatistics;
@@ -17,14 +17,14 @@ use wharf_wire::status::StatusCode;
 use super::collecting::{Collecting, Collector, Moved};
 use super::commands::{Answer, Outcome, Share, Slots};
 use super::hmb::Hmb;
+use super::store::{CoreStatus, Store};
 use super::stuck::Stuck;
 use crate::config::FrameIndex;
 use crate::config::Striping;
-use crate::disk::{Disk, Platters};
+use crate::disk::Disk;
 use crate::engine::Engine;
 use crate::ftl::{Finished, Ftl, MapHint};
 use crate::link::FromHost;
-use crate::media::AnyMedia;
 use crate::power::PowerSwitch;
 
 /// What becomes of a share that a handler was called for.
@@ -75,25 +75,6 @@ pub trait Answers {
 
 /// A share that could not be served and can be now, with what serves it: of commands that a feature has wait.
 pub type NextWaiter = fn(&Core) -> Option<(Share, &'static dyn Serve)>;
-
-/// What outlives a core.
-#[derive(Clone, Default)]
-pub struct CoreStatus {
-    /// The media, when the core has been powered off.
-    pub media: Arc<Mutex<Option<AnyMedia>>>,
-    /// The same of a disk.
-    pub platters: Arc<Mutex<Option<Platters>>>,
-    /// Bytes that the core takes to keep book of frames of the host memory buffer.
-    pub book_bytes: Arc<AtomicU64>,
-}
-
-/// What a core keeps pages in.
-pub enum Store {
-    /// Flash, by its translation layer.
-    Flash(Box<Ftl>),
-    /// A disk.
-    Disk(Box<Disk>),
-}
 
 /// What a core is made of and connected to.
 pub struct CoreParts {

@@ -1,10 +1,11 @@
 //! Checkpoints of a whole drive: taken beside the host's writes, and at power-off.
 
+use wharf_codec::Codec;
 use wharf_drive::PowerSwitch;
-use wharf_drive::config::DriveConfig;
+use wharf_drive::config::{DriveConfig, MediaKind};
 use wharf_wire::status::StatusCode;
 
-use crate::support::configs::{tiny, tiny_timed};
+use crate::support::configs::{tiny, tiny_packed, tiny_timed};
 use crate::support::host::Host;
 use crate::support::rig::Rig;
 
@@ -13,6 +14,18 @@ const CHECKPOINT_PAGES: u64 = 12;
 fn with_checkpoints(mut config: DriveConfig) -> DriveConfig {
     config.ftl.checkpoint_pages = CHECKPOINT_PAGES;
     config
+}
+
+/// Plain drives, and those that pack pages, compressed and not.
+fn drives() -> Vec<DriveConfig> {
+    let packed = [
+        (MediaKind::Stamp, Codec::Zlib),
+        (MediaKind::Ram, Codec::Lz4),
+        (MediaKind::Ram, Codec::None),
+    ];
+    let packed = packed.map(|(kind, codec)| tiny_packed(kind, codec));
+    let all = [tiny(), tiny_timed()].into_iter().chain(packed);
+    all.map(with_checkpoints).collect()
 }
 
 async fn overwrite(host: &mut Host, pages: u64, writes: u64) {
@@ -26,8 +39,7 @@ async fn overwrite(host: &mut Host, pages: u64, writes: u64) {
 
 #[test]
 fn an_orderly_power_off_leaves_nothing_to_look_at() {
-    for config in [tiny(), tiny_timed()] {
-        let config = with_checkpoints(config);
+    for config in drives() {
         let pages = config.namespace_pages();
         let mut rig = Rig::new(config);
         rig.run(move |mut host| async move { overwrite(&mut host, pages, 31).await });
@@ -41,8 +53,7 @@ fn an_orderly_power_off_leaves_nothing_to_look_at() {
 
 #[test]
 fn the_checkpointer_bounds_recovery_whenever_the_power_goes() {
-    for config in [tiny(), tiny_timed()] {
-        let config = with_checkpoints(config);
+    for config in drives() {
         let pages = config.namespace_pages();
         for cut in 40..140 {
             let mut rig = Rig::new(config.clone());

@@ -1,9 +1,10 @@
 //! Equal seeds give equal runs; another seed breaks ties otherwise, and the data stay the same.
 
 use wharf_drive::PowerSwitch;
+use wharf_drive::config::{DriveConfig, MediaKind};
 use wharf_runtime::Seed;
 
-use crate::support::configs::tiny_pair;
+use crate::support::configs::{all_packed, tiny_pair};
 use crate::support::ops::{Mix, Op};
 use crate::support::player::{World, play};
 use crate::support::rig::Rig;
@@ -12,7 +13,11 @@ use crate::support::rig::Rig;
 type Traces = (u64, u64, Vec<Result<u64, String>>);
 
 fn run(seed: u64, clients: Vec<Vec<Op>>) -> Traces {
-    let mut rig = Rig::new(tiny_pair());
+    run_on(tiny_pair(), seed, clients)
+}
+
+fn run_on(config: DriveConfig, seed: u64, clients: Vec<Vec<Op>>) -> Traces {
+    let mut rig = Rig::new(config);
     rig.seed = Seed(seed);
     let world = World::new(rig.config());
     let scripts = clients
@@ -26,10 +31,14 @@ fn run(seed: u64, clients: Vec<Vec<Op>>) -> Traces {
 
 /// Two clients with commands of all kinds, in each other's way.
 fn crowd() -> Vec<Vec<Op>> {
+    crowd_on(&tiny_pair())
+}
+
+fn crowd_on(config: &DriveConfig) -> Vec<Vec<Op>> {
     let mut rng = Seed(99).rng();
     let client = |admin| Mix {
         is_disk: false,
-        namespace_pages: tiny_pair().namespace_pages(),
+        namespace_pages: config.namespace_pages(),
         admin,
         pin_percent: 0,
         write_percent: 60,
@@ -60,6 +69,22 @@ fn one_seed_gives_one_run() {
     for seed in 0..20 {
         let (first, second) = (run(seed, crowd()), run(seed, crowd()));
         assert!(first == second, "seed {seed}: {first:x?} and {second:x?}");
+    }
+}
+
+#[test]
+fn one_seed_gives_one_run_of_drives_that_pack() {
+    let in_memory = all_packed().into_iter();
+    for config in in_memory.filter(|config| config.media.kind != MediaKind::File) {
+        let codec = config.compression.codec;
+        for seed in 0..4 {
+            let run = || run_on(config.clone(), seed, crowd_on(&config));
+            let (first, second) = (run(), run());
+            assert!(
+                first == second,
+                "{codec:?}, seed {seed}: {first:x?} and {second:x?}"
+            );
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use wharf_wire::command::Command;
 use wharf_wire::log_page::{ErrorLogEntry, LogPage, SmartHealth};
 use wharf_wire::status::StatusCode;
 
-use crate::support::configs::tiny;
+use crate::support::configs::{all_packed, tiny};
 use crate::support::host::{Host, code};
 use crate::support::rig::Rig;
 
@@ -15,6 +15,11 @@ const ROTTEN: u64 = 5;
 fn with_media(kind: MediaKind, folder: &tempfile::TempDir) -> DriveConfig {
     let mut config = tiny();
     config.media.kind = kind;
+    in_folder(config, folder)
+}
+
+fn in_folder(mut config: DriveConfig, folder: &tempfile::TempDir) -> DriveConfig {
+    let kind = config.media.kind;
     config.media.path = (kind == MediaKind::File).then(|| folder.path().join("drive.img"));
     config
 }
@@ -39,9 +44,19 @@ async fn expect_rot(host: &mut Host, pages: u64) {
 
 #[test]
 fn a_rotten_page_is_reported_until_it_is_written_again() {
-    for kind in [MediaKind::Stamp, MediaKind::Ram, MediaKind::File] {
+    let plain = [MediaKind::Stamp, MediaKind::Ram, MediaKind::File].map(|kind| {
+        let mut config = tiny();
+        config.media.kind = kind;
+        config
+    });
+    for config in plain.into_iter().chain(all_packed()) {
+        let (kind, codec) = (config.media.kind, config.compression.codec);
+        eprintln!(
+            "{kind:?}, {codec:?}, units of {}",
+            config.geometry.unit_pages
+        );
         let folder = tempfile::tempdir().expect("a folder for the image");
-        let mut rig = Rig::new(with_media(kind, &folder));
+        let mut rig = Rig::new(in_folder(config, &folder));
         let pages = rig.config().namespace_pages();
         rig.run(move |mut host| async move {
             for lba in 0..pages {

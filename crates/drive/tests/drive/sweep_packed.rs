@@ -4,32 +4,22 @@ use wharf_codec::{Codec, TableName};
 use wharf_drive::config::{DriveConfig, MediaKind};
 use wharf_wire::pin::Access;
 
-use crate::support::configs::{tiny_pair, tiny_timed};
+use crate::support::configs::{tiny_packed, tiny_pair};
 use crate::support::ops::Op;
 use crate::sweep::{aged, cached, forced, sweep, sweep_with_frames, trim, write};
 
 /// Drives that pack pages into units of two: of stamps and of whole pages, with a write cache and
 /// without, with one that is protected from a loss of power, and with units that wait to be filled.
 fn packed() -> Vec<DriveConfig> {
-    let base = |kind, codec| {
-        let mut config = tiny_timed();
-        config.media.kind = kind;
-        config.geometry.pages_per_block = 8;
-        config.geometry.unit_pages = 2;
-        config.ftl.write_buffer_pages = 16;
-        config.ftl.over_provisioning = 0.7;
-        config.compression.codec = codec;
-        config
-    };
-    let mut waiting = base(MediaKind::Stamp, Codec::Zlib);
+    let mut waiting = tiny_packed(MediaKind::Stamp, Codec::Zlib);
     waiting.compression.pack_wait_ns = 1_500;
-    let mut protected = base(MediaKind::Ram, Codec::Lz4);
+    let mut protected = tiny_packed(MediaKind::Ram, Codec::Lz4);
     protected.ftl.power_loss_protection = true;
-    let mut raw = cached(base(MediaKind::Stamp, Codec::None));
+    let mut raw = cached(tiny_packed(MediaKind::Stamp, Codec::None));
     raw.compression.sizes = TableName::INCOMPRESSIBLE;
     vec![
-        base(MediaKind::Ram, Codec::Lz4),
-        cached(base(MediaKind::Stamp, Codec::Zlib)),
+        tiny_packed(MediaKind::Ram, Codec::Lz4),
+        cached(tiny_packed(MediaKind::Stamp, Codec::Zlib)),
         waiting,
         protected,
         raw,

@@ -1,13 +1,13 @@
 //! Wear: a worn drive goes read-only and says so; levelling keeps erase counts together.
 
-use wharf_drive::config::DriveConfig;
+use wharf_drive::config::{DriveConfig, MediaKind};
 use wharf_wire::admin::{Cns, SecureErase};
 use wharf_wire::command::Command;
 use wharf_wire::identify::IdentifyNamespace;
 use wharf_wire::log_page::{CriticalWarning, LogPage, SmartHealth};
 use wharf_wire::status::StatusCode;
 
-use crate::support::configs::{tiny, tiny_timed};
+use crate::support::configs::{all_packed, tiny, tiny_timed};
 use crate::support::host::Host;
 use crate::support::rig::Rig;
 
@@ -59,7 +59,9 @@ async fn expect_protected(host: &mut Host, held: &[u64]) {
 
 #[test]
 fn a_worn_drive_goes_read_only_and_stays_so() {
-    for config in [tiny(), tiny_timed()] {
+    let packed = all_packed().into_iter();
+    let packed = packed.filter(|config| config.media.kind != MediaKind::File);
+    for config in [tiny(), tiny_timed()].into_iter().chain(packed) {
         let mut rig = Rig::new(short_lived(config));
         let pages = rig.config().namespace_pages();
         let held = rig.run(move |mut host| async move {

@@ -46,6 +46,8 @@ pub enum Kind {
     Open,
     /// It holds chunks.
     Closed,
+    /// It holds chunks, and some that are mapped are damaged: it stays until they are written over.
+    Damaged,
     /// Nothing of it is mapped any more; it is free when the mapping that says so is durable.
     Emptied,
 }
@@ -121,6 +123,11 @@ impl<Z: Zones> Log<Z> {
             entries_max,
             summary_sectors: summary_bytes.div_ceil(SECTOR_BYTES) as u32,
         }
+    }
+
+    /// Granules of all zones.
+    pub fn granules(&self) -> u64 {
+        self.zones.borrow().len() as u64 * self.zone_granules
     }
 
     /// Granules of a zone that chunks may take.
@@ -507,18 +514,22 @@ impl<Z: Zones> Log<Z> {
         u64::from(zone) * self.zone_granules + u64::from(entry.granule.get())
     }
 
-    /// Nothing of a closed zone is mapped: it is free after the next commit.
-    pub fn empty(&self, zone: u32) {
+    /// A closed zone has been collected: it is free after the next commit, unless chunks of it that are mapped
+    /// could not be read.
+    pub fn collected(&self, zone: u32) {
         let zone = &mut self.zones.borrow_mut()[zone as usize];
-        assert!(zone.held == 0 && zone.kind == Kind::Closed, "{zone:?}");
-        zone.kind = Kind::Emptied;
+        assert!(zone.kind == Kind::Closed, "{zone:?}");
+        zone.kind = match zone.held {
+            0 => Kind::Emptied,
+            _ => Kind::Damaged,
+        };
     }
 
-    /// Closed zones of which nothing is mapped become emptied; gives all emptied ones.
+    /// Zones of which nothing is mapped become emptied; gives all emptied ones.
     pub fn emptied(&self) -> Vec<u32> {
         let mut found = Vec::new();
         for (number, zone) in (0..).zip(self.zones.borrow_mut().iter_mut()) {
-            if zone.kind == Kind::Closed && zone.held == 0 {
+            if matches!(zone.kind, Kind::Closed | Kind::Damaged) && zone.held == 0 {
                 zone.kind = Kind::Emptied;
             }
             if zone.kind == Kind::Emptied {

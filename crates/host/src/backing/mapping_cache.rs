@@ -25,6 +25,8 @@ struct Group {
 pub struct MappingCache<M> {
     store: M,
     groups_max: usize,
+    /// Granules of all zones.
+    granules: u64,
     groups: RefCell<BTreeMap<u64, Group>>,
     /// Groups by when they were used.
     by_use: RefCell<BTreeMap<u64, u64>>,
@@ -35,11 +37,12 @@ pub struct MappingCache<M> {
 }
 
 impl<M: MetadataStore> MappingCache<M> {
-    /// An empty cache of `groups_max` groups.
-    pub fn new(store: M, groups_max: usize) -> MappingCache<M> {
+    /// An empty cache of `groups_max` groups, whose chunks lie within so many granules.
+    pub fn new(store: M, groups_max: usize, granules: u64) -> MappingCache<M> {
         MappingCache {
             store,
             groups_max: groups_max.max(1),
+            granules,
             groups: RefCell::default(),
             by_use: RefCell::default(),
             uses: Cell::new(0),
@@ -80,7 +83,10 @@ impl<M: MetadataStore> MappingCache<M> {
                 continue;
             }
             let rows = mapping::decode(group, &sector);
-            let rows = rows.map_err(|_| BackingError::DamagedMapping { group })?;
+            let rows = rows
+                .ok()
+                .filter(|rows| rows.iter().all(|row| row.granule < self.granules))
+                .ok_or(BackingError::DamagedMapping { group })?;
             self.insert(group, rows.clone(), false);
             return Ok(rows);
         }

@@ -128,13 +128,14 @@ impl<Z: Zones, M: MetadataStore> ChunkStore<Z, M> {
             return Err(BackingError::OtherShape);
         }
         let seq = opened.epoch * SEQS_OF_EPOCH;
+        let log = Log::new(zones, opened.names.disk_id, seq);
         let store = ChunkStore {
             cpu: cpu.clone(),
             config,
             pages: opened.shape.pages,
             packer,
-            log: Log::new(zones, opened.names.disk_id, seq),
-            mapping: MappingCache::new(metadata, config.mapping_groups),
+            mapping: MappingCache::new(metadata, config.mapping_groups, log.granules()),
+            log,
             opened,
             swept: Cell::new(u64::MAX),
             is_writing: Cell::new(false),

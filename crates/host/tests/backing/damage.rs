@@ -86,6 +86,86 @@ fn a_torn_mapping_sector_is_an_error_and_can_be_made_anew() {
     });
 }
 
+/// Collection once failed writes of other pages, or panicked, where a zone had a chunk that it could not
+/// read.
+#[test]
+fn a_damaged_chunk_stays_and_collection_goes_on_around_it() {
+    // A summary that is whole names the chunk; without one it is not even found.
+    for is_summary_damaged in [false, true] {
+        let (shape, disk, metadata) = written();
+        run(move |cpu| async move {
+            let store = open(&cpu, shape, &disk, &metadata).await.unwrap();
+            // In the zone that this opening begins, the second.
+            let four: Vec<u8> = (1..5).flat_map(|value| page(&shape, value)).collect();
+            store.write(0, &four).await.unwrap();
+            store.flush().await.unwrap();
+            let before = chunk_sector(&disk);
+            let at = before + u64::from(shape.zone_sectors);
+            let zone_end = at - 1 + u64::from(shape.zone_sectors);
+            assert!(disk.sector(at).starts_with(b"WCHK"));
+            disk.damage(at, |sector| sector[40] ^= 1);
+            let mut value = 100;
+            for round in 0..1500 {
+                let at = 4 + round * 7 % (shape.pages - 8);
+                value += 1;
+                let written = store.write(at, &page(&shape, value)).await;
+                written.unwrap_or_else(|error| panic!("round {round}: {error}"));
+                if round == 200 {
+                    store.flush().await.unwrap();
+                    assert!(disk.sector(zone_end - 1).ends_with_summary(), "{zone_end}");
+                    if is_summary_damaged {
+                        disk.damage(zone_end - 1, |sector| sector[4095] ^= 1);
+                    }
+                }
+            }
+            store.flush().await.unwrap();
+            assert!(store.counters().collected_zones > 3);
+            let read = contents_of(&store, &shape, 2, 1).await;
+            assert_eq!(read, Err(BackingError::DamagedChunk { page: 0 }));
+            store.write(0, &four).await.unwrap();
+            store.flush().await.unwrap();
+            assert_eq!(
+                contents_of(&store, &shape, 0, 4).await,
+                Ok(vec![1, 2, 3, 4])
+            );
+            store.verify().await.unwrap();
+        });
+    }
+}
+
+trait Summary {
+    fn ends_with_summary(&self) -> bool;
+}
+
+impl Summary for Vec<u8> {
+    /// Its last 32 bytes are a summary's footer.
+    fn ends_with_summary(&self) -> bool {
+        self[self.len() - 32..].starts_with(b"WSUM")
+    }
+}
+
+/// A row of a right checksum that named a chunk beyond the disk was taken for one.
+#[test]
+fn a_row_that_leads_beyond_the_disk_is_damage() {
+    let (shape, disk, metadata) = written();
+    let granule = shape.zones * u64::from(shape.zone_sectors) * 8;
+    metadata.damage(1, |sector| {
+        sector.fill(0);
+        sector[4..10].copy_from_slice(&granule.to_le_bytes()[..6]);
+        sector[10] = 1;
+        let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+        digest.update(&0u64.to_le_bytes());
+        digest.update(&1u64.to_le_bytes());
+        digest.update(&sector[..13]);
+        let check = (digest.finalize() as u32).to_le_bytes();
+        sector[13..16].copy_from_slice(&check[..3]);
+    });
+    run(move |cpu| async move {
+        let opened = open(&cpu, shape, &disk, &metadata).await.map(|_| ());
+        assert_eq!(opened, Err(BackingError::DamagedMapping { group: 0 }));
+    });
+}
+
 #[test]
 fn either_superblock_will_do_and_none_is_an_error() {
     let (shape, disk, metadata) = written();

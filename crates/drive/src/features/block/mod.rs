@@ -8,6 +8,7 @@ mod allocated;
 mod flush;
 mod ranges;
 mod read;
+mod start;
 mod status;
 mod write;
 
@@ -15,7 +16,9 @@ use std::any::Any;
 
 use wharf_wire::opcode::IoOpcode;
 
-pub(super) use ranges::start_deallocation;
+pub(super) use start::{
+    start_deallocation, start_read, start_verify, start_write, start_write_zeroes,
+};
 
 use crate::config::{DriveConfig, DriveKind};
 use crate::controller::{Feature, IoCommand};

@@ -4,6 +4,7 @@ use wharf_runtime::Op;
 use wharf_wire::command::Command;
 use wharf_wire::status::StatusCode;
 
+use super::start::{start_read, start_verify};
 use crate::controller::{Controller, Handler, IoCommand};
 use crate::core::{
     Core, Failed, Outcome, Serve, Share, Step, Waiting, outcome, read_page, unreadable,
@@ -28,8 +29,7 @@ impl IoCommand for Read {
         qid: u16,
         command: Command,
     ) -> Result<(), StatusCode> {
-        command.check_lba_range(controller.namespace_pages())?;
-        controller.start_transfer(self, qid, command, false)
+        start_read(self, controller, qid, command)
     }
 }
 
@@ -200,10 +200,7 @@ impl IoCommand for Verify {
         qid: u16,
         command: Command,
     ) -> Result<(), StatusCode> {
-        command.check_lba_range(controller.namespace_pages())?;
-        let range = (command.slba(), command.pages());
-        controller.start_ranges(self, qid, command, std::iter::once(range));
-        Ok(())
+        start_verify(self, controller, qid, command)
     }
 }
 

@@ -4,6 +4,7 @@ use wharf_runtime::Op;
 use wharf_wire::command::Command;
 use wharf_wire::status::StatusCode;
 
+use super::start::start_write;
 use crate::controller::{Controller, Handler, IoCommand};
 use crate::core::{self, Core, Outcome, Patience, Serve, Settled, Share, Step, Stuck, Waiting};
 use crate::ftl::NONE;
@@ -20,9 +21,7 @@ impl IoCommand for Write {
         qid: u16,
         command: Command,
     ) -> Result<(), StatusCode> {
-        command.check_lba_range(controller.namespace_pages())?;
-        controller.check_write_protection()?;
-        controller.start_transfer(self, qid, command, true)
+        start_write(self, controller, qid, command)
     }
 }
 

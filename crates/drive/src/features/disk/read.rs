@@ -5,6 +5,7 @@ use wharf_wire::status::StatusCode;
 
 use crate::controller::{Controller, Handler, IoCommand};
 use crate::core::{Core, Failed, Outcome, Serve, Share, Step, Waiting};
+use crate::features::block::{start_read, start_verify};
 
 /// Sectors that are verified before other work gets a turn.
 const VERIFY_STEP: u32 = 256;
@@ -21,8 +22,7 @@ impl IoCommand for Read {
         qid: u16,
         command: Command,
     ) -> Result<(), StatusCode> {
-        command.check_lba_range(controller.namespace_pages())?;
-        controller.start_transfer(self, qid, command, false)
+        start_read(self, controller, qid, command)
     }
 }
 
@@ -90,10 +90,7 @@ impl IoCommand for Verify {
         qid: u16,
         command: Command,
     ) -> Result<(), StatusCode> {
-        command.check_lba_range(controller.namespace_pages())?;
-        let range = (command.slba(), command.pages());
-        controller.start_ranges(self, qid, command, std::iter::once(range));
-        Ok(())
+        start_verify(self, controller, qid, command)
     }
 }
 

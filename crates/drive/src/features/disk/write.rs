@@ -5,6 +5,7 @@ use wharf_wire::status::StatusCode;
 
 use crate::controller::{Controller, Handler, IoCommand};
 use crate::core::{Core, Failed, Outcome, Serve, Share, Step, Waiting};
+use crate::features::block::{start_write, start_write_zeroes};
 
 /// Sectors come from host memory.
 pub(super) struct Write;
@@ -18,8 +19,7 @@ impl IoCommand for Write {
         qid: u16,
         command: Command,
     ) -> Result<(), StatusCode> {
-        command.check_lba_range(controller.namespace_pages())?;
-        controller.start_transfer(self, qid, command, true)
+        start_write(self, controller, qid, command)
     }
 }
 
@@ -98,10 +98,7 @@ impl IoCommand for WriteZeroes {
         qid: u16,
         command: Command,
     ) -> Result<(), StatusCode> {
-        command.check_lba_range(controller.namespace_pages())?;
-        let range = (command.slba(), command.pages());
-        controller.start_ranges(self, qid, command, std::iter::once(range));
-        Ok(())
+        start_write_zeroes(self, controller, qid, command)
     }
 }
 

@@ -26,6 +26,26 @@ pub fn tiny_pair() -> DriveConfig {
     config
 }
 
+/// The tiny drive whose pages are packed into units of two, compressed by this codec.
+pub fn tiny_packed(kind: MediaKind, codec: Codec) -> DriveConfig {
+    let mut config = tiny_timed();
+    config.media.kind = kind;
+    config.geometry.pages_per_block = 8;
+    config.geometry.unit_pages = 2;
+    config.ftl.write_buffer_pages = 16;
+    config.ftl.over_provisioning = 0.7;
+    config.compression.codec = codec;
+    config
+}
+
+/// Drives that pack: one for each kind of media and codec. Those in a file want a path.
+pub fn all_packed() -> Vec<DriveConfig> {
+    let kinds = [MediaKind::Stamp, MediaKind::Ram, MediaKind::File];
+    let codecs = [Codec::None, Codec::Lz4, Codec::Zlib];
+    let of_kind = |kind| codecs.map(|codec| tiny_packed(kind, codec));
+    kinds.into_iter().flat_map(of_kind).collect()
+}
+
 /// The disk of preset `hdd-small`, of 48 sectors and with a buffer of 16.
 pub fn tiny_disk() -> DriveConfig {
     let mut config = preset(include_str!("../../../../../configs/drive/hdd-small.toml"));
