@@ -18,6 +18,7 @@ use wharf_runtime::wake::{Pause, Sleeper};
 
 use super::bitmap::Stretch;
 use super::jobs::Want;
+use super::opening::OpenError;
 use super::policy::Victim;
 use super::shared::{Known, Numbers, Shared};
 use super::transfer::{Mover, Pages};
@@ -45,6 +46,7 @@ struct Inner {
     numbers: Numbers,
     counters: Counters,
     stream: Cell<Stream>,
+    is_open: Cell<bool>,
 }
 
 /// Reads that follow each other in address.
@@ -72,7 +74,19 @@ impl IndexlessClient {
             numbers: Numbers::default(),
             counters: Counters::default(),
             stream: Cell::default(),
+            is_open: Cell::new(false),
         }))
+    }
+}
+
+impl IndexlessClient {
+    /// Waits until the cache is open. Requests do so too; what they fail with says less.
+    ///
+    /// # Errors
+    /// Why it cannot be opened.
+    pub async fn opened(&self) -> Result<(), OpenError> {
+        let inner = &self.0;
+        inner.shared.wait_opened(&inner.cpu, inner.index).await
     }
 }
 
@@ -140,8 +154,18 @@ impl Inner {
         chunks.map(<[Span]>::to_vec).collect()
     }
 
+    /// Waits for the cache to be open, once.
+    async fn begin(&self) -> Result<(), IoError> {
+        if !self.is_open.get() {
+            self.shared.wait_opened(&self.cpu, self.index).await?;
+            self.is_open.set(true);
+        }
+        Ok(())
+    }
+
     async fn read(self: &Rc<Self>, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError> {
         self.check(extent, out.len())?;
+        self.begin().await?;
         let stays = self.is_admitted(extent);
         let mut touch = Touch::default();
         for chunk in self.chunks(extent) {
@@ -152,6 +176,7 @@ impl Inner {
 
     async fn write(self: &Rc<Self>, extent: Extent, data: &[u8]) -> Result<Touch, IoError> {
         self.check(extent, data.len())?;
+        self.begin().await?;
         let mut touch = Touch::default();
         for chunk in self.chunks(extent) {
             touch += self.write_chunk(&chunk, data).await?;
@@ -448,6 +473,7 @@ impl Inner {
     }
 
     async fn flush(&self) -> Result<(), IoError> {
+        self.begin().await?;
         // What is dirty is on the drive of the cache; what is not dirty is durable on the disk already.
         self.mover.cache.flush(&self.cpu).await
     }
@@ -457,6 +483,7 @@ impl Inner {
             Extent::new(extent.offset, extent.bytes),
             extent.payload_bytes(self.shared.space.page_bytes()),
         )?;
+        self.begin().await?;
         let whole = extent.whole_pages();
         let (mut at, end) = (whole.first_page(), whole.first_page() + whole.pages());
         while at < end {

@@ -28,6 +28,7 @@ use super::keeper::Keeper;
 use super::policy::{Victim, View};
 use super::settings::PIECE_SECTORS;
 use super::word::{Place, Word};
+use crate::backing::Sectors;
 use crate::volume::Transfer;
 
 /// Pieces that are under way at a time.
@@ -51,7 +52,7 @@ struct Round {
     left: std::cell::Cell<u64>,
 }
 
-impl Keeper {
+impl<S: Sectors + 'static> Keeper<S> {
     /// Evicts round by round until there is room.
     pub(super) async fn make_room(self: Rc<Self>) {
         while self.shared.is_round_due(&self.known.bitmap) {

@@ -13,22 +13,22 @@ use super::jobs::{Job, Want};
 use super::settings::PIECE_SECTORS;
 use super::shared::{Known, Numbers, Shared};
 use super::transfer::Mover;
-use crate::backing::BackingError;
+use crate::backing::{BackingError, Sectors};
 use crate::error::{DiskFault, IoError};
 
 /// See the module.
-pub(super) struct Keeper {
+pub(super) struct Keeper<S> {
     pub(super) cpu: Cpu,
     pub(super) shared: Arc<Shared>,
     pub(super) known: Arc<Known>,
     pub(super) mover: Rc<Mover>,
-    pub(super) disk: Disk,
+    pub(super) disk: Disk<S>,
     pub(super) numbers: Numbers,
     /// A round of eviction is under way.
     pub(super) evicts: Cell<bool>,
 }
 
-impl Keeper {
+impl<S: Sectors + 'static> Keeper<S> {
     /// Serves for as long as the CPU runs.
     pub(super) async fn run(self: Rc<Self>) {
         let sleeper = Sleeper {

@@ -11,6 +11,7 @@
 //! | `shard.rs`, `bitmap.rs` | all parts, behind locks |
 //! | `policy/` | which sectors leave |
 //! | `settings.rs` | what the design is told; where what lies on the drive |
+//! | `opening.rs` | made anew or opened again; where the disk is |
 //! | `shared.rs` | what clients and keeper share |
 //! | `transfer.rs` | pages on their way to or from the drive of the cache |
 //! | `client.rs` | reads, writes, discards |
@@ -26,6 +27,7 @@ mod disk;
 mod evict;
 mod jobs;
 mod keeper;
+mod opening;
 pub mod part;
 pub mod policy;
 mod settings;
@@ -46,18 +48,21 @@ use wharf_runtime::waits::Waiters;
 use wharf_runtime::wake::Mailboxes;
 use wharf_wire::dma::DmaSpace;
 
+use crate::backing::Contents;
 use crate::buffers::Buffers;
 use crate::design::{Design, DesignConfig, DesignError, Needs, Parts, Role};
 use bitmap::Bitmap;
-use disk::{AllContents, Disk, Volumes};
+use disk::{Disk, Volumes};
 use jobs::Jobs;
 use keeper::Keeper;
+use opening::Opening;
 use policy::{Continuity, Fifo, ImprovedLru, Lru, Policy, Scan, ScanRules};
 use settings::AddressPlan;
 use shared::{Known, Numbers, Shared};
 use transfer::Mover;
 
 pub use client::IndexlessClient;
+pub use opening::{BackingDrives, Disks, OpenError, Start};
 pub use settings::{IndexlessConfig, Store};
 
 /// Share of the cache's bytes that parts of the bitmap that are not packed may take.
@@ -121,10 +126,13 @@ variants! {
 }
 
 /// A flash cache before a disk. See the [module](self).
-pub struct Indexless<V> {
+pub struct Indexless<V, D = BackingDrives> {
     shared: Arc<Shared>,
     known: OnceLock<Arc<Known>>,
-    contents: AllContents,
+    start: Start,
+    disks: D,
+    /// What metadata sectors hold, of drives in stamp mode.
+    metadata: Arc<Contents>,
     transfer_pages: u32,
     variant: PhantomData<V>,
 }
@@ -153,7 +161,40 @@ impl<V: Variant> Design for Indexless<V> {
         own: &IndexlessConfig,
         space: &Arc<DmaSpace>,
     ) -> Result<Self, DesignError> {
-        let design = Self::NAME;
+        Indexless::over(
+            config,
+            own,
+            space,
+            Start::default(),
+            BackingDrives::default(),
+        )
+    }
+
+    fn client(self: &Arc<Self>, parts: Parts) -> Result<IndexlessClient, DesignError> {
+        self.make_client(parts)
+    }
+
+    fn serve(self: &Arc<Self>, parts: Parts) -> Result<(), DesignError> {
+        self.start_keeper(parts)
+    }
+}
+
+impl<V: Variant, D: Disks> Indexless<V, D> {
+    /// A cache that begins as `start` says, before the disk that `disks` gives.
+    ///
+    /// Its clients are made by [`Indexless::make_client`], its keeper, which needs a CPU of its own with queue pairs
+    /// of its own, by [`Indexless::start_keeper`]. [`IndexlessClient::opened`] tells when it is open.
+    ///
+    /// # Errors
+    /// As [`Design::new`].
+    pub fn over(
+        config: &DesignConfig,
+        own: &IndexlessConfig,
+        space: &Arc<DmaSpace>,
+        start: Start,
+        disks: D,
+    ) -> Result<Self, DesignError> {
+        let design = V::NAME;
         let limit = config.cache_bytes / 4096;
         if config.clients == 0 {
             return Err(DesignError::NoClients { design });
@@ -178,18 +219,26 @@ impl<V: Variant> Design for Indexless<V> {
             policy_listens: V::LISTENS,
             stale: Lock::new(Vec::new()),
             room: Waiters::new(mailboxes.clone()),
+            opening: Opening::default(),
+            opened: Waiters::new(mailboxes.clone()),
             mailboxes,
         };
         Ok(Indexless {
             shared: Arc::new(shared),
             known: OnceLock::new(),
-            contents: AllContents::default(),
+            start,
+            disks,
+            metadata: Contents::new(),
             transfer_pages: config.transfer_pages,
             variant: PhantomData,
         })
     }
 
-    fn client(self: &Arc<Self>, parts: Parts) -> Result<IndexlessClient, DesignError> {
+    /// A client of these parts.
+    ///
+    /// # Errors
+    /// If memory is short.
+    pub fn make_client(&self, parts: Parts) -> Result<IndexlessClient, DesignError> {
         let mover = self.mover(&parts)?;
         let known = self.known(&parts);
         Ok(IndexlessClient::new(
@@ -200,24 +249,24 @@ impl<V: Variant> Design for Indexless<V> {
         ))
     }
 
-    fn serve(self: &Arc<Self>, parts: Parts) -> Result<(), DesignError> {
+    /// Starts the keeper of these parts. Its tasks run until the machine stops.
+    ///
+    /// # Errors
+    /// If memory is short.
+    pub fn start_keeper(self: &Arc<Self>, parts: Parts) -> Result<(), DesignError> {
         let (mover, known, shared) = (self.mover(&parts)?, self.known(&parts), self.shared.clone());
-        let (cpu, contents) = (parts.cpu.clone(), self.contents.clone());
-        let space = shared.space.clone();
-        shared.mailboxes.serve(&cpu, shared.keeper());
-        parts.cpu.spawn("keeper", async move {
-            let volumes = Volumes {
-                cpu: &cpu,
-                space: &space,
-                cache: parts.devices.volume(Role::Cache),
-                backing: parts.devices.volume(Role::Backing),
-                contents: &contents,
-            };
-            let disk = Disk::create(&volumes, &known.plan, &shared.config).await;
-            let disk = match disk {
+        let design = self.clone();
+        shared.mailboxes.serve(&parts.cpu, shared.keeper());
+        parts.cpu.clone().spawn("keeper", async move {
+            let cpu = parts.cpu.clone();
+            let disk = match design.open(&parts, &known).await {
                 Ok(disk) => disk,
-                Err(error) => return keeper::refuse(&cpu, &shared, keeper::io_error(error)).await,
+                Err(error) => {
+                    shared.end_opening(&cpu, Err(error));
+                    return keeper::refuse(&cpu, &shared, error.into()).await;
+                }
             };
+            shared.end_opening(&cpu, Ok(()));
             let keeper = Keeper {
                 cpu,
                 shared,
@@ -231,9 +280,26 @@ impl<V: Variant> Design for Indexless<V> {
         });
         Ok(())
     }
-}
 
-impl<V: Variant> Indexless<V> {
+    /// The store on the disk, made or opened.
+    async fn open(&self, parts: &Parts, known: &Known) -> Result<Disk<D::Sectors>, OpenError> {
+        let volumes = Volumes {
+            cpu: &parts.cpu,
+            space: &self.shared.space,
+            cache: parts.cache(),
+            metadata: &self.metadata,
+        };
+        let disk = self.disks.open(parts, &self.shared.space)?;
+        let config = &self.shared.config;
+        match self.start {
+            Start::Create { names } => {
+                Disk::create(&volumes, &disk, &known.plan, config, names).await?;
+            }
+            Start::Open { .. } => {}
+        }
+        Ok(Disk::open(&volumes, disk, &known.plan, config).await?)
+    }
+
     fn mover(&self, parts: &Parts) -> Result<Rc<Mover>, DesignError> {
         let design = V::NAME;
         let buffers = Buffers::new(&self.shared.space, self.transfer_pages)
@@ -244,12 +310,13 @@ impl<V: Variant> Indexless<V> {
     /// What is known once there are drives.
     fn known(&self, parts: &Parts) -> Arc<Known> {
         let known = self.known.get_or_init(|| {
-            let sectors = parts.devices.volume(Role::Backing).pages();
+            let sectors = self.disks.sectors(parts);
             let metadata = sectors.div_ceil(256) + METADATA_SECTORS;
             let raw_bytes = (self.shared.limit * 4096 / RAW_SHARE).max(RAW_BYTES_MIN);
+            let recovers = matches!(self.start, Start::Open { .. });
             Arc::new(Known {
                 plan: AddressPlan::new(sectors, metadata),
-                bitmap: Bitmap::new(sectors, raw_bytes as usize, false),
+                bitmap: Bitmap::new(sectors, raw_bytes as usize, recovers),
             })
         });
         known.clone()

@@ -10,6 +10,7 @@ use wharf_wire::dma::DmaSpace;
 
 use super::bitmap::Bitmap;
 use super::jobs::Jobs;
+use super::opening::Opening;
 use super::policy::{Policy, Victim};
 use super::settings::{AddressPlan, IndexlessConfig};
 use super::transfer::CHUNK_PAGES;
@@ -42,6 +43,9 @@ pub(super) struct Shared {
     pub(super) stale: Lock<Vec<Victim>>,
     /// Who waits until there is room.
     pub(super) room: Waiters,
+    /// Whether the cache is open, and who waits for that.
+    pub(super) opening: Opening,
+    pub(super) opened: Waiters,
 }
 
 impl Shared {
