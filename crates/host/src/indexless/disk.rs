@@ -10,7 +10,7 @@ use wharf_wire::dma::{DmaSpace, STAMP_BYTES};
 use super::settings::{AddressPlan, IndexlessConfig, Store};
 use crate::backing::{
     Backing, BackingError, ChunkConfig, ChunkStore, Contents, DiskZones, FixedConfig, FixedStore,
-    Names, Packer, PlainStore, SECTOR_BYTES, Sectors, VolumeSectors,
+    Level, Names, Packer, PlainStore, SECTOR_BYTES, Sectors, VolumeSectors,
 };
 use crate::volume::Volume;
 
@@ -85,9 +85,22 @@ fn zone_sectors(config: &IndexlessConfig) -> u32 {
 }
 
 impl Volumes<'_> {
-    /// The sectors of metadata.
+    /// The sectors of metadata, up to the superblock.
+    pub(super) fn own(&self, plan: &AddressPlan) -> Result<VolumeSectors, BackingError> {
+        let range = (plan.metadata(), self.cache.pages() - plan.metadata());
+        let sectors = VolumeSectors::new(
+            self.cpu,
+            self.cache.clone(),
+            self.space,
+            range,
+            self.metadata,
+        );
+        sectors.map_err(|_| BackingError::Config("no memory for transfers"))
+    }
+
+    /// The sectors of the mapping.
     fn metadata(&self, plan: &AddressPlan) -> Result<VolumeSectors, BackingError> {
-        let range = (plan.metadata(), plan.metadata);
+        let range = (plan.metadata(), plan.mapping());
         let sectors = VolumeSectors::new(
             self.cpu,
             self.cache.clone(),
@@ -134,5 +147,13 @@ impl<S: Sectors> Disk<S> {
 
     pub(super) async fn flush(&self) -> Result<(), BackingError> {
         each!(self, store => store.flush().await)
+    }
+
+    pub(super) fn pages(&self) -> u64 {
+        each!(self, store => store.pages())
+    }
+
+    pub(super) fn level(&self) -> Level {
+        each!(self, store => store.level())
     }
 }

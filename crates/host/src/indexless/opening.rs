@@ -10,6 +10,7 @@ use super::shared::Shared;
 use crate::backing::{BackingError, Contents, Names, Sectors, VolumeSectors};
 use crate::design::{Parts, Role};
 use crate::error::{DiskFault, IoError};
+use crate::volume::Volume;
 
 /// How a flash cache begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,8 +145,40 @@ impl Disks for BackingDrives {
     }
 }
 
-/// How it came out, once it has.
-pub(super) struct Opening(Lock<Option<Result<(), OpenError>>>);
+/// Sectors that are asked about together at first, and at most, where a drive is cleared.
+const ASKED: u64 = 1 << 20;
+const ASKED_MAX: u64 = 1 << 32;
+
+/// Gives up all that a drive holds, durably; the superblock first.
+///
+/// # Errors
+/// If the drive fails.
+pub(super) async fn clear(cpu: &Cpu, drive: &Volume) -> Result<(), IoError> {
+    let label = drive.pages() - 1;
+    if !drive.allocated(label, 1).await?.is_empty() {
+        drive.deallocate(cpu, label, 1).await?;
+        drive.flush(cpu).await?;
+    }
+    let (mut at, mut step, mut any) = (0, ASKED, false);
+    while at < label {
+        let count = step.min(label - at);
+        match drive.allocated(at, count).await?.is_empty() {
+            true => step = (2 * step).min(ASKED_MAX),
+            false => {
+                drive.deallocate(cpu, at, count).await?;
+                (step, any) = (ASKED, true);
+            }
+        }
+        at += count;
+    }
+    match any {
+        true => drive.flush(cpu).await,
+        false => Ok(()),
+    }
+}
+
+/// How it came out, once it has: sectors that may be used.
+pub(super) struct Opening(Lock<Option<Result<u64, OpenError>>>);
 
 impl Default for Opening {
     fn default() -> Opening {
@@ -155,16 +188,16 @@ impl Default for Opening {
 
 impl Shared {
     /// Tells everyone how it came out, on the keeper's CPU.
-    pub(super) fn end_opening(&self, cpu: &Cpu, outcome: Result<(), OpenError>) {
+    pub(super) fn end_opening(&self, cpu: &Cpu, outcome: Result<u64, OpenError>) {
         self.opening.0.with(cpu, |known| *known = Some(outcome));
         self.opened.wake_all(cpu, self.keeper());
     }
 
-    /// Waits until the cache is open, as `client`.
+    /// Waits until the cache is open, as `client`; gives the sectors that may be used.
     ///
     /// # Errors
     /// Why it cannot be.
-    pub(super) async fn wait_opened(&self, cpu: &Cpu, client: u32) -> Result<(), OpenError> {
+    pub(super) async fn wait_opened(&self, cpu: &Cpu, client: u32) -> Result<u64, OpenError> {
         loop {
             if let Some(outcome) = self.opening.0.with(cpu, |known| *known) {
                 return outcome;
