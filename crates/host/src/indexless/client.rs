@@ -17,12 +17,13 @@ use wharf_runtime::Cpu;
 use wharf_runtime::wake::{Pause, Sleeper};
 
 use super::bitmap::Stretch;
+use super::gauges::{self, Touches};
 use super::jobs::Want;
 use super::policy::Victim;
 use super::shared::{Known, Numbers, Shared};
 use super::transfer::{Mover, Pages};
 use super::word::{Place, Word};
-use crate::design::{Client, Counters, Statistics, Touch};
+use crate::design::{Client, Counters, Gauges, Statistics, Touch};
 use crate::error::IoError;
 use crate::span::{Extent, Span, spans};
 use crate::volume::Transfer;
@@ -44,6 +45,7 @@ struct Inner {
     mover: Rc<Mover>,
     numbers: Numbers,
     counters: Counters,
+    touches: Touches,
     stream: Cell<Stream>,
 }
 
@@ -71,6 +73,7 @@ impl IndexlessClient {
             mover,
             numbers: Numbers::default(),
             counters: Counters::default(),
+            touches: Touches::default(),
             stream: Cell::default(),
         }))
     }
@@ -81,14 +84,14 @@ impl Client for IndexlessClient {
         let inner = &self.0;
         inner.counters.reads.add(1);
         let outcome = inner.read(extent, out).await;
-        inner.counters.end(outcome, |touch| *touch)
+        inner.end(outcome, false)
     }
 
     async fn write(&self, extent: Extent, data: &[u8]) -> Result<Touch, IoError> {
         let inner = &self.0;
         inner.counters.writes.add(1);
         let outcome = inner.write(extent, data).await;
-        inner.counters.end(outcome, |touch| *touch)
+        inner.end(outcome, true)
     }
 
     async fn flush(&self) -> Result<(), IoError> {
@@ -108,9 +111,29 @@ impl Client for IndexlessClient {
     fn statistics(&self) -> Statistics {
         self.0.counters.statistics(&self.0.mover.cache)
     }
+
+    fn gauges(&self) -> Gauges {
+        let Inner {
+            cpu,
+            index,
+            shared,
+            known,
+            touches,
+            ..
+        } = &*self.0;
+        gauges::of_client((cpu, *index), shared, known, touches)
+    }
 }
 
 impl Inner {
+    /// Accounts the end of a read or a write.
+    fn end(&self, outcome: Result<Touch, IoError>, writes: bool) -> Result<Touch, IoError> {
+        if let Ok(touch) = &outcome {
+            self.touches.add(touch, writes);
+        }
+        self.counters.end(outcome, |touch| *touch)
+    }
+
     /// Cuts a request into chunks of pages.
     fn check(&self, extent: Extent, payload_bytes: usize) -> Result<(), IoError> {
         let page_bytes = self.shared.space.page_bytes();

@@ -7,6 +7,7 @@ use wharf_codec::{Sizes, TableName};
 use wharf_runtime::Cpu;
 use wharf_wire::dma::{DmaSpace, STAMP_BYTES};
 
+use super::gauges::StoreCounters;
 use super::settings::{AddressPlan, IndexlessConfig, Store};
 use crate::backing::{
     Backing, BackingError, ChunkConfig, ChunkStore, Contents, DiskZones, FixedConfig, FixedStore,
@@ -29,6 +30,8 @@ pub(super) struct Volumes<'a> {
     pub(super) cache: Rc<Volume>,
     pub(super) backing: Rc<Volume>,
     pub(super) contents: &'a AllContents,
+    /// What stamps compress to: as pages of a Linux system, if nothing is said.
+    pub(super) sizes: Option<&'a Sizes>,
 }
 
 /// The store on the disk.
@@ -54,16 +57,16 @@ impl Disk {
                 let units = FixedConfig {
                     unit_pages: config.unit_pages,
                 };
-                let packer = packer(config, page_bytes)?;
+                let packer = volumes.packer(config)?;
                 let store = FixedStore::open(volumes.cpu, disk()?, packer, units)?;
                 Ok(Disk::Fixed(Box::new(store)))
             }
             Store::Chunks => {
-                let zone_sectors = (config.zone_bytes / SECTOR_BYTES as u64) as u32;
+                let zone_sectors = config.zone_sectors(sectors);
                 let range = (plan.metadata(), plan.metadata);
                 let metadata =
                     || volumes.sectors(&volumes.cache, range, &volumes.contents.metadata);
-                let packer = || packer(config, page_bytes);
+                let packer = || volumes.packer(config);
                 let names = Names {
                     disk_id: *b"wharf backing   ",
                     cache_id: *b"wharf cache     ",
@@ -72,7 +75,7 @@ impl Disk {
                 ChunkStore::create(&zones, &metadata()?, names, plan.sectors, &packer()?).await?;
                 let told = ChunkConfig {
                     mapping_groups: config.mapping_groups as usize,
-                    ..ChunkConfig::default()
+                    chunk_pages_max: config.chunk_pages_max(zone_sectors),
                 };
                 let store = ChunkStore::open(volumes.cpu, zones, metadata()?, packer()?, told);
                 Ok(Disk::Chunks(Box::new(store.await?)))
@@ -91,15 +94,18 @@ impl Volumes<'_> {
         let sectors = VolumeSectors::new(self.cpu, volume.clone(), self.space, range, contents);
         sectors.map_err(|_| BackingError::Config("no memory for transfers"))
     }
-}
 
-fn packer(config: &IndexlessConfig, page_bytes: usize) -> Result<Packer, BackingError> {
-    if page_bytes == STAMP_BYTES {
-        let table = TableName::System.load().expect("it comes with the program");
-        return Ok(Packer::Stamps(Sizes::new(&table, 0)));
+    fn packer(&self, config: &IndexlessConfig) -> Result<Packer, BackingError> {
+        if self.space.page_bytes() == STAMP_BYTES {
+            let sizes = self.sizes.cloned().unwrap_or_else(|| {
+                let table = TableName::System.load().expect("it comes with the program");
+                Sizes::new(&table, 0)
+            });
+            return Ok(Packer::Stamps(sizes));
+        }
+        let packer = Packer::bytes(config.codec, config.codec.level_default());
+        packer.map_err(|_| BackingError::Config("a codec that this program was built without"))
     }
-    let packer = Packer::bytes(config.codec, config.codec.level_default());
-    packer.map_err(|_| BackingError::Config("a codec that this program was built without"))
 }
 
 /// The same call of whichever store it is.
@@ -128,5 +134,46 @@ impl Disk {
 
     pub(super) async fn flush(&self) -> Result<(), BackingError> {
         each!(self, store => store.flush().await)
+    }
+
+    /// What the store did so far.
+    pub(super) fn counters(&self) -> StoreCounters {
+        match self {
+            Disk::Chunks(store) => {
+                let did = store.counters();
+                let moved = did.moved_bytes;
+                StoreCounters {
+                    written_pages: did.written_pages,
+                    stored_pages: did.written_pages,
+                    stored_bytes: did.written_bytes + moved,
+                    moved_bytes: moved,
+                    read_pages: did.read_pages,
+                    read_chunks: did.read_chunks,
+                    mapping_bytes: store.mapping_bytes(),
+                }
+            }
+            Disk::Fixed(store) => {
+                let did = store.counters();
+                StoreCounters {
+                    written_pages: did.written_pages,
+                    stored_pages: did.unit_pages_written,
+                    stored_bytes: did.written_bytes,
+                    read_pages: did.read_pages,
+                    read_chunks: did.read_units,
+                    mapping_bytes: store.memory_bytes(),
+                    ..StoreCounters::default()
+                }
+            }
+            Disk::Plain(store) => {
+                let (written_pages, read_pages) = store.counters();
+                StoreCounters {
+                    written_pages,
+                    stored_pages: written_pages,
+                    stored_bytes: written_pages * SECTOR_BYTES as u64,
+                    read_pages,
+                    ..StoreCounters::default()
+                }
+            }
+        }
     }
 }

@@ -98,6 +98,7 @@ impl Keeper {
             round.worker_ended.wait(&self.cpu).await;
         }
         self.finish_written(&round).await;
+        self.publish();
         round.left.get()
     }
 

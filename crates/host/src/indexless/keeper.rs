@@ -72,8 +72,14 @@ impl Keeper {
             }
         };
         let done = done.map_err(io_error);
+        self.publish();
         let keeper = self.shared.keeper();
         job.end(&self.cpu, &self.shared.mailboxes, keeper, done);
+    }
+
+    /// Lets others see what the store did.
+    pub(super) fn publish(&self) {
+        self.shared.published.publish(self.disk.counters());
     }
 
     /// Asks the drive of the cache what it holds of a part.

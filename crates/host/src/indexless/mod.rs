@@ -16,6 +16,8 @@
 //! | `client.rs` | reads, writes, discards |
 //! | `jobs.rs`, `keeper.rs` | what is asked of the CPU that has the disk |
 //! | `disk.rs` | the store on the disk |
+//! | `prepare.rs` | what lies on the disk before a run |
+//! | `gauges.rs` | what is reported |
 //! | `evict.rs` | making room, and the rules that hold through power cuts |
 
 pub mod bitmap;
@@ -24,10 +26,12 @@ mod bitmap_tests;
 mod client;
 mod disk;
 mod evict;
+mod gauges;
 mod jobs;
 mod keeper;
 pub mod part;
 pub mod policy;
+mod prepare;
 mod settings;
 mod shard;
 mod shared;
@@ -40,16 +44,19 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
+use wharf_codec::Sizes;
 use wharf_runtime::Lock;
 use wharf_runtime::range_lock::RangeLocks;
 use wharf_runtime::waits::Waiters;
 use wharf_runtime::wake::Mailboxes;
 use wharf_wire::dma::DmaSpace;
 
+use crate::backing::BackingError;
 use crate::buffers::Buffers;
-use crate::design::{Design, DesignConfig, DesignError, Needs, Parts, Role};
+use crate::design::{Design, DesignConfig, DesignError, Gauges, Initial, Needs, Parts, Role};
 use bitmap::Bitmap;
 use disk::{AllContents, Disk, Volumes};
+use gauges::Published;
 use jobs::Jobs;
 use keeper::Keeper;
 use policy::{Continuity, Fifo, ImprovedLru, Lru, Policy, Scan, ScanRules};
@@ -65,9 +72,6 @@ const RAW_SHARE: u64 = 32_768;
 
 /// Bytes that they may take at least.
 const RAW_BYTES_MIN: u64 = 1 << 20;
-
-/// Sectors of metadata beside those of the mapping.
-const METADATA_SECTORS: u64 = 16;
 
 /// Which policy a flash cache has.
 pub trait Variant: Send + Sync + 'static {
@@ -179,6 +183,9 @@ impl<V: Variant> Design for Indexless<V> {
             stale: Lock::new(Vec::new()),
             room: Waiters::new(mailboxes.clone()),
             mailboxes,
+            initial: OnceLock::new(),
+            sizes: OnceLock::new(),
+            published: Published::default(),
         };
         Ok(Indexless {
             shared: Arc::new(shared),
@@ -187,6 +194,28 @@ impl<V: Variant> Design for Indexless<V> {
             transfer_pages: config.transfer_pages,
             variant: PhantomData,
         })
+    }
+
+    fn addressable_bytes(own: &IndexlessConfig, home_bytes: u64) -> u64 {
+        own.addressable(home_bytes / 4096) * 4096
+    }
+
+    fn shown_bytes(own: &IndexlessConfig, home_bytes: u64) -> u64 {
+        let sectors = own.addressable(home_bytes / 4096);
+        let plan = AddressPlan::new(sectors, AddressPlan::metadata_of(sectors));
+        (plan.metadata() + plan.metadata) * 4096
+    }
+
+    fn begin_with(&self, initial: &Initial) -> bool {
+        self.shared.initial.set(initial.clone()).is_ok()
+    }
+
+    fn stamps_have(&self, sizes: &Sizes) {
+        let _ = self.shared.sizes.set(sizes.clone());
+    }
+
+    fn gauges(&self) -> Gauges {
+        gauges::of_cache(&self.shared, self.known.get().map(|known| &**known))
     }
 
     fn client(self: &Arc<Self>, parts: Parts) -> Result<IndexlessClient, DesignError> {
@@ -212,8 +241,12 @@ impl<V: Variant> Design for Indexless<V> {
                 cache: parts.devices.volume(Role::Cache),
                 backing: parts.devices.volume(Role::Backing),
                 contents: &contents,
+                sizes: shared.sizes.get(),
             };
-            let disk = Disk::create(&volumes, &known.plan, &shared.config).await;
+            let disk = begin(&volumes, &known, &shared).await;
+            if let Some(initial) = shared.initial.get() {
+                initial.end(&cpu);
+            }
             let disk = match disk {
                 Ok(disk) => disk,
                 Err(error) => return keeper::refuse(&cpu, &shared, keeper::io_error(error)).await,
@@ -233,6 +266,22 @@ impl<V: Variant> Design for Indexless<V> {
     }
 }
 
+/// A new store, with what is to lie there before anybody is served.
+async fn begin(
+    volumes: &Volumes<'_>,
+    known: &Known,
+    shared: &Shared,
+) -> Result<Disk, BackingError> {
+    let disk = Disk::create(volumes, &known.plan, &shared.config).await?;
+    if let Some(initial) = shared.initial.get() {
+        let chunk_pages = u64::from(shared.config.initial_chunk_pages);
+        let sectors = known.plan.sectors;
+        prepare::fill(&disk, initial, (chunk_pages, sectors)).await?;
+    }
+    shared.published.begin(disk.counters());
+    Ok(disk)
+}
+
 impl<V: Variant> Indexless<V> {
     fn mover(&self, parts: &Parts) -> Result<Rc<Mover>, DesignError> {
         let design = V::NAME;
@@ -244,8 +293,9 @@ impl<V: Variant> Indexless<V> {
     /// What is known once there are drives.
     fn known(&self, parts: &Parts) -> Arc<Known> {
         let known = self.known.get_or_init(|| {
-            let sectors = parts.devices.volume(Role::Backing).pages();
-            let metadata = sectors.div_ceil(256) + METADATA_SECTORS;
+            let disk_sectors = parts.devices.volume(Role::Backing).pages();
+            let sectors = self.shared.config.addressable(disk_sectors);
+            let metadata = AddressPlan::metadata_of(sectors);
             let raw_bytes = (self.shared.limit * 4096 / RAW_SHARE).max(RAW_BYTES_MIN);
             Arc::new(Known {
                 plan: AddressPlan::new(sectors, metadata),

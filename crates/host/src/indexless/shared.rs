@@ -1,19 +1,22 @@
 //! What clients and keeper share.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use wharf_codec::Sizes;
 use wharf_runtime::range_lock::{Locker, RangeGuard, RangeLocks};
 use wharf_runtime::waits::Waiters;
 use wharf_runtime::wake::Mailboxes;
-use wharf_runtime::{Cpu, Lock};
+use wharf_runtime::{Cpu, Lock, Op};
 use wharf_wire::dma::DmaSpace;
 
 use super::bitmap::Bitmap;
+use super::gauges::Published;
 use super::jobs::Jobs;
 use super::policy::{Policy, Victim};
 use super::settings::{AddressPlan, IndexlessConfig};
 use super::transfer::CHUNK_PAGES;
 use super::word::Word;
+use crate::design::Initial;
 
 /// What is known of a cache that has begun: how large the disk is, and what is cached.
 pub(super) struct Known {
@@ -42,6 +45,12 @@ pub(super) struct Shared {
     pub(super) stale: Lock<Vec<Victim>>,
     /// Who waits until there is room.
     pub(super) room: Waiters,
+    /// What lies on the disk before anybody is served.
+    pub(super) initial: OnceLock<Initial>,
+    /// What stamps compress to, if somebody has said that.
+    pub(super) sizes: OnceLock<Sizes>,
+    /// What the store did.
+    pub(super) published: Published,
 }
 
 impl Shared {
@@ -70,15 +79,18 @@ impl Shared {
     #[inline]
     pub(super) fn touched(&self, cpu: &Cpu, first: u64, count: u32) {
         if self.policy_listens {
-            self.policy.with(cpu, |policy| policy.touched(first, count));
+            self.policy.with(cpu, |policy| {
+                cpu.work_n(Op::ListUpdate, count, || policy.touched(first, count));
+            });
         }
     }
 
     /// Tells the policy that sectors have left.
     pub(super) fn forgotten(&self, cpu: &Cpu, first: u64, count: u32) {
         if self.policy_listens {
-            self.policy
-                .with(cpu, |policy| policy.forgotten(first, count));
+            self.policy.with(cpu, |policy| {
+                cpu.work_n(Op::ListUpdate, count, || policy.forgotten(first, count));
+            });
         }
     }
 
