@@ -34,6 +34,7 @@ mod choices;
 mod config;
 mod error;
 mod gauges;
+mod initial;
 mod needs;
 mod settings;
 mod statistics;
@@ -41,6 +42,7 @@ mod statistics;
 use std::ops::AddAssign;
 use std::sync::Arc;
 
+use wharf_codec::Sizes;
 use wharf_wire::dma::DmaSpace;
 
 use crate::error::IoError;
@@ -52,6 +54,7 @@ pub use choices::{Reclaim, Replacement};
 pub use config::{DesignConfig, WritePolicy};
 pub use error::DesignError;
 pub use gauges::{Amount, Gauges};
+pub use initial::Initial;
 pub use needs::{Devices, Needs, Parts, Principal, Role};
 pub use settings::{NoSettings, OutOfRange, Settings};
 pub use statistics::{Counter, Counters, Statistics};
@@ -111,6 +114,27 @@ pub trait Design: Send + Sync + Sized + 'static {
     fn hmb_memory(&self, _drive: u32) -> Option<HmbMemory> {
         None
     }
+
+    /// Bytes that clients can address of drives that hold all data and have `home_bytes`, where the design needs a
+    /// part of them for itself.
+    fn addressable_bytes(_own: &Self::Config, home_bytes: u64) -> u64 {
+        home_bytes
+    }
+
+    /// Bytes of addresses that the drives of [`Role::Cache`] must show before such drives, if that is more than they may
+    /// have.
+    fn shown_bytes(_own: &Self::Config, _home_bytes: u64) -> u64 {
+        0
+    }
+
+    /// Before services start: `initial` is to lie on the drives that hold all data. True if a service brings it
+    /// there, and says when it is done.
+    fn begin_with(&self, _initial: &Initial) -> bool {
+        false
+    }
+
+    /// Before services start, where pages are stamps: what their data would compress to.
+    fn stamps_have(&self, _sizes: &Sizes) {}
 
     /// What it reports of itself at a time: a look from outside, which takes no virtual time and
     /// disturbs nobody. Reports show the most of each figure, of a few hundred looks in a run.

@@ -12,6 +12,7 @@ use wharf_drive::DriveConfig;
 use wharf_drive::config::DiskConfig;
 use wharf_host::design::Role;
 use wharf_runtime::worker::side_by_side;
+use wharf_workload::textbook::belady;
 
 use crate::config::config_hash;
 use crate::designs::DesignEntry;
@@ -132,6 +133,7 @@ fn describe(request: &Request) -> Comparison {
             path.display()
         ),
     });
+    notes.extend(bound(request));
     Comparison {
         schema: SCHEMA.into(),
         seed: setup.seed,
@@ -169,6 +171,24 @@ fn describe(request: &Request) -> Comparison {
         notes,
         rows: Vec::new(),
     }
+}
+
+/// What no cache can exceed, where the whole workload is known and designs cache on flash.
+fn bound(request: &Request) -> Option<String> {
+    let (setup, plan) = (&request.setup, &request.plans[0]);
+    if !request.designs.iter().any(|design| design.is_flash_cache()) || plan.requests.is_empty() {
+        return None;
+    }
+    let moved = plan
+        .requests
+        .iter()
+        .filter(|request| request.op.moves_data());
+    let moved: Vec<_> = moved.cloned().collect();
+    let best = belady(&moved, (setup.cache_bytes / 4096) as usize).ratio();
+    Some(format!(
+        "no cache of this size hits more than {:.1} % of page touches (Belady, requests in the order of the workload)",
+        best * 100.0
+    ))
 }
 
 /// The drives of a role.

@@ -12,6 +12,9 @@ use wharf_host::clock::Clock;
 use wharf_host::design::{Design, Needs, Settings};
 use wharf_host::direct::Direct;
 use wharf_host::hardware::Hardware;
+use wharf_host::indexless::{
+    DirectDisk, FirstIn, HalfLru, Ideal, Indexless, LruBatch, SecondChance, Through,
+};
 use wharf_host::kernel::{Falcon, Kernel, KernelDflush};
 use wharf_host::scala::Scala;
 use wharf_host::scale::{DflushAlone, Scale, Whole};
@@ -40,6 +43,8 @@ pub struct DesignEntry {
     pub has_cache: bool,
     /// What it needs in a setup.
     needs: fn(&Setup) -> Needs,
+    addressable_bytes: fn(&Setup, u64) -> u64,
+    shown_bytes: fn(&Setup, u64) -> u64,
     /// Runs a plan through it.
     pub run: RunRow,
     /// Its table with these values, and where nothing is said with those that it has by itself.
@@ -58,6 +63,10 @@ impl DesignEntry {
             keys: D::Config::KEYS,
             has_cache: D::HAS_CACHE,
             needs: |setup| D::needs(&setup.design_config(), &setup.host.design.of::<D>()),
+            addressable_bytes: |setup, bytes| {
+                D::addressable_bytes(&setup.host.design.of::<D>(), bytes)
+            },
+            shown_bytes: |setup, bytes| D::shown_bytes(&setup.host.design.of::<D>(), bytes),
             run: row::<D>,
             complete: |given| {
                 let config: D::Config = given.try_into()?;
@@ -78,9 +87,24 @@ impl DesignEntry {
     pub fn needs(&self, setup: &Setup) -> Needs {
         (self.needs)(setup)
     }
+
+    /// Bytes that clients can address of drives that hold all data and have `home_bytes`.
+    pub fn addressable_bytes(&self, setup: &Setup, home_bytes: u64) -> u64 {
+        (self.addressable_bytes)(setup, home_bytes)
+    }
+
+    /// Bytes that the drives of the cache must show before such drives, if that is more than they may have.
+    pub fn shown_bytes(&self, setup: &Setup, home_bytes: u64) -> u64 {
+        (self.shown_bytes)(setup, home_bytes)
+    }
+
+    /// Whether it is a cache on drives of its own before others that hold all data.
+    pub fn is_flash_cache(&self) -> bool {
+        FLASH_CACHES.iter().any(|other| other.name == self.name)
+    }
 }
 
-/// The designs that are built in.
+/// The designs that are built in and use drives of one kind, all for the same.
 pub const DESIGNS: &[DesignEntry] = &[
     DesignEntry::of::<Direct>(),
     DesignEntry::of::<Clock>(),
@@ -93,6 +117,23 @@ pub const DESIGNS: &[DesignEntry] = &[
     DesignEntry::of::<Scale<Whole>>(),
     DesignEntry::of::<Scale<DflushAlone>>(),
 ];
+
+/// Those built in that are caches on drives before others, which hold all data
+/// ([`Role::Backing`](wharf_host::Role)).
+pub const FLASH_CACHES: &[DesignEntry] = &[
+    DesignEntry::of::<Indexless<SecondChance>>(),
+    DesignEntry::of::<Indexless<Ideal>>(),
+    DesignEntry::of::<Indexless<HalfLru>>(),
+    DesignEntry::of::<Indexless<LruBatch>>(),
+    DesignEntry::of::<Indexless<FirstIn>>(),
+    DesignEntry::of::<Indexless<Through>>(),
+    DesignEntry::of::<Indexless<DirectDisk>>(),
+];
+
+/// All that are built in.
+pub fn built_in() -> impl Iterator<Item = &'static DesignEntry> {
+    DESIGNS.iter().chain(FLASH_CACHES)
+}
 
 /// Those that were added.
 static ADDED: Mutex<Vec<&'static DesignEntry>> = Mutex::new(Vec::new());
@@ -124,7 +165,7 @@ pub fn register<D: Design>() -> &'static DesignEntry {
 /// All designs that this program knows.
 pub fn all() -> Vec<&'static DesignEntry> {
     let added = ADDED.lock().unwrap_or_else(|p| p.into_inner());
-    DESIGNS.iter().chain(added.iter().copied()).collect()
+    built_in().chain(added.iter().copied()).collect()
 }
 
 /// The design of this name.
@@ -138,8 +179,8 @@ mod tests {
 
     #[test]
     fn designs_of_one_table_have_the_same_keys() {
-        for entry in DESIGNS {
-            let family = DESIGNS.iter().filter(|other| other.table == entry.table);
+        for entry in built_in() {
+            let family = built_in().filter(|other| other.table == entry.table);
             for other in family {
                 assert_eq!(entry.keys, other.keys, "{} and {}", entry.name, other.name);
             }

@@ -283,6 +283,18 @@ impl Cpu {
         }
     }
 
+    /// What all CPUs did so far is in no profile any more: a run begins here. On polling threads those of this thread
+    /// alone are told.
+    pub fn begin_profiles(&self) {
+        self.executor().each_cpu(|cpu| {
+            let inner = &*cpu.0;
+            let zero = |cells: &[Cell<u64>]| cells.iter().for_each(|cell| cell.set(0));
+            zero(&inner.count);
+            zero(&inner.busy_ns);
+            inner.spun_ns.set(0);
+        });
+    }
+
     /// Starts another task on this CPU that the run does not wait for.
     pub fn spawn(&self, name: &'static str, future: impl Future<Output = ()> + 'static) -> TaskId {
         self.executor().spawn(self, name, false, Box::pin(future))

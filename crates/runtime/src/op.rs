@@ -181,6 +181,20 @@ operations! {
     ContextSwitch = "context_switch", System;
     /// 4 KiB are taken into the parity of a stripe, or out of it.
     XorPage = "xor_page", Parity;
+    /// A sector is looked up in a part of a flash cache's bitmap that is not packed, and made hotter.
+    BitmapLookup = "bitmap_lookup", Index;
+    /// Sectors are looked up in a part of such a bitmap that is packed.
+    BitmapSearch = "bitmap_search", Index;
+    /// A sector enters or leaves a flash cache, or becomes dirty or clean there.
+    BitmapUpdate = "bitmap_update", Index;
+    /// A part of a flash cache's bitmap is packed or unpacked.
+    BitmapPack = "bitmap_pack", Index;
+    /// A scan for victims looks at a run of cached sectors that are alike.
+    ScanVisit = "scan_visit", Replacement;
+    /// The host compresses a page of a chunk into zlib.
+    ChunkPack = "chunk_pack", Compression;
+    /// And expands it from zlib.
+    ChunkUnpack = "chunk_unpack", Compression;
 }
 
 /// Number of operations.
@@ -188,7 +202,7 @@ pub const OPS: usize = Op::ALL.len();
 
 /// The version of cost tables that this program reads and writes. It changes whenever operations
 /// are added or removed or mean something else: an older measurement then answers other questions.
-pub const COST_TABLE_VERSION: u32 = 7;
+pub const COST_TABLE_VERSION: u32 = 8;
 
 /// What each operation costs on one machine, with its provenance.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -189,7 +189,8 @@ fn log_page_layouts(tables: &mut Tables) {
         frame_evictions, frame_write_backs, pin_waits, frames, frames_held, service_ns,
         pin_fills, used_granules, capacity_granules,
         host_granules, moved_granules, unit_programs, unfilled_granules, padding_granules,
-        compressed_pages, expanded_pages, seeks, positioning_ns, reserved,
+        compressed_pages, expanded_pages, seeks, positioning_ns, read_seeks,
+        map_bytes, reserved,
     });
 }
 

@@ -182,6 +182,10 @@ statistics! {
     counter seeks,
     /// Nanoseconds of a disk's seeks, changes of heads, and waits for the turn; 0 of flash.
     counter positioning_ns,
+    /// Of the seeks, those of reads.
+    counter read_seeks,
+    /// Bytes of the drive's memory that its map takes; 0 of disks.
+    gauge map_bytes,
 }
 
 const _: () = assert!(size_of::<DriveStatistics>() == 512);

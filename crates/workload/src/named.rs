@@ -46,6 +46,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
         .into_iter()
         .chain(Personality::ALL.iter().map(|(name, _)| *name))
         .chain(Profile::ALL.iter().map(|profile| profile.table.name))
+        .chain(Profile::FLASH.iter().map(|profile| profile.table.name))
 }
 
 /// A named workload with its parameters settled: what requests are made from.

@@ -33,6 +33,7 @@ fn disk_statistics(core: u32, disk: &Disk) -> DriveStatistics {
     report.die_busy_ns = counters.busy_ns;
     report.mapped_pages = u64::from(disk.sectors());
     report.seeks = counters.seeks;
+    report.read_seeks = counters.read_seeks;
     report.positioning_ns = counters.positioning_ns;
     report
 }
@@ -77,6 +78,7 @@ pub fn statistics(core: u32, ftl: &Ftl) -> DriveStatistics {
     report.frame_evictions = counters.frame_evictions;
     report.frame_write_backs = counters.frame_write_backs;
     report.pin_waits = counters.pin_waits;
+    report.map_bytes = ftl.map_bytes();
     report.used_granules = ftl.used_granules();
     report.capacity_granules = ftl.plan().capacity_granules();
     report.host_granules = counters.host_granules;

@@ -62,6 +62,8 @@ pub struct DiskCounters {
     pub media_writes: u64,
     /// Times that the heads did not go on where they had ended.
     pub seeks: u64,
+    /// Of these, those of reads.
+    pub read_seeks: u64,
     /// Time of seeks, of changes of heads, and of waiting for the turn, in nanoseconds.
     pub positioning_ns: u64,
     /// Time in which the heads were at work, in nanoseconds.
@@ -314,6 +316,7 @@ impl Disk {
         let goes_on = first == self.next.get();
         self.count(|c| {
             c.seeks += u64::from(!goes_on);
+            c.read_seeks += u64::from(!goes_on && !writes);
             c.positioning_ns += positioning_ns;
         });
         now_ns + positioning_ns

@@ -92,8 +92,8 @@ impl<Z: Zones, M: MetadataStore> ChunkStore<Z, M> {
             .iter()
             .map(|part| {
                 let at = (part.first - part.chunk_first) as usize * bytes;
-                self.packer
-                    .pack(&pages[at..at + part.count as usize * bytes])
+                let live = &pages[at..at + part.count as usize * bytes];
+                self.packer.pack_on(&self.cpu, live)
             })
             .collect();
         let weight = |payload: &[u8]| Log::<Z>::weight_of(payload.len() as u32);

@@ -23,6 +23,14 @@ pub struct FixedConfig {
     pub unit_pages: u32,
 }
 
+impl FixedConfig {
+    /// Pages that a store on a disk of so many sectors has.
+    pub fn pages(&self, disk_sectors: u64) -> u64 {
+        let unit_pages = u64::from(self.unit_pages);
+        disk_sectors / (2 * (unit_pages + 1)) * unit_pages
+    }
+}
+
 /// What a store of units did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FixedCounters {
@@ -84,7 +92,7 @@ impl<S: Sectors> FixedStore<S> {
         let unit_pages = u64::from(config.unit_pages);
         Ok(FixedStore {
             cpu: cpu.clone(),
-            units: disk.sectors() / (2 * (unit_pages + 1)),
+            units: config.pages(disk.sectors()) / unit_pages,
             disk,
             packer,
             unit_pages,
@@ -98,6 +106,11 @@ impl<S: Sectors> FixedStore<S> {
     /// What it did.
     pub fn counters(&self) -> FixedCounters {
         self.counters.get()
+    }
+
+    /// Bytes of memory that it takes to know where units are.
+    pub fn memory_bytes(&self) -> u64 {
+        (self.current.borrow().len() * size_of::<(u64, Current)>()) as u64
     }
 
     fn count(&self, change: impl FnOnce(&mut FixedCounters)) {
@@ -174,8 +187,10 @@ impl<S: Sectors> FixedStore<S> {
             }
             let found = self.read_slot(unit, current.slot).await?;
             let is_same = found.filter(|(header, _)| header.seq.get() == current.seq);
-            let unpacked = is_same
-                .map(|(header, payload)| self.packer.unpack(header.codec, &payload, &mut pages));
+            let unpacked = is_same.map(|(header, payload)| {
+                let (cpu, codec) = (&self.cpu, header.codec);
+                self.packer.unpack_on(cpu, codec, &payload, &mut pages)
+            });
             if let Some(Ok(())) = unpacked {
                 self.count(|c| c.read_units += 1);
                 return Ok(pages);
@@ -189,7 +204,7 @@ impl<S: Sectors> FixedStore<S> {
 
     async fn write_unit(&self, unit: u64, pages: &[u8]) -> Result<(), BackingError> {
         let before = self.find(unit).await?;
-        let (codec, payload) = self.packer.pack(pages);
+        let (codec, payload) = self.packer.pack_on(&self.cpu, pages);
         let slot = match before.is_durable {
             true => 1 - before.slot,
             false => before.slot,

@@ -90,6 +90,8 @@ pub struct Log<Z> {
     media: Z,
     disk_id: [u8; 16],
     zones: RefCell<Vec<Zone>>,
+    /// What all zones hold.
+    held: Cell<u64>,
     open: RefCell<Option<Open>>,
     seq: Cell<u64>,
     /// The zone that was opened last.
@@ -114,6 +116,7 @@ impl<Z: Zones> Log<Z> {
         };
         Log {
             zones: RefCell::new(vec![blank; media.zones() as usize]),
+            held: Cell::new(0),
             media,
             disk_id,
             open: RefCell::new(None),
@@ -141,8 +144,14 @@ impl<Z: Zones> Log<Z> {
         self.zones.borrow().clone()
     }
 
+    /// How many zones there are.
+    pub fn zone_count(&self) -> u64 {
+        self.zones.borrow().len() as u64
+    }
+
     /// Puts back what was taken out of the accounts to check them.
     pub fn restore(&self, zones: Vec<Zone>) {
+        self.held.set(zones.iter().map(|zone| zone.held).sum());
         self.zones.replace(zones);
     }
 
@@ -162,7 +171,7 @@ impl<Z: Zones> Log<Z> {
 
     /// Weight of all chunks of which something is mapped.
     pub fn held(&self) -> u64 {
-        self.zones.borrow().iter().map(|zone| zone.held).sum()
+        self.held.get()
     }
 
     /// Weight of a chunk with so many bytes of payload.
@@ -189,6 +198,10 @@ impl<Z: Zones> Log<Z> {
                 let part = whole / u64::from(row.chunk_sectors) * u64::from(row.count);
                 let is_new = !seen.contains(&row.granule);
                 let held = if is_new { whole } else { 0 };
+                self.held.set(match adds {
+                    true => self.held.get() + held,
+                    false => self.held.get() - held,
+                });
                 match adds {
                     true => (zone.live, zone.held) = (zone.live + part, zone.held + held),
                     false => (zone.live, zone.held) = (zone.live - part, zone.held - held),

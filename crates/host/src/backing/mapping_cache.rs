@@ -34,6 +34,8 @@ pub struct MappingCache<M> {
     /// Counts what makes a sector that was read meanwhile out of date.
     changes: Cell<u64>,
     dirty: Cell<usize>,
+    /// Rows of all groups.
+    rows: Cell<usize>,
 }
 
 impl<M: MetadataStore> MappingCache<M> {
@@ -48,7 +50,14 @@ impl<M: MetadataStore> MappingCache<M> {
             uses: Cell::new(0),
             changes: Cell::new(0),
             dirty: Cell::new(0),
+            rows: Cell::new(0),
         }
+    }
+
+    /// Bytes that groups and rows take.
+    pub fn memory_bytes(&self) -> usize {
+        let of_group = size_of::<Group>() + 4 * size_of::<u64>();
+        self.groups() * of_group + self.rows.get() * size_of::<Row>()
     }
 
     /// What it is written to.
@@ -116,8 +125,10 @@ impl<M: MetadataStore> MappingCache<M> {
             used: 0,
         };
         self.touch(group, &mut held);
+        self.rows.set(self.rows.get() + held.rows.len());
         if let Some(before) = groups.insert(group, held) {
             self.by_use.borrow_mut().remove(&before.used);
+            self.rows.set(self.rows.get() - before.rows.len());
             self.dirty
                 .set(self.dirty.get() - usize::from(before.is_dirty));
         }
@@ -130,7 +141,9 @@ impl<M: MetadataStore> MappingCache<M> {
             };
             drop(by_use);
             self.by_use.borrow_mut().remove(&used);
-            groups.remove(&group);
+            if let Some(left) = groups.remove(&group) {
+                self.rows.set(self.rows.get() - left.rows.len());
+            }
         }
     }
 

@@ -24,6 +24,27 @@ pub trait Sectors {
 
     /// Says that sectors are not needed any more; what they hold from then on is not known.
     async fn forget(&self, first: u64, sectors: u64) -> Result<(), IoError>;
+
+    /// Runs of sectors (first and number), ascending, beside which all sectors read as zeros. Where nobody
+    /// knows better these are all.
+    async fn written(&self) -> Result<Vec<(u64, u64)>, IoError> {
+        Ok(vec![(0, self.sectors())])
+    }
+
+    /// From now on all sectors read as zeros, durably after a flush.
+    async fn clear(&self) -> Result<(), IoError> {
+        for (first, sectors) in self.written().await? {
+            let (mut at, end) = (first, first + sectors);
+            let zeros = vec![0; CLEARED_SECTORS.min(sectors) as usize * SECTOR_BYTES];
+            while at < end {
+                let count = CLEARED_SECTORS.min(end - at);
+                self.write(at, &zeros[..count as usize * SECTOR_BYTES])
+                    .await?;
+                at += count;
+            }
+        }
+        Ok(())
+    }
 }
 
 impl<S: Sectors> Sectors for &S {
@@ -46,7 +67,18 @@ impl<S: Sectors> Sectors for &S {
     async fn forget(&self, first: u64, sectors: u64) -> Result<(), IoError> {
         (*self).forget(first, sectors).await
     }
+
+    async fn written(&self) -> Result<Vec<(u64, u64)>, IoError> {
+        (*self).written().await
+    }
+
+    async fn clear(&self) -> Result<(), IoError> {
+        (*self).clear().await
+    }
 }
+
+/// Sectors that are cleared by one write.
+const CLEARED_SECTORS: u64 = 256;
 
 /// Sectors by number, for what is known of the chunks: on the drive of the cache.
 #[allow(async_fn_in_trait)] // the futures stay on their CPU: no Send is wanted
@@ -62,6 +94,12 @@ pub trait MetadataStore {
 
     /// Makes what was written durable.
     async fn flush(&self) -> Result<(), IoError>;
+
+    /// As [`Sectors::written`].
+    async fn written(&self) -> Result<Vec<(u64, u64)>, IoError>;
+
+    /// As [`Sectors::clear`].
+    async fn clear(&self) -> Result<(), IoError>;
 }
 
 impl<S: Sectors> MetadataStore for S {
@@ -79,6 +117,14 @@ impl<S: Sectors> MetadataStore for S {
 
     async fn flush(&self) -> Result<(), IoError> {
         Sectors::flush(self).await
+    }
+
+    async fn written(&self) -> Result<Vec<(u64, u64)>, IoError> {
+        Sectors::written(self).await
+    }
+
+    async fn clear(&self) -> Result<(), IoError> {
+        Sectors::clear(self).await
     }
 }
 

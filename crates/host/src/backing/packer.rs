@@ -8,6 +8,8 @@ use std::cell::RefCell;
 
 use wharf_codec::{Codec, CodecError, Compressor, Sizes};
 
+use wharf_runtime::{Cpu, Op};
+
 use super::format::SECTOR_BYTES;
 
 /// The codec of a chunk of zeros, which has no payload.
@@ -45,6 +47,48 @@ impl Packer {
         match self {
             Packer::Bytes(_) => SECTOR_BYTES,
             Packer::Stamps(_) => STAMP_BYTES,
+        }
+    }
+
+    /// As [`Packer::pack`], which takes a CPU its time. Stamps take that of zlib.
+    pub fn pack_on(&self, cpu: &Cpu, pages: &[u8]) -> (u8, Vec<u8>) {
+        let count = (pages.len() / self.page_bytes()) as u32;
+        let zeros = pages.iter().all(|byte| *byte == 0);
+        match self.op(Op::CompressPage, Op::ChunkPack).filter(|_| !zeros) {
+            Some(op) => cpu.work_n(op, count, || self.pack(pages)),
+            None => self.pack(pages),
+        }
+    }
+
+    /// As [`Packer::unpack`], which takes a CPU its time.
+    ///
+    /// # Errors
+    /// As [`Packer::unpack`].
+    pub fn unpack_on(
+        &self,
+        cpu: &Cpu,
+        codec: u8,
+        payload: &[u8],
+        pages: &mut [u8],
+    ) -> Result<(), Unpackable> {
+        let count = (pages.len() / self.page_bytes()) as u32;
+        let is_packed = codec != ZEROS && codec != Codec::None.number();
+        let op = self.op(Op::DecompressPage, Op::ChunkUnpack);
+        match op.filter(|_| is_packed) {
+            Some(op) => cpu.work_n(op, count, || self.unpack(codec, payload, pages)),
+            None => self.unpack(codec, payload, pages),
+        }
+    }
+
+    /// Of LZ4, or of the others; `None` if nothing is compressed.
+    fn op(&self, lz4: Op, others: Op) -> Option<Op> {
+        match self {
+            Packer::Stamps(_) => Some(others),
+            Packer::Bytes(own) => match own.borrow().codec() {
+                Codec::None => None,
+                Codec::Lz4 => Some(lz4),
+                _ => Some(others),
+            },
         }
     }
 

@@ -1,5 +1,7 @@
 //! Pages in place, not compressed: page `n` is sector `n`.
 
+use std::cell::Cell;
+
 use super::media::Sectors;
 use super::{Backing, BackingError, Level, SECTOR_BYTES, check_range};
 
@@ -10,6 +12,8 @@ const STEP_PAGES: usize = 256;
 pub struct PlainStore<S> {
     disk: S,
     page_bytes: usize,
+    written_pages: Cell<u64>,
+    read_pages: Cell<u64>,
 }
 
 impl<S: Sectors> PlainStore<S> {
@@ -19,7 +23,17 @@ impl<S: Sectors> PlainStore<S> {
             (1..=SECTOR_BYTES).contains(&page_bytes),
             "a page fits a sector"
         );
-        PlainStore { disk, page_bytes }
+        PlainStore {
+            disk,
+            page_bytes,
+            written_pages: Cell::new(0),
+            read_pages: Cell::new(0),
+        }
+    }
+
+    /// Pages written, and pages read.
+    pub fn counters(&self) -> (u64, u64) {
+        (self.written_pages.get(), self.read_pages.get())
     }
 
     fn count(&self, bytes: usize) -> u64 {
@@ -38,6 +52,8 @@ impl<S: Sectors> Backing for PlainStore<S> {
 
     async fn read(&self, first: u64, out: &mut [u8]) -> Result<(), BackingError> {
         check_range(first, self.count(out.len()), self.pages())?;
+        self.read_pages
+            .set(self.read_pages.get() + self.count(out.len()));
         let mut at = first;
         for piece in out.chunks_mut(STEP_PAGES * self.page_bytes) {
             let mut sectors = vec![0; self.count(piece.len()) as usize * SECTOR_BYTES];
@@ -53,6 +69,8 @@ impl<S: Sectors> Backing for PlainStore<S> {
 
     async fn write(&self, first: u64, data: &[u8]) -> Result<(), BackingError> {
         check_range(first, self.count(data.len()), self.pages())?;
+        self.written_pages
+            .set(self.written_pages.get() + self.count(data.len()));
         let mut at = first;
         for piece in data.chunks(STEP_PAGES * self.page_bytes) {
             let mut sectors = vec![0; self.count(piece.len()) as usize * SECTOR_BYTES];

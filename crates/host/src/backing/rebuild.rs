@@ -61,9 +61,9 @@ pub async fn rebuild(
         let rows = mapped.entry(lba / GROUP_SECTORS).or_default();
         replace(rows, first, first + count, row);
     }
-    for group in 0..groups {
-        let rows = mapped.get(&group).map_or(&[][..], |rows| &rows[..]);
-        let sector = mapping::encode(group, rows);
+    metadata.clear().await?;
+    for (group, rows) in &mapped {
+        let sector = mapping::encode(*group, rows);
         metadata.write(MAPPING_START + group, &sector).await?;
     }
     metadata.flush().await?;

@@ -11,7 +11,7 @@ use super::mapping_cache::{MAPPING_START, MappingCache};
 use super::media::{MetadataStore, Zones};
 use super::packer::{Packer, ZEROS};
 use super::superblock::{self, Names, Opened, SEQS_OF_EPOCH, Shape};
-use super::{Backing, BackingError, Level, check_range, mapping};
+use super::{Backing, BackingError, Level, check_range};
 
 /// Zones that data may not fill: one is open, one takes what collection moves, one more has been emptied and
 /// waits for a commit.
@@ -98,10 +98,8 @@ impl<Z: Zones, M: MetadataStore> ChunkStore<Z, M> {
         if metadata.sectors() < MAPPING_START + groups {
             return Err(BackingError::Config("the metadata store is too small"));
         }
-        for group in 0..groups {
-            let sector = mapping::encode(group, &[]);
-            metadata.write(MAPPING_START + group, &sector).await?;
-        }
+        // The mapping sector of a group without chunks is zeros.
+        metadata.clear().await?;
         let shape = Shape {
             pages,
             page_bytes: packer.page_bytes() as u32,
@@ -109,7 +107,7 @@ impl<Z: Zones, M: MetadataStore> ChunkStore<Z, M> {
         superblock::create(zones, metadata, names, shape).await
     }
 
-    /// Opens a store, and reads its whole mapping to know how much of each zone is live.
+    /// Opens a store, and reads all of its mapping that was written, to know how much of each zone is live.
     ///
     /// # Errors
     /// What is no store, is another's, is damaged, or fails.
@@ -145,15 +143,20 @@ impl<Z: Zones, M: MetadataStore> ChunkStore<Z, M> {
         let chunk_bytes = u64::from(config.chunk_pages_max) * 4096;
         let smallest = chunk_bytes / 512 * 8;
         if store.log.usable_granules() < smallest
-            || store.log.zones().len() <= RESERVE_ZONES as usize
+            || store.log.zone_count() <= u64::from(RESERVE_ZONES)
         {
             return Err(BackingError::Config(
                 "more than three zones, each of eight times the largest chunk",
             ));
         }
-        for group in 0..store.pages.div_ceil(GROUP_SECTORS) {
-            let rows = store.mapping.rows(group).await?;
-            store.log.account(&[], &rows);
+        let groups = store.pages.div_ceil(GROUP_SECTORS);
+        for (first, sectors) in store.mapping.store().written().await? {
+            let until = first + sectors;
+            let of_mapping = first.max(MAPPING_START)..until.min(MAPPING_START + groups);
+            for sector in of_mapping {
+                let rows = store.mapping.rows(sector - MAPPING_START).await?;
+                store.log.account(&[], &rows);
+            }
         }
         Ok(store)
     }
@@ -173,6 +176,11 @@ impl<Z: Zones, M: MetadataStore> ChunkStore<Z, M> {
         self.mapping.groups()
     }
 
+    /// Bytes of memory that those take.
+    pub fn mapping_bytes(&self) -> u64 {
+        self.mapping.memory_bytes() as u64
+    }
+
     pub(super) fn count(&self, change: impl FnOnce(&mut ChunkCounters)) {
         let mut counters = self.counters.get();
         change(&mut counters);
@@ -181,7 +189,7 @@ impl<Z: Zones, M: MetadataStore> ChunkStore<Z, M> {
 
     /// Weight that may be mapped.
     fn capacity(&self) -> u64 {
-        let zones = self.log.zones().len() as u64 - u64::from(RESERVE_ZONES);
+        let zones = self.log.zone_count() - u64::from(RESERVE_ZONES);
         // The end of a zone may be too short for the next chunk.
         let chunk = u64::from(self.config.chunk_pages_max) * 8 + 1;
         let granules = zones * (self.log.usable_granules() - chunk);
@@ -202,7 +210,7 @@ impl<Z: Zones, M: MetadataStore> ChunkStore<Z, M> {
 
     /// Writes a piece that is within a group, as one chunk.
     async fn write_piece(&self, first: u64, data: &[u8]) -> Result<(), BackingError> {
-        let (codec, payload) = self.packer.pack(data);
+        let (codec, payload) = self.packer.pack_on(&self.cpu, data);
         let count = (data.len() / self.packer.page_bytes()) as u32;
         self.put_chunk(first, count, codec, &payload).await
     }
@@ -245,7 +253,7 @@ impl<Z: Zones, M: MetadataStore> ChunkStore<Z, M> {
         if fits() || self.swept.get() == self.log.held() {
             return Ok(fits());
         }
-        for _ in 0..self.log.zones().len() {
+        for _ in 0..self.log.zone_count() {
             if fits() || !self.has_dead_parts() || !self.collect_one().await? {
                 break;
             }
@@ -285,7 +293,7 @@ impl<Z: Zones, M: MetadataStore> ChunkStore<Z, M> {
             return Ok(());
         }
         // Each round frees something, or the next chunk is refused where no zone is free.
-        for _ in 0..self.log.zones().len() {
+        for _ in 0..self.log.zone_count() {
             if self.log.free_zones() >= RESERVE_ZONES || !self.collect_one().await? {
                 break;
             }
@@ -330,9 +338,8 @@ impl<Z: Zones, M: MetadataStore> ChunkStore<Z, M> {
             return Ok(None);
         };
         let mut pages = vec![0; bytes];
-        let unpacked = self
-            .packer
-            .unpack(chunk.header.codec, &chunk.payload, &mut pages);
+        let (codec, payload) = (chunk.header.codec, &chunk.payload);
+        let unpacked = self.packer.unpack_on(&self.cpu, codec, payload, &mut pages);
         Ok(unpacked.is_ok().then(|| (chunk.header.seq.get(), pages)))
     }
 

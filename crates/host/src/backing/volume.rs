@@ -282,4 +282,18 @@ impl Sectors for VolumeSectors {
     async fn forget(&self, first: u64, sectors: u64) -> Result<(), IoError> {
         self.check(first, sectors).map(drop)
     }
+
+    async fn written(&self) -> Result<Vec<(u64, u64)>, IoError> {
+        let at = self.check(0, self.sectors)?;
+        let found = self.volume.allocated(at, self.sectors).await?;
+        let within = |(first, count)| (first - at, count);
+        Ok(found.into_iter().map(within).collect())
+    }
+
+    /// Deallocates them: a drive of flash reads them as zeros then.
+    async fn clear(&self) -> Result<(), IoError> {
+        let at = self.check(0, self.sectors)?;
+        let found = self.volume.allocated(at, self.sectors).await?;
+        self.volume.deallocate_many(&self.cpu, &found).await
+    }
 }

@@ -17,11 +17,12 @@
 //! After a start all parts may be *unknown*: whoever meets one asks the drive which of its sectors
 //! are allocated, and says so ([`Bitmap::learn`]).
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use crossbeam_utils::CachePadded;
 use wharf_runtime::sync::{AtomicU64, Ordering};
-use wharf_runtime::{Cpu, Lock};
+use wharf_runtime::{Cpu, Lock, Op};
 
 use super::part::{Counts, Run, SECTORS};
 use super::shard::{Change, GROUP_PARTS, Shard};
@@ -111,9 +112,12 @@ impl Bitmap {
         out: &mut Vec<Stretch>,
     ) -> Result<(), Unknown> {
         self.each_part(cpu, first, count, |shard, part, sectors| {
-            shard.look(part, sectors.clone(), out)?;
-            shard.warm(part, sectors);
-            Ok(Change::default())
+            let (op, looks) = shard.cost_of_look(part, &sectors);
+            cpu.work_n(op, looks, || {
+                shard.look(part, sectors.clone(), out)?;
+                shard.warm(part, sectors);
+                Ok(Change::default())
+            })
         })
     }
 
@@ -129,8 +133,11 @@ impl Bitmap {
         out: &mut Vec<Stretch>,
     ) -> Result<(), Unknown> {
         self.each_part(cpu, first, count, |shard, part, sectors| {
-            shard.look(part, sectors, out)?;
-            Ok(Change::default())
+            let (op, looks) = shard.cost_of_look(part, &sectors);
+            cpu.work_n(op, looks, || {
+                shard.look(part, sectors, out)?;
+                Ok(Change::default())
+            })
         })
     }
 
@@ -165,7 +172,10 @@ impl Bitmap {
     ) -> Result<(), Unknown> {
         self.each_part(cpu, first, count, |shard, part, sectors| {
             shard.known(part)?;
-            Ok(shard.change(part, sectors, &change))
+            let count = sectors.end - sectors.start;
+            Ok(cpu.work_n(Op::BitmapUpdate, count, || {
+                shard.change(part, sectors, &change)
+            }))
         })
     }
 
@@ -180,7 +190,17 @@ impl Bitmap {
         visit: impl FnOnce(&mut Vec<Run>) -> bool,
     ) {
         let shard = self.shard(part);
-        let change = shard.with(cpu, |shard| shard.visit(part, runs, visit));
+        let visited = Cell::new(0);
+        let counted = |runs: &mut Vec<Run>| {
+            visited.set(runs.len() as u32);
+            visit(runs)
+        };
+        let change = shard.with(cpu, |shard| {
+            cpu.work_counted(Op::ScanVisit, || {
+                let change = shard.visit(part, runs, counted);
+                (visited.get(), change)
+            })
+        });
         self.count(change);
     }
 
@@ -278,9 +298,16 @@ impl Bitmap {
             let begin = part * u64::from(SECTORS);
             let until = end.min(begin + u64::from(SECTORS));
             let sectors = (at - begin) as u32..(until - begin) as u32;
-            let change = self
-                .shard(part)
-                .with(cpu, |shard| each(shard, part, sectors))?;
+            let change = self.shard(part).with(cpu, |shard| {
+                let before = shard.packs();
+                let change = each(shard, part, sectors);
+                match (shard.packs() - before) as u32 {
+                    0 => {}
+                    // Timed with what it was done for; in virtual time it is as often a cost of its own.
+                    packs => cpu.work_n(Op::BitmapPack, packs, || ()),
+                }
+                change
+            })?;
             self.count(change);
             at = until;
         }

@@ -11,6 +11,7 @@ use wharf_runtime::sync::Ordering;
 use wharf_runtime::wake::{Pause, Sleeper};
 
 use super::bitmap::Stretch;
+use super::gauges::{self, Touches};
 use super::jobs::{Answer, Want};
 use super::mode::{Mode, Reason};
 use super::opening::OpenError;
@@ -18,7 +19,7 @@ use super::room::Reservation;
 use super::shared::{Known, Numbers, Shared};
 use super::transfer::Mover;
 use super::word::Place;
-use crate::design::{Client, Counters, Statistics, Touch};
+use crate::design::{Client, Counters, Gauges, Statistics, Touch};
 use crate::error::IoError;
 use crate::span::{Extent, Span, spans};
 
@@ -36,6 +37,7 @@ pub(super) struct Inner {
     pub(super) mover: Rc<Mover>,
     pub(super) numbers: Numbers,
     pub(super) counters: Counters,
+    touches: Touches,
     reads: Cell<Stream>,
     writes: Cell<Stream>,
     /// Sectors that may be used; 0 until the cache is open.
@@ -66,6 +68,7 @@ impl IndexlessClient {
             mover,
             numbers: Numbers::default(),
             counters: Counters::default(),
+            touches: Touches::default(),
             reads: Cell::default(),
             writes: Cell::default(),
             sectors: Cell::new(0),
@@ -111,14 +114,14 @@ impl Client for IndexlessClient {
         let inner = &self.0;
         inner.counters.reads.add(1);
         let outcome = inner.read(extent, out).await;
-        inner.counters.end(outcome, |touch| *touch)
+        inner.end(outcome, false)
     }
 
     async fn write(&self, extent: Extent, data: &[u8]) -> Result<Touch, IoError> {
         let inner = &self.0;
         inner.counters.writes.add(1);
         let outcome = inner.write(extent, data).await;
-        inner.counters.end(outcome, |touch| *touch)
+        inner.end(outcome, true)
     }
 
     async fn flush(&self) -> Result<(), IoError> {
@@ -138,9 +141,29 @@ impl Client for IndexlessClient {
     fn statistics(&self) -> Statistics {
         self.0.counters.statistics(&self.0.mover.cache)
     }
+
+    fn gauges(&self) -> Gauges {
+        let Inner {
+            cpu,
+            index,
+            shared,
+            known,
+            touches,
+            ..
+        } = &*self.0;
+        gauges::of_client((cpu, *index), shared, known, touches)
+    }
 }
 
 impl Inner {
+    /// Accounts the end of a read or a write.
+    fn end(&self, outcome: Result<Touch, IoError>, writes: bool) -> Result<Touch, IoError> {
+        if let Ok(touch) = &outcome {
+            self.touches.add(touch, writes);
+        }
+        self.counters.end(outcome, |touch| *touch)
+    }
+
     /// Waits for the cache to be open, once.
     pub(super) async fn begin(&self) -> Result<(), IoError> {
         if self.sectors.get() == 0 {

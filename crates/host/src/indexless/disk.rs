@@ -7,6 +7,7 @@ use wharf_codec::{Sizes, TableName};
 use wharf_runtime::Cpu;
 use wharf_wire::dma::{DmaSpace, STAMP_BYTES};
 
+use super::gauges::StoreCounters;
 use super::settings::{AddressPlan, IndexlessConfig, Store};
 use crate::backing::{
     Backing, BackingError, ChunkConfig, ChunkStore, Contents, DiskZones, FixedConfig, FixedStore,
@@ -21,6 +22,8 @@ pub(super) struct Volumes<'a> {
     pub(super) cache: Rc<Volume>,
     /// What sectors of metadata hold, of drives in stamp mode.
     pub(super) metadata: &'a Arc<Contents>,
+    /// What stamps compress to: as pages of a Linux system, if nothing is said.
+    pub(super) sizes: Option<&'a Sizes>,
 }
 
 /// The store on the disk, whose sectors are `S`.
@@ -42,8 +45,8 @@ impl<S: Sectors> Disk<S> {
         if config.store != Store::Chunks {
             return Ok(());
         }
-        let packer = packer(config, volumes.space.page_bytes())?;
-        let zones = DiskZones::new(disk, zone_sectors(config));
+        let packer = volumes.packer(config)?;
+        let zones = DiskZones::new(disk, config.zone_sectors(disk.sectors()));
         let metadata = volumes.metadata(plan)?;
         ChunkStore::create(&zones, &metadata, names, plan.sectors, &packer).await
     }
@@ -62,26 +65,23 @@ impl<S: Sectors> Disk<S> {
                 let units = FixedConfig {
                     unit_pages: config.unit_pages,
                 };
-                let packer = packer(config, page_bytes)?;
+                let packer = volumes.packer(config)?;
                 let store = FixedStore::open(volumes.cpu, disk, packer, units)?;
                 Ok(Disk::Fixed(Box::new(store)))
             }
             Store::Chunks => {
-                let zones = DiskZones::new(disk, zone_sectors(config));
+                let zone_sectors = config.zone_sectors(disk.sectors());
+                let zones = DiskZones::new(disk, zone_sectors);
                 let told = ChunkConfig {
                     mapping_groups: config.mapping_groups as usize,
-                    ..ChunkConfig::default()
+                    chunk_pages_max: config.chunk_pages_max(zone_sectors),
                 };
-                let (packer, metadata) = (packer(config, page_bytes)?, volumes.metadata(plan)?);
+                let (packer, metadata) = (volumes.packer(config)?, volumes.metadata(plan)?);
                 let store = ChunkStore::open(volumes.cpu, zones, metadata, packer, told);
                 Ok(Disk::Chunks(Box::new(store.await?)))
             }
         }
     }
-}
-
-fn zone_sectors(config: &IndexlessConfig) -> u32 {
-    (config.zone_bytes / SECTOR_BYTES as u64) as u32
 }
 
 impl Volumes<'_> {
@@ -110,15 +110,18 @@ impl Volumes<'_> {
         );
         sectors.map_err(|_| BackingError::Config("no memory for transfers"))
     }
-}
 
-fn packer(config: &IndexlessConfig, page_bytes: usize) -> Result<Packer, BackingError> {
-    if page_bytes == STAMP_BYTES {
-        let table = TableName::System.load().expect("it comes with the program");
-        return Ok(Packer::Stamps(Sizes::new(&table, 0)));
+    fn packer(&self, config: &IndexlessConfig) -> Result<Packer, BackingError> {
+        if self.space.page_bytes() == STAMP_BYTES {
+            let sizes = self.sizes.cloned().unwrap_or_else(|| {
+                let table = TableName::System.load().expect("it comes with the program");
+                Sizes::new(&table, 0)
+            });
+            return Ok(Packer::Stamps(sizes));
+        }
+        let packer = Packer::bytes(config.codec, config.codec.level_default());
+        packer.map_err(|_| BackingError::Config("a codec that this program was built without"))
     }
-    let packer = Packer::bytes(config.codec, config.codec.level_default());
-    packer.map_err(|_| BackingError::Config("a codec that this program was built without"))
 }
 
 /// The same call of whichever store it is.
@@ -155,5 +158,46 @@ impl<S: Sectors> Disk<S> {
 
     pub(super) fn level(&self) -> Level {
         each!(self, store => store.level())
+    }
+
+    /// What the store did so far.
+    pub(super) fn counters(&self) -> StoreCounters {
+        match self {
+            Disk::Chunks(store) => {
+                let did = store.counters();
+                let moved = did.moved_bytes;
+                StoreCounters {
+                    written_pages: did.written_pages,
+                    stored_pages: did.written_pages,
+                    stored_bytes: did.written_bytes + moved,
+                    moved_bytes: moved,
+                    read_pages: did.read_pages,
+                    read_chunks: did.read_chunks,
+                    mapping_bytes: store.mapping_bytes(),
+                }
+            }
+            Disk::Fixed(store) => {
+                let did = store.counters();
+                StoreCounters {
+                    written_pages: did.written_pages,
+                    stored_pages: did.unit_pages_written,
+                    stored_bytes: did.written_bytes,
+                    read_pages: did.read_pages,
+                    read_chunks: did.read_units,
+                    mapping_bytes: store.memory_bytes(),
+                    ..StoreCounters::default()
+                }
+            }
+            Disk::Plain(store) => {
+                let (written_pages, read_pages) = store.counters();
+                StoreCounters {
+                    written_pages,
+                    stored_pages: written_pages,
+                    stored_bytes: written_pages * SECTOR_BYTES as u64,
+                    read_pages,
+                    ..StoreCounters::default()
+                }
+            }
+        }
     }
 }

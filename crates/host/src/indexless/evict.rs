@@ -228,6 +228,7 @@ impl<S: Sectors + 'static> Keeper<S> {
             round.worker_ended.wait(&self.cpu).await;
         }
         self.finish_written(&round).await;
+        self.publish();
         self.shared.note_dirty(self.cpu.now(), &self.known.bitmap);
         RoundEnd {
             left: round.left.get(),

@@ -83,6 +83,7 @@ impl<S: Sectors + 'static> Keeper<S> {
             Want::Drain => self.drain().await.map(nothing),
             Want::Close => self.close().await.map(nothing),
         };
+        self.publish();
         self.note_level();
         let keeper = self.shared.keeper();
         job.end(&self.cpu, &self.shared.mailboxes, keeper, done);
@@ -128,6 +129,11 @@ impl<S: Sectors + 'static> Keeper<S> {
         label.write(&self.own).await.map_err(IoError::from)?;
         self.label.set(label);
         Ok(())
+    }
+
+    /// Lets others see what the store did.
+    pub(super) fn publish(&self) {
+        self.shared.published.publish(self.disk.counters());
     }
 }
 

@@ -94,7 +94,7 @@ impl Label {
             store: config.store,
             codec: config.codec,
             unit_pages: config.unit_pages,
-            zone_bytes: config.zone_bytes,
+            zone_bytes: u64::from(config.zone_sectors(sectors)) * SECTOR_BYTES as u64,
         }
     }
 

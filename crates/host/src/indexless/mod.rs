@@ -19,6 +19,8 @@
 //! | `read.rs`, `write.rs`, `around.rs`, `discard.rs` | its requests |
 //! | `jobs.rs`, `keeper.rs` | what is asked of the CPU that has the disk |
 //! | `disk.rs` | the store on the disk |
+//! | `prepare.rs` | what lies on the disk before a run |
+//! | `gauges.rs` | what is reported |
 //! | `evict.rs` | making room, and the rules that hold through power cuts |
 //! | `trims.rs`, `unsettled.rs` | what is not durable yet: copies given up, writes around the cache |
 //! | `room.rs` | how much the cache may hold |
@@ -34,6 +36,7 @@ mod client;
 mod discard;
 mod disk;
 mod evict;
+mod gauges;
 mod heat;
 mod jobs;
 mod keeper;
@@ -44,6 +47,7 @@ pub mod part;
 #[doc(hidden)]
 pub mod planted;
 pub mod policy;
+mod prepare;
 mod read;
 mod recover;
 mod room;
@@ -62,6 +66,7 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 
+use wharf_codec::Sizes;
 use wharf_runtime::range_lock::RangeLocks;
 use wharf_runtime::sync::{AtomicBool, AtomicU64, Ordering};
 use wharf_runtime::waits::Waiters;
@@ -71,9 +76,10 @@ use wharf_wire::dma::DmaSpace;
 
 use crate::backing::{Contents, VolumeSectors};
 use crate::buffers::Buffers;
-use crate::design::{Design, DesignConfig, DesignError, Needs, Parts, Role};
+use crate::design::{Design, DesignConfig, DesignError, Gauges, Initial, Needs, Parts, Role};
 use bitmap::Bitmap;
 use disk::{Disk, Volumes};
+use gauges::Published;
 use jobs::Jobs;
 use keeper::Keeper;
 use mode::{ModeSwitch, Reasons};
@@ -210,6 +216,28 @@ impl<V: Variant> Design for Indexless<V> {
         )
     }
 
+    fn addressable_bytes(own: &IndexlessConfig, home_bytes: u64) -> u64 {
+        own.addressable(home_bytes / 4096) * 4096
+    }
+
+    fn shown_bytes(_: &IndexlessConfig, home_bytes: u64) -> u64 {
+        let plan = AddressPlan::new(home_bytes / 4096);
+        // More than it must be: drives show whole stripes.
+        (plan.drive_sectors() + plan.mapping()) * 4096
+    }
+
+    fn begin_with(&self, initial: &Initial) -> bool {
+        self.shared.initial.set(initial.clone()).is_ok()
+    }
+
+    fn stamps_have(&self, sizes: &Sizes) {
+        let _ = self.shared.sizes.set(sizes.clone());
+    }
+
+    fn gauges(&self) -> Gauges {
+        gauges::of_cache(&self.shared, self.known.get().map(|known| &**known))
+    }
+
     fn client(self: &Arc<Self>, parts: Parts) -> Result<IndexlessClient, DesignError> {
         self.make_client(parts)
     }
@@ -272,6 +300,9 @@ impl<V: Variant, D: Disks> Indexless<V, D> {
             opening: Opening::default(),
             opened: Waiters::new(mailboxes.clone()),
             mailboxes,
+            initial: OnceLock::new(),
+            sizes: OnceLock::new(),
+            published: Published::default(),
         };
         Ok(Indexless {
             shared: Arc::new(shared),
@@ -309,7 +340,11 @@ impl<V: Variant, D: Disks> Indexless<V, D> {
         shared.mailboxes.serve(&parts.cpu, shared.keeper());
         parts.cpu.clone().spawn("keeper", async move {
             let cpu = parts.cpu.clone();
-            let opened = match design.open(&parts, &known).await {
+            let opened = design.open(&parts, &known).await;
+            if let Some(initial) = shared.initial.get() {
+                initial.end(&cpu);
+            }
+            let opened = match opened {
                 Ok(opened) => opened,
                 Err(error) => {
                     shared.end_opening(&cpu, Err(error));
@@ -358,6 +393,7 @@ impl<V: Variant, D: Disks> Indexless<V, D> {
             space: &shared.space,
             cache: cache.clone(),
             metadata: &self.metadata,
+            sizes: shared.sizes.get(),
         };
         let (own, page_bytes) = (volumes.own(plan)?, shared.space.page_bytes());
         let disk = self.disks.open(parts, &shared.space)?;
@@ -386,6 +422,11 @@ impl<V: Variant, D: Disks> Indexless<V, D> {
             ..label
         };
         label.write(&own).await?;
+        if let Some(initial) = shared.initial.get() {
+            let chunk_pages = u64::from(shared.config.initial_chunk_pages);
+            prepare::fill(&disk, initial, (chunk_pages, disk.pages())).await?;
+        }
+        shared.published.begin(disk.counters());
         Ok(Opened { disk, own, label })
     }
 

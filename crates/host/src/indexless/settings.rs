@@ -5,6 +5,10 @@ use wharf_codec::Codec;
 
 use super::part::SECTORS;
 use super::policy::ScanRules;
+use crate::backing::{FixedConfig, SECTOR_BYTES};
+
+/// The largest chunks that a zone has room for, at least.
+const ZONE_CHUNKS: u32 = 10;
 
 /// Sectors that are written to the disk together at most; no run crosses a multiple of it.
 pub(super) const PIECE_SECTORS: u64 = 256;
@@ -52,14 +56,47 @@ crate::settings! {
         pub unit_pages: u32 = 8, in 4..=32;
         /// Codec of chunks and units: `none`, `zlib`, `lz4` or `zstd`.
         pub codec: Codec = Codec::Zlib;
-        /// Bytes of a zone of the disk.
-        pub zone_bytes: u64 = 256 << 20, in 1 << 20..=1 << 32;
+        /// Bytes of a zone of the disk; 0: 256 MiB, and less where the disk has not 16 of these.
+        pub zone_bytes: u64 = 0, in 0..=1 << 32;
         /// Groups of 256 pages whose mapping is kept in memory.
         pub mapping_groups: u64 = 4096, in 16..=1 << 24;
+        /// Pages of the chunks in which data lies on the disk that was there before a run.
+        pub initial_chunk_pages: u32 = 32, in 1..=256;
     }
 }
 
+/// Zones that a disk has at least, where nobody says how large they are.
+const ZONES_MIN: u64 = 16;
+
+/// Bytes of a zone of a large disk.
+const ZONE_BYTES: u64 = 256 << 20;
+
 impl IndexlessConfig {
+    /// Sectors of a zone on a disk of so many.
+    pub(super) fn zone_sectors(&self, disk_sectors: u64) -> u32 {
+        let bytes = match self.zone_bytes {
+            0 => ZONE_BYTES.min(disk_sectors * SECTOR_BYTES as u64 / ZONES_MIN),
+            bytes => bytes,
+        };
+        (bytes / SECTOR_BYTES as u64) as u32
+    }
+
+    /// Pages of the largest chunk, for zones of so many sectors.
+    pub(super) fn chunk_pages_max(&self, zone_sectors: u32) -> u32 {
+        (zone_sectors / ZONE_CHUNKS).clamp(1, PIECE_SECTORS as u32)
+    }
+
+    /// Sectors of a disk of so many that can be addressed.
+    pub(super) fn addressable(&self, disk_sectors: u64) -> u64 {
+        match self.store {
+            Store::Chunks | Store::Plain => disk_sectors,
+            Store::Fixed => FixedConfig {
+                unit_pages: self.unit_pages,
+            }
+            .pages(disk_sectors),
+        }
+    }
+
     /// The rules of the scan.
     pub fn rules(&self) -> ScanRules {
         match self.by_the_paper {

@@ -2,7 +2,9 @@
 
 use std::ops::Range;
 
-use super::part::{Counts, Part, Run, SECTORS};
+use wharf_runtime::Op;
+
+use super::part::{Counts, Form, Part, Run, SECTORS};
 use super::stretch::{Stretch, Unknown};
 use super::word::Word;
 
@@ -62,6 +64,8 @@ pub(super) struct Shard {
     hand: usize,
     raw_max: usize,
     touches: Vec<Touched>,
+    /// Parts that were packed or unpacked.
+    packs: u64,
     /// Bytes of packed parts.
     packed_bytes: usize,
 }
@@ -81,6 +85,7 @@ impl Shard {
             hand: 0,
             raw_max: (raw_bytes / RAW_BYTES).max(1),
             touches: Vec::new(),
+            packs: 0,
             packed_bytes: 0,
         }
     }
@@ -115,6 +120,22 @@ impl Shard {
                 unknown,
             })
         })
+    }
+
+    /// How often parts were packed or unpacked.
+    pub(super) fn packs(&self) -> u64 {
+        self.packs
+    }
+
+    /// What a look at sectors of a part costs, and how many times that.
+    #[inline]
+    pub(super) fn cost_of_look(&self, part: u64, sectors: &Range<u32>) -> (Op, u32) {
+        let count = sectors.end - sectors.start;
+        match self.part(part).map(Part::form) {
+            None | Some(Form::Empty) => (Op::BitmapLookup, 1),
+            Some(Form::Raw) => (Op::BitmapLookup, count),
+            Some(Form::Packed { searches }) => (Op::BitmapSearch, searches(count)),
+        }
     }
 
     /// The counts of a part, if there is one.
@@ -222,6 +243,7 @@ impl Shard {
         of_part.change(sectors.start, sectors.end - sectors.start, change);
         let (new, is_raw) = (of_part.counts(), of_part.is_raw());
         if is_raw && !was_raw {
+            self.packs += 1;
             self.packed_bytes -= bytes;
             self.raw.push(part);
             self.pack_unused();
@@ -251,6 +273,7 @@ impl Shard {
                 self.hand += 1;
                 continue;
             }
+            self.packs += 1;
             self.packed_bytes += of_part.bytes();
             self.raw.swap_remove(self.hand);
         }
@@ -355,6 +378,7 @@ impl Shard {
             }
             if !was_raw {
                 part.pack(&mut room);
+                self.packs += 1;
             }
             let new = (part.is_raw(), part.bytes());
             self.recount(number, was_raw, bytes, new);

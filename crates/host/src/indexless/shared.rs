@@ -1,16 +1,18 @@
 //! What clients and keeper share.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use wharf_codec::Sizes;
 use wharf_runtime::range_lock::{Locker, RangeGuard, RangeLocks};
 use wharf_runtime::sync::{AtomicBool, AtomicU64, Ordering};
 use wharf_runtime::waits::Waiters;
 use wharf_runtime::wake::Mailboxes;
-use wharf_runtime::{Cpu, Lock};
+use wharf_runtime::{Cpu, Lock, Op};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::space::SpaceLevel;
 
 use super::bitmap::{Bitmap, Stretch};
+use super::gauges::Published;
 use super::jobs::Jobs;
 use super::mode::{Mode, ModeSwitch, Reason, Reasons};
 use super::opening::Opening;
@@ -22,6 +24,7 @@ use super::transfer::Mover;
 use super::trims::Trims;
 use super::unsettled::Unsettled;
 use super::word::Word;
+use crate::design::Initial;
 
 /// What is known of a cache that has begun: how large the disk is, and what is cached.
 pub(super) struct Known {
@@ -73,6 +76,12 @@ pub(super) struct Shared {
     /// Whether the cache is open, and who waits for that.
     pub(super) opening: Opening,
     pub(super) opened: Waiters,
+    /// What lies on the disk before anybody is served.
+    pub(super) initial: OnceLock<Initial>,
+    /// What stamps compress to, if somebody has said that.
+    pub(super) sizes: OnceLock<Sizes>,
+    /// What the store did.
+    pub(super) published: Published,
 }
 
 impl Shared {
@@ -85,15 +94,18 @@ impl Shared {
     #[inline]
     pub(super) fn touched(&self, cpu: &Cpu, first: u64, count: u32) {
         if self.policy_listens {
-            self.policy.with(cpu, |policy| policy.touched(first, count));
+            self.policy.with(cpu, |policy| {
+                cpu.work_n(Op::ListUpdate, count, || policy.touched(first, count));
+            });
         }
     }
 
     /// Tells the policy that sectors have left.
     pub(super) fn forgotten(&self, cpu: &Cpu, first: u64, count: u32) {
         if self.policy_listens {
-            self.policy
-                .with(cpu, |policy| policy.forgotten(first, count));
+            self.policy.with(cpu, |policy| {
+                cpu.work_n(Op::ListUpdate, count, || policy.forgotten(first, count));
+            });
         }
     }
 

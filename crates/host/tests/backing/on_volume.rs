@@ -70,6 +70,47 @@ fn chunks_of_bytes_and_of_stamps_come_back_from_drives() {
     }
 }
 
+/// A store is made over whatever the metadata's sectors held, and its mapping is not written to be empty.
+#[test]
+fn a_new_store_knows_nothing_of_what_the_metadata_held() {
+    use wharf_host::backing::Sectors;
+    let own = support::Shape {
+        pages: 2000,
+        zones: 6,
+        ..support::Shape::default()
+    };
+    let shape = common::Shape {
+        page_bytes: own.page_bytes(),
+        drive_pages: DISK_SECTORS + 20,
+        ..common::Shape::default()
+    };
+    let mut rig = Rig::new(shape, |d| healthy(Seed(u64::from(d)).rng()));
+    let space = rig.space.clone();
+    rig.spawn_on_volume(0, move |cpu, volume| async move {
+        let contents = Contents::new();
+        let part = |first, sectors| {
+            let part = (first, sectors);
+            VolumeSectors::new(&cpu, volume.clone(), &space, part, &contents).unwrap()
+        };
+        let zones = || DiskZones::new(part(0, DISK_SECTORS), 64);
+        let metadata = || part(DISK_SECTORS, 16);
+        let garbage = vec![0xa5; 12 * 4096];
+        metadata().write(2, &garbage).await.unwrap();
+        assert_eq!(metadata().written().await.unwrap(), [(2, 12)]);
+        let (first, store) = (zones(), metadata());
+        let packer = own.packer();
+        let created = ChunkStore::create(&first, &store, NAMES, own.pages, &packer);
+        created.await.unwrap();
+        assert_eq!(metadata().written().await.unwrap(), [(0, 1)], "the owner");
+        let opened = ChunkStore::open(&cpu, zones(), metadata(), own.packer(), own.config);
+        let store = opened.await.unwrap();
+        store.verify().await.unwrap();
+        let all = contents_of(&store, &own, 0, own.pages).await.unwrap();
+        assert!(all.iter().all(|content| *content == 0));
+    });
+    rig.machine.run_virtual(Seed(1)).unwrap();
+}
+
 /// Plain pages of stamps are a name a sector, too.
 #[test]
 fn plain_pages_of_stamps_come_back_from_drives() {

@@ -40,7 +40,7 @@ pub(super) fn measure(sampler: Sampler, costs: &mut Costs) {
 }
 
 /// A region of pages of which two in five bytes are at random.
-fn pages(rng: &mut Rng) -> Vec<u8> {
+pub(super) fn pages(rng: &mut Rng) -> Vec<u8> {
     let mut region = Vec::with_capacity(PAGES * PAGE_BYTES);
     while region.len() < PAGES * PAGE_BYTES {
         match rng.below(8) {

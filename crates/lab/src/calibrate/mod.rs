@@ -7,7 +7,7 @@
 //! and when. In this order:
 //!
 //! 1. queue pairs and rings (`queues.rs`), the loops around them (`firmware.rs`), the translation layer (`flash.rs`), the host's caches
-//!    (`cache.rs`), codecs (`codecs.rs`), the client itself (`client.rs`), structures such as the designs have (`designs.rs`);
+//!    (`cache.rs`), codecs (`codecs.rs`), the bitmap of a flash cache (`bitmap.rs`), the client itself (`client.rs`), structures such as the designs have (`designs.rs`);
 //!    one thread;
 //! 2. what the designs do, in its place: they run for real with every operation timed (`in_place.rs`);
 //! 3. cache lines and locks between two processors (`contention.rs`);
@@ -19,6 +19,7 @@
 //! time is kept (`costs.rs`). The table's comments say how it was obtained, and whether it settled. What the predictions made from them are worth is another measurement:
 //! [`fidelity`].
 
+mod bitmap;
 mod cache;
 mod client;
 mod codecs;
@@ -124,7 +125,7 @@ pub fn calibrate(options: &Options, on_step: impl Fn(&str)) -> Result<Calibratio
     let system = |costs: &mut Costs| {
         system::measure(sampler, &options.directory, options.file_bytes(), costs)
     };
-    let parts: [(&str, Part<'_>); 10] = [
+    let parts: [(&str, Part<'_>); 11] = [
         ("queue pairs and rings", &|costs| {
             queues::measure(sampler, costs)
         }),
@@ -138,6 +139,9 @@ pub fn calibrate(options: &Options, on_step: impl Fn(&str)) -> Result<Calibratio
         ("compression of pages", &|costs| {
             codecs::measure(sampler, costs);
             Ok(())
+        }),
+        ("the bitmap of a flash cache", &|costs| {
+            bitmap::measure(sampler, costs)
         }),
         ("the client", &|costs| client::measure(sampler, costs)),
         ("the designs' own structures", &|costs| {

@@ -44,6 +44,20 @@ const COMPRESSION_COSTS: &[&str] = &[
     "costs.cost_ns.inflate_page",
 ];
 
+/// Costs that no run depends on without drives that hold all data behind others.
+const FLASH_CACHE_COSTS: &[&str] = &[
+    "costs.cost_ns.bitmap_lookup",
+    "costs.cost_ns.bitmap_search",
+    "costs.cost_ns.bitmap_update",
+    "costs.cost_ns.bitmap_pack",
+    "costs.cost_ns.scan_visit",
+    "costs.cost_ns.chunk_pack",
+    "costs.cost_ns.chunk_unpack",
+];
+
+/// Keys that no run depends on without drives that hold all data behind others.
+const FLASH_CACHE_KEYS: &str = "design.indexless.";
+
 /// The hash of a configuration: equal configurations have equal hashes on every machine. Shown
 /// and serialised as 16 hexadecimal digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -86,6 +100,7 @@ fn prefix(role: Role) -> &'static str {
 /// The text that is hashed.
 fn canonical(drives: &[(Role, &DriveConfig)], host: &HostConfig, costs: &CostTable) -> String {
     let compresses = drives.iter().any(|(_, drive)| drive.compression.is_on());
+    let has_backing = drives.iter().any(|(role, _)| *role == Role::Backing);
     let drives = drives.iter();
     let mut parts: Vec<_> = drives
         .map(|(role, drive)| (prefix(*role), leaves(*drive)))
@@ -97,6 +112,8 @@ fn canonical(drives: &[(Role, &DriveConfig)], host: &HostConfig, costs: &CostTab
         .map(|(part, (key, value))| (shown(part, &key), value))
         .filter(|(key, _)| !LABELS.contains(&key.as_str()))
         .filter(|(key, _)| compresses || !COMPRESSION_COSTS.contains(&key.as_str()))
+        .filter(|(key, _)| has_backing || !FLASH_CACHE_COSTS.contains(&key.as_str()))
+        .filter(|(key, _)| has_backing || !key.starts_with(FLASH_CACHE_KEYS))
         .filter(|(key, _)| !LABEL_TABLES.iter().any(|table| key.starts_with(table)))
         .map(|(key, value)| match value {
             Value::Float(x) => format!("{key}={x:?}\n"),

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use wharf_drive::Book;
 use wharf_host::admin::{Admin, AdminError};
-use wharf_host::boot::{PoweredOn, Spread, make_ready};
-use wharf_host::design::{Gauges, Role};
+use wharf_host::boot::{PoweredOn, Ready, Spread, make_ready};
+use wharf_host::design::{Gauges, Initial, Role};
 use wharf_host::driver::DriverConfig;
 use wharf_host::gate::Gate;
 use wharf_runtime::{Cpu, Notifier, Receiver};
@@ -38,6 +38,8 @@ pub(crate) struct Parts {
     /// What the design reports of itself now.
     pub(crate) gauges: Box<dyn Fn() -> Gauges + Send>,
     pub(crate) gate: Gate<Option<Go>>,
+    /// The gate of services that bring the drives' initial content there, and that.
+    pub(crate) first: Option<(Gate<Option<Go>>, Initial)>,
     pub(crate) done: (Notifier, Vec<Receiver<u32>>),
 }
 
@@ -74,7 +76,7 @@ pub(crate) async fn run(cpu: Cpu, run: Arc<Run>, space: Arc<DmaSpace>, mut parts
         }
     }
     run.note_books(&parts.books);
-    let start_ns = cpu.now();
+    let start_ns = bring_initial(&cpu, &ready, parts.first.take()).await;
     let before = match statistics(&admins).await {
         Ok(before) => before,
         Err(error) => return give_up(&cpu, &run, &mut parts, error),
@@ -83,6 +85,21 @@ pub(crate) async fn run(cpu: Cpu, run: Arc<Run>, space: Arc<DmaSpace>, mut parts
     if let Err(error) = watch(&cpu, &run, &admins, &mut parts, before, start_ns).await {
         run.fail(RunError::Boot(error));
     }
+}
+
+/// Waits until the drives hold what they are to hold at first; gives when the run begins. Nothing before counts.
+async fn bring_initial(
+    cpu: &Cpu,
+    ready: &[(Role, Ready)],
+    first: Option<(Gate<Option<Go>>, Initial)>,
+) -> u64 {
+    if let Some((gate, initial)) = first {
+        let (ready, start_ns) = (ready.to_vec(), cpu.now());
+        gate.open(cpu, Some(Go { ready, start_ns }));
+        initial.wait(cpu, 0).await;
+        cpu.begin_profiles();
+    }
+    cpu.now()
 }
 
 fn give_up(cpu: &Cpu, run: &Run, parts: &mut Parts, error: AdminError) {

@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use wharf_host::boot::Ready;
 use wharf_host::design::{
-    Client, Design, Devices, Gauges, Parts, Principal, Role, Statistics, Touch,
+    Client, Design, Devices, Gauges, Initial, Parts, Principal, Role, Statistics, Touch,
 };
-use wharf_host::driver::DriverConfig;
+use wharf_host::driver::{DriverConfig, DriverStatistics};
 use wharf_host::gate::Gate;
 use wharf_host::span::Extent;
 use wharf_runtime::{Cpu, Op, Sender};
@@ -231,7 +231,7 @@ pub(crate) async fn run_service<D: Design>(
     run: Arc<Run>,
     design: Arc<D>,
     connection: Connection,
-    index: u32,
+    (index, initial): (u32, Option<Initial>),
 ) {
     let Some(go) = connection.wait(&cpu).await else {
         return;
@@ -243,7 +243,15 @@ pub(crate) async fn run_service<D: Design>(
     });
     match served {
         Ok(devices) => {
-            let _account = ServiceAccount { run, devices };
+            let mut account = ServiceAccount {
+                run,
+                devices,
+                before: DriverStatistics::default(),
+            };
+            if let Some(initial) = initial {
+                initial.wait(&cpu, 1 + index).await;
+                account.before = account.so_far();
+            }
             std::future::pending().await
         }
         Err(error) => run.fail(error),
@@ -254,15 +262,25 @@ pub(crate) async fn run_service<D: Design>(
 struct ServiceAccount {
     run: Arc<Run>,
     devices: Devices,
+    /// What they did before the run began.
+    before: DriverStatistics,
+}
+
+impl ServiceAccount {
+    fn so_far(&self) -> DriverStatistics {
+        let mut all = DriverStatistics::default();
+        for (_, volume) in self.devices.all() {
+            volume.statistics().for_each(|did| all.merge(&did));
+        }
+        all
+    }
 }
 
 impl Drop for ServiceAccount {
     fn drop(&mut self) {
         let mut all = self.run.services.lock().unwrap_or_else(|p| p.into_inner());
         let sum = all.get_or_insert_default();
-        for (_, volume) in self.devices.all() {
-            volume.statistics().for_each(|did| sum.merge(&did));
-        }
+        sum.merge(&self.so_far().since(&self.before));
     }
 }
 

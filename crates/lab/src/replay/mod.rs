@@ -12,6 +12,7 @@ mod boot;
 mod client;
 mod engine;
 mod files;
+mod layers;
 mod outcome;
 mod request_queue;
 mod scratch;
@@ -25,7 +26,7 @@ use wharf_drive::{Book, Drive, DriveError, PowerSwitch};
 use wharf_host::admin::{AdminError, offer_queues};
 use wharf_host::boot::{PoweredOn, Spread};
 use wharf_host::collection::CollectionReports;
-use wharf_host::design::{Design, DesignError, Needs, Role};
+use wharf_host::design::{Design, DesignError, Initial, Needs, Role};
 use wharf_host::driver::DriverStatistics;
 use wharf_host::error::IoError;
 use wharf_host::gate::Gate;
@@ -33,7 +34,7 @@ use wharf_runtime::{CpuId, Machine, Notifier, Seed, Side, Stall, ring};
 use wharf_wire::dma::DmaSpace;
 use wharf_workload::files::FileGenerator;
 
-use crate::checker::{Checker, WrongRead};
+use crate::checker::{Checker, Ticket, WrongRead};
 use crate::input::Plan;
 use crate::progress::Progress;
 use crate::result::MemoryAccount;
@@ -100,6 +101,21 @@ pub enum RunError {
         needed: String,
         /// The roles that have drives.
         given: String,
+    },
+    /// Drives of a cache that show too little for the drives behind them.
+    #[error(
+        "{design}: the cache drives show {shown_bytes} bytes, and before {home_bytes} bytes of backing drives they \
+         must show {needed_bytes}: leave out drive.ftl.shown_bytes, or set it to that for each drive"
+    )]
+    ShowTooLittle {
+        /// The design.
+        design: String,
+        /// What they show.
+        shown_bytes: u64,
+        /// What they must show.
+        needed_bytes: u64,
+        /// What the drives behind them have.
+        home_bytes: u64,
     },
     /// Drives of which some keep stamps and some bytes.
     #[error("the drives of one run keep pages alike: give all the same drive.media.kind")]
@@ -204,6 +220,9 @@ pub(crate) fn run<D: Design>(
     let (config, own) = (setup.design_config(), setup.host.design.of::<D>());
     let needs = D::needs(&config, &own);
     check_devices(D::NAME, setup, &needs)?;
+    if needs.roles.contains(&Role::Backing) {
+        layers::check_shown(D::NAME, setup, D::shown_bytes(&own, setup.volume_bytes()))?;
+    }
     let scratch = Scratch::claim(setup)?;
     let mut drives = Vec::new();
     let mut number = 0;
@@ -245,8 +264,19 @@ pub(crate) fn run<D: Design>(
         services: Mutex::new(None),
         collection: Arc::new(CollectionReports::new(setup.clients + needs.services)),
     });
+    if stamp_only && needs.roles.contains(&Role::Backing) {
+        design.stamps_have(&setup.data_sizes()?);
+    }
+    let initial = initial(setup, &run, &needs).filter(|initial| design.begin_with(initial));
     let mut machine = Machine::new(setup.costs.clone(), setup.engine.is_profiled());
-    let layout = build(&mut machine, setup, &run, &design, (drives, needs), &space)?;
+    let layout = build(
+        &mut machine,
+        setup,
+        &run,
+        (&design, initial),
+        (drives, needs),
+        &space,
+    )?;
     let clock = wharf_runtime::clock::Clock::start();
     let summary = engine::run(
         machine,
@@ -265,6 +295,27 @@ pub(crate) fn run<D: Design>(
         source,
     })?;
     outcome::Outcome::gather(&run, &summary, wall_ns, setup)
+}
+
+/// What the workload touches, as clients of the design could have written it: where a design keeps data in a store on
+/// drives of its own, it alone can bring it there. Whatever a file is to hold at first, nobody knows: files begin empty.
+fn initial(setup: &Setup, run: &Arc<Run>, needs: &Needs) -> Option<Initial> {
+    let is_wanted = matches!(setup.prepare, Prepare::Touched)
+        && needs.roles.contains(&Role::Backing)
+        && run.files.is_none();
+    let run = run.clone();
+    let ranges = run.plan.touched.clone();
+    is_wanted.then(|| {
+        Initial::new(ranges, 1 + needs.services, move |first, count| {
+            let (offset, bytes) = (first * 4096, count * 4096);
+            let mut data = vec![0; run.checker.buffer_bytes(offset, bytes)];
+            let mut ticket = Ticket::default();
+            run.checker
+                .begin_write(offset, bytes, &mut data, &mut ticket);
+            run.checker.end_write(offset, bytes, &ticket);
+            data
+        })
+    })
 }
 
 /// Refuses drives that a design cannot work with.
@@ -300,7 +351,7 @@ fn build<D: Design>(
     machine: &mut Machine,
     setup: &Setup,
     run: &Arc<Run>,
-    design: &Arc<D>,
+    (design, initial): (&Arc<D>, Option<Initial>),
     (drives, needs): (Vec<Drive>, Needs),
     space: &Arc<DmaSpace>,
 ) -> Result<engine::Layout, RunError> {
@@ -351,12 +402,17 @@ fn build<D: Design>(
     layout.boot = Some(boot_cpu);
     let done_notifier = Notifier::new();
     let gate = Gate::new(users);
+    // Services that bring something there begin before clients.
+    let first_gate = initial.as_ref().map(|_| Gate::new(users));
     let mut done_receivers = Vec::new();
     for (index, queues) in (0..).zip(queues) {
         let connection = client::Connection {
             waiter: index,
             queues,
-            gate: gate.clone(),
+            gate: match (&first_gate, index >= setup.clients) {
+                (Some(first), true) => first.clone(),
+                _ => gate.clone(),
+            },
             space: space.clone(),
             driver: client::driver_config(&setup.host),
         };
@@ -364,8 +420,9 @@ fn build<D: Design>(
         if let Some(service) = index.checked_sub(setup.clients) {
             let cpu = machine.add_cpu(&format!("service{service}"), Side::Host, 1.0);
             layout.services.push(cpu);
+            let initial = initial.clone();
             machine.spawn(cpu, "service", move |cpu| {
-                client::run_service::<D>(cpu, run, design, connection, service)
+                client::run_service::<D>(cpu, run, design, connection, (service, initial))
             });
             continue;
         }
@@ -386,6 +443,7 @@ fn build<D: Design>(
         }),
         driver: client::driver_config(&setup.host),
         gate,
+        first: first_gate.zip(initial),
         done: (done_notifier, done_receivers),
     };
     let (run, space) = (run.clone(), space.clone());

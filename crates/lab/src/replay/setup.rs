@@ -175,7 +175,12 @@ impl Setup {
     pub fn memory_bytes(&self) -> u64 {
         let drives = self.devices.iter();
         let drives = drives.map(|group| drives_bytes(&group.drive, group.drives));
-        drives.sum::<u64>() + cached_bytes(&self.cache().drive, self.cache_bytes)
+        let drives = drives.sum::<u64>();
+        match self.group(Role::Backing) {
+            // What is cached is on drives.
+            Some(_) => drives,
+            None => drives + cached_bytes(&self.cache().drive, self.cache_bytes),
+        }
     }
 
     /// What every design is told.
@@ -205,7 +210,7 @@ pub fn memory_bytes(drive: &DriveConfig, drives: u32, cache_bytes: u64) -> u64 {
 }
 
 fn drives_bytes(drive: &DriveConfig, drives: u32) -> u64 {
-    if drive.as_disk().is_some() {
+    if drive.as_disk().is_some() || drive.ftl.shown_bytes > 0 {
         // It takes memory for what a run writes, which nobody knows before.
         return 0;
     }

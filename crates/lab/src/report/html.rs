@@ -51,7 +51,7 @@ pub fn render(comparison: &Comparison) -> String {
         cards(&comparison.rows),
         sections(comparison),
         figures::section(&comparison.rows),
-        super::files::section(&comparison.rows),
+        super::behind::section(&comparison.rows) + &super::files::section(&comparison.rows),
         run(comparison),
         tail(comparison),
     ]

@@ -295,6 +295,7 @@ mod tests {
         let mut of_disks = sample::sparse_comparison();
         let account = &mut of_disks.rows[0].devices[0];
         (account.seeks, account.positioning_us) = (Some(1), Some(1.0));
+        account.read_seeks = Some(1);
         let samples = [
             sample::seeded_comparison(2),
             sample::sparse_comparison(),

@@ -1,6 +1,7 @@
 //! Three views of one [`Comparison`](crate::result::Comparison): a table for the terminal, a JSON
 //! file for programs, a page for people. Rows that took turns have a table of their own, [`rounds`].
 
+pub(crate) mod behind;
 mod files;
 pub(crate) mod format;
 pub mod html;

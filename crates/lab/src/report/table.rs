@@ -113,6 +113,7 @@ pub fn render(comparison: &Comparison, width: usize) -> String {
         text += &figures(&comparison.rows, width, spread);
     }
     ratios(&mut text, &comparison.rows);
+    text += &super::behind::table(&comparison.rows);
     text += &super::files::table(&comparison.rows);
     text.push('\n');
     for (name, value) in provenance(comparison) {

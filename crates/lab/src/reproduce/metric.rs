@@ -32,6 +32,14 @@ pub enum Metric {
     Bandwidth,
     /// Mean latency, in microseconds.
     MeanLatency,
+    /// Mean latency of reads, in microseconds.
+    ReadMean,
+    /// The 99th percentile of the latency of reads, in microseconds.
+    ReadP99,
+    /// Pages that a disk behind a cache compressed and wrote, of all units that were touched, for each that left the cache.
+    DiskWriteAmplification,
+    /// Seeks of a disk behind a cache for reads, for each read of the workload.
+    SeeksPerRead,
     /// The 99.9th percentile of latency, in microseconds.
     P999,
     /// The 99.99th percentile of latency, in microseconds.
@@ -139,6 +147,10 @@ impl Metric {
         match self {
             Metric::Bandwidth => "bandwidth, MB/s",
             Metric::MeanLatency => "mean latency, µs",
+            Metric::ReadMean => "mean latency of reads, µs",
+            Metric::ReadP99 => "p99 latency of reads, µs",
+            Metric::DiskWriteAmplification => "write amplification",
+            Metric::SeeksPerRead => "seeks by read",
             Metric::P999 => "p99.9 latency, µs",
             Metric::P9999 => "p99.99 latency, µs",
             Metric::Commands => "drive commands by request",
@@ -191,6 +203,10 @@ impl Metric {
         Ok(match self {
             Metric::Bandwidth => row.bandwidth_mb_s,
             Metric::MeanLatency => row.latency_us.mean,
+            Metric::ReadMean => read(row)?.mean,
+            Metric::ReadP99 => read(row)?.p99,
+            Metric::DiskWriteAmplification => behind(row, "disk_write_amplification")?,
+            Metric::SeeksPerRead => behind(row, "seeks_per_read")?,
             Metric::P999 => row.latency_us.p99_9,
             Metric::P9999 => row.latency_us.p99_99,
             Metric::Commands => row.commands_per_io,
@@ -291,6 +307,17 @@ impl Metric {
 /// A share that a design may report: 0 of one that does not.
 fn share(row: &Row, name: &str) -> f64 {
     row.gauge(name).unwrap_or(0.0)
+}
+
+fn read(row: &Row) -> Result<&Latency, String> {
+    let latency = row.read_latency_us.as_ref();
+    latency.ok_or_else(|| "nothing was read".into())
+}
+
+/// A figure of a disk behind a cache.
+fn behind(row: &Row, name: &str) -> Result<f64, String> {
+    let figure = crate::report::behind::figure(row, name);
+    figure.ok_or_else(|| "there is no disk behind, or nothing of that was done".into())
 }
 
 fn affected(row: &Row) -> Result<&Latency, String> {

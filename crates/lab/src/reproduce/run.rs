@@ -6,8 +6,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use wharf_drive::config::FrameIndex;
 use wharf_host::volume::Level;
 
-use super::setup::rule;
 use super::setup::scale::THREADS;
+use super::setup::{indexless, rule};
 use super::subject::Subject;
 use super::vocabulary::meaning;
 use crate::config::ArrayLayout;
@@ -26,6 +26,10 @@ pub struct Run {
     /// The times that the workload is as long as the scale gives it: for percentiles of the tail. In ScaleCache's set-up, where
     /// files, cache and drives scale alike, the times that all of them are as large.
     pub stretch: u32,
+    /// KiB of a unit in which the disk behind a cache is compressed; 0 for chunks of any size, and where there is no such disk.
+    pub unit_kib: u32,
+    /// The rules of the cache are those of its paper as they are written.
+    pub by_the_paper: bool,
     /// Drives side by side.
     pub drives: u32,
     /// KiB that go to one of them before the next one's turn.
@@ -89,6 +93,8 @@ pub struct Variant {
     pub managers: u32,
     /// It is in the operating system, though it could be in the program.
     pub in_kernel: bool,
+    /// Its rules are those of its paper as they are written.
+    pub by_the_paper: bool,
 }
 
 /// ScalaCache.
@@ -117,8 +123,28 @@ pub const FALCON: Variant = plain("Falcon", "falcon");
 /// ScaleCache in the program's process: not in the paper.
 pub const SCALE_IN_PROGRAM: Variant = plain("in the program (ours)", "scale");
 
+/// The flash cache without an index, by the rules of its paper.
+pub const PROPOSED: Variant = Variant {
+    by_the_paper: true,
+    ..plain("Proposed", "indexless")
+};
+/// The same by the rules that are usual here.
+pub const PROPOSED_HERE: Variant = plain("Proposed (ours)", "indexless");
+/// With exact ranks of runs.
+pub const IDEAL: Variant = plain("Ideal", "ideal");
+/// Half by LRU.
+pub const IMPROVED_LRU: Variant = plain("Improved LRU", "improved-lru");
+/// LRU by rounds.
+pub const LRU: Variant = plain("LRU", "lru");
+/// First in, first out.
+pub const IN_ORDER: Variant = plain("Write-back in order", "fifo");
+/// Every write goes to the disk at once.
+pub const THROUGH: Variant = plain("Write-through", "through");
+/// The disk without a cache.
+pub const NO_CACHE: Variant = plain("No cache", "direct-disk");
+
 /// All of them.
-const VARIANTS: [Variant; 12] = [
+const VARIANTS: [Variant; 20] = [
     SCALA,
     HARDWARE,
     KERNEL,
@@ -131,6 +157,14 @@ const VARIANTS: [Variant; 12] = [
     DIRECT,
     FALCON,
     SCALE_IN_PROGRAM,
+    PROPOSED,
+    PROPOSED_HERE,
+    IDEAL,
+    IMPROVED_LRU,
+    LRU,
+    IN_ORDER,
+    THROUGH,
+    NO_CACHE,
 ];
 
 impl<'de> Deserialize<'de> for Variant {
@@ -148,6 +182,7 @@ const fn plain(label: &'static str, design: &'static str) -> Variant {
         design,
         managers: 0,
         in_kernel: false,
+        by_the_paper: false,
     }
 }
 
@@ -160,10 +195,8 @@ const fn in_kernel(label: &'static str, design: &'static str) -> Variant {
 
 const fn tri(label: &'static str, managers: u32) -> Variant {
     Variant {
-        label,
-        design: "tri",
         managers,
-        in_kernel: false,
+        ..plain(label, "tri")
     }
 }
 
@@ -186,6 +219,8 @@ impl Variant {
             subject: Subject::Scala,
             workload: workload.into(),
             request_kib: 0,
+            unit_kib: 0,
+            by_the_paper: self.by_the_paper,
             stretch: 1,
             drives: 1,
             stripe_kib: STRIPE_KIB,
@@ -217,6 +252,8 @@ impl Variant {
             subject: Subject::Scale,
             workload: workload.into(),
             request_kib: 4,
+            unit_kib: 0,
+            by_the_paper: self.by_the_paper,
             stretch: 1,
             drives,
             stripe_kib: 512,
@@ -230,6 +267,18 @@ impl Variant {
             layout: ArrayLayout::Raid0,
             start: Start::Touched,
             rule: rule(Subject::Scale),
+        }
+    }
+}
+
+impl Variant {
+    /// A run of the paper on the flash cache without an index: one drive before one disk.
+    pub fn before_a_disk(self, workload: &str) -> Run {
+        Run {
+            subject: Subject::Indexless,
+            clients: indexless::CLIENTS,
+            rule: rule(Subject::Indexless),
+            ..self.clients(workload, indexless::CLIENTS)
         }
     }
 }
@@ -255,6 +304,15 @@ impl Run {
             0 => String::new(),
             n => format!(" of {n} KiB"),
         };
+        if self.subject == Subject::Indexless {
+            let unit = match self.unit_kib {
+                0 => "chunks of any size".into(),
+                kib => format!("units of {kib} KiB"),
+            };
+            let rules = if self.by_the_paper { " as written" } else { "" };
+            let (design, workload) = (self.design, &self.workload);
+            return format!("{design}{rules} on {workload}{stretch} over {unit}");
+        }
         format!(
             "{}{managers}{aware}{table} on {}{request}{stretch}: {} clients, {} drives{} of {} cores, stripes of {} KiB{dealt}",
             self.design,

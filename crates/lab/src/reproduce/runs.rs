@@ -24,7 +24,7 @@ use super::Options;
 use super::run::{Run, Start};
 use super::setup::{self, Load};
 use crate::config::ConfigError;
-use crate::designs::{DESIGNS, find};
+use crate::designs::{built_in, find};
 use crate::input::{ClientRule, Plan, plan};
 use crate::prepare::{Age, Stock};
 use crate::progress::{Bars, Progress};
@@ -237,10 +237,11 @@ impl<'a> Bench<'a> {
     fn run(&self, run: &Run, seed: u64, number: usize, thread: usize) -> Result<Measured, Gap> {
         let design = find(run.design)
             .ok_or_else(|| Gap::missing(format!("design '{}' is not built in", run.design)))?;
-        let setup = self.setup(run, seed)?;
+        let mut setup = self.setup(run, seed)?;
+        setup.show_enough(&[design]);
         let fits = setup.host.check_drives(setup.cache().drives);
         fits.map_err(|error| Gap::missing(error.to_string()))?;
-        let device_bytes = setup.volume_bytes();
+        let device_bytes = setup.addressable_bytes(&[design]);
         let plan = self.plan(run, seed, device_bytes, thread)?;
         if self.describers.get(&named(run)) == Some(&number) {
             let traits = self.traits(run, &plan);
@@ -274,8 +275,11 @@ impl<'a> Bench<'a> {
         let scale = self.options.scale;
         let drive = setup::drive(scale, run).map_err(|e| config_gap(&e))?;
         let host = setup::host(scale, run).map_err(|e| config_gap(&e))?;
+        let mut devices = vec![DeviceGroup::new(Role::Cache, drive, run.drives, &host)];
+        let backing = setup::backing(scale, run).map_err(|e| config_gap(&e))?;
+        devices.extend(backing.map(|disk| DeviceGroup::new(Role::Backing, disk, 1, &host)));
         Ok(Setup {
-            devices: vec![DeviceGroup::new(Role::Cache, drive, run.drives, &host)],
+            devices,
             host,
             costs: self.options.costs.clone(),
             cache_bytes: 0,
@@ -393,5 +397,5 @@ fn gap_of(error: RunError) -> Gap {
 
 /// The names of the designs that are built in.
 pub fn designs_built_in() -> Vec<&'static str> {
-    DESIGNS.iter().map(|design| design.name).collect()
+    built_in().map(|design| design.name).collect()
 }

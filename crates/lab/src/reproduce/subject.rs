@@ -17,17 +17,20 @@ pub enum Subject {
     Scala,
     /// ScaleCache (EuroSys 2024).
     Scale,
+    /// The flash cache without an index (Hao et al.).
+    Indexless,
 }
 
 impl Subject {
     /// All of them.
-    pub const ALL: [Subject; 2] = [Subject::Scala, Subject::Scale];
+    pub const ALL: [Subject; 3] = [Subject::Scala, Subject::Scale, Subject::Indexless];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Subject::Scala => "scala",
             Subject::Scale => "scale",
+            Subject::Indexless => "indexless",
         }
     }
 
@@ -46,6 +49,7 @@ impl Subject {
         match self {
             Subject::Scala => include_str!("../../../../configs/paper/scala.toml"),
             Subject::Scale => include_str!("../../../../configs/paper/scale.toml"),
+            Subject::Indexless => include_str!("../../../../configs/paper/indexless.toml"),
         }
     }
 }

@@ -17,9 +17,13 @@ use crate::config::nearest::nearest;
 use crate::result::CpuPart;
 
 /// Metrics that are a word.
-const PLAIN: [(&str, Metric); 25] = [
+const PLAIN: [(&str, Metric); 29] = [
     ("bandwidth", Metric::Bandwidth),
     ("mean_latency", Metric::MeanLatency),
+    ("read_mean", Metric::ReadMean),
+    ("read_p99", Metric::ReadP99),
+    ("disk_write_amplification", Metric::DiskWriteAmplification),
+    ("seeks_per_read", Metric::SeeksPerRead),
     ("p999", Metric::P999),
     ("p9999", Metric::P9999),
     ("commands", Metric::Commands),

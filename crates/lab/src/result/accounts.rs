@@ -87,6 +87,9 @@ pub struct DeviceAccount {
     /// Of disks: times that heads did not go on where they had ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seeks: Option<u64>,
+    /// Of these, those of reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_seeks: Option<u64>,
     /// Of disks: mean time of a seek with the change of heads and the wait for the turn, in
     /// microseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -106,6 +109,9 @@ pub struct CompressionAccount {
     pub unfilled_share: f64,
     /// Of that, what was left empty because somebody waited.
     pub padding_share: f64,
+    /// Bytes of the drives' own memory that their maps take.
+    #[serde(default)]
+    pub map_bytes: u64,
     /// Flash programmed by what the pages written took, compressed; `None` when none was written.
     pub granule_write_amplification: Option<f64>,
 }
@@ -121,6 +127,7 @@ impl CompressionAccount {
             physical_ratio: did.physical_ratio(),
             used_bytes: did.used_granules * GRANULE.0,
             capacity_bytes: did.capacity_granules * GRANULE.0,
+            map_bytes: did.map_bytes,
             unfilled_share: ratio(did.unfilled_granules as f64, programmed),
             padding_share: ratio(did.padding_granules as f64, programmed),
             granule_write_amplification: did.write_amplification_of_granules(),
@@ -151,6 +158,7 @@ impl DeviceAccount {
             gc_share: ratio(did.gc_busy_ns as f64, cores_ns).min(1.0),
             compression: (group.drive.unit_pages() > 0).then(|| CompressionAccount::new(did)),
             seeks: is_disk.then_some(did.seeks),
+            read_seeks: is_disk.then_some(did.read_seeks),
             positioning_us: is_disk.then(|| ratio(positioning_us, did.seeks as f64)),
         }
     }

@@ -28,6 +28,7 @@ mod engines;
 mod faulty;
 mod file_view;
 mod files;
+mod flash_caches;
 mod flash_policies;
 mod golden;
 mod index_scaling;

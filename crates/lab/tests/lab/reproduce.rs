@@ -80,6 +80,11 @@ fn every_figure_of_scale_runs() {
 }
 
 #[test]
+fn every_figure_of_indexless_runs() {
+    every_figure_of(Subject::Indexless);
+}
+
+#[test]
 fn equal_seeds_give_equal_files_and_other_seeds_do_not() {
     for names in [
         ["scala/table2", "scala/fig12a"],

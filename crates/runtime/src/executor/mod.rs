@@ -135,6 +135,11 @@ impl Executor {
         self.cpus.borrow_mut().push(cpu);
     }
 
+    /// Calls `each` with every CPU.
+    pub(crate) fn each_cpu(&self, each: impl FnMut(&Cpu)) {
+        self.cpus.borrow().iter().for_each(each);
+    }
+
     /// Puts a task on `cpu`; it is polled for the first time when the CPU next runs.
     pub(crate) fn spawn(
         &self,

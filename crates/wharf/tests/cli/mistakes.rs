@@ -43,6 +43,14 @@ fn each_wrong_name_is_told_in_one_line() {
             "direct uses no backing drives: leave out --backing, or name designs that do",
         ),
         (
+            &["compare", "--designs", "lru,clock"],
+            "lru keeps all data on a disk behind its drives and clock has no disk: compare them apart",
+        ),
+        (
+            &["compare", "--backing-drives", "2"],
+            "--backing-drives: there are none: give --backing",
+        ),
+        (
             &["compare", "--set", "backing.disk.heads=3"],
             "--set backing.*: there are no backing drives: give --backing",
         ),

@@ -1,4 +1,4 @@
-//! Ten named workloads like those of the ScalaCache paper, whose traces cannot be shipped: generators
+//! Named workloads of two papers (those of the second are in `flash.rs`). Ten are like those of the ScalaCache paper, whose traces cannot be shipped: generators
 //! fitted to the figures that its Table 2 gives for them.
 //!
 //! 1. Requests come in **runs**: each next request continues the run at its end, or (with the probability that the
@@ -15,6 +15,7 @@
 //! Everything scales: with fewer requests the hot and the cold range shrink alike, so that a cache
 //! shrunk as much (12 GiB for the full number) sees the same hit ratio.
 
+mod flash;
 mod table;
 
 use crate::error::WorkloadError;
@@ -51,6 +52,8 @@ pub struct Profile {
     pub table: TableRow,
     /// Request sizes in bytes with their weights.
     pub sizes: &'static [(u32, u64)],
+    /// Sizes of requests that write, if those are others.
+    pub write_sizes: &'static [(u32, u64)],
     /// Share of runs that write.
     pub write_share: f64,
     /// Skew of Zipf's law over the extents of the hot set.
@@ -72,10 +75,15 @@ impl Profile {
     /// All profiles, in the order of the table.
     pub const ALL: &'static [Profile] = &table::PROFILES;
 
+    /// Those of the paper on the flash cache without an index: one is fitted to a sample of a trace, the others are
+    /// invented within what the paper says.
+    pub const FLASH: &'static [Profile] = &flash::PROFILES;
+
     /// The profile of this name.
     pub fn by_name(name: &str) -> Option<&'static Profile> {
         Profile::ALL
             .iter()
+            .chain(Profile::FLASH)
             .find(|profile| profile.table.name == name)
     }
 
@@ -122,7 +130,12 @@ impl Profile {
         let natural = self.footprint_bytes(requests);
         let footprint = footprint_bytes.unwrap_or(natural);
         let sizes = Sizes::new(self.sizes)?;
-        let least = 4 * u64::from(sizes.bytes_max());
+        let write_sizes = match self.write_sizes {
+            [] => sizes.clone(),
+            other => Sizes::new(other)?,
+        };
+        let largest = u64::from(sizes.bytes_max().max(write_sizes.bytes_max()));
+        let least = 4 * largest;
         if !(least..=ADDRESS_BYTES_MAX).contains(&footprint) && footprint_bytes.is_some() {
             let name = self.table.name;
             let reason = format!("{footprint} bytes for {name} is not between {least} and 64 PiB");
@@ -131,11 +144,15 @@ impl Profile {
         let footprint = footprint.max(least) / PAGE_BYTES * PAGE_BYTES;
         let scale = requests as f64 / self.table.requests as f64;
         let hot_share = self.hot_bytes as f64 * scale / natural as f64;
-        let largest = u64::from(sizes.bytes_max());
         let hot_bytes = ((footprint as f64 * hot_share) as u64 / PAGE_BYTES * PAGE_BYTES)
             .clamp(largest, footprint - largest);
         Ok(ProfileGenerator::new(
-            self, requests, footprint, hot_bytes, sizes, seed,
+            self,
+            requests,
+            footprint,
+            hot_bytes,
+            [sizes, write_sizes],
+            seed,
         ))
     }
 }
@@ -144,7 +161,8 @@ impl Profile {
 #[derive(Debug, Clone)]
 pub struct ProfileGenerator {
     left: u64,
-    sizes: Sizes,
+    /// Of reads, and of writes.
+    sizes: [Sizes; 2],
     hot_bytes: u64,
     footprint_bytes: u64,
     extent_bytes: u64,
@@ -184,7 +202,7 @@ impl ProfileGenerator {
         requests: u64,
         footprint_bytes: u64,
         hot_bytes: u64,
-        sizes: Sizes,
+        sizes: [Sizes; 2],
         seed: u64,
     ) -> ProfileGenerator {
         // An extent is as long as a run in the mean, so that extents are touched about evenly.
@@ -260,7 +278,8 @@ impl Iterator for ProfileGenerator {
         if self.run.limit == 0 || self.run_rng.chance(self.new_run) {
             self.begin_run();
         }
-        let bytes = self.sizes.draw(&mut self.size_rng);
+        let sizes = &self.sizes[usize::from(self.run.op == Op::Write)];
+        let bytes = sizes.draw(&mut self.size_rng);
         // A run that meets the end of its range goes on at the start of the range.
         if self.run.next + u64::from(bytes) > self.run.limit {
             self.run.next = if self.run.is_cold { self.hot_bytes } else { 0 };

@@ -29,6 +29,7 @@ pub(super) const PROFILES: [Profile; 10] = [
         },
         sizes: &[(4 * KIB, 1)],
         // Assumed: the FIU web servers are known as write-dominated.
+        write_sizes: &[],
         write_share: 0.78,
         theta: 0.7,
         cold_share: 0.0194,
@@ -46,6 +47,7 @@ pub(super) const PROFILES: [Profile; 10] = [
         },
         sizes: &[(4 * KIB, 1)],
         // Assumed, as webmail.
+        write_sizes: &[],
         write_share: 0.74,
         theta: 0.0,
         cold_share: 0.0005,
@@ -63,6 +65,7 @@ pub(super) const PROFILES: [Profile; 10] = [
         },
         sizes: &[(4 * KIB, 94_500), (8 * KIB, 5_500)],
         // Assumed, as webmail.
+        write_sizes: &[],
         write_share: 0.80,
         theta: 0.7,
         cold_share: 0.2630,
@@ -86,6 +89,7 @@ pub(super) const PROFILES: [Profile; 10] = [
             (64 * KIB, 5_539),
         ],
         // Assumed from the character of the volume: a print server, mostly writes.
+        write_sizes: &[],
         write_share: 0.89,
         theta: 0.7,
         cold_share: 0.0764,
@@ -109,6 +113,7 @@ pub(super) const PROFILES: [Profile; 10] = [
             (64 * KIB, 19_711),
         ],
         // Assumed from the character of the volume: home directories, more writes than reads.
+        write_sizes: &[],
         write_share: 0.60,
         theta: 0.0,
         cold_share: 0.0001,
@@ -133,6 +138,7 @@ pub(super) const PROFILES: [Profile; 10] = [
             (128 * KIB, 7_257),
         ],
         // Assumed: two write-dominated volumes of three.
+        write_sizes: &[],
         write_share: 0.65,
         theta: 0.7,
         cold_share: 0.0904,
@@ -157,6 +163,7 @@ pub(super) const PROFILES: [Profile; 10] = [
             (512 * KIB, 11_301),
         ],
         // The paper calls it write-intensive; one second of volume 1205 in a public sample has 94 % writes.
+        write_sizes: &[],
         write_share: 0.90,
         theta: 0.7,
         cold_share: 0.3540,
@@ -181,6 +188,7 @@ pub(super) const PROFILES: [Profile; 10] = [
             (256 * KIB, 8_273),
         ],
         // The paper calls it write-intensive; the share itself is assumed.
+        write_sizes: &[],
         write_share: 0.80,
         theta: 0.7,
         cold_share: 0.2632,
@@ -205,6 +213,7 @@ pub(super) const PROFILES: [Profile; 10] = [
             (128 * KIB, 7_313),
         ],
         // Assumed from the character of the volume: project directories, mostly read.
+        write_sizes: &[],
         write_share: 0.11,
         theta: 0.7,
         cold_share: 0.2176,
@@ -229,6 +238,7 @@ pub(super) const PROFILES: [Profile; 10] = [
             (128 * KIB, 7_827),
         ],
         // Assumed: mds_0 mostly writes, mds_1 mostly reads, together 2.85 million requests.
+        write_sizes: &[],
         write_share: 0.42,
         theta: 0.7,
         cold_share: 0.2325,

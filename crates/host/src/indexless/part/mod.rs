@@ -104,6 +104,20 @@ const SEARCHED_MAX: usize = 8;
 const RUNS: u8 = 0;
 const OFFSETS: u8 = 1;
 
+/// The form of a part.
+#[derive(Debug, Clone, Copy)]
+pub enum Form {
+    /// Nothing is cached.
+    Empty,
+    /// A word is where its sector says.
+    Raw,
+    /// Words are searched for.
+    Packed {
+        /// Searches for so many neighbours.
+        searches: fn(u32) -> u32,
+    },
+}
+
 /// The words of [`SECTORS`] sectors.
 #[derive(Default)]
 pub struct Part {
@@ -133,6 +147,22 @@ impl Part {
     #[inline]
     pub fn is_raw(&self) -> bool {
         self.bytes.len() == raw::BYTES
+    }
+
+    /// Its form.
+    #[inline]
+    pub fn form(&self) -> Form {
+        match self.bytes.len() {
+            0 => Form::Empty,
+            raw::BYTES => Form::Raw,
+            _ if self.bytes[0] == RUNS => Form::Packed { searches: |_| 1 },
+            _ => Form::Packed {
+                searches: |count| match count as usize > SEARCHED_MAX {
+                    true => 1,
+                    false => count,
+                },
+            },
+        }
     }
 
     /// Bytes that it takes, itself left out.

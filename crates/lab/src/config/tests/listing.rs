@@ -7,7 +7,7 @@ use super::super::HostConfig;
 use super::super::kinds::Kind;
 use super::super::schema::{Schema, Unit};
 use super::super::sets::DESIGN;
-use crate::designs::DESIGNS;
+use crate::designs::built_in;
 
 const DOCUMENT: &str = include_str!("../../../../../docs/configuration.md");
 
@@ -81,11 +81,11 @@ fn design_keys() -> String {
     let schema = Schema::of(&HostConfig::reference());
     let mut text = String::new();
     let mut tables = std::collections::BTreeSet::new();
-    for entry in DESIGNS {
+    for entry in built_in() {
         if entry.keys.is_empty() || !tables.insert(entry.table) {
             continue;
         }
-        let family = DESIGNS.iter().filter(|other| other.table == entry.table);
+        let family = built_in().filter(|other| other.table == entry.table);
         let names: Vec<String> = family.map(|other| format!("`{}`", other.name)).collect();
         text += &format!("Of {}:\n\n", names.join(", "));
         text += "| key | unit | meaning |\n|---|---|---|\n";

@@ -61,9 +61,11 @@ impl Definition {
 pub fn of(subject: Subject) -> &'static [Definition] {
     static SCALA: LazyLock<Vec<Definition>> = LazyLock::new(|| built_in(Subject::Scala));
     static SCALE: LazyLock<Vec<Definition>> = LazyLock::new(|| built_in(Subject::Scale));
+    static INDEXLESS: LazyLock<Vec<Definition>> = LazyLock::new(|| built_in(Subject::Indexless));
     match subject {
         Subject::Scala => &SCALA,
         Subject::Scale => &SCALE,
+        Subject::Indexless => &INDEXLESS,
     }
 }
 
@@ -77,6 +79,10 @@ fn file(subject: Subject) -> (&'static str, &'static str) {
         Subject::Scale => (
             "configs/paper/scale-figures.toml",
             include_str!("../../../../../configs/paper/scale-figures.toml"),
+        ),
+        Subject::Indexless => (
+            "configs/paper/indexless-figures.toml",
+            include_str!("../../../../../configs/paper/indexless-figures.toml"),
         ),
     }
 }

@@ -36,6 +36,8 @@ pub struct Setting {
     pub stripe_kib: Option<u32>,
     /// KiB of a request.
     pub request_kib: Option<u32>,
+    /// KiB of a unit in which the disk behind a cache is compressed; 0: chunks of any size.
+    pub unit_kib: Option<u32>,
     /// How many times longer the run is.
     pub stretch: Option<u32>,
     /// A design with managers has its number of them for each drive.
@@ -81,7 +83,7 @@ impl Setting {
             };
         }
         either! {
-            name design workload metric clients cpus drives cores stripe_kib request_kib stretch managers_by_drive
+            name design workload metric clients cpus drives cores stripe_kib request_kib unit_kib stretch managers_by_drive
             gc_aware dealt_in_turn frame_index layout start times in_drives ideal untested
         }
     }
@@ -120,6 +122,7 @@ impl Setting {
             cores: self.cores.unwrap_or(usual.cores),
             stripe_kib: self.stripe_kib.unwrap_or(usual.stripe_kib),
             request_kib: self.request_kib.unwrap_or(usual.request_kib),
+            unit_kib: self.unit_kib.unwrap_or(usual.unit_kib),
             stretch: self.stretch.unwrap_or(usual.stretch),
             gc_aware: self.gc_aware.unwrap_or(usual.gc_aware),
             frame_index: self.frame_index.unwrap_or(usual.frame_index),
@@ -156,6 +159,10 @@ impl Setting {
                 let drives = self.drives.ok_or("no 'drives'")?;
                 Ok(Some(variant.threads(&workload, drives)))
             }
+            (Subject::Indexless, Some(_), None) => {
+                Err("'cpus' where services have CPUs of their own: say 'clients'".into())
+            }
+            (Subject::Indexless, None, _) => Ok(Some(variant.before_a_disk(&workload))),
         }
     }
 

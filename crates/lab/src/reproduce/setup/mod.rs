@@ -3,8 +3,10 @@
 //! | file | the set-up of |
 //! |---|---|
 //! | `scala.rs` | ScalaCache: one flash drive and more, profiles |
+//! | `indexless.rs` | the flash cache without an index: a compressing drive before a disk |
 //! | `scale.rs` | ScaleCache: 64 CPUs, eight Optane drives, 64 files |
 
+pub(super) mod indexless;
 pub(super) mod scala;
 pub(super) mod scale;
 
@@ -115,6 +117,18 @@ pub fn drive(scale: Scale, run: &Run) -> Result<DriveConfig, ConfigError> {
     match run.subject {
         Subject::Scala => scala::drive(scale, run),
         Subject::Scale => scale::drive(scale, run),
+        Subject::Indexless => indexless::drive(),
+    }
+}
+
+/// The drive behind that of the cache, if there is one.
+///
+/// # Errors
+/// A drive that cannot be built.
+pub fn backing(scale: Scale, run: &Run) -> Result<Option<DriveConfig>, ConfigError> {
+    match run.subject {
+        Subject::Scala | Subject::Scale => Ok(None),
+        Subject::Indexless => indexless::backing(scale).map(Some),
     }
 }
 
@@ -126,6 +140,7 @@ pub fn host(scale: Scale, run: &Run) -> Result<HostConfig, ConfigError> {
     match run.subject {
         Subject::Scala => scala::host(run),
         Subject::Scale => scale::host(scale, run),
+        Subject::Indexless => indexless::host(run),
     }
 }
 
@@ -134,6 +149,7 @@ pub fn depth(run: &Run) -> u32 {
     match run.subject {
         Subject::Scala => scala::DEPTH,
         Subject::Scale => scale::depth(run),
+        Subject::Indexless => indexless::DEPTH,
     }
 }
 
@@ -141,7 +157,7 @@ pub fn depth(run: &Run) -> u32 {
 pub fn submission(run: &Run) -> Submission {
     match run.subject {
         Subject::Scala => scala::submission(run),
-        Subject::Scale => Submission::Together,
+        Subject::Scale | Subject::Indexless => Submission::Together,
     }
 }
 
@@ -150,6 +166,7 @@ pub fn costs(subject: Subject) -> &'static str {
     match subject {
         Subject::Scala => scala::COSTS,
         Subject::Scale => scale::COSTS,
+        Subject::Indexless => indexless::COSTS,
     }
 }
 
@@ -158,6 +175,7 @@ pub const fn rule(subject: Subject) -> ClientRule {
     match subject {
         Subject::Scala => scala::RULE,
         Subject::Scale => scale::RULE,
+        Subject::Indexless => indexless::RULE,
     }
 }
 
@@ -169,6 +187,7 @@ pub fn load(scale: Scale, run: &Run, seed: u64, device_bytes: u64) -> Result<Loa
     match run.subject {
         Subject::Scala => scala::load(scale, run, seed, device_bytes),
         Subject::Scale => scale::load(scale, run, seed, device_bytes),
+        Subject::Indexless => indexless::load(scale, run, seed, device_bytes),
     }
 }
 
@@ -176,7 +195,7 @@ pub fn load(scale: Scale, run: &Run, seed: u64, device_bytes: u64) -> Result<Loa
 pub fn profile(run: &Run) -> Option<&'static Profile> {
     match run.subject {
         Subject::Scala => scala::profile(run),
-        Subject::Scale => None,
+        Subject::Scale | Subject::Indexless => None,
     }
 }
 
@@ -185,5 +204,6 @@ pub fn notes(scale: Scale, subject: Subject) -> Vec<String> {
     match subject {
         Subject::Scala => scala::notes(scale),
         Subject::Scale => scale::notes(scale),
+        Subject::Indexless => indexless::notes(scale),
     }
 }

@@ -15,7 +15,7 @@ use wharf_lab::config::{
 };
 use wharf_lab::designs::{self, DesignEntry};
 use wharf_lab::input::{ClientRule, FilesFrom, Input, plan};
-use wharf_lab::replay::{DeviceGroup, Engine, Prepare, RunError, Setup, volume_bytes};
+use wharf_lab::replay::{DeviceGroup, Engine, Prepare, RunError, Setup};
 use wharf_lab::report;
 use wharf_lab::result::Comparison;
 use wharf_workload::fit::FitMode;
@@ -55,22 +55,23 @@ pub(super) struct Args {
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=4096))]
     depth: u32,
 
-    /// Drive: a preset (see `wharf drive list`) or a TOML file.
-    #[arg(long, default_value = "scala", value_name = "PRESET|FILE")]
-    drive: String,
+    /// Drive: a preset (see `wharf drive list`) or a TOML file. If left out: scala, and tc-csd for flash caches
+    /// (indexless, ideal, improved-lru, lru, fifo, through, direct-disk).
+    #[arg(long, value_name = "PRESET|FILE")]
+    drive: Option<String>,
 
     /// Drives side by side, striped.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     drives: u32,
 
-    /// Drives that hold all data, behind those of --drive, for designs that keep a part of it there: a preset
-    /// (such as hdd) or a TOML file; --set backing.KEY=VALUE changes them.
+    /// Drives that hold all data, behind those of --drive, for flash caches, which keep a part of it there: a preset or a TOML
+    /// file, hdd if left out; --set backing.KEY=VALUE changes them.
     #[arg(long, value_name = "PRESET|FILE")]
     backing: Option<String>,
 
-    /// Backing drives side by side, striped.
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "backing", value_parser = clap::value_parser!(u32).range(1..=64))]
-    backing_drives: u32,
+    /// Backing drives side by side, striped; 1 if left out.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
+    backing_drives: Option<u32>,
 
     /// Host: a preset or a TOML file.
     #[arg(long, default_value = "default", value_name = "PRESET|FILE")]
@@ -194,6 +195,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         | RunError::ImageExists(_)
         | RunError::Design(_)
         | RunError::Roles { .. }
+        | RunError::ShowTooLittle { .. }
         | RunError::MixedMedia
         | RunError::Boot(AdminError::TooFewFrames { .. })
         | RunError::Memory(_) => Failure::Input(error.to_string()),
@@ -293,8 +295,11 @@ pub(super) fn interrupt_flag() -> Result<Arc<AtomicBool>, Failure> {
 fn prepare(args: &Args) -> Result<Request, Failure> {
     let designs = chosen(&args.designs)?;
     let sets = Sets::parse(&args.sets).map_err(input)?;
-    let (drive, _) = load_drive(&args.drive, &sets).map_err(input)?;
-    let backing = backing(args, &sets)?;
+    let caches = one_kind(&designs)?;
+    let default = if caches { "tc-csd" } else { "scala" };
+    let drive = args.drive.as_deref().unwrap_or(default);
+    let (drive, _) = load_drive(drive, &sets).map_err(input)?;
+    let backing = backing(args, &sets, caches)?;
     let (mut host, _) = load_host(&args.host, &sets).map_err(input)?;
     let (costs, _) = load_costs(&args.costs).map_err(input)?;
     if let Some(cache) = &args.cache {
@@ -311,13 +316,17 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
         }
     }
     host.check_drives(args.drives).map_err(input)?;
-    let device_bytes = match &backing {
-        None => volume_bytes(&drive, args.drives, &host),
-        Some(backing) => {
-            host.check_drives(args.backing_drives).map_err(input)?;
-            volume_bytes(backing, args.backing_drives, &host)
-        }
-    };
+    let unit_bytes = unit_bytes(drive.page_bytes());
+    let mut setup = Setup::new(drive, args.drives, host, costs);
+    if let Some(backing) = backing {
+        let drives = args.backing_drives.unwrap_or(1);
+        setup.host.check_drives(drives).map_err(input)?;
+        let group = DeviceGroup::new(Role::Backing, backing, drives, &setup.host);
+        setup.devices.push(group);
+    }
+    check_roles(&designs, &setup)?;
+    setup.show_enough(&designs);
+    let device_bytes = setup.addressable_bytes(&designs);
     let rule: ClientRule = args
         .rule
         .parse()
@@ -325,7 +334,6 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
     let fit: FitMode = args.fit.parse().map_err(input)?;
     let mut plans = Vec::new();
     for seed in 0..args.seeds {
-        let unit_bytes = unit_bytes(drive.page_bytes());
         let input_of_seed = workload(args, args.seed.wrapping_add(seed.into()), unit_bytes)?;
         let made = plan(&input_of_seed, fit, rule, args.clients, device_bytes);
         plans.push(Arc::new(made.map_err(input)?));
@@ -343,8 +351,10 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
             plans[0].name
         )));
     }
-    let cache_bytes = host.cache_bytes(plans[0].footprint_pages * 4096, device_bytes);
-    let mut setup = Setup {
+    let cache_bytes = setup
+        .host
+        .cache_bytes(plans[0].footprint_pages * 4096, device_bytes);
+    let setup = Setup {
         cache_bytes,
         clients: args.clients,
         depth: args.depth,
@@ -363,13 +373,8 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
             "steady" => Prepare::Steady,
             path => Prepare::Image(path.into()),
         },
-        ..Setup::new(drive, args.drives, host, costs)
+        ..setup
     };
-    if let Some(backing) = backing {
-        let group = DeviceGroup::new(Role::Backing, backing, args.backing_drives, &setup.host);
-        setup.devices.push(group);
-    }
-    check_roles(&designs, &setup)?;
     let jobs = args.jobs.count(|| setup.memory_bytes());
     let cache_spec = cache_spec(args, &setup.host);
     let request = Request {
@@ -384,15 +389,30 @@ fn prepare(args: &Args) -> Result<Request, Failure> {
     Ok(request)
 }
 
-/// The drives that hold all data, if they are others.
-fn backing(args: &Args, sets: &Sets) -> Result<Option<DriveConfig>, Failure> {
-    let Some(name) = &args.backing else {
-        return match sets.backing.is_empty() {
-            true => Ok(None),
-            false => Err(input(
-                "--set backing.*: there are no backing drives: give --backing",
-            )),
+/// Whether the designs are flash caches: all of them, or none.
+fn one_kind(designs: &[&'static DesignEntry]) -> Result<bool, Failure> {
+    let is_cache = |design: &&&DesignEntry| design.is_flash_cache();
+    let cache = designs.iter().find(is_cache);
+    let other = designs.iter().find(|design| !is_cache(design));
+    match (cache, other) {
+        (Some(cache), Some(other)) => Err(input(format!(
+            "{} keeps all data on a disk behind its drives and {} has no disk: compare them apart",
+            cache.name, other.name
+        ))),
+        (cache, _) => Ok(cache.is_some()),
+    }
+}
+
+/// The drives that hold all data, if they are others: those of flash `caches` are disks if nobody says what they are.
+fn backing(args: &Args, sets: &Sets, caches: bool) -> Result<Option<DriveConfig>, Failure> {
+    let default = caches.then_some("hdd");
+    let Some(name) = args.backing.as_deref().or(default) else {
+        let line = match (sets.backing.is_empty(), args.backing_drives) {
+            (true, None) => return Ok(None),
+            (false, _) => "--set backing.*: there are no backing drives: give --backing",
+            (true, Some(_)) => "--backing-drives: there are none: give --backing",
         };
+        return Err(input(line));
     };
     let loaded = load_drive(name, &sets.of_backing());
     loaded.map(|(drive, _)| Some(drive)).map_err(input)
@@ -449,6 +469,10 @@ fn speed(speed: Option<f64>) -> Result<Option<f64>, Failure> {
 
 /// A cache larger than the machine's memory would end in a kill rather than in a line.
 fn check_memory(request: &Request) -> Result<(), Failure> {
+    if request.setup.group(Role::Backing).is_some() {
+        // What is cached is on drives.
+        return Ok(());
+    }
     let (setup, cache_spec) = (&request.setup, &request.cache_spec);
     let cache_bytes = setup.cache_bytes.saturating_mul(request.threads() as u64);
     let page_bytes = setup.cache().drive.page_bytes() as u64;
