@@ -29,6 +29,14 @@ pub enum DiskFault {
         /// The page.
         page: u64,
     },
+    /// What the cache had of a page, and the disk has not, is lost.
+    #[error(
+        "page {page} is lost: the drive of the cache does not give it back, and the disk has an older one"
+    )]
+    Lost {
+        /// The page.
+        page: u64,
+    },
     /// Somebody else has the disk.
     #[error("somebody else has opened the disk behind the cache: this cache does not write to it")]
     Fenced,

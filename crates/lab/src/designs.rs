@@ -12,7 +12,9 @@ use wharf_host::clock::Clock;
 use wharf_host::design::{Design, Needs, Settings};
 use wharf_host::direct::Direct;
 use wharf_host::hardware::Hardware;
-use wharf_host::indexless::{FirstIn, HalfLru, Ideal, Indexless, LruBatch, SecondChance};
+use wharf_host::indexless::{
+    DirectDisk, FirstIn, HalfLru, Ideal, Indexless, LruBatch, SecondChance, Through,
+};
 use wharf_host::kernel::{Falcon, Kernel, KernelDflush};
 use wharf_host::scala::Scala;
 use wharf_host::scale::{DflushAlone, Scale, Whole};
@@ -124,6 +126,8 @@ pub const FLASH_CACHES: &[DesignEntry] = &[
     DesignEntry::of::<Indexless<HalfLru>>(),
     DesignEntry::of::<Indexless<LruBatch>>(),
     DesignEntry::of::<Indexless<FirstIn>>(),
+    DesignEntry::of::<Indexless<Through>>(),
+    DesignEntry::of::<Indexless<DirectDisk>>(),
 ];
 
 /// All that are built in.

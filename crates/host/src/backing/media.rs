@@ -50,6 +50,36 @@ pub trait Sectors {
 /// Sectors that are cleared by one write.
 const CLEARED_SECTORS: u64 = 256;
 
+impl<S: Sectors> Sectors for &S {
+    fn sectors(&self) -> u64 {
+        (*self).sectors()
+    }
+
+    async fn read(&self, first: u64, out: &mut [u8]) -> Result<(), IoError> {
+        (*self).read(first, out).await
+    }
+
+    async fn write(&self, first: u64, data: &[u8]) -> Result<(), IoError> {
+        (*self).write(first, data).await
+    }
+
+    async fn flush(&self) -> Result<(), IoError> {
+        (*self).flush().await
+    }
+
+    async fn forget(&self, first: u64, sectors: u64) -> Result<(), IoError> {
+        (*self).forget(first, sectors).await
+    }
+
+    async fn written(&self) -> Result<Vec<(u64, u64)>, IoError> {
+        (*self).written().await
+    }
+
+    async fn clear(&self) -> Result<(), IoError> {
+        (*self).clear().await
+    }
+}
+
 /// Sectors by number, for what is known of the chunks: on the drive of the cache.
 #[allow(async_fn_in_trait)] // the futures stay on their CPU: no Send is wanted
 pub trait MetadataStore {

@@ -62,6 +62,7 @@ mod superblock;
 mod volume;
 
 pub use fixed::{FixedConfig, FixedCounters, FixedStore};
+pub(crate) use format::Checked;
 pub use format::{GRANULE_BYTES, GROUP_SECTORS, SECTOR_BYTES};
 pub use media::{DiskZones, MetadataStore, Sectors, Zones};
 pub use packer::Packer;

@@ -141,6 +141,24 @@ impl Bitmap {
         })
     }
 
+    /// Says which of `count` sectors from `first` on have a word that `wanted` likes, as [`Bitmap::look`] does.
+    ///
+    /// # Errors
+    /// As [`Bitmap::access`].
+    pub fn look_for(
+        &self,
+        cpu: &Cpu,
+        first: u64,
+        count: u32,
+        wanted: impl Fn(Word) -> bool,
+        out: &mut Vec<Stretch>,
+    ) -> Result<(), Unknown> {
+        self.each_part(cpu, first, count, |shard, part, sectors| {
+            shard.look_for(part, sectors, &wanted, out)?;
+            Ok(Change::default())
+        })
+    }
+
     /// Changes the words of sectors.
     ///
     /// # Errors
@@ -187,10 +205,17 @@ impl Bitmap {
     }
 
     /// Notes which sectors of a part the drive holds, unless the part is known: its runs, ascending,
-    /// none of them touching another with the same word.
-    pub fn learn(&self, cpu: &Cpu, part: u64, runs: &[Run]) {
+    /// none of them touching another with the same word. True if it was not.
+    pub fn learn(&self, cpu: &Cpu, part: u64, runs: &[Run]) -> bool {
         let change = self.shard(part).with(cpu, |shard| shard.learn(part, runs));
-        self.count(change);
+        self.count(change.unwrap_or_default());
+        change.is_some()
+    }
+
+    /// All parts are known: those of which nothing is cached need no memory to say so.
+    pub fn end_learning(&self, cpu: &Cpu) {
+        let shards = self.shards.iter();
+        shards.for_each(|shard| shard.with(cpu, Shard::end_learning));
     }
 
     /// The first part from `from` on whose counts `wanted` likes; parts that are unknown or empty

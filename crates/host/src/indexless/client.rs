@@ -1,55 +1,50 @@
-//! One client: reads and writes through the cache.
-//!
-//! The walk of a read: the bitmap says where the sectors are (`bitmap.rs`). If all are cached they
-//! are read from their places, under a shared lock that keeps them from leaving. Else they are locked
-//! alone, the keeper reads the missing ones from the disk (`keeper.rs`), and they are written to
-//! their own addresses on the drive of the cache while the request has its answer already.
-//!
-//! The walk of a write: the sectors are locked, those that it covers in part are read, all are
-//! written to their addresses for dirty ones, and the bitmap says so. What lay at their own
-//! addresses is noted, to be deallocated (rule R2 in `evict.rs`).
+//! One client: how its requests are checked, cut and admitted. `read.rs`, `write.rs`, `around.rs` and `discard.rs`
+//! have the walk of each.
 
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use wharf_runtime::Cpu;
+use wharf_runtime::range_lock::RangeGuard;
+use wharf_runtime::sync::Ordering;
 use wharf_runtime::wake::{Pause, Sleeper};
 
 use super::bitmap::Stretch;
 use super::gauges::{self, Touches};
-use super::jobs::Want;
-use super::policy::Victim;
+use super::jobs::{Answer, Want};
+use super::mode::{Mode, Reason};
+use super::opening::OpenError;
+use super::room::Reservation;
 use super::shared::{Known, Numbers, Shared};
-use super::transfer::{Mover, Pages};
-use super::word::{Place, Word};
+use super::transfer::Mover;
+use super::word::Place;
 use crate::design::{Client, Counters, Gauges, Statistics, Touch};
 use crate::error::IoError;
 use crate::span::{Extent, Span, spans};
-use crate::volume::Transfer;
 
 /// Bytes of a page of the address space.
 const PAGE_BYTES: u64 = 4096;
 
-/// Sectors that a discard takes at a time.
-const DISCARD_SECTORS: u64 = 8192;
-
 /// One client of a flash cache.
 pub struct IndexlessClient(Rc<Inner>);
 
-struct Inner {
-    cpu: Cpu,
-    index: u32,
-    shared: Arc<Shared>,
-    known: Arc<Known>,
-    mover: Rc<Mover>,
-    numbers: Numbers,
-    counters: Counters,
+pub(super) struct Inner {
+    pub(super) cpu: Cpu,
+    pub(super) index: u32,
+    pub(super) shared: Arc<Shared>,
+    pub(super) known: Arc<Known>,
+    pub(super) mover: Rc<Mover>,
+    pub(super) numbers: Numbers,
+    pub(super) counters: Counters,
     touches: Touches,
-    stream: Cell<Stream>,
+    reads: Cell<Stream>,
+    writes: Cell<Stream>,
+    /// Sectors that may be used; 0 until the cache is open.
+    sectors: Cell<u64>,
 }
 
-/// Reads that follow each other in address.
+/// Requests that follow each other in address.
 #[derive(Debug, Clone, Copy, Default)]
 struct Stream {
     end: u64,
@@ -74,8 +69,43 @@ impl IndexlessClient {
             numbers: Numbers::default(),
             counters: Counters::default(),
             touches: Touches::default(),
-            stream: Cell::default(),
+            reads: Cell::default(),
+            writes: Cell::default(),
+            sectors: Cell::new(0),
         }))
+    }
+
+    /// Waits until the cache is open, and gives the number of sectors that it has. Requests wait, too; what they fail
+    /// with says less.
+    ///
+    /// # Errors
+    /// Why it cannot be opened.
+    pub async fn opened(&self) -> Result<u64, OpenError> {
+        let inner = &self.0;
+        inner.shared.wait_opened(&inner.cpu, inner.index).await
+    }
+
+    /// Writes all that is dirty to the disk, and waits for that. What is written meanwhile is written to the disk, too, unless
+    /// it comes faster than the disk takes it.
+    ///
+    /// # Errors
+    /// If something cannot be written; it stays in the cache.
+    pub async fn drain(&self) -> Result<(), IoError> {
+        let inner = &self.0;
+        inner.begin().await?;
+        inner.ask(0, Want::Drain).wait(&inner.cpu).await.map(drop)
+    }
+
+    /// Notes what is to be known when the cache is opened again: how hot its sectors are, and how many there are. No client
+    /// has a request under way, or makes one after that. A cache that is not closed loses that, and nothing else.
+    ///
+    /// # Errors
+    /// If a device fails.
+    pub async fn close(&self) -> Result<(), IoError> {
+        let inner = &self.0;
+        inner.begin().await?;
+        inner.flush().await?;
+        inner.ask(0, Want::Close).wait(&inner.cpu).await.map(drop)
     }
 }
 
@@ -113,15 +143,9 @@ impl Client for IndexlessClient {
     }
 
     fn gauges(&self) -> Gauges {
-        let Inner {
-            cpu,
-            index,
-            shared,
-            known,
-            touches,
-            ..
-        } = &*self.0;
-        gauges::of_client((cpu, *index), shared, known, touches)
+        let inner = &*self.0;
+        let own = (&inner.cpu, inner.index);
+        gauges::of_client(own, &inner.shared, &inner.known, &inner.touches)
     }
 }
 
@@ -134,19 +158,33 @@ impl Inner {
         self.counters.end(outcome, |touch| *touch)
     }
 
-    /// Cuts a request into chunks of pages.
-    fn check(&self, extent: Extent, payload_bytes: usize) -> Result<(), IoError> {
-        let page_bytes = self.shared.space.page_bytes();
-        let sectors = self.known.plan.sectors;
+    /// Waits for the cache to be open, once.
+    pub(super) async fn begin(&self) -> Result<(), IoError> {
+        if self.sectors.get() == 0 {
+            let sectors = self.shared.wait_opened(&self.cpu, self.index).await?;
+            self.sectors.set(sectors);
+        }
+        Ok(())
+    }
+
+    /// The same, and refuses a request that does not fit the disk or its payload. (`design::check_request` does so for a
+    /// volume; the disk may have fewer pages than the volume it is on, or be on none.)
+    pub(super) async fn begin_request(
+        &self,
+        extent: Extent,
+        payload_bytes: usize,
+    ) -> Result<(), IoError> {
+        self.begin().await?;
+        let sectors = self.sectors.get();
         let end = extent.offset.checked_add(extent.bytes);
         if end.is_none_or(|end| end > sectors * PAGE_BYTES) {
             return Err(IoError::OutOfRange {
                 first: extent.first_page(),
-                pages: extent.pages(),
+                pages: extent.bytes / PAGE_BYTES,
                 volume_pages: sectors,
             });
         }
-        let expected = extent.payload_bytes(page_bytes);
+        let expected = extent.payload_bytes(self.shared.space.page_bytes());
         match expected == payload_bytes {
             true => Ok(()),
             false => Err(IoError::Payload {
@@ -156,48 +194,54 @@ impl Inner {
         }
     }
 
-    fn chunks(&self, extent: Extent) -> Vec<Vec<Span>> {
+    /// Cuts a request into chunks of pages.
+    pub(super) fn chunks(&self, extent: Extent) -> Vec<Vec<Span>> {
         let all: Vec<Span> = spans(extent, self.shared.space.page_bytes()).collect();
         let pages_max = self.mover.pages_max().min(self.shared.chunk() as usize);
         let chunks = all.chunks(pages_max);
         chunks.map(<[Span]>::to_vec).collect()
     }
 
-    async fn read(self: &Rc<Self>, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError> {
-        self.check(extent, out.len())?;
-        let stays = self.is_admitted(extent);
-        let mut touch = Touch::default();
-        for chunk in self.chunks(extent) {
-            touch += self.read_chunk(&chunk, out, stays).await?;
-        }
-        Ok(touch)
+    /// Whether what is read comes into the cache: not where much was read in order.
+    pub(super) fn admits_read(&self, extent: Extent) -> Option<Reason> {
+        self.is_sequence(&self.reads, extent)
     }
 
-    async fn write(self: &Rc<Self>, extent: Extent, data: &[u8]) -> Result<Touch, IoError> {
-        self.check(extent, data.len())?;
-        let mut touch = Touch::default();
-        for chunk in self.chunks(extent) {
-            touch += self.write_chunk(&chunk, data).await?;
+    /// Whether what is written comes into the cache: not where much was written in order, and only where that is what the
+    /// cache is used for.
+    pub(super) fn admits_write(&self, extent: Extent) -> Option<Reason> {
+        let sequence = self.is_sequence(&self.writes, extent);
+        match self.shared.mode.get() {
+            Mode::WriteBack => sequence,
+            _ => Some(Reason::Mode),
         }
-        Ok(touch)
     }
 
-    /// Whether what is read is brought into the cache: not where much was read in order.
-    fn is_admitted(&self, extent: Extent) -> bool {
+    fn is_sequence(&self, stream: &Cell<Stream>, extent: Extent) -> Option<Reason> {
         let (first, pages) = (extent.first_page(), extent.pages());
-        let before = self.stream.get();
+        let before = stream.get();
         let sectors = match before.end == first {
             true => before.sectors + pages,
             false => pages,
         };
         let end = first + pages;
-        self.stream.set(Stream { end, sectors });
+        stream.set(Stream { end, sectors });
         let cutoff = self.shared.config.sequential_cutoff_bytes;
-        cutoff == 0 || sectors * PAGE_BYTES <= cutoff
+        (cutoff > 0 && sectors * PAGE_BYTES > cutoff).then_some(Reason::Sequential)
+    }
+
+    /// Leaves a job with the keeper.
+    pub(super) fn ask(&self, first: u64, want: Want) -> Answer {
+        self.shared.jobs.leave(&self.cpu, self.index, first, want)
     }
 
     /// Where sectors are; parts that are not known are learned first.
-    async fn look(&self, first: u64, count: u32, warms: bool) -> Result<Vec<Stretch>, IoError> {
+    pub(super) async fn look(
+        &self,
+        first: u64,
+        count: u32,
+        warms: bool,
+    ) -> Result<Vec<Stretch>, IoError> {
         let bitmap = &self.known.bitmap;
         loop {
             let mut found = Vec::new();
@@ -208,20 +252,13 @@ impl Inner {
             match looked {
                 Ok(()) => return Ok(found),
                 Err(unknown) => {
-                    let jobs = &self.shared.jobs;
-                    let answer = jobs.leave(&self.cpu, self.index, unknown.0, Want::Learn);
-                    answer.wait(&self.cpu).await?;
+                    self.ask(unknown.0, Want::Learn).wait(&self.cpu).await?;
                 }
             }
         }
     }
 
-    async fn lock(
-        &self,
-        first: u64,
-        count: u64,
-        is_shared: bool,
-    ) -> wharf_runtime::range_lock::RangeGuard {
+    pub(super) async fn lock(&self, first: u64, count: u64, is_shared: bool) -> RangeGuard {
         let locker = self.numbers.locker(self.index, is_shared);
         let guard = self
             .shared
@@ -232,292 +269,57 @@ impl Inner {
         guard
     }
 
-    async fn read_chunk(
-        self: &Rc<Self>,
-        chunk: &[Span],
-        out: &mut [u8],
-        stays: bool,
-    ) -> Result<Touch, IoError> {
-        let (first, count) = (chunk[0].page, chunk.len());
-        let shared = self.lock(first, count as u64, true).await;
-        let found = self.look(first, count as u32, true).await?;
-        let is_hit = found.iter().all(|stretch| stretch.place != Place::Disk);
-        if is_hit {
-            let mut pages = self.mover.take(count).await;
-            pages.keep(shared);
-            self.begin_reads(&pages, first, &found).await;
-            pages.end().await?;
-            self.deliver(&mut pages, chunk, out);
-            self.shared.touched(&self.cpu, first, count as u32);
-            return Ok(Touch::all_hits(count as u64));
-        }
-        drop(shared);
-        let alone = self.lock(first, count as u64, false).await;
-        let found = self.look(first, count as u32, false).await?;
-        let mut pages = self.mover.take(count).await;
-        pages.keep(alone);
-        self.begin_reads(&pages, first, &found).await;
-        let missing = self.read_missing(&mut pages, first, &found).await?;
-        self.deliver(&mut pages, chunk, out);
-        let missed: u64 = missing.iter().map(|stretch| u64::from(stretch.count)).sum();
-        if stays && missed > 0 {
-            let inner = self.clone();
-            self.cpu.spawn("fill", async move {
-                inner.fill(pages, first, missing).await;
-            });
-        }
-        Ok(Touch {
-            pages: count as u64,
-            hits: count as u64 - missed,
-            read_ahead_hits: 0,
-        })
-    }
-
-    /// Begins to read what is cached of a chunk.
-    async fn begin_reads(&self, pages: &Pages, first: u64, found: &[Stretch]) {
-        for stretch in found {
-            let at = (stretch.first - first) as usize;
-            let which = at..at + stretch.count as usize;
-            let lies = match stretch.place {
-                Place::Disk => continue,
-                Place::Clean => self.known.plan.clean(stretch.first),
-                Place::Dirty => self.known.plan.dirty(stretch.first),
-            };
-            pages.begin(Transfer::Read, lies, which).await;
-        }
-    }
-
-    /// Has the missing sectors read from the disk while the others are on their way, and waits for all.
-    async fn read_missing(
-        &self,
-        pages: &mut Pages,
-        first: u64,
-        found: &[Stretch],
-    ) -> Result<Vec<Stretch>, IoError> {
-        let is_missing = |stretch: &&Stretch| stretch.place == Place::Disk;
-        let missing: Vec<Stretch> = found.iter().filter(is_missing).copied().collect();
-        let leave = |stretch: &Stretch| {
-            let want = Want::Read(stretch.count);
-            let jobs = &self.shared.jobs;
-            jobs.leave(&self.cpu, self.index, stretch.first, want)
-        };
-        let answers: Vec<_> = missing.iter().map(leave).collect();
-        // All of them, also after an error: nothing is left behind.
-        let mut outcome = pages.end().await;
-        for (stretch, answer) in missing.iter().zip(answers) {
-            let data = answer.wait(&self.cpu).await;
-            let page_bytes = self.shared.space.page_bytes();
-            match data {
-                Ok(data) => {
-                    let at = (stretch.first - first) as usize;
-                    for (page, bytes) in (at..).zip(data.chunks(page_bytes)) {
-                        pages.with(page, |to| to.copy_from_slice(bytes));
-                    }
-                }
-                Err(error) => outcome = outcome.and(Err(error)),
-            }
-        }
-        outcome.map(|()| missing)
-    }
-
-    /// Copies a chunk to whoever asked for it.
-    fn deliver(&self, pages: &mut Pages, chunk: &[Span], out: &mut [u8]) {
-        for (at, span) in chunk.iter().enumerate() {
-            let to = &mut out[span.in_payload()];
-            pages.with(at, |page| to.copy_from_slice(&page[span.in_page()]));
-        }
-    }
-
-    /// Writes what was missing to the drive of the cache. If that fails, nothing of it stays there.
-    async fn fill(&self, pages: Pages, first: u64, missing: Vec<Stretch>) {
-        let sectors: u64 = missing.iter().map(|stretch| u64::from(stretch.count)).sum();
+    pub(super) fn wake_keeper_if_due(&self) {
         let bitmap = &self.known.bitmap;
-        if bitmap.totals().cached + sectors > self.shared.limit {
-            self.wake_keeper_if_due();
-            return;
-        }
-        for stretch in &missing {
-            let at = (stretch.first - first) as usize;
-            let which = at..at + stretch.count as usize;
-            let lies = self.known.plan.clean(stretch.first);
-            pages.begin(Transfer::Write, lies, which).await;
-        }
-        let filled = pages.end().await.is_ok();
-        let heat = self.shared.config.insert_heat;
-        for stretch in &missing {
-            if filled {
-                let come = |_| Word::clean(heat);
-                let changed = bitmap.change(&self.cpu, stretch.first, stretch.count, come);
-                changed.expect("it was looked at");
-                self.shared.touched(&self.cpu, stretch.first, stretch.count);
-            } else {
-                let lies = self.known.plan.clean(stretch.first);
-                let cache = &self.mover.cache;
-                // A drive that fails here too has no copy that anybody takes for one, until it is opened again.
-                let _ = cache
-                    .deallocate(&self.cpu, lies, stretch.count.into())
-                    .await;
-            }
-        }
-        drop(pages);
-        self.wake_keeper_if_due();
-    }
-
-    fn wake_keeper_if_due(&self) {
-        if self.shared.is_round_due(&self.known.bitmap) {
+        let must_drain = self.shared.mode.get() != Mode::WriteBack && bitmap.totals().dirty > 0;
+        if must_drain || self.shared.is_round_due(bitmap) || self.shared.is_tight(&self.mover) {
             self.shared.jobs.keeper.wake_all(&self.cpu, self.index);
         }
     }
 
-    /// Waits until there is room for more sectors.
-    async fn wait_for_room(&self, sectors: u64) {
-        let bitmap = &self.known.bitmap;
-        let is_full = || {
-            let cached = bitmap.totals().cached;
-            cached > 0 && cached + sectors > self.shared.limit
-        };
-        while is_full() {
+    /// Waits until there is room for `sectors` more; `None` if there will be none, as nothing can leave.
+    pub(super) async fn wait_for_room(&self, sectors: u64) -> Option<Reservation> {
+        loop {
+            let (shared, bitmap) = (&self.shared, &self.known.bitmap);
+            let reserve = || shared.reserve(&self.cpu, self.index, bitmap, sectors);
+            if let Some(reserved) = reserve() {
+                return Some(reserved);
+            }
             let sleeper = Sleeper {
                 client: self.index,
                 task: self.cpu.current(),
             };
-            self.shared.room.join(&self.cpu, sleeper);
-            self.shared.jobs.keeper.wake_all(&self.cpu, self.index);
-            if !is_full() {
-                break;
+            shared.room.join(&self.cpu, sleeper);
+            shared.jobs.keeper.wake_all(&self.cpu, self.index);
+            if let Some(reserved) = reserve() {
+                return Some(reserved);
+            }
+            // Relaxed: the keeper wakes all after it has changed it.
+            if shared.is_stuck.load(Ordering::Relaxed) {
+                return None;
             }
             self.counters.waits.add(1);
             Pause::default().await;
         }
     }
 
-    async fn write_chunk(self: &Rc<Self>, chunk: &[Span], data: &[u8]) -> Result<Touch, IoError> {
-        let (first, count) = (chunk[0].page, chunk.len());
-        // Without a lock: the keeper takes locks to make room.
-        self.wait_for_room(count as u64).await;
-        let alone = self.lock(first, count as u64, false).await;
-        let found = self.look(first, count as u32, false).await?;
-        let mut pages = self.mover.take(count).await;
-        pages.keep(alone);
-        self.read_edges(&mut pages, chunk, &found).await?;
-        for (at, span) in chunk.iter().enumerate() {
-            let from = &data[span.in_payload()];
-            pages.with(at, |page| page[span.in_page()].copy_from_slice(from));
-        }
-        let lies = self.known.plan.dirty(first);
-        pages.begin(Transfer::Write, lies, 0..count).await;
-        if let Err(error) = pages.end().await {
-            self.forget_written(&found).await;
-            return Err(error);
-        }
-        self.note_written(first, count as u32, &found);
-        drop(pages);
-        self.wake_keeper_if_due();
-        let missed = found.iter().filter(|stretch| stretch.place == Place::Disk);
-        let missed: u64 = missed.map(|stretch| u64::from(stretch.count)).sum();
-        Ok(Touch {
-            pages: count as u64,
-            hits: count as u64 - missed,
-            read_ahead_hits: 0,
-        })
-    }
-
-    /// Reads the pages that a write covers in part.
-    async fn read_edges(
-        &self,
-        pages: &mut Pages,
-        chunk: &[Span],
-        found: &[Stretch],
-    ) -> Result<(), IoError> {
-        let place = |page: u64| {
-            let has = |stretch: &&Stretch| page < stretch.first + u64::from(stretch.count);
-            found.iter().find(has).expect("all were looked at").place
-        };
-        for (at, span) in chunk.iter().enumerate().filter(|(_, span)| !span.whole) {
-            let stretch = Stretch {
-                first: span.page,
-                count: 1,
-                place: place(span.page),
-            };
-            let first = span.page - at as u64;
-            self.begin_reads(pages, first, &[stretch]).await;
-            self.read_missing(pages, first, &[stretch]).await?;
-        }
-        Ok(())
-    }
-
-    /// The sectors are in the cache and dirty now. Clean copies of them are stale.
-    fn note_written(&self, first: u64, count: u32, found: &[Stretch]) {
-        let clean = found.iter().filter(|stretch| stretch.place == Place::Clean);
-        let stale: Vec<Victim> = clean.map(|stretch| Victim::from(*stretch)).collect();
-        if !stale.is_empty() {
-            self.shared.stale.with(&self.cpu, |list| list.extend(stale));
-        }
-        let written = |word| self.shared.written(word);
-        let changed = self.known.bitmap.change(&self.cpu, first, count, written);
-        changed.expect("it was looked at");
-        self.shared.touched(&self.cpu, first, count);
-    }
-
-    /// After a write that failed: no dirty copy stays of what had none.
-    async fn forget_written(&self, found: &[Stretch]) {
-        for stretch in found.iter().filter(|stretch| stretch.place != Place::Dirty) {
-            let lies = self.known.plan.dirty(stretch.first);
-            let cache = &self.mover.cache;
-            let _ = cache
-                .deallocate(&self.cpu, lies, stretch.count.into())
-                .await;
-        }
-    }
-
     async fn flush(&self) -> Result<(), IoError> {
-        // What is dirty is on the drive of the cache; what is not dirty is durable on the disk already.
-        self.mover.cache.flush(&self.cpu).await
-    }
-
-    async fn discard(&self, extent: Extent) -> Result<(), IoError> {
-        self.check(
-            Extent::new(extent.offset, extent.bytes),
-            extent.payload_bytes(self.shared.space.page_bytes()),
-        )?;
-        let whole = extent.whole_pages();
-        let (mut at, end) = (whole.first_page(), whole.first_page() + whole.pages());
-        while at < end {
-            let until = end.min((at / DISCARD_SECTORS + 1) * DISCARD_SECTORS);
-            self.discard_sectors(at, until - at).await?;
-            at = until;
+        self.begin().await?;
+        // R6. What is dirty is on the drive of the cache; what was evicted is durable on the disk already.
+        let disk = match self.shared.unsettled.is_empty() {
+            true => None,
+            false => Some(self.ask(0, Want::Flush)),
+        };
+        let flushed = self.shared.trims.flush(&self.mover).await;
+        match disk {
+            Some(disk) => flushed.and(disk.wait(&self.cpu).await.map(drop)),
+            None => flushed,
         }
-        Ok(())
     }
+}
 
-    async fn discard_sectors(&self, first: u64, count: u64) -> Result<(), IoError> {
-        let who = (self.index, &self.numbers);
-        let around = self.shared.lock_around(&self.cpu, who, first, count).await;
-        let found = self.look(first, count as u32, false).await?;
-        let cached = found.iter().filter(|stretch| stretch.place != Place::Disk);
-        for stretch in cached {
-            let cache = &self.mover.cache;
-            let sectors = u64::from(stretch.count);
-            let clean = self.known.plan.clean(stretch.first);
-            cache.deallocate(&self.cpu, clean, sectors).await?;
-            if stretch.place == Place::Dirty {
-                let dirty = self.known.plan.dirty(stretch.first);
-                cache.deallocate(&self.cpu, dirty, sectors).await?;
-            }
-            let gone = |_| Word::ABSENT;
-            let changed = self
-                .known
-                .bitmap
-                .change(&self.cpu, stretch.first, stretch.count, gone);
-            changed.expect("it was looked at");
-            self.shared
-                .forgotten(&self.cpu, stretch.first, stretch.count);
-        }
-        let want = Want::Discard(count);
-        let answer = self.shared.jobs.leave(&self.cpu, self.index, first, want);
-        let outcome = answer.wait(&self.cpu).await.map(drop);
-        drop(around);
-        self.shared.room.wake_all(&self.cpu, self.index);
-        outcome
-    }
+/// Sectors among stretches that are in one place.
+pub(super) fn sectors_in(found: &[Stretch], place: Place) -> u64 {
+    let those = found.iter().filter(|stretch| stretch.place == place);
+    those.map(|stretch| u64::from(stretch.count)).sum()
 }

@@ -11,73 +11,74 @@ use super::gauges::StoreCounters;
 use super::settings::{AddressPlan, IndexlessConfig, Store};
 use crate::backing::{
     Backing, BackingError, ChunkConfig, ChunkStore, Contents, DiskZones, FixedConfig, FixedStore,
-    Names, Packer, PlainStore, SECTOR_BYTES, VolumeSectors,
+    Level, Names, Packer, PlainStore, SECTOR_BYTES, Sectors, VolumeSectors,
 };
 use crate::volume::Volume;
 
-/// What sectors of drives in stamp mode hold, for as long as the drives: of the disk, and of the
-/// metadata on the drive of the cache.
-#[derive(Clone, Default)]
-pub(super) struct AllContents {
-    disk: Arc<Contents>,
-    metadata: Arc<Contents>,
-}
-
-/// The volumes that a store is on.
+/// The drive of the cache, as a store uses it.
 pub(super) struct Volumes<'a> {
     pub(super) cpu: &'a Cpu,
     pub(super) space: &'a Arc<DmaSpace>,
     pub(super) cache: Rc<Volume>,
-    pub(super) backing: Rc<Volume>,
-    pub(super) contents: &'a AllContents,
+    /// What sectors of metadata hold, of drives in stamp mode.
+    pub(super) metadata: &'a Arc<Contents>,
     /// What stamps compress to: as pages of a Linux system, if nothing is said.
     pub(super) sizes: Option<&'a Sizes>,
 }
 
-/// The store on the disk.
-pub(super) enum Disk {
-    Chunks(Box<ChunkStore<DiskZones<VolumeSectors>, VolumeSectors>>),
-    Fixed(Box<FixedStore<VolumeSectors>>),
-    Plain(Box<PlainStore<VolumeSectors>>),
+/// The store on the disk, whose sectors are `S`.
+pub(super) enum Disk<S> {
+    Chunks(Box<ChunkStore<DiskZones<S>, VolumeSectors>>),
+    Fixed(Box<FixedStore<S>>),
+    Plain(Box<PlainStore<S>>),
 }
 
-impl Disk {
-    /// A new store on these volumes.
+impl<S: Sectors> Disk<S> {
+    /// Makes a new store. Plain pages and units are what the disk holds already.
     pub(super) async fn create(
         volumes: &Volumes<'_>,
+        disk: &S,
         plan: &AddressPlan,
         config: &IndexlessConfig,
-    ) -> Result<Disk, BackingError> {
-        let sectors = volumes.backing.pages();
-        let disk = || volumes.sectors(&volumes.backing, (0, sectors), &volumes.contents.disk);
+        names: Names,
+    ) -> Result<(), BackingError> {
+        if config.store != Store::Chunks {
+            return Ok(());
+        }
+        let packer = volumes.packer(config)?;
+        let zone_sectors = config.zone_sectors(disk.sectors());
+        let zones = DiskZones::new(disk, zone_sectors);
+        let metadata = volumes.metadata(plan)?;
+        ChunkStore::create(&zones, &metadata, names, plan.sectors, &packer).await
+    }
+
+    /// Opens the store on a disk.
+    pub(super) async fn open(
+        volumes: &Volumes<'_>,
+        disk: S,
+        plan: &AddressPlan,
+        config: &IndexlessConfig,
+    ) -> Result<Disk<S>, BackingError> {
         let page_bytes = volumes.space.page_bytes();
         match config.store {
-            Store::Plain => Ok(Disk::Plain(Box::new(PlainStore::new(disk()?, page_bytes)))),
+            Store::Plain => Ok(Disk::Plain(Box::new(PlainStore::new(disk, page_bytes)))),
             Store::Fixed => {
                 let units = FixedConfig {
                     unit_pages: config.unit_pages,
                 };
                 let packer = volumes.packer(config)?;
-                let store = FixedStore::open(volumes.cpu, disk()?, packer, units)?;
+                let store = FixedStore::open(volumes.cpu, disk, packer, units)?;
                 Ok(Disk::Fixed(Box::new(store)))
             }
             Store::Chunks => {
-                let zone_sectors = config.zone_sectors(sectors);
-                let range = (plan.metadata(), plan.metadata);
-                let metadata =
-                    || volumes.sectors(&volumes.cache, range, &volumes.contents.metadata);
-                let packer = || volumes.packer(config);
-                let names = Names {
-                    disk_id: *b"wharf backing   ",
-                    cache_id: *b"wharf cache     ",
-                };
-                let zones = DiskZones::new(disk()?, zone_sectors);
-                ChunkStore::create(&zones, &metadata()?, names, plan.sectors, &packer()?).await?;
+                let zone_sectors = config.zone_sectors(disk.sectors());
+                let zones = DiskZones::new(disk, zone_sectors);
                 let told = ChunkConfig {
                     mapping_groups: config.mapping_groups as usize,
                     chunk_pages_max: config.chunk_pages_max(zone_sectors),
                 };
-                let store = ChunkStore::open(volumes.cpu, zones, metadata()?, packer()?, told);
+                let (packer, metadata) = (volumes.packer(config)?, volumes.metadata(plan)?);
+                let store = ChunkStore::open(volumes.cpu, zones, metadata, packer, told);
                 Ok(Disk::Chunks(Box::new(store.await?)))
             }
         }
@@ -85,16 +86,6 @@ impl Disk {
 }
 
 impl Volumes<'_> {
-    fn sectors(
-        &self,
-        volume: &Rc<Volume>,
-        range: (u64, u64),
-        contents: &Arc<Contents>,
-    ) -> Result<VolumeSectors, BackingError> {
-        let sectors = VolumeSectors::new(self.cpu, volume.clone(), self.space, range, contents);
-        sectors.map_err(|_| BackingError::Config("no memory for transfers"))
-    }
-
     fn packer(&self, config: &IndexlessConfig) -> Result<Packer, BackingError> {
         if self.space.page_bytes() == STAMP_BYTES {
             let sizes = self.sizes.cloned().unwrap_or_else(|| {
@@ -105,6 +96,32 @@ impl Volumes<'_> {
         }
         let packer = Packer::bytes(config.codec, config.codec.level_default());
         packer.map_err(|_| BackingError::Config("a codec that this program was built without"))
+    }
+
+    /// The sectors of metadata, up to the superblock.
+    pub(super) fn own(&self, plan: &AddressPlan) -> Result<VolumeSectors, BackingError> {
+        let range = (plan.metadata(), self.cache.pages() - plan.metadata());
+        let sectors = VolumeSectors::new(
+            self.cpu,
+            self.cache.clone(),
+            self.space,
+            range,
+            self.metadata,
+        );
+        sectors.map_err(|_| BackingError::Config("no memory for transfers"))
+    }
+
+    /// The sectors of the mapping.
+    fn metadata(&self, plan: &AddressPlan) -> Result<VolumeSectors, BackingError> {
+        let range = (plan.metadata(), plan.mapping());
+        let sectors = VolumeSectors::new(
+            self.cpu,
+            self.cache.clone(),
+            self.space,
+            range,
+            self.metadata,
+        );
+        sectors.map_err(|_| BackingError::Config("no memory for transfers"))
     }
 }
 
@@ -119,7 +136,7 @@ macro_rules! each {
     };
 }
 
-impl Disk {
+impl<S: Sectors> Disk<S> {
     pub(super) async fn read(&self, first: u64, out: &mut [u8]) -> Result<(), BackingError> {
         each!(self, store => store.read(first, out).await)
     }
@@ -136,17 +153,24 @@ impl Disk {
         each!(self, store => store.flush().await)
     }
 
+    pub(super) fn pages(&self) -> u64 {
+        each!(self, store => store.pages())
+    }
+
+    pub(super) fn level(&self) -> Level {
+        each!(self, store => store.level())
+    }
+
     /// What the store did so far.
     pub(super) fn counters(&self) -> StoreCounters {
         match self {
             Disk::Chunks(store) => {
                 let did = store.counters();
-                let moved = did.moved_bytes;
                 StoreCounters {
                     written_pages: did.written_pages,
                     stored_pages: did.written_pages,
-                    stored_bytes: did.written_bytes + moved,
-                    moved_bytes: moved,
+                    stored_bytes: did.written_bytes + did.moved_bytes,
+                    moved_bytes: did.moved_bytes,
                     read_pages: did.read_pages,
                     read_chunks: did.read_chunks,
                     mapping_bytes: store.mapping_bytes(),

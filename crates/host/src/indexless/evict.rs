@@ -1,37 +1,68 @@
-//! Making room: what the policy has chosen leaves the cache.
+//! Making room: what the policy has chosen leaves the cache. And the rules that hold through power cuts.
 //!
-//! A clean sector lies at its own address on the drive of the cache, a dirty one at another; which
-//! of them the drive has says durably what is cached and what is dirty, without a journal. That
-//! holds after a cut at any time because of these rules:
+//! Of a sector there may be a *clean copy*, at its own address on the drive of the cache, a *dirty copy* at another,
+//! and what the disk has. Which copies the drive has says durably what is cached and what is dirty, without a
+//! journal. A cut may bring back what was given up and not flushed, and take away what was written and not
+//! flushed, on either device, page by page. After it every sector is what it was at the last flush, or what it was
+//! given since; and it stays so, whatever leaves the cache later. That holds because of these rules:
 //!
-//! * **R1** Where the drive has both copies, the dirty one counts.
-//! * **R2** A dirty copy is never deallocated while a clean one that is older may be there: the clean ones
-//!   below dirty ones are deallocated first, and a flush lies between.
-//! * **R3** A sector that is read from the disk does not come into the cache if it was written since: whoever brings
-//!   it in has it locked from before the read.
-//! * **R4** A dirty sector leaves in this order: the disk has it durably, its mapping is durable, the dirty copy is
+//! * **R1** Where the drive has both copies, the dirty one counts. *Why it may:* while a dirty copy is there, nothing
+//!   newer is anywhere: writes overwrite it (R5 says when they do not). It may be as old as a copy that was written
+//!   back and given up, if the cut brought that back: by R4 the disk has the same then, and by R5 still.
+//! * **R2** A dirty copy is given up only after the clean copy below it is gone durably: both are deallocated, in this
+//!   order, with a flush in between. *Why it must:* the clean one is older than the disk by then. Which
+//!   clean copies are there is not asked: a list of them would not survive a cut. The clean copies of all sectors that
+//!   leave are deallocated. (`Shared::stale` is a list to have their room sooner, and nothing relies on it.)
+//! * **R3** A clean copy is written only of what the disk has durably, and only if nobody has written the sector since it
+//!   was read: whoever brings it in has it locked from before the read (`client.rs`), and it is not in the list
+//!   of what the disk may still lose (`unsettled.rs`). *Why it must:* the clean copy may outlive a cut that the disk's
+//!   newer content does not; reads would give the new, and after an eviction the old.
+//! * **R4** A dirty sector leaves in this order: the disk has it durably, its mapping is durable, R2, the dirty copy is
 //!   deallocated. A cut in between has it written back once more.
+//! * **R5** Around the cache (`around.rs`) the disk is written only after the clean copies of these sectors are gone durably;
+//!   and a dirty copy is given up only after the disk has the new content durably. *Why so:* a clean copy that came back would be
+//!   older than the disk. A dirty copy that was given up first would leave what the disk had before it, which is older than
+//!   what was flushed. If a cut brings the dirty copy back, it is what was there before the write that went around, which
+//!   was not flushed; a flush makes its end durable.
+//! * **R6** A flush of a client flushes the drive of the cache, and the disk if it was written around the cache
+//!   since.
+//!
+//! A clean sector that is evicted needs no order: if a cut brings its copy back, it is still what the disk has, since by R2
+//! and R5 nothing was written to the disk while that was not settled.
 //!
 //! The walk of a round: the policy chooses; clean sectors are locked, taken from the bitmap and
 //! deallocated; dirty ones are marked as leaving, and while anybody may read and write them they are
-//! read from the cache and written to the disk, run by run; the disk is flushed; those that nobody has
-//! written meanwhile are taken from the bitmap and deallocated.
+//! read from the cache and written to the disk, run by run; the disk is flushed; clean copies below them are
+//! deallocated, and the drive of the cache is flushed; those that nobody has written meanwhile are taken from
+//! the bitmap and deallocated.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use wharf_runtime::Notify;
 use wharf_runtime::range_lock::RangeGuard;
+use wharf_runtime::sync::Ordering;
 
 use super::bitmap::Stretch;
 use super::keeper::Keeper;
+use super::mode::Mode;
+use super::part::SECTORS;
+use super::planted::Fault;
 use super::policy::{Victim, View};
 use super::settings::PIECE_SECTORS;
 use super::word::{Place, Word};
+use crate::backing::Sectors;
+use crate::error::IoError;
 use crate::volume::Transfer;
 
 /// Pieces that are under way at a time.
 const PIECES: usize = 8;
+
+/// Time after a round in which nothing could leave, in nanoseconds: others go on first.
+const IN_USE_NS: u64 = 100_000;
+
+/// Time after a round in which nothing left as a device failed, in nanoseconds.
+const FAILED_NS: u64 = 10_000_000;
 
 /// A run that is on the disk, or on its way.
 struct Leaving {
@@ -43,31 +74,99 @@ struct Leaving {
 #[derive(Default)]
 struct Round {
     pieces: RefCell<Vec<Victim>>,
-    workers: std::cell::Cell<usize>,
+    workers: Cell<usize>,
     worker_ended: Notify,
     /// Runs that were written to the disk.
     written: RefCell<Vec<Leaving>>,
     /// Sectors that have left.
-    left: std::cell::Cell<u64>,
+    left: Cell<u64>,
+    /// Why some could not, if a device failed.
+    failure: Cell<Option<IoError>>,
 }
 
-impl Keeper {
+/// What came of a round.
+pub(super) struct RoundEnd {
+    left: u64,
+    failure: Option<IoError>,
+}
+
+impl<S: Sectors + 'static> Keeper<S> {
+    /// Whether something is to leave.
+    pub(super) fn is_due(&self) -> bool {
+        let totals = self.known.bitmap.totals();
+        let is_tight = self.shared.is_tight(&self.mover);
+        self.must_drain()
+            || is_tight && totals.cached > 0
+            || self.shared.is_round_due(&self.known.bitmap)
+    }
+
+    /// Whether nothing is to be dirty, and something is.
+    fn must_drain(&self) -> bool {
+        self.shared.mode.get() != Mode::WriteBack && self.known.bitmap.totals().dirty > 0
+    }
+
     /// Evicts round by round until there is room.
     pub(super) async fn make_room(self: Rc<Self>) {
-        while self.shared.is_round_due(&self.known.bitmap) {
-            let left = self.clone().evict_round().await;
+        while self.is_due() {
+            let victims = match self.must_drain() {
+                true => self.dirty_victims(),
+                false => self.victims(),
+            };
+            let end = self.clone().evict_round(victims).await;
+            self.note_level();
+            self.publish();
+            // Relaxed: whoever reads it late waits, or goes around the cache, once more.
+            let is_stuck = end.left == 0 && end.failure.is_some();
+            self.failure.set(end.failure);
+            self.shared.is_stuck.store(is_stuck, Ordering::Relaxed);
             self.shared.room.wake_all(&self.cpu, self.shared.keeper());
-            if left == 0 {
-                // Everything that was chosen is in use. Others go on first.
-                self.cpu.yield_now().await;
+            if end.left == 0 {
+                let rest_ns = if is_stuck { FAILED_NS } else { IN_USE_NS };
+                self.cpu.sleep_until(self.cpu.now() + rest_ns).await;
             }
+            self.snapshot_sometimes().await;
         }
+        self.shared.is_stuck.store(false, Ordering::Relaxed);
         self.evicts.set(false);
         self.shared.room.wake_all(&self.cpu, self.shared.keeper());
     }
 
-    /// One round; returns how many sectors have left.
-    async fn evict_round(self: Rc<Self>) -> u64 {
+    /// Writes all that is dirty to the disk.
+    ///
+    /// # Errors
+    /// If something cannot be: that stays.
+    pub(super) async fn drain(self: &Rc<Self>) -> Result<(), IoError> {
+        self.learn_all().await?;
+        let begun = self.rounds.get();
+        loop {
+            while self.evicts.replace(true) {
+                // A round that began before this one was asked for says nothing.
+                let is_stuck =
+                    self.shared.is_stuck.load(Ordering::Relaxed) && self.rounds.get() > begun + 1;
+                if let Some(failure) = self.failure.get().filter(|_| is_stuck) {
+                    return Err(failure);
+                }
+                self.cpu.sleep_until(self.cpu.now() + IN_USE_NS).await;
+            }
+            let victims = self.dirty_victims();
+            if victims.is_empty() && self.known.bitmap.totals().dirty == 0 {
+                self.evicts.set(false);
+                return Ok(());
+            }
+            let end = self.clone().evict_round(victims).await;
+            self.evicts.set(false);
+            match end.failure {
+                Some(failure) if end.left == 0 => return Err(failure),
+                _ if end.left == 0 => {
+                    self.cpu.sleep_until(self.cpu.now() + IN_USE_NS).await;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// What the policy chooses for a round.
+    fn victims(&self) -> Vec<Victim> {
         let mut victims = Vec::new();
         let view = View {
             cpu: &self.cpu,
@@ -78,7 +177,39 @@ impl Keeper {
         self.shared.policy.with(&self.cpu, |policy| {
             policy.choose(view, budget, &mut victims);
         });
-        self.deallocate_stale().await;
+        victims
+    }
+
+    /// As many dirty sectors as a round has, from where the last look for them ended.
+    fn dirty_victims(&self) -> Vec<Victim> {
+        let (bitmap, budget) = (&self.known.bitmap, self.shared.round());
+        let (mut victims, mut found) = (Vec::new(), 0);
+        let mut part = self.drained_to.get();
+        while found < budget {
+            let next = bitmap.find_part(&self.cpu, part, |counts| counts.dirty > 0);
+            let Some(at) = next else {
+                part = 0;
+                break;
+            };
+            bitmap.visit(&self.cpu, at, &mut Vec::new(), |runs| {
+                for run in runs.iter().filter(|run| run.word.is_dirty()) {
+                    found += u64::from(run.count);
+                    victims.push(Victim {
+                        first: at * u64::from(SECTORS) + u64::from(run.first),
+                        count: run.count.into(),
+                    });
+                }
+                false
+            });
+            part = at + 1;
+        }
+        self.drained_to.set(part);
+        victims
+    }
+
+    /// One round.
+    async fn evict_round(self: Rc<Self>, victims: Vec<Victim>) -> RoundEnd {
+        self.give_up_stale().await;
         let round = Rc::new(Round::default());
         let mut pieces: Vec<Victim> = victims.iter().flat_map(|victim| pieces(*victim)).collect();
         pieces.reverse();
@@ -98,39 +229,56 @@ impl Keeper {
             round.worker_ended.wait(&self.cpu).await;
         }
         self.finish_written(&round).await;
-        self.publish();
-        round.left.get()
-    }
-
-    /// Deallocates clean copies below dirty ones.
-    async fn deallocate_stale(&self) {
-        let stale = self.shared.stale.with(&self.cpu, std::mem::take);
-        for victim in stale {
-            let locker = self.numbers.locker(self.shared.keeper(), false);
-            let (first, count) = (victim.first, u64::from(victim.count));
-            let _alone = self
-                .shared
-                .locks
-                .lock_as(&self.cpu, locker, first, count)
-                .await;
-            for stretch in self.look(victim) {
-                // One that is clean has been brought in anew since.
-                if stretch.place != Place::Clean {
-                    let lies = self.known.plan.clean(stretch.first);
-                    let sectors = u64::from(stretch.count);
-                    let done = self.mover.cache.deallocate(&self.cpu, lies, sectors).await;
-                    if done.is_err() {
-                        self.note_stale(stretch);
-                    }
-                }
-            }
+        self.shared.note_dirty(self.cpu.now(), &self.known.bitmap);
+        RoundEnd {
+            left: round.left.get(),
+            failure: round.failure.get(),
         }
     }
 
-    /// A clean copy is to be deallocated in the next round.
-    fn note_stale(&self, stretch: Stretch) {
-        let stale = &self.shared.stale;
-        stale.with(&self.cpu, |list| list.push(stretch.into()));
+    /// Deallocates clean copies below dirty ones that were noted.
+    async fn give_up_stale(&self) {
+        let stale = self.shared.stale.with(&self.cpu, std::mem::take);
+        if self.shared.planted.is(Fault::KeepsClean) {
+            return;
+        }
+        for victim in stale {
+            let _alone = self.lock(victim).await;
+            // One that is clean has been brought in anew since.
+            let is_stale = |stretch: &Stretch| stretch.place != Place::Clean;
+            let found = self.look(victim);
+            self.give_up(found.iter().copied().filter(is_stale), false)
+                .await;
+        }
+    }
+
+    /// Deallocates copies of sectors, clean or dirty ones; false if that failed.
+    async fn give_up(&self, of: impl Iterator<Item = Stretch>, is_dirty: bool) -> bool {
+        let plan = &self.known.plan;
+        let address = |sector| {
+            if is_dirty {
+                plan.dirty(sector)
+            } else {
+                plan.clean(sector)
+            }
+        };
+        let ranges: Vec<(u64, u64)> = of
+            .map(|stretch| (address(stretch.first), stretch.count.into()))
+            .collect();
+        self.shared
+            .trims
+            .give_up(&self.mover, &ranges)
+            .await
+            .is_ok()
+    }
+
+    async fn lock(&self, victim: Victim) -> RangeGuard {
+        let locker = self.numbers.locker(self.shared.keeper(), false);
+        let (first, count) = (victim.first, u64::from(victim.count));
+        self.shared
+            .locks
+            .lock_as(&self.cpu, locker, first, count)
+            .await
     }
 
     fn look(&self, victim: Victim) -> Vec<Stretch> {
@@ -147,58 +295,51 @@ impl Keeper {
         changed.expect("it was looked at");
     }
 
+    /// Sectors are not in the cache any more.
+    fn forget(&self, stretch: Stretch) {
+        self.change(stretch, |_| Word::ABSENT);
+        self.shared
+            .forgotten(&self.cpu, stretch.first, stretch.count);
+    }
+
     /// Clean sectors of a piece leave, dirty ones are written to the disk. What somebody uses stays.
     async fn evict_piece(&self, round: &Round, piece: Victim) {
         let keeper = self.shared.keeper();
         let (first, count) = (piece.first, u64::from(piece.count));
         let locker = self.numbers.locker(keeper, false);
-        let Some(leaving) = self
-            .shared
-            .leaving
-            .try_lock_as(&self.cpu, locker, first, count)
-        else {
+        let leaving = &self.shared.leaving;
+        let Some(leaving) = leaving.try_lock_as(&self.cpu, locker, first, count) else {
             return;
         };
         let locker = self.numbers.locker(keeper, false);
-        let Some(alone) = self
-            .shared
-            .locks
-            .try_lock_as(&self.cpu, locker, first, count)
-        else {
+        let locks = &self.shared.locks;
+        let Some(alone) = locks.try_lock_as(&self.cpu, locker, first, count) else {
             return;
         };
-        let mut dirty = Vec::new();
-        for stretch in self.look(piece) {
-            match stretch.place {
-                Place::Disk => {}
-                Place::Dirty => {
-                    self.change(stretch, |word| match word.is_leaving() {
-                        true => word,
-                        false => word.leaving(),
-                    });
-                    dirty.push(stretch);
-                }
-                Place::Clean => {
-                    self.change(stretch, |_| Word::ABSENT);
-                    self.shared
-                        .forgotten(&self.cpu, stretch.first, stretch.count);
-                    let lies = self.known.plan.clean(stretch.first);
-                    let sectors = u64::from(stretch.count);
-                    let done = self.mover.cache.deallocate(&self.cpu, lies, sectors).await;
-                    if done.is_err() {
-                        // It may still be there when the sector is dirty and leaves.
-                        self.note_stale(stretch);
-                    }
-                    round.left.set(round.left.get() + sectors);
-                }
-            }
+        let found = self.look(piece);
+        let of = |place| found.iter().copied().filter(move |one| one.place == place);
+        for stretch in of(Place::Dirty) {
+            self.change(stretch, |word| match word.is_leaving() {
+                true => word,
+                false => word.leaving(),
+            });
         }
+        let mut left = 0;
+        for stretch in of(Place::Clean) {
+            self.forget(stretch);
+            left += u64::from(stretch.count);
+        }
+        self.give_up(of(Place::Clean), false).await;
+        round.left.set(round.left.get() + left);
         drop(alone);
         let mut any_written = false;
-        for stretch in &dirty {
-            match self.write_back(*stretch).await {
+        for stretch in of(Place::Dirty) {
+            match self.write_back(stretch).await {
                 Ok(()) => any_written = true,
-                Err(_) => self.change(*stretch, Word::staying),
+                Err(error) => {
+                    self.change(stretch, Word::staying);
+                    round.failure.set(Some(error));
+                }
             }
         }
         if any_written {
@@ -210,7 +351,7 @@ impl Keeper {
     }
 
     /// Writes a dirty run to the disk.
-    async fn write_back(&self, stretch: Stretch) -> Result<(), crate::error::IoError> {
+    async fn write_back(&self, stretch: Stretch) -> Result<(), IoError> {
         let count = stretch.count as usize;
         let mut pages = self.mover.take(count).await;
         let lies = self.known.plan.dirty(stretch.first);
@@ -232,63 +373,57 @@ impl Keeper {
         if written.is_empty() {
             return;
         }
-        // R4, and R2: clean copies are gone durably before dirty ones go.
-        let durable = match self.disk.flush().await {
-            Ok(()) => self.mover.cache.flush(&self.cpu).await.is_ok(),
-            Err(_) => false,
-        };
-        for leaving in written {
-            let (first, count) = (leaving.victim.first, u64::from(leaving.victim.count));
-            let locker = self.numbers.locker(self.shared.keeper(), false);
-            let _alone = self
-                .shared
-                .locks
-                .lock_as(&self.cpu, locker, first, count)
-                .await;
-            for stretch in self.runs_leaving(leaving.victim) {
-                if !durable {
-                    self.change(stretch, Word::staying);
-                    continue;
-                }
-                self.change(stretch, |_| Word::ABSENT);
-                self.shared
-                    .forgotten(&self.cpu, stretch.first, stretch.count);
-                let lies = self.known.plan.dirty(stretch.first);
-                let sectors = u64::from(stretch.count);
-                let _ = self.mover.cache.deallocate(&self.cpu, lies, sectors).await;
-                round.left.set(round.left.get() + sectors);
-            }
+        let settled = self.settle_written(&written).await;
+        if let Err(error) = settled {
+            round.failure.set(Some(error));
         }
+        for leaving in written {
+            let _alone = self.lock(leaving.victim).await;
+            let runs = self.runs_leaving(leaving.victim);
+            if settled.is_err() {
+                runs.iter().for_each(|run| self.change(*run, Word::staying));
+                continue;
+            }
+            runs.iter().for_each(|run| self.forget(*run));
+            self.give_up(runs.iter().copied(), true).await;
+            let left: u64 = runs.iter().map(|run| u64::from(run.count)).sum();
+            round.left.set(round.left.get() + left);
+        }
+    }
+
+    /// R4 and R2: the disk has what was written durably, and what is clean below it is gone durably.
+    async fn settle_written(&self, written: &[Leaving]) -> Result<(), IoError> {
+        let planted = &self.shared.planted;
+        if !planted.is(Fault::NoFlushOfDisk) {
+            self.flush_disk().await?;
+        }
+        // Only of what leaves: it is locked against all that could bring a clean copy in (`leaving`).
+        let mut clean = Vec::new();
+        for leaving in written.iter().filter(|_| !planted.is(Fault::KeepsClean)) {
+            let runs = self.runs_leaving(leaving.victim);
+            let below = |run: &Stretch| (self.known.plan.clean(run.first), run.count.into());
+            clean.extend(runs.iter().map(below));
+        }
+        self.shared.trims.give_up(&self.mover, &clean).await?;
+        if planted.is(Fault::NoFlushOfClean) {
+            return Ok(());
+        }
+        self.shared.trims.flush(&self.mover).await
     }
 
     /// The sectors of a victim that nobody has written since they began to leave.
     fn runs_leaving(&self, victim: Victim) -> Vec<Stretch> {
-        let runs = RefCell::new(Vec::<Stretch>::new());
-        for sector in victim.first..victim.first + u64::from(victim.count) {
-            let looks = |word: Word| {
-                if word.is_leaving() {
-                    let mut runs = runs.borrow_mut();
-                    match runs.last_mut() {
-                        Some(last) if last.first + u64::from(last.count) == sector => {
-                            last.count += 1;
-                        }
-                        _ => runs.push(Stretch {
-                            first: sector,
-                            count: 1,
-                            place: Place::Dirty,
-                        }),
-                    }
-                }
-                word
-            };
-            let one = Stretch {
-                first: sector,
-                count: 1,
-                place: Place::Dirty,
-            };
-            self.change(one, looks);
-        }
-        runs.into_inner()
+        let mut runs = Vec::new();
+        let bitmap = &self.known.bitmap;
+        // What is not known does not leave.
+        let _ = bitmap.look_for(
+            &self.cpu,
+            victim.first,
+            victim.count,
+            Word::is_leaving,
+            &mut runs,
+        );
+        runs
     }
 }
 

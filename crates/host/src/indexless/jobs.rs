@@ -16,10 +16,18 @@ use crate::error::IoError;
 pub(super) enum Want {
     /// Read so many pages.
     Read(u32),
+    /// Write these pages.
+    Write(Vec<u8>),
+    /// Make durable what was written and discarded.
+    Flush,
     /// Forget so many pages.
     Discard(u64),
     /// Find out what the drive of the cache holds of a part of the bitmap.
     Learn,
+    /// Write all that is dirty to the disk.
+    Drain,
+    /// Note what is to be known when the cache is opened again.
+    Close,
 }
 
 /// The end of a job: the pages, if it was a read.

@@ -6,72 +6,84 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use wharf_runtime::Cpu;
+use wharf_runtime::sync::Ordering;
 use wharf_runtime::wake::{Pause, Sleeper};
 
 use super::disk::Disk;
 use super::jobs::{Job, Want};
+use super::label::Label;
 use super::settings::PIECE_SECTORS;
 use super::shared::{Known, Numbers, Shared};
 use super::transfer::Mover;
-use crate::backing::BackingError;
+use crate::backing::{BackingError, Sectors, VolumeSectors};
 use crate::error::{DiskFault, IoError};
 
 /// See the module.
-pub(super) struct Keeper {
+pub(super) struct Keeper<S> {
     pub(super) cpu: Cpu,
     pub(super) shared: Arc<Shared>,
     pub(super) known: Arc<Known>,
     pub(super) mover: Rc<Mover>,
-    pub(super) disk: Disk,
+    pub(super) disk: Disk<S>,
+    /// The metadata of the cache itself, up to its superblock.
+    pub(super) own: VolumeSectors,
+    pub(super) label: Cell<Label>,
     pub(super) numbers: Numbers,
     /// A round of eviction is under way.
     pub(super) evicts: Cell<bool>,
+    /// Why something could not leave in the last round.
+    pub(super) failure: Cell<Option<IoError>>,
+    /// Rounds there were.
+    pub(super) rounds: Cell<u64>,
+    /// The part that a snapshot of heat goes on with.
+    pub(super) snapshot_from: Cell<u64>,
+    /// The sector from which on dirty ones are looked for that are to be written back.
+    pub(super) drained_to: Cell<u64>,
 }
 
-impl Keeper {
+impl<S: Sectors + 'static> Keeper<S> {
     /// Serves for as long as the CPU runs.
     pub(super) async fn run(self: Rc<Self>) {
-        let sleeper = Sleeper {
-            client: self.shared.keeper(),
-            task: self.cpu.current(),
-        };
-        loop {
-            self.shared.jobs.keeper.join(&self.cpu, sleeper);
-            for job in self.shared.jobs.take(&self.cpu) {
+        let (cpu, shared) = (self.cpu.clone(), self.shared.clone());
+        each_job(&cpu, &shared, |job| match job {
+            Some(job) => {
                 let keeper = self.clone();
-                self.cpu
-                    .spawn("job", async move { keeper.serve(job).await });
+                cpu.spawn("job", async move { keeper.serve(job).await });
             }
-            if !self.evicts.get() && self.shared.is_round_due(&self.known.bitmap) {
+            None if !self.evicts.get() && self.is_due() => {
                 self.evicts.set(true);
                 let keeper = self.clone();
-                self.cpu
-                    .spawn("eviction", async move { keeper.make_room().await });
+                cpu.spawn("eviction", async move { keeper.make_room().await });
             }
-            Pause::default().await;
-        }
+            None => {}
+        })
+        .await;
     }
 
-    async fn serve(&self, mut job: Job) {
-        let page_bytes = self.shared.space.page_bytes();
+    async fn serve(self: Rc<Self>, mut job: Job) {
+        let (first, nothing) = (job.first, |()| Vec::new());
         let done = match &mut job.want {
             Want::Read(pages) => {
-                let mut data = vec![0; *pages as usize * page_bytes];
-                self.disk.read(job.first, &mut data).await.map(|()| data)
+                let mut data = vec![0; *pages as usize * self.shared.space.page_bytes()];
+                let read = self.disk.read(first, &mut data).await;
+                read.map(|()| data).map_err(io_error)
+            }
+            Want::Write(data) => {
+                let data = std::mem::take(data);
+                let written = self.disk.write(first, &data).await;
+                written.map(nothing).map_err(io_error)
             }
             Want::Discard(pages) => {
                 let pages = *pages;
-                self.disk
-                    .discard(job.first, pages)
-                    .await
-                    .map(|()| Vec::new())
+                let discarded = self.disk.discard(first, pages).await;
+                discarded.map(nothing).map_err(io_error)
             }
-            Want::Learn => {
-                self.learn(job.first);
-                Ok(Vec::new())
-            }
+            Want::Flush => self.flush_disk().await.map(nothing),
+            Want::Learn => self.learn(first..first + 1).await.map(|_| Vec::new()),
+            Want::Drain => self.drain().await.map(nothing),
+            Want::Close => self.close().await.map(nothing),
         };
-        let done = done.map_err(io_error);
+        self.note_level();
         self.publish();
         let keeper = self.shared.keeper();
         job.end(&self.cpu, &self.shared.mailboxes, keeper, done);
@@ -82,24 +94,73 @@ impl Keeper {
         self.shared.published.publish(self.disk.counters());
     }
 
-    /// Asks the drive of the cache what it holds of a part.
-    fn learn(&self, part: u64) {
-        self.known.bitmap.learn(&self.cpu, part, &[]);
+    /// Notes whether the disk takes more dirty data.
+    pub(super) fn note_level(&self) {
+        let is_full = self.disk.level().is_nearly_full;
+        // Relaxed: whoever is a little late writes a little more.
+        self.shared.is_disk_full.store(is_full, Ordering::Relaxed);
+    }
+
+    /// Makes durable what the disk was given.
+    pub(super) async fn flush_disk(&self) -> Result<(), IoError> {
+        self.shared.unsettled.begin_flush(&self.cpu);
+        let flushed = self.disk.flush().await;
+        self.shared.unsettled.end_flush(&self.cpu, flushed.is_ok());
+        flushed.map_err(io_error)
+    }
+
+    /// Notes what is to be known when the cache is opened again: nobody uses it any more.
+    async fn close(&self) -> Result<(), IoError> {
+        self.flush_disk().await?;
+        self.snapshot_from.set(0);
+        self.snapshot(super::heat::PARTS_AT_END).await;
+        self.write_label(true).await
+    }
+
+    /// Writes the superblock: is the cache closed?
+    pub(super) async fn write_label(&self, is_clean: bool) -> Result<(), IoError> {
+        let held = self.known.bitmap.totals().cached + self.shared.unlearned.sectors();
+        let label = Label {
+            is_clean,
+            cached_max: match is_clean {
+                true => held,
+                false => self.shared.limit.max(self.shared.unlearned.sectors()),
+            },
+            ..self.label.get()
+        };
+        if label == self.label.get() {
+            return Ok(());
+        }
+        label.write(&self.own).await.map_err(IoError::from)?;
+        self.label.set(label);
+        Ok(())
     }
 }
 
 /// Serves where there is no store: every job fails with `error`.
 pub(super) async fn refuse(cpu: &Cpu, shared: &Shared, error: IoError) {
-    let keeper = shared.keeper();
+    each_job(cpu, shared, |job| {
+        if let Some(job) = job {
+            job.end(cpu, &shared.mailboxes, shared.keeper(), Err(error));
+        }
+    })
+    .await;
+}
+
+/// Gives each job to `serve`, and `None` after those that were there, for as long as the CPU runs.
+async fn each_job(cpu: &Cpu, shared: &Shared, serve: impl Fn(Option<Job>)) {
     let sleeper = Sleeper {
-        client: keeper,
+        client: shared.keeper(),
         task: cpu.current(),
     };
     loop {
         shared.jobs.keeper.join(cpu, sleeper);
-        for job in shared.jobs.take(cpu) {
-            job.end(cpu, &shared.mailboxes, keeper, Err(error));
-        }
+        shared
+            .jobs
+            .take(cpu)
+            .into_iter()
+            .for_each(|job| serve(Some(job)));
+        serve(None);
         Pause::default().await;
     }
 }

@@ -8,12 +8,12 @@
 //! [`IndexlessConfig::initial_chunk_pages`]: super::IndexlessConfig::initial_chunk_pages
 
 use super::disk::Disk;
-use crate::backing::BackingError;
+use crate::backing::{BackingError, Sectors};
 use crate::design::Initial;
 
 /// Writes all of `initial` to the disk of so many sectors, and makes it durable.
 pub(super) async fn fill(
-    disk: &Disk,
+    disk: &Disk<impl Sectors>,
     initial: &Initial,
     (chunk_pages, sectors): (u64, u64),
 ) -> Result<(), BackingError> {

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use wharf_codec::Codec;
 
+use super::part::SECTORS;
 use super::policy::ScanRules;
 use crate::backing::{FixedConfig, SECTOR_BYTES};
 
@@ -113,30 +114,24 @@ impl IndexlessConfig {
     }
 }
 
+/// Sectors of metadata before the mapping, and some to spare.
+const BESIDE_MAPPING: u64 = 16;
+
 /// Where on the drive of the cache what lies.
 ///
-/// The address space of the drive is used three times: a clean sector lies at its own address, a
-/// dirty one as far behind it as the disk has sectors, and what is known of the disk behind both.
+/// The address space of the drive is used three times: a clean sector lies at its own address, a dirty one as far
+/// behind it as the disk has sectors, and behind both what is known of the disk: the mapping of its chunks, then
+/// snapshots of heat. The last sector of the drive is the [superblock](super::Label).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AddressPlan {
-    /// Sectors of the disk, as its users see it.
+    /// Sectors of the disk.
     pub sectors: u64,
-    /// Sectors behind the two copies.
-    pub metadata: u64,
 }
 
-/// Sectors of metadata beside those of the mapping.
-const METADATA_SECTORS: u64 = 16;
-
 impl AddressPlan {
-    /// Sectors of metadata that so many sectors need.
-    pub fn metadata_of(sectors: u64) -> u64 {
-        sectors.div_ceil(PIECE_SECTORS) + METADATA_SECTORS
-    }
-
-    /// For so many sectors, with as many of metadata as a mapping needs.
-    pub fn new(sectors: u64, metadata: u64) -> AddressPlan {
-        AddressPlan { sectors, metadata }
+    /// Before a disk of so many sectors.
+    pub fn new(sectors: u64) -> AddressPlan {
+        AddressPlan { sectors }
     }
 
     /// Where the clean copy of a sector lies.
@@ -154,5 +149,25 @@ impl AddressPlan {
     /// Where the metadata begins.
     pub fn metadata(&self) -> u64 {
         2 * self.sectors
+    }
+
+    /// Sectors for the mapping of the disk.
+    pub fn mapping(&self) -> u64 {
+        BESIDE_MAPPING + self.sectors.div_ceil(PIECE_SECTORS)
+    }
+
+    /// Where the snapshot of a part's heat lies.
+    pub fn heat(&self, part: u64) -> u64 {
+        self.metadata() + self.own_heat(part)
+    }
+
+    /// The same, from the beginning of the metadata.
+    pub(super) fn own_heat(&self, part: u64) -> u64 {
+        self.mapping() + part
+    }
+
+    /// Sectors that the drive must show.
+    pub fn drive_sectors(&self) -> u64 {
+        self.heat(self.sectors.div_ceil(u64::from(SECTORS))) + 1
     }
 }

@@ -57,6 +57,8 @@ pub(super) struct Shard {
     shards: u64,
     /// Whether a group that is not there is unknown.
     recovers: bool,
+    /// Groups that are known although they are not there, a bit each; none where `recovers` is false.
+    empty: Vec<u64>,
     /// Raw parts, and the hand that looks for one to pack.
     raw: Vec<u64>,
     hand: usize,
@@ -75,6 +77,10 @@ impl Shard {
             groups: (0..groups).map(|_| None).collect(),
             shards,
             recovers,
+            empty: match recovers {
+                true => vec![0; groups.div_ceil(64) as usize],
+                false => Vec::new(),
+            },
             raw: Vec::new(),
             hand: 0,
             raw_max: (raw_bytes / RAW_BYTES).max(1),
@@ -96,9 +102,17 @@ impl Shard {
         Some(&self.groups[group].as_ref()?.parts[index])
     }
 
+    #[inline]
+    fn is_empty(&self, group: usize) -> bool {
+        self.empty
+            .get(group / 64)
+            .is_some_and(|word| word >> (group % 64) & 1 == 1)
+    }
+
     fn group_mut(&mut self, part: u64) -> &mut Group {
         let (group, _) = self.place(part);
-        let unknown = if self.recovers { u16::MAX } else { 0 };
+        let is_known = !self.recovers || self.is_empty(group);
+        let unknown = if is_known { 0 } else { u16::MAX };
         self.groups[group].get_or_insert_with(|| {
             Box::new(Group {
                 parts: Default::default(),
@@ -135,7 +149,7 @@ impl Shard {
         let (group, index) = self.place(part);
         let unknown = match &self.groups[group] {
             Some(group) => group.unknown >> index & 1 == 1,
-            None => self.recovers,
+            None => self.recovers && !self.is_empty(group),
         };
         if unknown { Err(Unknown(part)) } else { Ok(()) }
     }
@@ -148,9 +162,24 @@ impl Shard {
         sectors: Range<u32>,
         out: &mut Vec<Stretch>,
     ) -> Result<(), Unknown> {
+        self.look_for(part, sectors, |_| true, out)
+    }
+
+    /// Adds the stretches of those sectors of a part whose words are `wanted`.
+    #[inline]
+    pub(super) fn look_for(
+        &self,
+        part: u64,
+        sectors: Range<u32>,
+        wanted: impl Fn(Word) -> bool,
+        out: &mut Vec<Stretch>,
+    ) -> Result<(), Unknown> {
         self.known(part)?;
         let begin = part * u64::from(SECTORS);
         let mut push = |sectors: Range<u32>, word: Word| {
+            if !wanted(word) {
+                return;
+            }
             let (first, count) = (begin + u64::from(sectors.start), sectors.len() as u32);
             let place = word.place();
             match out.last_mut() {
@@ -299,18 +328,30 @@ impl Shard {
     }
 
     /// Notes what the drive holds of a part; see [`super::bitmap::Bitmap::learn`].
-    pub(super) fn learn(&mut self, part: u64, runs: &[Run]) -> Change {
-        if self.known(part).is_ok() {
-            return Change::default();
-        }
-        let (_, index) = self.place(part);
+    pub(super) fn learn(&mut self, part: u64, runs: &[Run]) -> Option<Change> {
+        self.known(part).err()?;
+        let (number, index) = self.place(part);
         let group = self.group_mut(part);
         group.unknown &= !(1 << index);
+        let is_empty = |part: &Part| part.counts().cached == 0 && part.bytes() == 0;
+        if group.unknown == 0 && runs.is_empty() && group.parts.iter().all(is_empty) {
+            let is_of = |touched: &Touched| touched.part / GROUP_PARTS == part / GROUP_PARTS;
+            self.touches.retain(|touched| !is_of(touched));
+            self.groups[number] = None;
+            self.empty[number / 64] |= 1 << (number % 64);
+            return Some(Change::default());
+        }
         let learned = Part::of_runs(runs);
         let (new, is_raw, bytes) = (learned.counts(), learned.is_raw(), learned.bytes());
         group.parts[index] = learned;
         self.recount(part, false, 0, (is_raw, bytes));
-        Change::between(Counts::default(), new)
+        Some(Change::between(Counts::default(), new))
+    }
+
+    /// All groups are known.
+    pub(super) fn end_learning(&mut self) {
+        self.recovers = false;
+        self.empty = Vec::new();
     }
 
     /// Makes hotter what was noted.
@@ -352,6 +393,7 @@ impl Shard {
         let directory = self.groups.capacity() * size_of::<Option<Box<Group>>>();
         let lists =
             self.raw.capacity() * size_of::<u64>() + self.touches.capacity() * size_of::<Touched>();
+        let directory = directory + self.empty.capacity() * size_of::<u64>();
         groups + directory + lists + self.raw.len() * RAW_BYTES + self.packed_bytes
     }
 }

@@ -4,17 +4,25 @@ use std::sync::{Arc, OnceLock};
 
 use wharf_codec::Sizes;
 use wharf_runtime::range_lock::{Locker, RangeGuard, RangeLocks};
+use wharf_runtime::sync::{AtomicBool, AtomicU64, Ordering};
 use wharf_runtime::waits::Waiters;
 use wharf_runtime::wake::Mailboxes;
 use wharf_runtime::{Cpu, Lock, Op};
 use wharf_wire::dma::DmaSpace;
+use wharf_wire::space::SpaceLevel;
 
-use super::bitmap::Bitmap;
+use super::bitmap::{Bitmap, Stretch};
 use super::gauges::Published;
 use super::jobs::Jobs;
+use super::mode::{Mode, ModeSwitch, Reason, Reasons};
+use super::opening::Opening;
+use super::planted::Planted;
 use super::policy::{Policy, Victim};
+use super::room::Unlearned;
 use super::settings::{AddressPlan, IndexlessConfig};
-use super::transfer::CHUNK_PAGES;
+use super::transfer::Mover;
+use super::trims::Trims;
+use super::unsettled::Unsettled;
 use super::word::Word;
 use crate::design::Initial;
 
@@ -41,10 +49,33 @@ pub(super) struct Shared {
     pub(super) policy: Lock<Box<dyn Policy>>,
     /// Whether the policy wants to be told of every touch.
     pub(super) policy_listens: bool,
-    /// Clean copies below dirty ones: to be deallocated before the dirty ones are.
+    /// Clean copies below dirty ones, as far as there is room to note them: they take room for nothing.
     pub(super) stale: Lock<Vec<Victim>>,
+    /// What was given up on the drive of the cache.
+    pub(super) trims: Trims,
+    /// What the disk was given around the cache and has not durably.
+    pub(super) unsettled: Unsettled,
+    /// Sectors on their way into the cache.
+    pub(super) coming: AtomicU64,
+    /// Sectors that may be cached where that is not known.
+    pub(super) unlearned: Unlearned,
+    /// What the cache is used for.
+    pub(super) mode: ModeSwitch,
+    /// Why sectors did not come into the cache.
+    pub(super) reasons: Reasons,
+    /// The disk has no room for more dirty data than there is.
+    pub(super) is_disk_full: AtomicBool,
+    /// Nothing leaves the cache, as the disk fails or is full.
+    pub(super) is_stuck: AtomicBool,
+    /// When something became dirty after nothing was; `u64::MAX` if nothing is.
+    pub(super) dirty_since_ns: AtomicU64,
+    /// For tests.
+    pub(super) planted: Planted,
     /// Who waits until there is room.
     pub(super) room: Waiters,
+    /// Whether the cache is open, and who waits for that.
+    pub(super) opening: Opening,
+    pub(super) opened: Waiters,
     /// What lies on the disk before anybody is served.
     pub(super) initial: OnceLock<Initial>,
     /// What stamps compress to, if somebody has said that.
@@ -57,22 +88,6 @@ impl Shared {
     /// The mailbox of the keeper.
     pub(super) fn keeper(&self) -> u32 {
         self.clients
-    }
-
-    /// Sectors that leave at a time.
-    pub(super) fn round(&self) -> u64 {
-        ((self.limit as f64 * self.config.round_share) as u64).max(1)
-    }
-
-    /// Sectors that are written at a time at most.
-    pub(super) fn chunk(&self) -> u64 {
-        (self.limit / 4).clamp(1, CHUNK_PAGES as u64)
-    }
-
-    /// Whether sectors are to leave: a writer may need room for a chunk.
-    pub(super) fn is_round_due(&self, bitmap: &Bitmap) -> bool {
-        let cached = bitmap.totals().cached;
-        cached > 0 && cached + self.chunk().max(self.round() / 2) > self.limit
     }
 
     /// Tells the policy that sectors were used in the cache, or have come into it.
@@ -99,6 +114,46 @@ impl Shared {
         match word.is_cached() {
             true => Word::dirty(word.heat()).warmer(),
             false => Word::dirty(self.config.insert_heat),
+        }
+    }
+}
+
+/// Stretches of stale copies that are noted at most.
+const STALE_MAX: usize = 65_536;
+
+impl Shared {
+    /// Notes that clean copies are stale. They may be forgotten: whoever gives up the dirty ones gives them up first.
+    pub(super) fn note_stale(&self, cpu: &Cpu, stretch: Stretch) {
+        self.stale.with(cpu, |list| {
+            if list.len() < STALE_MAX {
+                list.push(stretch.into());
+            }
+        });
+    }
+
+    /// Why nothing new is to come into the cache, if so.
+    pub(super) fn refusal(&self, mover: &Mover) -> Option<Reason> {
+        match mover.cache.space_level() {
+            _ if self.mode.get() == Mode::Bypass => Some(Reason::Mode),
+            SpaceLevel::Green | SpaceLevel::Yellow => None,
+            _ => Some(Reason::Level),
+        }
+    }
+
+    /// Whether the drive of the cache has little room left.
+    pub(super) fn is_tight(&self, mover: &Mover) -> bool {
+        mover.cache.space_level() > SpaceLevel::Green
+    }
+
+    /// Notes that something is dirty, or that nothing is.
+    pub(super) fn note_dirty(&self, now_ns: u64, bitmap: &Bitmap) {
+        // Relaxed: it is a figure for reports.
+        let any = bitmap.totals().dirty > 0;
+        let since = self.dirty_since_ns.load(Ordering::Relaxed);
+        match any {
+            true if since == u64::MAX => self.dirty_since_ns.store(now_ns, Ordering::Relaxed),
+            false if since != u64::MAX => self.dirty_since_ns.store(u64::MAX, Ordering::Relaxed),
+            _ => {}
         }
     }
 }

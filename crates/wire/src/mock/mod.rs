@@ -57,6 +57,23 @@ pub enum Fate {
 pub struct MockStore {
     pages: Mutex<BTreeMap<u64, Vec<u8>>>,
     seen: Mutex<Vec<Command>>,
+    unflushed: Mutex<Option<Unflushed>>,
+}
+
+/// What a drive with a volatile write cache may lose.
+#[derive(Default)]
+struct Unflushed {
+    /// The pages as they were at the last flush.
+    durable: BTreeMap<u64, Vec<u8>>,
+    /// What was written and deallocated since, oldest first.
+    changes: Vec<(u64, Option<Vec<u8>>)>,
+}
+
+fn apply(pages: &mut BTreeMap<u64, Vec<u8>>, (lba, bytes): (u64, Option<Vec<u8>>)) {
+    match bytes {
+        Some(bytes) => drop(pages.insert(lba, bytes)),
+        None => drop(pages.remove(&lba)),
+    }
 }
 
 impl MockStore {
@@ -75,6 +92,52 @@ impl MockStore {
             .lock()
             .expect("no holder panics")
             .insert(lba, bytes.to_vec());
+    }
+
+    /// All pages there are.
+    pub fn pages(&self) -> BTreeMap<u64, Vec<u8>> {
+        self.pages.lock().expect("no holder panics").clone()
+    }
+
+    /// From now on the drive has a volatile write cache: it holds `pages`, durably, and may lose what changes them until
+    /// it is flushed.
+    pub fn be_volatile(&self, pages: BTreeMap<u64, Vec<u8>>) {
+        *self.pages.lock().expect("no holder panics") = pages.clone();
+        let unflushed = Unflushed {
+            durable: pages,
+            changes: Vec::new(),
+        };
+        *self.unflushed.lock().expect("no holder panics") = Some(unflushed);
+    }
+
+    /// What the drive holds after a loss of power: of each page that was changed since the last flush, in the order of the
+    /// changes, what `keeps` says.
+    ///
+    /// # Panics
+    /// If the drive has no volatile write cache.
+    pub fn after_loss(&self, mut keeps: impl FnMut() -> bool) -> BTreeMap<u64, Vec<u8>> {
+        let unflushed = self.unflushed.lock().expect("no holder panics");
+        let unflushed = unflushed.as_ref().expect("it has a volatile write cache");
+        let mut pages = unflushed.durable.clone();
+        let kept = unflushed.changes.iter().filter(|_| keeps());
+        kept.for_each(|change| apply(&mut pages, change.clone()));
+        pages
+    }
+
+    fn note(&self, lba: u64, bytes: Option<&[u8]>) {
+        if let Some(unflushed) = &mut *self.unflushed.lock().expect("no holder panics") {
+            unflushed.changes.push((lba, bytes.map(<[u8]>::to_vec)));
+        }
+    }
+
+    fn flush(&self) {
+        if let Some(unflushed) = &mut *self.unflushed.lock().expect("no holder panics") {
+            let changes = std::mem::take(&mut unflushed.changes);
+            let durable = &mut unflushed.durable;
+            changes
+                .into_iter()
+                .for_each(|change| apply(durable, change));
+        }
     }
 
     /// The I/O commands fetched so far, in order.
@@ -286,7 +349,10 @@ impl MockDrive {
     fn io(&mut self, command: &Command, snapshot: &[u8]) -> Result<u32, StatusCode> {
         let opcode = command.io_opcode().ok_or(StatusCode::InvalidOpcode)?;
         match opcode {
-            IoOpcode::Flush => return Ok(0),
+            IoOpcode::Flush => {
+                self.store.flush();
+                return Ok(0);
+            }
             IoOpcode::DatasetManagement => return self.deallocate(command),
             IoOpcode::GetLbaStatus => return self.lba_status(command),
             _ => command.check_lba_range(self.pages)?,
@@ -321,15 +387,22 @@ impl MockDrive {
                         was == bytes,
                         "the host changed page {lba} of a write in flight"
                     );
+                    store.note(lba, Some(&bytes));
                     pages.insert(lba, bytes);
                 }
             }
             IoOpcode::WriteZeroes if command.may_deallocate() => {
-                range.for_each(|lba| drop(pages.remove(&lba)));
+                for lba in range {
+                    store.note(lba, None);
+                    pages.remove(&lba);
+                }
             }
             IoOpcode::WriteZeroes => {
                 let zeros = vec![0; self.dma.page_bytes()];
-                range.for_each(|lba| drop(pages.insert(lba, zeros.clone())));
+                for lba in range {
+                    store.note(lba, Some(&zeros));
+                    pages.insert(lba, zeros.clone());
+                }
             }
             _ => {}
         }
@@ -346,7 +419,11 @@ impl MockDrive {
         let mut pages = self.store.pages.lock().expect("no holder panics");
         for range in ranges {
             range.check(self.pages)?;
-            for lba in range.slba..range.slba + u64::from(range.pages) {
+            let all = range.slba..range.slba + u64::from(range.pages);
+            // Long ranges are mostly empty.
+            let held: Vec<u64> = pages.range(all).map(|(lba, _)| *lba).collect();
+            for lba in held {
+                self.store.note(lba, None);
                 pages.remove(&lba);
             }
         }
