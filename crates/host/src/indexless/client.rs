@@ -143,15 +143,9 @@ impl Client for IndexlessClient {
     }
 
     fn gauges(&self) -> Gauges {
-        let Inner {
-            cpu,
-            index,
-            shared,
-            known,
-            touches,
-            ..
-        } = &*self.0;
-        gauges::of_client((cpu, *index), shared, known, touches)
+        let inner = &*self.0;
+        let own = (&inner.cpu, inner.index);
+        gauges::of_client(own, &inner.shared, &inner.known, &inner.touches)
     }
 }
 

@@ -114,6 +114,7 @@ impl<S: Sectors + 'static> Keeper<S> {
             };
             let end = self.clone().evict_round(victims).await;
             self.note_level();
+            self.publish();
             // Relaxed: whoever reads it late waits, or goes around the cache, once more.
             let is_stuck = end.left == 0 && end.failure.is_some();
             self.failure.set(end.failure);
@@ -228,7 +229,6 @@ impl<S: Sectors + 'static> Keeper<S> {
             round.worker_ended.wait(&self.cpu).await;
         }
         self.finish_written(&round).await;
-        self.publish();
         self.shared.note_dirty(self.cpu.now(), &self.known.bitmap);
         RoundEnd {
             left: round.left.get(),

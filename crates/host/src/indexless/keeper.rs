@@ -83,10 +83,15 @@ impl<S: Sectors + 'static> Keeper<S> {
             Want::Drain => self.drain().await.map(nothing),
             Want::Close => self.close().await.map(nothing),
         };
-        self.publish();
         self.note_level();
+        self.publish();
         let keeper = self.shared.keeper();
         job.end(&self.cpu, &self.shared.mailboxes, keeper, done);
+    }
+
+    /// Lets others see what the store did.
+    pub(super) fn publish(&self) {
+        self.shared.published.publish(self.disk.counters());
     }
 
     /// Notes whether the disk takes more dirty data.
@@ -129,11 +134,6 @@ impl<S: Sectors + 'static> Keeper<S> {
         label.write(&self.own).await.map_err(IoError::from)?;
         self.label.set(label);
         Ok(())
-    }
-
-    /// Lets others see what the store did.
-    pub(super) fn publish(&self) {
-        self.shared.published.publish(self.disk.counters());
     }
 }
 

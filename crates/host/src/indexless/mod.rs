@@ -19,13 +19,12 @@
 //! | `read.rs`, `write.rs`, `around.rs`, `discard.rs` | its requests |
 //! | `jobs.rs`, `keeper.rs` | what is asked of the CPU that has the disk |
 //! | `disk.rs` | the store on the disk |
-//! | `prepare.rs` | what lies on the disk before a run |
-//! | `gauges.rs` | what is reported |
 //! | `evict.rs` | making room, and the rules that hold through power cuts |
 //! | `trims.rs`, `unsettled.rs` | what is not durable yet: copies given up, writes around the cache |
 //! | `room.rs` | how much the cache may hold |
 //! | `label.rs` | the superblock |
 //! | `recover.rs`, `heat.rs` | what is cached, and how hot, after opening it again |
+//! | `prepare.rs`, `gauges.rs` | what lies on the disk before a run; what is reported |
 //! | `planted.rs` | faults that tests plant |
 
 mod around;
@@ -221,9 +220,7 @@ impl<V: Variant> Design for Indexless<V> {
     }
 
     fn shown_bytes(_: &IndexlessConfig, home_bytes: u64) -> u64 {
-        let plan = AddressPlan::new(home_bytes / 4096);
-        // More than it must be: drives show whole stripes.
-        (plan.drive_sectors() + plan.mapping()) * 4096
+        AddressPlan::new(home_bytes / 4096).drive_sectors() * 4096
     }
 
     fn begin_with(&self, initial: &Initial) -> bool {
@@ -299,10 +296,10 @@ impl<V: Variant, D: Disks> Indexless<V, D> {
             room: Waiters::new(mailboxes.clone()),
             opening: Opening::default(),
             opened: Waiters::new(mailboxes.clone()),
-            mailboxes,
             initial: OnceLock::new(),
             sizes: OnceLock::new(),
             published: Published::default(),
+            mailboxes,
         };
         Ok(Indexless {
             shared: Arc::new(shared),
@@ -424,7 +421,8 @@ impl<V: Variant, D: Disks> Indexless<V, D> {
         label.write(&own).await?;
         if let Some(initial) = shared.initial.get() {
             let chunk_pages = u64::from(shared.config.initial_chunk_pages);
-            prepare::fill(&disk, initial, (chunk_pages, disk.pages())).await?;
+            let sectors = plan.sectors.min(disk.pages());
+            prepare::fill(&disk, initial, (chunk_pages, sectors)).await?;
         }
         shared.published.begin(disk.counters());
         Ok(Opened { disk, own, label })
