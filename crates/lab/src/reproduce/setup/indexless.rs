@@ -4,7 +4,7 @@
 //! long its traces are, nor how many requests are under way: what is chosen here is marked so.
 //!
 //! A scale of `n` divides the requests, with them the addresses and the cache, and the disk by `n`: a seek over a part of the
-//! disk takes as long. Times, request sizes, units and the drive of the cache stay; that is never full.
+//! disk takes as long. Times, request sizes and units stay. The drive of the cache has less flash, and is never full.
 
 use wharf_drive::DriveConfig;
 use wharf_workload::profiles::Profile;
@@ -33,18 +33,24 @@ const DISK_BYTES: u64 = 2_000_398_934_016;
 /// The cache, as a share of the pages that a workload touches: the paper's example has 200 GB before 2 TB (section III-A).
 const CACHE: &str = "10%";
 
-/// The drive of the cache.
+/// The fewest blocks of a plane: 24 GiB, far more than any cache of such a scale.
+const BLOCKS_MIN: u32 = 24;
+
+/// The drive of the cache, with less flash.
 ///
 /// # Errors
-/// A drive that cannot be built.
-pub(super) fn drive() -> Result<DriveConfig, ConfigError> {
-    Ok(load_drive("tc-csd", &Sets::default())?.0)
+/// A drive that cannot be built; a test builds one of every scale.
+pub(super) fn drive(scale: Scale) -> Result<DriveConfig, ConfigError> {
+    let (whole, _) = load_drive("tc-csd", &Sets::default())?;
+    let blocks = (whole.geometry.blocks_per_plane / scale.divisor).max(BLOCKS_MIN);
+    let sets = vec![format!("drive.geometry.blocks_per_plane={blocks}")];
+    Ok(load_drive("tc-csd", &Sets::parse(&sets)?)?.0)
 }
 
 /// The disk.
 ///
 /// # Errors
-/// As for [`drive`]; a test builds one of every scale.
+/// As for [`drive`].
 pub(super) fn backing(scale: Scale) -> Result<DriveConfig, ConfigError> {
     let bytes = DISK_BYTES / u64::from(scale.divisor) / (1 << 20) * (1 << 20);
     let sets = vec![format!("drive.disk.capacity_bytes={bytes}")];
@@ -120,9 +126,9 @@ mod tests {
     fn disks_of_every_scale_can_be_built() {
         for power in 0..=SCALE_MAX.ilog2() {
             let scale = Scale::new(1 << power).unwrap();
-            let disk = backing(scale).unwrap();
+            let (disk, flash) = (backing(scale).unwrap(), drive(scale).unwrap());
+            assert!(flash.geometry.pages() * 4096 > DISK_BYTES / u64::from(scale.divisor) / 4);
             assert!(disk.namespace_pages() * 4096 > DISK_BYTES / u64::from(scale.divisor) * 9 / 10);
         }
-        assert!(drive().is_ok());
     }
 }
