@@ -52,6 +52,9 @@ pub trait Sectors {
     }
 }
 
+/// Sectors that are cleared by one write.
+const CLEARED_SECTORS: u64 = 256;
+
 impl<S: Sectors> Sectors for &S {
     fn sectors(&self) -> u64 {
         (*self).sectors()
@@ -85,9 +88,6 @@ impl<S: Sectors> Sectors for &S {
         (*self).clear().await
     }
 }
-
-/// Sectors that are cleared by one write.
-const CLEARED_SECTORS: u64 = 256;
 
 /// Sectors by number, for what is known of the chunks: on the drive of the cache.
 #[allow(async_fn_in_trait)] // the futures stay on their CPU: no Send is wanted

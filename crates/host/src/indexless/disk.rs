@@ -8,11 +8,12 @@ use wharf_runtime::Cpu;
 use wharf_wire::dma::{DmaSpace, STAMP_BYTES};
 
 use super::gauges::StoreCounters;
-use super::settings::{AddressPlan, IndexlessConfig, Store};
+use super::settings::{AddressPlan, IndexlessConfig, PIECE_SECTORS, Store};
 use crate::backing::{
     Backing, BackingError, ChunkConfig, ChunkStore, Contents, DiskZones, FixedConfig, FixedStore,
     Level, Names, Packer, PlainStore, SECTOR_BYTES, Sectors, VolumeSectors,
 };
+use crate::error::{DiskFault, IoError};
 use crate::volume::Volume;
 
 /// The drive of the cache, as a store uses it.
@@ -46,7 +47,8 @@ impl<S: Sectors> Disk<S> {
             return Ok(());
         }
         let packer = volumes.packer(config)?;
-        let zones = DiskZones::new(disk, config.zone_sectors(disk.sectors()));
+        let zone_sectors = config.zone_sectors(disk.sectors());
+        let zones = DiskZones::new(disk, zone_sectors);
         let metadata = volumes.metadata(plan)?;
         ChunkStore::create(&zones, &metadata, names, plan.sectors, &packer).await
     }
@@ -85,6 +87,18 @@ impl<S: Sectors> Disk<S> {
 }
 
 impl Volumes<'_> {
+    fn packer(&self, config: &IndexlessConfig) -> Result<Packer, BackingError> {
+        if self.space.page_bytes() == STAMP_BYTES {
+            let sizes = self.sizes.cloned().unwrap_or_else(|| {
+                let table = TableName::System.load().expect("it comes with the program");
+                Sizes::new(&table, 0)
+            });
+            return Ok(Packer::Stamps(sizes));
+        }
+        let packer = Packer::bytes(config.codec, config.codec.level_default());
+        packer.map_err(|_| BackingError::Config("a codec that this program was built without"))
+    }
+
     /// The sectors of metadata, up to the superblock.
     pub(super) fn own(&self, plan: &AddressPlan) -> Result<VolumeSectors, BackingError> {
         let range = (plan.metadata(), self.cache.pages() - plan.metadata());
@@ -109,18 +123,6 @@ impl Volumes<'_> {
             self.metadata,
         );
         sectors.map_err(|_| BackingError::Config("no memory for transfers"))
-    }
-
-    fn packer(&self, config: &IndexlessConfig) -> Result<Packer, BackingError> {
-        if self.space.page_bytes() == STAMP_BYTES {
-            let sizes = self.sizes.cloned().unwrap_or_else(|| {
-                let table = TableName::System.load().expect("it comes with the program");
-                Sizes::new(&table, 0)
-            });
-            return Ok(Packer::Stamps(sizes));
-        }
-        let packer = Packer::bytes(config.codec, config.codec.level_default());
-        packer.map_err(|_| BackingError::Config("a codec that this program was built without"))
     }
 }
 
@@ -165,12 +167,11 @@ impl<S: Sectors> Disk<S> {
         match self {
             Disk::Chunks(store) => {
                 let did = store.counters();
-                let moved = did.moved_bytes;
                 StoreCounters {
                     written_pages: did.written_pages,
                     stored_pages: did.written_pages,
-                    stored_bytes: did.written_bytes + moved,
-                    moved_bytes: moved,
+                    stored_bytes: did.written_bytes + did.moved_bytes,
+                    moved_bytes: did.moved_bytes,
                     read_pages: did.read_pages,
                     read_chunks: did.read_chunks,
                     mapping_bytes: store.mapping_bytes(),
@@ -199,5 +200,25 @@ impl<S: Sectors> Disk<S> {
                 }
             }
         }
+    }
+}
+
+/// An error of the store as one of a request.
+pub(super) fn io_error(error: BackingError) -> IoError {
+    match error {
+        BackingError::Io(error) => error,
+        BackingError::Full => DiskFault::Full.into(),
+        BackingError::OutOfRange { first, end, pages } => IoError::OutOfRange {
+            first,
+            pages: end - first,
+            volume_pages: pages,
+        },
+        BackingError::DamagedChunk { page } => DiskFault::Damaged { page }.into(),
+        BackingError::DamagedMapping { group } => {
+            let page = group * PIECE_SECTORS;
+            DiskFault::Damaged { page }.into()
+        }
+        BackingError::Fenced => DiskFault::Fenced.into(),
+        _ => DiskFault::Foreign.into(),
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Mutex;
 
 use wharf_runtime::Cpu;
 
+use super::mode::Reason;
 use super::shared::{Known, Shared};
 use crate::design::{Amount, Counter, Gauges, Touch};
 
@@ -101,6 +102,7 @@ impl Touches {
 pub(super) fn of_cache(shared: &Shared, known: Option<&Known>) -> Gauges {
     let totals = known.map(|known| known.bitmap.totals()).unwrap_or_default();
     let store = shared.published.of_run();
+    let reason = |reason| Amount::Count(shared.reasons.get(reason));
     Gauges::none()
         .with("cached_sectors", Amount::Count(totals.cached))
         .with("dirty_sectors", Amount::Count(totals.dirty))
@@ -111,6 +113,12 @@ pub(super) fn of_cache(shared: &Shared, known: Option<&Known>) -> Gauges {
         .with("disk_pages_asked", Amount::Count(store.read_pages))
         .with("disk_chunks_read", Amount::Count(store.read_chunks))
         .with("mapping_bytes", Amount::Bytes(store.mapping_bytes))
+        .with("around_sequential", reason(Reason::Sequential))
+        .with("around_mode", reason(Reason::Mode))
+        .with("around_level", reason(Reason::Level))
+        .with("around_full", reason(Reason::Full))
+        .with("around_unsettled", reason(Reason::Unsettled))
+        .with("around_failed", reason(Reason::Failed))
 }
 
 /// Of client `index`, when it has ended; the first one speaks of the memory that all share.
