@@ -72,6 +72,9 @@ pub trait Export: Send + Sync {
     /// Whatever the reason, in a line for people.
     fn seat(&self) -> Result<Box<dyn Seat + '_>, String>;
 
+    /// Adds figures of its own to a page of metrics, as Prometheus reads it.
+    fn metrics(&self, _text: &mut String) {}
+
     /// Makes everything durable at the end, when all seats are gone.
     ///
     /// # Errors

@@ -4,10 +4,11 @@
 //! load and a store. A scrape adds them up, as the text that Prometheus reads.
 
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use wharf_runtime::sync::{AtomicU64, Ordering};
 
+use crate::export::Export;
 use crate::session::Kind;
 
 /// Upper bounds of the buckets of latencies in microseconds.
@@ -72,12 +73,20 @@ impl Meter {
 }
 
 /// All numbers of a server.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Metrics {
     meters: Mutex<Vec<Arc<Meter>>>,
     connections_begun: AtomicU64,
     connections_ended: AtomicU64,
     refused: AtomicU64,
+    /// What is served, which may have figures of its own.
+    export: OnceLock<Arc<dyn Export>>,
+}
+
+impl std::fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "metrics of {:?}", self.meters)
+    }
 }
 
 impl Metrics {
@@ -92,6 +101,12 @@ impl Metrics {
         let meter = Arc::new(Meter::default());
         meters.push(meter.clone());
         meter
+    }
+
+    /// Has the figures of what is served told, too.
+    pub(crate) fn tell_of(&self, export: Arc<dyn Export>) {
+        let told = self.export.set(export);
+        assert!(told.is_ok(), "a server serves one export");
     }
 
     pub(crate) fn connection_begins(&self) {
@@ -159,6 +174,9 @@ impl Metrics {
             );
             let labels = format!("{{{label}}}");
             put(&mut text, "request_duration_seconds_count", &labels, count);
+        }
+        if let Some(export) = self.export.get() {
+            export.metrics(&mut text);
         }
         text
     }

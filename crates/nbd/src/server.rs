@@ -130,6 +130,7 @@ impl Server {
             mailbox,
             connections: Mutex::default(),
         });
+        shared.metrics.tell_of(shared.export.clone());
         let mut server = Server {
             shared: shared.clone(),
             acceptor: None,

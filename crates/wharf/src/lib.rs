@@ -10,6 +10,7 @@
 //! * [`workload`]: traces and generators
 //! * [`store`]: a drive and its page cache for programs that link them
 //! * [`page_cache`]: a page cache for ordinary files, for programs that link it
+//! * [`flash_cache`]: a flash cache in front of a slow disk
 //! * [`storage`]: files, devices, memory and arrays of them
 //! * [`nbd`], [`serve`]: a server of the NBD protocol, and what it serves
 //! * [`lab`]: builds systems, replays, compares, reports
@@ -24,6 +25,7 @@ pub use wharf_wire as wire;
 pub use wharf_workload as workload;
 
 pub mod cli;
+pub mod flash_cache;
 pub mod page_cache;
 pub mod serve;
 pub mod store;

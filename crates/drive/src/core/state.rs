@@ -130,6 +130,8 @@ pub struct Job {
     pub(super) handler: Cell<Option<&'static dyn Serve>>,
     /// When it was taken up, in nanoseconds, where that is accounted.
     pub(super) taken_ns: Cell<u64>,
+    /// Since when it has looked for pages on their way from slow media; 0 if it has not.
+    pub looks_since_ns: Cell<u64>,
     /// What goes on where something is waited for.
     pub(super) task: Cell<Option<TaskId>>,
     /// The task is to go on with the share.

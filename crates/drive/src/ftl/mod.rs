@@ -412,12 +412,36 @@ impl Ftl {
     pub fn finish_read(&mut self, lpn: u32, ppn: u32, out: &mut [u8]) -> Result<(), MediaError> {
         let read = match self.packs() {
             false => self.media.read(ppn, out),
-            true => self.read_packed(ppn, out),
+            true => {
+                let read = self.read_packed(ppn, out, true);
+                read.map(|oob| oob.expect("it was waited for"))
+            }
         };
         match read {
             Ok(oob) if oob.lpn == lpn => Ok(()),
             other => self.finish_read_late(lpn, ppn, other, out),
         }
+    }
+
+    /// As [`Ftl::finish_read`], without waiting for slow media: false if the page is on its way. Ask again.
+    #[inline]
+    pub fn finish_read_if_near(
+        &mut self,
+        lpn: u32,
+        ppn: u32,
+        out: &mut [u8],
+    ) -> Result<bool, MediaError> {
+        let read = match self.packs() {
+            false => self.media.read_if_near(ppn, out),
+            true => self.read_packed(ppn, out, false),
+        };
+        let late = match read {
+            Ok(None) => return Ok(false),
+            Ok(Some(oob)) if oob.lpn == lpn => return Ok(true),
+            Ok(Some(oob)) => Ok(oob),
+            Err(error) => Err(error),
+        };
+        self.finish_read_late(lpn, ppn, late, out).map(|()| true)
     }
 
     #[cold]

@@ -250,17 +250,28 @@ impl Ftl {
         }
     }
 
-    /// Reads what is kept of an extent and expands it.
-    pub(super) fn read_packed(&mut self, extent: u32, out: &mut [u8]) -> Result<Oob, MediaError> {
+    /// Reads what is kept of an extent and expands it; `None` if that would be waited for, and is not to be.
+    pub(super) fn read_packed(
+        &mut self,
+        extent: u32,
+        out: &mut [u8],
+        waits: bool,
+    ) -> Result<Option<Oob>, MediaError> {
         let squeezer = &self.packer().squeezer;
         let mut kept = squeezer.kept();
-        let (oob, content) = self.media.read_extent(extent, &mut kept)?;
+        let read = match waits {
+            true => Some(self.media.read_extent(extent, &mut kept)?),
+            false => self.media.read_extent_if_near(extent, &mut kept)?,
+        };
+        let Some((oob, content)) = read else {
+            return Ok(None);
+        };
         let bytes = content.stored_bytes(out.len());
         let expanded = squeezer.expand(content, &kept[..bytes], out);
         drop(kept);
         self.counters.pages_expanded += 1;
         match expanded {
-            true => Ok(oob),
+            true => Ok(Some(oob)),
             // Memory that is not verified.
             false => Err(MediaError::Rot { ppn: extent }),
         }

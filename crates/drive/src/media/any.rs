@@ -59,6 +59,20 @@ impl Media for AnyMedia {
     }
 
     #[inline]
+    fn read_if_near(&self, ppn: u32, out: &mut [u8]) -> Result<Option<Oob>, MediaError> {
+        forward!(self, media => media.read_if_near(ppn, out))
+    }
+
+    #[inline]
+    fn read_extent_if_near(
+        &self,
+        extent: u32,
+        out: &mut [u8],
+    ) -> Result<Option<(Oob, Content)>, MediaError> {
+        forward!(self, media => media.read_extent_if_near(extent, out))
+    }
+
+    #[inline]
     fn granules(&self, extent: u32) -> u32 {
         forward!(self, media => media.granules(extent))
     }

@@ -269,6 +269,22 @@ pub trait Media {
         panic!("extent {extent} cannot be read: this flash is read by pages")
     }
 
+    /// As [`Media::read`], without waiting for a slow place: `None` says that the page is on its way. Ask again.
+    #[inline]
+    fn read_if_near(&self, ppn: u32, out: &mut [u8]) -> Result<Option<Oob>, MediaError> {
+        self.read(ppn, out).map(Some)
+    }
+
+    /// As [`Media::read_extent`], without waiting for a slow place.
+    #[inline]
+    fn read_extent_if_near(
+        &self,
+        extent: u32,
+        out: &mut [u8],
+    ) -> Result<Option<(Oob, Content)>, MediaError> {
+        self.read_extent(extent, out).map(Some)
+    }
+
     /// Granules of an extent; 1 for a page that is programmed by itself.
     #[inline]
     fn granules(&self, _: u32) -> u32 {

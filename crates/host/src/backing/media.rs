@@ -25,6 +25,11 @@ pub trait Sectors {
     /// Says that sectors are not needed any more; what they hold from then on is not known.
     async fn forget(&self, first: u64, sectors: u64) -> Result<(), IoError>;
 
+    /// Makes sectors zeros without writing each; false if that cannot be done here, and then nothing was.
+    async fn zero(&self, _first: u64, _sectors: u64) -> Result<bool, IoError> {
+        Ok(false)
+    }
+
     /// Runs of sectors (first and number), ascending, beside which all sectors read as zeros. Where nobody
     /// knows better these are all.
     async fn written(&self) -> Result<Vec<(u64, u64)>, IoError> {
@@ -69,6 +74,10 @@ impl<S: Sectors> Sectors for &S {
 
     async fn forget(&self, first: u64, sectors: u64) -> Result<(), IoError> {
         (*self).forget(first, sectors).await
+    }
+
+    async fn zero(&self, first: u64, sectors: u64) -> Result<bool, IoError> {
+        (*self).zero(first, sectors).await
     }
 
     async fn written(&self) -> Result<Vec<(u64, u64)>, IoError> {

@@ -86,6 +86,9 @@ impl<S: Sectors> Backing for PlainStore<S> {
 
     async fn discard(&self, first: u64, pages: u64) -> Result<(), BackingError> {
         check_range(first, pages, self.pages())?;
+        if self.disk.zero(first, pages).await? {
+            return Ok(());
+        }
         let zeros = vec![0; STEP_PAGES * self.page_bytes];
         let mut at = first;
         while at < first + pages {

@@ -5,6 +5,7 @@
 
 mod array;
 mod bench;
+mod cache;
 mod calibrate;
 mod compare;
 mod compressibility;
@@ -58,6 +59,9 @@ enum Command {
     /// One row of a bench.
     #[command(hide = true)]
     BenchRow,
+    /// Puts a cache on a fast file or device in front of a slow disk, and looks after it; `wharf serve nbd` serves it.
+    #[command(subcommand)]
+    Cache(cache::Command),
     /// Serves blocks to other programs.
     #[command(subcommand)]
     Serve(serve::Command),
@@ -94,6 +98,7 @@ pub fn main() -> ExitCode {
         Command::Array(command) => array::run(&command),
         Command::Bench(args) => bench::run(&args),
         Command::BenchRow => bench::row::serve(),
+        Command::Cache(command) => cache::run(&command),
         Command::Serve(command) => serve::run(&command),
         Command::Info => info::run(),
         Command::Drive(command) => drive::run(&command),

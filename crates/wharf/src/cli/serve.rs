@@ -15,7 +15,7 @@ use wharf_nbd::http::MetricsServer;
 use wharf_nbd::{Export, Limits, Listener, MemoryExport, Server, ServerOptions};
 
 use super::{Failure, input, print};
-use crate::serve::{CachedExport, Serving, StoreExport, TargetExport};
+use crate::serve::{CachedExport, FlashExport, Serving, StoreExport, TargetExport};
 use crate::store::StoreOptions;
 
 /// What people type next; all of it works as it stands.
@@ -28,6 +28,10 @@ What to do with it, with the socket /tmp/w.sock of `wharf serve nbd --memory 1G 
   qemu-img convert -n -f raw -O raw /tmp/copy.img 'nbd+unix:///?socket=/tmp/w.sock'
   fio --name=try --ioengine=nbd --uri='nbd+unix:///?socket=/tmp/w.sock' --rw=randrw --size=64M --verify=crc32c
   nbdfuse /tmp/disk.img nbd+unix:///?socket=/tmp/w.sock &
+
+A slow disk behind a cache on a fast one (`wharf cache create --help` has the first steps):
+
+  wharf serve nbd --cache fast.img --backing slow.img --socket /tmp/w.sock
 
 Without a server running:  nbdinfo -- [ wharf serve nbd --memory 1G ]";
 
@@ -55,6 +59,9 @@ struct What {
     /// Serves an emulated drive in this file, behind the cache of a design.
     #[arg(long, value_name = "IMAGE")]
     store: Option<PathBuf>,
+    /// Serves a slow disk (a file, a block device, or the members of an array) behind the flash cache that --cache names.
+    #[arg(long, value_name = "SLOW", num_args = 1.., requires = "cache")]
+    backing: Vec<PathBuf>,
 }
 
 #[derive(clap::Args)]
@@ -64,8 +71,9 @@ pub(super) struct NbdArgs {
     /// Makes the file or image, with this size, if there is none.
     #[arg(long, value_name = "SIZE")]
     size: Option<String>,
-    /// Puts a page cache of this size before the file; for an image, the size of the design's cache (64 MiB if left out).
-    #[arg(long, value_name = "SIZE")]
+    /// Puts a page cache of this size before the file; for an image, the size of the design's cache (64 MiB if left out);
+    /// for --backing, the file or device of `wharf cache create`.
+    #[arg(long, value_name = "SIZE|FAST")]
     cache: Option<String>,
     /// The design before the image: direct, clock, scala or hardware.
     #[arg(long, value_name = "NAME", default_value = "scala", requires = "store")]
@@ -204,15 +212,22 @@ fn size(name: &str, text: &str) -> Result<u64, Failure> {
 
 /// What is served.
 fn export(args: &NbdArgs) -> Result<Arc<dyn Export>, Failure> {
+    let how = Serving {
+        name: args.export.clone(),
+        read_only: args.read_only,
+    };
+    if let (false, Some(fast)) = (args.what.backing.is_empty(), &args.cache) {
+        if args.size.is_some() {
+            return Err(input("--size: is for --file and --store"));
+        }
+        let export = FlashExport::new(Path::new(fast), &args.what.backing, &how);
+        return Ok(Arc::new(export.map_err(input)?));
+    }
     let given = |name, text: &Option<String>| -> Result<Option<u64>, Failure> {
         text.as_deref().map(|text| size(name, text)).transpose()
     };
     let (create_bytes, cache_bytes) =
         (given("--size", &args.size)?, given("--cache", &args.cache)?);
-    let how = Serving {
-        name: args.export.clone(),
-        read_only: args.read_only,
-    };
     let what = &args.what;
     if what.file.is_none() && what.store.is_none() {
         for (name, value) in [("--size", create_bytes), ("--cache", cache_bytes)] {

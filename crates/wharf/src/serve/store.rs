@@ -11,19 +11,15 @@ use std::rc::Rc;
 use std::sync::Mutex;
 
 use wharf_host::design::{Client as _, Design};
-use wharf_host::error::IoError;
 use wharf_host::span::Extent;
 use wharf_nbd::{
-    Answer, Buffer, Can, Data, Errno, Export, ExportInfo, Job, Outcome, Placement, Seat, Tag,
-    Waiting,
+    Answer, Can, Data, Errno, Export, ExportInfo, Job, Outcome, Placement, Seat, Tag, Waiting,
 };
-use wharf_wire::status::StatusCode;
 
+use super::requests::{outcome, read, settle, write, zero};
 use super::target::Serving;
 use crate::store::{Client, StoreOptions};
 
-/// Requests are served in pieces of so many bytes, so that none takes the whole cache.
-const PIECE_BYTES: usize = 256 << 10;
 /// How often tasks run before the sockets are looked at again.
 const PASSES: u32 = 64;
 
@@ -104,24 +100,6 @@ struct StoreSeat<D: Design> {
     state: Rc<State>,
 }
 
-/// What an error of the drive is to a client.
-fn errno(error: &IoError) -> Errno {
-    let IoError::Status { status, .. } = error else {
-        return Errno::Io;
-    };
-    match status.code() {
-        Some(StatusCode::CapacityExceeded) => Errno::NoSpace,
-        Some(StatusCode::NamespaceWriteProtected) => Errno::Perm,
-        _ => Errno::Io,
-    }
-}
-
-fn outcome(result: Result<(), IoError>) -> Outcome {
-    result
-        .map(|()| Answer::Nothing)
-        .map_err(|error| errno(&error))
-}
-
 impl<D: Design> StoreSeat<D> {
     fn client(&self) -> &Rc<Client<D>> {
         self.client.as_ref().expect("it is there until the end")
@@ -141,50 +119,6 @@ impl<D: Design> StoreSeat<D> {
     }
 }
 
-async fn read<D: Design>(client: Rc<Client<D>>, offset: u64, mut buffer: Buffer) -> Outcome {
-    let mut at = offset;
-    for piece in buffer.chunks_mut(PIECE_BYTES) {
-        let extent = Extent::new(at, piece.len() as u64);
-        at += extent.bytes;
-        let read = client.client().read(extent, piece).await;
-        read.map_err(|error| errno(&error))?;
-    }
-    Ok(Answer::Buffer(buffer))
-}
-
-async fn write<D: Design>(client: &Client<D>, offset: u64, data: &[u8]) -> Result<(), IoError> {
-    let mut at = offset;
-    for piece in data.chunks(PIECE_BYTES) {
-        let extent = Extent::new(at, piece.len() as u64);
-        at += extent.bytes;
-        client.client().write(extent, piece).await?;
-    }
-    Ok(())
-}
-
-/// Makes a change durable, if that was asked for.
-async fn settle<D: Design>(client: &Client<D>, changed: Result<(), IoError>, fua: bool) -> Outcome {
-    if changed.is_ok() && fua {
-        return outcome(client.client().flush().await);
-    }
-    outcome(changed)
-}
-
-async fn zero<D: Design>(client: &Client<D>, offset: u64, len: u64) -> Result<(), IoError> {
-    let zeros = vec![0; len.min(PIECE_BYTES as u64) as usize];
-    let (mut at, end) = (offset, offset + len);
-    while at < end {
-        let step = (end - at).min(PIECE_BYTES as u64);
-        let extent = Extent::new(at, step);
-        client
-            .client()
-            .write(extent, &zeros[..step as usize])
-            .await?;
-        at += step;
-    }
-    Ok(())
-}
-
 impl<D: Design> Seat for StoreSeat<D> {
     fn begin(&mut self, tag: Tag, job: Job) -> Option<Outcome> {
         let client = self.client().clone();
@@ -194,7 +128,9 @@ impl<D: Design> Seat for StoreSeat<D> {
                 if buffer.is_empty() || client.client().read_now(extent, &mut buffer) {
                     return Some(Ok(Answer::Buffer(buffer)));
                 }
-                self.spawn(tag, |client| read(client, offset, buffer));
+                self.spawn(tag, |client| async move {
+                    read(client.client(), offset, buffer).await
+                });
             }
             Job::Write {
                 offset,
@@ -206,8 +142,8 @@ impl<D: Design> Seat for StoreSeat<D> {
                     return Some(Ok(Answer::Nothing));
                 }
                 self.spawn(tag, |client| async move {
-                    let changed = write(&client, offset, &buffer).await;
-                    settle(&client, changed, fua).await
+                    let changed = write(client.client(), offset, &buffer).await;
+                    settle(client.client(), changed, fua).await
                 });
             }
             Job::Write { .. } | Job::Cache { .. } => return Some(Ok(Answer::Nothing)),
@@ -219,14 +155,14 @@ impl<D: Design> Seat for StoreSeat<D> {
             }
             Job::Trim { offset, len, fua } => self.spawn(tag, move |client| async move {
                 let changed = client.client().discard(Extent::new(offset, len)).await;
-                settle(&client, changed, fua).await
+                settle(client.client(), changed, fua).await
             }),
             Job::Zero { fast: true, .. } => return Some(Err(Errno::NotSupported)),
             Job::Zero {
                 offset, len, fua, ..
             } => self.spawn(tag, move |client| async move {
-                let changed = zero(&client, offset, len).await;
-                settle(&client, changed, fua).await
+                let changed = zero(client.client(), offset, len).await;
+                settle(client.client(), changed, fua).await
             }),
             Job::Status { .. } => return Some(Err(Errno::NotSupported)),
         }

@@ -14,6 +14,12 @@ use crate::ftl::{Ftl, NONE, Place};
 /// Among the physical pages of a share: the page is in a frame of the host memory buffer.
 const IN_FRAME: u32 = NONE - 1;
 
+/// How often to look for pages that are on their way from slow media, in nanoseconds.
+const NEAR_LOOK_NS: u64 = 20_000;
+
+/// How long: then they are waited for, with all else.
+const NEAR_LOOKS_NS: u64 = 50_000_000;
+
 /// Pages that are verified before other work gets a turn.
 const VERIFY_STEP: u32 = 64;
 
@@ -48,13 +54,15 @@ impl Serve for Read {
 
     fn resume(&self, core: &Core, job: u32) -> Step {
         let share = core.job(job).share.get();
-        let pages = core.job(job).pages.borrow();
-        let delivered = deliver(core, &share, &pages);
+        let mut pages = core.job(job).pages.borrow_mut();
+        let delivered = deliver(core, &share, &mut pages, may_wait(core, job));
         let in_frames = delivered.is_ok() && pages.contains(&IN_FRAME);
         drop(pages);
-        match in_frames {
-            true => Step::Waits,
-            false => end(core, job, delivered),
+        match delivered {
+            Ok(false) => look_again(core, job),
+            Ok(true) if in_frames => Step::Waits,
+            Ok(true) => end(core, job, Ok(())),
+            Err(failed) => end(core, job, Err(failed)),
         }
     }
 
@@ -67,6 +75,7 @@ impl Serve for Read {
 #[inline]
 fn end(core: &Core, job: u32, outcome: Outcome) -> Step {
     core.job(job).pages.borrow_mut().clear();
+    core.job(job).looks_since_ns.set(0);
     Step::Ended(outcome)
 }
 
@@ -79,7 +88,8 @@ async fn read(core: &Core, job: u32) -> Outcome {
         match begin(core, job, &share) {
             Ok(end_ns) => {
                 core.cpu.sleep_until(end_ns).await;
-                result = deliver(core, &share, &core.job(job).pages.borrow());
+                let mut pages = core.job(job).pages.borrow_mut();
+                result = deliver(core, &share, &mut pages, true).map(drop);
             }
             Err(failed) => result = Err(failed),
         }
@@ -90,6 +100,7 @@ async fn read(core: &Core, job: u32) -> Outcome {
     }
     pages.clear();
     core.job(job).pages.replace(pages);
+    core.job(job).looks_since_ns.set(0);
     result
 }
 
@@ -144,19 +155,44 @@ fn start_reads(
     Ok(end_ns)
 }
 
-/// Copies the pages that were read to the host.
+/// Whether a job may wait for slow media: in virtual time they take none, and who has looked for long waits in the end.
 #[inline]
-fn deliver(core: &Core, share: &Share, pages: &[u32]) -> Outcome {
+fn may_wait(core: &Core, job: u32) -> bool {
+    let since_ns = core.job(job).looks_since_ns.get();
+    core.cpu.is_virtual() || since_ns > 0 && core.cpu.now() - since_ns > NEAR_LOOKS_NS
+}
+
+/// Looks again a little later.
+#[cold]
+fn look_again(core: &Core, job: u32) -> Step {
+    let (now_ns, since) = (core.cpu.now(), &core.job(job).looks_since_ns);
+    if since.get() == 0 {
+        since.set(now_ns.max(1));
+    }
+    Step::At(now_ns + NEAR_LOOK_NS)
+}
+
+/// Copies the pages that were read to the host, and notes which were; false if some are on their way from slow media,
+/// which are then not waited for.
+#[inline]
+fn deliver(core: &Core, share: &Share, pages: &mut [u32], waits: bool) -> Result<bool, Failed> {
     let delivered = core.with_ftl(|ftl| {
+        let mut all = true;
         for ((index, lpn), ppn) in (0..).zip(share.first..).zip(pages) {
             if *ppn < IN_FRAME {
-                let read = |page: &mut [u8]| ftl.finish_read(lpn, *ppn, page);
+                let read = |page: &mut [u8]| match waits {
+                    true => ftl.finish_read(lpn, *ppn, page).map(|()| true),
+                    false => ftl.finish_read_if_near(lpn, *ppn, page),
+                };
                 let address = core.host_address(share, index);
                 let done = core.copying(1, || core.with_host_page(address, lpn, read))?;
-                done.map_err(|error| unreadable(ftl, lpn, &error))?;
+                match done.map_err(|error| unreadable(ftl, lpn, &error))? {
+                    true => *ppn = NONE,
+                    false => all = false,
+                }
             }
         }
-        Ok(())
+        Ok(all)
     });
     core.account_squeezed();
     delivered

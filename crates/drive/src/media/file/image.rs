@@ -3,9 +3,13 @@
 //! An image is made under a temporary name beside its own and renamed when it is complete, so that
 //! neither a failure nor a kill leaves half an image under the name that was asked for. An open
 //! image is locked (`flock`): two drives on one image would destroy it.
+//!
+//! A block device has its name already: there the header is written last, and what it held is gone
+//! when that begins. A device that is mounted, or otherwise in use by the system, is refused.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Seek, SeekFrom};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +18,7 @@ use rustix::fs::FlockOperation;
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::format::{
-    Header, ImageGeometry, Layout, MAGIC, SLOT_AT, Sealed, VERSION, VERSION_PAGES,
+    ALIGN, Header, ImageGeometry, Layout, MAGIC, SLOT_AT, Sealed, VERSION, VERSION_PAGES,
 };
 use super::log::SlotLog;
 use super::store::{KillPoint, Store};
@@ -36,11 +40,21 @@ pub enum ImageError {
         /// The path asked for.
         path: PathBuf,
     },
-    /// A directory, a device or something else that is no regular file.
-    #[error("{} is not a regular file: a drive image needs one", path.display())]
+    /// A directory or something else that holds no bytes.
+    #[error("{} is neither a regular file nor a block device: a drive image needs one", path.display())]
     NotAFile {
         /// The path asked for.
         path: PathBuf,
+    },
+    /// A block device without room for the image.
+    #[error("{} has {found} bytes, and the image takes {needed}: make a smaller drive, or take a larger device", path.display())]
+    DeviceTooSmall {
+        /// The path asked for.
+        path: PathBuf,
+        /// Bytes that the image takes.
+        needed: u64,
+        /// Bytes of the device.
+        found: u64,
     },
     /// Another drive has it open.
     #[error("{} is in use by another drive: stop that one, or use another image", path.display())]
@@ -130,6 +144,10 @@ pub enum ImageError {
     Host(#[from] Box<HostFault>),
 }
 
+/// Bytes at the start of a device that have to be zeros for it to count as empty: those where file systems,
+/// partition tables and arrays say who they are.
+const LOOKED_AT_BYTES: u64 = 1 << 20;
+
 /// How an image is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileOptions {
@@ -192,6 +210,12 @@ impl FileImage {
         geometry.check().map_err(bad_geometry)?;
         let file_bytes = geometry.file_bytes().map_err(bad_geometry)?;
         refuse_to_replace(path, options.overwrite)?;
+        if is_device(path) {
+            let image = Self::begin_on_device(path, geometry, seed, options, file_bytes)?;
+            write(&image)?;
+            image.finish_on_device(file_bytes)?;
+            return Ok(image);
+        }
         let unfinished = unfinished_path(path);
         let file = OpenOptions::new()
             .read(true)
@@ -214,6 +238,29 @@ impl FileImage {
             // The first error is the one to tell.
             let _ = std::fs::remove_file(&unfinished);
         })
+    }
+
+    /// Makes a device hold an image but for its header.
+    fn begin_on_device(
+        path: &Path,
+        geometry: &ImageGeometry,
+        seed: u64,
+        options: FileOptions,
+        file_bytes: u64,
+    ) -> Result<Self, ImageError> {
+        let file = open_existing(path, true)?;
+        lock(&file, path)?;
+        refuse_device(&file, path, file_bytes, options.overwrite)?;
+        let image = Self::new(file, path, options, *geometry, id_of(seed));
+        clear_device(&image.store, geometry)?;
+        Ok(image)
+    }
+
+    /// Writes the header: from now on it is an image.
+    fn finish_on_device(&self, file_bytes: u64) -> Result<(), ImageError> {
+        let header = Header::new(&self.geometry, self.id, file_bytes);
+        self.store.write_at("create", header.as_bytes(), 0)?;
+        Ok(self.store.sync()?)
     }
 
     /// Opens an image, whatever its shape; [`FileImage::require`] compares that with what is wanted.
@@ -240,10 +287,7 @@ impl FileImage {
             own(),
             false,
         );
-        let found = file
-            .metadata()
-            .map_err(|cause| fault("open", path, cause))?
-            .len();
+        let found = bytes_of(&file).map_err(|cause| fault("open", path, cause))?;
         let mut header = Header::new_zeroed();
         let readable = (found as usize).min(size_of::<Header>());
         store.read_at("read", &mut header.as_mut_bytes()[..readable], 0)?;
@@ -409,11 +453,67 @@ fn open_existing(path: &Path, writable: bool) -> Result<File, ImageError> {
         io::ErrorKind::NotFound => ImageError::Missing { path: path.into() },
         _ => fault("open", path, cause).into(),
     })?;
-    if !metadata.is_file() {
+    let is_device = metadata.file_type().is_block_device();
+    if !metadata.is_file() && !is_device {
         return Err(ImageError::NotAFile { path: path.into() });
     }
-    let file = OpenOptions::new().read(true).write(writable).open(path);
-    Ok(file.map_err(|cause| fault("open", path, cause))?)
+    let mut options = OpenOptions::new();
+    options.read(true).write(writable);
+    if is_device && writable {
+        // Of a device this says: not while the system uses it.
+        options.custom_flags(rustix::fs::OFlags::EXCL.bits() as i32);
+    }
+    let file = options.open(path);
+    file.map_err(|cause| match cause.raw_os_error() {
+        Some(errno) if is_device && errno == rustix::io::Errno::BUSY.raw_os_error() => {
+            ImageError::Locked { path: path.into() }
+        }
+        _ => fault("open", path, cause).into(),
+    })
+}
+
+fn is_device(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device())
+}
+
+/// Bytes of a file or device.
+fn bytes_of(mut file: &File) -> io::Result<u64> {
+    file.seek(SeekFrom::End(0))
+}
+
+/// Refuses a device that is too small, or that holds something and is not to be overwritten.
+fn refuse_device(file: &File, path: &Path, needed: u64, overwrite: bool) -> Result<(), ImageError> {
+    let failed = |cause| fault("open", path, cause);
+    let found = bytes_of(file).map_err(failed)?;
+    if found < needed {
+        let path = path.into();
+        return Err(ImageError::DeviceTooSmall {
+            path,
+            needed,
+            found,
+        });
+    }
+    let mut start = vec![0; LOOKED_AT_BYTES.min(found) as usize];
+    file.read_exact_at(&mut start, 0).map_err(failed)?;
+    match overwrite || start.iter().all(|byte| *byte == 0) {
+        true => Ok(()),
+        false => Err(ImageError::Exists { path: path.into() }),
+    }
+}
+
+/// Makes everything but the header that of erased flash.
+fn clear_device(store: &Store, geometry: &ImageGeometry) -> Result<(), Box<HostFault>> {
+    store.zero("create", 0, ALIGN)?;
+    for core in 0..geometry.cores {
+        let layout = Layout::new(geometry, core).expect("the geometry was checked");
+        store.zero("create", layout.core_page, layout.data - layout.core_page)?;
+        // Data of erased pages is never read: that it goes only spares the device work.
+        store.punch("create", layout.data, layout.slots[0] - layout.data)?;
+        store.zero("create", layout.slots[0], layout.end - layout.slots[0])?;
+        let header = SlotLog::first_header(core);
+        store.write_at("create", header.as_bytes(), layout.core_page + SLOT_AT[0])?;
+    }
+    store.sync()
 }
 
 fn lock(file: &File, path: &Path) -> Result<(), ImageError> {
@@ -428,8 +528,11 @@ fn lock_as(file: &File, path: &Path, how: FlockOperation) -> Result<(), ImageErr
     }
 }
 
-/// Passes if `path` is free, or may be replaced and is no image in use.
+/// Passes if `path` is free, a device, or may be replaced and is no image in use.
 fn refuse_to_replace(path: &Path, overwrite: bool) -> Result<(), ImageError> {
+    if is_device(path) {
+        return Ok(());
+    }
     match open_existing(path, true) {
         Err(ImageError::Missing { .. }) => Ok(()),
         Err(ImageError::NotAFile { path }) => Err(ImageError::NotAFile { path }),
@@ -448,7 +551,6 @@ fn unfinished_path(path: &Path) -> PathBuf {
 
 /// Writes an image of erased flash to a file of any earlier content.
 fn fill(file: &File, geometry: &ImageGeometry, id: [u8; 16], file_bytes: u64) -> io::Result<()> {
-    use std::os::unix::fs::FileExt;
     file.set_len(0)?;
     file.set_len(file_bytes)?;
     for core in 0..geometry.cores {

@@ -109,6 +109,24 @@ impl FileMedia {
         .sealed()
     }
 
+    /// What a page that is to be read says of itself.
+    #[inline]
+    fn begin_read(&self, ppn: u32, out: &[u8]) -> Result<Oob, MediaError> {
+        assert_page(&self.geometry, ppn, out.len());
+        if self.pages[ppn as usize].lpn_plus_1 == 0 {
+            return Err(MediaError::Erased { ppn });
+        }
+        self.oob(ppn).ok_or(MediaError::Rot { ppn })
+    }
+
+    #[inline]
+    fn verify(&self, ppn: u32, data: &[u8]) -> Result<(), MediaError> {
+        match crc_fast::crc32_iscsi(data) == self.pages[ppn as usize].data_crc {
+            true => Ok(()),
+            false => Err(MediaError::Rot { ppn }),
+        }
+    }
+
     /// Writes how often a block was erased.
     fn write_block_record(
         &self,
@@ -221,17 +239,20 @@ impl Media for FileMedia {
     }
 
     fn read(&self, ppn: u32, out: &mut [u8]) -> Result<Oob, MediaError> {
-        assert_page(&self.geometry, ppn, out.len());
-        let page = &self.pages[ppn as usize];
-        if page.lpn_plus_1 == 0 {
-            return Err(MediaError::Erased { ppn });
-        }
-        let oob = self.oob(ppn).ok_or(MediaError::Rot { ppn })?;
+        let oob = self.begin_read(ppn, out)?;
         self.store
             .read_at("read a page of", out, self.data_at(ppn))?;
-        match crc_fast::crc32_iscsi(out) == page.data_crc {
-            true => Ok(oob),
-            false => Err(MediaError::Rot { ppn }),
+        self.verify(ppn, out).map(|()| oob)
+    }
+
+    fn read_if_near(&self, ppn: u32, out: &mut [u8]) -> Result<Option<Oob>, MediaError> {
+        let oob = self.begin_read(ppn, out)?;
+        let is_here = self
+            .store
+            .read_if_near("read a page of", out, self.data_at(ppn))?;
+        match is_here {
+            true => self.verify(ppn, out).map(|()| Some(oob)),
+            false => Ok(None),
         }
     }
 

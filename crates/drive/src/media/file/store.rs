@@ -2,12 +2,14 @@
 
 use std::fs::File;
 use std::io;
+use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::FallocateFlags;
+use rustix::fs::{Advice, FallocateFlags};
+use rustix::io::{Errno, ReadWriteFlags};
 
 use crate::media::HostFault;
 
@@ -20,6 +22,9 @@ pub struct KillPoint {
     pub torn_bytes: usize,
 }
 
+/// Zeros that are written at a time.
+const ZEROS_BYTES: u64 = 1 << 20;
+
 /// An open image file. The cores share it: positioned reads and writes do not interfere.
 #[derive(Debug)]
 pub struct Store {
@@ -27,6 +32,8 @@ pub struct Store {
     path: PathBuf,
     /// Whether barriers reach the disk: see [`FileOptions`](super::FileOptions).
     ordered: bool,
+    /// Whether the file system cannot read without waiting.
+    always_waits: AtomicBool,
     /// Whether `kill` is to be looked at: no write takes the lock otherwise.
     armed: AtomicBool,
     kill: Mutex<Option<KillPoint>>,
@@ -51,6 +58,7 @@ impl Store {
             file,
             path,
             ordered,
+            always_waits: AtomicBool::new(false),
             armed: AtomicBool::new(false),
             kill: Mutex::new(None),
             #[cfg(test)]
@@ -95,6 +103,34 @@ impl Store {
         self.file
             .read_exact_at(out, at)
             .map_err(|cause| self.fault(action, cause))
+    }
+
+    /// As [`Store::read_at`], without waiting for the disk: false if what is asked for is on its way into the system's
+    /// cache. Where the file system cannot say so, it waits.
+    pub fn read_if_near(&self, action: &'static str, out: &mut [u8], at: u64) -> Access<bool> {
+        // Relaxed: whoever comes too late finds out for itself.
+        if out.is_empty() || self.always_waits.load(Ordering::Relaxed) {
+            return self.read_at(action, out, at).map(|()| true);
+        }
+        let bytes = out.len();
+        let mut pieces = [io::IoSliceMut::new(out)];
+        let read = rustix::io::preadv2(&self.file, &mut pieces, at, ReadWriteFlags::NOWAIT);
+        match read {
+            Ok(count) if count == bytes => Ok(true),
+            // The end of the file: nothing is on its way.
+            Ok(0) => self.read_at(action, out, at).map(|()| true),
+            Ok(_) | Err(Errno::AGAIN) => {
+                // Advice that is not taken costs time alone: the reader waits in the end.
+                let len = NonZeroU64::new(bytes as u64);
+                let _ = rustix::fs::fadvise(&self.file, at, len, Advice::WillNeed);
+                Ok(false)
+            }
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
+                self.always_waits.store(true, Ordering::Relaxed);
+                self.read_at(action, out, at).map(|()| true)
+            }
+            Err(errno) => Err(self.fault(action, errno.into())),
+        }
     }
 
     #[cfg(test)]
@@ -147,6 +183,22 @@ impl Store {
             Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
             Err(errno) => Err(self.fault(action, errno.into())),
         }
+    }
+
+    /// Makes a range zeros.
+    pub fn zero(&self, action: &'static str, at: u64, bytes: u64) -> Access<()> {
+        let mode = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
+        if rustix::fs::fallocate(&self.file, mode, at, bytes).is_ok() {
+            return Ok(());
+        }
+        let zeros = vec![0; ZEROS_BYTES.min(bytes) as usize];
+        let (mut at, end) = (at, at + bytes);
+        while at < end {
+            let step = ZEROS_BYTES.min(end - at);
+            self.write_at(action, &zeros[..step as usize], at)?;
+            at += step;
+        }
+        Ok(())
     }
 
     pub fn sync(&self) -> Access<()> {

@@ -129,6 +129,12 @@ impl PackedImage {
             .read_at("read a page of", out, self.data_at(extent, granule))
     }
 
+    /// As [`PackedImage::read`], without waiting: false if it is on its way.
+    pub fn read_if_near(&self, extent: u32, granule: usize, out: &mut [u8]) -> Access<bool> {
+        let at = self.data_at(extent, granule);
+        self.store.read_if_near("read a page of", out, at)
+    }
+
     /// Notes that a block is erased: that is the erase.
     pub fn void_block(&mut self, block: u32, erase_count: u32) -> Access<()> {
         if self.store.is_ordered() {

@@ -157,6 +157,54 @@ impl PackedMedia {
         }
     }
 
+    /// Copies what is kept of an extent to the start of `out`; `None` if that would be waited for, and is not to be.
+    fn read_kept(
+        &self,
+        extent: u32,
+        out: &mut [u8],
+        waits: bool,
+    ) -> Result<Option<(Oob, Content)>, MediaError> {
+        let (number, index) = self.locate(extent);
+        let block = &self.blocks[number as usize];
+        let found = block.get(index).ok_or(MediaError::Erased { ppn: extent })?;
+        let rot = || MediaError::Rot { ppn: extent };
+        let oob = block.oob(index).ok_or_else(rot)?;
+        let content = found.content();
+        let out = &mut out[..content.stored_bytes(self.geometry.page_bytes as usize)];
+        let granule = self.granule(number, found.start);
+        match &self.store {
+            Store::Ram {
+                granules, verify, ..
+            } => {
+                out.copy_from_slice(&granules[granule..].as_flattened()[..out.len()]);
+                if *verify && u64::from(data_crc(out)) != found.payload {
+                    return Err(rot());
+                }
+            }
+            Store::Stamp { rotten, .. } => {
+                if rotten.contains(&extent) {
+                    return Err(rot());
+                }
+                if !out.is_empty() {
+                    out.copy_from_slice(&found.payload.to_le_bytes());
+                }
+            }
+            Store::File(image) => {
+                let is_here = match waits {
+                    true => image.read(extent, granule, out).map(|()| true)?,
+                    false => image.read_if_near(extent, granule, out)?,
+                };
+                if !is_here {
+                    return Ok(None);
+                }
+                if u64::from(data_crc(out)) != found.payload {
+                    return Err(rot());
+                }
+            }
+        }
+        Ok(Some((oob, content)))
+    }
+
     fn assert_unit(&self, place: UnitPlace, extents: &[ExtentData<'_>]) {
         let UnitPlace { block, unit, .. } = place;
         assert!(
@@ -253,39 +301,16 @@ impl Media for PackedMedia {
     }
 
     fn read_extent(&self, extent: u32, out: &mut [u8]) -> Result<(Oob, Content), MediaError> {
-        let (number, index) = self.locate(extent);
-        let block = &self.blocks[number as usize];
-        let found = block.get(index).ok_or(MediaError::Erased { ppn: extent })?;
-        let rot = || MediaError::Rot { ppn: extent };
-        let oob = block.oob(index).ok_or_else(rot)?;
-        let content = found.content();
-        let out = &mut out[..content.stored_bytes(self.geometry.page_bytes as usize)];
-        let granule = self.granule(number, found.start);
-        match &self.store {
-            Store::Ram {
-                granules, verify, ..
-            } => {
-                out.copy_from_slice(&granules[granule..].as_flattened()[..out.len()]);
-                if *verify && u64::from(data_crc(out)) != found.payload {
-                    return Err(rot());
-                }
-            }
-            Store::Stamp { rotten, .. } => {
-                if rotten.contains(&extent) {
-                    return Err(rot());
-                }
-                if !out.is_empty() {
-                    out.copy_from_slice(&found.payload.to_le_bytes());
-                }
-            }
-            Store::File(image) => {
-                image.read(extent, granule, out)?;
-                if u64::from(data_crc(out)) != found.payload {
-                    return Err(rot());
-                }
-            }
-        }
-        Ok((oob, content))
+        let read = self.read_kept(extent, out, true)?;
+        Ok(read.expect("it was waited for"))
+    }
+
+    fn read_extent_if_near(
+        &self,
+        extent: u32,
+        out: &mut [u8],
+    ) -> Result<Option<(Oob, Content)>, MediaError> {
+        self.read_kept(extent, out, false)
     }
 
     #[inline]

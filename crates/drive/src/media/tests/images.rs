@@ -67,7 +67,7 @@ fn what_is_no_image_is_refused() {
         std::fs::write(&path, content).unwrap();
         assert_refused(&path, line);
     }
-    let line = "{} is not a regular file: a drive image needs one";
+    let line = "{} is neither a regular file nor a block device: a drive image needs one";
     assert_refused(directory.path(), line);
     assert_refused(Path::new("/dev/null"), line);
 }
@@ -305,4 +305,43 @@ fn an_id_follows_from_its_seed_alone() {
         })
         .collect();
     assert_eq!(ids.len(), 50);
+}
+
+/// A read that does not wait says that a page is on its way until it is there.
+#[test]
+fn a_page_that_is_not_near_comes() {
+    let (_directory, path) = image();
+    let image = FileImage::open(&path, FileOptions::default()).unwrap();
+    let mut media = image.core(0).unwrap();
+    let page: Vec<u8> = (0..4096).map(|at| at as u8).collect();
+    media.program(3, Oob { lpn: 5, seq: 9 }, &page).unwrap();
+    media.sync().unwrap();
+    // Out of the system's cache, where the file system lets go of it.
+    let file = std::fs::File::open(&path).unwrap();
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+    let mut out = vec![0; 4096];
+    let found = (0..1_000_000).find_map(|_| {
+        std::thread::yield_now();
+        media.read_if_near(3, &mut out).unwrap()
+    });
+    assert_eq!(found, Some(Oob { lpn: 5, seq: 9 }));
+    assert!(out == page);
+    let error = media.read_if_near(2, &mut out).unwrap_err();
+    assert!(matches!(error, MediaError::Erased { ppn: 2 }), "{error}");
+}
+
+/// A file that was cut is an error, not a page that is on its way for ever.
+#[test]
+fn a_page_behind_the_end_of_a_cut_file_is_an_error() {
+    let (_directory, path) = image();
+    let image = FileImage::open(&path, FileOptions::default()).unwrap();
+    let mut media = image.core(0).unwrap();
+    media
+        .program(3, Oob { lpn: 5, seq: 9 }, &[7; 4096])
+        .unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.set_len(4096).unwrap();
+    let mut out = vec![0; 4096];
+    let read = (0..1_000_000).find_map(|_| media.read_if_near(3, &mut out).transpose());
+    assert!(matches!(read, Some(Err(MediaError::Host(_)))), "{read:?}");
 }

@@ -1,0 +1,6 @@
+//! `wharf cache` and `wharf serve nbd --cache --backing`, as commands on real files.
+
+mod client;
+mod lives;
+mod mistakes;
+mod support;
