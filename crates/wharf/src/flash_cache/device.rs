@@ -73,6 +73,8 @@ fn config(
     drive.geometry.pages_per_block = flash.pages_per_block;
     drive.geometry.unit_pages = 4;
     drive.firmware.cores = flash.cores;
+    // Nobody lends it memory, and its log needs no room for pages that it would keep there.
+    drive.host_memory.enabled = false;
     drive.ftl.over_provisioning = OVER_PROVISIONING;
     drive.ftl.shown_bytes = shown_bytes;
     drive.ftl.metadata_bytes = shown_bytes - 2 * sectors * 4096;

@@ -332,12 +332,12 @@ fn what_was_flushed_to_chunks_is_there_after_a_power_cut() {
     let cases: u64 = std::env::var("WHARF_CASES").map_or(1, |text| text.parse().unwrap());
     for seed in 1..=cases {
         let mut cuts = 0;
-        for cut_at in (0..40).step_by(3) {
+        for cut_at in (seed % 8..40).step_by(8) {
             for loss in [Loss::All, Loss::Nothing, Loss::Some] {
                 cuts += u64::from(cut_chunks(seed, cut_at, loss));
             }
         }
-        assert!(cuts > 10, "seed {seed}: {cuts} cuts");
+        assert!(cuts > 5, "seed {seed}: {cuts} cuts");
     }
 }
 

@@ -196,6 +196,7 @@ fn on_top(
         Run::data(to - from).push(&mut found);
         at = to;
     }
+    found.truncate(extents_max);
     Ok(Answer::Extents(found))
 }
 
@@ -321,5 +322,44 @@ impl Seat for FlashSeat {
             return Ok(());
         };
         cache.close().map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wharf_storage::FileOptions;
+
+    use super::*;
+
+    /// A client that asks for one extent was told two: the hole, and the data that the cache has behind it.
+    #[test]
+    fn no_more_extents_are_told_than_were_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = FileOptions {
+            create_bytes: Some(1 << 20),
+            ..FileOptions::default()
+        };
+        let target = wharf_storage::open(&folder.path().join("disk"), &options).unwrap();
+        let told = |extents_max| {
+            let data = vec![(65536, 131_072), (262_144, 266_240)];
+            match on_top(&*target, (4096, 1 << 19), data, extents_max).unwrap() {
+                Answer::Extents(found) => found,
+                other => panic!("{other:?}"),
+            }
+        };
+        let all = told(100);
+        let lens: Vec<(u64, bool)> = all.iter().map(|run| (run.len, run.hole)).collect();
+        let rest = 4096 + (1 << 19) - 266_240;
+        let expected = [
+            (61_440, true),
+            (65_536, false),
+            (131_072, true),
+            (4096, false),
+            (rest, true),
+        ];
+        assert_eq!(lens, expected);
+        for count in 1..5 {
+            assert_eq!(told(count), all[..count], "{count} extents");
+        }
     }
 }
