@@ -3,6 +3,7 @@
 use std::mem::offset_of;
 
 use super::format::*;
+use crate::indexless::label::{LabelBytes, MAGIC};
 
 const DOCUMENT: &str = include_str!("../../../../docs/backing-format.md");
 
@@ -40,6 +41,9 @@ macro_rules! assert_table {
 fn the_document_gives_the_structures_of_the_code() {
     assert_table!("Superblock", Superblock:
         magic, version, zone_sectors, zones, page_bytes, epoch, pages, disk_id, cache_id, reserved, crc);
+    assert_table!("Superblock of the cache", LabelBytes:
+        magic, format, page_bytes, sectors, epoch, cached_max, zone_bytes, disk_id, cache_id, unit_pages,
+        store, codec, is_clean, reserved, crc);
     assert_table!("Owner's record", Owner: magic, epoch, disk_id, cache_id, reserved, crc);
     assert_table!("Zone header", ZoneHeader: magic, zone, first_seq, disk_id, reserved, crc);
     assert_table!("Chunk header", ChunkHeader:
@@ -56,6 +60,7 @@ fn the_document_gives_the_structures_of_the_code() {
 fn the_document_gives_the_constants_of_the_code() {
     for (what, magic) in [
         ("WHARFBCK", &SUPERBLOCK_MAGIC[..]),
+        ("WHARFCCH", &MAGIC),
         ("WHARFOWN", &OWNER_MAGIC),
         ("WZON", &ZONE_MAGIC),
         ("WCHK", &CHUNK_MAGIC),

@@ -308,8 +308,11 @@ impl<S: Sectors> Backing for FixedStore<S> {
         let mut at = first;
         while at < first + pages {
             let count = (self.unit_pages - at % self.unit_pages).min(first + pages - at);
-            self.write_all(at, &zeros[..count as usize * self.packer.page_bytes()])
-                .await?;
+            // A unit that was never written is zeros.
+            if self.find(at / self.unit_pages).await?.seq > 0 {
+                self.write_all(at, &zeros[..count as usize * self.packer.page_bytes()])
+                    .await?;
+            }
             at += count;
         }
         Ok(())

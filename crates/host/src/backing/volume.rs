@@ -115,7 +115,10 @@ impl Contents {
     fn end_flush(&self, begun: BTreeMap<u64, u64>) {
         self.with(|named| {
             for (sector, name) in begun {
-                let names = named.sectors.get_mut(&sector).expect("it was written");
+                // Another flush, which began later, may have ended before.
+                let Some(names) = named.sectors.get_mut(&sector) else {
+                    continue;
+                };
                 let at = names.iter().rposition(|(own, _)| *own == name);
                 names.drain(..at.unwrap_or(0));
                 if named.unsettled.get(&sector) == Some(&name) {

@@ -57,7 +57,7 @@ impl Inner {
             self.give_up_dirty(first, count as u64, &dirty).await?;
         }
         drop(around);
-        self.shared.room.wake_all(&self.cpu, self.index);
+        self.shared.room.waiters.wake_all(&self.cpu, self.index);
         self.wake_keeper_if_due();
         Ok(touch_of(&found, count))
     }

@@ -82,7 +82,7 @@ impl IndexlessClient {
     /// Why it cannot be opened.
     pub async fn opened(&self) -> Result<u64, OpenError> {
         let inner = &self.0;
-        inner.shared.wait_opened(&inner.cpu, inner.index).await
+        inner.shared.opening.wait(&inner.cpu, inner.index).await
     }
 
     /// Writes all that is dirty to the disk, and waits for that. What is written meanwhile is written to the disk, too, unless
@@ -161,7 +161,7 @@ impl Inner {
     /// Waits for the cache to be open, once.
     pub(super) async fn begin(&self) -> Result<(), IoError> {
         if self.sectors.get() == 0 {
-            let sectors = self.shared.wait_opened(&self.cpu, self.index).await?;
+            let sectors = self.shared.opening.wait(&self.cpu, self.index).await?;
             self.sectors.set(sectors);
         }
         Ok(())
@@ -197,7 +197,10 @@ impl Inner {
     /// Cuts a request into chunks of pages.
     pub(super) fn chunks(&self, extent: Extent) -> Vec<Vec<Span>> {
         let all: Vec<Span> = spans(extent, self.shared.space.page_bytes()).collect();
-        let pages_max = self.mover.pages_max().min(self.shared.chunk() as usize);
+        let pages_max = self
+            .mover
+            .pages_max()
+            .min(self.shared.room.chunk() as usize);
         let chunks = all.chunks(pages_max);
         chunks.map(<[Span]>::to_vec).collect()
     }
@@ -272,7 +275,8 @@ impl Inner {
     pub(super) fn wake_keeper_if_due(&self) {
         let bitmap = &self.known.bitmap;
         let must_drain = self.shared.mode.get() != Mode::WriteBack && bitmap.totals().dirty > 0;
-        if must_drain || self.shared.is_round_due(bitmap) || self.shared.is_tight(&self.mover) {
+        let is_tight = self.shared.note_space(&self.mover);
+        if must_drain || is_tight || self.shared.room.is_round_due(bitmap) {
             self.shared.jobs.keeper.wake_all(&self.cpu, self.index);
         }
     }
@@ -281,7 +285,7 @@ impl Inner {
     pub(super) async fn wait_for_room(&self, sectors: u64) -> Option<Reservation> {
         loop {
             let (shared, bitmap) = (&self.shared, &self.known.bitmap);
-            let reserve = || shared.reserve(&self.cpu, self.index, bitmap, sectors);
+            let reserve = || shared.room.reserve(&self.cpu, self.index, bitmap, sectors);
             if let Some(reserved) = reserve() {
                 return Some(reserved);
             }
@@ -289,7 +293,7 @@ impl Inner {
                 client: self.index,
                 task: self.cpu.current(),
             };
-            shared.room.join(&self.cpu, sleeper);
+            shared.room.waiters.join(&self.cpu, sleeper);
             shared.jobs.keeper.wake_all(&self.cpu, self.index);
             if let Some(reserved) = reserve() {
                 return Some(reserved);
@@ -311,6 +315,7 @@ impl Inner {
             false => Some(self.ask(0, Want::Flush)),
         };
         let flushed = self.shared.trims.flush(&self.mover).await;
+        self.wake_keeper_if_due();
         match disk {
             Some(disk) => flushed.and(disk.wait(&self.cpu).await.map(drop)),
             None => flushed,

@@ -46,7 +46,7 @@ impl Inner {
             self.give_up_dirty(first, count, &dirty).await?;
         }
         drop(around);
-        shared.room.wake_all(&self.cpu, self.index);
+        shared.room.waiters.wake_all(&self.cpu, self.index);
         Ok(())
     }
 }

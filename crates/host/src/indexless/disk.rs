@@ -8,11 +8,12 @@ use wharf_runtime::Cpu;
 use wharf_wire::dma::{DmaSpace, STAMP_BYTES};
 
 use super::gauges::StoreCounters;
-use super::settings::{AddressPlan, IndexlessConfig, Store};
+use super::settings::{AddressPlan, IndexlessConfig, PIECE_SECTORS, Store};
 use crate::backing::{
     Backing, BackingError, ChunkConfig, ChunkStore, Contents, DiskZones, FixedConfig, FixedStore,
     Level, Names, Packer, PlainStore, SECTOR_BYTES, Sectors, VolumeSectors,
 };
+use crate::error::{DiskFault, IoError};
 use crate::volume::Volume;
 
 /// The drive of the cache, as a store uses it.
@@ -199,5 +200,25 @@ impl<S: Sectors> Disk<S> {
                 }
             }
         }
+    }
+}
+
+/// An error of the store as one of a request.
+pub(super) fn io_error(error: BackingError) -> IoError {
+    match error {
+        BackingError::Io(error) => error,
+        BackingError::Full => DiskFault::Full.into(),
+        BackingError::OutOfRange { first, end, pages } => IoError::OutOfRange {
+            first,
+            pages: end - first,
+            volume_pages: pages,
+        },
+        BackingError::DamagedChunk { page } => DiskFault::Damaged { page }.into(),
+        BackingError::DamagedMapping { group } => {
+            let page = group * PIECE_SECTORS;
+            DiskFault::Damaged { page }.into()
+        }
+        BackingError::Fenced => DiskFault::Fenced.into(),
+        _ => DiskFault::Foreign.into(),
     }
 }

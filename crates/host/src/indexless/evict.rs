@@ -94,10 +94,11 @@ impl<S: Sectors + 'static> Keeper<S> {
     /// Whether something is to leave.
     pub(super) fn is_due(&self) -> bool {
         let totals = self.known.bitmap.totals();
-        let is_tight = self.shared.is_tight(&self.mover);
+        // Relaxed: whoever notes it wakes the keeper.
+        let is_tight = self.shared.is_tight.load(Ordering::Relaxed);
         self.must_drain()
             || is_tight && totals.cached > 0
-            || self.shared.is_round_due(&self.known.bitmap)
+            || self.shared.room.is_round_due(&self.known.bitmap)
     }
 
     /// Whether nothing is to be dirty, and something is.
@@ -115,11 +116,17 @@ impl<S: Sectors + 'static> Keeper<S> {
             let end = self.clone().evict_round(victims).await;
             self.note_level();
             self.publish();
+            if end.left > 0 {
+                self.shared.note_space(&self.mover);
+            }
             // Relaxed: whoever reads it late waits, or goes around the cache, once more.
             let is_stuck = end.left == 0 && end.failure.is_some();
             self.failure.set(end.failure);
             self.shared.is_stuck.store(is_stuck, Ordering::Relaxed);
-            self.shared.room.wake_all(&self.cpu, self.shared.keeper());
+            self.shared
+                .room
+                .waiters
+                .wake_all(&self.cpu, self.shared.keeper());
             if end.left == 0 {
                 let rest_ns = if is_stuck { FAILED_NS } else { IN_USE_NS };
                 self.cpu.sleep_until(self.cpu.now() + rest_ns).await;
@@ -128,7 +135,10 @@ impl<S: Sectors + 'static> Keeper<S> {
         }
         self.shared.is_stuck.store(false, Ordering::Relaxed);
         self.evicts.set(false);
-        self.shared.room.wake_all(&self.cpu, self.shared.keeper());
+        self.shared
+            .room
+            .waiters
+            .wake_all(&self.cpu, self.shared.keeper());
     }
 
     /// Writes all that is dirty to the disk.
@@ -171,9 +181,9 @@ impl<S: Sectors + 'static> Keeper<S> {
         let view = View {
             cpu: &self.cpu,
             bitmap: &self.known.bitmap,
-            limit: self.shared.limit,
+            limit: self.shared.room.limit,
         };
-        let budget = self.shared.round();
+        let budget = self.shared.room.round;
         self.shared.policy.with(&self.cpu, |policy| {
             policy.choose(view, budget, &mut victims);
         });
@@ -182,7 +192,7 @@ impl<S: Sectors + 'static> Keeper<S> {
 
     /// As many dirty sectors as a round has, from where the last look for them ended.
     fn dirty_victims(&self) -> Vec<Victim> {
-        let (bitmap, budget) = (&self.known.bitmap, self.shared.round());
+        let (bitmap, budget) = (&self.known.bitmap, self.shared.room.round);
         let (mut victims, mut found) = (Vec::new(), 0);
         let mut part = self.drained_to.get();
         while found < budget {
@@ -364,7 +374,7 @@ impl<S: Sectors + 'static> Keeper<S> {
         }
         drop(pages);
         let written = self.disk.write(stretch.first, &data).await;
-        written.map_err(super::keeper::io_error)
+        written.map_err(super::disk::io_error)
     }
 
     /// What was written to the disk is durable there, and then leaves the cache.

@@ -9,14 +9,13 @@ use wharf_runtime::Cpu;
 use wharf_runtime::sync::Ordering;
 use wharf_runtime::wake::{Pause, Sleeper};
 
-use super::disk::Disk;
+use super::disk::{Disk, io_error};
 use super::jobs::{Job, Want};
 use super::label::Label;
-use super::settings::PIECE_SECTORS;
 use super::shared::{Known, Numbers, Shared};
 use super::transfer::Mover;
-use crate::backing::{BackingError, Sectors, VolumeSectors};
-use crate::error::{DiskFault, IoError};
+use crate::backing::{Sectors, VolumeSectors};
+use crate::error::IoError;
 
 /// See the module.
 pub(super) struct Keeper<S> {
@@ -108,33 +107,6 @@ impl<S: Sectors + 'static> Keeper<S> {
         self.shared.unsettled.end_flush(&self.cpu, flushed.is_ok());
         flushed.map_err(io_error)
     }
-
-    /// Notes what is to be known when the cache is opened again: nobody uses it any more.
-    async fn close(&self) -> Result<(), IoError> {
-        self.flush_disk().await?;
-        self.snapshot_from.set(0);
-        self.snapshot(super::heat::PARTS_AT_END).await;
-        self.write_label(true).await
-    }
-
-    /// Writes the superblock: is the cache closed?
-    pub(super) async fn write_label(&self, is_clean: bool) -> Result<(), IoError> {
-        let held = self.known.bitmap.totals().cached + self.shared.unlearned.sectors();
-        let label = Label {
-            is_clean,
-            cached_max: match is_clean {
-                true => held,
-                false => self.shared.limit.max(self.shared.unlearned.sectors()),
-            },
-            ..self.label.get()
-        };
-        if label == self.label.get() {
-            return Ok(());
-        }
-        label.write(&self.own).await.map_err(IoError::from)?;
-        self.label.set(label);
-        Ok(())
-    }
 }
 
 /// Serves where there is no store: every job fails with `error`.
@@ -162,25 +134,5 @@ async fn each_job(cpu: &Cpu, shared: &Shared, serve: impl Fn(Option<Job>)) {
             .for_each(|job| serve(Some(job)));
         serve(None);
         Pause::default().await;
-    }
-}
-
-/// An error of the store as one of a request.
-pub(super) fn io_error(error: BackingError) -> IoError {
-    match error {
-        BackingError::Io(error) => error,
-        BackingError::Full => DiskFault::Full.into(),
-        BackingError::OutOfRange { first, end, pages } => IoError::OutOfRange {
-            first,
-            pages: end - first,
-            volume_pages: pages,
-        },
-        BackingError::DamagedChunk { page } => DiskFault::Damaged { page }.into(),
-        BackingError::DamagedMapping { group } => {
-            let page = group * PIECE_SECTORS;
-            DiskFault::Damaged { page }.into()
-        }
-        BackingError::Fenced => DiskFault::Fenced.into(),
-        _ => DiskFault::Foreign.into(),
     }
 }

@@ -12,7 +12,7 @@ use super::settings::{IndexlessConfig, Store};
 use crate::backing::{Checked, Names, SECTOR_BYTES, Sectors};
 
 /// Begins the superblock.
-pub(super) const MAGIC: [u8; 8] = *b"WHARFCCH";
+pub(crate) const MAGIC: [u8; 8] = *b"WHARFCCH";
 
 /// The format of the superblock, and of all that is on the drive.
 pub(super) const FORMAT: u32 = 1;

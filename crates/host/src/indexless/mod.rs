@@ -23,7 +23,7 @@
 //! | `trims.rs`, `unsettled.rs` | what is not durable yet: copies given up, writes around the cache |
 //! | `room.rs` | how much the cache may hold |
 //! | `label.rs` | the superblock |
-//! | `recover.rs`, `heat.rs` | what is cached, and how hot, after opening it again |
+//! | `recover.rs`, `heat.rs`, `close.rs` | what is cached, and how hot, after opening it again |
 //! | `prepare.rs`, `gauges.rs` | what lies on the disk before a run; what is reported |
 //! | `planted.rs` | faults that tests plant |
 
@@ -32,6 +32,7 @@ pub mod bitmap;
 #[cfg(test)]
 mod bitmap_tests;
 mod client;
+mod close;
 mod discard;
 mod disk;
 mod evict;
@@ -39,7 +40,7 @@ mod gauges;
 mod heat;
 mod jobs;
 mod keeper;
-mod label;
+pub(crate) mod label;
 mod mode;
 mod opening;
 pub mod part;
@@ -68,7 +69,6 @@ use std::sync::{Arc, OnceLock};
 use wharf_codec::Sizes;
 use wharf_runtime::range_lock::RangeLocks;
 use wharf_runtime::sync::{AtomicBool, AtomicU64, Ordering};
-use wharf_runtime::waits::Waiters;
 use wharf_runtime::wake::Mailboxes;
 use wharf_runtime::{Cpu, Lock};
 use wharf_wire::dma::DmaSpace;
@@ -85,7 +85,7 @@ use mode::{ModeSwitch, Reasons};
 use opening::Opening;
 use planted::Planted;
 use policy::{Continuity, Fifo, ImprovedLru, Lru, Policy, Scan, ScanRules};
-use room::Unlearned;
+use room::Room;
 use shared::{Known, Numbers, Shared};
 use transfer::Mover;
 use trims::Trims;
@@ -275,7 +275,6 @@ impl<V: Variant, D: Disks> Indexless<V, D> {
         let shared = Shared {
             space: space.clone(),
             config: own.clone(),
-            limit,
             clients: config.clients,
             locks: Arc::new(RangeLocks::new(mailboxes.clone())),
             leaving: Arc::new(RangeLocks::new(mailboxes.clone())),
@@ -285,17 +284,16 @@ impl<V: Variant, D: Disks> Indexless<V, D> {
             stale: Lock::new(Vec::new()),
             trims: Trims::default(),
             unsettled: Unsettled::default(),
-            coming: AtomicU64::new(0),
-            unlearned: Unlearned::default(),
             mode: ModeSwitch::new(V::MODE),
             reasons: Reasons::default(),
             is_disk_full: AtomicBool::new(false),
             is_stuck: AtomicBool::new(false),
+            is_tight: AtomicBool::new(false),
+            refused: AtomicU64::new(0),
             dirty_since_ns: AtomicU64::new(u64::MAX),
             planted: Planted::default(),
-            room: Waiters::new(mailboxes.clone()),
-            opening: Opening::default(),
-            opened: Waiters::new(mailboxes.clone()),
+            room: Arc::new(Room::new(limit, own.round_share, &mailboxes)),
+            opening: Opening::new(&mailboxes),
             initial: OnceLock::new(),
             sizes: OnceLock::new(),
             published: Published::default(),
@@ -344,7 +342,7 @@ impl<V: Variant, D: Disks> Indexless<V, D> {
             let opened = match opened {
                 Ok(opened) => opened,
                 Err(error) => {
-                    shared.end_opening(&cpu, Err(error));
+                    shared.opening.end(&cpu, shared.keeper(), Err(error));
                     return keeper::refuse(&cpu, &shared, error.into()).await;
                 }
             };
@@ -364,7 +362,7 @@ impl<V: Variant, D: Disks> Indexless<V, D> {
                 drained_to: Cell::new(0),
             });
             let usable = keeper.disk.pages().min(keeper.known.plan.sectors);
-            shared.end_opening(&cpu, Ok(usable));
+            shared.opening.end(&cpu, shared.keeper(), Ok(usable));
             if matches!(design.start, Start::Open { .. }) {
                 keeper.begin_learning();
             }
@@ -411,11 +409,11 @@ impl<V: Variant, D: Disks> Indexless<V, D> {
             }
         };
         let disk = Disk::open(&volumes, disk, plan, &label.apply(&shared.config)).await?;
-        shared.unlearned.begin(label.cached_max);
+        shared.room.begin_learning(label.cached_max);
         let label = Label {
             epoch: label.epoch + 1,
             is_clean: false,
-            cached_max: label.cached_max.max(shared.limit),
+            cached_max: label.cached_max.max(shared.room.limit),
             ..label
         };
         label.write(&own).await?;
@@ -443,8 +441,8 @@ impl<V: Variant, D: Disks> Indexless<V, D> {
             mode: shared.mode.get(),
             cached: totals.cached,
             dirty: totals.dirty,
-            unlearned_max: shared.unlearned.sectors(),
-            limit: shared.limit,
+            unlearned_max: shared.room.unlearned(),
+            limit: shared.room.limit,
             dirty_age_max_ns: cpu.now().saturating_sub(since_ns),
             bitmap_bytes: bitmap.map_or(0, |bitmap| bitmap.memory_bytes(cpu) as u64),
             policy_bytes: shared
@@ -474,7 +472,7 @@ impl<V: Variant, D: Disks> Indexless<V, D> {
     fn known(&self, parts: &Parts) -> Arc<Known> {
         let known = self.known.get_or_init(|| {
             let sectors = self.disks.sectors(parts);
-            let raw_bytes = (self.shared.limit * 4096 / RAW_SHARE).max(RAW_BYTES_MIN);
+            let raw_bytes = (self.shared.room.limit * 4096 / RAW_SHARE).max(RAW_BYTES_MIN);
             let recovers = matches!(self.start, Start::Open { .. });
             Arc::new(Known {
                 plan: AddressPlan::new(sectors),

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use wharf_runtime::wake::{Pause, Sleeper};
+use wharf_runtime::waits::Waiters;
+use wharf_runtime::wake::{Mailboxes, Pause, Sleeper};
 use wharf_runtime::{Cpu, Lock};
 use wharf_wire::dma::DmaSpace;
 
-use super::shared::Shared;
+use super::disk::io_error;
 use crate::backing::{BackingError, Contents, Names, Sectors, VolumeSectors};
 use crate::design::{Parts, Role};
 use crate::error::{DiskFault, IoError};
@@ -99,7 +100,7 @@ impl From<OpenError> for IoError {
     /// What a request fails with that comes after all.
     fn from(error: OpenError) -> IoError {
         match error {
-            OpenError::Backing(error) => super::keeper::io_error(error),
+            OpenError::Backing(error) => io_error(error),
             OpenError::Cache(error) => error,
             _ => DiskFault::Foreign.into(),
         }
@@ -177,37 +178,42 @@ pub(super) async fn clear(cpu: &Cpu, drive: &Volume) -> Result<(), IoError> {
     }
 }
 
-/// How it came out, once it has: sectors that may be used.
-pub(super) struct Opening(Lock<Option<Result<u64, OpenError>>>);
-
-impl Default for Opening {
-    fn default() -> Opening {
-        Opening(Lock::new(None))
-    }
+/// How it came out, once it has: sectors that may be used. And who waits for that.
+pub(super) struct Opening {
+    outcome: Lock<Option<Result<u64, OpenError>>>,
+    waiters: Waiters,
 }
 
-impl Shared {
-    /// Tells everyone how it came out, on the keeper's CPU.
-    pub(super) fn end_opening(&self, cpu: &Cpu, outcome: Result<u64, OpenError>) {
-        self.opening.0.with(cpu, |known| *known = Some(outcome));
-        self.opened.wake_all(cpu, self.keeper());
+impl Opening {
+    /// It has not come out yet.
+    pub(super) fn new(mailboxes: &Arc<Mailboxes>) -> Opening {
+        Opening {
+            outcome: Lock::new(None),
+            waiters: Waiters::new(mailboxes.clone()),
+        }
+    }
+
+    /// Tells everyone how it came out, as `keeper` on its CPU.
+    pub(super) fn end(&self, cpu: &Cpu, keeper: u32, outcome: Result<u64, OpenError>) {
+        self.outcome.with(cpu, |known| *known = Some(outcome));
+        self.waiters.wake_all(cpu, keeper);
     }
 
     /// Waits until the cache is open, as `client`; gives the sectors that may be used.
     ///
     /// # Errors
     /// Why it cannot be.
-    pub(super) async fn wait_opened(&self, cpu: &Cpu, client: u32) -> Result<u64, OpenError> {
+    pub(super) async fn wait(&self, cpu: &Cpu, client: u32) -> Result<u64, OpenError> {
         loop {
-            if let Some(outcome) = self.opening.0.with(cpu, |known| *known) {
+            if let Some(outcome) = self.outcome.with(cpu, |known| *known) {
                 return outcome;
             }
             let sleeper = Sleeper {
                 client,
                 task: cpu.current(),
             };
-            self.opened.join(cpu, sleeper);
-            if self.opening.0.with(cpu, |known| known.is_none()) {
+            self.waiters.join(cpu, sleeper);
+            if self.outcome.with(cpu, |known| known.is_none()) {
                 Pause::default().await;
             }
         }

@@ -247,7 +247,7 @@ impl Inner {
         let reserved = match refusal {
             Some(reason) => Err(reason),
             None => {
-                let reserved = self.shared.reserve(&self.cpu, client, bitmap, sectors);
+                let reserved = self.shared.room.reserve(&self.cpu, client, bitmap, sectors);
                 reserved.ok_or(Reason::Full)
             }
         };

@@ -31,6 +31,9 @@ const TRIES: u32 = 3;
 /// Time between these, in nanoseconds.
 const RETRY_NS: u64 = 10_000_000;
 
+/// Time after which all is tried again, in nanoseconds.
+const FAILED_NS: u64 = 1_000_000_000;
+
 /// Runs of addresses.
 type Runs = [(u64, u64)];
 
@@ -59,12 +62,18 @@ impl<S: Sectors + 'static> Keeper<S> {
                 }
                 Err(error) => return Err(error),
             }
-            self.shared.room.wake_all(&self.cpu, self.shared.keeper());
+            self.shared
+                .room
+                .waiters
+                .wake_all(&self.cpu, self.shared.keeper());
             self.cpu.yield_now().await;
         }
         self.known.bitmap.end_learning(&self.cpu);
-        self.shared.unlearned.end();
-        self.shared.room.wake_all(&self.cpu, self.shared.keeper());
+        self.shared.room.end_learning();
+        self.shared
+            .room
+            .waiters
+            .wake_all(&self.cpu, self.shared.keeper());
         Ok(())
     }
 
@@ -72,10 +81,15 @@ impl<S: Sectors + 'static> Keeper<S> {
     pub(super) fn begin_learning(self: &Rc<Self>) {
         let keeper = self.clone();
         self.cpu.spawn("recovery", async move {
-            // Of parts that cannot be learned, requests fail.
-            if keeper.learn_all().await.is_ok() {
-                let _ = keeper.write_label(false).await;
+            while keeper.learn_all().await.is_err() {
+                // Requests for parts that cannot be learned fail; those for others are not kept waiting for room.
+                keeper.shared.room.end_learning();
+                let room = &keeper.shared.room.waiters;
+                room.wake_all(&keeper.cpu, keeper.shared.keeper());
+                keeper.cpu.sleep_until(keeper.cpu.now() + FAILED_NS).await;
             }
+            // It says how many sectors there may be: more than there are does no harm.
+            let _ = keeper.write_label(false).await;
         });
     }
 
@@ -139,7 +153,7 @@ impl<S: Sectors + 'static> Keeper<S> {
                 );
             }
         }
-        self.shared.unlearned.found(found);
+        self.shared.room.learned(found);
     }
 }
 

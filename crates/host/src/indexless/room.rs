@@ -4,42 +4,30 @@ use std::sync::Arc;
 
 use wharf_runtime::Cpu;
 use wharf_runtime::sync::{AtomicU64, Ordering};
+use wharf_runtime::waits::Waiters;
+use wharf_runtime::wake::Mailboxes;
 
 use super::bitmap::Bitmap;
-use super::shared::Shared;
+use super::transfer::CHUNK_PAGES;
 
-/// Sectors that may be cached in parts of which nothing is known.
-#[derive(Default)]
-pub(super) struct Unlearned(AtomicU64);
-
-impl Unlearned {
-    /// At most so many are there.
-    pub(super) fn begin(&self, sectors: u64) {
-        self.0.store(sectors, Ordering::Relaxed);
-    }
-
-    /// So many of them are known now.
-    pub(super) fn found(&self, sectors: u64) {
-        let less = |held: u64| Some(held.saturating_sub(sectors));
-        let _ = self
-            .0
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-    }
-
-    /// All parts are known.
-    pub(super) fn end(&self) {
-        self.0.store(0, Ordering::Relaxed);
-    }
-
-    pub(super) fn sectors(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
-    }
+/// See the module.
+pub(super) struct Room {
+    /// Sectors that are cached at most.
+    pub(super) limit: u64,
+    /// Sectors that leave at a time.
+    pub(super) round: u64,
+    /// Sectors on their way into the cache.
+    coming: AtomicU64,
+    /// Sectors that may be cached in parts of which nothing is known.
+    unlearned: AtomicU64,
+    /// Who waits until there is room.
+    pub(super) waiters: Waiters,
 }
 
 /// Room for sectors that are on their way into the cache. Dropping it gives the room back: by then the sectors are
 /// counted as cached, or did not come.
 pub(super) struct Reservation {
-    shared: Arc<Shared>,
+    room: Arc<Room>,
     cpu: Cpu,
     client: u32,
     sectors: u64,
@@ -48,15 +36,23 @@ pub(super) struct Reservation {
 impl Drop for Reservation {
     fn drop(&mut self) {
         if self.sectors > 0 {
-            self.shared
-                .coming
-                .fetch_sub(self.sectors, Ordering::Relaxed);
-            self.shared.room.wake_all(&self.cpu, self.client);
+            self.room.coming.fetch_sub(self.sectors, Ordering::Relaxed);
+            self.room.waiters.wake_all(&self.cpu, self.client);
         }
     }
 }
 
-impl Shared {
+impl Room {
+    pub(super) fn new(limit: u64, round_share: f64, mailboxes: &Arc<Mailboxes>) -> Room {
+        Room {
+            limit,
+            round: ((limit as f64 * round_share) as u64).max(1),
+            coming: AtomicU64::new(0),
+            unlearned: AtomicU64::new(0),
+            waiters: Waiters::new(mailboxes.clone()),
+        }
+    }
+
     /// Reserves room for `sectors` more, for `client`, if there is any. A cache that holds nothing takes anything.
     pub(super) fn reserve(
         self: &Arc<Self>,
@@ -67,33 +63,51 @@ impl Shared {
     ) -> Option<Reservation> {
         // Relaxed: one of two who reserve at a time sees the other, as both add before they look.
         let coming = self.coming.fetch_add(sectors, Ordering::Relaxed);
-        let held = bitmap.totals().cached + self.unlearned.sectors() + coming;
-        if held > 0 && held + sectors > self.limit {
+        let held = bitmap.totals().cached + self.unlearned() + coming;
+        if sectors > 0 && held > 0 && held + sectors > self.limit {
             self.coming.fetch_sub(sectors, Ordering::Relaxed);
             return None;
         }
         Some(Reservation {
-            shared: self.clone(),
+            room: self.clone(),
             cpu: cpu.clone(),
             client,
             sectors,
         })
     }
 
-    /// Sectors that leave at a time.
-    pub(super) fn round(&self) -> u64 {
-        ((self.limit as f64 * self.config.round_share) as u64).max(1)
-    }
-
     /// Sectors that are written at a time at most.
     pub(super) fn chunk(&self) -> u64 {
-        (self.limit / 4).clamp(1, super::transfer::CHUNK_PAGES as u64)
+        (self.limit / 4).clamp(1, CHUNK_PAGES as u64)
     }
 
     /// Whether sectors are to leave: a writer may need room for a chunk.
     pub(super) fn is_round_due(&self, bitmap: &Bitmap) -> bool {
         let cached = bitmap.totals().cached;
-        let held = cached + self.unlearned.sectors();
-        cached > 0 && held + self.chunk().max(self.round() / 2) > self.limit
+        let held = cached + self.unlearned();
+        cached > 0 && held + self.chunk().max(self.round / 2) > self.limit
+    }
+
+    /// Sectors that may be cached where that is not known.
+    pub(super) fn unlearned(&self) -> u64 {
+        self.unlearned.load(Ordering::Relaxed)
+    }
+
+    /// At most so many are there.
+    pub(super) fn begin_learning(&self, sectors: u64) {
+        self.unlearned.store(sectors, Ordering::Relaxed);
+    }
+
+    /// So many of them are known now.
+    pub(super) fn learned(&self, sectors: u64) {
+        let less = |held: u64| Some(held.saturating_sub(sectors));
+        let _ = self
+            .unlearned
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+
+    /// All parts are known.
+    pub(super) fn end_learning(&self) {
+        self.unlearned.store(0, Ordering::Relaxed);
     }
 }

@@ -5,7 +5,6 @@ use std::sync::{Arc, OnceLock};
 use wharf_codec::Sizes;
 use wharf_runtime::range_lock::{Locker, RangeGuard, RangeLocks};
 use wharf_runtime::sync::{AtomicBool, AtomicU64, Ordering};
-use wharf_runtime::waits::Waiters;
 use wharf_runtime::wake::Mailboxes;
 use wharf_runtime::{Cpu, Lock, Op};
 use wharf_wire::dma::DmaSpace;
@@ -18,7 +17,7 @@ use super::mode::{Mode, ModeSwitch, Reason, Reasons};
 use super::opening::Opening;
 use super::planted::Planted;
 use super::policy::{Policy, Victim};
-use super::room::Unlearned;
+use super::room::Room;
 use super::settings::{AddressPlan, IndexlessConfig};
 use super::transfer::Mover;
 use super::trims::Trims;
@@ -36,8 +35,6 @@ pub(super) struct Known {
 pub(super) struct Shared {
     pub(super) space: Arc<DmaSpace>,
     pub(super) config: IndexlessConfig,
-    /// Sectors that are cached at most.
-    pub(super) limit: u64,
     /// Clients; the keeper's mailbox is behind theirs.
     pub(super) clients: u32,
     /// What keeps sectors from changing while somebody looks: readers as shared, others alone.
@@ -55,10 +52,6 @@ pub(super) struct Shared {
     pub(super) trims: Trims,
     /// What the disk was given around the cache and has not durably.
     pub(super) unsettled: Unsettled,
-    /// Sectors on their way into the cache.
-    pub(super) coming: AtomicU64,
-    /// Sectors that may be cached where that is not known.
-    pub(super) unlearned: Unlearned,
     /// What the cache is used for.
     pub(super) mode: ModeSwitch,
     /// Why sectors did not come into the cache.
@@ -67,15 +60,18 @@ pub(super) struct Shared {
     pub(super) is_disk_full: AtomicBool,
     /// Nothing leaves the cache, as the disk fails or is full.
     pub(super) is_stuck: AtomicBool,
+    /// The drive of the cache has little room left.
+    pub(super) is_tight: AtomicBool,
+    /// Requests that did not come in as it had none.
+    pub(super) refused: AtomicU64,
     /// When something became dirty after nothing was; `u64::MAX` if nothing is.
     pub(super) dirty_since_ns: AtomicU64,
     /// For tests.
     pub(super) planted: Planted,
-    /// Who waits until there is room.
-    pub(super) room: Waiters,
-    /// Whether the cache is open, and who waits for that.
+    /// How much there may be.
+    pub(super) room: Arc<Room>,
+    /// Whether the cache is open.
     pub(super) opening: Opening,
-    pub(super) opened: Waiters,
     /// What lies on the disk before anybody is served.
     pub(super) initial: OnceLock<Initial>,
     /// What stamps compress to, if somebody has said that.
@@ -118,6 +114,9 @@ impl Shared {
     }
 }
 
+/// Of so many requests that the drive has no room for, one is tried.
+const PROBES: u64 = 64;
+
 /// Stretches of stale copies that are noted at most.
 const STALE_MAX: usize = 65_536;
 
@@ -131,18 +130,24 @@ impl Shared {
         });
     }
 
-    /// Why nothing new is to come into the cache, if so.
+    /// Why nothing new is to come into the cache, if so. Where the drive has no room, one request of many
+    /// comes in nevertheless: by its completion the drive says how much room there is.
     pub(super) fn refusal(&self, mover: &Mover) -> Option<Reason> {
-        match mover.cache.space_level() {
-            _ if self.mode.get() == Mode::Bypass => Some(Reason::Mode),
-            SpaceLevel::Green | SpaceLevel::Yellow => None,
-            _ => Some(Reason::Level),
+        if self.mode.get() == Mode::Bypass {
+            return Some(Reason::Mode);
         }
+        let is_red = mover.cache.space_level() > SpaceLevel::Yellow;
+        // Relaxed: which one it is does not matter.
+        let refuses = is_red && self.refused.fetch_add(1, Ordering::Relaxed) % PROBES != PROBES - 1;
+        refuses.then_some(Reason::Level)
     }
 
-    /// Whether the drive of the cache has little room left.
-    pub(super) fn is_tight(&self, mover: &Mover) -> bool {
-        mover.cache.space_level() > SpaceLevel::Green
+    /// Takes note of what the drive of the cache said last of its room: true if that is little.
+    pub(super) fn note_space(&self, mover: &Mover) -> bool {
+        let is_tight = mover.cache.space_level() > SpaceLevel::Green;
+        // Relaxed: whoever has used the drive knows, and looks often.
+        self.is_tight.store(is_tight, Ordering::Relaxed);
+        is_tight
     }
 
     /// Notes that something is dirty, or that nothing is.

@@ -1,15 +1,17 @@
 //! Modes, full devices, dead devices: nothing hangs, nothing that was acknowledged is lost, and errors say what is lost.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use wharf_host::error::DiskFault;
 use wharf_host::indexless::{Mode, Reason, Store};
 use wharf_host::{Client, IoError, Role};
+use wharf_runtime::Seed;
 use wharf_wire::opcode::IoOpcode;
+use wharf_wire::space::SpaceLevel;
 use wharf_wire::status::StatusCode;
 
-use crate::rig::{Held, Session, Shape, read, run, write};
+use crate::rig::{Held, PAGE, Session, Shape, read, run, sectors, write};
 
 /// How often sectors did not come into a cache for a reason.
 fn count(status: &wharf_host::indexless::Status, reason: Reason) -> u64 {
@@ -199,6 +201,92 @@ fn a_sequence_goes_around_the_cache() {
             for at in 0..5 {
                 assert_eq!(read(&client, at * 6, 6).await.unwrap(), [at + 1; 6]);
             }
+        },
+    );
+}
+
+/// Yellow: sectors leave before the limit is reached. Red: what is written goes around, and what is read does not come in;
+/// what is dirty can still be written back.
+#[test]
+fn levels_of_space_make_room_and_stop_what_comes() {
+    let shape = Shape::of(Store::Chunks);
+    let level = Arc::new(Mutex::new(SpaceLevel::Green));
+    let mut session = Session::create(&shape);
+    session.level = Some(level.clone());
+    run(
+        session,
+        &Held::default(),
+        move |cpu, client, cache| async move {
+            let set = |to| *level.lock().unwrap() = to;
+            write(&client, 0, &[1, 2, 3, 4, 5, 6]).await.unwrap();
+            cpu.sleep_until(cpu.now() + 10_000_000).await;
+            assert_eq!(cache.status(&cpu).dirty, 6);
+            set(SpaceLevel::Yellow);
+            write(&client, 20, &[7]).await.unwrap();
+            cpu.sleep_until(cpu.now() + 10_000_000).await;
+            assert_eq!(cache.status(&cpu).cached, 0);
+            set(SpaceLevel::Green);
+            write(&client, 40, &[8, 9]).await.unwrap();
+            set(SpaceLevel::Red);
+            client.flush().await.unwrap();
+            write(&client, 50, &[10]).await.unwrap();
+            write(&client, 40, &[11]).await.unwrap();
+            assert_eq!(read(&client, 0, 6).await.unwrap(), [1, 2, 3, 4, 5, 6]);
+            let status = cache.status(&cpu);
+            assert!(count(&status, Reason::Level) >= 7, "{status:?}");
+            assert_eq!(read(&client, 40, 2).await.unwrap(), [11, 9]);
+            assert_eq!(read(&client, 50, 1).await.unwrap(), [10]);
+            client.drain().await.unwrap();
+        },
+    );
+}
+
+/// Data that does not compress, more than the disk holds: writers are refused before what is dirty has no place; nobody
+/// hangs, nothing is lost, and after a discard it goes on.
+#[test]
+fn a_full_disk_refuses_writers_and_keeps_what_it_took() {
+    let shape = Shape::of(Store::Chunks);
+    let noise = |at: u64| {
+        let mut rng = Seed(at).rng();
+        let words = (0..8 * PAGE / 8).flat_map(|_| rng.below(u64::MAX).to_le_bytes());
+        words.collect::<Vec<u8>>()
+    };
+    run(
+        Session::create(&shape),
+        &Held::default(),
+        move |cpu, client, cache| async move {
+            let (mut taken, mut refused) = (Vec::new(), 0);
+            for at in 0..720 {
+                // Not in order: through the cache.
+                let first = at * 7 % 720 * 8;
+                match client.write(sectors(first, 8), &noise(at)).await {
+                    Ok(_) => taken.push((first, at)),
+                    Err(IoError::Disk(DiskFault::Full)) => refused += 1,
+                    Err(error) => panic!("{error}"),
+                }
+                cpu.progress();
+            }
+            assert!(
+                refused > 20 && taken.len() > 200,
+                "{refused} of {}",
+                taken.len()
+            );
+            client.drain().await.unwrap();
+            client.flush().await.unwrap();
+            let mut out = vec![0; 8 * PAGE];
+            for (first, at) in &taken {
+                client.read(sectors(*first, 8), &mut out).await.unwrap();
+                assert!(out == noise(*at), "sectors from {first} on");
+            }
+            for (first, _) in &taken[..150] {
+                client.discard(sectors(*first, 8)).await.unwrap();
+            }
+            client.flush().await.unwrap();
+            let (first, _) = taken[0];
+            client.write(sectors(first, 8), &noise(5)).await.unwrap();
+            client.drain().await.unwrap();
+            client.read(sectors(first, 8), &mut out).await.unwrap();
+            assert!(out == noise(5) && !cache.status(&cpu).is_stuck);
         },
     );
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use wharf_host::backing::Names;
 use wharf_host::design::{Devices, Principal};
@@ -22,6 +22,7 @@ use wharf_wire::command::Command;
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::mock::{Fate, MockDrive, MockStore};
 use wharf_wire::queue::{HostQueue, queue_pair};
+use wharf_wire::space::SpaceLevel;
 use wharf_wire::status::StatusCode;
 
 pub const PAGE: usize = 4096;
@@ -103,6 +104,7 @@ pub struct Session {
     pub seed: u64,
     /// Other failures.
     pub fates: Option<Fates>,
+    pub level: Option<LevelSwitch>,
 }
 
 impl Session {
@@ -114,6 +116,7 @@ impl Session {
             cut: None,
             seed: 1,
             fates: None,
+            level: None,
         }
     }
 
@@ -125,6 +128,9 @@ impl Session {
         Session::new(shape, Start::Open { names: Some(NAMES) })
     }
 }
+
+/// How full the drive of the cache says it is.
+pub type LevelSwitch = Arc<Mutex<SpaceLevel>>;
 
 /// What a script works with.
 pub type Cache = Indexless<SecondChance>;
@@ -199,8 +205,14 @@ pub fn run<T: Send + 'static, F: Future<Output = T> + 'static>(
     for (role, sectors, pages, longest_ns) in drives {
         let notifier = Notifier::new();
         let mut rng = Seed(session.seed).child(role.name()).rng();
-        let switch = switch.clone();
+        let (switch, level) = (switch.clone(), session.level.clone());
+        let level = level.filter(|_| role == Role::Cache);
+        let told: Arc<OnceLock<Arc<MockStore>>> = Arc::default();
+        let store = told.clone();
         let fate = move |_, command: &Command| {
+            if let (Some(level), Some(store)) = (&level, store.get()) {
+                store.set_space_level(*level.lock().unwrap());
+            }
             let after_ns = 500 + rng.below(longest_ns);
             switch.lock().unwrap().fate(role, command, after_ns)
         };
@@ -211,6 +223,7 @@ pub fn run<T: Send + 'static, F: Future<Output = T> + 'static>(
             queues.push(host);
         }
         drive.store().be_volatile(pages.clone());
+        let _ = told.set(drive.store());
         stores.push(drive.store());
         let cpu = machine.add_cpu(role.name(), Side::Drive, 1.0);
         machine.spawn(cpu, "drive", |cpu| drive.run(cpu));
@@ -264,7 +277,9 @@ fn parts(cpu: &Cpu, space: &Arc<DmaSpace>, queues: Vec<HostQueue>, sizes: [u64; 
         let groups = Groups::new();
         let driver = Driver::start(cpu, queue, space, &groups, config, false).unwrap();
         let layout = Layout::of(Level::Raid0, &[sectors], 1).unwrap();
-        (role, Volume::new(vec![driver], layout))
+        let volume = Volume::new(vec![driver], layout);
+        volume.expect_space_levels();
+        (role, volume)
     });
     Parts {
         cpu: cpu.clone(),

@@ -2,7 +2,8 @@
 
 use wharf_host::Role;
 use wharf_host::indexless::{
-    FirstIn, HalfLru, Ideal, Indexless, IndexlessConfig, LruBatch, SecondChance, Store,
+    DirectDisk, FirstIn, HalfLru, Ideal, Indexless, IndexlessConfig, LruBatch, SecondChance, Store,
+    Through,
 };
 use wharf_lab::replay::{DeviceGroup, Prepare, RunError, Setup};
 use wharf_lab::result::Row;
@@ -65,6 +66,12 @@ fn every_policy_over_every_store_keeps_every_byte() {
                 checked(try_run::<Indexless<LruBatch>>(&setup, &plan)),
                 checked(try_run::<Indexless<FirstIn>>(&setup, &plan)),
             ];
+            let around = [
+                checked(try_run::<Indexless<Through>>(&setup, &plan)),
+                checked(try_run::<Indexless<DirectDisk>>(&setup, &plan)),
+            ];
+            assert!(around[0].hit_ratio.unwrap() > 0.02, "{}", around[0].design);
+            assert_eq!(around[1].hit_ratio, Some(0.0), "{}", around[1].design);
             for row in &rows {
                 let hits = row.hit_ratio.unwrap();
                 eprintln!(

@@ -25,7 +25,7 @@ use crate::log_page::{LogPage, SmartHealth};
 use crate::opcode::{AdminOpcode, IoOpcode};
 use crate::prp::prp_collect;
 use crate::queue::DriveQueue;
-use crate::space::SpacePage;
+use crate::space::{SpaceLevel, SpacePage};
 use crate::statistics::DriveStatistics;
 use crate::status::{Status, StatusCode};
 
@@ -58,6 +58,7 @@ pub struct MockStore {
     pages: Mutex<BTreeMap<u64, Vec<u8>>>,
     seen: Mutex<Vec<Command>>,
     unflushed: Mutex<Option<Unflushed>>,
+    level: Mutex<Option<SpaceLevel>>,
 }
 
 /// What a drive with a volatile write cache may lose.
@@ -92,6 +93,11 @@ impl MockStore {
             .lock()
             .expect("no holder panics")
             .insert(lba, bytes.to_vec());
+    }
+
+    /// How full the drive says it is from now on, in every completion.
+    pub fn set_space_level(&self, level: SpaceLevel) {
+        *self.level.lock().expect("no holder panics") = Some(level);
     }
 
     /// All pages there are.
@@ -304,6 +310,11 @@ impl MockDrive {
         let completion = match outcome {
             Ok(result) => Completion::new(cid, Status::SUCCESS).with_result(result),
             Err(code) => Completion::new(cid, Status::new(code)),
+        };
+        let level = *self.store.level.lock().expect("no holder panics");
+        let completion = match level {
+            Some(level) => completion.with_space_level(level),
+            None => completion,
         };
         for _ in 0..1 + u32::from(matches!(fate, Fate::Twice(_))) {
             let (qid, queue) = &mut self.queues[queue];
