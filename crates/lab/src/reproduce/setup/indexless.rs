@@ -33,8 +33,8 @@ const DISK_BYTES: u64 = 2_000_398_934_016;
 /// The cache, as a share of the pages that a workload touches: the paper's example has 200 GB before 2 TB (section III-A).
 const CACHE: &str = "10%";
 
-/// The fewest blocks of a plane: 24 GiB, far more than any cache of such a scale.
-const BLOCKS_MIN: u32 = 24;
+/// The fewest blocks of a plane: 64 GiB, far more than any cache of such a scale.
+const BLOCKS_MIN: u32 = 64;
 
 /// The drive of the cache, with less flash.
 ///
