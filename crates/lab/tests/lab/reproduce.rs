@@ -42,7 +42,12 @@ fn made(names: &[&str], seed: u64, is_stopped: bool) -> Reproduction {
         panic!("figures of one paper");
     };
     let stop = Arc::new(AtomicBool::new(is_stopped));
-    reproduce(part, &options(seed), &stop)
+    let mut options = options(seed);
+    if part.subject == Subject::Indexless {
+        // A request is of a quarter of a MiB, which lies on the disk first.
+        options.scale.requests_max = Some(REQUESTS / 5);
+    }
+    reproduce(part, &options, &stop)
 }
 
 fn every_figure_of(subject: Subject) {

@@ -4,7 +4,8 @@
 //! long its traces are, nor how many requests are under way: what is chosen here is marked so.
 //!
 //! A scale of `n` divides the requests, with them the addresses and the cache, and the disk by `n`: a seek over a part of the
-//! disk takes as long. Times, request sizes and units stay. The drive of the cache has less flash, and is never full.
+//! disk takes as long. Times, request sizes and units stay. The drive of the cache has less flash
+//! from a 64th on, and is never full.
 
 use wharf_drive::DriveConfig;
 use wharf_workload::profiles::Profile;
@@ -33,18 +34,21 @@ const DISK_BYTES: u64 = 2_000_398_934_016;
 /// The cache, as a share of the pages that a workload touches: the paper's example has 200 GB before 2 TB (section III-A).
 const CACHE: &str = "10%";
 
-/// The fewest blocks of a plane: 64 GiB, far more than any cache of such a scale.
-const BLOCKS_MIN: u32 = 64;
+/// From this scale on 2 GiB of flash, with an eighth of the channels, are far more than the cache takes: a large drive would
+/// take most of the time of a run to be made.
+const SMALL_DIVISOR: u32 = 64;
 
-/// The drive of the cache, with less flash.
+/// The drive of the cache.
 ///
 /// # Errors
 /// A drive that cannot be built; a test builds one of every scale.
 pub(super) fn drive(scale: Scale) -> Result<DriveConfig, ConfigError> {
-    let (whole, _) = load_drive("tc-csd", &Sets::default())?;
-    let blocks = (whole.geometry.blocks_per_plane / scale.divisor).max(BLOCKS_MIN);
-    let sets = vec![format!("drive.geometry.blocks_per_plane={blocks}")];
-    Ok(load_drive("tc-csd", &Sets::parse(&sets)?)?.0)
+    let preset = if scale.divisor < SMALL_DIVISOR {
+        "tc-csd"
+    } else {
+        "tc-csd-small"
+    };
+    Ok(load_drive(preset, &Sets::default())?.0)
 }
 
 /// The disk.
@@ -103,7 +107,7 @@ pub(super) fn load(scale: Scale, run: &Run, seed: u64, device_bytes: u64) -> Res
 pub(super) fn notes(scale: Scale) -> Vec<String> {
     vec![
         format!(
-            "{scale}: a disk of {} GB (preset hdd) behind a drive of preset tc-csd, a cache of 10 % of the pages that a workload \
+            "{scale}: a disk of {} GB (preset hdd) behind a drive of preset tc-csd (tc-csd-small from 1/64 on), a cache of 10 % of the pages that a workload \
              touches, {CLIENTS} clients with {DEPTH} requests each under way; rounds of 5 % of the cache, of 0.5 % and the other \
              rules of the paper where a figure says 'as written'",
             DISK_BYTES / u64::from(scale.divisor) / 1_000_000_000
@@ -127,7 +131,9 @@ mod tests {
         for power in 0..=SCALE_MAX.ilog2() {
             let scale = Scale::new(1 << power).unwrap();
             let (disk, flash) = (backing(scale).unwrap(), drive(scale).unwrap());
-            assert!(flash.geometry.pages() * 4096 > DISK_BYTES / u64::from(scale.divisor) / 4);
+            // Of the largest workload some 260 GB are touched.
+            let cached = 26_000_000_000 / u64::from(scale.divisor);
+            assert!(flash.geometry.pages() * 4096 > 2 * cached);
             assert!(disk.namespace_pages() * 4096 > DISK_BYTES / u64::from(scale.divisor) * 9 / 10);
         }
     }
