@@ -7,7 +7,7 @@ use wharf_codec::{Sizes, TableName};
 use wharf_runtime::Cpu;
 use wharf_wire::dma::{DmaSpace, STAMP_BYTES};
 
-use super::gauges::StoreCounters;
+use super::published::StoreCounters;
 use super::settings::{AddressPlan, IndexlessConfig, PIECE_SECTORS, Store};
 use crate::backing::{
     Backing, BackingError, ChunkConfig, ChunkStore, Contents, DiskZones, FixedConfig, FixedStore,

@@ -24,7 +24,7 @@
 //! | `room.rs` | how much the cache may hold |
 //! | `label.rs` | the superblock |
 //! | `recover.rs`, `heat.rs`, `close.rs` | what is cached, and how hot, after opening it again |
-//! | `prepare.rs`, `gauges.rs` | what lies on the disk before a run; what is reported |
+//! | `prepare.rs`, `published.rs`, `gauges.rs` | what lies on the disk before a run; what is reported |
 //! | `planted.rs` | faults that tests plant |
 
 mod around;
@@ -48,6 +48,7 @@ pub mod part;
 pub mod planted;
 pub mod policy;
 mod prepare;
+mod published;
 mod read;
 mod recover;
 mod room;
@@ -78,13 +79,13 @@ use crate::buffers::Buffers;
 use crate::design::{Design, DesignConfig, DesignError, Gauges, Initial, Needs, Parts, Role};
 use bitmap::Bitmap;
 use disk::{Disk, Volumes};
-use gauges::Published;
 use jobs::Jobs;
 use keeper::Keeper;
 use mode::{ModeSwitch, Reasons};
 use opening::Opening;
 use planted::Planted;
 use policy::{Continuity, Fifo, ImprovedLru, Lru, Policy, Scan, ScanRules};
+use published::Published;
 use room::Room;
 use shared::{Known, Numbers, Shared};
 use transfer::Mover;

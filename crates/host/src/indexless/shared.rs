@@ -11,12 +11,12 @@ use wharf_wire::dma::DmaSpace;
 use wharf_wire::space::SpaceLevel;
 
 use super::bitmap::{Bitmap, Stretch};
-use super::gauges::Published;
 use super::jobs::Jobs;
 use super::mode::{Mode, ModeSwitch, Reason, Reasons};
 use super::opening::Opening;
 use super::planted::Planted;
 use super::policy::{Policy, Victim};
+use super::published::Published;
 use super::room::Room;
 use super::settings::{AddressPlan, IndexlessConfig};
 use super::transfer::Mover;
