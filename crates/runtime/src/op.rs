@@ -425,17 +425,17 @@ mod tests {
         let whole = toml::to_string(&CostTable::free()).unwrap();
         assert!(CostTable::parse(&whole).is_ok());
         for (what, entry) in [
-            ("cost_ns", "map_lookup = 0.0\n"),
-            ("spread_ns", "map_update = 0.0\n"),
+            ("cost_ns", "\nmap_lookup = 0.0\n"),
+            ("spread_ns", "\nmap_update = 0.0\n"),
         ] {
             let (before, section) = whole.split_once(&format!("[{what}]")).unwrap();
-            let section = section.replacen(entry, "", 1);
+            let section = section.replacen(entry, "\n", 1);
             let found = error(&format!("{before}[{what}]{section}"));
             assert!(matches!(found, CostTableError::Missing { what: w, .. } if w == what));
         }
-        let unknown = whole.replace("map_lookup = 0.0", "map_lookup = 0.0\nmap_lokup = 1.0");
+        let unknown = whole.replace("\nmap_lookup = 0.0", "\nmap_lookup = 0.0\nmap_lokup = 1.0");
         assert!(matches!(error(&unknown), CostTableError::Unknown { .. }));
-        let negative = whole.replace("map_lookup = 0.0", "map_lookup = -1.0");
+        let negative = whole.replace("\nmap_lookup = 0.0", "\nmap_lookup = -1.0");
         assert!(matches!(
             error(&negative),
             CostTableError::OutOfRange { .. }
