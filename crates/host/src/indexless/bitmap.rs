@@ -11,6 +11,7 @@
 //! 2. Groups go round *shards*, each with a lock that is held for no longer than a look at a part.
 //! 3. A part is unpacked when what it caches changes; one that was not used for a while is packed
 //!    for it (second chance).
+//!    A look at a raw part takes no lock, if it makes nothing hotter that is cold (`raws.rs`).
 //! 4. Heat that a packed form cannot take in place is noted in a short list of the shard, and put
 //!    in when the list is full or the part is scanned. Until then the sectors seem cooler.
 //!
@@ -19,18 +20,21 @@
 
 use std::cell::Cell;
 use std::ops::Range;
+use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
 use wharf_runtime::sync::{AtomicU64, Ordering};
 use wharf_runtime::{Cpu, Lock, Op};
 
 use super::part::{Counts, Run, SECTORS};
-use super::shard::{Change, GROUP_PARTS, Shard};
+use super::raws::Raws;
+use super::shard::{self, Change, GROUP_PARTS, Shard};
+use super::stretch;
 use super::word::Word;
 
 pub use super::stretch::{Stretch, Unknown};
 
-/// Locks, where there are groups enough.
+/// Locks, where there are groups enough; a power of two.
 const SHARDS_MAX: u64 = 256;
 
 /// Sectors in the cache.
@@ -54,6 +58,9 @@ pub struct Cold {
 /// Four bits for each sector of a store.
 pub struct Bitmap {
     shards: Box<[CachePadded<Lock<Shard>>]>,
+    /// The raw parts of each, to be seen without the lock.
+    raws: Box<[Arc<Raws>]>,
+    shard_bits: u32,
     sectors: u64,
     cached: CachePadded<AtomicU64>,
     dirty: CachePadded<AtomicU64>,
@@ -64,14 +71,19 @@ impl Bitmap {
     /// `raw_bytes` are taken by parts that are not packed, but for those that must not be.
     pub fn new(sectors: u64, raw_bytes: usize, recovers: bool) -> Bitmap {
         let groups = sectors.div_ceil(u64::from(SECTORS) * GROUP_PARTS);
-        let shards = SHARDS_MAX.min(groups.max(1));
+        let shards = groups.next_power_of_two().min(SHARDS_MAX);
         let shard = |index: u64| {
             let own = groups.saturating_sub(index).div_ceil(shards);
             let raw_bytes = raw_bytes / shards as usize;
-            CachePadded::new(Lock::new(Shard::new(own, shards, raw_bytes, recovers)))
+            Shard::new(own, shards.ilog2(), raw_bytes, recovers)
         };
+        let shards: Vec<Shard> = (0..shards).map(shard).collect();
         Bitmap {
-            shards: (0..shards).map(shard).collect(),
+            raws: shards.iter().map(Shard::raws).collect(),
+            shard_bits: shards.len().ilog2(),
+            shards: (shards.into_iter())
+                .map(|shard| CachePadded::new(Lock::new(shard)))
+                .collect(),
             sectors,
             cached: CachePadded::default(),
             dirty: CachePadded::default(),
@@ -111,14 +123,7 @@ impl Bitmap {
         count: u32,
         out: &mut Vec<Stretch>,
     ) -> Result<(), Unknown> {
-        self.each_part(cpu, first, count, |shard, part, sectors| {
-            let (op, looks) = shard.cost_of_look(part, &sectors);
-            cpu.work_n(op, looks, || {
-                shard.look(part, sectors.clone(), out)?;
-                shard.warm(part, sectors);
-                Ok(Change::default())
-            })
-        })
+        self.look_at(cpu, first, count, true, out)
     }
 
     /// As [`Bitmap::access`], without making anything hotter.
@@ -132,12 +137,65 @@ impl Bitmap {
         count: u32,
         out: &mut Vec<Stretch>,
     ) -> Result<(), Unknown> {
-        self.each_part(cpu, first, count, |shard, part, sectors| {
-            let (op, looks) = shard.cost_of_look(part, &sectors);
-            cpu.work_n(op, looks, || {
-                shard.look(part, sectors, out)?;
-                Ok(Change::default())
-            })
+        self.look_at(cpu, first, count, false, out)
+    }
+
+    #[inline]
+    fn look_at(
+        &self,
+        cpu: &Cpu,
+        first: u64,
+        count: u32,
+        warms: bool,
+        out: &mut Vec<Stretch>,
+    ) -> Result<(), Unknown> {
+        for (part, sectors) in self.parts_of(first, count) {
+            if self.glance(cpu, part, sectors.clone(), warms, out) {
+                continue;
+            }
+            self.locked(cpu, part, |shard| {
+                let (op, looks) = shard.cost_of_look(part, &sectors);
+                cpu.work_n(op, looks, || {
+                    shard.look(part, sectors.clone(), out)?;
+                    if warms {
+                        shard.warm(part, sectors.clone());
+                    }
+                    Ok(Change::default())
+                })
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Looks at sectors of a raw part without its lock; false if that cannot be.
+    #[inline]
+    fn glance(
+        &self,
+        cpu: &Cpu,
+        part: u64,
+        sectors: Range<u32>,
+        warms: bool,
+        out: &mut Vec<Stretch>,
+    ) -> bool {
+        let raws = &self.raws[self.shard_of(part)];
+        let at = shard::index_of(part, self.shard_bits);
+        if !raws.has(at) {
+            return false;
+        }
+        cpu.work_counted(Op::BitmapLookup, || {
+            let words = raws.look(at, sectors.start, sectors.end);
+            let Some(words) = words.filter(|words| !warms || !words.any_cold()) else {
+                return (0, false);
+            };
+            let begin = part * u64::from(SECTORS);
+            words.places(|first, count, place| {
+                let place = Word::of_bits(place).place();
+                stretch::push(out, begin + u64::from(first), count, place);
+            });
+            if warms {
+                raws.warm(at, &words);
+            }
+            (sectors.end - sectors.start, true)
         })
     }
 
@@ -218,6 +276,37 @@ impl Bitmap {
         shards.for_each(|shard| shard.with(cpu, Shard::end_learning));
     }
 
+    /// Makes clean sectors of a part cooler if `clean`, dirty ones if `dirty`, as a visit would; tells how many sectors
+    /// it looked at. `runs` is room to work in.
+    pub fn cool(
+        &self,
+        cpu: &Cpu,
+        part: u64,
+        (clean, dirty): (bool, bool),
+        runs: &mut Vec<Run>,
+    ) -> u64 {
+        let cooled = self.shard(part).with(cpu, |shard| {
+            cpu.work_counted(Op::ScanVisit, || {
+                let cooled = shard.cool(part, clean, dirty);
+                (cooled.map_or(0, |(_, runs)| runs), cooled)
+            })
+        });
+        if let Some((sectors, _)) = cooled {
+            return sectors;
+        }
+        let mut sectors = 0;
+        self.visit(cpu, part, runs, |runs| {
+            for run in runs.iter_mut() {
+                sectors += u64::from(run.count);
+                if if run.word.is_dirty() { dirty } else { clean } {
+                    run.word = run.word.cooler();
+                }
+            }
+            true
+        });
+        sectors
+    }
+
     /// The first part from `from` on whose counts `wanted` likes; parts that are unknown or empty
     /// have none.
     pub fn find_part(&self, cpu: &Cpu, from: u64, wanted: impl Fn(&Counts) -> bool) -> Option<u64> {
@@ -273,12 +362,34 @@ impl Bitmap {
     pub fn memory_bytes(&self, cpu: &Cpu) -> usize {
         let shards = self.shards.iter();
         let sum: usize = shards.map(|s| s.with(cpu, |s| s.memory_bytes())).sum();
-        sum + size_of_val(&*self.shards)
+        sum + size_of_val(&*self.shards) + size_of_val(&*self.raws)
+    }
+
+    #[inline]
+    fn shard_of(&self, part: u64) -> usize {
+        (part / GROUP_PARTS) as usize & (self.shards.len() - 1)
     }
 
     #[inline]
     fn shard(&self, part: u64) -> &Lock<Shard> {
-        &self.shards[(part / GROUP_PARTS % self.shards.len() as u64) as usize]
+        &self.shards[self.shard_of(part)]
+    }
+
+    /// The parts that sectors are in, with the sectors within each.
+    #[inline]
+    fn parts_of(&self, first: u64, count: u32) -> impl Iterator<Item = (u64, Range<u32>)> {
+        let (mut at, end) = (first, first + u64::from(count));
+        debug_assert!(end <= self.sectors);
+        std::iter::from_fn(move || {
+            let part = at / u64::from(SECTORS);
+            let begin = part * u64::from(SECTORS);
+            let until = end.min(begin + u64::from(SECTORS));
+            let sectors = (at - begin) as u32..(until - begin) as u32;
+            (at < end).then(|| {
+                at = until;
+                (part, sectors)
+            })
+        })
     }
 
     /// Calls `each` for each part that sectors are in, with the shard and the sectors within the
@@ -291,26 +402,31 @@ impl Bitmap {
         count: u32,
         mut each: impl FnMut(&mut Shard, u64, Range<u32>) -> Result<Change, Unknown>,
     ) -> Result<(), Unknown> {
-        let (mut at, end) = (first, first + u64::from(count));
-        debug_assert!(end <= self.sectors);
-        while at < end {
-            let part = at / u64::from(SECTORS);
-            let begin = part * u64::from(SECTORS);
-            let until = end.min(begin + u64::from(SECTORS));
-            let sectors = (at - begin) as u32..(until - begin) as u32;
-            let change = self.shard(part).with(cpu, |shard| {
-                let before = shard.packs();
-                let change = each(shard, part, sectors);
-                match (shard.packs() - before) as u32 {
-                    0 => {}
-                    // Timed with what it was done for; in virtual time it is as often a cost of its own.
-                    packs => cpu.work_n(Op::BitmapPack, packs, || ()),
-                }
-                change
-            })?;
-            self.count(change);
-            at = until;
+        for (part, sectors) in self.parts_of(first, count) {
+            self.locked(cpu, part, |shard| each(shard, part, sectors))?;
         }
+        Ok(())
+    }
+
+    /// Works on a part under the lock of its shard.
+    #[inline]
+    fn locked(
+        &self,
+        cpu: &Cpu,
+        part: u64,
+        work: impl FnOnce(&mut Shard) -> Result<Change, Unknown>,
+    ) -> Result<(), Unknown> {
+        let change = self.shard(part).with(cpu, |shard| {
+            let before = shard.packs();
+            let change = work(shard);
+            match (shard.packs() - before) as u32 {
+                0 => {}
+                // Timed with what it was done for; in virtual time it is as often a cost of its own.
+                packs => cpu.work_n(Op::BitmapPack, packs, || ()),
+            }
+            change
+        })?;
+        self.count(change);
         Ok(())
     }
 

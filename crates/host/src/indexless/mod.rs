@@ -50,6 +50,7 @@ pub mod planted;
 pub mod policy;
 mod prepare;
 mod published;
+mod raws;
 mod read;
 mod recover;
 mod room;

@@ -1,11 +1,13 @@
 //! A shard of the bitmap: its groups of parts, which of them are raw, and touches that wait.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use wharf_runtime::Op;
 
-use super::part::{Counts, Form, Part, Run, SECTORS};
-use super::stretch::{Stretch, Unknown};
+use super::part::{Counts, Form, Pages, Part, Run, SECTORS};
+use super::raws::Raws;
+use super::stretch::{self, Stretch, Unknown};
 use super::word::Word;
 
 /// Parts of a group.
@@ -16,6 +18,9 @@ const TOUCHES_MAX: usize = 64;
 
 /// Bytes of a raw part.
 const RAW_BYTES: usize = SECTORS as usize / 2;
+
+/// The same with what is beside them in memory.
+const PAGE_BYTES: usize = RAW_BYTES + 24;
 
 /// How many more sectors are cached, and dirty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -43,8 +48,6 @@ struct Touched {
 
 struct Group {
     parts: [Part; GROUP_PARTS as usize],
-    /// Raw parts that were used since the hand passed, a bit each.
-    recent: u16,
     /// Parts of which nothing is known, a bit each.
     unknown: u16,
 }
@@ -53,12 +56,15 @@ struct Group {
 pub(super) struct Shard {
     /// Every group of this shard's turn.
     groups: Vec<Option<Box<Group>>>,
-    /// How many shards there are: the group of a part is found by that.
-    shards: u64,
+    /// Two to the power of this is the number of shards: the group of a part is found by that.
+    shard_bits: u32,
     /// Whether a group that is not there is unknown.
     recovers: bool,
     /// Groups that are known although they are not there, a bit each; none where `recovers` is false.
     empty: Vec<u64>,
+    /// Raw parts, for those who look at them without the lock; and pages for them.
+    raws: Arc<Raws>,
+    pages: Pages,
     /// Raw parts, and the hand that looks for one to pack.
     raw: Vec<u64>,
     hand: usize,
@@ -70,29 +76,44 @@ pub(super) struct Shard {
     packed_bytes: usize,
 }
 
+/// Where a part is among those of its shard, of which there are two to the power of `shard_bits`.
+#[inline]
+pub(super) fn index_of(part: u64, shard_bits: u32) -> usize {
+    ((part / GROUP_PARTS >> shard_bits) * GROUP_PARTS + part % GROUP_PARTS) as usize
+}
+
 impl Shard {
-    /// A shard of `groups` groups, one of `shards`.
-    pub(super) fn new(groups: u64, shards: u64, raw_bytes: usize, recovers: bool) -> Shard {
+    /// A shard of `groups` groups, one of two to the power of `shard_bits`.
+    pub(super) fn new(groups: u64, shard_bits: u32, raw_bytes: usize, recovers: bool) -> Shard {
+        let raw_max = (raw_bytes / RAW_BYTES).max(1);
+        let raws = Arc::new(Raws::new(groups * GROUP_PARTS, raw_max));
         Shard {
             groups: (0..groups).map(|_| None).collect(),
-            shards,
+            shard_bits,
             recovers,
             empty: match recovers {
                 true => vec![0; groups.div_ceil(64) as usize],
                 false => Vec::new(),
             },
+            pages: raws.pages(),
+            raws,
             raw: Vec::new(),
             hand: 0,
-            raw_max: (raw_bytes / RAW_BYTES).max(1),
+            raw_max,
             touches: Vec::new(),
             packs: 0,
             packed_bytes: 0,
         }
     }
 
+    /// Its raw parts.
+    pub(super) fn raws(&self) -> Arc<Raws> {
+        self.raws.clone()
+    }
+
     #[inline]
     fn place(&self, part: u64) -> (usize, usize) {
-        let group = part / GROUP_PARTS / self.shards;
+        let group = part / GROUP_PARTS >> self.shard_bits;
         (group as usize, (part % GROUP_PARTS) as usize)
     }
 
@@ -116,7 +137,6 @@ impl Shard {
         self.groups[group].get_or_insert_with(|| {
             Box::new(Group {
                 parts: Default::default(),
-                recent: 0,
                 unknown,
             })
         })
@@ -181,19 +201,7 @@ impl Shard {
                 return;
             }
             let (first, count) = (begin + u64::from(sectors.start), sectors.len() as u32);
-            let place = word.place();
-            match out.last_mut() {
-                Some(last)
-                    if last.place == place && last.first + u64::from(last.count) == first =>
-                {
-                    last.count += count;
-                }
-                _ => out.push(Stretch {
-                    first,
-                    count,
-                    place,
-                }),
-            }
+            stretch::push(out, first, count, word.place());
         };
         match self.part(part) {
             Some(part) => part.each_in(sectors, push),
@@ -209,7 +217,7 @@ impl Shard {
         let Some(group) = &mut self.groups[group] else {
             return;
         };
-        group.recent |= 1 << index;
+        self.raws.note_use(index_of(part, self.shard_bits));
         let count = sectors.end - sectors.start;
         let of_part = &mut group.parts[index];
         if of_part.change_in_place(sectors.start, count, Word::warmer) {
@@ -235,18 +243,24 @@ impl Shard {
         if self.touches.iter().any(|touched| touched.part == part) {
             self.put_in_touches();
         }
-        let (_, index) = self.place(part);
-        let group = self.group_mut(part);
-        group.recent |= 1 << index;
+        let (number, index) = self.place(part);
+        self.group_mut(part);
+        self.raws.note_use(index_of(part, self.shard_bits));
+        let group = self.groups[number].as_mut().expect("it was made above");
         let of_part = &mut group.parts[index];
         let (old, was_raw, bytes) = (of_part.counts(), of_part.is_raw(), of_part.bytes());
-        of_part.change(sectors.start, sectors.end - sectors.start, change);
-        let (new, is_raw) = (of_part.counts(), of_part.is_raw());
-        if is_raw && !was_raw {
+        let count = sectors.end - sectors.start;
+        of_part.change(sectors.start, count, &mut self.pages, change);
+        let new = of_part.counts();
+        if of_part.is_raw() && !was_raw {
             self.packs += 1;
             self.packed_bytes -= bytes;
             self.raw.push(part);
             self.pack_unused();
+            let group = self.groups[number].as_mut().expect("it was made above");
+            if let Some(page) = group.parts[index].settled_page(&mut self.pages) {
+                self.raws.publish(index_of(part, self.shard_bits), page);
+            }
         }
         Change::between(old, new)
     }
@@ -260,19 +274,21 @@ impl Shard {
             self.hand %= self.raw.len();
             let part = self.raw[self.hand];
             let (group, index) = self.place(part);
-            let group = self.groups[group].as_mut().expect("raw parts have a group");
-            if group.recent >> index & 1 == 1 {
-                group.recent &= !(1 << index);
+            let at = index_of(part, self.shard_bits);
+            if self.raws.forget_use(at) {
                 self.hand += 1;
                 continue;
             }
+            let group = self.groups[group].as_mut().expect("raw parts have a group");
             let of_part = &mut group.parts[index];
-            of_part.pack(&mut room);
+            of_part.pack(&mut room, &mut self.pages);
             if of_part.is_raw() {
                 // Sectors of it are being written back.
                 self.hand += 1;
                 continue;
             }
+            // Before somebody takes the page that was given back.
+            self.raws.withdraw(at);
             self.packs += 1;
             self.packed_bytes += of_part.bytes();
             self.raw.swap_remove(self.hand);
@@ -302,29 +318,47 @@ impl Shard {
         if visit(runs) {
             merge(runs);
             let (was_raw, bytes) = (of_part.is_raw(), of_part.bytes());
-            of_part.replace(runs);
-            let new = (of_part.is_raw(), of_part.bytes());
-            self.recount(part, was_raw, bytes, new);
+            of_part.replace(runs, &mut self.pages);
+            self.recount(part, was_raw, bytes);
         }
         let new = self.counts(part).expect("looked at above");
         Change::between(old, new)
     }
 
-    /// Notes that a part has another form.
-    fn recount(
-        &mut self,
-        part: u64,
-        was_raw: bool,
-        bytes: usize,
-        (is_raw, new_bytes): (bool, usize),
-    ) {
+    /// Makes sectors of a part cooler, clean ones if `clean`, dirty ones if `dirty`, if it is raw: sectors and
+    /// runs that were looked at.
+    pub(super) fn cool(&mut self, part: u64, clean: bool, dirty: bool) -> Option<(u64, u32)> {
+        if self.touches.iter().any(|touched| touched.part == part) {
+            self.put_in_touches();
+        }
+        let (group, index) = self.place(part);
+        let of_part = &mut self.groups[group].as_mut()?.parts[index];
+        let sectors = u64::from(of_part.counts().cached);
+        Some((sectors, of_part.cool(clean, dirty)?))
+    }
+
+    /// Notes the form that a part has now.
+    fn recount(&mut self, part: u64, was_raw: bool, bytes: usize) {
+        let (group, index) = self.place(part);
+        let group = self.groups[group].as_ref().expect("it has changed");
+        let of_part = &group.parts[index];
         self.packed_bytes -= if was_raw { 0 } else { bytes };
-        self.packed_bytes += if is_raw { 0 } else { new_bytes };
-        match (was_raw, is_raw) {
-            (false, true) => self.raw.push(part),
-            (true, false) => self.raw.retain(|other| *other != part),
+        let at = index_of(part, self.shard_bits);
+        match (was_raw, of_part.page()) {
+            (false, Some(page)) => {
+                self.raws.publish(at, page);
+                self.raw.push(part);
+            }
+            (true, None) => {
+                self.raws.withdraw(at);
+                self.raw.retain(|other| *other != part);
+            }
             _ => {}
         }
+        self.packed_bytes += match of_part.is_raw() {
+            true => 0,
+            false => of_part.bytes(),
+        };
     }
 
     /// Notes what the drive holds of a part; see [`super::bitmap::Bitmap::learn`].
@@ -341,10 +375,11 @@ impl Shard {
             self.empty[number / 64] |= 1 << (number % 64);
             return Some(Change::default());
         }
-        let learned = Part::of_runs(runs);
-        let (new, is_raw, bytes) = (learned.counts(), learned.is_raw(), learned.bytes());
+        let learned = Part::of_runs(runs, &mut self.pages);
+        let new = learned.counts();
+        let group = self.groups[number].as_mut().expect("it was made above");
         group.parts[index] = learned;
-        self.recount(part, false, 0, (is_raw, bytes));
+        self.recount(part, false, 0);
         Some(Change::between(Counts::default(), new))
     }
 
@@ -373,15 +408,15 @@ impl Shard {
                 part.change(
                     u32::from(touched.first),
                     u32::from(touched.count),
+                    &mut self.pages,
                     Word::warmer,
                 );
             }
             if !was_raw {
-                part.pack(&mut room);
+                part.pack(&mut room, &mut self.pages);
                 self.packs += 1;
             }
-            let new = (part.is_raw(), part.bytes());
-            self.recount(number, was_raw, bytes, new);
+            self.recount(number, was_raw, bytes);
         }
         touches.clear();
         self.touches = touches;
@@ -394,7 +429,8 @@ impl Shard {
         let lists =
             self.raw.capacity() * size_of::<u64>() + self.touches.capacity() * size_of::<Touched>();
         let directory = directory + self.empty.capacity() * size_of::<u64>();
-        groups + directory + lists + self.raw.len() * RAW_BYTES + self.packed_bytes
+        let pages = (self.raw.len() + self.pages.spare()) * PAGE_BYTES;
+        groups + directory + lists + pages + self.raws.memory_bytes() + self.packed_bytes
     }
 }
 

@@ -7,7 +7,7 @@ use std::hint::black_box;
 
 use wharf_codec::{Codec, Compressor};
 use wharf_host::indexless::bitmap::Bitmap;
-use wharf_host::indexless::part::{Part, Run, SECTORS};
+use wharf_host::indexless::part::{Pages, Part, Run, SECTORS};
 use wharf_host::indexless::policy::{Policy, Scan, ScanRules, View};
 use wharf_host::indexless::word::Word;
 use wharf_runtime::{Cpu, Op, Rng, Seed};
@@ -127,6 +127,7 @@ fn lookups(sampler: Sampler, costs: &mut Costs, cpu: &Cpu) {
         raw,
         "a cached sector at random, with the lock of its shard",
     );
+    hot_lookups(sampler, costs, cpu, &bitmap, &firsts);
     let mut rng = Seed(33).rng();
     let update = sampler.time(
         2 * BATCH,
@@ -150,17 +151,84 @@ fn lookups(sampler: Sampler, costs: &mut Costs, cpu: &Cpu) {
     );
 }
 
+/// Look-ups that have nothing to change, each of which begins when the one before has ended; and a bare load of the same
+/// word in as much memory, in the same way.
+fn hot_lookups(sampler: Sampler, costs: &mut Costs, cpu: &Cpu, bitmap: &Bitmap, firsts: &[u64]) {
+    for first in firsts {
+        let heated = bitmap.change(cpu, *first, 1, |_| Word::dirty(Word::HEAT_MAX));
+        heated.expect("all parts are known");
+    }
+    let mut rng = Seed(38).rng();
+    let mut among = |count: u64| -> Vec<u64> {
+        let one = |_| firsts[rng.below(firsts.len() as u64) as usize];
+        let some: Vec<u64> = (0..count).map(one).collect();
+        some.into_iter().cycle().take(BATCH as usize).collect()
+    };
+    let look = |sectors: &mut Vec<u64>| {
+        let mut found = Vec::with_capacity(4);
+        // Always zero, but nobody knows before the look has ended.
+        let mut last = 0;
+        for sector in sectors.iter() {
+            found.clear();
+            let looked = bitmap.access(cpu, *sector + last, 1, &mut found);
+            looked.expect("all parts are known");
+            last = u64::from(found[0].count) - 1;
+        }
+        black_box(last);
+    };
+    let at_random = sampler.time(BATCH, || among(BATCH), look);
+    costs.path(
+        "bitmap_hot",
+        at_random,
+        "as bitmap_lookup, of sectors as hot as can be, one look after the other",
+    );
+    let again = sampler.time(
+        BATCH,
+        || {
+            let mut few = among(16);
+            look(&mut few);
+            few
+        },
+        look,
+    );
+    costs.path(
+        "bitmap_hot_again",
+        again,
+        "the same sixteen sectors again and again: no part of it misses a cache",
+    );
+    let words = vec![1u64; (bitmap.sectors() / 16) as usize];
+    let words = black_box(&words[..]);
+    let load = |sectors: &mut Vec<u64>| {
+        let mut last = 0;
+        for sector in sectors.iter() {
+            last = words[(*sector / 16 + last) as usize] - 1;
+        }
+        black_box(last);
+    };
+    // Pages of zeros that nobody wrote are one page.
+    let bare = sampler.time(BATCH, || among(BATCH), load);
+    costs.path(
+        "bitmap_bare_load",
+        bare,
+        "a load at such a place of as much memory, one after the other",
+    );
+}
+
 fn packing(sampler: Sampler, costs: &mut Costs) {
     let mut rng = Seed(34).rng();
     let runs = part_runs(&mut rng, 1);
     let mut room = Vec::new();
     let pack = sampler.time(
         64,
-        || (0..32).map(|_| Part::of_runs(&runs)).collect::<Vec<_>>(),
-        |parts| {
+        || {
+            let mut pages = Pages::default();
+            let parts = (0..32).map(|_| Part::of_runs(&runs, &mut pages));
+            (parts.collect::<Vec<_>>(), Pages::keeping(1))
+        },
+        |(parts, pages)| {
             for part in parts.iter_mut() {
-                part.unpack();
-                part.pack(&mut room);
+                part.unpack(pages);
+                part.pack(&mut room, pages);
             }
         },
     );

@@ -12,15 +12,19 @@
 //! cached unpacks it.
 
 mod bits;
+pub(super) mod nibbles;
 mod offsets;
-mod raw;
+pub(super) mod raw;
 mod runs;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::word::Word;
+use raw::Page;
+pub use raw::Pages;
 
 /// Sectors of a part.
 pub const SECTORS: u32 = 8192;
@@ -66,6 +70,28 @@ impl Counts {
     #[inline]
     fn subtract(&mut self, word: Word, sectors: u16) {
         self.each(word, |count| *count -= sectors);
+    }
+
+    /// With those of others.
+    #[inline]
+    fn more(self, others: Counts) -> Counts {
+        Counts {
+            cached: self.cached + others.cached,
+            dirty: self.dirty + others.dirty,
+            cold_clean: self.cold_clean + others.cold_clean,
+            cold_dirty: self.cold_dirty + others.cold_dirty,
+        }
+    }
+
+    /// Without those of some.
+    #[inline]
+    fn less(self, some: Counts) -> Counts {
+        Counts {
+            cached: self.cached - some.cached,
+            dirty: self.dirty - some.dirty,
+            cold_clean: self.cold_clean - some.cold_clean,
+            cold_dirty: self.cold_dirty - some.cold_dirty,
+        }
     }
 
     #[inline]
@@ -121,19 +147,50 @@ pub enum Form {
 /// The words of [`SECTORS`] sectors.
 #[derive(Default)]
 pub struct Part {
-    /// Empty, raw if it has [`raw::BYTES`] bytes, else packed.
-    bytes: Box<[u8]>,
+    words: Words,
     counts: Counts,
+}
+
+const _: () = assert!(size_of::<Part>() == 24, "there are many");
+
+enum Words {
+    /// In a form that is searched; no bytes if nothing is cached.
+    Packed(Box<[u8]>),
+    Raw(Arc<Page>),
+}
+
+impl Default for Words {
+    fn default() -> Words {
+        Words::Packed(Box::default())
+    }
+}
+
+impl Words {
+    /// The bytes of the run form, or those of the offset form.
+    #[inline]
+    fn packed(bytes: &[u8]) -> Packed<'_> {
+        match bytes.split_first() {
+            None => Packed::Empty,
+            Some((&RUNS, bytes)) => Packed::Runs(bytes),
+            Some((_, bytes)) => Packed::Offsets(bytes),
+        }
+    }
+}
+
+enum Packed<'a> {
+    Empty,
+    Runs(&'a [u8]),
+    Offsets(&'a [u8]),
 }
 
 impl Part {
     /// The part with these runs, packed.
-    pub fn of_runs(runs: &[Run]) -> Part {
+    pub fn of_runs(runs: &[Run], pages: &mut Pages) -> Part {
         let mut part = Part {
             counts: Counts::of(runs),
             ..Part::default()
         };
-        part.pack_runs(runs);
+        part.pack_runs(runs, pages);
         part
     }
 
@@ -143,20 +200,39 @@ impl Part {
         self.counts
     }
 
+    /// Its page, if it is raw.
+    #[inline]
+    pub(super) fn page(&self) -> Option<&Arc<Page>> {
+        match &self.words {
+            Words::Raw(page) => Some(page),
+            Words::Packed(_) => None,
+        }
+    }
+
+    /// The same, one of those that others may look at, if there is one.
+    pub(super) fn settled_page(&mut self, pages: &mut Pages) -> Option<&Arc<Page>> {
+        if let Words::Raw(page) = &mut self.words {
+            pages.settle(page);
+        }
+        self.page()
+    }
+
     /// Whether it takes 4096 bytes.
     #[inline]
     pub fn is_raw(&self) -> bool {
-        self.bytes.len() == raw::BYTES
+        self.page().is_some()
     }
 
     /// Its form.
     #[inline]
     pub fn form(&self) -> Form {
-        match self.bytes.len() {
-            0 => Form::Empty,
-            raw::BYTES => Form::Raw,
-            _ if self.bytes[0] == RUNS => Form::Packed { searches: |_| 1 },
-            _ => Form::Packed {
+        let Words::Packed(bytes) = &self.words else {
+            return Form::Raw;
+        };
+        match Words::packed(bytes) {
+            Packed::Empty => Form::Empty,
+            Packed::Runs(_) => Form::Packed { searches: |_| 1 },
+            Packed::Offsets(_) => Form::Packed {
                 searches: |count| match count as usize > SEARCHED_MAX {
                     true => 1,
                     false => count,
@@ -167,42 +243,43 @@ impl Part {
 
     /// Bytes that it takes, itself left out.
     pub fn bytes(&self) -> usize {
-        self.bytes.len()
+        match &self.words {
+            Words::Raw(_) => raw::WORDS * 8,
+            Words::Packed(bytes) => bytes.len(),
+        }
     }
 
     /// The word of a sector.
     #[inline]
     pub fn get(&self, sector: u32) -> Word {
-        match self.bytes.len() {
-            0 => Word::ABSENT,
-            raw::BYTES => raw::get(&self.bytes, sector),
-            _ if self.bytes[0] == RUNS => self.find_run(sector),
-            _ => offsets::get(&self.bytes[1..], sector),
+        let bytes = match &self.words {
+            Words::Raw(page) => return page.get(sector),
+            Words::Packed(bytes) => bytes,
+        };
+        match Words::packed(bytes) {
+            Packed::Empty => Word::ABSENT,
+            Packed::Runs(bytes) => find_run(bytes, sector),
+            Packed::Offsets(bytes) => offsets::get(bytes, sector),
         }
-    }
-
-    /// As [`Part::get`] in the run form.
-    fn find_run(&self, sector: u32) -> Word {
-        let mut runs = runs::iter(&self.bytes[1..]);
-        let run = runs.find(|run| sector < u32::from(run.end()));
-        let found = run.filter(|run| u32::from(run.first) <= sector);
-        found.map_or(Word::ABSENT, |run| run.word)
     }
 
     /// Adds the runs of equal words, in ascending order; neighbours differ.
     pub fn runs(&self, out: &mut Vec<Run>) {
         let begin = out.len();
-        let mut push = |run: Run| match out[begin..].last_mut() {
+        let push = |run: Run| match out[begin..].last_mut() {
             Some(last) if last.word == run.word && last.end() == run.first => {
                 last.count += run.count;
             }
             _ => out.push(run),
         };
-        match self.bytes.len() {
-            0 => {}
-            raw::BYTES => raw::iter(&self.bytes).for_each(push),
-            _ if self.bytes[0] == RUNS => runs::iter(&self.bytes[1..]).for_each(&mut push),
-            _ => offsets::iter(&self.bytes[1..]).for_each(push),
+        let bytes = match &self.words {
+            Words::Raw(page) => return page.each_run(push),
+            Words::Packed(bytes) => bytes,
+        };
+        match Words::packed(bytes) {
+            Packed::Empty => {}
+            Packed::Runs(bytes) => runs::iter(bytes).for_each(push),
+            Packed::Offsets(bytes) => offsets::iter(bytes).for_each(push),
         }
     }
 
@@ -210,45 +287,35 @@ impl Part {
     /// runs of any length.
     #[inline]
     pub fn each_in(&self, sectors: Range<u32>, mut each: impl FnMut(Range<u32>, Word)) {
-        match self.bytes.len() {
-            0 => each(sectors, Word::ABSENT),
-            raw::BYTES => sectors.for_each(|s| each(s..s + 1, raw::get(&self.bytes, s))),
-            _ if self.bytes[0] == RUNS => each_in(runs::iter(&self.bytes[1..]), sectors, each),
-            _ if sectors.len() > SEARCHED_MAX => {
-                each_in(offsets::iter(&self.bytes[1..]), sectors, each);
+        let bytes = match &self.words {
+            Words::Raw(page) => return sectors.for_each(|s| each(s..s + 1, page.get(s))),
+            Words::Packed(bytes) => bytes,
+        };
+        match Words::packed(bytes) {
+            Packed::Empty => each(sectors, Word::ABSENT),
+            Packed::Runs(bytes) => each_in(runs::iter(bytes), sectors, each),
+            Packed::Offsets(bytes) if sectors.len() > SEARCHED_MAX => {
+                each_in(offsets::iter(bytes), sectors, each);
             }
-            _ => sectors.for_each(|s| each(s..s + 1, offsets::get(&self.bytes[1..], s))),
+            Packed::Offsets(bytes) => sectors.for_each(|s| each(s..s + 1, offsets::get(bytes, s))),
         }
-    }
-
-    /// Sets the word of a sector, in place, if the form allows it.
-    #[inline]
-    fn try_set(&mut self, sector: u32, old: Word, new: Word) -> bool {
-        match self.bytes.len() {
-            raw::BYTES => raw::set(&mut self.bytes, sector, new),
-            0 => return false,
-            _ if self.bytes[0] == OFFSETS && old.is_cached() && is_plain(new) => {
-                offsets::set(&mut self.bytes[1..], sector, new);
-            }
-            _ => return false,
-        }
-        self.counts.subtract(old, 1);
-        self.counts.add(new, 1);
-        true
     }
 
     /// Changes the words of `count` sectors from `first` on, and unpacks the part if it must.
-    pub fn change(&mut self, first: u32, count: u32, change: impl Fn(Word) -> Word) {
-        if count > UNPACK_MIN {
-            self.unpack();
-        }
-        for sector in first..first + count {
-            let old = self.get(sector);
-            let new = change(old);
-            if new != old && !self.try_set(sector, old, new) {
-                self.unpack();
-                self.try_set(sector, old, new);
-            }
+    pub fn change(
+        &mut self,
+        first: u32,
+        count: u32,
+        pages: &mut Pages,
+        change: impl Fn(Word) -> Word,
+    ) {
+        let done = match count > UNPACK_MIN {
+            true => 0,
+            false => self.change_packed(first, count, &change),
+        };
+        if done < count || count > UNPACK_MIN {
+            self.unpack(pages);
+            self.change_in_place(first + done, count - done, change);
         }
     }
 
@@ -259,50 +326,110 @@ impl Part {
         count: u32,
         change: impl Fn(Word) -> Word,
     ) -> bool {
-        (first..first + count).all(|sector| {
-            let old = self.get(sector);
-            let new = change(old);
-            new == old || self.try_set(sector, old, new)
-        })
+        if let Words::Raw(page) = &self.words {
+            self.counts = page.change_range(first, count, self.counts, change);
+            return true;
+        }
+        self.change_packed(first, count, &change) == count
+    }
+
+    /// Changes words of a packed part, until one would need it to be unpacked; tells how many it
+    /// looked at. None where it is raw.
+    fn change_packed(&mut self, first: u32, count: u32, change: &impl Fn(Word) -> Word) -> u32 {
+        let Words::Packed(bytes) = &mut self.words else {
+            return 0;
+        };
+        for done in 0..count {
+            let sector = first + done;
+            let (old, new) = match Words::packed(bytes) {
+                Packed::Empty => (Word::ABSENT, change(Word::ABSENT)),
+                Packed::Runs(bytes) => {
+                    let old = find_run(bytes, sector);
+                    (old, change(old))
+                }
+                Packed::Offsets(_) => {
+                    let (old, new) = offsets::change(&mut bytes[1..], sector, change);
+                    if old.is_cached() && is_plain(new) {
+                        self.counts.subtract(old, 1);
+                        self.counts.add(new, 1);
+                        continue;
+                    }
+                    (old, new)
+                }
+            };
+            if new != old {
+                return done;
+            }
+        }
+        count
+    }
+
+    /// Makes clean sectors cooler if `clean`, dirty ones if `dirty`, where that needs no other
+    /// form: how many runs of equal words there were.
+    pub fn cool(&mut self, clean: bool, dirty: bool) -> Option<u32> {
+        let Words::Raw(page) = &self.words else {
+            return None;
+        };
+        let runs;
+        (self.counts, runs) = page.cool(clean, dirty);
+        Some(runs)
     }
 
     /// Gives the part these runs, in the form it has: raw, or packed.
-    pub fn replace(&mut self, runs: &[Run]) {
-        let was_raw = self.is_raw();
+    pub fn replace(&mut self, runs: &[Run], pages: &mut Pages) {
         self.counts = Counts::of(runs);
-        match was_raw {
-            true => self.bytes = raw::of_runs(runs),
-            false => self.pack_runs(runs),
+        match &self.words {
+            Words::Raw(page) => page.fill(runs),
+            Words::Packed(_) => self.pack_runs(runs, pages),
         }
     }
 
     /// Brings it into the raw form.
-    pub fn unpack(&mut self) {
+    pub fn unpack(&mut self, pages: &mut Pages) {
         if !self.is_raw() {
             let mut runs = Vec::new();
             self.runs(&mut runs);
-            self.bytes = raw::of_runs(&runs);
+            self.fill_page(&runs, pages);
         }
+    }
+
+    fn fill_page(&mut self, runs: &[Run], pages: &mut Pages) {
+        if !self.is_raw() {
+            self.words = Words::Raw(pages.take());
+        }
+        self.page().expect("it is raw now").fill(runs);
     }
 
     /// Brings it into the smallest form; `runs` is room to work in. One with sectors that are being
     /// written back stays raw.
-    pub fn pack(&mut self, runs: &mut Vec<Run>) {
+    pub fn pack(&mut self, runs: &mut Vec<Run>, pages: &mut Pages) {
         if self.is_raw() {
             runs.clear();
             self.runs(runs);
-            self.pack_runs(runs);
+            self.pack_runs(runs, pages);
         }
     }
 
-    fn pack_runs(&mut self, runs: &[Run]) {
+    fn pack_runs(&mut self, runs: &[Run], pages: &mut Pages) {
+        match self.packed_form(runs) {
+            None => self.fill_page(runs, pages),
+            Some(bytes) => {
+                let before = std::mem::replace(&mut self.words, Words::Packed(bytes));
+                if let Words::Raw(page) = before {
+                    pages.give_back(page);
+                }
+            }
+        }
+    }
+
+    /// These runs in the smaller of the packed forms; none if a raw part is smaller, or the only
+    /// one that has them.
+    fn packed_form(&self, runs: &[Run]) -> Option<Box<[u8]>> {
         if runs.is_empty() {
-            self.bytes = Box::default();
-            return;
+            return Some(Box::default());
         }
         if runs.iter().any(|run| run.word.is_leaving()) {
-            self.bytes = raw::of_runs(runs);
-            return;
+            return None;
         }
         let offsets_bytes = 1 + offsets::bytes_of(usize::from(self.counts.cached));
         let mut bytes = Vec::with_capacity(offsets_bytes);
@@ -315,11 +442,15 @@ impl Part {
             offsets::write(runs, &mut form);
             bytes.append(&mut form);
         }
-        self.bytes = match bytes.len() < raw::BYTES {
-            true => bytes.into_boxed_slice(),
-            false => raw::of_runs(runs),
-        };
+        (bytes.len() < raw::WORDS * 8).then(|| bytes.into_boxed_slice())
     }
+}
+
+/// The word of a sector in the run form.
+fn find_run(bytes: &[u8], sector: u32) -> Word {
+    let run = runs::iter(bytes).find(|run| sector < u32::from(run.end()));
+    let found = run.filter(|run| u32::from(run.first) <= sector);
+    found.map_or(Word::ABSENT, |run| run.word)
 }
 
 /// Calls `each` with the sectors of a range, by runs in ascending order from the part's beginning.
@@ -349,6 +480,7 @@ fn each_in(
 }
 
 /// Whether packed forms have the word.
+#[inline]
 fn is_plain(word: Word) -> bool {
     word.is_cached() && !word.is_leaving()
 }

@@ -9,7 +9,7 @@
 //! Bytes: `n` (2), then low bits, high bits and words, each from a byte of its own on.
 
 use super::bits::{BitWriter, bits_at, set_bits};
-use super::{Run, SECTORS};
+use super::{Run, SECTORS, is_plain};
 use crate::indexless::word::{Place, Word};
 
 /// Bits of a sector's word.
@@ -104,31 +104,49 @@ pub(super) fn write(runs: &[Run], out: &mut Vec<u8>) {
     *out = words.into_bytes();
 }
 
-/// The entry of a sector.
-fn find(layout: &Layout, bytes: &[u8], sector: u32) -> Option<usize> {
-    let wanted = (sector >> layout.low_bits) as usize;
-    // Behind the `wanted`-th zero are the entries with these high bits.
-    let (mut zeros, mut ones, mut at) = (0, 0, 0);
-    let high = &bytes[layout.high..layout.words];
-    while at + 8 <= high.len() * 8 {
-        let byte = high[at / 8];
-        let more = byte.count_zeros() as usize;
-        if wanted == 0 || zeros + more >= wanted {
-            break;
-        }
-        (zeros, ones, at) = (zeros + more, ones + 8 - more, at + 8);
+/// The position behind the `wanted`-th zero, for some of which there are so many.
+#[inline]
+fn behind_zero(bits: &[u8], wanted: usize) -> usize {
+    let mut left = wanted;
+    if left == 0 {
+        return 0;
     }
+    for (index, eight) in bits.chunks(8).enumerate() {
+        let mut word = [0xff; 8];
+        word[..eight.len()].copy_from_slice(eight);
+        let mut zeros = !u64::from_le_bytes(word);
+        let count = zeros.count_ones() as usize;
+        if count < left {
+            left -= count;
+            continue;
+        }
+        // Whole bytes, then bit by bit.
+        let mut at = index * 64;
+        loop {
+            let count = (zeros & 0xff).count_ones() as usize;
+            if count >= left {
+                break;
+            }
+            (left, zeros, at) = (left - count, zeros >> 8, at + 8);
+        }
+        (1..left).for_each(|_| zeros &= zeros - 1);
+        return at + zeros.trailing_zeros() as usize + 1;
+    }
+    bits.len() * 8
+}
+
+/// The entry of a sector.
+#[inline]
+fn find(layout: &Layout, bytes: &[u8], sector: u32) -> Option<usize> {
+    // Behind the `wanted`-th zero are the entries with these high bits.
+    let wanted = (sector >> layout.low_bits) as usize;
+    let high = &bytes[layout.high..layout.words];
+    let mut at = behind_zero(high, wanted);
+    let mut ones = at - wanted;
     let bit = |at: usize| {
         high.get(at / 8)
             .is_some_and(|byte| byte >> (at % 8) & 1 == 1)
     };
-    while zeros < wanted {
-        match bit(at) {
-            true => ones += 1,
-            false => zeros += 1,
-        }
-        at += 1;
-    }
     while ones < layout.count && bit(at) {
         let found = layout.sector(bytes, ones, at);
         if found >= sector {
@@ -145,12 +163,19 @@ pub(super) fn get(bytes: &[u8], sector: u32) -> Word {
     find(&layout, bytes, sector).map_or(Word::ABSENT, |index| layout.word(bytes, index))
 }
 
-/// Changes the word of a sector that is there, in place.
-pub(super) fn set(bytes: &mut [u8], sector: u32, word: Word) {
+/// The word of a sector, and what `change` makes of it: that is its word then, if the form can have it in place.
+pub(super) fn change(bytes: &mut [u8], sector: u32, change: impl Fn(Word) -> Word) -> (Word, Word) {
     let layout = Layout::of(bytes);
-    let index = find(&layout, bytes, sector).expect("a sector that is there");
-    let at = layout.words * 8 + index * WORD_BITS as usize;
-    set_bits(bytes, at, WORD_BITS, code(word));
+    let Some(index) = find(&layout, bytes, sector) else {
+        return (Word::ABSENT, change(Word::ABSENT));
+    };
+    let old = layout.word(bytes, index);
+    let new = change(old);
+    if new != old && is_plain(new) {
+        let at = layout.words * 8 + index * WORD_BITS as usize;
+        set_bits(bytes, at, WORD_BITS, code(new));
+    }
+    (old, new)
 }
 
 /// All sectors, in ascending order, as runs of one.

@@ -1,49 +1,239 @@
-//! The raw form: four bits for each sector, two sectors a byte, the lower one in the low bits.
+//! The raw form: four bits for each sector, sixteen sectors a word.
+//!
+//! Words are atomic: whoever looks a sector up makes it hotter without the lock that guards the part
+//! (`raws.rs`), by compare and exchange, which fails if anything has changed. Whoever has the lock
+//! stores; what gets lost by that is heat that a sector got at this moment.
 
-use super::{Run, SECTORS};
+use std::array;
+use std::sync::Arc;
+
+use wharf_runtime::sync::{AtomicU64, Ordering, fence};
+
+use super::nibbles::{self, NIBBLES};
+use super::{Counts, Run, SECTORS};
 use crate::indexless::word::Word;
 
-/// Bytes of the form.
-pub(super) const BYTES: usize = SECTORS as usize / 2;
+/// Words of the form.
+pub(in crate::indexless) const WORDS: usize = (SECTORS / NIBBLES) as usize;
 
-/// The word of a sector.
-#[inline]
-pub(super) fn get(bytes: &[u8], sector: u32) -> Word {
-    Word::of_bits(bytes[sector as usize / 2] >> (sector % 2 * 4) & 0xf)
+/// The words of a part.
+pub(in crate::indexless) struct Page<const N: usize = WORDS> {
+    words: [AtomicU64; N],
+    /// Which one of its shard's.
+    number: u32,
 }
 
-/// Sets the word of a sector.
-#[inline]
-pub(super) fn set(bytes: &mut [u8], sector: u32, word: Word) {
-    let byte = &mut bytes[sector as usize / 2];
-    let shift = sector % 2 * 4;
-    *byte = *byte & !(0xf << shift) | word.bits() << shift;
-}
-
-/// All sectors that are not absent, in ascending order, as runs of one.
-pub(super) fn iter(bytes: &[u8]) -> impl Iterator<Item = Run> {
-    let words = bytes
-        .chunks_exact(8)
-        .map(|eight| u64::from_le_bytes(eight.try_into().expect("eight bytes")));
-    let some = (0..).zip(words).filter(|(_, word)| *word != 0);
-    some.flat_map(|(index, word)| {
-        let nibble = move |sector: u16| (word >> (sector * 4) & 0xf) as u8;
-        let cached = (0..16).filter(move |sector| nibble(*sector) != 0);
-        cached.map(move |sector| Run {
-            first: index * 16 + sector,
-            count: 1,
-            word: Word::of_bits(nibble(sector)),
+impl<const N: usize> Page<N> {
+    /// One of which nothing is cached.
+    pub(in crate::indexless) fn new(number: u32) -> Arc<Page<N>> {
+        Arc::new(Page {
+            words: array::from_fn(|_| AtomicU64::new(0)),
+            number,
         })
-    })
-}
+    }
 
-/// The form with these runs.
-pub(super) fn of_runs(runs: &[Run]) -> Box<[u8]> {
-    let mut bytes = vec![0; BYTES].into_boxed_slice();
-    for run in runs {
-        for sector in run.first..run.first + run.count {
-            set(&mut bytes, u32::from(sector), run.word);
+    /// Which one of its shard's it is.
+    pub(in crate::indexless) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Sixteen sectors.
+    #[inline]
+    pub(in crate::indexless) fn word(&self, at: usize) -> u64 {
+        // Relaxed: what orders looks is said in `raws.rs`.
+        self.words[at].load(Ordering::Relaxed)
+    }
+
+    /// The word of a sector.
+    #[inline]
+    pub(in crate::indexless) fn get(&self, sector: u32) -> Word {
+        let word = self.word((sector / NIBBLES) as usize);
+        Word::of_bits((word >> (sector % NIBBLES * 4) & 0xf) as u8)
+    }
+
+    /// Under the lock: gives sixteen sectors the words that `change` makes of theirs; these words
+    /// before and after. One that gets hotter meanwhile may stay as hot as it was.
+    #[inline]
+    pub(in crate::indexless) fn change(
+        &self,
+        at: usize,
+        change: impl FnOnce(u64) -> u64,
+    ) -> (u64, u64) {
+        let old = self.word(at);
+        let new = change(old);
+        if new != old {
+            // Release: see `store`.
+            self.words[at].store(new, Ordering::Release);
+        }
+        (old, new)
+    }
+
+    /// Without the lock: gives sixteen sectors other heat, as `warmer` makes it of theirs, unless
+    /// somebody changes them all the time.
+    #[inline]
+    pub(in crate::indexless) fn warm(&self, at: usize, warmer: impl Fn(u64) -> u64) {
+        let mut old = self.word(at);
+        loop {
+            let new = warmer(old);
+            if new == old {
+                return;
+            }
+            let word = &self.words[at];
+            match word.compare_exchange_weak(old, new, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => old = now,
+            }
         }
     }
-    bytes
+
+    /// Gives it these runs.
+    pub(in crate::indexless) fn fill(&self, runs: &[Run]) {
+        let mut words = [0; N];
+        for run in runs {
+            let (mut at, end) = (u32::from(run.first), u32::from(run.end()));
+            while at < end {
+                let (word, from) = ((at / NIBBLES) as usize, at % NIBBLES);
+                let to = (from + end - at).min(NIBBLES);
+                words[word] |= nibbles::class_of(from, to) * u64::from(run.word.bits());
+                at += to - from;
+            }
+        }
+        self.store(words.into_iter());
+    }
+
+    /// Gives it another one's.
+    fn copy(&self, other: &Page<N>) {
+        self.store((0..N).map(|at| other.word(at)));
+    }
+
+    fn store(&self, words: impl Iterator<Item = u64>) {
+        // Partner of the fence in `Raws::look`: who reads a word that is stored from here on sees
+        // that the page has gone from the part that had it.
+        fence(Ordering::Release);
+        for (to, word) in self.words.iter().zip(words) {
+            if to.load(Ordering::Relaxed) != word {
+                to.store(word, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Changes sectors of a range; how many are what then.
+    pub(super) fn change_range(
+        &self,
+        first: u32,
+        count: u32,
+        mut counts: Counts,
+        change: impl Fn(Word) -> Word,
+    ) -> Counts {
+        let (mut at, end) = (first, first + count);
+        while at < end {
+            let (word, from) = ((at / NIBBLES) as usize, at % NIBBLES);
+            let to = (from + end - at).min(NIBBLES);
+            let bits = nibbles::class_of(from, to) * 0xf;
+            let (old, new) = self.change(word, |word| {
+                let mut changed = word & !bits;
+                nibbles::each_run(word, from, to, |at, count, nibble| {
+                    let new = u64::from(change(Word::of_bits(nibble)).bits());
+                    changed |= nibbles::class_of(at, at + count) * new;
+                });
+                changed
+            });
+            if new != old {
+                counts = counts.less(nibbles::counts(old)).more(nibbles::counts(new));
+            }
+            at += to - from;
+        }
+        counts
+    }
+
+    /// Makes clean sectors cooler if `clean`, dirty ones if `dirty`: how many are what then, and
+    /// how many runs of equal words there were.
+    pub(super) fn cool(&self, clean: bool, dirty: bool) -> (Counts, u32) {
+        let (mut counts, mut runs, mut before) = (Counts::default(), 0, 0);
+        for at in 0..N {
+            if self.word(at) == 0 {
+                before = 0;
+                continue;
+            }
+            let (old, new) = self.change(at, |word| nibbles::cooler(word, clean, dirty));
+            runs += nibbles::runs_begun(old, before);
+            before = old >> 60;
+            counts = counts.more(nibbles::counts(new));
+        }
+        (counts, runs)
+    }
+
+    /// Calls `each` with runs of sectors that are cached, in ascending order. No run goes beyond
+    /// its sixteen sectors.
+    #[inline]
+    pub(super) fn each_run(&self, mut each: impl FnMut(Run)) {
+        for at in 0..N {
+            let word = self.word(at);
+            if word == 0 {
+                continue;
+            }
+            nibbles::each_run(word, 0, NIBBLES, |from, count, nibble| {
+                if nibble != 0 {
+                    each(Run {
+                        first: at as u16 * NIBBLES as u16 + from as u16,
+                        count: count as u16,
+                        word: Word::of_bits(nibble),
+                    });
+                }
+            });
+        }
+    }
+}
+
+/// Pages of a shard that no part has at present. Those that others may be looking at are never
+/// given back, so that whoever is late sees another part's words, and notices, but no freed memory.
+/// That are as many as are kept; those beyond are nobody's to look at.
+#[derive(Default)]
+pub struct Pages {
+    spare: Vec<Arc<Page>>,
+    made: u32,
+    /// How many are kept.
+    kept: u32,
+}
+
+impl Pages {
+    /// Keeps the first `kept` that are made.
+    pub fn keeping(kept: u32) -> Pages {
+        Pages {
+            kept,
+            ..Pages::default()
+        }
+    }
+
+    /// One that nobody has. What it holds is another part's.
+    pub(super) fn take(&mut self) -> Arc<Page> {
+        self.spare.pop().unwrap_or_else(|| {
+            let number = self.made;
+            self.made = (number + 1).min(self.kept);
+            Page::new(number)
+        })
+    }
+
+    /// One that a part has no more.
+    pub(super) fn give_back(&mut self, page: Arc<Page>) {
+        if page.number < self.kept {
+            self.spare.push(page);
+        }
+    }
+
+    /// One that is kept, in place of one that is not, with its words.
+    pub(super) fn settle(&mut self, page: &mut Arc<Page>) {
+        if page.number < self.kept {
+            return;
+        }
+        if let Some(kept) = self.spare.pop() {
+            kept.copy(page);
+            *page = kept;
+        }
+    }
+
+    /// How many nobody has.
+    pub(in crate::indexless) fn spare(&self) -> usize {
+        self.spare.len()
+    }
 }

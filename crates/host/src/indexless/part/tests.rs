@@ -80,9 +80,9 @@ fn every_form_holds_any_words_and_changes_them() {
         let share = shares[rng.below(7) as usize];
         let run_max = [1, 1, 4, 64, 8192][rng.below(5) as usize];
         let mut model = fill(&mut rng, share, run_max.min((share * 8192.0) as u64 + 1));
-        let mut part = Part::default();
+        let (mut part, mut pages) = (Part::default(), Pages::default());
         for (sector, word) in (0..).zip(&model) {
-            part.change(sector, 1, |_| *word);
+            part.change(sector, 1, &mut pages, |_| *word);
         }
         check(&part, &model, "raw");
         let mut room = Vec::new();
@@ -91,27 +91,41 @@ fn every_form_holds_any_words_and_changes_them() {
             let count = 1 + rng.below(20);
             let first = rng.below(u64::from(SECTORS) - count + 1) as u32;
             let range = first as usize..(first as usize + count as usize);
-            match rng.below(6) {
-                0 => part.pack(&mut room),
-                1 => part.unpack(),
+            match rng.below(7) {
+                0 => part.pack(&mut room, &mut pages),
+                1 => part.unpack(&mut pages),
                 2 => {
-                    part.change(first, count as u32, Word::warmer);
+                    part.change(first, count as u32, &mut pages, Word::warmer);
                     model[range].iter_mut().for_each(|w| *w = w.warmer());
                 }
                 3 => {
                     let word = some_word(&mut rng);
-                    part.change(first, count as u32, |_| word);
+                    part.change(first, count as u32, &mut pages, |_| word);
                     model[range].fill(word);
                 }
                 4 => {
-                    part.change(first, count as u32, |_| Word::ABSENT);
+                    part.change(first, count as u32, &mut pages, |_| Word::ABSENT);
                     model[range].fill(Word::ABSENT);
+                }
+                5 => {
+                    let (clean, dirty) = (rng.chance(1, 2), rng.chance(1, 2));
+                    let mut runs = Vec::new();
+                    part.runs(&mut runs);
+                    match part.cool(clean, dirty) {
+                        None => assert!(!part.is_raw()),
+                        Some(visited) => {
+                            assert_eq!(visited as usize, runs.len(), "{what}");
+                            let chosen = |word: &Word| if word.is_dirty() { dirty } else { clean };
+                            let those = model.iter_mut().filter(|word| chosen(word));
+                            those.for_each(|word| *word = word.cooler());
+                        }
+                    }
                 }
                 _ => {
                     room.clear();
                     part.runs(&mut room);
                     room.iter_mut().for_each(|run| run.word = run.word.cooler());
-                    part.replace(&merged(&room));
+                    part.replace(&merged(&room), &mut pages);
                     model.iter_mut().for_each(|w| *w = w.cooler());
                 }
             }
@@ -137,30 +151,30 @@ fn merged(runs: &[Run]) -> Vec<Run> {
 #[test]
 fn scattered_sectors_take_ten_bits_each_and_runs_a_few_bytes() {
     let mut rng = Seed(5).rng();
-    let mut part = Part::default();
+    let (mut part, mut pages) = (Part::default(), Pages::default());
     for _ in 0..256 {
         let (sector, word) = (rng.below(u64::from(SECTORS)) as u32, some_word(&mut rng));
-        part.change(sector, 1, |_| word);
+        part.change(sector, 1, &mut pages, |_| word);
     }
     let cached = usize::from(part.counts().cached);
-    part.pack(&mut Vec::new());
+    part.pack(&mut Vec::new(), &mut pages);
     assert!(
         part.bytes() * 8 < cached * 10 + 64,
         "{} for {cached}",
         part.bytes()
     );
 
-    let mut part = Part::default();
-    (0..8).for_each(|i| part.change(i * 1000, 500, |_| Word::clean(0)));
-    part.pack(&mut Vec::new());
+    let (mut part, mut pages) = (Part::default(), Pages::default());
+    (0..8).for_each(|i| part.change(i * 1000, 500, &mut pages, |_| Word::clean(0)));
+    part.pack(&mut Vec::new(), &mut pages);
     assert!(part.bytes() <= 8 * 5 + 1, "{}", part.bytes());
 }
 
 #[test]
 fn heat_changes_in_place_where_positions_are_kept() {
-    let mut part = Part::default();
-    (0..100).for_each(|i| part.change(i * 70, 1, |_| Word::dirty(0)));
-    part.pack(&mut Vec::new());
+    let (mut part, mut pages) = (Part::default(), Pages::default());
+    (0..100).for_each(|i| part.change(i * 70, 1, &mut pages, |_| Word::dirty(0)));
+    part.pack(&mut Vec::new(), &mut pages);
     let bytes = part.bytes();
     assert!(!part.is_raw() && part.change_in_place(70, 1, Word::warmer));
     assert_eq!((part.get(70), part.bytes()), (Word::dirty(1), bytes));
@@ -182,10 +196,10 @@ fn heat_changes_in_place_where_positions_are_kept() {
 
 #[test]
 fn a_part_with_sectors_that_leave_stays_raw_until_they_have_left() {
-    let mut part = Part::default();
-    part.change(9, 3, |_| Word::dirty(0));
-    part.change(10, 1, Word::leaving);
-    part.pack(&mut Vec::new());
+    let (mut part, mut pages) = (Part::default(), Pages::default());
+    part.change(9, 3, &mut pages, |_| Word::dirty(0));
+    part.change(10, 1, &mut pages, Word::leaving);
+    part.pack(&mut Vec::new(), &mut pages);
     assert!(part.is_raw());
     let counts = Counts {
         cached: 3,
@@ -194,13 +208,13 @@ fn a_part_with_sectors_that_leave_stays_raw_until_they_have_left() {
         cold_dirty: 2,
     };
     assert_eq!(part.counts(), counts);
-    part.change(9, 3, |word| {
+    part.change(9, 3, &mut pages, |word| {
         if word.is_leaving() {
             Word::ABSENT
         } else {
             word
         }
     });
-    part.pack(&mut Vec::new());
+    part.pack(&mut Vec::new(), &mut pages);
     assert!(!part.is_raw() && part.counts().cached == 2);
 }

@@ -21,6 +21,8 @@
 //! cooler only as victims are needed, as in CLOCK; and as the dirty ones are to be many enough for
 //! runs to be among them, dirty ones sooner than clean ones.
 
+use std::ops::Range;
+
 use super::continuity::{Exact, Table};
 use super::{Policy, Victim, View, tidy};
 use crate::indexless::bitmap::Cold;
@@ -152,10 +154,11 @@ impl Scan {
         self.visits
     }
 
-    /// The parts with cached sectors, from where the scan begins, once round.
+    /// The parts with cached sectors whose counts `wanted` likes, from where the scan begins, once round.
     fn each_part(
         &mut self,
         view: View<'_>,
+        wanted: impl Fn(&Counts) -> bool,
         runs: &mut Vec<Run>,
         mut each: impl FnMut(u64, &mut Vec<Run>) -> Next,
     ) -> Scanned {
@@ -167,7 +170,7 @@ impl Scan {
         let ranges = [begin..view.bitmap.parts(), 0..begin];
         for (is_second, range) in ranges.into_iter().enumerate() {
             let mut at = range.start;
-            while let Some(part) = view.bitmap.find_part(view.cpu, at, |_| true)
+            while let Some(part) = view.bitmap.find_part(view.cpu, at, &wanted)
                 && part < range.end
             {
                 let mut next = Next::GoOn;
@@ -196,26 +199,59 @@ impl Scan {
         }
     }
 
-    /// Goes through the bitmap until clean cold sectors suffice, or all of it.
+    /// Goes through the bitmap until clean cold sectors suffice, or all of it. What is not cold is looked at only if what
+    /// is does not suffice.
     fn gather(&mut self, view: View<'_>, budget: u64) -> ([Tier; TIERS], Scanned) {
+        let mut tiers = self.tiers(view);
+        let cold = view.bitmap.cold(view.cpu);
+        if cold.clean + cold.dirty < budget {
+            let scanned = self.gather_heats(view, budget, 0..TIERS, &mut tiers);
+            return (tiers, scanned);
+        }
+        let scanned = self.gather_heats(view, budget, 0..1, &mut tiers);
+        // Some were not as cold as it had seemed before the scan.
+        if tiers[0].clean_sectors + tiers[0].dirty.sectors() < budget {
+            self.gather_heats(view, budget, 1..TIERS, &mut tiers);
+        }
+        (tiers, scanned)
+    }
+
+    fn tiers(&self, view: View<'_>) -> [Tier; TIERS] {
         let entry = (view.limit as f64 * self.rules.entry_share).round() as u64;
         let entry = entry.max(self.rules.entry_sectors_min);
         let dirty = || match self.rules.continuity {
             Continuity::Table => Dirty::Table(Table::new(entry)),
             Continuity::Exact => Dirty::Exact(Exact::default()),
         };
-        let mut tiers = [(); TIERS].map(|()| Tier {
+        [(); TIERS].map(|()| Tier {
             clean: Vec::new(),
             clean_sectors: 0,
             dirty: dirty(),
-        });
-        let ends_early = self.rules.clean_share >= 1.0;
+        })
+    }
+
+    /// The same for sectors of some heats.
+    fn gather_heats(
+        &mut self,
+        view: View<'_>,
+        budget: u64,
+        heats: Range<usize>,
+        tiers: &mut [Tier; TIERS],
+    ) -> Scanned {
+        let ends_early = heats.start == 0 && self.rules.clean_share >= 1.0;
+        let is_cold_only = heats.end == 1;
+        let wanted =
+            move |counts: &Counts| !is_cold_only || counts.cold_clean > 0 || counts.cold_dirty > 0;
         let mut runs = Vec::new();
-        let scanned = self.each_part(view, &mut runs, |part, runs| {
+        self.each_part(view, wanted, &mut runs, |part, runs| {
             let begin = part * u64::from(SECTORS);
             for run in runs.iter().filter(|run| !run.word.is_leaving()) {
+                let heat = usize::from(run.word.heat());
+                if !heats.contains(&heat) {
+                    continue;
+                }
                 let (first, count) = (begin + u64::from(run.first), u64::from(run.count));
-                let tier = &mut tiers[usize::from(run.word.heat())];
+                let tier = &mut tiers[heat];
                 if run.word.is_dirty() {
                     tier.dirty.add(first, count);
                 } else if tier.clean_sectors < budget {
@@ -231,8 +267,7 @@ impl Scan {
                 true => Next::Stop,
                 false => Next::GoOn,
             }
-        });
-        (tiers, scanned)
+        })
     }
 
     /// Walks from the first sector of an entry, and adds as many dirty sectors of the heat as the entry stands for.
@@ -310,15 +345,8 @@ impl Scan {
             if !scanned.has(part) {
                 continue;
             }
-            view.bitmap.visit(view.cpu, part, &mut runs, |runs| {
-                for run in runs.iter_mut() {
-                    self.visits += u64::from(run.count);
-                    if if run.word.is_dirty() { dirty } else { clean } {
-                        run.word = run.word.cooler();
-                    }
-                }
-                true
-            });
+            let cooled = view.bitmap.cool(view.cpu, part, (clean, dirty), &mut runs);
+            self.visits += cooled;
         }
     }
 }
