@@ -76,6 +76,11 @@ pub struct FixedStore<S> {
 }
 
 impl<S: Sectors> FixedStore<S> {
+    /// Pages of a unit.
+    pub fn unit_pages(&self) -> u64 {
+        self.unit_pages
+    }
+
     /// A store on a disk that holds nothing else, or such a store.
     ///
     /// # Errors

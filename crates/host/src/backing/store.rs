@@ -1,6 +1,7 @@
 //! The store of compressed chunks.
 
 use std::cell::Cell;
+use std::ops::Range;
 
 use wharf_runtime::{Cpu, Notify};
 
@@ -341,6 +342,21 @@ impl<Z: Zones, M: MetadataStore> ChunkStore<Z, M> {
         let (codec, payload) = (chunk.header.codec, &chunk.payload);
         let unpacked = self.packer.unpack_on(&self.cpu, codec, payload, &mut pages);
         Ok(unpacked.is_ok().then(|| (chunk.header.seq.get(), pages)))
+    }
+
+    /// The sectors around one that lie in its chunk beside it: that one alone if it is in none.
+    ///
+    /// # Errors
+    /// If its mapping cannot be read.
+    pub async fn in_one_chunk(&self, sector: u64) -> Result<Range<u64>, BackingError> {
+        let (group, at) = (sector / GROUP_SECTORS, (sector % GROUP_SECTORS) as u32);
+        let rows = self.mapping.rows(group).await?;
+        let row = rows.iter().find(|row| (row.first..row.end()).contains(&at));
+        let begin = group * GROUP_SECTORS;
+        Ok(match row.filter(|row| row.bytes > 0) {
+            Some(row) => begin + u64::from(row.first)..begin + u64::from(row.end()),
+            None => sector..sector + 1,
+        })
     }
 
     /// Reads sectors from `from` on of a group; false if a chunk was not where its row said.

@@ -47,8 +47,12 @@ impl Inner {
         if shared.planted.is(Fault::AroundDirty) {
             self.give_up_dirty(first, count as u64, &dirty).await?;
         }
-        let is_long = shared.unsettled.note(&self.cpu, first, count as u64);
-        self.ask(first, Want::Write(bytes)).wait(&self.cpu).await?;
+        let unsettled = &shared.unsettled;
+        unsettled.begin_write(&self.cpu, first, count as u64);
+        let written = self.ask(first, Want::Write(bytes)).wait(&self.cpu).await;
+        shared.changes.note(first, count as u64);
+        let is_long = unsettled.end_write(&self.cpu, first, count as u64);
+        written?;
         let any_copies = !dirty.is_empty() || shared.trims.any_failed();
         if is_long || any_copies {
             self.ask(0, Want::Flush).wait(&self.cpu).await?;

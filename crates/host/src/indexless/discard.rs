@@ -37,10 +37,12 @@ impl Inner {
         }
         let is_dirty = |stretch: &&Stretch| stretch.place == Place::Dirty;
         let dirty: Vec<_> = found.iter().filter(is_dirty).copied().collect();
-        shared.unsettled.note(&self.cpu, first, count);
-        self.ask(first, Want::Discard(count))
-            .wait(&self.cpu)
-            .await?;
+        let unsettled = &shared.unsettled;
+        unsettled.begin_write(&self.cpu, first, count);
+        let discarded = self.ask(first, Want::Discard(count)).wait(&self.cpu).await;
+        shared.changes.note(first, count);
+        unsettled.end_write(&self.cpu, first, count);
+        discarded?;
         if !dirty.is_empty() {
             self.ask(0, Want::Flush).wait(&self.cpu).await?;
             self.give_up_dirty(first, count, &dirty).await?;

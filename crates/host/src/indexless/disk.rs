@@ -1,5 +1,6 @@
 //! The disk behind the cache, in any of the forms that a store may have.
 
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -140,6 +141,29 @@ macro_rules! each {
 impl<S: Sectors> Disk<S> {
     pub(super) async fn read(&self, first: u64, out: &mut [u8]) -> Result<(), BackingError> {
         each!(self, store => store.read(first, out).await)
+    }
+
+    /// `wanted` with neighbours, `most` at most: such that come with it, whatever is read. Those behind it first.
+    pub(super) async fn with_neighbours(
+        &self,
+        wanted: Range<u64>,
+        most: u64,
+    ) -> Result<Range<u64>, BackingError> {
+        let last = wanted.end - 1;
+        let (left, right) = match self {
+            Disk::Chunks(store) => {
+                let left = store.in_one_chunk(wanted.start).await?.start;
+                (left, store.in_one_chunk(last).await?.end)
+            }
+            Disk::Fixed(store) => {
+                let unit = store.unit_pages();
+                (wanted.start / unit * unit, (last / unit + 1) * unit)
+            }
+            Disk::Plain(_) => (wanted.start, wanted.end),
+        };
+        let behind = most.min(right - wanted.end);
+        let before = (most - behind).min(wanted.start - left);
+        Ok(wanted.start - before..wanted.end + behind)
     }
 
     pub(super) async fn write(&self, first: u64, data: &[u8]) -> Result<(), BackingError> {

@@ -16,7 +16,8 @@
 //! * **R3** A clean copy is written only of what the disk has durably, and only if nobody has written the sector since it
 //!   was read: whoever brings it in has it locked from before the read (`client.rs`), and it is not in the list
 //!   of what the disk may still lose (`unsettled.rs`). *Why it must:* the clean copy may outlive a cut that the disk's
-//!   newer content does not; reads would give the new, and after an eviction the old.
+//!   newer content does not; reads would give the new, and after an eviction the old. Neighbours that come with what was
+//!   missed are not locked while they are read: they come in if nothing near them has changed since (`changes.rs`).
 //! * **R4** A dirty sector leaves in this order: the disk has it durably, its mapping is durable, R2, the dirty copy is
 //!   deallocated. A cut in between has it written back once more.
 //! * **R5** Around the cache (`around.rs`) the disk is written only after the clean copies of these sectors are gone durably;
@@ -389,6 +390,8 @@ impl<S: Sectors + 'static> Keeper<S> {
         }
         for leaving in written {
             let _alone = self.lock(leaving.victim).await;
+            let Victim { first, count } = leaving.victim;
+            self.shared.changes.note(first, count.into());
             let runs = self.runs_leaving(leaving.victim);
             if settled.is_err() {
                 runs.iter().for_each(|run| self.change(*run, Word::staying));

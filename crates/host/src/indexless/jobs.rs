@@ -14,8 +14,13 @@ use crate::error::IoError;
 /// What is to be done with the disk.
 #[derive(Debug)]
 pub(super) enum Want {
-    /// Read so many pages.
-    Read(u32),
+    /// Read so many pages, and with them so many neighbours at most that cost the disk nothing.
+    Read {
+        /// Pages that are wanted.
+        pages: u32,
+        /// Neighbours at most.
+        neighbours: u32,
+    },
     /// Write these pages.
     Write(Vec<u8>),
     /// Make durable what was written and discarded.
@@ -30,8 +35,17 @@ pub(super) enum Want {
     Close,
 }
 
-/// The end of a job: the pages, if it was a read.
-type Done = Result<Vec<u8>, IoError>;
+/// What a read gave.
+#[derive(Debug, Default)]
+pub(super) struct Given {
+    /// Pages before those that were wanted.
+    pub(super) before: u32,
+    /// All pages.
+    pub(super) data: Vec<u8>,
+}
+
+/// The end of a job.
+type Done = Result<Given, IoError>;
 
 /// A job's result, once there is one.
 #[derive(Clone)]

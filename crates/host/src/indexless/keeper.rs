@@ -2,6 +2,7 @@
 //! (`evict.rs`).
 
 use std::cell::Cell;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -10,11 +11,11 @@ use wharf_runtime::sync::Ordering;
 use wharf_runtime::wake::{Pause, Sleeper};
 
 use super::disk::{Disk, io_error};
-use super::jobs::{Job, Want};
+use super::jobs::{Given, Job, Want};
 use super::label::Label;
 use super::shared::{Known, Numbers, Shared};
 use super::transfer::Mover;
-use crate::backing::{Sectors, VolumeSectors};
+use crate::backing::{BackingError, Sectors, VolumeSectors};
 use crate::error::IoError;
 
 /// See the module.
@@ -60,12 +61,11 @@ impl<S: Sectors + 'static> Keeper<S> {
     }
 
     async fn serve(self: Rc<Self>, mut job: Job) {
-        let (first, nothing) = (job.first, |()| Vec::new());
+        let (first, nothing) = (job.first, |()| Given::default());
         let done = match &mut job.want {
-            Want::Read(pages) => {
-                let mut data = vec![0; *pages as usize * self.shared.space.page_bytes()];
-                let read = self.disk.read(first, &mut data).await;
-                read.map(|()| data).map_err(io_error)
+            Want::Read { pages, neighbours } => {
+                let (wanted, most) = (first..first + u64::from(*pages), u64::from(*neighbours));
+                self.read(wanted, most).await.map_err(io_error)
             }
             Want::Write(data) => {
                 let data = std::mem::take(data);
@@ -78,7 +78,7 @@ impl<S: Sectors + 'static> Keeper<S> {
                 discarded.map(nothing).map_err(io_error)
             }
             Want::Flush => self.flush_disk().await.map(nothing),
-            Want::Learn => self.learn(first..first + 1).await.map(|_| Vec::new()),
+            Want::Learn => self.learn(first..first + 1).await.map(|_| Given::default()),
             Want::Drain => self.drain().await.map(nothing),
             Want::Close => self.close().await.map(nothing),
         };
@@ -86,6 +86,19 @@ impl<S: Sectors + 'static> Keeper<S> {
         self.publish();
         let keeper = self.shared.keeper();
         job.end(&self.cpu, &self.shared.mailboxes, keeper, done);
+    }
+
+    /// Reads pages, with neighbours that come with them.
+    async fn read(&self, wanted: Range<u64>, most: u64) -> Result<Given, BackingError> {
+        let all = match most {
+            0 => wanted.clone(),
+            most => self.disk.with_neighbours(wanted.clone(), most).await?,
+        };
+        let pages = (all.end - all.start) as usize;
+        let mut data = vec![0; pages * self.shared.space.page_bytes()];
+        self.disk.read(all.start, &mut data).await?;
+        let before = (wanted.start - all.start) as u32;
+        Ok(Given { before, data })
     }
 
     /// Lets others see what the store did.

@@ -9,6 +9,7 @@
 //! | `word.rs` | four bits of a sector |
 //! | `part/` | the words of 8192 sectors, in several forms |
 //! | `shard.rs`, `bitmap.rs` | all parts, behind locks |
+//! | `raws.rs` | raw parts, looked at without |
 //! | `policy/` | which sectors leave |
 //! | `settings.rs` | what the design is told; where what lies on the drive |
 //! | `opening.rs` | made anew or opened again; where the disk is |
@@ -17,6 +18,7 @@
 //! | `mode.rs` | what the cache is used for, and why it was not |
 //! | `client.rs` | a client; what comes into the cache |
 //! | `read.rs`, `write.rs`, `around.rs`, `discard.rs` | its requests |
+//! | `neighbours.rs`, `changes.rs` | what comes in with what was missed, and what it must not overtake |
 //! | `jobs.rs`, `keeper.rs` | what is asked of the CPU that has the disk |
 //! | `disk.rs` | the store on the disk |
 //! | `evict.rs` | making room, and the rules that hold through power cuts |
@@ -32,6 +34,7 @@ mod around;
 pub mod bitmap;
 #[cfg(test)]
 mod bitmap_tests;
+mod changes;
 mod client;
 mod close;
 mod discard;
@@ -43,6 +46,7 @@ mod jobs;
 mod keeper;
 pub(crate) mod label;
 mod mode;
+mod neighbours;
 mod opening;
 pub mod part;
 #[doc(hidden)]
@@ -80,6 +84,7 @@ use crate::backing::{Contents, VolumeSectors};
 use crate::buffers::Buffers;
 use crate::design::{Design, DesignConfig, DesignError, Gauges, Initial, Needs, Parts, Role};
 use bitmap::Bitmap;
+use changes::Changes;
 use disk::{Disk, Volumes};
 use jobs::Jobs;
 use keeper::Keeper;
@@ -287,6 +292,7 @@ impl<V: Variant, D: Disks> Indexless<V, D> {
             stale: Lock::new(Vec::new()),
             trims: Trims::default(),
             unsettled: Unsettled::default(),
+            changes: Changes::default(),
             mode: ModeSwitch::new(V::MODE),
             reasons: Reasons::default(),
             is_disk_full: AtomicBool::new(false),

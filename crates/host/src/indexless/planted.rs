@@ -18,6 +18,8 @@ pub enum Fault {
     FillUnlocked,
     /// R3: what the disk has not durably is brought in.
     FillUnsettled,
+    /// R3: neighbours are brought in whatever was written meanwhile.
+    NeighboursOvertake,
     /// R4: dirty copies are given up before the disk has them durably.
     NoFlushOfDisk,
     /// R5: the disk is written around clean copies that may come back.

@@ -13,8 +13,9 @@ use wharf_runtime::range_lock::RangeGuard;
 
 use super::bitmap::Stretch;
 use super::client::{Inner, sectors_in};
-use super::jobs::Want;
+use super::jobs::{Answer, Want};
 use super::mode::{Mode, Reason};
+use super::neighbours::Near;
 use super::planted::Fault;
 use super::room::Reservation;
 use super::transfer::Pages;
@@ -67,7 +68,8 @@ impl Inner {
         let found = self.look_to_read(first, count as u32, false).await?;
         let mut pages = self.mover.take(count).await;
         self.begin_reads(&pages, first, &found).await;
-        let missing = match self.read_missing(&mut pages, first, &found).await {
+        let near = self.begin_neighbours(refusal);
+        let missing = match self.read_missing(&mut pages, first, &found, &near).await {
             Ok(missing) => missing,
             Err(_) if sectors_in(&found, Place::Disk) < count as u64 => {
                 drop(pages);
@@ -79,6 +81,7 @@ impl Inner {
         self.deliver(&mut pages, chunk, out);
         let missed = sectors_in(&missing, Place::Disk);
         self.begin_fill(pages, alone, first, missing, refusal);
+        self.fill_neighbours(near);
         Ok(Touch {
             pages: count as u64,
             hits: count as u64 - missed,
@@ -121,24 +124,37 @@ impl Inner {
         pages: &mut Pages,
         first: u64,
         found: &[Stretch],
+        near: &Near,
     ) -> Result<Vec<Stretch>, IoError> {
         let is_missing = |stretch: &&Stretch| stretch.place == Place::Disk;
         let missing: Vec<Stretch> = found.iter().filter(is_missing).copied().collect();
-        let leave = |stretch: &Stretch| self.ask(stretch.first, Want::Read(stretch.count));
+        let leave = |stretch: &Stretch| {
+            let seen = self.see(near, stretch);
+            (self.ask_to_read(stretch, near.most), seen)
+        };
         let answers: Vec<_> = missing.iter().map(leave).collect();
         // All of them, also after an error: nothing is left behind.
         let mut outcome = pages.end().await;
-        for (stretch, answer) in missing.iter().zip(answers) {
+        for (stretch, (answer, seen)) in missing.iter().zip(answers) {
             match answer.wait(&self.cpu).await {
-                Ok(data) => self.put(pages, (stretch.first - first) as usize, &data),
+                Ok(given) => {
+                    let wanted = self.part_neighbours(near, stretch, seen, &given);
+                    self.put(pages, (stretch.first - first) as usize, wanted);
+                }
                 Err(error) => outcome = outcome.and(Err(error)),
             }
         }
         outcome.map(|()| missing)
     }
 
+    /// Has sectors read from the disk, and so many neighbours at most.
+    fn ask_to_read(&self, stretch: &Stretch, neighbours: u32) -> Answer {
+        let pages = stretch.count;
+        self.ask(stretch.first, Want::Read { pages, neighbours })
+    }
+
     /// Puts data into pages from page `at` on.
-    fn put(&self, pages: &mut Pages, at: usize, data: &[u8]) {
+    pub(super) fn put(&self, pages: &mut Pages, at: usize, data: &[u8]) {
         let page_bytes = self.shared.space.page_bytes();
         for (page, bytes) in (at..).zip(data.chunks(page_bytes)) {
             pages.with(page, |to| to.copy_from_slice(bytes));
@@ -159,9 +175,8 @@ impl Inner {
                 self.read_dirty(&mut all, first, stretch).await?;
                 continue;
             }
-            let data = self.ask(stretch.first, Want::Read(stretch.count));
-            let data = data.wait(&self.cpu).await?;
-            self.put(&mut all, (stretch.first - first) as usize, &data);
+            let given = self.ask_to_read(stretch, 0).wait(&self.cpu).await?;
+            self.put(&mut all, (stretch.first - first) as usize, &given.data);
             if stretch.place == Place::Clean {
                 let sectors = u64::from(stretch.count);
                 self.shared.reasons.count(Reason::Failed, sectors);
@@ -260,14 +275,21 @@ impl Inner {
                 }
                 let inner = self.clone();
                 self.cpu.spawn("fill", async move {
-                    inner.fill(pages, first, missing, reserved).await;
+                    let heat = inner.shared.config.insert_heat;
+                    inner.fill(pages, first, missing, (reserved, heat)).await;
                 });
             }
         }
     }
 
     /// Writes what was missing to the drive of the cache. If that fails, nothing of it stays there.
-    async fn fill(&self, pages: Pages, first: u64, missing: Vec<Stretch>, reserved: Reservation) {
+    pub(super) async fn fill(
+        &self,
+        pages: Pages,
+        first: u64,
+        missing: Vec<Stretch>,
+        (reserved, heat): (Reservation, u8),
+    ) {
         for stretch in &missing {
             let at = (stretch.first - first) as usize;
             let which = at..at + stretch.count as usize;
@@ -275,7 +297,6 @@ impl Inner {
             pages.begin(Transfer::Write, lies, which).await;
         }
         let filled = pages.end().await.is_ok();
-        let heat = self.shared.config.insert_heat;
         for stretch in &missing {
             if filled {
                 let come = |_| Word::clean(heat);

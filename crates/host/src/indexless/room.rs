@@ -76,6 +76,23 @@ impl Room {
         })
     }
 
+    /// As [`Room::reserve`], where there is so much room that nothing has to leave for it.
+    pub(super) fn reserve_spare(
+        self: &Arc<Self>,
+        cpu: &Cpu,
+        client: u32,
+        bitmap: &Bitmap,
+        sectors: u64,
+    ) -> Option<Reservation> {
+        let coming = self.coming.load(Ordering::Relaxed);
+        let held = bitmap.totals().cached + self.unlearned() + coming;
+        let is_spare = held + sectors + self.chunk().max(self.round / 2) <= self.limit;
+        match is_spare {
+            true => self.reserve(cpu, client, bitmap, sectors),
+            false => None,
+        }
+    }
+
     /// Sectors that are written at a time at most.
     pub(super) fn chunk(&self) -> u64 {
         (self.limit / 4).clamp(1, CHUNK_PAGES as u64)

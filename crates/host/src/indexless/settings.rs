@@ -48,6 +48,8 @@ crate::settings! {
         pub resumes: bool = true;
         /// Whether the rules are those of the paper, whatever else is said of the scan.
         pub by_the_paper: bool = false;
+        /// Bytes of neighbours in its chunk that come into the cache with what was missed, at most.
+        pub fill_neighbours_bytes: u64 = 0, in 0..=1 << 20;
         /// Bytes that are read in order from which on they are not brought into the cache; 0: all are.
         pub sequential_cutoff_bytes: u64 = 4 << 20;
         /// How the disk behind the cache holds data: `chunks`, `fixed` or `plain`.

@@ -11,6 +11,7 @@ use wharf_wire::dma::DmaSpace;
 use wharf_wire::space::SpaceLevel;
 
 use super::bitmap::{Bitmap, Stretch};
+use super::changes::Changes;
 use super::jobs::Jobs;
 use super::mode::{Mode, ModeSwitch, Reason, Reasons};
 use super::opening::Opening;
@@ -52,6 +53,8 @@ pub(super) struct Shared {
     pub(super) trims: Trims,
     /// What the disk was given around the cache and has not durably.
     pub(super) unsettled: Unsettled,
+    /// How often sectors were given something else.
+    pub(super) changes: Changes,
     /// What the cache is used for.
     pub(super) mode: ModeSwitch,
     /// Why sectors did not come into the cache.

@@ -1,7 +1,10 @@
 //! Sectors that the disk was given around the cache and has not durably.
 //!
-//! A clean copy must be of what the disk has after a cut, too: what it may lose is not brought into the cache. The
-//! list is short: where it gets long the disk is flushed.
+//! A clean copy must be of what the disk has after a cut, too: what it may lose is not brought into
+//! the cache. The list is short: where it gets long the disk is flushed.
+//!
+//! A range is in it from before it is written. A flush settles it only if it began after the write
+//! had ended: one that began before need not have found it on the disk.
 
 use wharf_runtime::sync::{AtomicU64, Ordering};
 use wharf_runtime::{Cpu, Lock};
@@ -11,6 +14,8 @@ const RANGES_MAX: usize = 1024;
 
 #[derive(Default)]
 struct Ranges {
+    /// Those that are being written.
+    writing: Vec<(u64, u64)>,
     /// First sector, and the one behind the last.
     noted: Vec<(u64, u64)>,
     /// Those that a flush is under way for.
@@ -38,16 +43,24 @@ impl Unsettled {
     fn with<R>(&self, cpu: &Cpu, f: impl FnOnce(&mut Ranges) -> R) -> R {
         self.ranges.with(cpu, |ranges| {
             let result = f(ranges);
-            let count = ranges.noted.len() + ranges.flushing.len();
+            let count = ranges.writing.len() + ranges.noted.len() + ranges.flushing.len();
             // Relaxed: who has noted a range has its sectors locked, and so has who asks for them.
             self.count.store(count as u64, Ordering::Relaxed);
             result
         })
     }
 
-    /// The disk is going to be given these sectors; true if it should be flushed soon.
-    pub(super) fn note(&self, cpu: &Cpu, first: u64, count: u64) -> bool {
+    /// The disk is going to be given these sectors, which are locked.
+    pub(super) fn begin_write(&self, cpu: &Cpu, first: u64, count: u64) {
+        self.with(cpu, |ranges| ranges.writing.push((first, first + count)));
+    }
+
+    /// It was given them, or a part of them if that failed; true if it should be flushed soon.
+    pub(super) fn end_write(&self, cpu: &Cpu, first: u64, count: u64) -> bool {
         self.with(cpu, |ranges| {
+            let range = (first, first + count);
+            let at = ranges.writing.iter().position(|other| *other == range);
+            ranges.writing.swap_remove(at.expect("it has begun"));
             match ranges.noted.last_mut() {
                 Some(last) if last.1 == first => last.1 += count,
                 _ => ranges.noted.push((first, first + count)),
@@ -68,7 +81,8 @@ impl Unsettled {
         }
         let end = first + count;
         self.ranges.with(cpu, |ranges| {
-            let mut all = ranges.noted.iter().chain(&ranges.flushing);
+            let ended = ranges.noted.iter().chain(&ranges.flushing);
+            let mut all = ended.chain(&ranges.writing);
             all.any(|(from, to)| *from < end && first < *to)
         })
     }
@@ -92,6 +106,30 @@ impl Unsettled {
             } else if ranges.flushes == 0 {
                 ranges.flushing.clear();
             }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::indexless::bitmap_tests::on_a_cpu;
+
+    /// A flush that had begun amid a write counted for it, and what was written was not flushed
+    /// when a client asked for that: a cut lost it.
+    #[test]
+    fn a_flush_that_began_amid_a_write_settled_it() {
+        on_a_cpu(|cpu| {
+            let unsettled = Unsettled::default();
+            unsettled.begin_write(cpu, 8, 4);
+            unsettled.begin_flush(cpu);
+            unsettled.end_write(cpu, 8, 4);
+            unsettled.end_flush(cpu, true);
+            assert!(unsettled.overlaps(cpu, 11, 1) && !unsettled.overlaps(cpu, 12, 9));
+            unsettled.begin_flush(cpu);
+            assert!(!unsettled.is_empty(), "it is under way");
+            unsettled.end_flush(cpu, true);
+            assert!(unsettled.is_empty());
         });
     }
 }

@@ -12,6 +12,7 @@ use wharf_wire::status::StatusCode;
 use super::bitmap::Stretch;
 use super::client::{Inner, sectors_in};
 use super::mode::Reason;
+use super::neighbours::Near;
 use super::transfer::Pages;
 use super::word::Place;
 use crate::design::Touch;
@@ -124,7 +125,8 @@ impl Inner {
             };
             let first = span.page - at as u64;
             self.begin_reads(pages, first, &[stretch]).await;
-            self.read_missing(pages, first, &[stretch]).await?;
+            self.read_missing(pages, first, &[stretch], &Near::default())
+                .await?;
         }
         Ok(())
     }

@@ -5,9 +5,11 @@
 //! | `cuts.rs` | rules R1 to R6: a cut after every command of either drive |
 //! | `opening.rs` | whose cache it is; what is known after opening it; heat |
 //! | `modes.rs` | modes, full devices, dead devices |
+//! | `neighbours.rs` | what comes in with what was missed, and what it must not overtake |
 //! | `rig.rs` | the machine, and the model of what sectors may hold |
 
 mod cuts;
 mod modes;
+mod neighbours;
 mod opening;
 mod rig;
