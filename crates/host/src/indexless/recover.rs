@@ -111,129 +111,197 @@ impl<S: Sectors + 'static> Keeper<S> {
         };
         let heat = heat.await?;
         let (mut clean, mut dirty) = (&clean[..], &dirty[..]);
+        let (mut of_clean, mut of_dirty) = (Vec::new(), Vec::new());
         for part in parts {
-            let mut words = Words::default();
             let begin = part * u64::from(SECTORS);
-            words.note(&mut clean, plan.clean(begin), Word::clean(0));
-            let above = words;
-            words.note(&mut dirty, plan.dirty(begin), Word::dirty(0));
-            if self.shared.planted.is(Fault::CleanWins) {
-                words.prefer_clean(&above);
+            take_part(&mut clean, plan.clean(begin), &mut of_clean);
+            take_part(&mut dirty, plan.dirty(begin), &mut of_dirty);
+            // R1.
+            let runs = match self.shared.planted.is(Fault::CleanWins) {
+                false => layered(&of_dirty, Word::dirty(0), &of_clean, Word::clean(0)),
+                true => layered(&of_clean, Word::clean(0), &of_dirty, Word::dirty(0)),
+            };
+            let has_heat = |run: &(u64, u64)| holds(run, plan.heat(part));
+            let runs = match !runs.is_empty() && heat.iter().any(has_heat) {
+                true => warmed(&runs, &self.read_heat(part).await),
+                false => runs,
+            };
+            if self.known.bitmap.learn(&self.cpu, part, &runs) {
+                self.note_learned(begin, &runs, &of_clean, &of_dirty);
             }
-            if words.any && heat.iter().any(|run| holds(run, plan.heat(part))) {
-                words.warm(&self.read_heat(part).await);
-            }
-            self.note_learned(part, &words, &above);
         }
         Ok(any)
     }
 
-    fn note_learned(&self, part: u64, words: &Words, clean: &Words) {
-        let runs = words.runs();
-        if !self.known.bitmap.learn(&self.cpu, part, &runs) {
-            return;
-        }
-        let begin = part * u64::from(SECTORS);
+    fn note_learned(&self, begin: u64, runs: &[Run], clean: &Locals, dirty: &Locals) {
         let mut found = 0;
-        for run in &runs {
+        for run in runs {
             found += u64::from(run.count);
             let first = begin + u64::from(run.first);
             self.shared.touched(&self.cpu, first, run.count.into());
-            let is_below =
-                |sector: &u16| run.word.is_dirty() && clean.words[usize::from(*sector)].is_cached();
-            if (run.first..run.end()).any(|sector| is_below(&sector)) {
+        }
+        let mut clean = clean.iter().peekable();
+        for (from, to) in dirty {
+            while clean.next_if(|below| below.1 <= *from).is_some() {}
+            if clean.peek().is_some_and(|below| below.0 < *to) {
                 // Clean copies below dirty ones only take room.
-                self.shared.note_stale(
-                    &self.cpu,
-                    Stretch {
-                        first,
-                        count: run.count.into(),
-                        place: Place::Dirty,
-                    },
-                );
+                let stale = Stretch {
+                    first: begin + u64::from(*from),
+                    count: u32::from(to - from),
+                    place: Place::Dirty,
+                };
+                self.shared.note_stale(&self.cpu, stale);
             }
         }
         self.shared.room.learned(found);
     }
 }
 
+/// First sector and the one behind the last of runs within a part, in ascending order.
+type Locals = [(u16, u16)];
+
 fn holds(run: &(u64, u64), address: u64) -> bool {
     (run.0..run.0 + run.1).contains(&address)
 }
 
-/// The words of a part while it is put together.
-#[derive(Clone, Copy)]
-struct Words {
-    words: [Word; SECTORS as usize],
-    any: bool,
-}
-
-impl Default for Words {
-    fn default() -> Words {
-        Words {
-            words: [Word::ABSENT; SECTORS as usize],
-            any: false,
+/// Gives what of `runs` is in the part whose addresses begin at `begin`, and takes away what ends in it.
+fn take_part(runs: &mut &Runs, begin: u64, out: &mut Vec<(u16, u16)>) {
+    out.clear();
+    let end = begin + u64::from(SECTORS);
+    while let Some((first, count)) = runs.first().copied()
+        && first < end
+    {
+        let (from, to) = (first.max(begin), (first + count).min(end));
+        if from < to {
+            out.push(((from - begin) as u16, (to - begin) as u16));
         }
+        if first + count > end {
+            break;
+        }
+        *runs = &runs[1..];
     }
 }
 
-impl Words {
-    /// Gives a word to the sectors that are allocated from `begin` on. Runs that end within the part are taken away.
-    fn note(&mut self, runs: &mut &Runs, begin: u64, word: Word) {
-        let end = begin + u64::from(SECTORS);
-        while let Some((first, count)) = runs.first().copied() {
-            if first >= end {
-                break;
-            }
-            let (from, to) = (first.max(begin), (first + count).min(end));
-            if from < to {
-                self.words[(from - begin) as usize..(to - begin) as usize].fill(word);
-                self.any = true;
-            }
-            if first + count > end {
-                break;
-            }
-            *runs = &runs[1..];
+/// The words of a part in which `above` hides what is below.
+fn layered(above: &Locals, word_above: Word, below: &Locals, word_below: Word) -> Vec<Run> {
+    let mut runs = Vec::with_capacity(above.len() + below.len());
+    let mut push = |from: u16, to: u16, word: Word| {
+        if from < to {
+            runs.push(Run {
+                first: from,
+                count: to - from,
+                word,
+            });
         }
+    };
+    let (mut above, mut hidden_to) = (above.iter().copied().peekable(), 0);
+    for (from, to) in below {
+        let mut at = hidden_to.max(*from);
+        while let Some((first, end)) = above.next_if(|(first, _)| first < to) {
+            push(at, first, word_below);
+            push(first, end, word_above);
+            hidden_to = end;
+            at = at.max(end);
+        }
+        push(at, *to, word_below);
     }
+    above.for_each(|(first, end)| push(first, end, word_above));
+    runs
+}
 
-    /// Breaks rule R1.
-    fn prefer_clean(&mut self, clean: &Words) {
-        for (word, clean) in self.words.iter_mut().zip(&clean.words) {
-            if clean.is_cached() {
-                *word = *clean;
-            }
-        }
-    }
-
-    /// Takes heat from a snapshot, where it is of a sector in the same state.
-    fn warm(&mut self, snapshot: &[Word]) {
-        for (word, before) in self.words.iter_mut().zip(snapshot) {
-            if word.is_cached() && word.place() == before.place() {
-                *word = match word.is_dirty() {
-                    true => Word::dirty(before.heat()),
-                    false => Word::clean(before.heat()),
-                };
-            }
-        }
-    }
-
-    fn runs(&self) -> Vec<Run> {
-        let mut runs: Vec<Run> = Vec::new();
-        if !self.any {
-            return runs;
-        }
-        for (sector, word) in (0u16..).zip(&self.words) {
-            match runs.last_mut() {
-                _ if !word.is_cached() => {}
-                Some(last) if last.end() == sector && last.word == *word => last.count += 1,
-                _ => runs.push(Run {
+/// The same with heat from a snapshot, where that is of a sector in the same state.
+fn warmed(runs: &[Run], snapshot: &[Word]) -> Vec<Run> {
+    let mut warm: Vec<Run> = Vec::new();
+    for run in runs {
+        for sector in run.first..run.end() {
+            let before = snapshot.get(usize::from(sector)).copied();
+            let before = before.filter(|before| before.place() == run.word.place());
+            let heat = before.map_or(0, Word::heat);
+            let word = match run.word.is_dirty() {
+                true => Word::dirty(heat),
+                false => Word::clean(heat),
+            };
+            match warm.last_mut() {
+                Some(last) if last.end() == sector && last.word == word => last.count += 1,
+                _ => warm.push(Run {
                     first: sector,
                     count: 1,
-                    word: *word,
+                    word,
                 }),
             }
         }
-        runs
+    }
+    warm
+}
+
+#[cfg(test)]
+mod tests {
+    use wharf_runtime::Seed;
+
+    use super::*;
+
+    /// Runs that do not touch, of two parts, and which of their sectors are in them.
+    fn some(rng: &mut wharf_runtime::Rng, begin: u64) -> (Vec<(u64, u64)>, Vec<bool>) {
+        let end = 2 * u64::from(SECTORS);
+        let (mut runs, mut is_in, mut at) = (Vec::new(), vec![false; end as usize], 0);
+        let longest = [3, 300, 9000][rng.below(3) as usize];
+        loop {
+            let first = at + 1 + rng.below(longest);
+            let count = 1 + rng.below(longest);
+            if first + count > end {
+                return (runs, is_in);
+            }
+            runs.push((begin + first, count));
+            is_in[first as usize..(first + count) as usize].fill(true);
+            at = first + count;
+        }
+    }
+
+    #[test]
+    fn runs_of_both_kinds_give_the_words_that_sectors_one_by_one_do() {
+        for seed in 0..200 {
+            let mut rng = Seed(seed).child("layers").rng();
+            let (clean, is_clean) = some(&mut rng, 0);
+            let (dirty, is_dirty) = some(&mut rng, 1 << 20);
+            let (mut clean, mut dirty) = (&clean[..], &dirty[..]);
+            for part in 0..2 {
+                let begin = part * u64::from(SECTORS);
+                let (mut of_clean, mut of_dirty) = (Vec::new(), Vec::new());
+                take_part(&mut clean, begin, &mut of_clean);
+                take_part(&mut dirty, (1 << 20) + begin, &mut of_dirty);
+                let runs = layered(&of_dirty, Word::dirty(0), &of_clean, Word::clean(0));
+                let snapshot: Vec<Word> = (0..SECTORS)
+                    .map(|_| match rng.below(3) {
+                        0 => Word::clean(2),
+                        1 => Word::dirty(1),
+                        _ => Word::ABSENT,
+                    })
+                    .collect();
+                for (runs, is_warm) in [(&runs, false), (&warmed(&runs, &snapshot), true)] {
+                    let mut words = vec![Word::ABSENT; SECTORS as usize];
+                    for run in runs {
+                        words[usize::from(run.first)..usize::from(run.end())].fill(run.word);
+                    }
+                    for (at, word) in words.into_iter().enumerate() {
+                        let heat = |kind: Word| match is_warm && snapshot[at] == kind {
+                            true => kind.heat(),
+                            false => 0,
+                        };
+                        let whole = begin as usize + at;
+                        let expected = match (is_dirty[whole], is_clean[whole]) {
+                            (true, _) => Word::dirty(heat(Word::dirty(1))),
+                            (_, true) => Word::clean(heat(Word::clean(2))),
+                            _ => Word::ABSENT,
+                        };
+                        assert_eq!(word, expected, "seed {seed}, sector {whole}");
+                    }
+                    let apart = |two: &[Run]| {
+                        two[0].end() < two[1].first
+                            || two[0].end() == two[1].first && two[0].word != two[1].word
+                    };
+                    assert!(runs.windows(2).all(apart), "seed {seed}");
+                }
+            }
+        }
     }
 }

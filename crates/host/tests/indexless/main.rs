@@ -6,10 +6,12 @@
 //! | `opening.rs` | whose cache it is; what is known after opening it; heat |
 //! | `modes.rs` | modes, full devices, dead devices |
 //! | `neighbours.rs` | what comes in with what was missed, and what it must not overtake |
+//! | `recovery.rs` | how long it takes to be known again |
 //! | `rig.rs` | the machine, and the model of what sectors may hold |
 
 mod cuts;
 mod modes;
 mod neighbours;
 mod opening;
+mod recovery;
 mod rig;
