@@ -20,7 +20,7 @@ use crate::backing::Sectors;
 use crate::error::IoError;
 
 /// Parts that are asked about together where there is something.
-const PARTS: u64 = 16;
+const PARTS: u64 = 64;
 
 /// Parts that are asked about together at most.
 const PARTS_MAX: u64 = 4096;

@@ -79,7 +79,7 @@ pub(super) struct Shard {
 /// Where a part is among those of its shard, of which there are two to the power of `shard_bits`.
 #[inline]
 pub(super) fn index_of(part: u64, shard_bits: u32) -> usize {
-    ((part / GROUP_PARTS >> shard_bits) * GROUP_PARTS + part % GROUP_PARTS) as usize
+    (((part / GROUP_PARTS) >> shard_bits) * GROUP_PARTS + part % GROUP_PARTS) as usize
 }
 
 impl Shard {
@@ -113,7 +113,7 @@ impl Shard {
 
     #[inline]
     fn place(&self, part: u64) -> (usize, usize) {
-        let group = part / GROUP_PARTS >> self.shard_bits;
+        let group = (part / GROUP_PARTS) >> self.shard_bits;
         (group as usize, (part % GROUP_PARTS) as usize)
     }
 

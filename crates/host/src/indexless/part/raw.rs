@@ -1,8 +1,8 @@
 //! The raw form: four bits for each sector, sixteen sectors a word.
 //!
 //! Words are atomic: whoever looks a sector up makes it hotter without the lock that guards the part
-//! (`raws.rs`), by compare and exchange, which fails if anything has changed. Whoever has the lock
-//! stores; what gets lost by that is heat that a sector got at this moment.
+//! (`raws.rs`). Whoever has the lock changes words by compare and exchange, too; only where a part
+//! gets new words as a whole, heat that a sector gets at this moment is lost.
 
 use std::array;
 use std::sync::Arc;
@@ -51,36 +51,24 @@ impl<const N: usize> Page<N> {
         Word::of_bits((word >> (sector % NIBBLES * 4) & 0xf) as u8)
     }
 
-    /// Under the lock: gives sixteen sectors the words that `change` makes of theirs; these words
-    /// before and after. One that gets hotter meanwhile may stay as hot as it was.
+    /// Gives sixteen sectors the words that `change` makes of theirs, until nobody has made one of
+    /// them hotter meanwhile; these words before and after.
     #[inline]
     pub(in crate::indexless) fn change(
         &self,
         at: usize,
-        change: impl FnOnce(u64) -> u64,
+        change: impl Fn(u64) -> u64,
     ) -> (u64, u64) {
-        let old = self.word(at);
-        let new = change(old);
-        if new != old {
-            // Release: see `store`.
-            self.words[at].store(new, Ordering::Release);
-        }
-        (old, new)
-    }
-
-    /// Without the lock: gives sixteen sectors other heat, as `warmer` makes it of theirs, unless
-    /// somebody changes them all the time.
-    #[inline]
-    pub(in crate::indexless) fn warm(&self, at: usize, warmer: impl Fn(u64) -> u64) {
         let mut old = self.word(at);
         loop {
-            let new = warmer(old);
+            let new = change(old);
             if new == old {
-                return;
+                return (old, new);
             }
             let word = &self.words[at];
+            // Release: see `store`.
             match word.compare_exchange_weak(old, new, Ordering::Release, Ordering::Relaxed) {
-                Ok(_) => return,
+                Ok(_) => return (old, new),
                 Err(now) => old = now,
             }
         }
