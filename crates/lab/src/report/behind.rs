@@ -1,11 +1,8 @@
 //! What a flash cache has before it and behind it, in a table of its own: hits of reads apart from those of writes, what
 //! data takes on flash and on the disk, seeks, memory. For the terminal and for the page.
 
-use std::fmt::Write as _;
-
+use super::figures;
 use super::format::{bytes, optional, optional_percent};
-use super::html::Escaped;
-use super::table::aligned;
 use crate::result::{DeviceAccount, Row, ratio};
 
 const HEADS: [&str; 10] = [
@@ -88,33 +85,10 @@ fn lines(rows: &[Row]) -> Vec<[String; 10]> {
 
 /// As text, after an empty line; empty without such designs.
 pub(super) fn table(rows: &[Row]) -> String {
-    let lines = lines(rows);
-    if lines.is_empty() {
-        return String::new();
-    }
-    let cells = lines.into_iter().map(Vec::from);
-    format!("\n{}", aligned(&HEADS, cells, 1, 2))
+    figures::table(&HEADS, lines(rows), (1, 2))
 }
 
 /// As a section of the page; empty without such designs.
 pub(super) fn section(rows: &[Row]) -> String {
-    let lines = lines(rows);
-    if lines.is_empty() {
-        return String::new();
-    }
-    let mut text = String::from(
-        "<section class=\"long\">\n<h2>Cache and disk</h2>\n<table class=\"figures\">\n<thead><tr>",
-    );
-    for head in HEADS {
-        let _ = write!(text, "<th>{}</th>", Escaped(head.replace('\n', " ")));
-    }
-    text += "</tr></thead>\n<tbody>\n";
-    for line in lines {
-        text += "<tr>";
-        for cell in line {
-            let _ = write!(text, "<td>{}</td>", Escaped(cell));
-        }
-        text += "</tr>\n";
-    }
-    text + "</tbody>\n</table>\n</section>\n"
+    figures::section("Cache and disk", &HEADS, lines(rows))
 }
