@@ -230,7 +230,7 @@ fn gib_per_tib(bytes: f64) -> f64 {
 
 /// The index that design `opencas` has in the place of the bitmap: 36 bytes a sector, less than the 54 of Open CAS itself.
 #[test]
-fn an_index_takes_a_hundred_times_what_a_bitmap_does() {
+fn an_index_takes_36_bytes_for_each_sector() {
     let index = index_bytes_per_sector(1 << 20);
     eprintln!("GiB for a cached TiB: {:.3} an index", gib_per_tib(index));
     assert!((35.9..36.2).contains(&index), "{index} bytes a sector");
