@@ -25,6 +25,10 @@ pub(crate) fn figure(row: &Row, name: &str) -> Option<f64> {
         let whole = gauge(whole)?;
         (whole > 0.0).then(|| gauge(part).map(|part| part / whole))?
     };
+    let sum = |names: &[&str]| {
+        let known: Vec<f64> = names.iter().filter_map(|name| gauge(name)).collect();
+        (!known.is_empty()).then(|| known.iter().sum::<f64>())
+    };
     let behind = device(row, "backing")?;
     let packed = device(row, "cache").and_then(|device| device.compression.as_ref());
     match name {
@@ -46,14 +50,27 @@ pub(crate) fn figure(row: &Row, name: &str) -> Option<f64> {
         "seeks_per_read" => {
             (row.reads > 0).then(|| ratio(behind.read_seeks.unwrap_or(0) as f64, row.reads as f64))
         }
-        "host_bytes" => {
-            let all = ["bitmap_bytes", "policy_bytes", "mapping_bytes"];
-            let known: Vec<f64> = all.iter().filter_map(|name| gauge(name)).collect();
-            (!known.is_empty()).then(|| known.iter().sum())
-        }
+        "host_bytes" => sum(&[
+            "bitmap_bytes",
+            "index_bytes",
+            "policy_bytes",
+            "mapping_bytes",
+        ]),
         "map_bytes" => Some(packed?.map_bytes as f64),
+        "host_gib_per_tib" => {
+            gib_per_tib(row, sum(&["bitmap_bytes", "index_bytes", "policy_bytes"])?)
+        }
+        "map_gib_per_tib" => gib_per_tib(row, packed?.map_bytes as f64),
         _ => None,
     }
+}
+
+/// Bytes by what is cached at the end of the run.
+fn gib_per_tib(row: &Row, bytes: f64) -> Option<f64> {
+    let sectors = row
+        .gauge("cached_sectors")
+        .filter(|sectors| *sectors > 0.0)?;
+    Some(bytes / sectors * 1024.0 / 4096.0)
 }
 
 fn device<'a>(row: &'a Row, role: &str) -> Option<&'a DeviceAccount> {
