@@ -13,7 +13,7 @@ use wharf_host::design::{Design, Needs, Settings};
 use wharf_host::direct::Direct;
 use wharf_host::hardware::Hardware;
 use wharf_host::indexless::{
-    DirectDisk, FirstIn, HalfLru, Ideal, Indexless, LruBatch, SecondChance, Through,
+    DirectDisk, FirstIn, HalfLru, Ideal, Indexless, LruBatch, OpenCas, SecondChance, Through,
 };
 use wharf_host::kernel::{Falcon, Kernel, KernelDflush};
 use wharf_host::scala::Scala;
@@ -126,6 +126,7 @@ pub const FLASH_CACHES: &[DesignEntry] = &[
     DesignEntry::of::<Indexless<HalfLru>>(),
     DesignEntry::of::<Indexless<LruBatch>>(),
     DesignEntry::of::<Indexless<FirstIn>>(),
+    DesignEntry::of::<Indexless<OpenCas>>(),
     DesignEntry::of::<Indexless<Through>>(),
     DesignEntry::of::<Indexless<DirectDisk>>(),
 ];

@@ -75,7 +75,11 @@ impl Core {
                 self.collect.notify_all(&self.cpu);
                 self.space.wait(&self.cpu).await;
             }
-            Refusal::CapacityExceeded => return Err(StatusCode::CapacityExceeded),
+            Refusal::CapacityExceeded => {
+                // Collection may give a file system room.
+                self.wake_collector();
+                return Err(StatusCode::CapacityExceeded);
+            }
             Refusal::ReadOnly => return Err(StatusCode::NamespaceWriteProtected),
         }
         Ok(())

@@ -41,6 +41,10 @@ impl Core {
             }
             left -= pages;
         }
+        if !self.cpu.is_virtual() {
+            // What it names, others going on meanwhile: little is left to wait for. A failure shows below.
+            self.sync_media().await;
+        }
         let written = self.with_ftl(Ftl::write_checkpoint);
         self.after_log_write(written)
     }

@@ -116,6 +116,6 @@ impl Core {
             self.space.wait(&self.cpu).await;
         }
         self.with_ftl(|ftl| ftl.end_wipe());
-        self.sync_media()
+        self.sync_media().await
     }
 }

@@ -20,10 +20,13 @@ use wharf_wire::status::StatusCode;
 
 use super::collecting::{Collector, Moved};
 use super::state::Core;
-use crate::ftl::{Batch, Urgency};
+use crate::ftl::{Batch, Refusal, Urgency};
 
 /// Erases between two looks at the wear of all blocks, as a share of the blocks.
 const WEAR_CHECK_SHARE: u32 = 8;
+
+/// How often collection looks whether a full file system has room again.
+const ROOM_LOOK_NS: u64 = 100_000_000;
 
 /// Wear levelling, by one of the collectors.
 struct WearCheck {
@@ -192,6 +195,11 @@ impl Core {
                     }
                     Ok(None) => break,
                     Err(_) if self.has_ended_closed_units() => {}
+                    Err(Refusal::CapacityExceeded) if self.with_ftl(|ftl| ftl.lacks_room()) => {
+                        // Those who wait for collection are told, or they would wait as long.
+                        self.space.notify_all(&self.cpu);
+                        self.cpu.sleep_until(self.cpu.now() + ROOM_LOOK_NS).await;
+                    }
                     Err(_) => self.space.wait(&self.cpu).await,
                 }
             }
@@ -211,7 +219,7 @@ impl Core {
                 self.emptied.wait(&self.cpu).await;
                 continue;
             };
-            if self.write_log().await == StatusCode::Success {
+            if self.prepare_erase(victim).await == StatusCode::Success {
                 let now_ns = self.flash_now();
                 let end_ns = self.with_ftl(|ftl| ftl.start_erase(now_ns, victim));
                 self.end_collecting();
@@ -222,6 +230,20 @@ impl Core {
                 self.give_up_writing();
             }
         }
+    }
+
+    /// Sees to it that nothing is lost with a victim.
+    async fn prepare_erase(&self, victim: u32) -> StatusCode {
+        let logged = self.write_log().await;
+        if self.cpu.is_virtual() || logged != StatusCode::Success {
+            // The erase itself waits for what it relies on.
+            return logged;
+        }
+        let synced = self.sync_media().await;
+        if synced == StatusCode::Success {
+            self.with_ftl(|ftl| ftl.cover_erase(victim));
+        }
+        synced
     }
 
     /// Takes a victim that can be erased; gives up on those that never will be.

@@ -16,6 +16,7 @@ use wharf_wire::status::StatusCode;
 
 use super::collecting::{Collecting, Collector, Moved};
 use super::commands::{Answer, Outcome, Share, Slots};
+use super::durable::Syncs;
 use super::hmb::Hmb;
 use super::store::{CoreStatus, Store};
 use super::stuck::Stuck;
@@ -199,6 +200,7 @@ pub struct Core {
     pub(super) resumptions_made: Cell<u32>,
     /// A program has ended: frames are free, a flush may be complete.
     pub(super) programmed: Notify,
+    pub(super) syncs: Syncs,
     /// A block has become free.
     pub(super) space: Notify,
     /// Collection may be needed, or may go on.
@@ -303,6 +305,7 @@ impl Core {
             resumptions: RefCell::default(),
             resumptions_made: Cell::new(0),
             programmed: Notify::new(),
+            syncs: Syncs::new(),
             space: Notify::new(),
             collect: Notify::new(),
             checkpoint_due: Notify::new(),

@@ -129,6 +129,23 @@ impl Blocks {
         !self.free[plane as usize].is_empty()
     }
 
+    /// The block that [`Blocks::open`] would open.
+    pub fn next_free(&self, plane: u32, origin: Origin) -> Option<u32> {
+        let free = &self.free[plane as usize];
+        let next = match origin {
+            Origin::Host => free.first(),
+            Origin::Gc => free.last(),
+        };
+        next.map(|(_, block)| *block)
+    }
+
+    /// The blocks of a plane that are opened after the next: by host writes, and by collection.
+    pub fn after_next(&self, plane: u32) -> impl Iterator<Item = u32> {
+        let free = &self.free[plane as usize];
+        let those = free.iter().nth(1).into_iter().chain(free.last());
+        those.map(|(_, block)| *block)
+    }
+
     /// Opens a free block of a plane: the least worn for a host write, the most worn for pages that
     /// were collected and will stay for longer.
     pub fn open(&mut self, plane: u32, origin: Origin) -> Option<u32> {

@@ -52,7 +52,8 @@ impl Frontiers {
     }
 
     /// Takes the next page: block and page index within it. `is_taken` says which planes are out of
-    /// question, `backlog_ns` how long one will be busy.
+    /// question, `backlog_ns` how long one will be busy, `reserve` whether a plane's next block
+    /// may be opened.
     #[inline]
     pub fn take_page(
         &mut self,
@@ -60,6 +61,7 @@ impl Frontiers {
         wanted: Wanted,
         is_taken: impl Fn(u32) -> bool,
         backlog_ns: impl Fn(u32) -> u64,
+        reserve: impl FnOnce(&Blocks, u32, u32) -> bool,
     ) -> Option<(u32, u32)> {
         let Wanted { origin, .. } = wanted;
         let may_open = match origin {
@@ -88,6 +90,9 @@ impl Frontiers {
         };
         let slot = &mut open[plane as usize];
         if slot.block == NONE {
+            if !reserve(blocks, plane, blocks.next_free(plane, origin)?) {
+                return None;
+            }
             let block = blocks.open(plane, origin).expect("the plane has room");
             *slot = Open {
                 block,

@@ -11,7 +11,7 @@
 //! little-endian. `docs/durability.md` has the table.
 
 use super::Ftl;
-use crate::media::{Media, MediaError, log_record_bytes};
+use crate::media::{Media, MediaError, Syncing, log_record_bytes};
 
 /// What a record holds: its first 4 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,6 +138,21 @@ impl Ftl {
     /// Makes what was programmed and logged survive a crash of the machine that runs the drive.
     pub fn sync_media(&mut self) -> Result<(), MediaError> {
         self.media.sync()
+    }
+
+    /// As [`Ftl::sync_media`], beside: [`Ftl::end_sync`] is to be called once it is done.
+    pub fn begin_sync(&mut self) -> Result<Option<Syncing>, MediaError> {
+        self.media.begin_sync()
+    }
+
+    /// A sync beside has ended.
+    pub fn end_sync(&mut self, syncing: &Syncing) -> Result<(), MediaError> {
+        self.media.end_sync(syncing)
+    }
+
+    /// All that a victim held has been synced where it is now.
+    pub fn cover_erase(&mut self, victim: u32) {
+        self.media.cover_erase(victim);
     }
 }
 

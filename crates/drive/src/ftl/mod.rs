@@ -121,6 +121,8 @@ pub struct Ftl {
     trims: Vec<Trim>,
     programs_since_checkpoint: u64,
     read_only: bool,
+    /// The image's file system had no room for the block that was to be opened last.
+    lacks_room: bool,
     /// Every block that holds data of no logical page is to be erased.
     wiping: bool,
     power: PowerSwitch,
@@ -224,6 +226,7 @@ impl Ftl {
             trims: Vec::new(),
             programs_since_checkpoint: 0,
             read_only: false,
+            lacks_room: false,
             wiping: false,
             power,
             counters: Counters::default(),

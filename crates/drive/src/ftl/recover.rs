@@ -289,7 +289,8 @@ impl Ftl {
         }
         self.blocks.validate(block, valid);
         let full = written == self.plan.slots_per_block;
-        if full || !self.frontiers.reopen(&self.blocks, block, written) {
+        let reopens = !full && self.media.reserve(block);
+        if !reopens || !self.frontiers.reopen(&self.blocks, block, written) {
             self.blocks.close(block, self.seq);
         }
     }

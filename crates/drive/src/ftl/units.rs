@@ -1,12 +1,14 @@
 //! Units: which are open, which is filled next, and when they are closed (`pack.rs` has the walk).
 
 use super::Ftl;
+use super::blocks::Blocks;
 use super::frames::{Origin, gc_frames};
 use super::frontier::Wanted;
 use super::squeeze::Squeezer;
 use super::write::Refusal;
 use crate::config::{CorePlan, DriveConfig, Placement};
 use crate::divide::remainder;
+use crate::media::Media;
 use crate::media::packed::unit::{
     Content, EXTENTS_PER_PAGE, PAGE_GRANULES, UnitPlace, directory_granules,
 };
@@ -180,10 +182,16 @@ impl Ftl {
                 break;
             }
         }
-        Err(match self.is_fruitless() {
+        Err(match self.is_fruitless() || self.lacks_room {
             true => Refusal::CapacityExceeded,
             false => Refusal::NoSpace,
         })
+    }
+
+    /// The file system of the image had no room for the block that was to be opened last: nothing is
+    /// staged that could not be programmed.
+    pub fn lacks_room(&self) -> bool {
+        self.lacks_room
     }
 
     fn open_unit(&mut self, now_ns: u64, origin: Origin, lpn: u32) -> Option<u32> {
@@ -200,9 +208,20 @@ impl Ftl {
             open.any(|slot| packer.units[*slot as usize].plane == plane)
         };
         let backlog_ns = |plane| self.nand.backlog_ns(now_ns, plane);
+        let (media, lacks_room) = (&mut self.media, &mut self.lacks_room);
+        // Others leave metadata, and collection, a block with room.
+        let leaves = origin == Origin::Host && lpn < self.plan.metadata_first;
+        let reserve = |blocks: &Blocks, plane, block| {
+            let mut has_room = media.reserve(block);
+            if leaves {
+                has_room = has_room && blocks.after_next(plane).all(|other| media.reserve(other));
+            }
+            *lacks_room = !has_room;
+            has_room
+        };
+        let blocks = &mut self.blocks;
         let (block, unit) =
-            self.frontiers
-                .take_page(&mut self.blocks, wanted, is_taken, backlog_ns)?;
+            (self.frontiers).take_page(blocks, wanted, is_taken, backlog_ns, reserve)?;
         self.blocks.begin_program(block);
         let plane = self.blocks.plane_of(block);
         let packer = self.packer_mut();

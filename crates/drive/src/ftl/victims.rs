@@ -113,7 +113,7 @@ impl Ftl {
         let free = self.free_or_coming();
         if free <= self.plan.foreground_blocks {
             Some(Urgency::Foreground)
-        } else if free < self.plan.background_blocks {
+        } else if free < self.plan.background_blocks || self.lacks_room {
             Some(Urgency::Background)
         } else {
             None

@@ -17,7 +17,7 @@ pub enum Refusal {
     NoFrame,
     /// No page can be allocated: collection must free a block first.
     NoSpace,
-    /// The thinly provisioned namespace is full.
+    /// The thinly provisioned namespace is full, or the file system that the flash lies on.
     CapacityExceeded,
     /// The flash is worn out.
     ReadOnly,
@@ -64,9 +64,13 @@ impl Ftl {
             pages_per_block: pages,
         };
         let backlog_ns = |plane| self.nand.backlog_ns(now_ns, plane);
-        let (block, page) =
-            self.frontiers
-                .take_page(&mut self.blocks, wanted, |_| false, backlog_ns)?;
+        let (block, page) = self.frontiers.take_page(
+            &mut self.blocks,
+            wanted,
+            |_| false,
+            backlog_ns,
+            |_, _, _| true,
+        )?;
         Some(block * pages + page)
     }
 

@@ -3,6 +3,7 @@
 use super::packed::unit::{Content, ExtentData, UnitPlace};
 use super::{
     BlockCopy, CoreGeometry, FileMedia, Media, MediaError, Oob, PackedMedia, RamMedia, StampMedia,
+    Syncing,
 };
 
 /// Media of any kind.
@@ -122,6 +123,22 @@ impl Media for AnyMedia {
 
     fn sync(&mut self) -> Result<(), MediaError> {
         forward!(self, media => media.sync())
+    }
+
+    fn begin_sync(&mut self) -> Result<Option<Syncing>, MediaError> {
+        forward!(self, media => media.begin_sync())
+    }
+
+    fn end_sync(&mut self, syncing: &Syncing) -> Result<(), MediaError> {
+        forward!(self, media => media.end_sync(syncing))
+    }
+
+    fn cover_erase(&mut self, block: u32) {
+        forward!(self, media => media.cover_erase(block));
+    }
+
+    fn reserve(&mut self, block: u32) -> bool {
+        forward!(self, media => media.reserve(block))
     }
 
     fn log_append(&mut self, record: &[u8]) -> Result<(), MediaError> {

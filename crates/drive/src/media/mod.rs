@@ -33,7 +33,9 @@ mod tests;
 
 pub use any::AnyMedia;
 pub use copy::{BlockCopy, UnitCopy, copy_core};
-pub use file::{FileImage, FileMedia, FileOptions, ImageError, ImageGeometry, KillPoint};
+pub use file::{
+    FileImage, FileMedia, FileOptions, HeldSyncs, ImageError, ImageGeometry, KillPoint, Syncing,
+};
 pub use packed::PackedMedia;
 use packed::unit::{Content, EXTENTS_PER_PAGE, ExtentData, UNIT_PAGES_MAX, UnitPlace};
 pub use ram::RamMedia;
@@ -342,6 +344,26 @@ pub trait Media {
 
     /// Makes all that was programmed, erased and logged survive a crash of the host machine too.
     fn sync(&mut self) -> Result<(), MediaError>;
+
+    /// Begins what [`Media::sync`] does, of all that was done so far. `None` says that it is done;
+    /// else [`Media::end_sync`] is to be called once it is.
+    fn begin_sync(&mut self) -> Result<Option<Syncing>, MediaError> {
+        self.sync().map(|()| None)
+    }
+
+    /// Takes note of a sync that is done; waits for it if it is not.
+    fn end_sync(&mut self, _: &Syncing) -> Result<(), MediaError> {
+        Ok(())
+    }
+
+    /// All that the next erase of this block relies on has been synced.
+    fn cover_erase(&mut self, _: u32) {}
+
+    /// Sees to it that an erased block can be programmed where the image's file system gives out
+    /// room as it is written; false if it has none left.
+    fn reserve(&mut self, _: u32) -> bool {
+        true
+    }
 
     /// Adds a record to the log. It survives a power cut now.
     fn log_append(&mut self, record: &[u8]) -> Result<(), MediaError>;

@@ -102,27 +102,17 @@ impl Volumes<'_> {
 
     /// The sectors of metadata, up to the superblock.
     pub(super) fn own(&self, plan: &AddressPlan) -> Result<VolumeSectors, BackingError> {
-        let range = (plan.metadata(), self.cache.pages() - plan.metadata());
-        let sectors = VolumeSectors::new(
-            self.cpu,
-            self.cache.clone(),
-            self.space,
-            range,
-            self.metadata,
-        );
-        sectors.map_err(|_| BackingError::Config("no memory for transfers"))
+        self.sectors(plan.metadata(), self.cache.pages() - plan.metadata())
     }
 
     /// The sectors of the mapping.
     fn metadata(&self, plan: &AddressPlan) -> Result<VolumeSectors, BackingError> {
-        let range = (plan.metadata(), plan.mapping());
-        let sectors = VolumeSectors::new(
-            self.cpu,
-            self.cache.clone(),
-            self.space,
-            range,
-            self.metadata,
-        );
+        self.sectors(plan.metadata(), plan.mapping())
+    }
+
+    fn sectors(&self, first: u64, count: u64) -> Result<VolumeSectors, BackingError> {
+        let (cache, part) = (self.cache.clone(), (first, count));
+        let sectors = VolumeSectors::new(self.cpu, cache, self.space, part, self.metadata);
         sectors.map_err(|_| BackingError::Config("no memory for transfers"))
     }
 }

@@ -47,9 +47,8 @@ use wharf_runtime::sync::Ordering;
 use super::bitmap::Stretch;
 use super::keeper::Keeper;
 use super::mode::Mode;
-use super::part::SECTORS;
 use super::planted::Fault;
-use super::policy::{Victim, View};
+use super::policy::Victim;
 use super::settings::PIECE_SECTORS;
 use super::word::{Place, Word};
 use crate::backing::Sectors;
@@ -178,43 +177,18 @@ impl<S: Sectors + 'static> Keeper<S> {
 
     /// What the policy chooses for a round.
     fn victims(&self) -> Vec<Victim> {
-        let mut victims = Vec::new();
-        let view = View {
-            cpu: &self.cpu,
-            bitmap: &self.known.bitmap,
-            limit: self.shared.room.limit,
-        };
-        let budget = self.shared.room.round;
-        self.shared.policy.with(&self.cpu, |policy| {
-            policy.choose(view, budget, &mut victims);
-        });
-        victims
+        let room = &self.shared.room;
+        let amounts = (room.limit, room.round);
+        self.shared
+            .order
+            .choose(&self.cpu, &self.known.bitmap, amounts)
     }
 
     /// As many dirty sectors as a round has, from where the last look for them ended.
     fn dirty_victims(&self) -> Vec<Victim> {
-        let (bitmap, budget) = (&self.known.bitmap, self.shared.room.round);
-        let (mut victims, mut found) = (Vec::new(), 0);
-        let mut part = self.drained_to.get();
-        while found < budget {
-            let next = bitmap.find_part(&self.cpu, part, |counts| counts.dirty > 0);
-            let Some(at) = next else {
-                part = 0;
-                break;
-            };
-            bitmap.visit(&self.cpu, at, &mut Vec::new(), |runs| {
-                for run in runs.iter().filter(|run| run.word.is_dirty()) {
-                    found += u64::from(run.count);
-                    victims.push(Victim {
-                        first: at * u64::from(SECTORS) + u64::from(run.first),
-                        count: run.count.into(),
-                    });
-                }
-                false
-            });
-            part = at + 1;
-        }
-        self.drained_to.set(part);
+        let (from, budget) = (self.drained_to.get(), self.shared.room.round);
+        let (victims, next) = self.known.bitmap.dirty(&self.cpu, from, budget);
+        self.drained_to.set(next);
         victims
     }
 

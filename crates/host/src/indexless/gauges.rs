@@ -6,6 +6,7 @@
 use wharf_runtime::Cpu;
 
 use super::mode::Reason;
+use super::places::Places;
 use super::shared::{Known, Shared};
 use crate::design::{Amount, Counter, Gauges, Touch};
 
@@ -72,8 +73,12 @@ pub(super) fn of_client(
     if index > 0 {
         return own;
     }
-    let bitmap = known.bitmap.memory_bytes(cpu) as u64;
-    let policy = shared.policy.with(cpu, |policy| policy.memory_bytes()) as u64;
-    own.with("bitmap_bytes", Amount::Bytes(bitmap))
+    let places = known.bitmap.memory_bytes(cpu) as u64;
+    let policy = shared.order.memory_bytes(cpu) as u64;
+    let name = match known.bitmap {
+        Places::Bitmap(_) => "bitmap_bytes",
+        Places::Index(_) => "index_bytes",
+    };
+    own.with(name, Amount::Bytes(places))
         .with("policy_bytes", Amount::Bytes(policy))
 }

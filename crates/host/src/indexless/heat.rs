@@ -2,7 +2,7 @@
 //!
 //! A part's words, four bits each, fill one sector of the metadata. They are a hint: of each sector the
 //! heat counts if the snapshot has it in the state that the drive says it is in, and a snapshot that
-//! was lost or is old is no error. Snapshots are written when the cache is closed, and of a few parts in turn after
+//! was lost or is old is no error. (An index has no heat, and no snapshots.) Snapshots are written when the cache is closed, and of a few parts in turn after
 //! rounds of eviction.
 
 use super::keeper::Keeper;
@@ -31,7 +31,9 @@ impl<S: Sectors + 'static> Keeper<S> {
 
     /// Writes snapshots of at most so many parts, going on where the last ended. What cannot be written is left out.
     pub(super) async fn snapshot(&self, parts_max: u64) {
-        let bitmap = &self.known.bitmap;
+        let Some(bitmap) = self.known.bitmap.bitmap() else {
+            return;
+        };
         let mut from = self.snapshot_from.get();
         for _ in 0..parts_max {
             let next = bitmap.find_part(&self.cpu, from, |counts| counts.cached > 0);

@@ -13,6 +13,8 @@ use wharf_runtime::wake::{Pause, Sleeper};
 use super::disk::{Disk, io_error};
 use super::jobs::{Given, Job, Want};
 use super::label::Label;
+#[cfg(doc)]
+use super::places::Places;
 use super::shared::{Known, Numbers, Shared};
 use super::transfer::Mover;
 use crate::backing::{BackingError, Sectors, VolumeSectors};
@@ -37,7 +39,7 @@ pub(super) struct Keeper<S> {
     pub(super) rounds: Cell<u64>,
     /// The part that a snapshot of heat goes on with.
     pub(super) snapshot_from: Cell<u64>,
-    /// The sector from which on dirty ones are looked for that are to be written back.
+    /// Where the last look for dirty sectors that are to be written back ended ([`Places::dirty`]).
     pub(super) drained_to: Cell<u64>,
 }
 

@@ -10,6 +10,8 @@
 //! | `part/` | the words of 8192 sectors, in several forms |
 //! | `shard.rs`, `bitmap.rs` | all parts, behind locks |
 //! | `raws.rs` | raw parts, looked at without |
+//! | `index.rs` | an index with an entry for each sector, in its place |
+//! | `places.rs`, `order.rs` | one or the other; who says which sectors leave |
 //! | `policy/` | which sectors leave |
 //! | `settings.rs` | what the design is told; where what lies on the drive |
 //! | `opening.rs` | made anew or opened again; where the disk is |
@@ -42,13 +44,18 @@ mod disk;
 mod evict;
 mod gauges;
 mod heat;
+pub mod index;
+#[cfg(test)]
+mod index_tests;
 mod jobs;
 mod keeper;
 pub(crate) mod label;
 mod mode;
 mod neighbours;
 mod opening;
+mod order;
 pub mod part;
+mod places;
 #[doc(hidden)]
 pub mod planted;
 pub mod policy;
@@ -86,10 +93,13 @@ use crate::design::{Design, DesignConfig, DesignError, Gauges, Initial, Needs, P
 use bitmap::Bitmap;
 use changes::Changes;
 use disk::{Disk, Volumes};
+use index::LineIndex;
 use jobs::Jobs;
 use keeper::Keeper;
 use mode::{ModeSwitch, Reasons};
 use opening::Opening;
+use order::Order;
+use places::Places;
 use planted::Planted;
 use policy::{Continuity, Fifo, ImprovedLru, Lru, Policy, Scan, ScanRules};
 use published::Published;
@@ -111,7 +121,7 @@ const RAW_SHARE: u64 = 32_768;
 /// Bytes that they may take at least.
 const RAW_BYTES_MIN: u64 = 1 << 20;
 
-/// Which policy a flash cache has.
+/// Which policy a flash cache has, and what says where sectors are.
 pub trait Variant: Send + Sync + 'static {
     /// The design's name.
     const NAME: &'static str;
@@ -122,8 +132,8 @@ pub trait Variant: Send + Sync + 'static {
     /// What the cache is used for to begin with.
     const MODE: Mode;
 
-    /// The policy.
-    fn policy(rules: ScanRules) -> Box<dyn Policy>;
+    /// The policy. Without one there is an [index](index) in the place of the bitmap, and the least recently used leave.
+    fn policy(rules: ScanRules) -> Option<Box<dyn Policy>>;
 }
 
 macro_rules! variants {
@@ -138,8 +148,8 @@ macro_rules! variants {
                 const LISTENS: bool = $listens;
                 const MODE: Mode = Mode::$mode;
 
-                fn policy(rules: ScanRules) -> Box<dyn Policy> {
-                    let policy: fn(ScanRules) -> Box<dyn Policy> = $policy;
+                fn policy(rules: ScanRules) -> Option<Box<dyn Policy>> {
+                    let policy: fn(ScanRules) -> Option<Box<dyn Policy>> = $policy;
                     policy(rules)
                 }
             }
@@ -150,25 +160,28 @@ macro_rules! variants {
 variants! {
     /// The second-chance scan.
     SecondChance, "indexless", "a flash cache before a disk, without an index: a second-chance scan", false, WriteBack,
-        |rules| Box::new(Scan::new(rules));
+        |rules| Some(Box::new(Scan::new(rules)));
     /// The same with exact ranks.
     Ideal, "ideal", "the flash cache with a list of all runs of dirty sectors", false, WriteBack,
-        |rules| Box::new(Scan::new(ScanRules { continuity: Continuity::Exact, ..rules }));
+        |rules| Some(Box::new(Scan::new(ScanRules { continuity: Continuity::Exact, ..rules })));
     /// Half by LRU.
     HalfLru, "improved-lru", "the flash cache: half of a round by LRU, half by continuity", true, WriteBack,
-        |rules| Box::new(ImprovedLru::new(rules));
+        |rules| Some(Box::new(ImprovedLru::new(rules)));
     /// Least recently used, a round at a time, in the order of addresses.
     LruBatch, "lru", "the flash cache: the least recently used sectors leave, a round at a time", true, WriteBack,
-        |_| Box::new(Lru::default());
+        |_| Some(Box::new(Lru::default()));
     /// First in, first out.
     FirstIn, "fifo", "the flash cache: the sectors that came first leave, a round at a time", true, WriteBack,
-        |_| Box::new(Fifo::default());
+        |_| Some(Box::new(Fifo::default()));
+    /// An index, as caches before this one have it.
+    OpenCas, "opencas", "the flash cache with an index entry for each sector, as Open CAS has: LRU", true, WriteBack,
+        |_| None;
     /// Writes go to the disk at once.
     Through, "through", "the flash cache with write-through: nothing in it is dirty", false, WriteThrough,
-        |rules| Box::new(Scan::new(rules));
+        |rules| Some(Box::new(Scan::new(rules)));
     /// No cache.
     DirectDisk, "direct-disk", "the disk behind a flash cache that is not used", false, Bypass,
-        |rules| Box::new(Scan::new(rules));
+        |rules| Some(Box::new(Scan::new(rules)));
 }
 
 /// A cache that is open.
@@ -287,8 +300,13 @@ impl<V: Variant, D: Disks> Indexless<V, D> {
             locks: Arc::new(RangeLocks::new(mailboxes.clone())),
             leaving: Arc::new(RangeLocks::new(mailboxes.clone())),
             jobs: Jobs::new(&mailboxes),
-            policy: Lock::new(V::policy(own.rules())),
-            policy_listens: V::LISTENS,
+            order: match V::policy(own.rules()) {
+                Some(policy) => Order::Policy {
+                    policy: Lock::new(policy),
+                    listens: V::LISTENS,
+                },
+                None => Order::Index(LineIndex::new(limit)),
+            },
             stale: Lock::new(Vec::new()),
             trims: Trims::default(),
             unsettled: Unsettled::default(),
@@ -444,7 +462,7 @@ impl<V: Variant, D: Disks> Indexless<V, D> {
     /// What the cache is now, for whoever is on `cpu`.
     pub fn status(&self, cpu: &Cpu) -> Status {
         let (shared, bitmap) = (&self.shared, self.known.get().map(|known| &known.bitmap));
-        let totals = bitmap.map(Bitmap::totals).unwrap_or_default();
+        let totals = bitmap.map(Places::totals).unwrap_or_default();
         let since_ns = shared.dirty_since_ns.load(Ordering::Relaxed);
         Status {
             mode: shared.mode.get(),
@@ -454,9 +472,7 @@ impl<V: Variant, D: Disks> Indexless<V, D> {
             limit: shared.room.limit,
             dirty_age_max_ns: cpu.now().saturating_sub(since_ns),
             bitmap_bytes: bitmap.map_or(0, |bitmap| bitmap.memory_bytes(cpu) as u64),
-            policy_bytes: shared
-                .policy
-                .with(cpu, |policy| policy.memory_bytes() as u64),
+            policy_bytes: shared.order.memory_bytes(cpu) as u64,
             reasons: Reason::ALL
                 .map(|reason| (reason, shared.reasons.get(reason)))
                 .to_vec(),
@@ -485,7 +501,15 @@ impl<V: Variant, D: Disks> Indexless<V, D> {
             let recovers = matches!(self.start, Start::Open { .. });
             Arc::new(Known {
                 plan: AddressPlan::new(sectors),
-                bitmap: Bitmap::new(sectors, raw_bytes as usize, recovers),
+                bitmap: match &self.shared.order {
+                    Order::Policy { .. } => {
+                        Places::Bitmap(Bitmap::new(sectors, raw_bytes as usize, recovers))
+                    }
+                    Order::Index(index) => {
+                        index.begin(&parts.cpu, sectors, recovers);
+                        Places::Index(index.clone())
+                    }
+                },
             })
         });
         known.clone()

@@ -110,7 +110,7 @@ pub struct Status {
     pub limit: u64,
     /// How long ago nothing was dirty, in nanoseconds: no dirty sector is older. 0 if nothing is.
     pub dirty_age_max_ns: u64,
-    /// Bytes of memory that the bitmap takes.
+    /// Bytes of memory that the bitmap takes, or the index in its place.
     pub bitmap_bytes: u64,
     /// Bytes of memory that the policy takes.
     pub policy_bytes: u64,

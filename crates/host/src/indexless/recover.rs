@@ -44,7 +44,7 @@ impl<S: Sectors + 'static> Keeper<S> {
     /// If the drive does not answer.
     pub(super) async fn learn_all(&self) -> Result<(), IoError> {
         let (mut from, mut step, mut tries) = (0, PARTS, 0);
-        let parts = self.known.bitmap.parts();
+        let parts = self.known.bitmap.parts(&self.cpu);
         while let Some(part) = self.known.bitmap.find_unknown(&self.cpu, from) {
             let end = (part + step).min(parts);
             match self.learn(part..end).await {

@@ -7,7 +7,7 @@ use wharf_runtime::sync::{AtomicU64, Ordering};
 use wharf_runtime::waits::Waiters;
 use wharf_runtime::wake::Mailboxes;
 
-use super::bitmap::Bitmap;
+use super::places::Places;
 use super::transfer::CHUNK_PAGES;
 
 /// See the module.
@@ -58,7 +58,7 @@ impl Room {
         self: &Arc<Self>,
         cpu: &Cpu,
         client: u32,
-        bitmap: &Bitmap,
+        bitmap: &Places,
         sectors: u64,
     ) -> Option<Reservation> {
         // Relaxed: one of two who reserve at a time sees the other, as both add before they look.
@@ -81,7 +81,7 @@ impl Room {
         self: &Arc<Self>,
         cpu: &Cpu,
         client: u32,
-        bitmap: &Bitmap,
+        bitmap: &Places,
         sectors: u64,
     ) -> Option<Reservation> {
         let coming = self.coming.load(Ordering::Relaxed);
@@ -99,7 +99,7 @@ impl Room {
     }
 
     /// Whether sectors are to leave: a writer may need room for a chunk.
-    pub(super) fn is_round_due(&self, bitmap: &Bitmap) -> bool {
+    pub(super) fn is_round_due(&self, bitmap: &Places) -> bool {
         let cached = bitmap.totals().cached;
         let held = cached + self.unlearned();
         cached > 0 && held + self.chunk().max(self.round / 2) > self.limit

@@ -6,17 +6,19 @@ use wharf_codec::Sizes;
 use wharf_runtime::range_lock::{Locker, RangeGuard, RangeLocks};
 use wharf_runtime::sync::{AtomicBool, AtomicU64, Ordering};
 use wharf_runtime::wake::Mailboxes;
-use wharf_runtime::{Cpu, Lock, Op};
+use wharf_runtime::{Cpu, Lock};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::space::SpaceLevel;
 
-use super::bitmap::{Bitmap, Stretch};
+use super::bitmap::Stretch;
 use super::changes::Changes;
 use super::jobs::Jobs;
 use super::mode::{Mode, ModeSwitch, Reason, Reasons};
 use super::opening::Opening;
+use super::order::Order;
+use super::places::Places;
 use super::planted::Planted;
-use super::policy::{Policy, Victim};
+use super::policy::Victim;
 use super::published::Published;
 use super::room::Room;
 use super::settings::{AddressPlan, IndexlessConfig};
@@ -29,7 +31,8 @@ use crate::design::Initial;
 /// What is known of a cache that has begun: how large the disk is, and what is cached.
 pub(super) struct Known {
     pub(super) plan: AddressPlan,
-    pub(super) bitmap: Bitmap,
+    /// What is cached: the bitmap, or in its place an index.
+    pub(super) bitmap: Places,
 }
 
 /// See the module.
@@ -44,9 +47,8 @@ pub(super) struct Shared {
     pub(super) leaving: Arc<RangeLocks>,
     pub(super) mailboxes: Arc<Mailboxes>,
     pub(super) jobs: Jobs,
-    pub(super) policy: Lock<Box<dyn Policy>>,
-    /// Whether the policy wants to be told of every touch.
-    pub(super) policy_listens: bool,
+    /// Which sectors leave.
+    pub(super) order: Order,
     /// Clean copies below dirty ones, as far as there is room to note them: they take room for nothing.
     pub(super) stale: Lock<Vec<Victim>>,
     /// What was given up on the drive of the cache.
@@ -89,23 +91,15 @@ impl Shared {
         self.clients
     }
 
-    /// Tells the policy that sectors were used in the cache, or have come into it.
+    /// Tells whoever chooses that sectors were used in the cache, or have come into it.
     #[inline]
     pub(super) fn touched(&self, cpu: &Cpu, first: u64, count: u32) {
-        if self.policy_listens {
-            self.policy.with(cpu, |policy| {
-                cpu.work_n(Op::ListUpdate, count, || policy.touched(first, count));
-            });
-        }
+        self.order.touched(cpu, first, count);
     }
 
-    /// Tells the policy that sectors have left.
+    /// Tells whoever chooses that sectors have left.
     pub(super) fn forgotten(&self, cpu: &Cpu, first: u64, count: u32) {
-        if self.policy_listens {
-            self.policy.with(cpu, |policy| {
-                cpu.work_n(Op::ListUpdate, count, || policy.forgotten(first, count));
-            });
-        }
+        self.order.forgotten(cpu, first, count);
     }
 
     /// The word of a sector that is written in the cache.
@@ -154,7 +148,7 @@ impl Shared {
     }
 
     /// Notes that something is dirty, or that nothing is.
-    pub(super) fn note_dirty(&self, now_ns: u64, bitmap: &Bitmap) {
+    pub(super) fn note_dirty(&self, now_ns: u64, bitmap: &Places) {
         // Relaxed: it is a figure for reports.
         let any = bitmap.totals().dirty > 0;
         let since = self.dirty_since_ns.load(Ordering::Relaxed);

@@ -58,18 +58,18 @@ struct Base {
 /// The length of a workload.
 const OPS: u64 = 45;
 
-fn random_base(store: Store, seed: u64) -> Base {
+fn random_base(shape: &Shape, seed: u64) -> Base {
     let mut rng = Seed(seed).child("cuts").rng();
     let mut before = random_ops(&mut rng, SECTORS, 60);
     before.push(Op::Flush);
     let mut ops = random_ops(&mut rng, SECTORS, OPS);
     ops.push(Op::Flush);
     ops.push(Op::Write(3, 7));
-    base(store, seed, before, ops)
+    base(shape, seed, before, ops)
 }
 
-fn base(store: Store, seed: u64, before: Vec<Op>, ops: Vec<Op>) -> Base {
-    let mut shape = Shape::of(store);
+fn base(shape: &Shape, seed: u64, before: Vec<Op>, ops: Vec<Op>) -> Base {
+    let mut shape = shape.clone();
     // Of chunks and units; of plain pages there are none.
     shape.own.fill_neighbours_bytes = 64 << 10;
     let model = Arc::new(Mutex::new(Model::new(SECTORS)));
@@ -206,13 +206,14 @@ fn seeds() -> u64 {
     told.and_then(|cases| cases.parse().ok()).unwrap_or(0)
 }
 
-fn sweep_all(store: Store) {
+fn sweep_all(shape: &Shape) {
+    let store = shape.own.store;
     let (seeds, step) = match seeds() {
         0 => (1, 3),
         seeds => (seeds, 1),
     };
     for seed in 0..seeds {
-        let commands = sweep(&random_base(store, seed), Fault::Nothing, step);
+        let commands = sweep(&random_base(shape, seed), Fault::Nothing, step);
         let commands = commands.unwrap_or_else(|wrong| panic!("{wrong}"));
         println!("{store:?}, seed {seed}: {commands} commands");
         assert!(commands > 100, "{commands}");
@@ -221,17 +222,26 @@ fn sweep_all(store: Store) {
 
 #[test]
 fn a_cut_after_every_command_leaves_old_or_new_over_plain_pages() {
-    sweep_all(Store::Plain);
+    sweep_all(&Shape::of(Store::Plain));
 }
 
 #[test]
 fn a_cut_after_every_command_leaves_old_or_new_over_units() {
-    sweep_all(Store::Fixed);
+    sweep_all(&Shape::of(Store::Fixed));
 }
 
 #[test]
 fn a_cut_after_every_command_leaves_old_or_new_over_chunks() {
-    sweep_all(Store::Chunks);
+    sweep_all(&Shape::of(Store::Chunks));
+}
+
+/// The rules are the same where an index says what is cached: it learns that from the drive, as the bitmap does.
+#[test]
+fn a_cut_after_every_command_leaves_old_or_new_behind_an_index() {
+    sweep_all(&Shape {
+        is_indexed: true,
+        ..Shape::of(Store::Chunks)
+    });
 }
 
 /// A short workload in which a rule matters.
@@ -290,7 +300,7 @@ fn scene(fault: Fault) -> Vec<Op> {
 /// What is found wrong of a broken rule: nothing where none is broken.
 fn broken(fault: Fault) {
     let swept = |planted| {
-        let base = base(Store::Plain, 5, Vec::new(), scene(fault));
+        let base = base(&Shape::of(Store::Plain), 5, Vec::new(), scene(fault));
         let found = sweep(&base, planted, 1);
         found.map_err(|found| found.chars().take(170).collect::<String>())
     };

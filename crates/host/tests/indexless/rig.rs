@@ -11,11 +11,11 @@ use wharf_host::design::{Devices, Principal};
 use wharf_host::driver::{Driver, DriverConfig};
 use wharf_host::indexless::planted::Fault;
 use wharf_host::indexless::{
-    AddressPlan, BackingDrives, Indexless, IndexlessClient, IndexlessConfig, Mode, SecondChance,
-    Start, Store,
+    AddressPlan, BackingDrives, Indexless, IndexlessClient, IndexlessConfig, Mode, OpenCas,
+    SecondChance, Start, Status, Store,
 };
 use wharf_host::{
-    Client, DesignConfig, Extent, Groups, IoError, Layout, Level, Parts, Role, Volume,
+    Client, DesignConfig, DesignError, Extent, Groups, IoError, Layout, Level, Parts, Role, Volume,
 };
 use wharf_runtime::{CostTable, Cpu, Machine, Notifier, Rng, Seed, Side};
 use wharf_wire::command::Command;
@@ -49,6 +49,8 @@ pub struct Shape {
     pub cache_sectors: u64,
     pub limit: u64,
     pub own: IndexlessConfig,
+    /// With an index in the place of the bitmap.
+    pub is_indexed: bool,
 }
 
 impl Shape {
@@ -73,6 +75,7 @@ impl Shape {
                 mapping_groups: 16,
                 ..IndexlessConfig::default()
             },
+            is_indexed: false,
         }
     }
 }
@@ -133,7 +136,59 @@ impl Session {
 pub type LevelSwitch = Arc<Mutex<SpaceLevel>>;
 
 /// What a script works with.
-pub type Cache = Indexless<SecondChance>;
+pub enum Cache {
+    Bitmap(Arc<Indexless<SecondChance>>),
+    Index(Arc<Indexless<OpenCas>>),
+}
+
+/// Calls the cache, whichever it is.
+macro_rules! of_either {
+    ($cache:expr, $of:ident => $call:expr) => {
+        match $cache {
+            Cache::Bitmap($of) => $call,
+            Cache::Index($of) => $call,
+        }
+    };
+}
+
+impl Cache {
+    fn over(
+        config: &DesignConfig,
+        shape: &Shape,
+        space: &Arc<DmaSpace>,
+        start: Start,
+    ) -> Result<Cache, DesignError> {
+        let (own, drives) = (&shape.own, BackingDrives::default());
+        Ok(match shape.is_indexed {
+            false => Cache::Bitmap(Arc::new(Indexless::over(
+                config, own, space, start, drives,
+            )?)),
+            true => Cache::Index(Arc::new(Indexless::over(
+                config, own, space, start, drives,
+            )?)),
+        })
+    }
+
+    fn plant(&self, fault: Fault) {
+        of_either!(self, cache => cache.plant(fault));
+    }
+
+    fn make_client(&self, parts: Parts) -> Result<IndexlessClient, DesignError> {
+        of_either!(self, cache => cache.make_client(parts))
+    }
+
+    fn start_keeper(&self, parts: Parts) -> Result<(), DesignError> {
+        of_either!(self, cache => cache.start_keeper(parts))
+    }
+
+    pub fn set_mode(&self, mode: Mode) {
+        of_either!(self, cache => cache.set_mode(mode));
+    }
+
+    pub fn status(&self, cpu: &Cpu) -> Status {
+        of_either!(self, cache => cache.status(cpu))
+    }
+}
 
 /// A session that has ended.
 pub struct Ended<T> {
@@ -232,8 +287,7 @@ pub fn run<T: Send + 'static, F: Future<Output = T> + 'static>(
         cache_bytes: shape.limit * PAGE as u64,
         ..DesignConfig::default()
     };
-    let drives = BackingDrives::default();
-    let cache = Cache::over(&config, &shape.own, &space, session.start, drives);
+    let cache = Cache::over(&config, &shape, &space, session.start);
     let cache = Arc::new(cache.unwrap());
     cache.plant(session.fault);
     let sizes = [shape.cache_sectors, shape.disk_sectors];

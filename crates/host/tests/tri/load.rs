@@ -83,15 +83,14 @@ fn polls_a_page(tasks: u64, pages_of_request: u64, frames: u64) -> u64 {
 
 /// Every end of a command woke everyone who waited for a place in the queue, and every page that
 /// left a private cache everyone who waited for room in it. All but one went to wait again: the
-/// work of a run grew with the square of what waited. (64 times as many tasks make 13 polls a page
-/// of 9: who comes first depends on how ties fall.)
+/// work of a run grew with the square of what waited.
 #[test]
 fn wake_ups_grew_with_the_square_of_what_waits() {
     // With many frames workers wait for the queue, with few requests wait for room.
     for frames in [4_096, 24] {
         let (few, many) = (polls_a_page(8, 1, frames), polls_a_page(512, 1, frames));
-        assert!(many <= 2 * few, "{frames} frames, tasks: {few} to {many}");
+        assert!(many <= few + 3, "{frames} frames, tasks: {few} to {many}");
         let (few, many) = (polls_a_page(8, 4, frames), polls_a_page(8, 256, frames));
-        assert!(many <= 2 * few, "{frames} frames, pages: {few} to {many}");
+        assert!(many <= few + 3, "{frames} frames, pages: {few} to {many}");
     }
 }

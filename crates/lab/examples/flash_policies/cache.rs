@@ -58,6 +58,7 @@ impl Found {
 /// The cache.
 pub struct Cache<'a> {
     cpu: &'a Cpu,
+    sectors: u64,
     bitmap: Bitmap,
     limit: u64,
     round: u64,
@@ -80,6 +81,7 @@ impl Cache<'_> {
     ) -> Cache<'_> {
         Cache {
             cpu,
+            sectors,
             bitmap: Bitmap::new(sectors, 64 << 20, false),
             limit,
             round,
@@ -152,6 +154,22 @@ impl Cache<'_> {
             self.found.units += (end.div_ceil(UNIT) - run.first / UNIT) * UNIT;
             self.found.runs += 1;
         }
+    }
+
+    /// The same bitmap with no part unpacked.
+    pub fn packed(&self) -> Bitmap {
+        let packed = Bitmap::new(self.sectors, 0, true);
+        let (mut from, mut room) = (0, Vec::new());
+        while let Some(part) = self.bitmap.find_part(self.cpu, from, |_| true) {
+            self.bitmap.visit(self.cpu, part, &mut room, |runs| {
+                packed.learn(self.cpu, part, runs);
+                false
+            });
+            from = part + 1;
+        }
+        packed.end_learning(self.cpu);
+        assert_eq!(packed.totals(), self.bitmap.totals());
+        packed
     }
 
     /// Takes a sector out; true if it was dirty.

@@ -1,11 +1,8 @@
 //! What a flash cache has before it and behind it, in a table of its own: hits of reads apart from those of writes, what
 //! data takes on flash and on the disk, seeks, memory. For the terminal and for the page.
 
-use std::fmt::Write as _;
-
+use super::figures;
 use super::format::{bytes, optional, optional_percent};
-use super::html::Escaped;
-use super::table::aligned;
 use crate::result::{DeviceAccount, Row, ratio};
 
 const HEADS: [&str; 10] = [
@@ -28,6 +25,10 @@ pub(crate) fn figure(row: &Row, name: &str) -> Option<f64> {
         let whole = gauge(whole)?;
         (whole > 0.0).then(|| gauge(part).map(|part| part / whole))?
     };
+    let sum = |names: &[&str]| {
+        let known: Vec<f64> = names.iter().filter_map(|name| gauge(name)).collect();
+        (!known.is_empty()).then(|| known.iter().sum::<f64>())
+    };
     let behind = device(row, "backing")?;
     let packed = device(row, "cache").and_then(|device| device.compression.as_ref());
     match name {
@@ -49,14 +50,27 @@ pub(crate) fn figure(row: &Row, name: &str) -> Option<f64> {
         "seeks_per_read" => {
             (row.reads > 0).then(|| ratio(behind.read_seeks.unwrap_or(0) as f64, row.reads as f64))
         }
-        "host_bytes" => {
-            let all = ["bitmap_bytes", "policy_bytes", "mapping_bytes"];
-            let known: Vec<f64> = all.iter().filter_map(|name| gauge(name)).collect();
-            (!known.is_empty()).then(|| known.iter().sum())
-        }
+        "host_bytes" => sum(&[
+            "bitmap_bytes",
+            "index_bytes",
+            "policy_bytes",
+            "mapping_bytes",
+        ]),
         "map_bytes" => Some(packed?.map_bytes as f64),
+        "host_gib_per_tib" => {
+            gib_per_tib(row, sum(&["bitmap_bytes", "index_bytes", "policy_bytes"])?)
+        }
+        "map_gib_per_tib" => gib_per_tib(row, packed?.map_bytes as f64),
         _ => None,
     }
+}
+
+/// Bytes by what is cached at the end of the run.
+fn gib_per_tib(row: &Row, bytes: f64) -> Option<f64> {
+    let sectors = row
+        .gauge("cached_sectors")
+        .filter(|sectors| *sectors > 0.0)?;
+    Some(bytes / sectors * 1024.0 / 4096.0)
 }
 
 fn device<'a>(row: &'a Row, role: &str) -> Option<&'a DeviceAccount> {
@@ -88,33 +102,10 @@ fn lines(rows: &[Row]) -> Vec<[String; 10]> {
 
 /// As text, after an empty line; empty without such designs.
 pub(super) fn table(rows: &[Row]) -> String {
-    let lines = lines(rows);
-    if lines.is_empty() {
-        return String::new();
-    }
-    let cells = lines.into_iter().map(Vec::from);
-    format!("\n{}", aligned(&HEADS, cells, 1, 2))
+    figures::table(&HEADS, lines(rows), (1, 2))
 }
 
 /// As a section of the page; empty without such designs.
 pub(super) fn section(rows: &[Row]) -> String {
-    let lines = lines(rows);
-    if lines.is_empty() {
-        return String::new();
-    }
-    let mut text = String::from(
-        "<section class=\"long\">\n<h2>Cache and disk</h2>\n<table class=\"figures\">\n<thead><tr>",
-    );
-    for head in HEADS {
-        let _ = write!(text, "<th>{}</th>", Escaped(head.replace('\n', " ")));
-    }
-    text += "</tr></thead>\n<tbody>\n";
-    for line in lines {
-        text += "<tr>";
-        for cell in line {
-            let _ = write!(text, "<td>{}</td>", Escaped(cell));
-        }
-        text += "</tr>\n";
-    }
-    text + "</tbody>\n</table>\n</section>\n"
+    figures::section("Cache and disk", &HEADS, lines(rows))
 }

@@ -1,11 +1,9 @@
 //! Operations on files by kind, in a table of their own: for the terminal and for the page.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
+use super::figures;
 use super::format::{grouped, number};
-use super::html::Escaped;
-use super::table::aligned;
 use crate::result::{FileOperation, Row};
 
 const HEADS: [&str; 8] = [
@@ -57,33 +55,10 @@ fn line(row: &Row, operation: &FileOperation) -> [String; 8] {
 
 /// As text, after an empty line; empty without operations on files.
 pub(super) fn table(rows: &[Row]) -> String {
-    let lines = lines(rows);
-    if lines.is_empty() {
-        return String::new();
-    }
-    let cells = lines.into_iter().map(Vec::from);
-    format!("\n{}", aligned(&HEADS, cells, 2, 2))
+    figures::table(&HEADS, lines(rows), (2, 2))
 }
 
 /// As a section of the page; empty without operations on files.
 pub(super) fn section(rows: &[Row]) -> String {
-    let lines = lines(rows);
-    if lines.is_empty() {
-        return String::new();
-    }
-    let mut text = String::from(
-        "<section class=\"long\">\n<h2>Operations on files</h2>\n<table class=\"figures\">\n<thead><tr>",
-    );
-    for head in HEADS {
-        let _ = write!(text, "<th>{}</th>", Escaped(head.replace('\n', " ")));
-    }
-    text += "</tr></thead>\n<tbody>\n";
-    for line in lines {
-        text += "<tr>";
-        for cell in line {
-            let _ = write!(text, "<td>{}</td>", Escaped(cell));
-        }
-        text += "</tr>\n";
-    }
-    text + "</tbody>\n</table>\n</section>\n"
+    figures::section("Operations on files", &HEADS, lines(rows))
 }

@@ -2,6 +2,7 @@
 //! file for programs, a page for people. Rows that took turns have a table of their own, [`rounds`].
 
 pub(crate) mod behind;
+mod figures;
 mod files;
 pub(crate) mod format;
 pub mod html;

@@ -98,6 +98,10 @@ pub enum Metric {
     /// How often operations of the first part ran for the time in which all CPUs of the second worked, in millions a second: what
     /// the second could serve if it had nothing to wait for.
     Capacity(CpuPart, &'static [&'static str], CpuPart),
+    /// Memory of the host that says what is cached, and by which it leaves, in GiB for a cached TiB.
+    HostGib,
+    /// Memory of the map of the cache's drive, in GiB for a cached TiB.
+    DriveMapGib,
     /// Share of 4 KiB page touches that were hits.
     HitRatio,
     /// Share of the time in which the drive's cores collected.
@@ -175,6 +179,8 @@ impl Metric {
             Metric::Cost(..) => "cost, ns",
             Metric::CostShare(..) => "share of the cost",
             Metric::Rate(..) | Metric::Capacity(..) => "million a second",
+            Metric::HostGib => "host memory, GiB for a cached TiB",
+            Metric::DriveMapGib => "map of the drive, GiB for a cached TiB",
             Metric::HitRatio => "hit ratio",
             Metric::Collecting => "share of time collecting",
             Metric::IndexMib => "memory of the index, MiB",
@@ -282,6 +288,8 @@ impl Metric {
                 let rate = Metric::Rate(part, operations).of(measured)?;
                 rate / group(row, server)?.busy_share
             }
+            Metric::HostGib => behind(row, "host_gib_per_tib")?,
+            Metric::DriveMapGib => behind(row, "map_gib_per_tib")?,
             Metric::HitRatio => row
                 .hit_ratio
                 .ok_or("a design without a cache has no hits")?,

@@ -16,12 +16,14 @@
 //! | `figure.rs`, `figures/` | what a figure is; how it is made of its paper's file of figures |
 //! | `run.rs`, `metric.rs`, `layers.rs` | what a run is; what is read off it; what its latency is made of |
 //! | `vocabulary.rs` | the words for metrics in files of figures |
+//! | `memory.rs` | what a figure of memory has beside its runs: counts |
 //! | `setup/` | each paper's set-up, smaller in proportion |
 
 mod estimate;
 mod figure;
 mod figures;
 mod layers;
+mod memory;
 mod metric;
 mod outcome;
 mod page;
@@ -146,6 +148,7 @@ pub fn reproduce(chosen: &Chosen, options: &Options, stop: &Arc<AtomicBool>) -> 
     let ground = ground(chosen.subject, &paper, options);
     let finding = |figure| outcome::find(figure, &paper, &runs, &ground);
     let mut findings: Vec<Finding> = figures.iter().map(finding).collect();
+    memory::count(&mut findings, options);
     let score = score::join(&figures, &paper, &mut findings);
     Reproduction {
         findings,

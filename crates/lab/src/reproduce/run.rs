@@ -30,6 +30,8 @@ pub struct Run {
     pub unit_kib: u32,
     /// The rules of the cache are those of its paper as they are written.
     pub by_the_paper: bool,
+    /// The data does not compress, where a drive of the cache or the disk behind it compresses.
+    pub is_incompressible: bool,
     /// Drives side by side.
     pub drives: u32,
     /// KiB that go to one of them before the next one's turn.
@@ -138,13 +140,15 @@ pub const IMPROVED_LRU: Variant = plain("Improved LRU", "improved-lru");
 pub const LRU: Variant = plain("LRU", "lru");
 /// First in, first out.
 pub const IN_ORDER: Variant = plain("Write-back in order", "fifo");
+/// An index with an entry for each sector in the place of the bitmap: not in the paper.
+pub const INDEX: Variant = plain("With an index (ours)", "opencas");
 /// Every write goes to the disk at once.
 pub const THROUGH: Variant = plain("Write-through", "through");
 /// The disk without a cache.
 pub const NO_CACHE: Variant = plain("No cache", "direct-disk");
 
 /// All of them.
-const VARIANTS: [Variant; 20] = [
+const VARIANTS: [Variant; 21] = [
     SCALA,
     HARDWARE,
     KERNEL,
@@ -163,6 +167,7 @@ const VARIANTS: [Variant; 20] = [
     IMPROVED_LRU,
     LRU,
     IN_ORDER,
+    INDEX,
     THROUGH,
     NO_CACHE,
 ];
@@ -221,6 +226,7 @@ impl Variant {
             request_kib: 0,
             unit_kib: 0,
             by_the_paper: self.by_the_paper,
+            is_incompressible: false,
             stretch: 1,
             drives: 1,
             stripe_kib: STRIPE_KIB,
@@ -254,6 +260,7 @@ impl Variant {
             request_kib: 4,
             unit_kib: 0,
             by_the_paper: self.by_the_paper,
+            is_incompressible: false,
             stretch: 1,
             drives,
             stripe_kib: 512,
@@ -311,7 +318,11 @@ impl Run {
             };
             let rules = if self.by_the_paper { " as written" } else { "" };
             let (design, workload) = (self.design, &self.workload);
-            return format!("{design}{rules} on {workload}{stretch} over {unit}");
+            let data = match self.is_incompressible {
+                true => ", data that does not compress",
+                false => "",
+            };
+            return format!("{design}{rules} on {workload}{stretch} over {unit}{data}");
         }
         format!(
             "{}{managers}{aware}{table} on {}{request}{stretch}: {} clients, {} drives{} of {} cores, stripes of {} KiB{dealt}",

@@ -17,7 +17,7 @@ use crate::config::nearest::nearest;
 use crate::result::CpuPart;
 
 /// Metrics that are a word.
-const PLAIN: [(&str, Metric); 29] = [
+const PLAIN: [(&str, Metric); 31] = [
     ("bandwidth", Metric::Bandwidth),
     ("mean_latency", Metric::MeanLatency),
     ("read_mean", Metric::ReadMean),
@@ -38,6 +38,8 @@ const PLAIN: [(&str, Metric); 29] = [
     ("index_wait", Metric::IndexWait),
     ("array_driver", Metric::ArrayDriver),
     ("other_time", Metric::OtherTime),
+    ("host_gib", Metric::HostGib),
+    ("drive_map_gib", Metric::DriveMapGib),
     ("hit_ratio", Metric::HitRatio),
     ("collecting", Metric::Collecting),
     ("index_mib", Metric::IndexMib),

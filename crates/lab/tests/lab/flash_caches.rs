@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use wharf_host::Role;
-use wharf_host::indexless::{Indexless, IndexlessConfig, SecondChance, Store};
+use wharf_host::indexless::{Indexless, IndexlessConfig, LruBatch, OpenCas, SecondChance, Store};
 use wharf_lab::compare::{Request as Compare, compare};
 use wharf_lab::designs::FLASH_CACHES;
 use wharf_lab::input::Plan;
 use wharf_lab::replay::{DeviceGroup, Engine, Prepare, RunError, Setup};
 use wharf_lab::report::{html, table};
 use wharf_lab::result::{DeviceAccount, Row};
+use wharf_runtime::CostTable;
 use wharf_workload::generate::{GeneratorSpec, Pattern};
 
 use crate::support::{drive, generated, planned, setup, spec, try_run};
@@ -178,4 +179,37 @@ fn incompressible_data_is_a_row_like_any_other() {
     let ratio = device(&row, Role::Cache).compression.as_ref().unwrap();
     let ratio = ratio.physical_ratio.unwrap();
     assert!((0.9..=1.0).contains(&ratio), "{ratio}");
+}
+
+/// An index changes what is known of where things lie, and at what price in memory: where the CPU costs nothing, its cache
+/// does what `lru` does. (After every eighth round that one writes a snapshot of its heat, and so the run has fewer rounds.)
+#[test]
+fn with_an_index_the_cache_does_what_lru_does_in_more_memory() {
+    let mut setup = Setup {
+        cache_bytes: 1 << 20,
+        costs: CostTable::free(),
+        ..small_pair()
+    };
+    let own = IndexlessConfig {
+        round_share: 0.25,
+        ..IndexlessConfig::default()
+    };
+    setup.host.design.set::<Indexless<OpenCas>>(&own);
+    let plan = planned(&generated(zipf(1_000, 0.6)), &setup);
+    let done = |row: Result<Row, RunError>| row.unwrap_or_else(|error| panic!("{error}"));
+    let index = done(try_run::<Indexless<OpenCas>>(&setup, &plan));
+    let list = done(try_run::<Indexless<LruBatch>>(&setup, &plan));
+    assert_eq!(index.verified_reads, index.reads);
+    assert!(index.hit_ratio.unwrap() > 0.2, "{:?}", index.hit_ratio);
+    assert_eq!(index.hit_ratio, list.hit_ratio);
+    assert_eq!(index.elapsed_seconds, list.elapsed_seconds);
+    let seeks = |row: &Row| device(row, Role::Backing).seeks;
+    assert_eq!(seeks(&index), seeks(&list));
+    // 32 bytes of an entry, 4 of a bucket, for each sector that there may be.
+    let bytes = gauge(&index, "index_bytes");
+    assert!(
+        (36.0 * 256.0..36.0 * 256.0 + 200.0).contains(&bytes),
+        "{bytes}"
+    );
+    assert_eq!(index.gauge("bitmap_bytes"), None);
 }

@@ -2,8 +2,8 @@
 
 use wharf_host::Role;
 use wharf_host::indexless::{
-    DirectDisk, FirstIn, HalfLru, Ideal, Indexless, IndexlessConfig, LruBatch, SecondChance, Store,
-    Through,
+    DirectDisk, FirstIn, HalfLru, Ideal, Indexless, IndexlessConfig, LruBatch, OpenCas,
+    SecondChance, Store, Through,
 };
 use wharf_lab::replay::{DeviceGroup, Prepare, RunError, Setup};
 use wharf_lab::result::Row;
@@ -65,6 +65,7 @@ fn every_policy_over_every_store_keeps_every_byte() {
                 checked(try_run::<Indexless<HalfLru>>(&setup, &plan)),
                 checked(try_run::<Indexless<LruBatch>>(&setup, &plan)),
                 checked(try_run::<Indexless<FirstIn>>(&setup, &plan)),
+                checked(try_run::<Indexless<OpenCas>>(&setup, &plan)),
             ];
             let around = [
                 checked(try_run::<Indexless<Through>>(&setup, &plan)),

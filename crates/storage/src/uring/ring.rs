@@ -166,6 +166,8 @@ impl Ring {
                 .submitter()
                 .register_eventfd(bell.as_raw_fd())
                 .ok()?;
+            // What has ended by now has rung nothing: whoever waits looks once more.
+            let _ = rustix::io::write(&bell, &1u64.to_ne_bytes());
             self.bell = Some(bell);
         }
         self.bell_is_watched = true;

@@ -171,3 +171,41 @@ fn a_thread_that_waits_for_the_descriptor_of_a_group_hears_of_every_end() {
         }
     }
 }
+
+/// A connection's first request was never answered: its I/O had ended before the descriptor was asked for, and
+/// that had rung nothing.
+#[test]
+fn an_io_that_ends_before_anybody_asks_for_the_descriptor_is_heard_of() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = FileOptions {
+        create_bytes: Some(1 << 20),
+        ..FileOptions::default()
+    };
+    let path = folder.path().join("file");
+    std::fs::write(&path, vec![7; 1 << 20]).expect("a file with data");
+    let target = open(&path, &options).expect("a file");
+    let limit = |tv_sec, tv_nsec| Timespec { tv_sec, tv_nsec };
+    for _ in 0..5 {
+        let group = PollGroup::new();
+        let mut channel = target.channel_in(&group, 8).expect("a channel");
+        let mut memory = AlignedBuffer::new(1 << 20);
+        let segments = [Segment::of(&mut memory)];
+        // SAFETY: nobody touches the memory, which outlives the channel's use of it.
+        unsafe { channel.submit(Io::read(0, &segments, 1)) }.expect("there is room");
+        if channel.poll(&mut |_| {}) > 0 {
+            continue;
+        }
+        // Long enough for the kernel to be done with it.
+        poll(&mut [], Some(&limit(0, 30_000_000))).expect("a rest");
+        let Some(descriptor) = group.descriptor() else {
+            println!("skipped: there are no rings here");
+            return;
+        };
+        // SAFETY: the group keeps it open.
+        let descriptor = unsafe { BorrowedFd::borrow_raw(descriptor) };
+        let mut set = [PollFd::new(&descriptor, PollFlags::IN)];
+        let ready = poll(&mut set, Some(&limit(20, 0))).expect("it can be waited for");
+        assert_eq!(ready, 1, "nobody has rung");
+        while channel.poll(&mut |end| assert_eq!(end.result, Ok(()))) == 0 {}
+    }
+}

@@ -206,7 +206,7 @@ pub fn open_read_only(path: &Path, label: &Label) -> Result<Drive, CacheError> {
     Ok(Drive::with_media(config, media)?)
 }
 
-fn existing(path: &Path, label: &Label) -> Result<DriveConfig, CacheError> {
+pub(super) fn existing(path: &Path, label: &Label) -> Result<DriveConfig, CacheError> {
     let image = FileImage::open_read_only(path)?;
     let found = *image.geometry();
     let flash = Flash {

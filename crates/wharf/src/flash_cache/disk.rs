@@ -39,11 +39,14 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// Opens a disk: one path of a file or device, or those of the members of an array.
+    /// Opens a disk: one path of a file or device, or those of the members of an array. `read_only`
+    /// is of no use for an array, which is written to when it is opened; its data stay as they are.
     ///
     /// # Errors
     /// If it cannot be opened, is in use, or is a cache.
     pub fn open(paths: &[PathBuf], read_only: bool) -> Result<Disk, CacheError> {
+        // An array notes in its members that it is open, whatever is done with it.
+        let read_only = read_only && paths.len() == 1;
         let options = FileOptions {
             read_only,
             exclusive: !read_only,

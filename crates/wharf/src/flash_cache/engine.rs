@@ -5,6 +5,7 @@
 //! [`Engine::pass`] until nothing goes on by itself any more, and then sleeps on what
 //! [`Reactor::arrivals`] names. Who only wants one thing done calls [`Engine::run`].
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -29,6 +30,9 @@ const QUEUE_DEPTH: u32 = 256;
 /// Pages on one drive of several; there is one.
 const STRIPE_PAGES: u64 = 16;
 
+/// How often the drive is asked for its space, in nanoseconds.
+const SPACE_EVERY_NS: u64 = 1_000_000_000;
+
 /// How full the flash is when sectors begin to leave, and when none come any more, in percent:
 /// collection has enough room to write little.
 const YELLOW_PERCENT: u8 = 85;
@@ -43,7 +47,10 @@ pub struct Engine {
     space: Arc<DmaSpace>,
     ready: Ready,
     queues: Vec<HostQueue>,
-    admin: Admin,
+    admin: Rc<Admin>,
+    /// What the drive said last of its space, and when it was asked.
+    told: Rc<Cell<Option<SpacePage>>>,
+    asked_ns: Cell<u64>,
 }
 
 impl Engine {
@@ -84,7 +91,9 @@ impl Engine {
             space,
             ready,
             queues,
-            admin: admins.remove(0),
+            admin: Rc::new(admins.remove(0)),
+            told: Rc::default(),
+            asked_ns: Cell::new(0),
         })
     }
 
@@ -99,6 +108,22 @@ impl Engine {
     /// If it does not.
     pub fn space_page(&self) -> Result<SpacePage, CacheError> {
         Ok(self.run_on(self.boot, self.admin.space())?)
+    }
+
+    /// What the drive said of its space a second ago or so, for whoever must not wait for it.
+    pub fn space_lately(&self) -> Option<SpacePage> {
+        let cpu = self.inline.cpu(self.boot);
+        let now_ns = cpu.now();
+        if self.asked_ns.get() == 0 || now_ns >= self.asked_ns.get() + SPACE_EVERY_NS {
+            self.asked_ns.set(now_ns.max(1));
+            let (admin, told) = (self.admin.clone(), self.told.clone());
+            cpu.spawn("space", async move {
+                if let Ok(space) = admin.space().await {
+                    told.set(Some(space));
+                }
+            });
+        }
+        self.told.get()
     }
 
     /// What arrives from real storage.

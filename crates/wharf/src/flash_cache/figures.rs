@@ -17,13 +17,20 @@ struct Noted {
     pages: u64,
     hits: u64,
     status: Status,
+    /// Bytes of flash that are used, and that there are.
+    flash: Option<(u64, u64)>,
 }
 
 impl Figures {
     /// Notes what the cache says of itself.
     pub fn note(&self, cache: &FlashCache) {
         let statistics = cache.client().statistics();
+        let flash = cache.engine().space_lately().map(|space| {
+            let bytes = |granules: u64| granules * u64::from(space.granule_bytes);
+            (bytes(space.used), bytes(space.capacity))
+        });
         let noted = Noted {
+            flash,
             pages: statistics.touches,
             hits: statistics.hits,
             status: cache.status(),
@@ -38,6 +45,7 @@ impl Figures {
             pages,
             hits,
             status,
+            flash,
         }) = &*noted
         else {
             return;
@@ -108,6 +116,28 @@ impl Figures {
             "Write-back 0, write-through 1, bypass 2.",
             mode,
         );
+        if let Some((used, capacity)) = *flash {
+            put(
+                "flash_used_bytes",
+                "gauge",
+                "Bytes of flash that what is cached takes.",
+                used,
+            );
+            put(
+                "flash_bytes",
+                "gauge",
+                "Bytes of flash that it may take.",
+                capacity,
+            );
+            let ratio = (status.cached * sectors) as f64 / used.max(1) as f64;
+            let name = "ratio";
+            let _ = writeln!(
+                text,
+                "# HELP wharf_cache_{name} Bytes cached for each of flash."
+            );
+            let _ = writeln!(text, "# TYPE wharf_cache_{name} gauge");
+            let _ = writeln!(text, "wharf_cache_{name} {ratio:.4}");
+        }
         let name = "around_pages_total";
         let _ = writeln!(
             text,

@@ -41,6 +41,8 @@ pub mod overlay;
 pub mod reactor;
 pub mod rebuild;
 pub mod sectors;
+#[cfg(test)]
+mod sync_tests;
 
 use std::path::{Path, PathBuf};
 

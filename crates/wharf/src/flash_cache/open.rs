@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use wharf_drive::Drive;
 use wharf_host::backing::{BackingError, Names};
 use wharf_host::design::{Client as _, Design, DesignConfig, Parts};
 use wharf_host::error::IoError;
@@ -174,6 +175,17 @@ impl FlashCache {
     ) -> Result<FlashCache, CacheError> {
         let label = Label::read(fast)?;
         let drive = device::open(fast, &label)?;
+        FlashCache::start_drive(fast, drive, disk, target, how)
+    }
+
+    /// Starts a cache on its drive.
+    pub(super) fn start_drive(
+        fast: &Path,
+        drive: Drive,
+        disk: Disk,
+        target: Arc<dyn Target>,
+        how: How,
+    ) -> Result<FlashCache, CacheError> {
         // Whoever had the drive till now may have changed it.
         let mut label = Label::read(fast)?;
         if how == How::Existing {

@@ -7,6 +7,9 @@
 //!    on threads beside, many at a time.
 //!
 //! A write is in memory when it is answered; a flush, or FUA, makes it durable.
+//!
+//! A trim has the pages that it covers whole leave the cache, what is dirty of them by being written back, and
+//! makes a hole below. What clients read of them is what was there or zeros, until they leave the cache again.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +22,7 @@ use wharf_runtime::sync::{AtomicU64, Ordering};
 use wharf_storage::Target;
 
 use super::extents::extents;
-use super::target::{Serving, info, open_file};
+use super::target::{Serving, flush, info, open_file};
 use crate::page_cache::{Advice, File, PageCache, PageCacheError, PageCacheOptions};
 
 const PAGE: u64 = 4096;
@@ -29,6 +32,8 @@ const THREADS: u32 = 16;
 const ZEROS_BYTES: u64 = 256 << 10;
 /// Data that is brought near at a time, in bytes.
 const NEAR_BYTES: u64 = 1 << 20;
+/// Holes are made in steps of so many bytes.
+const HOLE_BYTES: u64 = 256 << 20;
 
 /// See the module.
 pub struct CachedExport {
@@ -67,7 +72,6 @@ impl CachedExport {
         // The cache puts parts of pages together.
         info.block_bytes_min = 1;
         info.size_bytes = target.size_bytes();
-        info.can.trim = false;
         info.can.cache = true;
         let cache = PageCache::new(&PageCacheOptions {
             memory_bytes: cache_bytes,
@@ -162,6 +166,32 @@ impl Body {
         }))
     }
 
+    /// Has whole pages leave the cache, and makes a hole below. A file system that makes none keeps them.
+    fn trim(&self, offset: u64, len: u64, fua: bool) -> Outcome {
+        let (first, end) = (offset.next_multiple_of(PAGE), (offset + len) / PAGE * PAGE);
+        let Some(holes) = self.target.holes().filter(|_| first < end) else {
+            return Ok(Answer::Nothing);
+        };
+        outcome(self.shared.sync_range(first, end - first))?;
+        let mut at = first;
+        while at < end {
+            let step = (end - at).min(HOLE_BYTES);
+            let punched = holes.punch(at, step);
+            match punched.map_err(|errno| Errno::of_system(errno.raw_os_error())) {
+                Ok(()) => {}
+                Err(Errno::NotSupported) => break,
+                Err(errno) => return Err(errno),
+            }
+            at += step;
+        }
+        // What lies below is not what is in memory any more.
+        outcome(self.shared.advise(first, end - first, Advice::DontNeed))?;
+        match fua {
+            true => flush(&*self.target).map(|()| Answer::Nothing),
+            false => Ok(Answer::Nothing),
+        }
+    }
+
     fn zero(&self, offset: u64, len: u64, fua: bool) -> Outcome {
         let zeros = vec![0; len.min(ZEROS_BYTES) as usize];
         let (mut at, end) = (offset, offset + len);
@@ -239,8 +269,9 @@ impl Seat for CachedSeat<'_> {
             Job::Write { .. } => return Some(Err(Errno::Invalid)),
             Job::Flush => self.beside(tag, |body| outcome(body.sync())),
             // Zeros are written, page by page.
-            Job::Trim { .. } | Job::Zero { fast: true, .. } => {
-                return Some(Err(Errno::NotSupported));
+            Job::Zero { fast: true, .. } => return Some(Err(Errno::NotSupported)),
+            Job::Trim { offset, len, fua } => {
+                self.beside(tag, move |body| body.trim(offset, len, fua));
             }
             Job::Zero {
                 offset, len, fua, ..
@@ -266,5 +297,76 @@ impl Seat for CachedSeat<'_> {
             None => Waiting::Nothing,
             inbox => Waiting::For([inbox, None], None),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use wharf_nbd::buffer::BufferPool;
+
+    use super::*;
+
+    fn done(seat: &mut dyn Seat, job: Job) -> Outcome {
+        let tag = Tag {
+            connection: 0,
+            slot: 0,
+        };
+        let mut ended = seat.begin(tag, job);
+        while ended.is_none() {
+            std::thread::yield_now();
+            seat.poll(&mut |_, outcome| ended = Some(outcome));
+        }
+        ended.expect("it was waited for")
+    }
+
+    /// A file behind a page cache took no trim: what was deleted kept its room for ever.
+    #[test]
+    fn a_trim_behind_the_page_cache_gives_room_back_and_touches_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        std::fs::write(&path, vec![7; 8 << 20]).unwrap();
+        let how = Serving {
+            name: String::new(),
+            read_only: false,
+        };
+        let export = CachedExport::new(&path, None, 4 << 20, 1, &how).unwrap();
+        assert!(export.info().can.trim);
+        let mut seat = export.seat().unwrap();
+        let blocks = || std::fs::metadata(&path).unwrap().blocks() * 512;
+        let before = blocks();
+        let mut buffer = BufferPool::default().take(64 << 10);
+        buffer.fill(9);
+        let write = Job::Write {
+            offset: (1 << 20) - 4096,
+            data: Data::Buffer(buffer),
+            fua: false,
+        };
+        done(&mut *seat, write).unwrap();
+        let trim = Job::Trim {
+            offset: (1 << 20) - 100,
+            len: (4 << 20) + 200,
+            fua: true,
+        };
+        done(&mut *seat, trim).unwrap();
+        if blocks() == before {
+            println!("skipped: no holes on this file system");
+            return;
+        }
+        assert!(blocks() + (4 << 20) <= before, "{} of {before}", blocks());
+        let mut read = |offset: u64| {
+            let buffer = BufferPool::default().take(4096);
+            match done(&mut *seat, Job::Read { offset, buffer }).unwrap() {
+                Answer::Buffer(buffer) => buffer.to_vec(),
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!(read((1 << 20) - 4096), vec![9; 4096], "before it");
+        assert_eq!(read(1 << 20), vec![0; 4096], "its first page");
+        assert_eq!(read(2 << 20), vec![0; 4096], "its middle");
+        assert_eq!(read(5 << 20), vec![7; 4096], "behind it");
+        drop(seat);
+        export.close().unwrap();
     }
 }

@@ -128,16 +128,28 @@ impl Place {
 
     /// Serves the disk behind the cache.
     pub fn serve(&self) -> Server {
+        self.serve_on(&["SLOW"], &[])
+    }
+
+    /// As [`Place::serve`], on these paths as the disk, with more arguments.
+    pub fn serve_on(&self, slow: &[&str], more: &[&str]) -> Server {
         let socket = self.path("nbd");
         let _ = std::fs::remove_file(&socket);
-        let mut command = self.command(&["serve", "nbd", "--cache", "FAST", "--backing", "SLOW"]);
+        let pair = ["serve", "nbd", "--cache", "FAST", "--backing"];
+        let mut command = self.command(&[&pair[..], slow, more].concat());
         command.arg("--socket").arg(&socket).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the program runs");
         let mut line = String::new();
         let stdout = child.stdout.take().expect("it is piped");
         let _ = BufReader::new(stdout).read_line(&mut line);
         assert!(line.starts_with("serving"), "{line}");
-        Server { child, socket }
+        let told = line.split("http://").nth(1);
+        let metrics = told.map(|told| told.split('/').next().unwrap_or_default().to_string());
+        Server {
+            child,
+            socket,
+            metrics,
+        }
     }
 }
 
@@ -174,6 +186,8 @@ pub fn text(path: &Path) -> &str {
 pub struct Server {
     child: Child,
     pub socket: PathBuf,
+    /// Where its metrics are, if they were asked for.
+    pub metrics: Option<String>,
 }
 
 impl Server {

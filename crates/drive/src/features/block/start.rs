@@ -48,8 +48,7 @@ pub(in crate::features) fn start_verify(
     command: Command,
 ) -> Result<(), StatusCode> {
     command.check_lba_range(controller.namespace_pages())?;
-    let range = (command.slba(), command.pages());
-    controller.start_ranges(handler, qid, command, std::iter::once(range));
+    start_range(handler, controller, qid, command);
     Ok(())
 }
 
@@ -65,9 +64,19 @@ pub(in crate::features) fn start_write_zeroes(
 ) -> Result<(), StatusCode> {
     command.check_lba_range(controller.namespace_pages())?;
     controller.check_write_protection()?;
+    start_range(handler, controller, qid, command);
+    Ok(())
+}
+
+/// Gives cores their shares of the one range that a command names.
+fn start_range(
+    handler: &'static dyn Handler,
+    controller: &mut Controller,
+    qid: u16,
+    command: Command,
+) {
     let range = (command.slba(), command.pages());
     controller.start_ranges(handler, qid, command, std::iter::once(range));
-    Ok(())
 }
 
 /// Checks a dataset management command, and has `handler` deallocate its ranges, if it asks for that.

@@ -6,7 +6,9 @@ use wharf_wire::status::StatusCode;
 
 use super::start::start_write;
 use crate::controller::{Controller, Handler, IoCommand};
-use crate::core::{self, Core, Outcome, Patience, Serve, Settled, Share, Step, Stuck, Waiting};
+use crate::core::{
+    self, Core, Job, Outcome, Patience, Serve, Settled, Share, Step, Stuck, Waiting,
+};
 use crate::ftl::NONE;
 
 /// Pages come from host memory.
@@ -28,11 +30,11 @@ impl IoCommand for Write {
 impl Serve for Write {
     fn serve(&self, core: &Core, job: u32) -> Step {
         let own = core.job(job);
-        own.done.set(0);
-        own.failed.set(false);
-        own.zeroed.set(false);
-        // One more than the pages, so that the count cannot reach 0 before all are staged.
-        own.outstanding.set(1);
+        if waits_for_sync(core, &own.share.get()) {
+            begin(own);
+            return Step::Waits;
+        }
+        begin(own);
         let share = own.share.get();
         let data_ready_ns = core.slots.borrow().get(share.slot).data_ready_ns;
         let data_ready_ns = core.compressed_ns(data_ready_ns, share.count);
@@ -65,6 +67,21 @@ impl Serve for Write {
     fn wait<'a>(&'a self, core: &'a Core, job: u32) -> Waiting<'a> {
         Box::pin(write(core, job))
     }
+}
+
+/// Nothing of a write is staged yet.
+fn begin(own: &Job) {
+    own.done.set(0);
+    own.failed.set(false);
+    own.zeroed.set(false);
+    // One more than the pages, so that the count cannot reach 0 before all are staged.
+    own.outstanding.set(1);
+}
+
+/// Whether a write waits for the media in real time, where others are to go on meanwhile.
+#[inline]
+fn waits_for_sync(core: &Core, share: &Share) -> bool {
+    !core.cpu.is_virtual() && core.is_forced(share)
 }
 
 /// Who is told when a page of the share is on flash: nobody, with a volatile write cache, or one that a
@@ -104,7 +121,7 @@ fn outcome(core: &Core, job: u32) -> Outcome {
     let status = match own.refused.take() {
         Some(status) => status,
         None if own.failed.get() => StatusCode::WriteFault,
-        None if core.is_forced(&share) => core.sync_media(),
+        None if core.is_forced(&share) && core.cpu.is_virtual() => core.sync_media_now(),
         None => StatusCode::Success,
     };
     core::outcome(status, share.first)
@@ -122,7 +139,11 @@ async fn write(core: &Core, job: u32) -> Outcome {
     if own.zeroed.take() && is_durable(core, &share) {
         core::outcome(core.make_deallocations_durable().await, share.first)?;
     }
-    outcome(core, job)
+    let written = outcome(core, job);
+    if written.is_ok() && waits_for_sync(core, &share) {
+        return core::outcome(core.sync_media().await, share.first);
+    }
+    written
 }
 
 async fn stage_all(core: &Core, job: u32, share: &Share, owner: u32) -> Result<(), StatusCode> {

@@ -22,7 +22,7 @@ use super::format::{
 };
 use super::log::SlotLog;
 use super::store::{KillPoint, Store};
-use super::{FileMedia, load};
+use super::{FileMedia, HeldSyncs, load};
 use crate::media::{AnyMedia, CoreGeometry, GeometryError, HostFault, SlabError, packed};
 
 /// Why an image cannot be created or opened. Each is one line that names the file.
@@ -425,6 +425,12 @@ impl FileImage {
             layout,
         )
         .inspect_err(|_| taken.store(false, Ordering::Release))
+    }
+
+    /// Has syncs of this image not end before what this gives is dropped, as on a disk that takes
+    /// long. Those that are made where nothing else could go on meanwhile fail.
+    pub fn hold_syncs(&self) -> HeldSyncs {
+        self.store.hold_syncs()
     }
 
     /// Lets the writes that `point` allows succeed and every one after them fail, as if the process

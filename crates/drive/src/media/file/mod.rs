@@ -25,6 +25,7 @@ mod image;
 pub(super) mod load;
 pub(super) mod log;
 pub(super) mod store;
+pub(super) mod syncing;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,6 +38,7 @@ pub use image::{FileImage, FileOptions, ImageError};
 use log::SlotLog;
 pub use store::KillPoint;
 use store::Store;
+pub use syncing::{HeldSyncs, Syncing};
 
 use super::{
     BlockCopy, CoreGeometry, HostFault, LPN_MAX, Media, MediaError, Oob, ZeroedSlab, assert_page,

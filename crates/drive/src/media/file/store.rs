@@ -5,12 +5,14 @@ use std::io;
 use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{Advice, FallocateFlags};
 use rustix::io::{Errno, ReadWriteFlags};
+use wharf_runtime::clock::Clock;
 
+use super::syncing::{HeldSyncs, Syncer, Syncing};
 use crate::media::HostFault;
 
 /// Where a simulated kill of the process strikes; see [`FileImage::kill_at`](super::FileImage).
@@ -25,11 +27,23 @@ pub struct KillPoint {
 /// Zeros that are written at a time.
 const ZEROS_BYTES: u64 = 1 << 20;
 
+/// How long a file system that was full is not asked again.
+const FULL_NS: u64 = 100_000_000;
+
+/// What statfs says of file systems that are memory: nothing is waited for there.
+const IN_MEMORY: [u32; 2] = [0x0102_1994, 0x8584_58f6];
+
 /// An open image file. The cores share it: positioned reads and writes do not interfere.
 #[derive(Debug)]
 pub struct Store {
-    file: File,
+    file: Arc<File>,
     path: PathBuf,
+    syncer: Syncer,
+    /// Whether the file is memory.
+    is_in_memory: bool,
+    /// Until when the file system counts as full.
+    full_until_ns: Mutex<u64>,
+    clock: Clock,
     /// Whether barriers reach the disk: see [`FileOptions`](super::FileOptions).
     ordered: bool,
     /// Whether the file system cannot read without waiting.
@@ -54,9 +68,15 @@ type Access<T> = Result<T, Box<HostFault>>;
 
 impl Store {
     pub fn new(file: File, path: PathBuf, ordered: bool) -> Self {
+        // Linux' magic numbers have 32 bits, whatever the type is here.
+        let kind = rustix::fs::fstatfs(&file).map(|about| about.f_type as u32);
         Self {
-            file,
+            file: Arc::new(file),
             path,
+            syncer: Syncer::default(),
+            is_in_memory: kind.is_ok_and(|kind| IN_MEMORY.contains(&kind)),
+            full_until_ns: Mutex::new(0),
+            clock: Clock::start(),
             ordered,
             always_waits: AtomicBool::new(false),
             armed: AtomicBool::new(false),
@@ -179,7 +199,10 @@ impl Store {
             bytes: vec![0; bytes as usize],
         });
         let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        match rustix::fs::fallocate(&self.file, mode, at, bytes) {
+        let punched = rustix::fs::fallocate(&self.file, mode, at, bytes);
+        // There may be room again.
+        *self.full_until_ns() = 0;
+        match punched {
             Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => Ok(()),
             Err(errno) => Err(self.fault(action, errno.into())),
         }
@@ -202,17 +225,72 @@ impl Store {
     }
 
     pub fn sync(&self) -> Access<()> {
-        if self.killed().is_some() {
-            return Err(self.fault(
-                "sync",
-                io::Error::other("the process was killed (simulated)"),
-            ));
+        self.check_sync()?;
+        if self.syncer.is_held() {
+            let late = io::Error::other("the disk does not answer (simulated)");
+            return Err(self.fault("sync", late));
         }
         #[cfg(test)]
         self.note(Event::Sync);
         self.file
             .sync_data()
             .map_err(|cause| self.fault("sync", cause))
+    }
+
+    fn check_sync(&self) -> Access<()> {
+        match self.killed() {
+            None => Ok(()),
+            Some(_) => Err(self.fault(
+                "sync",
+                io::Error::other("the process was killed (simulated)"),
+            )),
+        }
+    }
+
+    /// Begins a sync beside, of all that was written before.
+    pub fn begin_sync(&self, period: Option<u32>) -> Access<Syncing> {
+        self.check_sync()?;
+        Ok(self.syncer.begin(&self.file, period))
+    }
+
+    /// Waits for a sync beside.
+    pub fn end_sync(&self, syncing: &Syncing) -> Access<()> {
+        syncing.wait().map_err(|cause| self.fault("sync", cause))
+    }
+
+    /// See [`FileImage::hold_syncs`](super::FileImage::hold_syncs).
+    pub fn hold_syncs(&self) -> HeldSyncs {
+        self.syncer.hold()
+    }
+
+    /// Whether a sync has nothing to wait for.
+    pub fn syncs_at_once(&self) -> bool {
+        self.is_in_memory && !self.syncer.is_held()
+    }
+
+    fn full_until_ns(&self) -> MutexGuard<'_, u64> {
+        let until_ns = self.full_until_ns.lock();
+        until_ns.unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Gives ranges of the file room on its file system, each by its start and length, so that
+    /// writes to them find some; false if there is none left. Where the file system cannot say,
+    /// writes find out.
+    pub fn reserve(&self, ranges: &[(u64, u64)]) -> bool {
+        let mut until_ns = self.full_until_ns();
+        if *until_ns > 0 && self.clock.now_ns() < *until_ns {
+            return false;
+        }
+        let has_room = |(at, bytes): &(u64, u64)| {
+            let made = rustix::fs::fallocate(&self.file, FallocateFlags::KEEP_SIZE, *at, *bytes);
+            !matches!(made, Err(Errno::NOSPC | Errno::DQUOT | Errno::FBIG))
+        };
+        let is_full = !ranges.iter().all(has_room);
+        *until_ns = match is_full {
+            true => self.clock.now_ns() + FULL_NS,
+            false => 0,
+        };
+        !is_full
     }
 
     pub fn is_ordered(&self) -> bool {

@@ -20,6 +20,7 @@ use super::unit::{
     directory_room,
 };
 use crate::media::file::ImageError;
+use crate::media::file::Syncing;
 use crate::media::file::format::{BlockRecord, Layout, SYNC_AT, Sealed, SyncRecord};
 use crate::media::file::load::{load_erase_counts, load_synced_period};
 use crate::media::file::log::SlotLog;
@@ -44,8 +45,17 @@ pub struct PackedImage {
     /// Units, by block, that loading found torn and whose directories are not void yet; the first
     /// extent of each.
     torn: Vec<UnitPlace>,
-    /// Whether anything was written since the last sync.
+    /// Whether anything was written since the last sync began.
     dirty: bool,
+    /// A sync beside that nobody has taken note of.
+    syncing: Option<Syncing>,
+    /// A sync has failed: what it was to cover may never reach the disk, so that no later one is
+    /// noted, and the next load looks at the data.
+    is_unsure: bool,
+    /// Blocks whose erase needs no sync of its own.
+    covered: Vec<u32>,
+    /// Whether the records and the log have room on the file system.
+    has_room: bool,
 }
 
 impl PackedImage {
@@ -137,8 +147,10 @@ impl PackedImage {
 
     /// Notes that a block is erased: that is the erase.
     pub fn void_block(&mut self, block: u32, erase_count: u32) -> Access<()> {
-        if self.store.is_ordered() {
-            self.store.sync()?;
+        let covered = self.covered.iter().position(|covered| *covered == block);
+        match covered {
+            Some(at) => drop(self.covered.swap_remove(at)),
+            None => self.store.barrier()?,
         }
         self.restore_erases(block, erase_count)?;
         self.torn.retain(|place| place.block != block);
@@ -176,21 +188,123 @@ impl PackedImage {
         let zeros = vec![0; (u64::from(units) * directory_room(geometry.unit_pages)) as usize];
         let at = self.directory_at(first, geometry.unit_pages);
         self.store.write_at(ACTION, &zeros, at)?;
+        let (data, bytes) = self.data_of_block(geometry, block);
+        self.store.punch(ACTION, data, bytes)
+    }
+
+    /// Where the data of a block lie, and how many bytes.
+    fn data_of_block(&self, geometry: &CoreGeometry, block: u32) -> (u64, u64) {
         let pages = u64::from(geometry.pages_per_block);
         let per_page = match self.page_bytes {
             STAMP_BYTES => EXTENTS_PER_PAGE * STAMP_BYTES,
             page_bytes => page_bytes,
         };
         let bytes = pages * u64::from(per_page);
-        let data = self.layout.data + u64::from(block) * bytes;
-        self.store.punch(ACTION, data, bytes)
+        (self.layout.data + u64::from(block) * bytes, bytes)
     }
 
     /// Makes all that was written survive a crash of the host machine.
     pub fn sync(&mut self, geometry: &CoreGeometry, blocks: &[Block]) -> Access<()> {
+        let before = self.settle();
         if !self.dirty {
-            return Ok(());
+            return before;
         }
+        self.void_torn(geometry, blocks)?;
+        if let Err(fault) = self.store.sync() {
+            self.is_unsure = true;
+            return Err(fault);
+        }
+        self.dirty = false;
+        let period = self.next_period();
+        self.note_synced(period)?;
+        before
+    }
+
+    /// As [`PackedImage::sync`], beside: `None` if there is nothing to wait for.
+    pub fn begin_sync(
+        &mut self,
+        geometry: &CoreGeometry,
+        blocks: &[Block],
+    ) -> Access<Option<Syncing>> {
+        if !self.dirty && self.syncing.is_none() || self.store.syncs_at_once() {
+            return self.sync(geometry, blocks).map(|()| None);
+        }
+        self.settle()?;
+        self.void_torn(geometry, blocks)?;
+        let period = self.next_period();
+        self.dirty = false;
+        match self.store.begin_sync(period) {
+            Ok(syncing) => {
+                self.syncing = Some(syncing.clone());
+                Ok(Some(syncing))
+            }
+            Err(fault) => {
+                (self.dirty, self.is_unsure) = (true, true);
+                Err(fault)
+            }
+        }
+    }
+
+    /// Takes note of a sync beside, unless that was done; gives what it came to.
+    pub fn end_sync(&mut self, syncing: &Syncing) -> Access<()> {
+        match &self.syncing {
+            Some(_) => self.settle(),
+            None => self.store.end_sync(syncing),
+        }
+    }
+
+    /// Waits for the sync beside, if there is one.
+    fn settle(&mut self) -> Access<()> {
+        let Some(syncing) = self.syncing.take() else {
+            return Ok(());
+        };
+        if let Err(fault) = self.store.end_sync(&syncing) {
+            (self.dirty, self.is_unsure) = (true, true);
+            return Err(fault);
+        }
+        self.note_synced(syncing.period())
+    }
+
+    /// The erase of this block relies on nothing that is not synced.
+    pub fn cover_erase(&mut self, block: u32) {
+        self.covered.push(block);
+    }
+
+    /// Gives an erased block room on the file system, and what must be written whenever there is
+    /// data; false if there is none left.
+    pub fn reserve(&mut self, geometry: &CoreGeometry, block: u32) -> bool {
+        let place = UnitPlace {
+            block,
+            unit: 0,
+            first_extent: 0,
+        };
+        let units = geometry.pages_per_block / geometry.unit_pages;
+        let directories = self.directory_at(unit_number(geometry, place), geometry.unit_pages);
+        let (data, data_bytes) = self.data_of_block(geometry, block);
+        let mut ranges = vec![
+            (
+                directories,
+                u64::from(units) * directory_room(geometry.unit_pages),
+            ),
+            (data, data_bytes),
+        ];
+        if !self.has_room {
+            let Layout {
+                core_page,
+                entries,
+                slots,
+                end,
+                ..
+            } = self.layout;
+            ranges.extend([(core_page, entries - core_page), (slots[0], end - slots[0])]);
+        }
+        let has_room = self.store.reserve(&ranges);
+        self.has_room |= has_room;
+        has_room
+    }
+
+    /// Makes the directories of torn units say so.
+    fn void_torn(&mut self, geometry: &CoreGeometry, blocks: &[Block]) -> Access<()> {
         for place in std::mem::take(&mut self.torn) {
             let void = Directory {
                 first_extent: place.first_extent,
@@ -204,24 +318,30 @@ impl PackedImage {
             }
             voided?;
         }
-        self.store.sync()?;
-        self.dirty = false;
-        self.note_synced()
+        Ok(())
     }
 
-    /// Notes in the file that all programs so far are on the disk; see the pages' media.
-    fn note_synced(&mut self) -> Access<()> {
-        if self.programmed && self.sync_period < u32::MAX {
-            let mut record = SyncRecord::new_zeroed();
-            record.synced_period = self.sync_period.into();
-            record.core = self.core.into();
-            let at = self.layout.core_page + SYNC_AT;
-            self.store
-                .write_at("sync", record.sealed().as_bytes(), at)?;
-            self.sync_period += 1;
+    /// The period that ends now, if anything was programmed in it: the next has begun.
+    fn next_period(&mut self) -> Option<u32> {
+        let ends = self.programmed && self.sync_period < u32::MAX;
+        ends.then(|| {
             self.programmed = false;
-        }
-        Ok(())
+            self.sync_period += 1;
+            self.sync_period - 1
+        })
+    }
+
+    /// Notes in the file that all programs of a period are on the disk; see the pages' media.
+    fn note_synced(&mut self, period: Option<u32>) -> Access<()> {
+        let Some(period) = period.filter(|_| !self.is_unsure) else {
+            return Ok(());
+        };
+        let mut record = SyncRecord::new_zeroed();
+        record.synced_period = period.into();
+        record.core = self.core.into();
+        let at = self.layout.core_page + SYNC_AT;
+        let record = record.sealed();
+        self.store.write_at("sync", record.as_bytes(), at)
     }
 
     /// Flips a bit of what is kept of an extent.
@@ -251,6 +371,8 @@ impl PackedImage {
 
 impl Drop for PackedImage {
     fn drop(&mut self) {
+        // The image is free once nobody has its file. There is nobody left to be told.
+        let _ = self.syncing.take().map(|syncing| syncing.wait());
         self.taken[self.core as usize].store(false, Ordering::Release);
     }
 }
@@ -286,6 +408,10 @@ pub fn load(
         torn: Vec::new(),
         // What the last process wrote may still be on its way to the disk.
         dirty: true,
+        syncing: None,
+        is_unsure: false,
+        covered: Vec::new(),
+        has_room: false,
     };
     let mut loading = Loading {
         geometry,

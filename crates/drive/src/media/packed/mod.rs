@@ -29,8 +29,8 @@ use unit::{Content, ExtentData, GRANULE_BYTES, PAGE_GRANULES, UnitPlace};
 
 use super::memory_log::MemoryLog;
 use super::{
-    BlockCopy, CoreGeometry, LPN_MAX, Media, MediaError, Oob, PAGE_BYTES, SlabError, UnitCopy,
-    ZeroedSlab, assert_unused,
+    BlockCopy, CoreGeometry, LPN_MAX, Media, MediaError, Oob, PAGE_BYTES, SlabError, Syncing,
+    UnitCopy, ZeroedSlab, assert_unused,
 };
 use crate::divide::{quotient, remainder};
 
@@ -58,7 +58,7 @@ enum Store {
         log: MemoryLog,
     },
     /// In an image.
-    File(PackedImage),
+    File(Box<PackedImage>),
 }
 
 impl PackedMedia {
@@ -95,7 +95,7 @@ impl PackedMedia {
         PackedMedia {
             geometry,
             blocks,
-            store: Store::File(image),
+            store: Store::File(Box::new(image)),
         }
     }
 
@@ -427,6 +427,33 @@ impl Media for PackedMedia {
         match &mut self.store {
             Store::File(image) => Ok(image.sync(&self.geometry, &self.blocks)?),
             _ => Ok(()),
+        }
+    }
+
+    fn begin_sync(&mut self) -> Result<Option<Syncing>, MediaError> {
+        match &mut self.store {
+            Store::File(image) => Ok(image.begin_sync(&self.geometry, &self.blocks)?),
+            _ => Ok(None),
+        }
+    }
+
+    fn end_sync(&mut self, syncing: &Syncing) -> Result<(), MediaError> {
+        match &mut self.store {
+            Store::File(image) => Ok(image.end_sync(syncing)?),
+            _ => Ok(()),
+        }
+    }
+
+    fn cover_erase(&mut self, block: u32) {
+        if let Store::File(image) = &mut self.store {
+            image.cover_erase(block);
+        }
+    }
+
+    fn reserve(&mut self, block: u32) -> bool {
+        match &mut self.store {
+            Store::File(image) => image.reserve(&self.geometry, block),
+            _ => true,
         }
     }
 

@@ -368,3 +368,71 @@ fn a_rotten_directory_loses_its_unit_and_no_other() {
     let of_block = before.extents.range(per_block..2 * per_block).count();
     assert!(0 < gone && gone < of_block, "{gone} of {of_block}");
 }
+
+/// What is programmed while a sync goes on beside is not covered by it: its data are looked at when the
+/// image is loaded, and a unit that a crash tore is void, not rotten.
+#[test]
+fn a_sync_beside_covers_what_was_programmed_before_it_began() {
+    let folder = folder();
+    let path = folder.path().join("units.wharf");
+    let image = create(&path, PAGE_BYTES);
+    let mut media = image.media(0).unwrap();
+    let mut rng = Seed(5).rng();
+    let before = two_units_each(&mut media, &mut rng);
+    let held = image.hold_syncs();
+    let syncing = media.begin_sync().unwrap().expect("it is held");
+    assert!(!syncing.is_done());
+    // The third unit of block 0, amid the sync.
+    let mut seq = 1 << 20;
+    let extents = unit_of(&mut rng, PAGE_BYTES, &mut seq);
+    let first_extent = media.written_pages(0);
+    let place = UnitPlace {
+        block: 0,
+        unit: 2,
+        first_extent,
+    };
+    let data = extents.iter().map(|(oob, content, data)| ExtentData {
+        oob: *oob,
+        content: *content,
+        data,
+    });
+    let data: Vec<_> = data.collect();
+    media.program_unit(place, &data).unwrap();
+    drop(held);
+    media.end_sync(&syncing).unwrap();
+    let kept = extents
+        .iter()
+        .position(|(_, content, _)| content.form != Form::Filler);
+    media
+        .corrupt(first_extent + kept.unwrap() as u32, 3)
+        .unwrap();
+    drop((media, image));
+    let image = FileImage::open(&path, UNORDERED).unwrap();
+    let found = Model::of(&image.media(0).unwrap());
+    assert_eq!(found.units, [3, 2, 2], "its place is taken");
+    assert_eq!(found.extents, before.extents);
+}
+
+/// A sync that finds nothing new to write still ends after the one beside it.
+#[test]
+fn a_sync_that_goes_on_when_another_is_made_is_waited_for() {
+    let folder = folder();
+    let path = folder.path().join("units.wharf");
+    let image = create(&path, PAGE_BYTES);
+    let mut media = image.media(0).unwrap();
+    let model = two_units_each(&mut media, &mut Seed(6).rng());
+    let held = image.hold_syncs();
+    let syncing = media.begin_sync().unwrap().expect("it is held");
+    let release = std::thread::scope(|scope| {
+        let waits = scope.spawn(|| media.sync());
+        assert!(!syncing.is_done());
+        drop(held);
+        waits.join().unwrap()
+    });
+    release.unwrap();
+    assert!(syncing.is_done(), "the second ended before the first");
+    media.end_sync(&syncing).unwrap();
+    drop((media, image));
+    let image = FileImage::open(&path, UNORDERED).unwrap();
+    assert_eq!(Model::of(&image.media(0).unwrap()), model);
+}

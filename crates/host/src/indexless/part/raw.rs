@@ -1,8 +1,7 @@
 //! The raw form: four bits for each sector, sixteen sectors a word.
 //!
-//! Words are atomic: whoever looks a sector up makes it hotter without the lock that guards the part
-//! (`raws.rs`). Whoever has the lock changes words by compare and exchange, too; only where a part
-//! gets new words as a whole, heat that a sector gets at this moment is lost.
+//! Words are atomic: whoever looks a sector up makes it hotter without the lock that guards the part.
+//! Who may write what is said in `raws.rs`.
 
 use std::array;
 use std::sync::Arc;
@@ -51,7 +50,7 @@ impl<const N: usize> Page<N> {
         Word::of_bits((word >> (sector % NIBBLES * 4) & 0xf) as u8)
     }
 
-    /// Gives sixteen sectors the words that `change` makes of theirs, until nobody has made one of
+    /// Under the lock: gives sixteen sectors the words that `change` makes of theirs, until nobody has made one of
     /// them hotter meanwhile; these words before and after.
     #[inline]
     pub(in crate::indexless) fn change(
@@ -71,6 +70,15 @@ impl<const N: usize> Page<N> {
                 Ok(_) => return (old, new),
                 Err(now) => old = now,
             }
+        }
+    }
+
+    /// Without the lock: gives sixteen sectors other words, if theirs are what they were.
+    #[inline]
+    pub(in crate::indexless) fn try_change(&self, at: usize, old: u64, new: u64) {
+        if new != old {
+            // Release: see `store`.
+            let _ = self.words[at].compare_exchange(old, new, Ordering::Release, Ordering::Relaxed);
         }
     }
 
@@ -100,7 +108,9 @@ impl<const N: usize> Page<N> {
         fence(Ordering::Release);
         for (to, word) in self.words.iter().zip(words) {
             if to.load(Ordering::Relaxed) != word {
-                to.store(word, Ordering::Relaxed);
+                // Not a store. What is late makes something of what was before this, and in the
+                // order of changes comes before it, or fails; loom knows that of exchanges only.
+                to.swap(word, Ordering::Relaxed);
             }
         }
     }

@@ -71,7 +71,7 @@ pub trait Policy: Send + 'static {
 }
 
 /// Puts victims in ascending order, and those that touch in one.
-fn tidy(victims: &mut Vec<Victim>) {
+pub(super) fn tidy(victims: &mut Vec<Victim>) {
     victims.sort_unstable();
     victims.dedup_by(|next, last| {
         let touches = last.first + u64::from(last.count) == next.first

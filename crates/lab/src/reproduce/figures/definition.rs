@@ -53,6 +53,8 @@ struct PanelData {
     title: Option<String>,
     /// What is read off its runs, where points and series do not say it.
     metric: Option<Metric>,
+    /// The data of its runs does not compress.
+    is_incompressible: Option<bool>,
     /// Its points, if not the figure's.
     points: Option<Axis>,
     /// Its series, if not the figure's.
@@ -64,6 +66,7 @@ impl PanelData {
         Setting {
             name: self.title.clone(),
             metric: self.metric,
+            is_incompressible: self.is_incompressible,
             ..Setting::default()
         }
     }

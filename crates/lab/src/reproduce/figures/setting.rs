@@ -38,6 +38,8 @@ pub struct Setting {
     pub request_kib: Option<u32>,
     /// KiB of a unit in which the disk behind a cache is compressed; 0: chunks of any size.
     pub unit_kib: Option<u32>,
+    /// The data does not compress.
+    pub is_incompressible: Option<bool>,
     /// How many times longer the run is.
     pub stretch: Option<u32>,
     /// A design with managers has its number of them for each drive.
@@ -83,8 +85,8 @@ impl Setting {
             };
         }
         either! {
-            name design workload metric clients cpus drives cores stripe_kib request_kib unit_kib stretch managers_by_drive
-            gc_aware dealt_in_turn frame_index layout start times in_drives ideal untested
+            name design workload metric clients cpus drives cores stripe_kib request_kib unit_kib is_incompressible stretch
+            managers_by_drive gc_aware dealt_in_turn frame_index layout start times in_drives ideal untested
         }
     }
 
@@ -123,6 +125,7 @@ impl Setting {
             stripe_kib: self.stripe_kib.unwrap_or(usual.stripe_kib),
             request_kib: self.request_kib.unwrap_or(usual.request_kib),
             unit_kib: self.unit_kib.unwrap_or(usual.unit_kib),
+            is_incompressible: self.is_incompressible.unwrap_or(false),
             stretch: self.stretch.unwrap_or(usual.stretch),
             gc_aware: self.gc_aware.unwrap_or(usual.gc_aware),
             frame_index: self.frame_index.unwrap_or(usual.frame_index),

@@ -59,7 +59,7 @@ fn runs_are_of_the_figures_paper_and_a_trace_takes_the_place_of_every_workload()
 }
 
 /// Panels, cells, claims, terms of claims and runs of every figure.
-const SIZES: [(&str, [usize; 5]); 46] = [
+const SIZES: [(&str, [usize; 5]); 47] = [
     ("scala/fig4a", [1, 20, 3, 7, 10]),
     ("scala/fig4b", [1, 16, 2, 2, 8]),
     ("scala/fig5a", [2, 22, 6, 6, 2]),
@@ -101,11 +101,12 @@ const SIZES: [(&str, [usize; 5]); 46] = [
     ("scale/fig18", [2, 24, 4, 4, 24]),
     ("scale/table2", [6, 18, 26, 23, 3]),
     ("scale/table3", [1, 3, 34, 2, 3]),
-    ("indexless/fig3", [1, 32, 3, 26, 32]),
-    ("indexless/fig4", [1, 40, 3, 24, 40]),
-    ("indexless/fig5", [1, 56, 3, 24, 56]),
-    ("indexless/fig6", [1, 56, 3, 24, 56]),
-    ("indexless/fig7", [1, 56, 3, 24, 56]),
+    ("indexless/fig3", [2, 40, 3, 26, 40]),
+    ("indexless/fig4", [2, 50, 3, 24, 50]),
+    ("indexless/fig5", [2, 70, 3, 24, 70]),
+    ("indexless/fig6", [2, 70, 3, 24, 70]),
+    ("indexless/fig7", [2, 70, 3, 24, 70]),
+    ("indexless/memory", [4, 60, 2, 16, 30]),
 ];
 
 #[test]

@@ -6,6 +6,9 @@
 //! A scale of `n` divides the requests, with them the addresses and the cache, and the disk by `n`: a seek over a part of the
 //! disk takes as long. Times, request sizes and units stay. The drive of the cache has less flash
 //! from a 64th on, and is never full.
+//!
+//! The disk's buffer for writes is divided likewise: else a small run would write no more than the buffer holds, and the
+//! disk would serve reads of all that was written from there, without a seek.
 
 use wharf_drive::DriveConfig;
 use wharf_workload::profiles::Profile;
@@ -38,17 +41,24 @@ const CACHE: &str = "10%";
 /// take most of the time of a run to be made.
 const SMALL_DIVISOR: u32 = 64;
 
+/// The buffer of the disk holds the largest request at least.
+const BUFFER_BYTES_MIN: u64 = 128 << 10;
+
 /// The drive of the cache.
 ///
 /// # Errors
 /// A drive that cannot be built; a test builds one of every scale.
-pub(super) fn drive(scale: Scale) -> Result<DriveConfig, ConfigError> {
+pub(super) fn drive(scale: Scale, run: &Run) -> Result<DriveConfig, ConfigError> {
     let preset = if scale.divisor < SMALL_DIVISOR {
         "tc-csd"
     } else {
         "tc-csd-small"
     };
-    Ok(load_drive(preset, &Sets::default())?.0)
+    let sets: &[String] = match run.is_incompressible {
+        true => &["drive.compression.sizes=ratio=1.0".into()],
+        false => &[],
+    };
+    Ok(load_drive(preset, &Sets::parse(sets)?)?.0)
 }
 
 /// The disk.
@@ -58,7 +68,11 @@ pub(super) fn drive(scale: Scale) -> Result<DriveConfig, ConfigError> {
 pub(super) fn backing(scale: Scale) -> Result<DriveConfig, ConfigError> {
     let bytes = DISK_BYTES / u64::from(scale.divisor) / (1 << 20) * (1 << 20);
     let sets = vec![format!("drive.disk.capacity_bytes={bytes}")];
-    Ok(load_drive("hdd", &Sets::parse(&sets)?)?.0)
+    let mut disk = load_drive("hdd", &Sets::parse(&sets)?)?.0;
+    let heads = disk.disk.as_mut().expect("the preset is a disk");
+    let buffer_bytes = heads.write_buffer_bytes / u64::from(scale.divisor);
+    heads.write_buffer_bytes = buffer_bytes.max(BUFFER_BYTES_MIN);
+    Ok(disk)
 }
 
 /// The host of a run: what is on the disk, and by which rules sectors leave.
@@ -107,7 +121,7 @@ pub(super) fn load(scale: Scale, run: &Run, seed: u64, device_bytes: u64) -> Res
 pub(super) fn notes(scale: Scale) -> Vec<String> {
     vec![
         format!(
-            "{scale}: a disk of {} GB (preset hdd) behind a drive of preset tc-csd (tc-csd-small from 1/64 on), a cache of 10 % of the pages that a workload \
+            "{scale}: a disk of {} GB (preset hdd, its write buffer smaller likewise) behind a drive of preset tc-csd (tc-csd-small from 1/64 on), a cache of 10 % of the pages that a workload \
              touches, {CLIENTS} clients with {DEPTH} requests each under way; rounds of 5 % of the cache, of 0.5 % and the other \
              rules of the paper where a figure says 'as written'",
             DISK_BYTES / u64::from(scale.divisor) / 1_000_000_000
@@ -124,13 +138,18 @@ pub(super) fn notes(scale: Scale) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduce::run::LRU;
     use crate::reproduce::setup::SCALE_MAX;
 
     #[test]
     fn disks_of_every_scale_can_be_built() {
         for power in 0..=SCALE_MAX.ilog2() {
             let scale = Scale::new(1 << power).unwrap();
-            let (disk, flash) = (backing(scale).unwrap(), drive(scale).unwrap());
+            let run = LRU.before_a_disk("lun0");
+            let (disk, flash) = (backing(scale).unwrap(), drive(scale, &run).unwrap());
+            let buffer_bytes = disk.disk.as_ref().unwrap().write_buffer_bytes;
+            let divided = (64 << 20) / u64::from(scale.divisor);
+            assert_eq!(buffer_bytes, divided.max(BUFFER_BYTES_MIN));
             // Of the largest workload some 260 GB are touched.
             let cached = 26_000_000_000 / u64::from(scale.divisor);
             assert!(flash.geometry.pages() * 4096 > 2 * cached);

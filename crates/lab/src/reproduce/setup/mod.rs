@@ -117,7 +117,7 @@ pub fn drive(scale: Scale, run: &Run) -> Result<DriveConfig, ConfigError> {
     match run.subject {
         Subject::Scala => scala::drive(scale, run),
         Subject::Scale => scale::drive(scale, run),
-        Subject::Indexless => indexless::drive(scale),
+        Subject::Indexless => indexless::drive(scale, run),
     }
 }
 

@@ -57,7 +57,7 @@ pub(super) struct Args {
     depth: u32,
 
     /// Drive: a preset (see `wharf drive list`) or a TOML file. If left out: scala, and tc-csd for flash caches
-    /// (indexless, ideal, improved-lru, lru, fifo, through, direct-disk).
+    /// (indexless, ideal, improved-lru, lru, fifo, opencas, through, direct-disk).
     #[arg(long, value_name = "PRESET|FILE")]
     drive: Option<String>,
 

@@ -1,0 +1,134 @@
+//! A cache whose file system is full.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use wharf::runtime::{Rng, Seed};
+
+use crate::client::Client;
+use crate::support::{DISK_BYTES, Place, content, text};
+
+/// A small file system in memory, gone at its end.
+struct Small(PathBuf);
+
+impl Small {
+    /// At a folder; `None`, and why, where there can be none.
+    fn at(folder: PathBuf, mebibytes: u32) -> Option<Small> {
+        std::fs::create_dir(&folder).expect("a folder");
+        let size = format!("size={mebibytes}m");
+        let arguments = ["-t", "tmpfs", "-o", &size, "tmpfs", text(&folder)];
+        let made = Command::new("mount").args(arguments).output();
+        match made {
+            Ok(output) if output.status.success() => Some(Small(folder)),
+            Ok(output) => {
+                let reason = String::from_utf8_lossy(&output.stderr).into_owned();
+                println!("skipped: no tmpfs of its own: {}", reason.trim());
+                None
+            }
+            Err(error) => {
+                println!("skipped: no mount here: {error}");
+                None
+            }
+        }
+    }
+
+    fn grow_to(&self, mebibytes: u32) {
+        let size = format!("remount,size={mebibytes}m");
+        let mut mount = Command::new("mount");
+        let grown = mount.args(["-o", &size, text(&self.0)]).status();
+        assert!(grown.is_ok_and(|status| status.success()));
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        // A server that is being killed may still have it for a moment.
+        let ended = Command::new("umount").arg("-l").arg(&self.0).status();
+        assert!(ended.is_ok_and(|status| status.success()));
+    }
+}
+
+/// Writes all of the disk anew, in an order of chance, with what does not compress.
+fn write_all(client: &mut Client, rng: &mut Rng, model: &mut [u8]) {
+    const STEP: usize = 32 << 10;
+    let mut places: Vec<usize> = (0..model.len() / STEP).collect();
+    for last in (1..places.len()).rev() {
+        places.swap(last, rng.below(last as u64 + 1) as usize);
+    }
+    for (count, place) in places.into_iter().enumerate() {
+        let at = place * STEP;
+        let noise = &mut model[at..at + STEP];
+        for word in noise.chunks_mut(8) {
+            word.copy_from_slice(&rng.next_u64().to_le_bytes());
+        }
+        client.write(at as u64, noise);
+        if count % 100 == 99 {
+            client.flush();
+        }
+    }
+    client.flush();
+}
+
+fn verify(client: &mut Client, model: &[u8]) {
+    let mut found = vec![1; model.len()];
+    client.read(0, &mut found);
+    for (at, (found, held)) in found.chunks(4096).zip(model.chunks(4096)).enumerate() {
+        assert!(found == held, "page {at}");
+    }
+}
+
+fn dirty(place: &Place) -> u64 {
+    let told = place.says(&["info", "FAST", "--json"]);
+    let info: Value = serde_json::from_str(&told).unwrap();
+    info["dirty_bytes"].as_u64().unwrap()
+}
+
+fn is_full(folder: &Path) -> bool {
+    std::fs::write(folder.join("more"), vec![1; 2 << 20]).is_err()
+}
+
+/// Where FAST's file system was full, writes of what was not cached failed with EPERM until the cache was
+/// served again.
+#[test]
+fn writes_go_around_a_cache_whose_file_system_is_full_and_come_back() {
+    let mut place = Place::new();
+    let Some(small) = Small::at(place.path("small"), 20) else {
+        return;
+    };
+    place.fast = small.0.join("fast");
+    place.says(&["create", "FAST", "--backing", "SLOW", "--size", "64MiB"]);
+    let (mut model, mut rng) = (content(1), Seed(21).rng());
+    assert_eq!(model.len(), DISK_BYTES);
+    let server = place.serve();
+    let mut client = Client::new(&server.socket);
+    for _ in 0..3 {
+        write_all(&mut client, &mut rng, &mut model);
+        verify(&mut client, &model);
+    }
+    assert!(is_full(&small.0), "the file system has room");
+    let _ = std::fs::remove_file(small.0.join("more"));
+    server.kill();
+    place.says(&["check", "FAST", "--backing", "SLOW"]);
+    let in_little_room = dirty(&place);
+    let server = place.serve();
+    let mut client = Client::new(&server.socket);
+    verify(&mut client, &model);
+    write_all(&mut client, &mut rng, &mut model);
+    small.grow_to(100);
+    // The file system counts as full for a tenth of a second more.
+    for _ in 0..20 {
+        write_all(&mut client, &mut rng, &mut model);
+    }
+    verify(&mut client, &model);
+    drop(client);
+    server.stop();
+    let in_much_room = dirty(&place);
+    assert!(
+        in_much_room > in_little_room + (4 << 20),
+        "{in_much_room} bytes dirty with room, {in_little_room} without"
+    );
+    place.says(&["check", "FAST", "--backing", "SLOW"]);
+    place.says(&["detach", "FAST", "--backing", "SLOW"]);
+    assert!(std::fs::read(&place.slow).unwrap() == model);
+}
