@@ -106,6 +106,39 @@ fn an_answer_of_many_runs_comes_in_pages() {
     });
 }
 
+/// A question for all to the end of a full drive looked at all of it for a run that the host asked a
+/// part of: whoever asked part by part waited longer and longer.
+#[test]
+fn a_question_about_a_full_drive_looked_at_all_of_it() {
+    let mut config = tiny_pair();
+    config.geometry.blocks_per_plane = 24_000;
+    let pages = config.namespace_pages();
+    Rig::new(config).run(move |mut host| async move {
+        for lba in (0..pages).step_by(256) {
+            let count = (pages - lba).min(256) as u32;
+            assert_eq!(host.io(Command::write_zeroes(1, lba, count)).await, Success);
+        }
+        let to = host.whole.address(0);
+        let asked = Command::get_lba_status_by_io(1, 5, 0, 4096).with_prp(to, 0);
+        assert_eq!(host.io(asked).await, Success);
+        let (runs, is_whole) = read_answer(host.whole_page(0)).expect("an answer");
+        let found: Vec<_> = runs.iter().map(|run| (run.dslba, run.nlb)).collect();
+        assert!(
+            !is_whole && found.len() == 1 && found[0].0 == 5,
+            "{found:?}"
+        );
+        let looked = u64::from(found[0].1);
+        assert!(
+            (pages / 100..pages / 2).contains(&looked),
+            "{looked} of {pages}"
+        );
+        assert_eq!(
+            allocated(&mut host, 5, 4096, false).await,
+            [(5, pages as u32 - 5)]
+        );
+    });
+}
+
 #[test]
 fn a_question_that_cannot_be_answered_is_refused() {
     use StatusCode::{DataTransferError, InvalidField, InvalidNamespace, LbaOutOfRange};

@@ -10,6 +10,10 @@ use crate::core::Core;
 /// Map entries that are looked at before other work gets a turn.
 const LOOK_STEP: u32 = 4096;
 
+/// Map entries that are looked at for one command once a run is found: what is told then ends there,
+/// so that who asks for all to the end need not wait until all of it was looked at.
+const LOOK_MAX: u32 = 4 * LOOK_STEP;
+
 /// What cores have found for commands that are not answered yet, by their slots.
 #[derive(Default)]
 pub(super) struct Allocated {
@@ -40,11 +44,16 @@ pub(super) struct CoreRuns {
 }
 
 impl CoreRuns {
-    /// Looks at `count` pages from `first` on, until there are more runs than `runs_max`, or no more pages.
+    /// Looks at `count` pages from `first` on, until there are more runs than `runs_max`, or no more pages, or some run and
+    /// no more looks.
     pub async fn find(core: &Core, first: u32, count: u32, runs_max: usize) -> CoreRuns {
         let (mut found, end) = (CoreRuns::default(), first + count);
         found.looked_to = first;
-        while found.looked_to < end && found.runs.len() <= runs_max {
+        let mut looks_left = LOOK_MAX;
+        while found.looked_to < end
+            && found.runs.len() <= runs_max
+            && (looks_left > 0 || found.runs.is_empty())
+        {
             let looked = core.with_ftl(|ftl| {
                 let mut looked = 0;
                 while looked < LOOK_STEP && found.looked_to < end && found.runs.len() <= runs_max {
@@ -60,6 +69,7 @@ impl CoreRuns {
                 }
                 looked
             });
+            looks_left = looks_left.saturating_sub(looked);
             core.cpu.work_n(Op::MapLookup, looked, || ());
             core.cpu.yield_now().await;
         }

@@ -3,7 +3,7 @@
 //! 1. The command, of either kind of queue, is checked, and each core given the pages of the range that are its
 //!    own, which are one range there.
 //! 2. A core looks for as many runs as the answer holds, in steps, and leaves them in its state
-//!    (`allocated.rs`). It stops behind the last, or at the end.
+//!    (`allocated.rs`). It stops behind the last, or at the end, or when it has found any and looked long enough.
 //! 3. When all have done, the controller puts the runs together: stripes of different cores that meet are one
 //!    run. It goes no further than the core that stopped first. A core's runs are parts of as many runs of
 //!    the drive, so the answer is full before that.

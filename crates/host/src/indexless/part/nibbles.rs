@@ -4,10 +4,10 @@
 //! A class of sectors is a mask with the lowest bit of each of its nibbles set: classes are
 //! combined by bits, and counted by one instruction.
 
-use super::Counts;
+use super::run::Counts;
 
 /// Sectors of a `u64`.
-pub(in crate::indexless) const NIBBLES: u32 = 16;
+pub const NIBBLES: u32 = 16;
 
 /// The lowest bit of each nibble.
 const LOW: u64 = 0x1111_1111_1111_1111;
@@ -54,7 +54,7 @@ pub(super) fn counts(word: u64) -> Counts {
 
 /// Clean sectors cooler if `clean`, dirty ones if `dirties`.
 #[inline]
-pub(super) fn cooler(word: u64, clean: bool, dirties: bool) -> u64 {
+pub fn cooler(word: u64, clean: bool, dirties: bool) -> u64 {
     let dirty = dirty(word);
     let chosen = if clean { !dirty } else { 0 } | if dirties { dirty } else { 0 };
     // Heat is in the low bits: where there is some, nothing is borrowed.
@@ -63,13 +63,13 @@ pub(super) fn cooler(word: u64, clean: bool, dirties: bool) -> u64 {
 
 /// Whether a sector in a range is in the cache and has no heat.
 #[inline]
-pub(in crate::indexless) fn any_cold(word: u64, from: u32, to: u32) -> bool {
+pub fn any_cold(word: u64, from: u32, to: u32) -> bool {
     cached(word) & !hot(word) & class_of(from, to) != 0
 }
 
 /// Sectors of a range hotter by one, but for those that are cold or as hot as can be.
 #[inline]
-pub(in crate::indexless) fn hotter(word: u64, from: u32, to: u32) -> u64 {
+pub fn hotter(word: u64, from: u32, to: u32) -> u64 {
     let hottest = word & word >> 1 & LOW;
     word + (hot(word) & !hottest & class_of(from, to))
 }
@@ -77,7 +77,7 @@ pub(in crate::indexless) fn hotter(word: u64, from: u32, to: u32) -> u64 {
 /// What a read goes by, as words without heat: of sectors that are leaving the same as of dirty
 /// ones.
 #[inline]
-pub(in crate::indexless) fn places(word: u64) -> u64 {
+pub fn places(word: u64) -> u64 {
     let flags = word & (LOW * 0b1100);
     flags | (flags & (LOW * 0b0100)) << 1
 }
@@ -95,12 +95,7 @@ pub(super) fn runs_begun(word: u64, before: u64) -> u32 {
 /// Calls `each` with first sector, count and word of each run of equal words from `from` up to
 /// `to`.
 #[inline]
-pub(in crate::indexless) fn each_run(
-    word: u64,
-    from: u32,
-    to: u32,
-    mut each: impl FnMut(u32, u32, u8),
-) {
+pub fn each_run(word: u64, from: u32, to: u32, mut each: impl FnMut(u32, u32, u8)) {
     let mut at = from;
     while at < to {
         let rest = word >> (at * 4);

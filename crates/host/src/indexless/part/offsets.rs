@@ -9,7 +9,7 @@
 //! Bytes: `n` (2), then low bits, high bits and words, each from a byte of its own on.
 
 use super::bits::{BitWriter, bits_at, set_bits};
-use super::{Run, SECTORS, is_plain};
+use super::run::{Run, SECTORS, is_plain};
 use crate::indexless::word::{Place, Word};
 
 /// Bits of a sector's word.

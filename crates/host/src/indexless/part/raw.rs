@@ -9,14 +9,14 @@ use std::sync::Arc;
 use wharf_runtime::sync::{AtomicU64, Ordering, fence};
 
 use super::nibbles::{self, NIBBLES};
-use super::{Counts, Run, SECTORS};
+use super::run::{Counts, Run, SECTORS};
 use crate::indexless::word::Word;
 
 /// Words of the form.
-pub(in crate::indexless) const WORDS: usize = (SECTORS / NIBBLES) as usize;
+pub const WORDS: usize = (SECTORS / NIBBLES) as usize;
 
 /// The words of a part.
-pub(in crate::indexless) struct Page<const N: usize = WORDS> {
+pub struct Page<const N: usize = WORDS> {
     words: [AtomicU64; N],
     /// Which one of its shard's.
     number: u32,
@@ -24,7 +24,7 @@ pub(in crate::indexless) struct Page<const N: usize = WORDS> {
 
 impl<const N: usize> Page<N> {
     /// One of which nothing is cached.
-    pub(in crate::indexless) fn new(number: u32) -> Arc<Page<N>> {
+    pub fn new(number: u32) -> Arc<Page<N>> {
         Arc::new(Page {
             words: array::from_fn(|_| AtomicU64::new(0)),
             number,
@@ -32,20 +32,20 @@ impl<const N: usize> Page<N> {
     }
 
     /// Which one of its shard's it is.
-    pub(in crate::indexless) fn number(&self) -> u32 {
+    pub fn number(&self) -> u32 {
         self.number
     }
 
     /// Sixteen sectors.
     #[inline]
-    pub(in crate::indexless) fn word(&self, at: usize) -> u64 {
+    pub fn word(&self, at: usize) -> u64 {
         // Relaxed: what orders looks is said in `raws.rs`.
         self.words[at].load(Ordering::Relaxed)
     }
 
     /// The word of a sector.
     #[inline]
-    pub(in crate::indexless) fn get(&self, sector: u32) -> Word {
+    pub fn get(&self, sector: u32) -> Word {
         let word = self.word((sector / NIBBLES) as usize);
         Word::of_bits((word >> (sector % NIBBLES * 4) & 0xf) as u8)
     }
@@ -53,11 +53,7 @@ impl<const N: usize> Page<N> {
     /// Under the lock: gives sixteen sectors the words that `change` makes of theirs, until nobody has made one of
     /// them hotter meanwhile; these words before and after.
     #[inline]
-    pub(in crate::indexless) fn change(
-        &self,
-        at: usize,
-        change: impl Fn(u64) -> u64,
-    ) -> (u64, u64) {
+    pub fn change(&self, at: usize, change: impl Fn(u64) -> u64) -> (u64, u64) {
         let mut old = self.word(at);
         loop {
             let new = change(old);
@@ -75,7 +71,7 @@ impl<const N: usize> Page<N> {
 
     /// Without the lock: gives sixteen sectors other words, if theirs are what they were.
     #[inline]
-    pub(in crate::indexless) fn try_change(&self, at: usize, old: u64, new: u64) {
+    pub fn try_change(&self, at: usize, old: u64, new: u64) {
         if new != old {
             // Release: see `store`.
             let _ = self.words[at].compare_exchange(old, new, Ordering::Release, Ordering::Relaxed);
@@ -83,7 +79,7 @@ impl<const N: usize> Page<N> {
     }
 
     /// Gives it these runs.
-    pub(in crate::indexless) fn fill(&self, runs: &[Run]) {
+    pub fn fill(&self, runs: &[Run]) {
         let mut words = [0; N];
         for run in runs {
             let (mut at, end) = (u32::from(run.first), u32::from(run.end()));
@@ -231,7 +227,7 @@ impl Pages {
     }
 
     /// How many nobody has.
-    pub(in crate::indexless) fn spare(&self) -> usize {
+    pub fn spare(&self) -> usize {
         self.spare.len()
     }
 }

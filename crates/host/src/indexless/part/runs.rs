@@ -4,7 +4,7 @@
 //! and a number follows). Then the gap. Numbers have seven bits a byte, the lowest first; the
 //! highest bit says that more follow.
 
-use super::Run;
+use super::run::Run;
 use crate::indexless::word::Word;
 
 /// All runs, in ascending order.
