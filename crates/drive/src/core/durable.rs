@@ -2,36 +2,12 @@
 
 use wharf_wire::status::StatusCode;
 
-use std::cell::Cell;
-
-use wharf_runtime::Notify;
-
 use super::state::Core;
 use crate::media::MediaError;
 
 /// How often a sync is looked at whether it has ended: every so often at first, less often when it
 /// takes long.
 const LOOKS_NS: (u64, u64) = (10_000, 500_000);
-
-/// Syncs of the media, by their numbers: one after the other.
-pub(super) struct Syncs {
-    begun: Cell<u64>,
-    ended: Cell<u64>,
-    /// The latest that failed.
-    failed: Cell<u64>,
-    ends: Notify,
-}
-
-impl Syncs {
-    pub(super) fn new() -> Syncs {
-        Syncs {
-            begun: Cell::new(0),
-            ended: Cell::new(0),
-            failed: Cell::new(0),
-            ends: Notify::new(),
-        }
-    }
-}
 
 impl Core {
     /// Waits until every write acknowledged so far is on flash, then logs deallocations.

@@ -15,7 +15,7 @@
 //! | `operations.rs` | the ends of flash operations, and of waits for a time |
 //! | `gc.rs`, `collecting.rs` | collectors and eraser keep blocks free |
 //! | `checkpoint.rs` | the checkpointer keeps recovery short |
-//! | `durable.rs` | what a flush acknowledges has survived |
+//! | `durable.rs`, `syncs.rs` | what a flush acknowledges has survived |
 //! | `deallocate.rs` | pages that read as zeros from now on; formatting |
 //! | `host_page.rs` | the host's pages, as the core copies from and to them |
 //! | `hmb.rs` | where the core's frames of the host memory buffer are |
@@ -46,6 +46,7 @@ mod report;
 mod state;
 mod store;
 mod stuck;
+mod syncs;
 
 pub use cache::frame_with_data;
 pub use commands::{Answer, Failed, Outcome, Share, Slot, Slots, outcome};

@@ -16,10 +16,10 @@ use wharf_wire::status::StatusCode;
 
 use super::collecting::{Collecting, Collector, Moved};
 use super::commands::{Answer, Outcome, Share, Slots};
-use super::durable::Syncs;
 use super::hmb::Hmb;
 use super::store::{CoreStatus, Store};
 use super::stuck::Stuck;
+use super::syncs::Syncs;
 use crate::config::FrameIndex;
 use crate::config::Striping;
 use crate::disk::Disk;
