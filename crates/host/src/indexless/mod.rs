@@ -132,7 +132,7 @@ pub trait Variant: Send + Sync + 'static {
     /// What the cache is used for to begin with.
     const MODE: Mode;
 
-    /// The policy. Without one there is an [index](index) in the place of the bitmap, and the least recently used leave.
+    /// The policy. Without one there is an [`index`] in the place of the bitmap, and the least recently used leave.
     fn policy(rules: ScanRules) -> Option<Box<dyn Policy>>;
 }
 
