@@ -1,5 +1,7 @@
 //! How long names are, and how far a walk goes: the limits of Linux.
 
+use crate::errno::Errno;
+
 /// Longest component of a path, in bytes.
 pub const NAME_BYTES_MAX: usize = 255;
 
@@ -23,3 +25,18 @@ pub const PAGE_BYTES: u64 = 4096;
 
 /// Longest file of any file system: offsets are below 2^63 as in Linux.
 pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
+
+/// Refuses what can be no name of an entry.
+///
+/// # Errors
+/// `EINVAL` if it is empty, `.` or `..`, or has `/` or zero in it; `ENAMETOOLONG`.
+pub fn check_name(name: &[u8]) -> Result<(), Errno> {
+    let is_special = matches!(name, b"" | b"." | b"..");
+    if is_special || name.iter().any(|byte| matches!(byte, 0 | b'/')) {
+        return Err(Errno::EINVAL);
+    }
+    match name.len() <= NAME_BYTES_MAX {
+        true => Ok(()),
+        false => Err(Errno::ENAMETOOLONG),
+    }
+}
