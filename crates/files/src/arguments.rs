@@ -136,7 +136,8 @@ pub enum Allocate {
     /// All of it gets storage; the file is as long as before, whatever lies behind its end.
     KeepSize,
     /// Its storage is given back and it reads as zeros; the file is as long as before
-    /// (`FALLOC_FL_PUNCH_HOLE`).
+    /// (`FALLOC_FL_PUNCH_HOLE`). A range that ends behind the end of the file reaches to the end of
+    /// its page.
     Punch,
     /// It reads as zeros and has storage; the file is as long as before, or up to the end of the
     /// range (`FALLOC_FL_ZERO_RANGE`).

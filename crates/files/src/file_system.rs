@@ -20,7 +20,7 @@
 //! attributes, and every one of these operations that was completed before it was called, so that
 //! number reaches at least as far. A page whose bytes were not made durable is, after a cut, what
 //! it was before, or after any of the writes to it since then, or zeros where the file had none
-//! there before; never a mixture of two of them within 512 bytes, never bytes of another file, nor
+//! there before; never a mixture of two of them, never bytes of another file, nor
 //! those that a file had before it was cut off there. [`FileSystem::is_durable`] says whether an
 //! implementation has this part at all.
 //!

@@ -11,6 +11,7 @@
 //! | `file_system.rs`, `arguments.rs` | the trait of all file systems, and what its operations are given |
 //! | `vfs/`, `handles.rs` | paths, permissions and open files above any file system |
 //! | `model/` | the reference: a file system in memory, which tests hold others against |
+//! | `testing/` | random programs, the judge of power cuts: for tests of any file system (feature `testing`) |
 
 mod arguments;
 mod attributes;
@@ -21,6 +22,8 @@ mod flags;
 mod handles;
 mod limits;
 pub mod model;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod vfs;
 
 pub use arguments::{

@@ -71,7 +71,11 @@ impl Bytes {
     }
 
     pub(super) fn allocate(&mut self, offset: u64, bytes: u64, what: Allocate) {
-        for (page, range) in by_page(offset, bytes) {
+        let mut end = offset + bytes;
+        if what == Allocate::Punch && end > self.size {
+            end = end.next_multiple_of(PAGE_BYTES);
+        }
+        for (page, range) in by_page(offset, end - offset) {
             let is_whole = range.len() as u64 == PAGE_BYTES;
             let is_zeroed = !matches!(what, Allocate::Extend | Allocate::KeepSize);
             if is_zeroed && is_whole {

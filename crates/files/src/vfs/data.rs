@@ -117,7 +117,7 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
     /// Gives storage to a range of an open file, or takes it.
     ///
     /// # Errors
-    /// `EINVAL` (no bytes; an offset of 2^63 or more), `EBADF` (also if it was not opened for
+    /// `EBADF`, `EINVAL` (no bytes; an offset of 2^63 or more), `EBADF` (not opened for
     /// writing), `EFBIG`, `ENOSPC`, `EOPNOTSUPP`.
     pub async fn allocate(
         &self,
@@ -127,6 +127,7 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
         bytes: u64,
         what: Allocate,
     ) -> Result<(), FileError> {
+        self.open_file(handle)?;
         if bytes == 0 || offset.max(bytes) > FILE_BYTES_MAX {
             return Err(Errno::EINVAL.into());
         }

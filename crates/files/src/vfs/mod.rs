@@ -18,9 +18,9 @@
 //! says what was seen where that decides who may do it, and fails if it is not so any more; the
 //! session looks again.
 //!
-//! Not yet: access control lists; the system's settings that restrict links and files in sticky
-//! directories (`fs.protected_*`); files without a name from the beginning (`O_TMPFILE`); a root
-//! that is not that of the file system.
+//! Not yet: access control lists; the system's settings that restrict files and links in sticky
+//! directories (`fs.protected_regular`, `fs.protected_symlinks`); files without a name from the
+//! beginning (`O_TMPFILE`); a root that is not that of the file system.
 
 mod attributes;
 mod data;

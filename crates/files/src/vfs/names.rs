@@ -3,7 +3,7 @@
 use std::ops::Deref;
 
 use super::path::{At, Follow, Found, Last, check_path};
-use super::permission::{check_create, check_remove, of_new};
+use super::permission::{check_create, check_link, check_remove, of_new};
 use super::session::Session;
 use crate::arguments::{Content, Entry, New, Remove, Seen};
 use crate::attributes::{Attributes, DirectoryEntry, Kind};
@@ -24,10 +24,7 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
         }
         match on_slash {
             Some(errno) if found.slash => Err(errno.into()),
-            _ => {
-                check_create(&self.caller, &found.directory)?;
-                Ok(found)
-            }
+            _ => Ok(found),
         }
     }
 
@@ -45,6 +42,7 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
         };
         self.again(async || {
             let found = self.vacant(at, on_slash).await?;
+            check_create(&self.caller, &found.directory)?;
             let (owner, mode) = of_new(&self.caller, &found.directory, kind, mode);
             let new = New {
                 content,
@@ -85,8 +83,8 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
     /// Gives a file one more name; of a symbolic link, the link itself unless `follow`.
     ///
     /// # Errors
-    /// Those of both walks; `EEXIST`, `ENOENT` (`to` ends in `/`), `EACCES`, `EPERM` (a directory),
-    /// `ENOENT` (it has no name any more), `EMLINK`, `ENOSPC`.
+    /// Those of both walks; `EEXIST`, `ENOENT` (`to` ends in `/`), `EPERM` (protected), `EACCES`,
+    /// `EPERM` (a directory), `ENOENT` (it has no name any more), `EMLINK`, `ENOSPC`.
     pub async fn link(
         &self,
         now_ns: u64,
@@ -97,6 +95,10 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
         self.again(async || {
             let source = self.resolve(from, follow).await?;
             let found = self.vacant(to, Some(Errno::ENOENT)).await?;
+            if self.protects_hard_links {
+                check_link(&self.caller, &source)?;
+            }
+            check_create(&self.caller, &found.directory)?;
             let entry = Entry::new(found.directory.number, found.name());
             self.fs.link(self.by(now_ns), source.number, entry).await
         })

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::rc::Rc;
 
-use super::path::{At, Follow, Found, Last};
+use super::path::{At, Follow, Found};
 use super::permission::{Access, check, check_create, of_new};
 use super::session::{OpenFile, Session};
 use crate::arguments::{Content, Entry, New};
@@ -83,10 +83,8 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
             _ if flags.no_follow => Follow::IfDirectory,
             _ => Follow::Always,
         };
-        let found = self.walk(at, follow).await?;
-        if flags.create && found.slash && found.last == Last::Name {
-            return Err(Errno::EISDIR.into());
-        }
+        let on_slash = flags.create.then_some(Errno::EISDIR);
+        let found = self.walk_to(at, follow, on_slash).await?;
         let Some(target) = found.target else {
             return match flags.create {
                 true => self.make(now_ns, &found, mode).await,

@@ -47,6 +47,8 @@ pub(super) enum Follow {
     IfDirectory,
     /// It is what is meant.
     Never,
+    /// Nobody looks what is there.
+    Unseen,
 }
 
 impl Follow {

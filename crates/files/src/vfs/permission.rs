@@ -1,6 +1,6 @@
 //! Who may do what, by mode bits, owner and group: the rules of Linux without access control lists.
 
-use crate::attributes::{Attributes, GROUP_EXECUTES, Kind, Owner, SET_GID, STICKY};
+use crate::attributes::{Attributes, GROUP_EXECUTES, Kind, Owner, SET_GID, SET_UID, STICKY};
 use crate::caller::Caller;
 use crate::errno::Errno;
 
@@ -78,6 +78,18 @@ pub(super) fn check_remove(
         (true, false) => Err(Errno::ENOTDIR),
         (false, true) => Err(Errno::EISDIR),
         _ => Ok(()),
+    }
+}
+
+/// Refuses another name to who is not its owner, unless it is a plain file that he may read and
+/// write.
+pub(super) fn check_link(caller: &Caller, of: &Attributes) -> Result<(), Errno> {
+    let runs_in_group = of.mode & SET_GID != 0 && of.mode & GROUP_EXECUTES != 0;
+    let is_plain = of.kind == Kind::File && of.mode & SET_UID == 0 && !runs_in_group;
+    let may = || check(caller, of, Access::READ.and(Access::WRITE)).is_ok();
+    match is_plain && may() {
+        true => Ok(()),
+        false => check_owns(caller, of),
     }
 }
 

@@ -42,8 +42,8 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
         to: At<'_>,
         how: Rename,
     ) -> Result<(), FileError> {
-        let old = self.walk(from, Follow::Never).await?;
-        let new = self.walk(to, Follow::Never).await?;
+        let mut old = self.walk(from, Follow::Unseen).await?;
+        let mut new = self.walk(to, Follow::Unseen).await?;
         if old.last != Last::Name {
             return Err(Errno::EBUSY.into());
         }
@@ -54,7 +54,9 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
             }
             .into());
         }
+        self.look(&mut old).await?;
         let source = old.target.ok_or(Errno::ENOENT)?;
+        self.look(&mut new).await?;
         check_paths(&old, &new, &source, how)?;
         if source.is_directory() && self.is_within(new.directory.number, source.number).await? {
             return Err(Errno::EINVAL.into());

@@ -30,6 +30,9 @@ pub struct SessionLimits {
     pub handles: usize,
     /// Bytes of a file that it makes longer (`RLIMIT_FSIZE`).
     pub file_bytes: u64,
+    /// Whether only owners, and who may read and write a file, give it one more name
+    /// (`fs.protected_hardlinks` of Linux).
+    pub protects_hard_links: bool,
     /// The generation of the first handles: a random number makes them hard to guess.
     pub first_generation: u32,
 }
@@ -39,6 +42,7 @@ impl Default for SessionLimits {
         SessionLimits {
             handles: 1 << 20,
             file_bytes: u64::MAX,
+            protects_hard_links: false,
             first_generation: 0,
         }
     }
@@ -49,6 +53,7 @@ pub struct Session<P> {
     pub(super) fs: P,
     pub(super) caller: Caller,
     pub(super) file_bytes_max: u64,
+    pub(super) protects_hard_links: bool,
     pub(super) handles: RefCell<HandleTable<Rc<OpenFile>>>,
 }
 
@@ -59,6 +64,7 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
             fs,
             caller,
             file_bytes_max: limits.file_bytes,
+            protects_hard_links: limits.protects_hard_links,
             handles: RefCell::new(HandleTable::new(limits.handles, limits.first_generation)),
         }
     }

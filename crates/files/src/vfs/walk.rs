@@ -23,6 +23,16 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
         at: At<'a>,
         follow: Follow,
     ) -> Result<Found<'a>, FileError> {
+        self.walk_to(at, follow, None).await
+    }
+
+    /// The same; that there is a `/` behind the last name is an error, if `on_slash` is.
+    pub(super) async fn walk_to<'a>(
+        &self,
+        at: At<'a>,
+        follow: Follow,
+        on_slash: Option<Errno>,
+    ) -> Result<Found<'a>, FileError> {
         check_path(at.path)?;
         let mut directory = self.start(&at).await?;
         let (mut path, mut from, mut links) = (Cow::Borrowed(at.path), 0, 0);
@@ -44,12 +54,30 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
             check(&self.caller, &directory, Access::EXECUTE)?;
             let is_last = component(&path, name.end).is_none();
             let slash = name.end < path.len();
-            let (last, target) = self.step(&directory, &path[name.clone()]).await?;
+            let last = last_of(&path[name.clone()]);
+            if let Some(errno) = on_slash
+                && is_last
+                && slash
+                && last == Last::Name
+            {
+                return Err(errno.into());
+            }
+            if is_last && follow == Follow::Unseen {
+                return Ok(Found {
+                    directory,
+                    last,
+                    target: None,
+                    slash,
+                    path,
+                    name,
+                });
+            }
+            let target = self.step(&directory, &path[name.clone()]).await?;
             let follows = match follow {
                 _ if !is_last => true,
                 Follow::Always => true,
                 Follow::IfDirectory => slash,
-                Follow::Never => false,
+                Follow::Never | Follow::Unseen => false,
             };
             match target {
                 Some(link) if link.kind == Kind::Symlink && follows => {
@@ -80,23 +108,29 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
         }
     }
 
-    /// One component further: what it is, and what is there.
+    /// What one component further is.
     async fn step(
         &self,
         directory: &Attributes,
         name: &[u8],
-    ) -> Result<(Last, Option<Attributes>), FileError> {
-        let last = match name {
-            b"." => return Ok((Last::Dot, Some(*directory))),
-            b".." => Last::DotDot,
-            _ if name.len() > NAME_BYTES_MAX => return Err(Errno::ENAMETOOLONG.into()),
-            _ => Last::Name,
-        };
+    ) -> Result<Option<Attributes>, FileError> {
+        if name == b"." {
+            return Ok(Some(*directory));
+        }
+        if name.len() > NAME_BYTES_MAX {
+            return Err(Errno::ENAMETOOLONG.into());
+        }
         match self.fs.lookup(directory.number, name).await {
-            Ok(target) => Ok((last, Some(target))),
-            Err(FileError::Errno(Errno::ENOENT)) => Ok((last, None)),
+            Ok(target) => Ok(Some(target)),
+            Err(FileError::Errno(Errno::ENOENT)) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+
+    /// Looks what is at the end of a walk that did not look.
+    pub(super) async fn look(&self, found: &mut Found<'_>) -> Result<(), FileError> {
+        found.target = self.step(&found.directory, found.name()).await?;
+        Ok(())
     }
 
     async fn root(&self) -> Result<Attributes, FileError> {
@@ -122,5 +156,13 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
     pub(super) async fn resolve(&self, at: At<'_>, follow: bool) -> Result<Attributes, FileError> {
         let found = self.walk(at, Follow::always_if(follow)).await?;
         Ok(found.existing()?)
+    }
+}
+
+fn last_of(name: &[u8]) -> Last {
+    match name {
+        b"." => Last::Dot,
+        b".." => Last::DotDot,
+        _ => Last::Name,
     }
 }

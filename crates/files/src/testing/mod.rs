@@ -1,0 +1,18 @@
+//! What tests of file systems are made of, for any file system and any crate.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `program.rs` | operations as data: programs |
+//! | `random.rs` | random programs |
+//! | `subject.rs` | what programs run on, and what it answers |
+//! | `view.rs` | all that can be seen of a file system, and whether two are alike |
+//! | `beside.rs`, `shrink.rs` | a program on two file systems; the shortest one that fails |
+//! | `block_on.rs` | runs a future without a CPU |
+
+pub mod beside;
+pub mod block_on;
+pub mod program;
+pub mod random;
+pub mod shrink;
+pub mod subject;
+pub mod view;
