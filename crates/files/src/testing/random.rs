@@ -128,7 +128,7 @@ impl Steps {
             match self.rng.below(40) {
                 0 => path.extend_from_slice(b"."),
                 1 if self.taste.is_rooted => path.extend_from_slice(b".."),
-                2 => path.extend_from_slice(b"/"),
+                2 if !path.is_empty() || is_absolute => path.extend_from_slice(b"/"),
                 _ => path.extend_from_slice(&self.name()),
             }
         }

@@ -69,7 +69,7 @@ fn run(parent: &Path, program: &[Step], like: Likeness) -> Result<(), Difference
     let mode = rustix::fs::Mode::from_raw_mode(0o777);
     rustix::fs::chmod(folder.path(), mode).expect("it is ours");
     let (path, limits) = (folder.path(), limits());
-    std::thread::scope(|scope| {
+    let compared = std::thread::scope(|scope| {
         let run = scope.spawn(|| {
             move_in(path);
             let owner = Owner {
@@ -94,16 +94,17 @@ fn run(parent: &Path, program: &[Step], like: Likeness) -> Result<(), Difference
             compare_views(&seen, &block_on(view(&model)), like)
         });
         run.join().expect("it does not panic")
-    })
+    });
+    open_up(path);
+    compared
 }
 
-/// Makes folders that nobody may enter into such that can be removed.
+/// Opens folders that nobody may enter, so that they can be removed.
 fn open_up(folder: &Path) {
+    let mode = rustix::fs::Mode::from_raw_mode(0o700);
+    let _ = rustix::fs::chmod(folder, mode);
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        if is_folder {
-            let mode = rustix::fs::Mode::from_raw_mode(0o700);
-            let _ = rustix::fs::chmod(entry.path(), mode);
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             open_up(&entry.path());
         }
     }
@@ -124,9 +125,6 @@ fn model_is_as(parent: &Path, name: &str, programs: u64, taste: Taste) {
         let mut steps = Steps::new(seed.rng(), taste);
         let program = steps.program(40 + 20 * (number % 10) as usize);
         assert_alike(number, &program, |program| run(parent, program, like));
-    }
-    if !is_root() {
-        open_up(parent);
     }
 }
 
