@@ -1,6 +1,47 @@
 //! File systems that run where their pages are: in the drive, on its firmware cores, or on the
 //! host, above a page cache.
+//!
+//! A file system stores files by number and entries of directories by name: [`FileSystem`]. It
+//! knows nothing of paths, open files and permissions: these are the same for all of them.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `errno.rs`, `attributes.rs`, `flags.rs`, `limits.rs` | the words: errors, attributes, flags, limits; `host` uses them too |
+//! | `caller.rs` | who asks, and which mode bits a change takes away |
+//! | `file_system.rs`, `arguments.rs` | the trait of all file systems, and what its operations are given |
+//! | `vfs/`, `handles.rs` | paths, permissions and open files above any file system |
+//! | `pages.rs` | what file systems stand on: pages by number |
+//! | `block/` | wfs: a journaling file system of extents, on pages |
+//! | `model/` | the reference: a file system in memory, which tests hold others against |
 
+mod arguments;
+mod attributes;
 #[allow(dead_code)] // until the operations on files are here, tests alone use most of it
 mod block;
+mod caller;
+mod errno;
+mod file_system;
+mod flags;
+mod handles;
+mod limits;
+pub mod model;
 pub mod pages;
+pub mod vfs;
+
+pub use arguments::{
+    Allocate, By, Content, Entry, New, Place, Remove, Seek, Seen, SetXattr, StatFs, Sync, Write,
+    Written,
+};
+pub use attributes::{
+    Attributes, DirectoryEntry, GROUP_EXECUTES, Kind, MODE_BITS, Owner, SET_GID, SET_UID, STICKY,
+    SetAttributes,
+};
+pub use caller::Caller;
+pub use errno::{Errno, Fault, FileError};
+pub use file_system::FileSystem;
+pub use flags::{Handle, OpenFlags, Rename};
+pub use handles::HandleTable;
+pub use limits::{
+    FILE_BYTES_MAX, LIST_START, NAME_BYTES_MAX, PAGE_BYTES, PATH_BYTES_MAX, SYMLINKS_MAX,
+    XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX, check_name,
+};

@@ -4,9 +4,12 @@
 //! hold what was flushed last, so that a cut leaves one of them whole; of two whole ones the greater
 //! number is newer. A write of a part of a unit reads, changes and writes it all: that is counted, and is what whole
 //! aligned units avoid.
+//!
+//! A unit that was not flushed is written again where it is. So writes take turns, a flush has a turn of its own (else what
+//! it makes durable could be half of the next write), and a reader who finds a unit half written reads it again in its turn.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use wharf_runtime::{Cpu, Notify};
 use zerocopy::{FromBytes, IntoBytes};
@@ -70,9 +73,45 @@ pub struct FixedStore<S> {
     unit_pages: u64,
     units: u64,
     current: RefCell<BTreeMap<u64, Current>>,
-    is_writing: Cell<bool>,
-    written: Notify,
+    line: Line,
     counters: Cell<FixedCounters>,
+}
+
+/// Who waits for a turn, in the order of their coming; the first has it.
+#[derive(Default)]
+struct Line {
+    tickets: RefCell<VecDeque<u64>>,
+    latest: Cell<u64>,
+    moved: Notify,
+}
+
+/// A place in the line. While it is the first, units stay as they are but for its holder.
+struct Turn<'a> {
+    cpu: &'a Cpu,
+    line: &'a Line,
+    ticket: u64,
+}
+
+impl Line {
+    async fn turn<'a>(&'a self, cpu: &'a Cpu) -> Turn<'a> {
+        let line = self;
+        let ticket = self.latest.get() + 1;
+        self.latest.set(ticket);
+        self.tickets.borrow_mut().push_back(ticket);
+        let turn = Turn { cpu, line, ticket };
+        while self.tickets.borrow().front() != Some(&ticket) {
+            self.moved.wait(cpu).await;
+        }
+        turn
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let line = self.line;
+        line.tickets.borrow_mut().retain(|&t| t != self.ticket);
+        line.moved.notify_all(self.cpu);
+    }
 }
 
 impl<S: Sectors> FixedStore<S> {
@@ -102,8 +141,7 @@ impl<S: Sectors> FixedStore<S> {
             packer,
             unit_pages,
             current: RefCell::default(),
-            is_writing: Cell::new(false),
-            written: Notify::new(),
+            line: Line::default(),
             counters: Cell::default(),
         })
     }
@@ -184,30 +222,40 @@ impl<S: Sectors> FixedStore<S> {
 
     /// The pages of a unit.
     async fn read_unit(&self, unit: u64) -> Result<Vec<u8>, BackingError> {
-        let mut pages = vec![0; self.unit_pages as usize * self.packer.page_bytes()];
-        loop {
-            let current = self.find(unit).await?;
-            if current.seq == 0 {
-                return Ok(pages);
-            }
-            let found = self.read_slot(unit, current.slot).await?;
-            let is_same = found.filter(|(header, _)| header.seq.get() == current.seq);
-            let unpacked = is_same.map(|(header, payload)| {
-                let (cpu, codec) = (&self.cpu, header.codec);
-                self.packer.unpack_on(cpu, codec, &payload, &mut pages)
-            });
-            if let Some(Ok(())) = unpacked {
-                self.count(|c| c.read_units += 1);
-                return Ok(pages);
-            }
-            if self.find(unit).await? == current {
-                let page = unit * self.unit_pages;
-                return Err(BackingError::DamagedChunk { page });
-            }
+        if let Some(pages) = self.try_read_unit(unit).await? {
+            return Ok(pages);
         }
+        let turn = self.line.turn(&self.cpu).await;
+        self.read_resting_unit(unit, &turn).await
     }
 
-    async fn write_unit(&self, unit: u64, pages: &[u8]) -> Result<(), BackingError> {
+    /// The pages of a unit that nobody else writes.
+    async fn read_resting_unit(&self, unit: u64, _: &Turn<'_>) -> Result<Vec<u8>, BackingError> {
+        let page = unit * self.unit_pages;
+        let pages = self.try_read_unit(unit).await?;
+        pages.ok_or(BackingError::DamagedChunk { page })
+    }
+
+    /// The pages of a unit; nothing if it is damaged, or was written meanwhile.
+    async fn try_read_unit(&self, unit: u64) -> Result<Option<Vec<u8>>, BackingError> {
+        let mut pages = vec![0; self.unit_pages as usize * self.packer.page_bytes()];
+        let current = self.find(unit).await?;
+        if current.seq == 0 {
+            return Ok(Some(pages));
+        }
+        let found = self.read_slot(unit, current.slot).await?;
+        let Some((header, payload)) = found.filter(|(h, _)| h.seq.get() == current.seq) else {
+            return Ok(None);
+        };
+        let unpacked = (self.packer).unpack_on(&self.cpu, header.codec, &payload, &mut pages);
+        if unpacked.is_err() {
+            return Ok(None);
+        }
+        self.count(|c| c.read_units += 1);
+        Ok(Some(pages))
+    }
+
+    async fn write_unit(&self, unit: u64, pages: &[u8], _: &Turn<'_>) -> Result<(), BackingError> {
         let before = self.find(unit).await?;
         let (codec, payload) = self.packer.pack_on(&self.cpu, pages);
         let slot = match before.is_durable {
@@ -238,14 +286,15 @@ impl<S: Sectors> FixedStore<S> {
 
     /// Changes a part of a unit, or all of it.
     async fn change(&self, unit: u64, from: usize, data: &[u8]) -> Result<(), BackingError> {
+        let turn = self.line.turn(&self.cpu).await;
         let unit_bytes = self.unit_pages as usize * self.packer.page_bytes();
         if data.len() == unit_bytes {
-            return self.write_unit(unit, data).await;
+            return self.write_unit(unit, data, &turn).await;
         }
-        let mut pages = self.read_unit(unit).await?;
+        let mut pages = self.read_resting_unit(unit, &turn).await?;
         pages[from..from + data.len()].copy_from_slice(data);
         self.count(|c| c.modified_units += 1);
-        self.write_unit(unit, &pages).await
+        self.write_unit(unit, &pages, &turn).await
     }
 
     async fn write_all(&self, first: u64, data: &[u8]) -> Result<(), BackingError> {
@@ -255,13 +304,7 @@ impl<S: Sectors> FixedStore<S> {
             let (unit, from) = (at / self.unit_pages, (at % self.unit_pages) as usize);
             let count = (self.unit_pages as usize - from).min(rest.len() / page);
             let (piece, more) = rest.split_at(count * page);
-            while self.is_writing.replace(true) {
-                self.written.wait(&self.cpu).await;
-            }
-            let changed = self.change(unit, from * page, piece).await;
-            self.is_writing.set(false);
-            self.written.notify_one(&self.cpu);
-            changed?;
+            self.change(unit, from * page, piece).await?;
             (at, rest) = (at + count as u64, more);
         }
         Ok(())
@@ -324,18 +367,10 @@ impl<S: Sectors> Backing for FixedStore<S> {
     }
 
     async fn flush(&self) -> Result<(), BackingError> {
-        let before: Vec<(u64, u64)> = {
-            let current = self.current.borrow();
-            let new = current.iter().filter(|(_, unit)| !unit.is_durable);
-            new.map(|(number, unit)| (*number, unit.seq)).collect()
-        };
+        let _turn = self.line.turn(&self.cpu).await;
         self.disk.flush().await?;
         let mut current = self.current.borrow_mut();
-        for (number, seq) in before {
-            if let Some(unit) = current.get_mut(&number).filter(|unit| unit.seq == seq) {
-                unit.is_durable = true;
-            }
-        }
+        (current.values_mut()).for_each(|unit| unit.is_durable = true);
         Ok(())
     }
 

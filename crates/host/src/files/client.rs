@@ -1,8 +1,8 @@
 //! The trait, and what each of its operations promises.
 //!
 //! **Semantics** are those of POSIX for one process's view of a file system, with the errors of Linux where POSIX leaves a
-//! choice. Paths are absolute, of bytes, at most [`PATH_BYTES_MAX`] long, their components at most [`NAME_BYTES_MAX`]
-//! (`ENAMETOOLONG`); `.` and `..` mean what they mean everywhere; at most [`SYMLINKS_MAX`] symbolic links are
+//! choice. Paths are absolute, of bytes, at most [`PATH_BYTES_MAX`](wharf_files::PATH_BYTES_MAX) long, their components at most [`NAME_BYTES_MAX`](wharf_files::NAME_BYTES_MAX)
+//! (`ENAMETOOLONG`); `.` and `..` mean what they mean everywhere; at most [`SYMLINKS_MAX`](wharf_files::SYMLINKS_MAX) symbolic links are
 //! followed (`ELOOP`). A path that ends in `/` names a directory, or nothing.
 //!
 //! **Order.** An operation takes effect at one instant between its call and its end, for all clients alike; for reads and
@@ -18,93 +18,19 @@
 //! **Payloads** are as those of block clients: as many bytes as are asked for, or 8 for each touched page where pages are
 //! stamps. A request names its bytes in the file; a read that ends at the end of the file fills the first part of its payload.
 
-use super::{Attributes, DirectoryEntry, FileError, SetAttributes};
+use wharf_files::{Attributes, DirectoryEntry, Handle, OpenFlags, Rename, SetAttributes};
+
 use crate::design::{Statistics, Touch};
+use crate::error::IoError;
 use crate::span::Extent;
 
-/// Longest component of a path, in bytes.
-pub const NAME_BYTES_MAX: usize = 255;
+/// Why an operation on a file failed.
+pub type FileError = wharf_files::FileError<IoError>;
 
-/// Longest path, in bytes.
-pub const PATH_BYTES_MAX: usize = 4095;
-
-/// Most symbolic links that are followed on one walk.
-pub const SYMLINKS_MAX: u32 = 40;
-
-/// Where a listing of a directory begins.
-pub const LIST_START: u64 = 0;
-
-/// An open file of one client. It stays valid until it is closed, and is never the same again after that for 2^32
-/// openings of its place: one that was closed gives `EBADF`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Handle {
-    /// Its place among the client's open files.
-    pub index: u32,
-    /// How often the place was used before.
-    pub generation: u32,
-}
-
-/// How a file is opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct OpenFlags {
-    /// It may be read.
-    pub read: bool,
-    /// It may be written.
-    pub write: bool,
-    /// It is made if there is none.
-    pub create: bool,
-    /// With `create`: that there is one, also a symbolic link, is an error (`EEXIST`).
-    pub exclusive: bool,
-    /// It is cut to nothing; needs `write` (else `EINVAL`).
-    pub truncate: bool,
-    /// Writes go to the end, whatever their offset.
-    pub append: bool,
-    /// Anything but a directory is an error (`ENOTDIR`).
-    pub directory: bool,
-    /// A symbolic link at the end of the path is an error (`ELOOP`).
-    pub no_follow: bool,
-}
-
-impl OpenFlags {
-    /// For reading what is there.
-    pub const READ: OpenFlags = OpenFlags {
-        read: true,
-        write: false,
-        create: false,
-        exclusive: false,
-        truncate: false,
-        append: false,
-        directory: false,
-        no_follow: false,
-    };
-
-    /// For reading and writing what is there.
-    pub const UPDATE: OpenFlags = OpenFlags {
-        write: true,
-        ..OpenFlags::READ
-    };
-
-    /// As before, made if it is not there.
-    pub const CREATE: OpenFlags = OpenFlags {
-        create: true,
-        ..OpenFlags::UPDATE
-    };
-
-    /// For listing.
-    pub const DIRECTORY: OpenFlags = OpenFlags {
-        directory: true,
-        ..OpenFlags::READ
-    };
-}
-
-/// What a rename does with a name that is taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Rename {
-    /// It replaces it, in one step: there is no instant without a file of that name.
-    #[default]
-    Replace,
-    /// It fails (`EEXIST`).
-    NoReplace,
+impl From<IoError> for FileError {
+    fn from(error: IoError) -> FileError {
+        FileError::Io(error)
+    }
 }
 
 /// A file that was opened.
@@ -278,11 +204,11 @@ pub trait FileClient: 'static {
     /// Sets attributes of what `path` names.
     ///
     /// # Errors
-    /// Those of a walk; `EPERM`.
+    /// Those of a walk; `EPERM` (an owner or a group that this caller may not give).
     async fn set_attributes(&self, path: &[u8], set: SetAttributes) -> Result<(), FileError>;
 
     /// Adds up to `most` entries of an open directory to `entries`, those behind `cookie` in its order, which is
-    /// [`LIST_START`] or that of an entry. An entry that is there from before the first call until after the last comes
+    /// [`LIST_START`](wharf_files::LIST_START) or that of an entry. An entry that is there from before the first call until after the last comes
     /// exactly once, whatever is made and removed beside it. `.` and `..` are none. True if there are no more.
     ///
     /// # Errors
@@ -316,7 +242,8 @@ pub trait FileClient: 'static {
     /// Gives a file or directory another name, in one step. Both names of one file already: nothing happens.
     ///
     /// # Errors
-    /// Those of a walk; `EEXIST`, `EISDIR`, `ENOTDIR`, `ENOTEMPTY`, `EINVAL` (a directory into itself), `EBUSY`.
+    /// Those of a walk; `EEXIST`, `EISDIR`, `ENOTDIR`, `ENOTEMPTY`, `EINVAL` (a directory into itself, or what
+    /// `how` asks for is not served), `EBUSY`.
     async fn rename(&self, from: &[u8], to: &[u8], how: Rename) -> Result<(), FileError>;
 
     /// Gives a file one more name; of a symbolic link, the link itself.

@@ -2,22 +2,20 @@
 //!
 //! A [`Client`](crate::Client) reads and writes bytes of a volume; a [`FileClient`] opens files by name, reads, writes, appends,
 //! makes durable, removes. Whoever makes requests for files (the lab, a front end) speaks to this trait alone, so that
-//! file systems of any place serve it: one in the drive, or one on the host over any block design.
+//! file systems of any place serve it: one in the drive, or one on the host over any block design. The words for errors,
+//! attributes and flags are those of `wharf-files`.
 //!
 //! | file | idea |
 //! |---|---|
 //! | `client.rs` | the trait, and what each operation promises |
-//! | `error.rs`, `attributes.rs` | errors by their numbers; attributes, entries of directories |
 //! | `tree.rs`, `walk.rs`, `path.rs` | names on the host: directories, links, path walk; plain state |
 //! | `node.rs` | one file: its size, which of its pages there are, and who may go in |
 //! | `on_blocks.rs`, `table.rs`, `data.rs` | [`FilesOnBlocks`]: files over any block design |
 //! | `block_on_file.rs` | [`BlockOnFile`]: a block client over one big file |
 
-mod attributes;
 mod block_on_file;
 mod client;
 mod data;
-mod error;
 mod node;
 mod on_blocks;
 mod path;
@@ -25,11 +23,11 @@ mod table;
 mod tree;
 mod walk;
 
-pub use attributes::{Attributes, DirectoryEntry, Kind, SetAttributes};
 pub use block_on_file::BlockOnFile;
-pub use client::{
-    Appended, FileClient, FileStatistics, Handle, LIST_START, OpenFlags, Opened, Rename, Transfer,
-};
-pub use error::{Errno, FileError};
+pub use client::{Appended, FileClient, FileError, FileStatistics, Opened, Transfer};
 pub use on_blocks::FilesOnBlocks;
 pub use table::FileTable;
+pub use wharf_files::{
+    Attributes, DirectoryEntry, Errno, Handle, Kind, LIST_START, OpenFlags, Owner, Rename,
+    SetAttributes,
+};

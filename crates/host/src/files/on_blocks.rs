@@ -22,7 +22,7 @@ use super::table::FileTable;
 use super::tree::{Known, Tree};
 use super::{
     Appended, Attributes, DirectoryEntry, Errno, FileClient, FileError, FileStatistics, Handle,
-    OpenFlags, Opened, Rename, SetAttributes, Transfer,
+    OpenFlags, Opened, Owner, Rename, SetAttributes, Transfer,
 };
 use crate::design::{Client, Counter, Touch};
 use crate::span::Extent;
@@ -155,6 +155,7 @@ impl<C: Client> FilesOnBlocks<C> {
             number: known.number,
             kind: known.kind,
             mode: known.mode,
+            owner: Owner::default(),
             links: known.links,
             bytes: known.bytes,
             stored_bytes: 0,

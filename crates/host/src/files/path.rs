@@ -1,7 +1,7 @@
 //! Paths: their components, and where a walk along one ends.
 
 use super::Errno;
-use super::client::PATH_BYTES_MAX;
+use wharf_files::PATH_BYTES_MAX;
 
 /// What the last component of a path is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -310,6 +310,9 @@ impl Tree {
         how: Rename,
         now_ns: u64,
     ) -> Result<Option<Arc<Node>>, Errno> {
+        if how == Rename::Exchange {
+            return Err(Errno::EINVAL);
+        }
         let old = self.walk(from, Follow::Never)?;
         let new = self.walk(to, Follow::Never)?;
         if old.last != Last::Name {
@@ -318,7 +321,7 @@ impl Tree {
         if new.last != Last::Name {
             return Err(match how {
                 Rename::Replace => Errno::EBUSY,
-                Rename::NoReplace => Errno::EEXIST,
+                Rename::NoReplace | Rename::Exchange => Errno::EEXIST,
             });
         }
         let number = old.number.ok_or(Errno::ENOENT)?;
@@ -439,6 +442,9 @@ impl Tree {
         now_ns: u64,
     ) -> Result<Option<Arc<Node>>, Errno> {
         let number = self.lookup(path, true)?;
+        if set.uid.is_some() || set.gid.is_some() {
+            return Err(Errno::EPERM);
+        }
         let inode = self.inode_mut(number);
         inode.changed_ns = now_ns;
         inode.mode = set.mode.map_or(inode.mode, |mode| mode & 0o7777);

@@ -1,9 +1,9 @@
 //! The walk along a path: through directories and symbolic links to where its last component is, or would be.
 
 use super::Errno;
-use super::client::{NAME_BYTES_MAX, SYMLINKS_MAX};
 use super::path::{Follow, Found, Last, check_path, components};
 use super::tree::{Body, ROOT, Tree, WALK, WRITE};
+use wharf_files::{NAME_BYTES_MAX, SYMLINKS_MAX};
 
 impl Tree {
     /// Walks along a path, up to its last component.

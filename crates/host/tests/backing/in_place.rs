@@ -1,6 +1,9 @@
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-use wharf_host::backing::{Backing, BackingError, FixedConfig, FixedStore, PlainStore};
+use wharf_host::IoError;
+use wharf_host::backing::{Backing, BackingError, FixedConfig, FixedStore, PlainStore, Sectors};
 use wharf_runtime::{Cpu, Seed};
 
 use crate::support::{
@@ -100,6 +103,137 @@ fn a_cut_after_every_write_and_flush_leaves_units_old_or_new() {
                 settled
                     .unwrap_or_else(|wrong| panic!("seed {seed}, cut {cut_at}, {loss:?}: {wrong}"));
             }
+        }
+    }
+}
+
+/// A device whose sectors take a microsecond each to be written, one after another.
+#[derive(Clone)]
+struct Slow {
+    cpu: Cpu,
+    device: Device,
+}
+
+const SECTOR_NS: u64 = 1_000;
+
+impl Sectors for Slow {
+    fn sectors(&self) -> u64 {
+        self.device.sectors()
+    }
+
+    async fn read(&self, first: u64, out: &mut [u8]) -> Result<(), IoError> {
+        self.cpu.sleep_until(self.cpu.now() + SECTOR_NS / 3).await;
+        self.device.read(first, out).await
+    }
+
+    async fn write(&self, first: u64, data: &[u8]) -> Result<(), IoError> {
+        for (sector, data) in (first..).zip(data.chunks(4096)) {
+            self.cpu.sleep_until(self.cpu.now() + SECTOR_NS).await;
+            self.device.write(sector, data).await?;
+        }
+        Ok(())
+    }
+
+    async fn flush(&self) -> Result<(), IoError> {
+        self.device.flush().await?;
+        self.cpu.sleep_until(self.cpu.now() + SECTOR_NS / 2).await;
+        Ok(())
+    }
+
+    async fn forget(&self, first: u64, sectors: u64) -> Result<(), IoError> {
+        self.device.forget(first, sectors).await
+    }
+}
+
+const UNIT: u32 = 8;
+
+/// The last page of the first unit: its bytes are in the last sector, its checksum in the first.
+const LAST: u64 = UNIT as u64 - 1;
+
+/// A unit that takes several sectors: pages that do not compress, but for the last, which has value 1.
+fn full_unit(shape: &Shape) -> Vec<u8> {
+    let mut rng = Seed(1).rng();
+    let bytes = LAST as usize * shape.page_bytes();
+    let mut unit: Vec<u8> = (0..bytes).map(|_| rng.below(256) as u8).collect();
+    unit.extend(page(shape, 1));
+    unit
+}
+
+fn bytes() -> Shape {
+    Shape {
+        stamps: false,
+        ..Shape::default()
+    }
+}
+
+fn slow_store(cpu: &Cpu, shape: &Shape, device: &Device) -> FixedStore<Slow> {
+    let (cpu, device) = (cpu.clone(), device.clone());
+    let config = FixedConfig { unit_pages: UNIT };
+    FixedStore::open(&cpu.clone(), Slow { cpu, device }, shape.packer(), config).unwrap()
+}
+
+/// A unit that was not flushed is written again where it is. Who read it meanwhile found a mixture.
+#[test]
+fn a_unit_that_was_read_while_it_was_written_again_was_called_damaged() {
+    let reads = run(|cpu| async move {
+        let shape = bytes();
+        let device = Device::new(4 * u64::from(UNIT + 1), &Power::on());
+        let store = Rc::new(slow_store(&cpu, &shape, &device));
+        store.write(0, &full_unit(&shape)).await.unwrap();
+        let written = Rc::new(Cell::new((1, 1)));
+        let (writer, begun) = (store.clone(), written.clone());
+        cpu.spawn("writer", async move {
+            for value in 2..60 {
+                begun.set((value - 1, value));
+                writer.write(LAST, &page(&shape, value)).await.unwrap();
+                if value % 7 == 0 {
+                    writer.flush().await.unwrap();
+                }
+            }
+            begun.set((59, 59));
+        });
+        let mut reads = 0;
+        while written.get() != (59, 59) {
+            let oldest = written.get().0;
+            let found = contents_of(&*store, &shape, LAST, 1).await.unwrap()[0];
+            assert!((oldest..=written.get().1).contains(&found), "{found}");
+            reads += 1;
+        }
+        reads
+    });
+    // A reader that has to stand in line is served after the write before it.
+    assert!(reads > 25, "{reads} reads beside 58 writes");
+}
+
+/// A flush that came amid the second write of a unit said that the first was durable, when it was half overwritten.
+#[test]
+fn a_flush_amid_a_second_write_of_a_unit_lost_the_first() {
+    for flush_ns in (0..20 * SECTOR_NS).step_by(SECTOR_NS as usize / 2) {
+        for loss in [Loss::All, Loss::None, Loss::Some] {
+            let shape = bytes();
+            let cut = run(move |cpu| async move {
+                let device = Device::new(4 * u64::from(UNIT + 1), &Power::on());
+                let store = Rc::new(slow_store(&cpu, &shape, &device));
+                store.write(0, &full_unit(&shape)).await.unwrap();
+                store.flush().await.unwrap();
+                store.write(LAST, &page(&shape, 2)).await.unwrap();
+                let (writer, begin) = (store.clone(), cpu.now());
+                cpu.spawn("writer", async move {
+                    writer.write(LAST, &page(&shape, 3)).await.unwrap();
+                });
+                cpu.sleep_until(begin + flush_ns).await;
+                store.flush().await.unwrap();
+                device.settle(loss, &mut Seed(flush_ns).rng());
+                device.copy(&Power::on())
+            });
+            let found = run(move |cpu| async move {
+                let store = fixed(&cpu, &shape, &cut, UNIT);
+                contents_of(&store, &shape, LAST, 1).await.unwrap()[0]
+            });
+            assert!(
+                (2..=3).contains(&found),
+                "page is {found} after a flush at {flush_ns} ns, {loss:?}"
+            );
         }
     }
 }

@@ -17,7 +17,9 @@ const UNIT: u64 = 8;
 pub struct Found {
     reads: [u64; 2],
     writes: [u64; 2],
-    /// Dirty sectors that left.
+    /// Sectors that left.
+    evicted: u64,
+    /// Dirty ones among them.
     written_back: u64,
     /// Sectors of the units that they are in.
     units: u64,
@@ -132,6 +134,7 @@ impl Cache<'_> {
         self.policy.choose(view, self.round, &mut victims);
         assert!(!victims.is_empty());
         self.found.rounds += 1;
+        self.found.evicted += victims.iter().map(|v| u64::from(v.count)).sum::<u64>();
         let mut dirty: Vec<Victim> = Vec::new();
         for victim in victims {
             self.policy.forgotten(victim.first, victim.count);
@@ -154,6 +157,12 @@ impl Cache<'_> {
             self.found.units += (end.div_ceil(UNIT) - run.first / UNIT) * UNIT;
             self.found.runs += 1;
         }
+    }
+
+    /// Cached sectors that the policy looked at for each one that left, if it looks at them.
+    pub fn visits_by_evicted(&self) -> Option<f64> {
+        let visits = self.policy.visits()?;
+        Some(visits as f64 / self.found.evicted.max(1) as f64)
     }
 
     /// The same bitmap with no part unpacked.

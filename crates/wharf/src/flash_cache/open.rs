@@ -191,6 +191,11 @@ impl FlashCache {
         if how == How::Existing {
             check_label(fast, &label, &disk)?;
         }
+        if label.state == State::Open {
+            // What a killed process wrote and did not flush is taken for durable from now on. That of
+            // FAST is flushed as the label is written.
+            flush(&*target)?;
+        }
         label.state = State::Open;
         label.disk_path = disk.path().display().to_string();
         label.name_digest = disk.name_digest();
@@ -332,17 +337,22 @@ impl FlashCache {
         drop((client, look));
         drop(engine);
         drop(cache);
-        let flushed = wharf_storage::Blocking::new(&**disk.target())?.flush();
-        flushed.map_err(|error| {
-            let name = disk.target().info().name.clone();
-            wharf_storage::StorageError::Io { name, error }
-        })?;
+        flush(&**disk.target())?;
         if label.store != Store::Chunks {
             label.digest = disk.digest()?;
         }
         label.state = state;
         label.write(&fast)
     }
+}
+
+/// Makes durable what was written to a disk.
+fn flush(target: &dyn Target) -> Result<(), CacheError> {
+    let flushed = wharf_storage::Blocking::new(target)?.flush();
+    flushed.map_err(|error| {
+        let name = target.info().name.clone();
+        wharf_storage::StorageError::Io { name, error }.into()
+    })
 }
 
 /// What the design is told.

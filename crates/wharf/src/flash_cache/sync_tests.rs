@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use wharf_codec::Codec;
 use wharf_drive::Drive;
@@ -11,6 +12,9 @@ use wharf_host::design::Client as _;
 use wharf_host::error::IoError;
 use wharf_host::indexless::Store;
 use wharf_host::span::Extent;
+use wharf_runtime::Seed;
+use wharf_storage::faulty::{Faulty, Loss, Power};
+use wharf_storage::{Blocking, Target};
 
 use super::create::{Options, create};
 use super::disk::Disk;
@@ -40,14 +44,19 @@ fn cache(folder: &Path) -> (FlashCache, FileImage) {
     };
     create(&fast, &slow, &options).unwrap();
     let disk = Disk::open(&slow, false).unwrap();
-    open::check(&fast, &disk).unwrap();
-    let config = device::existing(&fast, &Label::read(&fast).unwrap()).unwrap();
-    let image = FileImage::open(&fast, FileOptions::default()).unwrap();
+    let target = disk.target().clone();
+    start(&fast, disk, target)
+}
+
+/// The cache that is there, before this target.
+fn start(fast: &Path, disk: Disk, target: Arc<dyn Target>) -> (FlashCache, FileImage) {
+    open::check(fast, &disk).unwrap();
+    let config = device::existing(fast, &Label::read(fast).unwrap()).unwrap();
+    let image = FileImage::open(fast, FileOptions::default()).unwrap();
     let cores = 0..config.firmware.cores;
     let media = cores.map(|core| image.media(core).unwrap()).collect();
     let drive = Drive::with_media(config, media).unwrap();
-    let target = disk.target().clone();
-    let cache = FlashCache::start_drive(&fast, drive, disk, target, How::Existing).unwrap();
+    let cache = FlashCache::start_drive(fast, drive, disk, target, How::Existing).unwrap();
     (cache, image)
 }
 
@@ -116,4 +125,27 @@ fn a_flush_that_takes_long_holds_up_no_reads_and_writes() {
     }
     assert_eq!((flushed.get(), later.get()), (Some(Ok(())), Some(Ok(()))));
     cache.close().unwrap();
+}
+
+/// What a killed process had written to the disk and not flushed was taken for durable: a unit was written over the one
+/// slot that was, and a power cut then could take both.
+#[test]
+fn a_disk_is_flushed_before_a_cache_that_was_killed_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let (killed, image) = cache(folder.path());
+    drop((killed, image));
+    let (fast, slow) = (folder.path().join("fast"), [folder.path().join("slow")]);
+    let disk = Disk::open(&slow, false).unwrap();
+    let (power, below) = (Power::new(), disk.target().clone());
+    let faulty = Arc::new(Faulty::new(below, power.clone(), Seed(1)));
+    let mut writer = Blocking::new(&*faulty).unwrap();
+    writer.write(8192, &[9; PAGE]).unwrap();
+    let (again, _image) = start(&fast, disk, faulty.clone());
+    power.cut();
+    drop(again);
+    power.come_back();
+    faulty.settle(Loss::All).unwrap();
+    let mut found = [0; PAGE];
+    writer.read(8192, &mut found).unwrap();
+    assert!(found == [9; PAGE]);
 }

@@ -68,6 +68,12 @@ pub trait Policy: Send + 'static {
 
     /// Bytes that it takes.
     fn memory_bytes(&self) -> usize;
+
+    /// Cached sectors that it looked at so far to choose from them, counted once for each look;
+    /// nothing if it finds victims without looking.
+    fn visits(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// Puts victims in ascending order, and those that touch in one.

@@ -149,11 +149,6 @@ impl Scan {
         }
     }
 
-    /// Cached sectors that were looked at so far, counted once for each look.
-    pub fn visits(&self) -> u64 {
-        self.visits
-    }
-
     /// The parts with cached sectors whose counts `wanted` likes, from where the scan begins, once round.
     fn each_part(
         &mut self,
@@ -413,6 +408,10 @@ impl Policy for Scan {
 
     fn memory_bytes(&self) -> usize {
         size_of::<Scan>() + self.bytes_max
+    }
+
+    fn visits(&self) -> Option<u64> {
+        Some(self.visits)
     }
 }
 

@@ -11,6 +11,30 @@ pub enum Kind {
     Symlink,
 }
 
+/// Mode bit: a program runs as the owner of its file.
+pub const SET_UID: u16 = 0o4000;
+
+/// Mode bit: a program runs in the group of its file; what is made in a directory gets its group.
+pub const SET_GID: u16 = 0o2000;
+
+/// Mode bit: of a directory, only owners of an entry, or of the directory, may remove it.
+pub const STICKY: u16 = 0o1000;
+
+/// Mode bit: the group may run a file.
+pub const GROUP_EXECUTES: u16 = 0o010;
+
+/// All mode bits.
+pub const MODE_BITS: u16 = 0o7777;
+
+/// Whose a file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Owner {
+    /// The user.
+    pub uid: u32,
+    /// The group.
+    pub gid: u32,
+}
+
 /// The attributes of a file, as `stat` gives them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attributes {
@@ -20,14 +44,17 @@ pub struct Attributes {
     pub kind: Kind,
     /// Permission bits, 12 of them.
     pub mode: u16,
-    /// Names of a file; 2 and its subdirectories of a directory.
+    /// Whose it is.
+    pub owner: Owner,
+    /// Names of a file; 2 and its subdirectories of a directory; 0 of what has no name any more.
     pub links: u32,
-    /// Bytes: of a file up to its end, holes among them; of a symbolic link those of its target; entries of a directory.
+    /// Bytes: of a file up to its end, holes among them; of a symbolic link those of its target;
+    /// entries of a directory.
     pub bytes: u64,
     /// Bytes of storage that it takes.
     pub stored_bytes: u64,
-    /// When it was last read, in nanoseconds of the clock of whoever serves it. As with `relatime`, a read need not
-    /// change it.
+    /// When it was last read, in nanoseconds of the clock of whoever serves it. As with `relatime`,
+    /// a read need not change it.
     pub accessed_ns: u64,
     /// When its bytes, or the entries of a directory, last changed.
     pub modified_ns: u64,
@@ -35,11 +62,22 @@ pub struct Attributes {
     pub changed_ns: u64,
 }
 
+impl Attributes {
+    /// Whether it is a directory.
+    pub fn is_directory(&self) -> bool {
+        self.kind == Kind::Directory
+    }
+}
+
 /// Attributes to set; those that are `None` stay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SetAttributes {
     /// Permission bits.
     pub mode: Option<u16>,
+    /// The user whose it is.
+    pub uid: Option<u32>,
+    /// Its group.
+    pub gid: Option<u32>,
     /// Time of the last read.
     pub accessed_ns: Option<u64>,
     /// Time of the last change of bytes.

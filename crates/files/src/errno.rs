@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use crate::error::IoError;
-
 macro_rules! errnos {
     ($($name:ident = $number:literal, $text:literal;)*) => {
         /// Why an operation on a file failed: the names and numbers of Linux.
@@ -39,7 +37,10 @@ errnos! {
     EPERM = 1, "operation not permitted";
     ENOENT = 2, "no such file or directory";
     EIO = 5, "input/output error";
+    ENXIO = 6, "no such address";
+    E2BIG = 7, "argument too long";
     EBADF = 9, "bad file handle";
+    EAGAIN = 11, "try again";
     EACCES = 13, "permission denied";
     EBUSY = 16, "in use";
     EEXIST = 17, "file exists";
@@ -48,14 +49,18 @@ errnos! {
     EISDIR = 21, "is a directory";
     EINVAL = 22, "invalid argument";
     ENFILE = 23, "too many open files";
+    EMFILE = 24, "too many open files of a process";
     EFBIG = 27, "file too large";
     ENOSPC = 28, "no space left";
     EROFS = 30, "read-only file system";
     EMLINK = 31, "too many links";
+    ERANGE = 34, "out of range";
     ENAMETOOLONG = 36, "name too long";
     ENOSYS = 38, "not implemented";
     ENOTEMPTY = 39, "directory not empty";
     ELOOP = 40, "too many symbolic links";
+    ENODATA = 61, "no such attribute";
+    EOVERFLOW = 75, "value too large";
     EOPNOTSUPP = 95, "not supported";
     ESTALE = 116, "stale file handle";
 }
@@ -79,18 +84,18 @@ impl fmt::Display for Errno {
     }
 }
 
-/// Why an operation on a file failed.
+/// Why an operation on a file failed; `E` is what the storage below says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum FileError {
+pub enum FileError<E = Fault> {
     /// As POSIX says it.
     #[error("{0}")]
     Errno(Errno),
     /// The storage below failed: `EIO` for programs.
     #[error("input/output error (EIO): {0}")]
-    Io(#[from] IoError),
+    Io(E),
 }
 
-impl FileError {
+impl<E> FileError<E> {
     /// The number for programs.
     pub fn errno(&self) -> Errno {
         match self {
@@ -100,13 +105,47 @@ impl FileError {
     }
 }
 
-impl From<Errno> for FileError {
-    fn from(errno: Errno) -> FileError {
+impl<E> From<Errno> for FileError<E> {
+    fn from(errno: Errno) -> FileError<E> {
         FileError::Errno(errno)
     }
 }
 
-#[cfg(all(test, not(loom)))]
+/// What is wrong with the pages below a file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Fault {
+    /// A page could not be read.
+    #[error("page {page} cannot be read")]
+    Read {
+        /// The page.
+        page: u64,
+    },
+    /// A page could not be written.
+    #[error("page {page} cannot be written")]
+    Write {
+        /// The page.
+        page: u64,
+    },
+    /// What was written could not be made durable.
+    #[error("pages cannot be made durable")]
+    Flush,
+    /// A page does not hold what belongs there: rot, a misplaced or an old page.
+    #[error("page {page} is damaged: {what}")]
+    Damaged {
+        /// The page.
+        page: u64,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+}
+
+impl From<Fault> for FileError {
+    fn from(fault: Fault) -> FileError {
+        FileError::Io(fault)
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -124,7 +163,18 @@ mod tests {
         }
         assert!(Errno::ALL.is_sorted());
         assert_eq!(Errno::of_number(0), None);
-        let text = FileError::from(Errno::ENOENT).to_string();
-        assert_eq!(text, "no such file or directory (ENOENT)");
+        let text = |error: FileError| error.to_string();
+        assert_eq!(
+            text(Errno::ENOENT.into()),
+            "no such file or directory (ENOENT)"
+        );
+        let rot = Fault::Damaged {
+            page: 7,
+            what: "its checksum does not match",
+        };
+        assert_eq!(
+            text(rot.into()),
+            "input/output error (EIO): page 7 is damaged: its checksum does not match"
+        );
     }
 }

@@ -1,0 +1,106 @@
+//! One who uses a file system: who it is, its limits, and what it has open.
+
+use std::cell::RefCell;
+use std::ops::Deref;
+use std::rc::Rc;
+
+use crate::arguments::By;
+use crate::caller::Caller;
+use crate::errno::{Errno, FileError};
+use crate::file_system::FileSystem;
+use crate::flags::{Handle, OpenFlags};
+use crate::handles::HandleTable;
+
+/// How often an operation looks again when what it saw has changed meanwhile, before it gives up
+/// (`ESTALE`): others went on each time.
+const LOOKS_MAX: u32 = 64;
+
+/// An open file or directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OpenFile {
+    pub(super) number: u64,
+    pub(super) is_directory: bool,
+    pub(super) flags: OpenFlags,
+}
+
+/// What somebody may use at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SessionLimits {
+    /// Open files.
+    pub handles: usize,
+    /// Bytes of a file that it makes longer (`RLIMIT_FSIZE`).
+    pub file_bytes: u64,
+    /// The generation of the first handles: a random number makes them hard to guess.
+    pub first_generation: u32,
+}
+
+impl Default for SessionLimits {
+    fn default() -> SessionLimits {
+        SessionLimits {
+            handles: 1 << 20,
+            file_bytes: u64::MAX,
+            first_generation: 0,
+        }
+    }
+}
+
+/// One who uses the file system that `P` points to. See [the module](super).
+pub struct Session<P> {
+    pub(super) fs: P,
+    pub(super) caller: Caller,
+    pub(super) file_bytes_max: u64,
+    pub(super) handles: RefCell<HandleTable<Rc<OpenFile>>>,
+}
+
+impl<P: Deref<Target: FileSystem>> Session<P> {
+    /// Nothing is open.
+    pub fn new(fs: P, caller: Caller, limits: SessionLimits) -> Session<P> {
+        Session {
+            fs,
+            caller,
+            file_bytes_max: limits.file_bytes,
+            handles: RefCell::new(HandleTable::new(limits.handles, limits.first_generation)),
+        }
+    }
+
+    /// Who it is.
+    pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// The file system.
+    pub fn file_system(&self) -> &P::Target {
+        &self.fs
+    }
+
+    /// How many files are open.
+    pub fn handles_count(&self) -> usize {
+        self.handles.borrow().count()
+    }
+
+    /// Who makes a change now.
+    pub(super) fn by(&self, now_ns: u64) -> By<'_> {
+        By {
+            caller: &self.caller,
+            now_ns,
+        }
+    }
+
+    pub(super) fn open_file(&self, handle: Handle) -> Result<Rc<OpenFile>, Errno> {
+        self.handles.borrow().get(handle).cloned()
+    }
+
+    /// Looks and does something; again if what was seen is not so any more when it is done.
+    pub(super) async fn again<T>(
+        &self,
+        f: impl AsyncFn() -> Result<T, FileError>,
+    ) -> Result<T, FileError> {
+        for _ in 0..LOOKS_MAX {
+            match f().await {
+                Err(FileError::Errno(Errno::ESTALE)) => {}
+                done => return done,
+            }
+        }
+        f().await
+    }
+}
