@@ -10,8 +10,8 @@
 //! | `caller.rs` | who asks, and which mode bits a change takes away |
 //! | `file_system.rs`, `arguments.rs` | the trait of all file systems, and what its operations are given |
 //! | `vfs/`, `handles.rs` | paths, permissions and open files above any file system |
-//! | `pages.rs` | the pages that a file system stands on |
-//! | `block/` | a journaling file system on pages. Not yet: operations on files |
+//! | `pages.rs` | what file systems stand on: pages by number |
+//! | `block/` | wfs: a journaling file system of extents, on pages |
 //! | `model/` | the reference: a file system in memory, which tests hold others against |
 //! | `testing/` | random programs, the judge of power cuts: for tests of any file system (feature `testing`) |
 

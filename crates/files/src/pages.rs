@@ -14,6 +14,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
 
+use crate::errno::Fault;
+
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = 4096;
 
@@ -54,34 +56,6 @@ impl Run {
     pub fn total(runs: &[Run]) -> u64 {
         runs.iter().map(|run| run.pages).sum()
     }
-}
-
-/// What is wrong with the pages below a file system.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
-    /// A page could not be read.
-    #[error("page {page} cannot be read")]
-    Read {
-        /// The page.
-        page: u64,
-    },
-    /// A page could not be written.
-    #[error("page {page} cannot be written")]
-    Write {
-        /// The page.
-        page: u64,
-    },
-    /// What was written could not be made durable.
-    #[error("pages cannot be made durable")]
-    Flush,
-    /// A page does not hold what belongs there: rot, a misplaced or an old page.
-    #[error("page {page} is damaged: {what}")]
-    Damaged {
-        /// The page.
-        page: u64,
-        /// What is wrong with it.
-        what: &'static str,
-    },
 }
 
 /// Pages by number. See the module for what they promise.

@@ -17,11 +17,12 @@
 
 use std::sync::Arc;
 
-use super::error::FileError;
 use super::journal::{self, Tail};
 use super::page::{self, Image};
 use super::store::{Freed, GroupOfChanges, Store};
-use crate::pages::{Fault, PAGE_BYTES, Pages, Run};
+use crate::errno::Fault;
+use crate::errno::FileError;
+use crate::pages::{PAGE_BYTES, Pages, Run};
 
 /// Most pages that are written home at once: 1 MiB.
 const HOME_PAGES_AT_ONCE: usize = 256;

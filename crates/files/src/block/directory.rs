@@ -7,12 +7,12 @@
 //!
 //! A record is the number that the name leads to, its kind, and the name.
 
-use super::error::{Errno, FileError};
 use super::hash;
 use super::inodes;
 use super::node::{Inode, Kind};
 use super::tree::{Record, Tree};
 use super::tx::{Tx, damage};
+use crate::errno::{Errno, FileError};
 use crate::pages::Pages;
 
 /// Names of one hash that a directory can have.
@@ -76,19 +76,6 @@ fn tree<P: Pages>(tx: &Tx<'_, P>, directory: &Inode) -> Tree {
     Tree::new(directory.number, directory.tree_root(), goal)
 }
 
-/// Puts a tree that was changed back into its directory.
-fn put_tree(directory: &mut Inode, tree: &Tree) -> Result<(), FileError> {
-    directory.set_tree_root(tree.root);
-    let pages = directory.pages.checked_add_signed(tree.grown);
-    directory.pages = pages.ok_or_else(|| {
-        damage(
-            directory.number,
-            "a directory has fewer pages than its tree",
-        )
-    })?;
-    Ok(())
-}
-
 /// All entries whose names have the hash of `name`.
 async fn same_hash<P: Pages>(
     tx: &mut Tx<'_, P>,
@@ -142,7 +129,7 @@ pub async fn insert<P: Pages>(
     let key = key.ok_or(Errno::ENOSPC)?;
     let mut tree = tree(tx, directory);
     tree.insert(tx, key, &record(number, kind, name)).await?;
-    put_tree(directory, &tree)?;
+    directory.set_tree_root(tree.root);
     directory.size += 1;
     Ok(())
 }
@@ -161,7 +148,8 @@ pub async fn replace<P: Pages>(
     let mut tree = tree(tx, directory);
     let value = record(number, kind, &entry.name);
     tree.insert(tx, entry.key, &value).await?;
-    put_tree(directory, &tree)
+    directory.set_tree_root(tree.root);
+    Ok(())
 }
 
 /// Takes an entry away. The directory is changed, and has to be stored.
@@ -175,7 +163,7 @@ pub async fn remove<P: Pages>(
 ) -> Result<(), FileError> {
     let mut tree = tree(tx, directory);
     let is_gone = tree.remove(tx, entry.key).await?;
-    put_tree(directory, &tree)?;
+    directory.set_tree_root(tree.root);
     match directory.size.checked_sub(1).filter(|_| is_gone) {
         Some(size) => directory.size = size,
         None => {

@@ -5,11 +5,11 @@
 //! in the inode, more in a tree by their first page of the file. All changes are made by [`splice`]:
 //! what covers a range is taken out, something else put in, and neighbours grow together.
 
-use super::error::FileError;
 use super::inodes;
 use super::node::{Inode, RUN_BYTES};
 use super::tree::Tree;
 use super::tx::{Tx, damage};
+use crate::errno::FileError;
 use crate::pages::{Pages, Run};
 
 /// Most pages of an extent: 15 bits on the media, and less than a group has.
@@ -277,10 +277,6 @@ async fn insert_all<P: Pages>(
         tree.insert(tx, extent.at, &extent.word().to_le_bytes())
             .await?;
     }
-    inode.pages = inode
-        .pages
-        .checked_add_signed(tree.grown)
-        .ok_or_else(|| damage(inode.number, "a file has fewer pages than its tree"))?;
     inode.set_tree_root(tree.root);
     Ok(())
 }

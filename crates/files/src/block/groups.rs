@@ -5,7 +5,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::layout::{GROUP_PAGES, Group, INODES_PER_TABLE, SLOTS_PER_GROUP};
 use super::page::{self, Header};
-use crate::pages::{Fault, PageBytes, Run};
+use crate::errno::Fault;
+use crate::pages::{PageBytes, Run};
 
 /// What is in use in a group. A bit is 1 for what is in use, and for what is not there.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]

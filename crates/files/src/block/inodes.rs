@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::error::{Errno, FileError};
 use super::groups::Bitmap;
 use super::layout::{GROUP_PAGES, Group, INODES_PER_TABLE, SLOTS_PER_GROUP};
 use super::node::{self, Inode, RawInode, Table};
 use super::page::{self, Kind};
 use super::tx::{Tx, damage};
+use crate::errno::{Errno, FileError};
 use crate::pages::Pages;
 use zerocopy::FromZeros;
 

@@ -16,7 +16,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::layout::Geometry;
 use super::page::{self, Header, Image, Kind, Wanted};
-use crate::pages::{Fault, PAGE_BYTES, PageBytes, Run};
+use crate::errno::Fault;
+use crate::pages::{PAGE_BYTES, PageBytes, Run};
 
 /// Entries of a descriptor.
 pub const ENTRIES: usize = 506;

@@ -15,7 +15,8 @@ use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::page::{self, Header, Image, Kind, Wanted};
-use crate::pages::{Fault, PAGE_BYTES, PageBytes, Run};
+use crate::errno::Fault;
+use crate::pages::{PAGE_BYTES, PageBytes, Run};
 
 /// What a superblock begins with.
 pub const MAGIC: [u8; 8] = *b"wharfwfs";

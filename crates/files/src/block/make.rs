@@ -7,7 +7,8 @@ use super::journal::Tail;
 use super::layout::{Geometry, STATE_PAGE, SUPERBLOCK_PAGE};
 use super::node::{self, Inode, Kind as NodeKind};
 use super::page::{self, Image, Kind};
-use crate::pages::{Fault, PAGE_BYTES, Pages, Run};
+use crate::errno::Fault;
+use crate::pages::{PAGE_BYTES, Pages, Run};
 
 /// Pages that are cleared at once.
 const CLEAR_PAGES: u64 = 256;

@@ -14,7 +14,6 @@
 
 mod commit;
 mod directory;
-mod error;
 mod extents;
 mod groups;
 mod hash;

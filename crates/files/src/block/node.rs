@@ -16,7 +16,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::layout::INODES_PER_TABLE;
 use super::page::{self, Header};
-use crate::pages::{Fault, PageBytes};
+use crate::errno::Fault;
+use crate::pages::PageBytes;
 
 /// Bytes of an inode.
 pub const INODE_BYTES: usize = 256;
@@ -60,7 +61,7 @@ pub struct RawInode {
     pub back: U16,
     /// Bytes of a file or of a target; entries of a directory.
     pub size: U64,
-    /// Pages for its bytes, its trees and its attributes.
+    /// Pages for the bytes of a file.
     pub pages: U64,
     /// Time of the last read.
     pub accessed_ns: U64,

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use crate::pages::{Fault, PAGE_BYTES, PageBytes};
+use crate::errno::Fault;
+use crate::pages::{PAGE_BYTES, PageBytes};
 
 /// A page that several may look at; who changes it copies it.
 pub type Image = Arc<PageBytes>;

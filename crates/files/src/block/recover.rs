@@ -18,7 +18,8 @@ use super::commit::write_home;
 use super::journal::{self, Descriptor, Record, Tail};
 use super::layout::{Geometry, SUPERBLOCK_PAGE};
 use super::page::{self, Image, Kind, Wanted};
-use crate::pages::{Fault, PAGE_BYTES, PageBytes, Pages, Run};
+use crate::errno::Fault;
+use crate::pages::{PAGE_BYTES, PageBytes, Pages, Run};
 
 /// Pages that are looked through at once.
 const SCAN_PAGES: u64 = 256;

@@ -17,13 +17,14 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::error::FileError;
 use super::journal::Tail;
 use super::kept::Kept;
 use super::layout::Geometry;
 use super::page::{self, Image, Kind, Wanted};
 use super::shared::{Shared, Turn};
-use crate::pages::{Fault, PAGE_BYTES, Pages, Run};
+use crate::errno::Fault;
+use crate::errno::FileError;
+use crate::pages::{PAGE_BYTES, Pages, Run};
 
 /// Most pages that are committed together, whatever the size of the journal: 4 MiB.
 const GROUP_IMAGES_MAX: usize = 1024;

@@ -9,7 +9,8 @@ use wharf_runtime::Rng;
 use super::make::{Make, make};
 use super::recover;
 use super::store::Store;
-use crate::pages::{Fault, PAGE_BYTES, PageBytes, Pages, RamPages, Run};
+use crate::errno::Fault;
+use crate::pages::{PAGE_BYTES, PageBytes, Pages, RamPages, Run};
 
 /// The result of a future that never waits.
 pub fn now<T>(future: impl Future<Output = T>) -> T {

@@ -16,9 +16,9 @@ use smallvec::SmallVec;
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::error::FileError;
 use super::page::{self, Header, Image, Kind};
 use super::tx::{Tx, damage};
+use crate::errno::FileError;
 use crate::pages::{PAGE_BYTES, PageBytes, Pages};
 
 /// The first bytes of a node.
@@ -193,19 +193,12 @@ pub struct Tree {
     pub root: Option<(u64, u16)>,
     /// Near which page new nodes should be.
     pub goal: u64,
-    /// Nodes that it has more than when it was made, or fewer.
-    pub grown: i64,
 }
 
 impl Tree {
     /// A tree as an inode has it.
     pub fn new(owner: u64, root: Option<(u64, u16)>, goal: u64) -> Tree {
-        Tree {
-            owner,
-            root,
-            goal,
-            grown: 0,
-        }
+        Tree { owner, root, goal }
     }
 
     /// The leaf that a key belongs to, the way there, and the first key that belongs to the next
@@ -367,7 +360,6 @@ impl Tree {
         let mut image = tx.fresh(Kind::Node, page);
         build(&mut image, self.owner, level, records);
         tx.put(image);
-        self.grown += 1;
         Ok(page)
     }
 
@@ -460,7 +452,6 @@ impl Tree {
         records.remove(index);
         if records.is_empty() {
             tx.give_back_page(page).await?;
-            self.grown -= 1;
             return Ok(Some(0));
         }
         if bytes_of(&records) < ROOM_BYTES / 4
@@ -478,7 +469,6 @@ impl Tree {
                 build(&mut image, self.owner, level, &records);
                 tx.put(image);
                 tx.give_back_page(next).await?;
-                self.grown -= 1;
                 return Ok(Some(1));
             }
         }
@@ -516,7 +506,6 @@ impl Tree {
             }
             self.root = Some((view.child(0)?, level - 1));
             tx.give_back_page(page).await?;
-            self.grown -= 1;
         }
         Ok(())
     }

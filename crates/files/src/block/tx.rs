@@ -15,12 +15,13 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::error::{Errno, FileError};
 use super::groups::Bitmap;
 use super::layout::{Geometry, Group};
 use super::page::{self, Image, Kind};
 use super::store::{Changing, Freed, Store, Summary};
-use crate::pages::{Fault, Pages, Run};
+use crate::errno::Fault;
+use crate::errno::{Errno, FileError};
+use crate::pages::{Pages, Run};
 
 /// A transaction.
 #[derive(Debug)]

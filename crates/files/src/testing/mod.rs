@@ -7,12 +7,19 @@
 //! | `subject.rs` | what programs run on, and what it answers |
 //! | `view.rs` | all that can be seen of a file system, and whether two are alike |
 //! | `beside.rs`, `shrink.rs` | a program on two file systems; the shortest one that fails |
+//! | `recorded.rs` | pages that remember every change |
+//! | `history.rs`, `crash.rs` | power cuts behind every change, and what may be there afterwards |
+//! | `ace.rs` | all short programs |
 //! | `block_on.rs` | runs a future without a CPU |
 
+pub mod ace;
 pub mod beside;
 pub mod block_on;
+pub mod crash;
+pub mod history;
 pub mod program;
 pub mod random;
+pub mod recorded;
 pub mod shrink;
 pub mod subject;
 pub mod view;

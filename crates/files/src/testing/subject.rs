@@ -106,6 +106,13 @@ impl<P: Deref<Target: FileSystem> + Clone> Users<P> {
         Ok(())
     }
 
+    /// The number of what a user has open in a slot.
+    pub async fn number(&self, user: usize, slot: usize) -> Option<u64> {
+        let (session, slots) = &self.users[user];
+        let target = Target::Handle(slots[slot]?);
+        session.stat(target).await.ok().map(|found| found.number)
+    }
+
     async fn open(
         &mut self,
         (user, slot): (usize, usize),

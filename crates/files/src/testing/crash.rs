@@ -1,0 +1,289 @@
+//! Power cuts behind every change of the media, and the judgement of what is there afterwards.
+//!
+//! 1. A program runs on a file system over [`RecordedPages`], beside a model; every answer is
+//!    compared.
+//! 2. For each change of the media, and several parts of what was not flushed: the file system is
+//!    opened on what is left.
+//! 3. [`History::judge`] says whether that may be; then the file system is checked, and has to go
+//!    on working.
+//! 4. Some of these openings are cut themselves, behind each of their own changes: what is there
+//!    after that is judged again.
+
+use std::rc::Rc;
+
+use wharf_runtime::{Rng, Seed};
+
+use super::beside::{Difference, new_model, time_of};
+use super::history::History;
+use super::program::{Operation, Step, callers, listing};
+use super::recorded::{Medium, RecordedPages};
+use super::shrink::shrink;
+use super::subject::{Answer, Subject, Users};
+use super::view::view;
+use crate::errno::FileError;
+use crate::file_system::FileSystem;
+use crate::model::ModelLimits;
+use crate::vfs::SessionLimits;
+
+/// How a file system comes to be.
+#[allow(async_fn_in_trait)] // the futures stay on their CPU: no Send is wanted
+pub trait OnPages {
+    /// It.
+    type FileSystem: FileSystem;
+
+    /// A medium with an empty root of root's, with the mode
+    /// [`ROOT_MODE`](super::beside::ROOT_MODE).
+    async fn make(&self) -> Medium;
+
+    /// Opens what is on the pages, after a power cut or not.
+    ///
+    /// # Errors
+    /// If it cannot be opened: never after a power cut.
+    async fn open(&self, pages: &RecordedPages) -> Result<Rc<Self::FileSystem>, FileError>;
+
+    /// Looks whether all that the file system keeps agrees, when nothing is open.
+    ///
+    /// # Errors
+    /// What does not.
+    async fn check(&self, fs: &Self::FileSystem, pages: &RecordedPages) -> Result<(), String>;
+}
+
+/// How thoroughly.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Thoroughness {
+    /// The first step in which the power is cut.
+    pub first_step: usize,
+    /// Cuts behind each change, each with another part of what was not flushed.
+    pub parts: u32,
+    /// One of so many openings is cut behind each of its own changes; 0: none.
+    pub openings_one_of: u64,
+}
+
+impl Default for Thoroughness {
+    fn default() -> Thoroughness {
+        Thoroughness {
+            first_step: 0,
+            parts: 2,
+            openings_one_of: 16,
+        }
+    }
+}
+
+/// What was judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Judged {
+    /// Power cuts.
+    pub cuts: u64,
+    /// Cuts of openings among them.
+    pub cuts_of_openings: u64,
+    /// Cuts after which not all steps that were done were there.
+    pub lost_steps: u64,
+}
+
+/// A program that ran.
+struct Recorded {
+    pages: RecordedPages,
+    history: History,
+    /// How many changes of the media there were before each step, and after the last.
+    changes: Vec<usize>,
+}
+
+impl Recorded {
+    /// Steps that were done for certain, and those that were begun, when `changes` changes were
+    /// made.
+    fn steps_at(&self, changes: usize) -> (usize, usize) {
+        let done = self.changes.iter().skip(1);
+        let begun = self.changes[..self.changes.len() - 1].iter();
+        (
+            done.take_while(|after| **after <= changes).count(),
+            begun.take_while(|before| **before <= changes).count(),
+        )
+    }
+}
+
+/// Runs a program beside a model.
+async fn record<M: OnPages>(maker: &M, program: &[Step]) -> Result<Recorded, Difference> {
+    let pages = RecordedPages::new(&maker.make().await);
+    let failed = |error: FileError| Difference::in_the_end(error.to_string());
+    let fs = maker.open(&pages).await.map_err(failed)?;
+    let model = new_model(ModelLimits::default());
+    let (callers, limits) = (callers(), SessionLimits::default());
+    let mut subject = Users::new(&fs, &callers, limits);
+    let mut oracle = Users::new(&&model, &callers, limits);
+    let mut history = History::new(view(&model).await.map_err(failed)?);
+    let mut changes = vec![pages.changes()];
+    for (at, step) in program.iter().enumerate() {
+        let now_ns = time_of(at);
+        let number = match &step.operation {
+            Operation::Sync { slot, .. } => oracle.number(step.user, *slot).await,
+            _ => None,
+        };
+        let answer = subject.step(step, now_ns).await;
+        let right = oracle.step(step, now_ns).await;
+        if answer != right {
+            let what = format!("{answer:?}, not {right:?}");
+            let step = Some(at);
+            return Err(Difference { step, what });
+        }
+        let state = view(&model).await.map_err(failed)?;
+        history.push(step, answer == Answer::Done, number, state);
+        changes.push(pages.changes());
+    }
+    Ok(Recorded {
+        pages,
+        history,
+        changes,
+    })
+}
+
+/// Opens what is left after a cut, and judges it. Gives the pages, and how many steps it is.
+async fn judge<M: OnPages>(
+    maker: &M,
+    recorded: &Recorded,
+    changes: usize,
+    medium: &Medium,
+) -> Result<(RecordedPages, usize), String> {
+    let pages = RecordedPages::new(medium);
+    let fs = maker
+        .open(&pages)
+        .await
+        .map_err(|error| format!("it cannot be opened: {error}"))?;
+    let opened = pages.changes();
+    let found = view(&*fs)
+        .await
+        .map_err(|error| format!("it cannot be looked at: {error}"))?;
+    let (done, begun) = recorded.steps_at(changes);
+    let steps = recorded.history.judge(&found, done, begun)?;
+    maker.check(&fs, &pages).await?;
+    works(&fs).await?;
+    maker.check(&fs, &pages).await?;
+    let after = view(&*fs)
+        .await
+        .map_err(|error| format!("it cannot be looked at again: {error}"))?;
+    let like = super::view::Likeness::ALL;
+    if let Some(unlike) = after.unlike(&found, like)
+        && unlike.path != b"/"
+    {
+        return Err(format!("using it has changed {unlike}"));
+    }
+    Ok((RecordedPages::cut_to(&pages, opened), steps))
+}
+
+/// Makes a file, writes to it, and takes it away again.
+async fn works<F: FileSystem>(fs: &Rc<F>) -> Result<(), String> {
+    let mut root = Users::new(fs, &callers()[..1], SessionLimits::default());
+    let path = b"/what nobody else makes".to_vec();
+    let fill = super::program::Fill {
+        stamp: 77,
+        bytes: 5_000,
+    };
+    let steps = [
+        Operation::Open {
+            slot: 0,
+            path: path.clone(),
+            flags: crate::flags::OpenFlags::CREATE,
+            mode: 0o600,
+        },
+        Operation::Write {
+            slot: 0,
+            offset: 0,
+            fill,
+        },
+        Operation::Sync {
+            slot: 0,
+            what: crate::arguments::Sync::All,
+        },
+        Operation::Close { slot: 0 },
+        Operation::Unlink { path },
+        Operation::SyncAll,
+    ];
+    for operation in steps {
+        let step = Step::of_root(operation);
+        if let Answer::Failed(errno) = root.step(&step, time_of(1_000)).await {
+            return Err(format!("it does not go on: {step} fails with {errno}"));
+        }
+    }
+    Ok(())
+}
+
+/// Runs a program, and cuts the power everywhere.
+///
+/// # Errors
+/// The first thing that is wrong, or was not alike without any cut.
+pub async fn sweep<M: OnPages>(
+    maker: &M,
+    program: &[Step],
+    seed: Seed,
+    how: Thoroughness,
+) -> Result<Judged, Difference> {
+    let recorded = record(maker, program).await?;
+    let mut rng = seed.child("cuts").rng();
+    let mut judged = Judged::default();
+    let last = recorded.pages.changes();
+    for changes in recorded.changes[how.first_step.min(program.len())]..=last {
+        for _ in 0..how.parts {
+            let medium = recorded.pages.after_cut(changes, &mut rng);
+            let wrong = |what: String| {
+                let (done, begun) = recorded.steps_at(changes);
+                let what = format!("cut behind change {changes}, {done} to {begun} steps: {what}");
+                Difference::in_the_end(what)
+            };
+            let found = judge(maker, &recorded, changes, &medium).await;
+            let (opening, steps) = found.map_err(wrong)?;
+            judged.cuts += 1;
+            judged.lost_steps += u64::from(steps < recorded.steps_at(changes).0);
+            if how.openings_one_of > 0 && rng.chance(1, how.openings_one_of) {
+                let cuts = sweep_opening(maker, &recorded, changes, &opening, &mut rng).await;
+                let cuts = cuts.map_err(|what| wrong(format!("opened, and cut again: {what}")))?;
+                judged.cuts_of_openings += cuts;
+                judged.cuts += cuts;
+            }
+        }
+    }
+    Ok(judged)
+}
+
+/// Cuts the power behind every change that an opening makes.
+async fn sweep_opening<M: OnPages>(
+    maker: &M,
+    recorded: &Recorded,
+    changes: usize,
+    opening: &RecordedPages,
+    rng: &mut Rng,
+) -> Result<u64, String> {
+    let mut cuts = 0;
+    for at in 0..=opening.changes() {
+        let medium = opening.after_cut(at, rng);
+        judge(maker, recorded, changes, &medium).await?;
+        cuts += 1;
+    }
+    Ok(cuts)
+}
+
+/// Sweeps a program; if something is wrong, finds a shorter program where something is.
+///
+/// # Panics
+/// If something is wrong: with the program, and `seed`.
+pub fn assert_survives<M: OnPages>(
+    maker: &M,
+    program: &[Step],
+    seed: u64,
+    how: Thoroughness,
+) -> Judged {
+    let run = |program: &[Step]| super::block_on::block_on(sweep(maker, program, Seed(seed), how));
+    let difference = match run(program) {
+        Ok(judged) => return judged,
+        Err(difference) => difference,
+    };
+    // Steps before the first cut stay: they are what it begins with.
+    let (before, rest) = program.split_at(how.first_step.min(program.len()));
+    let whole = |rest: &[Step]| [before, rest].concat();
+    let shortest = whole(&shrink(rest, |rest| run(&whole(rest)).is_err()));
+    let last = run(&shortest).err().unwrap_or(difference);
+    panic!(
+        "seed {seed}: {:?} {}\n{}",
+        last.step,
+        last.what,
+        listing(&shortest)
+    );
+}

@@ -1,0 +1,251 @@
+//! Pages in memory that remember every change, so that the power can be cut behind each of them.
+//!
+//! A program runs once. What is on the media after a cut behind a change follows from the list: all
+//! that was flushed by then, and of what was not, any part: of each page what it was before, or
+//! what any of the changes since then made of it.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use wharf_runtime::Rng;
+
+use crate::errno::Fault;
+use crate::pages::{PAGE_BYTES, PageBytes, Pages, Run, first_outside};
+
+/// What is on some media. A clone shares the bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Medium {
+    pages: u64,
+    held: BTreeMap<u64, Arc<PageBytes>>,
+}
+
+impl Medium {
+    /// Pages of zeros.
+    pub fn new(pages: u64) -> Medium {
+        Medium {
+            pages,
+            held: BTreeMap::new(),
+        }
+    }
+
+    /// What a page holds.
+    pub fn page(&self, page: u64) -> PageBytes {
+        self.held.get(&page).map_or([0; PAGE_BYTES], |held| **held)
+    }
+
+    /// Puts bytes into a page.
+    pub fn put(&mut self, page: u64, bytes: PageBytes) {
+        self.held.insert(page, Arc::new(bytes));
+    }
+
+    /// The pages that hold something.
+    pub fn held(&self) -> impl Iterator<Item = u64> {
+        self.held.keys().copied()
+    }
+
+    fn apply(&mut self, change: &Change) {
+        match change {
+            Change::Write(page, bytes) => {
+                self.held.insert(*page, bytes.clone());
+            }
+            Change::Discard(page) => {
+                self.held.remove(page);
+            }
+            Change::Flush => {}
+        }
+    }
+}
+
+/// A change of the media; of a run of pages each is a change of its own.
+#[derive(Debug, Clone)]
+enum Change {
+    Write(u64, Arc<PageBytes>),
+    Discard(u64),
+    Flush,
+}
+
+#[derive(Debug)]
+struct State {
+    start: Medium,
+    now: Medium,
+    changes: Vec<Change>,
+    fails_from: usize,
+}
+
+/// See the module. A clone is the same pages.
+#[derive(Debug, Clone)]
+pub struct RecordedPages(Rc<RefCell<State>>);
+
+impl RecordedPages {
+    /// Pages that hold what is on `medium`.
+    pub fn new(medium: &Medium) -> RecordedPages {
+        RecordedPages::failing(medium, usize::MAX)
+    }
+
+    /// The same; every change from the `fails_from`th on fails and is not made.
+    pub fn failing(medium: &Medium, fails_from: usize) -> RecordedPages {
+        RecordedPages(Rc::new(RefCell::new(State {
+            start: medium.clone(),
+            now: medium.clone(),
+            changes: Vec::new(),
+            fails_from,
+        })))
+    }
+
+    /// As if only the first `changes` changes of other pages had been made.
+    pub fn cut_to(other: &RecordedPages, changes: usize) -> RecordedPages {
+        let other = other.0.borrow();
+        let pages = RecordedPages::new(&other.start);
+        for change in &other.changes[..changes] {
+            pages.change(change.clone());
+        }
+        pages
+    }
+
+    /// How many changes there were.
+    pub fn changes(&self) -> usize {
+        self.0.borrow().changes.len()
+    }
+
+    /// What is on the media if no power is cut.
+    pub fn medium(&self) -> Medium {
+        self.0.borrow().now.clone()
+    }
+
+    /// What was on the media after the first `changes` changes, and after a power cut then: a
+    /// random part of what was not flushed is there. Between all and nothing of it everything
+    /// happens.
+    pub fn after_cut(&self, changes: usize, rng: &mut Rng) -> Medium {
+        let state = self.0.borrow();
+        let done = &state.changes[..changes];
+        let is_flush = |change: &Change| matches!(change, Change::Flush);
+        let flushed = done.iter().rposition(is_flush).map_or(0, |at| at + 1);
+        let mut medium = state.start.clone();
+        done[..flushed]
+            .iter()
+            .for_each(|change| medium.apply(change));
+        let kept_of_8 = rng.below(9);
+        for change in &done[flushed..] {
+            if rng.chance(kept_of_8, 8) {
+                medium.apply(change);
+            }
+        }
+        medium
+    }
+
+    fn change(&self, change: Change) -> bool {
+        let state = &mut *self.0.borrow_mut();
+        if state.changes.len() >= state.fails_from {
+            return false;
+        }
+        state.now.apply(&change);
+        state.changes.push(change);
+        true
+    }
+}
+
+impl Pages for RecordedPages {
+    fn pages(&self) -> u64 {
+        self.0.borrow().now.pages
+    }
+
+    async fn read(&self, runs: &[Run], buffer: &mut [u8]) -> Result<(), Fault> {
+        if let Some(page) = first_outside(runs, buffer.len(), self.pages()) {
+            return Err(Fault::Read { page });
+        }
+        let state = self.0.borrow();
+        let pages = runs.iter().flat_map(|run| run.iter());
+        for (page, out) in pages.zip(buffer.as_chunks_mut::<PAGE_BYTES>().0) {
+            match state.now.held.get(&page) {
+                Some(held) => out.copy_from_slice(&held[..]),
+                None => out.fill(0),
+            }
+        }
+        Ok(())
+    }
+
+    async fn write(&self, runs: &[Run], bytes: &[u8]) -> Result<(), Fault> {
+        if let Some(page) = first_outside(runs, bytes.len(), self.pages()) {
+            return Err(Fault::Write { page });
+        }
+        let pages = runs.iter().flat_map(|run| run.iter());
+        for (page, bytes) in pages.zip(bytes.as_chunks::<PAGE_BYTES>().0) {
+            if !self.change(Change::Write(page, Arc::new(*bytes))) {
+                return Err(Fault::Write { page });
+            }
+        }
+        Ok(())
+    }
+
+    async fn flush(&self) -> Result<(), Fault> {
+        match self.change(Change::Flush) {
+            true => Ok(()),
+            false => Err(Fault::Flush),
+        }
+    }
+
+    async fn discard(&self, runs: &[Run]) -> Result<(), Fault> {
+        for page in runs.iter().flat_map(|run| run.iter()) {
+            if page >= self.pages() || !self.change(Change::Discard(page)) {
+                return Err(Fault::Write { page });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wharf_runtime::Seed;
+
+    use super::super::block_on::block_on;
+    use super::*;
+
+    #[test]
+    fn a_cut_keeps_what_was_flushed_and_any_part_of_the_rest() {
+        let pages = RecordedPages::new(&Medium::new(4));
+        block_on(async {
+            let write = async |page, byte| {
+                let (runs, bytes) = ([Run::one(page)], [byte; PAGE_BYTES]);
+                pages.write(&runs, &bytes).await.unwrap();
+            };
+            write(0, 1).await;
+            pages.flush().await.unwrap();
+            write(0, 2).await;
+            write(0, 3).await;
+            write(1, 4).await;
+            pages.discard(&[Run::one(0)]).await.unwrap();
+        });
+        assert_eq!((pages.changes(), pages.medium().page(0)[0]), (6, 0));
+        let mut rng = Seed(1).rng();
+        let mut seen = std::collections::BTreeSet::new();
+        for _ in 0..500 {
+            let medium = pages.after_cut(6, &mut rng);
+            seen.insert((medium.page(0)[0], medium.page(1)[0]));
+            assert_eq!(pages.after_cut(2, &mut rng).page(0)[0], 1);
+            assert!(pages.after_cut(1, &mut rng).page(0)[0] <= 1);
+        }
+        let all = [0, 1, 2, 3].map(|first| [(first, 0), (first, 4)]);
+        assert!(seen.iter().eq(all.as_flattened()), "{seen:?}");
+    }
+
+    #[test]
+    fn changes_fail_from_where_they_are_told_to() {
+        let pages = RecordedPages::failing(&Medium::new(4), 1);
+        block_on(async {
+            let two = [Run::new(0, 2)];
+            let bytes = [7; 2 * PAGE_BYTES];
+            assert_eq!(
+                pages.write(&two, &bytes).await,
+                Err(Fault::Write { page: 1 })
+            );
+            assert_eq!(pages.flush().await, Err(Fault::Flush));
+        });
+        assert_eq!(
+            (pages.medium().page(0)[0], pages.medium().page(1)[0]),
+            (7, 0)
+        );
+    }
+}
