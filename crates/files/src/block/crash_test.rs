@@ -7,7 +7,7 @@ use wharf_runtime::Seed;
 use super::Wfs;
 use super::model_test::model;
 use super::program::{Dump, Numbers, Op, SMALL, Thing, apply, dump, random};
-use super::testing::{CutPages, made, now};
+use super::testing::{CutPages, assert_sound, made, now};
 use crate::pages::{PAGE_BYTES, RamPages};
 use crate::{FileSystem, Kind};
 
@@ -151,6 +151,10 @@ fn after_a_cut_anywhere_the_tree_is_that_of_the_model_after_some_number_of_opera
         let mut rng = Seed(seed).child("cut").rng();
         medium.cut_everywhere(&mut rng, |changes, after| {
             history.judge(changes, &recovered(&after));
+            assert_sound(
+                &after,
+                &format!("seed {seed}, cut behind {changes} changes"),
+            );
         });
     }
 }

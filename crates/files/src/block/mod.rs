@@ -15,6 +15,7 @@
 //! | `orphans.rs` | what has to be cut or given back later: a list on the media |
 //! | `names.rs`, `rename.rs`, `data.rs`, `space.rs` | operations on names, bytes, and storage |
 //! | `file_system.rs` | all of it as a [`FileSystem`](crate::FileSystem) |
+//! | `check.rs` | whether all of it fits together, from outside |
 //!
 //! `docs/file-format.md` describes what is on the media.
 //!
@@ -22,10 +23,12 @@
 //! gates around inodes, so that several tasks may change one file at a time; a damaged superblock
 //! or journal header is not repaired from its copy.
 
+pub use check::{Checked, check};
 pub use file_system::{Recovered, Wfs};
 pub use make::{Make, MakeError, make};
 pub use recover::Replayed;
 
+mod check;
 mod commit;
 mod data;
 mod directory;

@@ -3,7 +3,7 @@
 use wharf_runtime::Seed;
 
 use super::program::{LARGE, Numbers, SMALL, Sizes, apply, dump, look, random};
-use super::testing::{made, now};
+use super::testing::{assert_sound, made, now};
 use super::{Wfs, make};
 use crate::model::{Model, ModelLimits};
 use crate::pages::{PAGE_BYTES, RamPages};
@@ -42,6 +42,7 @@ fn run(seed: u64, sizes: Sizes, pages: u64, rounds: u64) {
             now(wfs.sync_all()).unwrap();
             model.close_all();
             drop(wfs);
+            assert_sound(&medium, &format!("seed {seed}, round {round}"));
             wfs = open(&medium);
             assert_eq!(dump(&wfs), dump(&model), "seed {seed}, round {round}");
         }

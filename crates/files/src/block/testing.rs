@@ -6,6 +6,8 @@ use std::task::{Context, Poll, Waker};
 
 use wharf_runtime::Rng;
 
+use super::Wfs;
+use super::check::check;
 use super::make::{Make, make};
 use super::recover;
 use super::store::Store;
@@ -192,4 +194,12 @@ pub fn remove_all<F: FileSystem>(fs: &F) {
             directories.pop();
         }
     }
+}
+
+/// Opens, settles and checks what is on a medium: nothing may be wrong.
+pub fn assert_sound(medium: &RamPages, when: &str) {
+    let (wfs, _) = now(Wfs::open(medium, 1 << 20)).unwrap();
+    now(wfs.settle()).unwrap();
+    let checked = now(check(medium)).unwrap();
+    assert_eq!(checked.findings, Vec::<String>::new(), "{when}");
 }
