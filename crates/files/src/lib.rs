@@ -17,8 +17,8 @@
 
 mod arguments;
 mod attributes;
-#[allow(dead_code)] // until the operations on files are here, tests alone use most of it
-mod block;
+
+pub mod block;
 mod caller;
 mod errno;
 mod file_system;

@@ -239,26 +239,6 @@ impl Tree {
         }))
     }
 
-    /// The value of a key.
-    ///
-    /// # Errors
-    /// Of the media; damage.
-    pub async fn get<P: Pages>(
-        &self,
-        tx: &mut Tx<'_, P>,
-        key: u64,
-    ) -> Result<Option<Vec<u8>>, FileError> {
-        let Some(leaf) = self.descend(tx, key).await? else {
-            return Ok(None);
-        };
-        let view = leaf.view(self)?;
-        let index = view.below(key)?;
-        match index < view.records && view.key(index)? == key {
-            true => Ok(Some(view.value(index)?.to_vec())),
-            false => Ok(None),
-        }
-    }
-
     /// The last record with a key not above `key`.
     ///
     /// # Errors
