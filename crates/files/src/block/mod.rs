@@ -68,4 +68,6 @@ mod model_test;
 #[cfg(test)]
 mod program;
 #[cfg(test)]
+mod tasks_test;
+#[cfg(test)]
 mod testing;
