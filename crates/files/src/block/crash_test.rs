@@ -6,7 +6,7 @@ use wharf_runtime::Seed;
 
 use super::Wfs;
 use super::model_test::model;
-use super::program::{Dump, Numbers, Op, SMALL, Thing, apply, dump, random};
+use super::program::{Dump, Numbers, Op, SMALL, Thing, apply, dump, look, random};
 use super::testing::{CutPages, assert_sound, made, now};
 use crate::pages::{PAGE_BYTES, RamPages};
 use crate::{FileSystem, Kind};
@@ -17,6 +17,8 @@ const CACHE_BYTES: usize = 40 * PAGE_BYTES;
 struct History {
     /// After each operation, by number of operations.
     states: Vec<Dump>,
+    /// Files without names that were open then: a cut may bring their names back.
+    nameless: Vec<Vec<Thing>>,
     /// Changes of the medium when each operation began.
     begun: Vec<usize>,
     /// Changes when a sync was done, and the operations that were completed before it.
@@ -87,6 +89,7 @@ impl History {
             let all: Vec<&Thing> = states
                 .iter()
                 .flat_map(|state| state.values())
+                .chain(self.nameless[least..=most].iter().flatten())
                 .filter(|other| other.attributes.kind == Kind::File)
                 .collect();
             for page in 0..thing.bytes.len().div_ceil(PAGE_BYTES) {
@@ -116,6 +119,7 @@ fn history(medium: &CutPages, seed: u64, rounds: u64) -> History {
     let mut of_wfs = Numbers(vec![wfs.root()]);
     let mut history = History {
         states: vec![dump(&model).unwrap()],
+        nameless: vec![Vec::new()],
         begun: Vec::new(),
         synced: Vec::new(),
     };
@@ -131,6 +135,9 @@ fn history(medium: &CutPages, seed: u64, rounds: u64) -> History {
         } else {
             history.begun.push(begun);
             history.states.push(dump(&model).unwrap());
+            let all = of_model.0.iter().filter_map(|n| now(look(&model, *n)).ok());
+            let nameless = all.filter(|thing| thing.attributes.links == 0);
+            history.nameless.push(nameless.collect());
         }
     }
     history

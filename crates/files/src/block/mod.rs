@@ -58,10 +58,16 @@ mod xattrs;
 #[cfg(test)]
 mod crash_test;
 #[cfg(test)]
+mod format_test;
+#[cfg(test)]
+mod hostile_test;
+#[cfg(test)]
 mod journal_test;
 #[cfg(test)]
 mod model_test;
 #[cfg(test)]
 mod program;
+#[cfg(test)]
+mod tasks_test;
 #[cfg(test)]
 mod testing;

@@ -138,12 +138,22 @@ fn comparable(attributes: Attributes) -> Attributes {
 
 /// Does an operation at a time.
 pub fn apply<F: FileSystem>(fs: &F, numbers: &mut Numbers, op: &Op, now_ns: u64) -> Answer {
+    now(apply_async(fs, numbers, op, now_ns))
+}
+
+/// The same, where others are under way too.
+pub async fn apply_async<F: FileSystem>(
+    fs: &F,
+    numbers: &mut Numbers,
+    op: &Op,
+    now_ns: u64,
+) -> Answer {
     let caller = Caller::user(7, 7);
     let by = By {
         caller: &caller,
         now_ns,
     };
-    let done = now(apply_to(fs, numbers, op, by));
+    let done = apply_to(fs, numbers, op, by).await;
     done.map(|a| a.map(comparable))
         .map_err(|error| error.errno())
 }

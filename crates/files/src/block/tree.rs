@@ -133,7 +133,13 @@ impl<'a> View<'a> {
 
     fn all(&self) -> Result<Records<'a>, FileError> {
         let record = |index| Ok((self.key(index)?, self.value(index)?));
-        (0..self.records).map(record).collect()
+        let records: Result<Records<'a>, FileError> = (0..self.records).map(record).collect();
+        let records = records?;
+        let is_ordered = records.windows(2).all(|two| two[0].0 < two[1].0);
+        match is_ordered && bytes_of(&records) <= ROOM_BYTES {
+            true => Ok(records),
+            false => Err(damage(self.page, "the records of a node overlap")),
+        }
     }
 }
 
