@@ -444,11 +444,9 @@ mod tests {
             }
         }
         for (name, (done, failed)) in &counts {
-            assert!(
-                *done >= 40 && (*failed >= 20 || name == "SyncAll"),
-                "{name}"
-            );
+            let fails = *failed >= 1 || name == "SyncAll";
+            assert!(*done >= 20 && fails, "{name}: {done} done, {failed} not");
         }
-        assert_eq!(counts.len(), 26);
+        assert_eq!(counts.len(), 27);
     }
 }
