@@ -3,12 +3,12 @@
 
 use std::ops::Deref;
 
-use super::program::{Step, callers, listing};
+use super::program::{Fill, Operation, Step, callers, listing};
 use super::shrink::shrink;
-use super::subject::{Subject, Users};
+use super::subject::{Answer, Subject, Users};
 use super::view::{Likeness, View, view};
 use crate::attributes::Owner;
-use crate::errno::FileError;
+use crate::errno::{Errno, FileError};
 use crate::file_system::FileSystem;
 use crate::model::{Model, ModelLimits};
 use crate::vfs::SessionLimits;
@@ -39,6 +39,56 @@ pub struct Difference {
     pub what: String,
 }
 
+/// What a subject may say that the model does not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Room {
+    /// There is room for everything.
+    #[default]
+    Enough,
+    /// It may be full (`ENOSPC`), and then has changed nothing; or has written a first part.
+    Little,
+}
+
+/// What the model is to do when a subject has answered: nothing if that was full.
+fn of_model(step: &Step, answer: &Answer, room: Room) -> Option<Step> {
+    match (answer, &step.operation) {
+        _ if room == Room::Enough => Some(step.clone()),
+        (answer, _) if answer.is(Errno::ENOSPC) => None,
+        (Answer::Number(bytes), Operation::Write { slot, offset, fill }) if *bytes > 0 => {
+            let bytes = fill.bytes.min(*bytes);
+            let operation = Operation::Write {
+                slot: *slot,
+                offset: *offset,
+                fill: Fill { bytes, ..*fill },
+            };
+            let user = step.user;
+            Some(Step { user, operation })
+        }
+        _ => Some(step.clone()),
+    }
+}
+
+/// Does a step on two subjects, and compares the answers.
+///
+/// # Errors
+/// Both answers, if they differ.
+pub async fn compare_step(
+    subject: &mut impl Subject,
+    oracle: &mut impl Subject,
+    (step, now_ns): (&Step, u64),
+    room: Room,
+) -> Result<Answer, String> {
+    let answer = subject.step(step, now_ns).await;
+    let Some(step) = of_model(step, &answer, room) else {
+        return Ok(answer);
+    };
+    let right = oracle.step(&step, now_ns).await;
+    match answer == right {
+        true => Ok(answer),
+        false => Err(format!("{answer:?}, not {right:?}")),
+    }
+}
+
 /// Runs a program on two subjects, until they answer differently.
 ///
 /// # Errors
@@ -47,16 +97,14 @@ pub async fn compare_answers(
     subject: &mut impl Subject,
     oracle: &mut impl Subject,
     program: &[Step],
+    room: Room,
 ) -> Result<(), Difference> {
     for (at, step) in program.iter().enumerate() {
-        let now_ns = time_of(at);
-        let answer = subject.step(step, now_ns).await;
-        let right = oracle.step(step, now_ns).await;
-        if answer != right {
-            let what = format!("{answer:?}, not {right:?}");
-            let step = Some(at);
-            return Err(Difference { step, what });
-        }
+        let compared = compare_step(subject, oracle, (step, time_of(at)), room).await;
+        compared.map_err(|what| Difference {
+            step: Some(at),
+            what,
+        })?;
     }
     Ok(())
 }
@@ -70,12 +118,12 @@ pub async fn run<P: Deref<Target: FileSystem> + Clone>(
     fs: &P,
     model: &Model,
     program: &[Step],
-    like: Likeness,
+    (like, room): (Likeness, Room),
 ) -> Result<(), Difference> {
     let (callers, limits) = (callers(), SessionLimits::default());
     let mut subject = Users::new(fs, &callers, limits);
     let mut oracle = Users::new(&model, &callers, limits);
-    compare_answers(&mut subject, &mut oracle, program).await?;
+    compare_answers(&mut subject, &mut oracle, program, room).await?;
     let closed = (subject.close_all().await, oracle.close_all().await);
     if closed != (Ok(()), Ok(())) {
         return Err(Difference::in_the_end(format!("closing gives {closed:?}")));

@@ -3,7 +3,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `program.rs` | operations as data: programs |
-//! | `random.rs` | random programs |
+//! | `random.rs`, `paths.rs`, `taste.rs` | random programs, their paths, and what they leave |
 //! | `subject.rs` | what programs run on, and what it answers |
 //! | `view.rs` | all that can be seen of a file system, and whether two are alike |
 //! | `beside.rs`, `shrink.rs` | a program on two file systems; the shortest one that fails |
@@ -17,9 +17,11 @@ pub mod beside;
 pub mod block_on;
 pub mod crash;
 pub mod history;
+mod paths;
 pub mod program;
 pub mod random;
 pub mod recorded;
 pub mod shrink;
 pub mod subject;
+pub mod taste;
 pub mod view;

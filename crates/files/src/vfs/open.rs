@@ -7,7 +7,7 @@ use super::path::{At, Follow, Found};
 use super::permission::{Access, check, check_create, of_new};
 use super::session::{OpenFile, Session};
 use crate::arguments::{Content, Entry, New};
-use crate::attributes::{Attributes, Kind};
+use crate::attributes::{Attributes, Kind, STICKY};
 use crate::errno::{Errno, FileError};
 use crate::file_system::FileSystem;
 use crate::flags::{Handle, OpenFlags};
@@ -31,6 +31,7 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
     /// `EINVAL` (neither to read nor to write; to cut but not to write; to make a directory),
     /// `ENFILE`; those of a walk; `EISDIR` (to be made, and the path ends in `/`), `EACCES`
     /// (nothing may be made there), `EEXIST`, `EISDIR` (to be made, and it is a directory),
+    /// `EACCES` (to be made, and it is a stranger's symbolic link in a sticky directory),
     /// `ENOTDIR`, `ELOOP` (a symbolic link that is not followed), `EISDIR` (a directory to be
     /// written), `EACCES`.
     pub async fn open(
@@ -96,6 +97,9 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
         }
         match target.kind {
             Kind::Directory if flags.create => return Err(Errno::EISDIR.into()),
+            Kind::Symlink if flags.create && self.is_strange(&found.directory, &target) => {
+                return Err(Errno::EACCES.into());
+            }
             Kind::File | Kind::Symlink if flags.directory || found.slash => {
                 return Err(Errno::ENOTDIR.into());
             }
@@ -118,6 +122,15 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
             return Err(error);
         }
         Ok((target, false))
+    }
+
+    /// Whether what is neither a file nor a directory is another one's, in a sticky directory of a
+    /// third where everybody makes things: to open it by a name that might have been new is refused
+    /// (Linux, `may_create_in_sticky`).
+    fn is_strange(&self, directory: &Attributes, target: &Attributes) -> bool {
+        let is_common = directory.mode & STICKY != 0 && directory.mode & 0o002 != 0;
+        let is_known = self.caller.owns(target.owner) || target.owner.uid == directory.owner.uid;
+        is_common && !is_known
     }
 
     /// Makes a file, and opens it.

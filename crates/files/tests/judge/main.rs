@@ -1,5 +1,5 @@
-//! The judges of file systems find what is wrong: each mistake that is planted in a file system that is
-//! right is found, and none is found in it as it is.
+//! The judges of file systems find what is wrong: each mistake that is planted in a file system
+//! that is right is found, and none is found in it as it is.
 
 mod toy;
 
@@ -8,11 +8,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use toy::{Mistake, Toys};
 use wharf_files::model::ModelLimits;
 use wharf_files::testing::ace;
-use wharf_files::testing::beside::{self, assert_alike, new_model};
+use wharf_files::testing::beside::{self, Room, assert_alike, new_model};
 use wharf_files::testing::block_on::block_on;
 use wharf_files::testing::crash::{Judged, Thoroughness, assert_survives};
 use wharf_files::testing::program::Step;
-use wharf_files::testing::random::{Steps, Taste};
+use wharf_files::testing::random::Steps;
+use wharf_files::testing::taste::Taste;
 use wharf_files::testing::view::Likeness;
 use wharf_runtime::Seed;
 
@@ -21,27 +22,27 @@ fn program(seed: u64, steps: usize) -> Vec<Step> {
 }
 
 /// Runs random programs on toys beside the model.
-fn beside(mistake: Mistake, seeds: u64) {
+fn beside(mistake: Mistake, seeds: u64, room: Room) {
     for seed in 0..seeds {
         assert_alike(seed, &program(seed, 150), |program| {
             let model = new_model(ModelLimits::default());
-            let toys = Toys::new(mistake);
-            block_on(beside::run(
-                &toys.alone(),
-                &model,
-                program,
-                Likeness::NO_TIMES,
-            ))
+            let toys = Toys::new(mistake, room);
+            let how = (Likeness::ALL, room);
+            block_on(beside::run(&toys.alone(), &model, program, how))
         });
     }
 }
 
 /// Cuts the power in random programs.
-fn cuts(mistake: Mistake, seeds: u64) -> Judged {
+fn cuts(mistake: Mistake, seeds: u64, room: Room) -> Judged {
     let mut all = Judged::default();
     for seed in 0..seeds {
-        let toys = Toys::new(mistake);
-        let judged = assert_survives(&toys, &program(seed, 60), seed, Thoroughness::default());
+        let toys = Toys::new(mistake, room);
+        let how = Thoroughness {
+            room,
+            ..Thoroughness::default()
+        };
+        let judged = assert_survives(&toys, &program(seed, 60), seed, how);
         all.cuts += judged.cuts;
         all.cuts_of_openings += judged.cuts_of_openings;
         all.lost_steps += judged.lost_steps;
@@ -59,14 +60,23 @@ fn verdict(judge: impl FnOnce()) -> String {
 
 #[test]
 fn nothing_is_wrong_with_what_is_right() {
-    beside(Mistake::Nothing, 100);
-    let judged = cuts(Mistake::Nothing, 250);
+    beside(Mistake::Nothing, 100, Room::Enough);
+    let judged = cuts(Mistake::Nothing, 250, Room::Enough);
     assert!(
         judged.cuts > 2_000 && judged.cuts_of_openings > 100,
         "{judged:?}"
     );
     // The cuts did take something away.
     assert!(judged.lost_steps > 500, "{judged:?}");
+}
+
+#[test]
+fn what_is_full_says_so_and_keeps_its_promises() {
+    beside(Mistake::Nothing, 100, Room::Little);
+    let judged = cuts(Mistake::Nothing, 100, Room::Little);
+    assert!(judged.cuts > 500, "{judged:?}");
+    let said = verdict(|| beside(Mistake::HalfDoneWhenFull, 100, Room::Little));
+    assert!(said.contains("in the end"), "{said}");
 }
 
 /// The steps of the program that a judge prints.
@@ -81,10 +91,10 @@ fn planted_mistakes_are_found_beside_the_model() {
         (Mistake::StaleBytes, "page "),
         (Mistake::ForgetsXattrs, "Done, not Failed(61)"),
     ] {
-        let said = verdict(|| beside(mistake, 400));
+        let said = verdict(|| beside(mistake, 400, Room::Enough));
         // What is printed is short.
         assert!(said.contains(found), "{mistake:?}: {said}");
-        assert!((1..=8).contains(&steps_in(&said)), "{mistake:?}: {said}");
+        assert!((1..=14).contains(&steps_in(&said)), "{mistake:?}: {said}");
     }
 }
 
@@ -103,10 +113,10 @@ fn planted_mistakes_are_found_by_power_cuts() {
         ),
     ] {
         let said = verdict(|| {
-            cuts(mistake, 200);
+            cuts(mistake, 200, Room::Enough);
         });
         assert!(said.contains(found), "{mistake:?}: {said}");
-        assert!(steps_in(&said) <= 8, "{mistake:?}: {said}");
+        assert!(steps_in(&said) <= 14, "{mistake:?}: {said}");
     }
 }
 
@@ -116,7 +126,7 @@ fn short_programs_survive_power_cuts() {
         first_step: ace::setup().len(),
         ..Thoroughness::default()
     };
-    let toys = Toys::new(Mistake::Nothing);
+    let toys = Toys::new(Mistake::Nothing, Room::Enough);
     for (seed, program) in ace::programs(1).enumerate() {
         assert_survives(&toys, &program, seed as u64, how);
     }

@@ -1,13 +1,13 @@
-//! A file system that is right, and as simple as one can be: a model, and a page for each change that
-//! was made to it. The page has the number of the change alone; what it was is remembered here.
-//! With mistakes that can be planted in it.
+//! A file system that is right, and as simple as one can be: a model, and a page for each change
+//! that was made to it. The page has the number of the change alone; what it was is remembered
+//! here. With mistakes that can be planted in it.
 
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use wharf_files::model::{Model, ModelLimits};
 use wharf_files::pages::{PAGE_BYTES, PageBytes, Pages, Run};
-use wharf_files::testing::beside::new_model;
+use wharf_files::testing::beside::{Room, new_model};
 use wharf_files::testing::block_on::block_on;
 use wharf_files::testing::crash::OnPages;
 use wharf_files::testing::recorded::{Medium, RecordedPages};
@@ -40,6 +40,8 @@ pub enum Mistake {
     StaleBytes,
     /// An extended attribute is not replaced, and that there is none is no error.
     ForgetsXattrs,
+    /// A write for which there is no room makes the file longer all the same.
+    HalfDoneWhenFull,
 }
 
 /// A change, as it is made again.
@@ -59,6 +61,7 @@ pub struct Toy {
     next_page: RefCell<u64>,
     pages: RecordedPages,
     mistake: Mistake,
+    room: Room,
     /// What was cut off last: of which file, and where.
     stale: RefCell<Option<(u64, u64, Vec<u8>)>>,
 }
@@ -66,16 +69,21 @@ pub struct Toy {
 /// Pages of the media; the last one is for an opening.
 const PAGES: u64 = 300;
 
+/// Changes for which there is room, if there is little.
+const FEW: u64 = 20;
+
 /// Makes toys with a mistake.
 pub struct Toys {
-    pub mistake: Mistake,
+    mistake: Mistake,
+    room: Room,
     changes: Changes,
 }
 
 impl Toys {
-    pub fn new(mistake: Mistake) -> Toys {
+    pub fn new(mistake: Mistake, room: Room) -> Toys {
         Toys {
             mistake,
+            room,
             changes: Rc::default(),
         }
     }
@@ -157,6 +165,7 @@ impl OnPages for Toys {
             next_page: RefCell::new(next_page),
             pages: pages.clone(),
             mistake: self.mistake,
+            room: self.room,
             stale: RefCell::default(),
         }))
     }
@@ -209,6 +218,18 @@ impl Toys {
 }
 
 impl Toy {
+    /// For how many changes there is room.
+    fn room(&self) -> Result<u64, FileError> {
+        let all = match self.room {
+            Room::Enough => PAGES - 1,
+            Room::Little => FEW,
+        };
+        match all - *self.next_page.borrow() {
+            0 => Err(Errno::ENOSPC.into()),
+            room => Ok(room),
+        }
+    }
+
     async fn keep(&self, change: Change) -> Result<(), FileError> {
         let number = {
             let mut changes = self.changes.borrow_mut();
@@ -254,6 +275,7 @@ impl FileSystem for Toy {
         number: u64,
         set: SetAttributes,
     ) -> Result<Attributes, FileError> {
+        self.room()?;
         let done = self.model.set_attributes(by, number, set).await?;
         let (caller, now_ns) = (by.caller.clone(), by.now_ns);
         self.again(move |model| {
@@ -270,6 +292,7 @@ impl FileSystem for Toy {
         entry: Entry<'_>,
         new: New<'_>,
     ) -> Result<Attributes, FileError> {
+        self.room()?;
         let done = self.model.create(by, entry, new).await?;
         let (caller, now_ns) = (by.caller.clone(), by.now_ns);
         let ((directory, name), owner, mode) = (owned(&entry), new.owner, new.mode);
@@ -305,6 +328,7 @@ impl FileSystem for Toy {
         number: u64,
         entry: Entry<'_>,
     ) -> Result<Attributes, FileError> {
+        self.room()?;
         let done = self.model.link(by, number, entry).await?;
         let (caller, now_ns) = (by.caller.clone(), by.now_ns);
         let (directory, name) = owned(&entry);
@@ -318,6 +342,7 @@ impl FileSystem for Toy {
     }
 
     async fn remove(&self, by: By<'_>, entry: Entry<'_>, what: Remove) -> Result<(), FileError> {
+        self.room()?;
         let mut done = self.model.remove(by, entry, what).await;
         if self.mistake == Mistake::RemovesFullDirectories && done == Err(Errno::ENOTEMPTY.into()) {
             done = Ok(());
@@ -341,6 +366,7 @@ impl FileSystem for Toy {
         how: Rename,
     ) -> Result<(), FileError> {
         let replaced = self.model.lookup(to.directory, to.name).await;
+        self.room()?;
         self.model.rename(by, from, to, how).await?;
         let (caller, now_ns) = (by.caller.clone(), by.now_ns);
         let (old, new) = (owned(&from), owned(&to));
@@ -407,6 +433,17 @@ impl FileSystem for Toy {
         write: Write,
         data: &[u8],
     ) -> Result<Written, FileError> {
+        let data = match self.room() {
+            // The last change there is room for.
+            Ok(1) if self.room == Room::Little => &data[..data.len().div_ceil(2)],
+            Ok(_) => data,
+            Err(full) => {
+                if self.mistake == Mistake::HalfDoneWhenFull {
+                    self.model.write(by, number, write, data).await?;
+                }
+                return Err(full);
+            }
+        };
         let done = self.model.write(by, number, write, data).await?;
         if done.bytes > 0 {
             let (caller, at) = (by.caller.clone(), Write::at(done.offset));
@@ -417,6 +454,7 @@ impl FileSystem for Toy {
     }
 
     async fn truncate(&self, by: By<'_>, number: u64, bytes: u64) -> Result<(), FileError> {
+        self.room()?;
         let mut cut = vec![0; 4096];
         let read = self.model.read(number, bytes, &mut cut, 0).await?;
         cut.truncate(read as usize);
@@ -447,6 +485,7 @@ impl FileSystem for Toy {
         bytes: u64,
         what: Allocate,
     ) -> Result<(), FileError> {
+        self.room()?;
         self.model.allocate(by, number, offset, bytes, what).await?;
         let (caller, now_ns) = (by.caller.clone(), by.now_ns);
         self.again(move |model| {
@@ -490,6 +529,7 @@ impl FileSystem for Toy {
         if self.mistake == Mistake::ForgetsXattrs && how == SetXattr::Replace {
             return Ok(());
         }
+        self.room()?;
         self.model.set_xattr(by, number, name, value, how).await?;
         let (caller, now_ns) = (by.caller.clone(), by.now_ns);
         let (name, value) = (name.to_vec(), value.to_vec());
@@ -504,6 +544,7 @@ impl FileSystem for Toy {
     }
 
     async fn remove_xattr(&self, by: By<'_>, number: u64, name: &[u8]) -> Result<(), FileError> {
+        self.room()?;
         self.model.remove_xattr(by, number, name).await?;
         let (caller, now_ns) = (by.caller.clone(), by.now_ns);
         let name = name.to_vec();

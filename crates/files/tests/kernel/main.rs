@@ -11,12 +11,13 @@ use std::path::Path;
 use system::System;
 use wharf_files::model::{Model, ModelLimits};
 use wharf_files::testing::beside::{
-    Difference, START_NS, assert_alike, compare_answers, compare_views,
+    Difference, Room, START_NS, assert_alike, compare_answers, compare_views,
 };
 use wharf_files::testing::block_on::block_on;
 use wharf_files::testing::program::{Step, callers};
-use wharf_files::testing::random::{Steps, Taste};
+use wharf_files::testing::random::Steps;
 use wharf_files::testing::subject::Users;
+use wharf_files::testing::taste::Taste;
 use wharf_files::testing::view::{Likeness, view};
 use wharf_files::vfs::SessionLimits;
 use wharf_files::{Allocate, Caller, FileError, Owner};
@@ -79,7 +80,12 @@ fn run(parent: &Path, program: &[Step], like: Likeness) -> Result<(), Difference
             let model = Model::new(ModelLimits::default(), 0o777, owner, START_NS);
             let mut oracle = Users::new(&&model, &callers, limits);
             let mut system = System::new(&callers);
-            let compared = block_on(compare_answers(&mut system, &mut oracle, program));
+            let compared = block_on(compare_answers(
+                &mut system,
+                &mut oracle,
+                program,
+                Room::Enough,
+            ));
             system.close_all();
             system.become_user(0);
             compared?;
