@@ -3,8 +3,8 @@
 //! A drive gives its flash so, a host the page cache above a device, tests a piece of memory. All
 //! of them keep the same promises:
 //!
-//! * A page of [`PAGE_BYTES`] is never torn: after a power cut it is what it was, or what one of the
-//!   writes since the last flush made of it.
+//! * A page of [`PAGE_BYTES`] is never torn: after a power cut it is what it was, or what one of
+//!   the writes since the last flush made of it.
 //! * Writes that were not flushed may have happened or not, each page for itself, in any order
 //!   across pages. [`Pages::flush`] makes all durable that were completed before it was called.
 //! * Operations on the same page take effect in the order in which they were completed.

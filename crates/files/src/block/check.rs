@@ -1,10 +1,10 @@
 //! Checks a file system on the media, from outside: nothing here is used by what writes it.
 //!
 //! It reads the media as `docs/file-format.md` describes them, and walks from the groups to the
-//! inodes and from these to all that they lead to. Every page has to be in use by exactly one thing,
-//! or by none if it is free; every inode has as many links as names lead to it; names are in the
-//! order of their hashes and extents in that of their pages. What is in the journal has to be at
-//! home: open and settle a file system before it is checked.
+//! inodes and from these to all that they lead to. Every page has to be in use by exactly one
+//! thing, or by none if it is free; every inode has as many links as names lead to it; names are in
+//! the order of their hashes and extents in that of their pages. What is in the journal has to be
+//! at home: open and settle a file system before it is checked.
 //!
 //! Its memory is 1 bit for each page and 16 bytes for each inode.
 

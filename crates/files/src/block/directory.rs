@@ -1,8 +1,8 @@
 //! Entries of directories: a tree in the order of the hashes of names.
 //!
-//! The key of an entry is 55 bits of the hash of its name and, in the lowest 8 bits, a number from 1
-//! that tells apart names of one hash. It is given to an entry when it is made and stays, so it is
-//! also where a listing goes on: whatever is made and removed beside it, an entry that stays is
+//! The key of an entry is 55 bits of the hash of its name and, in the lowest 8 bits, a number from
+//! 1 that tells apart names of one hash. It is given to an entry when it is made and stays, so it
+//! is also where a listing goes on: whatever is made and removed beside it, an entry that stays is
 //! listed once.
 //!
 //! A record is the number that the name leads to, its kind, and the name.

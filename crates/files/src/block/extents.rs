@@ -1,9 +1,10 @@
 //! Which pages hold the bytes of a file.
 //!
 //! A file is a list of *extents*: pages of the file that lie side by side on the media too, and
-//! either were written or only have storage. What no extent covers is a hole. Up to nine of them are
-//! in the inode, more in a tree by their first page of the file. All changes are made by [`splice`]:
-//! what covers a range is taken out, something else put in, and neighbours grow together.
+//! either were written or only have storage. What no extent covers is a hole. Up to nine of them
+//! are in the inode, more in a tree by their first page of the file. All changes are made by
+//! [`splice`]: what covers a range is taken out, something else put in, and neighbours grow
+//! together.
 
 use super::inodes;
 use super::node::{Inode, RUN_BYTES};

@@ -1,8 +1,8 @@
 //! SipHash-1-3 of names, keyed, so that nobody can choose names that collide.
 //!
-//! J.-P. Aumasson, D. J. Bernstein, "SipHash: a fast short-input PRF", 2012, with one round for each
-//! word and three at the end. It is part of the format, so it is here and not the library's, which
-//! may change.
+//! J.-P. Aumasson, D. J. Bernstein, "SipHash: a fast short-input PRF", 2012, with one round for
+//! each word and three at the end. It is part of the format, so it is here and not the library's,
+//! which may change.
 
 fn round(v: &mut [u64; 4]) {
     v[0] = v[0].wrapping_add(v[1]);

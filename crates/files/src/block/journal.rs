@@ -1,8 +1,8 @@
 //! The form of the journal: groups of page images in a ring.
 //!
 //! A *group* is what is committed together: the images of all pages that its transactions changed,
-//! and the numbers of pages of metadata that they gave back. It lies in the ring as sections, each a
-//! [`Descriptor`] with the images that it lists behind it, and ends with a [`Record`]. The record
+//! and the numbers of pages of metadata that they gave back. It lies in the ring as sections, each
+//! a [`Descriptor`] with the images that it lists behind it, and ends with a [`Record`]. The record
 //! is written when all before it is durable, so a record that is there without a whole group before
 //! it means damage, and never the end.
 //!

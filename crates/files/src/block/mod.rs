@@ -58,6 +58,8 @@ mod xattrs;
 #[cfg(test)]
 mod crash_test;
 #[cfg(test)]
+mod edges_test;
+#[cfg(test)]
 mod format_test;
 #[cfg(test)]
 mod hostile_test;

@@ -4,8 +4,8 @@
 //! used before: so no number is ever another's. Slot 0, used for the first time, is the root
 //! directory: number 1.
 //!
-//! The last 152 bytes of an inode are its *area*: at the front the beginning of where its bytes are,
-//! at the back its extended attributes, if they fit there. The front is, of
+//! The last 152 bytes of an inode are its *area*: at the front the beginning of where its bytes
+//! are, at the back its extended attributes, if they fit there. The front is, of
 //!
 //! * a file: up to nine runs of pages, or the root of a tree of them;
 //! * a directory: the root of the tree of its entries;
@@ -14,13 +14,10 @@
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::layout::INODES_PER_TABLE;
+use super::layout::{INODE_BYTES, INODES_PER_TABLE};
 use super::page::{self, Header};
 use crate::errno::Fault;
 use crate::pages::PageBytes;
-
-/// Bytes of an inode.
-pub const INODE_BYTES: usize = 256;
 
 /// Bytes of the area of an inode.
 pub const AREA_BYTES: usize = 152;

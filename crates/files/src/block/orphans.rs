@@ -142,8 +142,8 @@ async fn destroy_step<P: Pages>(tx: &mut Tx<'_, P>, inode: &mut Inode) -> Result
     Ok(true)
 }
 
-/// What has lost its last name goes, or into the list if it is open or large; true if the rest of it
-/// has to be given back by [`settle`] now. The inode is stored.
+/// What has lost its last name goes, or into the list if it is open or large; true if the rest of
+/// it has to be given back by [`settle`] now. The inode is stored.
 ///
 /// # Errors
 /// Of the media; damage.

@@ -81,6 +81,11 @@ impl CutPages {
         }
     }
 
+    /// What is on it if no power is cut.
+    pub fn left(&self) -> RamPages {
+        self.now.clone()
+    }
+
     /// How many changes there were.
     pub fn changes(&self) -> usize {
         self.changes.lock().unwrap().len()
@@ -95,8 +100,8 @@ impl CutPages {
         !fails
     }
 
-    /// Calls `judge` with the medium after a power cut behind each change, and the number of changes
-    /// before the cut. Of what was not flushed by then, some is kept and some is not.
+    /// Calls `judge` with the medium after a power cut behind each change, and the number of
+    /// changes before the cut. Of what was not flushed by then, some is kept and some is not.
     pub fn cut_everywhere(&self, rng: &mut Rng, mut judge: impl FnMut(usize, RamPages)) {
         let changes = self.changes.lock().unwrap();
         let durable = self.before.clone();

@@ -271,8 +271,8 @@ impl Tree {
         }
     }
 
-    /// Some of the records with keys from `key` to `last`, in order, and where the next ones begin. At
-    /// least one, unless there are none.
+    /// Some of the records with keys from `key` to `last`, in order, and where the next ones begin.
+    /// At least one, unless there are none.
     ///
     /// # Errors
     /// Of the media; damage.

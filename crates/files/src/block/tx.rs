@@ -68,8 +68,8 @@ impl<P: Pages> Store<P> {
     /// use, and all is tried once more.
     ///
     /// # Errors
-    /// Those of `change`, which may run several times and then changes nothing; `EROFS`; `ENOSPC` if
-    /// it changes more pages than a group can have; of the media, if the journal was full.
+    /// Those of `change`, which may run several times and then changes nothing; `EROFS`; `ENOSPC`
+    /// if it changes more pages than a group can have; of the media, if the journal was full.
     pub async fn change<T>(
         &self,
         mut change: impl AsyncFnMut(&mut Tx<'_, P>) -> Result<T, FileError>,
