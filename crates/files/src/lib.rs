@@ -10,6 +10,7 @@
 //! | `caller.rs` | who asks, and which mode bits a change takes away |
 //! | `file_system.rs`, `arguments.rs` | the trait of all file systems, and what its operations are given |
 //! | `vfs/`, `handles.rs` | paths, permissions and open files above any file system |
+//! | `gpt.rs` | the table of partitions, each with the number of its file system |
 //! | `pages.rs` | what file systems stand on: pages by number |
 //! | `block/` | wfs: a journaling file system of extents, on pages |
 //! | `model/` | the reference: a file system in memory, which tests hold others against |
@@ -17,12 +18,13 @@
 
 mod arguments;
 mod attributes;
-#[allow(dead_code)] // until the operations on files are here, tests alone use most of it
-mod block;
+
+pub mod block;
 mod caller;
 mod errno;
 mod file_system;
 mod flags;
+pub mod gpt;
 mod handles;
 mod limits;
 pub mod model;

@@ -76,7 +76,7 @@ impl<P: Pages> Store<P> {
         }
         self.write_group(&outgoing, &given_back, total).await?;
         let freed = outgoing.freed.clone();
-        self.settle(outgoing, total);
+        self.committed(outgoing, total);
         self.release(&freed).await;
         let is_much = self.changing.with(|all| {
             all.committed.len() > self.limits.committed_images
@@ -141,7 +141,7 @@ impl<P: Pages> Store<P> {
     }
 
     /// The group is durable.
-    fn settle(&self, outgoing: Outgoing, total: u64) {
+    fn committed(&self, outgoing: Outgoing, total: u64) {
         self.changing.with(|all| {
             all.sealed = None;
             all.next_group += 1;

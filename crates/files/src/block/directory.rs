@@ -13,6 +13,7 @@ use super::node::{Inode, Kind};
 use super::tree::{Record, Tree};
 use super::tx::{Tx, damage};
 use crate::errno::{Errno, FileError};
+use crate::limits::check_name;
 use crate::pages::Pages;
 
 /// Names of one hash that a directory can have.
@@ -38,24 +39,22 @@ impl Found {
     fn of(directory: u64, record: &Record) -> Result<Found, FileError> {
         let (key, value) = record;
         let bad = || damage(directory, "an entry of a directory is none");
-        let (number, rest) = value.split_first_chunk::<8>().ok_or_else(bad)?;
-        let (kind, name) = rest.split_first().ok_or_else(bad)?;
-        let is_name = !name.is_empty()
-            && name.len() <= 255
-            && !name.contains(&b'/')
-            && !name.contains(&0)
-            && name != b"."
-            && name != b"..";
-        if !is_name {
-            return Err(bad());
-        }
+        let (number, kind, name) = parts(value).ok_or_else(bad)?;
         Ok(Found {
             key: *key,
-            number: u64::from_le_bytes(*number),
-            kind: Kind::of_raw((*kind).into()).ok_or_else(bad)?,
+            number,
+            kind: Kind::of_raw(kind).ok_or_else(bad)?,
             name: name.into(),
         })
     }
+}
+
+/// The number, the kind and the name of a record, if it is an entry.
+pub fn parts(value: &[u8]) -> Option<(u64, u16, &[u8])> {
+    let (number, rest) = value.split_first_chunk::<8>()?;
+    let (kind, name) = rest.split_first()?;
+    check_name(name).ok()?;
+    Some((u64::from_le_bytes(*number), (*kind).into(), name))
 }
 
 fn record(number: u64, kind: Kind, name: &[u8]) -> Vec<u8> {

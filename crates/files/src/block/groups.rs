@@ -84,11 +84,6 @@ impl Bitmap {
         }
     }
 
-    /// Whether a page, counted from the group's first, is in use.
-    pub fn is_page_used(&self, index: u64) -> bool {
-        index >= GROUP_PAGES || is_set(&self.pages, index)
-    }
-
     /// Whether an inode is in use.
     pub fn is_inode_used(&self, index: u64) -> bool {
         index >= SLOTS_PER_GROUP || is_set(&self.inodes, index)

@@ -82,11 +82,6 @@ impl Kept {
             self.hand = 0;
         }
     }
-
-    /// How many are kept.
-    pub fn len(&self) -> usize {
-        self.places.len()
-    }
 }
 
 #[cfg(test)]
@@ -120,8 +115,8 @@ mod tests {
                     }
                 }
             }
-            assert!(kept.len() <= 20);
-            assert_eq!(kept.len(), kept.index.len());
+            assert!(kept.places.len() <= 20);
+            assert_eq!(kept.places.len(), kept.index.len());
         }
     }
 }

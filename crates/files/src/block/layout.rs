@@ -42,6 +42,9 @@ pub const GROUP_PAGES_MIN: u64 = 64;
 /// A group has a page of inodes for each of so many pages.
 pub const PAGES_PER_TABLE: u64 = 60;
 
+/// Bytes of an inode.
+pub const INODE_BYTES: usize = 256;
+
 /// Inodes of a page.
 pub const INODES_PER_TABLE: u64 = 15;
 
@@ -219,7 +222,7 @@ impl Geometry {
         superblock.groups_first = self.groups_first.into();
         superblock.groups = self.groups.into();
         superblock.group_pages = (GROUP_PAGES as u32).into();
-        superblock.inode_bytes = (super::node::INODE_BYTES as u32).into();
+        superblock.inode_bytes = (INODE_BYTES as u32).into();
         superblock.hash_key = self.hash_key.map(U64::new);
         superblock.made_ns = made_ns.into();
         page::seal(bytes, 0);

@@ -11,26 +11,63 @@
 //! | `tree.rs` | B+trees of records |
 //! | `node.rs`, `inodes.rs` | inodes, and where they come from |
 //! | `extents.rs`, `directory.rs`, `hash.rs` | a file's pages; a directory's entries |
+//! | `links.rs`, `xattrs.rs` | targets of symbolic links; extended attributes |
+//! | `orphans.rs` | what has to be cut or given back later: a list on the media |
+//! | `names.rs`, `rename.rs`, `data.rs`, `space.rs` | operations on names, bytes, and storage |
+//! | `file_system.rs` | all of it as a [`FileSystem`](crate::FileSystem) |
+//! | `check.rs` | whether all of it fits together, from outside |
+//!
+//! `docs/file-format.md` describes what is on the media.
+//!
+//! Not yet: `accessed_ns` is set by [`set_attributes`](crate::FileSystem::set_attributes) alone;
+//! gates around inodes, so that several tasks may change one file at a time; a damaged superblock
+//! or journal header is not repaired from its copy.
 
+pub use check::{Checked, check};
+pub use file_system::{Recovered, Wfs};
+pub use make::{Make, MakeError, make};
+pub use recover::Replayed;
+
+mod check;
 mod commit;
+mod data;
 mod directory;
 mod extents;
+mod file_system;
 mod groups;
 mod hash;
 mod inodes;
 mod journal;
 mod kept;
 mod layout;
+mod links;
 mod make;
+mod names;
 mod node;
+mod orphans;
 mod page;
 mod recover;
+mod rename;
 mod shared;
+mod space;
 mod store;
 mod tree;
 mod tx;
+mod xattrs;
 
 #[cfg(test)]
+mod crash_test;
+#[cfg(test)]
+mod format_test;
+#[cfg(test)]
+mod hostile_test;
+#[cfg(test)]
 mod journal_test;
+#[cfg(test)]
+mod model_test;
+#[cfg(test)]
+mod program;
+#[cfg(test)]
+mod tasks_test;
 #[cfg(test)]
 mod testing;

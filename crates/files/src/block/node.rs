@@ -14,13 +14,10 @@
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::layout::INODES_PER_TABLE;
+use super::layout::{INODE_BYTES, INODES_PER_TABLE};
 use super::page::{self, Header};
 use crate::errno::Fault;
 use crate::pages::PageBytes;
-
-/// Bytes of an inode.
-pub const INODE_BYTES: usize = 256;
 
 /// Bytes of the area of an inode.
 pub const AREA_BYTES: usize = 152;

@@ -16,9 +16,6 @@ use crate::pages::{PAGE_BYTES, PageBytes};
 /// A page that several may look at; who changes it copies it.
 pub type Image = Arc<PageBytes>;
 
-/// Bytes of the header of a page.
-pub const HEADER_BYTES: usize = size_of::<Header>();
-
 /// The first bytes of each page of metadata.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]

@@ -6,11 +6,14 @@ use std::task::{Context, Poll, Waker};
 
 use wharf_runtime::Rng;
 
+use super::Wfs;
+use super::check::check;
 use super::make::{Make, make};
 use super::recover;
 use super::store::Store;
-use crate::errno::Fault;
+use crate::errno::{Errno, Fault};
 use crate::pages::{PAGE_BYTES, PageBytes, Pages, RamPages, Run};
+use crate::{By, Caller, Entry, FileSystem, Kind, LIST_START, Remove};
 
 /// The result of a future that never waits.
 pub fn now<T>(future: impl Future<Output = T>) -> T {
@@ -158,4 +161,45 @@ impl Pages for CutPages {
         }
         self.now.discard(runs).await
     }
+}
+
+/// Removes everything below the root, and the root's extended attributes.
+pub fn remove_all<F: FileSystem>(fs: &F) {
+    let caller = Caller::root();
+    let by = By {
+        caller: &caller,
+        now_ns: 9,
+    };
+    for name in now(fs.xattrs(fs.root())).unwrap() {
+        now(fs.remove_xattr(by, fs.root(), &name)).unwrap();
+    }
+    let mut directories = vec![fs.root()];
+    while let Some(directory) = directories.last().copied() {
+        let mut entries = Vec::new();
+        now(fs.list(directory, LIST_START, usize::MAX, &mut entries)).unwrap();
+        let before = directories.len();
+        for entry in &entries {
+            let (name, kind) = (Entry::new(directory, &entry.name), entry.kind);
+            let removed = match kind {
+                Kind::Directory => now(fs.remove(by, name, Remove::Directory)),
+                _ => now(fs.remove(by, name, Remove::Name)),
+            };
+            match removed {
+                Ok(()) => {}
+                Err(error) if error.errno() == Errno::ENOTEMPTY => directories.push(entry.number),
+                Err(error) => panic!("{error}"),
+            }
+        }
+        if directories.len() == before {
+            directories.pop();
+        }
+    }
+}
+
+/// Opens, settles and checks what is on a medium: nothing may be wrong.
+pub fn assert_sound(medium: &RamPages, when: &str) {
+    let (wfs, _) = now(Wfs::open(medium, 1 << 20)).unwrap();
+    now(wfs.settle()).unwrap();
+    let checked = now(check(medium)).unwrap();
+    assert_eq!(checked.findings, Vec::<String>::new(), "{when}");
 }

@@ -133,7 +133,13 @@ impl<'a> View<'a> {
 
     fn all(&self) -> Result<Records<'a>, FileError> {
         let record = |index| Ok((self.key(index)?, self.value(index)?));
-        (0..self.records).map(record).collect()
+        let records: Result<Records<'a>, FileError> = (0..self.records).map(record).collect();
+        let records = records?;
+        let is_ordered = records.windows(2).all(|two| two[0].0 < two[1].0);
+        match is_ordered && bytes_of(&records) <= ROOM_BYTES {
+            true => Ok(records),
+            false => Err(damage(self.page, "the records of a node overlap")),
+        }
     }
 }
 
@@ -237,26 +243,6 @@ impl Tree {
             next,
             first,
         }))
-    }
-
-    /// The value of a key.
-    ///
-    /// # Errors
-    /// Of the media; damage.
-    pub async fn get<P: Pages>(
-        &self,
-        tx: &mut Tx<'_, P>,
-        key: u64,
-    ) -> Result<Option<Vec<u8>>, FileError> {
-        let Some(leaf) = self.descend(tx, key).await? else {
-            return Ok(None);
-        };
-        let view = leaf.view(self)?;
-        let index = view.below(key)?;
-        match index < view.records && view.key(index)? == key {
-            true => Ok(Some(view.value(index)?.to_vec())),
-            false => Ok(None),
-        }
     }
 
     /// The last record with a key not above `key`.

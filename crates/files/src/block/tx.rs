@@ -53,7 +53,7 @@ impl<P: Pages> Store<P> {
     /// Those of `look`, which may run several times.
     pub async fn view<T>(
         &self,
-        look: impl AsyncFn(&mut Tx<'_, P>) -> Result<T, FileError>,
+        mut look: impl AsyncFnMut(&mut Tx<'_, P>) -> Result<T, FileError>,
     ) -> Result<T, FileError> {
         loop {
             let mut tx = Tx::new(self);
@@ -72,7 +72,7 @@ impl<P: Pages> Store<P> {
     /// it changes more pages than a group can have; of the media, if the journal was full.
     pub async fn change<T>(
         &self,
-        change: impl AsyncFn(&mut Tx<'_, P>) -> Result<T, FileError>,
+        mut change: impl AsyncFnMut(&mut Tx<'_, P>) -> Result<T, FileError>,
     ) -> Result<T, FileError> {
         let mut has_made_room = false;
         loop {
@@ -137,6 +137,11 @@ impl<'a, P: Pages> Tx<'a, P> {
     /// The pages below, for files' bytes.
     pub fn media(&self) -> &'a P {
         &self.store.pages
+    }
+
+    /// Pages that one transaction can change.
+    pub fn images_max(&self) -> usize {
+        self.store.limits.group_images
     }
 
     /// How often a number is open.

@@ -35,6 +35,6 @@ mod xattr;
 
 pub use attributes::{SetTime, Target};
 pub use open::Opened;
-pub use path::At;
+pub use path::{At, Start};
 pub use permission::Access;
 pub use session::{Session, SessionLimits};

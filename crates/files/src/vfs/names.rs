@@ -75,7 +75,7 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
         target: &[u8],
         at: At<'_>,
     ) -> Result<Attributes, FileError> {
-        check_path(target)?;
+        check_path(&At::from(target))?;
         self.make_at(now_ns, at, Content::Symlink(target), 0o777)
             .await
     }

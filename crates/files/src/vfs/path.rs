@@ -8,24 +8,43 @@ use crate::errno::Errno;
 use crate::flags::Handle;
 use crate::limits::PATH_BYTES_MAX;
 
+/// Where a path begins that does not begin with `/`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Start {
+    /// The root.
+    #[default]
+    Root,
+    /// An open directory.
+    Handle(Handle),
+    /// What has this number; the path may be empty, and is it itself then. For front ends that know
+    /// numbers, such as FUSE: nobody has looked whether the caller may walk to it.
+    Number(u64),
+}
+
 /// A path, and where it begins if it does not begin with `/`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct At<'a> {
-    /// An open directory; else the root.
-    pub from: Option<Handle>,
+    /// Where it begins.
+    pub from: Start,
     /// The path, as bytes.
     pub path: &'a [u8],
 }
 
 impl<'a> From<&'a [u8]> for At<'a> {
     fn from(path: &'a [u8]) -> At<'a> {
-        At { from: None, path }
+        At {
+            from: Start::Root,
+            path,
+        }
     }
 }
 
 impl<'a, const N: usize> From<&'a [u8; N]> for At<'a> {
     fn from(path: &'a [u8; N]) -> At<'a> {
-        At { from: None, path }
+        At {
+            from: Start::Root,
+            path,
+        }
     }
 }
 
@@ -89,9 +108,31 @@ impl Found<'_> {
     }
 }
 
+impl<'a> At<'a> {
+    /// What has a number.
+    pub fn number(number: u64) -> At<'static> {
+        At::within(number, b"")
+    }
+
+    /// A name in the directory of a number.
+    pub fn within(directory: u64, name: &'a [u8]) -> At<'a> {
+        At {
+            from: Start::Number(directory),
+            path: name,
+        }
+    }
+
+    /// Whether it is what it begins with.
+    pub(super) fn is_start(&self) -> bool {
+        self.path.is_empty() && matches!(self.from, Start::Number(_))
+    }
+}
+
 /// Refuses what is no path.
-pub(super) fn check_path(path: &[u8]) -> Result<(), Errno> {
+pub(super) fn check_path(at: &At<'_>) -> Result<(), Errno> {
+    let path = at.path;
     match path {
+        [] if at.is_start() => Ok(()),
         [] => Err(Errno::ENOENT),
         _ if path.len() > PATH_BYTES_MAX => Err(Errno::ENAMETOOLONG),
         _ if path.contains(&0) => Err(Errno::EINVAL),

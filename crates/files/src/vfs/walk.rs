@@ -8,7 +8,7 @@
 use std::borrow::Cow;
 use std::ops::Deref;
 
-use super::path::{At, Follow, Found, Last, check_path, component};
+use super::path::{At, Follow, Found, Last, Start, check_path, component};
 use super::permission::{Access, check};
 use super::session::Session;
 use crate::attributes::{Attributes, Kind};
@@ -33,7 +33,7 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
         follow: Follow,
         on_slash: Option<Errno>,
     ) -> Result<Found<'a>, FileError> {
-        check_path(at.path)?;
+        check_path(&at)?;
         let mut directory = self.start(&at).await?;
         let (mut path, mut from, mut links) = (Cow::Borrowed(at.path), 0, 0);
         loop {
@@ -43,7 +43,7 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
                     directory,
                     last: Last::Root,
                     target: Some(directory),
-                    slash: true,
+                    slash: !at.is_start(),
                     path,
                     name,
                 });
@@ -140,7 +140,10 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
     /// Where a path begins.
     async fn start(&self, at: &At<'_>) -> Result<Attributes, FileError> {
         match at.from {
-            Some(handle) if !at.path.starts_with(b"/") => {
+            _ if at.path.starts_with(b"/") => self.root().await,
+            Start::Root => self.root().await,
+            Start::Number(number) => self.fs.attributes(number).await,
+            Start::Handle(handle) => {
                 let open = self.open_file(handle)?;
                 let start = self.fs.attributes(open.number).await?;
                 match start.is_directory() {
@@ -148,7 +151,6 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
                     false => Err(Errno::ENOTDIR.into()),
                 }
             }
-            _ => self.root().await,
         }
     }
 

@@ -1,0 +1,292 @@
+//! Reading and writing the bytes of files.
+//!
+//! A write gives pages to what has none, writes all of its bytes, in place where there was
+//! something, and then says so in the inode: all in one transaction, which ends after the bytes are
+//! on their way. The commit that makes it durable flushes the bytes first, so no file ever shows
+//! what was in its pages before.
+//!
+//! What lies behind the end of a file in its last page is anything. It is never read, and is zeroed
+//! when the end moves over it.
+//!
+//! A write of more pages than [`CHUNK_PAGES`], or into more than a few places, is several
+//! transactions: a power cut may leave its first part, with the size that belongs to it.
+//!
+//! Not yet: a gate around each inode. Until it is there, whoever calls does not write to a file
+//! while it cuts or punches the same file.
+
+use super::extents::{self, Extent};
+use super::inodes;
+use super::node::{Inode, Kind};
+use super::orphans::extents_per_step;
+use super::tx::Tx;
+use crate::arguments::{By, Place, Write, Written};
+use crate::errno::{Errno, FileError};
+use crate::limits::FILE_BYTES_MAX;
+use crate::pages::{PAGE_BYTES, PageBytes, Pages, Run};
+
+/// Most pages that one transaction writes: 4 MiB.
+pub const CHUNK_PAGES: u64 = 1024;
+
+/// Bytes of a page.
+const PAGE: u64 = PAGE_BYTES as u64;
+
+/// The inode of a file.
+///
+/// # Errors
+/// `ESTALE`, `EISDIR`, `EINVAL`; of the media; damage.
+pub async fn file<P: Pages>(tx: &mut Tx<'_, P>, number: u64) -> Result<Inode, FileError> {
+    let inode = inodes::load(tx, number).await?;
+    match inode.kind {
+        Kind::File => Ok(inode),
+        Kind::Directory => Err(Errno::EISDIR.into()),
+        Kind::Symlink => Err(Errno::EINVAL.into()),
+    }
+}
+
+/// Reads as far as there is something; the number of bytes.
+///
+/// # Errors
+/// Those of [`file`].
+pub async fn read<P: Pages>(
+    tx: &mut Tx<'_, P>,
+    number: u64,
+    offset: u64,
+    out: &mut [u8],
+) -> Result<u64, FileError> {
+    let inode = file(tx, number).await?;
+    let bytes = (out.len() as u64).min(inode.size.saturating_sub(offset));
+    let (out, end) = (&mut out[..bytes as usize], offset + bytes);
+    out.fill(0);
+    if bytes == 0 {
+        return Ok(0);
+    }
+    let (from, to) = (offset / PAGE, end.div_ceil(PAGE));
+    for extent in extents::covering(tx, &inode, from, to, usize::MAX).await? {
+        if let Some(part) = extent.within(from, to).filter(|part| part.is_written) {
+            read_part(tx.media(), part, offset, out).await?;
+        }
+    }
+    Ok(bytes)
+}
+
+/// Reads what `part` has of the bytes from `offset` on.
+async fn read_part<P: Pages>(
+    media: &P,
+    part: Extent,
+    offset: u64,
+    out: &mut [u8],
+) -> Result<(), FileError> {
+    let end = offset + out.len() as u64;
+    let mut at = part.at;
+    while at < part.end() {
+        let start = at * PAGE;
+        let run = Run::one(part.first + (at - part.at));
+        if start >= offset && start + PAGE <= end {
+            // As many whole pages as there are.
+            let pages = (part.end() - at).min((end - start) / PAGE);
+            let from = (start - offset) as usize;
+            let out = &mut out[from..from + (pages * PAGE) as usize];
+            media.read(&[Run { pages, ..run }], out).await?;
+            at += pages;
+            continue;
+        }
+        let mut page = [0; PAGE_BYTES];
+        media.read(&[run], &mut page).await?;
+        let (from, to) = (start.max(offset), (start + PAGE).min(end));
+        let bytes = &page[(from - start) as usize..(to - start) as usize];
+        out[(from - offset) as usize..(to - offset) as usize].copy_from_slice(bytes);
+        at += 1;
+    }
+    Ok(())
+}
+
+/// Writes as much of `data` as one transaction can, in at most `pages_max` pages.
+///
+/// # Errors
+/// Those of [`file`]; `EFBIG`, `ENOSPC`.
+pub async fn write<P: Pages>(
+    tx: &mut Tx<'_, P>,
+    by: By<'_>,
+    number: u64,
+    write: Write,
+    data: &[u8],
+    pages_max: u64,
+) -> Result<Written, FileError> {
+    let mut inode = file(tx, number).await?;
+    let offset = match write.place {
+        Place::At(offset) => offset,
+        Place::End => inode.size,
+    };
+    if data.is_empty() {
+        return Ok(Written { offset, bytes: 0 });
+    }
+    let room = write.end_max.min(FILE_BYTES_MAX).saturating_sub(offset);
+    if room == 0 {
+        return Err(Errno::EFBIG.into());
+    }
+    let bytes = room.min(data.len() as u64);
+    let from = offset / PAGE;
+    let to = (offset + bytes).div_ceil(PAGE).min(from + pages_max);
+    let pieces = pieces(tx, &inode, from, to).await?;
+    let to = pieces.last().map_or(from, |(piece, _)| piece.end());
+    let end = (offset + bytes).min(to * PAGE);
+    let data = &data[..(end - offset) as usize];
+    write_pieces(tx.media(), &pieces, &inode, offset, data).await?;
+    if offset > inode.size {
+        clear_tail(tx, &inode, from).await?;
+    }
+    if pieces.iter().any(|(_, was_written)| !was_written) {
+        let written = |(piece, _): &(Extent, bool)| Extent {
+            is_written: true,
+            ..*piece
+        };
+        let new: Vec<Extent> = pieces.iter().map(written).collect();
+        extents::splice(tx, &mut inode, from, to, &new).await?;
+    }
+    inode.size = inode.size.max(end);
+    changed(&mut inode, by);
+    inodes::store(tx, &inode).await?;
+    Ok(Written {
+        offset,
+        bytes: end - offset,
+    })
+}
+
+/// What a change of its bytes does to a file besides.
+pub fn changed(inode: &mut Inode, by: By<'_>) {
+    inode.mode = by.caller.mode_after_write(inode.mode, inode.gid);
+    (inode.modified_ns, inode.changed_ns) = (by.now_ns, by.now_ns);
+}
+
+/// Where the pages `from..to` of a file are, or will be, without a gap, and whether each piece was
+/// written before. Less than all if there is no room, or it is in too many places.
+async fn pieces<P: Pages>(
+    tx: &mut Tx<'_, P>,
+    inode: &Inode,
+    from: u64,
+    to: u64,
+) -> Result<Vec<(Extent, bool)>, FileError> {
+    let most = extents_per_step(tx);
+    let there = extents::covering(tx, inode, from.saturating_sub(1), to, most).await?;
+    let mut goal = match there.first() {
+        Some(extent) => extent.first + from.saturating_sub(extent.at).min(extent.pages),
+        None => inodes::goal(tx, inode.number),
+    };
+    let mut there = there
+        .into_iter()
+        .filter_map(|extent| extent.within(from, to));
+    let (mut pieces, mut at, mut next) = (Vec::new(), from, there.next());
+    while at < to && pieces.len() < most {
+        let piece = match next {
+            Some(extent) if extent.at == at => {
+                next = there.next();
+                (extent, extent.is_written)
+            }
+            _ => {
+                let gap = next.map_or(to, |extent| extent.at) - at;
+                match tx.allocate(goal, gap.min(extents::EXTENT_PAGES_MAX)).await {
+                    Ok(run) => (taken(at, run), false),
+                    Err(FileError::Errno(Errno::ENOSPC)) if !pieces.is_empty() => break,
+                    Err(error) => return Err(error),
+                }
+            }
+        };
+        (at, goal) = (piece.0.end(), piece.0.run().end());
+        pieces.push(piece);
+    }
+    Ok(pieces)
+}
+
+/// Pages that were taken for a file, without bytes so far.
+pub fn taken(at: u64, run: Run) -> Extent {
+    Extent {
+        at,
+        first: run.first,
+        pages: run.pages,
+        is_written: false,
+    }
+}
+
+/// Writes bytes where the pieces are; what else their first and last pages hold stays.
+async fn write_pieces<P: Pages>(
+    media: &P,
+    pieces: &[(Extent, bool)],
+    inode: &Inode,
+    offset: u64,
+    data: &[u8],
+) -> Result<(), FileError> {
+    let runs: Vec<Run> = pieces.iter().map(|(piece, _)| piece.run()).collect();
+    let end = offset + data.len() as u64;
+    if offset.is_multiple_of(PAGE) && end.is_multiple_of(PAGE) {
+        return Ok(media.write(&runs, data).await?);
+    }
+    let pages = Run::total(&runs) as usize;
+    let mut bytes = vec![0; pages * PAGE_BYTES];
+    let from = offset / PAGE;
+    let edges = [(from, offset), (end / PAGE, end)];
+    for (nth, (page, edge)) in edges.into_iter().enumerate() {
+        let is_twice = nth == 1 && page == from && !offset.is_multiple_of(PAGE);
+        if edge.is_multiple_of(PAGE) || is_twice {
+            continue;
+        }
+        let piece = pieces.iter().find(|(p, _)| p.at <= page && page < p.end());
+        if let Some((piece, true)) = piece {
+            let at = (page - from) as usize * PAGE_BYTES;
+            let out = &mut bytes[at..at + PAGE_BYTES];
+            media
+                .read(&[Run::one(piece.first + (page - piece.at))], out)
+                .await?;
+            out[valid_bytes(inode, page)..].fill(0);
+        }
+    }
+    let skip = (offset - from * PAGE) as usize;
+    bytes[skip..skip + data.len()].copy_from_slice(data);
+    Ok(media.write(&runs, &bytes).await?)
+}
+
+/// Bytes of a page that lie before the end of its file.
+fn valid_bytes(inode: &Inode, page: u64) -> usize {
+    inode
+        .size
+        .saturating_sub(page.saturating_mul(PAGE))
+        .min(PAGE) as usize
+}
+
+/// Zeroes what lies behind the end of the file in its last page, if that page is before page `to`:
+/// the end is about to move over it.
+///
+/// # Errors
+/// Of the media; damage.
+pub async fn clear_tail<P: Pages>(
+    tx: &mut Tx<'_, P>,
+    inode: &Inode,
+    to: u64,
+) -> Result<(), FileError> {
+    let page = inode.size / PAGE;
+    if inode.size.is_multiple_of(PAGE) || page >= to {
+        return Ok(());
+    }
+    zero_in_page(tx, inode, page, (inode.size % PAGE) as usize..PAGE_BYTES).await
+}
+
+/// Zeroes some bytes of a page of a file, if it was written.
+///
+/// # Errors
+/// Of the media; damage.
+pub async fn zero_in_page<P: Pages>(
+    tx: &mut Tx<'_, P>,
+    inode: &Inode,
+    page: u64,
+    range: std::ops::Range<usize>,
+) -> Result<(), FileError> {
+    let extents = extents::covering(tx, inode, page, page + 1, 1).await?;
+    let Some(extent) = extents.first().filter(|extent| extent.is_written) else {
+        return Ok(());
+    };
+    let run = [Run::one(extent.first + (page - extent.at))];
+    let mut bytes: PageBytes = [0; PAGE_BYTES];
+    tx.media().read(&run, &mut bytes).await?;
+    bytes[valid_bytes(inode, page)..].fill(0);
+    bytes[range].fill(0);
+    Ok(tx.media().write(&run, &bytes).await?)
+}
