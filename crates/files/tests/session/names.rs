@@ -2,7 +2,7 @@
 
 use wharf_files::Errno::*;
 use wharf_files::testing::block_on::block_on;
-use wharf_files::vfs::{At, Target};
+use wharf_files::vfs::{At, Start, Target};
 use wharf_files::{Caller, FileSystem, OpenFlags};
 
 use crate::{NEW, NOW_NS, errno, make, new_root, path, session, target};
@@ -18,7 +18,7 @@ fn paths_begin_at_an_open_directory_also_where_it_is_moved_or_removed() {
         make(&root, "/a/g", b"").await;
         let flags = OpenFlags::DIRECTORY;
         let opened = root.open(NOW_NS, path("/a/b"), flags, 0).await;
-        let from = Some(opened.unwrap().handle);
+        let from = Start::Handle(opened.unwrap().handle);
         let at = |path: &'static [u8]| At { from, path };
         let stat = async |path| {
             let found = root.stat(Target::Path(at(path), true)).await;
@@ -48,7 +48,7 @@ fn paths_begin_at_an_open_directory_also_where_it_is_moved_or_removed() {
         root.rmdir(NOW_NS, path("/c")).await.unwrap();
         assert_eq!(stat(b"..").await, Err(ENOENT));
         let file = root.open(NOW_NS, path("/a/g"), OpenFlags::READ, 0).await;
-        let from = Some(file.unwrap().handle);
+        let from = Start::Handle(file.unwrap().handle);
         let path = b"g";
         let not_one = root.stat(Target::Path(At { from, path }, true)).await;
         assert_eq!(errno(not_one), Err(ENOTDIR));
