@@ -84,12 +84,9 @@ async fn same_hash<P: Pages>(
     let tree = tree(tx, directory);
     let first = first_key(tx, name);
     let (mut found, mut from) = (Vec::new(), Some(first));
-    while let Some(key) = from.filter(|key| *key <= first + NAMES_PER_HASH) {
-        let (records, next) = tree.from(tx, key).await?;
+    while let Some(key) = from {
+        let (records, next) = tree.within(tx, key, first + NAMES_PER_HASH).await?;
         for record in &records {
-            if record.0 > first + NAMES_PER_HASH {
-                return Ok(found);
-            }
             found.push(Found::of(directory.number, record)?);
         }
         from = next;
@@ -187,7 +184,7 @@ pub async fn list<P: Pages>(
     let Some(from) = cookie.checked_add(1) else {
         return Ok((Vec::new(), None));
     };
-    let (records, next) = tree(tx, directory).from(tx, from).await?;
+    let (records, next) = tree(tx, directory).within(tx, from, u64::MAX).await?;
     let found = records.iter().map(|r| Found::of(directory.number, r));
     Ok((found.collect::<Result<_, _>>()?, next))
 }

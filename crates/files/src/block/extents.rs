@@ -156,13 +156,13 @@ pub async fn covering<P: Pages>(
     found.retain(is_in);
     let mut next = from.checked_add(1);
     while let Some(key) = next.filter(|key| *key < to && found.len() < most) {
-        let (records, more) = tree.from(tx, key).await?;
+        let (records, more) = tree.within(tx, key, to - 1).await?;
         for record in &records {
             let extent = of_record(tx, record)?;
             if found.last().is_some_and(|last| last.end() > extent.at) {
                 return Err(damage(extent.first, "extents of a file overlap"));
             }
-            if extent.at >= to || found.len() >= most {
+            if found.len() >= most {
                 return Ok(found);
             }
             found.push(extent);

@@ -52,7 +52,7 @@ fn all<P: Pages>(store: &Store<P>) -> Result<Model, FileError> {
         let tree = Tree::new(ROOT, root.tree_root(), 0);
         let (mut found, mut from) = (Model::new(), Some(0));
         while let Some(key) = from {
-            let (records, next) = tree.from(tx, key).await?;
+            let (records, next) = tree.within(tx, key, u64::MAX).await?;
             for (key, value) in records {
                 assert!(found.last_key_value().is_none_or(|(last, _)| *last < key));
                 found.insert(key, value);

@@ -97,7 +97,10 @@ pub async fn allocate<P: Pages>(
     what: Allocate,
 ) -> Result<Option<u64>, FileError> {
     let mut inode = file(tx, number).await?;
-    let range = Range::new(offset, bytes)?;
+    let mut range = Range::new(offset, bytes)?;
+    if what == Allocate::Punch && range.end > inode.size {
+        range.end = range.end.next_multiple_of(PAGE);
+    }
     let is_zeroed = !matches!(what, Allocate::Extend | Allocate::KeepSize);
     let mut goes_on = None;
     if what != Allocate::Punch {

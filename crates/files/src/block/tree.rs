@@ -271,28 +271,33 @@ impl Tree {
         }
     }
 
-    /// Some of the records with keys not below `key`, in order, and where the next ones begin. At
+    /// Some of the records with keys from `key` to `last`, in order, and where the next ones begin. At
     /// least one, unless there are none.
     ///
     /// # Errors
     /// Of the media; damage.
-    pub async fn from<P: Pages>(
+    pub async fn within<P: Pages>(
         &self,
         tx: &mut Tx<'_, P>,
         mut key: u64,
+        last: u64,
     ) -> Result<(Vec<Record>, Option<u64>), FileError> {
         loop {
             let Some(leaf) = self.descend(tx, key).await? else {
                 return Ok((Vec::new(), None));
             };
             let view = leaf.view(self)?;
+            let end = match last.checked_add(1) {
+                Some(above) => view.below(above)?,
+                None => view.records,
+            };
             let record = |index| Ok((view.key(index)?, view.value(index)?.to_vec()));
             let records: Result<Vec<Record>, FileError> =
-                (view.below(key)?..view.records).map(record).collect();
+                (view.below(key)?..end).map(record).collect();
             let records = records?;
-            match leaf.next {
-                Some(next) if records.is_empty() && next > key => key = next,
-                next => return Ok((records, next.filter(|next| *next > key))),
+            match leaf.next.filter(|next| *next > key && *next <= last) {
+                Some(next) if records.is_empty() => key = next,
+                next => return Ok((records, next)),
             }
         }
     }

@@ -1,0 +1,145 @@
+//! The journaling file system before the judges of file systems: random programs of several users
+//! beside the model, power cuts behind every change of its media, and all short programs.
+
+use std::rc::Rc;
+
+use wharf_files::block::{Make, Wfs, check, make};
+use wharf_files::model::ModelLimits;
+use wharf_files::pages::PAGE_BYTES;
+use wharf_files::testing::ace;
+use wharf_files::testing::beside::{self, ROOT_MODE, Room, START_NS, assert_alike, new_model};
+use wharf_files::testing::block_on::block_on;
+use wharf_files::testing::crash::{Judged, OnPages, Thoroughness, assert_survives};
+use wharf_files::testing::program::Step;
+use wharf_files::testing::random::Steps;
+use wharf_files::testing::recorded::{Medium, RecordedPages};
+use wharf_files::testing::taste::Taste;
+use wharf_files::testing::view::Likeness;
+use wharf_files::{FileError, FileSystem};
+use wharf_runtime::Seed;
+
+/// Makes file systems of so many pages.
+struct Maker {
+    pages: u64,
+}
+
+/// Where there is room for every program.
+const WIDE: Maker = Maker { pages: 1200 };
+
+/// Where there is not.
+const NARROW: Maker = Maker { pages: 256 };
+
+impl OnPages for Maker {
+    type FileSystem = Wfs<RecordedPages>;
+
+    async fn make(&self) -> Medium {
+        let pages = RecordedPages::new(&Medium::new(self.pages));
+        let new = Make {
+            file_system: 0x5eed,
+            hash_key: [1, 2],
+            now_ns: START_NS,
+            uid: 0,
+            gid: 0,
+            mode: ROOT_MODE,
+        };
+        make(&pages, new).await.expect("it can be made");
+        pages.medium()
+    }
+
+    async fn open(&self, pages: &RecordedPages) -> Result<Rc<Self::FileSystem>, FileError> {
+        let (fs, _) = Wfs::open(pages.clone(), 32 * PAGE_BYTES).await?;
+        Ok(Rc::new(fs))
+    }
+
+    async fn check(&self, fs: &Self::FileSystem, pages: &RecordedPages) -> Result<(), String> {
+        let said = |error: FileError| error.to_string();
+        fs.settle().await.map_err(said)?;
+        let checked = check(pages).await.map_err(|fault| fault.to_string())?;
+        match checked.findings.is_empty() {
+            true => Ok(()),
+            false => Err(checked.findings.join("; ")),
+        }
+    }
+}
+
+fn program(seed: u64, steps: usize) -> Vec<Step> {
+    Steps::new(Seed(seed).child("wfs").rng(), Taste::default()).program(steps)
+}
+
+fn beside_the_model(maker: &Maker, seeds: u64, room: Room) {
+    for seed in 0..seeds {
+        assert_alike(seed, &program(seed, 200), |program| {
+            let model = new_model(ModelLimits::default());
+            block_on(async {
+                let pages = RecordedPages::new(&maker.make().await);
+                let fs = maker.open(&pages).await.expect("it opens");
+                let how = (Likeness::ALL, room);
+                beside::run(&fs, &model, program, how).await?;
+                let checked = maker.check(&fs, &pages).await;
+                checked.map_err(beside::Difference::in_the_end)
+            })
+        });
+    }
+}
+
+fn cuts(maker: &Maker, seeds: u64, room: Room) -> Judged {
+    let mut all = Judged::default();
+    for seed in 0..seeds {
+        let how = Thoroughness {
+            room,
+            ..Thoroughness::default()
+        };
+        let judged = assert_survives(maker, &program(seed, 60), seed, how);
+        all.cuts += judged.cuts;
+        all.cuts_of_openings += judged.cuts_of_openings;
+        all.lost_steps += judged.lost_steps;
+    }
+    println!("{all:?}");
+    all
+}
+
+#[test]
+fn it_is_alike_to_the_model() {
+    beside_the_model(&WIDE, 100, Room::Enough);
+}
+
+#[test]
+fn it_is_alike_to_the_model_when_it_is_full() {
+    beside_the_model(&NARROW, 100, Room::Little);
+}
+
+#[test]
+fn it_survives_power_cuts_behind_every_change() {
+    let judged = cuts(&WIDE, 30, Room::Enough);
+    assert!(judged.cuts > 1_000 && judged.lost_steps > 100, "{judged:?}");
+}
+
+#[test]
+fn it_survives_power_cuts_when_it_is_full() {
+    cuts(&NARROW, 30, Room::Little);
+}
+
+#[test]
+fn short_programs_survive_power_cuts() {
+    let how = Thoroughness {
+        first_step: ace::setup().len(),
+        ..Thoroughness::default()
+    };
+    for (seed, program) in ace::programs(1).enumerate() {
+        assert_survives(&WIDE, &program, seed as u64, how);
+    }
+    for (seed, program) in ace::programs(2).step_by(97).enumerate() {
+        assert_survives(&WIDE, &program, seed as u64, how);
+    }
+}
+
+#[test]
+fn what_an_opening_gives_back_is_said() {
+    block_on(async {
+        let pages = RecordedPages::new(&WIDE.make().await);
+        let fs = WIDE.open(&pages).await.expect("it opens");
+        fs.sync_all().await.expect("it is flushed");
+        let again = Wfs::open(pages.clone(), 0).await.expect("it opens again");
+        assert_eq!(again.1, Default::default(), "there was nothing to be done");
+    });
+}
