@@ -6,7 +6,7 @@ use fuser::{Config, FileAttr, FileType, INodeNo, MountOption, SessionACL, TimeOr
 use wharf_files::vfs::SetTime;
 use wharf_files::{Allocate, Attributes, FileError, Kind, OpenFlags, Rename};
 
-use crate::MountOptions;
+use crate::options::MountOptions;
 
 /// FUSE's number of the root.
 const ROOT: u64 = 1;

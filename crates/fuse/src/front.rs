@@ -21,7 +21,7 @@ use wharf_files::{
 
 use crate::caller::Asker;
 use crate::convert::{self, errno};
-use crate::wait;
+use crate::wait::wait;
 use crate::worker::{Job, Worker, now_ns};
 
 /// How long the kernel remembers names and attributes: not at all, so that permissions are checked

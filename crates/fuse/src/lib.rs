@@ -7,9 +7,11 @@
 //!
 //! | file | idea |
 //! |---|---|
+//! | `mount.rs`, `options.rs` | mounting, and how |
 //! | `front.rs` | the kernel's questions, each a job for the worker |
 //! | `worker.rs` | the one thread that has the file system, the sessions and what is open |
 //! | `caller.rs` | who asks |
+//! | `wait.rs` | what a future gives that waits for nobody else |
 //! | `convert.rs` | attributes, times, errors and flags as FUSE has them |
 //!
 //! Not yet: locks beyond this machine's own (the kernel keeps `flock` and `fcntl` locks itself),
@@ -19,57 +21,11 @@
 mod caller;
 mod convert;
 mod front;
+mod mount;
+mod options;
+mod wait;
 mod worker;
 
-use std::io;
-use std::path::Path;
-
-use wharf_files::FileSystem;
-
-/// How a file system is mounted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MountOptions {
-    /// What the list of mounts calls its source.
-    pub source: String,
-    /// Whether other users than the one who mounts may use it.
-    pub allows_other: bool,
-    /// Whether nothing may be changed.
-    pub is_read_only: bool,
-}
-
-/// Mounts what `open` gives on a directory, and serves it until it is unmounted. `open` is called on
-/// the thread that the file system stays on; `close` gets it back there at the end.
-///
-/// # Errors
-/// If it cannot be mounted, or `open` or `close` fails.
-pub fn mount<F: FileSystem + 'static>(
-    directory: &Path,
-    options: &MountOptions,
-    open: impl FnOnce() -> io::Result<F> + Send + 'static,
-    close: impl FnOnce(F) -> io::Result<()> + Send + 'static,
-) -> io::Result<()> {
-    let (front, worker) = worker::start(open, close)?;
-    let served = fuser::mount(front, directory, &convert::config(options));
-    // The front has gone with the mount, and so the worker ends.
-    let closed = worker
-        .join()
-        .map_err(|_| io::Error::other("its thread panicked"))?;
-    served.and(closed)
-}
-
-/// What a future gives that waits for nothing but itself: the file system is on its thread alone,
-/// over storage that answers at once.
-///
-/// # Panics
-/// If it waits for something that nobody else can do.
-pub fn wait<T>(future: impl Future<Output = T>) -> T {
-    const POLLS_MAX: u32 = 1_000_000;
-    let mut future = std::pin::pin!(future);
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    for _ in 0..POLLS_MAX {
-        if let std::task::Poll::Ready(value) = future.as_mut().poll(&mut context) {
-            return value;
-        }
-    }
-    panic!("the file system waits for ever");
-}
+pub use mount::mount;
+pub use options::MountOptions;
+pub use wait::wait;

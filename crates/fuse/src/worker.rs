@@ -1,7 +1,7 @@
 //! The one thread that has the file system, the sessions and what is open.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
 use std::sync::mpsc;
@@ -14,13 +14,15 @@ use wharf_files::{Caller, Errno, FileError, FileSystem, Handle, HandleTable};
 
 use crate::caller::Asker;
 use crate::convert::{Numbers, nanoseconds};
-use crate::front::Front;
 
 /// Something that the worker does.
 pub type Job<F> = Box<dyn FnOnce(&Worker<F>) + Send>;
 
 /// Most sessions that are kept: one for each set of user and groups.
 const SESSIONS_MAX: usize = 1024;
+
+/// Sessions by what tells their callers apart.
+type Sessions<F> = BTreeMap<Vec<u32>, Rc<Session<Rc<F>>>>;
 
 /// A file or directory that is open, and whose it was when it was opened: that decides later.
 pub struct Open<F> {
@@ -44,7 +46,7 @@ pub struct Worker<F> {
     fs: Rc<F>,
     /// How its numbers are shown.
     pub numbers: Numbers,
-    sessions: RefCell<HashMap<Vec<u32>, Rc<Session<Rc<F>>>>>,
+    sessions: RefCell<Sessions<F>>,
     open: RefCell<HandleTable<Open<F>>>,
 }
 
@@ -79,7 +81,7 @@ impl<F: FileSystem> Worker<F> {
                 u64::from(own.generation) << 32 | u64::from(own.index),
             )),
             Err((errno, open)) => {
-                crate::wait(open.session.close(open.handle))?;
+                crate::wait::wait(open.session.close(open.handle))?;
                 Err(errno.into())
             }
         }
@@ -111,15 +113,20 @@ fn own(handle: FileHandle) -> Handle {
 }
 
 /// The time, in nanoseconds since 1970.
+#[allow(clippy::disallowed_methods)] // times of files are those of the clock on the wall
 pub fn now_ns() -> u64 {
     nanoseconds(SystemTime::now())
 }
 
-/// Starts a worker, and the front that gives it jobs; the worker ends after the front.
+/// How a worker gets its jobs, and its thread, which ends when nobody can give it any more.
+type Started<F> = (mpsc::Sender<Job<F>>, JoinHandle<io::Result<()>>);
+
+/// Starts a worker.
+#[allow(clippy::disallowed_methods)] // a thread that belongs to no engine
 pub fn start<F: FileSystem + 'static>(
     open: impl FnOnce() -> io::Result<F> + Send + 'static,
     close: impl FnOnce(F) -> io::Result<()> + Send + 'static,
-) -> io::Result<(Front<F>, JoinHandle<io::Result<()>>)> {
+) -> io::Result<Started<F>> {
     let (jobs, to_do) = mpsc::channel::<Job<F>>();
     let (is_open, opened) = mpsc::channel();
     let work = move || {
@@ -140,7 +147,7 @@ pub fn start<F: FileSystem + 'static>(
         to_do.into_iter().for_each(|job| job(&worker));
         let sessions = worker.sessions.take();
         sessions.values().for_each(|session| {
-            let _ = crate::wait(session.close_all());
+            let _ = crate::wait::wait(session.close_all());
         });
         drop((sessions, worker));
         let fs = Rc::into_inner(fs).ok_or_else(|| io::Error::other("it is in use"))?;
@@ -151,5 +158,5 @@ pub fn start<F: FileSystem + 'static>(
         .spawn(work)?;
     let gone = || io::Error::other("its thread has ended");
     opened.recv().map_err(|_| gone())??;
-    Ok((Front::new(jobs), thread))
+    Ok((jobs, thread))
 }

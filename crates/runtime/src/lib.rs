@@ -19,7 +19,7 @@
 //! | [`notifier_words`] | what a notifier is across processes: words in shared memory |
 //! | [`notify`], [`alarm`], [`resource`] | waiting inside a CPU: for each other, for the earliest of many times, for a busy die |
 //! | [`lock`], [`mod@line`] | short sections and cache lines that several CPUs share |
-//! | [`wake`], [`waits`], [`range_lock`] | tasks of one CPU that wait for another's: by name, for a thing or an event, for a range |
+//! | [`wake`], [`waits`], [`range_lock`], [`rw_gate`] | tasks of one CPU that wait for another's: by name, for a thing or an event, for a range, in line |
 //! | [`versioned`], [`dirty`] | a page that one writes and many read, and whether it was written |
 //! | [`page_index`] | the hash table from page to frame of a cache |
 //! | [`mod@prefetch`] | asking the processor for memory before it is used |
@@ -50,6 +50,7 @@ pub mod range_lock;
 pub mod resource;
 pub mod ring;
 pub mod rng;
+pub mod rw_gate;
 pub mod slab;
 pub mod sync;
 pub mod versioned;
@@ -73,5 +74,6 @@ pub use prefetch::prefetch;
 pub use resource::Resource;
 pub use ring::{Receiver, Sender, ring};
 pub use rng::{Rng, Seed};
+pub use rw_gate::RwGate;
 pub use versioned::{Holder, Versioned};
 pub use xor::xor_into;

@@ -14,12 +14,12 @@ use std::rc::Rc;
 use wharf_runtime::{Rng, Seed};
 
 use super::beside::{Difference, Room, compare_step, new_model, time_of};
-use super::history::History;
+use super::history::{History, State};
 use super::program::{Operation, Step, callers, listing};
 use super::recorded::{Medium, RecordedPages};
 use super::shrink::shrink;
 use super::subject::{Answer, Subject, Users};
-use super::view::view;
+use super::view::{look, view};
 use crate::errno::{Errno, FileError};
 use crate::file_system::FileSystem;
 use crate::model::ModelLimits;
@@ -131,7 +131,14 @@ async fn record<M: OnPages>(
             step: Some(at),
             what,
         })?;
-        let state = view(&model).await.map_err(failed)?;
+        let mut state = State {
+            view: view(&model).await.map_err(failed)?,
+            nameless: Vec::new(),
+        };
+        for open in oracle.nameless().await {
+            let seen = look(&model, &open).await.map_err(failed)?;
+            state.nameless.push(seen);
+        }
         history.push(step, answer == Answer::Done, number, state);
         changes.push(pages.changes());
     }

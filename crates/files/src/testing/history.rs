@@ -15,9 +15,26 @@ use crate::limits::PAGE_BYTES;
 /// there after a cut.
 #[derive(Debug, Default)]
 pub struct History {
-    states: Vec<View>,
+    states: Vec<State>,
     /// For each number of steps: from how many on the tree may be, and each file.
     durable: Vec<Durable>,
+}
+
+/// What could be seen after some steps.
+#[derive(Debug, Clone, Default)]
+pub struct State {
+    /// By path.
+    pub view: View,
+    /// What had no name any more, and was open: a cut may bring its name back, and then its bytes may
+    /// be those that were written meanwhile.
+    pub nameless: Vec<Seen>,
+}
+
+impl State {
+    fn of_number(&self, number: u64) -> Option<&Seen> {
+        let mut all = self.view.0.values().chain(&self.nameless);
+        all.find(|seen| seen.number == number)
+    }
 }
 
 #[derive(Debug, Clone, Default)]
@@ -30,16 +47,17 @@ struct Durable {
 
 impl History {
     /// Before the first step, where everything is durable.
-    pub fn new(state: View) -> History {
+    pub fn new(view: View) -> History {
+        let nameless = Vec::new();
         History {
-            states: vec![state],
+            states: vec![State { view, nameless }],
             durable: vec![Durable::default()],
         }
     }
 
     /// A step was done and left `state` behind; of a step that makes a file durable `number` is its
     /// number.
-    pub fn push(&mut self, step: &Step, is_done: bool, number: Option<u64>, state: View) {
+    pub fn push(&mut self, step: &Step, is_done: bool, number: Option<u64>, state: State) {
         let mut durable = self.durable.last().cloned().unwrap_or_default();
         self.states.push(state);
         let steps = self.states.len() - 1;
@@ -66,8 +84,8 @@ impl History {
     /// The number of steps after which a file's size, and which of its pages there are, were as
     /// they are now.
     fn shape_from(&self, number: u64) -> usize {
-        let shape = |state: &View| {
-            let seen = state.0.values().find(|seen| seen.number == number)?;
+        let shape = |state: &State| {
+            let seen = state.of_number(number)?;
             Some((
                 seen.look.bytes,
                 seen.pages.keys().copied().collect::<Vec<_>>(),
@@ -101,9 +119,9 @@ impl History {
         for steps in (durable.tree_from..=begun.min(self.steps())).rev() {
             let state = &self.states[steps];
             let unlike = found
-                .unlike(state, Likeness::TREE)
+                .unlike(&state.view, Likeness::TREE)
                 .map(|unlike| unlike.to_string())
-                .or_else(|| self.bytes_unlike(found, state, durable, begun));
+                .or_else(|| self.bytes_unlike(found, &state.view, durable, begun));
             match unlike {
                 None => return Ok(steps),
                 Some(unlike) => wrong += &format!("\n  not as after {steps} steps: {unlike}"),
@@ -145,9 +163,7 @@ impl History {
         begun: usize,
     ) -> impl Iterator<Item = Option<&Seen>> {
         let states = &self.states[from..=begun.min(self.steps())];
-        states
-            .iter()
-            .map(move |state| state.0.values().find(|seen| seen.number == number))
+        states.iter().map(move |state| state.of_number(number))
     }
 
     fn pages_since(&self, number: u64, from: usize, begun: usize) -> impl Iterator<Item = u64> {

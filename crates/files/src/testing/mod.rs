@@ -10,6 +10,7 @@
 //! | `recorded.rs` | pages that remember every change |
 //! | `history.rs`, `crash.rs` | power cuts behind every change, and what may be there afterwards |
 //! | `ace.rs` | all short programs |
+//! | `turns.rs` | tasks that take turns at random |
 //! | `block_on.rs` | runs a future without a CPU |
 
 pub mod ace;
@@ -24,4 +25,5 @@ pub mod recorded;
 pub mod shrink;
 pub mod subject;
 pub mod taste;
+pub mod turns;
 pub mod view;

@@ -113,6 +113,23 @@ impl<P: Deref<Target: FileSystem> + Clone> Users<P> {
         session.stat(target).await.ok().map(|found| found.number)
     }
 
+    /// What is open, and has no name any more.
+    pub async fn nameless(&self) -> Vec<Attributes> {
+        let mut found: Vec<Attributes> = Vec::new();
+        for (session, slots) in &self.users {
+            for handle in slots.iter().flatten() {
+                let Ok(open) = session.stat(Target::Handle(*handle)).await else {
+                    continue;
+                };
+                let is_known = found.iter().any(|other| other.number == open.number);
+                if open.links == 0 && !is_known {
+                    found.push(open);
+                }
+            }
+        }
+        found
+    }
+
     async fn open(
         &mut self,
         (user, slot): (usize, usize),

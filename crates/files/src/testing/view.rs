@@ -200,7 +200,14 @@ async fn entries<F: FileSystem + ?Sized>(
     Ok(found)
 }
 
-async fn look<F: FileSystem + ?Sized>(fs: &F, attributes: &Attributes) -> Result<Seen, FileError> {
+/// Looks at one thing; its path and its entries are not known.
+///
+/// # Errors
+/// Of the first look that fails.
+pub async fn look<F: FileSystem + ?Sized>(
+    fs: &F,
+    attributes: &Attributes,
+) -> Result<Seen, FileError> {
     let number = attributes.number;
     let mut xattrs = BTreeMap::new();
     for name in fs.xattrs(number).await? {

@@ -1,9 +1,10 @@
 //! Bytes of a file in its region of the volume: what a read, a write, a cut ask of the block client.
 
-use super::node::{At, Entry, Node, Pages, Visitor, page_of};
+use super::node::{At, Node, Pages, page_of};
 use super::{Errno, FileError, FilesOnBlocks, Transfer};
 use crate::design::{Client, Touch};
 use crate::span::Extent;
+use wharf_runtime::rw_gate::{Entry, Visitor};
 use wharf_wire::dma::PAGE_BYTES;
 
 const PAGE: u64 = PAGE_BYTES as u64;
@@ -101,7 +102,7 @@ impl<C: Client> FilesOnBlocks<C> {
 
     /// Reads within a page that the block client has at hand.
     pub(super) fn read_at_once(&self, node: &Node, extent: Extent, out: &mut [u8]) -> Option<u64> {
-        let region = node.try_enter(&self.cpu, |state| {
+        let region = node.try_enter(&self.cpu, Entry::Shared, |state| {
             state.region.filter(|_| state.is_there(extent))
         })?;
         let is_read = self.client.read_now(self.in_volume(region, extent), out);
@@ -111,7 +112,7 @@ impl<C: Client> FilesOnBlocks<C> {
 
     /// Writes within a page that the block client has at hand.
     pub(super) fn write_at_once(&self, node: &Node, extent: Extent, data: &[u8]) -> bool {
-        let entered = node.try_enter(&self.cpu, |state| {
+        let entered = node.try_enter(&self.cpu, Entry::Shared, |state| {
             state.region.filter(|_| state.is_there(extent))
         });
         let Some(region) = entered else {

@@ -6,13 +6,10 @@
 //!
 //! A page that is not there reads as zeros, whatever the storage holds. Bytes of a page behind the end of the file are zeros.
 
-use std::collections::VecDeque;
-
-use wharf_runtime::{Cpu, Lock};
+use wharf_runtime::rw_gate::RwGate;
 use wharf_wire::dma::PAGE_BYTES;
 
 use crate::span::Extent;
-use wharf_runtime::wake::{Mailboxes, Pause, Sleeper};
 
 /// Where a write begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,15 +19,6 @@ pub(super) enum At {
 }
 
 const PAGE: u64 = PAGE_BYTES as u64;
-
-/// How an operation goes into a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Entry {
-    /// Beside others of its kind.
-    Shared,
-    /// Alone.
-    Alone,
-}
 
 /// Which pages of a file there are.
 #[derive(Debug, Clone, Default)]
@@ -86,13 +74,7 @@ impl Pages {
     }
 }
 
-struct Waiter {
-    ticket: u64,
-    entry: Entry,
-    sleeper: Sleeper,
-}
-
-/// What is known of a file, behind its lock.
+/// What is known of a file, behind its gate.
 pub(super) struct State {
     /// Bytes up to its end.
     pub(super) bytes: u64,
@@ -104,11 +86,6 @@ pub(super) struct State {
     pub(super) accessed_ns: u64,
     pub(super) modified_ns: u64,
     pub(super) changed_ns: u64,
-    inside: u32,
-    is_alone: bool,
-    line: VecDeque<Waiter>,
-    let_in: Vec<u64>,
-    tickets: u64,
 }
 
 impl State {
@@ -126,157 +103,31 @@ impl State {
     pub(super) fn touch(&mut self, now_ns: u64) {
         (self.modified_ns, self.changed_ns) = (now_ns, now_ns);
     }
-
-    fn has_room(&self, entry: Entry) -> bool {
-        match entry {
-            Entry::Shared => !self.is_alone,
-            Entry::Alone => !self.is_alone && self.inside == 0,
-        }
-    }
-
-    fn go_in(&mut self, entry: Entry) {
-        match entry {
-            Entry::Shared => self.inside += 1,
-            Entry::Alone => self.is_alone = true,
-        }
-    }
 }
 
-/// See the module.
-pub(super) struct Node {
-    state: Lock<State>,
+/// A file: what is known of it, and who is inside.
+pub(super) type Node = RwGate<State>;
+
+/// A file of `bytes` bytes of which no page is there.
+pub(super) fn new(bytes: u64, now_ns: u64) -> Node {
+    RwGate::new(State {
+        bytes,
+        pages: Pages::default(),
+        region: None,
+        is_gone: false,
+        accessed_ns: now_ns,
+        modified_ns: now_ns,
+        changed_ns: now_ns,
+    })
 }
 
-/// Who goes in: a task of a client.
-#[derive(Clone)]
-pub(super) struct Visitor<'a> {
-    pub(super) cpu: &'a Cpu,
-    pub(super) mailboxes: &'a Mailboxes,
-    pub(super) client: u32,
-}
-
-impl Node {
-    /// A file of `bytes` bytes of which no page is there.
-    pub(super) fn new(bytes: u64, now_ns: u64) -> Node {
-        Node {
-            state: Lock::new(State {
-                bytes,
-                pages: Pages::default(),
-                region: None,
-                is_gone: false,
-                accessed_ns: now_ns,
-                modified_ns: now_ns,
-                changed_ns: now_ns,
-                inside: 0,
-                is_alone: false,
-                line: VecDeque::new(),
-                let_in: Vec::new(),
-                tickets: 0,
-            }),
-        }
-    }
-
-    /// A file of `bytes` bytes that are all there, in a region.
-    pub(super) fn filled(bytes: u64, region: Option<u32>) -> Node {
-        let mut node = Node::new(bytes, 0);
-        let state = node.state.get_mut();
-        state.region = region;
-        state.pages.add(0, bytes.div_ceil(PAGE));
-        node
-    }
-
-    /// Looks at the state, or changes it.
-    pub(super) fn with<R>(&self, cpu: &Cpu, f: impl FnOnce(&mut State) -> R) -> R {
-        self.state.with(cpu, f)
-    }
-
-    /// Goes in, and looks at the state in the same step; with whether it had to wait.
-    pub(super) async fn enter<R>(
-        &self,
-        visitor: &Visitor<'_>,
-        entry: Entry,
-        look: impl FnOnce(&mut State) -> R,
-    ) -> (R, bool) {
-        let Visitor { cpu, client, .. } = *visitor;
-        let mut look = Some(look);
-        let mut take = |state: &mut State| (look.take().expect("one goes in once"))(state);
-        let entered = self.with(cpu, |state| {
-            if state.line.is_empty() && state.has_room(entry) {
-                state.go_in(entry);
-                return Ok(take(state));
-            }
-            state.tickets += 1;
-            let (ticket, task) = (state.tickets, cpu.current());
-            let sleeper = Sleeper { client, task };
-            state.line.push_back(Waiter {
-                ticket,
-                entry,
-                sleeper,
-            });
-            Err(ticket)
-        });
-        let ticket = match entered {
-            Ok(looked) => return (looked, false),
-            Err(ticket) => ticket,
-        };
-        loop {
-            Pause::default().await;
-            let looked = self.with(cpu, |state| {
-                let at = state.let_in.iter().position(|inside| *inside == ticket)?;
-                state.let_in.swap_remove(at);
-                Some(take(state))
-            });
-            if let Some(looked) = looked {
-                return (looked, true);
-            }
-        }
-    }
-
-    /// Goes in beside others if nobody has to be waited for and `look` gives something.
-    pub(super) fn try_enter<R>(
-        &self,
-        cpu: &Cpu,
-        look: impl FnOnce(&mut State) -> Option<R>,
-    ) -> Option<R> {
-        self.with(cpu, |state| {
-            if !state.line.is_empty() || !state.has_room(Entry::Shared) {
-                return None;
-            }
-            let looked = look(state)?;
-            state.go_in(Entry::Shared);
-            Some(looked)
-        })
-    }
-
-    /// Leaves, with a last change in the same step, and lets in who is next.
-    pub(super) fn leave<R>(
-        &self,
-        visitor: &Visitor<'_>,
-        entry: Entry,
-        last: impl FnOnce(&mut State) -> R,
-    ) -> R {
-        let mut woken = Vec::new();
-        let done = self.with(visitor.cpu, |state| {
-            let done = last(state);
-            match entry {
-                Entry::Shared => state.inside -= 1,
-                Entry::Alone => state.is_alone = false,
-            }
-            while let Some(next) = state.line.front()
-                && state.has_room(next.entry)
-            {
-                let next = state.line.pop_front().expect("just seen");
-                state.go_in(next.entry);
-                state.let_in.push(next.ticket);
-                woken.push(next.sleeper);
-            }
-            done
-        });
-        for sleeper in woken {
-            visitor.mailboxes.wake(visitor.cpu, visitor.client, sleeper);
-        }
-        done
-    }
+/// A file of `bytes` bytes that are all there, in a region.
+pub(super) fn filled(bytes: u64, region: Option<u32>) -> Node {
+    let mut node = new(bytes, 0);
+    let state = node.get_mut();
+    state.region = region;
+    state.pages.add(0, bytes.div_ceil(PAGE));
+    node
 }
 
 /// The page of a byte.

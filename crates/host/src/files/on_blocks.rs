@@ -17,7 +17,7 @@ use std::sync::Arc;
 use wharf_runtime::Cpu;
 use wharf_wire::dma::PAGE_BYTES;
 
-use super::node::{At, Node};
+use super::node::{self, At, Node};
 use super::table::FileTable;
 use super::tree::{Known, Tree};
 use super::{
@@ -215,7 +215,7 @@ impl<C: Client> FileClient for FilesOnBlocks<C> {
             return self.counted(Err(Errno::ENFILE.into()));
         }
         let now_ns = self.cpu.now();
-        let new = || Arc::new(Node::new(0, now_ns));
+        let new = || Arc::new(node::new(0, now_ns));
         let opened = self
             .table
             .tree

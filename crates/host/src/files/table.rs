@@ -6,7 +6,7 @@ use std::sync::Arc;
 use wharf_runtime::{Cpu, Lock};
 use wharf_wire::dma::PAGE_BYTES;
 
-use super::node::Node;
+use super::node;
 use super::tree::Tree;
 use super::{Errno, OpenFlags};
 use crate::parts_of_volume::VolumeParts;
@@ -82,7 +82,7 @@ impl FileTable {
             exclusive: true,
             ..OpenFlags::CREATE
         };
-        let node = || Arc::new(Node::filled(bytes, region));
+        let node = || Arc::new(node::filled(bytes, region));
         let tree = self.tree.get_mut();
         let opened = tree.open(path, flags, 0o644, 0, node)?;
         tree.close(opened.number);
