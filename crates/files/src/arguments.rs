@@ -1,6 +1,6 @@
 //! What the operations of a file system are given, and what they answer.
 
-use crate::attributes::Owner;
+use crate::attributes::{Owner, Special};
 use crate::caller::Caller;
 
 /// Who makes a change, and when.
@@ -58,6 +58,8 @@ pub enum Content<'a> {
     Directory,
     /// A symbolic link to this, 1 to [`PATH_BYTES_MAX`](crate::PATH_BYTES_MAX) bytes.
     Symlink(&'a [u8]),
+    /// What is no file, and which device it is (0 of what is none).
+    Special(Special, u32),
 }
 
 /// What is to be made, and whose it is.

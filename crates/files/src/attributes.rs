@@ -9,6 +9,37 @@ pub enum Kind {
     Directory,
     /// A symbolic link.
     Symlink,
+    /// What stands for something that is no file.
+    Special(Special),
+}
+
+/// What stands for something that is no file: who opens it gives it its meaning, and a file system
+/// only keeps its name and its attributes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Special {
+    /// A pipe with a name.
+    Fifo,
+    /// A socket with a name.
+    Socket,
+    /// A device of characters.
+    CharDevice,
+    /// A device of blocks.
+    BlockDevice,
+}
+
+impl Special {
+    /// All of them.
+    pub const ALL: [Special; 4] = [
+        Special::Fifo,
+        Special::Socket,
+        Special::CharDevice,
+        Special::BlockDevice,
+    ];
+
+    /// Whether it is a device: root alone makes these.
+    pub fn is_device(self) -> bool {
+        matches!(self, Special::CharDevice | Special::BlockDevice)
+    }
 }
 
 /// Mode bit: a program runs as the owner of its file.
@@ -51,6 +82,8 @@ pub struct Attributes {
     /// Bytes: of a file up to its end, holes among them; of a symbolic link those of its target;
     /// entries of a directory.
     pub bytes: u64,
+    /// Which device it is, major and minor number as Linux has them in 32 bits; 0 of what is none.
+    pub device: u32,
     /// Bytes of storage that it takes.
     pub stored_bytes: u64,
     /// When it was last read, in nanoseconds of the clock of whoever serves it. As with `relatime`,

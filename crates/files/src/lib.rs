@@ -39,7 +39,7 @@ pub use arguments::{
 };
 pub use attributes::{
     Attributes, DirectoryEntry, GROUP_EXECUTES, Kind, MODE_BITS, Owner, SET_GID, SET_UID, STICKY,
-    SetAttributes,
+    SetAttributes, Special,
 };
 pub use caller::Caller;
 pub use errno::{Errno, Fault, FileError};

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fuser::{Config, FileAttr, FileType, INodeNo, MountOption, SessionACL, TimeOrNow};
 use wharf_files::vfs::SetTime;
-use wharf_files::{Allocate, Attributes, FileError, Kind, OpenFlags, Rename};
+use wharf_files::{Allocate, Attributes, FileError, Kind, OpenFlags, Rename, Special};
 
 use crate::options::MountOptions;
 
@@ -88,6 +88,22 @@ pub fn kind(kind: Kind) -> FileType {
         Kind::File => FileType::RegularFile,
         Kind::Directory => FileType::Directory,
         Kind::Symlink => FileType::Symlink,
+        Kind::Special(Special::Fifo) => FileType::NamedPipe,
+        Kind::Special(Special::Socket) => FileType::Socket,
+        Kind::Special(Special::CharDevice) => FileType::CharDevice,
+        Kind::Special(Special::BlockDevice) => FileType::BlockDevice,
+    }
+}
+
+/// What is no file, by the bits of a mode.
+pub fn special(mode: u32) -> Option<Special> {
+    use rustix::fs::FileType;
+    match FileType::from_raw_mode(mode) {
+        FileType::Fifo => Some(Special::Fifo),
+        FileType::Socket => Some(Special::Socket),
+        FileType::CharacterDevice => Some(Special::CharDevice),
+        FileType::BlockDevice => Some(Special::BlockDevice),
+        _ => None,
     }
 }
 
@@ -106,7 +122,7 @@ pub fn attributes(numbers: Numbers, of: &Attributes) -> FileAttr {
         nlink: of.links,
         uid: of.owner.uid,
         gid: of.owner.gid,
-        rdev: 0,
+        rdev: of.device,
         blksize: 4096,
         flags: 0,
     }

@@ -71,6 +71,16 @@ impl<F: FileSystem> Answering<'_, F> {
         self.worker.enter(self.session.clone(), opened.handle)
     }
 
+    fn make_file(&self, at: At<'_>, mode: u16) -> Result<Attributes, FileError> {
+        let flags = wharf_files::OpenFlags {
+            exclusive: true,
+            ..wharf_files::OpenFlags::CREATE
+        };
+        let opened = wait(self.session.open(now_ns(), at, flags, mode))?;
+        wait(self.session.close(opened.handle))?;
+        Ok(opened.attributes)
+    }
+
     /// The parts of a change of attributes, one after another.
     fn set(&self, number: u64, set: &Set) -> Result<Attributes, FileError> {
         let (session, now) = (&self.session, now_ns());
@@ -225,25 +235,20 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
         name: &OsStr,
         mode: u32,
         _: u32,
-        _: u32,
+        device: u32,
         reply: ReplyEntry,
     ) {
         let name = name.as_bytes().to_vec();
         self.ask(request, move |a| {
-            if rustix::fs::FileType::from_raw_mode(mode) != rustix::fs::FileType::RegularFile {
-                return reply.error(errno(Errno::EPERM.into()));
-            }
             let at = At::within(a.worker.numbers.own(parent), &name);
-            let flags = wharf_files::OpenFlags {
-                exclusive: true,
-                ..wharf_files::OpenFlags::CREATE
-            };
-            let made = wait(a.session.open(now_ns(), at, flags, mode as u16 & 0o7777));
-            let made = made.and_then(|opened| {
-                wait(a.session.close(opened.handle))?;
-                Ok(opened.attributes)
-            });
-            a.entry(reply, made);
+            let bits = mode as u16 & 0o7777;
+            a.entry(
+                reply,
+                match convert::special(mode) {
+                    Some(special) => wait(a.session.mknod(now_ns(), at, special, device, bits)),
+                    None => a.make_file(at, bits),
+                },
+            );
         });
     }
 

@@ -41,6 +41,8 @@ pub struct Checked {
     pub directories: u64,
     /// Symbolic links.
     pub symlinks: u64,
+    /// Pipes, sockets and devices.
+    pub specials: u64,
     /// Pages that are in use for files and trees.
     pub pages_used: u64,
 }
@@ -216,6 +218,7 @@ impl<P: Pages> Checker<'_, P> {
             1 => self.check_file(&raw, number).await,
             2 => self.check_directory(&raw, number).await,
             3 => self.check_symlink(&raw, number).await,
+            4..=7 => self.check_special(&raw, number),
             _ => self.wrong(format!("inode {number} is of no kind")),
         }
         if raw.xattr_page.get() != 0 && self.claim(Run::one(raw.xattr_page.get()), number) {
@@ -224,6 +227,16 @@ impl<P: Pages> Checker<'_, P> {
             if owner.is_some_and(|owner| owner != number) {
                 self.wrong(format!("extended attributes of {number} are another's"));
             }
+        }
+    }
+
+    /// What is no file has no bytes.
+    fn check_special(&mut self, raw: &RawInode, number: u64) {
+        self.checked.specials += 1;
+        let is_device = raw.kind.get() >= 6;
+        let is_empty = raw.size.get() == 0 && raw.pages.get() == 0 && raw.is_tree.get() == 0;
+        if !is_empty || !is_device && raw.device.get() != 0 {
+            self.wrong(format!("{number} is no file and has what files have"));
         }
     }
 

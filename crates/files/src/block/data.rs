@@ -39,7 +39,7 @@ pub async fn file<P: Pages>(tx: &mut Tx<'_, P>, number: u64) -> Result<Inode, Fi
     match inode.kind {
         Kind::File => Ok(inode),
         Kind::Directory => Err(Errno::EISDIR.into()),
-        Kind::Symlink => Err(Errno::EINVAL.into()),
+        _ => Err(Errno::EINVAL.into()),
     }
 }
 

@@ -108,7 +108,7 @@ fn tables_of_the_code() -> Tables {
             xattr_page,
             is_orphan,
             is_tree,
-            reserved,
+            device,
             area,
         }
     );

@@ -10,7 +10,7 @@ use super::node::{Inode, Kind as NodeKind};
 use super::orphans;
 use super::tx::{Tx, damage};
 use crate::arguments::{Content, Entry, New, Remove, Seen};
-use crate::attributes::{Attributes, DirectoryEntry, Kind, MODE_BITS, Owner};
+use crate::attributes::{Attributes, DirectoryEntry, Kind, MODE_BITS, Owner, Special};
 use crate::errno::{Errno, FileError};
 use crate::limits::{PATH_BYTES_MAX, check_name};
 use crate::pages::{PAGE_BYTES, Pages};
@@ -24,6 +24,19 @@ pub fn kind_of(kind: NodeKind) -> Kind {
         NodeKind::File => Kind::File,
         NodeKind::Directory => Kind::Directory,
         NodeKind::Symlink => Kind::Symlink,
+        NodeKind::Fifo => Kind::Special(Special::Fifo),
+        NodeKind::Socket => Kind::Special(Special::Socket),
+        NodeKind::CharDevice => Kind::Special(Special::CharDevice),
+        NodeKind::BlockDevice => Kind::Special(Special::BlockDevice),
+    }
+}
+
+fn of_special(special: Special) -> NodeKind {
+    match special {
+        Special::Fifo => NodeKind::Fifo,
+        Special::Socket => NodeKind::Socket,
+        Special::CharDevice => NodeKind::CharDevice,
+        Special::BlockDevice => NodeKind::BlockDevice,
     }
 }
 
@@ -39,6 +52,7 @@ pub fn attributes_of(inode: &Inode) -> Attributes {
         },
         links: inode.links,
         bytes: inode.size,
+        device: inode.device,
         stored_bytes: inode.pages.saturating_mul(PAGE_BYTES as u64),
         accessed_ns: inode.accessed_ns,
         modified_ns: inode.modified_ns,
@@ -234,10 +248,14 @@ pub async fn create<P: Pages>(
             return Err(Errno::ENAMETOOLONG.into());
         }
         Content::Symlink(_) => (NodeKind::Symlink, 0o777),
+        Content::Special(special, _) => (of_special(special), new.mode),
     };
     let number = inodes::allocate(tx, entry.directory).await?;
     let mut inode = Inode::new(number, kind, mode & MODE_BITS, now_ns);
     (inode.uid, inode.gid) = (new.owner.uid, new.owner.gid);
+    if let Content::Special(_, device) = new.content {
+        inode.device = device;
+    }
     if let Content::Symlink(target) = new.content {
         links::put(tx, &mut inode, target).await?;
     }
@@ -295,12 +313,11 @@ pub async fn remove<P: Pages>(
     let inode = named(tx, &found).await?;
     match (what, inode.kind) {
         (Remove::Name, NodeKind::Directory) => return Err(Errno::EISDIR.into()),
-        (Remove::Directory, NodeKind::File | NodeKind::Symlink) => {
-            return Err(Errno::ENOTDIR.into());
-        }
         (Remove::Directory, NodeKind::Directory) if inode.size > 0 => {
             return Err(Errno::ENOTEMPTY.into());
         }
+        (Remove::Directory, NodeKind::Directory) => {}
+        (Remove::Directory, _) => return Err(Errno::ENOTDIR.into()),
         _ => {}
     }
     leave(tx, entry.directory, &found, now_ns).await?;

@@ -78,8 +78,8 @@ pub struct RawInode {
     pub is_orphan: U16,
     /// 1 if its runs, or entries, are in a tree.
     pub is_tree: U16,
-    /// 0.
-    pub reserved: U32,
+    /// Which device it is; 0 of what is none.
+    pub device: U32,
     /// Where its bytes are, and extended attributes.
     pub area: [u8; AREA_BYTES],
 }
@@ -96,11 +96,27 @@ pub enum Kind {
     Directory = 2,
     /// A symbolic link.
     Symlink = 3,
+    /// A pipe with a name.
+    Fifo = 4,
+    /// A socket with a name.
+    Socket = 5,
+    /// A device of characters.
+    CharDevice = 6,
+    /// A device of blocks.
+    BlockDevice = 7,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 3] = [Kind::File, Kind::Directory, Kind::Symlink];
+    pub const ALL: [Kind; 7] = [
+        Kind::File,
+        Kind::Directory,
+        Kind::Symlink,
+        Kind::Fifo,
+        Kind::Socket,
+        Kind::CharDevice,
+        Kind::BlockDevice,
+    ];
 
     /// Its number on the media.
     pub fn raw(self) -> u16 {
@@ -126,6 +142,7 @@ pub struct Inode {
     pub front: u16,
     pub back: u16,
     pub size: u64,
+    pub device: u32,
     pub pages: u64,
     pub accessed_ns: u64,
     pub modified_ns: u64,
@@ -163,6 +180,7 @@ impl Inode {
             front: 0,
             back: 0,
             size: 0,
+            device: 0,
             pages: 0,
             accessed_ns: now_ns,
             modified_ns: now_ns,
@@ -199,6 +217,7 @@ impl Inode {
             front: raw.front.get(),
             back: raw.back.get(),
             size: raw.size.get(),
+            device: raw.device.get(),
             pages: raw.pages.get(),
             accessed_ns: raw.accessed_ns.get(),
             modified_ns: raw.modified_ns.get(),
@@ -244,7 +263,7 @@ impl Inode {
             xattr_page: self.xattr_page.into(),
             is_orphan: u16::from(self.is_orphan).into(),
             is_tree: u16::from(self.is_tree).into(),
-            reserved: 0.into(),
+            device: self.device.into(),
             area: self.area,
         }
     }
@@ -255,7 +274,7 @@ impl Inode {
         match self.kind {
             _ if self.is_tree => TREE_ROOT_BYTES,
             Kind::File => entries.saturating_mul(RUN_BYTES),
-            Kind::Directory => 0,
+            Kind::Directory | Kind::Fifo | Kind::Socket | Kind::CharDevice | Kind::BlockDevice => 0,
             Kind::Symlink if entries > 0 => entries.saturating_mul(8),
             Kind::Symlink => usize::try_from(self.size).unwrap_or(usize::MAX / 2),
         }

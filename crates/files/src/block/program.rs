@@ -314,7 +314,7 @@ pub async fn look<F: FileSystem>(fs: &F, number: u64) -> Result<Thing, FileError
     }
     match attributes.kind {
         Kind::Symlink => thing.target = fs.read_link(number).await?,
-        Kind::Directory => {}
+        Kind::Directory | Kind::Special(_) => {}
         Kind::File => {
             thing.bytes = vec![0xee; attributes.bytes as usize];
             let read = fs.read(number, 0, &mut thing.bytes, 0).await?;

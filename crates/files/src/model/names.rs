@@ -99,6 +99,7 @@ impl State {
                 return Err(Errno::ENAMETOOLONG);
             }
             Content::Symlink(target) => (Body::Symlink(target.to_vec()), 0o777),
+            Content::Special(special, device) => (Body::Special(special, device), new.mode),
         };
         let mut node = Node::new(body, mode, new.owner, now_ns);
         node.opens = u32::from(new.is_open);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::bytes::Bytes;
-use crate::attributes::{Attributes, Kind, MODE_BITS, Owner};
+use crate::attributes::{Attributes, Kind, MODE_BITS, Owner, Special};
 use crate::errno::Errno;
 
 /// The number of the root.
@@ -30,6 +30,7 @@ pub(super) enum Body {
     File(Bytes),
     Directory(Directory),
     Symlink(Vec<u8>),
+    Special(Special, u32),
 }
 
 /// What a number stands for.
@@ -103,7 +104,7 @@ impl Node {
         match &self.body {
             Body::File(bytes) => Ok(bytes),
             Body::Directory(_) => Err(Errno::EISDIR),
-            Body::Symlink(_) => Err(Errno::EINVAL),
+            Body::Symlink(_) | Body::Special(..) => Err(Errno::EINVAL),
         }
     }
 
@@ -111,7 +112,7 @@ impl Node {
         match &mut self.body {
             Body::File(bytes) => Ok(bytes),
             Body::Directory(_) => Err(Errno::EISDIR),
-            Body::Symlink(_) => Err(Errno::EINVAL),
+            Body::Symlink(_) | Body::Special(..) => Err(Errno::EINVAL),
         }
     }
 }
@@ -169,6 +170,11 @@ impl State {
             Body::File(bytes) => (Kind::File, bytes.size, bytes.stored_bytes()),
             Body::Directory(directory) => (Kind::Directory, directory.entries.len() as u64, 0),
             Body::Symlink(target) => (Kind::Symlink, target.len() as u64, 0),
+            Body::Special(special, _) => (Kind::Special(*special), 0, 0),
+        };
+        let device = match node.body {
+            Body::Special(_, device) => device,
+            _ => 0,
         };
         Ok(Attributes {
             number,
@@ -177,6 +183,7 @@ impl State {
             owner: node.owner,
             links: node.links,
             bytes,
+            device,
             stored_bytes,
             accessed_ns: node.accessed_ns,
             modified_ns: node.modified_ns,

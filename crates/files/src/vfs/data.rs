@@ -92,7 +92,7 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
             match file.kind {
                 Kind::File => {}
                 Kind::Directory => return Err(Errno::EISDIR.into()),
-                Kind::Symlink => return Err(Errno::EINVAL.into()),
+                Kind::Symlink | Kind::Special(_) => return Err(Errno::EINVAL.into()),
             }
             check(&self.caller, &file, Access::WRITE)?;
             self.set_size(now_ns, file.number, bytes).await

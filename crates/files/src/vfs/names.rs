@@ -6,7 +6,7 @@ use super::path::{At, Follow, Found, Last, check_path};
 use super::permission::{check_create, check_link, check_remove, of_new};
 use super::session::Session;
 use crate::arguments::{Content, Entry, New, Remove, Seen};
-use crate::attributes::{Attributes, DirectoryEntry, Kind};
+use crate::attributes::{Attributes, DirectoryEntry, Kind, Special};
 use crate::errno::{Errno, FileError};
 use crate::file_system::FileSystem;
 use crate::flags::Handle;
@@ -39,10 +39,17 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
             Content::File => (Kind::File, Some(Errno::ENOENT)),
             Content::Directory => (Kind::Directory, None),
             Content::Symlink(_) => (Kind::Symlink, Some(Errno::ENOENT)),
+            Content::Special(special, _) => (Kind::Special(special), Some(Errno::ENOENT)),
         };
         self.again(async || {
             let found = self.vacant(at, on_slash).await?;
             check_create(&self.caller, &found.directory)?;
+            if let Content::Special(special, _) = content
+                && special.is_device()
+                && !self.caller.is_root()
+            {
+                return Err(Errno::EPERM.into());
+            }
             let (owner, mode) = of_new(&self.caller, &found.directory, kind, mode);
             let new = New {
                 content,
@@ -62,6 +69,25 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
     /// Those of a walk; `EEXIST`, `EACCES`, `EMLINK`, `ENOSPC`.
     pub async fn mkdir(&self, now_ns: u64, at: At<'_>, mode: u16) -> Result<Attributes, FileError> {
         self.make_at(now_ns, at, Content::Directory, mode).await
+    }
+
+    /// Makes a pipe, a socket or a device with these permission bits, from which the caller has taken
+    /// its mask; `device` says which device.
+    ///
+    /// # Errors
+    /// Those of a walk; `EEXIST`, `ENOENT` (the path ends in `/`), `EACCES`, `EPERM` (a device, and
+    /// the caller is not root), `ENOSPC`.
+    pub async fn mknod(
+        &self,
+        now_ns: u64,
+        at: At<'_>,
+        special: Special,
+        device: u32,
+        mode: u16,
+    ) -> Result<Attributes, FileError> {
+        let device = if special.is_device() { device } else { 0 };
+        self.make_at(now_ns, at, Content::Special(special, device), mode)
+            .await
     }
 
     /// Makes a symbolic link that leads to `target`, which need not be there.

@@ -33,7 +33,7 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
     /// (nothing may be made there), `EEXIST`, `EISDIR` (to be made, and it is a directory),
     /// `EACCES` (to be made, and it is a stranger's symbolic link in a sticky directory),
     /// `ENOTDIR`, `ELOOP` (a symbolic link that is not followed), `EISDIR` (a directory to be
-    /// written), `EACCES`.
+    /// written), `EACCES`, `ENXIO` (a pipe, socket or device: nobody here serves it).
     pub async fn open(
         &self,
         now_ns: u64,
@@ -100,7 +100,7 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
             Kind::Symlink if flags.create && self.is_strange(&found.directory, &target) => {
                 return Err(Errno::EACCES.into());
             }
-            Kind::File | Kind::Symlink if flags.directory || found.slash => {
+            Kind::File | Kind::Symlink | Kind::Special(_) if flags.directory || found.slash => {
                 return Err(Errno::ENOTDIR.into());
             }
             Kind::Symlink => return Err(Errno::ELOOP.into()),
@@ -113,6 +113,9 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
             _ => Access::READ,
         };
         check(&self.caller, &target, access)?;
+        if let Kind::Special(_) = target.kind {
+            return Err(Errno::ENXIO.into());
+        }
         self.fs.open(target.number).await?;
         if flags.truncate
             && let Err(error) = self.fs.truncate(self.by(now_ns), target.number, 0).await

@@ -111,10 +111,10 @@ pub(super) fn of_new(
         Kind::Directory if hands_group_down => mode & (0o777 | STICKY) | SET_GID,
         Kind::Directory => mode & (0o777 | STICKY),
         // Nobody makes what runs in a group that he is not in.
-        Kind::File if hands_group_down && mode & GROUP_EXECUTES != 0 => {
+        Kind::File | Kind::Special(_) if hands_group_down && mode & GROUP_EXECUTES != 0 => {
             mode & !without_group(caller, gid)
         }
-        Kind::File => mode,
+        Kind::File | Kind::Special(_) => mode,
     };
     (Owner { uid, gid }, mode)
 }
@@ -139,6 +139,7 @@ mod tests {
             owner: Owner { uid, gid },
             links: 1,
             bytes: 0,
+            device: 0,
             stored_bytes: 0,
             accessed_ns: 0,
             modified_ns: 0,

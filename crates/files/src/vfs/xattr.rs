@@ -69,7 +69,9 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
             Space::Trusted if !self.caller.is_root() => return Err(hidden),
             Space::Security if sets && !self.caller.is_root() => return Err(Errno::EPERM),
             Space::Trusted | Space::Security => {}
-            Space::User if of.kind == Kind::Symlink => return Err(hidden),
+            Space::User if matches!(of.kind, Kind::Symlink | Kind::Special(_)) => {
+                return Err(hidden);
+            }
             Space::User | Space::Other => {
                 let is_sticky = of.is_directory() && of.mode & STICKY != 0;
                 if space == Space::User && is_sticky && sets {

@@ -3,6 +3,7 @@
 mod data;
 mod names;
 mod races;
+mod special;
 
 use std::rc::Rc;
 

@@ -158,6 +158,7 @@ impl<C: Client> FilesOnBlocks<C> {
             owner: Owner::default(),
             links: known.links,
             bytes: known.bytes,
+            device: 0,
             stored_bytes: 0,
             accessed_ns,
             modified_ns,
