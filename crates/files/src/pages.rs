@@ -47,6 +47,11 @@ impl Run {
         self.first.saturating_add(self.pages)
     }
 
+    /// Whether a page is among them.
+    pub fn has(self, page: u64) -> bool {
+        (self.first..self.end()).contains(&page)
+    }
+
     /// Its pages, in order.
     pub fn iter(self) -> impl Iterator<Item = u64> {
         self.first..self.end()

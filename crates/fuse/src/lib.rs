@@ -15,7 +15,7 @@
 //! | `convert.rs` | attributes, times, errors and flags as FUSE has them |
 //!
 //! Not yet: locks beyond this machine's own (the kernel keeps `flock` and `fcntl` locks itself),
-//! special files (`EPERM`), several threads, the kernel's cache of written pages, names and
+//! several threads, the kernel's cache of written pages, names and
 //! attributes that are remembered.
 
 mod caller;

@@ -249,7 +249,9 @@ impl<'a, P: Pages> Tx<'a, P> {
                 pages: bitmap.pages_free.get(),
                 inodes: bitmap.inodes_free.get(),
             });
-            let is_held = |index| all.is_held(group.first + index);
+            // What this transaction gave back is not free before it is committed, either.
+            let is_given = |page| self.freed.iter().any(|freed| freed.run.has(page));
+            let is_held = |index| all.is_held(group.first + index) || is_given(group.first + index);
             let run = bitmap.find(group, from, most, is_held)?;
             all.hold(Run::new(group.first + run.first, run.pages));
             Some(Some(run))

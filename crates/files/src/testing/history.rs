@@ -163,7 +163,13 @@ impl History {
         begun: usize,
     ) -> impl Iterator<Item = Option<&Seen>> {
         let states = &self.states[from..=begun.min(self.steps())];
-        states.iter().map(move |state| state.of_number(number))
+        let seen = states.iter().map(move |state| state.of_number(number));
+        // A file that is not there yet has no bytes; one that was removed, those that it had.
+        seen.scan(false, |was_there, seen| {
+            *was_there |= seen.is_some();
+            Some(seen.map(Some).or((!*was_there).then_some(None)))
+        })
+        .flatten()
     }
 
     fn pages_since(&self, number: u64, from: usize, begun: usize) -> impl Iterator<Item = u64> {

@@ -107,6 +107,7 @@ fn planted_mistakes_are_found_by_power_cuts() {
         (Mistake::TornPage, "is none of what it was"),
         (Mistake::NewestWriteIsLost, "is none of what it was"),
         (Mistake::BytesOfOthers, "is none of what it was"),
+        (Mistake::BytesGoFirst, "is none of what it was"),
         (
             Mistake::OpensOnce,
             "opened, and cut again: it cannot be opened",

@@ -13,7 +13,7 @@ use wharf_files::testing::crash::OnPages;
 use wharf_files::testing::recorded::{Medium, RecordedPages};
 use wharf_files::{
     Allocate, Attributes, By, Caller, Content, DirectoryEntry, Entry, Errno, FileError, FileSystem,
-    New, Remove, Rename, Seek, SetAttributes, SetXattr, StatFs, Sync, Write, Written,
+    Kind, New, Remove, Rename, Seek, SetAttributes, SetXattr, StatFs, Sync, Write, Written,
 };
 
 /// What is wrong with it.
@@ -32,6 +32,8 @@ pub enum Mistake {
     NewestWriteIsLost,
     /// What was written last has other bytes after a power cut.
     BytesOfOthers,
+    /// The bytes of a file that is removed go before its name does.
+    BytesGoFirst,
     /// An opening that was cut leaves something behind that the next one does not understand.
     OpensOnce,
     /// A directory that is not empty may be removed.
@@ -343,7 +345,18 @@ impl FileSystem for Toy {
 
     async fn remove(&self, by: By<'_>, entry: Entry<'_>, what: Remove) -> Result<(), FileError> {
         self.room()?;
+        let victim = self.model.lookup(entry.directory, entry.name).await;
         let mut done = self.model.remove(by, entry, what).await;
+        if let Ok(victim) = victim
+            && self.mistake == Mistake::BytesGoFirst
+            && done.is_ok()
+            && victim.kind == Kind::File
+            && (1..100_000).contains(&victim.bytes)
+        {
+            let (zeros, write) = (vec![0; victim.bytes as usize], Write::at(0));
+            let gone = Change::Write(Caller::root(), victim.number, write, zeros);
+            self.keep(gone).await?;
+        }
         if self.mistake == Mistake::RemovesFullDirectories && done == Err(Errno::ENOTEMPTY.into()) {
             done = Ok(());
         }

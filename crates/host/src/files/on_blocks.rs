@@ -14,6 +14,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use wharf_files::HandleTable;
 use wharf_runtime::Cpu;
 use wharf_wire::dma::PAGE_BYTES;
 
@@ -40,13 +41,6 @@ struct OpenFile {
     flags: OpenFlags,
 }
 
-/// Places of open files.
-#[derive(Default)]
-struct Handles {
-    places: Vec<(u32, Option<Rc<OpenFile>>)>,
-    free: Vec<u32>,
-}
-
 #[derive(Default)]
 pub(super) struct Counters {
     opens: Counter,
@@ -68,7 +62,7 @@ pub struct FilesOnBlocks<C: Client> {
     /// Bytes of a page as stored.
     pub(super) page_bytes: usize,
     pub(super) counters: Counters,
-    handles: RefCell<Handles>,
+    handles: RefCell<HandleTable<Rc<OpenFile>>>,
 }
 
 impl<C: Client> FilesOnBlocks<C> {
@@ -88,7 +82,7 @@ impl<C: Client> FilesOnBlocks<C> {
             index,
             page_bytes,
             counters: Counters::default(),
-            handles: RefCell::default(),
+            handles: RefCell::new(HandleTable::new(HANDLES_MAX, 0)),
         }
     }
 
@@ -112,11 +106,7 @@ impl<C: Client> FilesOnBlocks<C> {
 
     #[inline]
     fn open_file(&self, handle: Handle) -> Result<Rc<OpenFile>, Errno> {
-        let handles = self.handles.borrow();
-        match handles.places.get(handle.index as usize) {
-            Some((generation, Some(open))) if *generation == handle.generation => Ok(open.clone()),
-            _ => Err(Errno::EBADF),
-        }
+        self.handles.borrow().get(handle).cloned()
     }
 
     /// The file behind a handle that was opened for what is to be done.
@@ -131,20 +121,6 @@ impl<C: Client> FilesOnBlocks<C> {
             _ if !may(&open.flags) => Err(Errno::EBADF),
             None => Err(Errno::EISDIR),
             Some(_) => Ok(open),
-        }
-    }
-
-    fn keep(&self, open: OpenFile) -> Handle {
-        let handles = &mut *self.handles.borrow_mut();
-        let index = handles.free.pop().unwrap_or_else(|| {
-            handles.places.push((0, None));
-            handles.places.len() as u32 - 1
-        });
-        let (generation, place) = &mut handles.places[index as usize];
-        *place = Some(Rc::new(open));
-        Handle {
-            index,
-            generation: *generation,
         }
     }
 
@@ -208,11 +184,7 @@ impl<C: Client> FileClient for FilesOnBlocks<C> {
 
     async fn open(&self, path: &[u8], flags: OpenFlags, mode: u16) -> Result<Opened, FileError> {
         self.counters.opens.add(1);
-        let has_room = {
-            let handles = self.handles.borrow();
-            !handles.free.is_empty() || handles.places.len() < HANDLES_MAX
-        };
-        if !has_room {
+        if !self.handles.borrow().has_room() {
             return self.counted(Err(Errno::ENFILE.into()));
         }
         let now_ns = self.cpu.now();
@@ -226,11 +198,15 @@ impl<C: Client> FileClient for FilesOnBlocks<C> {
             .node
             .clone()
             .filter(|_| flags.truncate && opened.existed);
-        let handle = self.keep(OpenFile {
+        let open = Rc::new(OpenFile {
             number: opened.number,
             node: opened.node,
             flags,
         });
+        let kept = self.handles.borrow_mut().insert(open);
+        let Ok(handle) = kept else {
+            unreachable!("there was room, and nothing was waited for");
+        };
         if let Some(node) = node
             && let Err(error) = self.cut(&node, 0).await
         {
@@ -247,14 +223,8 @@ impl<C: Client> FileClient for FilesOnBlocks<C> {
 
     async fn close(&self, handle: Handle) -> Result<(), FileError> {
         self.counters.others.add(1);
-        let open = self.counted(self.open_file(handle).map_err(FileError::from))?;
-        {
-            let handles = &mut *self.handles.borrow_mut();
-            let (generation, place) = &mut handles.places[handle.index as usize];
-            *generation = generation.wrapping_add(1);
-            *place = None;
-            handles.free.push(handle.index);
-        }
+        let closed = self.handles.borrow_mut().remove(handle);
+        let open = self.counted(closed.map_err(FileError::from))?;
         let gone = self
             .table
             .tree
