@@ -1,4 +1,4 @@
-//! wfs in a plain file, mounted: the bench on which other people's suites judge it, without a drive.
+//! wfs in a plain file, mounted: where other people's suites judge it, without a drive.
 //!
 //!     cargo run --release -p wharf-fuse --example wfs -- make FILE BYTES
 //!     cargo run --release -p wharf-fuse --example wfs -- mount FILE DIRECTORY [--allow-other]
@@ -94,7 +94,7 @@ fn failed(error: impl std::fmt::Display) -> io::Error {
     io::Error::other(error.to_string())
 }
 
-#[allow(clippy::disallowed_methods)] // the time at which it is made is that of the clock on the wall
+#[allow(clippy::disallowed_methods)] // it is made at a time of the clock on the wall
 fn make_file(path: &Path, bytes: u64) -> io::Result<()> {
     let file = OpenOptions::new().write(true).create_new(true).open(path)?;
     file.set_len(bytes / PAGE_BYTES as u64 * PAGE_BYTES as u64)?;

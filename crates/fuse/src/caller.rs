@@ -20,8 +20,8 @@ impl Asker {
         }
     }
 
-    /// The same with its other groups, which the kernel does not send: those of its process. A process that has gone has
-    /// none. Root needs none.
+    /// The same with its other groups, which the kernel does not send: those of its process. A
+    /// process that has gone has none. Root needs none.
     pub fn caller(&self) -> Caller {
         let groups = match self.uid {
             0 => Vec::new(),

@@ -11,8 +11,8 @@ use crate::options::MountOptions;
 /// FUSE's number of the root.
 const ROOT: u64 = 1;
 
-/// Numbers of the file system and FUSE's, in which the root is 1. Nothing else has the number 1 in either, or it
-/// changes places with the root.
+/// Numbers of the file system and FUSE's, in which the root is 1. What has the number 1 in the file
+/// system, and is not its root, changes places with it.
 #[derive(Debug, Clone, Copy)]
 pub struct Numbers {
     /// The root of the file system.

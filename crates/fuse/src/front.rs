@@ -667,7 +667,8 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
     }
 }
 
-/// Puts as many entries into an answer as go, from `offset` on. The kernel asks on from the one behind the last.
+/// Puts as many entries into an answer as go, from `offset` on. The kernel asks on from the one
+/// behind the last.
 fn fill<F: FileSystem>(
     worker: &Worker<F>,
     reply: &mut ReplyDirectory,
