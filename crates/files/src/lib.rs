@@ -13,6 +13,7 @@
 //! | `gpt.rs` | the table of partitions, each with the number of its file system |
 //! | `pages.rs` | what file systems stand on: pages by number |
 //! | `block/` | wfs: a journaling file system of extents, on pages |
+//! | `block_on.rs` | running a future that waits for nothing outside of it |
 //! | `model/` | the reference: a file system in memory, which tests hold others against |
 //! | `testing/` | random programs, the judge of power cuts: for tests of any file system (feature `testing`) |
 
@@ -20,6 +21,7 @@ mod arguments;
 mod attributes;
 
 pub mod block;
+mod block_on;
 mod caller;
 mod errno;
 mod file_system;
@@ -41,6 +43,7 @@ pub use attributes::{
     Attributes, DirectoryEntry, GROUP_EXECUTES, Kind, MODE_BITS, Owner, SET_GID, SET_UID, STICKY,
     SetAttributes, Special,
 };
+pub use block_on::block_on;
 pub use caller::Caller;
 pub use errno::{Errno, Fault, FileError};
 pub use file_system::FileSystem;

@@ -5,11 +5,11 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use wharf_files::block::{Make, Wfs, check, make};
+use wharf_files::block_on;
 use wharf_files::model::ModelLimits;
 use wharf_files::pages::PAGE_BYTES;
 use wharf_files::testing::ace;
 use wharf_files::testing::beside::{self, ROOT_MODE, Room, START_NS, assert_alike, new_model};
-use wharf_files::testing::block_on::block_on;
 use wharf_files::testing::crash::{Judged, OnPages, Thoroughness, assert_survives};
 use wharf_files::testing::program::Step;
 use wharf_files::testing::random::Steps;

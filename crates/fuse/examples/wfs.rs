@@ -12,10 +12,10 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::FallocateFlags;
-use wharf_files::Fault;
 use wharf_files::block::{Make, Wfs, check, make};
 use wharf_files::pages::{PAGE_BYTES, Pages, Run};
-use wharf_fuse::{MountOptions, mount, wait};
+use wharf_files::{Fault, block_on};
+use wharf_fuse::{MountOptions, mount};
 
 /// Bytes of pages with metadata that are kept in memory.
 const CACHE_BYTES: usize = 64 << 20;
@@ -111,7 +111,7 @@ fn make_file(path: &Path, bytes: u64) -> io::Result<()> {
         gid: rustix::process::getgid().as_raw(),
         mode: 0o755,
     };
-    wait(make(&FilePages::open(path)?, new)).map_err(failed)?;
+    block_on(make(&FilePages::open(path)?, new)).map_err(failed)?;
     Ok(())
 }
 
@@ -124,17 +124,17 @@ fn mount_file(path: &Path, directory: &Path, allows_other: bool) -> io::Result<(
     let path = path.to_owned();
     let open = move || {
         let pages = FilePages::open(&path)?;
-        let (fs, recovered) = wait(Wfs::open(pages, CACHE_BYTES)).map_err(failed)?;
+        let (fs, recovered) = block_on(Wfs::open(pages, CACHE_BYTES)).map_err(failed)?;
         eprintln!("mounted: {recovered:?}");
         Ok(fs)
     };
     mount(directory, &options, open, |fs| {
-        wait(fs.settle()).map_err(failed)
+        block_on(fs.settle()).map_err(failed)
     })
 }
 
 fn check_file(path: &Path) -> io::Result<()> {
-    let checked = wait(check(&FilePages::open(path)?)).map_err(failed)?;
+    let checked = block_on(check(&FilePages::open(path)?)).map_err(failed)?;
     println!("{checked:#?}");
     Ok(())
 }

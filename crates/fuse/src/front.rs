@@ -3,9 +3,8 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::rc::Rc;
 use std::sync::{Mutex, PoisonError, mpsc};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use fuser::{
     AccessFlags, BsdFileFlags, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
@@ -13,135 +12,17 @@ use fuser::{
     ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
     ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
-use wharf_files::vfs::{Access, At, Opened, Session, Target};
-use wharf_files::{
-    Attributes, DirectoryEntry, Errno, FileError, FileSystem, LIST_START, Place, Seek, SetXattr,
-    Sync,
-};
+use wharf_files::vfs::{Access, Target};
+use wharf_files::{Errno, FileSystem, LIST_START, Place, Seek, SetXattr, Sync, block_on};
 
+use crate::answer::{Answering, DOTS, ENTRIES, Set, TTL, data, empty, fill, value};
 use crate::caller::Asker;
 use crate::convert::{self, errno};
-use crate::wait::wait;
 use crate::worker::{Job, Worker, now_ns};
-
-/// How long the kernel remembers names and attributes: not at all, so that permissions are checked
-/// at each step.
-const TTL: Duration = Duration::ZERO;
-
-/// Entries that are asked for at a time.
-const ENTRIES: usize = 256;
-
-/// `.` and `..` come before all cookies.
-const DOTS: u64 = 2;
 
 /// See the module.
 pub struct Front<F> {
     jobs: Mutex<mpsc::Sender<Job<F>>>,
-}
-
-/// Who asks, and the worker that answers.
-struct Answering<'a, F> {
-    worker: &'a Worker<F>,
-    session: Rc<Session<Rc<F>>>,
-}
-
-impl<F: FileSystem> Answering<'_, F> {
-    fn stat(&self, number: u64) -> Result<Attributes, FileError> {
-        wait(self.session.stat(Target::Path(At::number(number), false)))
-    }
-
-    fn entry(&self, reply: ReplyEntry, found: Result<Attributes, FileError>) {
-        match found {
-            Ok(found) => {
-                let shown = convert::attributes(self.worker.numbers, &found);
-                reply.entry(&TTL, &shown, Generation(0));
-            }
-            Err(error) => reply.error(errno(error)),
-        }
-    }
-
-    fn attr(&self, reply: ReplyAttr, found: Result<Attributes, FileError>) {
-        match found {
-            Ok(found) => reply.attr(&TTL, &convert::attributes(self.worker.numbers, &found)),
-            Err(error) => reply.error(errno(error)),
-        }
-    }
-
-    fn enter(&self, opened: Opened) -> Result<FileHandle, FileError> {
-        self.worker.enter(self.session.clone(), opened.handle)
-    }
-
-    fn make_file(&self, at: At<'_>, mode: u16) -> Result<Attributes, FileError> {
-        let flags = wharf_files::OpenFlags {
-            exclusive: true,
-            ..wharf_files::OpenFlags::CREATE
-        };
-        let opened = wait(self.session.open(now_ns(), at, flags, mode))?;
-        wait(self.session.close(opened.handle))?;
-        Ok(opened.attributes)
-    }
-
-    /// The parts of a change of attributes, one after another.
-    fn set(&self, number: u64, set: &Set) -> Result<Attributes, FileError> {
-        let (session, now) = (&self.session, now_ns());
-        let target = || Target::Path(At::number(number), false);
-        if let Some(bytes) = set.size {
-            match set.handle {
-                Some(handle) => {
-                    let open = self.worker.open(handle)?;
-                    wait(open.session.truncate_open(now, open.handle, bytes))?;
-                }
-                None => wait(session.truncate(now, At::number(number), bytes))?,
-            }
-        }
-        if set.uid.is_some() || set.gid.is_some() {
-            wait(session.chown(now, target(), set.uid, set.gid))?;
-        }
-        if let Some(mode) = set.mode {
-            wait(session.chmod(now, target(), mode as u16 & 0o7777))?;
-        }
-        if set.accessed.is_some() || set.modified.is_some() {
-            let (accessed, modified) = (set.accessed, set.modified);
-            let (accessed, modified) = (convert::set_time(accessed), convert::set_time(modified));
-            wait(session.set_times(now, target(), accessed, modified))?;
-        }
-        self.stat(number)
-    }
-}
-
-/// Attributes that are to be set.
-struct Set {
-    mode: Option<u32>,
-    uid: Option<u32>,
-    gid: Option<u32>,
-    size: Option<u64>,
-    accessed: Option<TimeOrNow>,
-    modified: Option<TimeOrNow>,
-    handle: Option<FileHandle>,
-}
-
-fn empty(reply: ReplyEmpty, done: Result<(), FileError>) {
-    match done {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(errno(error)),
-    }
-}
-
-fn data(reply: ReplyData, found: Result<Vec<u8>, FileError>) {
-    match found {
-        Ok(found) => reply.data(&found),
-        Err(error) => reply.error(errno(error)),
-    }
-}
-
-/// A value, or how long it is where the kernel only asks that.
-fn value(reply: ReplyXattr, most: u32, found: Result<Vec<u8>, FileError>) {
-    match found {
-        Ok(found) if most == 0 => reply.size(found.len() as u32),
-        Ok(found) if found.len() > most as usize => reply.error(errno(Errno::ERANGE.into())),
-        Ok(found) => reply.data(&found),
-        Err(error) => reply.error(errno(error)),
-    }
 }
 
 impl<F: FileSystem + 'static> Front<F> {
@@ -178,15 +59,13 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
         let name = name.as_bytes().to_vec();
         self.ask(request, move |a| {
-            let at = At::within(a.worker.numbers.own(parent), &name);
-            a.entry(reply, wait(a.session.stat(Target::Path(at, false))));
+            let at = a.within(parent, &name);
+            a.entry(reply, block_on(a.session.stat(Target::Path(at, false))));
         });
     }
 
     fn getattr(&self, request: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        self.ask(request, move |a| {
-            a.attr(reply, a.stat(a.worker.numbers.own(ino)))
-        });
+        self.ask(request, move |a| a.attr(reply, a.stat(ino)));
     }
 
     fn setattr(
@@ -216,15 +95,13 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
             modified,
             handle,
         };
-        self.ask(request, move |a| {
-            a.attr(reply, a.set(a.worker.numbers.own(ino), &set))
-        });
+        self.ask(request, move |a| a.attr(reply, a.set(ino, &set)));
     }
 
     fn readlink(&self, request: &Request, ino: INodeNo, reply: ReplyData) {
         self.ask(request, move |a| {
-            let at = At::number(a.worker.numbers.own(ino));
-            data(reply, wait(a.session.read_link(at)));
+            let at = a.at(ino);
+            data(reply, block_on(a.session.read_link(at)));
         });
     }
 
@@ -240,12 +117,12 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
     ) {
         let name = name.as_bytes().to_vec();
         self.ask(request, move |a| {
-            let at = At::within(a.worker.numbers.own(parent), &name);
+            let at = a.within(parent, &name);
             let bits = mode as u16 & 0o7777;
             a.entry(
                 reply,
                 match convert::special(mode) {
-                    Some(special) => wait(a.session.mknod(now_ns(), at, special, device, bits)),
+                    Some(special) => block_on(a.session.mknod(now_ns(), at, special, device, bits)),
                     None => a.make_file(at, bits),
                 },
             );
@@ -263,10 +140,10 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
     ) {
         let name = name.as_bytes().to_vec();
         self.ask(request, move |a| {
-            let at = At::within(a.worker.numbers.own(parent), &name);
+            let at = a.within(parent, &name);
             a.entry(
                 reply,
-                wait(a.session.mkdir(now_ns(), at, mode as u16 & 0o7777)),
+                block_on(a.session.mkdir(now_ns(), at, mode as u16 & 0o7777)),
             );
         });
     }
@@ -274,16 +151,16 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let name = name.as_bytes().to_vec();
         self.ask(request, move |a| {
-            let at = At::within(a.worker.numbers.own(parent), &name);
-            empty(reply, wait(a.session.unlink(now_ns(), at)));
+            let at = a.within(parent, &name);
+            empty(reply, block_on(a.session.unlink(now_ns(), at)));
         });
     }
 
     fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let name = name.as_bytes().to_vec();
         self.ask(request, move |a| {
-            let at = At::within(a.worker.numbers.own(parent), &name);
-            empty(reply, wait(a.session.rmdir(now_ns(), at)));
+            let at = a.within(parent, &name);
+            empty(reply, block_on(a.session.rmdir(now_ns(), at)));
         });
     }
 
@@ -298,8 +175,8 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
         let name = name.as_bytes().to_vec();
         let target = target.as_os_str().as_bytes().to_vec();
         self.ask(request, move |a| {
-            let at = At::within(a.worker.numbers.own(parent), &name);
-            a.entry(reply, wait(a.session.symlink(now_ns(), &target, at)));
+            let at = a.within(parent, &name);
+            a.entry(reply, block_on(a.session.symlink(now_ns(), &target, at)));
         });
     }
 
@@ -318,9 +195,9 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
             let Some(how) = convert::rename(flags) else {
                 return reply.error(errno(Errno::EINVAL.into()));
             };
-            let from = At::within(a.worker.numbers.own(parent), &name);
-            let to = At::within(a.worker.numbers.own(to_parent), &to_name);
-            empty(reply, wait(a.session.rename(now_ns(), from, to, how)));
+            let from = a.within(parent, &name);
+            let to = a.within(to_parent, &to_name);
+            empty(reply, block_on(a.session.rename(now_ns(), from, to, how)));
         });
     }
 
@@ -334,16 +211,16 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
     ) {
         let name = name.as_bytes().to_vec();
         self.ask(request, move |a| {
-            let from = At::number(a.worker.numbers.own(ino));
-            let to = At::within(a.worker.numbers.own(parent), &name);
-            a.entry(reply, wait(a.session.link(now_ns(), from, to, false)));
+            let from = a.at(ino);
+            let to = a.within(parent, &name);
+            a.entry(reply, block_on(a.session.link(now_ns(), from, to, false)));
         });
     }
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         self.ask(request, move |a| {
-            let at = At::number(a.worker.numbers.own(ino));
-            let opened = wait(
+            let at = a.at(ino);
+            let opened = block_on(
                 a.session
                     .open(now_ns(), at, convert::open_flags(flags.0), 0),
             );
@@ -366,13 +243,13 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
     ) {
         let name = name.as_bytes().to_vec();
         self.ask(request, move |a| {
-            let at = At::within(a.worker.numbers.own(parent), &name);
+            let at = a.within(parent, &name);
             let flags = wharf_files::OpenFlags {
                 create: true,
                 exclusive: flags & rustix::fs::OFlags::EXCL.bits() as i32 != 0,
                 ..convert::open_flags(flags)
             };
-            let opened = wait(a.session.open(now_ns(), at, flags, mode as u16 & 0o7777));
+            let opened = block_on(a.session.open(now_ns(), at, flags, mode as u16 & 0o7777));
             match opened.and_then(|opened| Ok((a.enter(opened)?, opened.attributes))) {
                 Ok((handle, attributes)) => {
                     let shown = convert::attributes(a.worker.numbers, &attributes);
@@ -395,16 +272,13 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
         reply: ReplyData,
     ) {
         self.send(move |worker| {
-            let found = worker
-                .open(handle)
-                .map_err(FileError::from)
-                .and_then(|open| {
-                    let mut out = vec![0; size as usize];
-                    let read = open.session.read(now_ns(), open.handle, offset, &mut out);
-                    let bytes = wait(read)?;
-                    out.truncate(bytes as usize);
-                    Ok(out)
-                });
+            let found = worker.open(handle).and_then(|open| {
+                let mut out = vec![0; size as usize];
+                let read = open.session.read(now_ns(), open.handle, offset, &mut out);
+                let bytes = block_on(read)?;
+                out.truncate(bytes as usize);
+                Ok(out)
+            });
             data(reply, found);
         });
     }
@@ -423,13 +297,10 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
     ) {
         let data = data.to_vec();
         self.send(move |worker| {
-            let written = worker
-                .open(handle)
-                .map_err(FileError::from)
-                .and_then(|open| {
-                    let place = Place::At(offset);
-                    wait(open.session.write(now_ns(), open.handle, place, &data))
-                });
+            let written = worker.open(handle).and_then(|open| {
+                let place = Place::At(offset);
+                block_on(open.session.write(now_ns(), open.handle, place, &data))
+            });
             match written {
                 Ok(written) => reply.written(written.bytes as u32),
                 Err(error) => reply.error(errno(error)),
@@ -452,10 +323,10 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
         reply: ReplyEmpty,
     ) {
         self.send(move |worker| {
-            let left = worker.leave(handle).map_err(FileError::from);
+            let left = worker.leave(handle);
             empty(
                 reply,
-                left.and_then(|open| wait(open.session.close(open.handle))),
+                left.and_then(|open| block_on(open.session.close(open.handle))),
             );
         });
     }
@@ -463,10 +334,10 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
     fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, is_data: bool, reply: ReplyEmpty) {
         self.send(move |worker| {
             let what = if is_data { Sync::Data } else { Sync::All };
-            let open = worker.open(handle).map_err(FileError::from);
+            let open = worker.open(handle);
             empty(
                 reply,
-                open.and_then(|open| wait(open.session.sync(open.handle, what))),
+                open.and_then(|open| block_on(open.session.sync(open.handle, what))),
             );
         });
     }
@@ -484,18 +355,15 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
         mut reply: ReplyDirectory,
     ) {
         self.send(move |worker| {
-            let listed = worker
-                .open(handle)
-                .map_err(FileError::from)
-                .and_then(|open| {
-                    let mut entries = Vec::new();
-                    let cookie = offset.checked_sub(DOTS).unwrap_or(LIST_START);
-                    wait(
-                        open.session
-                            .list(open.handle, cookie, ENTRIES, &mut entries),
-                    )?;
-                    Ok(entries)
-                });
+            let listed = worker.open(handle).and_then(|open| {
+                let mut entries = Vec::new();
+                let cookie = offset.checked_sub(DOTS).unwrap_or(LIST_START);
+                block_on(
+                    open.session
+                        .list(open.handle, cookie, ENTRIES, &mut entries),
+                )?;
+                Ok(entries)
+            });
             match listed {
                 Ok(entries) => {
                     fill(worker, &mut reply, ino, offset, &entries);
@@ -529,7 +397,7 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
     }
 
     fn statfs(&self, request: &Request, _: INodeNo, reply: ReplyStatfs) {
-        self.ask(request, move |a| match wait(a.session.stat_fs()) {
+        self.ask(request, move |a| match block_on(a.session.stat_fs()) {
             Ok(found) => {
                 let (pages, free) = (found.pages, found.pages_free);
                 let (files, files_free) = (found.files, found.files_free);
@@ -557,9 +425,9 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
                 2 => SetXattr::Replace,
                 _ => return reply.error(errno(Errno::EINVAL.into())),
             };
-            let target = Target::Path(At::number(a.worker.numbers.own(ino)), false);
+            let target = a.target(ino);
             let set = a.session.set_xattr(now_ns(), target, &name, &value, how);
-            empty(reply, wait(set));
+            empty(reply, block_on(set));
         });
     }
 
@@ -573,15 +441,15 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
     ) {
         let name = name.as_bytes().to_vec();
         self.ask(request, move |a| {
-            let target = Target::Path(At::number(a.worker.numbers.own(ino)), false);
-            value(reply, size, wait(a.session.xattr(target, &name)));
+            let target = a.target(ino);
+            value(reply, size, block_on(a.session.xattr(target, &name)));
         });
     }
 
     fn listxattr(&self, request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
         self.ask(request, move |a| {
-            let target = Target::Path(At::number(a.worker.numbers.own(ino)), false);
-            let names = wait(a.session.xattrs(target)).map(|names| {
+            let target = a.target(ino);
+            let names = block_on(a.session.xattrs(target)).map(|names| {
                 let mut all = Vec::new();
                 names.iter().for_each(|name| {
                     all.extend_from_slice(name);
@@ -596,8 +464,11 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
     fn removexattr(&self, request: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
         let name = name.as_bytes().to_vec();
         self.ask(request, move |a| {
-            let target = Target::Path(At::number(a.worker.numbers.own(ino)), false);
-            empty(reply, wait(a.session.remove_xattr(now_ns(), target, &name)));
+            let target = a.target(ino);
+            empty(
+                reply,
+                block_on(a.session.remove_xattr(now_ns(), target, &name)),
+            );
         });
     }
 
@@ -609,8 +480,8 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
                     access = access.and(wanted);
                 }
             }
-            let target = Target::Path(At::number(a.worker.numbers.own(ino)), false);
-            empty(reply, wait(a.session.access(target, access)));
+            let target = a.target(ino);
+            empty(reply, block_on(a.session.access(target, access)));
         });
     }
 
@@ -625,10 +496,10 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
         reply: ReplyEmpty,
     ) {
         self.send(move |worker| {
-            let open = worker.open(handle).map_err(FileError::from);
+            let open = worker.open(handle);
             let done = open.and_then(|open| {
                 let what = convert::allocate(mode).ok_or(Errno::EOPNOTSUPP)?;
-                wait(
+                block_on(
                     open.session
                         .allocate(now_ns(), open.handle, offset, length, what),
                 )
@@ -649,7 +520,7 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
         const SEEK_DATA: i32 = 3;
         const SEEK_HOLE: i32 = 4;
         self.send(move |worker| {
-            let open = worker.open(handle).map_err(FileError::from);
+            let open = worker.open(handle);
             let found = open.and_then(|open| {
                 let what = match whence {
                     SEEK_DATA => Seek::Data,
@@ -657,40 +528,12 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
                     _ => return Err(Errno::EINVAL.into()),
                 };
                 let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
-                wait(open.session.seek(open.handle, offset, what))
+                block_on(open.session.seek(open.handle, offset, what))
             });
             match found {
                 Ok(found) => reply.offset(found as i64),
                 Err(error) => reply.error(errno(error)),
             }
         });
-    }
-}
-
-/// Puts as many entries into an answer as go, from `offset` on. The kernel asks on from the one
-/// behind the last.
-fn fill<F: FileSystem>(
-    worker: &Worker<F>,
-    reply: &mut ReplyDirectory,
-    ino: INodeNo,
-    offset: u64,
-    entries: &[DirectoryEntry],
-) {
-    let directory = fuser::FileType::Directory;
-    for (at, name) in [(0, "."), (1, "..")] {
-        // What `..` has for a number nobody looks at: the kernel knows.
-        if offset <= at && reply.add(ino, at + 1, directory, name) {
-            return;
-        }
-    }
-    for entry in entries {
-        let (number, kind) = (
-            worker.numbers.shown(entry.number),
-            convert::kind(entry.kind),
-        );
-        let name = OsStr::from_bytes(&entry.name);
-        if reply.add(number, entry.cookie + DOTS, kind, name) {
-            return;
-        }
     }
 }

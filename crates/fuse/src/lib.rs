@@ -9,23 +9,22 @@
 //! |---|---|
 //! | `mount.rs`, `options.rs` | mounting, and how |
 //! | `front.rs` | the kernel's questions, each a job for the worker |
+//! | `answer.rs` | who asks, and how a result becomes a reply |
 //! | `worker.rs` | the one thread that has the file system, the sessions and what is open |
 //! | `caller.rs` | who asks |
-//! | `wait.rs` | what a future gives that waits for nobody else |
 //! | `convert.rs` | attributes, times, errors and flags as FUSE has them |
 //!
 //! Not yet: locks beyond this machine's own (the kernel keeps `flock` and `fcntl` locks itself),
 //! several threads, the kernel's cache of written pages, names and
 //! attributes that are remembered.
 
+mod answer;
 mod caller;
 mod convert;
 mod front;
 mod mount;
 mod options;
-mod wait;
 mod worker;
 
 pub use mount::mount;
 pub use options::MountOptions;
-pub use wait::wait;

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use fuser::FileHandle;
 use wharf_files::vfs::{Session, SessionLimits};
-use wharf_files::{Caller, Errno, FileError, FileSystem, Handle, HandleTable};
+use wharf_files::{Caller, FileError, FileSystem, Handle, HandleTable, block_on};
 
 use crate::caller::Asker;
 use crate::convert::{Numbers, nanoseconds};
@@ -81,20 +81,20 @@ impl<F: FileSystem> Worker<F> {
                 u64::from(own.generation) << 32 | u64::from(own.index),
             )),
             Err((errno, open)) => {
-                crate::wait::wait(open.session.close(open.handle))?;
+                block_on(open.session.close(open.handle))?;
                 Err(errno.into())
             }
         }
     }
 
     /// What is open.
-    pub fn open(&self, handle: FileHandle) -> Result<Open<F>, Errno> {
-        self.open.borrow().get(own(handle)).cloned()
+    pub fn open(&self, handle: FileHandle) -> Result<Open<F>, FileError> {
+        Ok(self.open.borrow().get(own(handle)).cloned()?)
     }
 
     /// What was open.
-    pub fn leave(&self, handle: FileHandle) -> Result<Open<F>, Errno> {
-        self.open.borrow_mut().remove(own(handle))
+    pub fn leave(&self, handle: FileHandle) -> Result<Open<F>, FileError> {
+        Ok(self.open.borrow_mut().remove(own(handle))?)
     }
 }
 
@@ -147,7 +147,7 @@ pub fn start<F: FileSystem + 'static>(
         to_do.into_iter().for_each(|job| job(&worker));
         let sessions = worker.sessions.take();
         sessions.values().for_each(|session| {
-            let _ = crate::wait::wait(session.close_all());
+            let _ = block_on(session.close_all());
         });
         drop((sessions, worker));
         let fs = Rc::into_inner(fs).ok_or_else(|| io::Error::other("it is in use"))?;

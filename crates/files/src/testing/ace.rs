@@ -7,10 +7,10 @@
 //! it they are shorter ones.
 
 use super::beside::new_model;
-use super::block_on::block_on;
 use super::program::{Fill, Operation, Step, callers};
 use super::subject::{Answer, Subject, Users};
 use crate::arguments::{Allocate, SetXattr, Sync};
+use crate::block_on;
 use crate::flags::{OpenFlags, Rename};
 use crate::model::ModelLimits;
 use crate::vfs::SessionLimits;

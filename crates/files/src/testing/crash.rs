@@ -288,7 +288,7 @@ pub fn assert_survives<M: OnPages>(
     seed: u64,
     how: Thoroughness,
 ) -> Judged {
-    let run = |program: &[Step]| super::block_on::block_on(sweep(maker, program, Seed(seed), how));
+    let run = |program: &[Step]| crate::block_on(sweep(maker, program, Seed(seed), how));
     let difference = match run(program) {
         Ok(judged) => return judged,
         Err(difference) => difference,

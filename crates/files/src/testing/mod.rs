@@ -11,11 +11,9 @@
 //! | `history.rs`, `crash.rs` | power cuts behind every change, and what may be there afterwards |
 //! | `ace.rs` | all short programs |
 //! | `turns.rs` | tasks that take turns at random |
-//! | `block_on.rs` | runs a future without a CPU |
 
 pub mod ace;
 pub mod beside;
-pub mod block_on;
 pub mod crash;
 pub mod history;
 mod paths;

@@ -8,12 +8,12 @@ use std::rc::Rc;
 use wharf_runtime::Rng;
 
 use super::beside::{new_model, time_of};
-use super::block_on::block_on;
 use super::paths::Paths;
 use super::program::{Bytes, Fill, Operation, SLOTS, Step, USERS, callers};
 use super::subject::{Answer, Subject, Users};
 use super::taste::Taste;
 use crate::arguments::{Seek, SetXattr, Sync};
+use crate::block_on;
 use crate::flags::{OpenFlags, Rename};
 use crate::model::{Model, ModelLimits};
 use crate::vfs::{SessionLimits, SetTime};

@@ -200,8 +200,8 @@ impl Pages for RecordedPages {
 mod tests {
     use wharf_runtime::Seed;
 
-    use super::super::block_on::block_on;
     use super::*;
+    use crate::block_on;
 
     #[test]
     fn a_cut_keeps_what_was_flushed_and_any_part_of_the_rest() {

@@ -6,10 +6,10 @@ mod toy;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use toy::{Mistake, Toys};
+use wharf_files::block_on;
 use wharf_files::model::ModelLimits;
 use wharf_files::testing::ace;
 use wharf_files::testing::beside::{self, Room, assert_alike, new_model};
-use wharf_files::testing::block_on::block_on;
 use wharf_files::testing::crash::{Judged, Thoroughness, assert_survives};
 use wharf_files::testing::program::Step;
 use wharf_files::testing::random::Steps;

@@ -5,10 +5,10 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use wharf_files::block_on;
 use wharf_files::model::{Model, ModelLimits};
 use wharf_files::pages::{PAGE_BYTES, PageBytes, Pages, Run};
 use wharf_files::testing::beside::{Room, new_model};
-use wharf_files::testing::block_on::block_on;
 use wharf_files::testing::crash::OnPages;
 use wharf_files::testing::recorded::{Medium, RecordedPages};
 use wharf_files::{

@@ -9,11 +9,11 @@ mod system;
 use std::path::Path;
 
 use system::System;
+use wharf_files::block_on;
 use wharf_files::model::{Model, ModelLimits};
 use wharf_files::testing::beside::{
     Difference, Room, START_NS, assert_alike, compare_answers, compare_views,
 };
-use wharf_files::testing::block_on::block_on;
 use wharf_files::testing::program::{Step, callers};
 use wharf_files::testing::random::Steps;
 use wharf_files::testing::subject::Users;

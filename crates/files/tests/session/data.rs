@@ -1,7 +1,7 @@
 //! Bytes: ends, limits, holes, handles.
 
 use wharf_files::Errno::*;
-use wharf_files::testing::block_on::block_on;
+use wharf_files::block_on;
 use wharf_files::vfs::{Session, SessionLimits, Target};
 use wharf_files::{
     Allocate, Caller, FILE_BYTES_MAX, Handle, OpenFlags, PAGE_BYTES, Place, Seek, Sync,

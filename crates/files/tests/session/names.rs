@@ -1,7 +1,7 @@
 //! Paths that begin at open directories, and names that are none.
 
 use wharf_files::Errno::*;
-use wharf_files::testing::block_on::block_on;
+use wharf_files::block_on;
 use wharf_files::vfs::{At, Start, Target};
 use wharf_files::{Caller, FileSystem, OpenFlags};
 

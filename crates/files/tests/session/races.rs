@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use wharf_files::Errno::{self, *};
+use wharf_files::block_on;
 use wharf_files::model::Model;
-use wharf_files::testing::block_on::block_on;
 use wharf_files::testing::program::callers;
 use wharf_files::testing::random::Steps;
 use wharf_files::testing::subject::{Subject, Users};

@@ -5,7 +5,9 @@ use std::rc::Rc;
 use wharf_files::block::{Make, Wfs, check, make};
 use wharf_files::pages::RamPages;
 use wharf_files::vfs::{At, Session, SessionLimits, Target};
-use wharf_files::{Caller, Errno, FileSystem, Kind, LIST_START, OpenFlags, Owner, Special};
+use wharf_files::{
+    Caller, Errno, FileSystem, Kind, LIST_START, OpenFlags, Owner, Special, block_on,
+};
 
 use super::{NOW_NS, errno, new_root, path, target};
 
@@ -88,18 +90,9 @@ async fn as_they_were<F: FileSystem>(fs: &Rc<F>) {
     }
 }
 
-/// What a future gives that waits for nobody.
-fn wait<T>(future: impl Future<Output = T>) -> T {
-    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-    match std::pin::pin!(future).poll(&mut context) {
-        std::task::Poll::Ready(value) => value,
-        std::task::Poll::Pending => panic!("it waits"),
-    }
-}
-
 #[test]
 fn special_files_have_names_and_attributes_on_the_model() {
-    wait(all_of_them(&new_root()));
+    block_on(all_of_them(&new_root()));
 }
 
 #[test]
@@ -113,20 +106,23 @@ fn special_files_have_names_and_attributes_on_wfs_and_are_kept() {
         gid: 0,
         mode: 0o777,
     };
-    wait(make(&pages, new)).unwrap();
-    let open = || Rc::new(wait(Wfs::open(&pages, 1 << 20)).unwrap().0);
+    block_on(make(&pages, new)).unwrap();
+    let open = || Rc::new(block_on(Wfs::open(&pages, 1 << 20)).unwrap().0);
     let fs = open();
-    wait(all_of_them(&fs));
-    wait(fs.sync_all()).unwrap();
+    block_on(all_of_them(&fs));
+    block_on(fs.sync_all()).unwrap();
     drop(fs);
     let again = open();
-    wait(as_they_were(&again));
-    wait(again.settle()).unwrap();
-    let checked = wait(check(&pages)).unwrap();
+    block_on(as_they_were(&again));
+    block_on(again.settle()).unwrap();
+    let checked = block_on(check(&pages)).unwrap();
     assert_eq!((checked.findings.len(), checked.specials), (0, 4));
     let user = session(&again, Caller::user(7, 7));
     let whole = At::from(b"/special0");
-    let changed = wait(user.chmod(NOW_NS, Target::Path(whole, true), 0o777));
+    let changed = block_on(user.chmod(NOW_NS, Target::Path(whole, true), 0o777));
     assert_eq!(errno(changed), Err(Errno::EPERM));
-    assert_eq!(wait(again.attributes(1)).unwrap().owner, Owner::default());
+    assert_eq!(
+        block_on(again.attributes(1)).unwrap().owner,
+        Owner::default()
+    );
 }
