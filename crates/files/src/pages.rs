@@ -10,7 +10,7 @@
 //! * Operations on the same page take effect in the order in which they were completed.
 //! * A discarded page holds anything until it is written again: what it was, or zeros.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
 
@@ -129,11 +129,12 @@ pub fn first_outside(runs: &[Run], bytes: usize, pages: u64) -> Option<u64> {
     outside.map(|run| run.first.max(pages))
 }
 
-/// Pages in memory, which cost some only once they are written. For tests and tools.
+/// Pages in memory, which cost some only once they are written. A clone has pages of its own, and
+/// costs little until these are written. For tests and tools.
 #[derive(Debug)]
 pub struct RamPages {
     pages: u64,
-    held: Mutex<FxHashMap<u64, Box<PageBytes>>>,
+    held: Mutex<FxHashMap<u64, Arc<PageBytes>>>,
 }
 
 impl RamPages {
@@ -145,7 +146,7 @@ impl RamPages {
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, FxHashMap<u64, Box<PageBytes>>> {
+    fn held(&self) -> MutexGuard<'_, FxHashMap<u64, Arc<PageBytes>>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -158,7 +159,23 @@ impl RamPages {
 
     /// Puts bytes into a page, behind the back of whoever uses it.
     pub fn poke(&self, page: u64, bytes: &PageBytes) {
-        self.held().insert(page, Box::new(*bytes));
+        self.held().insert(page, Arc::new(*bytes));
+    }
+
+    /// Reads as [`Pages::read`] does.
+    pub(crate) fn look(&self, runs: &[Run], buffer: &mut [u8]) -> Result<(), Fault> {
+        if let Some(page) = first_outside(runs, buffer.len(), self.pages) {
+            return Err(Fault::Read { page });
+        }
+        let held = self.held();
+        let pages = runs.iter().flat_map(|run| run.iter());
+        for (page, out) in pages.zip(buffer.as_chunks_mut::<PAGE_BYTES>().0) {
+            match held.get(&page) {
+                Some(bytes) => out.copy_from_slice(&bytes[..]),
+                None => out.fill(0),
+            }
+        }
+        Ok(())
     }
 
     /// Takes a page away: it is zeros again.
@@ -182,18 +199,7 @@ impl Pages for RamPages {
     }
 
     async fn read(&self, runs: &[Run], buffer: &mut [u8]) -> Result<(), Fault> {
-        if let Some(page) = first_outside(runs, buffer.len(), self.pages) {
-            return Err(Fault::Read { page });
-        }
-        let held = self.held();
-        let pages = runs.iter().flat_map(|run| run.iter());
-        for (page, out) in pages.zip(buffer.as_chunks_mut::<PAGE_BYTES>().0) {
-            match held.get(&page) {
-                Some(bytes) => out.copy_from_slice(&bytes[..]),
-                None => out.fill(0),
-            }
-        }
-        Ok(())
+        self.look(runs, buffer)
     }
 
     async fn write(&self, runs: &[Run], bytes: &[u8]) -> Result<(), Fault> {
@@ -203,9 +209,9 @@ impl Pages for RamPages {
         let mut held = self.held();
         let pages = runs.iter().flat_map(|run| run.iter());
         for (page, bytes) in pages.zip(bytes.as_chunks::<PAGE_BYTES>().0) {
-            held.entry(page)
-                .or_insert_with(|| Box::new([0; PAGE_BYTES]))
-                .copy_from_slice(bytes);
+            let page = held.entry(page);
+            let held = page.or_insert_with(|| Arc::new([0; PAGE_BYTES]));
+            Arc::make_mut(held).copy_from_slice(bytes);
         }
         Ok(())
     }

@@ -7,13 +7,13 @@ use std::rc::Rc;
 use wharf_files::block::{Make, Wfs, check, make};
 use wharf_files::block_on;
 use wharf_files::model::ModelLimits;
-use wharf_files::pages::PAGE_BYTES;
+use wharf_files::pages::{PAGE_BYTES, RamPages};
 use wharf_files::testing::ace;
 use wharf_files::testing::beside::{self, ROOT_MODE, Room, START_NS, assert_alike, new_model};
 use wharf_files::testing::crash::{Judged, OnPages, Thoroughness, assert_survives};
 use wharf_files::testing::program::Step;
 use wharf_files::testing::random::Steps;
-use wharf_files::testing::recorded::{Medium, RecordedPages};
+use wharf_files::testing::recorded::RecordedPages;
 use wharf_files::testing::taste::Taste;
 use wharf_files::testing::view::Likeness;
 use wharf_files::{FileError, FileSystem};
@@ -33,8 +33,8 @@ const NARROW: Maker = Maker { pages: 256 };
 impl OnPages for Maker {
     type FileSystem = Wfs<RecordedPages>;
 
-    async fn make(&self) -> Medium {
-        let pages = RecordedPages::new(&Medium::new(self.pages));
+    async fn make(&self) -> RamPages {
+        let pages = RecordedPages::new(&RamPages::new(self.pages));
         let new = Make {
             file_system: 0x5eed,
             hash_key: [1, 2],

@@ -7,8 +7,9 @@ use wharf_runtime::Seed;
 use super::Wfs;
 use super::model_test::model;
 use super::program::{Dump, Numbers, Op, SMALL, Thing, apply, dump, look, random};
-use super::testing::{CutPages, assert_sound, made, now};
+use super::testing::{assert_sound, made, now};
 use crate::pages::{PAGE_BYTES, RamPages};
+use crate::testing::recorded::RecordedPages;
 use crate::{FileSystem, Kind};
 
 const CACHE_BYTES: usize = 40 * PAGE_BYTES;
@@ -112,7 +113,7 @@ impl History {
 }
 
 /// Runs a random program on a medium that remembers.
-fn history(medium: &CutPages, seed: u64, rounds: u64) -> History {
+fn history(medium: &RecordedPages, seed: u64, rounds: u64) -> History {
     let mut rng = Seed(seed).rng();
     let (model, wfs) = (model(), now(Wfs::open(medium, CACHE_BYTES)).unwrap().0);
     let mut of_model = Numbers(vec![model.root()]);
@@ -152,7 +153,7 @@ fn recovered(medium: &RamPages) -> Dump {
 fn after_a_cut_anywhere_the_tree_is_that_of_the_model_after_some_number_of_operations() {
     for seed in 0..4 {
         println!("seed {seed}");
-        let medium = CutPages::new(&made(500));
+        let medium = RecordedPages::new(&made(500));
         let history = history(&medium, seed, 250);
         println!("{} changes", medium.changes());
         let mut rng = Seed(seed).child("cut").rng();
@@ -178,7 +179,7 @@ fn nothing_is_lost_of_the_free_pages_in_cuts() {
         now(wfs.stat_fs()).unwrap()
     };
     let before = free(&base.clone());
-    let medium = CutPages::new(&base);
+    let medium = RecordedPages::new(&base);
     history(&medium, seed, 250);
     let mut rng = Seed(seed).child("cut").rng();
     let mut left = BTreeSet::new();

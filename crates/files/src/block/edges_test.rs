@@ -6,10 +6,11 @@ use wharf_runtime::Seed;
 
 use super::model_test::model;
 use super::program::{Numbers, SMALL, apply, dump, random};
-use super::testing::{CutPages, MAKE, assert_sound, made, now};
+use super::testing::{MAKE, assert_sound, made, now};
 use super::{Wfs, make};
 use crate::errno::Fault;
 use crate::pages::{PAGE_BYTES, Pages, RamPages, Run};
+use crate::testing::recorded::RecordedPages;
 use crate::{
     Allocate, By, Caller, Content, Entry, Errno, FILE_BYTES_MAX, FileSystem, New, Owner, Remove,
     Seek, Write,
@@ -103,7 +104,7 @@ fn media_that_fail_at_any_change_leave_a_state_that_was_there() {
     println!("seed {seed}");
     let base = made(400);
     for fails_from in (0..300).step_by(3) {
-        let medium = CutPages::failing(&base, fails_from);
+        let medium = RecordedPages::failing(&base, fails_from);
         let Ok((wfs, _)) = now(Wfs::open(&medium, CACHE_BYTES)) else {
             continue;
         };
@@ -126,7 +127,7 @@ fn media_that_fail_at_any_change_leave_a_state_that_was_there() {
             assert_eq!(error.errno(), Errno::EIO);
         }
         drop(wfs);
-        assert_sound(&medium.left(), &format!("fails from {fails_from}"));
+        assert_sound(&medium.medium(), &format!("fails from {fails_from}"));
     }
 }
 

@@ -9,10 +9,11 @@ use super::journal::{self, JournalHeader};
 use super::node::ROOT;
 use super::page::{self, Kind};
 use super::store::Store;
-use super::testing::{CutPages, made, now, store};
+use super::testing::{made, now, store};
 use super::tree::Tree;
 use crate::errno::{Errno, FileError};
 use crate::pages::{PAGE_BYTES, Pages, RamPages};
+use crate::testing::recorded::RecordedPages;
 
 type Model = BTreeMap<u64, Vec<u8>>;
 
@@ -134,7 +135,7 @@ impl History {
     }
 }
 
-fn random_history(medium: &CutPages, rng: &mut Rng, rounds: usize) -> History {
+fn random_history(medium: &RecordedPages, rng: &mut Rng, rounds: usize) -> History {
     let store = store(medium, CACHE_BYTES).unwrap();
     let mut model = all(&store).unwrap();
     let mut history = History {
@@ -161,7 +162,7 @@ fn after_a_cut_anywhere_the_tree_is_what_it_was_after_some_number_of_operations(
     for seed in 0..4 {
         println!("seed {seed}");
         let mut rng = Seed(seed).rng();
-        let medium = CutPages::new(&made(300));
+        let medium = RecordedPages::new(&made(300));
         let history = random_history(&medium, &mut rng, 400);
         println!("{} changes", medium.changes());
         let mut cut_rng = Seed(seed).child("cut").rng();
@@ -179,11 +180,11 @@ fn a_cut_in_recovery_leaves_what_recovers() {
     let seed = 9;
     println!("seed {seed}");
     let mut rng = Seed(seed).rng();
-    let medium = CutPages::new(&made(300));
+    let medium = RecordedPages::new(&made(300));
     let history = random_history(&medium, &mut rng, 60);
     let mut cut_rng = Seed(seed).child("cut").rng();
     medium.cut_everywhere(&mut cut_rng, |changes, after| {
-        let first = CutPages::new(&after);
+        let first = RecordedPages::new(&after);
         let found = all(&store(&first, CACHE_BYTES).expect("it recovers")).unwrap();
         assert!(history.states[history.durable(changes)..].contains(&found));
         let mut rng = Seed(changes as u64).rng();
@@ -295,7 +296,7 @@ fn a_transaction_larger_than_the_journal_is_refused_and_changes_nothing() {
 fn an_error_of_the_journal_makes_it_read_only() {
     let base = made(300);
     for fails_from in 0..12 {
-        let medium = CutPages::failing(&base, fails_from);
+        let medium = RecordedPages::failing(&base, fails_from);
         let store = store(&medium, CACHE_BYTES).unwrap();
         put(&store, 1, b"one").unwrap();
         let before = all(&store).unwrap();

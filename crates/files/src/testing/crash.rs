@@ -16,13 +16,14 @@ use wharf_runtime::{Rng, Seed};
 use super::beside::{Difference, Room, compare_step, new_model, time_of};
 use super::history::{History, State};
 use super::program::{Operation, Step, callers, listing};
-use super::recorded::{Medium, RecordedPages};
+use super::recorded::RecordedPages;
 use super::shrink::shrink;
 use super::subject::{Answer, Subject, Users};
 use super::view::{look, view};
 use crate::errno::{Errno, FileError};
 use crate::file_system::FileSystem;
 use crate::model::ModelLimits;
+use crate::pages::RamPages;
 use crate::vfs::SessionLimits;
 
 /// How a file system comes to be.
@@ -33,7 +34,7 @@ pub trait OnPages {
 
     /// A medium with an empty root of root's, with the mode
     /// [`ROOT_MODE`](super::beside::ROOT_MODE).
-    async fn make(&self) -> Medium;
+    async fn make(&self) -> RamPages;
 
     /// Opens what is on the pages, after a power cut or not.
     ///
@@ -155,7 +156,7 @@ async fn judge<M: OnPages>(
     maker: &M,
     recorded: &Recorded,
     changes: usize,
-    medium: &Medium,
+    medium: &RamPages,
 ) -> Result<(RecordedPages, usize), String> {
     let pages = RecordedPages::new(medium);
     let fs = maker

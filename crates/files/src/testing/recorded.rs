@@ -5,58 +5,13 @@
 //! what any of the changes since then made of it.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use wharf_runtime::Rng;
 
 use crate::errno::Fault;
-use crate::pages::{PAGE_BYTES, PageBytes, Pages, Run, first_outside};
-
-/// What is on some media. A clone shares the bytes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Medium {
-    pages: u64,
-    held: BTreeMap<u64, Arc<PageBytes>>,
-}
-
-impl Medium {
-    /// Pages of zeros.
-    pub fn new(pages: u64) -> Medium {
-        Medium {
-            pages,
-            held: BTreeMap::new(),
-        }
-    }
-
-    /// What a page holds.
-    pub fn page(&self, page: u64) -> PageBytes {
-        self.held.get(&page).map_or([0; PAGE_BYTES], |held| **held)
-    }
-
-    /// Puts bytes into a page.
-    pub fn put(&mut self, page: u64, bytes: PageBytes) {
-        self.held.insert(page, Arc::new(bytes));
-    }
-
-    /// The pages that hold something.
-    pub fn held(&self) -> impl Iterator<Item = u64> {
-        self.held.keys().copied()
-    }
-
-    fn apply(&mut self, change: &Change) {
-        match change {
-            Change::Write(page, bytes) => {
-                self.held.insert(*page, bytes.clone());
-            }
-            Change::Discard(page) => {
-                self.held.remove(page);
-            }
-            Change::Flush => {}
-        }
-    }
-}
+use crate::pages::{PAGE_BYTES, PageBytes, Pages, RamPages, Run, first_outside};
 
 /// A change of the media; of a run of pages each is a change of its own.
 #[derive(Debug, Clone)]
@@ -66,10 +21,33 @@ enum Change {
     Flush,
 }
 
+impl Change {
+    fn apply(&self, medium: &RamPages) {
+        match self {
+            Change::Write(page, bytes) => medium.poke(*page, bytes),
+            Change::Discard(page) => medium.clear(*page),
+            Change::Flush => {}
+        }
+    }
+}
+
+/// A medium of which all is durable that `durable` has, and of `changes`, which were not flushed, a
+/// random part. Between all and nothing of them everything happens.
+fn after_cut(durable: &RamPages, changes: &[Change], rng: &mut Rng) -> RamPages {
+    let medium = durable.clone();
+    let kept_of_8 = rng.below(9);
+    for change in changes {
+        if rng.chance(kept_of_8, 8) {
+            change.apply(&medium);
+        }
+    }
+    medium
+}
+
 #[derive(Debug)]
 struct State {
-    start: Medium,
-    now: Medium,
+    start: RamPages,
+    now: RamPages,
     changes: Vec<Change>,
     fails_from: usize,
 }
@@ -80,12 +58,12 @@ pub struct RecordedPages(Rc<RefCell<State>>);
 
 impl RecordedPages {
     /// Pages that hold what is on `medium`.
-    pub fn new(medium: &Medium) -> RecordedPages {
+    pub fn new(medium: &RamPages) -> RecordedPages {
         RecordedPages::failing(medium, usize::MAX)
     }
 
     /// The same; every change from the `fails_from`th on fails and is not made.
-    pub fn failing(medium: &Medium, fails_from: usize) -> RecordedPages {
+    pub fn failing(medium: &RamPages, fails_from: usize) -> RecordedPages {
         RecordedPages(Rc::new(RefCell::new(State {
             start: medium.clone(),
             now: medium.clone(),
@@ -110,29 +88,35 @@ impl RecordedPages {
     }
 
     /// What is on the media if no power is cut.
-    pub fn medium(&self) -> Medium {
+    pub fn medium(&self) -> RamPages {
         self.0.borrow().now.clone()
     }
 
     /// What was on the media after the first `changes` changes, and after a power cut then: a
-    /// random part of what was not flushed is there. Between all and nothing of it everything
-    /// happens.
-    pub fn after_cut(&self, changes: usize, rng: &mut Rng) -> Medium {
+    /// random part of what was not flushed is there.
+    pub fn after_cut(&self, changes: usize, rng: &mut Rng) -> RamPages {
         let state = self.0.borrow();
         let done = &state.changes[..changes];
         let is_flush = |change: &Change| matches!(change, Change::Flush);
         let flushed = done.iter().rposition(is_flush).map_or(0, |at| at + 1);
-        let mut medium = state.start.clone();
-        done[..flushed]
-            .iter()
-            .for_each(|change| medium.apply(change));
-        let kept_of_8 = rng.below(9);
-        for change in &done[flushed..] {
-            if rng.chance(kept_of_8, 8) {
-                medium.apply(change);
+        let durable = state.start.clone();
+        done[..flushed].iter().for_each(|c| c.apply(&durable));
+        after_cut(&durable, &done[flushed..], rng)
+    }
+
+    /// Calls `judge` with the media after a power cut behind each change, and the number of changes
+    /// before the cut: [`RecordedPages::after_cut`] for all of them.
+    pub fn cut_everywhere(&self, rng: &mut Rng, mut judge: impl FnMut(usize, RamPages)) {
+        let state = self.0.borrow();
+        let (changes, durable) = (&state.changes, state.start.clone());
+        let mut flushed = 0;
+        for at in 0..=changes.len() {
+            if at > 0 && matches!(changes[at - 1], Change::Flush) {
+                changes[flushed..at].iter().for_each(|c| c.apply(&durable));
+                flushed = at;
             }
+            judge(at, after_cut(&durable, &changes[flushed..at], rng));
         }
-        medium
     }
 
     fn change(&self, change: Change) -> bool {
@@ -140,7 +124,7 @@ impl RecordedPages {
         if state.changes.len() >= state.fails_from {
             return false;
         }
-        state.now.apply(&change);
+        change.apply(&state.now);
         state.changes.push(change);
         true
     }
@@ -148,22 +132,11 @@ impl RecordedPages {
 
 impl Pages for RecordedPages {
     fn pages(&self) -> u64 {
-        self.0.borrow().now.pages
+        self.0.borrow().now.pages()
     }
 
     async fn read(&self, runs: &[Run], buffer: &mut [u8]) -> Result<(), Fault> {
-        if let Some(page) = first_outside(runs, buffer.len(), self.pages()) {
-            return Err(Fault::Read { page });
-        }
-        let state = self.0.borrow();
-        let pages = runs.iter().flat_map(|run| run.iter());
-        for (page, out) in pages.zip(buffer.as_chunks_mut::<PAGE_BYTES>().0) {
-            match state.now.held.get(&page) {
-                Some(held) => out.copy_from_slice(&held[..]),
-                None => out.fill(0),
-            }
-        }
-        Ok(())
+        self.0.borrow().now.look(runs, buffer)
     }
 
     async fn write(&self, runs: &[Run], bytes: &[u8]) -> Result<(), Fault> {
@@ -205,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_cut_keeps_what_was_flushed_and_any_part_of_the_rest() {
-        let pages = RecordedPages::new(&Medium::new(4));
+        let pages = RecordedPages::new(&RamPages::new(4));
         block_on(async {
             let write = async |page, byte| {
                 let (runs, bytes) = ([Run::one(page)], [byte; PAGE_BYTES]);
@@ -218,14 +191,14 @@ mod tests {
             write(1, 4).await;
             pages.discard(&[Run::one(0)]).await.unwrap();
         });
-        assert_eq!((pages.changes(), pages.medium().page(0)[0]), (6, 0));
+        assert_eq!((pages.changes(), pages.medium().peek(0)[0]), (6, 0));
         let mut rng = Seed(1).rng();
         let mut seen = std::collections::BTreeSet::new();
         for _ in 0..500 {
             let medium = pages.after_cut(6, &mut rng);
-            seen.insert((medium.page(0)[0], medium.page(1)[0]));
-            assert_eq!(pages.after_cut(2, &mut rng).page(0)[0], 1);
-            assert!(pages.after_cut(1, &mut rng).page(0)[0] <= 1);
+            seen.insert((medium.peek(0)[0], medium.peek(1)[0]));
+            assert_eq!(pages.after_cut(2, &mut rng).peek(0)[0], 1);
+            assert!(pages.after_cut(1, &mut rng).peek(0)[0] <= 1);
         }
         let all = [0, 1, 2, 3].map(|first| [(first, 0), (first, 4)]);
         assert!(seen.iter().eq(all.as_flattened()), "{seen:?}");
@@ -233,7 +206,7 @@ mod tests {
 
     #[test]
     fn changes_fail_from_where_they_are_told_to() {
-        let pages = RecordedPages::failing(&Medium::new(4), 1);
+        let pages = RecordedPages::failing(&RamPages::new(4), 1);
         block_on(async {
             let two = [Run::new(0, 2)];
             let bytes = [7; 2 * PAGE_BYTES];
@@ -244,7 +217,7 @@ mod tests {
             assert_eq!(pages.flush().await, Err(Fault::Flush));
         });
         assert_eq!(
-            (pages.medium().page(0)[0], pages.medium().page(1)[0]),
+            (pages.medium().peek(0)[0], pages.medium().peek(1)[0]),
             (7, 0)
         );
     }

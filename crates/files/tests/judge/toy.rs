@@ -7,10 +7,10 @@ use std::rc::Rc;
 
 use wharf_files::block_on;
 use wharf_files::model::{Model, ModelLimits};
-use wharf_files::pages::{PAGE_BYTES, PageBytes, Pages, Run};
+use wharf_files::pages::{PAGE_BYTES, PageBytes, Pages, RamPages, Run};
 use wharf_files::testing::beside::{Room, new_model};
 use wharf_files::testing::crash::OnPages;
-use wharf_files::testing::recorded::{Medium, RecordedPages};
+use wharf_files::testing::recorded::RecordedPages;
 use wharf_files::{
     Allocate, Attributes, By, Caller, Content, DirectoryEntry, Entry, Errno, FileError, FileSystem,
     Kind, New, Remove, Rename, Seek, SetAttributes, SetXattr, StatFs, Sync, Write, Written,
@@ -92,7 +92,7 @@ impl Toys {
 
     /// A toy on its own pages.
     pub fn alone(&self) -> Rc<Toy> {
-        let pages = RecordedPages::new(&Medium::new(PAGES));
+        let pages = RecordedPages::new(&RamPages::new(PAGES));
         block_on(self.open(&pages)).expect("it is empty")
     }
 }
@@ -141,8 +141,8 @@ impl Change {
 impl OnPages for Toys {
     type FileSystem = Toy;
 
-    async fn make(&self) -> Medium {
-        Medium::new(PAGES)
+    async fn make(&self) -> RamPages {
+        RamPages::new(PAGES)
     }
 
     async fn open(&self, pages: &RecordedPages) -> Result<Rc<Toy>, FileError> {
