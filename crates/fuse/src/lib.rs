@@ -26,5 +26,5 @@ mod mount;
 mod options;
 mod worker;
 
-pub use mount::mount;
+pub use mount::{mount, unmount};
 pub use options::MountOptions;

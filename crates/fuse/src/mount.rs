@@ -2,15 +2,38 @@
 
 use std::io;
 use std::path::Path;
+use std::process::Command;
 
+use fuser::Session;
+use rustix::mount::UnmountFlags;
 use wharf_files::FileSystem;
 
 use crate::front::Front;
 use crate::options::MountOptions;
 use crate::{convert, worker};
 
+/// Unmounts what is mounted on a directory, as root or by `fusermount3`.
+///
+/// # Errors
+/// What the system says: `EBUSY` if somebody uses it.
+pub fn unmount(directory: &Path) -> io::Result<()> {
+    match rustix::mount::unmount(directory, UnmountFlags::empty()) {
+        Err(rustix::io::Errno::PERM) => {}
+        done => return Ok(done?),
+    }
+    let mut helper = Command::new("fusermount3");
+    let done = helper.arg("-u").arg("--").arg(directory).output()?;
+    match done.status.success() {
+        true => Ok(()),
+        false => Err(io::Error::other(
+            String::from_utf8_lossy(&done.stderr).trim().to_string(),
+        )),
+    }
+}
+
 /// Mounts what `open` gives on a directory, and serves it until it is unmounted. `open` is called on
-/// the thread that the file system stays on; `close` gets it back there at the end.
+/// the thread that the file system stays on; `mounted` when the directory shows it; `close` gets it
+/// back on its thread at the end.
 ///
 /// # Errors
 /// If it cannot be mounted, or `open` or `close` fails.
@@ -18,10 +41,15 @@ pub fn mount<F: FileSystem + 'static>(
     directory: &Path,
     options: &MountOptions,
     open: impl FnOnce() -> io::Result<F> + Send + 'static,
+    mounted: impl FnOnce(),
     close: impl FnOnce(F) -> io::Result<()> + Send + 'static,
 ) -> io::Result<()> {
     let (jobs, worker) = worker::start(open, close)?;
-    let served = fuser::mount(Front::new(jobs), directory, &convert::config(options));
+    let session = Session::new(Front::new(jobs), directory, &convert::config(options));
+    let served = session.and_then(|session| {
+        mounted();
+        session.run()
+    });
     // The front has gone with the mount, and so the worker ends.
     let closed = worker
         .join()

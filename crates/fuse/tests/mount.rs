@@ -44,7 +44,7 @@ impl Mounted {
                     0,
                 ))
             };
-            mount(&place, &options, open, |_| Ok(()))
+            mount(&place, &options, open, || (), |_| Ok(()))
         });
         while fs::metadata(&directory).unwrap().dev() == before {
             if served.is_finished() {

@@ -142,6 +142,17 @@ struct Request<'a> {
     held: Option<Held>,
 }
 
+impl DirectClient {
+    /// Deallocates ranges of pages (first page and number of pages): they read as zeros then. Nobody
+    /// may write them meanwhile.
+    ///
+    /// # Errors
+    /// Pages out of range, and then nothing is done; an error of the drive.
+    pub async fn deallocate(&self, ranges: &[(u64, u64)]) -> Result<(), IoError> {
+        self.0.volume.deallocate_many(&self.0.cpu, ranges).await
+    }
+}
+
 impl Client for DirectClient {
     async fn read(&self, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError> {
         let inner = &*self.0;

@@ -67,6 +67,11 @@ impl<P: Pages> Wfs<P> {
         &self.store.pages
     }
 
+    /// The pages below, without the file system: what was not made durable is lost.
+    pub fn into_pages(self) -> P {
+        self.store.pages
+    }
+
     async fn change<T>(
         &self,
         change: impl AsyncFnMut(&mut Tx<'_, P>) -> Result<T, FileError>,

@@ -28,6 +28,9 @@ pub use file_system::{Recovered, Wfs};
 pub use make::{Make, MakeError, make};
 pub use recover::Replayed;
 
+/// The number by which a partition says that it holds wfs (see [`crate::gpt`]).
+pub const NUMBER: u8 = 1;
+
 mod check;
 mod commit;
 mod data;

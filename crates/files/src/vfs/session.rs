@@ -79,6 +79,11 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
         &self.fs
     }
 
+    /// What it was made of. What is open stays open there: [`Session::close_all`] before.
+    pub fn into_file_system(self) -> P {
+        self.fs
+    }
+
     /// How many files are open.
     pub fn handles_count(&self) -> usize {
         self.handles.borrow().count()

@@ -10,7 +10,9 @@ mod calibrate;
 mod compare;
 mod compressibility;
 mod drive;
+mod fs;
 mod info;
+mod mount;
 mod reproduce;
 mod room;
 mod serve;
@@ -62,6 +64,11 @@ enum Command {
     /// Puts a cache on a fast file or device in front of a slow disk, and looks after it; `wharf serve nbd` serves it.
     #[command(subcommand)]
     Cache(cache::Command),
+    /// Makes file systems in drive images, and looks after them; `wharf mount` mounts one.
+    #[command(subcommand)]
+    Fs(fs::Command),
+    /// Shows the file system of a drive image as a directory, until it is unmounted.
+    Mount(mount::Args),
     /// Serves blocks to other programs.
     #[command(subcommand)]
     Serve(serve::Command),
@@ -99,6 +106,8 @@ pub fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::BenchRow => bench::row::serve(),
         Command::Cache(command) => cache::run(&command),
+        Command::Fs(command) => fs::run(&command),
+        Command::Mount(args) => mount::run(&args),
         Command::Serve(command) => serve::run(&command),
         Command::Info => info::run(),
         Command::Drive(command) => drive::run(&command),

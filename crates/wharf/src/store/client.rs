@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use wharf_host::boot::Ready;
 use wharf_host::design::{Client as DesignClient, Design, Statistics};
+use wharf_host::direct::Direct;
 use wharf_host::error::IoError;
 use wharf_host::guest::SharedDesign;
 use wharf_host::span::Extent;
@@ -215,6 +216,13 @@ impl<D: Design> Client<D> {
             }
             Some(Drives::Beside { .. } | Drives::Elsewhere { .. }) | None => Ok(released?),
         }
+    }
+}
+
+impl Client<Direct> {
+    /// Deallocates ranges of pages, each its first page and their number: they read as zeros then.
+    pub(crate) fn deallocate(&self, ranges: &[(u64, u64)]) -> Result<(), IoError> {
+        self.wait(self.client().deallocate(ranges))
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod commands;
 mod compressibility;
+mod file_system;
 mod mistakes;
 mod reports;
 mod reproduce;

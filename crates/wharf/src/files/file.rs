@@ -1,0 +1,126 @@
+//! An open file, with the traits of `std::io`.
+
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::rc::Rc;
+
+use wharf_files::block::Wfs;
+use wharf_files::vfs::{Session, Target};
+use wharf_files::{Attributes, Handle, Place, Sync};
+
+use super::pages::DrivePages;
+use super::{now_ns, wait};
+
+/// How files are reached: paths and permissions above wfs.
+pub(super) type Files = Session<Rc<Wfs<DrivePages>>>;
+
+/// An open file of a [`Mount`](super::Mount). It is closed when it is dropped.
+///
+/// Nothing is kept behind the program's back: a write is in the file system when it returns, and
+/// durable after [`File::sync`].
+pub struct File<'a> {
+    files: &'a Files,
+    handle: Handle,
+    /// Where the next read or write begins.
+    offset: u64,
+}
+
+impl<'a> File<'a> {
+    pub(super) fn new(files: &'a Files, handle: Handle) -> File<'a> {
+        File {
+            files,
+            handle,
+            offset: 0,
+        }
+    }
+
+    pub(super) fn handle(&self) -> Handle {
+        self.handle
+    }
+
+    /// Reads from byte `offset` on; gives the number of bytes, 0 at the end.
+    ///
+    /// # Errors
+    /// As `pread`.
+    pub fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<usize> {
+        let read = self.files.read(now_ns(), self.handle, offset, out);
+        wait(read).map(|bytes| bytes as usize)
+    }
+
+    /// Writes from byte `offset` on, or at the end if it was opened to append; gives the number of
+    /// bytes.
+    ///
+    /// # Errors
+    /// As `pwrite`.
+    pub fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<usize> {
+        let place = Place::At(offset);
+        let written = self.files.write(now_ns(), self.handle, place, data);
+        wait(written).map(|written| written.bytes as usize)
+    }
+
+    /// Its attributes.
+    ///
+    /// # Errors
+    /// Of the drive.
+    pub fn attributes(&self) -> io::Result<Attributes> {
+        wait(self.files.stat(Target::Handle(self.handle)))
+    }
+
+    /// Sets its size.
+    ///
+    /// # Errors
+    /// As `ftruncate`.
+    pub fn set_len(&self, bytes: u64) -> io::Result<()> {
+        wait(self.files.truncate_open(now_ns(), self.handle, bytes))
+    }
+
+    /// Makes its bytes and attributes durable, and all that was done to names before.
+    ///
+    /// # Errors
+    /// As `fsync`: from then on nothing is changed any more.
+    pub fn sync(&self) -> io::Result<()> {
+        wait(self.files.sync(self.handle, Sync::All))
+    }
+}
+
+impl Read for File<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.read_at(self.offset, out)?;
+        self.offset += bytes as u64;
+        Ok(bytes)
+    }
+}
+
+impl Write for File<'_> {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let place = Place::At(self.offset);
+        let files = self.files;
+        let written = wait(files.write(now_ns(), self.handle, place, data))?;
+        self.offset = written.offset + written.bytes;
+        Ok(written.bytes as usize)
+    }
+
+    /// Nothing is kept back: see [`File::sync`].
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Seek for File<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let (from, by) = match to {
+            SeekFrom::Start(offset) => (offset, 0),
+            SeekFrom::Current(by) => (self.offset, by),
+            SeekFrom::End(by) => (self.attributes()?.bytes, by),
+        };
+        let offset = from.checked_add_signed(by);
+        self.offset = offset.ok_or(io::Error::from(io::ErrorKind::InvalidInput))?;
+        Ok(self.offset)
+    }
+}
+
+impl Drop for File<'_> {
+    fn drop(&mut self) {
+        // What a file system can say of it concerns only what it gives back.
+        let _ = wait(self.files.close(self.handle));
+    }
+}

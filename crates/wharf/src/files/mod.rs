@@ -1,0 +1,95 @@
+//! File systems in drive images, for programs that link them.
+//!
+//! An image is a drive ([`store`](crate::store)) in a file. On it are a table of partitions and a
+//! partition with wfs. [`make`] makes one, [`Mount`] opens it, with the drive on the thread that
+//! opens it, and gives [`File`]s with the traits of `std::io`:
+//!
+//! ```
+//! use std::io::{Read, Write};
+//! use wharf::files::{Mount, NewImage, OpenFlags, make};
+//!
+//! # let place = tempfile::tempdir()?;
+//! # let image = place.path().join("drive.img");
+//! make(&image, &NewImage::of_bytes(64 << 20))?;
+//! let mount = Mount::open(&image)?;
+//! let mut file = mount.open_file("/hello", OpenFlags::CREATE, 0o644)?;
+//! file.write_all(b"hello")?;
+//! file.sync()?;
+//! drop(file);
+//! let mut text = String::new();
+//! mount.open_file("/hello", OpenFlags::READ, 0)?.read_to_string(&mut text)?;
+//! assert_eq!(text, "hello");
+//! mount.close()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! | file | idea |
+//! |---|---|
+//! | `pages.rs` | a part of a drive's pages, as a file system wants them |
+//! | `image.rs` | making, opening, checking: the table of partitions, and what is in it |
+//! | `mount.rs` | a file system that is open, for one user |
+//! | `file.rs` | an open file, with the traits of `std::io` |
+//!
+//! Not yet: the file system runs beside the drive, above its commands for blocks. The drive has none
+//! for files.
+
+mod file;
+mod image;
+mod mount;
+mod pages;
+
+use std::io;
+
+use wharf_files::block::MakeError;
+use wharf_files::gpt::GptError;
+use wharf_files::{FileError, block_on};
+
+use crate::store::StoreError;
+
+pub use file::File;
+pub use image::{Checked, NewImage, check, make, open};
+pub use mount::Mount;
+pub use pages::DrivePages;
+pub use wharf_files::{Attributes, Caller, DirectoryEntry, Errno, Kind, OpenFlags, Rename, StatFs};
+
+/// Why an image cannot be made, opened, checked or closed.
+#[derive(Debug, thiserror::Error)]
+pub enum ImageError {
+    /// The drive.
+    #[error(transparent)]
+    Drive(#[from] StoreError),
+    /// The table of partitions.
+    #[error("{0}: make a file system with `wharf fs make`")]
+    Table(#[from] GptError),
+    /// No partition has a file system that is known.
+    #[error(
+        "no partition of the drive says that it holds wfs: make a file system with `wharf fs make`"
+    )]
+    NoFileSystem,
+    /// There can be no file system of that size.
+    #[error(transparent)]
+    Make(#[from] MakeError),
+    /// The file system.
+    #[error(transparent)]
+    Files(#[from] FileError),
+    /// The machine's own files.
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
+
+/// As a program of this machine expects it.
+fn system(error: FileError) -> io::Error {
+    io::Error::from_raw_os_error(error.errno().number())
+}
+
+/// The time, in nanoseconds since 1970.
+#[allow(clippy::disallowed_methods)] // times of files are those of the clock on the wall
+fn now_ns() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_nanos() as u64)
+}
+
+/// The result of an operation on files. The drive works while it waits.
+fn wait<T>(future: impl Future<Output = Result<T, FileError>>) -> io::Result<T> {
+    block_on(future).map_err(system)
+}

@@ -1,0 +1,198 @@
+//! A file system that is open, for one user.
+
+use std::io;
+use std::path::Path;
+use std::rc::Rc;
+
+use wharf_files::block::Recovered;
+use wharf_files::vfs::{At, Session, SessionLimits, Target};
+use wharf_files::{Attributes, Caller, DirectoryEntry, LIST_START, OpenFlags, Rename, block_on};
+
+use super::file::{File, Files};
+use super::image::open;
+use super::{ImageError, StatFs, now_ns, wait};
+
+/// Entries that are asked for at once.
+const ENTRIES_AT_ONCE: usize = 256;
+
+/// A file system of an image, open for one user. It stays on its thread, and so does the drive.
+///
+/// What was not made durable when it is dropped is lost; [`Mount::close`] makes all durable. Paths
+/// are bytes; those that do not begin with `/` begin at the root.
+pub struct Mount {
+    files: Files,
+    recovered: Recovered,
+}
+
+impl Mount {
+    /// Opens an image for whoever runs this program, with the rights of root: who has the image has
+    /// all that is in it.
+    ///
+    /// # Errors
+    /// If there is no file system, it is damaged, or somebody else has it open.
+    pub fn open(image: impl AsRef<Path>) -> Result<Mount, ImageError> {
+        Mount::open_for(image, Caller::root())
+    }
+
+    /// Opens an image for a user, who gets what permissions let it have.
+    ///
+    /// # Errors
+    /// As [`Mount::open`].
+    pub fn open_for(image: impl AsRef<Path>, caller: Caller) -> Result<Mount, ImageError> {
+        let (wfs, recovered) = open(image.as_ref())?;
+        let files = Session::new(Rc::new(wfs), caller, SessionLimits::default());
+        Ok(Mount { files, recovered })
+    }
+
+    /// What was done to bring it up to date.
+    pub fn recovered(&self) -> &Recovered {
+        &self.recovered
+    }
+
+    /// Opens a file. One that is made has the permission bits `mode`.
+    ///
+    /// # Errors
+    /// As `open` of POSIX.
+    pub fn open_file(
+        &self,
+        path: impl AsRef<[u8]>,
+        flags: OpenFlags,
+        mode: u16,
+    ) -> io::Result<File<'_>> {
+        let at = At::from(path.as_ref());
+        let opened = wait(self.files.open(now_ns(), at, flags, mode))?;
+        Ok(File::new(&self.files, opened.handle))
+    }
+
+    /// The attributes of what a path names; of a symbolic link itself unless `follow`.
+    ///
+    /// # Errors
+    /// As `stat`.
+    pub fn stat(&self, path: impl AsRef<[u8]>, follow: bool) -> io::Result<Attributes> {
+        wait(self.files.stat(Target::Path(path.as_ref().into(), follow)))
+    }
+
+    /// All entries of a directory, without `.` and `..`.
+    ///
+    /// # Errors
+    /// As `opendir`.
+    pub fn list(&self, path: impl AsRef<[u8]>) -> io::Result<Vec<DirectoryEntry>> {
+        let directory = self.open_file(path, OpenFlags::DIRECTORY, 0)?;
+        let (mut entries, mut cookie) = (Vec::new(), LIST_START);
+        loop {
+            let before = entries.len();
+            let listed = self
+                .files
+                .list(directory.handle(), cookie, ENTRIES_AT_ONCE, &mut entries);
+            wait(listed)?;
+            match entries.last() {
+                Some(last) if entries.len() > before => cookie = last.cookie,
+                _ => return Ok(entries),
+            }
+        }
+    }
+
+    /// Makes a directory.
+    ///
+    /// # Errors
+    /// As `mkdir`.
+    pub fn mkdir(&self, path: impl AsRef<[u8]>, mode: u16) -> io::Result<()> {
+        wait(self.files.mkdir(now_ns(), path.as_ref().into(), mode)).map(drop)
+    }
+
+    /// Makes a symbolic link to `target`.
+    ///
+    /// # Errors
+    /// As `symlink`.
+    pub fn symlink(&self, target: impl AsRef<[u8]>, path: impl AsRef<[u8]>) -> io::Result<()> {
+        let at = At::from(path.as_ref());
+        wait(self.files.symlink(now_ns(), target.as_ref(), at)).map(drop)
+    }
+
+    /// Where a symbolic link leads.
+    ///
+    /// # Errors
+    /// As `readlink`.
+    pub fn read_link(&self, path: impl AsRef<[u8]>) -> io::Result<Vec<u8>> {
+        wait(self.files.read_link(path.as_ref().into()))
+    }
+
+    /// Removes the name of a file.
+    ///
+    /// # Errors
+    /// As `unlink`.
+    pub fn unlink(&self, path: impl AsRef<[u8]>) -> io::Result<()> {
+        wait(self.files.unlink(now_ns(), path.as_ref().into()))
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// As `rmdir`.
+    pub fn rmdir(&self, path: impl AsRef<[u8]>) -> io::Result<()> {
+        wait(self.files.rmdir(now_ns(), path.as_ref().into()))
+    }
+
+    /// Gives something another name, in one step.
+    ///
+    /// # Errors
+    /// As `rename`.
+    pub fn rename(
+        &self,
+        from: impl AsRef<[u8]>,
+        to: impl AsRef<[u8]>,
+        how: Rename,
+    ) -> io::Result<()> {
+        let (from, to) = (At::from(from.as_ref()), At::from(to.as_ref()));
+        wait(self.files.rename(now_ns(), from, to, how))
+    }
+
+    /// Sets the permission bits of what a path names.
+    ///
+    /// # Errors
+    /// As `chmod`.
+    pub fn chmod(&self, path: impl AsRef<[u8]>, mode: u16) -> io::Result<()> {
+        let target = Target::Path(path.as_ref().into(), true);
+        wait(self.files.chmod(now_ns(), target, mode))
+    }
+
+    /// Gives what a path names, a symbolic link itself, to somebody.
+    ///
+    /// # Errors
+    /// As `lchown`.
+    pub fn chown(&self, path: impl AsRef<[u8]>, uid: u32, gid: u32) -> io::Result<()> {
+        let target = Target::Path(path.as_ref().into(), false);
+        wait(self.files.chown(now_ns(), target, Some(uid), Some(gid)))
+    }
+
+    /// How much there is, and how much of it is free.
+    ///
+    /// # Errors
+    /// Of the drive.
+    pub fn space(&self) -> io::Result<StatFs> {
+        wait(self.files.stat_fs())
+    }
+
+    /// Makes everything durable that was done before.
+    ///
+    /// # Errors
+    /// Of the drive: from then on nothing is changed any more.
+    pub fn sync_all(&self) -> io::Result<()> {
+        wait(self.files.sync_all())
+    }
+
+    /// Makes everything durable and ends the drive.
+    ///
+    /// # Errors
+    /// Of the drive.
+    pub fn close(self) -> Result<(), ImageError> {
+        let closed = block_on(self.files.close_all());
+        let settled = block_on(self.files.file_system().settle());
+        let wfs = self.files.into_file_system();
+        let wfs = Rc::into_inner(wfs).expect("nobody else has it");
+        let ended = wfs.into_pages().close();
+        closed?;
+        settled?;
+        Ok(ended?)
+    }
+}

@@ -1,0 +1,311 @@
+//! File systems in drive images: `wharf fs` and `wharf mount`.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use wharf_runtime::Seed;
+
+use crate::support::{Place, code_and_stderr};
+
+fn random(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut rng = Seed(seed).rng();
+    (0..bytes).map(|_| rng.below(256) as u8).collect()
+}
+
+/// A place with an image of the smallest drive.
+fn with_image() -> Place {
+    let place = Place::new();
+    place.ok(&["fs", "make", "drive.img", "--size", "64MiB"]);
+    place
+}
+
+#[test]
+fn what_is_copied_in_comes_out_again() {
+    let place = with_image();
+    let tree = place.path().join("tree");
+    fs::create_dir_all(tree.join("a/b")).unwrap();
+    let bytes = random(7, 3 << 20);
+    fs::write(tree.join("a/large"), &bytes).unwrap();
+    fs::write(tree.join("a/b/empty"), b"").unwrap();
+    fs::write(tree.join("run"), b"#!/bin/sh\n").unwrap();
+    fs::set_permissions(tree.join("run"), fs::Permissions::from_mode(0o4751)).unwrap();
+    symlink("a/large", tree.join("link")).unwrap();
+
+    place.ok(&["fs", "cp", "-r", "tree", "drive.img:/"]);
+    let listed = place.ok(&["fs", "ls", "drive.img", "/tree"]);
+    assert_eq!(listed, "a\nlink\nrun\n");
+    let long = place.ok(&["fs", "ls", "-l", "drive.img", "/tree/run"]);
+    // A copy runs as nobody else.
+    assert!(long.starts_with("-rwxr-x--x    1 "), "{long}");
+    place.ok(&["fs", "cp", "-r", "drive.img:/tree", "drive.img:/again"]);
+    place.ok(&["fs", "cp", "-r", "drive.img:/again", "out"]);
+    let out = place.path().join("out");
+    assert_eq!(fs::read(out.join("a/large")).unwrap(), bytes);
+    assert_eq!(fs::read(out.join("a/b/empty")).unwrap(), b"");
+    assert_eq!(
+        fs::read_link(out.join("link")).unwrap(),
+        Path::new("a/large")
+    );
+    let mode = fs::metadata(out.join("run")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o7777, 0o751);
+
+    let checked = place.ok(&["fs", "check", "drive.img"]);
+    assert!(checked.starts_with("6 files, 7 directories, 2 symbolic links, 0 special files, "));
+    assert!(checked.ends_with(" 0 findings\n"), "{checked}");
+    let json: serde_json::Value =
+        serde_json::from_str(&place.ok(&["fs", "info", "drive.img", "--json"])).unwrap();
+    let used = json["bytes"].as_u64().unwrap() - json["free_bytes"].as_u64().unwrap();
+    assert!((6 << 20..7 << 20).contains(&used), "{json}");
+}
+
+#[test]
+fn each_mistake_with_an_image_is_told_in_one_line() {
+    let place = with_image();
+    place.write("file", b"x");
+    place.ok(&["drive", "prepare", "tiny", "other.img", "--overwrite", "0"]);
+    fs::create_dir(place.path().join("here")).unwrap();
+    place.ok(&["fs", "cp", "file", "drive.img:/file"]);
+    let cases: &[(&[&str], &str)] = &[
+        (
+            &["fs", "make", "drive.img", "--size", "64MiB"],
+            "drive.img: it exists: remove it or give another name",
+        ),
+        (&["fs", "make", "new.img", "--size", "many"], "--size: "),
+        (
+            &["fs", "check", "none.img"],
+            "no drive image at none.img: create it first, or correct the path",
+        ),
+        (&["fs", "info", "file"], "file is not a drive image: "),
+        (
+            &["mount", "drive.img", "nowhere"],
+            "nowhere: is no directory: make it first",
+        ),
+        (
+            &["fs", "cp", "file", "here"],
+            "none of the paths is in an image: write IMAGE:/PATH for those that are",
+        ),
+        (
+            &["fs", "cp", "drive.img:/a", "other.img:/a"],
+            "the paths are in several images: copy by a directory of this machine",
+        ),
+        (
+            &["fs", "cp", "drive.img:/a", "here"],
+            "/a: no such file or directory",
+        ),
+        (
+            &["fs", "cp", "here", "drive.img:/"],
+            "here: is a directory: give --recursive to copy it",
+        ),
+        (
+            &["fs", "cp", "file", "file", "drive.img:/a"],
+            "/a: is no directory",
+        ),
+        (
+            &["fs", "ls", "drive.img", "/a"],
+            "drive.img:/a: No such file or directory",
+        ),
+    ];
+    for (arguments, line) in cases {
+        let told = place.refused(arguments);
+        assert!(told.starts_with(line), "{arguments:?}: {told}");
+    }
+    assert_eq!(place.ok(&["fs", "ls", "drive.img"]), "file\n");
+    place.ok(&["fs", "check", "drive.img"]);
+}
+
+#[test]
+fn a_copy_onto_or_into_itself_is_refused_and_harms_nothing() {
+    let place = with_image();
+    place.write("file", b"some bytes");
+    fs::create_dir(place.path().join("directory")).unwrap();
+    place.ok(&["fs", "cp", "file", "drive.img:/file"]);
+    place.ok(&["fs", "cp", "-r", "directory", "drive.img:/directory"]);
+    let told = place.refused(&["fs", "cp", "drive.img:/file", "drive.img:/./file"]);
+    assert_eq!(told, "/file: source and destination are the same file");
+    let told = place.refused(&[
+        "fs",
+        "cp",
+        "-r",
+        "drive.img:/directory",
+        "drive.img:/directory/x",
+    ]);
+    assert_eq!(told, "/directory: a directory cannot be copied into itself");
+    place.ok(&["fs", "cp", "drive.img:/file", "back"]);
+    assert_eq!(fs::read(place.path().join("back")).unwrap(), b"some bytes");
+    assert_eq!(place.ok(&["fs", "ls", "drive.img", "/directory"]), "");
+}
+
+#[test]
+fn a_copy_does_not_leave_its_directory_through_a_link() {
+    let place = with_image();
+    let inside = |name: &str| place.path().join(name);
+    fs::create_dir_all(inside("tree/sub")).unwrap();
+    fs::write(inside("tree/sub/file"), b"x").unwrap();
+    place.ok(&["fs", "cp", "-r", "tree", "drive.img:/tree"]);
+    fs::create_dir_all(inside("elsewhere")).unwrap();
+    fs::create_dir_all(inside("out")).unwrap();
+    symlink("../elsewhere", inside("out/sub")).unwrap();
+    fs::create_dir_all(inside("into")).unwrap();
+    fs::rename(inside("out"), inside("into/tree")).unwrap();
+    let output = place.wharf(&["fs", "cp", "-r", "drive.img:/tree", "into"]);
+    let (code, line) = code_and_stderr(&output);
+    assert_eq!(code, Some(2));
+    assert_eq!(line, "wharf: into/tree/sub: exists, and is no directory\n");
+    assert_eq!(fs::read_dir(inside("elsewhere")).unwrap().count(), 0);
+}
+
+/// Whatever rots, a program is told so or gets what was written.
+#[test]
+fn no_rot_of_an_image_is_obeyed() {
+    let place = with_image();
+    let bytes = random(1, 200_000);
+    fs::create_dir(place.path().join("tree")).unwrap();
+    for name in 0..20 {
+        place.write(&format!("tree/{name}"), &bytes);
+    }
+    place.ok(&["fs", "cp", "-r", "tree", "drive.img:/"]);
+    let whole = fs::read(place.path().join("drive.img")).unwrap();
+    let written: Vec<usize> = (0..whole.len() / 4096)
+        .filter(|page| whole[page * 4096..][..4096].iter().any(|byte| *byte != 0))
+        .collect();
+    let mut told = 0;
+    for seed in 0..40 {
+        println!("seed {seed}");
+        let mut rng = Seed(seed).rng();
+        let mut rotten = whole.clone();
+        for _ in 0..=rng.below(20) {
+            let page = written[rng.below(written.len() as u64) as usize];
+            rotten[page * 4096 + rng.below(4096) as usize] ^= 1 << rng.below(8);
+        }
+        place.write("rotten.img", &rotten);
+        let out = place.path().join("out");
+        let output = place.wharf(&["fs", "cp", "-r", "rotten.img:/tree", "out"]);
+        let (code, line) = code_and_stderr(&output);
+        assert!(matches!(code, Some(0..=2)), "{code:?}: {line}");
+        assert_eq!(code == Some(0), line.is_empty(), "{line}");
+        told += u32::from(code != Some(0));
+        for entry in fs::read_dir(&out).into_iter().flatten() {
+            let entry = entry.unwrap();
+            let found = fs::read(entry.path()).unwrap();
+            assert!(bytes.starts_with(&found), "{:?}", entry.path());
+            assert!(code != Some(0) || found.len() == bytes.len());
+        }
+        if code == Some(0) {
+            assert_eq!(fs::read_dir(&out).unwrap().count(), 20);
+        }
+        let _ = fs::remove_dir_all(&out);
+        let (code, line) = code_and_stderr(&place.wharf(&["fs", "check", "rotten.img"]));
+        assert!(matches!(code, Some(0..=2)), "{code:?}: {line}");
+    }
+    assert!(told > 0, "nothing that matters was hit");
+}
+
+/// An image that is mounted. It is unmounted at the end.
+struct Mounted<'a> {
+    place: &'a Place,
+    served: Child,
+}
+
+impl Mounted<'_> {
+    fn directory(&self) -> PathBuf {
+        self.place.path().join("here")
+    }
+
+    fn unmount(mut self) {
+        assert!(detach(&self.directory(), false));
+        assert!(self.served.wait().unwrap().success());
+    }
+
+    fn kill(mut self) {
+        self.served.kill().unwrap();
+        self.served.wait().unwrap();
+    }
+}
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        let _ = self.served.kill();
+        detach(&self.directory(), true);
+    }
+}
+
+fn detach(directory: &Path, lazily: bool) -> bool {
+    let mut umount = Command::new("umount");
+    umount.args(lazily.then_some("-l")).arg(directory);
+    umount.stderr(Stdio::null());
+    umount.status().is_ok_and(|status| status.success())
+}
+
+fn is_mounted(directory: &Path) -> bool {
+    let mounts = fs::read_to_string("/proc/mounts").unwrap();
+    let shown = directory.canonicalize().unwrap();
+    mounts
+        .lines()
+        .any(|line| line.split(' ').nth(1) == shown.to_str())
+}
+
+/// Mounts the image, if anything can be mounted here.
+#[allow(clippy::disallowed_methods)] // another process is waited for
+fn mounted(place: &Place) -> Option<Mounted<'_>> {
+    if !Path::new("/dev/fuse").exists() || !rustix::process::geteuid().is_root() {
+        println!("skipped: mounting takes /dev/fuse, and root");
+        return None;
+    }
+    let directory = place.path().join("here");
+    let _ = fs::create_dir(&directory);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wharf"));
+    command.args(["mount", "drive.img", "here"]);
+    command.current_dir(place.path()).stdout(Stdio::null());
+    let mut served = command.spawn().unwrap();
+    while !is_mounted(&directory) {
+        if let Some(status) = served.try_wait().unwrap() {
+            println!("skipped: nothing can be mounted here: {status}");
+            return None;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Some(Mounted { place, served })
+}
+
+#[test]
+fn a_mount_keeps_what_was_synced_when_its_process_is_killed() {
+    let place = with_image();
+    let Some(mount) = mounted(&place) else { return };
+    let bytes = random(3, 300_000);
+    fs::create_dir(mount.directory().join("a")).unwrap();
+    let path = mount.directory().join("a/file");
+    fs::write(&path, &bytes).unwrap();
+    fs::File::open(&path).unwrap().sync_all().unwrap();
+    // Nobody else may have it meanwhile.
+    let told = place.refused(&["fs", "check", "drive.img"]);
+    assert!(
+        told.starts_with("drive.img is in use by another drive"),
+        "{told}"
+    );
+    mount.kill();
+    place.ok(&["fs", "cp", "drive.img:/a/file", "back"]);
+    assert!(fs::read(place.path().join("back")).unwrap() == bytes);
+    place.ok(&["fs", "check", "drive.img"]);
+    let mount = mounted(&place).unwrap();
+    assert!(fs::read(&path).unwrap() == bytes);
+    mount.unmount();
+}
+
+#[test]
+fn a_mount_in_the_background_returns_when_it_is_there_and_ends_with_it() {
+    let place = with_image();
+    let Some(mount) = mounted(&place) else { return };
+    mount.unmount();
+    place.ok(&["mount", "drive.img", "here", "--background"]);
+    let directory = place.path().join("here");
+    assert!(is_mounted(&directory));
+    fs::write(directory.join("file"), b"text").unwrap();
+    assert!(detach(&directory, false));
+    // At once: its process is waited for.
+    assert_eq!(place.ok(&["fs", "ls", "drive.img"]), "file\n");
+    let told = place.refused(&["mount", "none.img", "here", "--background"]);
+    assert!(told.starts_with("no drive image at none.img"), "{told}");
+}
