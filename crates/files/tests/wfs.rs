@@ -1,5 +1,11 @@
 //! The journaling file system before the judges of file systems: random programs of several users
 //! beside the model, power cuts behind every change of its media, and all short programs.
+//!
+//! A longer hunt, with so many times as many seeds; from 97 on with every program of two operations:
+//!
+//! ```text
+//! WHARF_CASES=100 cargo test --release -p wharf-files --test wfs
+//! ```
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -67,6 +73,13 @@ fn program(seed: u64, steps: usize) -> Vec<Step> {
     Steps::new(Seed(seed).child("wfs").rng(), Taste::default()).program(steps)
 }
 
+/// How many times as much is tried as by default.
+fn cases() -> u64 {
+    let cases = std::env::var("WHARF_CASES").map_or(1, |text| text.parse().expect("a number"));
+    println!("WHARF_CASES={cases}");
+    cases
+}
+
 fn beside_the_model(maker: &Maker, seeds: Range<u64>, room: Room) {
     for seed in seeds {
         assert_alike(seed, &program(seed, 200), |program| {
@@ -101,7 +114,7 @@ fn cuts(maker: &Maker, seeds: u64, room: Room) -> Judged {
 
 #[test]
 fn it_is_alike_to_the_model() {
-    beside_the_model(&WIDE, 0..100, Room::Enough);
+    beside_the_model(&WIDE, 0..100 * cases(), Room::Enough);
 }
 
 /// A page that a transaction gave back and took again was noted as given back alone.
@@ -113,18 +126,18 @@ fn a_page_given_back_and_taken_in_one_transaction_was_lost() {
 
 #[test]
 fn it_is_alike_to_the_model_when_it_is_full() {
-    beside_the_model(&NARROW, 0..100, Room::Little);
+    beside_the_model(&NARROW, 0..100 * cases(), Room::Little);
 }
 
 #[test]
 fn it_survives_power_cuts_behind_every_change() {
-    let judged = cuts(&WIDE, 30, Room::Enough);
+    let judged = cuts(&WIDE, 30 * cases(), Room::Enough);
     assert!(judged.cuts > 1_000 && judged.lost_steps > 100, "{judged:?}");
 }
 
 #[test]
 fn it_survives_power_cuts_when_it_is_full() {
-    cuts(&NARROW, 30, Room::Little);
+    cuts(&NARROW, 30 * cases(), Room::Little);
 }
 
 #[test]
@@ -136,8 +149,22 @@ fn short_programs_survive_power_cuts() {
     for (seed, program) in ace::programs(1).enumerate() {
         assert_survives(&WIDE, &program, seed as u64, how);
     }
-    for (seed, program) in ace::programs(2).step_by(97).enumerate() {
+    let every = (97 / cases()).max(1) as usize;
+    for (seed, program) in ace::programs(2).step_by(every).enumerate() {
         assert_survives(&WIDE, &program, seed as u64, how);
+    }
+}
+
+#[test]
+fn programs_of_three_operations_survive_power_cuts() {
+    let how = Thoroughness {
+        first_step: ace::setup().len(),
+        ..Thoroughness::default()
+    };
+    for seed in 0..40 * cases() {
+        let mut programs = ace::chosen(3, Seed(seed).child("three").rng());
+        let program = programs.next().expect("there is no end");
+        assert_survives(&WIDE, &program, seed, how);
     }
 }
 

@@ -6,6 +6,8 @@
 //! is made durable, or everything is. Sequences with an operation that fails are left out: without
 //! it they are shorter ones.
 
+use wharf_runtime::Rng;
+
 use super::beside::new_model;
 use super::program::{Fill, Operation, Step, callers};
 use super::subject::{Answer, Subject, Users};
@@ -182,28 +184,50 @@ fn is_all_done(program: &[Step]) -> bool {
     steps.all(|step| !matches!(block_on(users.step(step, 0)), Answer::Failed(_)))
 }
 
+/// The program of these phrases, behind [`setup`].
+fn program<'a>(phrases: impl IntoIterator<Item = &'a Phrase>) -> Vec<Step> {
+    let mut program = setup();
+    phrases
+        .into_iter()
+        .for_each(|phrase| program.extend_from_slice(phrase));
+    program
+}
+
 /// All programs of `length` operations behind [`setup`]; it stands before each of them.
 pub fn programs(length: u32) -> impl Iterator<Item = Vec<Step>> {
     let phrases = phrases();
-    let setup = setup();
-    let count = phrases.len().pow(length);
-    let program = move |number: usize| {
-        let mut program = setup.clone();
-        let mut rest = number;
-        for _ in 0..length {
-            program.extend_from_slice(&phrases[rest % phrases.len()]);
-            rest /= phrases.len();
-        }
-        program
+    let number_of = phrases.len();
+    let nth = move |number: usize| {
+        let places = (0..length).map(|place| number / number_of.pow(place) % number_of);
+        program(places.map(|place| &phrases[place]))
     };
-    (0..count)
-        .map(program)
+    (0..number_of.pow(length))
+        .map(nth)
         .filter(|program| is_all_done(program))
+}
+
+/// Programs of `length` operations, chosen at random, without an end.
+pub fn chosen(length: u32, mut rng: Rng) -> impl Iterator<Item = Vec<Step>> {
+    let phrases = phrases();
+    let choose = move || {
+        let mut one = || &phrases[rng.below(phrases.len() as u64) as usize];
+        program((0..length).map(|_| one()).collect::<Vec<_>>())
+    };
+    std::iter::repeat_with(choose).filter(|program| is_all_done(program))
 }
 
 #[cfg(test)]
 mod tests {
+    use wharf_runtime::Seed;
+
     use super::*;
+
+    #[test]
+    fn programs_are_chosen_by_their_seed() {
+        let some = |seed| -> Vec<_> { chosen(3, Seed(seed).rng()).take(5).collect() };
+        assert_eq!(format!("{:?}", some(1)), format!("{:?}", some(1)));
+        assert_ne!(format!("{:?}", some(1)), format!("{:?}", some(2)));
+    }
 
     #[test]
     fn every_program_ends_and_none_comes_twice() {
