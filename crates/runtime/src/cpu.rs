@@ -108,6 +108,17 @@ impl Cpu {
         &self.0.executor
     }
 
+    #[inline]
+    pub(crate) fn shared_executor(&self) -> &Rc<Executor> {
+        &self.0.executor
+    }
+
+    /// Whether it is a CPU of `executor`.
+    #[inline]
+    pub(crate) fn is_of(&self, executor: &Executor) -> bool {
+        std::ptr::eq(&raw const *self.0.executor, executor)
+    }
+
     /// The CPU's name.
     pub fn name(&self) -> &str {
         &self.0.name

@@ -20,6 +20,7 @@
 //! | [`notify`], [`alarm`], [`resource`] | waiting inside a CPU: for each other, for the earliest of many times, for a busy die |
 //! | [`lock`], [`mod@line`] | short sections and cache lines that several CPUs share |
 //! | [`wake`], [`waits`], [`range_lock`], [`rw_gate`] | tasks of one CPU that wait for another's: by name, for a thing or an event, for a range, in line |
+//! | [`on_cpu`], [`mod@here`], `waker` | futures of the standard library as part of a task: where they are, and who wakes them |
 //! | [`versioned`], [`dirty`] | a page that one writes and many read, and whether it was written |
 //! | [`page_index`] | the hash table from page to frame of a cache |
 //! | [`mod@prefetch`] | asking the processor for memory before it is used |
@@ -36,6 +37,7 @@ pub mod cpu;
 pub mod dirty;
 mod events;
 pub mod executor;
+pub mod here;
 mod holders;
 pub mod line;
 pub mod lock;
@@ -43,6 +45,7 @@ pub mod machine;
 pub mod notifier;
 pub mod notifier_words;
 pub mod notify;
+pub mod on_cpu;
 pub mod op;
 pub mod page_index;
 pub mod prefetch;
@@ -56,6 +59,7 @@ pub mod sync;
 pub mod versioned;
 pub mod waits;
 pub mod wake;
+mod waker;
 pub mod worker;
 pub mod xor;
 
@@ -63,12 +67,14 @@ pub use alarm::Alarm;
 pub use cpu::Cpu;
 pub use dirty::DirtyBits;
 pub use executor::{Stall, TaskId};
+pub use here::{here, with_here};
 pub use line::Line;
 pub use lock::Lock;
 pub use machine::{Background, CpuId, Idle, Inline, Machine};
 pub use notifier::{Notifier, Ready};
 pub use notifier_words::NotifierWords;
 pub use notify::Notify;
+pub use on_cpu::OnCpu;
 pub use op::{Category, CostTable, Op, Profile, Side};
 pub use prefetch::prefetch;
 pub use resource::Resource;

@@ -135,6 +135,12 @@ impl Executor {
         self.cpus.borrow_mut().push(cpu);
     }
 
+    /// Virtual time: the CPU whose task is being polled, if one is.
+    pub(crate) fn running_cpu(&self) -> Option<Cpu> {
+        let cpus = self.cpus.borrow();
+        cpus.iter().find(|cpu| cpu.inner().running.get()).cloned()
+    }
+
     /// Calls `each` with every CPU.
     pub(crate) fn each_cpu(&self, each: impl FnMut(&Cpu)) {
         self.cpus.borrow().iter().for_each(each);

@@ -3,6 +3,7 @@
 mod order;
 mod threads;
 mod waits;
+mod wakers;
 
 use wharf_runtime::{CostTable, Cpu, Machine, Seed, Side};
 

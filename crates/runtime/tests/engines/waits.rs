@@ -25,7 +25,7 @@ async fn sleeps(cpu: Cpu) {
 
 /// Gives the other tasks their turns. A sleep alone does not: a thread that the system held up before the sleep
 /// began finds it over, and goes on at once.
-async fn others_run(cpu: &Cpu) {
+pub(crate) async fn others_run(cpu: &Cpu) {
     for _ in 0..4 {
         cpu.yield_now().await;
     }
