@@ -11,7 +11,7 @@
 //! | `file_system.rs`, `arguments.rs` | the trait of all file systems, and what its operations are given |
 //! | `vfs/`, `handles.rs` | paths, permissions and open files above any file system |
 //! | `gpt.rs` | the table of partitions, each with the number of its file system |
-//! | `pages.rs` | what file systems stand on: pages by number |
+//! | `pages.rs`, `lines.rs` | what file systems stand on: pages by number, persistent memory |
 //! | `block/` | wfs: a journaling file system of extents, on pages |
 //! | `block_on.rs` | running a future that waits for nothing outside of it |
 //! | `model/` | the reference: a file system in memory, which tests hold others against |
@@ -29,6 +29,7 @@ mod flags;
 pub mod gpt;
 mod handles;
 mod limits;
+pub mod lines;
 pub mod model;
 pub mod pages;
 #[cfg(any(test, feature = "testing"))]

@@ -16,7 +16,7 @@ use wharf_files::model::ModelLimits;
 use wharf_files::pages::{PAGE_BYTES, RamPages};
 use wharf_files::testing::ace;
 use wharf_files::testing::beside::{self, ROOT_MODE, Room, START_NS, assert_alike, new_model};
-use wharf_files::testing::crash::{Judged, OnPages, Thoroughness, assert_survives};
+use wharf_files::testing::crash::{Judged, OnMedium, Thoroughness, assert_survives};
 use wharf_files::testing::program::Step;
 use wharf_files::testing::random::Steps;
 use wharf_files::testing::recorded::RecordedPages;
@@ -36,8 +36,9 @@ const WIDE: Maker = Maker { pages: 1200 };
 /// Where there is not.
 const NARROW: Maker = Maker { pages: 256 };
 
-impl OnPages for Maker {
+impl OnMedium for Maker {
     type FileSystem = Wfs<RecordedPages>;
+    type Recording = RecordedPages;
 
     async fn make(&self) -> RamPages {
         let pages = RecordedPages::new(&RamPages::new(self.pages));

@@ -1,6 +1,6 @@
 //! Power cuts behind every change of the media, and the judgement of what is there afterwards.
 //!
-//! 1. A program runs on a file system over [`RecordedPages`], beside a model; every answer is
+//! 1. A program runs on a file system over [`Recording`], beside a model; every answer is
 //!    compared.
 //! 2. For each change of the media, and several parts of what was not flushed: the file system is
 //!    opened on what is left.
@@ -16,37 +16,39 @@ use wharf_runtime::{Rng, Seed};
 use super::beside::{Difference, Room, compare_step, new_model, time_of};
 use super::history::{History, State};
 use super::program::{Operation, Step, callers, listing};
-use super::recorded::RecordedPages;
+use super::recorded::Recording;
 use super::shrink::shrink;
 use super::subject::{Answer, Subject, Users};
 use super::view::{look, view};
 use crate::errno::{Errno, FileError};
 use crate::file_system::FileSystem;
 use crate::model::ModelLimits;
-use crate::pages::RamPages;
 use crate::vfs::SessionLimits;
 
 /// How a file system comes to be.
 #[allow(async_fn_in_trait)] // the futures stay on their CPU: no Send is wanted
-pub trait OnPages {
+pub trait OnMedium {
     /// It.
     type FileSystem: FileSystem;
 
+    /// What it stands on.
+    type Recording: Recording;
+
     /// A medium with an empty root of root's, with the mode
     /// [`ROOT_MODE`](super::beside::ROOT_MODE).
-    async fn make(&self) -> RamPages;
+    async fn make(&self) -> <Self::Recording as Recording>::Medium;
 
-    /// Opens what is on the pages, after a power cut or not.
+    /// Opens what is on the media, after a power cut or not.
     ///
     /// # Errors
     /// If it cannot be opened: never after a power cut.
-    async fn open(&self, pages: &RecordedPages) -> Result<Rc<Self::FileSystem>, FileError>;
+    async fn open(&self, media: &Self::Recording) -> Result<Rc<Self::FileSystem>, FileError>;
 
     /// Looks whether all that the file system keeps agrees, when nothing is open.
     ///
     /// # Errors
     /// What does not.
-    async fn check(&self, fs: &Self::FileSystem, pages: &RecordedPages) -> Result<(), String>;
+    async fn check(&self, fs: &Self::FileSystem, media: &Self::Recording) -> Result<(), String>;
 }
 
 /// How thoroughly.
@@ -85,15 +87,15 @@ pub struct Judged {
 }
 
 /// A program that ran.
-struct Recorded {
-    pages: RecordedPages,
+struct Recorded<R> {
+    media: R,
     history: History,
     /// How many changes of the media there were before each step, and after the last.
     changes: Vec<usize>,
     room: Room,
 }
 
-impl Recorded {
+impl<R> Recorded<R> {
     /// Steps that were done for certain, and those that were begun, when `changes` changes were
     /// made.
     fn steps_at(&self, changes: usize) -> (usize, usize) {
@@ -107,20 +109,20 @@ impl Recorded {
 }
 
 /// Runs a program beside a model.
-async fn record<M: OnPages>(
+async fn record<M: OnMedium>(
     maker: &M,
     program: &[Step],
     room: Room,
-) -> Result<Recorded, Difference> {
-    let pages = RecordedPages::new(&maker.make().await);
+) -> Result<Recorded<M::Recording>, Difference> {
+    let media = M::Recording::new(&maker.make().await);
     let failed = |error: FileError| Difference::in_the_end(error.to_string());
-    let fs = maker.open(&pages).await.map_err(failed)?;
+    let fs = maker.open(&media).await.map_err(failed)?;
     let model = new_model(ModelLimits::default());
     let (callers, limits) = (callers(), SessionLimits::default());
     let mut subject = Users::new(&fs, &callers, limits);
     let mut oracle = Users::new(&&model, &callers, limits);
     let mut history = History::new(view(&model).await.map_err(failed)?);
-    let mut changes = vec![pages.changes()];
+    let mut changes = vec![media.changes()];
     for (at, step) in program.iter().enumerate() {
         let now_ns = time_of(at);
         let number = match &step.operation {
@@ -141,37 +143,37 @@ async fn record<M: OnPages>(
             state.nameless.push(seen);
         }
         history.push(step, answer == Answer::Done, number, state);
-        changes.push(pages.changes());
+        changes.push(media.changes());
     }
     Ok(Recorded {
-        pages,
+        media,
         history,
         changes,
         room,
     })
 }
 
-/// Opens what is left after a cut, and judges it. Gives the pages, and how many steps it is.
-async fn judge<M: OnPages>(
+/// Opens what is left after a cut, and judges it. Gives the media, and how many steps it is.
+async fn judge<M: OnMedium>(
     maker: &M,
-    recorded: &Recorded,
+    recorded: &Recorded<M::Recording>,
     changes: usize,
-    medium: &RamPages,
-) -> Result<(RecordedPages, usize), String> {
-    let pages = RecordedPages::new(medium);
+    medium: &<M::Recording as Recording>::Medium,
+) -> Result<(M::Recording, usize), String> {
+    let media = M::Recording::new(medium);
     let fs = maker
-        .open(&pages)
+        .open(&media)
         .await
         .map_err(|error| format!("it cannot be opened: {error}"))?;
-    let opened = pages.changes();
+    let opened = media.changes();
     let found = view(&*fs)
         .await
         .map_err(|error| format!("it cannot be looked at: {error}"))?;
     let (done, begun) = recorded.steps_at(changes);
     let steps = recorded.history.judge(&found, done, begun)?;
-    maker.check(&fs, &pages).await?;
+    maker.check(&fs, &media).await?;
     works(&fs, recorded.room).await?;
-    maker.check(&fs, &pages).await?;
+    maker.check(&fs, &media).await?;
     let after = view(&*fs)
         .await
         .map_err(|error| format!("it cannot be looked at again: {error}"))?;
@@ -181,7 +183,7 @@ async fn judge<M: OnPages>(
     {
         return Err(format!("using it has changed {unlike}"));
     }
-    Ok((RecordedPages::cut_to(&pages, opened), steps))
+    Ok((M::Recording::cut_to(&media, opened), steps))
 }
 
 /// Makes a file, writes to it, and takes it away again.
@@ -229,7 +231,7 @@ async fn works<F: FileSystem>(fs: &Rc<F>, room: Room) -> Result<(), String> {
 ///
 /// # Errors
 /// The first thing that is wrong, or was not alike without any cut.
-pub async fn sweep<M: OnPages>(
+pub async fn sweep<M: OnMedium>(
     maker: &M,
     program: &[Step],
     seed: Seed,
@@ -238,10 +240,9 @@ pub async fn sweep<M: OnPages>(
     let recorded = record(maker, program, how.room).await?;
     let mut rng = seed.child("cuts").rng();
     let mut judged = Judged::default();
-    let last = recorded.pages.changes();
+    let last = recorded.media.changes();
     for changes in recorded.changes[how.first_step.min(program.len())]..=last {
-        for _ in 0..how.parts {
-            let medium = recorded.pages.after_cut(changes, &mut rng);
+        for medium in recorded.media.some_after_cut(changes, how.parts, &mut rng) {
             let wrong = |what: String| {
                 let (done, begun) = recorded.steps_at(changes);
                 let what = format!("cut behind change {changes}, {done} to {begun} steps: {what}");
@@ -263,18 +264,19 @@ pub async fn sweep<M: OnPages>(
 }
 
 /// Cuts the power behind every change that an opening makes.
-async fn sweep_opening<M: OnPages>(
+async fn sweep_opening<M: OnMedium>(
     maker: &M,
-    recorded: &Recorded,
+    recorded: &Recorded<M::Recording>,
     changes: usize,
-    opening: &RecordedPages,
+    opening: &M::Recording,
     rng: &mut Rng,
 ) -> Result<u64, String> {
     let mut cuts = 0;
     for at in 0..=opening.changes() {
-        let medium = opening.after_cut(at, rng);
-        judge(maker, recorded, changes, &medium).await?;
-        cuts += 1;
+        for medium in opening.some_after_cut(at, 1, rng) {
+            judge(maker, recorded, changes, &medium).await?;
+            cuts += 1;
+        }
     }
     Ok(cuts)
 }
@@ -283,7 +285,7 @@ async fn sweep_opening<M: OnPages>(
 ///
 /// # Panics
 /// If something is wrong: with the program, and `seed`.
-pub fn assert_survives<M: OnPages>(
+pub fn assert_survives<M: OnMedium>(
     maker: &M,
     program: &[Step],
     seed: u64,

@@ -7,7 +7,7 @@
 //! | `subject.rs` | what programs run on, and what it answers |
 //! | `view.rs` | all that can be seen of a file system, and whether two are alike |
 //! | `beside.rs`, `shrink.rs` | a program on two file systems; the shortest one that fails |
-//! | `recorded.rs` | pages that remember every change |
+//! | `recorded.rs`, `recorded_lines.rs` | pages, and persistent memory, that remember every change |
 //! | `history.rs`, `crash.rs` | power cuts behind every change, and what may be there afterwards |
 //! | `ace.rs` | all short programs |
 //! | `turns.rs` | tasks that take turns at random |
@@ -20,6 +20,7 @@ mod paths;
 pub mod program;
 pub mod random;
 pub mod recorded;
+pub mod recorded_lines;
 pub mod shrink;
 pub mod subject;
 pub mod taste;

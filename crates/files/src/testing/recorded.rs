@@ -13,6 +13,29 @@ use wharf_runtime::Rng;
 use crate::errno::Fault;
 use crate::pages::{PAGE_BYTES, PageBytes, Pages, RamPages, Run, first_outside};
 
+/// A medium that remembers every change. A clone is the same medium.
+pub trait Recording: Clone {
+    /// What is left of it after a power cut.
+    type Medium: Clone;
+
+    /// One that holds what is on `medium`.
+    fn new(medium: &Self::Medium) -> Self;
+
+    /// As if only the first `changes` changes of another had been made.
+    fn cut_to(other: &Self, changes: usize) -> Self;
+
+    /// How many changes there were.
+    fn changes(&self) -> usize;
+
+    /// What is on the media if no power is cut.
+    fn medium(&self) -> Self::Medium;
+
+    /// What may be on the media after a power cut behind the first `changes` changes: at most
+    /// `most` of all that is possible, by chance; all of it, where the medium can tell, if that is
+    /// no more.
+    fn some_after_cut(&self, changes: usize, most: u32, rng: &mut Rng) -> Vec<Self::Medium>;
+}
+
 /// A change of the media; of a run of pages each is a change of its own.
 #[derive(Debug, Clone)]
 enum Change {
@@ -127,6 +150,30 @@ impl RecordedPages {
         change.apply(&state.now);
         state.changes.push(change);
         true
+    }
+}
+
+impl Recording for RecordedPages {
+    type Medium = RamPages;
+
+    fn new(medium: &RamPages) -> RecordedPages {
+        RecordedPages::new(medium)
+    }
+
+    fn cut_to(other: &RecordedPages, changes: usize) -> RecordedPages {
+        RecordedPages::cut_to(other, changes)
+    }
+
+    fn changes(&self) -> usize {
+        RecordedPages::changes(self)
+    }
+
+    fn medium(&self) -> RamPages {
+        RecordedPages::medium(self)
+    }
+
+    fn some_after_cut(&self, changes: usize, most: u32, rng: &mut Rng) -> Vec<RamPages> {
+        (0..most).map(|_| self.after_cut(changes, rng)).collect()
     }
 }
 

@@ -9,7 +9,7 @@ use wharf_files::block_on;
 use wharf_files::model::{Model, ModelLimits};
 use wharf_files::pages::{PAGE_BYTES, PageBytes, Pages, RamPages, Run};
 use wharf_files::testing::beside::{Room, new_model};
-use wharf_files::testing::crash::OnPages;
+use wharf_files::testing::crash::OnMedium;
 use wharf_files::testing::recorded::RecordedPages;
 use wharf_files::{
     Allocate, Attributes, By, Caller, Content, DirectoryEntry, Entry, Errno, FileError, FileSystem,
@@ -138,8 +138,9 @@ impl Change {
     }
 }
 
-impl OnPages for Toys {
+impl OnMedium for Toys {
     type FileSystem = Toy;
+    type Recording = RecordedPages;
 
     async fn make(&self) -> RamPages {
         RamPages::new(PAGES)
