@@ -8,13 +8,13 @@ use wharf_codec::Codec;
 use wharf_runtime::notifier::Kind;
 use wharf_runtime::sync::Ordering;
 use wharf_runtime::{Cpu, CpuId, Machine, Notifier, Op, Side};
-use wharf_wire::dma::DmaSpace;
+use wharf_wire::dma::{DmaSpace, RegisterError};
 use wharf_wire::queue::{DriveQueue, Guest, HostQueue, queue_pair};
 use wharf_wire::shared_queue::SharedQueue;
 
-use crate::config::{ConfigError, CorePlan, DriveConfig, MediaKind, Platform};
+use crate::config::{ConfigError, CorePlan, DriveConfig, MediaKind, NewFiles, Platform};
 use crate::controller::{ControllerParts, Feature, Running};
-use crate::core::{Core, CoreParts, CoreStatus, Slots, Store};
+use crate::core::{Core, CoreParts, CoreStatus, Slots, Store, requests_max};
 use crate::disk::{Disk, Platters};
 use crate::engine::Engine;
 use crate::features::FEATURES;
@@ -24,6 +24,7 @@ use crate::media::{
     AnyMedia, FileImage, FileOptions, HostFault, ImageError, ImageGeometry, MediaError,
     PackedMedia, RamMedia, SlabError, StampMedia,
 };
+use crate::memory::DeviceMemory;
 use crate::power::PowerSwitch;
 
 /// Entries of the admin queue.
@@ -44,6 +45,9 @@ pub enum DriveError {
     /// No memory.
     #[error(transparent)]
     Memory(#[from] SlabError),
+    /// No memory for its own.
+    #[error(transparent)]
+    Own(#[from] RegisterError),
     /// The media cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -69,6 +73,8 @@ pub struct Drive {
     platters: Option<Platters>,
     /// Features beyond those of every drive.
     more_features: Vec<&'static dyn Feature>,
+    /// A file system that is to be made.
+    new_files: Option<NewFiles>,
 }
 
 /// What remains of a drive while it runs: its way in, and what it leaves behind.
@@ -156,6 +162,7 @@ impl Drive {
             media,
             platters: None,
             more_features: Vec::new(),
+            new_files: None,
         })
     }
 
@@ -166,6 +173,7 @@ impl Drive {
             media: Vec::new(),
             platters: Some(platters),
             more_features: Vec::new(),
+            new_files: None,
         }
     }
 
@@ -186,6 +194,7 @@ impl Drive {
             media,
             platters: None,
             more_features: Vec::new(),
+            new_files: None,
         })
     }
 
@@ -194,6 +203,15 @@ impl Drive {
     #[must_use]
     pub fn with_feature(mut self, feature: &'static dyn Feature) -> Drive {
         self.more_features.push(feature);
+        self
+    }
+
+    /// Has the drive make a file system when it is powered on next, over all that is there, before it serves
+    /// commands that speak of files. It is one that has file systems. The partition table comes last: a power cut
+    /// before leaves none.
+    #[must_use]
+    pub fn with_new_files(mut self, new: NewFiles) -> Drive {
+        self.new_files = Some(new);
         self
     }
 
@@ -235,6 +253,7 @@ impl Drive {
             media,
             platters,
             more_features,
+            new_files,
         } = self;
         let features = FEATURES.iter().copied().chain(more_features);
         let features = features.filter(|feature| feature.is_on(&config)).collect();
@@ -267,10 +286,16 @@ impl Drive {
             let disk = Disk::new(disk, plan.logical_pages, platters);
             stores.push(Store::Disk(Box::new(disk)));
         }
+        let memory = match config.file_system {
+            Some(_) => Some(DeviceMemory::new(&config.memory)?),
+            None => None,
+        };
         let under_way = UnderWay {
             config: config.clone(),
             plan,
             features,
+            memory,
+            new_files,
             stores,
             statuses: statuses.clone(),
             notifier: notifier.clone(),
@@ -295,6 +320,8 @@ struct UnderWay {
     config: DriveConfig,
     plan: CorePlan,
     features: Vec<&'static dyn Feature>,
+    memory: Option<DeviceMemory>,
+    new_files: Option<NewFiles>,
     stores: Vec<Store>,
     statuses: Vec<CoreStatus>,
     notifier: Notifier,
@@ -307,7 +334,14 @@ impl UnderWay {
     /// Starts the tasks of cores and controller. `cpus` are the controller's, then the cores'; of software one
     /// for all.
     fn start(self, cpus: &[Cpu]) {
-        let slots = Rc::new(RefCell::new(Slots::new(self.config.firmware.commands_max)));
+        let serves_files = self.config.file_system.is_some();
+        let asked = match serves_files {
+            true => requests_max(self.config.firmware.cores),
+            false => 0,
+        };
+        let commands = self.config.firmware.commands_max;
+        let slots = Rc::new(RefCell::new(Slots::new(commands, asked)));
+        let memory = self.memory.map(Rc::new);
         let (from_host, cores_collecting) = (FromHost::new(&self.config.link), Rc::default());
         let engine = Engine::new(&self.config);
         let firmware = &self.config.firmware;
@@ -320,6 +354,7 @@ impl UnderWay {
                 answered: self.notifier.clone(),
                 cores_collecting: Rc::clone(&cores_collecting),
                 dma: self.dma.clone(),
+                memory: memory.clone(),
                 jobs: firmware.parts_max,
                 volatile_write_cache: self.config.volatile_write_cache(),
                 log_write_ns: self.config.timing.program_ns,
@@ -341,6 +376,12 @@ impl UnderWay {
             let core = Rc::new(Core::new(cpu.clone(), parts));
             core.start();
             cores.push(core);
+        }
+        if serves_files {
+            cores.iter().for_each(|core| core.meet(&cores, commands));
+        }
+        for feature in &self.features {
+            feature.power_on(&cores, &self.config, self.new_files);
         }
         let controller = Running::new(ControllerParts {
             cpu: cpus[0].clone(),
@@ -457,6 +498,7 @@ impl DriveHandle {
             media,
             platters: None,
             more_features: Vec::new(),
+            new_files: None,
         }
     }
 }

@@ -31,6 +31,7 @@ pub mod ftl;
 mod image;
 mod link;
 pub mod media;
+pub mod memory;
 pub mod nand;
 pub mod power;
 mod precondition;

@@ -332,6 +332,16 @@ impl Cpu {
         self.executor().wake_local(task);
     }
 
+    /// Wakes a task of any CPU of this thread: at `at_ns` in virtual time, or when its CPU gets that far. For
+    /// CPUs of one device, which reach each other by wires.
+    #[inline]
+    pub fn wake_at(&self, at_ns: u64, task: TaskId) {
+        match self.is_virtual() {
+            true => self.executor().schedule_elsewhere(at_ns, task),
+            false => self.executor().wake_local(task),
+        }
+    }
+
     /// Polls another task of this CPU at once, within the running one: what [`Cpu::wake`] does, without
     /// a turn on the run queue. The caller may hold nothing that the other task takes.
     #[inline]

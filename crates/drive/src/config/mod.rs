@@ -3,6 +3,7 @@
 
 mod compression;
 mod disk;
+mod files;
 mod plan;
 mod ranges;
 mod striping;
@@ -13,6 +14,7 @@ use crate::ftl::PAGES_MAX;
 
 pub use compression::CompressionConfig;
 pub use disk::{DiskConfig, DriveKind};
+pub use files::{FileSystemKind, MemoryConfig, NewFiles, TRANSFER_PAGES_MAX};
 pub use plan::CorePlan;
 pub use striping::Striping;
 
@@ -28,6 +30,9 @@ pub struct DriveConfig {
     /// Flash, if it does not say, or a disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<DriveKind>,
+    /// Which file system its cores serve, of the partition that says it has it; none if it does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file_system: Option<FileSystemKind>,
     /// Shape of the flash; of no meaning in a disk.
     #[serde(default, skip_serializing_if = "is_default")]
     pub geometry: Geometry,
@@ -49,6 +54,9 @@ pub struct DriveConfig {
     /// Compression of pages, and how they are packed.
     #[serde(default, skip_serializing_if = "CompressionConfig::is_default")]
     pub compression: CompressionConfig,
+    /// Memory of the drive's own, for file systems.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub memory: MemoryConfig,
     /// Where the bytes are kept.
     pub media: MediaConfig,
 }

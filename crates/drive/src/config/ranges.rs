@@ -150,7 +150,9 @@ impl DriveConfig {
         within_time(&[
             ("link.latency_ns", self.link.latency_ns),
             ("host_memory.busy_wait_ns", self.host_memory.busy_wait_ns),
+            ("memory.latency_ns", self.memory.latency_ns),
         ])?;
+        self.check_files()?;
         let slowness = (
             "firmware.slowness",
             f.slowness,

@@ -18,7 +18,7 @@ use wharf_wire::status::StatusCode;
 
 use super::accounts::{ErrorLog, HostCommands};
 use super::told::Events;
-use crate::config::{CorePlan, DriveConfig, Striping};
+use crate::config::{CorePlan, DriveConfig, NewFiles, Striping};
 use crate::core::{Core, NextWaiter, Serve, Slots};
 use crate::link::{FromHost, ToHost};
 
@@ -86,6 +86,10 @@ pub trait Feature: Sync {
     fn waiter(&self) -> Option<NextWaiter> {
         None
     }
+
+    /// Starts what it does besides commands, when the drive has power: tasks of its cores, which do not run before
+    /// this has been called.
+    fn power_on(&self, _cores: &[Rc<Core>], _config: &DriveConfig, _new_files: Option<NewFiles>) {}
 
     /// Says what the host has to know of it.
     fn identify(&self, _controller: &Controller, _identify: &mut IdentifyController) {}

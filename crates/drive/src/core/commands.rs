@@ -90,7 +90,10 @@ impl Slot {
     }
 }
 
-/// All of them.
+/// The queue of what cores ask each other for: none.
+const ASKED: u16 = u16::MAX;
+
+/// All of them; and behind them what cores ask each other for (`peers.rs`), which is no command.
 pub struct Slots {
     slots: Vec<Slot>,
     free: Vec<u16>,
@@ -99,8 +102,8 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// Room for `count` commands.
-    pub fn new(count: u32) -> Slots {
+    /// Room for `count` commands, and for `asked` requests of cores.
+    pub fn new(count: u32, asked: u32) -> Slots {
         let empty = Slot {
             command: Command::default(),
             qid: 0,
@@ -116,7 +119,7 @@ impl Slots {
             shares_left: 0,
         };
         Slots {
-            slots: vec![empty; count as usize],
+            slots: vec![empty; (count + asked) as usize],
             free: (0..count as u16).rev().collect(),
             checked: Vec::new(),
         }
@@ -180,6 +183,31 @@ impl Slots {
         (slot.data_ready_ns, slot.result, slot.note) = (0, 0, 0);
         slot.shares_left = shares;
         number
+    }
+
+    /// Puts what a core asks for into `slot`, one of those behind the commands': `shares` shares with these
+    /// pages to be transferred.
+    pub(super) fn ask(
+        &mut self,
+        slot: u16,
+        shares: u32,
+        command: Command,
+        addresses: &[u64],
+        data_ready_ns: u64,
+    ) {
+        let slot = &mut self.slots[slot as usize];
+        slot.command = command;
+        (slot.qid, slot.guest) = (ASKED, None);
+        slot.status = StatusCode::Success;
+        slot.data_ready_ns = data_ready_ns;
+        slot.addresses.clear();
+        slot.addresses.extend_from_slice(addresses);
+        slot.shares_left = shares;
+    }
+
+    /// A share of what a core has asked for has been answered, to that core.
+    pub(super) fn answer_asked(&mut self, slot: u16) {
+        self.slots[slot as usize].shares_left -= 1;
     }
 
     /// The host pages that were [walked](Slots::walk) last are this command's.

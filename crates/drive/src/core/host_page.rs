@@ -18,6 +18,25 @@ impl Core {
         slots.get(share.slot).address(u32::from(share.skip) + index)
     }
 
+    /// The page at an address of a transfer: the host's, or the drive's own.
+    ///
+    /// # Errors
+    /// If there is none.
+    #[inline]
+    pub fn transfer_page(&self, address: u64) -> Result<HostPage<'_>, StatusCode> {
+        let page = self.dma.page(address);
+        page.or_else(|_| self.own_page(address))
+    }
+
+    #[cold]
+    fn own_page(&self, address: u64) -> Result<HostPage<'_>, StatusCode> {
+        let own = self
+            .memory
+            .as_ref()
+            .and_then(|memory| memory.page(address).ok());
+        own.ok_or(StatusCode::DataTransferError)
+    }
+
     /// Has `f` make the whole of a page of the host's.
     #[inline]
     pub fn with_host_page<R>(
@@ -26,10 +45,9 @@ impl Core {
         lpn: u32,
         f: impl FnOnce(&mut [u8]) -> R,
     ) -> Result<R, Failed> {
-        let page = self.dma.page(address).map_err(|_| Failed {
-            status: StatusCode::DataTransferError,
-            lpn,
-        })?;
+        let page = self
+            .transfer_page(address)
+            .map_err(|status| Failed { status, lpn })?;
         // SAFETY: a command in flight names the page as its target, and its share alone serves it.
         Ok(unsafe { self.fill_page(page, f) })
     }

@@ -37,6 +37,16 @@ impl Core {
         self.is_watched.set(was_watched);
     }
 
+    /// As [`Core::serve_arrived`], for another core, which does not look for answers to commands.
+    pub(super) fn serve_asked(&self) {
+        let was_watched = self.is_watched.replace(true);
+        self.serve_inbox();
+        self.is_watched.set(was_watched);
+        if !was_watched {
+            self.notify_of_answers();
+        }
+    }
+
     fn serve_inbox(&self) {
         let mut has_turned = false;
         loop {
@@ -222,7 +232,9 @@ impl Core {
         loop {
             Handed(&job.is_handed).await;
             let outcome = job.handler().wait(&self, number).await;
-            self.answer(number, outcome);
+            if !job.handler().is_asked() {
+                self.answer(number, outcome);
+            }
             job.in_task.set(true);
             let was_watched = self.is_watched.replace(true);
             self.serve_more(number);
@@ -245,11 +257,22 @@ impl Core {
 
     /// Answers `share`, which `job` has served.
     pub fn answer_share(&self, job: &Job, share: Share, outcome: Outcome) {
+        self.leave_answer(job.taken_ns.get(), share, outcome);
+    }
+
+    /// Answers `share`, which a task that is no job's has served since `taken_ns`.
+    pub fn answer_from_task(&self, taken_ns: u64, share: Share, outcome: Outcome) {
+        self.leave_answer(taken_ns, share, outcome);
+        self.report_answers();
+    }
+
+    #[inline]
+    fn leave_answer(&self, taken_ns: u64, share: Share, outcome: Outcome) {
         let Failed { status, lpn } = outcome.err().unwrap_or(Failed {
             status: StatusCode::Success,
             lpn: share.first,
         });
-        let served_ns = self.cpu.account_now() - job.taken_ns.get();
+        let served_ns = self.cpu.account_now() - taken_ns;
         self.answers.borrow_mut().push_back(Answer {
             slot: share.slot,
             status,

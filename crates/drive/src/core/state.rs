@@ -1,7 +1,7 @@
 //! What a core is, and what serves commands on it.
 
 use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::pin::Pin;
@@ -17,6 +17,7 @@ use wharf_wire::status::StatusCode;
 use super::collecting::{Collecting, Collector, Moved};
 use super::commands::{Answer, Outcome, Share, Slots};
 use super::hmb::Hmb;
+use super::peers::Peers;
 use super::store::{CoreStatus, Store};
 use super::stuck::Stuck;
 use super::syncs::Syncs;
@@ -26,6 +27,7 @@ use crate::disk::Disk;
 use crate::engine::Engine;
 use crate::ftl::{Finished, Ftl, MapHint};
 use crate::link::FromHost;
+use crate::memory::DeviceMemory;
 use crate::power::PowerSwitch;
 
 /// What becomes of a share that a handler was called for.
@@ -66,6 +68,11 @@ pub trait Serve: Sync {
     fn wait<'a>(&'a self, _core: &'a Core, _job: u32) -> Waiting<'a> {
         unreachable!("its handler said that it waits and has nothing to wait for")
     }
+
+    /// Whether what [`Serve::wait`] gives has been answered by then, to another core.
+    fn is_asked(&self) -> bool {
+        false
+    }
 }
 
 /// Who takes the answers of cores: the controller.
@@ -91,6 +98,8 @@ pub struct CoreParts {
     pub cores_collecting: Rc<Cell<u32>>,
     /// Host memory.
     pub dma: Arc<DmaSpace>,
+    /// The drive's own, if it serves files.
+    pub memory: Option<Rc<DeviceMemory>>,
     /// Shares served at once.
     pub jobs: u32,
     /// Acknowledge writes from the buffer.
@@ -193,6 +202,7 @@ pub struct Core {
     pub(super) controller: RefCell<Option<Weak<dyn Answers>>>,
     pub(super) cores_collecting: Rc<Cell<u32>>,
     pub(super) dma: Arc<DmaSpace>,
+    pub(super) memory: Option<Rc<DeviceMemory>>,
     pub(super) jobs: Vec<Job>,
     pub(super) idle: RefCell<Vec<u32>>,
     /// Jobs that are to go on at a time.
@@ -266,6 +276,8 @@ pub struct Core {
     pub(super) squeezed: Cell<(u64, u64)>,
     /// Its processor copies data: no engine does.
     pub copies: bool,
+    /// The other cores, if this one may ask them.
+    pub(super) peers: OnceCell<Peers>,
     states: Vec<Box<dyn Any>>,
     waiters: Vec<NextWaiter>,
 }
@@ -300,6 +312,7 @@ impl Core {
             controller: RefCell::default(),
             cores_collecting: parts.cores_collecting,
             dma: parts.dma,
+            memory: parts.memory,
             jobs: (0..parts.jobs).map(|_| Job::default()).collect(),
             idle: RefCell::new((0..parts.jobs).rev().collect()),
             resumptions: RefCell::default(),
@@ -337,6 +350,7 @@ impl Core {
             squeezing: parts.squeezing,
             squeezed: Cell::default(),
             copies: parts.copies,
+            peers: OnceCell::new(),
             states: parts.states,
             waiters: parts.waiters,
             cpu,
@@ -423,6 +437,11 @@ impl Core {
     /// Host memory.
     pub fn dma(&self) -> &DmaSpace {
         &self.dma
+    }
+
+    /// The drive's own memory, if it serves files.
+    pub fn memory(&self) -> Option<&Rc<DeviceMemory>> {
+        self.memory.as_ref()
     }
 
     /// The core's frames of the host memory buffer.

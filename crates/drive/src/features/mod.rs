@@ -3,9 +3,10 @@
 
 pub mod block;
 pub mod disk;
+pub mod files;
 pub mod pin;
 
 use crate::controller::Feature;
 
 /// The features that drives may have.
-pub const FEATURES: &[&dyn Feature] = &[&block::Block, &disk::DiskBlock, &pin::Pin];
+pub const FEATURES: &[&dyn Feature] = &[&block::Block, &disk::DiskBlock, &pin::Pin, &files::Files];

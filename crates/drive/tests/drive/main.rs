@@ -21,6 +21,7 @@
 //! | `count_zeros.rs` | a feature that a drive is given from outside |
 //! | `lending.rs` | the host memory buffer, other commands on cached pages, collection below them |
 //! | `disk/` | a disk keeps what it promises, and its times are those of closed forms |
+//! | `files/` | files served by the drive's cores |
 //! | `determinism.rs` | equal seeds give equal runs |
 //! | `collection.rs` | collection keeps all dies at work, serves reads in between, starts and stops in time |
 //! | `write_amplification.rs` | a reviewed table, beside theory and an exact simulation |
@@ -33,6 +34,7 @@ mod collection;
 mod count_zeros;
 mod determinism;
 mod disk;
+mod files;
 mod lending;
 mod limits;
 mod link;

@@ -5,6 +5,7 @@
 //! ordinary functions, called when a share comes and when its time has come.
 
 mod allocated;
+pub(super) mod asked;
 mod flush;
 mod ranges;
 mod read;

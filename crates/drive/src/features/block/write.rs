@@ -169,8 +169,7 @@ fn stage_some(
     while own.done.get() < share.count {
         let index = own.done.get();
         let lpn = share.first + index;
-        let page = core.dma().page(core.host_address(share, index));
-        let page = page.map_err(|_| StatusCode::DataTransferError)?;
+        let page = core.transfer_page(core.host_address(share, index))?;
         let Ok(frame) = core.lock_frame(lpn) else {
             return Ok(Some(Stuck::Busy));
         };

@@ -40,9 +40,9 @@ async fn write(core: &Core, share: Share) -> Outcome {
         .count(|c| c.written_sectors += u64::from(share.count));
     let mut data = vec![0; core.dma().page_bytes()];
     for (index, sector) in (0..share.count).zip(share.first..) {
-        let page = core.dma().page(core.host_address(&share, index));
-        let page = page.map_err(|_| Failed {
-            status: StatusCode::DataTransferError,
+        let page = core.transfer_page(core.host_address(&share, index));
+        let page = page.map_err(|status| Failed {
+            status,
             lpn: sector,
         })?;
         // SAFETY: a command in flight names the page as its source.

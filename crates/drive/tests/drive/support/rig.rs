@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use wharf_drive::config::Striping;
-use wharf_drive::config::{DriveConfig, MediaKind};
+use wharf_drive::config::{DriveConfig, MediaKind, NewFiles};
 use wharf_drive::controller::Feature;
 use wharf_drive::ftl::{Ftl, Place, Precondition};
 use wharf_drive::media::rot::Rot;
@@ -67,6 +67,12 @@ impl Rig {
     pub fn give_feature(&mut self, feature: &'static dyn Feature) {
         let drive = self.drive.take().expect("the drive is off");
         self.drive = Some(drive.with_feature(feature));
+    }
+
+    /// Has the drive make a file system in its next run.
+    pub fn make_files(&mut self, new: NewFiles) {
+        let drive = self.drive.take().expect("the drive is off");
+        self.drive = Some(drive.with_new_files(new));
     }
 
     /// The drive's configuration.

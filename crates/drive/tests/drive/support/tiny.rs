@@ -2,7 +2,8 @@
 
 use wharf_drive::config::{
     CompressionConfig, DriveConfig, Firmware, FrameIndex, FtlConfig, GcPolicy, Geometry,
-    HostMemoryConfig, LinkConfig, MediaConfig, MediaKind, Placement, Platform, Timing,
+    HostMemoryConfig, LinkConfig, MediaConfig, MediaKind, MemoryConfig, Placement, Platform,
+    Timing,
 };
 
 /// One core, one plane, ten blocks of four pages; no operation takes time.
@@ -10,6 +11,7 @@ pub fn tiny() -> DriveConfig {
     DriveConfig {
         name: "tiny".into(),
         kind: None,
+        file_system: None,
         disk: None,
         geometry: Geometry {
             channels: 1,
@@ -65,6 +67,7 @@ pub fn tiny() -> DriveConfig {
             index: FrameIndex::Merged,
         },
         compression: CompressionConfig::default(),
+        memory: MemoryConfig::default(),
         media: MediaConfig {
             kind: MediaKind::Stamp,
             path: None,

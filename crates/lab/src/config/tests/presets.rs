@@ -126,6 +126,8 @@ fn name_all_of_flash(config: &mut wharf_drive::DriveConfig) {
     let reference = wharf_drive::DriveConfig::reference();
     config.geometry.unit_pages = reference.geometry.unit_pages;
     config.compression = reference.compression;
+    config.file_system = reference.file_system;
+    config.memory = reference.memory;
     let own = &mut config.ftl;
     own.power_loss_protection = true;
     own.shown_bytes = reference.ftl.shown_bytes;

@@ -1,0 +1,105 @@
+//! File systems that the drive's cores serve, and the memory that they have for it.
+
+use serde::{Deserialize, Serialize};
+use wharf_files::block::Make;
+use wharf_files::gpt::Guid;
+
+use super::{ConfigError, DriveConfig, MediaKind};
+use crate::media::PAGE_BYTES;
+
+/// Pages that one request of a file task takes of the memory for transfers, at most.
+pub const TRANSFER_PAGES_MAX: u32 = 64;
+
+/// A file system that a drive can serve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FileSystemKind {
+    /// The journaling one, of extents.
+    Wfs,
+}
+
+/// A new file system, in a partition of all that the drive shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewFiles {
+    /// The drive's own number.
+    pub disk: Guid,
+    /// The partition's.
+    pub partition: Guid,
+    /// What the file system is to be.
+    pub make: Make,
+}
+
+/// Memory of the drive's own. Every key has a default.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MemoryConfig {
+    /// Bytes, of which the others are parts.
+    pub bytes: u64,
+    /// What it moves, in MB/s (10^6 bytes a second); 0 is unlimited.
+    pub mb_s: u64,
+    /// Until the first byte of a page is there, in nanoseconds.
+    pub latency_ns: u64,
+    /// For pages of metadata that a file system keeps.
+    pub metadata_bytes: u64,
+    /// For changes of metadata that are on their way to their places.
+    pub journal_bytes: u64,
+    /// For pages on their way between flash and host that cannot go straight.
+    pub transfer_bytes: u64,
+}
+
+impl Default for MemoryConfig {
+    fn default() -> MemoryConfig {
+        MemoryConfig {
+            bytes: 64 << 20,
+            mb_s: 0,
+            latency_ns: 0,
+            metadata_bytes: 32 << 20,
+            journal_bytes: 16 << 20,
+            transfer_bytes: 4 << 20,
+        }
+    }
+}
+
+impl DriveConfig {
+    /// Checks what file systems need.
+    pub(super) fn check_files(&self) -> Result<(), ConfigError> {
+        let memory = &self.memory;
+        let range = |key, value: u64, rule| {
+            let value = value.to_string();
+            Err(ConfigError::Range { key, value, rule })
+        };
+        if memory.bytes > 1 << 40 {
+            return range("memory.bytes", memory.bytes, "at most 2^40 (1 TiB)");
+        }
+        let parts = [
+            memory.metadata_bytes,
+            memory.journal_bytes,
+            memory.transfer_bytes,
+        ];
+        let sum = parts.into_iter().fold(0, u64::saturating_add);
+        if sum > memory.bytes {
+            let rule =
+                "at least the sum of memory.metadata_bytes, journal_bytes and transfer_bytes";
+            return range("memory.bytes", memory.bytes, rule);
+        }
+        let least = u64::from(TRANSFER_PAGES_MAX) * u64::from(PAGE_BYTES);
+        if memory.transfer_bytes < least {
+            let rule = "at least 262144 (256 KiB)";
+            return range("memory.transfer_bytes", memory.transfer_bytes, rule);
+        }
+        if self.file_system.is_some() && self.as_disk().is_some() {
+            return Err(ConfigError::OfDisk {
+                key: "file_system",
+                rule: "left out",
+            });
+        }
+        if self.file_system.is_some() && self.media.kind == MediaKind::Stamp {
+            return Err(ConfigError::Range {
+                key: "media.kind",
+                value: "stamp".into(),
+                rule: "'ram' or 'file' with file_system: metadata are whole pages",
+            });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,91 @@
+//! The partition of a drive that has a file system, and a new one.
+
+use wharf_files::block::{self, MakeError};
+use wharf_files::gpt::{Gpt, GptError, Guid, Partition, head_bytes, tail_bytes};
+use wharf_files::pages::{PAGE_BYTES, Pages, Run};
+use wharf_files::{Fault, FileError};
+
+use super::pages::FilePages;
+use crate::config::NewFiles;
+use crate::memory::Exceeded;
+
+/// Partitions begin at multiples of so many pages, as those of other tools do: 1 MiB; or at the first page that
+/// they can, of drives as small as that.
+const ALIGNMENT_PAGES: u64 = 256;
+
+/// Why a drive has no file system to serve.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The table of partitions.
+    #[error(transparent)]
+    Table(#[from] GptError),
+    /// No partition has a file system that is known.
+    #[error("no partition says that it holds a file system of the drive's")]
+    None,
+    /// There can be no file system of that size.
+    #[error(transparent)]
+    Make(#[from] MakeError),
+    /// It needs more memory than it has.
+    #[error(transparent)]
+    Memory(#[from] Exceeded),
+    /// The file system is damaged.
+    #[error(transparent)]
+    Files(#[from] FileError),
+}
+
+impl From<Fault> for OpenError {
+    fn from(fault: Fault) -> OpenError {
+        FileError::Io(fault).into()
+    }
+}
+
+/// The pages of the partition that holds wfs.
+pub(super) async fn find(pages: &FilePages) -> Result<Run, OpenError> {
+    let mut head = vec![0; head_bytes(PAGE_BYTES as u32)];
+    let mut tail = vec![0; tail_bytes(PAGE_BYTES as u32)];
+    let (at_start, at_end) = (place(&head, 0), at_end(&tail, pages.pages()));
+    pages.read(&[at_start], &mut head).await?;
+    pages.read(&[at_end], &mut tail).await?;
+    let found = Gpt::decode(PAGE_BYTES as u32, pages.pages(), &head, &tail)?;
+    let mut partitions = found.gpt.partitions().iter().flatten();
+    let wfs = partitions.find(|partition| partition.file_system() == block::NUMBER);
+    let wfs = wfs.ok_or(OpenError::None)?;
+    Ok(Run::new(wfs.first_block, wfs.blocks()))
+}
+
+/// Makes a file system over all pages; gives where it is.
+pub(super) async fn make(pages: &FilePages, new: NewFiles) -> Result<Run, OpenError> {
+    let mut gpt = Gpt::new(new.disk, PAGE_BYTES as u32, pages.pages())?;
+    let (first, last) = gpt.usable();
+    let aligned = first.next_multiple_of(ALIGNMENT_PAGES);
+    let first = match pages.pages() > 4 * ALIGNMENT_PAGES {
+        true => aligned,
+        false => first,
+    };
+    let mut partition = Partition {
+        kind: Guid::FILES,
+        guid: new.partition,
+        first_block: first,
+        last_block: last,
+        attributes: 0,
+        name: "wfs".into(),
+    };
+    partition.set_file_system(block::NUMBER);
+    gpt.add(partition)?;
+    let part = Run::new(first, (last + 1).saturating_sub(first));
+    block::make(&pages.part(part), new.make).await?;
+    // Who finds the partition finds a file system in it.
+    let (head, tail) = gpt.encode();
+    pages.write(&[place(&head, 0)], &head).await?;
+    pages.write(&[at_end(&tail, pages.pages())], &tail).await?;
+    pages.flush().await?;
+    Ok(part)
+}
+
+fn place(bytes: &[u8], first: u64) -> Run {
+    Run::new(first, (bytes.len() / PAGE_BYTES) as u64)
+}
+
+fn at_end(tail: &[u8], pages: u64) -> Run {
+    place(tail, pages.saturating_sub((tail.len() / PAGE_BYTES) as u64))
+}

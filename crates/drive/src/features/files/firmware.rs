@@ -1,0 +1,130 @@
+//! What the cores of a drive share to serve files: the file system, which one of them opens at power-on.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::rc::{Rc, Weak};
+use std::task::{Poll, Waker};
+
+use wharf_files::block::{Recovered, Wfs};
+use wharf_files::{Errno, FileError};
+use wharf_runtime::OnCpu;
+
+use super::find::{self, OpenError};
+use super::pages::FilePages;
+use super::tasks::start_tasks;
+use crate::config::{DriveConfig, NewFiles};
+use crate::core::Core;
+use crate::memory::Purpose;
+
+/// The file system, on pages of the drive.
+pub type FileSystemOfDrive = Wfs<FilePages>;
+
+/// What has become of the file system.
+enum State {
+    Opening(Vec<Waker>),
+    Open(Rc<FileSystemOfDrive>, Recovered),
+    Failed(Rc<OpenError>),
+}
+
+/// See the [module](self).
+pub struct Firmware {
+    state: RefCell<State>,
+}
+
+impl Firmware {
+    /// Starts file tasks on all cores, and one that opens the file system, or makes it.
+    pub(super) fn start(cores: &[Rc<Core>], config: &DriveConfig, new: Option<NewFiles>) {
+        let firmware = Rc::new(Firmware {
+            state: RefCell::new(State::Opening(Vec::new())),
+        });
+        for core in cores {
+            start_tasks(core, &firmware);
+        }
+        let pages = FilePages::whole(cores, config.namespace_pages());
+        let (first, cache_bytes) = (Rc::downgrade(&cores[0]), config.memory.metadata_bytes);
+        let cpu = &cores[0].cpu;
+        let open = async move {
+            let opened = firmware_opens(&first, pages, new, cache_bytes).await;
+            firmware.opened(opened);
+        };
+        cpu.spawn("opens files", OnCpu::new(cpu, open));
+    }
+
+    fn opened(&self, opened: Result<(FileSystemOfDrive, Recovered), OpenError>) {
+        let state = match opened {
+            Ok((opened, recovered)) => State::Open(Rc::new(opened), recovered),
+            Err(failed) => State::Failed(Rc::new(failed)),
+        };
+        if let State::Opening(waiting) = self.state.replace(state) {
+            waiting.into_iter().for_each(Waker::wake);
+        }
+    }
+
+    /// The file system, once it has been opened.
+    ///
+    /// # Errors
+    /// `ENXIO` if there is none; of damage.
+    pub async fn file_system(&self) -> Result<Rc<FileSystemOfDrive>, FileError> {
+        poll_fn(|context| match &mut *self.state.borrow_mut() {
+            State::Opening(waiting) => {
+                waiting.push(context.waker().clone());
+                Poll::Pending
+            }
+            State::Open(open, _) => Poll::Ready(Ok(open.clone())),
+            State::Failed(failed) => Poll::Ready(Err(failed.as_seen())),
+        })
+        .await
+    }
+
+    /// The file system, if it is open.
+    pub fn open_now(&self) -> Option<Rc<FileSystemOfDrive>> {
+        match &*self.state.borrow() {
+            State::Open(open, _) => Some(open.clone()),
+            State::Opening(_) | State::Failed(_) => None,
+        }
+    }
+
+    /// What was done to bring the file system up to date, once it is open.
+    pub fn recovered(&self) -> Option<Recovered> {
+        match &*self.state.borrow() {
+            State::Open(_, recovered) => Some(*recovered),
+            State::Opening(_) | State::Failed(_) => None,
+        }
+    }
+
+    /// Why there is no file system, if there is none.
+    pub fn failed(&self) -> Option<Rc<OpenError>> {
+        match &*self.state.borrow() {
+            State::Failed(failed) => Some(failed.clone()),
+            State::Opening(_) | State::Open(..) => None,
+        }
+    }
+}
+
+async fn firmware_opens(
+    core: &Weak<Core>,
+    pages: FilePages,
+    new: Option<NewFiles>,
+    cache_bytes: u64,
+) -> Result<(FileSystemOfDrive, Recovered), OpenError> {
+    if let Some(core) = core.upgrade()
+        && let Some(memory) = core.memory()
+    {
+        memory.reserve(Purpose::Metadata, cache_bytes)?;
+    }
+    let part = match new {
+        Some(new) => find::make(&pages, new).await?,
+        None => find::find(&pages).await?,
+    };
+    Ok(Wfs::open(pages.part(part), cache_bytes as usize).await?)
+}
+
+impl OpenError {
+    /// As commands see it.
+    fn as_seen(&self) -> FileError {
+        match self {
+            OpenError::Files(error) => error.clone(),
+            _ => Errno::ENXIO.into(),
+        }
+    }
+}

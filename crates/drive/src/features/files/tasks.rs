@@ -1,0 +1,186 @@
+//! File tasks: each core has some, which run the handlers of commands that speak of files.
+//!
+//! 1. The controller leaves a command's only share with the core that it is for. A job takes it up, puts it into the
+//!    core's line, and is free again.
+//! 2. A file task takes it, runs its handler, and answers.
+//!
+//! File tasks wait for pages, and are no jobs: jobs serve pages, and wait for no file task. The line is as long as
+//! the drive has slots for commands.
+//!
+//! A command that has begun runs to its end, also if its queue is deleted meanwhile: that waits for it, as it does
+//! for commands of blocks.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+
+use wharf_files::FileError;
+use wharf_runtime::{Notify, OnCpu};
+use wharf_wire::command::Command;
+use wharf_wire::status::StatusCode;
+
+use super::firmware::{FileSystemOfDrive, Firmware};
+use crate::controller::{Controller, Handler};
+use crate::core::{Core, Serve, Share, Slot, Step, outcome};
+
+/// File tasks of a core.
+const FILE_TASKS: u32 = 32;
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileAnswer {
+    /// The status.
+    pub status: StatusCode,
+    /// The result, of up to 63 bits.
+    pub result: u64,
+    /// Pages that the link carries to the host before the completion.
+    pub to_host_pages: u32,
+}
+
+impl FileAnswer {
+    /// It was done, with this result.
+    pub fn done(result: u64) -> FileAnswer {
+        FileAnswer {
+            status: StatusCode::Success,
+            result,
+            to_host_pages: 0,
+        }
+    }
+
+    /// It failed.
+    pub fn failed(status: StatusCode) -> FileAnswer {
+        FileAnswer {
+            status,
+            ..FileAnswer::done(0)
+        }
+    }
+}
+
+/// What runs in a file task.
+pub type FileWork<'a> = Pin<Box<dyn Future<Output = FileAnswer> + 'a>>;
+
+/// A command that speaks of files: how it is served.
+pub trait FileCommand: Sync {
+    /// Serves it, in a file task of its core.
+    fn run<'a>(&'a self, at: At<'a>) -> FileWork<'a>;
+}
+
+/// Where a command runs, and what it is.
+#[derive(Clone, Copy)]
+pub struct At<'a> {
+    /// Its core.
+    pub core: &'a Core,
+    /// What the cores share.
+    pub firmware: &'a Firmware,
+    /// Its slot.
+    pub slot: u16,
+}
+
+impl<'a> At<'a> {
+    /// The command.
+    pub fn command(&self) -> Command {
+        self.with_slot(|slot| slot.command)
+    }
+
+    /// Looks at its slot.
+    pub fn with_slot<R>(&self, f: impl FnOnce(&Slot) -> R) -> R {
+        f(self.core.slots.borrow().get(self.slot))
+    }
+
+    /// The file system, once it has been opened.
+    ///
+    /// # Errors
+    /// If there is none, or it could not be opened.
+    pub async fn file_system(&self) -> Result<Rc<FileSystemOfDrive>, FileError> {
+        self.firmware.file_system().await
+    }
+}
+
+/// A share that waits for a file task, with what serves it.
+type Waiting = (Share, &'static dyn FileCommand);
+
+/// What a core keeps for files.
+#[derive(Default)]
+pub(super) struct FileCore {
+    line: RefCell<VecDeque<Waiting>>,
+    comes: Notify,
+    /// What the cores share.
+    pub(super) firmware: OnceCell<Rc<Firmware>>,
+}
+
+/// Starts the file tasks of a core.
+pub(super) fn start_tasks(core: &Rc<Core>, firmware: &Rc<Firmware>) {
+    let is_first = core.state::<FileCore>().firmware.set(firmware.clone());
+    assert!(is_first.is_ok(), "a core is started once");
+    for _ in 0..FILE_TASKS {
+        let own = core.clone();
+        let task = async move { serve(&own).await };
+        core.cpu.spawn("file task", OnCpu::new(&core.cpu, task));
+    }
+}
+
+/// The life of a file task.
+async fn serve(core: &Core) {
+    let own = core.state::<FileCore>();
+    let firmware = own.firmware.get().expect("it is set before any task runs");
+    loop {
+        let next = own.line.borrow_mut().pop_front();
+        let Some((share, command)) = next else {
+            own.comes.wait(&core.cpu).await;
+            continue;
+        };
+        let taken_ns = core.cpu.account_now();
+        let at = At {
+            core,
+            firmware,
+            slot: share.slot,
+        };
+        let answer = command.run(at).await;
+        {
+            let mut slots = core.slots.borrow_mut();
+            let slot = slots.get_mut(share.slot);
+            (slot.result, slot.to_host_pages) = (answer.result, answer.to_host_pages);
+        }
+        core.answer_from_task(taken_ns, share, outcome(answer.status, 0));
+    }
+}
+
+impl FileCore {
+    /// Has a share wait for a file task.
+    fn put(&self, core: &Core, share: Share, command: &'static dyn FileCommand) {
+        self.line.borrow_mut().push_back((share, command));
+        self.comes.notify_one(&core.cpu);
+    }
+}
+
+/// What cores are given for a command that speaks of files: there is one for each command.
+pub struct FileHandler(pub &'static dyn FileCommand);
+
+impl Serve for FileHandler {
+    fn serve(&self, core: &Core, job: u32) -> Step {
+        let share = core.job(job).share.get();
+        core.state::<FileCore>().put(core, share, self.0);
+        Step::Kept
+    }
+}
+
+impl Handler for FileHandler {}
+
+/// Has a command, which has been checked, be served on `core`. The host pages that were walked last are its.
+pub fn start(
+    controller: &mut Controller,
+    handler: &'static FileHandler,
+    qid: u16,
+    command: Command,
+    core: u32,
+) {
+    let slot = controller.take_slot(handler, qid, command, 1);
+    controller.slots().borrow_mut().keep_walked(slot);
+    let share = Share {
+        slot,
+        ..Share::default()
+    };
+    controller.send(core, share, handler);
+}

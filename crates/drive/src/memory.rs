@@ -1,0 +1,216 @@
+//! Memory of the drive's own, beside its write buffer: for file systems.
+//!
+//! Problem: what serves files keeps metadata, and bytes that cannot go straight between flash and host, in the
+//! drive's memory. There is only so much of it, and no host may name it.
+//!
+//! Idea: the memory has *budgets*, each for one purpose, and each a wall: who wants more waits, or is refused. Pages
+//! for transfers have addresses with bit 63 set, as the host's have addresses without: handlers of commands copy from
+//! and to either. Only cores can resolve them. The host's memory space knows no such address, so a command that
+//! names one names nothing.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use wharf_runtime::{Cpu, Resource, TaskId};
+use wharf_wire::dma::{DmaFault, DmaRegion, DmaSpace, HostPage, PAGE_BYTES, RegisterError};
+
+use crate::config::MemoryConfig;
+
+/// Set in addresses of the drive's own memory.
+const OWN: u64 = 1 << 63;
+
+/// What memory is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// Pages of metadata that a file system keeps.
+    Metadata,
+    /// Changes of metadata on their way to their places.
+    Journal,
+}
+
+/// More than a budget has left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{wanted} bytes are more than the {left} bytes of device memory that are left for this")]
+pub struct Exceeded {
+    /// Bytes that were asked for.
+    pub wanted: u64,
+    /// Bytes that are left.
+    pub left: u64,
+}
+
+/// See the [module](self).
+pub struct DeviceMemory {
+    space: Arc<DmaSpace>,
+    region: DmaRegion,
+    /// Pages for transfers that nobody has.
+    free: RefCell<Vec<u32>>,
+    /// Tasks that wait for some, in order, with how many.
+    line: RefCell<VecDeque<(u64, TaskId, usize)>>,
+    next_in_line: Cell<u64>,
+    metadata_left: Cell<u64>,
+    journal_left: Cell<u64>,
+    latency_ns: u64,
+    ns_per_page: u64,
+    busy: Cell<Resource>,
+}
+
+impl DeviceMemory {
+    /// Memory that nobody uses.
+    ///
+    /// # Errors
+    /// If this machine has none.
+    pub fn new(config: &MemoryConfig) -> Result<DeviceMemory, RegisterError> {
+        let space = DmaSpace::new(PAGE_BYTES);
+        let pages = config.transfer_bytes as usize / PAGE_BYTES;
+        let region = space.register(pages)?;
+        Ok(DeviceMemory {
+            space,
+            region,
+            free: RefCell::new((0..pages as u32).rev().collect()),
+            line: RefCell::default(),
+            next_in_line: Cell::new(0),
+            metadata_left: Cell::new(config.metadata_bytes),
+            journal_left: Cell::new(config.journal_bytes),
+            latency_ns: config.latency_ns,
+            ns_per_page: (PAGE_BYTES as u64 * 1000)
+                .checked_div(config.mb_s)
+                .unwrap_or(0),
+            busy: Cell::default(),
+        })
+    }
+
+    fn left(&self, purpose: Purpose) -> &Cell<u64> {
+        match purpose {
+            Purpose::Metadata => &self.metadata_left,
+            Purpose::Journal => &self.journal_left,
+        }
+    }
+
+    /// Bytes that a budget has left.
+    pub fn bytes_left(&self, purpose: Purpose) -> u64 {
+        self.left(purpose).get()
+    }
+
+    /// Takes bytes out of a budget.
+    ///
+    /// # Errors
+    /// If there are not as many.
+    pub fn reserve(&self, purpose: Purpose, bytes: u64) -> Result<(), Exceeded> {
+        let left = self.left(purpose);
+        let exceeded = Exceeded {
+            wanted: bytes,
+            left: left.get(),
+        };
+        left.set(left.get().checked_sub(bytes).ok_or(exceeded)?);
+        Ok(())
+    }
+
+    /// The page at an address of this memory.
+    pub(crate) fn page(&self, address: u64) -> Result<HostPage<'_>, DmaFault> {
+        match address & OWN {
+            0 => Err(DmaFault(address)),
+            _ => self.space.page(address & !OWN),
+        }
+    }
+
+    /// When `pages` pages that are moved now have been.
+    pub fn moved_ns(&self, cpu: &Cpu, pages: u32) -> u64 {
+        if self.latency_ns == 0 && self.ns_per_page == 0 {
+            return 0;
+        }
+        let mut busy = self.busy.get();
+        let end_ns = busy.reserve(cpu.now(), self.ns_per_page * u64::from(pages));
+        self.busy.set(busy);
+        end_ns + self.latency_ns
+    }
+
+    /// Lends `count` pages for a transfer, in turn: waits until so many are free. For tasks that have none.
+    ///
+    /// # Panics
+    /// If there are not so many pages at all.
+    pub async fn lend(&self, cpu: &Cpu, count: usize) -> Lent<'_> {
+        assert!(count <= self.region.pages(), "a transfer of {count} pages");
+        let mut place = None;
+        let pages = poll_fn(|_| match self.take(place, count) {
+            Some(pages) => Poll::Ready(pages),
+            None => {
+                place.get_or_insert_with(|| self.stand_in_line(cpu.current(), count));
+                Poll::Pending
+            }
+        })
+        .await;
+        self.wake_next(cpu);
+        Lent {
+            memory: self,
+            cpu: cpu.clone(),
+            pages,
+        }
+    }
+
+    /// Takes pages, if it is the turn of who stands at `place` in the line, or of one who has just come.
+    fn take(&self, place: Option<u64>, count: usize) -> Option<Vec<u32>> {
+        let mut line = self.line.borrow_mut();
+        let is_next = line.front().map(|first| first.0) == place;
+        let mut free = self.free.borrow_mut();
+        if !is_next || free.len() < count {
+            return None;
+        }
+        if place.is_some() {
+            line.pop_front();
+        }
+        let rest = free.len() - count;
+        Some(free.split_off(rest))
+    }
+
+    fn stand_in_line(&self, task: TaskId, count: usize) -> u64 {
+        let place = self.next_in_line.get();
+        self.next_in_line.set(place + 1);
+        self.line.borrow_mut().push_back((place, task, count));
+        place
+    }
+
+    /// Wakes who stands first in line, if there is enough.
+    fn wake_next(&self, cpu: &Cpu) {
+        let line = self.line.borrow();
+        if let Some((_, task, count)) = line.front()
+            && self.free.borrow().len() >= *count
+        {
+            cpu.wake_at(cpu.now(), *task);
+        }
+    }
+}
+
+/// Pages that a task has, until this is dropped.
+pub struct Lent<'a> {
+    memory: &'a DeviceMemory,
+    cpu: Cpu,
+    pages: Vec<u32>,
+}
+
+impl Lent<'_> {
+    /// Their addresses, in order.
+    pub fn addresses(&self) -> impl Iterator<Item = u64> + '_ {
+        let region = &self.memory.region;
+        self.pages
+            .iter()
+            .map(|page| region.address(*page as usize) | OWN)
+    }
+
+    /// The bytes of one of them, while nobody has been asked to transfer it.
+    pub fn bytes(&mut self, nth: usize) -> &mut [u8] {
+        let page = self.pages[nth] as usize;
+        // SAFETY: the page is lent to this task alone, whose requests that name it have been answered: it
+        // awaits each of them.
+        unsafe { self.memory.region.page_mut(page) }
+    }
+}
+
+impl Drop for Lent<'_> {
+    fn drop(&mut self) {
+        self.memory.free.borrow_mut().append(&mut self.pages);
+        self.memory.wake_next(&self.cpu);
+    }
+}
