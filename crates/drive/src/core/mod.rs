@@ -12,7 +12,7 @@
 //! | `store.rs` | what it keeps pages in, and what outlives it |
 //! | `commands.rs` | commands in their slots, shares and answers |
 //! | `job.rs` | shares come, are served, and are answered |
-//! | `peers.rs` | cores ask cores for pages |
+//! | `peers.rs`, `asks.rs` | cores ask cores for pages |
 //! | `operations.rs` | the ends of flash operations, and of waits for a time |
 //! | `gc.rs`, `collecting.rs` | collectors and eraser keep blocks free |
 //! | `checkpoint.rs` | the checkpointer keeps recovery short |
@@ -30,6 +30,7 @@
 //! starts no task and allocates nothing.
 
 mod arm;
+mod asks;
 mod cache;
 mod checkpoint;
 mod collecting;
@@ -50,11 +51,12 @@ mod store;
 mod stuck;
 mod syncs;
 
+pub use asks::{ASK_PAGES_MAX, Unserved, requests_max};
 pub use cache::frame_with_data;
 pub use commands::{Answer, Failed, Outcome, Share, Slot, Slots, outcome};
 pub use host_page::{read_page, unreadable};
 pub use job::Settled;
-pub use peers::{ASK_PAGES_MAX, Asked, Request, Unserved, requests_max};
+pub use peers::{Asked, Request};
 pub use state::{Answers, Core, CoreParts, Job, NextWaiter, Serve, Step, Waiting};
 pub use store::{CoreStatus, Store};
 pub use stuck::{Busy, Patience, Stuck};

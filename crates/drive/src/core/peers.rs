@@ -16,30 +16,18 @@
 //!
 //! All cores of a drive are on one thread: these are plain calls.
 
-use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::{Rc, Weak};
 use std::task::{Context, Poll};
 
-use wharf_runtime::{Notify, Op, Ready, TaskId};
+use wharf_runtime::{Op, Ready};
 use wharf_wire::command::Command;
-use wharf_wire::status::StatusCode;
 
+use super::asks::{ASK_PAGES_MAX, Ask, Asks, Unserved};
 use super::commands::{Outcome, Share};
 use super::state::{Core, Serve, Step, Waiting};
 use crate::divide::{quotient, remainder};
-
-/// Requests that a core may have under way.
-const ASKS_MAX: u32 = 64;
-
-/// Pages of one request at most.
-pub const ASK_PAGES_MAX: u32 = 256;
-
-/// Requests of all cores of a drive.
-pub fn requests_max(cores: u32) -> u32 {
-    cores * ASKS_MAX
-}
 
 /// What a core asks others for.
 pub struct Request<'a> {
@@ -56,56 +44,27 @@ pub struct Request<'a> {
     pub data_ready_ns: u64,
 }
 
-/// Why a request failed, and at which page of the drive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unserved {
-    /// As a host would be told.
-    pub status: StatusCode,
-    /// The first page that failed.
-    pub page: u64,
-}
-
-/// What has become of a request.
-#[derive(Default)]
-struct Ask {
-    /// Shares that have not been answered.
-    left: Cell<u32>,
-    /// When the last one was, by the clocks of those who did.
-    at_ns: Cell<u64>,
-    /// The failure of the first page that failed.
-    failed: Cell<Option<Unserved>>,
-    /// Who waits.
-    task: Cell<Option<TaskId>>,
-}
-
-/// The cores of a drive, for one of them.
-pub(super) struct Peers {
-    cores: Box<[Weak<Core>]>,
-    /// The first of the core's slots.
-    first: u16,
-    asks: Box<[Ask]>,
-    /// Of them those that are free.
-    free: RefCell<Vec<u16>>,
-    freed: Notify,
-}
-
 impl Core {
     /// Lets this core ask `cores`, all of its drive, from slots behind those of `commands` commands.
     pub fn meet(&self, cores: &[Rc<Core>], commands: u32) {
-        let peers = Peers {
-            cores: cores.iter().map(Rc::downgrade).collect(),
-            first: (commands + self.index * ASKS_MAX) as u16,
-            asks: (0..ASKS_MAX).map(|_| Ask::default()).collect(),
-            free: RefCell::new((0..ASKS_MAX as u16).rev().collect()),
-            freed: Notify::new(),
-        };
-        let is_first = self.peers.set(peers).is_ok();
+        let asks = Asks::new(commands, self.index);
+        let peers = cores.iter().map(Rc::downgrade).collect();
+        let is_first = self.peers.set((asks, peers)).is_ok();
         assert!(is_first, "a core meets the others once");
     }
 
-    fn peers(&self) -> &Peers {
-        let peers = self.peers.get();
-        peers.expect("a drive whose cores ask each other has them meet")
+    fn met(&self) -> &(Asks, Box<[Weak<Core>]>) {
+        let met = self.peers.get();
+        met.expect("a drive whose cores ask each other has them meet")
+    }
+
+    fn asks(&self) -> &Asks {
+        &self.met().0
+    }
+
+    fn peer(&self, index: u32) -> Rc<Core> {
+        let core = self.met().1[index as usize].upgrade();
+        core.expect("cores of a drive go together")
     }
 
     /// Has the cores that pages belong to serve a request. For file tasks of this core alone.
@@ -156,10 +115,7 @@ impl Core {
         let mut touched = Ready::NONE;
         for (index, share) in shares() {
             self.cpu.work(Op::CommandSplit, || ());
-            let Some(core) = self.peers().cores[index as usize].upgrade() else {
-                unreachable!("cores of a drive go together");
-            };
-            core.arrive(
+            self.peer(index).arrive(
                 self.cpu.stamp_ns(),
                 Share { slot, ..share },
                 request.handler,
@@ -167,9 +123,7 @@ impl Core {
             touched.insert(index);
         }
         for index in touched {
-            if let Some(core) = self.peers().cores[index as usize].upgrade() {
-                core.serve_asked();
-            }
+            self.peer(index).serve_asked();
         }
         Answered { core: self, ask }.await;
         self.cpu.work_n(Op::CommandGather, count, || ());
@@ -216,12 +170,12 @@ impl Core {
 
     /// Takes one of this core's slots, or waits for one.
     async fn take_ask(&self) -> Taken<'_> {
-        let peers = self.peers();
+        let asks = self.asks();
         loop {
-            let free = peers.free.borrow_mut().pop();
+            let free = asks.free.borrow_mut().pop();
             match free {
                 Some(index) => return Taken { core: self, index },
-                None => peers.freed.wait(&self.cpu).await,
+                None => asks.freed.wait(&self.cpu).await,
             }
         }
     }
@@ -229,9 +183,9 @@ impl Core {
     /// Gives the answer to a job's share to the core that asked.
     fn give_back(&self, number: u32, outcome: Outcome) {
         let share = self.job(number).share.get();
-        let asker = self.asker_of(share.slot);
-        let peers = asker.peers();
-        let ask = &peers.asks[usize::from(share.slot - peers.first)];
+        let (asker, index) = self.asks().asker_of(share.slot);
+        let asker = self.peer(asker);
+        let ask = asker.asks().ask(index);
         let at_ns = self.cpu.stamp_ns();
         ask.at_ns.set(ask.at_ns.get().max(at_ns));
         if let Err(failed) = outcome {
@@ -250,15 +204,6 @@ impl Core {
         {
             asker.cpu.wake_at(ask.at_ns.get(), task);
         }
-    }
-
-    /// Whose slot it is.
-    fn asker_of(&self, slot: u16) -> Rc<Core> {
-        let peers = self.peers();
-        let first = peers.first - (self.index * ASKS_MAX) as u16;
-        let asker = usize::from(slot - first) / ASKS_MAX as usize;
-        let asker = peers.cores[asker].upgrade();
-        asker.expect("cores of a drive go together")
     }
 
     /// What follows a call of a handler that was asked.
@@ -281,21 +226,21 @@ struct Taken<'a> {
 
 impl<'a> Taken<'a> {
     fn ask(&self) -> &'a Ask {
-        &self.core.peers().asks[self.index as usize]
+        self.core.asks().ask(self.index)
     }
 
     fn slot(&self) -> u16 {
-        self.core.peers().first + self.index
+        self.core.asks().slot(self.index)
     }
 }
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        let peers = self.core.peers();
+        let asks = self.core.asks();
         // One whose task went before its answers came is nobody's any more: the drive goes too.
         if self.ask().left.get() == 0 {
-            peers.free.borrow_mut().push(self.index);
-            peers.freed.notify_one(&self.core.cpu);
+            asks.free.borrow_mut().push(self.index);
+            asks.freed.notify_one(&self.core.cpu);
         }
     }
 }

@@ -14,10 +14,10 @@ use wharf_wire::dma::DmaSpace;
 use wharf_wire::statistics::DriveStatistics;
 use wharf_wire::status::StatusCode;
 
+use super::asks::Asks;
 use super::collecting::{Collecting, Collector, Moved};
 use super::commands::{Answer, Outcome, Share, Slots};
 use super::hmb::Hmb;
-use super::peers::Peers;
 use super::store::{CoreStatus, Store};
 use super::stuck::Stuck;
 use super::syncs::Syncs;
@@ -276,8 +276,8 @@ pub struct Core {
     pub(super) squeezed: Cell<(u64, u64)>,
     /// Its processor copies data: no engine does.
     pub copies: bool,
-    /// The other cores, if this one may ask them.
-    pub(super) peers: OnceCell<Peers>,
+    /// What it asks, and all cores of its drive, if this one may ask them.
+    pub(super) peers: OnceCell<(Asks, Box<[Weak<Core>]>)>,
     states: Vec<Box<dyn Any>>,
     waiters: Vec<NextWaiter>,
 }

@@ -2,19 +2,14 @@
 
 use std::cell::RefCell;
 use std::future::poll_fn;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 use wharf_files::block::{Recovered, Wfs};
 use wharf_files::{Errno, FileError};
-use wharf_runtime::OnCpu;
 
-use super::find::{self, OpenError};
+use super::find::OpenError;
 use super::pages::FilePages;
-use super::tasks::start_tasks;
-use crate::config::{DriveConfig, NewFiles};
-use crate::core::Core;
-use crate::memory::Purpose;
 
 /// The file system, on pages of the drive.
 pub type FileSystemOfDrive = Wfs<FilePages>;
@@ -32,25 +27,15 @@ pub struct Firmware {
 }
 
 impl Firmware {
-    /// Starts file tasks on all cores, and one that opens the file system, or makes it.
-    pub(super) fn start(cores: &[Rc<Core>], config: &DriveConfig, new: Option<NewFiles>) {
-        let firmware = Rc::new(Firmware {
+    /// One that waits for the file system to be opened.
+    pub(super) fn opening() -> Firmware {
+        Firmware {
             state: RefCell::new(State::Opening(Vec::new())),
-        });
-        for core in cores {
-            start_tasks(core, &firmware);
         }
-        let pages = FilePages::whole(cores, config.namespace_pages());
-        let (first, cache_bytes) = (Rc::downgrade(&cores[0]), config.memory.metadata_bytes);
-        let cpu = &cores[0].cpu;
-        let open = async move {
-            let opened = firmware_opens(&first, pages, new, cache_bytes).await;
-            firmware.opened(opened);
-        };
-        cpu.spawn("opens files", OnCpu::new(cpu, open));
     }
 
-    fn opened(&self, opened: Result<(FileSystemOfDrive, Recovered), OpenError>) {
+    /// The file system has been opened, or cannot be.
+    pub(super) fn opened(&self, opened: Result<(FileSystemOfDrive, Recovered), OpenError>) {
         let state = match opened {
             Ok((opened, recovered)) => State::Open(Rc::new(opened), recovered),
             Err(failed) => State::Failed(Rc::new(failed)),
@@ -99,24 +84,6 @@ impl Firmware {
             State::Opening(_) | State::Open(..) => None,
         }
     }
-}
-
-async fn firmware_opens(
-    core: &Weak<Core>,
-    pages: FilePages,
-    new: Option<NewFiles>,
-    cache_bytes: u64,
-) -> Result<(FileSystemOfDrive, Recovered), OpenError> {
-    if let Some(core) = core.upgrade()
-        && let Some(memory) = core.memory()
-    {
-        memory.reserve(Purpose::Metadata, cache_bytes)?;
-    }
-    let part = match new {
-        Some(new) => find::make(&pages, new).await?,
-        None => find::find(&pages).await?,
-    };
-    Ok(Wfs::open(pages.part(part), cache_bytes as usize).await?)
 }
 
 impl OpenError {

@@ -8,13 +8,14 @@
 //! | file | idea |
 //! |---|---|
 //! | `tasks.rs` | file tasks, and commands that wait for one |
-//! | `firmware.rs` | what the cores of a drive share; the file system is opened at power-on, or made |
+//! | `firmware.rs`, `power_on.rs` | what the cores of a drive share; the file system is opened at power-on, or made |
 //! | `find.rs` | the partition that has it; a new one |
 //! | `pages.rs` | the drive's pages below the file system |
 
 mod find;
 mod firmware;
 mod pages;
+mod power_on;
 mod tasks;
 
 use std::any::Any;
@@ -48,7 +49,7 @@ impl Feature for Files {
     }
 
     fn power_on(&self, cores: &[Rc<Core>], config: &DriveConfig, new: Option<NewFiles>) {
-        Firmware::start(cores, config, new);
+        power_on::power_on(cores, config, new);
     }
 
     fn check_format(&self, _: &Controller) -> Result<(), StatusCode> {
