@@ -90,7 +90,7 @@ impl OpenError {
     /// As commands see it.
     fn as_seen(&self) -> FileError {
         match self {
-            OpenError::Files(error) => error.clone(),
+            OpenError::Files(error) => *error,
             _ => Errno::ENXIO.into(),
         }
     }
