@@ -1,6 +1,6 @@
 //! Programs that run in file tasks: a command that names one, and a drive with a file system.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Mutex;
@@ -25,7 +25,7 @@ const RUN: u8 = 0x88;
 type Program = Box<dyn for<'a> FnOnce(At<'a>) -> Pin<Box<dyn Future<Output = ()> + 'a>> + Send>;
 
 /// Programs that have been named and have not begun.
-static PROGRAMS: Mutex<Option<HashMap<u32, Program>>> = Mutex::new(None);
+static PROGRAMS: Mutex<BTreeMap<u32, Program>> = Mutex::new(BTreeMap::new());
 
 /// The feature.
 pub struct Programs;
@@ -69,7 +69,7 @@ impl FileCommand for Run {
     fn run<'a>(&'a self, at: At<'a>) -> FileWork<'a> {
         let name = at.command().cdw10;
         let mut programs = PROGRAMS.lock().unwrap();
-        let program = programs.as_mut().and_then(|all| all.remove(&name));
+        let program = programs.remove(&name);
         let program = program.expect("it was named");
         Box::pin(async move {
             program(at).await;
@@ -84,7 +84,7 @@ pub fn command(
     program: impl for<'a> FnOnce(At<'a>) -> Pin<Box<dyn Future<Output = ()> + 'a>> + Send + 'static,
 ) -> Command {
     let mut programs = PROGRAMS.lock().unwrap();
-    let all = programs.get_or_insert_default();
+    let all = &mut *programs;
     let name = (0..)
         .find(|name| !all.contains_key(name))
         .expect("few are named");
