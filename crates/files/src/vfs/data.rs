@@ -6,7 +6,7 @@ use std::rc::Rc;
 use super::path::At;
 use super::permission::{Access, check};
 use super::session::{OpenFile, Session};
-use crate::arguments::{Allocate, Place, Seek, Sync, Write, Written};
+use crate::arguments::{Allocate, By, Place, Seek, Sync, Write, Written};
 use crate::attributes::Kind;
 use crate::errno::{Errno, FileError};
 use crate::file_system::FileSystem;
@@ -57,9 +57,9 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
         }
         let write = Write {
             place,
-            end_max: self.file_bytes_max,
+            end_max: open.file_bytes_max,
         };
-        let by = self.by(now_ns);
+        let by = open.by(now_ns);
         self.fs.write(by, open.number, write, data).await
     }
 
@@ -78,7 +78,8 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
         if open.is_directory || !open.flags.write {
             return Err(Errno::EINVAL.into());
         }
-        self.set_size(now_ns, open.number, bytes).await
+        self.set_size(open.by(now_ns), open.file_bytes_max, open.number, bytes)
+            .await
     }
 
     /// Sets the size of what a path names.
@@ -95,19 +96,26 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
                 Kind::Symlink | Kind::Special(_) => return Err(Errno::EINVAL.into()),
             }
             check(&self.caller, &file, Access::WRITE)?;
-            self.set_size(now_ns, file.number, bytes).await
+            let (by, most) = (self.by(now_ns), self.file_bytes_max);
+            self.set_size(by, most, file.number, bytes).await
         })
         .await
     }
 
-    async fn set_size(&self, now_ns: u64, number: u64, bytes: u64) -> Result<(), FileError> {
-        self.check_grows(number, bytes).await?;
-        self.fs.truncate(self.by(now_ns), number, bytes).await
+    async fn set_size(
+        &self,
+        by: By<'_>,
+        most: u64,
+        number: u64,
+        bytes: u64,
+    ) -> Result<(), FileError> {
+        self.check_grows(number, bytes, most).await?;
+        self.fs.truncate(by, number, bytes).await
     }
 
-    /// Refuses to make a file longer than the caller's limit.
-    async fn check_grows(&self, number: u64, bytes: u64) -> Result<(), FileError> {
-        let is_long = bytes > self.file_bytes_max;
+    /// Refuses to make a file longer than `most`, the caller's limit.
+    async fn check_grows(&self, number: u64, bytes: u64, most: u64) -> Result<(), FileError> {
+        let is_long = bytes > most;
         match is_long && bytes > self.fs.attributes(number).await?.bytes {
             true => Err(Errno::EFBIG.into()),
             false => Ok(()),
@@ -137,9 +145,10 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
             return Err(Errno::EFBIG.into());
         }
         if matches!(what, Allocate::Extend | Allocate::Zero) {
-            self.check_grows(open.number, end).await?;
+            self.check_grows(open.number, end, open.file_bytes_max)
+                .await?;
         }
-        let by = self.by(now_ns);
+        let by = open.by(now_ns);
         self.fs.allocate(by, open.number, offset, bytes, what).await
     }
 

@@ -55,6 +55,8 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
             number: attributes.number,
             is_directory: attributes.is_directory(),
             flags,
+            caller: self.caller.clone(),
+            file_bytes_max: self.file_bytes_max,
         });
         let inserted = self.handles.borrow_mut().insert(open);
         match inserted {

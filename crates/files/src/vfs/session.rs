@@ -16,12 +16,28 @@ use crate::handles::HandleTable;
 const LOOKS_MAX: u32 = 64;
 
 /// An open file or directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct OpenFile {
     pub(super) number: u64,
     pub(super) is_directory: bool,
     pub(super) flags: OpenFlags,
+    /// Who opened it: what is done by the handle is done as this one.
+    pub(super) caller: Rc<Caller>,
+    /// The limit of who opened it.
+    pub(super) file_bytes_max: u64,
 }
+
+impl OpenFile {
+    /// Who makes a change by this handle now.
+    pub(super) fn by(&self, now_ns: u64) -> By<'_> {
+        By {
+            caller: &self.caller,
+            now_ns,
+        }
+    }
+}
+
+type Handles = Rc<RefCell<HandleTable<Rc<OpenFile>>>>;
 
 /// What somebody may use at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,10 +67,10 @@ impl Default for SessionLimits {
 /// One who uses the file system that `P` points to. See [the module](super).
 pub struct Session<P> {
     pub(super) fs: P,
-    pub(super) caller: Caller,
+    pub(super) caller: Rc<Caller>,
     pub(super) file_bytes_max: u64,
     pub(super) protects_hard_links: bool,
-    pub(super) handles: RefCell<HandleTable<Rc<OpenFile>>>,
+    pub(super) handles: Handles,
 }
 
 impl<P: Deref<Target: FileSystem>> Session<P> {
@@ -62,10 +78,28 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
     pub fn new(fs: P, caller: Caller, limits: SessionLimits) -> Session<P> {
         Session {
             fs,
-            caller,
+            caller: Rc::new(caller),
             file_bytes_max: limits.file_bytes,
             protects_hard_links: limits.protects_hard_links,
-            handles: RefCell::new(HandleTable::new(limits.handles, limits.first_generation)),
+            handles: Rc::new(RefCell::new(HandleTable::new(
+                limits.handles,
+                limits.first_generation,
+            ))),
+        }
+    }
+
+    /// The same open files, for what another caller does, whose files grow to `file_bytes_max` at
+    /// most: whoever speaks for many has one session, and names the caller with each request.
+    pub fn as_caller(&self, caller: Caller, file_bytes_max: u64) -> Session<P>
+    where
+        P: Clone,
+    {
+        Session {
+            fs: self.fs.clone(),
+            caller: Rc::new(caller),
+            file_bytes_max,
+            protects_hard_links: self.protects_hard_links,
+            handles: self.handles.clone(),
         }
     }
 
@@ -82,6 +116,11 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
     /// What it was made of. What is open stays open there: [`Session::close_all`] before.
     pub fn into_file_system(self) -> P {
         self.fs
+    }
+
+    /// Whether a handle is one of an open file.
+    pub fn is_open(&self, handle: Handle) -> bool {
+        self.handles.borrow().get(handle).is_ok()
     }
 
     /// How many files are open.

@@ -1,5 +1,6 @@
 //! What sessions answer, case by case, and what several of them do to each other.
 
+mod callers;
 mod data;
 mod names;
 mod races;
