@@ -10,17 +10,41 @@ use wharf_runtime::{Cpu, Resource};
 use crate::config::LinkConfig;
 
 /// Bytes that cross the link for a page, whatever the media keep of it.
-const PAGE_BYTES: u64 = 4096;
+pub const PAGE_BYTES: u64 = 4096;
 
-fn ns_per_page(mb_s: u64) -> u64 {
-    // No bandwidth stands for an unlimited one.
-    (PAGE_BYTES * 1000).checked_div(mb_s).unwrap_or(0)
+/// How long bytes take. Whole pages are the rule, and take no division.
+#[derive(Clone, Copy)]
+struct Pace {
+    mb_s: u64,
+    ns_per_page: u64,
+}
+
+impl Pace {
+    fn new(mb_s: u64) -> Pace {
+        // No bandwidth stands for an unlimited one.
+        let ns_per_page = (PAGE_BYTES * 1000).checked_div(mb_s).unwrap_or(0);
+        Pace { mb_s, ns_per_page }
+    }
+
+    #[inline]
+    fn is_unlimited(self) -> bool {
+        self.ns_per_page == 0
+    }
+
+    #[inline]
+    fn ns(self, bytes: u64) -> u64 {
+        let pages_ns = self.ns_per_page * (bytes / PAGE_BYTES);
+        match bytes % PAGE_BYTES {
+            0 => pages_ns,
+            rest => pages_ns + (rest * 1000).checked_div(self.mb_s).unwrap_or(0),
+        }
+    }
 }
 
 /// The direction to the host.
 pub struct ToHost {
     latency_ns: u64,
-    ns_per_page: u64,
+    pace: Pace,
     busy: Resource,
 }
 
@@ -29,21 +53,19 @@ impl ToHost {
     pub fn new(config: &LinkConfig) -> ToHost {
         ToHost {
             latency_ns: config.latency_ns,
-            ns_per_page: ns_per_page(config.to_host_mb_s),
+            pace: Pace::new(config.to_host_mb_s),
             busy: Resource::default(),
         }
     }
 
-    /// When a completion, behind the `pages` pages of data before it, is at the host. Both ways'
+    /// When a completion, behind the `bytes` bytes of data before it, is at the host. Both ways'
     /// latency is counted here. Completions keep their order: the link is a queue.
     #[inline]
-    pub fn carry(&mut self, cpu: &Cpu, pages: u32) -> u64 {
-        if self.latency_ns == 0 && self.ns_per_page == 0 {
+    pub fn carry(&mut self, cpu: &Cpu, bytes: u64) -> u64 {
+        if self.latency_ns == 0 && self.pace.is_unlimited() {
             return cpu.stamp_ns();
         }
-        let sent_ns = self
-            .busy
-            .reserve(cpu.now(), self.ns_per_page * u64::from(pages));
+        let sent_ns = self.busy.reserve(cpu.now(), self.pace.ns(bytes));
         sent_ns + 2 * self.latency_ns
     }
 }
@@ -51,7 +73,7 @@ impl ToHost {
 /// The direction from the host. Clones are the same link.
 #[derive(Clone)]
 pub struct FromHost {
-    ns_per_page: u64,
+    pace: Pace,
     /// When it has carried all that was asked for.
     free_ns: Arc<AtomicU64>,
 }
@@ -60,18 +82,18 @@ impl FromHost {
     /// An idle link.
     pub fn new(config: &LinkConfig) -> FromHost {
         FromHost {
-            ns_per_page: ns_per_page(config.from_host_mb_s),
+            pace: Pace::new(config.from_host_mb_s),
             free_ns: Arc::new(AtomicU64::new(0)),
         }
     }
 
-    /// When `pages` pages that are asked for now are here; 0 if that takes no time.
+    /// When `bytes` bytes that are asked for now are here; 0 if that takes no time.
     #[inline]
-    pub fn carry(&self, cpu: &Cpu, pages: u32) -> u64 {
-        if self.ns_per_page == 0 || pages == 0 {
+    pub fn carry(&self, cpu: &Cpu, bytes: u64) -> u64 {
+        if self.pace.is_unlimited() || bytes == 0 {
             return 0;
         }
-        let duration_ns = self.ns_per_page * u64::from(pages);
+        let duration_ns = self.pace.ns(bytes);
         let end_ns = |free_ns: u64| free_ns.max(cpu.now()) + duration_ns;
         // Relaxed: a clock of its own, which orders nothing.
         let (order, next) = (Ordering::Relaxed, |free_ns| Some(end_ns(free_ns)));
@@ -103,15 +125,18 @@ mod tests {
             let other = limited.clone();
             assert_eq!(
                 [
-                    limited.carry(&cpu, 2),
-                    other.carry(&cpu, 1),
+                    limited.carry(&cpu, 2 * PAGE_BYTES),
+                    other.carry(&cpu, PAGE_BYTES),
                     limited.carry(&cpu, 0)
                 ],
                 [2_000, 3_000, 0]
             );
             cpu.sleep_until(10_000).await;
-            assert_eq!(limited.carry(&cpu, 1), 11_000);
-            assert_eq!(unlimited.carry(&cpu, 1), 0);
+            assert_eq!(limited.carry(&cpu, PAGE_BYTES), 11_000);
+            // Bytes take their share of a page's time.
+            assert_eq!(limited.carry(&cpu, 1_024), 11_250);
+            assert_eq!(limited.carry(&cpu, PAGE_BYTES + 2_048), 12_750);
+            assert_eq!(unlimited.carry(&cpu, PAGE_BYTES), 0);
         });
         machine.run_virtual(wharf_runtime::Seed(1)).unwrap();
     }

@@ -35,7 +35,7 @@ impl Controller {
 
     /// Completes a command with this status.
     pub fn complete_with(&mut self, slot: u16, status: StatusCode) {
-        let (qid, command, served_ns, failed_page, result, to_host_pages) = {
+        let (qid, command, served_ns, failed_page, result, to_host_bytes) = {
             let mut slots = self.slots.borrow_mut();
             slots.release(slot);
             let slot = slots.get(slot);
@@ -45,7 +45,7 @@ impl Controller {
                 slot.served_ns,
                 slot.failed_page,
                 slot.result,
-                slot.to_host_pages,
+                slot.to_host_bytes,
             )
         };
         if status == StatusCode::Success {
@@ -57,7 +57,7 @@ impl Controller {
             self.errors.record(qid, &command, answer, failed_page);
             answer = answer.with_more();
         }
-        self.finish(qid, &command, answer, result, to_host_pages);
+        self.finish(qid, &command, answer, result, to_host_bytes);
     }
 
     /// Forgets a command that goes on under another slot, or is never completed.
@@ -72,7 +72,7 @@ impl Controller {
         command: &Command,
         status: Status,
         result: u64,
-        to_host_pages: u32,
+        to_host_bytes: u32,
     ) {
         let collects = qid != 0 && self.tells_collection() && self.anyone_collects();
         let mut completion = Completion::new(command.cid, status)
@@ -82,7 +82,7 @@ impl Controller {
             completion = completion.with_space_level(self.space_level());
         }
         self.cpu.work(Op::CommandComplete, || ());
-        let due_ns = self.to_host.carry(&self.cpu, to_host_pages);
+        let due_ns = self.to_host.carry(&self.cpu, u64::from(to_host_bytes));
         self.post(Outgoing {
             due_ns,
             qid,

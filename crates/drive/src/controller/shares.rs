@@ -8,6 +8,7 @@ use super::MDTS;
 use super::state::{Controller, Handler};
 use crate::core::Share;
 use crate::divide::{quotient, remainder};
+use crate::link::PAGE_BYTES;
 
 impl Controller {
     /// Keeps a command that has `shares` shares in a slot.
@@ -87,15 +88,16 @@ impl Controller {
         let stripe = self.striping.stripe_pages;
         let last = first + u64::from(pages) - 1;
         let shares = (quotient(last, stripe) - quotient(first, stripe) + 1) as u32;
-        let (to_host_pages, data_ready_ns) = match from_host {
-            false => (pages, 0),
-            true => (0, self.from_host.carry(&self.cpu, pages)),
+        let bytes = pages * PAGE_BYTES as u32;
+        let (to_host_bytes, data_ready_ns) = match from_host {
+            false => (bytes, 0),
+            true => (0, self.from_host.carry(&self.cpu, bytes.into())),
         };
         let slot = self.take_slot(handler, qid, command, shares);
         {
             let mut slots = self.slots.borrow_mut();
             let kept = slots.keep_walked(slot);
-            (kept.to_host_pages, kept.data_ready_ns) = (to_host_pages, data_ready_ns);
+            (kept.to_host_bytes, kept.data_ready_ns) = (to_host_bytes, data_ready_ns);
         }
         let mut done = 0;
         while done < pages {

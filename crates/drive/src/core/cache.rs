@@ -18,6 +18,7 @@ use super::hmb::Hmb;
 use super::state::Core;
 use super::stuck::{Busy, Patience, Stuck};
 use crate::ftl::{Entry, Ftl, NONE, Refusal};
+use crate::link::PAGE_BYTES;
 
 /// Time between two looks at a frame that the host is writing, in nanoseconds.
 const BUSY_RETRY_NS: u64 = 1_000;
@@ -107,7 +108,7 @@ impl Core {
                 };
                 match self.write_back_frame(victim, owner) {
                     Ok(()) => {
-                        let here_ns = self.from_host.carry(&self.cpu, 1);
+                        let here_ns = self.from_host.carry(&self.cpu, PAGE_BYTES);
                         *carried_ns = here_ns.max(*carried_ns);
                     }
                     Err(Stuck::Busy) => continue,
@@ -203,7 +204,7 @@ impl Core {
         // While this waits its page may be evicted, and so written back, or all memory taken back.
         let needs_it = || Arc::ptr_eq(hmb, &self.hmb.borrow()) && hmb.at(frame).is_dirty();
         while needs_it() {
-            let here_ns = self.from_host.carry(&self.cpu, 1);
+            let here_ns = self.from_host.carry(&self.cpu, PAGE_BYTES);
             self.cpu.sleep_until(here_ns).await;
             if !needs_it() {
                 break;

@@ -67,8 +67,8 @@ pub struct Slot {
     pub status: StatusCode,
     /// The first page that failed, if one did.
     pub failed_page: u64,
-    /// Pages to carry to the host before the completion.
-    pub to_host_pages: u32,
+    /// Bytes to carry to the host before the completion.
+    pub to_host_bytes: u32,
     /// Nanoseconds that a core worked on the share that was answered last.
     pub served_ns: u32,
     /// When the data of a write have arrived from the host, in nanoseconds.
@@ -110,7 +110,7 @@ impl Slots {
             guest: None,
             status: StatusCode::Success,
             failed_page: 0,
-            to_host_pages: 0,
+            to_host_bytes: 0,
             served_ns: 0,
             data_ready_ns: 0,
             result: 0,
@@ -179,7 +179,7 @@ impl Slots {
         slot.command = command;
         (slot.qid, slot.guest) = (qid, guest);
         slot.status = StatusCode::Success;
-        (slot.to_host_pages, slot.served_ns) = (0, 0);
+        (slot.to_host_bytes, slot.served_ns) = (0, 0);
         (slot.data_ready_ns, slot.result, slot.note) = (0, 0, 0);
         slot.shares_left = shares;
         number

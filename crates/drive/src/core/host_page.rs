@@ -8,6 +8,7 @@ use super::commands::{Failed, Share};
 use super::state::Core;
 use super::stuck::{Busy, Patience, Stuck};
 use crate::ftl::Ftl;
+use crate::link::PAGE_BYTES;
 use crate::media::MediaError;
 
 impl Core {
@@ -83,7 +84,7 @@ impl Core {
     ) -> Result<bool, Failed> {
         let mut patience = Patience::default();
         loop {
-            let here_ns = self.from_host.carry(&self.cpu, 1);
+            let here_ns = self.from_host.carry(&self.cpu, PAGE_BYTES);
             self.cpu.sleep_until(here_ns).await;
             match copy()? {
                 Some(Ok(())) => return Ok(true),

@@ -35,8 +35,8 @@ pub struct FileAnswer {
     pub status: StatusCode,
     /// The result, of up to 63 bits.
     pub result: u64,
-    /// Pages that the link carries to the host before the completion.
-    pub to_host_pages: u32,
+    /// Bytes that the link carries to the host before the completion.
+    pub to_host_bytes: u32,
 }
 
 impl FileAnswer {
@@ -45,7 +45,7 @@ impl FileAnswer {
         FileAnswer {
             status: StatusCode::Success,
             result,
-            to_host_pages: 0,
+            to_host_bytes: 0,
         }
     }
 
@@ -141,7 +141,7 @@ async fn serve(core: &Core) {
         {
             let mut slots = core.slots.borrow_mut();
             let slot = slots.get_mut(share.slot);
-            (slot.result, slot.to_host_pages) = (answer.result, answer.to_host_pages);
+            (slot.result, slot.to_host_bytes) = (answer.result, answer.to_host_bytes);
         }
         core.answer_from_task(taken_ns, share, outcome(answer.status, 0));
     }

@@ -8,6 +8,7 @@ use super::state::{Stage, Tally, Wanted};
 use crate::core::hmb::Hmb;
 use crate::core::{Core, Outcome};
 use crate::ftl::{Entry, Ftl};
+use crate::link::PAGE_BYTES;
 
 /// Notes how many frames are held, for the controller.
 pub(super) fn note_held(core: &Core) {
@@ -77,7 +78,7 @@ pub(super) fn deliver(
             }
         }
     }
-    core.slots.borrow_mut().get_mut(slot).to_host_pages += tally.fetched;
+    core.slots.borrow_mut().get_mut(slot).to_host_bytes += tally.fetched * PAGE_BYTES as u32;
     tally.failed.map_or(Ok(()), Err)
 }
 
