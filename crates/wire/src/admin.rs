@@ -34,6 +34,7 @@ bit_fields! {
         PC = 11 [0:0];
         QPRIO = 11 [2:1];
         CQID = 11 [31:16];
+        CORE = 12 [15:0];
     }
 }
 
@@ -270,6 +271,23 @@ impl Command {
         self.field(create_sq_fields::CQID) as u16
     }
 
+    /// The same creation of a submission queue, whose commands for files firmware core `core` serves.
+    ///
+    /// # Panics
+    /// If there can be no core of that number.
+    #[must_use]
+    pub const fn with_core(self, core: u16) -> Command {
+        self.with(create_sq_fields::CORE, core as u32 + 1)
+    }
+
+    /// The firmware core that serves commands for files of the queue to create; `None` for any.
+    pub const fn queue_core(&self) -> Option<u16> {
+        match self.field(create_sq_fields::CORE) {
+            0 => None,
+            core => Some(core as u16 - 1),
+        }
+    }
+
     /// The priority class (0..=3) of the submission queue to create; used only by weighted
     /// arbitration, which this command set has not.
     pub const fn queue_priority(&self) -> u8 {
@@ -379,6 +397,9 @@ mod tests {
         assert_eq!((sq.queue_completion_id(), sq.queue_priority()), (3, 0));
         assert!(sq.queue_is_contiguous());
         assert_eq!(Command { cdw11: 0b110, ..sq }.queue_priority(), 3);
+        assert_eq!(sq.queue_core(), None);
+        assert_eq!(sq.with_core(0).queue_core(), Some(0));
+        assert_eq!(sq.with_core(15).queue_core(), Some(15));
 
         let deletions = [
             (

@@ -7,7 +7,7 @@
 
 use crate::bits::Bits;
 use crate::{admin, command, completion, dsm, features, host_memory, identify, log_page};
-use crate::{events, lba_status, opcode, pin, space, statistics, status};
+use crate::{events, file, lba_status, opcode, pin, space, statistics, status};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -74,6 +74,7 @@ fn tables_of_the_code() -> Tables {
     command_layouts(&mut tables);
     identify_layouts(&mut tables);
     log_page_layouts(&mut tables);
+    file_layouts(&mut tables);
     bits!(
         tables,
         command::flags_byte,
@@ -102,6 +103,13 @@ fn tables_of_the_code() -> Tables {
         lba_status::lba_status_fields,
         events::event_fields,
         space::space_fields,
+        file::file_fields,
+        file::open_fields,
+        file::write_file_fields,
+        file::sync_file_fields,
+        file::path_fields,
+        file::handle_fields,
+        file::attribute_fields,
     );
     values!(
         tables,
@@ -121,6 +129,14 @@ fn tables_of_the_code() -> Tables {
         lba_status::Completeness,
         events::EventType,
         space::SpaceLevel,
+        file::PathRequest,
+        file::PathChange,
+        file::RenameMode,
+        file::XattrMode,
+        file::HandleOperation,
+        file::AttributeOperation,
+        file::FileKind,
+        file::StartKind,
     );
     tables
 }
@@ -153,7 +169,7 @@ fn identify_layouts(tables: &mut Tables) {
     });
     layout!(tables, identify::DriveInfo {
         signature, version, firmware_cores, stripe_pages, features, queue_entries_max, channels,
-        dies, block_pages, reserved_36, physical_pages, reserved_48,
+        dies, block_pages, reserved_36, physical_pages, file_systems, file_handles_max, reserved_60,
     });
     layout!(tables, identify::IdentifyNamespace {
         nsze, ncap, nuse, nsfeat, nlbaf, flbas, mc, dpc, dps, nmic, rescap, fpi, dlfeat, nawun,
@@ -192,6 +208,25 @@ fn log_page_layouts(tables: &mut Tables) {
         compressed_pages, expanded_pages, seeks, positioning_ns, read_seeks,
         map_bytes, reserved,
     });
+}
+
+#[rustfmt::skip] // a name per line would hide the list
+fn file_layouts(tables: &mut Tables) {
+    layout!(tables, file::RequestHead {
+        version, group_count, uid, gid, mode, special, start, start2, start_kind, start2_kind,
+        path_bytes, path2_bytes, reserved_38, value_bytes, device, set_uid, set_gid, accessed_ns,
+        modified_ns, size, file_bytes_max, reserved_88, groups,
+    });
+    layout!(tables, file::FileAttributes {
+        number, bytes, stored_bytes, accessed_ns, modified_ns, changed_ns, kind, mode, links, uid,
+        gid, device, reserved,
+    });
+    layout!(tables, file::OpenAnswer { attributes, handle, is_new, reserved });
+    layout!(tables, file::FileSystemStatus {
+        pages, pages_free, files, files_free, file_bytes_max, id, links_max, reserved,
+    });
+    layout!(tables, file::DirectoryHead { entries, is_end, bytes, reserved });
+    layout!(tables, file::DirectoryRow { cookie, number, kind, name_bytes, reserved });
 }
 
 /// The cells of a row, without the backquotes around names.

@@ -10,6 +10,7 @@ mod document_test;
 pub mod dsm;
 pub mod events;
 pub mod features;
+pub mod file;
 pub mod host_memory;
 pub mod identify;
 pub mod lba_status;

@@ -2,8 +2,8 @@
 //!
 //! The standard range keeps the values of NVM Express. Bits 1:0 of every opcode, standard or
 //! vendor, say which way data moves, so that a transport can map buffers without knowing the
-//! command. Of the vendor ranges (I/O 80h-FFh, admin C0h-FFh) the first holds pin, unpin and get LBA status;
-//! `docs/command-set.md` lists what the rest is kept for.
+//! command. Of the vendor ranges (I/O 80h-FFh, admin C0h-FFh) the first holds pin, unpin, get LBA status and
+//! commands for files; `docs/command-set.md` lists what the rest is kept for.
 
 use crate::bits::wire_enum;
 
@@ -56,6 +56,26 @@ wire_enum! {
         Pin = 0x83 => "pin",
         /// The admin command of this name, on an I/O queue: every client can ask for itself.
         GetLbaStatus = 0x86 => "get LBA status",
+        /// Gives an open file back; see [`crate::file`] for all that follow.
+        CloseFile = 0xa0 => "close file",
+        /// Writes bytes of an open file.
+        WriteFile = 0xa1 => "write file",
+        /// Reads bytes of an open file.
+        ReadFile = 0xa2 => "read file",
+        /// Opens a file by its name.
+        OpenFile = 0xa3 => "open file",
+        /// Makes bytes of files durable.
+        SyncFile = 0xa4 => "sync file",
+        /// Changes names.
+        PathChange = 0xa5 => "path change",
+        /// Lists a directory.
+        ReadDirectory = 0xa6 => "read directory",
+        /// Asks of names, and makes what is not there.
+        PathRequest = 0xa7 => "path request",
+        /// Sizes and storage of an open file.
+        HandleOperation = 0xa8 => "handle operation",
+        /// Sets attributes.
+        SetFileAttributes = 0xa9 => "set file attributes",
     }
 }
 
@@ -111,7 +131,21 @@ mod tests {
         let vendor = IoOpcode::ALL.iter().filter(|o| o.raw() >= IO_VENDOR_FIRST);
         assert_eq!(
             vendor.copied().collect::<Vec<_>>(),
-            [IoOpcode::Unpin, IoOpcode::Pin, IoOpcode::GetLbaStatus]
+            [
+                IoOpcode::Unpin,
+                IoOpcode::Pin,
+                IoOpcode::GetLbaStatus,
+                IoOpcode::CloseFile,
+                IoOpcode::WriteFile,
+                IoOpcode::ReadFile,
+                IoOpcode::OpenFile,
+                IoOpcode::SyncFile,
+                IoOpcode::PathChange,
+                IoOpcode::ReadDirectory,
+                IoOpcode::PathRequest,
+                IoOpcode::HandleOperation,
+                IoOpcode::SetFileAttributes,
+            ]
         );
         assert!(
             AdminOpcode::ALL
@@ -135,7 +169,17 @@ mod tests {
                 None,
                 HostToDrive,
                 Both,
-                DriveToHost
+                DriveToHost,
+                None,
+                HostToDrive,
+                DriveToHost,
+                Both,
+                None,
+                HostToDrive,
+                DriveToHost,
+                Both,
+                None,
+                HostToDrive,
             ]
         );
         assert_eq!(DataDirection::of(AdminOpcode::Identify.raw()), DriveToHost);

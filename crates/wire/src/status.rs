@@ -109,6 +109,21 @@ wire_enum! {
         FrameBusy = 0x7c3 => "a pinned page is being written",
         /// Memory cannot be taken back while pages in it are pinned.
         FramesPinned = 0x7c4 => "pages are pinned in the memory",
+
+        /// An operation on files failed: dword 0 of the completion is the number of the error.
+        FileError = 0x7d0 => "operation on files failed",
+        /// The token does not belong to the queue.
+        TokenInvalid = 0x7d1 => "token is not valid",
+        /// The token was valid once.
+        TokenExpired = 0x7d2 => "token has expired",
+        /// The token was taken back.
+        TokenRevoked = 0x7d3 => "token was revoked",
+        /// The handle is not an open file of this host.
+        HandleInvalid = 0x7d4 => "no such open file",
+        /// What the host was promised alone is promised to it no more.
+        LeaseLost = 0x7d5 => "lease was lost",
+        /// Somebody else has the lock, and the command does not wait.
+        LockHeld = 0x7d6 => "lock is held",
     }
 }
 

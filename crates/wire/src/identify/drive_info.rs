@@ -77,7 +77,11 @@ pub struct DriveInfo {
     pub(crate) reserved_36: [u8; 4],
     /// Pages of flash, over-provisioning included.
     pub physical_pages: u64,
-    pub(crate) reserved_48: [u8; 976],
+    /// File systems that can run in the drive: bit *n* for the one of number *n* (see `docs/files.md`).
+    pub file_systems: u64,
+    /// Files that can be open at a time.
+    pub file_handles_max: u32,
+    pub(crate) reserved_60: [u8; 964],
 }
 
 const _: () = assert!(size_of::<DriveInfo>() == 1024);

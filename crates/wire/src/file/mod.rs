@@ -1,0 +1,48 @@
+//! Commands for files: what a host says to a file system that runs in the drive.
+//!
+//! There are two kinds. Commands on an *open file* have all that they say in themselves: a handle,
+//! an offset, a length. Commands with *names* have a request at the beginning of their buffer, and
+//! those that answer do so in the same buffer, from its beginning.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `command.rs` | the fields of all of these commands |
+//! | `request.rs` | who asks, where paths begin, names, values |
+//! | `answer.rs` | attributes, what was opened, entries of directories, how much there is |
+//! | `transfer.rs` | data pointers that begin at any multiple of 4 |
+//!
+//! Every command has room for a *token* of 16 bytes that proves who sends it. This version has no
+//! sessions: the token is 0, and who asks is named in each request.
+//!
+//! Words such as `Open` or `Stat` mean what they mean in POSIX; errors are the numbers of Linux.
+
+mod answer;
+mod command;
+mod request;
+mod transfer;
+
+pub use answer::{
+    DirectoryHead, DirectoryRow, FileAttributes, FileKind, FileSystemStatus, ListWriter,
+    OpenAnswer, entries,
+};
+pub use command::{
+    AttributeOperation, FileHandle, HandleOperation, OpenMode, PathChange, PathRequest, RenameMode,
+    XattrMode,
+};
+#[cfg(test)]
+pub(crate) use command::{
+    attribute_fields, file_fields, handle_fields, open_fields, path_fields, sync_file_fields,
+    write_file_fields,
+};
+pub use request::{Caller, Names, Request, RequestError, RequestHead, Start, StartKind, TIME_NOW};
+pub use request::{GROUPS_MAX, REQUEST_HEAD_BYTES, STAYS_ID, STAYS_MODE, TIME_STAYS};
+pub use transfer::{ByteTransfer, byte_transfer};
+
+/// The longest path, in bytes.
+pub const PATH_BYTES_MAX: usize = 4095;
+
+/// The longest value of an extended attribute, in bytes.
+pub const VALUE_BYTES_MAX: usize = 65_536;
+
+/// The longest request, in bytes: a head, two paths, and a value.
+pub const REQUEST_BYTES_MAX: usize = REQUEST_HEAD_BYTES + 2 * PATH_BYTES_MAX + VALUE_BYTES_MAX;
