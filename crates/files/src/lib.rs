@@ -13,6 +13,7 @@
 //! | `gpt.rs` | the table of partitions, each with the number of its file system |
 //! | `pages.rs`, `lines.rs` | what file systems stand on: pages by number, persistent memory |
 //! | `block/` | wfs: a journaling file system of extents, on pages |
+//! | `bytes/` | wpm: a file system for persistent memory, with a log for each inode |
 //! | `block_on.rs` | running a future that waits for nothing outside of it |
 //! | `model/` | the reference: a file system in memory, which tests hold others against |
 //! | `testing/` | random programs, the judge of power cuts: for tests of any file system (feature `testing`) |
@@ -22,6 +23,7 @@ mod attributes;
 
 pub mod block;
 mod block_on;
+pub mod bytes;
 mod caller;
 mod errno;
 mod file_system;

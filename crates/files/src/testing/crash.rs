@@ -62,6 +62,9 @@ pub struct Thoroughness {
     pub openings_one_of: u64,
     /// Whether the file system may be full.
     pub room: Room,
+    /// Whether all that a step does is durable when it is done: more than a file system has to
+    /// promise.
+    pub is_immediate: bool,
 }
 
 impl Default for Thoroughness {
@@ -71,6 +74,7 @@ impl Default for Thoroughness {
             parts: 2,
             openings_one_of: 16,
             room: Room::Enough,
+            is_immediate: false,
         }
     }
 }
@@ -112,7 +116,7 @@ impl<R> Recorded<R> {
 async fn record<M: OnMedium>(
     maker: &M,
     program: &[Step],
-    room: Room,
+    how: Thoroughness,
 ) -> Result<Recorded<M::Recording>, Difference> {
     let media = M::Recording::new(&maker.make().await);
     let failed = |error: FileError| Difference::in_the_end(error.to_string());
@@ -121,7 +125,11 @@ async fn record<M: OnMedium>(
     let (callers, limits) = (callers(), SessionLimits::default());
     let mut subject = Users::new(&fs, &callers, limits);
     let mut oracle = Users::new(&&model, &callers, limits);
-    let mut history = History::new(view(&model).await.map_err(failed)?);
+    let begin = match how.is_immediate {
+        true => History::of_immediate,
+        false => History::new,
+    };
+    let mut history = begin(view(&model).await.map_err(failed)?);
     let mut changes = vec![media.changes()];
     for (at, step) in program.iter().enumerate() {
         let now_ns = time_of(at);
@@ -129,7 +137,7 @@ async fn record<M: OnMedium>(
             Operation::Sync { slot, .. } => oracle.number(step.user, *slot).await,
             _ => None,
         };
-        let compared = compare_step(&mut subject, &mut oracle, (step, now_ns), room).await;
+        let compared = compare_step(&mut subject, &mut oracle, (step, now_ns), how.room).await;
         let answer = compared.map_err(|what| Difference {
             step: Some(at),
             what,
@@ -149,7 +157,7 @@ async fn record<M: OnMedium>(
         media,
         history,
         changes,
-        room,
+        room: how.room,
     })
 }
 
@@ -237,7 +245,7 @@ pub async fn sweep<M: OnMedium>(
     seed: Seed,
     how: Thoroughness,
 ) -> Result<Judged, Difference> {
-    let recorded = record(maker, program, how.room).await?;
+    let recorded = record(maker, program, how).await?;
     let mut rng = seed.child("cuts").rng();
     let mut judged = Judged::default();
     let last = recorded.media.changes();

@@ -15,6 +15,8 @@ use crate::limits::PAGE_BYTES;
 /// there after a cut.
 #[derive(Debug, Default)]
 pub struct History {
+    /// Whether all that a step does is durable when it is done, bytes too.
+    is_immediate: bool,
     states: Vec<State>,
     /// For each number of steps: from how many on the tree may be, and each file.
     durable: Vec<Durable>,
@@ -50,8 +52,17 @@ impl History {
     pub fn new(view: View) -> History {
         let nameless = Vec::new();
         History {
+            is_immediate: false,
             states: vec![State { view, nameless }],
             durable: vec![Durable::default()],
+        }
+    }
+
+    /// The same, of what makes each step durable before it is done.
+    pub fn of_immediate(view: View) -> History {
+        History {
+            is_immediate: true,
+            ..History::new(view)
         }
     }
 
@@ -62,6 +73,10 @@ impl History {
         self.states.push(state);
         let steps = self.states.len() - 1;
         match (&step.operation, number) {
+            _ if self.is_immediate => {
+                durable.tree_from = steps;
+                durable.all_files_from = steps;
+            }
             _ if !is_done => {}
             (Operation::SyncAll, _) => {
                 durable.tree_from = steps;

@@ -1,0 +1,338 @@
+//! Reading and writing the bytes of files.
+//!
+//! A write puts whole pages where nothing was: it takes new ones, or those that the file has and
+//! never wrote. They are durable before the record that leads to them is, so after a power cut a
+//! write is there as a whole or not at all. What a file has behind its end in its last page is
+//! anything: an append stores its bytes there, and whoever moves the end over it without writing
+//! it puts a page with zeros in its place.
+
+use super::layout::PAGE;
+use super::node::Node;
+use super::record::{Extent, Inode, Record};
+use super::store::Store;
+use super::tx::Tx;
+use crate::arguments::{By, Place, Write, Written};
+use crate::attributes::Kind;
+use crate::errno::{Errno, FileError};
+use crate::limits::FILE_BYTES_MAX;
+use crate::lines::Lines;
+use crate::pages::PAGE_BYTES;
+
+/// Refuses what is no file.
+///
+/// # Errors
+/// `EISDIR`, `EINVAL`.
+pub fn check_is_file(node: &Node) -> Result<(), Errno> {
+    match node.inode().kind {
+        Kind::File => Ok(()),
+        Kind::Directory => Err(Errno::EISDIR),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+/// What a change of its bytes does to a file besides.
+pub fn changed(inode: &mut Inode, by: By<'_>) {
+    inode.mode = by.caller.mode_after_write(inode.mode, inode.gid);
+    (inode.modified_ns, inode.changed_ns) = (by.now_ns, by.now_ns);
+}
+
+/// Bytes of a page that lie before the end of a file of `size` bytes.
+fn valid_bytes(size: u64, page: u64) -> usize {
+    size.saturating_sub(page.saturating_mul(PAGE)).min(PAGE) as usize
+}
+
+/// Reads as far as there is something; the number of bytes.
+///
+/// # Errors
+/// Those of [`check_is_file`]; of the media.
+pub async fn read<L: Lines>(
+    store: &Store<L>,
+    node: &Node,
+    offset: u64,
+    out: &mut [u8],
+) -> Result<u64, FileError> {
+    check_is_file(node)?;
+    let bytes = (out.len() as u64).min(node.inode().size.saturating_sub(offset));
+    let (out, end) = (&mut out[..bytes as usize], offset + bytes);
+    let mut at = offset;
+    for extent in node.extents.covering(offset / PAGE, end.div_ceil(PAGE)) {
+        if !extent.is_written {
+            continue;
+        }
+        let from = (extent.at * PAGE).max(offset);
+        let to = (extent.end().saturating_mul(PAGE)).min(end);
+        out[(at - offset) as usize..(from - offset) as usize].fill(0);
+        let part = &mut out[(from - offset) as usize..(to - offset) as usize];
+        let address = extent.first * PAGE + (from - extent.at * PAGE);
+        store.lines.load(address, part).await?;
+        at = to;
+    }
+    out[(at - offset) as usize..].fill(0);
+    Ok(bytes)
+}
+
+/// Where the pages of a write go: new ones, or those that were never written.
+fn places<L: Lines>(
+    tx: &mut Tx<'_, L>,
+    number: u64,
+    (from, to): (u64, u64),
+) -> Result<Vec<Extent>, FileError> {
+    let (mut places, mut at): (Vec<Extent>, u64) = (Vec::new(), from);
+    let goal_behind = |tx: &Tx<'_, L>, at: u64| {
+        let before = tx
+            .node(number)
+            .extents
+            .covering(at.saturating_sub(1), at)
+            .last();
+        before.map(|extent| extent.run().end())
+    };
+    let mut goal = goal_behind(tx, from).unwrap_or_else(|| tx.next_page());
+    while at < to {
+        let mut there = tx.node(number).extents.covering(at, to);
+        let reserved = there.find(|extent| !extent.is_written);
+        drop(there);
+        let place = match reserved {
+            Some(extent) if extent.at == at => extent,
+            reserved => {
+                let most = reserved.map_or(to, |extent| extent.at) - at;
+                let run = match tx.take(goal, most) {
+                    Ok(run) => run,
+                    // As much as there is room for.
+                    Err(FileError::Errno(Errno::ENOSPC)) if !places.is_empty() => break,
+                    Err(error) => return Err(error),
+                };
+                Extent {
+                    at,
+                    pages: run.pages,
+                    first: run.first,
+                    is_written: true,
+                }
+            }
+        };
+        let is_written = true;
+        (at, goal) = (place.end(), place.run().end());
+        places.push(Extent {
+            is_written,
+            ..place
+        });
+    }
+    Ok(places)
+}
+
+/// Stores and makes durable.
+async fn put<L: Lines>(store: &Store<L>, at: u64, bytes: &[u8]) -> Result<(), FileError> {
+    store.lines.store(at, bytes).await?;
+    Ok(store.lines.persist(at, bytes.len() as u64).await?)
+}
+
+/// What a page of a file holds, with zeros behind the end.
+async fn page_of<L: Lines>(
+    store: &Store<L>,
+    node: &Node,
+    page: u64,
+) -> Result<[u8; PAGE_BYTES], FileError> {
+    let mut bytes = [0; PAGE_BYTES];
+    let extent = node.extents.covering(page, page + 1).next();
+    if let Some(extent) = extent.filter(|extent| extent.is_written) {
+        let valid = valid_bytes(node.inode().size, page);
+        store
+            .lines
+            .load(extent.first * PAGE, &mut bytes[..valid])
+            .await?;
+    }
+    Ok(bytes)
+}
+
+/// Stores the bytes of a write that lie in one of its places.
+async fn put_place<L: Lines>(
+    tx: &Tx<'_, L>,
+    number: u64,
+    place: &Extent,
+    (offset, data): (u64, &[u8]),
+) -> Result<(), FileError> {
+    let (store, node) = (tx.store(), tx.node(number));
+    let end = offset + data.len() as u64;
+    let mut at = place.at;
+    while at < place.end() {
+        let (start, address) = (at * PAGE, (place.first + (at - place.at)) * PAGE);
+        if start >= offset && start + PAGE <= end {
+            // As many whole pages as there are.
+            let pages = (place.end() - at).min((end - start) / PAGE);
+            let from = (start - offset) as usize;
+            let whole = &data[from..from + (pages * PAGE) as usize];
+            put(store, address, whole).await?;
+            at += pages;
+            continue;
+        }
+        let mut page = page_of(store, node, at).await?;
+        let (from, to) = (start.max(offset), (start + PAGE).min(end));
+        page[(from - start) as usize..(to - start) as usize]
+            .copy_from_slice(&data[(from - offset) as usize..(to - offset) as usize]);
+        put(store, address, &page).await?;
+        at += 1;
+    }
+    Ok(())
+}
+
+/// Stores what an append has for the last page of the file, behind its end; how many bytes.
+async fn append_in_place<L: Lines>(
+    tx: &Tx<'_, L>,
+    number: u64,
+    (offset, data): (u64, &[u8]),
+) -> Result<usize, FileError> {
+    let node = tx.node(number);
+    let (page, inside) = (offset / PAGE, offset % PAGE);
+    if offset != node.inode().size || inside == 0 {
+        return Ok(0);
+    }
+    let extent = node.extents.covering(page, page + 1).next();
+    let Some(extent) = extent.filter(|extent| extent.is_written) else {
+        return Ok(0);
+    };
+    let bytes = data.len().min((PAGE - inside) as usize);
+    put(tx.store(), extent.first * PAGE + inside, &data[..bytes]).await?;
+    Ok(bytes)
+}
+
+/// Writes as much of `data` as there is room for, in at most `pages_max` pages.
+async fn write_some<L: Lines>(
+    store: &Store<L>,
+    by: By<'_>,
+    number: u64,
+    write: Write,
+    data: &[u8],
+    pages_max: u64,
+) -> Result<Written, FileError> {
+    let mut tx = store.begin(&[number]).await?;
+    tx.load(number).await?;
+    check_is_file(tx.node(number))?;
+    let mut inode = tx.node(number).inode();
+    let offset = match write.place {
+        Place::At(offset) => offset,
+        Place::End => inode.size,
+    };
+    if data.is_empty() {
+        return Ok(Written { offset, bytes: 0 });
+    }
+    let room = write.end_max.min(FILE_BYTES_MAX).saturating_sub(offset);
+    if room == 0 {
+        return Err(Errno::EFBIG.into());
+    }
+    let bytes = room.min(data.len() as u64);
+    let data = &data[..bytes as usize];
+    if offset > inode.size {
+        clear_tail(&mut tx, number, offset / PAGE).await?;
+    }
+    let here = append_in_place(&tx, number, (offset, data)).await?;
+    let (rest_at, rest) = (offset + here as u64, &data[here..]);
+    let mut end = rest_at;
+    if !rest.is_empty() {
+        let from = rest_at / PAGE;
+        let to = (offset + bytes).div_ceil(PAGE).min(from + pages_max);
+        if is_stored(tx.node(number), from, to) {
+            // It gives back as much as it takes.
+            tx.gives_back();
+        }
+        let places = match places(&mut tx, number, (from, to)) {
+            Err(FileError::Errno(Errno::ENOSPC)) if here > 0 => Vec::new(),
+            places => places?,
+        };
+        for place in &places {
+            let part = &rest[..(place.end() * PAGE)
+                .min(offset + bytes)
+                .saturating_sub(rest_at) as usize];
+            put_place(&tx, number, place, (rest_at, part)).await?;
+            end = rest_at + part.len() as u64;
+        }
+        for place in places {
+            tx.push(number, &Record::Extent(place))?;
+        }
+    }
+    inode.size = inode.size.max(end);
+    changed(&mut inode, by);
+    tx.push(number, &Record::Inode(inode))?;
+    tx.commit().await?;
+    let bytes = end - offset;
+    Ok(Written { offset, bytes })
+}
+
+/// Whether all pages of a range have storage.
+fn is_stored(node: &Node, from: u64, to: u64) -> bool {
+    let stored: u64 = node
+        .extents
+        .covering(from, to)
+        .map(|extent| extent.pages)
+        .sum();
+    stored == to - from
+}
+
+/// Writes all of `data`, or as much as there is room for.
+///
+/// # Errors
+/// `ESTALE`; those of [`check_is_file`]; `EFBIG`, `ENOSPC`; of the media; damage.
+pub async fn write<L: Lines>(
+    store: &Store<L>,
+    by: By<'_>,
+    number: u64,
+    write: Write,
+    data: &[u8],
+) -> Result<Written, FileError> {
+    let mut pages_max = u64::MAX >> 16;
+    loop {
+        let done = write_some(store, by, number, write, data, pages_max).await;
+        match done {
+            // There may be room for some of the bytes and the log.
+            Err(FileError::Errno(Errno::ENOSPC)) if pages_max > 1 => {
+                pages_max = (pages_max / 4).clamp(1, 1 + data.len() as u64 / PAGE);
+            }
+            done => return done,
+        }
+    }
+}
+
+/// Puts a page with zeros in a range of it, and behind the end of the file, in the place of one
+/// that was written.
+///
+/// # Errors
+/// `ENOSPC`; of the media.
+pub async fn zero_in_page<L: Lines>(
+    tx: &mut Tx<'_, L>,
+    number: u64,
+    page: u64,
+    range: std::ops::Range<usize>,
+) -> Result<(), FileError> {
+    let node = tx.node(number);
+    let extent = node.extents.covering(page, page + 1).next();
+    if !extent.is_some_and(|extent| extent.is_written) {
+        return Ok(());
+    }
+    let mut bytes = page_of(tx.store(), node, page).await?;
+    bytes[range].fill(0);
+    let first = tx.take_one()?;
+    put(tx.store(), first * PAGE, &bytes).await?;
+    let extent = Extent {
+        at: page,
+        pages: 1,
+        first,
+        is_written: true,
+    };
+    tx.push(number, &Record::Extent(extent))
+}
+
+/// Zeroes what lies behind the end of a file in its last page, if that page is before page `to`:
+/// the end is about to move over it. In that page itself a write does it.
+///
+/// # Errors
+/// Those of [`zero_in_page`].
+pub async fn clear_tail<L: Lines>(
+    tx: &mut Tx<'_, L>,
+    number: u64,
+    to: u64,
+) -> Result<(), FileError> {
+    let size = tx.node(number).inode().size;
+    let page = size / PAGE;
+    if size.is_multiple_of(PAGE) || page >= to {
+        return Ok(());
+    }
+    zero_in_page(tx, number, page, 0..0).await
+}

@@ -1,0 +1,127 @@
+//! Inodes by number: from the media, kept in memory, behind their gates; and what is in use.
+
+use std::sync::Arc;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use super::gates::{Gates, Inside};
+use super::kept::Kept;
+use super::layout::{Geometry, damaged};
+use super::log;
+use super::node::Node;
+use super::shared::Shared;
+use super::space::Bits;
+use crate::errno::{Errno, FileError};
+use crate::lines::Lines;
+
+/// What all tasks share.
+#[derive(Debug)]
+pub struct State {
+    /// Inodes in memory.
+    pub kept: Kept,
+    /// Pages for logs and files.
+    pub space: Bits,
+    /// Slots of inodes.
+    pub slots: Bits,
+    /// Numbers of inodes that are being made: they stand for nothing so far.
+    pub unborn: FxHashSet<u64>,
+    /// How often each inode is open.
+    pub opens: FxHashMap<u64, u32>,
+    /// Whether no changes are taken any more.
+    pub is_read_only: bool,
+    /// Which slot of the journal is next.
+    pub next_note: u64,
+    /// Where pages are looked for next.
+    pub next_page: u64,
+}
+
+/// A file system on its media.
+#[derive(Debug)]
+pub struct Store<L> {
+    /// The media.
+    pub lines: L,
+    /// Where everything is.
+    pub geometry: Geometry,
+    /// The gates of inodes.
+    pub gates: Gates,
+    state: Shared<State>,
+}
+
+/// Pages that only operations may take that give others back.
+pub fn reserve(geometry: &Geometry) -> u64 {
+    (geometry.pages / 64).clamp(3, 1024)
+}
+
+impl<L: Lines> Store<L> {
+    /// What is on these media.
+    pub fn new(lines: L, geometry: Geometry, state: State) -> Store<L> {
+        Store {
+            lines,
+            geometry,
+            gates: Gates::default(),
+            state: Shared::new(state),
+        }
+    }
+
+    /// What tasks share, for a moment.
+    pub fn with<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
+        self.state.with(f)
+    }
+
+    /// Refuses changes where none are taken.
+    ///
+    /// # Errors
+    /// `EROFS`.
+    pub fn check_is_writable(&self) -> Result<(), FileError> {
+        match self.with(|state| state.is_read_only) {
+            true => Err(Errno::EROFS.into()),
+            false => Ok(()),
+        }
+    }
+
+    /// From now on no changes are taken: what is on the media is not known for certain.
+    pub fn give_up(&self) {
+        self.with(|state| state.is_read_only = true);
+    }
+
+    /// An inode, for looking; behind its gate until that is dropped.
+    ///
+    /// # Errors
+    /// `ESTALE`; of the media; damage.
+    pub async fn look(&self, number: u64) -> Result<(Arc<Node>, Inside<'_>), FileError> {
+        let inside = self.gates.shared(number).await;
+        Ok((self.node(number).await?, inside))
+    }
+
+    /// An inode; whoever asks is behind its gate.
+    ///
+    /// # Errors
+    /// `ESTALE`; of the media; damage.
+    pub async fn node(&self, number: u64) -> Result<Arc<Node>, FileError> {
+        let known = self.with(|state| match state.unborn.contains(&number) {
+            true => Err(Errno::ESTALE),
+            false => Ok(state.kept.get(number)),
+        })?;
+        if let Some(node) = known {
+            return Ok(node);
+        }
+        let node = Arc::new(log::load(&self.lines, &self.geometry, number).await?);
+        self.with(|state| state.kept.put(node.clone()));
+        Ok(node)
+    }
+
+    /// The same of what a name leads to: that there is nothing is damage.
+    ///
+    /// # Errors
+    /// Of the media; damage.
+    pub fn named<T>(&self, number: u64, found: Result<T, FileError>) -> Result<T, FileError> {
+        found.map_err(|error| match error {
+            FileError::Errno(Errno::ESTALE) => {
+                let slot = self.geometry.slot_of(number).map_or(0, |(slot, _)| slot);
+                let at = self.geometry.slot_at(slot);
+                damaged(at, "an entry leads to nothing").into()
+            }
+            other => other,
+        })
+    }
+}
