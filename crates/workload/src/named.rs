@@ -1,7 +1,7 @@
 //! Workloads by name: the generators, the workloads of file operations and the profiles, with their parameters.
 
 use crate::error::WorkloadError;
-use crate::files::{FileSpec, Personality, THREADS_DEFAULT};
+use crate::files::{FileJob, FileSpec, Personality};
 use crate::generate::{Generator, GeneratorSpec, Pattern, Sizes, bad};
 use crate::nearest::nearest;
 use crate::profiles::Profile;
@@ -36,6 +36,10 @@ pub struct NamedOptions {
     pub files: Option<u32>,
     /// Threads that make requests; for workloads of file operations only.
     pub threads: Option<u32>,
+    /// Threads that only write, where the others only read; for jobs on files only.
+    pub writers: Option<u32>,
+    /// Writes of a thread after which it makes its file durable; for jobs on files only.
+    pub fsync_every: Option<u32>,
     /// Seed.
     pub seed: u64,
 }
@@ -78,6 +82,7 @@ pub fn resolve(name: &str, options: &NamedOptions) -> Result<Made, WorkloadError
     if let Some(personality) = Personality::by_name(name) {
         return of_files(personality, options).map(Made::Files);
     }
+    no_job(name, options)?;
     if options.files.is_some() || options.threads.is_some() {
         let reason = format!("only workloads of file operations have any, {name} does not");
         return Err(bad("files, threads", reason));
@@ -120,27 +125,49 @@ fn no_theta(name: &str) -> WorkloadError {
     bad("theta", format!("only zipf has one, {name} does not"))
 }
 
-/// File operations have their own mix and skew.
+/// What shapes a job alone is not given.
+fn no_job(name: &str, options: &NamedOptions) -> Result<(), WorkloadError> {
+    if options.writers.is_some() || options.fsync_every.is_some() {
+        let reason = format!("only random-files and sequential-files have any, {name} does not");
+        return Err(bad("writers, fsync every", reason));
+    }
+    Ok(())
+}
+
+/// File operations have their own skew and, but for jobs, their own mix.
 fn of_files(personality: Personality, options: &NamedOptions) -> Result<FileSpec, WorkloadError> {
     let name = personality.name();
     if options.theta.is_some() {
         return Err(no_theta(name));
     }
-    if options.read_share.is_some() {
-        return Err(bad("read share", format!("{name} has its own mix")));
+    if !personality.is_job() {
+        no_job(name, options)?;
+        if options.read_share.is_some() {
+            return Err(bad("read share", format!("{name} has its own mix")));
+        }
     }
+    if options.writers.is_some() && options.read_share.is_some() {
+        let reason = "threads that only write leave no share of reads to choose";
+        return Err(bad("writers", reason));
+    }
+    let job = FileJob {
+        read_share: options.read_share.unwrap_or(READ_SHARE_DEFAULT),
+        writers: options.writers,
+        fsync_every: options.fsync_every.unwrap_or(0),
+    };
     let request_bytes = match &options.sizes {
-        None => REQUEST_BYTES_DEFAULT,
+        None => personality.request_bytes_default(),
         Some(sizes) => sizes.bytes_max(),
     };
     Ok(FileSpec {
         personality,
         requests: options.requests.unwrap_or(REQUESTS_DEFAULT),
         files: options.files.unwrap_or(personality.files_default()),
-        threads: options.threads.unwrap_or(THREADS_DEFAULT),
+        threads: options.threads.unwrap_or(personality.threads_default()),
         footprint_bytes: options.footprint_bytes,
         request_bytes,
         stride_bytes: None,
+        job,
         seed: options.seed,
     })
 }
@@ -209,8 +236,13 @@ fn from_pattern(name: &str, spec: &GeneratorSpec) -> Result<Workload, WorkloadEr
 }
 
 fn from_files(spec: &FileSpec) -> Result<Workload, WorkloadError> {
+    let job = match (spec.personality.is_job(), spec.job.writers) {
+        (false, _) => String::new(),
+        (true, Some(writers)) => format!(" writers={writers}"),
+        (true, None) => format!(" read-share={}", spec.job.read_share),
+    };
     let title = format!(
-        "{} requests={} footprint={} files={} threads={} bs={} seed={}",
+        "{} requests={} footprint={} files={} threads={} bs={}{job} seed={}",
         spec.personality.name(),
         spec.requests,
         size(spec.footprint_bytes() as f64),

@@ -1,10 +1,11 @@
 //! The block view of file operations: the requests that every personality makes are those that it made before operations
-//! on files were there, in the same order. The digests were recorded from that code.
+//! on files were there, in the same order. Their digests were recorded from that code; those of the web personalities and of jobs,
+//! which came later, when they were made.
 
 #![allow(missing_docs)]
 
 use wharf_workload::Request;
-use wharf_workload::files::{FileGenerator, FileSpec, Personality};
+use wharf_workload::files::{FileGenerator, FileJob, FileSpec, Personality};
 
 /// FNV-1a over all fields of requests.
 #[derive(Clone, Copy)]
@@ -44,6 +45,7 @@ fn spec(personality: Personality, seed: u64) -> FileSpec {
         footprint_bytes: Some(24 << 20),
         request_bytes: 8192,
         stride_bytes: None,
+        job: FileJob::default(),
         seed,
     }
 }
@@ -93,7 +95,10 @@ fn digests(personality: Personality) -> Vec<u64> {
         &spec(personality, 7).on_volume((100 << 20) + 4096),
     ));
     all.push(of_stream(&large(personality)));
-    if !matches!(personality, Personality::YcsbA | Personality::YcsbF) {
+    if !matches!(
+        personality,
+        Personality::YcsbA | Personality::YcsbF | Personality::Webserver
+    ) {
         all.extend(
             seeds
                 .iter()

@@ -276,7 +276,7 @@ fn a_failing_run_stopped_those_beside_it() {
 /// What a design does wrong with blocks is found in files too, and the file is named.
 #[test]
 fn a_wrong_read_of_a_file_names_it() {
-    use wharf_workload::files::{FileSpec, Personality};
+    use wharf_workload::files::{FileJob, FileSpec, Personality};
     let spec = FileSpec {
         personality: Personality::YcsbA,
         requests: 3_000,
@@ -285,6 +285,7 @@ fn a_wrong_read_of_a_file_names_it() {
         footprint_bytes: Some(4 << 20),
         request_bytes: 8192,
         stride_bytes: None,
+        job: FileJob::default(),
         seed: 5,
     };
     let setup = setup(small_and_quick());

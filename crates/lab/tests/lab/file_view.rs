@@ -11,7 +11,7 @@ use wharf_lab::input::{FilesFrom, Input, Plan, TraceFrom};
 use wharf_lab::replay::{Engine, Setup};
 use wharf_lab::report;
 use wharf_lab::result::{Comparison, Row};
-use wharf_workload::files::{FileOpKind, FileSpec, Personality, write_file_trace};
+use wharf_workload::files::{FileJob, FileOpKind, FileSpec, Personality, write_file_trace};
 
 use crate::support::{planned, setup, setup_on, small, small_and_quick};
 
@@ -24,6 +24,7 @@ fn spec(personality: Personality) -> FileSpec {
         footprint_bytes: Some(4 << 20),
         request_bytes: 8192,
         stride_bytes: None,
+        job: FileJob::default(),
         seed: 5,
     }
 }

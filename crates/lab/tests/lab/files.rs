@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use wharf_lab::input::{ClientRule, Input, Made};
 use wharf_lab::replay::Setup;
-use wharf_workload::files::{FileSpec, Personality};
+use wharf_workload::files::{FileJob, FileSpec, Personality};
 
 use crate::support::{drive, planned, run_those, setup, setup_on, small};
 
@@ -17,6 +17,7 @@ fn spec(personality: Personality) -> FileSpec {
         footprint_bytes: Some(4 << 20),
         request_bytes: 4096,
         stride_bytes: None,
+        job: FileJob::default(),
         seed: 11,
     }
 }

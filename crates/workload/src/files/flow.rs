@@ -13,10 +13,11 @@
 //!   one request at a random place, and 10 % appends; a file that is full is cut back to three
 //!   quarters of its region.
 //!
-//! The programs with which ScaleCache was measured are other ones: see `published.rs`.
+//! The programs with which ScaleCache was measured are other ones: see `published.rs`; the web server and proxy have sizes and
+//! directories of their own: see `web.rs`.
 
 use crate::files::published::{self, Events, Limit, Part, VIDEO_READ_BYTES};
-use crate::files::{FileOpKind, OpenHow, Personality, Regions, Run, Runs};
+use crate::files::{FileOpKind, OpenHow, Personality, Regions, Run, Runs, web};
 use crate::generate::{SeededRng, probability};
 use crate::request::PAGE_BYTES;
 
@@ -37,6 +38,10 @@ pub(super) enum Pick {
     Same,
     /// The next in the rotation of all threads.
     Next,
+    /// Any of the thread's files: all are there.
+    Any,
+    /// The last file of all, which every thread appends to.
+    Log,
 }
 
 /// What is done with it.
@@ -46,6 +51,8 @@ pub(super) enum Act {
     WriteWhole,
     Append,
     ReadWhole,
+    /// The same, opened for it even if it is the one of the step before.
+    ReadFresh,
     Fsync,
     Delete,
     Stat,
@@ -118,6 +125,7 @@ struct Thread {
 /// See the module.
 #[derive(Debug, Clone)]
 pub(super) struct Flow {
+    personality: Personality,
     regions: Regions,
     is_weighted: bool,
     whole_bytes: u64,
@@ -137,7 +145,7 @@ impl Flow {
         let (whole_bytes, first_bytes, existing) = match personality {
             Personality::Varmail => (whole(3), APPEND_PAGES_MAX * PAGE_BYTES, 0.8),
             Personality::Videoserver => (regions.bytes, regions.bytes, 0.5),
-            Personality::Fileserver => (whole(3), whole(3), 0.8),
+            Personality::Fileserver | Personality::Webproxy => (whole(3), whole(3), 0.8),
             _ => match published::whole_bytes(personality, regions.bytes / PAGE_BYTES) {
                 Some(whole) => (whole, whole, 1.0),
                 None => (whole(3), whole(3), 1.0),
@@ -145,11 +153,17 @@ impl Flow {
         };
         let watched = (u64::from(regions.files) * WATCHED.0 / WATCHED.1).max(1) as u32;
         let exists = probability(existing);
+        let drawn = web::steps(personality).map(|_| web::sizes(&regions, &mut rng));
+        let bytes = |file| {
+            drawn
+                .as_ref()
+                .map_or(first_bytes, |sizes| sizes[file as usize])
+        };
         let lengths = (0..regions.files)
             .map(|file| {
                 let there = rng.chance(exists) || (is_video && file < watched);
                 let there = there && published::exists_first(personality, &regions, file);
-                there.then_some(first_bytes)
+                there.then_some(bytes(file))
             })
             .collect();
         let mut thread = |thread: u32| {
@@ -159,6 +173,9 @@ impl Flow {
                         (VIDEO_WRITER, (watched..regions.files).collect())
                     }
                     Personality::Videoserver => (VIDEO_READER, (0..watched).collect()),
+                    Personality::Webserver => {
+                        (steps_of(personality), (0..regions.files - 1).collect())
+                    }
                     _ => (steps_of(personality), own_files(&regions, thread)),
                 };
                 Part::new(steps, files)
@@ -177,6 +194,7 @@ impl Flow {
             }
         };
         Flow {
+            personality,
             threads: (0..regions.threads).map(&mut thread).collect(),
             is_weighted: matches!(personality, Personality::Ffsb | Personality::FfsbScaleCache),
             regions,
@@ -185,6 +203,16 @@ impl Flow {
             rotation: 0,
             events: Events::default(),
         }
+    }
+
+    /// Whether all threads append to one file.
+    pub(super) fn has_log(&self) -> bool {
+        self.personality == Personality::Webserver
+    }
+
+    /// The directories of a file and its name, where they are not those of its thread.
+    pub(super) fn path(&self, file: u32) -> Option<Vec<String>> {
+        web::path(self.personality, &self.regions, file)
     }
 
     /// Turns that a request of a thread takes.
@@ -228,7 +256,8 @@ impl Flow {
     fn open(&mut self, number: u32, act: Act, file: u32, runs: &mut Runs) {
         let thread = &mut self.threads[number as usize];
         let keeps_open = thread.steps.len() == 1 && matches!(act, Act::WriteSome | Act::ReadOn);
-        if keeps_open {
+        let is_log = self.personality == Personality::Webserver && act == Act::Append;
+        if keeps_open || is_log {
             return;
         }
         let run = |kind, how, file, end| Run {
@@ -244,7 +273,8 @@ impl Flow {
             _ => Some(file),
         };
         let makes = matches!(act, Act::Create | Act::WriteWhole);
-        if thread.open.is_some() && (thread.open != needs || makes) {
+        let anew = makes || act == Act::ReadFresh;
+        if thread.open.is_some() && (thread.open != needs || anew) {
             let open = thread.open.take().expect("just seen");
             runs.push_back(run(FileOpKind::Close, OpenHow::EXISTING, open, 0));
         }
@@ -275,6 +305,11 @@ impl Flow {
                 self.rotation += 1;
                 Some(thread.files[(self.rotation - 1) % thread.files.len()])
             }
+            Pick::Any => {
+                let nth = thread.rng.below(thread.files.len() as u64);
+                Some(thread.files[nth as usize])
+            }
+            Pick::Log => Some(self.regions.files - 1),
             Pick::Existing => thread.pick(|file| lengths[file as usize].is_some()),
             Pick::New => thread
                 .pick(|file| lengths[file as usize].is_none())
@@ -314,10 +349,15 @@ impl Flow {
             Act::Append => {
                 let bytes = (1 + rng.below(APPEND_PAGES_MAX)) * PAGE_BYTES;
                 let is_full = old + bytes > self.regions.bytes;
-                let from = match self.is_weighted && is_full {
+                let kept = match self.personality {
+                    Personality::Webserver => 0,
+                    _ => self.whole_bytes,
+                };
+                let is_cut = self.is_weighted || self.personality == Personality::Webserver;
+                let from = match is_cut && is_full {
                     true => {
-                        run(FileOpKind::Truncate, self.whole_bytes, old);
-                        self.whole_bytes
+                        run(FileOpKind::Truncate, kept, old);
+                        kept
                     }
                     false => old,
                 };
@@ -325,7 +365,7 @@ impl Flow {
                 run(FileOpKind::Append, from, end);
                 Some(end)
             }
-            Act::ReadWhole => {
+            Act::ReadWhole | Act::ReadFresh => {
                 run(FileOpKind::Read, 0, old);
                 length
             }
@@ -381,7 +421,7 @@ fn steps_of(personality: Personality) -> &'static [Step] {
     match personality {
         Personality::Varmail => VARMAIL,
         Personality::Ffsb => FFSB,
-        _ => FILESERVER,
+        _ => web::steps(personality).unwrap_or(FILESERVER),
     }
 }
 

@@ -16,11 +16,15 @@
 //!    thread has written, whatever the others do meanwhile. Where threads read what others wrote (`store.rs`, and
 //!    the videos that are read only) the stream keeps the order, and a replay may be ahead of it.
 //!
+//! Jobs as fio's (`job.rs`) and filebench's web personalities (`web.rs`) are of the same kind, with directories of their own or one file
+//! for several threads.
+//!
 //! Some files exist when it all begins ([`FileGenerator::initial`]): drives hold them if they are filled with the
 //! pages that the workload touches.
 
 mod blocks;
 mod flow;
+mod job;
 mod op;
 mod published;
 mod store;
@@ -30,12 +34,13 @@ mod tests;
 mod trace;
 #[cfg(test)]
 mod trace_tests;
+mod web;
 
 use std::collections::VecDeque;
 
 use crate::error::WorkloadError;
-use crate::generate::{SeededRng, bad};
-use crate::request::{ADDRESS_BYTES_MAX, PAGE_BYTES};
+use crate::generate::{SeededRng, bad, check_share};
+use crate::request::{ADDRESS_BYTES_MAX, PAGE_BYTES, SECTOR_BYTES};
 
 pub use blocks::FileGenerator;
 pub use op::{Existing, FileOp, FileOpKind, Names, OpenHow};
@@ -45,12 +50,16 @@ pub use trace::{
 };
 
 use flow::Flow;
+use job::Job;
 use store::Store;
 
 /// Files if nothing is said: as in the evaluation of ScaleCache (section 4.2).
 pub const FILES_DEFAULT: u32 = 64;
 /// Threads if nothing is said: as there.
 pub const THREADS_DEFAULT: u32 = 64;
+
+/// Bytes of a job's files together, if nothing is said.
+const JOB_BYTES_DEFAULT: u64 = 1 << 30;
 
 /// Fewest pages of a file's region.
 const REGION_PAGES_MIN: u64 = 16;
@@ -64,6 +73,10 @@ pub enum Personality {
     Varmail,
     /// filebench's videoserver.
     Videoserver,
+    /// filebench's webserver.
+    Webserver,
+    /// filebench's webproxy.
+    Webproxy,
     /// The flexible file system benchmark.
     Ffsb,
     /// ScaleCache's fileserver: random writers, and readers of whole files.
@@ -78,11 +91,15 @@ pub enum Personality {
     YcsbA,
     /// YCSB's workload F.
     YcsbF,
+    /// A job of reads and writes at random places of files.
+    RandomFiles,
+    /// A job of reads and writes one after another.
+    SequentialFiles,
 }
 
 impl Personality {
     /// All of them, with their names as workloads.
-    pub const ALL: [(&'static str, Personality); 10] = [
+    pub const ALL: [(&'static str, Personality); 14] = [
         ("fileserver", Personality::Fileserver),
         ("varmail", Personality::Varmail),
         ("videoserver", Personality::Videoserver),
@@ -93,6 +110,10 @@ impl Personality {
         ("ffsb-scalecache", Personality::FfsbScaleCache),
         ("ycsb-a", Personality::YcsbA),
         ("ycsb-f", Personality::YcsbF),
+        ("webserver", Personality::Webserver),
+        ("webproxy", Personality::Webproxy),
+        ("random-files", Personality::RandomFiles),
+        ("sequential-files", Personality::SequentialFiles),
     ];
 
     /// The one of this name.
@@ -102,14 +123,43 @@ impl Personality {
     }
 
     /// Files if nothing is said: one for each of 64 threads; those of ScaleCache's programs that
-    /// have a second set of files, or room for new ones, have as many again.
+    /// have a second set of files, or room for new ones, have as many again. filebench's web personalities have as many as
+    /// published, and a job has one.
     pub fn files_default(self) -> u32 {
         match self {
+            Personality::Webserver => 1001,
+            Personality::Webproxy => 10_000,
+            Personality::RandomFiles | Personality::SequentialFiles => 1,
             Personality::FileserverScaleCache
             | Personality::VarmailScaleCache
             | Personality::FfsbScaleCache => 2 * FILES_DEFAULT,
             _ => FILES_DEFAULT,
         }
+    }
+
+    /// Threads if nothing is said.
+    pub fn threads_default(self) -> u32 {
+        match self {
+            Personality::Webserver | Personality::Webproxy => 100,
+            Personality::RandomFiles | Personality::SequentialFiles => 1,
+            _ => THREADS_DEFAULT,
+        }
+    }
+
+    /// Bytes of a read or write if nothing is said.
+    pub fn request_bytes_default(self) -> u32 {
+        match self {
+            Personality::Webserver | Personality::Webproxy => 1 << 20,
+            _ => PAGE_BYTES as u32,
+        }
+    }
+
+    /// Whether it is a job, which is shaped by a [`FileJob`].
+    pub fn is_job(self) -> bool {
+        matches!(
+            self,
+            Personality::RandomFiles | Personality::SequentialFiles
+        )
     }
 
     /// Seconds that its authors run it, where a time bounds it and no number of requests.
@@ -124,6 +174,28 @@ impl Personality {
     }
 }
 
+/// What shapes a job, beside its block size, its files and its threads.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FileJob {
+    /// Share of reads among a thread's requests.
+    pub read_share: f64,
+    /// So many threads, the first ones, only write, and all others only read; if not said, each does both.
+    pub writers: Option<u32>,
+    /// Writes of a thread after which it makes its file durable; 0 for never.
+    pub fsync_every: u32,
+}
+
+impl Default for FileJob {
+    /// Reads alone.
+    fn default() -> FileJob {
+        FileJob {
+            read_share: 1.0,
+            writers: None,
+            fsync_every: 0,
+        }
+    }
+}
+
 /// All that shapes a workload of file operations.
 #[derive(Debug, Clone)]
 pub struct FileSpec {
@@ -131,17 +203,19 @@ pub struct FileSpec {
     pub personality: Personality,
     /// Number of requests.
     pub requests: u64,
-    /// Files; at least one for each thread, and two.
+    /// Files; at least one for each thread, and two. Of a job and of `webserver`, whose threads share files: as many as wanted.
     pub files: u32,
     /// Threads.
     pub threads: u32,
     /// Bytes of all regions together. If not said, an eighth of the bytes of so many requests, so that files are gone
-    /// through several times, but 16 pages a file at least.
+    /// through several times, but 16 pages a file at least. Of a job 1 GiB; of the web personalities what their sizes need.
     pub footprint_bytes: Option<u64>,
-    /// Bytes of a read or write, in whole pages.
+    /// Bytes of a read or write, in whole pages; of a job in sectors.
     pub request_bytes: u32,
     /// Bytes from the start of one region to the next's; if not said, regions follow one another.
     pub stride_bytes: Option<u64>,
+    /// What else shapes a job; of no meaning in others.
+    pub job: FileJob,
     /// Seed.
     pub seed: u64,
 }
@@ -163,6 +237,12 @@ impl FileSpec {
     pub fn region_bytes(&self) -> u64 {
         let files = u64::from(self.files).max(1);
         let natural = || {
+            if let Some(bytes) = web::region_bytes(self.personality) {
+                return bytes * files;
+            }
+            if self.personality.is_job() {
+                return JOB_BYTES_DEFAULT;
+            }
             let moved = self.requests.saturating_mul(self.request_bytes.into());
             (moved / 8).max(files * REGION_PAGES_MIN * PAGE_BYTES)
         };
@@ -190,13 +270,25 @@ impl FileSpec {
             return Err(bad("requests", "0 requests is no workload"));
         }
         let request_bytes = u64::from(self.request_bytes);
-        if request_bytes == 0 || !request_bytes.is_multiple_of(PAGE_BYTES) {
+        let (unit, units) = match self.personality.is_job() {
+            true => (SECTOR_BYTES, "sectors"),
+            false => (PAGE_BYTES, "pages"),
+        };
+        if request_bytes == 0 || !request_bytes.is_multiple_of(unit) {
             let reason = format!(
-                "{name} reads and writes whole pages: {request_bytes} is no multiple of 4096"
+                "{name} reads and writes whole {units}: {request_bytes} is no multiple of {unit}"
             );
             return Err(bad("request size", reason));
         }
-        if self.threads == 0 || self.files < self.threads.max(2) {
+        if self.personality.is_job() {
+            self.check_job()?;
+        }
+        let files_min = match self.personality {
+            Personality::RandomFiles | Personality::SequentialFiles => 1,
+            Personality::Webserver => 2,
+            _ => self.threads.max(2),
+        };
+        if self.threads == 0 || self.files < files_min {
             let (files, threads) = (self.files, self.threads);
             let reason = format!(
                 "{files} files for {threads} threads: give each thread one, and two in all"
@@ -215,6 +307,25 @@ impl FileSpec {
             return Err(bad("footprint", reason));
         }
         Ok(())
+    }
+
+    fn check_job(&self) -> Result<(), WorkloadError> {
+        check_share("read share", self.job.read_share)?;
+        if self.region_bytes() < self.request_bytes.into() {
+            let reason = format!(
+                "{} bytes for each file, and a request has {}",
+                self.region_bytes(),
+                self.request_bytes
+            );
+            return Err(bad("footprint", reason));
+        }
+        match self.job.writers {
+            Some(writers) if writers > self.threads => {
+                let reason = format!("{writers} of {} threads", self.threads);
+                Err(bad("writers", reason))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Builds the block view: the requests that the operations make in regions of a volume.
@@ -248,6 +359,9 @@ impl FileSpec {
         let behaviour = match self.personality {
             Personality::YcsbA | Personality::YcsbF => {
                 Behaviour::Store(Store::new(self.personality, regions, rng))
+            }
+            Personality::RandomFiles | Personality::SequentialFiles => {
+                Behaviour::Job(Job::new(self.personality, self.job, regions, rng))
             }
             _ => Behaviour::Flow(Flow::new(self.personality, regions, rng)),
         };
@@ -301,6 +415,7 @@ type Runs = VecDeque<Run>;
 enum Behaviour {
     Flow(Flow),
     Store(Store),
+    Job(Job),
 }
 
 impl Behaviour {
@@ -309,6 +424,7 @@ impl Behaviour {
         match self {
             Behaviour::Flow(flow) => flow.initial(),
             Behaviour::Store(store) => store.initial(),
+            Behaviour::Job(job) => job.initial(),
         }
     }
 
@@ -317,19 +433,32 @@ impl Behaviour {
         match self {
             Behaviour::Flow(flow) => flow.owners(),
             Behaviour::Store(store) => store.owners(),
+            Behaviour::Job(job) => job.owners(),
         }
     }
 
-    /// Whether threads read what others write.
+    /// Whether what a thread has planned is done before another's turn, as others go on from there.
     fn is_shared(&self) -> bool {
-        matches!(self, Behaviour::Store(_))
+        match self {
+            Behaviour::Flow(flow) => flow.has_log(),
+            Behaviour::Store(_) => true,
+            Behaviour::Job(_) => false,
+        }
+    }
+
+    /// The directories of a file and its name, where they are not those of its thread.
+    fn path(&self, file: u32) -> Option<Vec<String>> {
+        match self {
+            Behaviour::Flow(flow) => flow.path(file),
+            _ => None,
+        }
     }
 
     /// Turns that a request of a thread takes.
     fn turns(&self, thread: u32) -> u64 {
         match self {
             Behaviour::Flow(flow) => flow.turns(thread),
-            Behaviour::Store(_) => 1,
+            Behaviour::Store(_) | Behaviour::Job(_) => 1,
         }
     }
 
@@ -337,7 +466,7 @@ impl Behaviour {
     fn due_ns(&mut self, thread: u32) -> u64 {
         match self {
             Behaviour::Flow(flow) => flow.due_ns(thread),
-            Behaviour::Store(_) => 0,
+            Behaviour::Store(_) | Behaviour::Job(_) => 0,
         }
     }
 
@@ -346,6 +475,7 @@ impl Behaviour {
         match self {
             Behaviour::Flow(flow) => flow.plan(thread, runs),
             Behaviour::Store(store) => store.plan(thread, runs),
+            Behaviour::Job(job) => job.plan(thread, runs),
         }
     }
 }

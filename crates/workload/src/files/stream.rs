@@ -62,27 +62,43 @@ impl FileOps {
     }
 }
 
-/// Names of files: one directory for each thread with files of its own, and one for what several use.
+/// Names of files: one directory for each thread with files of its own, and one for what several use, where the workload has
+/// no directories of its own.
 fn names(behaviour: &Behaviour) -> (Names, u32) {
-    let folder = |owner: &Option<u32>| match owner {
-        Some(thread) => format!("/t{thread:04}"),
-        None => "/shared".to_string(),
-    };
     let owners = behaviour.owners();
-    let folders: BTreeSet<String> = owners.iter().map(folder).collect();
+    let of_owner = |owner: &Option<u32>| match owner {
+        Some(thread) => format!("t{thread:04}"),
+        None => "shared".to_string(),
+    };
+    let parts = (0..).zip(&owners).map(|(file, owner)| {
+        let default = || vec![of_owner(owner), format!("f{file:06}")];
+        behaviour.path(file).unwrap_or_else(default)
+    });
+    let mut folders = BTreeSet::new();
+    let mut files = Vec::new();
+    for parts in parts {
+        let mut path = String::new();
+        for (at, part) in parts.iter().enumerate() {
+            path = format!("{path}/{part}");
+            if at + 1 < parts.len() {
+                folders.insert(path.clone());
+            }
+        }
+        files.push(path);
+    }
     let mut names = Names::default();
+    // In their order a directory comes before what is in it.
     for name in folders {
         let directory = (names.paths.len() as u32, Existing::Directory);
         names.existing.push(directory);
         names.paths.push(name.into());
     }
     let first_file = names.paths.len() as u32;
-    for (number, (owner, bytes)) in owners.iter().zip(behaviour.initial()).enumerate() {
+    for (path, bytes) in files.into_iter().zip(behaviour.initial()) {
         if let Some(bytes) = bytes {
             let file = (names.paths.len() as u32, Existing::File(bytes));
             names.existing.push(file);
         }
-        let path = format!("{}/f{number:06}", folder(owner));
         names.paths.push(path.into());
     }
     (names, first_file)

@@ -14,6 +14,11 @@ fn spec(personality: Personality) -> FileSpec {
         footprint_bytes: Some(24 << 20),
         request_bytes: 8192,
         stride_bytes: None,
+        job: FileJob {
+            read_share: 0.6,
+            writers: None,
+            fsync_every: 50,
+        },
         seed: 7,
     }
 }
@@ -215,6 +220,7 @@ fn published(personality: Personality) -> (FileSpec, Vec<Vec<Request>>) {
         footprint_bytes: Some(u64::from(files) << 21),
         request_bytes: 4096,
         stride_bytes: None,
+        job: FileJob::default(),
         seed: 3,
     };
     let mut threads = vec![Vec::new(); 64];
@@ -463,4 +469,195 @@ fn both_views_read_and_write_the_same_bytes_of_the_same_files() {
             .collect();
         assert!(of_files == of_blocks, "{name}");
     }
+}
+
+#[test]
+fn the_web_server_reads_ten_files_an_append_to_one_log_in_directories_of_twenty_names() {
+    let personality = Personality::Webserver;
+    let spec = FileSpec {
+        files: personality.files_default(),
+        threads: personality.threads_default(),
+        request_bytes: personality.request_bytes_default(),
+        footprint_bytes: None,
+        ..spec(personality)
+    };
+    let operations = spec.operations().unwrap();
+    let names = operations.names().clone();
+    let mut within: BTreeMap<&str, u32> = BTreeMap::new();
+    for path in &names.paths {
+        *within.entry(path.rsplit_once('/').unwrap().0).or_default() += 1;
+    }
+    assert!(within.values().all(|names| *names <= 20), "{within:?}");
+    let sizes = names.existing.iter().filter_map(|(_, there)| match there {
+        Existing::File(bytes) => Some(*bytes),
+        Existing::Directory => None,
+    });
+    let sizes: Vec<u64> = sizes.collect();
+    let mean = sizes.iter().sum::<u64>() as f64 / sizes.len() as f64;
+    assert!(sizes.len() == 1001 && is_near(mean, 16384.0, 0.1), "{mean}");
+    let log = names
+        .paths
+        .iter()
+        .position(|path| path.starts_with("/logfiles/f"))
+        .unwrap();
+    let mut counts: BTreeMap<FileOpKind, f64> = BTreeMap::new();
+    for op in operations {
+        *counts.entry(op.kind).or_default() += 1.0;
+        let is_log = op.file as usize == log;
+        let of_log = matches!(op.kind, FileOpKind::Append | FileOpKind::Truncate);
+        assert_eq!(is_log, of_log, "{op:?}");
+    }
+    let count = |kind| counts[&kind];
+    assert!(is_near(
+        count(FileOpKind::Read),
+        10.0 * count(FileOpKind::Append),
+        0.02
+    ));
+    assert!(is_near(
+        count(FileOpKind::Open),
+        count(FileOpKind::Read),
+        0.01
+    ));
+    assert!(is_near(
+        count(FileOpKind::Close),
+        count(FileOpKind::Open),
+        0.01
+    ));
+}
+
+#[test]
+fn the_web_proxy_reads_five_files_a_new_one_in_one_directory() {
+    let personality = Personality::Webproxy;
+    let spec = FileSpec {
+        files: 1000,
+        threads: 10,
+        request_bytes: personality.request_bytes_default(),
+        footprint_bytes: None,
+        ..spec(personality)
+    };
+    let operations = spec.operations().unwrap();
+    let paths = &operations.names().paths;
+    assert!(
+        paths[1..]
+            .iter()
+            .all(|path| path.starts_with("/bigfileset/f"))
+    );
+    let mut counts: BTreeMap<FileOpKind, f64> = BTreeMap::new();
+    operations.for_each(|op| *counts.entry(op.kind).or_default() += 1.0);
+    let count = |kind| counts[&kind];
+    assert!(is_near(
+        count(FileOpKind::Read),
+        5.0 * count(FileOpKind::Remove),
+        0.02
+    ));
+    assert!(is_near(
+        count(FileOpKind::Append),
+        count(FileOpKind::Remove),
+        0.02
+    ));
+    assert!(is_near(
+        count(FileOpKind::Open),
+        6.0 * count(FileOpKind::Remove),
+        0.02
+    ));
+}
+
+/// Requests of a job of four threads on one file.
+fn job(personality: Personality, job: FileJob) -> Vec<Request> {
+    let spec = FileSpec {
+        files: 1,
+        threads: 4,
+        request_bytes: 1024,
+        footprint_bytes: Some(4 << 20),
+        job,
+        ..spec(personality)
+    };
+    spec.generator().unwrap().collect()
+}
+
+#[test]
+fn threads_of_a_job_share_a_file_and_the_first_ones_write() {
+    for (writers, personality) in [
+        (0, Personality::RandomFiles),
+        (1, Personality::RandomFiles),
+        (3, Personality::SequentialFiles),
+        (4, Personality::SequentialFiles),
+    ] {
+        let how = FileJob {
+            writers: Some(writers),
+            ..FileJob::default()
+        };
+        let requests = job(personality, how);
+        for request in &requests {
+            let is_write = request.stream < writers;
+            assert_eq!(request.op == Op::Write, is_write);
+            assert!(request.bytes == 1024 && request.end() <= 4 << 20);
+        }
+        let blocks: BTreeSet<u64> = requests.iter().map(|r| r.offset / 1024).collect();
+        assert!(blocks.len() > 4000, "of 4,096: {}", blocks.len());
+    }
+    let sequential = job(Personality::SequentialFiles, FileJob::default());
+    let starts: Vec<u64> = sequential[..4].iter().map(|r| r.offset).collect();
+    assert_eq!(starts, [0, 1 << 20, 2 << 20, 3 << 20]);
+    assert!(
+        sequential
+            .iter()
+            .zip(&sequential[4..])
+            .all(|(before, after)| {
+                before.stream == after.stream && before.end() % (4 << 20) == after.offset
+            })
+    );
+}
+
+#[test]
+fn a_job_makes_durable_what_it_wrote_and_mistakes_are_told() {
+    let how = FileJob {
+        read_share: 0.5,
+        writers: None,
+        fsync_every: 8,
+    };
+    let mut since = [0; 4];
+    for request in job(Personality::RandomFiles, how) {
+        let since = &mut since[request.stream as usize];
+        match request.op {
+            Op::Write => *since += 1,
+            Op::Flush => assert_eq!(std::mem::take(since), 8),
+            _ => {}
+        }
+        assert!(*since <= 8);
+    }
+    let error = |spec: FileSpec| spec.generator().unwrap_err().to_string();
+    let base = FileSpec {
+        files: 1,
+        ..spec(Personality::RandomFiles)
+    };
+    let with = |job| FileSpec {
+        job,
+        ..base.clone()
+    };
+    let how = FileJob::default();
+    assert!(
+        error(with(FileJob {
+            read_share: 1.5,
+            ..how
+        }))
+        .contains("between 0 and 1")
+    );
+    assert!(
+        error(with(FileJob {
+            writers: Some(9),
+            ..how
+        }))
+        .contains("9 of 8 threads")
+    );
+    let large = FileSpec {
+        request_bytes: 64 << 20,
+        ..base.clone()
+    };
+    assert!(error(large).contains("and a request has"));
+    let odd = FileSpec {
+        request_bytes: 1000,
+        ..base
+    };
+    assert!(error(odd).contains("no multiple of 512"));
 }

@@ -36,6 +36,7 @@ fn what_is_written_is_read() {
             footprint_bytes: Some(8 << 20),
             request_bytes: 4096,
             stride_bytes: None,
+            job: FileJob::default(),
             seed: 3,
         };
         let made = spec.operations().unwrap();

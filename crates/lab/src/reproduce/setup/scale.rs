@@ -22,7 +22,7 @@
 
 use wharf_drive::DriveConfig;
 use wharf_host::volume::Level;
-use wharf_workload::files::{FileSpec, Personality};
+use wharf_workload::files::{FileJob, FileSpec, Personality};
 use wharf_workload::generate::ThreadsSpec;
 
 use super::{Load, Scale};
@@ -207,6 +207,7 @@ fn files(scale: Scale, run: &Run, seed: u64, personality: Personality) -> Load {
         footprint_bytes: Some(u64::from(files) * file_pages * 4096),
         request_bytes: run.request_kib << 10,
         stride_bytes: None,
+        job: FileJob::default(),
         seed,
     };
     match run_ns {

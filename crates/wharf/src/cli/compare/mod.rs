@@ -144,8 +144,8 @@ pub(super) struct Args {
     #[arg(long, value_name = "SIZE")]
     bs: Option<String>,
 
-    /// Share of reads of a generator, 0 to 1; 0.7 if left out. Profiles and file operations have their own
-    /// mix.
+    /// Share of reads of a generator or a job on files, 0 to 1; 0.7 if left out. Profiles and other file operations have their
+    /// own mix.
     #[arg(long, value_name = "F")]
     read_share: Option<f64>,
 
@@ -153,14 +153,24 @@ pub(super) struct Args {
     #[arg(long)]
     theta: Option<f64>,
 
-    /// Files of file operations, 64 if left out (128 where the program has two sets). With --set
+    /// Files of file operations, 64 if left out (128 where the program has two sets, 1 for a job, as published for filebench's web
+    /// personalities). With --set
     /// host.files to the same number each is a file of its own for the designs kernel and scale.
     #[arg(long, value_name = "N")]
     files: Option<u32>,
 
-    /// Threads that each loop through the flow of file operations, 64 if left out.
+    /// Threads that each loop through the flow of file operations, 64 if left out (1 for a job, 100 for filebench's web
+    /// personalities). Of a job with fewer files several threads use one file.
     #[arg(long, value_name = "N")]
     loops: Option<u32>,
+
+    /// Threads of a job on files that only write, where all others only read; if left out, each does both.
+    #[arg(long, value_name = "N")]
+    writers: Option<u32>,
+
+    /// Writes of a job's thread after which it makes its file durable; never if left out.
+    #[arg(long, value_name = "N")]
+    fsync_every: Option<u32>,
 
     /// What clients see of file operations: requests for `blocks` in regions of a volume, or `files` with names, which are opened,
     /// read, written, removed. A trace of operations on files is always replayed as files.

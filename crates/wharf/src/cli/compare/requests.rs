@@ -71,6 +71,8 @@ fn no_generator(args: &Args) -> Result<(), Failure> {
         ("--theta", args.theta.is_some()),
         ("--files", args.files.is_some()),
         ("--loops", args.loops.is_some()),
+        ("--writers", args.writers.is_some()),
+        ("--fsync-every", args.fsync_every.is_some()),
     ];
     match given.into_iter().find(|(_, is_given)| *is_given) {
         Some((option, _)) => {
@@ -113,6 +115,8 @@ fn generated(args: &Args, name: &str, seed: u64, unit_bytes: u64) -> Result<Inpu
         theta: args.theta,
         files: args.files,
         threads: args.loops,
+        writers: args.writers,
+        fsync_every: args.fsync_every,
         seed,
     };
     let made = resolve(name, &options).map_err(|error| match error {
@@ -170,6 +174,15 @@ fn parameters(made: &Made) -> BTreeMap<String, serde_json::Value> {
     }) = made
     {
         pairs.push(("theta", json!(theta)));
+    }
+    if let Made::Files(spec) = made
+        && spec.personality.is_job()
+    {
+        match spec.job.writers {
+            Some(writers) => pairs.push(("writers", json!(writers))),
+            None => pairs.push(("read_share", json!(spec.job.read_share))),
+        }
+        pairs.push(("fsync_every", json!(spec.job.fsync_every)));
     }
     let pairs = pairs.into_iter();
     pairs.map(|(key, value)| (key.into(), value)).collect()
