@@ -42,6 +42,7 @@ errnos! {
     EBADF = 9, "bad file handle";
     EAGAIN = 11, "try again";
     EACCES = 13, "permission denied";
+    EFAULT = 14, "bad address";
     EBUSY = 16, "in use";
     EEXIST = 17, "file exists";
     EXDEV = 18, "on another file system";
@@ -126,6 +127,9 @@ pub enum Fault {
         /// The page.
         page: u64,
     },
+    /// The memory of whoever asks cannot be reached: `EFAULT` for programs.
+    #[error("the memory of the caller cannot be reached")]
+    Payload,
     /// What was written could not be made durable.
     #[error("pages cannot be made durable")]
     Flush,
@@ -141,7 +145,10 @@ pub enum Fault {
 
 impl From<Fault> for FileError {
     fn from(fault: Fault) -> FileError {
-        FileError::Io(fault)
+        match fault {
+            Fault::Payload => Errno::EFAULT.into(),
+            fault => FileError::Io(fault),
+        }
     }
 }
 

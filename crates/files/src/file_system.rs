@@ -47,6 +47,7 @@ use crate::arguments::{
 use crate::attributes::{Attributes, DirectoryEntry, SetAttributes};
 use crate::errno::FileError;
 use crate::flags::Rename;
+use crate::payload::{In, Out};
 
 /// A file system. See the module for what all operations have in common.
 #[allow(async_fn_in_trait)] // the futures stay on their CPU: no Send is wanted
@@ -167,15 +168,16 @@ pub trait FileSystem {
     async fn close(&self, number: u64) -> Result<(), FileError>;
 
     /// Reads from byte `offset` of a file on, as far as it goes; gives the number of bytes.
-    /// `now_ns` is when, for `accessed_ns`.
+    /// `now_ns` is when, for `accessed_ns`. What of `out` lies behind these bytes may have been
+    /// written to after an error alone.
     ///
     /// # Errors
-    /// `EISDIR`, `EINVAL` (a symbolic link).
+    /// `EISDIR`, `EINVAL` (a symbolic link), `EFAULT` (`out` cannot be reached).
     async fn read(
         &self,
         number: u64,
         offset: u64,
-        out: &mut [u8],
+        out: Out<'_>,
         now_ns: u64,
     ) -> Result<u64, FileError>;
 
@@ -186,13 +188,13 @@ pub trait FileSystem {
     ///
     /// # Errors
     /// `EISDIR`, `EINVAL` (a symbolic link), `EFBIG` (it begins at or beyond [`Write::end_max`], or
-    /// the longest that a file can be).
+    /// the longest that a file can be), `EFAULT` (`data` cannot be reached).
     async fn write(
         &self,
         by: By<'_>,
         number: u64,
         write: Write,
-        data: &[u8],
+        data: In<'_>,
     ) -> Result<Written, FileError>;
 
     /// Sets the size of a file; mode bits go as by a write, also if it is the same size.

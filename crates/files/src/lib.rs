@@ -12,6 +12,7 @@
 //! | `vfs/`, `handles.rs` | paths, permissions and open files above any file system |
 //! | `gpt.rs` | the table of partitions, each with the number of its file system |
 //! | `pages.rs`, `lines.rs` | what file systems stand on: pages by number, persistent memory |
+//! | `payload.rs` | where bytes of files come from and go to: memory, or pages of a host |
 //! | `block/` | wfs: a journaling file system of extents, on pages |
 //! | `bytes/` | wpm: a file system for persistent memory, with a log for each inode |
 //! | `block_on.rs` | running a future that waits for nothing outside of it |
@@ -34,6 +35,7 @@ mod limits;
 pub mod lines;
 pub mod model;
 pub mod pages;
+mod payload;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod vfs;
@@ -56,3 +58,4 @@ pub use limits::{
     FILE_BYTES_MAX, LIST_START, NAME_BYTES_MAX, PAGE_BYTES, PATH_BYTES_MAX, SYMLINKS_MAX,
     XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX, check_name,
 };
+pub use payload::{HostBytes, In, Out};

@@ -9,12 +9,17 @@
 //!   across pages. [`Pages::flush`] makes all durable that were completed before it was called.
 //! * Operations on the same page take effect in the order in which they were completed.
 //! * A discarded page holds anything until it is written again: what it was, or zeros.
+//!
+//! Pages of metadata go through memory ([`Pages::read`], [`Pages::write`]). Bytes of files go where
+//! whoever asks wants them ([`Out`], [`In`]), which may be out of reach for all but a drive: for
+//! those there are four more methods. As they stand here, they serve memory.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
 
 use crate::errno::Fault;
+use crate::payload::{In, Out};
 
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = 4096;
@@ -82,6 +87,42 @@ pub trait Pages {
     /// others may have been written.
     async fn write(&self, runs: &[Run], bytes: &[u8]) -> Result<(), Fault>;
 
+    /// Reads the pages of all runs as if they were side by side, from byte `skip` of the first on,
+    /// as far as `out` goes.
+    ///
+    /// # Errors
+    /// As [`Pages::read`]; [`Fault::Payload`]. Any of the bytes may have been read.
+    async fn read_bytes(&self, runs: &[Run], skip: u64, out: Out<'_>) -> Result<(), Fault> {
+        read_into(self, runs, skip, out.memory()?).await
+    }
+
+    /// Writes the pages of all runs, in order, from `data`, which is as long as they are.
+    ///
+    /// # Errors
+    /// As [`Pages::write`]; [`Fault::Payload`].
+    async fn write_bytes(&self, runs: &[Run], data: In<'_>) -> Result<(), Fault> {
+        self.write(runs, data.memory()?).await
+    }
+
+    /// Fills with zeros.
+    ///
+    /// # Errors
+    /// [`Fault::Payload`].
+    async fn zero(&self, out: Out<'_>) -> Result<(), Fault> {
+        out.memory()?.fill(0);
+        Ok(())
+    }
+
+    /// Brings bytes that are to be written into memory: those of pages that keep some of what they
+    /// have.
+    ///
+    /// # Errors
+    /// [`Fault::Payload`].
+    async fn fetch(&self, data: In<'_>, into: &mut [u8]) -> Result<(), Fault> {
+        into.copy_from_slice(data.memory()?);
+        Ok(())
+    }
+
     /// Makes durable what was written before.
     ///
     /// # Errors
@@ -108,6 +149,22 @@ impl<P: Pages> Pages for &P {
         (**self).write(runs, bytes).await
     }
 
+    async fn read_bytes(&self, runs: &[Run], skip: u64, out: Out<'_>) -> Result<(), Fault> {
+        (**self).read_bytes(runs, skip, out).await
+    }
+
+    async fn write_bytes(&self, runs: &[Run], data: In<'_>) -> Result<(), Fault> {
+        (**self).write_bytes(runs, data).await
+    }
+
+    async fn zero(&self, out: Out<'_>) -> Result<(), Fault> {
+        (**self).zero(out).await
+    }
+
+    async fn fetch(&self, data: In<'_>, into: &mut [u8]) -> Result<(), Fault> {
+        (**self).fetch(data, into).await
+    }
+
     async fn flush(&self) -> Result<(), Fault> {
         (**self).flush().await
     }
@@ -115,6 +172,50 @@ impl<P: Pages> Pages for &P {
     async fn discard(&self, runs: &[Run]) -> Result<(), Fault> {
         (**self).discard(runs).await
     }
+}
+
+/// Bytes of runs into memory: whole pages at once, parts of the first and the last by a page of
+/// their own.
+async fn read_into<P: Pages + ?Sized>(
+    pages: &P,
+    runs: &[Run],
+    skip: u64,
+    out: &mut [u8],
+) -> Result<(), Fault> {
+    const PAGE: u64 = PAGE_BYTES as u64;
+    let mut rest = out;
+    let mut start = 0;
+    for run in runs {
+        let (from, end) = (skip.max(start), start + run.pages * PAGE);
+        let bytes = end.saturating_sub(from).min(rest.len() as u64);
+        let (mut part, behind) = rest.split_at_mut(bytes as usize);
+        rest = behind;
+        let mut at = from.saturating_sub(start);
+        while !part.is_empty() {
+            let first = run.first + at / PAGE;
+            let within = (at % PAGE) as usize;
+            let now = match part.len() / PAGE_BYTES {
+                whole @ 1.. if within == 0 => {
+                    let now = whole * PAGE_BYTES;
+                    let run = Run::new(first, whole as u64);
+                    pages.read(&[run], &mut part[..now]).await?;
+                    now
+                }
+                _ => {
+                    let mut page: PageBytes = [0; PAGE_BYTES];
+                    pages.read(&[Run::one(first)], &mut page).await?;
+                    let now = part.len().min(PAGE_BYTES - within);
+                    part[..now].copy_from_slice(&page[within..within + now]);
+                    now
+                }
+            };
+            part = &mut part[now..];
+            at += now as u64;
+        }
+        start = end;
+    }
+    assert!(rest.is_empty(), "there are as many bytes as are wanted");
+    Ok(())
 }
 
 /// The first page of `runs` that a medium of `pages` pages does not have. `bytes` is the length of
@@ -261,6 +362,27 @@ mod tests {
         now(pages.discard(&[Run::one(8)])).unwrap();
         assert_eq!(pages.peek(8), [0; PAGE_BYTES]);
         assert_eq!(pages.clone().peek(7), [1; PAGE_BYTES]);
+    }
+
+    #[test]
+    fn bytes_are_read_from_anywhere_in_runs() {
+        let pages = RamPages::new(10);
+        let runs = [Run::new(7, 2), Run::one(1), Run::new(3, 2)];
+        let bytes: Vec<u8> = (0..5 * PAGE_BYTES).map(|at| (at / 7) as u8).collect();
+        now(pages.write_bytes(&runs, In::from(&bytes))).unwrap();
+        let edges = [0, 1, 4095, 4096, 4097, 8192, 12_000, 16_384, 20_479, 20_480];
+        for (nth, from) in edges.iter().enumerate() {
+            for to in &edges[nth..] {
+                let mut out = vec![0xee; to - from];
+                now(pages.read_bytes(&runs, *from as u64, Out::from(&mut out))).unwrap();
+                assert_eq!(out, bytes[*from..*to], "{from}..{to}");
+            }
+        }
+        let mut three = [1; 3];
+        now(pages.fetch(In::from(&[4, 5, 6]), &mut three)).unwrap();
+        assert_eq!(three, [4, 5, 6]);
+        now(pages.zero(Out::from(&mut three))).unwrap();
+        assert_eq!(three, [0; 3]);
     }
 
     #[test]

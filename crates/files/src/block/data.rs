@@ -14,15 +14,20 @@
 //! Not yet: a gate around each inode. Until it is there, whoever calls does not write to a file
 //! while it cuts or punches the same file.
 
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
 use super::extents::{self, Extent};
 use super::inodes;
 use super::node::{Inode, Kind};
 use super::orphans::extents_per_step;
 use super::tx::Tx;
 use crate::arguments::{By, Place, Write, Written};
-use crate::errno::{Errno, FileError};
+use crate::errno::{Errno, Fault, FileError};
 use crate::limits::FILE_BYTES_MAX;
 use crate::pages::{PAGE_BYTES, PageBytes, Pages, Run};
+use crate::payload::{In, Out};
 
 /// Most pages that one transaction writes: 4 MiB.
 pub const CHUNK_PAGES: u64 = 1024;
@@ -51,53 +56,44 @@ pub async fn read<P: Pages>(
     tx: &mut Tx<'_, P>,
     number: u64,
     offset: u64,
-    out: &mut [u8],
+    mut out: Out<'_>,
 ) -> Result<u64, FileError> {
     let inode = file(tx, number).await?;
-    let bytes = (out.len() as u64).min(inode.size.saturating_sub(offset));
-    let (out, end) = (&mut out[..bytes as usize], offset + bytes);
-    out.fill(0);
+    let bytes = out.len().min(inode.size.saturating_sub(offset));
     if bytes == 0 {
         return Ok(0);
     }
+    let end = offset + bytes;
     let (from, to) = (offset / PAGE, end.div_ceil(PAGE));
-    for extent in extents::covering(tx, &inode, from, to, usize::MAX).await? {
-        if let Some(part) = extent.within(from, to).filter(|part| part.is_written) {
-            read_part(tx.media(), part, offset, out).await?;
+    let parts = extents::covering(tx, &inode, from, to, usize::MAX).await?;
+    let parts = parts.iter().filter_map(|extent| extent.within(from, to));
+    let mut parts = parts.filter(|part| part.is_written).peekable();
+    let mut done = offset;
+    while let Some(first) = parts.next() {
+        // What lies side by side in the file is read at once.
+        let (mut runs, mut last) = (SmallVec::<[Run; 4]>::from([first.run()].as_slice()), first);
+        while let Some(next) = parts.next_if(|next| next.at == last.end()) {
+            runs.push(next.run());
+            last = next;
         }
+        let start = first.at * PAGE;
+        let bytes = start.max(offset)..(last.end() * PAGE).min(end);
+        zero(tx.media(), &mut out, done - offset..bytes.start - offset).await?;
+        let part = out.slice(bytes.start - offset..bytes.end - offset);
+        tx.media()
+            .read_bytes(&runs, bytes.start - start, part)
+            .await?;
+        done = bytes.end;
     }
+    zero(tx.media(), &mut out, done - offset..bytes).await?;
     Ok(bytes)
 }
 
-/// Reads what `part` has of the bytes from `offset` on.
-async fn read_part<P: Pages>(
-    media: &P,
-    part: Extent,
-    offset: u64,
-    out: &mut [u8],
-) -> Result<(), FileError> {
-    let end = offset + out.len() as u64;
-    let mut at = part.at;
-    while at < part.end() {
-        let start = at * PAGE;
-        let run = Run::one(part.first + (at - part.at));
-        if start >= offset && start + PAGE <= end {
-            // As many whole pages as there are.
-            let pages = (part.end() - at).min((end - start) / PAGE);
-            let from = (start - offset) as usize;
-            let out = &mut out[from..from + (pages * PAGE) as usize];
-            media.read(&[Run { pages, ..run }], out).await?;
-            at += pages;
-            continue;
-        }
-        let mut page = [0; PAGE_BYTES];
-        media.read(&[run], &mut page).await?;
-        let (from, to) = (start.max(offset), (start + PAGE).min(end));
-        let bytes = &page[(from - start) as usize..(to - start) as usize];
-        out[(from - offset) as usize..(to - offset) as usize].copy_from_slice(bytes);
-        at += 1;
+async fn zero<P: Pages>(media: &P, out: &mut Out<'_>, range: Range<u64>) -> Result<(), Fault> {
+    match range.is_empty() {
+        true => Ok(()),
+        false => media.zero(out.slice(range)).await,
     }
-    Ok(())
 }
 
 /// Writes as much of `data` as one transaction can, in at most `pages_max` pages.
@@ -109,7 +105,7 @@ pub async fn write<P: Pages>(
     by: By<'_>,
     number: u64,
     write: Write,
-    data: &[u8],
+    data: In<'_>,
     pages_max: u64,
 ) -> Result<Written, FileError> {
     let mut inode = file(tx, number).await?;
@@ -124,13 +120,13 @@ pub async fn write<P: Pages>(
     if room == 0 {
         return Err(Errno::EFBIG.into());
     }
-    let bytes = room.min(data.len() as u64);
+    let bytes = room.min(data.len());
     let from = offset / PAGE;
     let to = (offset + bytes).div_ceil(PAGE).min(from + pages_max);
     let pieces = pieces(tx, &inode, from, to).await?;
     let to = pieces.last().map_or(from, |(piece, _)| piece.end());
     let end = (offset + bytes).min(to * PAGE);
-    let data = &data[..(end - offset) as usize];
+    let data = data.slice(0..end - offset);
     write_pieces(tx.media(), &pieces, &inode, offset, data).await?;
     if offset > inode.size {
         clear_tail(tx, &inode, from).await?;
@@ -207,41 +203,55 @@ pub fn taken(at: u64, run: Run) -> Extent {
     }
 }
 
-/// Writes bytes where the pieces are; what else their first and last pages hold stays.
+/// Writes bytes where the pieces are; what else their first and last pages hold stays. Whole pages
+/// go as they are, those two by a buffer.
 async fn write_pieces<P: Pages>(
     media: &P,
     pieces: &[(Extent, bool)],
     inode: &Inode,
     offset: u64,
-    data: &[u8],
+    data: In<'_>,
 ) -> Result<(), FileError> {
-    let runs: Vec<Run> = pieces.iter().map(|(piece, _)| piece.run()).collect();
-    let end = offset + data.len() as u64;
-    if offset.is_multiple_of(PAGE) && end.is_multiple_of(PAGE) {
-        return Ok(media.write(&runs, data).await?);
-    }
-    let pages = Run::total(&runs) as usize;
-    let mut bytes = vec![0; pages * PAGE_BYTES];
-    let from = offset / PAGE;
-    let edges = [(from, offset), (end / PAGE, end)];
-    for (nth, (page, edge)) in edges.into_iter().enumerate() {
-        let is_twice = nth == 1 && page == from && !offset.is_multiple_of(PAGE);
-        if edge.is_multiple_of(PAGE) || is_twice {
-            continue;
-        }
+    let end = offset + data.len();
+    let (from, to) = (offset / PAGE, end.div_ceil(PAGE));
+    // The pages that are written whole, if there are any.
+    let whole = offset.div_ceil(PAGE)..(end / PAGE).max(offset.div_ceil(PAGE));
+    let edges = (from..to).filter(|page| !whole.contains(page));
+    let (mut runs, mut bytes) = (
+        SmallVec::<[Run; 2]>::new(),
+        SmallVec::<[PageBytes; 2]>::new(),
+    );
+    for page in edges {
         let piece = pieces.iter().find(|(p, _)| p.at <= page && page < p.end());
-        if let Some((piece, true)) = piece {
-            let at = (page - from) as usize * PAGE_BYTES;
-            let out = &mut bytes[at..at + PAGE_BYTES];
-            media
-                .read(&[Run::one(piece.first + (page - piece.at))], out)
-                .await?;
-            out[valid_bytes(inode, page)..].fill(0);
+        let Some((piece, was_written)) = piece else {
+            continue;
+        };
+        let run = Run::one(piece.first + (page - piece.at));
+        let mut buffer: PageBytes = [0; PAGE_BYTES];
+        if *was_written {
+            media.read(&[run], &mut buffer).await?;
+            buffer[valid_bytes(inode, page)..].fill(0);
         }
+        let start = page * PAGE;
+        let (first, last) = (offset.max(start), end.min(start + PAGE));
+        let within = (first - start) as usize..(last - start) as usize;
+        let part = data.slice(first - offset..last - offset);
+        media.fetch(part, &mut buffer[within]).await?;
+        runs.push(run);
+        bytes.push(buffer);
     }
-    let skip = (offset - from * PAGE) as usize;
-    bytes[skip..skip + data.len()].copy_from_slice(data);
-    Ok(media.write(&runs, &bytes).await?)
+    if !whole.is_empty() {
+        let parts = pieces
+            .iter()
+            .filter_map(|(p, _)| p.within(whole.start, whole.end));
+        let runs: SmallVec<[Run; 4]> = parts.map(|part| part.run()).collect();
+        let data = data.slice(whole.start * PAGE - offset..whole.end * PAGE - offset);
+        media.write_bytes(&runs, data).await?;
+    }
+    match runs.is_empty() {
+        true => Ok(()),
+        false => Ok(media.write(&runs, bytes.as_flattened()).await?),
+    }
 }
 
 /// Bytes of a page that lie before the end of its file.

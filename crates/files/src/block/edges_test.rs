@@ -15,6 +15,7 @@ use crate::{
     Allocate, By, Caller, Content, Entry, Errno, FILE_BYTES_MAX, FileSystem, New, Owner, Remove,
     Seek, Write,
 };
+use crate::{In, Out};
 
 const CACHE_BYTES: usize = 1 << 20;
 
@@ -37,12 +38,15 @@ fn a_file_can_be_as_long_as_a_file_can_be() {
     let number = now(wfs.create(by, Entry::new(wfs.root(), b"long"), NEW)).unwrap();
     let number = number.number;
     let last = FILE_BYTES_MAX - 10;
-    let written = now(wfs.write(by, number, Write::at(last), &[7; 100])).unwrap();
+    let written = now(wfs.write(by, number, Write::at(last), In::from(&[7; 100]))).unwrap();
     assert_eq!((written.offset, written.bytes), (last, 10));
-    let beyond = now(wfs.write(by, number, Write::at_end(), &[7; 100]));
+    let beyond = now(wfs.write(by, number, Write::at_end(), In::from(&[7; 100])));
     assert_eq!(beyond.map_err(|e| e.errno()), Err(Errno::EFBIG));
     let mut out = [1; 30];
-    assert_eq!(now(wfs.read(number, last - 5, &mut out, 0)), Ok(15));
+    assert_eq!(
+        now(wfs.read(number, last - 5, Out::from(&mut out), 0)),
+        Ok(15)
+    );
     assert_eq!(out[..15], [[0; 5].as_slice(), &[7; 10]].concat());
     let page = last / PAGE_BYTES as u64 * PAGE_BYTES as u64;
     assert_eq!(now(wfs.seek(number, 0, Seek::Data)), Ok(page));
@@ -58,7 +62,7 @@ fn a_file_can_be_as_long_as_a_file_can_be() {
     // The range ends within the last page, and not behind the end.
     let stored = now(wfs.attributes(number)).unwrap().stored_bytes;
     assert_eq!(stored, PAGE_BYTES as u64);
-    now(wfs.read(number, last - 5, &mut out, 0)).unwrap();
+    now(wfs.read(number, last - 5, Out::from(&mut out), 0)).unwrap();
     assert_eq!(out[..15], [0; 15]);
     now(wfs.truncate(by, number, 0)).unwrap();
     now(wfs.truncate(by, number, FILE_BYTES_MAX)).unwrap();
@@ -85,10 +89,10 @@ fn many_groups_are_filled_and_given_back() {
     let bytes = before.pages_free * PAGE_BYTES as u64;
     now(wfs.allocate(by, number, 0, bytes - (1 << 20), Allocate::Extend)).unwrap();
     for at in (0..bytes - (1 << 20)).step_by(100 << 20) {
-        now(wfs.write(by, number, Write::at(at + 77), &[9; 5000])).unwrap();
+        now(wfs.write(by, number, Write::at(at + 77), In::from(&[9; 5000]))).unwrap();
     }
     let mut out = [0; 5001];
-    now(wfs.read(number, (500 << 20) + 76, &mut out, 0)).unwrap();
+    now(wfs.read(number, (500 << 20) + 76, Out::from(&mut out), 0)).unwrap();
     assert!(out[0] == 0 && out[1..].iter().all(|byte| *byte == 9));
     now(wfs.truncate(by, number, 0)).unwrap();
     now(wfs.remove(by, entry, Remove::Name)).unwrap();

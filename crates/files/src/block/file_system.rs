@@ -21,6 +21,7 @@ use crate::file_system::FileSystem;
 use crate::flags::Rename;
 use crate::limits::FILE_BYTES_MAX;
 use crate::pages::Pages;
+use crate::payload::{In, Out};
 
 /// What was done to bring a file system up to date.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -100,7 +101,7 @@ impl<P: Pages> Wfs<P> {
         by: By<'_>,
         number: u64,
         write: Write,
-        data: &[u8],
+        data: In<'_>,
     ) -> Result<Written, FileError> {
         let mut pages_max = CHUNK_PAGES;
         loop {
@@ -283,10 +284,10 @@ impl<P: Pages> FileSystem for Wfs<P> {
         &self,
         number: u64,
         offset: u64,
-        out: &mut [u8],
+        mut out: Out<'_>,
         _now_ns: u64,
     ) -> Result<u64, FileError> {
-        self.view(async |tx| data::read(tx, number, offset, &mut *out).await)
+        self.view(async |tx| data::read(tx, number, offset, out.again()).await)
             .await
     }
 
@@ -295,15 +296,15 @@ impl<P: Pages> FileSystem for Wfs<P> {
         by: By<'_>,
         number: u64,
         write: Write,
-        data: &[u8],
+        data: In<'_>,
     ) -> Result<Written, FileError> {
         let mut done = self.write_some(by, number, write, data).await?;
-        while done.bytes < data.len() as u64 {
+        while done.bytes < data.len() {
             let next = Write {
                 place: Place::At(done.offset + done.bytes),
                 ..write
             };
-            let rest = &data[done.bytes as usize..];
+            let rest = data.slice(done.bytes..data.len());
             match self.write_some(by, number, next, rest).await {
                 Ok(more) => done.bytes += more.bytes,
                 // As much as there is room for.

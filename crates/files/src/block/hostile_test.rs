@@ -9,6 +9,7 @@ use super::{Wfs, page};
 use crate::errno::Fault;
 use crate::pages::{PAGE_BYTES, Pages, RamPages};
 use crate::{Allocate, By, Caller, Content, Entry, Errno, FileSystem, New, Owner, Remove, Write};
+use crate::{In, Out};
 
 const CACHE_BYTES: usize = 1 << 20;
 
@@ -105,7 +106,7 @@ fn use_it<P: Pages>(wfs: &Wfs<P>, rng: &mut Rng) -> Result<(), crate::FileError>
     }
     for number in &numbers.0 {
         let mut bytes = vec![0; 20_000];
-        let _ = now(wfs.read(*number, 0, &mut bytes, 0));
+        let _ = now(wfs.read(*number, 0, Out::from(&mut bytes), 0));
         let _ = now(wfs.read_link(*number));
         let _ = now(wfs.xattrs(*number));
     }
@@ -164,7 +165,7 @@ fn fill<P: Pages>(wfs: &Wfs<P>, free: u64) {
     let number = now(wfs.create(by(&root), entry, NEW)).unwrap().number;
     let data = vec![1; 64 * PAGE_BYTES];
     loop {
-        match now(wfs.write(by(&root), number, Write::at_end(), &data)) {
+        match now(wfs.write(by(&root), number, Write::at_end(), In::from(&data))) {
             Ok(written) if written.bytes == data.len() as u64 => {}
             Ok(_) => {}
             Err(error) => {
@@ -239,17 +240,17 @@ fn writes_on_a_full_disk_are_short_and_then_fail() {
         let number = now(wfs.create(by(&root), entry, NEW)).unwrap().number;
         fill(&wfs, free);
         let data = vec![7; 100_000];
-        match now(wfs.write(by(&root), number, Write::at(10), &data)) {
+        match now(wfs.write(by(&root), number, Write::at(10), In::from(&data))) {
             Ok(written) => assert!(written.bytes > 0 && free > 0, "{free}"),
             Err(error) => assert_eq!((error.errno(), free), (Errno::ENOSPC, 0)),
         }
         let stat = now(wfs.stat_fs()).unwrap();
         assert!(stat.pages_free == 0 || free > 24, "all {free} are used");
-        let overwritten = now(wfs.read(number, 0, &mut [0; 10], 0));
+        let overwritten = now(wfs.read(number, 0, Out::from(&mut [0; 10]), 0));
         assert!(overwritten.is_ok());
         now(wfs.remove(by(&root), Entry::new(wfs.root(), b"ballast"), Remove::Name)).unwrap();
         // What was given back is there at once, as what waits for a commit is committed.
-        let all = now(wfs.write(by(&root), number, Write::at(10), &data)).unwrap();
+        let all = now(wfs.write(by(&root), number, Write::at(10), In::from(&data))).unwrap();
         assert_eq!(all.bytes, data.len() as u64);
         drop(wfs);
         assert_sound(&medium, "after");
@@ -267,7 +268,7 @@ fn a_very_fragmented_file_is_cut_and_removed_in_steps() {
     let page = PAGE_BYTES as u64;
     for nth in 0..1500 {
         let at = Write::at(2 * nth * page);
-        now(wfs.write(by(&root), number, at, &[nth as u8; PAGE_BYTES])).unwrap();
+        now(wfs.write(by(&root), number, at, In::from(&[nth as u8; PAGE_BYTES]))).unwrap();
     }
     now(wfs.allocate(by(&root), number, 100 * page, 1000 * page, Allocate::Punch)).unwrap();
     let stored = now(wfs.attributes(number)).unwrap().stored_bytes;
@@ -276,7 +277,7 @@ fn a_very_fragmented_file_is_cut_and_removed_in_steps() {
     assert_eq!(now(wfs.attributes(number)).unwrap().stored_bytes, 25 * page);
     for nth in 0..1500 {
         let at = Write::at(2 * nth * page);
-        now(wfs.write(by(&root), number, at, &[nth as u8; PAGE_BYTES])).unwrap();
+        now(wfs.write(by(&root), number, at, In::from(&[nth as u8; PAGE_BYTES]))).unwrap();
     }
     now(wfs.remove(by(&root), entry, Remove::Name)).unwrap();
     now(wfs.settle()).unwrap();
@@ -315,7 +316,7 @@ fn the_check_finds_each_planted_fault() {
     for name in [b"a", b"b", b"c"] {
         let entry = Entry::new(wfs.root(), name);
         let number = now(wfs.create(by(&root), entry, NEW)).unwrap().number;
-        now(wfs.write(by(&root), number, Write::at(0), &[1; 9000])).unwrap();
+        now(wfs.write(by(&root), number, Write::at(0), In::from(&[1; 9000]))).unwrap();
     }
     let directory = New {
         content: Content::Directory,

@@ -71,6 +71,8 @@ mod journal_test;
 #[cfg(test)]
 mod model_test;
 #[cfg(test)]
+mod payload_test;
+#[cfg(test)]
 mod program;
 #[cfg(test)]
 mod tasks_test;

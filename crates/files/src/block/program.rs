@@ -10,6 +10,7 @@ use crate::{
     Allocate, Attributes, By, Caller, Content, Entry, Errno, FileSystem, Kind, LIST_START, New,
     Owner, Place, Remove, Rename, Seek, Seen, SetAttributes, SetXattr, Sync, Write,
 };
+use crate::{In, Out};
 
 /// What is done.
 #[derive(Debug, Clone)]
@@ -213,7 +214,7 @@ async fn apply_to<F: FileSystem>(
                 place: place.map_or(Place::End, Place::At),
                 end_max: u64::MAX,
             };
-            let written = fs.write(by, at(number), write, &data).await?;
+            let written = fs.write(by, at(number), write, In::from(&data)).await?;
             assert_eq!(written.bytes, bytes as u64);
         }
         Op::Truncate(number, bytes) => fs.truncate(by, at(number), bytes).await?,
@@ -317,7 +318,7 @@ pub async fn look<F: FileSystem>(fs: &F, number: u64) -> Result<Thing, FileError
         Kind::Directory | Kind::Special(_) => {}
         Kind::File => {
             thing.bytes = vec![0xee; attributes.bytes as usize];
-            let read = fs.read(number, 0, &mut thing.bytes, 0).await?;
+            let read = fs.read(number, 0, Out::from(&mut thing.bytes), 0).await?;
             assert_eq!(read, attributes.bytes);
             let (mut at, mut what) = (0, Seek::Hole);
             while let Ok(edge) = fs.seek(number, at, what).await {

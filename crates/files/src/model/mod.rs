@@ -27,6 +27,7 @@ use crate::errno::{Errno, FileError};
 use crate::file_system::FileSystem;
 use crate::flags::Rename;
 use crate::limits::{FILE_BYTES_MAX, PAGE_BYTES, XATTR_NAME_BYTES_MAX, XATTR_VALUE_BYTES_MAX};
+use crate::payload::{In, Out};
 use state::{Body, Node, ROOT, State};
 
 /// A day, after which `relatime` notes a read in any case.
@@ -222,9 +223,10 @@ impl FileSystem for Model {
         &self,
         number: u64,
         offset: u64,
-        out: &mut [u8],
+        out: Out<'_>,
         now_ns: u64,
     ) -> Result<u64, FileError> {
+        let out = out.memory()?;
         self.change(|state| {
             let node = state.node_mut(number)?;
             let bytes = node.bytes()?.read(offset, out);
@@ -241,8 +243,9 @@ impl FileSystem for Model {
         by: By<'_>,
         number: u64,
         write: Write,
-        data: &[u8],
+        data: In<'_>,
     ) -> Result<Written, FileError> {
+        let data = data.memory()?;
         let size = self.look(|state| Ok(state.node(number)?.bytes()?.size))?;
         let offset = match write.place {
             Place::At(offset) => offset,

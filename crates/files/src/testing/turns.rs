@@ -15,6 +15,7 @@ use crate::attributes::{Attributes, DirectoryEntry, SetAttributes};
 use crate::errno::FileError;
 use crate::file_system::FileSystem;
 use crate::flags::Rename;
+use crate::payload::{In, Out};
 
 /// Most turns of a run: tasks that get in each other's way for ever are a failure, not a hang.
 const TURNS_MAX: u32 = 1_000_000;
@@ -175,7 +176,7 @@ impl<P: Deref<Target: FileSystem>> FileSystem for TakingTurns<P> {
         &self,
         number: u64,
         offset: u64,
-        out: &mut [u8],
+        out: Out<'_>,
         now_ns: u64,
     ) -> Result<u64, FileError> {
         self.turn().await;
@@ -187,7 +188,7 @@ impl<P: Deref<Target: FileSystem>> FileSystem for TakingTurns<P> {
         by: By<'_>,
         number: u64,
         write: Write,
-        data: &[u8],
+        data: In<'_>,
     ) -> Result<Written, FileError> {
         self.turn().await;
         self.fs.write(by, number, write, data).await

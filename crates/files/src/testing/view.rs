@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::subject::Look;
+use crate::Out;
 use crate::arguments::Seek;
 use crate::attributes::{Attributes, Kind};
 use crate::errno::{Errno, FileError};
@@ -249,7 +250,7 @@ pub async fn pages<F: FileSystem + ?Sized>(fs: &F, number: u64) -> Result<PagesS
         at = first;
         while at < end {
             let mut bytes = vec![0; PAGE_BYTES as usize];
-            let read = fs.read(number, at, &mut bytes, 0).await?;
+            let read = fs.read(number, at, Out::from(&mut bytes), 0).await?;
             bytes.truncate(read as usize);
             pages.insert(at / PAGE_BYTES, bytes);
             at = (at / PAGE_BYTES + 1) * PAGE_BYTES;

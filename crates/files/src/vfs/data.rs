@@ -12,6 +12,7 @@ use crate::errno::{Errno, FileError};
 use crate::file_system::FileSystem;
 use crate::flags::Handle;
 use crate::limits::FILE_BYTES_MAX;
+use crate::payload::{In, Out};
 
 impl<P: Deref<Target: FileSystem>> Session<P> {
     /// Reads from byte `offset` on, as far as the file goes; gives the number of bytes.
@@ -24,13 +25,14 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
         now_ns: u64,
         handle: Handle,
         offset: u64,
-        out: &mut [u8],
+        out: impl Into<Out<'_>>,
     ) -> Result<u64, FileError> {
+        let out = out.into();
         let open = self.open_file(handle)?;
         if !open.flags.read {
             return Err(Errno::EBADF.into());
         }
-        check_range(offset, out.len() as u64)?;
+        check_range(offset, out.len())?;
         self.fs.read(open.number, offset, out, now_ns).await
     }
 
@@ -45,15 +47,16 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
         now_ns: u64,
         handle: Handle,
         place: Place,
-        data: &[u8],
+        data: impl Into<In<'_>>,
     ) -> Result<Written, FileError> {
+        let data = data.into();
         let open = self.writable(handle)?;
         let place = match place {
             _ if open.flags.append => Place::End,
             place => place,
         };
         if let Place::At(offset) = place {
-            check_range(offset, data.len() as u64)?;
+            check_range(offset, data.len())?;
         }
         let write = Write {
             place,

@@ -13,7 +13,8 @@ use wharf_files::testing::crash::OnMedium;
 use wharf_files::testing::recorded::RecordedPages;
 use wharf_files::{
     Allocate, Attributes, By, Caller, Content, DirectoryEntry, Entry, Errno, FileError, FileSystem,
-    Kind, New, Remove, Rename, Seek, SetAttributes, SetXattr, StatFs, Sync, Write, Written,
+    In, Kind, New, Out, Remove, Rename, Seek, SetAttributes, SetXattr, StatFs, Sync, Write,
+    Written,
 };
 
 /// What is wrong with it.
@@ -115,7 +116,7 @@ impl Change {
             Change::Other(again) => again(model),
             Change::Write(caller, number, write, data) => {
                 let by = By { caller, now_ns: 0 };
-                let _ = block_on(model.write(by, *number, *write, data));
+                let _ = block_on(model.write(by, *number, *write, In::from(data)));
             }
         }
     }
@@ -434,7 +435,7 @@ impl FileSystem for Toy {
         &self,
         number: u64,
         offset: u64,
-        out: &mut [u8],
+        out: Out<'_>,
         now_ns: u64,
     ) -> Result<u64, FileError> {
         self.model.read(number, offset, out, now_ns).await
@@ -445,11 +446,11 @@ impl FileSystem for Toy {
         by: By<'_>,
         number: u64,
         write: Write,
-        data: &[u8],
+        data: In<'_>,
     ) -> Result<Written, FileError> {
         let data = match self.room() {
             // The last change there is room for.
-            Ok(1) if self.room == Room::Little => &data[..data.len().div_ceil(2)],
+            Ok(1) if self.room == Room::Little => data.slice(0..data.len().div_ceil(2)),
             Ok(_) => data,
             Err(full) => {
                 if self.mistake == Mistake::HalfDoneWhenFull {
@@ -461,7 +462,7 @@ impl FileSystem for Toy {
         let done = self.model.write(by, number, write, data).await?;
         if done.bytes > 0 {
             let (caller, at) = (by.caller.clone(), Write::at(done.offset));
-            let data = data[..done.bytes as usize].to_vec();
+            let data = data.memory()?[..done.bytes as usize].to_vec();
             self.keep(Change::Write(caller, number, at, data)).await?;
         }
         Ok(done)
@@ -470,7 +471,10 @@ impl FileSystem for Toy {
     async fn truncate(&self, by: By<'_>, number: u64, bytes: u64) -> Result<(), FileError> {
         self.room()?;
         let mut cut = vec![0; 4096];
-        let read = self.model.read(number, bytes, &mut cut, 0).await?;
+        let read = self
+            .model
+            .read(number, bytes, Out::from(&mut cut), 0)
+            .await?;
         cut.truncate(read as usize);
         self.model.truncate(by, number, bytes).await?;
         if self.mistake == Mistake::StaleBytes {
@@ -480,7 +484,7 @@ impl FileSystem for Toy {
                 && offset + cut.len() as u64 <= bytes
             {
                 let write = Write::at(offset);
-                self.model.write(by, number, write, &cut).await?;
+                self.model.write(by, number, write, In::from(&cut)).await?;
             }
         }
         let (caller, now_ns) = (by.caller.clone(), by.now_ns);
