@@ -7,7 +7,10 @@
 use std::ops::Range;
 
 use crate::errno::Fault;
-use crate::pages::PAGE_BYTES;
+use crate::limits;
+
+/// Bytes of a page of a host.
+const PAGE_BYTES: usize = limits::PAGE_BYTES as usize;
 
 /// Bytes in pages of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
