@@ -16,6 +16,7 @@ use crate::file_system::FileSystem;
 use crate::flags::Rename;
 use crate::limits::FILE_BYTES_MAX;
 use crate::lines::Lines;
+use crate::payload::{In, Out};
 
 /// wpm in persistent memory. See the module.
 #[derive(Debug)]
@@ -194,9 +195,10 @@ impl<L: Lines> FileSystem for Wpm<L> {
         &self,
         number: u64,
         offset: u64,
-        out: &mut [u8],
+        out: Out<'_>,
         _now_ns: u64,
     ) -> Result<u64, FileError> {
+        let out = out.memory()?;
         let (node, _inside) = self.store.look(number).await?;
         data::read(&self.store, &node, offset, out).await
     }
@@ -206,8 +208,9 @@ impl<L: Lines> FileSystem for Wpm<L> {
         by: By<'_>,
         number: u64,
         write: Write,
-        data: &[u8],
+        data: In<'_>,
     ) -> Result<Written, FileError> {
+        let data = data.memory()?;
         let mut done = data::write(&self.store, by, number, write, data).await?;
         // What overwrites on full media goes a part at a time. An append does not go on where
         // another one may be by now.
