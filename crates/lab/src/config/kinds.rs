@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wharf_drive::DriveConfig;
-use wharf_drive::config::{ConfigError as DriveError, DriveKind, FileSystemKind};
+use wharf_drive::config::{ConfigError as DriveError, DriveKind, FileSystemKind, MediaKind};
 use wharf_runtime::CostTable;
 use wharf_runtime::op::CostTableError;
 
@@ -78,6 +78,7 @@ impl Kind for DriveConfig {
         config.ftl.metadata_reserve_share = 0.01;
         config.ftl.elide_zeros = true;
         config.file_system = Some(FileSystemKind::Wfs);
+        config.media.kind = MediaKind::Ram;
         config.memory.latency_ns = 1;
         config.kind = Some(DriveKind::Flash);
         config.disk = parse_preset::<DriveConfig>(DRIVES, "hdd-small").disk;

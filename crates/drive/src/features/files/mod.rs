@@ -10,8 +10,9 @@
 //! | `tasks.rs` | file tasks, and commands that wait for one |
 //! | `firmware.rs`, `power_on.rs` | what the cores of a drive share; the file system is opened at power-on, or made |
 //! | `find.rs` | the partition that has it; a new one |
-//! | `pages.rs` | the drive's pages below the file system |
+//! | `pages.rs`, `bytes.rs` | the drive's pages below the file system; bytes of files between them and the host |
 
+mod bytes;
 mod find;
 mod firmware;
 mod pages;

@@ -4,12 +4,11 @@
 use std::cell::Cell;
 use std::rc::{Rc, Weak};
 
-use wharf_files::Fault;
-use wharf_files::pages::{PAGE_BYTES, Pages, Run};
+use wharf_files::pages::{Pages, Run};
+use wharf_files::{Fault, In, Out};
 use wharf_runtime::{Ready, with_here};
 use wharf_wire::command::Command;
 
-use crate::config::TRANSFER_PAGES_MAX;
 use crate::core::{ASK_PAGES_MAX, Core, Request, Serve, Unserved};
 use crate::features::block::asked;
 
@@ -37,13 +36,13 @@ impl std::fmt::Debug for FilePages {
 }
 
 /// What is wrong with a page of the part.
-type FaultOf = fn(u64) -> Fault;
+pub(super) type FaultOf = fn(u64) -> Fault;
 
-fn unread(page: u64) -> Fault {
+pub(super) fn unread(page: u64) -> Fault {
     Fault::Read { page }
 }
 
-fn unwritten(page: u64) -> Fault {
+pub(super) fn unwritten(page: u64) -> Fault {
     Fault::Write { page }
 }
 
@@ -70,7 +69,7 @@ impl FilePages {
     }
 
     /// The core that this is running on.
-    fn core(&self) -> Rc<Core> {
+    pub(super) fn core(&self) -> Rc<Core> {
         let mut cores = self.drive.cores.iter().filter_map(Weak::upgrade);
         let index = with_here(|cpu| cpu.map(|cpu| cpu.index()));
         let core = cores.find(|core| Some(core.cpu.index()) == index);
@@ -78,7 +77,7 @@ impl FilePages {
     }
 
     /// Refuses runs that are not all there.
-    fn check(&self, runs: &[Run], fault: FaultOf) -> Result<(), Fault> {
+    pub(super) fn check(&self, runs: &[Run], fault: FaultOf) -> Result<(), Fault> {
         match runs.iter().find(|run| run.end() > self.part.pages) {
             None => Ok(()),
             Some(run) => Err(fault(run.first.max(self.part.pages))),
@@ -108,12 +107,13 @@ impl FilePages {
     }
 
     /// Has the pages of some runs read or written, from or to addresses.
-    async fn transfer(
+    pub(super) async fn transfer(
         &self,
         core: &Core,
         handler: &'static dyn Serve,
         runs: &[(u64, u32)],
         addresses: &[u64],
+        data_ready_ns: u64,
         fault: FaultOf,
     ) -> Result<(), Fault> {
         let request = Request {
@@ -121,15 +121,30 @@ impl FilePages {
             runs,
             addresses,
             command: Command::default(),
-            data_ready_ns: 0,
+            data_ready_ns,
         };
         core.ask(&request)
             .await
             .map_err(|failed| self.fault(failed, fault))
     }
 
+    /// Has the pages of some runs changed.
+    pub(super) async fn change(
+        &self,
+        core: &Core,
+        handler: &'static dyn Serve,
+        runs: &[(u64, u32)],
+        addresses: &[u64],
+        data_ready_ns: u64,
+    ) -> Result<(), Fault> {
+        let changed = self.transfer(core, handler, runs, addresses, data_ready_ns, unwritten);
+        let changed = changed.await;
+        self.note_changes(core, runs);
+        changed
+    }
+
     /// The runs of the drive that have the pages of these runs, `most` of them at a time.
-    fn chunks<'a>(&'a self, runs: &'a [Run], most: u32) -> Chunks<'a> {
+    pub(super) fn chunks<'a>(&'a self, runs: &'a [Run], most: u32) -> Chunks<'a> {
         Chunks {
             runs,
             first: self.part.first,
@@ -140,7 +155,7 @@ impl FilePages {
 }
 
 /// See [`FilePages::chunks`].
-struct Chunks<'a> {
+pub(super) struct Chunks<'a> {
     runs: &'a [Run],
     /// The page of the drive that is the part's first.
     first: u64,
@@ -170,7 +185,7 @@ impl Iterator for Chunks<'_> {
     }
 }
 
-fn pages_of(runs: &[(u64, u32)]) -> usize {
+pub(super) fn pages_of(runs: &[(u64, u32)]) -> usize {
     runs.iter().map(|run| run.1 as usize).sum()
 }
 
@@ -180,46 +195,27 @@ impl Pages for FilePages {
     }
 
     async fn read(&self, runs: &[Run], buffer: &mut [u8]) -> Result<(), Fault> {
-        self.check(runs, unread)?;
-        let core = self.core();
-        let memory = core.memory().expect("a drive that serves files has memory");
-        let mut rest = buffer;
-        for chunk in self.chunks(runs, TRANSFER_PAGES_MAX) {
-            let count = pages_of(&chunk);
-            let mut lent = memory.lend(&core.cpu, count).await;
-            let addresses: Vec<u64> = lent.addresses().collect();
-            self.transfer(&core, asked::READ, &chunk, &addresses, unread)
-                .await?;
-            let (out, more) = rest.split_at_mut(count * PAGE_BYTES);
-            rest = more;
-            for (nth, page) in out.chunks_exact_mut(PAGE_BYTES).enumerate() {
-                page.copy_from_slice(lent.bytes(nth));
-            }
-        }
-        Ok(())
+        self.read_to(runs, 0, Out::Bytes(buffer)).await
     }
 
     async fn write(&self, runs: &[Run], bytes: &[u8]) -> Result<(), Fault> {
-        self.check(runs, unwritten)?;
-        let core = self.core();
-        let memory = core.memory().expect("a drive that serves files has memory");
-        let mut rest = bytes;
-        for chunk in self.chunks(runs, TRANSFER_PAGES_MAX) {
-            let count = pages_of(&chunk);
-            let mut lent = memory.lend(&core.cpu, count).await;
-            let (data, more) = rest.split_at(count * PAGE_BYTES);
-            rest = more;
-            for (nth, page) in data.chunks_exact(PAGE_BYTES).enumerate() {
-                lent.bytes(nth).copy_from_slice(page);
-            }
-            let addresses: Vec<u64> = lent.addresses().collect();
-            let written = self
-                .transfer(&core, asked::WRITE, &chunk, &addresses, unwritten)
-                .await;
-            self.note_changes(&core, &chunk);
-            written?;
-        }
-        Ok(())
+        self.write_from(runs, In::Bytes(bytes)).await
+    }
+
+    async fn read_bytes(&self, runs: &[Run], skip: u64, out: Out<'_>) -> Result<(), Fault> {
+        self.read_to(runs, skip, out).await
+    }
+
+    async fn write_bytes(&self, runs: &[Run], data: In<'_>) -> Result<(), Fault> {
+        self.write_from(runs, data).await
+    }
+
+    async fn zero(&self, out: Out<'_>) -> Result<(), Fault> {
+        self.clear(out)
+    }
+
+    async fn fetch(&self, data: In<'_>, into: &mut [u8]) -> Result<(), Fault> {
+        self.take(&self.core(), data, into).await
     }
 
     async fn flush(&self) -> Result<(), Fault> {
@@ -255,11 +251,8 @@ impl Pages for FilePages {
         let core = self.core();
         // No pages are transferred: a request may be of as many as there are, but for its arithmetic.
         for chunk in self.chunks(runs, ASK_PAGES_MAX) {
-            let done = self
-                .transfer(&core, asked::DEALLOCATE, &chunk, &[], unwritten)
-                .await;
-            self.note_changes(&core, &chunk);
-            done?;
+            self.change(&core, asked::DEALLOCATE, &chunk, &[], 0)
+                .await?;
         }
         Ok(())
     }

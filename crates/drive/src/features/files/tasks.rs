@@ -2,7 +2,8 @@
 //!
 //! 1. The controller leaves a command's only share with the core that it is for. A job takes it up, puts it into the
 //!    core's line, and is free again.
-//! 2. A file task takes it, runs its handler, and answers.
+//! 2. A file task takes it, runs its handler, and answers: at once, within the call of the job, if one is idle and
+//!    none is at work further up, so that what has all that it needs in memory ends in one call.
 //!
 //! File tasks wait for pages, and are no jobs: jobs serve pages, and wait for no file task. The line is as long as
 //! the drive has slots for commands.
@@ -10,14 +11,15 @@
 //! A command that has begun runs to its end, also if its queue is deleted meanwhile: that waits for it, as it does
 //! for commands of blocks.
 
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 
 use wharf_files::FileError;
-use wharf_runtime::{Notify, OnCpu};
+use wharf_runtime::{OnCpu, TaskId};
 use wharf_wire::command::Command;
 use wharf_wire::status::StatusCode;
 
@@ -105,7 +107,10 @@ type Waiting = (Share, &'static dyn FileCommand);
 #[derive(Default)]
 pub(super) struct FileCore {
     line: RefCell<VecDeque<Waiting>>,
-    comes: Notify,
+    /// File tasks that have nothing to do.
+    idle: RefCell<Vec<TaskId>>,
+    /// One runs within the call of a job.
+    runs_within: Cell<bool>,
     /// What the cores share.
     pub(super) firmware: OnceCell<Rc<Firmware>>,
 }
@@ -128,7 +133,12 @@ async fn serve(core: &Core) {
     loop {
         let next = own.line.borrow_mut().pop_front();
         let Some((share, command)) = next else {
-            own.comes.wait(&core.cpu).await;
+            Idle {
+                own,
+                core,
+                is_noted: false,
+            }
+            .await;
             continue;
         };
         let taken_ns = core.cpu.account_now();
@@ -151,7 +161,39 @@ impl FileCore {
     /// Has a share wait for a file task.
     fn put(&self, core: &Core, share: Share, command: &'static dyn FileCommand) {
         self.line.borrow_mut().push_back((share, command));
-        self.comes.notify_one(&core.cpu);
+        let Some(task) = self.idle.borrow_mut().pop() else {
+            // The next that has done with its own looks here.
+            return;
+        };
+        if self.runs_within.replace(true) {
+            return core.cpu.wake(task);
+        }
+        core.cpu.run_within(task);
+        self.runs_within.set(false);
+    }
+}
+
+/// Waits for something to do, last come first served: what that task uses is still near.
+struct Idle<'a> {
+    own: &'a FileCore,
+    core: &'a Core,
+    is_noted: bool,
+}
+
+impl Future for Idle<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        let task = self.core.cpu.current();
+        if !std::mem::replace(&mut self.is_noted, true) {
+            self.own.idle.borrow_mut().push(task);
+            return Poll::Pending;
+        }
+        match self.own.idle.borrow().contains(&task) {
+            // Woken for something else.
+            true => Poll::Pending,
+            false => Poll::Ready(()),
+        }
     }
 }
 

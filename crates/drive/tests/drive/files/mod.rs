@@ -4,6 +4,10 @@
 //! |---|---|
 //! | `support.rs` | programs that run in file tasks of a core |
 //! | `first.rs` | a file that is written on one core is there on another one, and after power-on |
+//! | `pages.rs` | tasks that ask other cores for pages never wait in a circle, and get what was written |
+//! | `programs.rs` | random programs do on any core what the model does, also through power cuts; equal seeds give equal runs |
 
 mod first;
+mod pages;
+mod programs;
 mod support;

@@ -134,7 +134,7 @@ pub const NEW: NewFiles = NewFiles {
     make: Make {
         file_system: 0x77,
         hash_key: [3, 4],
-        now_ns: 1,
+        now_ns: 1_000_000_000,
         uid: 0,
         gid: 0,
         mode: 0o777,
