@@ -15,6 +15,7 @@
 //! | `payload.rs` | where bytes of files come from and go to: memory, or pages of a host |
 //! | `block/` | wfs: a journaling file system of extents, on pages |
 //! | `bytes/` | wpm: a file system for persistent memory, with a log for each inode |
+//! | `check/` | whether what wfs left on the media fits together: written from the format alone |
 //! | `block_on.rs` | running a future that waits for nothing outside of it |
 //! | `model/` | the reference: a file system in memory, which tests hold others against |
 //! | `testing/` | random programs, the judge of power cuts: for tests of any file system (feature `testing`) |
@@ -26,6 +27,7 @@ pub mod block;
 mod block_on;
 pub mod bytes;
 mod caller;
+pub mod check;
 mod errno;
 mod file_system;
 mod flags;

@@ -1,6 +1,7 @@
 //! From the running group into the journal, and from there home.
 //!
-//! Commit, one at a time:
+//! Commit, one at a time. Those who ask for one meanwhile wait; the first of them seals what has been
+//! done until then, for all who have come by then, and they find it done.
 //!
 //! 1. seal the running group: what comes later belongs to the next;
 //! 2. write its images behind the last group of the ring, with a checkpoint before if there is no
@@ -17,6 +18,7 @@
 
 use std::sync::Arc;
 
+use super::gates::{COMMITS, How};
 use super::journal::{self, Tail};
 use super::page::{self, Image};
 use super::store::{Freed, GroupOfChanges, Store};
@@ -49,7 +51,7 @@ impl<P: Pages> Store<P> {
     /// Of the media: from then on nothing is changed any more.
     pub async fn commit(&self) -> Result<(), FileError> {
         let seen = self.changing.with(|all| all.seals);
-        let _turn = self.turn.take().await;
+        let _turn = self.gates.enter(COMMITS, How::Alone).await;
         if let Some(fault) = self.changing.with(|all| all.failed) {
             return Err(fault.into());
         }
@@ -211,7 +213,7 @@ impl<P: Pages> Store<P> {
     /// As [`Store::commit`].
     pub async fn settle_all(&self) -> Result<(), FileError> {
         self.commit().await?;
-        let _turn = self.turn.take().await;
+        let _turn = self.gates.enter(COMMITS, How::Alone).await;
         let done = self.checkpoint().await;
         if let Err(fault) = done {
             self.changing.with(|all| all.failed = Some(fault));

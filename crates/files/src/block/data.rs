@@ -11,8 +11,7 @@
 //! A write of more pages than [`CHUNK_PAGES`], or into more than a few places, is several
 //! transactions: a power cut may leave its first part, with the size that belongs to it.
 //!
-//! Not yet: a gate around each inode. Until it is there, whoever calls does not write to a file
-//! while it cuts or punches the same file.
+//! Whoever reads or writes is inside of the file's gate (`gates.rs`): what is found stays so.
 
 use std::ops::Range;
 
@@ -48,45 +47,66 @@ pub async fn file<P: Pages>(tx: &mut Tx<'_, P>, number: u64) -> Result<Inode, Fi
     }
 }
 
-/// Reads as far as there is something; the number of bytes.
+/// Where the bytes of a read are.
+#[derive(Debug, Default)]
+pub struct Parts {
+    /// How many there are.
+    pub bytes: u64,
+    /// Where they were written, in order; between that are zeros.
+    parts: SmallVec<[Extent; 4]>,
+}
+
+/// Finds where up to `most` bytes from `offset` on are. That holds for as long as nobody may change
+/// the file.
 ///
 /// # Errors
 /// Those of [`file`].
-pub async fn read<P: Pages>(
+pub async fn find<P: Pages>(
     tx: &mut Tx<'_, P>,
     number: u64,
     offset: u64,
-    mut out: Out<'_>,
-) -> Result<u64, FileError> {
+    most: u64,
+) -> Result<Parts, FileError> {
     let inode = file(tx, number).await?;
-    let bytes = out.len().min(inode.size.saturating_sub(offset));
+    let bytes = most.min(inode.size.saturating_sub(offset));
     if bytes == 0 {
-        return Ok(0);
+        return Ok(Parts::default());
     }
-    let end = offset + bytes;
-    let (from, to) = (offset / PAGE, end.div_ceil(PAGE));
-    let parts = extents::covering(tx, &inode, from, to, usize::MAX).await?;
-    let parts = parts.iter().filter_map(|extent| extent.within(from, to));
-    let mut parts = parts.filter(|part| part.is_written).peekable();
-    let mut done = offset;
+    let (from, to) = (offset / PAGE, (offset + bytes).div_ceil(PAGE));
+    let there = extents::covering(tx, &inode, from, to, usize::MAX).await?;
+    let parts = there.iter().filter_map(|extent| extent.within(from, to));
+    let parts = parts.filter(|part| part.is_written).collect();
+    Ok(Parts { bytes, parts })
+}
+
+/// Reads what was found from `offset` on.
+///
+/// # Errors
+/// Of the media.
+pub async fn read<P: Pages>(
+    media: &P,
+    found: &Parts,
+    offset: u64,
+    out: &mut Out<'_>,
+) -> Result<(), Fault> {
+    let (mut done, end) = (offset, offset + found.bytes);
+    let mut parts = found.parts.iter().peekable();
     while let Some(first) = parts.next() {
         // What lies side by side in the file is read at once.
-        let (mut runs, mut last) = (SmallVec::<[Run; 4]>::from([first.run()].as_slice()), first);
+        let (mut runs, mut last) = (SmallVec::<[Run; 4]>::new(), first);
+        runs.push(first.run());
         while let Some(next) = parts.next_if(|next| next.at == last.end()) {
             runs.push(next.run());
             last = next;
         }
         let start = first.at * PAGE;
         let bytes = start.max(offset)..(last.end() * PAGE).min(end);
-        zero(tx.media(), &mut out, done - offset..bytes.start - offset).await?;
+        zero(media, out, done - offset..bytes.start - offset).await?;
         let part = out.slice(bytes.start - offset..bytes.end - offset);
-        tx.media()
-            .read_bytes(&runs, bytes.start - start, part)
-            .await?;
+        media.read_bytes(&runs, bytes.start - start, part).await?;
         done = bytes.end;
     }
-    zero(tx.media(), &mut out, done - offset..bytes).await?;
-    Ok(bytes)
+    zero(media, out, done - offset..end - offset).await
 }
 
 async fn zero<P: Pages>(media: &P, out: &mut Out<'_>, range: Range<u64>) -> Result<(), Fault> {

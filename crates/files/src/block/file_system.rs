@@ -1,9 +1,10 @@
 //! The file system: what its operations are made of.
 
 use super::data::{self, CHUNK_PAGES};
+use super::gates::{How, Inside, RENAMES};
 use super::groups::Bitmap;
 use super::inodes;
-use super::names::{self, LINKS_MAX, attributes_of};
+use super::names::{self, Ended, LINKS_MAX, attributes_of};
 use super::node::{Kind as NodeKind, ROOT};
 use super::page::Kind;
 use super::recover::{self, Replayed};
@@ -87,7 +88,18 @@ impl<P: Pages> Wfs<P> {
         self.store.view(look).await
     }
 
-    /// Gives back what an operation has left to be given back.
+    async fn alone(&self, number: u64) -> Inside<'_> {
+        self.store.gates.enter(number, How::Alone).await
+    }
+
+    /// What an entry leads to just now, if that can be said.
+    async fn led_to(&self, entry: &Entry<'_>) -> Option<(u64, NodeKind)> {
+        let look = self.view(async |tx| names::look(tx, entry).await);
+        let (_, found) = look.await.ok()?;
+        found.map(|found| (found.number, found.kind))
+    }
+
+    /// Gives back what an operation has left to be given back. It is inside of the gate.
     async fn settle_rest(&self, rest: Option<u64>) -> Result<(), FileError> {
         match rest {
             Some(number) => self.store.settle(number).await,
@@ -116,7 +128,7 @@ impl<P: Pages> Wfs<P> {
         }
     }
 
-    async fn opened_more(&self, number: u64) {
+    fn opened_more(&self, number: u64) {
         self.store
             .changing
             .with(|all| *all.open.entry(number).or_insert(0) += 1);
@@ -170,6 +182,7 @@ impl<P: Pages> FileSystem for Wfs<P> {
         number: u64,
         set: SetAttributes,
     ) -> Result<Attributes, FileError> {
+        let _inside = self.alone(number).await;
         self.change(async |tx| {
             let mut inode = inodes::load(tx, number).await?;
             let gives = set.uid.is_some() || set.gid.is_some();
@@ -195,11 +208,13 @@ impl<P: Pages> FileSystem for Wfs<P> {
         entry: Entry<'_>,
         new: New<'_>,
     ) -> Result<Attributes, FileError> {
+        // Until it is open, too: nobody takes the name away before.
+        let _inside = self.alone(entry.directory).await;
         let made = self
             .change(async |tx| names::create(tx, &entry, &new, by.now_ns).await)
             .await?;
         if new.is_open {
-            self.opened_more(made.number).await;
+            self.opened_more(made.number);
         }
         Ok(made)
     }
@@ -210,15 +225,23 @@ impl<P: Pages> FileSystem for Wfs<P> {
         number: u64,
         entry: Entry<'_>,
     ) -> Result<Attributes, FileError> {
+        let _inside = self.store.gates.enter_all(&[entry.directory, number]).await;
         self.change(async |tx| names::link(tx, number, &entry, by.now_ns).await)
             .await
     }
 
     async fn remove(&self, by: By<'_>, entry: Entry<'_>, what: Remove) -> Result<(), FileError> {
-        let rest = self
-            .change(async |tx| names::remove(tx, &entry, what, by.now_ns).await)
-            .await?;
-        self.settle_rest(rest).await
+        loop {
+            let target = self.led_to(&entry).await.map(|(number, _)| number);
+            let needed = [entry.directory, target.unwrap_or(entry.directory)];
+            let _inside = self.store.gates.enter_all(&needed).await;
+            let removed = self
+                .change(async |tx| names::remove(tx, (&entry, target), what, by.now_ns).await)
+                .await?;
+            if let Ended::Done(rest) = removed {
+                return self.settle_rest(rest).await;
+            }
+        }
     }
 
     async fn rename(
@@ -228,10 +251,25 @@ impl<P: Pages> FileSystem for Wfs<P> {
         to: Entry<'_>,
         how: Rename,
     ) -> Result<(), FileError> {
-        let rest = self
-            .change(async |tx| rename::rename(tx, (&from, &to), how, by.now_ns).await)
-            .await?;
-        self.settle_rest(rest).await
+        loop {
+            let moves_directory = match self.led_to(&from).await {
+                Some((_, NodeKind::Directory)) => true,
+                _ => how == Rename::Exchange,
+            };
+            let _renames = match moves_directory {
+                true => Some(self.alone(RENAMES).await),
+                false => None,
+            };
+            let target = self.led_to(&to).await.map(|(number, _)| number);
+            let needed = [from.directory, to.directory, target.unwrap_or(to.directory)];
+            let _inside = self.store.gates.enter_all(&needed).await;
+            let renamed = self
+                .change(async |tx| rename::rename(tx, (&from, &to), target, how, by.now_ns).await)
+                .await?;
+            if let Ended::Done(rest) = renamed {
+                return self.settle_rest(rest).await;
+            }
+        }
     }
 
     async fn read_link(&self, number: u64) -> Result<Vec<u8>, FileError> {
@@ -257,12 +295,14 @@ impl<P: Pages> FileSystem for Wfs<P> {
     }
 
     async fn open(&self, number: u64) -> Result<(), FileError> {
+        let _inside = self.store.gates.enter(number, How::Together).await;
         self.attributes(number).await?;
-        self.opened_more(number).await;
+        self.opened_more(number);
         Ok(())
     }
 
     async fn close(&self, number: u64) -> Result<(), FileError> {
+        let _inside = self.alone(number).await;
         let attributes = self.attributes(number).await;
         let left = self.store.changing.with(|all| {
             let count = all.open.get_mut(&number)?;
@@ -287,8 +327,13 @@ impl<P: Pages> FileSystem for Wfs<P> {
         mut out: Out<'_>,
         _now_ns: u64,
     ) -> Result<u64, FileError> {
-        self.view(async |tx| data::read(tx, number, offset, out.again()).await)
-            .await
+        let _inside = self.store.gates.enter(number, How::Together).await;
+        let most = out.len();
+        let found = self
+            .view(async |tx| data::find(tx, number, offset, most).await)
+            .await?;
+        data::read(&self.store.pages, &found, offset, &mut out).await?;
+        Ok(found.bytes)
     }
 
     async fn write(
@@ -298,6 +343,7 @@ impl<P: Pages> FileSystem for Wfs<P> {
         write: Write,
         data: In<'_>,
     ) -> Result<Written, FileError> {
+        let _inside = self.alone(number).await;
         let mut done = self.write_some(by, number, write, data).await?;
         while done.bytes < data.len() {
             let next = Write {
@@ -316,6 +362,7 @@ impl<P: Pages> FileSystem for Wfs<P> {
     }
 
     async fn truncate(&self, by: By<'_>, number: u64, bytes: u64) -> Result<(), FileError> {
+        let _inside = self.alone(number).await;
         let has_rest = self
             .change(async |tx| space::truncate(tx, by, number, bytes).await)
             .await?;
@@ -330,6 +377,7 @@ impl<P: Pages> FileSystem for Wfs<P> {
         bytes: u64,
         what: Allocate,
     ) -> Result<(), FileError> {
+        let _inside = self.alone(number).await;
         let (mut offset, mut bytes) = (offset, bytes);
         loop {
             let goes_on = self
@@ -369,11 +417,13 @@ impl<P: Pages> FileSystem for Wfs<P> {
         value: &[u8],
         how: SetXattr,
     ) -> Result<(), FileError> {
+        let _inside = self.alone(number).await;
         self.change(async |tx| xattrs::set(tx, number, (name, value), how, by.now_ns).await)
             .await
     }
 
     async fn remove_xattr(&self, by: By<'_>, number: u64, name: &[u8]) -> Result<(), FileError> {
+        let _inside = self.alone(number).await;
         self.change(async |tx| xattrs::remove(tx, number, name, by.now_ns).await)
             .await
     }

@@ -2,10 +2,10 @@
 
 use wharf_runtime::{Rng, Seed};
 
-use super::check::check;
 use super::program::{LARGE, Numbers, Op, SMALL, apply, dump, random};
 use super::testing::{assert_sound, made, now};
 use super::{Wfs, page};
+use crate::check::check;
 use crate::errno::Fault;
 use crate::pages::{PAGE_BYTES, Pages, RamPages};
 use crate::{Allocate, By, Caller, Content, Entry, Errno, FileSystem, New, Owner, Remove, Write};
@@ -130,10 +130,16 @@ fn rot_never_shows_bytes_of_another_file() {
     let pages = metadata(&medium);
     for number in &pages {
         let original = medium.peek(*number);
-        let mut bit = original;
-        bit[rng.below(PAGE_BYTES as u64) as usize] ^= 1 << rng.below(8);
         let other = pages[rng.below(pages.len() as u64) as usize];
-        for rot in [bit, medium.peek(other), [0; PAGE_BYTES]] {
+        let mut all = vec![medium.peek(other), [0; PAGE_BYTES], [0xff; PAGE_BYTES]];
+        // Checksum, kind, reserved, number, file system, generation, head, and bytes anywhere.
+        let anywhere = 56 + rng.below(PAGE_BYTES as u64 - 56) as usize;
+        for at in [0, 4, 6, 8, 16, 24, 32, 40, 44, 48, anywhere] {
+            let mut bit = original;
+            bit[at] ^= 1 << rng.below(8);
+            all.push(bit);
+        }
+        for rot in all {
             let hurt = medium.clone();
             hurt.poke(*number, &rot);
             let Ok((wfs, _)) = now(Wfs::open(&hurt, CACHE_BYTES)) else {
@@ -299,88 +305,29 @@ fn what_cannot_be_read_is_an_error_of_its_page() {
     assert_eq!(error, Fault::Damaged { page: table, what }.into());
 }
 
-/// Changes a page by hand.
-fn plant(medium: &RamPages, number: u64, change: impl FnOnce(&mut [u8; PAGE_BYTES])) {
-    let mut bytes = medium.peek(number);
-    let generation = page::head(&bytes).generation.get();
-    change(&mut bytes);
-    page::seal(&mut bytes, generation);
-    medium.poke(number, &bytes);
-}
-
 #[test]
-fn the_check_finds_each_planted_fault() {
-    let medium = made(700);
-    let wfs = now(Wfs::open(&medium, CACHE_BYTES)).unwrap().0;
-    let root = Caller::root();
-    for name in [b"a", b"b", b"c"] {
-        let entry = Entry::new(wfs.root(), name);
-        let number = now(wfs.create(by(&root), entry, NEW)).unwrap().number;
-        now(wfs.write(by(&root), number, Write::at(0), In::from(&[1; 9000]))).unwrap();
-    }
-    let directory = New {
-        content: Content::Directory,
-        ..NEW
-    };
-    let entry = Entry::new(wfs.root(), b"d");
-    let inside = now(wfs.create(by(&root), entry, directory)).unwrap().number;
-    now(wfs.create(by(&root), Entry::new(inside, b"e"), NEW)).unwrap();
-    now(wfs.settle()).unwrap();
-    drop(wfs);
-    assert_sound(&medium, "before");
+fn a_damaged_superblock_or_journal_header_is_mended_at_opening() {
+    let medium = with_everything(9, 600, 0, 300);
     let geometry = now(super::recover::geometry(&medium)).unwrap();
-    let group = geometry.group(0);
-    let (bitmap, table) = (group.first, group.first + 1);
-    let node = metadata(&medium).into_iter().find(|number| {
-        let bytes = medium.peek(*number);
-        page::head(&bytes).kind.get() == page::Kind::Node.raw()
-    });
-    let used = (group.data_from() / 8 + 1) as usize;
-    type Plant = fn(&mut [u8; PAGE_BYTES], usize);
-    let inode = |nth: usize| 32 + 256 * nth;
-    let plants: [(&str, u64, usize, Plant); 12] = [
-        ("a free page is in use", bitmap, 568 + 60, |b, at| {
-            b[at] ^= 2
-        }),
-        ("a used page is free", bitmap, 568 + used, |b, at| {
-            b[at] ^= 1
-        }),
-        ("a counter is wrong", bitmap, 40, |b, at| b[at] ^= 1),
-        ("an inode is free", bitmap, 56, |b, at| b[at] ^= 2),
-        ("links are wrong", table, inode(1) + 4, |b, at| b[at] += 1),
-        ("the size of a directory", table, inode(0) + 24, |b, at| {
-            b[at] += 1
-        }),
-        ("pages of a file", table, inode(1) + 32, |b, at| b[at] += 1),
-        ("two files share a page", table, inode(1) + 104, |b, at| {
-            b.copy_within(at + 256..at + 256 + 16, at);
-        }),
-        ("bytes behind the end", table, inode(1) + 24, |b, at| {
-            b[at..at + 2].fill(0)
-        }),
-        (
-            "the parent of a directory",
-            table,
-            inode(4) + 64,
-            |b, at| b[at] = 9,
-        ),
-        (
-            "an orphan that is none",
-            super::layout::STATE_PAGE,
-            32,
-            |b, at| b[at] = 2,
-        ),
-        (
-            "an entry leads elsewhere",
-            node.unwrap(),
-            48 + 10,
-            |b, at| b[at] ^= 0x40,
-        ),
-    ];
-    for (what, number, at, change) in plants {
-        let hurt = medium.clone();
-        plant(&hurt, number, |bytes| change(bytes, at));
-        let checked = now(check(&hurt)).unwrap();
-        assert!(!checked.findings.is_empty(), "{what}");
+    let whole = dump(&now(Wfs::open(&medium, CACHE_BYTES)).unwrap().0).unwrap();
+    let journal = geometry.journal.first;
+    let mut rng = Seed(9).rng();
+    for number in [0, geometry.superblock_copy(), journal, journal + 1] {
+        // Each class of bytes: checksum, kind, number, file system, generation, and what follows.
+        for from in [0, 4, 6, 8, 16, 24, 32, 40, 56, 100, 2000] {
+            let hurt = medium.clone();
+            let mut bytes = hurt.peek(number);
+            bytes[from + rng.below(2) as usize] ^= 1 << rng.below(8);
+            hurt.poke(number, &bytes);
+            let before = now(check(&hurt)).unwrap();
+            assert!(!before.findings.is_empty(), "page {number}, byte {from}");
+            let (wfs, recovered) = now(Wfs::open(&hurt, CACHE_BYTES)).unwrap();
+            assert_eq!(recovered.replayed.mended, 1, "page {number}, byte {from}");
+            assert_eq!(dump(&wfs).unwrap(), whole, "page {number}, byte {from}");
+            drop(wfs);
+            assert_sound(&hurt, "it is mended");
+            let (_, again) = now(Wfs::open(&hurt, CACHE_BYTES)).unwrap();
+            assert_eq!(again.replayed.mended, 0);
+        }
     }
 }

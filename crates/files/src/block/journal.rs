@@ -140,6 +140,17 @@ impl Tail {
     }
 }
 
+impl Tail {
+    /// How many of the two headers are whole.
+    pub fn whole(pages: &[u8], geometry: &Geometry) -> usize {
+        let numbers = geometry.journal.first..;
+        let pages = numbers.zip(pages.as_chunks::<PAGE_BYTES>().0);
+        pages
+            .filter(|(number, bytes)| Tail::of(bytes, *number, geometry).is_ok())
+            .count()
+    }
+}
+
 /// A page of the journal of any age.
 pub fn wanted(geometry: &Geometry, kind: Kind, number: u64) -> Wanted {
     Wanted {

@@ -12,18 +12,17 @@
 //! | `node.rs`, `inodes.rs` | inodes, and where they come from |
 //! | `extents.rs`, `directory.rs`, `hash.rs` | a file's pages; a directory's entries |
 //! | `links.rs`, `xattrs.rs` | targets of symbolic links; extended attributes |
+//! | `gates.rs` | who may go in to an inode: the protocol of several tasks |
 //! | `orphans.rs` | what has to be cut or given back later: a list on the media |
 //! | `names.rs`, `rename.rs`, `data.rs`, `space.rs` | operations on names, bytes, and storage |
 //! | `file_system.rs` | all of it as a [`FileSystem`](crate::FileSystem) |
-//! | `check.rs` | whether all of it fits together, from outside |
 //!
-//! `docs/file-format.md` describes what is on the media.
+//! `docs/file-format.md` describes what is on the media; [`check`](mod@crate::check) tells from that alone
+//! whether it fits together.
 //!
-//! Not yet: `accessed_ns` is set by [`set_attributes`](crate::FileSystem::set_attributes) alone;
-//! gates around inodes, so that several tasks may change one file at a time; a damaged superblock
-//! or journal header is not repaired from its copy.
+//! Not yet: `accessed_ns` is set by [`set_attributes`](crate::FileSystem::set_attributes) alone.
 
-pub use check::{Checked, check};
+pub use crate::check::{Checked, check};
 pub use file_system::{Recovered, Wfs};
 pub use make::{Make, MakeError, make};
 pub use recover::Replayed;
@@ -31,12 +30,12 @@ pub use recover::Replayed;
 /// The number by which a partition says that it holds wfs (see [`crate::gpt`]).
 pub const NUMBER: u8 = 1;
 
-mod check;
 mod commit;
 mod data;
 mod directory;
 mod extents;
 mod file_system;
+mod gates;
 mod groups;
 mod hash;
 mod inodes;
@@ -63,6 +62,8 @@ mod crash_test;
 #[cfg(test)]
 mod edges_test;
 #[cfg(test)]
+mod faults_test;
+#[cfg(test)]
 mod format_test;
 #[cfg(test)]
 mod hostile_test;
@@ -78,3 +79,5 @@ mod program;
 mod tasks_test;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod together_test;

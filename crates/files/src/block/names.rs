@@ -297,17 +297,29 @@ pub async fn link<P: Pages>(
     Ok(attributes_of(&inode))
 }
 
-/// Takes a name away; the number that it led to, if the rest of that has to be given back now.
+/// How an operation ended whose gates depend on where a name leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// It is done. The number of what has to be given back now, if there is any.
+    Done(Option<u64>),
+    /// Nothing is done: the name leads to something else than it did.
+    Elsewhere,
+}
+
+/// Takes a name away that should lead to `expected`.
 ///
 /// # Errors
 /// Those of [`look`]; `ENOENT`, `ESTALE`, `EISDIR`, `ENOTDIR`, `ENOTEMPTY`; of the media; damage.
 pub async fn remove<P: Pages>(
     tx: &mut Tx<'_, P>,
-    entry: &Entry<'_>,
+    (entry, expected): (&Entry<'_>, Option<u64>),
     what: Remove,
     now_ns: u64,
-) -> Result<Option<u64>, FileError> {
+) -> Result<Ended, FileError> {
     let (_, found) = look(tx, entry).await?;
+    if found.as_ref().map(|found| found.number) != expected {
+        return Ok(Ended::Elsewhere);
+    }
     let found = found.ok_or(Errno::ENOENT)?;
     check_seen(entry, Some(&found))?;
     let inode = named(tx, &found).await?;
@@ -322,7 +334,7 @@ pub async fn remove<P: Pages>(
     }
     leave(tx, entry.directory, &found, now_ns).await?;
     let has_rest = drop_name(tx, found.number, now_ns).await?;
-    Ok(has_rest.then_some(found.number))
+    Ok(Ended::Done(has_rest.then_some(found.number)))
 }
 
 /// Some entries behind a cookie; true if there are no more.

@@ -8,6 +8,7 @@
 //! 4. Nothing behind that may be newer: a record of a later group means that a group in the middle
 //!    was lost, which is damage and not the end of the journal.
 //! 5. Walk again, and write the images home; flush; then move the journal's beginning behind them.
+//! 6. Write a superblock or a header of the journal again that is damaged, where the other is whole.
 //!
 //! A power cut at any point leaves everything as it was, or the same to be done again.
 
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 use super::commit::write_home;
 use super::journal::{self, Descriptor, Record, Tail};
-use super::layout::{Geometry, SUPERBLOCK_PAGE};
+use super::layout::{Geometry, SUPERBLOCK_PAGE, Superblock};
 use super::page::{self, Image, Kind, Wanted};
 use crate::errno::Fault;
 use crate::pages::{PAGE_BYTES, PageBytes, Pages, Run};
@@ -39,6 +40,9 @@ pub struct Replayed {
     pub groups: u64,
     /// Images that were written home.
     pub images: u64,
+    /// Superblocks and headers of the journal that were damaged, and were written again from the
+    /// other one.
+    pub mended: u64,
 }
 
 /// Reads the superblock.
@@ -80,10 +84,14 @@ pub async fn replay<P: Pages>(pages: &P, geometry: &Geometry) -> Result<(Tail, R
             "a group of the journal before it is lost",
         ));
     }
-    let replayed = ring.write_home(tail, end, &given_back).await?;
-    if replayed.groups == 0 {
+    let mut replayed = ring.write_home(tail, end, &given_back).await?;
+    replayed.mended = mend_superblocks(pages, geometry).await?;
+    let is_header_lost = Tail::whole(&headers, geometry) < 2;
+    replayed.mended += u64::from(is_header_lost);
+    if replayed.groups == 0 && !is_header_lost {
         return Ok((tail, replayed));
     }
+    // The next header goes where the other one is, or should be.
     pages.flush().await?;
     let end = Tail {
         serial: tail.serial + 1,
@@ -93,6 +101,33 @@ pub async fn replay<P: Pages>(pages: &P, geometry: &Geometry) -> Result<(Tail, R
     pages.write(&[Run::one(number)], &header[..]).await?;
     pages.flush().await?;
     Ok((end, replayed))
+}
+
+/// Writes the superblock again, or its copy, if one of them is not what it should be; how many.
+async fn mend_superblocks<P: Pages>(pages: &P, geometry: &Geometry) -> Result<u64, Fault> {
+    let places = [SUPERBLOCK_PAGE, geometry.superblock_copy()];
+    let mut made_ns = None;
+    let mut lost = Vec::new();
+    for number in places {
+        let mut bytes = [0; PAGE_BYTES];
+        let read = pages.read(&[Run::one(number)], &mut bytes).await;
+        let found = read.and_then(|()| Geometry::from_superblock(&bytes, number, pages.pages()));
+        match found {
+            Ok(found) if found == *geometry => {
+                made_ns = Some(page::of::<Superblock>(&bytes).made_ns.get());
+            }
+            _ => lost.push(number),
+        }
+    }
+    let made_ns = made_ns.ok_or(page::damaged(SUPERBLOCK_PAGE, "the superblock went away"))?;
+    for number in &lost {
+        let image = geometry.superblock(*number, made_ns);
+        pages.write(&[Run::one(*number)], &image[..]).await?;
+    }
+    if !lost.is_empty() {
+        pages.flush().await?;
+    }
+    Ok(lost.len() as u64)
 }
 
 /// The ring of a journal.

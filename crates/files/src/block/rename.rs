@@ -3,8 +3,8 @@
 use super::directory::{self, Found};
 use super::inodes;
 use super::names::{
-    LINKS_MAX, add_links, check_is_there, check_seen, directory, drop_name, enter, leave, look,
-    named,
+    Ended, LINKS_MAX, add_links, check_is_there, check_seen, directory, drop_name, enter, leave,
+    look, named,
 };
 use super::node::{Inode, Kind, ROOT};
 use super::tx::{Tx, damage};
@@ -80,17 +80,33 @@ async fn look_at_both<P: Pages>(
     Ok(Both { source, target })
 }
 
-/// Renames; the number of what was replaced, if the rest of it has to be given back now.
+/// Renames, if what is to be replaced is `expected`.
 ///
 /// # Errors
 /// Those of the trait; of the media; damage.
 pub async fn rename<P: Pages>(
     tx: &mut Tx<'_, P>,
     (from, to): (&Entry<'_>, &Entry<'_>),
+    expected: Option<u64>,
+    how: Rename,
+    now_ns: u64,
+) -> Result<Ended, FileError> {
+    let both = look_at_both(tx, (from, to), how).await?;
+    if both.target.as_ref().map(|(found, _)| found.number) != expected {
+        return Ok(Ended::Elsewhere);
+    }
+    let rest = rename_both(tx, (from, to), both, how, now_ns).await?;
+    Ok(Ended::Done(rest))
+}
+
+/// Renames; the number of what was replaced, if the rest of it has to be given back now.
+async fn rename_both<P: Pages>(
+    tx: &mut Tx<'_, P>,
+    (from, to): (&Entry<'_>, &Entry<'_>),
+    Both { source, target }: Both,
     how: Rename,
     now_ns: u64,
 ) -> Result<Option<u64>, FileError> {
-    let Both { source, target } = look_at_both(tx, (from, to), how).await?;
     let is_exchange = how == Rename::Exchange;
     let is_directory = Both::is_directory(&source);
     if is_directory && is_within(tx, to.directory, source.0.number).await? {

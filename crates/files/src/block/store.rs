@@ -17,11 +17,12 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use super::gates::Gates;
 use super::journal::Tail;
 use super::kept::Kept;
 use super::layout::Geometry;
 use super::page::{self, Image, Kind, Wanted};
-use super::shared::{Shared, Turn};
+use super::shared::Shared;
 use crate::errno::Fault;
 use crate::errno::FileError;
 use crate::pages::{PAGE_BYTES, Pages, Run};
@@ -167,8 +168,8 @@ pub struct Store<P> {
     pub limits: Limits,
     /// What changes.
     pub changing: Shared<Changing>,
-    /// One commit after the other.
-    pub turn: Turn,
+    /// Who is inside of which inode.
+    pub gates: Gates,
 }
 
 impl<P: Pages> Store<P> {
@@ -179,7 +180,7 @@ impl<P: Pages> Store<P> {
             pages,
             geometry,
             limits: Limits::new(&geometry, cache_bytes),
-            turn: Turn::default(),
+            gates: Gates::default(),
             changing: Shared::new(Changing {
                 running: GroupOfChanges::default(),
                 sealed: None,

@@ -17,9 +17,9 @@ use crate::{By, Caller, Content, Entry, FileSystem, New, Owner};
 
 /// A medium on which every operation waits for some turns.
 #[derive(Debug)]
-struct Slow<'a> {
-    medium: &'a RamPages,
-    rng: RefCell<Rng>,
+pub struct Slow<'a> {
+    pub medium: &'a RamPages,
+    pub rng: RefCell<Rng>,
 }
 
 impl Slow<'_> {
@@ -94,7 +94,7 @@ async fn program<P: Pages>(wfs: &Wfs<P>, directory: u64, seed: Seed, rounds: u64
 }
 
 /// Runs all, a step of each in turn.
-fn run_all(mut tasks: Vec<Pin<Box<dyn Future<Output = ()> + '_>>>) {
+pub fn run_all(mut tasks: Vec<Pin<Box<dyn Future<Output = ()> + '_>>>) {
     let mut context = Context::from_waker(Waker::noop());
     for _ in 0..10_000_000 {
         tasks.retain_mut(|task| task.as_mut().poll(&mut context).is_pending());
@@ -128,7 +128,7 @@ fn tasks_beside_each_other_see_and_do_what_they_would_alone() {
 }
 
 /// The result of one future alone.
-fn run_one<T>(future: impl Future<Output = T>) -> T {
+pub fn run_one<T>(future: impl Future<Output = T>) -> T {
     let mut future = std::pin::pin!(future);
     let mut context = Context::from_waker(Waker::noop());
     loop {

@@ -4,10 +4,10 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use super::Wfs;
-use super::check::check;
 use super::make::{Make, make};
 use super::recover;
 use super::store::Store;
+use crate::check::check;
 use crate::errno::{Errno, Fault};
 use crate::pages::{Pages, RamPages};
 use crate::{By, Caller, Entry, FileSystem, Kind, LIST_START, Remove};
