@@ -21,7 +21,8 @@
 //! 4. **Clients.** When the drives are ready, each client's CPU makes its client of its [`Parts`]:
 //!    the CPU, a volume for each role over its own queue pairs ([`Devices`]), its number, and on
 //!    whose behalf it works ([`Principal`]). Services likewise.
-//! 5. **Requests.** [`Client`] has the calls. All are checked by [`check_request`].
+//! 5. **Requests.** [`Client`] has the calls. All are checked by [`check_request`]. Operations on files go to what
+//!    [`Design::files`] makes of a client.
 //! 6. **Told back.** What all designs count is in [`Statistics`]; what one reports beyond that are
 //!    [`Gauges`], which every report shows by their names.
 //!
@@ -33,6 +34,7 @@
 mod choices;
 mod config;
 mod error;
+mod files;
 mod gauges;
 mod initial;
 mod needs;
@@ -46,6 +48,7 @@ use wharf_codec::Sizes;
 use wharf_wire::dma::DmaSpace;
 
 use crate::error::IoError;
+use crate::files::{FileClient, FileError};
 use crate::hmb::HmbMemory;
 use crate::span::Extent;
 use crate::volume::Volume;
@@ -53,6 +56,7 @@ use crate::volume::Volume;
 pub use choices::{Reclaim, Replacement};
 pub use config::{DesignConfig, WritePolicy};
 pub use error::DesignError;
+pub use files::FileParts;
 pub use gauges::{Amount, Gauges};
 pub use initial::Initial;
 pub use needs::{Devices, Needs, Parts, Principal, Role};
@@ -73,6 +77,10 @@ pub trait Design: Send + Sync + Sized + 'static {
 
     /// Whether requests can be hits: a design without a cache has no hit ratio.
     const HAS_CACHE: bool = true;
+
+    /// Whether it serves operations on files alone, in a file system of its own, which needs drives that keep
+    /// whole pages: no requests for blocks, no stamps.
+    const FILES_ALONE: bool = false;
 
     /// What concerns it alone: the keys of its table.
     type Config: Settings;
@@ -100,6 +108,20 @@ pub trait Design: Send + Sync + Sized + 'static {
     /// # Errors
     /// If memory is short.
     fn client(self: &Arc<Self>, parts: Parts) -> Result<Self::Client, DesignError>;
+
+    /// Makes a client of files of a client. Where nothing else is said names are kept on the host, and bytes in
+    /// regions of the volume ([`FilesOnBlocks`](crate::files::FilesOnBlocks)).
+    ///
+    /// # Errors
+    /// Of the file system.
+    #[allow(async_fn_in_trait)] // the futures stay on their CPU: no Send is wanted
+    async fn files(
+        self: &Arc<Self>,
+        client: Self::Client,
+        parts: FileParts,
+    ) -> Result<impl FileClient, FileError> {
+        Ok(parts.on_blocks(client))
+    }
 
     /// Starts a service of these parts. Its tasks run until the machine stops.
     ///

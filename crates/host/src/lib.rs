@@ -37,6 +37,7 @@ pub mod design;
 pub mod direct;
 pub mod driver;
 pub mod error;
+pub mod ext4_model;
 pub mod errseq;
 pub mod files;
 pub mod gate;

@@ -11,21 +11,26 @@
 //! | `tree.rs`, `walk.rs`, `path.rs` | names on the host: directories, links, path walk; plain state |
 //! | `node.rs` | one file: its size, which of its pages there are, and who may go in |
 //! | `on_blocks.rs`, `table.rs`, `data.rs` | [`FilesOnBlocks`]: files over any block design |
+//! | `session_files.rs`, `client_pages.rs` | [`SessionFiles`]: files of a file system that runs on the host, over any block design |
 //! | `block_on_file.rs` | [`BlockOnFile`]: a block client over one big file |
 
 mod block_on_file;
 mod client;
+mod client_pages;
 mod data;
 mod node;
 mod on_blocks;
 mod path;
+mod session_files;
 mod table;
 mod tree;
 mod walk;
 
 pub use block_on_file::BlockOnFile;
 pub use client::{Appended, FileClient, FileError, FileStatistics, Opened, Transfer};
+pub use client_pages::{Below, ClientPages, Known};
 pub use on_blocks::FilesOnBlocks;
+pub use session_files::{Initially, SessionFiles, make_initial};
 pub use table::FileTable;
 pub use wharf_files::{
     Attributes, DirectoryEntry, Errno, Handle, Kind, LIST_START, OpenFlags, Owner, Rename,

@@ -24,7 +24,7 @@ impl Local {
     pub(super) async fn read(&self, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError> {
         let page_bytes = self.frames().page_bytes();
         check_request(self.pages.volume(), page_bytes, extent, out.len())?;
-        self.cpu().work(Op::SystemCall, || ());
+        self.enter();
         let mut touch = Touch::default();
         for piece in self.pages.files().pieces(extent, page_bytes) {
             let out = &mut out[piece.payload];
@@ -142,7 +142,7 @@ impl Local {
     ) -> Result<Touch, IoError> {
         let page_bytes = self.frames().page_bytes();
         check_request(self.pages.volume(), page_bytes, extent, data.len())?;
-        self.cpu().work(Op::SystemCall, || ());
+        self.enter();
         let mut touch = Touch::default();
         for piece in self.pages.files().pieces(extent, page_bytes) {
             let data = &data[piece.payload];
@@ -249,7 +249,7 @@ impl Local {
         &self,
         ranges: impl Iterator<Item = (u32, (u64, u64))>,
     ) -> Result<(), IoError> {
-        self.cpu().work(Op::SystemCall, || ());
+        self.enter();
         let mut outcome = Ok(());
         for (file, range) in ranges {
             let failures = || self.pages.shared.failures_of(file);

@@ -65,6 +65,12 @@ impl Local {
         &self.pages.shared.frames
     }
 
+    /// A request enters by a system call, unless it comes from within.
+    #[inline]
+    pub(super) fn enter(&self) {
+        self.pages.enter();
+    }
+
     pub(super) fn counters(&self) -> &WriterCounters {
         &self.pages.counters
     }

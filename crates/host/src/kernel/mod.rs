@@ -255,6 +255,15 @@ pub struct KernelClient {
     policy: WritePolicy,
 }
 
+impl KernelClient {
+    /// The same for a file system in the operating system: requests come from within, and enter by no system call.
+    #[must_use]
+    pub fn from_within(self) -> KernelClient {
+        self.local.pages.is_within.set(true);
+        self
+    }
+}
+
 impl Client for KernelClient {
     #[inline]
     async fn read(&self, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError> {

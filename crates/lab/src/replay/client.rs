@@ -201,8 +201,17 @@ pub(crate) async fn run<D: Design>(
     };
     let start_ns = cpu.now();
     if let Some(shared) = &run.files {
-        let files = shared.client(&cpu, client, index);
-        return files::start(cpu, run, files, done, (index, go.start_ns));
+        match design.files(client, shared.parts(&cpu, index)).await {
+            Ok(files) => {
+                shared.learn(index);
+                files::start(cpu, run.clone(), files, done, (index, go.start_ns));
+            }
+            Err(error) => {
+                run.fail(RunError::FileSystem(error));
+                let _ = { done }.push(&cpu, index);
+            }
+        }
+        return;
     }
     let state = Rc::new(State {
         request_queues: RequestQueue::all(&run, index),

@@ -29,6 +29,7 @@ use wharf_host::collection::CollectionReports;
 use wharf_host::design::{Design, DesignError, Initial, Needs, Role};
 use wharf_host::driver::DriverStatistics;
 use wharf_host::error::IoError;
+use wharf_host::files::FileError;
 use wharf_host::gate::Gate;
 use wharf_runtime::{CpuId, Machine, Notifier, Seed, Side, Stall, ring};
 use wharf_wire::dma::DmaSpace;
@@ -136,6 +137,17 @@ pub enum RunError {
         /// The sum over all slots of a client of the time from the start to the last completion.
         slots_ns: u128,
     },
+    /// A file system could not be made, or opened.
+    #[error("the file system of the run cannot be made: {0}")]
+    FileSystem(FileError),
+    /// A design that serves files alone was given requests for blocks.
+    #[error(
+        "{0} serves files, and the workload is one of blocks: take one of files, such as varmail, with --view files"
+    )]
+    FilesAlone(&'static str),
+    /// A design with a file system of its own, over drives that keep stamps.
+    #[error("{0} keeps a file system on the drives: add --set drive.media.kind=ram, as stamps are no metadata")]
+    StampsUnderFiles(&'static str),
     /// The run stood still.
     #[error("{design}: {source}")]
     Stall {
@@ -218,6 +230,12 @@ pub(crate) fn run<D: Design>(
     stop: &Arc<AtomicBool>,
 ) -> Result<outcome::Outcome, RunError> {
     let (config, own) = (setup.design_config(), setup.host.design.of::<D>());
+    if D::FILES_ALONE && plan.files.is_none() {
+        return Err(RunError::FilesAlone(D::NAME));
+    }
+    if D::FILES_ALONE && setup.cache().drive.page_bytes() == wharf_wire::dma::STAMP_BYTES {
+        return Err(RunError::StampsUnderFiles(D::NAME));
+    }
     let needs = D::needs(&config, &own);
     check_devices(D::NAME, setup, &needs)?;
     if needs.roles.contains(&Role::Backing) {

@@ -6,7 +6,7 @@
 //! | `names.rs` | operations on names |
 //! | `account.rs` | counts and latencies by kind |
 //!
-//! A design is given files by [`FilesOnBlocks`]; a file client of another kind is started in the same way.
+//! What serves the files is what the design says ([`Design::files`](wharf_host::Design::files)).
 
 mod account;
 mod names;
@@ -16,10 +16,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
-use wharf_host::Client;
-use wharf_host::files::{Errno, FileClient, FileError, FileTable, FilesOnBlocks, Handle};
+use wharf_host::design::FileParts;
+use wharf_host::files::{Errno, FileClient, FileError, FileTable, Handle, Initially};
 use wharf_runtime::{Cpu, Op, Sender};
 use wharf_wire::dma::STAMP_BYTES;
 use wharf_workload::files::{Existing, FileOp};
@@ -60,6 +60,10 @@ pub(crate) struct Shared {
     table: Arc<FileTable>,
     page_bytes: usize,
     objects: Objects,
+    /// What is there at the beginning.
+    initially: Arc<[Initially]>,
+    /// Its numbers in the file system of a design that has one, once they are known.
+    numbers: Arc<OnceLock<Vec<u64>>>,
     /// Files by their numbers.
     by_number: Mutex<BTreeMap<u64, Arc<Object>>>,
     names: Mutex<NameChecker>,
@@ -80,21 +84,65 @@ impl Shared {
         };
         let page_bytes = setup.cache().drive.page_bytes();
         let mut table = FileTable::new(plan.regions, volume_bytes / 4096, setup.clients);
-        let objects = Objects::new(page_bytes == STAMP_BYTES);
-        let mut by_number = BTreeMap::new();
-        let mut states = vec![NameState::Absent; plan.names.paths.len()];
-        for &(name, existing) in &plan.names.existing {
-            let path = &plan.names.paths[name as usize];
-            let made = match existing {
-                Existing::Directory => table.make_directory(path.as_bytes()).map(|()| None),
-                Existing::File(bytes) => table.make_file(path.as_bytes(), bytes).map(Some),
+        let initially: Arc<[Initially]> = initially(plan).collect();
+        let mut numbers = Vec::with_capacity(initially.len());
+        for (path, bytes) in initially.iter() {
+            let made = match bytes {
+                None => table.make_directory(path).map(|()| 0),
+                Some(bytes) => table.make_file(path, *bytes),
             };
-            let number = made.map_err(|errno| {
+            numbers.push(made.map_err(|errno| {
+                let path = String::from_utf8_lossy(path);
                 RunError::Memory(format!("{path} cannot be there at the beginning: {errno}"))
-            })?;
-            states[name as usize] = number.map_or(NameState::Something, NameState::File);
-            if let (Some(number), Existing::File(bytes)) = (number, existing) {
-                by_number.insert(number, objects.object(path, bytes));
+            })?);
+        }
+        let shared = Shared {
+            names: Mutex::new(NameChecker::new(&plan.names.paths, Vec::new())),
+            plan: plan.clone(),
+            table: Arc::new(table),
+            page_bytes,
+            objects: Objects::new(page_bytes == STAMP_BYTES),
+            initially,
+            numbers: Arc::default(),
+            by_number: Mutex::default(),
+        };
+        shared.begin_with(&numbers);
+        Ok(Some(shared))
+    }
+
+    /// What client `index` of files is made of.
+    pub(crate) fn parts(&self, cpu: &Cpu, index: u32) -> FileParts {
+        FileParts {
+            cpu: cpu.clone(),
+            index,
+            page_bytes: self.page_bytes,
+            table: self.table.clone(),
+            initially: self.initially.clone(),
+            numbers: self.numbers.clone(),
+        }
+    }
+
+    /// The first client that is there says what there is at the beginning, where the design has a file system.
+    pub(crate) fn learn(&self, index: u32) {
+        if let (0, Some(numbers)) = (index, self.numbers.get()) {
+            self.begin_with(numbers);
+        }
+    }
+
+    /// Nothing is there but what there is at the beginning, with these numbers.
+    fn begin_with(&self, numbers: &[u64]) {
+        let plan = &self.plan;
+        let mut states = vec![NameState::Absent; plan.names.paths.len()];
+        let mut by_number = self.by_number.lock().unwrap_or_else(|p| p.into_inner());
+        by_number.clear();
+        for (&(name, existing), &number) in plan.names.existing.iter().zip(numbers) {
+            states[name as usize] = match existing {
+                Existing::Directory => NameState::Something,
+                Existing::File(_) => NameState::File(number),
+            };
+            if let Existing::File(bytes) = existing {
+                let path = &plan.names.paths[name as usize];
+                by_number.insert(number, self.objects.object(path, bytes));
             }
         }
         for (state, is_unforeseen) in states.iter_mut().zip(&plan.unforeseen) {
@@ -102,19 +150,7 @@ impl Shared {
                 *state = NameState::Unknown;
             }
         }
-        Ok(Some(Shared {
-            names: Mutex::new(NameChecker::new(&plan.names.paths, states)),
-            plan: plan.clone(),
-            table: Arc::new(table),
-            page_bytes,
-            objects,
-            by_number: Mutex::new(by_number),
-        }))
-    }
-
-    /// Files over a design's client.
-    pub(crate) fn client<C: Client>(&self, cpu: &Cpu, client: C, index: u32) -> FilesOnBlocks<C> {
-        FilesOnBlocks::new(&self.table, cpu, client, index, self.page_bytes)
+        *self.names() = NameChecker::new(&plan.names.paths, states);
     }
 
     fn names(&self) -> MutexGuard<'_, NameChecker> {
@@ -138,6 +174,18 @@ impl Shared {
         let mut all = self.by_number.lock().unwrap_or_else(|p| p.into_inner());
         all.remove(&number);
     }
+}
+
+/// What is there at the beginning of a plan.
+fn initially(plan: &FilePlan) -> impl Iterator<Item = Initially> {
+    plan.names.existing.iter().map(|&(name, existing)| {
+        let path = plan.names.paths[name as usize].as_bytes();
+        let bytes = match existing {
+            Existing::Directory => None,
+            Existing::File(bytes) => Some(bytes),
+        };
+        (path.into(), bytes)
+    })
 }
 
 /// A file that a thread has open.

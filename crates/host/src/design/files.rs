@@ -1,0 +1,38 @@
+//! What a client of files is made of.
+
+use std::sync::{Arc, OnceLock};
+
+use wharf_runtime::Cpu;
+
+use super::Client;
+use crate::files::{FileTable, FilesOnBlocks, Initially};
+
+/// What a client of files is made of. All clients of a run share what is behind the pointers.
+#[derive(Clone)]
+pub struct FileParts {
+    /// The CPU that it has to itself.
+    pub cpu: Cpu,
+    /// Its number, below that of all clients.
+    pub index: u32,
+    /// Bytes of a page as stored.
+    pub page_bytes: usize,
+    /// Names and regions, for designs without a file system of their own: what is to be there at the beginning is.
+    pub table: Arc<FileTable>,
+    /// What is to be there at the beginning, for the others: each path behind that of its directory.
+    pub initially: Arc<[Initially]>,
+    /// The numbers that these have.
+    pub numbers: Arc<OnceLock<Vec<u64>>>,
+}
+
+impl FileParts {
+    /// Files over blocks.
+    pub fn on_blocks<C: Client>(&self, client: C) -> FilesOnBlocks<C> {
+        FilesOnBlocks::new(&self.table, &self.cpu, client, self.index, self.page_bytes)
+    }
+
+    /// Says which numbers the files and directories of the beginning have, in their order.
+    pub fn tell(&self, numbers: Vec<u64>) {
+        let told = self.numbers.set(numbers);
+        assert!(told.is_ok(), "one client makes what is there at the beginning");
+    }
+}

@@ -1,0 +1,234 @@
+//! The design `ext4-model`: a journaling file system on the host, above the page cache of the
+//! operating system. It is what a file system in the drive is compared with.
+//!
+//! Problem: the figures of papers put file systems in drives beside ext4. How much of the difference
+//! comes from the place, and how much from ext4 being another file system?
+//!
+//! Idea: the same file system in both places. Here it is wfs (`wharf_files::block`), the very code
+//! that firmware cores run, above design [`kernel`](crate::kernel):
+//!
+//! 1. Every operation enters by a system call, once.
+//! 2. wfs does it, on the CPU of whoever asks. Its pages, of files and of metadata, are those of the
+//!    page cache.
+//! 3. The cache reads and writes the drive as `kernel` does, with block requests and interrupts.
+//!
+//! What it is not: ext4's journal is written by a thread of its own, and ext4 gives pages to files when they
+//! are written back. Files of the beginning are made without the cache, which is cold when a run begins.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use wharf_files::block::{self, Make, Wfs};
+use wharf_files::{Errno, FileError as FilesError};
+use wharf_runtime::{Cpu, OnCpu};
+use wharf_wire::dma::DmaSpace;
+
+use crate::design::{
+    Client, Design, DesignConfig, DesignError, FileParts, Gauges, Needs, NoSettings, Parts,
+    Statistics, Touch,
+};
+use crate::direct::{Direct, DirectClient};
+use crate::error::IoError;
+use crate::files::{
+    ClientPages, FileClient, FileError, Initially, Known, SessionFiles, make_initial,
+};
+use crate::gate::Gate;
+use crate::kernel::{Kernel, KernelClient, KernelConfig};
+use crate::kit::kernel_path::KernelPath;
+use crate::span::Extent;
+use crate::volume::Volume;
+
+/// Bytes of metadata that wfs keeps in memory for each byte of the page cache, at most.
+const METADATA_SHARE: u64 = 8;
+
+/// The file system, as all clients see it.
+type Shared = Result<Arc<Wfs<ClientPages<KernelClient>>>, FilesError>;
+
+/// See the module.
+pub struct Ext4Model {
+    kernel: Arc<Kernel>,
+    /// Makes the files of the beginning.
+    direct: Arc<Direct>,
+    ready: Gate<Shared>,
+    metadata_bytes: usize,
+}
+
+/// A client's part of the cache, before it has files.
+pub struct Ext4Client {
+    kernel: KernelClient,
+    /// Only of the client that makes the file system.
+    direct: Option<DirectClient>,
+    volume: Rc<Volume>,
+}
+
+impl Design for Ext4Model {
+    const NAME: &'static str = "ext4-model";
+
+    const SUMMARY: &'static str =
+        "a journaling file system in the operating system, above the page cache of `kernel`";
+
+    const FILES_ALONE: bool = true;
+
+    type Config = NoSettings;
+
+    type Client = Ext4Client;
+
+    fn needs(config: &DesignConfig, _: &NoSettings) -> Needs {
+        Kernel::needs(config, &KernelConfig::default())
+    }
+
+    fn new(
+        config: &DesignConfig,
+        _: &NoSettings,
+        space: &Arc<DmaSpace>,
+    ) -> Result<Ext4Model, DesignError> {
+        let within = DesignConfig {
+            // The file system says which pages are whose; the cache has the volume as one file.
+            files: 1,
+            file_system: false,
+            ..config.clone()
+        };
+        Ok(Ext4Model {
+            kernel: Arc::new(Kernel::new(&within, &KernelConfig::default(), space)?),
+            direct: Arc::new(Direct::new(&within, &NoSettings {}, space)?),
+            ready: Gate::new(config.clients),
+            metadata_bytes: (config.cache_bytes / METADATA_SHARE) as usize,
+        })
+    }
+
+    fn gauges(&self) -> Gauges {
+        self.kernel.gauges()
+    }
+
+    fn client(self: &Arc<Self>, parts: Parts) -> Result<Ext4Client, DesignError> {
+        let (volume, cpu, index) = (parts.cache(), parts.cpu.clone(), parts.index);
+        let direct = match index {
+            0 => Some(self.direct.client(Parts::new(&cpu, volume.clone(), 0))?),
+            _ => None,
+        };
+        Ok(Ext4Client {
+            kernel: self.kernel.client(parts)?.from_within(),
+            direct,
+            volume,
+        })
+    }
+
+    fn serve(self: &Arc<Self>, parts: Parts) -> Result<(), DesignError> {
+        self.kernel.serve(parts)
+    }
+
+    async fn files(
+        self: &Arc<Self>,
+        client: Ext4Client,
+        parts: FileParts,
+    ) -> Result<impl FileClient, FileError> {
+        let Ext4Client {
+            kernel,
+            direct,
+            volume,
+        } = client;
+        let cpu = &parts.cpu;
+        let known = match direct {
+            Some(direct) => {
+                let (known, shared) = self.begin(cpu, (direct, kernel), &volume, &parts).await;
+                self.ready.open(cpu, shared);
+                known
+            }
+            None => Waits(kernel),
+        };
+        let fs = self.ready.pass(cpu, parts.index).await.map_err(told)?;
+        let known = match known {
+            Waits(kernel) => fs.pages().know(cpu.index(), kernel),
+            Knows(known) => known,
+        };
+        let entry = KernelPath::new(true, false);
+        Ok(SessionFiles::new(cpu, fs, known, entry))
+    }
+}
+
+/// A client's way to the cache, before and after the file system knows it.
+enum Way {
+    Waits(KernelClient),
+    Knows(Known<KernelClient>),
+}
+
+use Way::{Knows, Waits};
+
+fn told(error: FilesError) -> FileError {
+    FileError::Errno(error.errno())
+}
+
+impl Ext4Model {
+    /// Makes the file system and what is to be in it around the cache, then opens it.
+    async fn begin(
+        &self,
+        cpu: &Cpu,
+        (direct, kernel): (DirectClient, KernelClient),
+        volume: &Volume,
+        parts: &FileParts,
+    ) -> (Way, Shared) {
+        let made = make_around(cpu, direct, volume.pages(), &parts.initially).await;
+        match made {
+            Ok(numbers) => parts.tell(numbers),
+            Err(error) => return (Waits(kernel), Err(error)),
+        }
+        let pages = ClientPages::new(volume.pages());
+        let known = pages.know(cpu.index(), kernel);
+        let opened = OnCpu::new(cpu, Wfs::open(pages, self.metadata_bytes)).await;
+        (Knows(known), opened.map(|(fs, _)| Arc::new(fs)))
+    }
+}
+
+/// Bytes of metadata that are kept while files are made.
+const MAKING_BYTES: usize = 16 << 20;
+
+/// Makes a file system, with what is to be in it, past every cache.
+async fn make_around(
+    cpu: &Cpu,
+    direct: DirectClient,
+    volume_pages: u64,
+    initially: &[Initially],
+) -> Result<Vec<u64>, FilesError> {
+    let pages = ClientPages::new(volume_pages);
+    let _known = pages.know(cpu.index(), direct);
+    let make = Make {
+        file_system: 1,
+        hash_key: [1, 2],
+        now_ns: cpu.now(),
+        uid: 0,
+        gid: 0,
+        mode: 0o755,
+    };
+    let made = async {
+        let made = block::make(&pages, make).await;
+        made.map_err(|error| match error {
+            block::MakeError::Fault(fault) => fault.into(),
+            block::MakeError::Size => FilesError::from(Errno::ENOSPC),
+        })?;
+        let (fs, _) = Wfs::open(pages, MAKING_BYTES).await?;
+        let fs = Arc::new(fs);
+        let numbers = make_initial(&fs, cpu.now(), initially).await?;
+        fs.settle().await?;
+        Ok(numbers)
+    };
+    OnCpu::new(cpu, made).await
+}
+
+/// Blocks of the cache, as the file system sees them. Nobody else asks: the design serves files alone.
+impl Client for Ext4Client {
+    async fn read(&self, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError> {
+        self.kernel.read(extent, out).await
+    }
+
+    async fn write(&self, extent: Extent, data: &[u8]) -> Result<Touch, IoError> {
+        self.kernel.write(extent, data).await
+    }
+
+    async fn flush(&self) -> Result<(), IoError> {
+        self.kernel.flush().await
+    }
+
+    fn statistics(&self) -> Statistics {
+        self.kernel.statistics()
+    }
+}
