@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Fidelity, Pair};
+use super::{Fidelity, FilePair, Pair};
 use crate::calibrate::machine;
 
 /// What a reader has to know, before the tables.
@@ -19,6 +19,29 @@ measured too. What stands beside the design `kernel` is the machine's kernel: `p
 to be missed were taken out of the page cache (`posix_fadvise`), the memory it may use is not bounded, and the model's
 drive takes as long as an uncached read of the real device.
 ";
+
+/// The same of operations on files, with the head of their table.
+const FILES: &str = "
+## Operations on files
+
+One after the other, by one client. What is predicted is the design `ext4-model`: wfs on the host, above the model of the kernel's
+page cache, with a system call for each operation. What is measured is this machine's ext4 on a loop device over memory, the
+fastest of several rounds. The model's drive answers at once, and nothing stands for the loop device's own thread, which an `fsync`
+waits for: of the last row the prediction is a lower bound.
+
+| operation | predicted, ns | measured | ratio | error |
+|---|---:|---:|---:|---:|";
+
+fn file_row(pair: &FilePair) -> String {
+    format!(
+        "| {} | {:.0} | {:.0} | {:.2} | {:+.0} % |",
+        pair.operation,
+        pair.predicted_ns,
+        pair.measured_ns,
+        pair.predicted_ns / pair.measured_ns,
+        pair.error() * 100.0,
+    )
+}
 
 impl Fidelity {
     /// The document, for measurements made on `date` by the program of `commit`.
@@ -39,6 +62,10 @@ impl Fidelity {
                 line(&heading(title));
             }
             line(&row(pair));
+        }
+        if !self.files.is_empty() {
+            line(FILES);
+            self.files.iter().for_each(|pair| line(&file_row(pair)));
         }
         if !self.left_out.is_empty() {
             line("\n## Not run\n");
@@ -96,12 +123,21 @@ mod tests {
         };
         let fidelity = Fidelity {
             pairs: vec![pair],
+            files: vec![FilePair {
+                operation: "`stat`",
+                predicted_ns: 1100.0,
+                measured_ns: 1000.0,
+            }],
             left_out: vec!["`tri`: no processor".into()],
         };
         let text = fidelity.to_markdown("2026-01-02", "abc");
         assert!(text.contains("\n## All reads hit\n"), "{text}");
         assert!(
             text.contains("| `clock` | 2 | 1100000 | 1000000 | +10 % | 0.900 | 1.000 | -10 % |"),
+            "{text}"
+        );
+        assert!(
+            text.contains("|---:|\n| `stat` | 1100 | 1000 | 1.10 | +10 % |\n"),
             "{text}"
         );
         assert!(text.contains("Date: 2026-01-02. Commit: abc."));

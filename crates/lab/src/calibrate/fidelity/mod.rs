@@ -16,8 +16,10 @@
 //! 4. The `kernel` design is a model of what this program does not run, so what stands beside it is the
 //!    real kernel: the same requests by `pread` and `pwrite` on a file (`kernel.rs`). Its drive takes as
 //!    long as an uncached read of the real device.
+//! 5. So it is with the model of a file system on the host: what stands beside it is the machine's ext4 (`files.rs`).
 
 mod document;
+mod files;
 mod kernel;
 mod scenario;
 
@@ -38,6 +40,7 @@ use crate::input::Plan;
 use crate::progress::Progress;
 use crate::replay::{DeviceGroup, Engine, Prepare, RunError, Setup};
 use crate::result::Row;
+pub use files::FilePair;
 use scenario::{Flash, Scenario};
 
 /// How fast requests were served.
@@ -84,6 +87,8 @@ impl Pair {
 pub struct Fidelity {
     /// In the order they were made.
     pub pairs: Vec<Pair>,
+    /// Operations on files.
+    pub files: Vec<FilePair>,
     /// What was not run, and why.
     pub left_out: Vec<String>,
 }
@@ -125,6 +130,8 @@ pub fn measure(
         let line = "the real kernel: this program has no design `kernel` to predict it";
         found.left_out.push(line.into());
     }
+    on_step("operations on files: the model of a file system on the host, and the machine's ext4");
+    bench.files(options.quick, &mut found)?;
     Ok(found)
 }
 
