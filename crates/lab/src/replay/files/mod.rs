@@ -97,7 +97,7 @@ impl Shared {
             })?);
         }
         let shared = Shared {
-            names: Mutex::new(NameChecker::new(&plan.names.paths, Vec::new())),
+            names: Mutex::new(NameChecker::new(&[], Vec::new())),
             plan: plan.clone(),
             table: Arc::new(table),
             page_bytes,
