@@ -33,6 +33,9 @@ impl FileParts {
     /// Says which numbers the files and directories of the beginning have, in their order.
     pub fn tell(&self, numbers: Vec<u64>) {
         let told = self.numbers.set(numbers);
-        assert!(told.is_ok(), "one client makes what is there at the beginning");
+        assert!(
+            told.is_ok(),
+            "one client makes what is there at the beginning"
+        );
     }
 }

@@ -60,16 +60,13 @@ impl<F: FileSystem + 'static, C: Client> SessionFiles<F, C> {
     fn told(&self, error: wharf_files::FileError) -> FileError {
         match error {
             wharf_files::FileError::Errno(errno) => FileError::Errno(errno),
-            wharf_files::FileError::Io(_) => FileError::Io(
-                self.known
-                    .below
-                    .take_failure()
-                    .unwrap_or(IoError::System {
-                        doing: "reading a file system's metadata",
-                        offset: 0,
-                        errno: Errno::EIO.number(),
-                    }),
-            ),
+            wharf_files::FileError::Io(_) => {
+                FileError::Io(self.known.below.take_failure().unwrap_or(IoError::System {
+                    doing: "reading a file system's metadata",
+                    offset: 0,
+                    errno: Errno::EIO.number(),
+                }))
+            }
         }
     }
 
@@ -122,9 +119,7 @@ impl<F: FileSystem + 'static, C: Client> FileClient for SessionFiles<F, C> {
         if out.len() as u64 != extent.bytes {
             return Err(Errno::EINVAL.into());
         }
-        let read = self
-            .session
-            .read(self.now_ns(), handle, extent.offset, out);
+        let read = self.session.read(self.now_ns(), handle, extent.offset, out);
         let bytes = self.done(|c| &mut c.reads, read).await?;
         Ok(Transfer {
             bytes,
@@ -336,7 +331,10 @@ pub async fn make_initial<F: FileSystem>(
         while at < *bytes {
             let part = &zeros[..(bytes - at).min(CHUNK_BYTES as u64) as usize];
             let place = Place::At(at);
-            at += session.write(now_ns, opened.handle, place, part).await?.bytes;
+            at += session
+                .write(now_ns, opened.handle, place, part)
+                .await?
+                .bytes;
         }
         session.close(opened.handle).await?;
     }

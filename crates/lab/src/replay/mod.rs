@@ -146,7 +146,9 @@ pub enum RunError {
     )]
     FilesAlone(&'static str),
     /// A design with a file system of its own, over drives that keep stamps.
-    #[error("{0} keeps a file system on the drives: add --set drive.media.kind=ram, as stamps are no metadata")]
+    #[error(
+        "{0} keeps a file system on the drives: add --set drive.media.kind=ram, as stamps are no metadata"
+    )]
     StampsUnderFiles(&'static str),
     /// The run stood still.
     #[error("{design}: {source}")]
