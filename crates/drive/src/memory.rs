@@ -214,3 +214,93 @@ impl Drop for Lent<'_> {
         self.memory.wake_next(&self.cpu);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use wharf_runtime::{CostTable, Machine, Seed, Side};
+
+    use super::*;
+
+    const CONFIG: MemoryConfig = MemoryConfig {
+        bytes: 1 << 20,
+        mb_s: 4096,
+        latency_ns: 50,
+        metadata_bytes: 100,
+        journal_bytes: 10,
+        transfer_bytes: 8 * PAGE_BYTES as u64,
+    };
+
+    #[test]
+    fn a_budget_is_a_wall() {
+        let memory = DeviceMemory::new(&CONFIG).unwrap();
+        memory.reserve(Purpose::Metadata, 60).unwrap();
+        let exceeded = Exceeded {
+            wanted: 41,
+            left: 40,
+        };
+        assert_eq!(memory.reserve(Purpose::Metadata, 41), Err(exceeded));
+        memory.reserve(Purpose::Metadata, 40).unwrap();
+        assert_eq!(memory.bytes_left(Purpose::Metadata), 0);
+        // One has nothing of another's.
+        assert!(memory.reserve(Purpose::Journal, 11).is_err());
+        memory.reserve(Purpose::Journal, 10).unwrap();
+    }
+
+    /// Tasks that take pages for 100 ns: when each had its own, in order.
+    fn lent_at(wanted: &[usize]) -> Vec<(u64, usize)> {
+        let mut machine = Machine::new(CostTable::free(), false);
+        let id = machine.add_cpu("core", Side::Drive, 1.0);
+        let wanted = wanted.to_vec();
+        let got = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        let found = got.clone();
+        machine.spawn_main(id, "tasks", move |cpu| async move {
+            let memory = Rc::new(DeviceMemory::new(&CONFIG).unwrap());
+            for (nth, count) in wanted.into_iter().enumerate() {
+                let (memory, own, got) = (memory.clone(), cpu.clone(), got.clone());
+                cpu.spawn_main("task", async move {
+                    own.sleep_until(nth as u64).await;
+                    let mut lent = memory.lend(&own, count).await;
+                    got.lock().unwrap().push((own.now(), nth));
+                    (0..count).for_each(|page| lent.bytes(page).fill(nth as u8));
+                    own.sleep_until(own.now() + 100).await;
+                    let is_own = |page| lent.bytes(page).iter().all(|b| *b == nth as u8);
+                    assert!((0..count).all(is_own), "pages are one task's");
+                });
+            }
+        });
+        machine.run_virtual(Seed(1)).unwrap();
+        std::mem::take(&mut *found.lock().unwrap())
+    }
+
+    #[test]
+    fn who_wants_more_than_there_is_waits_and_is_not_overtaken() {
+        // There would be room for the fourth beside the first, but the third stands before it.
+        let got = lent_at(&[5, 2, 8, 1, 8]);
+        assert_eq!(got, [(0, 0), (1, 1), (101, 2), (201, 3), (301, 4)]);
+    }
+
+    #[test]
+    fn an_address_finds_its_page_and_no_memory_of_a_host() {
+        let memory = DeviceMemory::new(&CONFIG).unwrap();
+        let first = memory.region.address(0);
+        assert!(memory.page(first | OWN).is_ok());
+        assert!(memory.page(first).is_err(), "as a host's it is none");
+        let behind = first + 8 * PAGE_BYTES as u64;
+        assert!(memory.page(behind | OWN).is_err());
+        assert!(DmaSpace::new(PAGE_BYTES).page(first | OWN).is_err());
+    }
+
+    #[test]
+    fn what_is_moved_takes_the_time_of_its_bytes_one_after_the_other() {
+        let mut machine = Machine::new(CostTable::free(), false);
+        let id = machine.add_cpu("core", Side::Drive, 1.0);
+        machine.spawn_main(id, "moves", |cpu| async move {
+            let memory = DeviceMemory::new(&CONFIG).unwrap();
+            assert_eq!(memory.moved_ns(&cpu, 2), 2_050);
+            assert_eq!(memory.moved_ns(&cpu, 1), 3_050);
+        });
+        machine.run_virtual(Seed(1)).unwrap();
+    }
+}

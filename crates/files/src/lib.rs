@@ -17,6 +17,7 @@
 //! | `bytes/` | wpm: a file system for persistent memory, with a log for each inode |
 //! | `check/` | whether what wfs left on the media fits together: written from the format alone |
 //! | `block_on.rs` | running a future that waits for nothing outside of it |
+//! | `volume.rs` | the file system that a partition's number names |
 //! | `model/` | the reference: a file system in memory, which tests hold others against |
 //! | `testing/` | random programs, the judge of power cuts: for tests of any file system (feature `testing`) |
 
@@ -41,6 +42,7 @@ mod payload;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod vfs;
+pub mod volume;
 
 pub use arguments::{
     Allocate, By, Content, Entry, New, Place, Remove, Seek, Seen, SetXattr, StatFs, Sync, Write,

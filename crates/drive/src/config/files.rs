@@ -54,7 +54,7 @@ impl Default for MemoryConfig {
             mb_s: 0,
             latency_ns: 0,
             metadata_bytes: 32 << 20,
-            journal_bytes: 16 << 20,
+            journal_bytes: 26 << 20,
             transfer_bytes: 4 << 20,
         }
     }

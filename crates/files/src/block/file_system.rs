@@ -21,7 +21,7 @@ use crate::errno::{Errno, FileError};
 use crate::file_system::FileSystem;
 use crate::flags::Rename;
 use crate::limits::FILE_BYTES_MAX;
-use crate::pages::Pages;
+use crate::pages::{PAGE_BYTES, Pages};
 use crate::payload::{In, Out};
 
 /// What was done to bring a file system up to date.
@@ -62,6 +62,13 @@ impl<P: Pages> Wfs<P> {
     /// Of the media.
     pub async fn settle(&self) -> Result<(), FileError> {
         self.store.settle_all().await
+    }
+
+    /// Bytes of memory that changes take at most until they are at their places, besides the pages
+    /// that are kept: a group that runs, one that is being committed, and those in the journal.
+    pub fn changes_bytes_max(&self) -> u64 {
+        let limits = &self.store.limits;
+        ((limits.committed_images + 2 * limits.group_images) * PAGE_BYTES) as u64
     }
 
     /// The pages below.

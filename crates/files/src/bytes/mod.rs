@@ -17,17 +17,24 @@
 //! | `store.rs`, `tx.rs` | inodes by number; changes, which count all together |
 //! | `names.rs`, `rename.rs`, `data.rs`, `ranges.rs`, `values.rs` | operations on names, bytes, ranges, and values |
 //! | `file_system.rs` | all of it as a [`FileSystem`](crate::FileSystem) |
+//! | `on_pages.rs` | persistent memory on pages |
+//! | `check.rs` | whether all of it fits together, from outside |
+//!
+//! `docs/file-format-wpm.md` describes what is on the media.
 //!
 //! Not yet: `accessed_ns` is set by [`set_attributes`](crate::FileSystem::set_attributes) alone; a
 //! damaged superblock is not repaired from its copy; a directory is kept in memory whole.
 
+pub use check::{Checked, check};
 pub use file_system::Wpm;
 pub use make::{Make, MakeError, make};
+pub use on_pages::PagesAsLines;
 pub use recover::Recovered;
 
 /// The number by which a partition says that it holds wpm (see [`crate::gpt`]).
 pub const NUMBER: u8 = 2;
 
+mod check;
 mod data;
 mod extents;
 mod file_system;
@@ -39,6 +46,7 @@ mod log;
 mod make;
 mod names;
 mod node;
+mod on_pages;
 mod ranges;
 mod record;
 mod recover;
@@ -48,3 +56,6 @@ mod space;
 mod store;
 mod tx;
 mod values;
+
+#[cfg(test)]
+mod format_test;

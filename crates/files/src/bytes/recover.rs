@@ -91,10 +91,12 @@ impl<L: Lines> Walk<'_, L> {
         let mut directories = vec![ROOT];
         self.slots.claim(Run::one(0));
         let root = log::load(self.lines, &self.geometry, ROOT).await;
-        let is_directory = root.as_ref().is_ok_and(Node::is_directory);
-        if !is_directory {
+        let root = match root {
+            Err(FileError::Errno(_)) => None,
+            root => Some(root?),
+        };
+        if !root.is_some_and(|root| root.is_directory()) {
             let what = "there is no root directory";
-            root?;
             return Err(super::layout::damaged(self.geometry.slot_at(0), what).into());
         }
         while let Some(number) = directories.pop() {

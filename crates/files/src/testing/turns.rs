@@ -63,6 +63,11 @@ impl Future for Turn {
     }
 }
 
+/// Gives the turn of the task away once.
+pub async fn turn() {
+    Turn::default().await;
+}
+
 impl<P: Deref<Target: FileSystem>> TakingTurns<P> {
     /// The file system that `fs` points to.
     pub fn new(fs: P) -> TakingTurns<P> {
@@ -77,7 +82,7 @@ impl<P: Deref<Target: FileSystem>> TakingTurns<P> {
 
     async fn turn(&self) {
         self.turns.set(self.turns.get() + 1);
-        Turn::default().await;
+        turn().await;
     }
 }
 

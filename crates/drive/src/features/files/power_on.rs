@@ -5,6 +5,7 @@ use std::rc::{Rc, Weak};
 use wharf_files::block::{Recovered, Wfs};
 use wharf_runtime::OnCpu;
 
+use super::bytes::own;
 use super::find::{self, OpenError};
 use super::firmware::{FileSystemOfDrive, Firmware};
 use super::pages::FilePages;
@@ -35,14 +36,16 @@ async fn open(
     new: Option<NewFiles>,
     cache_bytes: u64,
 ) -> Result<(FileSystemOfDrive, Recovered), OpenError> {
-    if let Some(core) = core.upgrade()
-        && let Some(memory) = core.memory()
-    {
-        memory.reserve(Purpose::Metadata, cache_bytes)?;
-    }
+    let reserve = |purpose, bytes| match core.upgrade() {
+        Some(core) => own(&core).reserve(purpose, bytes),
+        None => unreachable!("a task of a core runs while it is there"),
+    };
+    reserve(Purpose::Metadata, cache_bytes)?;
     let part = match new {
         Some(new) => find::make(&pages, new).await?,
         None => find::find(&pages).await?,
     };
-    Ok(Wfs::open(pages.part(part), cache_bytes as usize).await?)
+    let (opened, recovered) = Wfs::open(pages.part(part), cache_bytes as usize).await?;
+    reserve(Purpose::Journal, opened.changes_bytes_max())?;
+    Ok((opened, recovered))
 }

@@ -5,9 +5,11 @@
 //! | `support.rs` | programs that run in file tasks of a core |
 //! | `first.rs` | a file that is written on one core is there on another one, and after power-on |
 //! | `pages.rs` | tasks that ask other cores for pages never wait in a circle, and get what was written |
+//! | `own_memory.rs` | no host names the drive's own memory; budgets are walls; a queue goes when its commands have ended |
 //! | `programs.rs` | random programs do on any core what the model does, also through power cuts; equal seeds give equal runs |
 
 mod first;
+mod own_memory;
 mod pages;
 mod programs;
 mod support;

@@ -8,16 +8,18 @@
 //! WHARF_CASES=100 cargo test --release -p wharf-files --test wpm
 //! ```
 
-use std::ops::Range;
-use std::rc::Rc;
+mod maker;
+mod planted;
+mod rot;
+mod tasks;
 
-use wharf_files::FileError;
+use std::ops::Range;
+
+use maker::{IMMEDIATE, Maker, NARROW, WIDE};
 use wharf_files::block_on;
-use wharf_files::bytes::{Make, Wpm, make};
-use wharf_files::lines::RamLines;
 use wharf_files::model::ModelLimits;
 use wharf_files::testing::ace;
-use wharf_files::testing::beside::{self, ROOT_MODE, Room, START_NS, assert_alike, new_model};
+use wharf_files::testing::beside::{self, Room, assert_alike, new_model};
 use wharf_files::testing::crash::{Judged, OnMedium, Thoroughness, assert_survives};
 use wharf_files::testing::program::Step;
 use wharf_files::testing::random::Steps;
@@ -26,56 +28,6 @@ use wharf_files::testing::recorded_lines::RecordedLines;
 use wharf_files::testing::taste::Taste;
 use wharf_files::testing::view::Likeness;
 use wharf_runtime::Seed;
-
-/// Makes file systems of so many pages.
-struct Maker {
-    pages: u64,
-}
-
-/// Where there is room for every program.
-const WIDE: Maker = Maker { pages: 1200 };
-
-/// Where there is not.
-const NARROW: Maker = Maker { pages: 40 };
-
-impl OnMedium for Maker {
-    type FileSystem = Wpm<RecordedLines>;
-    type Recording = RecordedLines;
-
-    async fn make(&self) -> RamLines {
-        let lines = RamLines::new(self.pages);
-        let new = Make {
-            file_system: 0x5eed,
-            now_ns: START_NS,
-            uid: 0,
-            gid: 0,
-            mode: ROOT_MODE,
-        };
-        make(&lines, new).await.expect("it can be made");
-        lines
-    }
-
-    async fn open(&self, lines: &RecordedLines) -> Result<Rc<Self::FileSystem>, FileError> {
-        let (fs, recovered) = Wpm::open(lines.clone(), 8 << 10).await?;
-        assert_eq!(recovered.damaged, 0);
-        Ok(Rc::new(fs))
-    }
-
-    async fn check(&self, fs: &Self::FileSystem, _: &RecordedLines) -> Result<(), String> {
-        let said = |error: FileError| error.to_string();
-        fs.settle().await.map_err(said)
-    }
-}
-
-/// All that an operation does is durable when it ends, bytes of files too. Where no more than four
-/// states can be left behind a change, all of them are judged.
-const IMMEDIATE: Thoroughness = Thoroughness {
-    first_step: 0,
-    parts: 4,
-    openings_one_of: 16,
-    room: Room::Enough,
-    is_immediate: true,
-};
 
 fn program(seed: u64, steps: usize) -> Vec<Step> {
     Steps::new(Seed(seed).child("wpm").rng(), Taste::default()).program(steps)

@@ -1,0 +1,339 @@
+//! The file system that a partition's number names: for whoever mounts what is there.
+
+use crate::arguments::{
+    Allocate, By, Entry, New, Remove, Seek, SetXattr, StatFs, Sync, Write, Written,
+};
+use crate::attributes::{Attributes, DirectoryEntry, SetAttributes};
+use crate::block::{self, Wfs};
+use crate::bytes::{self, PagesAsLines, Wpm};
+use crate::errno::{Fault, FileError};
+use crate::file_system::FileSystem;
+use crate::flags::Rename;
+use crate::pages::Pages;
+use crate::payload::{In, Out};
+
+/// Which file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Format {
+    /// wfs: extents and a journal, on pages.
+    Wfs,
+    /// wpm: for persistent memory; here on pages.
+    Wpm,
+}
+
+impl Format {
+    /// All of them.
+    pub const ALL: [Format; 2] = [Format::Wfs, Format::Wpm];
+
+    /// The number by which a partition says that it holds this one (see [`crate::gpt`]).
+    pub fn number(self) -> u8 {
+        match self {
+            Format::Wfs => block::NUMBER,
+            Format::Wpm => bytes::NUMBER,
+        }
+    }
+
+    /// The one of a number.
+    pub fn of_number(number: u8) -> Option<Format> {
+        Format::ALL
+            .into_iter()
+            .find(|format| format.number() == number)
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Wfs => "wfs",
+            Format::Wpm => "wpm",
+        }
+    }
+}
+
+/// Why no file system was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum MakeError {
+    /// Of wfs.
+    #[error(transparent)]
+    Wfs(#[from] block::MakeError),
+    /// Of wpm.
+    #[error(transparent)]
+    Wpm(#[from] bytes::MakeError),
+}
+
+/// Makes a file system of a format. wpm has no use for the key of hashes.
+///
+/// # Errors
+/// If there cannot be one of so many pages; of the media.
+pub async fn make<P: Pages>(pages: &P, format: Format, new: block::Make) -> Result<(), MakeError> {
+    match format {
+        Format::Wfs => {
+            block::make(pages, new).await?;
+        }
+        Format::Wpm => {
+            let new = bytes::Make {
+                file_system: new.file_system,
+                now_ns: new.now_ns,
+                uid: new.uid,
+                gid: new.gid,
+                mode: new.mode,
+            };
+            bytes::make(&PagesAsLines::new(pages), new).await?;
+        }
+    }
+    Ok(())
+}
+
+/// What was done to bring a file system up to date.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recovered {
+    /// wfs.
+    Wfs(block::Recovered),
+    /// wpm.
+    Wpm(bytes::Recovered),
+}
+
+/// What is wrong with what is on the media, when it was opened and settled: the first hundred of
+/// it.
+///
+/// # Errors
+/// Of the media, if not even a superblock can be read.
+pub async fn check<P: Pages>(pages: &P, format: Format) -> Result<Vec<String>, Fault> {
+    Ok(match format {
+        Format::Wfs => crate::check::check(pages).await?.findings,
+        Format::Wpm => bytes::check(&PagesAsLines::new(pages)).await?.findings,
+    })
+}
+
+/// A file system of one format or another, on pages.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // there is one for each mount
+pub enum Volume<P> {
+    /// wfs.
+    Wfs(Wfs<P>),
+    /// wpm.
+    Wpm(Wpm<PagesAsLines<P>>),
+}
+
+impl<P: Pages> Volume<P> {
+    /// What is on the media, brought up to date, with so many bytes of memory for what is kept of
+    /// it.
+    ///
+    /// # Errors
+    /// Of the media, and of damage.
+    pub async fn open(
+        pages: P,
+        format: Format,
+        cache_bytes: usize,
+    ) -> Result<(Volume<P>, Recovered), FileError> {
+        match format {
+            Format::Wfs => {
+                let (wfs, recovered) = Wfs::open(pages, cache_bytes).await?;
+                Ok((Volume::Wfs(wfs), Recovered::Wfs(recovered)))
+            }
+            Format::Wpm => {
+                let (wpm, recovered) = Wpm::open(PagesAsLines::new(pages), cache_bytes).await?;
+                Ok((Volume::Wpm(wpm), Recovered::Wpm(recovered)))
+            }
+        }
+    }
+
+    /// Which it is.
+    pub fn format(&self) -> Format {
+        match self {
+            Volume::Wfs(_) => Format::Wfs,
+            Volume::Wpm(_) => Format::Wpm,
+        }
+    }
+
+    /// Makes everything durable, and leaves nothing to be done at the next opening.
+    ///
+    /// # Errors
+    /// Of the media.
+    pub async fn settle(&self) -> Result<(), FileError> {
+        match self {
+            Volume::Wfs(wfs) => wfs.settle().await,
+            Volume::Wpm(wpm) => wpm.settle().await,
+        }
+    }
+
+    /// The pages below.
+    pub fn pages(&self) -> &P {
+        match self {
+            Volume::Wfs(wfs) => wfs.pages(),
+            Volume::Wpm(wpm) => wpm.lines().pages(),
+        }
+    }
+
+    /// The pages below, without the file system: what was not made durable is lost.
+    pub fn into_pages(self) -> P {
+        match self {
+            Volume::Wfs(wfs) => wfs.into_pages(),
+            Volume::Wpm(wpm) => wpm.into_lines().into_pages(),
+        }
+    }
+}
+
+/// The same call of whichever it is.
+macro_rules! either {
+    ($volume:expr, $fs:ident => $call:expr) => {
+        match $volume {
+            Volume::Wfs($fs) => $call,
+            Volume::Wpm($fs) => $call,
+        }
+    };
+}
+
+impl<P: Pages> FileSystem for Volume<P> {
+    fn is_durable(&self) -> bool {
+        either!(self, fs => fs.is_durable())
+    }
+
+    fn root(&self) -> u64 {
+        either!(self, fs => fs.root())
+    }
+
+    async fn lookup(&self, directory: u64, name: &[u8]) -> Result<Attributes, FileError> {
+        either!(self, fs => fs.lookup(directory, name).await)
+    }
+
+    async fn attributes(&self, number: u64) -> Result<Attributes, FileError> {
+        either!(self, fs => fs.attributes(number).await)
+    }
+
+    async fn set_attributes(
+        &self,
+        by: By<'_>,
+        number: u64,
+        set: SetAttributes,
+    ) -> Result<Attributes, FileError> {
+        either!(self, fs => fs.set_attributes(by, number, set).await)
+    }
+
+    async fn create(
+        &self,
+        by: By<'_>,
+        entry: Entry<'_>,
+        new: New<'_>,
+    ) -> Result<Attributes, FileError> {
+        either!(self, fs => fs.create(by, entry, new).await)
+    }
+
+    async fn link(
+        &self,
+        by: By<'_>,
+        number: u64,
+        entry: Entry<'_>,
+    ) -> Result<Attributes, FileError> {
+        either!(self, fs => fs.link(by, number, entry).await)
+    }
+
+    async fn remove(&self, by: By<'_>, entry: Entry<'_>, what: Remove) -> Result<(), FileError> {
+        either!(self, fs => fs.remove(by, entry, what).await)
+    }
+
+    async fn rename(
+        &self,
+        by: By<'_>,
+        from: Entry<'_>,
+        to: Entry<'_>,
+        how: Rename,
+    ) -> Result<(), FileError> {
+        either!(self, fs => fs.rename(by, from, to, how).await)
+    }
+
+    async fn read_link(&self, number: u64) -> Result<Vec<u8>, FileError> {
+        either!(self, fs => fs.read_link(number).await)
+    }
+
+    async fn list(
+        &self,
+        directory: u64,
+        cookie: u64,
+        most: usize,
+        entries: &mut Vec<DirectoryEntry>,
+    ) -> Result<bool, FileError> {
+        either!(self, fs => fs.list(directory, cookie, most, entries).await)
+    }
+
+    async fn open(&self, number: u64) -> Result<(), FileError> {
+        either!(self, fs => fs.open(number).await)
+    }
+
+    async fn close(&self, number: u64) -> Result<(), FileError> {
+        either!(self, fs => fs.close(number).await)
+    }
+
+    async fn read(
+        &self,
+        number: u64,
+        offset: u64,
+        out: Out<'_>,
+        now_ns: u64,
+    ) -> Result<u64, FileError> {
+        either!(self, fs => fs.read(number, offset, out, now_ns).await)
+    }
+
+    async fn write(
+        &self,
+        by: By<'_>,
+        number: u64,
+        write: Write,
+        data: In<'_>,
+    ) -> Result<Written, FileError> {
+        either!(self, fs => fs.write(by, number, write, data).await)
+    }
+
+    async fn truncate(&self, by: By<'_>, number: u64, bytes: u64) -> Result<(), FileError> {
+        either!(self, fs => fs.truncate(by, number, bytes).await)
+    }
+
+    async fn allocate(
+        &self,
+        by: By<'_>,
+        number: u64,
+        offset: u64,
+        bytes: u64,
+        what: Allocate,
+    ) -> Result<(), FileError> {
+        either!(self, fs => fs.allocate(by, number, offset, bytes, what).await)
+    }
+
+    async fn seek(&self, number: u64, offset: u64, what: Seek) -> Result<u64, FileError> {
+        either!(self, fs => fs.seek(number, offset, what).await)
+    }
+
+    async fn sync(&self, number: u64, what: Sync) -> Result<(), FileError> {
+        either!(self, fs => fs.sync(number, what).await)
+    }
+
+    async fn sync_all(&self) -> Result<(), FileError> {
+        either!(self, fs => fs.sync_all().await)
+    }
+
+    async fn xattr(&self, number: u64, name: &[u8]) -> Result<Vec<u8>, FileError> {
+        either!(self, fs => fs.xattr(number, name).await)
+    }
+
+    async fn set_xattr(
+        &self,
+        by: By<'_>,
+        number: u64,
+        name: &[u8],
+        value: &[u8],
+        how: SetXattr,
+    ) -> Result<(), FileError> {
+        either!(self, fs => fs.set_xattr(by, number, name, value, how).await)
+    }
+
+    async fn remove_xattr(&self, by: By<'_>, number: u64, name: &[u8]) -> Result<(), FileError> {
+        either!(self, fs => fs.remove_xattr(by, number, name).await)
+    }
+
+    async fn xattrs(&self, number: u64) -> Result<Vec<Box<[u8]>>, FileError> {
+        either!(self, fs => fs.xattrs(number).await)
+    }
+
+    async fn stat_fs(&self) -> Result<StatFs, FileError> {
+        either!(self, fs => fs.stat_fs().await)
+    }
+}
