@@ -55,6 +55,7 @@ pub mod pins;
 pub mod scala;
 pub mod scale;
 pub mod span;
+pub mod stor;
 pub mod tri;
 pub mod volume;
 
@@ -74,5 +75,6 @@ pub use scala::{Scala, ScalaConfig, Shares};
 pub use scale::{Scale, ScaleConfig};
 pub use serde;
 pub use span::Extent;
+pub use stor::{StorClient, StorConfig};
 pub use tri::{Tri, TriConfig};
 pub use volume::{Layout, Level, Volume};
