@@ -65,12 +65,11 @@ impl Asker {
         }
     }
 
-    /// Writes bytes to the buffer, from its byte `at` on.
+    /// Writes bytes to the buffer, from its byte `at` on, where a page begins.
     pub fn put(&self, at: usize, bytes: &[u8]) {
-        for (nth, byte) in bytes.chunks(PAGE - at % PAGE).enumerate() {
-            // The first piece ends with its page; so do all others where it begins with one.
-            debug_assert!(nth == 0 || at % PAGE == 0);
-            self.put_within(at + nth * PAGE, byte);
+        assert!(at.is_multiple_of(PAGE), "a page begins there");
+        for (nth, part) in bytes.chunks(PAGE).enumerate() {
+            self.put_within(at + nth * PAGE, part);
         }
     }
 
