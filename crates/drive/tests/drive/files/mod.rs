@@ -13,8 +13,8 @@
 
 mod asker;
 mod first;
-mod own_memory;
 mod malformed;
+mod own_memory;
 mod pages;
 mod programs;
 mod random;
