@@ -138,6 +138,8 @@ pub struct QueueOffer {
     pub entries: u32,
     /// The address by which the create commands name it.
     pub address: u64,
+    /// The firmware core that is to serve its commands for files, if it is not to be any.
+    pub core: Option<u16>,
 }
 
 /// Makes `count` queue pairs of `entries` entries, numbered from 1, with `new_queue(number, entries)`
@@ -164,6 +166,7 @@ pub fn offer_queues(
                 qid,
                 entries,
                 address,
+                core: None,
             },
         )
     };
@@ -348,11 +351,16 @@ impl Admin {
             qid,
             entries,
             address,
+            core,
         } = *offer;
         self.send(Command::create_completion_queue(qid, entries, address))
             .await?;
-        self.send(Command::create_submission_queue(qid, entries, qid, address))
-            .await?;
+        let create = Command::create_submission_queue(qid, entries, qid, address);
+        self.send(match core {
+            Some(core) => create.with_core(core),
+            None => create,
+        })
+        .await?;
         Ok(())
     }
 

@@ -151,18 +151,42 @@ impl Ready {
         assert_eq!(queues.len(), self.drives.len(), "a queue pair a drive");
         let groups = Groups::new();
         let start = |((drive, facts), queue): ((u16, &DriveFacts), HostQueue)| {
-            let config = DriverConfig {
-                drive,
-                max_transfer_pages: facts.max_transfer_pages,
-                cores: facts.cores,
-                core_stripe_pages: facts.core_stripe_pages,
-                ..config
-            };
+            let config = config_of(drive, facts, config);
             Driver::start(cpu, queue, space, &groups, config, false)
         };
         let drivers = (0..).zip(&*self.drives).zip(queues).map(start);
         let drivers = drivers.collect::<Result<_, _>>()?;
         let (parity, array_driver) = (self.parity.as_ref(), self.array_driver.clone());
         Volume::open(drivers, self.layout, space, parity, array_driver)
+    }
+
+    /// A bunch of queue pairs of one drive, as one client of files in the drive has it, with its tasks on `cpu`: one for
+    /// each firmware core, in order ([`QueueOffer::core`]), or one that goes to any.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn open_bunch(
+        &self,
+        cpu: &Cpu,
+        space: &Arc<DmaSpace>,
+        drive: u16,
+        queues: Vec<HostQueue>,
+        config: DriverConfig,
+    ) -> Result<Vec<Rc<Driver>>, RegisterError> {
+        let config = config_of(drive, &self.drives[usize::from(drive)], config);
+        let groups = Groups::new();
+        let start = |queue| Driver::start(cpu, queue, space, &groups, config, false);
+        queues.into_iter().map(start).collect()
+    }
+}
+
+/// The configuration of a driver of a drive.
+fn config_of(drive: u16, facts: &DriveFacts, config: DriverConfig) -> DriverConfig {
+    DriverConfig {
+        drive,
+        max_transfer_pages: facts.max_transfer_pages,
+        cores: facts.cores,
+        core_stripe_pages: facts.core_stripe_pages,
+        ..config
     }
 }

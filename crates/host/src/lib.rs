@@ -56,6 +56,7 @@ pub mod pins;
 pub mod scala;
 pub mod scale;
 pub mod span;
+pub mod stor;
 pub mod tri;
 pub mod volume;
 
@@ -75,5 +76,6 @@ pub use scala::{Scala, ScalaConfig, Shares};
 pub use scale::{Scale, ScaleConfig};
 pub use serde;
 pub use span::Extent;
+pub use stor::{StorClient, StorConfig};
 pub use tri::{Tri, TriConfig};
 pub use volume::{Layout, Level, Volume};

@@ -79,6 +79,20 @@ wire_enum! {
     }
 }
 
+impl IoOpcode {
+    /// Whether results of this command take all bits of a completion that results may have.
+    #[inline]
+    pub const fn has_wide_result(self) -> bool {
+        matches!(self, IoOpcode::Pin | IoOpcode::Unpin) || self.is_of_files()
+    }
+
+    /// Whether it is a command for files.
+    #[inline]
+    pub const fn is_of_files(self) -> bool {
+        matches!(self.raw(), 0xa0..=0xa9)
+    }
+}
+
 /// The first vendor opcode on I/O queues; the range goes to FFh.
 pub const IO_VENDOR_FIRST: u8 = 0x80;
 

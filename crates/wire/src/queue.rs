@@ -25,6 +25,7 @@ use crate::command::Command;
 use crate::completion::Completion;
 use crate::dma::of_guest;
 use crate::memory::SharedMemory;
+use crate::opcode::DataDirection;
 use crate::queue_lines::QueueLines;
 
 /// The largest number of entries of a ring.
@@ -369,7 +370,10 @@ impl DriveQueue {
         // completion carries a head beyond it.
         // Volatile: what is checked must be what is used, whatever a guest writes meanwhile.
         let mut command = self.memory.commands[index].with(|slot| unsafe { slot.read_volatile() });
-        if let Some(guest) = self.guest {
+        // Commands without data have no addresses there.
+        if let Some(guest) = self.guest
+            && DataDirection::of(command.opcode) != DataDirection::None
+        {
             command.prp1 = of_guest(guest.number, command.prp1);
             command.prp2 = of_guest(guest.number, command.prp2);
         }

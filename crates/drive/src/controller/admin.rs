@@ -183,6 +183,10 @@ impl Controller {
     /// The queue pair becomes usable: a submission queue with the completion queue of its number.
     fn create_submission_queue(&mut self, command: &Command) -> Result<(), StatusCode> {
         let (qid, entries) = self.check_new_queue(command)?;
+        let core = command.queue_core().map(u32::from);
+        if core.is_some_and(|core| core as usize >= self.cores.len()) {
+            return Err(StatusCode::InvalidField);
+        }
         if !self.is_allotted(command.queue_completion_id()) {
             return Err(StatusCode::InvalidQueueId);
         }
@@ -205,6 +209,9 @@ impl Controller {
             return Err(StatusCode::InvalidQueueSize);
         }
         self.attach(qid, queue);
+        if let Some(queue) = self.queue_mut(qid) {
+            queue.core = core;
+        }
         Ok(())
     }
 

@@ -135,7 +135,7 @@ impl Controller {
 
 /// True for commands whose result takes all bits of the completion.
 fn has_result(command: &Command) -> bool {
-    matches!(command.io_opcode(), Some(IoOpcode::Pin | IoOpcode::Unpin))
+    command.io_opcode().is_some_and(IoOpcode::has_wide_result)
 }
 
 /// True for failures that are the drive's or the media's, not the command's.

@@ -136,6 +136,8 @@ pub(super) struct Queue {
     pub(super) queue: DriveQueue,
     /// It is being deleted: nothing more is fetched.
     pub(super) closing: bool,
+    /// The core that serves its commands for files, if it is one.
+    pub(super) core: Option<u32>,
 }
 
 /// An admin command that waits until I/O commands in flight have ended.
@@ -276,8 +278,16 @@ impl Controller {
     /// Serves a queue from now on.
     pub(super) fn attach(&mut self, qid: u16, queue: DriveQueue) {
         self.qid_of_source[queue.source() as usize] = qid;
-        let closing = false;
-        self.queues[qid as usize] = Some(Queue { queue, closing });
+        self.queues[qid as usize] = Some(Queue {
+            queue,
+            closing: false,
+            core: None,
+        });
+    }
+
+    /// The core that serves a queue's commands for files, if the host has named one.
+    pub fn core_of(&self, qid: u16) -> Option<u32> {
+        self.queues[qid as usize].as_ref()?.core
     }
 
     /// The queue of this number, if it is attached.

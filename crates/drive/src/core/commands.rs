@@ -88,6 +88,11 @@ impl Slot {
     pub fn address(&self, index: u32) -> u64 {
         self.addresses[index as usize]
     }
+
+    /// All host pages of the transfer.
+    pub fn addresses(&self) -> &[u64] {
+        &self.addresses
+    }
 }
 
 /// The queue of what cores ask each other for: none.

@@ -9,4 +9,4 @@ pub mod pin;
 use crate::controller::Feature;
 
 /// The features that drives may have.
-pub const FEATURES: &[&dyn Feature] = &[&block::Block, &disk::DiskBlock, &pin::Pin, &files::Files];
+pub const FEATURES: &[&dyn Feature] = &[&block::Block, &disk::DiskBlock, &files::Files, &pin::Pin];

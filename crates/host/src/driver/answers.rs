@@ -122,5 +122,5 @@ impl Driver {
 
 /// True for commands whose result takes all bits of the completion.
 fn has_result(command: &Command) -> bool {
-    matches!(command.io_opcode(), Some(IoOpcode::Pin | IoOpcode::Unpin))
+    command.io_opcode().is_some_and(IoOpcode::has_wide_result)
 }

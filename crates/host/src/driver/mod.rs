@@ -41,7 +41,7 @@ use wharf_runtime::{Alarm, Cpu, Notify, Op};
 use wharf_wire::command::Command;
 use wharf_wire::dma::{DmaRegion, DmaSpace, PAGE_BYTES, RegisterError};
 use wharf_wire::dsm::{DsmRange, write_ranges};
-use wharf_wire::opcode::{AdminOpcode, IoOpcode};
+use wharf_wire::opcode::AdminOpcode;
 use wharf_wire::prp::{prp_for, prp_list_pages};
 use wharf_wire::queue::HostQueue;
 use wharf_wire::space::SpaceLevel;
@@ -333,7 +333,7 @@ impl Driver {
         slot.group = group.index();
         slot.retries_left = match command.io_opcode() {
             // One that fails has done a part: only who sent it knows what is left to do.
-            Some(IoOpcode::Pin | IoOpcode::Unpin) if !self.admin => 0,
+            Some(opcode) if !self.admin && opcode.has_wide_result() => 0,
             _ => self.config.retries,
         };
         slot.issued_ns = self.cpu.now();

@@ -109,6 +109,7 @@ impl GuestSlots {
                 qid,
                 entries: self.depth,
                 address: addresses.address(drive * count + number),
+                core: None,
             });
         }
     }

@@ -1,18 +1,16 @@
 //! What the cores of a drive share to serve files: the file system, which one of them opens at power-on.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-use wharf_files::block::{Recovered, Wfs};
+use wharf_files::block::Recovered;
 use wharf_files::{Errno, FileError};
 
 use super::find::OpenError;
-use super::pages::FilePages;
-
-/// The file system, on pages of the drive.
-pub type FileSystemOfDrive = Wfs<FilePages>;
+use super::pages::FileSystemOfDrive;
+use super::sessions::Sessions;
 
 /// What has become of the file system.
 enum State {
@@ -24,6 +22,9 @@ enum State {
 /// See the [module](self).
 pub struct Firmware {
     state: RefCell<State>,
+    sessions: Sessions,
+    /// What is added to the drive's clock, in nanoseconds since 1970.
+    epoch_ns: Cell<u64>,
 }
 
 impl Firmware {
@@ -31,6 +32,8 @@ impl Firmware {
     pub(super) fn opening() -> Firmware {
         Firmware {
             state: RefCell::new(State::Opening(Vec::new())),
+            sessions: Sessions::default(),
+            epoch_ns: Cell::new(0),
         }
     }
 
@@ -59,6 +62,21 @@ impl Firmware {
             State::Failed(failed) => Poll::Ready(Err(failed.as_seen())),
         })
         .await
+    }
+
+    /// What hosts have open.
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    /// What time it is for files, when it is `clock_ns` by the drive's clock.
+    pub fn now_ns(&self, clock_ns: u64) -> u64 {
+        self.epoch_ns.get().saturating_add(clock_ns)
+    }
+
+    /// From now on, when it is `clock_ns` by the drive's clock, it is `now_ns` for files.
+    pub fn set_time(&self, clock_ns: u64, now_ns: u64) {
+        self.epoch_ns.set(now_ns.saturating_sub(clock_ns));
     }
 
     /// The file system, if it is open.

@@ -10,27 +10,39 @@
 //! | `tasks.rs` | file tasks, and commands that wait for one |
 //! | `firmware.rs`, `power_on.rs` | what the cores of a drive share; the file system is opened at power-on, or made |
 //! | `find.rs` | the partition that has it; a new one |
+//! | `opcodes.rs` | the commands, and what is checked of each before anything happens |
+//! | `sessions.rs` | what each host has open |
+//! | `serve/` | what a file task does for each command |
 //! | `pages.rs`, `bytes.rs` | the drive's pages below the file system; bytes of files between them and the host |
 
 mod bytes;
 mod find;
 mod firmware;
+mod opcodes;
 mod pages;
 mod power_on;
+mod serve;
+mod sessions;
 mod tasks;
 
 use std::any::Any;
 use std::rc::Rc;
 
 pub use find::OpenError;
-pub use firmware::{FileSystemOfDrive, Firmware};
-pub use pages::FilePages;
+pub use firmware::Firmware;
+pub use pages::{FilePages, FileSystemOfDrive};
 pub use tasks::{At, FileAnswer, FileCommand, FileHandler, FileWork, start};
 
 use crate::config::{DriveConfig, NewFiles};
 use crate::controller::{Controller, Feature, IoCommand};
 use crate::core::Core;
+use opcodes::{FileOpcode, OPCODES, Turn};
+use sessions::HANDLES_MAX;
 use tasks::FileCore;
+use wharf_runtime::OnCpu;
+use wharf_wire::command::Command;
+use wharf_wire::identify::{DriveFeature, IdentifyController};
+use wharf_wire::queue::Guest;
 use wharf_wire::status::StatusCode;
 
 /// See the [module](self).
@@ -42,7 +54,12 @@ impl Feature for Files {
     }
 
     fn commands(&self) -> Vec<(u8, &'static dyn IoCommand)> {
-        Vec::new()
+        let named = |opcode: &'static FileOpcode| (opcode.raw(), opcode as &dyn IoCommand);
+        OPCODES.iter().map(named).collect()
+    }
+
+    fn on_controller(&self) -> Option<Box<dyn Any>> {
+        Some(Box::new(Turn::default()))
     }
 
     fn on_core(&self) -> Option<Box<dyn Any>> {
@@ -51,6 +68,27 @@ impl Feature for Files {
 
     fn power_on(&self, cores: &[Rc<Core>], config: &DriveConfig, new: Option<NewFiles>) {
         power_on::power_on(cores, config, new);
+    }
+
+    fn identify(&self, _: &Controller, identify: &mut IdentifyController) {
+        let drive = &mut identify.drive;
+        drive.features = drive.features.with(DriveFeature::FileSystem);
+        drive.file_systems = 1 << wharf_files::block::NUMBER;
+        drive.file_handles_max = HANDLES_MAX;
+    }
+
+    fn guest_leaves(&self, controller: &mut Controller, guest: Guest, _: &Command) -> bool {
+        let core = controller.cores().next().expect("a drive has cores");
+        let firmware = core.state::<FileCore>().firmware.get();
+        if let Some(files) = firmware.and_then(|all| all.sessions().take(guest.number)) {
+            // Nobody waits for it: what is closed was promised to nobody.
+            let closes = async move {
+                let _ = files.close_all().await;
+            };
+            core.cpu
+                .spawn("closes files", OnCpu::new(&core.cpu, closes));
+        }
+        false
     }
 
     fn check_format(&self, _: &Controller) -> Result<(), StatusCode> {

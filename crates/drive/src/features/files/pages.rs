@@ -4,6 +4,7 @@
 use std::cell::Cell;
 use std::rc::{Rc, Weak};
 
+use wharf_files::block::Wfs;
 use wharf_files::pages::{Pages, Run};
 use wharf_files::{Fault, In, Out};
 use wharf_runtime::{Ready, with_here};
@@ -11,6 +12,9 @@ use wharf_wire::command::Command;
 
 use crate::core::{ASK_PAGES_MAX, Core, Request, Serve, Unserved};
 use crate::features::block::asked;
+
+/// The file system, on pages of the drive.
+pub type FileSystemOfDrive = Wfs<FilePages>;
 
 /// Pages of a drive, from one of them on. Only tasks of its cores may use them.
 #[derive(Clone)]

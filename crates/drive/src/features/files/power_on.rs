@@ -7,8 +7,9 @@ use wharf_runtime::OnCpu;
 
 use super::bytes::own;
 use super::find::{self, OpenError};
-use super::firmware::{FileSystemOfDrive, Firmware};
+use super::firmware::Firmware;
 use super::pages::FilePages;
+use super::pages::FileSystemOfDrive;
 use super::tasks::start_tasks;
 use crate::config::{DriveConfig, NewFiles};
 use crate::core::Core;

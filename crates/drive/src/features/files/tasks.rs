@@ -23,7 +23,8 @@ use wharf_runtime::{OnCpu, TaskId};
 use wharf_wire::command::Command;
 use wharf_wire::status::StatusCode;
 
-use super::firmware::{FileSystemOfDrive, Firmware};
+use super::firmware::Firmware;
+use super::pages::FileSystemOfDrive;
 use crate::controller::{Controller, Handler};
 use crate::core::{Core, Serve, Share, Slot, Step, outcome};
 

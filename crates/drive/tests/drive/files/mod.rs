@@ -3,13 +3,20 @@
 //! | file | what would have to break for it to fail |
 //! |---|---|
 //! | `support.rs` | programs that run in file tasks of a core |
+//! | `asker.rs`, `subject.rs` | commands as a host sends them |
+//! | `random.rs` | random programs by commands, on several queues and cores, answer as the model does |
+//! | `malformed.rs` | each wrong field of a command gets its status, and nothing is changed |
 //! | `first.rs` | a file that is written on one core is there on another one, and after power-on |
 //! | `pages.rs` | tasks that ask other cores for pages never wait in a circle, and get what was written |
 //! | `own_memory.rs` | no host names the drive's own memory; budgets are walls; a queue goes when its commands have ended |
 //! | `programs.rs` | random programs do on any core what the model does, also through power cuts; equal seeds give equal runs |
 
+mod asker;
 mod first;
+mod malformed;
 mod own_memory;
 mod pages;
 mod programs;
+mod random;
+mod subject;
 mod support;

@@ -1,0 +1,167 @@
+//! What a file task does for each command.
+//!
+//! 1. The session of the host that sent it is looked up ([`Call`]).
+//! 2. A command with names has its request copied, once; all that follows looks at the copy (`request.rs`).
+//! 3. Its operation runs on the session, as the caller that the request names.
+//! 4. An answer goes to the host's buffer, and no more of it than was said is carried by the link (`buffer.rs`).
+//!
+//! | file | idea |
+//! |---|---|
+//! | `buffer.rs` | the host's buffer: bytes out of it, and into it |
+//! | `request.rs` | the request of a command with names |
+//! | `data.rs` | reading, writing, syncing, sizes and storage of open files |
+//! | `open.rs` | opening and closing |
+//! | `directory.rs` | listings |
+//! | `ask.rs` | path requests |
+//! | `change.rs` | path changes, and attributes that are set |
+//! | `convert.rs` | words of commands as those of file systems |
+
+mod ask;
+mod buffer;
+mod change;
+mod convert;
+mod data;
+mod directory;
+mod open;
+mod request;
+
+use std::rc::Rc;
+
+use wharf_files::{Errno, FileError, Handle};
+use wharf_wire::command::Command;
+use wharf_wire::file::FileHandle;
+use wharf_wire::opcode::IoOpcode;
+use wharf_wire::status::StatusCode;
+
+use super::sessions::Files;
+use super::tasks::{At, FileAnswer, FileCommand, FileWork};
+
+/// Bytes that the link carries for a command, and for a completion.
+const COMMAND_BYTES: u32 = 64;
+const COMPLETION_BYTES: u32 = 16;
+
+/// Serves the commands of an opcode.
+pub(super) struct Serves(pub(super) IoOpcode);
+
+/// A command that is being served.
+struct Call<'a> {
+    at: At<'a>,
+    command: Command,
+    files: Rc<Files>,
+    now_ns: u64,
+}
+
+/// What a command came to that was done.
+struct Done {
+    result: u64,
+    /// Bytes that went to the host's buffer.
+    bytes: u32,
+}
+
+impl Done {
+    fn result(result: u64) -> Done {
+        Done { result, bytes: 0 }
+    }
+}
+
+/// Why a command was not done.
+enum Refused {
+    Status(StatusCode),
+    Files(FileError),
+}
+
+impl From<FileError> for Refused {
+    fn from(error: FileError) -> Refused {
+        Refused::Files(error)
+    }
+}
+
+impl From<Errno> for Refused {
+    fn from(errno: Errno) -> Refused {
+        Refused::Files(errno.into())
+    }
+}
+
+impl From<StatusCode> for Refused {
+    fn from(status: StatusCode) -> Refused {
+        Refused::Status(status)
+    }
+}
+
+type Served = Result<Done, Refused>;
+
+impl FileCommand for Serves {
+    fn run<'a>(&'a self, at: At<'a>) -> FileWork<'a> {
+        let opcode = self.0;
+        Box::pin(async move {
+            match serve(at, opcode).await {
+                Ok(done) => FileAnswer {
+                    to_host_bytes: COMPLETION_BYTES + done.bytes,
+                    ..FileAnswer::done(done.result)
+                },
+                Err(refused) => refused.answer(),
+            }
+        })
+    }
+}
+
+impl Refused {
+    fn answer(self) -> FileAnswer {
+        let (status, result) = match self {
+            Refused::Status(status) => (status, 0),
+            Refused::Files(error) => (
+                StatusCode::FileError,
+                error.errno().number().unsigned_abs().into(),
+            ),
+        };
+        FileAnswer {
+            result,
+            to_host_bytes: COMPLETION_BYTES,
+            ..FileAnswer::failed(status)
+        }
+    }
+}
+
+async fn serve(at: At<'_>, opcode: IoOpcode) -> Served {
+    let fs = at.file_system().await?;
+    let now_ns = at.firmware.now_ns(at.core.cpu.now());
+    let guest = at.with_slot(|slot| slot.guest.map(|guest| guest.number));
+    let files = at.firmware.sessions().of(&fs, guest, now_ns).await?;
+    let call = Call {
+        command: at.command(),
+        at,
+        files,
+        now_ns,
+    };
+    match opcode {
+        IoOpcode::ReadFile => data::read(&call).await,
+        IoOpcode::WriteFile => data::write(&call).await,
+        IoOpcode::CloseFile => open::close(&call).await,
+        IoOpcode::OpenFile => open::open(&call).await,
+        IoOpcode::SyncFile => data::sync(&call).await,
+        IoOpcode::HandleOperation => data::operate(&call).await,
+        IoOpcode::ReadDirectory => directory::list(&call).await,
+        IoOpcode::PathRequest => ask::serve(&call).await,
+        IoOpcode::PathChange => change::names(&call).await,
+        IoOpcode::SetFileAttributes => change::attributes(&call).await,
+        _ => Err(StatusCode::InvalidOpcode.into()),
+    }
+}
+
+impl Call<'_> {
+    /// The command's handle, if it is one of this host's.
+    fn handle(&self) -> Result<Handle, StatusCode> {
+        self.known(self.command.file_handle())
+    }
+
+    fn known(&self, handle: FileHandle) -> Result<Handle, StatusCode> {
+        let handle = Handle {
+            index: handle.index,
+            generation: handle.generation,
+        };
+        match self.files.is_open(handle) {
+            true => Ok(handle),
+            false => Err(StatusCode::HandleInvalid),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Files of a file system that runs in the drive: a client that sends the commands for files (section 6.7 of
+//! `docs/command-set.md`).
+//!
+//! Problem: the drive serves files on its cores, and which core serves a file matters: what it has at hand, and who waits
+//! for whom.
+//!
+//! Idea: a client has a *bunch* of queue pairs, one for each core of the drive, and a [`Placement`] says by which of them a
+//! command goes. It keeps nothing of files but the number of what each handle stands for.
+//!
+//! The walk of a read: [`StorClient::read`] takes pages (`send.rs`), the placement names a queue pair (`placement.rs`),
+//! the driver sends the command, and what the drive has written to the pages is copied out.
+//!
+//! A client speaks for a [`Caller`](wharf_files::Caller), and [`StorClient::as_caller`] for another one, with the same
+//! open files: front ends that serve many have one client on each CPU. Paths and targets are those of
+//! [`wharf_files::vfs`], with numbers in the place of paths too, so whoever uses a
+//! [`Session`](wharf_files::vfs::Session) finds the same operations here.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `placement.rs` | which queue pair a command goes by |
+//! | `send.rs`, `pages.rs` | one command: pages for its data, its end, its error |
+//! | `data.rs` | operations on open files |
+//! | `names.rs` | operations by path: opening, asking, changing |
+//! | `attributes.rs` | attributes and extended attributes |
+//! | `convert.rs` | words of file systems as those of commands, and back |
+//! | `client.rs` | the client as whoever is given any file client has it |
+
+mod attributes;
+mod client;
+mod convert;
+mod data;
+mod names;
+mod pages;
+mod placement;
+mod send;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+
+use wharf_files::{Caller, Handle};
+use wharf_runtime::Cpu;
+use wharf_wire::dma::{DmaSpace, RegisterError};
+
+use crate::buffers::Buffers;
+use crate::driver::Driver;
+use crate::files::FileStatistics;
+use crate::late::LateCompletions;
+
+use pages::{PAGE, Pages};
+use placement::Lanes;
+pub use placement::Placement;
+
+crate::settings! {
+    /// What the client of a file system in the drive is told.
+    pub struct StorConfig {
+        /// Which queue pair, and so which core of the drive, a command goes to: `by-inode` (all of
+        /// a file to the same), `round-robin`, `least-loaded` (the one with the fewest commands of
+        /// this client), `read-spread` (reads in turn, all else by file).
+        pub placement: Placement = Placement::ByInode;
+        /// Pages of memory that a client has for data and requests.
+        pub buffer_pages: u32 = 512, in 32..=65_536;
+    }
+}
+
+/// See the [module](self). Clones are the same client.
+#[derive(Clone)]
+pub struct StorClient {
+    inner: Rc<Inner>,
+    caller: Rc<Caller>,
+    file_bytes_max: u64,
+}
+
+struct Inner {
+    cpu: Cpu,
+    lanes: Lanes,
+    buffers: Buffers,
+    /// Most bytes of a command.
+    bytes_max: usize,
+    /// The number of what each handle stands for, by its index, with its generation.
+    numbers: RefCell<Vec<(u32, u64)>>,
+    statistics: Cell<FileStatistics>,
+    /// Vectors of commands that are done, to be used again.
+    spare: RefCell<Vec<Pages>>,
+    late: LateCompletions<Pages>,
+}
+
+impl StorClient {
+    /// A client on `cpu`, which speaks for root, over a bunch: `drivers` of queue pairs of one drive, either one that goes
+    /// to any core, or one for each core in order.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    ///
+    /// # Panics
+    /// If there are no drivers.
+    pub fn new(
+        cpu: &Cpu,
+        space: &Arc<DmaSpace>,
+        drivers: Vec<Rc<Driver>>,
+        config: &StorConfig,
+    ) -> Result<StorClient, RegisterError> {
+        let pages = drivers
+            .iter()
+            .map(|driver| driver.config().max_transfer_pages);
+        let pages = pages.min().expect("a client has a queue pair");
+        let inner = Rc::new(Inner {
+            cpu: cpu.clone(),
+            lanes: Lanes::new(drivers, config.placement),
+            bytes_max: PAGE * pages.min(config.buffer_pages) as usize,
+            buffers: Buffers::new_whole(space, config.buffer_pages)?,
+            numbers: RefCell::default(),
+            statistics: Cell::default(),
+            spare: RefCell::default(),
+            late: LateCompletions::default(),
+        });
+        let owner = inner.clone();
+        cpu.spawn("stor late completions", async move {
+            let release = |_, held| owner.release(held);
+            owner.late.run(&owner.cpu, release).await;
+        });
+        Ok(StorClient {
+            inner,
+            caller: Rc::new(Caller::root()),
+            file_bytes_max: u64::MAX,
+        })
+    }
+
+    /// The same open files, for what another caller does, whose files grow to `file_bytes_max` at most. What is
+    /// done by a handle is done as who opened it.
+    #[must_use]
+    pub fn as_caller(&self, caller: Caller, file_bytes_max: u64) -> StorClient {
+        StorClient {
+            inner: self.inner.clone(),
+            caller: Rc::new(caller),
+            file_bytes_max,
+        }
+    }
+
+    /// Who it speaks for.
+    pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
+    /// What it did so far, for all callers.
+    pub fn counted(&self) -> FileStatistics {
+        self.inner.statistics.get()
+    }
+
+    /// Notes what a handle stands for.
+    fn note_number(&self, handle: Handle, number: u64) {
+        let mut numbers = self.inner.numbers.borrow_mut();
+        let index = handle.index as usize;
+        if numbers.len() <= index {
+            numbers.resize(index + 1, (0, 0));
+        }
+        numbers[index] = (handle.generation, number);
+    }
+
+    /// The number of what a handle stands for; its index if that is not known.
+    fn number(&self, handle: Handle) -> u64 {
+        let numbers = self.inner.numbers.borrow();
+        match numbers.get(handle.index as usize) {
+            Some((generation, number)) if *generation == handle.generation => *number,
+            _ => handle.index.into(),
+        }
+    }
+}

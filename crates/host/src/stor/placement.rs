@@ -1,0 +1,105 @@
+//! Which queue pair, and so which core of the drive, a command goes by.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::driver::Driver;
+
+/// How commands are placed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Placement {
+    /// All of a file to the same one, by its number; names by the directory that they are in.
+    #[default]
+    ByInode,
+    /// In turn.
+    RoundRobin,
+    /// To the one with the fewest commands of this client.
+    LeastLoaded,
+    /// Reads in turn, all else as by [`Placement::ByInode`].
+    ReadSpread,
+}
+
+/// What a command is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum About {
+    /// It reads the bytes of a file.
+    Read(u64),
+    /// Anything else with a file.
+    File(u64),
+    /// Names in the directory with this hash.
+    Names(u64),
+}
+
+/// Queue pairs, one for each core of the drive.
+pub(super) struct Lanes {
+    drivers: Vec<(Rc<Driver>, Cell<u32>)>,
+    placement: Placement,
+    turn: Cell<usize>,
+}
+
+/// A queue pair that has one more command until this is dropped.
+pub(super) struct Lane<'a> {
+    pub(super) driver: &'a Driver,
+    under_way: &'a Cell<u32>,
+}
+
+impl Drop for Lane<'_> {
+    fn drop(&mut self) {
+        self.under_way.set(self.under_way.get() - 1);
+    }
+}
+
+impl Lanes {
+    pub(super) fn new(drivers: Vec<Rc<Driver>>, placement: Placement) -> Lanes {
+        assert!(!drivers.is_empty(), "a client has a queue pair");
+        let drivers = drivers.into_iter().map(|driver| (driver, Cell::new(0)));
+        Lanes {
+            drivers: drivers.collect(),
+            placement,
+            turn: Cell::new(0),
+        }
+    }
+
+    /// The queue pair for a command.
+    pub(super) fn place(&self, about: About) -> Lane<'_> {
+        let count = self.drivers.len();
+        let index = match (self.placement, about) {
+            _ if count == 1 => 0,
+            (Placement::RoundRobin, _) | (Placement::ReadSpread, About::Read(_)) => {
+                let turn = self.turn.get();
+                self.turn.set((turn + 1) % count);
+                turn
+            }
+            (Placement::LeastLoaded, _) => self.least_loaded(),
+            (_, About::Read(of) | About::File(of) | About::Names(of)) => spread(of, count),
+        };
+        let (driver, under_way) = &self.drivers[index];
+        under_way.set(under_way.get() + 1);
+        Lane { driver, under_way }
+    }
+
+    fn least_loaded(&self) -> usize {
+        let loads = self.drivers.iter().map(|(_, under_way)| under_way.get());
+        let least = loads.enumerate().min_by_key(|(_, load)| *load);
+        least.map_or(0, |(index, _)| index)
+    }
+}
+
+/// One of `count`, by a number: neighbours are spread evenly.
+fn spread(number: u64, count: usize) -> usize {
+    (number % count as u64) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_follow_each_other_go_to_all_in_turn() {
+        let lanes: Vec<usize> = (5..13).map(|number| spread(number, 4)).collect();
+        assert_eq!(lanes, [1, 2, 3, 0, 1, 2, 3, 0]);
+    }
+}
