@@ -1,10 +1,10 @@
-//! Operations on files by kind, in a table of their own: for the terminal and for the page.
+//! Operations on files by kind, and what they ask of the drives, in tables of their own: for the terminal and for the page.
 
 use std::collections::BTreeSet;
 
 use super::figures;
 use super::format::{grouped, number};
-use crate::result::{FileOperation, Row};
+use crate::result::{DriverAccount, FileOperation, Row};
 
 const HEADS: [&str; 8] = [
     "operation",
@@ -53,12 +53,48 @@ fn line(row: &Row, operation: &FileOperation) -> [String; 8] {
     ]
 }
 
+const DRIVE_HEADS: [&str; 6] = [
+    "design",
+    "operations",
+    "commands\nan operation",
+    "flushes\nan operation",
+    "KiB to the host\nan operation",
+    "KiB from the host\nan operation",
+];
+
+/// What an operation asked of the drives, in the mean over all kinds; empty without operations on files.
+fn drive_lines(rows: &[Row]) -> Vec<[String; 6]> {
+    let with_files = rows.iter().filter(|row| !row.file_operations.is_empty());
+    let line = |row: &Row| {
+        let count: u64 = row.file_operations.iter().map(|of| of.count).sum();
+        let sum = |of: fn(&DriverAccount) -> u64| {
+            let all: u64 = row.drivers.iter().map(of).sum();
+            all as f64 / count.max(1) as f64
+        };
+        [
+            row.design.clone(),
+            grouped(count),
+            number(sum(DriverAccount::commands)),
+            number(sum(|did| did.flushes)),
+            number(sum(|did| did.read_bytes) / 1024.0),
+            number(sum(|did| did.write_bytes) / 1024.0),
+        ]
+    };
+    with_files.map(line).collect()
+}
+
 /// As text, after an empty line; empty without operations on files.
 pub(super) fn table(rows: &[Row]) -> String {
     figures::table(&HEADS, lines(rows), (2, 2))
+        + &figures::table(&DRIVE_HEADS, drive_lines(rows), (1, 2))
 }
 
-/// As a section of the page; empty without operations on files.
+/// As sections of the page; empty without operations on files.
 pub(super) fn section(rows: &[Row]) -> String {
-    figures::section("Operations on files", &HEADS, lines(rows))
+    let of_drives = figures::section(
+        "What operations ask of the drives",
+        &DRIVE_HEADS,
+        drive_lines(rows),
+    );
+    figures::section("Operations on files", &HEADS, lines(rows)) + &of_drives
 }

@@ -58,7 +58,7 @@ pub use metric::Metric;
 pub use outcome::{Finding, FoundClaim, FoundPanel, FoundSeries, Ground, Reproduction, SCHEMA};
 pub use page::{index, page};
 pub use paper::{ClaimKind, Paper, PaperClaim, PaperFigure, PaperRow, PaperTable};
-pub use run::{Run, Start, Variant, Workloads};
+pub use run::{Mode, Run, Start, Variant, Workloads};
 pub use runs::{Gap, Measured, Traits, designs_built_in};
 pub use score::{Merged, Score};
 pub use setup::{SCALE_MAX, Scale};

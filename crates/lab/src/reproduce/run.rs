@@ -56,6 +56,32 @@ pub struct Run {
     pub start: Start,
     /// How requests go to clients.
     pub rule: ClientRule,
+    /// How the design is set, where figures tell several ways apart.
+    pub mode: Mode,
+    /// Microseconds that a command takes longer on its way.
+    pub added_us: u32,
+}
+
+/// How a design is set, where a paper has it in several ways.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// As it is.
+    Usual,
+    /// A file system of blocks, in the drive.
+    Blocks,
+    /// A byte-addressable one, in the drive.
+    Bytes,
+    /// Past the page cache.
+    Direct,
+    /// Each file has a core of the drive.
+    ByInode,
+    /// Operations go to all cores in turn.
+    RoundRobin,
+    /// They go where the fewest are under way.
+    LeastLoaded,
+    /// Reads go in turn, and the rest by file.
+    ReadSpread,
 }
 
 /// What the drives hold when a run begins.
@@ -97,6 +123,8 @@ pub struct Variant {
     pub in_kernel: bool,
     /// Its rules are those of its paper as they are written.
     pub by_the_paper: bool,
+    /// How it is set.
+    pub mode: Mode,
 }
 
 /// ScalaCache.
@@ -147,8 +175,31 @@ pub const THROUGH: Variant = plain("Write-through", "through");
 /// The disk without a cache.
 pub const NO_CACHE: Variant = plain("No cache", "direct-disk");
 
+/// StorStack with its cache for each process.
+pub const STOR: Variant = plain("StorStack", "stor-cached");
+/// The file system of blocks in the drive, without a cache.
+pub const STOR_BLOCKS: Variant = mode("StorStack+ext4 NC", "stor", Mode::Blocks);
+/// The byte-addressable file system in the drive, without a cache.
+pub const STOR_BYTES: Variant = mode("StorStack+DAX NC", "stor", Mode::Bytes);
+/// The file system on the host, over the page cache.
+pub const EXT4: Variant = plain("Ext4", "ext4-model");
+/// The same past the page cache.
+pub const EXT4_DIRECT: Variant = mode("Ext4-DIO", "ext4-model", Mode::Direct);
+/// The page cache without a file system.
+pub const CACHE_ALONE: Variant = plain("page cache alone", "kernel");
+/// The block path of the operating system without a file system.
+pub const DIRECT_ALONE: Variant = in_kernel("direct I/O alone", "direct");
+/// The core of a file serves its operations.
+pub const BY_INODE: Variant = mode("by inode", "stor", Mode::ByInode);
+/// Cores serve operations in turn.
+pub const ROUND_ROBIN: Variant = mode("round robin", "stor", Mode::RoundRobin);
+/// The core with the fewest under way serves.
+pub const LEAST_LOADED: Variant = mode("least loaded", "stor", Mode::LeastLoaded);
+/// Reads in turn, the rest by file.
+pub const READ_SPREAD: Variant = mode("read spread", "stor", Mode::ReadSpread);
+
 /// All of them.
-const VARIANTS: [Variant; 21] = [
+const VARIANTS: [Variant; 32] = [
     SCALA,
     HARDWARE,
     KERNEL,
@@ -170,6 +221,17 @@ const VARIANTS: [Variant; 21] = [
     INDEX,
     THROUGH,
     NO_CACHE,
+    STOR,
+    STOR_BLOCKS,
+    STOR_BYTES,
+    EXT4,
+    EXT4_DIRECT,
+    CACHE_ALONE,
+    DIRECT_ALONE,
+    BY_INODE,
+    ROUND_ROBIN,
+    LEAST_LOADED,
+    READ_SPREAD,
 ];
 
 impl<'de> Deserialize<'de> for Variant {
@@ -188,12 +250,20 @@ const fn plain(label: &'static str, design: &'static str) -> Variant {
         managers: 0,
         in_kernel: false,
         by_the_paper: false,
+        mode: Mode::Usual,
     }
 }
 
 const fn in_kernel(label: &'static str, design: &'static str) -> Variant {
     Variant {
         in_kernel: true,
+        ..plain(label, design)
+    }
+}
+
+const fn mode(label: &'static str, design: &'static str, mode: Mode) -> Variant {
+    Variant {
+        mode,
         ..plain(label, design)
     }
 }
@@ -240,6 +310,8 @@ impl Variant {
             layout: ArrayLayout::Raid0,
             start: Start::Touched,
             rule: rule(Subject::Scala),
+            mode: self.mode,
+            added_us: 0,
         }
     }
 
@@ -274,6 +346,8 @@ impl Variant {
             layout: ArrayLayout::Raid0,
             start: Start::Touched,
             rule: rule(Subject::Scale),
+            mode: self.mode,
+            added_us: 0,
         }
     }
 }
@@ -286,6 +360,18 @@ impl Variant {
             clients: indexless::CLIENTS,
             rule: rule(Subject::Indexless),
             ..self.clients(workload, indexless::CLIENTS)
+        }
+    }
+}
+
+impl Variant {
+    /// A run of the StorStack paper: one thread on one file, a drive of four cores.
+    pub fn on_files(self, workload: &str) -> Run {
+        Run {
+            subject: Subject::Stor,
+            request_kib: 4,
+            rule: rule(Subject::Stor),
+            ..self.clients(workload, 1)
         }
     }
 }
@@ -311,6 +397,18 @@ impl Run {
             0 => String::new(),
             n => format!(" of {n} KiB"),
         };
+        if self.subject == Subject::Stor {
+            let mode = match self.mode {
+                Mode::Usual => String::new(),
+                mode => format!(" ({mode:?})"),
+            };
+            let added = match self.added_us {
+                0 => String::new(),
+                us => format!(", {us} us more on the way"),
+            };
+            let (design, workload) = (self.design, &self.workload);
+            return format!("{design}{mode} on files, {workload}{request}{added}");
+        }
         if self.subject == Subject::Indexless {
             let unit = match self.unit_kib {
                 0 => "chunks of any size".into(),

@@ -19,11 +19,18 @@ pub enum Subject {
     Scale,
     /// The flash cache without an index (Hao et al.).
     Indexless,
+    /// StorStack (JSA 2025).
+    Stor,
 }
 
 impl Subject {
     /// All of them.
-    pub const ALL: [Subject; 3] = [Subject::Scala, Subject::Scale, Subject::Indexless];
+    pub const ALL: [Subject; 4] = [
+        Subject::Scala,
+        Subject::Scale,
+        Subject::Indexless,
+        Subject::Stor,
+    ];
 
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
@@ -31,6 +38,7 @@ impl Subject {
             Subject::Scala => "scala",
             Subject::Scale => "scale",
             Subject::Indexless => "indexless",
+            Subject::Stor => "stor",
         }
     }
 
@@ -50,6 +58,7 @@ impl Subject {
             Subject::Scala => include_str!("../../../../configs/paper/scala.toml"),
             Subject::Scale => include_str!("../../../../configs/paper/scale.toml"),
             Subject::Indexless => include_str!("../../../../configs/paper/indexless.toml"),
+            Subject::Stor => include_str!("../../../../configs/paper/stor.toml"),
         }
     }
 }

@@ -19,6 +19,7 @@ fn usual_scale(subject: Subject) -> u32 {
         Subject::Scala => 16,
         Subject::Scale => 64,
         Subject::Indexless => 128,
+        Subject::Stor => 8,
     }
 }
 
@@ -28,6 +29,7 @@ fn quick_scale(subject: Subject) -> u32 {
         Subject::Scala => 128,
         Subject::Scale => 512,
         Subject::Indexless => 512,
+        Subject::Stor => 64,
     }
 }
 
@@ -37,8 +39,8 @@ const SEEDS: u32 = 5;
 #[derive(clap::Args)]
 pub(super) struct Args {
     /// What to make anew: `scala` for all figures of ScalaCache (ATC 2024), `scale` for those of ScaleCache
-    /// (EuroSys 2024), `indexless` for those of the flash cache without an index (Hao et al.), `scala/fig11a` for one. All of
-    /// them if left out.
+    /// (EuroSys 2024), `indexless` for those of the flash cache without an index (Hao et al.), `stor` for those of StorStack (JSA
+    /// 2025), `scala/fig11a` for one. All of them if left out.
     #[arg(value_name = "FIGURE")]
     figures: Vec<String>,
 
@@ -46,13 +48,13 @@ pub(super) struct Args {
     #[arg(long)]
     list: bool,
 
-    /// All figures in some minutes: drives, caches and workloads 128 times (`scala`) or 512 times (`scale`, `indexless`)
-    /// smaller than the paper's.
+    /// All figures in some minutes: drives, caches and workloads 128 times (`scala`), 512 times (`scale`, `indexless`) or 64
+    /// times (`stor`) smaller than the paper's.
     #[arg(long, conflicts_with = "scale")]
     quick: bool,
 
     /// Divides drives, caches and workloads: a power of two, 1 for the paper's size. 16 for `scala`, 64
-    /// for `scale` and 128 for `indexless` if left out.
+    /// for `scale`, 128 for `indexless` and 8 for `stor` if left out.
     #[arg(long, value_name = "N")]
     scale: Option<u32>,
 

@@ -46,7 +46,8 @@ pub use blocks::FileGenerator;
 pub use op::{Existing, FileOp, FileOpKind, Names, OpenHow};
 pub use stream::FileOps;
 pub use trace::{
-    Arguments, FileTraceReader, NAMES_BYTES_MAX, NAMES_MAX, arguments, write_file_trace,
+    Arguments, FileTraceReader, FileTraceWriter, NAMES_BYTES_MAX, NAMES_MAX, arguments,
+    write_file_trace,
 };
 
 use flow::Flow;

@@ -337,6 +337,68 @@ fn escape(name: &str) -> String {
     text
 }
 
+/// Writes a trace of operations on files line by line.
+pub struct FileTraceWriter<W> {
+    out: W,
+}
+
+impl<W: Write> FileTraceWriter<W> {
+    /// Writes the first line.
+    ///
+    /// # Errors
+    /// What the file system says; so of all that follow.
+    pub fn new(mut out: W) -> std::io::Result<FileTraceWriter<W>> {
+        out.write_all(HEADER)?;
+        writeln!(out)?;
+        Ok(FileTraceWriter { out })
+    }
+
+    /// Writes that something is there at the beginning: before all operations.
+    ///
+    /// # Errors
+    /// See [`FileTraceWriter::new`].
+    pub fn existing(&mut self, path: &str, what: Existing) -> std::io::Result<()> {
+        match what {
+            Existing::Directory => writeln!(self.out, "dir {}", escape(path)),
+            Existing::File(bytes) => writeln!(self.out, "file {} {bytes}", escape(path)),
+        }
+    }
+
+    /// Writes an operation on these names, whatever numbers it has for them; false if a name is longer than any may be,
+    /// and nothing is written.
+    ///
+    /// # Errors
+    /// See [`FileTraceWriter::new`].
+    pub fn operation(&mut self, op: &FileOp, path: &str, other: &str) -> std::io::Result<bool> {
+        if path.len().max(other.len()) > PATH_BYTES_MAX {
+            return Ok(false);
+        }
+        let out = &mut self.out;
+        match op.time() {
+            Some(time_ns) => write!(out, "{time_ns}")?,
+            None => write!(out, "-")?,
+        }
+        write!(out, " {} {} {}", op.thread, op.kind, escape(path))?;
+        match arguments(op.kind) {
+            Arguments::None => writeln!(out)?,
+            Arguments::How => writeln!(out, " {}", op.how)?,
+            Arguments::Range => writeln!(out, " {} {}", op.offset, op.bytes)?,
+            Arguments::Bytes => writeln!(out, " {}", op.bytes)?,
+            Arguments::Size => writeln!(out, " {}", op.offset)?,
+            Arguments::Name => writeln!(out, " {}", escape(other))?,
+        }
+        Ok(true)
+    }
+
+    /// Writes what is kept back.
+    ///
+    /// # Errors
+    /// See [`FileTraceWriter::new`].
+    pub fn finish(mut self) -> std::io::Result<()> {
+        self.out.flush()
+    }
+}
+
 /// Writes operations on files as a trace.
 ///
 /// # Errors
@@ -344,31 +406,15 @@ fn escape(name: &str) -> String {
 pub fn write_file_trace(
     names: &Names,
     ops: impl IntoIterator<Item = FileOp>,
-    mut out: impl Write,
+    out: impl Write,
 ) -> std::io::Result<()> {
-    let name = |number: u32| escape(&names.paths[number as usize]);
-    out.write_all(HEADER)?;
-    writeln!(out)?;
+    let name = |number: u32| &*names.paths[number as usize];
+    let mut writer = FileTraceWriter::new(out)?;
     for (number, existing) in &names.existing {
-        match existing {
-            Existing::Directory => writeln!(out, "dir {}", name(*number))?,
-            Existing::File(bytes) => writeln!(out, "file {} {bytes}", name(*number))?,
-        }
+        writer.existing(name(*number), *existing)?;
     }
     for op in ops {
-        match op.time() {
-            Some(time_ns) => write!(out, "{time_ns}")?,
-            None => write!(out, "-")?,
-        }
-        write!(out, " {} {} {}", op.thread, op.kind, name(op.file))?;
-        match arguments(op.kind) {
-            Arguments::None => writeln!(out)?,
-            Arguments::How => writeln!(out, " {}", op.how)?,
-            Arguments::Range => writeln!(out, " {} {}", op.offset, op.bytes)?,
-            Arguments::Bytes => writeln!(out, " {}", op.bytes)?,
-            Arguments::Size => writeln!(out, " {}", op.offset)?,
-            Arguments::Name => writeln!(out, " {}", name(op.other))?,
-        }
+        writer.operation(&op, name(op.file), name(op.other))?;
     }
-    out.flush()
+    writer.finish()
 }

@@ -53,6 +53,8 @@ struct PanelData {
     title: Option<String>,
     /// What is read off its runs, where points and series do not say it.
     metric: Option<Metric>,
+    /// The workload of its runs, likewise.
+    workload: Option<String>,
     /// The data of its runs does not compress.
     is_incompressible: Option<bool>,
     /// Its points, if not the figure's.
@@ -66,6 +68,7 @@ impl PanelData {
         Setting {
             name: self.title.clone(),
             metric: self.metric,
+            workload: self.workload.clone(),
             is_incompressible: self.is_incompressible,
             ..Setting::default()
         }

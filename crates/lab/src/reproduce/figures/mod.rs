@@ -62,10 +62,12 @@ pub fn of(subject: Subject) -> &'static [Definition] {
     static SCALA: LazyLock<Vec<Definition>> = LazyLock::new(|| built_in(Subject::Scala));
     static SCALE: LazyLock<Vec<Definition>> = LazyLock::new(|| built_in(Subject::Scale));
     static INDEXLESS: LazyLock<Vec<Definition>> = LazyLock::new(|| built_in(Subject::Indexless));
+    static STOR: LazyLock<Vec<Definition>> = LazyLock::new(|| built_in(Subject::Stor));
     match subject {
         Subject::Scala => &SCALA,
         Subject::Scale => &SCALE,
         Subject::Indexless => &INDEXLESS,
+        Subject::Stor => &STOR,
     }
 }
 
@@ -83,6 +85,10 @@ fn file(subject: Subject) -> (&'static str, &'static str) {
         Subject::Indexless => (
             "configs/paper/indexless-figures.toml",
             include_str!("../../../../../configs/paper/indexless-figures.toml"),
+        ),
+        Subject::Stor => (
+            "configs/paper/stor-figures.toml",
+            include_str!("../../../../../configs/paper/stor-figures.toml"),
         ),
     }
 }

@@ -40,6 +40,8 @@ pub struct Setting {
     pub unit_kib: Option<u32>,
     /// The data does not compress.
     pub is_incompressible: Option<bool>,
+    /// Microseconds that a command takes longer on its way.
+    pub added_us: Option<u32>,
     /// How many times longer the run is.
     pub stretch: Option<u32>,
     /// A design with managers has its number of them for each drive.
@@ -85,7 +87,7 @@ impl Setting {
             };
         }
         either! {
-            name design workload metric clients cpus drives cores stripe_kib request_kib unit_kib is_incompressible stretch
+            name design workload metric clients cpus drives cores stripe_kib request_kib unit_kib is_incompressible added_us stretch
             managers_by_drive gc_aware dealt_in_turn frame_index layout start times in_drives ideal untested
         }
     }
@@ -126,6 +128,7 @@ impl Setting {
             request_kib: self.request_kib.unwrap_or(usual.request_kib),
             unit_kib: self.unit_kib.unwrap_or(usual.unit_kib),
             is_incompressible: self.is_incompressible.unwrap_or(false),
+            added_us: self.added_us.unwrap_or(0),
             stretch: self.stretch.unwrap_or(usual.stretch),
             gc_aware: self.gc_aware.unwrap_or(usual.gc_aware),
             frame_index: self.frame_index.unwrap_or(usual.frame_index),
@@ -162,10 +165,11 @@ impl Setting {
                 let drives = self.drives.ok_or("no 'drives'")?;
                 Ok(Some(variant.threads(&workload, drives)))
             }
-            (Subject::Indexless, Some(_), None) => {
+            (Subject::Indexless | Subject::Stor, Some(_), None) => {
                 Err("'cpus' where services have CPUs of their own: say 'clients'".into())
             }
             (Subject::Indexless, None, _) => Ok(Some(variant.before_a_disk(&workload))),
+            (Subject::Stor, None, _) => Ok(Some(variant.on_files(&workload))),
         }
     }
 

@@ -59,7 +59,7 @@ fn runs_are_of_the_figures_paper_and_a_trace_takes_the_place_of_every_workload()
 }
 
 /// Panels, cells, claims, terms of claims and runs of every figure.
-const SIZES: [(&str, [usize; 5]); 47] = [
+const SIZES: [(&str, [usize; 5]); 52] = [
     ("scala/fig4a", [1, 20, 3, 7, 10]),
     ("scala/fig4b", [1, 16, 2, 2, 8]),
     ("scala/fig5a", [2, 22, 6, 6, 2]),
@@ -107,6 +107,11 @@ const SIZES: [(&str, [usize; 5]); 47] = [
     ("indexless/fig6", [2, 70, 3, 24, 70]),
     ("indexless/fig7", [2, 70, 3, 24, 70]),
     ("indexless/memory", [4, 60, 2, 16, 30]),
+    ("stor/fig5", [4, 84, 9, 28, 88]),
+    ("stor/fig6", [1, 14, 4, 4, 14]),
+    ("stor/fig7", [1, 42, 2, 2, 42]),
+    ("stor/fig8", [1, 28, 2, 8, 28]),
+    ("stor/fig-placement", [1, 20, 2, 2, 20]),
 ];
 
 #[test]

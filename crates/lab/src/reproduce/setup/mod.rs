@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `scala.rs` | ScalaCache: one flash drive and more, profiles |
 //! | `indexless.rs` | the flash cache without an index: a compressing drive before a disk |
+//! | `stor.rs` | StorStack: files on persistent memory behind four cores |
 //! | `scale.rs` | ScaleCache: 64 CPUs, eight Optane drives, 64 files |
 
 pub(super) mod indexless;
 pub(super) mod scala;
 pub(super) mod scale;
+pub(super) mod stor;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -118,6 +120,7 @@ pub fn drive(scale: Scale, run: &Run) -> Result<DriveConfig, ConfigError> {
         Subject::Scala => scala::drive(scale, run),
         Subject::Scale => scale::drive(scale, run),
         Subject::Indexless => indexless::drive(scale, run),
+        Subject::Stor => stor::drive(scale, run),
     }
 }
 
@@ -127,7 +130,7 @@ pub fn drive(scale: Scale, run: &Run) -> Result<DriveConfig, ConfigError> {
 /// A drive that cannot be built.
 pub fn backing(scale: Scale, run: &Run) -> Result<Option<DriveConfig>, ConfigError> {
     match run.subject {
-        Subject::Scala | Subject::Scale => Ok(None),
+        Subject::Scala | Subject::Scale | Subject::Stor => Ok(None),
         Subject::Indexless => indexless::backing(scale).map(Some),
     }
 }
@@ -141,6 +144,7 @@ pub fn host(scale: Scale, run: &Run) -> Result<HostConfig, ConfigError> {
         Subject::Scala => scala::host(run),
         Subject::Scale => scale::host(scale, run),
         Subject::Indexless => indexless::host(run),
+        Subject::Stor => stor::host(scale, run),
     }
 }
 
@@ -150,6 +154,7 @@ pub fn depth(run: &Run) -> u32 {
         Subject::Scala => scala::DEPTH,
         Subject::Scale => scale::depth(run),
         Subject::Indexless => indexless::DEPTH,
+        Subject::Stor => stor::DEPTH,
     }
 }
 
@@ -157,7 +162,7 @@ pub fn depth(run: &Run) -> u32 {
 pub fn submission(run: &Run) -> Submission {
     match run.subject {
         Subject::Scala => scala::submission(run),
-        Subject::Scale | Subject::Indexless => Submission::Together,
+        Subject::Scale | Subject::Indexless | Subject::Stor => Submission::Together,
     }
 }
 
@@ -167,6 +172,7 @@ pub fn costs(subject: Subject) -> &'static str {
         Subject::Scala => scala::COSTS,
         Subject::Scale => scale::COSTS,
         Subject::Indexless => indexless::COSTS,
+        Subject::Stor => stor::COSTS,
     }
 }
 
@@ -176,6 +182,7 @@ pub const fn rule(subject: Subject) -> ClientRule {
         Subject::Scala => scala::RULE,
         Subject::Scale => scale::RULE,
         Subject::Indexless => indexless::RULE,
+        Subject::Stor => stor::RULE,
     }
 }
 
@@ -188,6 +195,7 @@ pub fn load(scale: Scale, run: &Run, seed: u64, device_bytes: u64) -> Result<Loa
         Subject::Scala => scala::load(scale, run, seed, device_bytes),
         Subject::Scale => scale::load(scale, run, seed, device_bytes),
         Subject::Indexless => indexless::load(scale, run, seed, device_bytes),
+        Subject::Stor => stor::load(scale, run, seed),
     }
 }
 
@@ -195,7 +203,7 @@ pub fn load(scale: Scale, run: &Run, seed: u64, device_bytes: u64) -> Result<Loa
 pub fn profile(run: &Run) -> Option<&'static Profile> {
     match run.subject {
         Subject::Scala => scala::profile(run),
-        Subject::Scale | Subject::Indexless => None,
+        Subject::Scale | Subject::Indexless | Subject::Stor => None,
     }
 }
 
@@ -205,5 +213,6 @@ pub fn notes(scale: Scale, subject: Subject) -> Vec<String> {
         Subject::Scala => scala::notes(scale),
         Subject::Scale => scale::notes(scale),
         Subject::Indexless => indexless::notes(scale),
+        Subject::Stor => stor::notes(scale),
     }
 }
