@@ -21,7 +21,7 @@ pub struct OpenFlags {
     pub create: bool,
     /// With `create`: that there is one, also a symbolic link, is an error (`EEXIST`).
     pub exclusive: bool,
-    /// It is cut to nothing; needs `write` (else `EINVAL`).
+    /// It is cut to nothing: that takes the right to write it, also if it is opened to read.
     pub truncate: bool,
     /// Writes go to the end, whatever their offset.
     pub append: bool,

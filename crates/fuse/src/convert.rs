@@ -128,6 +128,27 @@ pub fn attributes(numbers: Numbers, of: &Attributes) -> FileAttr {
     }
 }
 
+/// The attributes of nothing: its number is 0.
+pub fn nothing() -> FileAttr {
+    FileAttr {
+        ino: INodeNo(0),
+        size: 0,
+        blocks: 0,
+        atime: UNIX_EPOCH,
+        mtime: UNIX_EPOCH,
+        ctime: UNIX_EPOCH,
+        crtime: UNIX_EPOCH,
+        kind: FileType::RegularFile,
+        perm: 0,
+        nlink: 0,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+        blksize: 4096,
+        flags: 0,
+    }
+}
+
 /// How a file is opened. `O_EXCL` and `O_CREAT` come with the question to make one.
 pub fn open_flags(flags: i32) -> OpenFlags {
     let has = |flag: rustix::fs::OFlags| flags & flag.bits() as i32 != 0;
@@ -136,7 +157,7 @@ pub fn open_flags(flags: i32) -> OpenFlags {
     OpenFlags {
         read: !is(rustix::fs::OFlags::WRONLY),
         write: !is(rustix::fs::OFlags::RDONLY),
-        truncate: has(rustix::fs::OFlags::TRUNC) && !is(rustix::fs::OFlags::RDONLY),
+        truncate: has(rustix::fs::OFlags::TRUNC),
         append: has(rustix::fs::OFlags::APPEND),
         directory: has(rustix::fs::OFlags::DIRECTORY),
         ..OpenFlags::default()

@@ -12,43 +12,42 @@ use fuser::{
     ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
     ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
-use wharf_files::vfs::{Access, Target};
-use wharf_files::{Errno, FileSystem, LIST_START, Place, Seek, SetXattr, Sync, block_on};
+use wharf_files::vfs::{Access, Service, Target};
+use wharf_files::{Errno, LIST_START, Place, Seek, SetXattr, Sync, block_on};
 
-use crate::answer::{Answering, DOTS, ENTRIES, Set, TTL, data, empty, fill, value};
+use crate::answer::{Answering, DOTS, ENTRIES, Set, data, empty, fill, own, shown, value};
 use crate::caller::Asker;
 use crate::convert::{self, errno};
 use crate::worker::{Job, Worker, now_ns};
 
 /// See the module.
-pub struct Front<F> {
-    jobs: Mutex<mpsc::Sender<Job<F>>>,
+pub struct Front<S> {
+    jobs: Mutex<mpsc::Sender<Job<S>>>,
 }
 
-impl<F: FileSystem + 'static> Front<F> {
-    pub(super) fn new(jobs: mpsc::Sender<Job<F>>) -> Front<F> {
+impl<S: Service + 'static> Front<S> {
+    pub(super) fn new(jobs: mpsc::Sender<Job<S>>) -> Front<S> {
         Front {
             jobs: Mutex::new(jobs),
         }
     }
 
     /// Has the worker do something. If it has ended, the reply is dropped, which is an answer too.
-    fn send(&self, job: impl FnOnce(&Worker<F>) + Send + 'static) {
+    fn send(&self, job: impl FnOnce(&Worker<S>) + Send + 'static) {
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = jobs.send(Box::new(job));
     }
 
     /// The same for somebody.
-    fn ask(&self, request: &Request, job: impl FnOnce(&Answering<'_, F>) + Send + 'static) {
+    fn ask(&self, request: &Request, job: impl FnOnce(&Answering<'_, S>) + Send + 'static) {
         let asker = Asker::of(request);
         self.send(move |worker| {
-            let session = worker.session(asker);
-            job(&Answering { worker, session });
+            job(&Answering::new(worker, asker.caller()));
         });
     }
 }
 
-impl<F: FileSystem + 'static> Filesystem for Front<F> {
+impl<S: Service + 'static> Filesystem for Front<S> {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
         // Who writes takes mode bits away in the same step. Kernels before 5.11 do that themselves.
         let _ = config.add_capabilities(InitFlags::FUSE_HANDLE_KILLPRIV_V2);
@@ -60,7 +59,11 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
         let name = name.as_bytes().to_vec();
         self.ask(request, move |a| {
             let at = a.within(parent, &name);
-            a.entry(reply, block_on(a.session.stat(Target::Path(at, false))));
+            a.looked_up(
+                reply,
+                parent,
+                block_on(a.service().stat(a.by(), Target::Path(at, false))),
+            );
         });
     }
 
@@ -101,7 +104,7 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
     fn readlink(&self, request: &Request, ino: INodeNo, reply: ReplyData) {
         self.ask(request, move |a| {
             let at = a.at(ino);
-            data(reply, block_on(a.session.read_link(at)));
+            data(reply, block_on(a.service().read_link(a.by(), at)));
         });
     }
 
@@ -121,8 +124,9 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
             let bits = mode as u16 & 0o7777;
             a.entry(
                 reply,
+                parent,
                 match convert::special(mode) {
-                    Some(special) => block_on(a.session.mknod(now_ns(), at, special, device, bits)),
+                    Some(special) => block_on(a.service().mknod(a.by(), at, special, device, bits)),
                     None => a.make_file(at, bits),
                 },
             );
@@ -143,7 +147,8 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
             let at = a.within(parent, &name);
             a.entry(
                 reply,
-                block_on(a.session.mkdir(now_ns(), at, mode as u16 & 0o7777)),
+                parent,
+                block_on(a.service().mkdir(a.by(), at, mode as u16 & 0o7777)),
             );
         });
     }
@@ -152,7 +157,7 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
         let name = name.as_bytes().to_vec();
         self.ask(request, move |a| {
             let at = a.within(parent, &name);
-            empty(reply, block_on(a.session.unlink(now_ns(), at)));
+            empty(reply, block_on(a.service().unlink(a.by(), at)));
         });
     }
 
@@ -160,7 +165,7 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
         let name = name.as_bytes().to_vec();
         self.ask(request, move |a| {
             let at = a.within(parent, &name);
-            empty(reply, block_on(a.session.rmdir(now_ns(), at)));
+            empty(reply, block_on(a.service().rmdir(a.by(), at)));
         });
     }
 
@@ -176,7 +181,11 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
         let target = target.as_os_str().as_bytes().to_vec();
         self.ask(request, move |a| {
             let at = a.within(parent, &name);
-            a.entry(reply, block_on(a.session.symlink(now_ns(), &target, at)));
+            a.entry(
+                reply,
+                parent,
+                block_on(a.service().symlink(a.by(), &target, at)),
+            );
         });
     }
 
@@ -197,7 +206,11 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
             };
             let from = a.within(parent, &name);
             let to = a.within(to_parent, &to_name);
-            empty(reply, block_on(a.session.rename(now_ns(), from, to, how)));
+            let done = block_on(a.service().rename(a.by(), from, to, how));
+            if done.is_ok() {
+                a.moved(parent, to_parent);
+            }
+            empty(reply, done);
         });
     }
 
@@ -213,7 +226,11 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
         self.ask(request, move |a| {
             let from = a.at(ino);
             let to = a.within(parent, &name);
-            a.entry(reply, block_on(a.session.link(now_ns(), from, to, false)));
+            a.entry(
+                reply,
+                parent,
+                block_on(a.service().link(a.by(), from, to, false)),
+            );
         });
     }
 
@@ -221,11 +238,12 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
         self.ask(request, move |a| {
             let at = a.at(ino);
             let opened = block_on(
-                a.session
-                    .open(now_ns(), at, convert::open_flags(flags.0), 0),
+                a.service()
+                    .open(a.by(), at, convert::open_flags(flags.0), 0),
             );
-            match opened.and_then(|opened| a.enter(opened)) {
-                Ok(handle) => reply.opened(handle, FopenFlags::empty()),
+            match opened {
+                // Nobody else changes its bytes: what the kernel has of them stays right.
+                Ok(opened) => reply.opened(shown(opened), FopenFlags::FOPEN_KEEP_CACHE),
                 Err(error) => reply.error(errno(error)),
             }
         });
@@ -249,11 +267,17 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
                 exclusive: flags & rustix::fs::OFlags::EXCL.bits() as i32 != 0,
                 ..convert::open_flags(flags)
             };
-            let opened = block_on(a.session.open(now_ns(), at, flags, mode as u16 & 0o7777));
-            match opened.and_then(|opened| Ok((a.enter(opened)?, opened.attributes))) {
-                Ok((handle, attributes)) => {
-                    let shown = convert::attributes(a.worker.numbers, &attributes);
-                    reply.created(&TTL, &shown, Generation(0), handle, FopenFlags::empty());
+            let opened = block_on(a.service().open(a.by(), at, flags, mode as u16 & 0o7777));
+            match opened {
+                Ok(opened) => {
+                    let told = a.tell(parent, &opened.attributes);
+                    reply.created(
+                        &told.least(),
+                        &told.shown,
+                        Generation(0),
+                        shown(opened),
+                        FopenFlags::FOPEN_KEEP_CACHE,
+                    );
                 }
                 Err(error) => reply.error(errno(error)),
             }
@@ -272,12 +296,11 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
         reply: ReplyData,
     ) {
         self.send(move |worker| {
-            let found = worker.open(handle).and_then(|open| {
-                let mut out = vec![0; size as usize];
-                let read = open.session.read(now_ns(), open.handle, offset, &mut out);
-                let bytes = block_on(read)?;
+            let mut out = vec![0; size as usize];
+            let read = worker.service.read(now_ns(), own(handle), offset, &mut out);
+            let found = block_on(read).map(|bytes| {
                 out.truncate(bytes as usize);
-                Ok(out)
+                out
             });
             data(reply, found);
         });
@@ -297,19 +320,18 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
     ) {
         let data = data.to_vec();
         self.send(move |worker| {
-            let written = worker.open(handle).and_then(|open| {
-                let place = Place::At(offset);
-                block_on(open.session.write(now_ns(), open.handle, place, &data))
-            });
-            match written {
+            let place = Place::At(offset);
+            let write = worker.service.write(now_ns(), own(handle), place, &data);
+            match block_on(write) {
                 Ok(written) => reply.written(written.bytes as u32),
                 Err(error) => reply.error(errno(error)),
             }
         });
     }
 
+    /// Nothing is kept back until a file is closed: the kernel need not ask again.
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        reply.ok();
+        reply.error(fuser::Errno::ENOSYS);
     }
 
     fn release(
@@ -323,22 +345,14 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
         reply: ReplyEmpty,
     ) {
         self.send(move |worker| {
-            let left = worker.leave(handle);
-            empty(
-                reply,
-                left.and_then(|open| block_on(open.session.close(open.handle))),
-            );
+            empty(reply, block_on(worker.service.close(own(handle))));
         });
     }
 
     fn fsync(&self, _: &Request, _: INodeNo, handle: FileHandle, is_data: bool, reply: ReplyEmpty) {
         self.send(move |worker| {
             let what = if is_data { Sync::Data } else { Sync::All };
-            let open = worker.open(handle);
-            empty(
-                reply,
-                open.and_then(|open| block_on(open.session.sync(open.handle, what))),
-            );
+            empty(reply, block_on(worker.service.sync(own(handle), what)));
         });
     }
 
@@ -355,17 +369,13 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
         mut reply: ReplyDirectory,
     ) {
         self.send(move |worker| {
-            let listed = worker.open(handle).and_then(|open| {
-                let mut entries = Vec::new();
-                let cookie = offset.checked_sub(DOTS).unwrap_or(LIST_START);
-                block_on(
-                    open.session
-                        .list(open.handle, cookie, ENTRIES, &mut entries),
-                )?;
-                Ok(entries)
-            });
-            match listed {
-                Ok(entries) => {
+            let mut entries = Vec::new();
+            let cookie = offset.checked_sub(DOTS).unwrap_or(LIST_START);
+            let list = worker
+                .service
+                .list(own(handle), cookie, ENTRIES, &mut entries);
+            match block_on(list) {
+                Ok(_) => {
                     fill(worker, &mut reply, ino, offset, &entries);
                     reply.ok();
                 }
@@ -397,7 +407,7 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
     }
 
     fn statfs(&self, request: &Request, _: INodeNo, reply: ReplyStatfs) {
-        self.ask(request, move |a| match block_on(a.session.stat_fs()) {
+        self.ask(request, move |a| match block_on(a.service().stat_fs()) {
             Ok(found) => {
                 let (pages, free) = (found.pages, found.pages_free);
                 let (files, files_free) = (found.files, found.files_free);
@@ -426,7 +436,7 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
                 _ => return reply.error(errno(Errno::EINVAL.into())),
             };
             let target = a.target(ino);
-            let set = a.session.set_xattr(now_ns(), target, &name, &value, how);
+            let set = a.service().set_xattr(a.by(), target, &name, &value, how);
             empty(reply, block_on(set));
         });
     }
@@ -442,14 +452,18 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
         let name = name.as_bytes().to_vec();
         self.ask(request, move |a| {
             let target = a.target(ino);
-            value(reply, size, block_on(a.session.xattr(target, &name)));
+            value(
+                reply,
+                size,
+                block_on(a.service().xattr(a.by(), target, &name)),
+            );
         });
     }
 
     fn listxattr(&self, request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
         self.ask(request, move |a| {
             let target = a.target(ino);
-            let names = block_on(a.session.xattrs(target)).map(|names| {
+            let names = block_on(a.service().xattrs(a.by(), target)).map(|names| {
                 let mut all = Vec::new();
                 names.iter().for_each(|name| {
                     all.extend_from_slice(name);
@@ -467,7 +481,7 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
             let target = a.target(ino);
             empty(
                 reply,
-                block_on(a.session.remove_xattr(now_ns(), target, &name)),
+                block_on(a.service().remove_xattr(a.by(), target, &name)),
             );
         });
     }
@@ -481,7 +495,7 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
                 }
             }
             let target = a.target(ino);
-            empty(reply, block_on(a.session.access(target, access)));
+            empty(reply, block_on(a.service().access(a.by(), target, access)));
         });
     }
 
@@ -496,14 +510,13 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
         reply: ReplyEmpty,
     ) {
         self.send(move |worker| {
-            let open = worker.open(handle);
-            let done = open.and_then(|open| {
-                let what = convert::allocate(mode).ok_or(Errno::EOPNOTSUPP)?;
-                block_on(
-                    open.session
-                        .allocate(now_ns(), open.handle, offset, length, what),
-                )
-            });
+            let done = match convert::allocate(mode) {
+                None => Err(Errno::EOPNOTSUPP.into()),
+                Some(what) => {
+                    let service = &worker.service;
+                    block_on(service.allocate(now_ns(), own(handle), offset, length, what))
+                }
+            };
             empty(reply, done);
         });
     }
@@ -520,16 +533,15 @@ impl<F: FileSystem + 'static> Filesystem for Front<F> {
         const SEEK_DATA: i32 = 3;
         const SEEK_HOLE: i32 = 4;
         self.send(move |worker| {
-            let open = worker.open(handle);
-            let found = open.and_then(|open| {
-                let what = match whence {
-                    SEEK_DATA => Seek::Data,
-                    SEEK_HOLE => Seek::Hole,
-                    _ => return Err(Errno::EINVAL.into()),
-                };
-                let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
-                block_on(open.session.seek(open.handle, offset, what))
-            });
+            let what = match whence {
+                SEEK_DATA => Seek::Data,
+                SEEK_HOLE => Seek::Hole,
+                _ => return reply.error(errno(Errno::EINVAL.into())),
+            };
+            let found = match u64::try_from(offset) {
+                Err(_) => Err(Errno::ENXIO.into()),
+                Ok(offset) => block_on(worker.service.seek(own(handle), offset, what)),
+            };
             match found {
                 Ok(found) => reply.offset(found as i64),
                 Err(error) => reply.error(errno(error)),

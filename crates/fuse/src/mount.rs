@@ -1,14 +1,16 @@
 //! Mounting a file system on a directory.
 
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::process::Command;
 
 use fuser::Session;
 use rustix::mount::UnmountFlags;
-use wharf_files::FileSystem;
+use wharf_files::vfs::Service;
 
 use crate::front::Front;
+use crate::memory::{Kernel, Memory, forget_names};
 use crate::options::MountOptions;
 use crate::{convert, worker};
 
@@ -37,16 +39,23 @@ pub fn unmount(directory: &Path) -> io::Result<()> {
 ///
 /// # Errors
 /// If it cannot be mounted, or `open` or `close` fails.
-pub fn mount<F: FileSystem + 'static>(
+pub fn mount<S: Service + 'static>(
     directory: &Path,
     options: &MountOptions,
-    open: impl FnOnce() -> io::Result<F> + Send + 'static,
+    open: impl FnOnce() -> io::Result<S> + Send + 'static,
     mounted: impl FnOnce(),
-    close: impl FnOnce(F) -> io::Result<()> + Send + 'static,
+    close: impl FnOnce(S) -> io::Result<()> + Send + 'static,
 ) -> io::Result<()> {
-    let (jobs, worker) = worker::start(open, close)?;
+    let kernel = Kernel::default();
+    let only_root = !options.allows_other && rustix::process::geteuid().is_root();
+    let memory = Memory::new(only_root, kernel.clone());
+    let (jobs, worker) = worker::start(memory, open, close)?;
     let session = Session::new(Front::new(jobs), directory, &convert::config(options));
     let served = session.and_then(|session| {
+        // Before the first question: what the kernel does not understand is not relied upon.
+        let channel = session.as_fd().try_clone_to_owned().ok();
+        let understands = |channel: &OwnedFd| forget_names(channel).is_ok();
+        let _ = kernel.set(channel.filter(understands));
         mounted();
         session.run()
     });

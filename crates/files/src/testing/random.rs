@@ -127,7 +127,7 @@ impl Steps {
             flags.read = false;
         }
         flags.exclusive = flags.create && rng.chance(1, 4);
-        flags.truncate = flags.write && rng.chance(1, 6);
+        flags.truncate = rng.chance(1, 6);
         flags.append = flags.write && rng.chance(1, 5);
         flags.directory = !flags.create && rng.chance(1, 8);
         flags.no_follow = rng.chance(1, 8);

@@ -13,6 +13,7 @@
 //! | `names.rs`, `rename.rs` | entries of directories |
 //! | `data.rs` | bytes of open files |
 //! | `attributes.rs`, `xattr.rs` | attributes, and extended ones |
+//! | `service.rs` | what a front end asks for its callers, and sessions that answer it |
 //!
 //! **What is seen and what is done** are two steps, and others may come between. So the second one
 //! says what was seen where that decides who may do it, and fails if it is not so any more; the
@@ -29,6 +30,7 @@ mod open;
 mod path;
 mod permission;
 mod rename;
+mod service;
 mod session;
 mod walk;
 mod xattr;
@@ -37,4 +39,5 @@ pub use attributes::{SetTime, Target};
 pub use open::Opened;
 pub use path::{At, Start};
 pub use permission::Access;
+pub use service::{Service, Sessions};
 pub use session::{Session, SessionLimits};

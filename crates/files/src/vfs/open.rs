@@ -28,8 +28,7 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
     /// caller has taken its mask.
     ///
     /// # Errors
-    /// `EINVAL` (neither to read nor to write; to cut but not to write; to make a directory),
-    /// `ENFILE`; those of a walk; `EISDIR` (to be made, and the path ends in `/`), `EACCES`
+    /// `EINVAL` (neither to read nor to write; to make a directory), `ENFILE`; those of a walk; `EISDIR` (to be made, and the path ends in `/`), `EACCES`
     /// (nothing may be made there), `EEXIST`, `EISDIR` (to be made, and it is a directory),
     /// `EACCES` (to be made, and it is a stranger's symbolic link in a sticky directory),
     /// `ENOTDIR`, `ELOOP` (a symbolic link that is not followed), `EISDIR` (a directory to be
@@ -42,8 +41,7 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
         mode: u16,
     ) -> Result<Opened, FileError> {
         let is_nothing = !flags.read && !flags.write;
-        let is_cut = flags.truncate && !flags.write;
-        if is_nothing || is_cut || flags.create && flags.directory {
+        if is_nothing || flags.create && flags.directory {
             return Err(Errno::EINVAL.into());
         }
         if !self.handles.borrow().has_room() {
@@ -106,10 +104,10 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
                 return Err(Errno::ENOTDIR.into());
             }
             Kind::Symlink => return Err(Errno::ELOOP.into()),
-            Kind::Directory if flags.write => return Err(Errno::EISDIR.into()),
+            Kind::Directory if flags.write || flags.truncate => return Err(Errno::EISDIR.into()),
             _ => {}
         }
-        let access = match (flags.read, flags.write) {
+        let access = match (flags.read, flags.write || flags.truncate) {
             (true, true) => Access::READ.and(Access::WRITE),
             (_, true) => Access::WRITE,
             _ => Access::READ,

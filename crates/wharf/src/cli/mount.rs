@@ -4,11 +4,13 @@ use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use wharf_files::block_on;
+use wharf_files::vfs::{SessionLimits, Sessions};
 use wharf_fuse::{MountOptions, mount, unmount};
 
 use super::{Failure, fs, input, print};
@@ -70,7 +72,7 @@ fn serve(args: &Args) -> Result<(), Failure> {
     let failed = Failed::default();
     let (image, tell) = (args.image.clone(), failed.clone());
     let open = move || match files::open(&image) {
-        Ok((wfs, _)) => Ok(wfs),
+        Ok((wfs, _)) => Ok(Sessions::new(Rc::new(wfs), SessionLimits::default())),
         Err(error) => Err(told(&tell, fs::failure(&image, &error))),
     };
     let (image, tell) = (args.image.clone(), failed.clone());
@@ -79,8 +81,10 @@ fn serve(args: &Args) -> Result<(), Failure> {
         &options,
         open,
         || mounted(args, signals),
-        move |wfs| {
-            let settled = block_on(wfs.settle()).map_err(ImageError::from);
+        move |sessions| {
+            let (wfs, left) = block_on(sessions.end());
+            let wfs = Rc::into_inner(wfs).expect("the sessions have ended");
+            let settled = block_on(wfs.settle()).and(left).map_err(ImageError::from);
             let closed = wfs.into_pages().close().map_err(ImageError::from);
             let done = settled.and(closed);
             done.map_err(|error| told(&tell, fs::failure(&image, &error)))
