@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use wharf_runtime::Cpu;
 
-use super::Client;
+use super::client::Client;
 use crate::files::{FileTable, FilesOnBlocks, Initially};
 
 /// What a client of files is made of. All clients of a run share what is behind the pointers.

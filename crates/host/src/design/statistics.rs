@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use super::Touch;
+use super::touch::Touch;
 use crate::driver::DriverStatistics;
 use crate::error::IoError;
 use crate::volume::Volume;

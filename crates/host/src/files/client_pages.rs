@@ -15,7 +15,8 @@ use wharf_files::Fault;
 use wharf_files::pages::{PAGE_BYTES, Pages, Run};
 use wharf_runtime::with_here;
 
-use crate::design::{Client, Touch};
+use crate::design::Touch;
+use crate::design::client::Client;
 use crate::error::IoError;
 use crate::span::Extent;
 

@@ -25,7 +25,8 @@ use super::{
     Appended, Attributes, DirectoryEntry, Errno, FileClient, FileError, FileStatistics, Handle,
     OpenFlags, Opened, Owner, Rename, SetAttributes, Transfer,
 };
-use crate::design::{Client, Counter, Touch};
+use crate::design::client::Client;
+use crate::design::{Counter, Touch};
 use crate::span::Extent;
 
 const PAGE: u64 = PAGE_BYTES as u64;

@@ -15,7 +15,8 @@ use super::client_pages::Known;
 use super::{
     Attributes, DirectoryEntry, Errno, FileClient, Handle, OpenFlags, Rename, SetAttributes,
 };
-use crate::design::{Client, Touch};
+use crate::design::Touch;
+use crate::design::client::Client;
 use crate::error::IoError;
 use crate::kit::kernel_path::KernelPath;
 use crate::span::Extent;
