@@ -214,7 +214,12 @@ fn names_choose_figures_in_the_order_of_the_paper_each_once() {
     };
     let (scala, scale) = (names(&["scala"]), names(&["scale"]));
     assert_eq!(scala.len(), Subject::Scala.figures().len());
-    let all = [scala, scale.clone(), names(&["indexless"])];
+    let all = [
+        scala,
+        scale.clone(),
+        names(&["indexless"]),
+        names(&["stor"]),
+    ];
     assert_eq!(names(&[]), all.concat());
     assert_eq!(
         names(&["scale/fig13", "scala/fig17", "scala/fig4a", "scala/fig17"]),
