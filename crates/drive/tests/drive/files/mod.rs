@@ -5,6 +5,7 @@
 //! | `support.rs` | programs that run in file tasks of a core |
 //! | `asker.rs`, `subject.rs` | commands as a host sends them |
 //! | `random.rs` | random programs by commands, on several queues and cores, answer as the model does |
+//! | `noise.rs` | random commands, most of them wrong, are answered and leave a sound file system |
 //! | `malformed.rs` | each wrong field of a command gets its status, and nothing is changed |
 //! | `first.rs` | a file that is written on one core is there on another one, and after power-on |
 //! | `pages.rs` | tasks that ask other cores for pages never wait in a circle, and get what was written |
@@ -14,6 +15,7 @@
 mod asker;
 mod first;
 mod malformed;
+mod noise;
 mod own_memory;
 mod pages;
 mod programs;

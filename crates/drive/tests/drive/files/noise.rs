@@ -1,0 +1,149 @@
+//! Random commands for files, most of them wrong somewhere: each gets one completion with a status of the command set,
+//! and the file system is sound all the while.
+
+use wharf_files::block::check;
+use wharf_files::{Caller, Errno};
+use wharf_runtime::{Rng, Seed};
+use wharf_wire::command::Command;
+use wharf_wire::file::{FileHandle, Names, Start, StartKind};
+use wharf_wire::status::StatusCode;
+
+use super::asker::{Asker, head};
+use super::support::{config, new_rig, run, run_on};
+
+const PATHS: [&[u8]; 9] = [
+    b"/", b"/a", b"/b", b"/a/b", b"c", b"", b"/../a/.", b"/a/", b"/loop",
+];
+
+/// A number of some magnitude.
+fn number(rng: &mut Rng) -> u64 {
+    match rng.below(4) {
+        0 => rng.below(4),
+        1 => rng.below(20_000),
+        2 => rng.next_u64(),
+        _ => u64::MAX - rng.below(3),
+    }
+}
+
+fn handle(rng: &mut Rng, known: &[u64]) -> u64 {
+    match rng.below(8) {
+        0 => number(rng),
+        _ if known.is_empty() => 0,
+        _ => known[rng.below(known.len() as u64) as usize],
+    }
+}
+
+/// A request with a few bytes that are anything.
+fn request(rng: &mut Rng, known: &[u64]) -> Vec<u8> {
+    let mut start = || {
+        let kind = StartKind::ALL[rng.below(3) as usize];
+        let value = match kind {
+            StartKind::Handle => handle(rng, known),
+            _ => 1 + rng.below(8),
+        };
+        Start { kind, value }
+    };
+    let (first, second) = (start(), start());
+    let mut path = || PATHS[rng.below(PATHS.len() as u64) as usize];
+    let names = Names {
+        path: (first, path()),
+        path2: (second, path()),
+        value: b"value",
+    };
+    let caller = match rng.below(3) {
+        0 => Caller::user(5, 5),
+        _ => Caller::root(),
+    };
+    let mut head = head(&caller);
+    head.mode = 0o755;
+    head.size = number(rng);
+    head.special = rng.below(9) as u16;
+    let mut bytes = head.with_names(&names).expect("it is short");
+    if rng.below(3) == 0 {
+        for _ in 0..=rng.below(4) {
+            let at = rng.below(bytes.len() as u64) as usize;
+            bytes[at] = rng.next_u64() as u8;
+        }
+    }
+    bytes
+}
+
+fn command(rng: &mut Rng, asker: &Asker, known: &[u64]) -> Command {
+    let opcode = 0xa0 + rng.below(10) as u8;
+    let handle = FileHandle::from_raw(handle(rng, known));
+    let mut command = Command::close_file(1, handle);
+    command.opcode = opcode;
+    let offset = number(rng);
+    (command.cdw12, command.cdw13) = (offset as u32, (offset >> 32) as u32);
+    command.cdw14 = match rng.below(3) {
+        0 => 4096,
+        1 => 300 + rng.below(20_000) as u32,
+        _ => number(rng) as u32,
+    };
+    command.cdw15 = match rng.below(4) {
+        0 => rng.next_u64() as u32,
+        // Flags of opening, or an operation.
+        _ => rng.below(0x14) as u32 | (rng.below(16) as u32) << 8,
+    };
+    command = match opcode & 3 {
+        0 => command.with_prp(number(rng), 0),
+        _ => asker.aimed(command),
+    };
+    match rng.below(20) {
+        0 => command.prp1 = command.prp1.wrapping_add(number(rng)),
+        1 => command.prp2 = number(rng),
+        2 => command.nsid = number(rng) as u32,
+        3 => command.cdw2 = 1,
+        _ => {}
+    }
+    command
+}
+
+/// Whether the file system is what it is to be; and how many files there are.
+async fn sound(asker: &mut Asker) {
+    run_on(&mut asker.host, 0, |at| {
+        Box::pin(async move {
+            let fs = at.file_system().await.unwrap();
+            fs.settle().await.unwrap();
+            let checked = check(fs.pages()).await.unwrap();
+            assert!(checked.findings.is_empty(), "{:?}", checked.findings);
+        })
+    })
+    .await;
+}
+
+#[test]
+fn whatever_is_sent_is_answered_and_leaves_a_sound_file_system() {
+    for seed in 0..6 {
+        println!("seed {seed}");
+        let mut rig = new_rig(config(1 + seed as u32 % 3, 2_000));
+        rig.queues_per_client = 2;
+        run(&mut rig, move |host| async move {
+            let (mut asker, mut rng) = (Asker::new(host), Seed(seed).rng());
+            let mut known = Vec::new();
+            let mut done = 0;
+            for step in 0..1_500 {
+                asker.put(0, &request(&mut rng, &known));
+                let command = command(&mut rng, &asker, &known);
+                let reply = asker.send(command).await;
+                if reply.status == StatusCode::FileError {
+                    let errno = Errno::of_number(reply.result as i32);
+                    assert!(errno.is_some(), "{command:?}: {reply:?}");
+                }
+                if reply.status == StatusCode::Success {
+                    done += 1;
+                    if command.opcode == 0xa3 {
+                        let answer = asker.got(144);
+                        let raw = answer[128..136].try_into().expect("8 bytes");
+                        known.push(u64::from_le_bytes(raw));
+                    }
+                }
+                if step % 300 == 0 {
+                    sound(&mut asker).await;
+                }
+            }
+            sound(&mut asker).await;
+            assert!(done > 50, "seed {seed}: {done} commands were done");
+        });
+    }
+}

@@ -1,0 +1,111 @@
+//! A drive with a file system, and a client with a bunch of queue pairs, in virtual time.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+
+use wharf_drive::config::{DriveConfig, FileSystemKind, MediaKind, NewFiles};
+use wharf_drive::{Drive, PowerSwitch};
+use wharf_files::block::Make;
+use wharf_files::gpt::Guid;
+use wharf_files::testing::beside::{ROOT_MODE, START_NS};
+use wharf_host::DriverConfig;
+use wharf_host::admin::offer_queues;
+use wharf_host::boot::{PoweredOn, Spread, make_ready};
+use wharf_host::gate::Gate;
+use wharf_host::stor::{Placement, StorClient, StorConfig};
+use wharf_lab::config::{Sets, load_drive};
+use wharf_runtime::{CostTable, Machine, Seed, Side};
+use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
+use wharf_wire::identify::DriveFeature;
+
+fn config(cores: u32) -> DriveConfig {
+    let mut config = load_drive("scala", &Sets::default()).expect("a preset").0;
+    config.file_system = Some(FileSystemKind::Wfs);
+    config.media.kind = MediaKind::Ram;
+    config.geometry.channels = cores;
+    config.geometry.dies_per_channel = 2;
+    config.geometry.pages_per_block = 16;
+    config.geometry.blocks_per_plane = 16_000 / 16 / (2 * cores);
+    config.firmware.cores = cores;
+    config.firmware.stripe_pages = 4;
+    config.firmware.commands_max = 64;
+    config.ftl.over_provisioning = 0.3;
+    config.ftl.write_buffer_pages = 64;
+    config.host_memory.enabled = false;
+    config
+}
+
+const NEW: NewFiles = NewFiles {
+    disk: Guid([1; 16]),
+    partition: Guid([2; 16]),
+    make: Make {
+        file_system: 0x77,
+        hash_key: [3, 4],
+        now_ns: START_NS,
+        uid: 0,
+        gid: 0,
+        mode: ROOT_MODE,
+    },
+};
+
+/// Runs a script with a client of a new file system on a drive of so many cores.
+pub fn run<T: Send + 'static, F: Future<Output = T> + 'static>(
+    cores: u32,
+    placement: Placement,
+    script: impl FnOnce(StorClient) -> F + Send + 'static,
+) -> T {
+    let space = DmaSpace::new(PAGE_BYTES);
+    let mut machine = Machine::new(CostTable::free(), false);
+    let drive = Drive::new(config(cores)).expect("a drive");
+    let drive = drive.with_new_files(NEW);
+    let mut handle = drive
+        .power_on(&mut machine, "drive", &space, &PowerSwitch::on())
+        .expect("it has power");
+    let spare = handle.new_queue(0, 2).0;
+    let admin = std::mem::replace(&mut handle.admin, spare);
+    let new_queue = |qid, entries| handle.new_queue(qid, entries);
+    let made = offer_queues(&space, cores as u16, 64, new_queue).expect("memory");
+    let (mut queues, mut offers) = (Vec::new(), Vec::new());
+    for (core, (queue, mut offer)) in (0..).zip(made) {
+        offer.core = Some(core);
+        queues.push(queue);
+        offers.push(offer);
+    }
+    let powered = PoweredOn {
+        admin,
+        offers,
+        later: 0,
+        features: &[DriveFeature::FileSystem],
+        hmb: None,
+    };
+    let gate = Gate::new(1);
+    let boot = machine.add_cpu("boot", Side::Host, 1.0);
+    let (of_boot, opens) = (space.clone(), gate.clone());
+    machine.spawn(boot, "boot", move |cpu| async move {
+        let (config, spread) = (DriverConfig::default(), Spread::striped(1));
+        let made = make_ready(&cpu, &of_boot, vec![powered], spread, config).await;
+        let (admins, ready) = made.expect("the drive is ready");
+        opens.open(&cpu, ready);
+        std::future::pending::<()>().await;
+        drop(admins);
+    });
+    let client = machine.add_cpu("client", Side::Host, 1.0);
+    let result = Arc::new(Mutex::new(None));
+    let ended = result.clone();
+    machine.spawn_main(client, "client", move |cpu| async move {
+        let ready = gate.pass(&cpu, 0).await;
+        let config = DriverConfig::default();
+        let bunch = ready.open_bunch(&cpu, &space, 0, queues, config);
+        let own = StorConfig {
+            placement,
+            ..StorConfig::default()
+        };
+        let client = StorClient::new(&cpu, &space, bunch.expect("memory"), &own);
+        let value = script(client.expect("memory")).await;
+        *ended.lock().expect("no holder panics") = Some(value);
+    });
+    machine.run_virtual(Seed(1)).expect("it ends");
+    drop(handle.power_off());
+    let value = result.lock().expect("no holder panics").take();
+    value.expect("the script has ended")
+}
