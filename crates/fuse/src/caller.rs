@@ -1,6 +1,18 @@
 //! Who asks.
 
+use std::cell::Cell;
+
 use wharf_files::Caller;
+
+thread_local! {
+    static ASKING: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The process whose question is being answered on this thread, as the kernel says it; while an open file is read, written or
+/// closed, the one before.
+pub fn asking() -> u32 {
+    ASKING.get()
+}
 
 /// Who asks, as the kernel says it.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +30,11 @@ impl Asker {
             gid: request.gid(),
             pid: request.pid(),
         }
+    }
+
+    /// From now on it is who asks on this thread.
+    pub fn asks(&self) {
+        ASKING.set(self.pid);
     }
 
     /// The same with its other groups, which the kernel does not send: those of its process. A

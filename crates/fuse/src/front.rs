@@ -42,6 +42,7 @@ impl<S: Service + 'static> Front<S> {
     fn ask(&self, request: &Request, job: impl FnOnce(&Answering<'_, S>) + Send + 'static) {
         let asker = Asker::of(request);
         self.send(move |worker| {
+            asker.asks();
             job(&Answering::new(worker, asker.caller()));
         });
     }

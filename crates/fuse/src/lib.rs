@@ -27,5 +27,6 @@ mod mount;
 mod options;
 mod worker;
 
+pub use caller::asking;
 pub use mount::{mount, unmount};
 pub use options::MountOptions;

@@ -9,12 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use wharf_files::block::Wfs;
 use wharf_files::block_on;
 use wharf_files::vfs::{SessionLimits, Sessions};
-use wharf_fuse::{MountOptions, mount, unmount};
+use wharf_fuse::{MountOptions, asking, mount, unmount};
 
 use super::{Failure, fs, input, print};
-use crate::files::{self, ImageError};
+use crate::files::{self, DrivePages, ImageError, Recorded};
 
 /// What a mount in the background says on its standard output when the directory shows it.
 const READY: &str = "ready";
@@ -31,6 +32,9 @@ pub(super) struct Args {
     /// Changes nothing but what bringing it up to date changes.
     #[arg(long)]
     read_only: bool,
+    /// Writes what the file system is asked to a new file, as a trace of operations on files that `wharf compare` replays.
+    #[arg(long, value_name = "FILE")]
+    record: Option<PathBuf>,
     /// Returns when it is mounted, and serves it in the background until it is unmounted.
     #[arg(long)]
     background: bool,
@@ -58,6 +62,9 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
     }
 }
 
+/// What is mounted, unless it is recorded.
+type Served = Sessions<Rc<Wfs<DrivePages>>>;
+
 /// What the thread of the file system ended with, which the system's errors cannot tell.
 type Failed = Arc<Mutex<Option<Failure>>>;
 
@@ -70,24 +77,45 @@ fn serve(args: &Args) -> Result<(), Failure> {
     // Before any thread starts: a signal that comes early is not lost.
     let signals = Signals::new([SIGTERM, SIGINT]).map_err(input)?;
     let failed = Failed::default();
-    let (image, tell) = (args.image.clone(), failed.clone());
+    let (image, tell, record) = (args.image.clone(), failed.clone(), args.record.clone());
     let open = move || match files::open(&image) {
-        Ok((wfs, _)) => Ok(Sessions::new(Rc::new(wfs), SessionLimits::default())),
+        Ok((wfs, _)) => {
+            let sessions = Sessions::new(Rc::new(wfs), SessionLimits::default());
+            let recorded = recorded(sessions, record.as_deref());
+            recorded.map_err(|failure| told(&tell, failure))
+        }
         Err(error) => Err(told(&tell, fs::failure(&image, &error))),
     };
-    let (image, tell) = (args.image.clone(), failed.clone());
+    let (image, tell, record) = (args.image.clone(), failed.clone(), args.record.clone());
     let served = mount(
         &args.directory,
         &options,
         open,
         || mounted(args, signals),
-        move |sessions| {
+        move |recorded| {
+            let (sessions, ended) = recorded.end();
             let (wfs, left) = block_on(sessions.end());
             let wfs = Rc::into_inner(wfs).expect("the sessions have ended");
             let settled = block_on(wfs.settle()).and(left).map_err(ImageError::from);
             let closed = wfs.into_pages().close().map_err(ImageError::from);
             let done = settled.and(closed);
-            done.map_err(|error| told(&tell, fs::failure(&image, &error)))
+            done.map_err(|error| told(&tell, fs::failure(&image, &error)))?;
+            match (ended, record) {
+                (Ok(summary), Some(file)) => print(&format!(
+                    "recorded to {}: {} operations; left out, as traces have no word for them: {}",
+                    file.display(),
+                    summary.operations,
+                    summary.left_out
+                )),
+                (Err(error), Some(file)) => {
+                    return Err(told(
+                        &tell,
+                        Failure::Run(format!("{}: {error}", file.display())),
+                    ));
+                }
+                (_, None) => {}
+            }
+            Ok(())
         },
     );
     served.map_err(|error| {
@@ -95,6 +123,17 @@ fn serve(args: &Args) -> Result<(), Failure> {
         let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
         failed.take().unwrap_or(Failure::Run(line))
     })
+}
+
+/// The sessions, recorded if that is wanted.
+fn recorded(sessions: Served, record: Option<&Path>) -> Result<Recorded<Served>, Failure> {
+    let Some(path) = record else {
+        return Ok(Recorded::nothing(sessions));
+    };
+    let failed = |error: io::Error| input(format!("{}: {error}", path.display()));
+    let out = std::fs::File::create_new(path).map_err(failed)?;
+    let recorded = Recorded::new(sessions, out, files::now_ns(), asking);
+    block_on(recorded).map_err(failed)
 }
 
 /// Keeps what is to be told, and gives what stands for it.
@@ -153,6 +192,11 @@ fn in_background(args: &Args) -> Result<(), Failure> {
         .args(["mount", "--told"])
         .args(args.allow_other.then_some("--allow-other"))
         .args(args.read_only.then_some("--read-only"))
+        .args(
+            args.record
+                .iter()
+                .flat_map(|file| [Path::new("--record"), file]),
+        )
         .arg("--")
         .args([&args.image, &args.directory])
         .stdin(Stdio::null())

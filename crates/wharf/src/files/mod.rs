@@ -28,6 +28,7 @@
 //! | `pages.rs` | a part of a drive's pages, as a file system wants them |
 //! | `image.rs` | making, opening, checking: the table of partitions, and what is in it |
 //! | `mount.rs` | a file system that is open, for one user |
+//! | `record.rs` | what a file system is asked, as a trace |
 //! | `file.rs` | an open file, with the traits of `std::io` |
 //!
 //! Not yet: the file system runs beside the drive, above its commands for blocks. The drive has none
@@ -37,6 +38,7 @@ mod file;
 mod image;
 mod mount;
 mod pages;
+mod record;
 
 use std::io;
 
@@ -50,6 +52,7 @@ pub use file::File;
 pub use image::{Checked, NewImage, check, make, open};
 pub use mount::Mount;
 pub use pages::DrivePages;
+pub use record::{Recorded, Summary};
 pub use wharf_files::{Attributes, Caller, DirectoryEntry, Errno, Kind, OpenFlags, Rename, StatFs};
 
 /// Why an image cannot be made, opened, checked or closed.
@@ -84,7 +87,7 @@ fn system(error: FileError) -> io::Error {
 
 /// The time, in nanoseconds since 1970.
 #[allow(clippy::disallowed_methods)] // times of files are those of the clock on the wall
-fn now_ns() -> u64 {
+pub(crate) fn now_ns() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |since| since.as_nanos() as u64)
 }

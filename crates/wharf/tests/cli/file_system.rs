@@ -1,6 +1,8 @@
 //! File systems in drive images: `wharf fs` and `wharf mount`.
 
+use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -248,8 +250,13 @@ fn is_mounted(directory: &Path) -> bool {
 }
 
 /// Mounts the image, if anything can be mounted here.
-#[allow(clippy::disallowed_methods)] // another process is waited for
 fn mounted(place: &Place) -> Option<Mounted<'_>> {
+    mounted_with(place, &[])
+}
+
+/// The same with further options.
+#[allow(clippy::disallowed_methods)] // another process is waited for
+fn mounted_with<'a>(place: &'a Place, options: &[&str]) -> Option<Mounted<'a>> {
     if !Path::new("/dev/fuse").exists() || !rustix::process::geteuid().is_root() {
         println!("skipped: mounting takes /dev/fuse, and root");
         return None;
@@ -257,7 +264,7 @@ fn mounted(place: &Place) -> Option<Mounted<'_>> {
     let directory = place.path().join("here");
     let _ = fs::create_dir(&directory);
     let mut command = Command::new(env!("CARGO_BIN_EXE_wharf"));
-    command.args(["mount", "drive.img", "here"]);
+    command.args(["mount", "drive.img", "here"]).args(options);
     command.current_dir(place.path()).stdout(Stdio::null());
     let mut served = command.spawn().unwrap();
     while !is_mounted(&directory) {
@@ -308,4 +315,71 @@ fn a_mount_in_the_background_returns_when_it_is_there_and_ends_with_it() {
     assert_eq!(place.ok(&["fs", "ls", "drive.img"]), "file\n");
     let told = place.refused(&["mount", "none.img", "here", "--background"]);
     assert!(told.starts_with("no drive image at none.img"), "{told}");
+}
+
+/// What a small program asks is recorded, and a replay does as much of each kind, with all checked.
+#[test]
+fn a_program_that_is_recorded_is_replayed_operation_by_operation() {
+    let place = with_image();
+    let Some(mount) = mounted_with(&place, &["--record", "trace"]) else {
+        return;
+    };
+    let here = mount.directory();
+    fs::create_dir(here.join("a")).unwrap();
+    fs::write(here.join("a/with blank"), random(3, 20_000)).unwrap();
+    fs::rename(here.join("a/with blank"), here.join("a/file")).unwrap();
+    let mut log = fs::File::options()
+        .append(true)
+        .create(true)
+        .open(here.join("log"))
+        .unwrap();
+    for _ in 0..3 {
+        log.write_all(&[1; 3000]).unwrap();
+        log.sync_all().unwrap();
+    }
+    assert_eq!(fs::read(here.join("a/file")).unwrap().len(), 20_000);
+    assert_eq!(fs::read_dir(here.join("a")).unwrap().count(), 1);
+    log.set_len(100).unwrap();
+    drop(log);
+    fs::hard_link(here.join("log"), here.join("second")).unwrap();
+    fs::remove_file(here.join("log")).unwrap();
+    assert!(fs::metadata(here.join("none")).is_err());
+    fs::remove_file(here.join("a/file")).unwrap();
+    fs::remove_dir(here.join("a")).unwrap();
+    mount.unmount();
+
+    let trace = fs::read_to_string(place.path().join("trace")).unwrap();
+    let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
+    let lines = trace.lines().skip(1);
+    let words = lines.map(|line| line.split(' ').collect::<Vec<_>>());
+    for words in words.filter(|words| !matches!(words[0], "dir" | "file")) {
+        *kinds.entry(words[2]).or_default() += 1;
+    }
+    for (kind, count) in [
+        ("append", 3),
+        ("fsync", 3),
+        ("mkdir", 1),
+        ("rename", 1),
+        ("link", 1),
+        ("remove", 2),
+        ("rmdir", 1),
+        ("list", 1),
+        ("truncate", 1),
+        ("open", 3),
+        ("close", 3),
+    ] {
+        assert_eq!(kinds.get(kind), Some(&count), "{kind}: {trace}");
+    }
+    let replay = "compare trace --designs direct,kernel --clients 1 --depth 1 --json out.json";
+    place.ok(&replay.split(' ').collect::<Vec<_>>());
+    let json = fs::read_to_string(place.path().join("out.json")).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    for row in json["rows"].as_array().unwrap() {
+        let operations = row["file_operations"].as_array().unwrap();
+        let done = operations.iter().map(|of| {
+            let kind = of["operation"].as_str().unwrap();
+            (kind, of["count"].as_u64().unwrap())
+        });
+        assert_eq!(done.collect::<BTreeMap<_, _>>(), kinds);
+    }
 }
