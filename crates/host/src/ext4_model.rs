@@ -86,7 +86,7 @@ impl Design for Ext4Model {
             // The file system says which pages are whose; the cache has the volume as one file.
             files: 1,
             file_system: false,
-            ..config.clone()
+            ..*config
         };
         Ok(Ext4Model {
             kernel: Arc::new(Kernel::new(&within, &KernelConfig::default(), space)?),

@@ -129,6 +129,62 @@ fn equal_runs_of_files_give_equal_reports() {
     assert_eq!(back.rows[0].file_operations.len(), 6);
 }
 
+fn in_memory() -> Setup {
+    let mut drive = small();
+    drive.media.kind = MediaKind::Ram;
+    Setup {
+        clients: 4,
+        depth: 2,
+        cache_bytes: 1 << 20,
+        ..setup_on(2, drive)
+    }
+}
+
+/// The file system of a design that has one of its own: all clients share it, and each asks its own CPU's cache.
+#[test]
+fn personalities_run_on_a_file_system_of_the_host_and_all_reads_are_checked() {
+    let setup = in_memory();
+    for (_, personality) in Personality::ALL {
+        let plan = planned(&of_files(spec(personality), 512), &setup);
+        let done = run(&setup, &plan, &["kernel", "ext4-model"]);
+        let [kernel, model] = &done.rows[..] else {
+            panic!("two rows");
+        };
+        assert_eq!(kernel.requests, model.requests);
+        assert!(model.hit_ratio.is_some_and(|ratio| ratio > 0.0));
+    }
+    let plan = planned(&of_files(spec(Personality::Varmail), 512), &setup);
+    let json = || {
+        let done = run(&setup, &plan, &["ext4-model"]).without_wall_clock();
+        report::json::to_string(&done)
+    };
+    assert_eq!(json(), json(), "equal seeds");
+}
+
+/// Stamps are no metadata, and a workload of blocks has no files.
+#[test]
+fn designs_with_file_systems_say_what_they_cannot_serve() {
+    let plan = planned(&of_files(spec(Personality::Varmail), 4096), &four_clients());
+    let message = |setup: &Setup, plan: &Arc<Plan>| {
+        let request = Compare {
+            setup: setup.clone(),
+            designs: vec![find("ext4-model").expect("it is listed")],
+            plans: vec![plan.clone()],
+            cache_spec: "test".into(),
+            commit: "test".into(),
+            jobs: 1,
+        };
+        let compared = compare(&request, &Arc::new(AtomicBool::new(false)));
+        compared.expect_err("it cannot").to_string()
+    };
+    let stamps = message(&four_clients(), &plan);
+    assert!(stamps.contains("drive.media.kind=ram"), "{stamps}");
+    let mut blocks = (*plan).clone();
+    blocks.files = None;
+    let blocks = message(&in_memory(), &Arc::new(blocks));
+    assert!(blocks.contains("--view files"), "{blocks}");
+}
+
 /// With real bytes units are sectors, and sizes need not be whole pages.
 #[test]
 fn files_of_real_bytes_are_checked_by_sectors_in_either_time() {
