@@ -90,7 +90,7 @@ impl Kind for DriveConfig {
         let kind = values.get("kind").and_then(toml::Value::as_str);
         let (is_disk, part) = (kind == Some("disk"), key.split('.').next().unwrap_or(key));
         match (part, is_disk) {
-            ("geometry" | "timing" | "ftl" | "compression", true) => {
+            ("geometry" | "timing" | "ftl" | "compression" | "file_system" | "memory", true) => {
                 Err(format!("{key} is of flash, and kind is \"disk\""))
             }
             ("disk", false) => Err(format!("{key} is of disks, and kind is not \"disk\"")),

@@ -38,11 +38,11 @@ impl Unit {
             Unit::Nanoseconds
         } else if ends(&["_us"]) {
             Unit::Microseconds
-        } else if ends(&["_bytes"]) {
+        } else if ends(&["_bytes"]) || name == "bytes" {
             Unit::Bytes
         } else if ends(&["_pages"]) || name == "pages_per_block" {
             Unit::Pages
-        } else if ends(&["_mb_s"]) {
+        } else if ends(&["_mb_s"]) || name == "mb_s" {
             Unit::MegabytesPerSecond
         } else if ends(&["_share", "over_provisioning", "_invalid_min"]) {
             Unit::Share
