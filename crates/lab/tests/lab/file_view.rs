@@ -12,8 +12,9 @@ use wharf_lab::replay::{Engine, Setup};
 use wharf_lab::report;
 use wharf_lab::result::{Comparison, Row};
 use wharf_workload::files::{FileJob, FileOpKind, FileSpec, Personality, write_file_trace};
+use wharf_workload::generate::Pattern;
 
-use crate::support::{planned, setup, setup_on, small, small_and_quick};
+use crate::support::{self, generated, planned, setup, setup_on, small, small_and_quick};
 
 fn spec(personality: Personality) -> FileSpec {
     FileSpec {
@@ -179,9 +180,8 @@ fn designs_with_file_systems_say_what_they_cannot_serve() {
     };
     let stamps = message(&four_clients(), &plan);
     assert!(stamps.contains("drive.media.kind=ram"), "{stamps}");
-    let mut blocks = (*plan).clone();
-    blocks.files = None;
-    let blocks = message(&in_memory(), &Arc::new(blocks));
+    let of_blocks = generated(support::spec(Pattern::Uniform, 100, 1 << 20));
+    let blocks = message(&in_memory(), &planned(&of_blocks, &in_memory()));
     assert!(blocks.contains("--view files"), "{blocks}");
 }
 
