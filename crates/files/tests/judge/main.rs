@@ -103,7 +103,7 @@ fn planted_mistakes_are_found_by_power_cuts() {
     for (mistake, found) in [
         (Mistake::SyncForgets, "not as after"),
         (Mistake::LostChangeIsSkipped, "not as after"),
-        (Mistake::RenameInTwoSteps, "is only in the"),
+        (Mistake::RenameInTwoSteps, "Rename {"),
         (Mistake::TornPage, "is none of what it was"),
         (Mistake::NewestWriteIsLost, "is none of what it was"),
         (Mistake::BytesOfOthers, "is none of what it was"),
