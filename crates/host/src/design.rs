@@ -55,7 +55,7 @@ pub use choices::{Reclaim, Replacement};
 pub use client::{Approach, Client, check_request};
 pub use config::{DesignConfig, WritePolicy};
 pub use error::DesignError;
-pub use files::FileParts;
+pub use files::{FileParts, NoBlocks};
 pub use gauges::{Amount, Gauges};
 pub use initial::Initial;
 pub use needs::{Devices, Needs, Parts, Principal, Role};

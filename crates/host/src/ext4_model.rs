@@ -24,25 +24,22 @@ use wharf_runtime::{Cpu, OnCpu};
 use wharf_wire::dma::DmaSpace;
 
 use crate::design::{
-    Client, Design, DesignConfig, DesignError, FileParts, Gauges, Needs, NoSettings, Parts,
-    Statistics, Touch,
+    Design, DesignConfig, DesignError, FileParts, Gauges, Needs, NoBlocks, NoSettings, Parts,
 };
 use crate::direct::{Direct, DirectClient};
-use crate::error::IoError;
 use crate::files::{
-    ClientPages, FileClient, FileError, Initially, Known, SessionFiles, make_initial,
+    ClientPages, FileClient, FileError, Initially, Known, SessionFiles, make_files,
 };
 use crate::gate::Gate;
 use crate::kernel::{Kernel, KernelClient, KernelConfig};
 use crate::kit::kernel_path::KernelPath;
-use crate::span::Extent;
 use crate::volume::Volume;
 
 /// Bytes of metadata that wfs keeps in memory for each byte of the page cache, at most.
 const METADATA_SHARE: u64 = 8;
 
 /// The file system, as all clients see it.
-type Shared = Result<Arc<Wfs<ClientPages<KernelClient>>>, FilesError>;
+type Shared = Result<Arc<Wfs<ClientPages<KernelClient>>>, FileError>;
 
 /// See the module.
 pub struct Ext4Model {
@@ -71,7 +68,7 @@ impl Design for Ext4Model {
 
     type Config = NoSettings;
 
-    type Client = Ext4Client;
+    type Client = NoBlocks<Ext4Client>;
 
     fn needs(config: &DesignConfig, _: &NoSettings) -> Needs {
         Kernel::needs(config, &KernelConfig::default())
@@ -100,17 +97,17 @@ impl Design for Ext4Model {
         self.kernel.gauges()
     }
 
-    fn client(self: &Arc<Self>, parts: Parts) -> Result<Ext4Client, DesignError> {
+    fn client(self: &Arc<Self>, parts: Parts) -> Result<Self::Client, DesignError> {
         let (volume, cpu, index) = (parts.cache(), parts.cpu.clone(), parts.index);
         let direct = match index {
             0 => Some(self.direct.client(Parts::new(&cpu, volume.clone(), 0))?),
             _ => None,
         };
-        Ok(Ext4Client {
+        Ok(NoBlocks(Ext4Client {
             kernel: self.kernel.client(parts)?.from_within(),
             direct,
             volume,
-        })
+        }))
     }
 
     fn serve(self: &Arc<Self>, parts: Parts) -> Result<(), DesignError> {
@@ -119,14 +116,14 @@ impl Design for Ext4Model {
 
     async fn files(
         self: &Arc<Self>,
-        client: Ext4Client,
+        client: Self::Client,
         parts: FileParts,
     ) -> Result<impl FileClient, FileError> {
         let Ext4Client {
             kernel,
             direct,
             volume,
-        } = client;
+        } = client.0;
         let cpu = &parts.cpu;
         let known = match direct {
             Some(direct) => {
@@ -136,7 +133,7 @@ impl Design for Ext4Model {
             }
             None => Waits(kernel),
         };
-        let fs = self.ready.pass(cpu, parts.index).await.map_err(told)?;
+        let fs = self.ready.pass(cpu, parts.index).await?;
         let known = match known {
             Waits(kernel) => fs.pages().know(cpu.index(), kernel),
             Knows(known) => known,
@@ -175,7 +172,10 @@ impl Ext4Model {
         let pages = ClientPages::new(volume.pages());
         let known = pages.know(cpu.index(), kernel);
         let opened = OnCpu::new(cpu, Wfs::open(pages, self.metadata_bytes)).await;
-        (Knows(known), opened.map(|(fs, _)| Arc::new(fs)))
+        (
+            Knows(known),
+            opened.map(|(fs, _)| Arc::new(fs)).map_err(told),
+        )
     }
 }
 
@@ -188,9 +188,9 @@ async fn make_around(
     direct: DirectClient,
     volume_pages: u64,
     initially: &[Initially],
-) -> Result<Vec<u64>, FilesError> {
+) -> Result<Vec<u64>, FileError> {
     let pages = ClientPages::new(volume_pages);
-    let _known = pages.know(cpu.index(), direct);
+    let known = pages.know(cpu.index(), direct);
     let make = Make {
         file_system: 1,
         hash_key: [1, 2],
@@ -205,30 +205,11 @@ async fn make_around(
             block::MakeError::Fault(fault) => fault.into(),
             block::MakeError::Size => FilesError::from(Errno::ENOSPC),
         })?;
-        let (fs, _) = Wfs::open(pages, MAKING_BYTES).await?;
-        let fs = Arc::new(fs);
-        let numbers = make_initial(&fs, cpu.now(), initially).await?;
-        fs.settle().await?;
-        Ok(numbers)
+        Ok(Arc::new(Wfs::open(pages, MAKING_BYTES).await?.0))
     };
-    OnCpu::new(cpu, made).await
-}
-
-/// Blocks of the cache, as the file system sees them. Nobody else asks: the design serves files alone.
-impl Client for Ext4Client {
-    async fn read(&self, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError> {
-        self.kernel.read(extent, out).await
-    }
-
-    async fn write(&self, extent: Extent, data: &[u8]) -> Result<Touch, IoError> {
-        self.kernel.write(extent, data).await
-    }
-
-    async fn flush(&self) -> Result<(), IoError> {
-        self.kernel.flush().await
-    }
-
-    fn statistics(&self) -> Statistics {
-        self.kernel.statistics()
-    }
+    let fs = OnCpu::new(cpu, made).await.map_err(told)?;
+    let files = SessionFiles::new(cpu, fs.clone(), known, KernelPath::new(false, false));
+    let numbers = make_files(&files, initially).await?;
+    OnCpu::new(cpu, fs.settle()).await.map_err(told)?;
+    Ok(numbers)
 }

@@ -19,6 +19,7 @@ use wharf_host::indexless::{
 use wharf_host::kernel::{Falcon, Kernel, KernelDflush};
 use wharf_host::scala::Scala;
 use wharf_host::scale::{DflushAlone, Scale, Whole};
+use wharf_host::stor::Stor;
 use wharf_host::tri::Tri;
 
 use crate::config::Fault;
@@ -133,7 +134,8 @@ pub const FLASH_CACHES: &[DesignEntry] = &[
 ];
 
 /// Those built in that serve operations on files alone, in file systems of their own.
-pub const FILE_DESIGNS: &[DesignEntry] = &[DesignEntry::of::<Ext4Model>()];
+pub const FILE_DESIGNS: &[DesignEntry] =
+    &[DesignEntry::of::<Ext4Model>(), DesignEntry::of::<Stor>()];
 
 /// All that are built in.
 pub fn built_in() -> impl Iterator<Item = &'static DesignEntry> {

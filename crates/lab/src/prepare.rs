@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Mutex;
 
+use wharf_drive::config::{FileSystemKind, NewFiles};
 use wharf_drive::ftl::{Overwrite, Precondition};
 use wharf_drive::{Drive, DriveConfig};
+use wharf_files::block::Make;
+use wharf_files::gpt::Guid;
 use wharf_runtime::Seed;
 
 use crate::input::{Plan, joined};
@@ -41,6 +44,29 @@ pub(crate) fn drive(
         Prepare::Empty | Prepare::Touched | Prepare::Image(_) => Ok(Drive::new(config)?),
     }
 }
+
+/// A drive whose cores run a new file system.
+///
+/// # Errors
+/// As for any other.
+pub(crate) fn with_files(mut config: DriveConfig) -> Result<Drive, RunError> {
+    config.file_system = Some(FileSystemKind::Wfs);
+    Ok(Drive::new(config)?.with_new_files(NEW_FILES))
+}
+
+/// The same in all runs, so that equal runs are equal.
+const NEW_FILES: NewFiles = NewFiles {
+    disk: Guid([1; 16]),
+    partition: Guid([2; 16]),
+    make: Make {
+        file_system: 1,
+        hash_key: [1, 2],
+        now_ns: 0,
+        uid: 0,
+        gid: 0,
+        mode: 0o755,
+    },
+};
 
 /// The seed by which drive `index` is overwritten.
 fn steady_seed(seed: u64, index: u32) -> Seed {

@@ -5,7 +5,11 @@ use std::sync::{Arc, OnceLock};
 use wharf_runtime::Cpu;
 
 use super::client::Client;
-use crate::files::{FileTable, FilesOnBlocks, Initially};
+use super::statistics::Statistics;
+use super::touch::Touch;
+use crate::error::IoError;
+use crate::files::{Errno, FileTable, FilesOnBlocks, Initially};
+use crate::span::Extent;
 
 /// What a client of files is made of. All clients of a run share what is behind the pointers.
 #[derive(Clone)]
@@ -37,5 +41,36 @@ impl FileParts {
             told.is_ok(),
             "one client makes what is there at the beginning"
         );
+    }
+}
+
+/// A client of a design that serves files alone, before it has files: nobody asks it for blocks.
+pub struct NoBlocks<T>(pub T);
+
+impl<T> NoBlocks<T> {
+    fn refused() -> IoError {
+        IoError::System {
+            doing: "a request for blocks of a design that serves files alone",
+            offset: 0,
+            errno: Errno::EOPNOTSUPP.number(),
+        }
+    }
+}
+
+impl<T: 'static> Client for NoBlocks<T> {
+    async fn read(&self, _: Extent, _: &mut [u8]) -> Result<Touch, IoError> {
+        Err(Self::refused())
+    }
+
+    async fn write(&self, _: Extent, _: &[u8]) -> Result<Touch, IoError> {
+        Err(Self::refused())
+    }
+
+    async fn flush(&self) -> Result<(), IoError> {
+        Err(Self::refused())
+    }
+
+    fn statistics(&self) -> Statistics {
+        Statistics::default()
     }
 }

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use wharf_runtime::Cpu;
 use wharf_wire::identify::DriveFeature;
 
+use crate::driver::Driver;
 use crate::volume::Volume;
 
 /// What drives are for, in the eyes of a design. Drives of different kinds may stand behind
@@ -59,6 +60,9 @@ pub struct Needs {
     pub attached_pages: usize,
     /// Bytes that it keeps for each cached page besides the page, at most, as address space.
     pub bytes_per_page: u64,
+    /// Whether each client has a queue pair for each firmware core of the one drive, which runs a file system
+    /// ([`Devices::bunch`]), in the place of a volume.
+    pub bunch: bool,
     /// Whether it is in the operating system, and so reaches drives through what that puts before
     /// them.
     pub in_kernel: bool,
@@ -73,6 +77,7 @@ impl Default for Needs {
             services: 0,
             attached_pages: 0,
             bytes_per_page: 0,
+            bunch: false,
             in_kernel: false,
         }
     }
@@ -80,7 +85,10 @@ impl Default for Needs {
 
 /// The volumes that a client or a service uses, by role, over queue pairs of its own.
 #[derive(Clone)]
-pub struct Devices(Vec<(Role, Rc<Volume>)>);
+pub struct Devices {
+    volumes: Vec<(Role, Rc<Volume>)>,
+    bunch: Vec<Rc<Driver>>,
+}
 
 impl Devices {
     /// These volumes, each role once.
@@ -92,12 +100,28 @@ impl Devices {
             let again = volumes[..at].iter().any(|(before, _)| before == role);
             assert!(!again, "one volume for the role {role}");
         }
-        Devices(volumes)
+        Devices {
+            volumes,
+            bunch: Vec::new(),
+        }
+    }
+
+    /// Queue pairs of one drive, one for each of its cores in order, and no volume.
+    pub fn of_bunch(bunch: Vec<Rc<Driver>>) -> Devices {
+        Devices {
+            volumes: Vec::new(),
+            bunch,
+        }
+    }
+
+    /// The queue pairs of a design that needs a [bunch](Needs::bunch).
+    pub fn bunch(&self) -> &[Rc<Driver>] {
+        &self.bunch
     }
 
     /// One volume, for the role `cache`.
     pub fn cache(volume: Rc<Volume>) -> Devices {
-        Devices(vec![(Role::Cache, volume)])
+        Devices::new(vec![(Role::Cache, volume)])
     }
 
     /// The volume behind `role`.
@@ -105,14 +129,14 @@ impl Devices {
     /// # Panics
     /// If there is none: a design has the roles that its [`Needs`] name.
     pub fn volume(&self, role: Role) -> Rc<Volume> {
-        let found = self.0.iter().find(|(of, _)| *of == role);
+        let found = self.volumes.iter().find(|(of, _)| *of == role);
         let found = found.unwrap_or_else(|| panic!("no volume for the role {role}"));
         found.1.clone()
     }
 
     /// All of them.
     pub fn all(&self) -> impl Iterator<Item = (Role, &Rc<Volume>)> {
-        self.0.iter().map(|(role, volume)| (*role, volume))
+        self.volumes.iter().map(|(role, volume)| (*role, volume))
     }
 }
 

@@ -12,12 +12,14 @@
 //! | `node.rs` | one file: its size, which of its pages there are, and who may go in |
 //! | `on_blocks.rs`, `table.rs`, `data.rs` | [`FilesOnBlocks`]: files over any block design |
 //! | `session_files.rs`, `client_pages.rs` | [`SessionFiles`]: files of a file system that runs on the host, over any block design |
+//! | `initially.rs` | what is there before a run begins |
 //! | `block_on_file.rs` | [`BlockOnFile`]: a block client over one big file |
 
 mod block_on_file;
 mod client;
 mod client_pages;
 mod data;
+mod initially;
 mod node;
 mod on_blocks;
 mod path;
@@ -29,8 +31,9 @@ mod walk;
 pub use block_on_file::BlockOnFile;
 pub use client::{Appended, FileClient, FileError, FileStatistics, Opened, Transfer};
 pub use client_pages::{Below, ClientPages, Known};
+pub use initially::{Initially, make_files};
 pub use on_blocks::FilesOnBlocks;
-pub use session_files::{Initially, SessionFiles, make_initial};
+pub use session_files::SessionFiles;
 pub use table::FileTable;
 pub use wharf_files::{
     Attributes, DirectoryEntry, Errno, Handle, Kind, LIST_START, OpenFlags, Owner, Rename,

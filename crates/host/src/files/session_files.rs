@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use wharf_files::vfs::{At, Session, SessionLimits, SetTime, Target};
-use wharf_files::{Allocate, Caller, FileSystem, Kind, Place, Sync};
+use wharf_files::{Allocate, Caller, FileSystem, Place, Sync};
 use wharf_runtime::{Cpu, OnCpu};
 
 use super::client::{Appended, FileError, FileStatistics, Opened, Transfer};
@@ -296,49 +296,4 @@ impl<F: FileSystem + 'static, C: Client> SessionFiles<F, C> {
         }
         Ok(first.offset)
     }
-}
-
-/// What is there at the beginning: a path, and the bytes of a file, or none of a directory.
-pub type Initially = (Box<[u8]>, Option<u64>);
-
-/// Bytes that are written at once when files are made.
-const CHUNK_BYTES: usize = 1 << 20;
-
-/// Makes what is to be there at the beginning, with zeros in the files; the number of each.
-///
-/// # Errors
-/// Of the file system.
-pub async fn make_initial<F: FileSystem>(
-    fs: &Arc<F>,
-    now_ns: u64,
-    all: &[Initially],
-) -> Result<Vec<u64>, wharf_files::FileError> {
-    let session = Session::new(fs.clone(), Caller::root(), SessionLimits::default());
-    let zeros = vec![0; CHUNK_BYTES];
-    let mut numbers = Vec::with_capacity(all.len());
-    for (path, bytes) in all {
-        let path: &[u8] = path;
-        let Some(bytes) = bytes else {
-            let made = session.mkdir(now_ns, path.into(), 0o755).await?;
-            debug_assert_eq!(made.kind, Kind::Directory);
-            numbers.push(made.number);
-            continue;
-        };
-        let opened = session
-            .open(now_ns, path.into(), OpenFlags::CREATE, 0o644)
-            .await?;
-        numbers.push(opened.attributes.number);
-        let mut at = 0;
-        while at < *bytes {
-            let part = &zeros[..(bytes - at).min(CHUNK_BYTES as u64) as usize];
-            let place = Place::At(at);
-            at += session
-                .write(now_ns, opened.handle, place, part)
-                .await?
-                .bytes;
-        }
-        session.close(opened.handle).await?;
-    }
-    session.sync_all().await?;
-    Ok(numbers)
 }

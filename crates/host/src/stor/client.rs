@@ -179,7 +179,11 @@ impl FileClient for StorClient {
     }
 
     fn statistics(&self) -> FileStatistics {
-        self.counted()
+        let mut statistics = self.counted();
+        for driver in self.inner.lanes.drivers() {
+            statistics.blocks.driver.merge(&driver.statistics());
+        }
+        statistics
     }
 }
 

@@ -23,12 +23,14 @@
 //! | `names.rs` | operations by path: opening, asking, changing |
 //! | `attributes.rs` | attributes and extended attributes |
 //! | `convert.rs` | words of file systems as those of commands, and back |
+//! | `design.rs` | the design `stor` |
 //! | `client.rs` | the client as whoever is given any file client has it |
 
 mod attributes;
 mod client;
 mod convert;
 mod data;
+mod design;
 mod names;
 mod pages;
 mod placement;
@@ -47,6 +49,7 @@ use crate::driver::Driver;
 use crate::files::FileStatistics;
 use crate::late::LateCompletions;
 
+pub use design::Stor;
 use pages::{PAGE, Pages};
 use placement::Lanes;
 pub use placement::Placement;

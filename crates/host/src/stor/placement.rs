@@ -53,6 +53,11 @@ impl Drop for Lane<'_> {
 }
 
 impl Lanes {
+    /// The drivers of all queue pairs.
+    pub(super) fn drivers(&self) -> impl Iterator<Item = &Rc<Driver>> {
+        self.drivers.iter().map(|(driver, _)| driver)
+    }
+
     pub(super) fn new(drivers: Vec<Rc<Driver>>, placement: Placement) -> Lanes {
         assert!(!drivers.is_empty(), "a client has a queue pair");
         let drivers = drivers.into_iter().map(|driver| (driver, Cell::new(0)));

@@ -51,9 +51,28 @@ pub(crate) struct Connection {
     pub(crate) gate: Gate<Option<Go>>,
     pub(crate) space: Arc<DmaSpace>,
     pub(crate) driver: DriverConfig,
+    /// Its queue pairs are those of the cores of one drive.
+    pub(crate) is_bunch: bool,
 }
 
 impl Connection {
+    /// The queue pairs of the one drive, one for each of its cores, as the parts of client `index`.
+    fn open_bunch(self, cpu: &Cpu, go: &Go, run: &Run, index: u32) -> Result<Parts, RunError> {
+        let (_, ready) = go.ready.first().expect("a role");
+        let (_, queues) = self.queues.into_iter().next().expect("a role");
+        let opened = ready.open_bunch(cpu, &self.space, 0, queues, self.driver);
+        let bunch = opened.map_err(|e| RunError::Memory(e.to_string()))?;
+        for driver in &bunch {
+            driver.report_collection(&run.collection, self.waiter as usize);
+        }
+        Ok(Parts {
+            cpu: cpu.clone(),
+            devices: Devices::of_bunch(bunch),
+            index,
+            principal: Principal::OWNER,
+        })
+    }
+
     /// Waits for the drives; without a "go" the boot task has failed and said why.
     async fn wait(&self, cpu: &Cpu) -> Option<Go> {
         self.gate.pass(cpu, self.waiter).await
@@ -62,6 +81,9 @@ impl Connection {
     /// The volume of each role, whose drivers tell `run` of collection, as the parts of client or
     /// service `index`.
     fn open(self, cpu: &Cpu, go: &Go, run: &Run, index: u32) -> Result<Parts, RunError> {
+        if self.is_bunch {
+            return self.open_bunch(cpu, go, run, index);
+        }
         let mut volumes = Vec::new();
         for ((role, ready), (_, queues)) in go.ready.iter().zip(self.queues) {
             let opened = ready.open_volume(cpu, &self.space, queues, self.driver);

@@ -150,6 +150,9 @@ pub enum RunError {
         "{0} keeps a file system on the drives: add --set drive.media.kind=ram, as stamps are no metadata"
     )]
     StampsUnderFiles(&'static str),
+    /// A design whose file system is that of one drive, over several.
+    #[error("{0} has the file system of one drive: leave out --drives")]
+    OneDrive(String),
     /// The run stood still.
     #[error("{design}: {source}")]
     Stall {
@@ -249,8 +252,10 @@ pub(crate) fn run<D: Design>(
     for group in &setup.devices {
         for index in 0..group.drives {
             let config = scratch.config_of(&group.drive, number);
-            let place = (group, index, number);
-            drives.push(crate::prepare::drive(setup, config, plan, place)?);
+            drives.push(match needs.bunch {
+                true => crate::prepare::with_files(config)?,
+                false => crate::prepare::drive(setup, config, plan, (group, index, number))?,
+            });
             number += 1;
         }
     }
@@ -355,6 +360,9 @@ fn check_devices(design: &str, setup: &Setup, needs: &Needs) -> Result<(), RunEr
             given: names(&given),
         });
     }
+    if needs.bunch && setup.devices.iter().any(|group| group.drives > 1) {
+        return Err(RunError::OneDrive(design.into()));
+    }
     for group in &setup.devices {
         let columns = group.spread.level.columns(group.drives);
         columns.map_err(AdminError::from)?;
@@ -391,10 +399,19 @@ fn build<D: Design>(
         for (index, (number, drive)) in (0..group.drives).zip(drives.by_ref()) {
             let handle = drive.power_on(machine, &format!("drive{number}"), space, &power)?;
             let new_queue = |qid, entries| handle.new_queue(qid, entries);
-            let made = offer_queues(space, users as u16, setup.host.queue_depth, new_queue);
+            // Of a bunch each user has one for each core of the drive, one user after the other.
+            let each = match needs.bunch {
+                true => group.drive.firmware.cores,
+                false => 1,
+            };
+            let count = users * each;
+            let made = offer_queues(space, count as u16, setup.host.queue_depth, new_queue);
             let made = made.map_err(|e| RunError::Memory(e.to_string()))?;
             let mut offers = Vec::new();
-            for (groups, (queue, offer)) in queues.iter_mut().zip(made) {
+            for (number, (queue, mut offer)) in (0..).zip(made) {
+                let (user, core): (u32, u32) = (number / each, number % each);
+                offer.core = needs.bunch.then_some(core as u16);
+                let groups = &mut queues[user as usize];
                 groups.last_mut().expect("it was added").1.push(queue);
                 offers.push(offer);
             }
@@ -435,6 +452,7 @@ fn build<D: Design>(
             },
             space: space.clone(),
             driver: client::driver_config(&setup.host),
+            is_bunch: needs.bunch,
         };
         let (run, design) = (run.clone(), design.clone());
         if let Some(service) = index.checked_sub(setup.clients) {

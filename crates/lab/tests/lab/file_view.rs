@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use wharf_drive::config::MediaKind;
+use wharf_host::stor::{Placement, Stor, StorConfig};
 use wharf_lab::compare::{Request as Compare, compare};
 use wharf_lab::designs::{DESIGNS, find};
 use wharf_lab::input::{FilesFrom, Input, Plan, TraceFrom};
@@ -153,6 +154,15 @@ fn personalities_run_on_a_file_system_of_the_host_and_all_reads_are_checked() {
         };
         assert_eq!(kernel.requests, model.requests);
         assert!(model.hit_ratio.is_some_and(|ratio| ratio > 0.0));
+        let one_drive = Setup {
+            clients: 4,
+            depth: 2,
+            cache_bytes: 1 << 20,
+            ..setup_on(1, setup.cache().drive.clone())
+        };
+        let plan = planned(&of_files(spec(personality), 512), &one_drive);
+        let done = run(&one_drive, &plan, &["stor"]);
+        assert_eq!(done.rows[0].hit_ratio, None);
     }
     let plan = planned(&of_files(spec(Personality::Varmail), 512), &setup);
     let json = || {
@@ -160,6 +170,33 @@ fn personalities_run_on_a_file_system_of_the_host_and_all_reads_are_checked() {
         report::json::to_string(&done)
     };
     assert_eq!(json(), json(), "equal seeds");
+}
+
+/// Every placement of commands on the drive's cores serves the same files.
+#[test]
+fn the_drive_serves_files_whichever_core_has_them() {
+    let mut drive = in_memory().cache().drive.clone();
+    drive.firmware.cores = 2;
+    let mut setup = Setup {
+        clients: 3,
+        depth: 2,
+        ..setup_on(1, drive)
+    };
+    let plan = planned(&of_files(spec(Personality::Fileserver), 512), &setup);
+    for placement in [
+        Placement::ByInode,
+        Placement::RoundRobin,
+        Placement::LeastLoaded,
+        Placement::ReadSpread,
+    ] {
+        let own = StorConfig {
+            placement,
+            ..StorConfig::default()
+        };
+        setup.host.design.set::<Stor>(&own);
+        let json = || report::json::to_string(&run(&setup, &plan, &["stor"]).without_wall_clock());
+        assert_eq!(json(), json(), "equal seeds, {placement:?}");
+    }
 }
 
 /// Stamps are no metadata, and a workload of blocks has no files.

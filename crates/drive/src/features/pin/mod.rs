@@ -27,7 +27,7 @@ use std::any::Any;
 
 use wharf_wire::command::Command;
 use wharf_wire::features::FeatureId;
-use wharf_wire::identify::{DriveFeature, FeatureSet, IdentifyController};
+use wharf_wire::identify::{DriveFeature, IdentifyController};
 use wharf_wire::opcode::IoOpcode;
 use wharf_wire::queue::Guest;
 use wharf_wire::status::StatusCode;
@@ -65,7 +65,9 @@ impl Feature for Pin {
 
     fn identify(&self, controller: &Controller, identify: &mut IdentifyController) {
         (identify.hmpre, identify.hmmin) = host_memory::sizes(controller);
-        identify.drive.features = FeatureSet::default()
+        identify.drive.features = identify
+            .drive
+            .features
             .with(DriveFeature::Pin)
             .with(DriveFeature::GcState);
     }

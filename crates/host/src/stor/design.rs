@@ -1,0 +1,86 @@
+//! The design `stor` (StorStack, JSA 2025): the file system runs in the drive, and the host keeps
+//! nothing.
+//!
+//! Every operation on a file is a command of its client's own queue pairs, one for each firmware
+//! core; no operating system stands between. What is there at the beginning the first client makes
+//! before a run, by the same commands.
+//!
+//! Not yet: the cache of each process, which the paper puts before it.
+
+use std::sync::Arc;
+
+use wharf_wire::dma::DmaSpace;
+use wharf_wire::identify::DriveFeature;
+
+use super::{StorClient, StorConfig};
+use crate::design::{Design, DesignConfig, DesignError, FileParts, Needs, NoBlocks, Parts};
+use crate::driver::Driver;
+use crate::files::{FileClient, FileError, make_files};
+use crate::gate::Gate;
+
+/// What the clients share: nothing but the memory that they have their buffers in.
+pub struct Stor {
+    space: Arc<DmaSpace>,
+    own: StorConfig,
+    /// Open when what is to be there at the beginning is.
+    begun: Gate<Result<(), FileError>>,
+}
+
+impl Design for Stor {
+    const NAME: &'static str = "stor";
+
+    const SUMMARY: &'static str =
+        "a file system in the drive, by commands for files and without a cache (StorStack)";
+
+    const HAS_CACHE: bool = false;
+
+    const FILES_ALONE: bool = true;
+
+    type Config = StorConfig;
+
+    type Client = NoBlocks<Vec<std::rc::Rc<Driver>>>;
+
+    fn needs(_: &DesignConfig, _: &StorConfig) -> Needs {
+        Needs {
+            features: &[DriveFeature::FileSystem],
+            bunch: true,
+            ..Needs::default()
+        }
+    }
+
+    fn new(
+        config: &DesignConfig,
+        own: &StorConfig,
+        space: &Arc<DmaSpace>,
+    ) -> Result<Stor, DesignError> {
+        Ok(Stor {
+            space: space.clone(),
+            own: own.clone(),
+            begun: Gate::new(config.clients),
+        })
+    }
+
+    fn client(self: &Arc<Self>, parts: Parts) -> Result<Self::Client, DesignError> {
+        Ok(NoBlocks(parts.devices.bunch().to_vec()))
+    }
+
+    async fn files(
+        self: &Arc<Self>,
+        client: Self::Client,
+        parts: FileParts,
+    ) -> Result<impl FileClient, FileError> {
+        let (cpu, index) = (&parts.cpu, parts.index);
+        let made = StorClient::new(cpu, &self.space, client.0, &self.own);
+        if index == 0 {
+            let begun = match &made {
+                Ok(client) => make_files(client, &parts.initially).await,
+                Err(_) => Err(wharf_files::Errno::ENOSPC.into()),
+            };
+            self.begun
+                .open(cpu, begun.map(|numbers| parts.tell(numbers)));
+        }
+        self.begun.pass(cpu, index).await?;
+        // A client without memory for its buffers is one for whom there is no space.
+        made.map_err(|_| wharf_files::Errno::ENOSPC.into())
+    }
+}
