@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use wharf_drive::DriveConfig;
 use wharf_drive::config::MediaKind;
 use wharf_host::stor::{Placement, Stor, StorConfig};
 use wharf_lab::compare::{Request as Compare, compare};
@@ -142,6 +143,13 @@ fn in_memory() -> Setup {
     }
 }
 
+/// A drive with room for what two of them are filled with, and for metadata.
+fn with_room(drive: &DriveConfig) -> DriveConfig {
+    let mut drive = drive.clone();
+    drive.geometry.blocks_per_plane *= 3;
+    drive
+}
+
 /// The file system of a design that has one of its own: all clients share it, and each asks its own CPU's cache.
 #[test]
 fn personalities_run_on_a_file_system_of_the_host_and_all_reads_are_checked() {
@@ -157,10 +165,8 @@ fn personalities_run_on_a_file_system_of_the_host_and_all_reads_are_checked() {
         let one_drive = Setup {
             clients: 4,
             depth: 2,
-            cache_bytes: 1 << 20,
-            ..setup_on(1, setup.cache().drive.clone())
+            ..setup_on(1, with_room(&setup.cache().drive))
         };
-        let plan = planned(&of_files(spec(personality), 512), &one_drive);
         let done = run(&one_drive, &plan, &["stor"]);
         assert_eq!(done.rows[0].hit_ratio, None);
     }
@@ -175,14 +181,14 @@ fn personalities_run_on_a_file_system_of_the_host_and_all_reads_are_checked() {
 /// Every placement of commands on the drive's cores serves the same files.
 #[test]
 fn the_drive_serves_files_whichever_core_has_them() {
-    let mut drive = in_memory().cache().drive.clone();
+    let plan = planned(&of_files(spec(Personality::Fileserver), 512), &in_memory());
+    let mut drive = with_room(&in_memory().cache().drive);
     drive.firmware.cores = 2;
     let mut setup = Setup {
-        clients: 3,
+        clients: 4,
         depth: 2,
         ..setup_on(1, drive)
     };
-    let plan = planned(&of_files(spec(Personality::Fileserver), 512), &setup);
     for placement in [
         Placement::ByInode,
         Placement::RoundRobin,
