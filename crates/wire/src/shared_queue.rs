@@ -193,11 +193,11 @@ mod tests {
                 // SAFETY: as above, and aligned.
                 unsafe { memory.at(PAGE_BYTES, 4).cast::<u32>().write(tail) };
             }
-            if let Some(command) = drive.fetch(&cpu) {
-                if DataDirection::of(command.opcode) != DataDirection::None {
-                    assert_eq!(command.prp1 >> 52, 4);
-                    fetched += 1;
-                }
+            if let Some(command) = drive.fetch(&cpu)
+                && DataDirection::of(command.opcode) != DataDirection::None
+            {
+                assert_eq!(command.prp1 >> 52, 4);
+                fetched += 1;
             }
             if drive.has_room() {
                 drive.complete(&cpu, 1, Completion::new(1, Status::SUCCESS), 0);

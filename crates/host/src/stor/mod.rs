@@ -10,7 +10,7 @@
 //! The walk of a read: [`StorClient::read`] takes pages (`send.rs`), the placement names a queue pair (`placement.rs`),
 //! the driver sends the command, and what the drive has written to the pages is copied out.
 //!
-//! A client speaks for a [`Caller`](wharf_files::Caller), and [`StorClient::as_caller`] for another one, with the same
+//! A client speaks for a [`Caller`], and [`StorClient::as_caller`] for another one, with the same
 //! open files: front ends that serve many have one client on each CPU. Paths and targets are those of
 //! [`wharf_files::vfs`], with numbers in the place of paths too, so whoever uses a
 //! [`Session`](wharf_files::vfs::Session) finds the same operations here.

@@ -19,7 +19,7 @@ enum State {
     Failed(Rc<OpenError>),
 }
 
-/// See the [module](self).
+/// The file system of a drive, who speaks to it, and what is added to the clock of its times.
 pub struct Firmware {
     state: RefCell<State>,
     sessions: Sessions,
