@@ -13,6 +13,7 @@ use wharf_wire::command::{Command, NAMESPACE_ALL};
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES, RegisterError};
 use wharf_wire::events::Event;
 use wharf_wire::features::{FeatureId, NumberOfQueues};
+use wharf_wire::file::FileSystemLog;
 use wharf_wire::identify::{
     DriveFeature, FeatureSet, IdentifyController, IdentifyError, IdentifyNamespace,
 };
@@ -20,6 +21,7 @@ use wharf_wire::log_page::{ErrorLogEntry, LogPage, SmartHealth};
 use wharf_wire::queue::{DriveQueue, HostQueue};
 use wharf_wire::space::{SpacePage, SpaceThresholds};
 use wharf_wire::statistics::DriveStatistics;
+use wharf_wire::timestamp::Timestamp;
 use zerocopy::{FromBytes, IntoBytes};
 
 use crate::buffers::Buffers;
@@ -500,6 +502,49 @@ impl Admin {
     /// If the command fails.
     pub async fn statistics(&self) -> Result<DriveStatistics, IoError> {
         self.log(LogPage::DriveStatistics, 0).await
+    }
+
+    /// Tells a drive with a file system what time it is, in milliseconds since 1970.
+    ///
+    /// # Errors
+    /// If the command fails, as it does on a drive without one.
+    pub async fn set_time(&self, milliseconds: u64) -> Result<(), IoError> {
+        let timestamp = Timestamp::of_milliseconds(milliseconds);
+        let (mut taken, mut addresses) = (Vec::new(), Vec::new());
+        self.buffers
+            .take(&self.cpu, 1, &mut taken, &mut addresses)
+            .await;
+        // SAFETY: the page is taken, and no command names it yet.
+        let page = unsafe { self.buffers.page_mut(taken[0]) };
+        page[..size_of::<Timestamp>()].copy_from_slice(timestamp.as_bytes());
+        let group = self.driver.groups().open();
+        let slot = self.driver.reserve().await;
+        let set = Command::set_timestamp(addresses[0]);
+        self.driver.issue(slot, &group, set, &addresses);
+        self.driver.ring();
+        let outcome = group.wait(&self.cpu).await;
+        self.give_back(group, taken);
+        outcome.map(drop)
+    }
+
+    /// The time by the drive's clock, as it counts from the last [`Admin::set_time`].
+    ///
+    /// # Errors
+    /// If the command fails.
+    pub async fn time(&self) -> Result<Timestamp, IoError> {
+        self.fetch_as(Command::get_feature(
+            FeatureId::Timestamp,
+            FeatureSelect::Current,
+        ))
+        .await
+    }
+
+    /// What has become of the drive's file system at power-up.
+    ///
+    /// # Errors
+    /// If the command fails, as it does on a drive without one.
+    pub async fn file_system(&self) -> Result<FileSystemLog, IoError> {
+        self.log(LogPage::FileSystem, 0).await
     }
 
     /// What each of the drive's `cores` firmware cores did since power-up.

@@ -7,7 +7,7 @@
 
 use crate::bits::Bits;
 use crate::{admin, command, completion, dsm, features, host_memory, identify, log_page};
-use crate::{events, file, lba_status, opcode, pin, space, statistics, status};
+use crate::{events, file, lba_status, opcode, pin, space, statistics, status, timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
@@ -136,6 +136,7 @@ fn tables_of_the_code() -> Tables {
         file::HandleOperation,
         file::AttributeOperation,
         file::FileKind,
+        file::FileSystemState,
         file::StartKind,
     );
     tables
@@ -155,6 +156,7 @@ fn command_layouts(tables: &mut Tables) {
         version, granule_bytes, level, yellow_percent, red_percent, reserved1, capacity, used,
         metadata_reserve, garbage, allocated_pages, map_bytes, reserved2,
     });
+    layout!(tables, timestamp::Timestamp { milliseconds, attributes, reserved });
     layout!(tables, host_memory::HostMemoryDescriptor { badd, bsize, reserved, vadd, table });
 }
 
@@ -222,6 +224,9 @@ fn file_layouts(tables: &mut Tables) {
         gid, device, reserved,
     });
     layout!(tables, file::OpenAnswer { attributes, handle, is_new, reserved });
+    layout!(tables, file::FileSystemLog {
+        version, state, kind, errno, replayed_groups, replayed_pages, mended, orphans, reserved, text,
+    });
     layout!(tables, file::FileSystemStatus {
         pages, pages_free, files, files_free, file_bytes_max, id, links_max, reserved,
     });

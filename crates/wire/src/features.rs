@@ -1,6 +1,6 @@
 //! Features: settings of the controller, read by get features and changed by set features.
 //!
-//! Each has a 32-bit value: CDW11 of a set, dword 0 of the completion of a get. The types here
+//! Each but the timestamp has a 32-bit value: CDW11 of a set, dword 0 of the completion of a get. The types here
 //! turn values into what they mean and back. Reserved bits are ignored in a set and zero in a
 //! get.
 
@@ -18,6 +18,8 @@ wire_enum! {
         NumberOfQueues = 0x07 => "number of queues",
         /// Memory that the host lends to the drive; see [`crate::host_memory`].
         HostMemory = 0x0d => "host memory",
+        /// What time it is; see [`crate::timestamp`].
+        Timestamp = 0x0e => "timestamp",
         /// When space runs low, and how the host is told; see [`crate::space`].
         SpaceThresholds = 0xc0 => "space thresholds",
     }

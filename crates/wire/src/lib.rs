@@ -27,3 +27,4 @@ pub mod shared_queue;
 pub mod space;
 pub mod statistics;
 pub mod status;
+pub mod timestamp;

@@ -2,7 +2,8 @@
 //!
 //! Errors (01h) and health (02h) are those of NVM Express. The vendor pages hold one
 //! [`DriveStatistics`](crate::statistics::DriveStatistics) for the whole drive (C0h) or one
-//! for each firmware core in turn (C1h), and the [space](crate::space) that is used (C2h).
+//! for each firmware core in turn (C1h), the [space](crate::space) that is used (C2h), and what
+//! has become of the [file system](crate::file::FileSystemLog) (C3h).
 
 use crate::bits::wire_enum;
 use crate::status::Status;
@@ -22,6 +23,8 @@ wire_enum! {
         CoreStatistics = 0xc1 => "core statistics",
         /// [`SpacePage`](crate::space::SpacePage): how much of the flash is used.
         Space = 0xc2 => "space",
+        /// [`FileSystemLog`](crate::file::FileSystemLog): what has become of the file system.
+        FileSystem = 0xc3 => "file system",
     }
 }
 

@@ -247,6 +247,9 @@ impl Controller {
         check_for_controller(command, StatusCode::FeatureNotNamespaceSpecific)?;
         let feature = command.feature().ok_or(StatusCode::InvalidField)?;
         let select = command.feature_select().ok_or(StatusCode::InvalidField)?;
+        if feature == FeatureId::Timestamp {
+            return self.get_long_feature(command, feature, select);
+        }
         let current = match feature {
             FeatureId::Arbitration => self.arbitration.to_value(),
             FeatureId::VolatileWriteCache => VolatileWriteCache {
@@ -255,7 +258,7 @@ impl Controller {
             .to_value(),
             FeatureId::NumberOfQueues => self.number_of_queues(),
             FeatureId::SpaceThresholds => self.events.thresholds.to_value(),
-            FeatureId::HostMemory => {
+            FeatureId::HostMemory | FeatureId::Timestamp => {
                 let mut features = self.features.iter();
                 let value = features.find_map(|one| one.value(self, feature));
                 value.unwrap_or(0)
@@ -265,7 +268,7 @@ impl Controller {
             FeatureId::Arbitration => ARBITRATION_DEFAULT,
             FeatureId::VolatileWriteCache => u32::from(self.config.volatile_write_cache()),
             FeatureId::NumberOfQueues => self.number_of_queues(),
-            FeatureId::HostMemory | FeatureId::SpaceThresholds => 0,
+            FeatureId::HostMemory | FeatureId::SpaceThresholds | FeatureId::Timestamp => 0,
         };
         Ok(match select {
             FeatureSelect::Current => current,
@@ -275,6 +278,25 @@ impl Controller {
                 capabilities(false, false, feature != FeatureId::NumberOfQueues)
             }
         })
+    }
+
+    /// Gets a feature whose value is in host memory.
+    fn get_long_feature(
+        &self,
+        command: &Command,
+        feature: FeatureId,
+        select: FeatureSelect,
+    ) -> Result<u32, StatusCode> {
+        let mut features = self.features.iter();
+        let value = features.find_map(|one| one.long_value(self, feature));
+        let mut value = value.ok_or(StatusCode::InvalidField)?;
+        match select {
+            FeatureSelect::Current => {}
+            FeatureSelect::Default | FeatureSelect::Saved => value.fill(0),
+            FeatureSelect::Capabilities => return Ok(capabilities(false, false, true)),
+        }
+        self.write_page(command, &value)?;
+        Ok(0)
     }
 
     fn number_of_queues(&self) -> u32 {
@@ -306,7 +328,7 @@ impl Controller {
                 self.set_space_thresholds(SpaceThresholds::from_value(value));
                 Ok(Some(0))
             }
-            FeatureId::HostMemory => {
+            FeatureId::HostMemory | FeatureId::Timestamp => {
                 let mut features = self.features.clone().into_iter();
                 let outcome = features.find_map(|feature| feature.set_value(self, &command));
                 outcome.unwrap_or(Err(StatusCode::InvalidField))
@@ -325,15 +347,17 @@ impl Controller {
         let page = command.log_page().ok_or(StatusCode::InvalidLogPage)?;
         self.check_log_transfer(&command, page)?;
         match page {
-            LogPage::ErrorInformation | LogPage::Space => match self.write_log_page(&command) {
-                StatusCode::Success => {
-                    if page == LogPage::Space && !command.log_page_retains_event() {
-                        self.unmask_events();
+            LogPage::ErrorInformation | LogPage::Space | LogPage::FileSystem => {
+                match self.write_log_page(&command) {
+                    StatusCode::Success => {
+                        if page == LogPage::Space && !command.log_page_retains_event() {
+                            self.unmask_events();
+                        }
+                        Ok(Some(0))
                     }
-                    Ok(Some(0))
+                    status => Err(status),
                 }
-                status => Err(status),
-            },
+            }
             LogPage::SmartHealth | LogPage::DriveStatistics | LogPage::CoreStatistics => {
                 self.broadcast(&LogPages, 0, command, 0);
                 Ok(None)

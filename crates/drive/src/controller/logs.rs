@@ -2,6 +2,7 @@
 
 use wharf_wire::command::Command;
 use wharf_wire::dma::PAGE_BYTES;
+use wharf_wire::file::FileSystemLog;
 use wharf_wire::log_page::{CriticalWarning, ErrorLogEntry, LogPage, SmartHealth, data_units};
 use wharf_wire::prp::{PrpError, prp_walk};
 use wharf_wire::space::SpacePage;
@@ -33,6 +34,13 @@ impl Controller {
             LogPage::SmartHealth => self.smart().as_bytes().to_vec(),
             LogPage::DriveStatistics => self.statistics().as_bytes().to_vec(),
             LogPage::Space => self.space_page().as_bytes().to_vec(),
+            LogPage::FileSystem => {
+                let mut features = self.features.iter();
+                match features.find_map(|feature| feature.log_page(self, page)) {
+                    Some(bytes) => bytes,
+                    None => return StatusCode::InvalidLogPage,
+                }
+            }
             LogPage::CoreStatistics => self
                 .core_statistics()
                 .flat_map(|report| report.as_bytes().to_vec())
@@ -66,6 +74,7 @@ impl Controller {
             LogPage::SmartHealth => size_of::<SmartHealth>(),
             LogPage::DriveStatistics => size_of::<DriveStatistics>(),
             LogPage::Space => size_of::<SpacePage>(),
+            LogPage::FileSystem => size_of::<FileSystemLog>(),
             LogPage::CoreStatistics => self.cores.len() * size_of::<DriveStatistics>(),
         };
         bytes as u64

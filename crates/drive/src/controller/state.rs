@@ -13,6 +13,7 @@ use wharf_wire::completion::Completion;
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::features::{Arbitration, FeatureId};
 use wharf_wire::identify::IdentifyController;
+use wharf_wire::log_page::LogPage;
 use wharf_wire::queue::{DriveQueue, Guest};
 use wharf_wire::status::StatusCode;
 
@@ -102,6 +103,16 @@ pub trait Feature: Sync {
     /// Sets the value of such a feature: the result of the command if it is there at once. `None` if the
     /// feature is not this one's.
     fn set_value(&self, _controller: &mut Controller, _command: &Command) -> Option<SetOutcome> {
+        None
+    }
+
+    /// Its value where that is more than a dword, to be written to the host's memory.
+    fn long_value(&self, _controller: &Controller, _feature: FeatureId) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// What a log page says that is this one's.
+    fn log_page(&self, _controller: &Controller, _page: LogPage) -> Option<Vec<u8>> {
         None
     }
 

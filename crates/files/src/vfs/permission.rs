@@ -20,6 +20,11 @@ impl Access {
     /// Make and remove entries.
     pub const CHANGE_ENTRIES: Access = Access(3);
 
+    /// The sum of 4 to read, 2 to write, 1 to execute or look up.
+    pub fn bits(self) -> u8 {
+        self.0 as u8
+    }
+
     /// Both.
     pub fn and(self, other: Access) -> Access {
         Access(self.0 | other.0)

@@ -118,6 +118,21 @@ impl StorClient {
         self.inner.send(About::File(0), sync).await.map(drop)
     }
 
+    /// Ends the use of the file system: closes all that this host has open, for any caller, and leaves nothing to be
+    /// replayed.
+    ///
+    /// # Errors
+    /// `EIO`.
+    pub async fn leave(&self) -> Result<(), FileError> {
+        let leave = Command::leave_files(NAMESPACE);
+        self.inner.send(About::File(0), leave).await.map(drop)
+    }
+
+    /// Most bytes that one command moves.
+    pub fn bytes_max(&self) -> usize {
+        self.inner.bytes_max
+    }
+
     /// Sets the size of an open file.
     ///
     /// # Errors

@@ -4,18 +4,15 @@ use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use wharf_files::block::Wfs;
 use wharf_files::block_on;
-use wharf_files::vfs::{SessionLimits, Sessions};
 use wharf_fuse::{MountOptions, asking, mount, unmount};
 
 use super::{Failure, fs, input, print};
-use crate::files::{self, DrivePages, ImageError, Recorded};
+use crate::files::{self, FileDrive, Recorded};
 
 /// What a mount in the background says on its standard output when the directory shows it.
 const READY: &str = "ready";
@@ -63,7 +60,7 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
 }
 
 /// What is mounted, unless it is recorded.
-type Served = Sessions<Rc<Wfs<DrivePages>>>;
+type Served = FileDrive;
 
 /// What the thread of the file system ended with, which the system's errors cannot tell.
 type Failed = Arc<Mutex<Option<Failure>>>;
@@ -79,9 +76,8 @@ fn serve(args: &Args) -> Result<(), Failure> {
     let failed = Failed::default();
     let (image, tell, record) = (args.image.clone(), failed.clone(), args.record.clone());
     let open = move || match files::open(&image) {
-        Ok((wfs, _)) => {
-            let sessions = Sessions::new(Rc::new(wfs), SessionLimits::default());
-            let recorded = recorded(sessions, record.as_deref());
+        Ok(drive) => {
+            let recorded = recorded(drive, record.as_deref());
             recorded.map_err(|failure| told(&tell, failure))
         }
         Err(error) => Err(told(&tell, fs::failure(&image, &error))),
@@ -93,13 +89,10 @@ fn serve(args: &Args) -> Result<(), Failure> {
         open,
         || mounted(args, signals),
         move |recorded| {
-            let (sessions, ended) = recorded.end();
-            let (wfs, left) = block_on(sessions.end());
-            let wfs = Rc::into_inner(wfs).expect("the sessions have ended");
-            let settled = block_on(wfs.settle()).and(left).map_err(ImageError::from);
-            let closed = wfs.into_pages().close().map_err(ImageError::from);
-            let done = settled.and(closed);
-            done.map_err(|error| told(&tell, fs::failure(&image, &error)))?;
+            let (drive, ended) = recorded.end();
+            drive
+                .end()
+                .map_err(|error| told(&tell, fs::failure(&image, &error)))?;
             match (ended, record) {
                 (Ok(summary), Some(file)) => print(&format!(
                     "recorded to {}: {} operations; left out, as traces have no word for them: {}",
@@ -125,14 +118,14 @@ fn serve(args: &Args) -> Result<(), Failure> {
     })
 }
 
-/// The sessions, recorded if that is wanted.
-fn recorded(sessions: Served, record: Option<&Path>) -> Result<Recorded<Served>, Failure> {
+/// The drive, recorded if that is wanted.
+fn recorded(drive: Served, record: Option<&Path>) -> Result<Recorded<Served>, Failure> {
     let Some(path) = record else {
-        return Ok(Recorded::nothing(sessions));
+        return Ok(Recorded::nothing(drive));
     };
     let failed = |error: io::Error| input(format!("{}: {error}", path.display()));
     let out = std::fs::File::create_new(path).map_err(failed)?;
-    let recorded = Recorded::new(sessions, out, files::now_ns(), asking);
+    let recorded = Recorded::new(drive, out, files::now_ns(), asking);
     block_on(recorded).map_err(failed)
 }
 

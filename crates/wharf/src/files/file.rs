@@ -1,17 +1,28 @@
 //! An open file, with the traits of `std::io`.
 
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::rc::Rc;
 
-use wharf_files::block::Wfs;
-use wharf_files::vfs::{Session, Target};
-use wharf_files::{Attributes, Handle, Place, Sync};
+use wharf_files::vfs::{Service, Target};
+use wharf_files::{Attributes, By, Caller, Handle, Place, Sync};
 
-use super::pages::DrivePages;
+use super::drive::FileDrive;
 use super::{now_ns, wait};
 
-/// How files are reached: paths and permissions above wfs.
-pub(super) type Files = Session<Rc<Wfs<DrivePages>>>;
+/// The drive, for one user.
+pub(super) struct Files {
+    pub(super) drive: FileDrive,
+    pub(super) caller: Caller,
+}
+
+impl Files {
+    /// The user, now.
+    pub(super) fn by(&self) -> By<'_> {
+        By {
+            caller: &self.caller,
+            now_ns: now_ns(),
+        }
+    }
+}
 
 /// An open file of a [`Mount`](super::Mount). It is closed when it is dropped.
 ///
@@ -42,7 +53,7 @@ impl<'a> File<'a> {
     /// # Errors
     /// As `pread`.
     pub fn read_at(&self, offset: u64, out: &mut [u8]) -> io::Result<usize> {
-        let read = self.files.read(now_ns(), self.handle, offset, out);
+        let read = self.files.drive.read(now_ns(), self.handle, offset, out);
         wait(read).map(|bytes| bytes as usize)
     }
 
@@ -53,7 +64,7 @@ impl<'a> File<'a> {
     /// As `pwrite`.
     pub fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<usize> {
         let place = Place::At(offset);
-        let written = self.files.write(now_ns(), self.handle, place, data);
+        let written = self.files.drive.write(now_ns(), self.handle, place, data);
         wait(written).map(|written| written.bytes as usize)
     }
 
@@ -62,7 +73,11 @@ impl<'a> File<'a> {
     /// # Errors
     /// Of the drive.
     pub fn attributes(&self) -> io::Result<Attributes> {
-        wait(self.files.stat(Target::Handle(self.handle)))
+        wait(
+            self.files
+                .drive
+                .stat(self.files.by(), Target::Handle(self.handle)),
+        )
     }
 
     /// Sets its size.
@@ -70,7 +85,7 @@ impl<'a> File<'a> {
     /// # Errors
     /// As `ftruncate`.
     pub fn set_len(&self, bytes: u64) -> io::Result<()> {
-        wait(self.files.truncate_open(now_ns(), self.handle, bytes))
+        wait(self.files.drive.truncate_open(now_ns(), self.handle, bytes))
     }
 
     /// Makes its bytes and attributes durable, and all that was done to names before.
@@ -78,7 +93,7 @@ impl<'a> File<'a> {
     /// # Errors
     /// As `fsync`: from then on nothing is changed any more.
     pub fn sync(&self) -> io::Result<()> {
-        wait(self.files.sync(self.handle, Sync::All))
+        wait(self.files.drive.sync(self.handle, Sync::All))
     }
 }
 
@@ -94,7 +109,7 @@ impl Write for File<'_> {
     fn write(&mut self, data: &[u8]) -> io::Result<usize> {
         let place = Place::At(self.offset);
         let files = self.files;
-        let written = wait(files.write(now_ns(), self.handle, place, data))?;
+        let written = wait(files.drive.write(now_ns(), self.handle, place, data))?;
         self.offset = written.offset + written.bytes;
         Ok(written.bytes as usize)
     }
@@ -121,6 +136,6 @@ impl Seek for File<'_> {
 impl Drop for File<'_> {
     fn drop(&mut self) {
         // What a file system can say of it concerns only what it gives back.
-        let _ = wait(self.files.close(self.handle));
+        let _ = wait(self.files.drive.close(self.handle));
     }
 }

@@ -1,30 +1,25 @@
-//! Making, opening and checking: the table of partitions, and the file system in it.
+//! Making, opening and checking an image: a drive with a file system.
 
 use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 use std::time::Duration;
 
+use wharf_drive::config::NewFiles;
 use wharf_drive::{DriveError, media};
-use wharf_files::block::{self, Make, Recovered, Wfs};
-use wharf_files::gpt::{Gpt, Guid, Partition, head_bytes, tail_bytes};
+use wharf_files::block::{self, Make, Recovered};
+use wharf_files::gpt::{Gpt, Guid, head_bytes, tail_bytes};
 use wharf_files::pages::{PAGE_BYTES, Pages, Run};
 use wharf_files::{FileError, Owner, block_on};
-use wharf_host::direct::Direct;
 
+use super::drive::FileDrive;
 use super::pages::DrivePages;
 use super::{ImageError, now_ns};
 use crate::store::{Client, StoreError, StoreOptions};
 
-/// Bytes of pages with metadata that are kept in memory.
-const CACHE_BYTES: usize = 64 << 20;
-
 /// How often it is looked again whether an image that is in use has become free, and when: for 2 s.
 const IN_USE_LOOKS: u32 = 200;
 const IN_USE_PAUSE: Duration = Duration::from_millis(10);
-
-/// Partitions begin at multiples of so many pages, as those of other tools do: 1 MiB.
-const ALIGNMENT_PAGES: u64 = 256;
 
 /// What a new image is to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +57,7 @@ pub fn make(image: &Path, new: &NewImage) -> Result<(), ImageError> {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, exists).into());
     }
     let options = StoreOptions::file(image, new.bytes)?;
-    let made = make_on(&options, new);
+    let made = make_on(options, new);
     if made.is_err() {
         // The error is what is told.
         let _ = fs::remove_file(image);
@@ -70,60 +65,35 @@ pub fn make(image: &Path, new: &NewImage) -> Result<(), ImageError> {
     made
 }
 
-fn make_on(options: &StoreOptions, new: &NewImage) -> Result<(), ImageError> {
-    let drive = DrivePages::whole(Client::<Direct>::open_local(options)?);
-    let blocks = drive.pages();
-    let mut gpt = Gpt::new(guid()?, PAGE_BYTES as u32, blocks)?;
-    let (first, last) = gpt.usable();
-    let mut partition = Partition {
-        kind: Guid::FILES,
-        guid: guid()?,
-        first_block: first.next_multiple_of(ALIGNMENT_PAGES),
-        last_block: last,
-        attributes: 0,
-        name: "wfs".into(),
-    };
-    partition.set_file_system(block::NUMBER);
-    let part = Run::new(
-        partition.first_block,
-        (last + 1).saturating_sub(partition.first_block),
-    );
-    gpt.add(partition)?;
-    let part = drive.part(part);
+fn make_on(options: StoreOptions, new: &NewImage) -> Result<(), ImageError> {
     let [file_system, key, other_key] = numbers()?;
-    let make = Make {
-        file_system,
-        hash_key: [key, other_key],
-        now_ns: now_ns(),
-        uid: new.owner.uid,
-        gid: new.owner.gid,
-        mode: new.mode,
+    let new = NewFiles {
+        disk: guid()?,
+        partition: guid()?,
+        make: Make {
+            file_system,
+            hash_key: [key, other_key],
+            now_ns: now_ns(),
+            uid: new.owner.uid,
+            gid: new.owner.gid,
+            mode: new.mode,
+        },
     };
-    block_on(block::make(&part, make))?;
-    // Who finds the partition finds a file system in it.
-    let drive = part.back();
-    let (head, tail) = gpt.encode();
-    let place = |bytes: &[u8], first| Run::new(first, (bytes.len() / PAGE_BYTES) as u64);
-    let at_end = blocks - (tail.len() / PAGE_BYTES) as u64;
-    let written = block_on(async {
-        drive.write(&[place(&head, 0)], &head).await?;
-        drive.write(&[place(&tail, at_end)], &tail).await?;
-        drive.flush().await
-    });
-    written.map_err(FileError::Io)?;
-    Ok(drive.close()?)
+    FileDrive::open(options.into_drive(), Some(new))?.end()
 }
 
-/// The drive of an image. Who has just unmounted it may be about to end: that is waited for.
+/// Opens the drive of an image. Who has just unmounted it may be about to end: that is waited for.
 #[allow(clippy::disallowed_methods)] // another process is waited for
-fn open_drive(image: &Path) -> Result<Client<Direct>, StoreError> {
-    let open = || {
-        let options = StoreOptions::existing(image)?;
-        Client::open_local(&options)
-    };
+fn open_drive<T>(
+    image: &Path,
+    open: impl Fn(StoreOptions) -> Result<T, ImageError>,
+) -> Result<T, ImageError> {
+    let open = || open(StoreOptions::existing(image)?);
     for _ in 0..IN_USE_LOOKS {
         match open() {
-            Err(StoreError::Drive(DriveError::Image(media::ImageError::Locked { .. }))) => {
+            Err(ImageError::Drive(StoreError::Drive(DriveError::Image(
+                media::ImageError::Locked { .. },
+            )))) => {
                 std::thread::sleep(IN_USE_PAUSE);
             }
             opened => return opened,
@@ -134,7 +104,8 @@ fn open_drive(image: &Path) -> Result<Client<Direct>, StoreError> {
 
 /// The pages of an image's file system.
 fn find(image: &Path) -> Result<DrivePages, ImageError> {
-    let drive = DrivePages::whole(open_drive(image)?);
+    let drive = open_drive(image, |options| Ok(Client::open_local(&options)?))?;
+    let drive = DrivePages::whole(drive);
     let blocks = drive.pages();
     let mut head = vec![0; head_bytes(PAGE_BYTES as u32)];
     let mut tail = vec![0; tail_bytes(PAGE_BYTES as u32)];
@@ -149,20 +120,20 @@ fn find(image: &Path) -> Result<DrivePages, ImageError> {
             .await
     });
     read.map_err(FileError::Io)?;
-    let found = Gpt::decode(PAGE_BYTES as u32, blocks, &head, &tail)?;
+    let found = Gpt::decode(PAGE_BYTES as u32, blocks, &head, &tail);
+    let found = found.map_err(|error| ImageError::Table(error.to_string()))?;
     let mut partitions = found.gpt.partitions().iter().flatten();
     let wfs = partitions.find(|partition| partition.file_system() == block::NUMBER);
     let wfs = wfs.ok_or(ImageError::NoFileSystem)?;
     Ok(drive.part(Run::new(wfs.first_block, wfs.blocks())))
 }
 
-/// The file system of an image, brought up to date, with the drive on this thread.
+/// The file system of an image, brought up to date, with the drive that runs it on this thread.
 ///
 /// # Errors
 /// If there is none, it is damaged, or somebody else has it.
-pub fn open(image: &Path) -> Result<(Wfs<DrivePages>, Recovered), ImageError> {
-    let pages = find(image)?;
-    Ok(block_on(Wfs::open(pages, CACHE_BYTES))?)
+pub fn open(image: &Path) -> Result<FileDrive, ImageError> {
+    open_drive(image, |options| FileDrive::open(options.into_drive(), None))
 }
 
 /// What a check found.
@@ -187,11 +158,11 @@ impl Checked {
 /// If there is none, or its first pages cannot be read.
 pub fn check(image: &Path) -> Result<Checked, ImageError> {
     let recovered = match open(image) {
-        Ok((wfs, recovered)) => {
-            let settled = block_on(wfs.settle());
-            wfs.into_pages().close()?;
-            settled.map(|()| recovered).map_err(|e| e.to_string())
+        Ok(drive) => {
+            let recovered = *drive.recovered();
+            drive.end().map(|()| recovered).map_err(|e| e.to_string())
         }
+        Err(ImageError::Damaged(text)) => Err(text),
         Err(ImageError::Files(error)) => Err(error.to_string()),
         Err(other) => return Err(other),
     };

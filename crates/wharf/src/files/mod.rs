@@ -1,8 +1,9 @@
 //! File systems in drive images, for programs that link them.
 //!
 //! An image is a drive ([`store`](crate::store)) in a file. On it are a table of partitions and a
-//! partition with wfs. [`make`] makes one, [`Mount`] opens it, with the drive on the thread that
-//! opens it, and gives [`File`]s with the traits of `std::io`:
+//! partition with wfs. The drive itself runs the file system, and this half of Wharf sends it commands
+//! for files. [`make`] makes an image, [`Mount`] opens it, with the drive on the thread that opens
+//! it, and gives [`File`]s with the traits of `std::io`:
 //!
 //! ```
 //! use std::io::{Read, Write};
@@ -25,33 +26,35 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `pages.rs` | a part of a drive's pages, as a file system wants them |
-//! | `image.rs` | making, opening, checking: the table of partitions, and what is in it |
+//! | `image.rs` | making, opening, checking an image |
+//! | `drive.rs` | a drive that runs a file system, on this thread |
+//! | `served.rs` | what a front end asks, as commands to the drive |
+//! | `pages.rs` | a part of a drive's pages, for whoever checks the file system from outside |
 //! | `mount.rs` | a file system that is open, for one user |
 //! | `record.rs` | what a file system is asked, as a trace |
 //! | `file.rs` | an open file, with the traits of `std::io` |
 //!
-//! Not yet: the file system runs beside the drive, above its commands for blocks. The drive has none
-//! for files.
+//! Not yet: a drive of several threads, or one that several processes use; the byte-addressable file
+//! system; callers with more than 32 groups.
 
+mod drive;
 mod file;
 mod image;
 mod mount;
 mod pages;
 mod record;
+mod served;
 
 use std::io;
 
-use wharf_files::block::MakeError;
-use wharf_files::gpt::GptError;
 use wharf_files::{FileError, block_on};
 
 use crate::store::StoreError;
 
+pub use drive::FileDrive;
 pub use file::File;
 pub use image::{Checked, NewImage, check, make, open};
 pub use mount::Mount;
-pub use pages::DrivePages;
 pub use record::{Recorded, Summary};
 pub use wharf_files::{Attributes, Caller, DirectoryEntry, Errno, Kind, OpenFlags, Rename, StatFs};
 
@@ -61,17 +64,23 @@ pub enum ImageError {
     /// The drive.
     #[error(transparent)]
     Drive(#[from] StoreError),
-    /// The table of partitions.
+    /// The table of partitions, in the drive's words.
     #[error("{0}: make a file system with `wharf fs make`")]
-    Table(#[from] GptError),
+    Table(String),
     /// No partition has a file system that is known.
     #[error(
         "no partition of the drive says that it holds wfs: make a file system with `wharf fs make`"
     )]
     NoFileSystem,
-    /// There can be no file system of that size.
-    #[error(transparent)]
-    Make(#[from] MakeError),
+    /// There can be no file system of that size, in the drive's words.
+    #[error("{0}")]
+    Make(String),
+    /// The file system needs more memory than the drive has for it.
+    #[error("{0}")]
+    Memory(String),
+    /// The file system is damaged, or its pages cannot be read, in the drive's words.
+    #[error("{0}")]
+    Damaged(String),
     /// The file system.
     #[error(transparent)]
     Files(#[from] FileError),

@@ -2,15 +2,15 @@
 
 use std::io;
 use std::path::Path;
-use std::rc::Rc;
 
 use wharf_files::block::Recovered;
-use wharf_files::vfs::{At, Session, SessionLimits, Target};
-use wharf_files::{Attributes, Caller, DirectoryEntry, LIST_START, OpenFlags, Rename, block_on};
+use wharf_files::vfs::{At, Service, Target};
+use wharf_files::{Attributes, By, Caller, DirectoryEntry, LIST_START, OpenFlags, Rename};
 
+use super::drive::FileDrive;
 use super::file::{File, Files};
 use super::image::open;
-use super::{ImageError, StatFs, now_ns, wait};
+use super::{ImageError, StatFs, wait};
 
 /// Entries that are asked for at once.
 const ENTRIES_AT_ONCE: usize = 256;
@@ -21,7 +21,6 @@ const ENTRIES_AT_ONCE: usize = 256;
 /// are bytes; those that do not begin with `/` begin at the root.
 pub struct Mount {
     files: Files,
-    recovered: Recovered,
 }
 
 impl Mount {
@@ -39,14 +38,15 @@ impl Mount {
     /// # Errors
     /// As [`Mount::open`].
     pub fn open_for(image: impl AsRef<Path>, caller: Caller) -> Result<Mount, ImageError> {
-        let (wfs, recovered) = open(image.as_ref())?;
-        let files = Session::new(Rc::new(wfs), caller, SessionLimits::default());
-        Ok(Mount { files, recovered })
+        let drive = open(image.as_ref())?;
+        Ok(Mount {
+            files: Files { drive, caller },
+        })
     }
 
     /// What was done to bring it up to date.
     pub fn recovered(&self) -> &Recovered {
-        &self.recovered
+        self.files.drive.recovered()
     }
 
     /// Opens a file. One that is made has the permission bits `mode`.
@@ -60,7 +60,7 @@ impl Mount {
         mode: u16,
     ) -> io::Result<File<'_>> {
         let at = At::from(path.as_ref());
-        let opened = wait(self.files.open(now_ns(), at, flags, mode))?;
+        let opened = wait(self.drive().open(self.by(), at, flags, mode))?;
         Ok(File::new(&self.files, opened.handle))
     }
 
@@ -69,7 +69,10 @@ impl Mount {
     /// # Errors
     /// As `stat`.
     pub fn stat(&self, path: impl AsRef<[u8]>, follow: bool) -> io::Result<Attributes> {
-        wait(self.files.stat(Target::Path(path.as_ref().into(), follow)))
+        wait(
+            self.drive()
+                .stat(self.by(), Target::Path(path.as_ref().into(), follow)),
+        )
     }
 
     /// All entries of a directory, without `.` and `..`.
@@ -81,9 +84,9 @@ impl Mount {
         let (mut entries, mut cookie) = (Vec::new(), LIST_START);
         loop {
             let before = entries.len();
-            let listed = self
-                .files
-                .list(directory.handle(), cookie, ENTRIES_AT_ONCE, &mut entries);
+            let listed =
+                self.drive()
+                    .list(directory.handle(), cookie, ENTRIES_AT_ONCE, &mut entries);
             wait(listed)?;
             match entries.last() {
                 Some(last) if entries.len() > before => cookie = last.cookie,
@@ -97,7 +100,7 @@ impl Mount {
     /// # Errors
     /// As `mkdir`.
     pub fn mkdir(&self, path: impl AsRef<[u8]>, mode: u16) -> io::Result<()> {
-        wait(self.files.mkdir(now_ns(), path.as_ref().into(), mode)).map(drop)
+        wait(self.drive().mkdir(self.by(), path.as_ref().into(), mode)).map(drop)
     }
 
     /// Makes a symbolic link to `target`.
@@ -106,7 +109,7 @@ impl Mount {
     /// As `symlink`.
     pub fn symlink(&self, target: impl AsRef<[u8]>, path: impl AsRef<[u8]>) -> io::Result<()> {
         let at = At::from(path.as_ref());
-        wait(self.files.symlink(now_ns(), target.as_ref(), at)).map(drop)
+        wait(self.drive().symlink(self.by(), target.as_ref(), at)).map(drop)
     }
 
     /// Where a symbolic link leads.
@@ -114,7 +117,7 @@ impl Mount {
     /// # Errors
     /// As `readlink`.
     pub fn read_link(&self, path: impl AsRef<[u8]>) -> io::Result<Vec<u8>> {
-        wait(self.files.read_link(path.as_ref().into()))
+        wait(self.drive().read_link(self.by(), path.as_ref().into()))
     }
 
     /// Removes the name of a file.
@@ -122,7 +125,7 @@ impl Mount {
     /// # Errors
     /// As `unlink`.
     pub fn unlink(&self, path: impl AsRef<[u8]>) -> io::Result<()> {
-        wait(self.files.unlink(now_ns(), path.as_ref().into()))
+        wait(self.drive().unlink(self.by(), path.as_ref().into()))
     }
 
     /// Removes an empty directory.
@@ -130,7 +133,7 @@ impl Mount {
     /// # Errors
     /// As `rmdir`.
     pub fn rmdir(&self, path: impl AsRef<[u8]>) -> io::Result<()> {
-        wait(self.files.rmdir(now_ns(), path.as_ref().into()))
+        wait(self.drive().rmdir(self.by(), path.as_ref().into()))
     }
 
     /// Gives something another name, in one step.
@@ -144,7 +147,7 @@ impl Mount {
         how: Rename,
     ) -> io::Result<()> {
         let (from, to) = (At::from(from.as_ref()), At::from(to.as_ref()));
-        wait(self.files.rename(now_ns(), from, to, how))
+        wait(self.drive().rename(self.by(), from, to, how))
     }
 
     /// Sets the permission bits of what a path names.
@@ -153,7 +156,7 @@ impl Mount {
     /// As `chmod`.
     pub fn chmod(&self, path: impl AsRef<[u8]>, mode: u16) -> io::Result<()> {
         let target = Target::Path(path.as_ref().into(), true);
-        wait(self.files.chmod(now_ns(), target, mode))
+        wait(self.drive().chmod(self.by(), target, mode))
     }
 
     /// Gives what a path names, a symbolic link itself, to somebody.
@@ -162,7 +165,7 @@ impl Mount {
     /// As `lchown`.
     pub fn chown(&self, path: impl AsRef<[u8]>, uid: u32, gid: u32) -> io::Result<()> {
         let target = Target::Path(path.as_ref().into(), false);
-        wait(self.files.chown(now_ns(), target, Some(uid), Some(gid)))
+        wait(self.drive().chown(self.by(), target, Some(uid), Some(gid)))
     }
 
     /// How much there is, and how much of it is free.
@@ -170,7 +173,7 @@ impl Mount {
     /// # Errors
     /// Of the drive.
     pub fn space(&self) -> io::Result<StatFs> {
-        wait(self.files.stat_fs())
+        wait(self.drive().stat_fs())
     }
 
     /// Makes everything durable that was done before.
@@ -178,7 +181,7 @@ impl Mount {
     /// # Errors
     /// Of the drive: from then on nothing is changed any more.
     pub fn sync_all(&self) -> io::Result<()> {
-        wait(self.files.sync_all())
+        wait(self.drive().sync_all())
     }
 
     /// Makes everything durable and ends the drive.
@@ -186,13 +189,14 @@ impl Mount {
     /// # Errors
     /// Of the drive.
     pub fn close(self) -> Result<(), ImageError> {
-        let closed = block_on(self.files.close_all());
-        let settled = block_on(self.files.file_system().settle());
-        let wfs = self.files.into_file_system();
-        let wfs = Rc::into_inner(wfs).expect("nobody else has it");
-        let ended = wfs.into_pages().close();
-        closed?;
-        settled?;
-        Ok(ended?)
+        self.files.drive.end()
+    }
+
+    fn drive(&self) -> &FileDrive {
+        &self.files.drive
+    }
+
+    fn by(&self) -> By<'_> {
+        self.files.by()
     }
 }

@@ -28,11 +28,6 @@ impl DrivePages {
         }
     }
 
-    /// All pages of the drive again.
-    pub(super) fn back(self) -> DrivePages {
-        DrivePages::whole(self.client)
-    }
-
     /// Ends the drive: what was written is durable then.
     ///
     /// # Errors

@@ -81,6 +81,11 @@ impl StoreOptions {
         }
     }
 
+    /// The configuration of its first drive.
+    pub(crate) fn into_drive(mut self) -> DriveConfig {
+        self.drives.swap_remove(0)
+    }
+
     /// Memory for cached pages, over all clients; 64 MiB unless said otherwise.
     #[must_use]
     pub fn cache_bytes(mut self, bytes: u64) -> StoreOptions {

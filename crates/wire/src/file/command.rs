@@ -42,6 +42,7 @@ bit_fields! {
     mod sync_file_fields {
         DATA_ONLY = 15 [0:0];
         WHOLE = 15 [1:1];
+        LEAVE = 15 [2:2];
     }
 }
 
@@ -301,6 +302,12 @@ impl Command {
             .with(sync_file_fields::WHOLE, 1)
     }
 
+    /// Ends the use of the file system: all that this host has open is closed, everything is durable, and nothing is
+    /// left to be replayed at the next power-up.
+    pub fn leave_files(nsid: u32) -> Command {
+        Command::sync_files(nsid).with(sync_file_fields::LEAVE, 1)
+    }
+
     /// Does something with an open file, without data.
     pub fn handle_operation(
         nsid: u32,
@@ -462,6 +469,11 @@ impl Command {
         self.field(sync_file_fields::DATA_ONLY) != 0
     }
 
+    /// Whether the host's use of the file system ends with this sync.
+    pub const fn leaves_files(&self) -> bool {
+        self.field(sync_file_fields::LEAVE) != 0
+    }
+
     /// Whether a sync is of the whole file system.
     pub const fn syncs_all(&self) -> bool {
         self.field(sync_file_fields::WHOLE) != 0
@@ -543,7 +555,9 @@ mod tests {
         let sync = Command::sync_file(1, HANDLE, 9, u64::MAX, true);
         assert!(sync.syncs_data_only() && !sync.syncs_all());
         assert_eq!((sync.file_offset(), sync.range_bytes()), (9, u64::MAX));
-        assert!(Command::sync_files(1).syncs_all());
+        assert!(Command::sync_files(1).syncs_all() && !Command::sync_files(1).leaves_files());
+        let leave = Command::leave_files(1);
+        assert!(leave.syncs_all() && leave.leaves_files());
     }
 
     #[test]

@@ -127,6 +127,8 @@ wire_enum! {
         WriteZeroes = 3 => "write zeroes",
         /// SEL in get features and SV in set features.
         SaveSelect = 4 => "save and select of features",
+        /// The feature of the time; only drives with a file system have it.
+        Timestamp = 6 => "timestamp",
         /// Verify.
         Verify = 7 => "verify",
     }
@@ -158,7 +160,8 @@ impl IdentifyController {
         controller.cqes = COMPLETION_ENTRY_SIZES;
         controller.nn = 1;
         for command in OptionalIoCommand::ALL {
-            controller.oncs |= 1 << command.raw();
+            let is_of_all = *command != OptionalIoCommand::Timestamp;
+            controller.oncs |= u16::from(is_of_all) << command.raw();
         }
         controller.vwc = VWC_PRESENT_FLUSH_ALL;
         controller.drive.signature = DriveInfo::SIGNATURE;
@@ -278,7 +281,7 @@ mod tests {
         assert!(
             OptionalIoCommand::ALL
                 .iter()
-                .all(|&c| controller.supports(c))
+                .all(|&c| controller.supports(c) == (c != OptionalIoCommand::Timestamp))
         );
         assert_eq!((controller.oncs, controller.oacs), (0b1001_1100, 0x202));
         let drive = controller.drive_info().unwrap();

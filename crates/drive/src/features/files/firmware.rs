@@ -25,6 +25,7 @@ pub struct Firmware {
     sessions: Sessions,
     /// What is added to the drive's clock, in nanoseconds since 1970.
     epoch_ns: Cell<u64>,
+    is_time_set: Cell<bool>,
 }
 
 impl Firmware {
@@ -34,6 +35,7 @@ impl Firmware {
             state: RefCell::new(State::Opening(Vec::new())),
             sessions: Sessions::default(),
             epoch_ns: Cell::new(0),
+            is_time_set: Cell::new(false),
         }
     }
 
@@ -77,6 +79,12 @@ impl Firmware {
     /// From now on, when it is `clock_ns` by the drive's clock, it is `now_ns` for files.
     pub fn set_time(&self, clock_ns: u64, now_ns: u64) {
         self.epoch_ns.set(now_ns.saturating_sub(clock_ns));
+        self.is_time_set.set(true);
+    }
+
+    /// Whether that has been said.
+    pub fn is_time_set(&self) -> bool {
+        self.is_time_set.get()
     }
 
     /// The file system, if it is open.

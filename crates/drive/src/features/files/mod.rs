@@ -12,12 +12,15 @@
 //! | `find.rs` | the partition that has it; a new one |
 //! | `opcodes.rs` | the commands, and what is checked of each before anything happens |
 //! | `sessions.rs` | what each host has open |
+//! | `clock.rs`, `log.rs` | what time it is for files; what happened at power-on, for the host |
 //! | `serve/` | what a file task does for each command |
 //! | `pages.rs`, `bytes.rs` | the drive's pages below the file system; bytes of files between them and the host |
 
 mod bytes;
+mod clock;
 mod find;
 mod firmware;
+mod log;
 mod opcodes;
 mod pages;
 mod power_on;
@@ -34,14 +37,16 @@ pub use pages::{FilePages, FileSystemOfDrive};
 pub use tasks::{At, FileAnswer, FileCommand, FileHandler, FileWork, start};
 
 use crate::config::{DriveConfig, NewFiles};
-use crate::controller::{Controller, Feature, IoCommand};
+use crate::controller::{Controller, Feature, IoCommand, SetOutcome};
 use crate::core::Core;
 use opcodes::{FileOpcode, OPCODES, Turn};
 use sessions::HANDLES_MAX;
 use tasks::FileCore;
 use wharf_runtime::OnCpu;
 use wharf_wire::command::Command;
-use wharf_wire::identify::{DriveFeature, IdentifyController};
+use wharf_wire::features::FeatureId;
+use wharf_wire::identify::{DriveFeature, IdentifyController, OptionalIoCommand};
+use wharf_wire::log_page::LogPage;
 use wharf_wire::queue::Guest;
 use wharf_wire::status::StatusCode;
 
@@ -75,10 +80,24 @@ impl Feature for Files {
         drive.features = drive.features.with(DriveFeature::FileSystem);
         drive.file_systems = 1 << wharf_files::block::NUMBER;
         drive.file_handles_max = HANDLES_MAX;
+        identify.oncs |= 1 << OptionalIoCommand::Timestamp.raw();
+    }
+
+    fn long_value(&self, controller: &Controller, feature: FeatureId) -> Option<Vec<u8>> {
+        (feature == FeatureId::Timestamp).then(|| clock::get(controller))
+    }
+
+    fn set_value(&self, controller: &mut Controller, command: &Command) -> Option<SetOutcome> {
+        let is_meant = command.feature() == Some(FeatureId::Timestamp);
+        is_meant.then(|| clock::set(controller, command).map(|()| Some(0)))
+    }
+
+    fn log_page(&self, controller: &Controller, page: LogPage) -> Option<Vec<u8>> {
+        (page == LogPage::FileSystem).then(|| log::page(&firmware(controller)))
     }
 
     fn guest_leaves(&self, controller: &mut Controller, guest: Guest, _: &Command) -> bool {
-        let core = controller.cores().next().expect("a drive has cores");
+        let core = first_core(controller);
         let firmware = core.state::<FileCore>().firmware.get();
         if let Some(files) = firmware.and_then(|all| all.sessions().take(guest.number)) {
             // Nobody waits for it: what is closed was promised to nobody.
@@ -95,4 +114,14 @@ impl Feature for Files {
         // It would take the pages away below a file system that is in use.
         Err(StatusCode::CommandSequenceError)
     }
+}
+
+/// What all cores share, as the first one has it.
+fn firmware(controller: &Controller) -> Rc<Firmware> {
+    let firmware = first_core(controller).state::<FileCore>().firmware.get();
+    firmware.expect("it is there since power-on").clone()
+}
+
+fn first_core(controller: &Controller) -> &Rc<Core> {
+    controller.cores().next().expect("a drive has cores")
 }

@@ -55,6 +55,7 @@ impl FileOpcode {
             IoOpcode::PathChange => {
                 command.path_change_kind().is_some() && command.rename_mode().is_some()
             }
+            IoOpcode::SyncFile => command.syncs_all() || !command.leaves_files(),
             IoOpcode::HandleOperation => command.handle_operation_kind().is_some(),
             IoOpcode::SetFileAttributes => {
                 command.attribute_operation().is_some() && command.xattr_mode().is_some()

@@ -8,11 +8,13 @@
 //! | `noise.rs` | random commands, most of them wrong, are answered and leave a sound file system |
 //! | `malformed.rs` | each wrong field of a command gets its status, and nothing is changed |
 //! | `first.rs` | a file that is written on one core is there on another one, and after power-on |
+//! | `coming_and_going.rs` | times are those that the host has set; the drive tells what happened at power-on; who leaves leaves nothing open |
 //! | `pages.rs` | tasks that ask other cores for pages never wait in a circle, and get what was written |
 //! | `own_memory.rs` | no host names the drive's own memory; budgets are walls; a queue goes when its commands have ended |
 //! | `programs.rs` | random programs do on any core what the model does, also through power cuts; equal seeds give equal runs |
 
 mod asker;
+mod coming_and_going;
 mod first;
 mod malformed;
 mod noise;

@@ -78,9 +78,9 @@ pub(super) fn failure(image: &Path, error: &ImageError) -> Failure {
         line = format!("{name}: {line}");
     }
     match error {
-        ImageError::Files(_) | ImageError::Drive(StoreError::Io(_) | StoreError::Admin(_)) => {
-            Failure::Run(line)
-        }
+        ImageError::Files(_)
+        | ImageError::Damaged(_)
+        | ImageError::Drive(StoreError::Io(_) | StoreError::Admin(_)) => Failure::Run(line),
         _ => Failure::Input(line),
     }
 }

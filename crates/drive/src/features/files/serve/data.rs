@@ -44,6 +44,13 @@ pub(super) async fn write(call: &Call<'_>) -> Served {
 }
 
 pub(super) async fn sync(call: &Call<'_>) -> Served {
+    if call.command.leaves_files() {
+        // All is closed, whatever closing one of them ends with.
+        let closed = call.files.close_all().await;
+        call.files.file_system().settle().await?;
+        closed?;
+        return Ok(Done::result(0));
+    }
     if call.command.syncs_all() {
         call.files.sync_all().await?;
         return Ok(Done::result(0));

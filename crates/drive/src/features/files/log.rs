@@ -1,0 +1,43 @@
+//! What happened at power-on, as a log page for the host (C3h).
+
+use wharf_wire::file::{FileSystemLog, FileSystemState};
+use zerocopy::IntoBytes;
+
+use super::find::OpenError;
+use super::firmware::Firmware;
+
+/// The log page.
+pub(super) fn page(firmware: &Firmware) -> Vec<u8> {
+    log(firmware).as_bytes().to_vec()
+}
+
+fn log(firmware: &Firmware) -> FileSystemLog {
+    if let Some(error) = firmware.failed() {
+        return failed(&error);
+    }
+    let Some(recovered) = firmware.recovered() else {
+        return FileSystemLog::new(FileSystemState::Opening);
+    };
+    let mut log = FileSystemLog::new(FileSystemState::Open);
+    log.kind = wharf_files::block::NUMBER.into();
+    log.replayed_groups = recovered.replayed.groups;
+    log.replayed_pages = recovered.replayed.images;
+    log.mended = recovered.replayed.mended;
+    log.orphans = recovered.orphans;
+    log
+}
+
+fn failed(error: &OpenError) -> FileSystemLog {
+    let state = match error {
+        OpenError::Table(_) => FileSystemState::NoTable,
+        OpenError::None => FileSystemState::None,
+        OpenError::Make(_) => FileSystemState::NotMade,
+        OpenError::Memory(_) => FileSystemState::NoMemory,
+        OpenError::Files(_) => FileSystemState::Damaged,
+    };
+    let mut log = FileSystemLog::new(state).with_text(&error.to_string());
+    if let OpenError::Files(error) = error {
+        log.errno = error.errno().number().unsigned_abs();
+    }
+    log
+}

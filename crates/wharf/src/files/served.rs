@@ -1,0 +1,298 @@
+//! What a front end asks, as commands to the drive.
+
+use wharf_files::vfs::{Access, At, Opened, Service, SetTime, Target};
+use wharf_files::{
+    Allocate, Attributes, By, DirectoryEntry, FileError, Handle, OpenFlags, Place, Rename, Seek,
+    SetXattr, Special, StatFs, Sync, Written,
+};
+
+use super::drive::{FileDrive, of_host};
+
+impl Service for FileDrive {
+    fn root(&self) -> u64 {
+        self.root
+    }
+
+    async fn stat(&self, by: By<'_>, target: Target<'_>) -> Result<Attributes, FileError> {
+        let client = self.as_caller(by.caller, by.now_ns);
+        self.wait(client.stat(target)).map_err(of_host)
+    }
+
+    async fn access(
+        &self,
+        by: By<'_>,
+        target: Target<'_>,
+        access: Access,
+    ) -> Result<(), FileError> {
+        let client = self.as_caller(by.caller, by.now_ns);
+        let asked = client.access(target, access.bits());
+        self.wait(asked).map_err(of_host)
+    }
+
+    async fn open(
+        &self,
+        by: By<'_>,
+        at: At<'_>,
+        flags: OpenFlags,
+        mode: u16,
+    ) -> Result<Opened, FileError> {
+        let client = self.as_caller(by.caller, by.now_ns);
+        let opened = self.wait(client.open(at, flags, mode)).map_err(of_host)?;
+        if flags.append {
+            let Handle { index, generation } = opened.handle;
+            self.appending.borrow_mut().insert((index, generation));
+        }
+        Ok(opened)
+    }
+
+    async fn truncate(&self, by: By<'_>, at: At<'_>, bytes: u64) -> Result<(), FileError> {
+        let client = self.as_caller(by.caller, by.now_ns);
+        self.wait(client.truncate(at, bytes)).map_err(of_host)
+    }
+
+    async fn mkdir(&self, by: By<'_>, at: At<'_>, mode: u16) -> Result<Attributes, FileError> {
+        let client = self.as_caller(by.caller, by.now_ns);
+        self.wait(client.mkdir(at, mode)).map_err(of_host)
+    }
+
+    async fn mknod(
+        &self,
+        by: By<'_>,
+        at: At<'_>,
+        special: Special,
+        device: u32,
+        mode: u16,
+    ) -> Result<Attributes, FileError> {
+        let client = self.as_caller(by.caller, by.now_ns);
+        let made = client.mknod(at, special, device, mode);
+        self.wait(made).map_err(of_host)
+    }
+
+    async fn symlink(
+        &self,
+        by: By<'_>,
+        target: &[u8],
+        at: At<'_>,
+    ) -> Result<Attributes, FileError> {
+        let client = self.as_caller(by.caller, by.now_ns);
+        self.wait(client.symlink(target, at)).map_err(of_host)
+    }
+
+    async fn link(
+        &self,
+        by: By<'_>,
+        from: At<'_>,
+        to: At<'_>,
+        follow: bool,
+    ) -> Result<Attributes, FileError> {
+        let client = self.as_caller(by.caller, by.now_ns);
+        self.wait(client.link(from, to, follow)).map_err(of_host)
+    }
+
+    async fn unlink(&self, by: By<'_>, at: At<'_>) -> Result<(), FileError> {
+        let client = self.as_caller(by.caller, by.now_ns);
+        self.wait(client.unlink(at)).map_err(of_host)
+    }
+
+    async fn rmdir(&self, by: By<'_>, at: At<'_>) -> Result<(), FileError> {
+        let client = self.as_caller(by.caller, by.now_ns);
+        self.wait(client.rmdir(at)).map_err(of_host)
+    }
+
+    async fn rename(
+        &self,
+        by: By<'_>,
+        from: At<'_>,
+        to: At<'_>,
+        how: Rename,
+    ) -> Result<(), FileError> {
+        let client = self.as_caller(by.caller, by.now_ns);
+        self.wait(client.rename(from, to, how)).map_err(of_host)
+    }
+
+    async fn read_link(&self, by: By<'_>, at: At<'_>) -> Result<Vec<u8>, FileError> {
+        let client = self.as_caller(by.caller, by.now_ns);
+        self.wait(client.read_link(at)).map_err(of_host)
+    }
+
+    async fn chmod(&self, by: By<'_>, target: Target<'_>, mode: u16) -> Result<(), FileError> {
+        let client = self.as_caller(by.caller, by.now_ns);
+        self.wait(client.chmod(target, mode)).map_err(of_host)
+    }
+
+    async fn chown(
+        &self,
+        by: By<'_>,
+        target: Target<'_>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+    ) -> Result<(), FileError> {
+        let client = self.as_caller(by.caller, by.now_ns);
+        self.wait(client.chown(target, uid, gid)).map_err(of_host)
+    }
+
+    async fn set_times(
+        &self,
+        by: By<'_>,
+        target: Target<'_>,
+        accessed: SetTime,
+        modified: SetTime,
+    ) -> Result<(), FileError> {
+        let client = self.as_caller(by.caller, by.now_ns);
+        let set = client.set_times(target, accessed, modified);
+        self.wait(set).map_err(of_host)
+    }
+
+    async fn xattr(
+        &self,
+        by: By<'_>,
+        target: Target<'_>,
+        name: &[u8],
+    ) -> Result<Vec<u8>, FileError> {
+        let client = self.as_caller(by.caller, by.now_ns);
+        self.wait(client.xattr(target, name)).map_err(of_host)
+    }
+
+    async fn set_xattr(
+        &self,
+        by: By<'_>,
+        target: Target<'_>,
+        name: &[u8],
+        value: &[u8],
+        how: SetXattr,
+    ) -> Result<(), FileError> {
+        let client = self.as_caller(by.caller, by.now_ns);
+        let set = client.set_xattr(target, name, value, how);
+        self.wait(set).map_err(of_host)
+    }
+
+    async fn remove_xattr(
+        &self,
+        by: By<'_>,
+        target: Target<'_>,
+        name: &[u8],
+    ) -> Result<(), FileError> {
+        let client = self.as_caller(by.caller, by.now_ns);
+        self.wait(client.remove_xattr(target, name))
+            .map_err(of_host)
+    }
+
+    async fn xattrs(&self, by: By<'_>, target: Target<'_>) -> Result<Vec<Box<[u8]>>, FileError> {
+        let client = self.as_caller(by.caller, by.now_ns);
+        self.wait(client.xattrs(target)).map_err(of_host)
+    }
+
+    async fn close(&self, handle: Handle) -> Result<(), FileError> {
+        let Handle { index, generation } = handle;
+        self.appending.borrow_mut().remove(&(index, generation));
+        self.wait(self.client().close(handle)).map_err(of_host)
+    }
+
+    async fn read(
+        &self,
+        now_ns: u64,
+        handle: Handle,
+        offset: u64,
+        out: &mut [u8],
+    ) -> Result<u64, FileError> {
+        self.tell_time(now_ns);
+        let client = self.client();
+        self.wait(client.read(handle, offset, out)).map_err(of_host)
+    }
+
+    /// As [`Service::write`]; an append writes no more than one command moves.
+    async fn write(
+        &self,
+        now_ns: u64,
+        handle: Handle,
+        place: Place,
+        data: &[u8],
+    ) -> Result<Written, FileError> {
+        self.tell_time(now_ns);
+        let client = self.client();
+        let data = match place {
+            Place::End => &data[..data.len().min(client.bytes_max())],
+            Place::At(_) => data,
+        };
+        let written = self.wait(async {
+            match place {
+                Place::End => Ok(Written {
+                    offset: client.append(handle, data).await?,
+                    bytes: data.len() as u64,
+                }),
+                Place::At(offset) => {
+                    let bytes = client.write(handle, offset, data).await?;
+                    let offset = match self.appends(handle) {
+                        false => offset,
+                        // It is at the end, wherever that was.
+                        true => {
+                            let now = client.stat(Target::Handle(handle)).await?;
+                            now.bytes.saturating_sub(bytes)
+                        }
+                    };
+                    Ok(Written { offset, bytes })
+                }
+            }
+        });
+        written.map_err(of_host)
+    }
+
+    async fn truncate_open(
+        &self,
+        now_ns: u64,
+        handle: Handle,
+        bytes: u64,
+    ) -> Result<(), FileError> {
+        self.tell_time(now_ns);
+        let client = self.client();
+        self.wait(client.truncate_open(handle, bytes))
+            .map_err(of_host)
+    }
+
+    async fn allocate(
+        &self,
+        now_ns: u64,
+        handle: Handle,
+        offset: u64,
+        bytes: u64,
+        what: Allocate,
+    ) -> Result<(), FileError> {
+        self.tell_time(now_ns);
+        let client = self.client();
+        let done = client.allocate(handle, offset, bytes, what);
+        self.wait(done).map_err(of_host)
+    }
+
+    async fn seek(&self, handle: Handle, offset: u64, what: Seek) -> Result<u64, FileError> {
+        let client = self.client();
+        self.wait(client.seek(handle, offset, what))
+            .map_err(of_host)
+    }
+
+    async fn list(
+        &self,
+        handle: Handle,
+        cookie: u64,
+        most: usize,
+        entries: &mut Vec<DirectoryEntry>,
+    ) -> Result<bool, FileError> {
+        let client = self.client();
+        let listed = client.list(handle, cookie, most, entries);
+        self.wait(listed).map_err(of_host)
+    }
+
+    async fn sync(&self, handle: Handle, what: Sync) -> Result<(), FileError> {
+        let client = self.client();
+        self.wait(client.sync(handle, what)).map_err(of_host)
+    }
+
+    async fn sync_all(&self) -> Result<(), FileError> {
+        let client = self.client();
+        self.wait(client.sync_all()).map_err(of_host)
+    }
+
+    async fn stat_fs(&self) -> Result<StatFs, FileError> {
+        let client = self.client();
+        self.wait(client.stat_fs()).map_err(of_host)
+    }
+}
