@@ -12,6 +12,9 @@
 //!    page cache.
 //! 3. The cache reads and writes the drive as `kernel` does, with block requests and interrupts.
 //!
+//! With `design.ext4-model.direct`, files are open for direct I/O (`O_DIRECT`): their bytes go past the cache, by
+//! block requests of the size of the program's, and the CPU sleeps until they end. Metadata are cached all the same.
+//!
 //! What it is not: ext4's journal is written by a thread of its own, and ext4 gives pages to files when they
 //! are written back. Files of the beginning are made without the cache, which is cold when a run begins.
 
@@ -24,26 +27,46 @@ use wharf_runtime::{Cpu, OnCpu};
 use wharf_wire::dma::DmaSpace;
 
 use crate::design::{
-    Design, DesignConfig, DesignError, FileParts, Gauges, Needs, NoBlocks, NoSettings, Parts,
+    Client, Design, DesignConfig, DesignError, FileParts, Gauges, Needs, NoBlocks, NoSettings,
+    Parts, Statistics, Touch,
 };
 use crate::direct::{Direct, DirectClient};
+use crate::error::IoError;
 use crate::files::{
-    ClientPages, FileClient, FileError, Initially, Known, SessionFiles, make_files,
+    BlocksBelow, ClientPages, FileClient, FileError, Initially, Known, SessionFiles, make_files,
 };
 use crate::gate::Gate;
 use crate::kernel::{Kernel, KernelClient, KernelConfig};
 use crate::kit::kernel_path::KernelPath;
+use crate::span::Extent;
 use crate::volume::Volume;
 
 /// Bytes of metadata that wfs keeps in memory for each byte of the page cache, at most.
 const METADATA_SHARE: u64 = 8;
 
 /// The file system, as all clients see it.
-type Shared = Result<Arc<Wfs<ClientPages<KernelClient>>>, FileError>;
+type Shared = Result<Arc<Wfs<ClientPages<Cached>>>, FileError>;
+
+crate::settings! {
+    /// What a file system on the host is told.
+    pub struct Ext4Config {
+        /// Whether bytes of files go past the page cache, as with `O_DIRECT`.
+        pub direct: bool = false;
+    }
+}
+
+/// What a CPU has below the file system.
+struct Cached {
+    kernel: KernelClient,
+    /// For bytes of files, if they go past the cache.
+    direct: Option<DirectClient>,
+}
 
 /// See the module.
 pub struct Ext4Model {
     kernel: Arc<Kernel>,
+    /// For bytes of files that go past the cache.
+    past: Option<Arc<Direct>>,
     /// Makes the files of the beginning.
     direct: Arc<Direct>,
     ready: Gate<Shared>,
@@ -52,7 +75,7 @@ pub struct Ext4Model {
 
 /// A client's part of the cache, before it has files.
 pub struct Ext4Client {
-    kernel: KernelClient,
+    cached: Cached,
     /// Only of the client that makes the file system.
     direct: Option<DirectClient>,
     volume: Rc<Volume>,
@@ -66,17 +89,17 @@ impl Design for Ext4Model {
 
     const FILES_ALONE: bool = true;
 
-    type Config = NoSettings;
+    type Config = Ext4Config;
 
     type Client = NoBlocks<Ext4Client>;
 
-    fn needs(config: &DesignConfig, _: &NoSettings) -> Needs {
+    fn needs(config: &DesignConfig, _: &Ext4Config) -> Needs {
         Kernel::needs(config, &KernelConfig::default())
     }
 
     fn new(
         config: &DesignConfig,
-        _: &NoSettings,
+        own: &Ext4Config,
         space: &Arc<DmaSpace>,
     ) -> Result<Ext4Model, DesignError> {
         let within = DesignConfig {
@@ -85,7 +108,19 @@ impl Design for Ext4Model {
             file_system: false,
             ..*config
         };
+        let past = match own.direct {
+            true => {
+                let in_kernel = DesignConfig {
+                    in_kernel: true,
+                    ..within
+                };
+                let past = Direct::new(&in_kernel, &NoSettings {}, space)?;
+                Some(Arc::new(past.from_within()))
+            }
+            false => None,
+        };
         Ok(Ext4Model {
+            past,
             kernel: Arc::new(Kernel::new(&within, &KernelConfig::default(), space)?),
             direct: Arc::new(Direct::new(&within, &NoSettings {}, space)?),
             ready: Gate::new(config.clients),
@@ -103,8 +138,14 @@ impl Design for Ext4Model {
             0 => Some(self.direct.client(Parts::new(&cpu, volume.clone(), 0))?),
             _ => None,
         };
-        Ok(NoBlocks(Ext4Client {
+        let past = self.past.as_ref();
+        let past = past.map(|past| past.client(Parts::new(&cpu, volume.clone(), index)));
+        let cached = Cached {
             kernel: self.kernel.client(parts)?.from_within(),
+            direct: past.transpose()?,
+        };
+        Ok(NoBlocks(Ext4Client {
+            cached,
             direct,
             volume,
         }))
@@ -120,22 +161,22 @@ impl Design for Ext4Model {
         parts: FileParts,
     ) -> Result<impl FileClient, FileError> {
         let Ext4Client {
-            kernel,
+            cached,
             direct,
             volume,
         } = client.0;
         let cpu = &parts.cpu;
         let known = match direct {
             Some(direct) => {
-                let (known, shared) = self.begin(cpu, (direct, kernel), &volume, &parts).await;
+                let (known, shared) = self.begin(cpu, (direct, cached), &volume, &parts).await;
                 self.ready.open(cpu, shared);
                 known
             }
-            None => Waits(kernel),
+            None => Waits(cached),
         };
         let fs = self.ready.pass(cpu, parts.index).await?;
         let known = match known {
-            Waits(kernel) => fs.pages().know(cpu.index(), kernel),
+            Waits(cached) => fs.pages().know(cpu.index(), cached),
             Knows(known) => known,
         };
         let entry = KernelPath::new(true, false);
@@ -143,10 +184,43 @@ impl Design for Ext4Model {
     }
 }
 
+impl BlocksBelow for Cached {
+    type Metadata = KernelClient;
+
+    fn metadata(&self) -> &KernelClient {
+        &self.kernel
+    }
+
+    async fn read_data(&self, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError> {
+        match &self.direct {
+            Some(direct) => direct.read(extent, out).await,
+            None => self.kernel.read(extent, out).await,
+        }
+    }
+
+    async fn write_data(&self, extent: Extent, data: &[u8]) -> Result<Touch, IoError> {
+        match &self.direct {
+            Some(direct) => direct.write(extent, data).await,
+            None => self.kernel.write(extent, data).await,
+        }
+    }
+
+    fn statistics(&self) -> Statistics {
+        let mut all = Client::statistics(&self.kernel);
+        if let Some(direct) = &self.direct {
+            // Both have the same drivers.
+            let driver = all.driver;
+            all.merge(&Client::statistics(direct));
+            all.driver = driver;
+        }
+        all
+    }
+}
+
 /// A client's way to the cache, before and after the file system knows it.
 enum Way {
-    Waits(KernelClient),
-    Knows(Known<KernelClient>),
+    Waits(Cached),
+    Knows(Known<Cached>),
 }
 
 use Way::{Knows, Waits};
@@ -160,17 +234,17 @@ impl Ext4Model {
     async fn begin(
         &self,
         cpu: &Cpu,
-        (direct, kernel): (DirectClient, KernelClient),
+        (direct, cached): (DirectClient, Cached),
         volume: &Volume,
         parts: &FileParts,
     ) -> (Way, Shared) {
         let made = make_around(cpu, direct, volume.pages(), &parts.initially).await;
         match made {
             Ok(numbers) => parts.tell(numbers),
-            Err(error) => return (Waits(kernel), Err(error)),
+            Err(error) => return (Waits(cached), Err(error)),
         }
         let pages = ClientPages::new(volume.pages());
-        let known = pages.know(cpu.index(), kernel);
+        let known = pages.know(cpu.index(), cached);
         let opened = OnCpu::new(cpu, Wfs::open(pages, self.metadata_bytes)).await;
         (
             Knows(known),

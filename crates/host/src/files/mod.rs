@@ -30,7 +30,7 @@ mod walk;
 
 pub use block_on_file::BlockOnFile;
 pub use client::{Appended, FileClient, FileError, FileStatistics, Opened, Transfer};
-pub use client_pages::{Below, ClientPages, Known};
+pub use client_pages::{Below, BlocksBelow, ClientPages, Known};
 pub use initially::{Initially, make_files};
 pub use on_blocks::FilesOnBlocks;
 pub use session_files::SessionFiles;

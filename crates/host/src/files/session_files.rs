@@ -11,12 +11,12 @@ use wharf_files::{Allocate, Caller, FileSystem, Place, Sync};
 use wharf_runtime::{Cpu, OnCpu};
 
 use super::client::{Appended, FileError, FileStatistics, Opened, Transfer};
-use super::client_pages::Known;
+use super::client_pages::{BlocksBelow, Known};
 use super::{
     Attributes, DirectoryEntry, Errno, FileClient, Handle, OpenFlags, Rename, SetAttributes,
 };
 use crate::design::Touch;
-use crate::design::client::Client;
+use crate::design::client::Client as _;
 use crate::error::IoError;
 use crate::kit::kernel_path::KernelPath;
 use crate::span::Extent;
@@ -31,7 +31,7 @@ pub struct SessionFiles<F, C> {
     counters: RefCell<FileStatistics>,
 }
 
-impl<F: FileSystem + 'static, C: Client> SessionFiles<F, C> {
+impl<F: FileSystem + 'static, C: BlocksBelow> SessionFiles<F, C> {
     /// The superuser's files on `cpu`, whose block client is `known`.
     pub fn new(cpu: &Cpu, fs: Arc<F>, known: Known<C>, entry: KernelPath) -> SessionFiles<F, C> {
         SessionFiles {
@@ -92,7 +92,7 @@ fn writes(statistics: &mut FileStatistics) -> &mut u64 {
     &mut statistics.writes
 }
 
-impl<F: FileSystem + 'static, C: Client> FileClient for SessionFiles<F, C> {
+impl<F: FileSystem + 'static, C: BlocksBelow> FileClient for SessionFiles<F, C> {
     fn is_durable(&self) -> bool {
         self.session.file_system().is_durable()
     }
@@ -262,7 +262,7 @@ impl<F: FileSystem + 'static, C: Client> FileClient for SessionFiles<F, C> {
     async fn release(&self) -> Result<(), FileError> {
         let closed = OnCpu::new(&self.cpu, self.session.close_all()).await;
         closed.map_err(|error| self.told(error))?;
-        Ok(self.known.below.client.release().await?)
+        Ok(self.known.below.client.metadata().release().await?)
     }
 
     fn statistics(&self) -> FileStatistics {
@@ -273,7 +273,7 @@ impl<F: FileSystem + 'static, C: Client> FileClient for SessionFiles<F, C> {
     }
 }
 
-impl<F: FileSystem + 'static, C: Client> SessionFiles<F, C> {
+impl<F: FileSystem + 'static, C: BlocksBelow> SessionFiles<F, C> {
     /// Writes all of `data`, in as many steps as the file system takes; where its first byte is.
     async fn whole_write(
         &self,

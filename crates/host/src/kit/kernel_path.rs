@@ -17,6 +17,8 @@ use crate::kit::accounting::{Change, FileCounters};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KernelPath {
     is_due: bool,
+    /// Its requests come from within the operating system.
+    is_within: bool,
     /// Its pages are those of files in a file system.
     has_file_system: bool,
 }
@@ -26,7 +28,17 @@ impl KernelPath {
     pub fn new(in_kernel: bool, has_file_system: bool) -> KernelPath {
         KernelPath {
             is_due: in_kernel,
+            is_within: false,
             has_file_system,
+        }
+    }
+
+    /// The same for requests of the operating system's own: they enter by no system call.
+    #[must_use]
+    pub fn from_within(self) -> KernelPath {
+        KernelPath {
+            is_within: true,
+            ..self
         }
     }
 
@@ -46,7 +58,9 @@ impl KernelPath {
     /// A request enters and leaves.
     #[inline]
     pub fn request(self, cpu: &Cpu) {
-        self.pay(cpu, Op::SystemCall, 1);
+        if !self.is_within {
+            self.pay(cpu, Op::SystemCall, 1);
+        }
     }
 
     /// A page is written through a file system.

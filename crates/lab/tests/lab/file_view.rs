@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use wharf_drive::DriveConfig;
 use wharf_drive::config::MediaKind;
+use wharf_host::ext4_model::{Ext4Config, Ext4Model};
 use wharf_host::stor::{Placement, Stor, StorConfig};
 use wharf_lab::compare::{Request as Compare, compare};
 use wharf_lab::designs::{DESIGNS, find};
@@ -176,6 +177,32 @@ fn personalities_run_on_a_file_system_of_the_host_and_all_reads_are_checked() {
         report::json::to_string(&done)
     };
     assert_eq!(json(), json(), "equal seeds");
+}
+
+/// With direct I/O no byte of a file is in the page cache, and every read is right all the same.
+#[test]
+fn files_that_are_open_for_direct_io_go_past_the_cache_of_the_host() {
+    let mut setup = in_memory();
+    setup.cache_bytes = 16 << 20;
+    let mut reads = spec(Personality::RandomFiles);
+    (reads.files, reads.threads) = (1, 4);
+    let plan = planned(&of_files(reads, 512), &setup);
+    let read = |setup: &Setup| {
+        let done = run(setup, &plan, &["ext4-model"]);
+        let [row] = &done.rows[..] else {
+            panic!("one row");
+        };
+        row.pages_read_per_page.expect("pages are read")
+    };
+    let cached = read(&setup);
+    let own = Ext4Config { direct: true };
+    setup.host.design.set::<Ext4Model>(&own);
+    let direct = read(&setup);
+    assert!(cached < 0.5 && direct >= 1.0, "{cached} and {direct}");
+    for (_, personality) in Personality::ALL {
+        let plan = planned(&of_files(spec(personality), 512), &setup);
+        run(&setup, &plan, &["ext4-model"]);
+    }
 }
 
 /// Every placement of commands on the drive's cores serves the same files.

@@ -108,8 +108,9 @@ pub(super) fn host(scale: Scale, run: &Run) -> Result<HostConfig, ConfigError> {
         format!("host.in_kernel={}", run.in_kernel),
     ];
     let of_design: &[&str] = match run.mode {
-        Mode::Usual => &[],
-        Mode::Blocks => &["design.stor.file_system=wfs"],
+        // A drive has wfs.
+        Mode::Usual | Mode::Blocks => &[],
+        // Not there: the figure has a gap.
         Mode::Bytes => &["design.stor.file_system=wpm"],
         Mode::Direct => &["design.ext4-model.direct=true"],
         Mode::ByInode => &["design.stor.placement=by-inode"],
