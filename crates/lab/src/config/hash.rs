@@ -55,6 +55,18 @@ const FLASH_CACHE_COSTS: &[&str] = &[
     "costs.cost_ns.chunk_unpack",
 ];
 
+/// Costs that no run depends on which has no file system of `wharf_files` in it.
+const FILE_COSTS: &[&str] = &[
+    "costs.cost_ns.path_component",
+    "costs.cost_ns.metadata_lookup",
+    "costs.cost_ns.inode_lookup",
+    "costs.cost_ns.extent_lookup",
+    "costs.cost_ns.directory_update",
+    "costs.cost_ns.journal_page",
+    "costs.cost_ns.permission_check",
+    "costs.cost_ns.handle_lookup",
+];
+
 /// Keys that no run depends on without drives that hold all data behind others.
 const FLASH_CACHE_KEYS: &str = "design.indexless.";
 
@@ -113,6 +125,7 @@ fn canonical(drives: &[(Role, &DriveConfig)], host: &HostConfig, costs: &CostTab
         .filter(|(key, _)| !LABELS.contains(&key.as_str()))
         .filter(|(key, _)| compresses || !COMPRESSION_COSTS.contains(&key.as_str()))
         .filter(|(key, _)| has_backing || !FLASH_CACHE_COSTS.contains(&key.as_str()))
+        .filter(|(key, _)| !FILE_COSTS.contains(&key.as_str()))
         .filter(|(key, _)| has_backing || !key.starts_with(FLASH_CACHE_KEYS))
         .filter(|(key, _)| !LABEL_TABLES.iter().any(|table| key.starts_with(table)))
         .map(|(key, value)| match value {
