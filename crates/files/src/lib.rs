@@ -7,6 +7,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `errno.rs`, `attributes.rs`, `flags.rs`, `limits.rs` | the words: errors, attributes, flags, limits; `host` uses them too |
+//! | `cost.rs` | what steps cost whoever runs them |
 //! | `caller.rs` | who asks, and which mode bits a change takes away |
 //! | `file_system.rs`, `arguments.rs` | the trait of all file systems, and what its operations are given |
 //! | `vfs/`, `handles.rs` | paths, permissions and open files above any file system |
@@ -29,6 +30,7 @@ mod block_on;
 pub mod bytes;
 mod caller;
 pub mod check;
+mod cost;
 mod errno;
 mod file_system;
 mod flags;

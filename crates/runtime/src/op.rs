@@ -47,6 +47,8 @@ pub enum Category {
     Parity,
     /// Compressing pages and expanding them.
     Compression,
+    /// File systems: names, inodes, extents, their journal.
+    Files,
 }
 
 macro_rules! operations {
@@ -195,6 +197,22 @@ operations! {
     ChunkPack = "chunk_pack", Compression;
     /// And expands it from zlib.
     ChunkUnpack = "chunk_unpack", Compression;
+    /// A component of a path is hashed, where it is looked for in a directory.
+    PathComponent = "path_component", Files;
+    /// A page of metadata is looked up in the memory of a file system.
+    MetadataLookup = "metadata_lookup", Files;
+    /// An inode is taken out of its page, and checked.
+    InodeLookup = "inode_lookup", Files;
+    /// Where pages of a file are, is taken out of its inode.
+    ExtentLookup = "extent_lookup", Files;
+    /// A node of a directory or of a file's tree is written with a record more, or less.
+    DirectoryUpdate = "directory_update", Files;
+    /// A page of metadata is sealed, and copied into the journal.
+    JournalPage = "journal_page", Files;
+    /// What a caller may do is looked up in mode bits and groups.
+    PermissionCheck = "permission_check", Files;
+    /// An open file is found by its handle.
+    HandleLookup = "handle_lookup", Files;
 }
 
 /// Number of operations.
@@ -202,7 +220,7 @@ pub const OPS: usize = Op::ALL.len();
 
 /// The version of cost tables that this program reads and writes. It changes whenever operations
 /// are added or removed or mean something else: an older measurement then answers other questions.
-pub const COST_TABLE_VERSION: u32 = 8;
+pub const COST_TABLE_VERSION: u32 = 9;
 
 /// What each operation costs on one machine, with its provenance.
 #[derive(Debug, Clone, Serialize, Deserialize)]

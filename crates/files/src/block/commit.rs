@@ -18,10 +18,13 @@
 
 use std::sync::Arc;
 
+use wharf_runtime::Op;
+
 use super::gates::{COMMITS, How};
 use super::journal::{self, Tail};
 use super::page::{self, Image};
 use super::store::{Freed, GroupOfChanges, Store};
+use crate::cost::work_n;
 use crate::errno::Fault;
 use crate::errno::FileError;
 use crate::pages::{PAGE_BYTES, Pages, Run};
@@ -67,7 +70,7 @@ impl<P: Pages> Store<P> {
     }
 
     async fn commit_now(&self) -> Result<(), Fault> {
-        let Some(outgoing) = self.seal() else {
+        let Some(mut outgoing) = self.seal() else {
             return self.pages.flush().await;
         };
         let given_back = outgoing.given_back();
@@ -76,7 +79,7 @@ impl<P: Pages> Store<P> {
         if used + total > self.geometry.ring_pages() {
             self.checkpoint().await?;
         }
-        self.write_group(&outgoing, &given_back, total).await?;
+        self.write_group(&mut outgoing, &given_back, total).await?;
         let freed = outgoing.freed.clone();
         self.committed(outgoing, total);
         self.release(&freed).await;
@@ -104,10 +107,6 @@ impl<P: Pages> Store<P> {
             Some((all.next_group, all.transaction, freed, images))
         })?;
         images.sort_unstable_by_key(|(number, _)| *number);
-        for (_, image) in &mut images {
-            let generation = page::head(image).generation.get();
-            page::seal(Arc::make_mut(image), generation);
-        }
         Some(Outgoing {
             group,
             images,
@@ -118,7 +117,7 @@ impl<P: Pages> Store<P> {
 
     async fn write_group(
         &self,
-        outgoing: &Outgoing,
+        outgoing: &mut Outgoing,
         given_back: &[u64],
         total: u64,
     ) -> Result<(), Fault> {
@@ -126,14 +125,20 @@ impl<P: Pages> Store<P> {
         let at = self
             .changing
             .with(|all| (all.tail.at + all.ring_used) % ring);
-        let (bytes, record) = journal::encode(
-            geometry,
-            outgoing.group,
-            at,
-            &outgoing.images,
-            given_back,
-            outgoing.transaction,
-        );
+        let (bytes, record) = work_n(Op::JournalPage, outgoing.images.len() as u32, || {
+            for (_, image) in &mut outgoing.images {
+                let generation = page::head(image).generation.get();
+                page::seal(Arc::make_mut(image), generation);
+            }
+            journal::encode(
+                geometry,
+                outgoing.group,
+                at,
+                &outgoing.images,
+                given_back,
+                outgoing.transaction,
+            )
+        });
         let runs = journal::ring_runs(geometry, at, total - 1);
         self.pages.write(&runs, &bytes).await?;
         self.pages.flush().await?;

@@ -7,11 +7,14 @@
 //!
 //! A record is the number that the name leads to, its kind, and the name.
 
+use wharf_runtime::Op;
+
 use super::hash;
 use super::inodes;
 use super::node::{Inode, Kind};
 use super::tree::{Record, Tree};
 use super::tx::{Tx, damage};
+use crate::cost::work;
 use crate::errno::{Errno, FileError};
 use crate::limits::check_name;
 use crate::pages::Pages;
@@ -67,7 +70,9 @@ fn record(number: u64, kind: Kind, name: &[u8]) -> Vec<u8> {
 
 /// The key that all names of a hash have in common.
 fn first_key<P: Pages>(tx: &Tx<'_, P>, name: &[u8]) -> u64 {
-    hash::hash(tx.geometry().hash_key, name) >> 9 << 8
+    work(Op::PathComponent, || {
+        hash::hash(tx.geometry().hash_key, name) >> 9 << 8
+    })
 }
 
 fn tree<P: Pages>(tx: &Tx<'_, P>, directory: &Inode) -> Tree {

@@ -6,10 +6,13 @@
 //! [`splice`]: what covers a range is taken out, something else put in, and neighbours grow
 //! together.
 
+use wharf_runtime::Op;
+
 use super::inodes;
 use super::node::{Inode, RUN_BYTES};
 use super::tree::Tree;
 use super::tx::{Tx, damage};
+use crate::cost::work;
 use crate::errno::FileError;
 use crate::pages::{Pages, Run};
 
@@ -146,20 +149,22 @@ pub async fn covering<P: Pages>(
 ) -> Result<Vec<Extent>, FileError> {
     let is_in = |extent: &Extent| extent.end() > from && extent.at < to;
     if !inode.is_tree {
-        let all = inline(tx, inode)?;
-        return Ok(all.into_iter().filter(is_in).take(most).collect());
+        return work(Op::ExtentLookup, || {
+            let all = inline(tx, inode)?;
+            Ok(all.into_iter().filter(is_in).take(most).collect())
+        });
     }
     let tree = tree(tx, inode);
     let mut found = Vec::new();
     if let Some(record) = tree.floor(tx, from).await? {
-        found.push(of_record(tx, &record)?);
+        found.push(work(Op::ExtentLookup, || of_record(tx, &record))?);
     }
     found.retain(is_in);
     let mut next = from.checked_add(1);
     while let Some(key) = next.filter(|key| *key < to && found.len() < most) {
         let (records, more) = tree.within(tx, key, to - 1).await?;
         for record in &records {
-            let extent = of_record(tx, record)?;
+            let extent = work(Op::ExtentLookup, || of_record(tx, record))?;
             if found.last().is_some_and(|last| last.end() > extent.at) {
                 return Err(damage(extent.first, "extents of a file overlap"));
             }

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use wharf_runtime::Op;
+
 use super::groups::Bitmap;
 use super::layout::{GROUP_PAGES, Group, INODES_PER_TABLE, SLOTS_PER_GROUP};
 use super::node::{self, Inode, RawInode, Table};
 use super::page::{self, Kind};
 use super::tx::{Tx, damage};
+use crate::cost::work;
 use crate::errno::{Errno, FileError};
 use crate::pages::Pages;
 use zerocopy::FromZeros;
@@ -42,7 +45,10 @@ async fn find<P: Pages>(tx: &mut Tx<'_, P>, number: u64) -> Result<Option<Inode>
         return Ok(None);
     }
     let table = tx.page(page, Kind::Table).await?;
-    Ok(Inode::of_raw(node::raw_at(&table, at), number, page)?)
+    let inode = work(Op::InodeLookup, || {
+        Inode::of_raw(node::raw_at(&table, at), number, page)
+    });
+    Ok(inode?)
 }
 
 /// The page and the index of a number, and its slot.

@@ -17,12 +17,15 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use wharf_runtime::Op;
+
 use super::gates::Gates;
 use super::journal::Tail;
 use super::kept::Kept;
 use super::layout::Geometry;
 use super::page::{self, Image, Kind, Wanted};
 use super::shared::Shared;
+use crate::cost::work;
 use crate::errno::Fault;
 use crate::errno::FileError;
 use crate::pages::{PAGE_BYTES, Pages, Run};
@@ -209,9 +212,10 @@ impl<P: Pages> Store<P> {
             return Err(page::damaged(number, "there is no such page").into());
         }
         loop {
-            let (found, epoch, generation_max) = self
-                .changing
-                .with(|all| (all.newest(number), all.epoch, all.transaction));
+            let (found, epoch, generation_max) = work(Op::MetadataLookup, || {
+                self.changing
+                    .with(|all| (all.newest(number), all.epoch, all.transaction))
+            });
             if let Some(image) = found {
                 return match page::head(&image).kind.get() == kind.raw() {
                     true => Ok(image),

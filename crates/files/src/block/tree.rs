@@ -16,8 +16,11 @@ use smallvec::SmallVec;
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use wharf_runtime::Op;
+
 use super::page::{self, Header, Image, Kind};
 use super::tx::{Tx, damage};
+use crate::cost::work;
 use crate::errno::FileError;
 use crate::pages::{PAGE_BYTES, PageBytes, Pages};
 
@@ -155,21 +158,23 @@ fn bytes_of(records: &[(u64, &[u8])]) -> usize {
 fn build(image: &mut Image, owner: u64, level: u16, records: &[(u64, &[u8])]) {
     debug_assert!(bytes_of(records) <= ROOM_BYTES);
     debug_assert!(records.is_sorted_by_key(|(key, _)| *key));
-    let bytes = Arc::make_mut(image);
-    bytes[HEAD_BYTES..].fill(0);
-    let head: &mut NodeHead = page::of_mut(bytes);
-    head.owner = owner.into();
-    head.level = level.into();
-    head.records = (records.len() as u16).into();
-    let mut at = HEAD_BYTES;
-    for (index, (key, value)) in records.iter().enumerate() {
-        let slot = PAGE_BYTES - 2 * (index + 1);
-        bytes[slot..slot + 2].copy_from_slice(&(at as u16).to_le_bytes());
-        bytes[at..at + 8].copy_from_slice(&key.to_le_bytes());
-        bytes[at + 8..at + 10].copy_from_slice(&(value.len() as u16).to_le_bytes());
-        bytes[at + 10..at + 10 + value.len()].copy_from_slice(value);
-        at += 10 + value.len();
-    }
+    work(Op::DirectoryUpdate, || {
+        let bytes = Arc::make_mut(image);
+        bytes[HEAD_BYTES..].fill(0);
+        let head: &mut NodeHead = page::of_mut(bytes);
+        head.owner = owner.into();
+        head.level = level.into();
+        head.records = (records.len() as u16).into();
+        let mut at = HEAD_BYTES;
+        for (index, (key, value)) in records.iter().enumerate() {
+            let slot = PAGE_BYTES - 2 * (index + 1);
+            bytes[slot..slot + 2].copy_from_slice(&(at as u16).to_le_bytes());
+            bytes[at..at + 8].copy_from_slice(&key.to_le_bytes());
+            bytes[at + 8..at + 10].copy_from_slice(&(value.len() as u16).to_le_bytes());
+            bytes[at + 10..at + 10 + value.len()].copy_from_slice(value);
+            at += 10 + value.len();
+        }
+    });
 }
 
 /// Where to split records that do not fit into one node, `grown` being the one that was added.

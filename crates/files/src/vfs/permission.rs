@@ -1,7 +1,10 @@
 //! Who may do what, by mode bits, owner and group: the rules of Linux without access control lists.
 
+use wharf_runtime::Op;
+
 use crate::attributes::{Attributes, GROUP_EXECUTES, Kind, Owner, SET_GID, SET_UID, STICKY};
 use crate::caller::Caller;
+use crate::cost::work;
 use crate::errno::Errno;
 
 /// What somebody wants to do with a file or directory: a set of three.
@@ -37,6 +40,10 @@ impl Access {
 /// # Errors
 /// `EACCES`.
 pub fn check(caller: &Caller, of: &Attributes, access: Access) -> Result<(), Errno> {
+    work(Op::PermissionCheck, || allows(caller, of, access))
+}
+
+fn allows(caller: &Caller, of: &Attributes, access: Access) -> Result<(), Errno> {
     let class = match () {
         () if caller.owns(of.owner) => of.mode >> 6,
         () if caller.is_in(of.owner.gid) => of.mode >> 3,

@@ -4,8 +4,11 @@ use std::cell::RefCell;
 use std::ops::Deref;
 use std::rc::Rc;
 
+use wharf_runtime::Op;
+
 use crate::arguments::By;
 use crate::caller::Caller;
+use crate::cost::work;
 use crate::errno::{Errno, FileError};
 use crate::file_system::FileSystem;
 use crate::flags::{Handle, OpenFlags};
@@ -137,7 +140,9 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
     }
 
     pub(super) fn open_file(&self, handle: Handle) -> Result<Rc<OpenFile>, Errno> {
-        self.handles.borrow().get(handle).cloned()
+        work(Op::HandleLookup, || {
+            self.handles.borrow().get(handle).cloned()
+        })
     }
 
     /// Looks and does something; again if what was seen is not so any more when it is done.

@@ -7,7 +7,7 @@
 //! and when. In this order:
 //!
 //! 1. queue pairs and rings (`queues.rs`), the loops around them (`firmware.rs`), the translation layer (`flash.rs`), the host's caches
-//!    (`cache.rs`), codecs (`codecs.rs`), the bitmap of a flash cache (`bitmap.rs`), the client itself (`client.rs`), structures such as the designs have (`designs.rs`);
+//!    (`cache.rs`), codecs (`codecs.rs`), the bitmap of a flash cache (`bitmap.rs`), file systems (`files.rs`), the client itself (`client.rs`), structures such as the designs have (`designs.rs`);
 //!    one thread;
 //! 2. what the designs do, in its place: they run for real with every operation timed (`in_place.rs`);
 //! 3. cache lines and locks between two processors (`contention.rs`);
@@ -28,6 +28,7 @@ mod costs;
 mod designs;
 pub mod fidelity;
 mod file_steps;
+mod files;
 mod firmware;
 mod flash;
 mod in_place;
@@ -127,7 +128,7 @@ pub fn calibrate(options: &Options, on_step: impl Fn(&str)) -> Result<Calibratio
     let system = |costs: &mut Costs| {
         system::measure(sampler, &options.directory, options.file_bytes(), costs)
     };
-    let parts: [(&str, Part<'_>); 11] = [
+    let parts: [(&str, Part<'_>); 12] = [
         ("queue pairs and rings", &|costs| {
             queues::measure(sampler, costs)
         }),
@@ -148,6 +149,9 @@ pub fn calibrate(options: &Options, on_step: impl Fn(&str)) -> Result<Calibratio
         ("the client", &|costs| client::measure(sampler, costs)),
         ("the designs' own structures", &|costs| {
             designs::measure(sampler, costs)
+        }),
+        ("the steps of a file system", &|costs| {
+            files::measure(sampler, costs)
         }),
         (
             "the designs, with every operation timed in its place",

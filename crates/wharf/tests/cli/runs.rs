@@ -71,6 +71,8 @@ fn help_names_every_option_and_exit_code() {
         "--theta",
         "--files",
         "--loops",
+        "--writers",
+        "--fsync-every",
         "--view",
         "--format",
         "--bad-lines",
