@@ -33,15 +33,12 @@ mod tests {
         costs.cost_ns.insert(Op::InodeLookup.key().into(), 50.0);
         let mut machine = Machine::new(costs, false);
         let id = machine.add_cpu("core", Side::Drive, 2.0);
-        machine.spawn_main(id, move |cpu| {
-            let own = cpu.clone();
-            async move {
-                let before = own.now();
-                OnCpu::new(&own, async { work_n(Op::InodeLookup, 3, || ()) }).await;
-                assert_eq!(own.now() - before, 300);
-                work(Op::InodeLookup, || ());
-                assert_eq!(own.now() - before, 300);
-            }
+        machine.spawn_main(id, "task", async move |own| {
+            let before = own.now();
+            OnCpu::new(&own, async { work_n(Op::InodeLookup, 3, || ()) }).await;
+            assert_eq!(own.now() - before, 300);
+            work(Op::InodeLookup, || ());
+            assert_eq!(own.now() - before, 300);
         });
         machine.run_virtual(Seed(1)).unwrap();
     }
