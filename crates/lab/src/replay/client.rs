@@ -235,9 +235,35 @@ pub(crate) async fn run<D: Design>(
         }
         return;
     }
+    if let Some(file) = &run.one_file {
+        match file.open(&design, client, &cpu, index).await {
+            Ok(blocks) => {
+                // What was made before is no part of the run.
+                let times = (cpu.now(), cpu.now());
+                start(&cpu, run.clone(), blocks, done, index, times);
+            }
+            Err(error) => {
+                run.fail(RunError::FileSystem(error));
+                let _ = { done }.push(&cpu, index);
+            }
+        }
+        return;
+    }
+    start(&cpu, run, client, done, index, (start_ns, go.start_ns));
+}
+
+/// Starts the tasks of a client that replay, at the first of two times; an open loop counts from the second.
+fn start<C: Client>(
+    cpu: &Cpu,
+    run: Arc<Run>,
+    client: C,
+    done: Sender<u32>,
+    index: u32,
+    (start_ns, open_start_ns): (u64, u64),
+) {
     let state = Rc::new(State {
         request_queues: RequestQueue::all(&run, index),
-        deadline_ns: run.deadline_ns(go.start_ns),
+        deadline_ns: run.deadline_ns(open_start_ns),
         tasks_left: Cell::new(run.tasks),
         account: RefCell::new(Account::new(start_ns, run.cores)),
         done: RefCell::new(done),
@@ -251,7 +277,7 @@ pub(crate) async fn run<D: Design>(
         let request_queue = task % state.request_queues.len();
         cpu.spawn_main(
             "request",
-            replay(state.clone(), request_queue, (start_ns, go.start_ns)),
+            replay(state.clone(), request_queue, (start_ns, open_start_ns)),
         );
     }
 }

@@ -13,6 +13,7 @@ mod client;
 mod engine;
 mod files;
 mod layers;
+mod one_file;
 mod outcome;
 mod request_queue;
 mod scratch;
@@ -42,6 +43,7 @@ use crate::result::MemoryAccount;
 
 pub use engine::Engine;
 pub use files::FileFault;
+use one_file::OneFile;
 pub use outcome::row;
 use scratch::Scratch;
 pub use setup::{DeviceGroup, Prepare, Setup, Submission, memory_bytes, volume_bytes};
@@ -140,11 +142,6 @@ pub enum RunError {
     /// A file system could not be made, or opened.
     #[error("the file system of the run cannot be made: {0}")]
     FileSystem(FileError),
-    /// A design that serves files alone was given requests for blocks.
-    #[error(
-        "{0} serves files, and the workload is one of blocks: take one of files, such as varmail, with --view files"
-    )]
-    FilesAlone(&'static str),
     /// A design with a file system of its own, over drives that keep stamps.
     #[error(
         "{0} keeps a file system on the drives: add --set drive.media.kind=ram, as stamps are no metadata"
@@ -173,6 +170,8 @@ pub(crate) struct Run {
     pub(crate) checker: Checker,
     /// What clients of files share, where operations are on files.
     pub(crate) files: Option<files::Shared>,
+    /// What requests for blocks go to, where a design serves files alone.
+    pub(crate) one_file: Option<OneFile>,
     /// Requests in flight of a client, each in a slot of its own.
     pub(crate) depth: u32,
     /// Tasks of a client that serve them.
@@ -235,9 +234,6 @@ pub(crate) fn run<D: Design>(
     stop: &Arc<AtomicBool>,
 ) -> Result<outcome::Outcome, RunError> {
     let (config, own) = (setup.design_config(), setup.host.design.of::<D>());
-    if D::FILES_ALONE && plan.files.is_none() {
-        return Err(RunError::FilesAlone(D::NAME));
-    }
     if D::FILES_ALONE && setup.cache().drive.page_bytes() == wharf_wire::dma::STAMP_BYTES {
         return Err(RunError::StampsUnderFiles(D::NAME));
     }
@@ -273,6 +269,7 @@ pub(crate) fn run<D: Design>(
         checker: Checker::new(setup.volume_bytes(), stamp_only, setup.is_sparse())
             .map_err(|e| RunError::Memory(e.to_string()))?,
         files: files::Shared::new(plan, setup.volume_bytes(), setup)?,
+        one_file: (D::FILES_ALONE && plan.files.is_none()).then(|| OneFile::of(plan, setup)),
         depth: setup.depth,
         tasks: setup.tasks(),
         speed: setup.speed,

@@ -232,7 +232,7 @@ fn the_drive_serves_files_whichever_core_has_them() {
     }
 }
 
-/// Stamps are no metadata, and a workload of blocks has no files.
+/// Stamps are no metadata.
 #[test]
 fn designs_with_file_systems_say_what_they_cannot_serve() {
     let plan = planned(&of_files(spec(Personality::Varmail), 4096), &four_clients());
@@ -250,9 +250,36 @@ fn designs_with_file_systems_say_what_they_cannot_serve() {
     };
     let stamps = message(&four_clients(), &plan);
     assert!(stamps.contains("drive.media.kind=ram"), "{stamps}");
-    let of_blocks = generated(support::spec(Pattern::Uniform, 100, 1 << 20));
-    let blocks = message(&in_memory(), &planned(&of_blocks, &in_memory()));
-    assert!(blocks.contains("--view files"), "{blocks}");
+}
+
+/// Requests for blocks go to one file of a design that serves files alone.
+#[test]
+fn requests_for_blocks_go_to_one_file_of_a_file_system_and_all_reads_are_checked() {
+    let of_blocks = generated(support::spec(Pattern::Uniform, 3_000, 2 << 20));
+    let mut drive = with_room(&in_memory().cache().drive);
+    drive.firmware.cores = 2;
+    let setup = Setup {
+        clients: 4,
+        depth: 2,
+        cache_bytes: 1 << 20,
+        ..setup_on(1, drive)
+    };
+    let plan = planned(&of_blocks, &setup);
+    for name in ["ext4-model", "stor"] {
+        let request = Compare {
+            setup: setup.clone(),
+            designs: vec![find(name).expect("it is listed")],
+            plans: vec![plan.clone()],
+            cache_spec: "test".into(),
+            commit: "test".into(),
+            jobs: 1,
+        };
+        let done = compare(&request, &Arc::new(AtomicBool::new(false)));
+        let done = done.unwrap_or_else(|error| panic!("{error}"));
+        let row = &done.rows[0];
+        assert!(row.complete && row.requests == 3_000 && row.reads > 0);
+        assert_eq!(row.verified_reads, row.reads, "{name}");
+    }
 }
 
 /// With real bytes units are sectors, and sizes need not be whole pages.
