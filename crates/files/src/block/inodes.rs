@@ -38,13 +38,13 @@ async fn find<P: Pages>(tx: &mut Tx<'_, P>, number: u64) -> Result<Option<Inode>
     };
     // Tables are written when their first inode is made: the bitmap says which are.
     let group = tx.geometry().group(slot / SLOTS_PER_GROUP);
-    let bitmap = tx.page(group.first, Kind::Bitmap).await?;
-    let bitmap = Bitmap::of(&bitmap, &group)?;
     let index = slot % SLOTS_PER_GROUP;
+    let bitmap = tx.part(group.first, Kind::Bitmap, index).await?;
+    let bitmap = Bitmap::of(&bitmap, &group)?;
     if !bitmap.is_table_ready(index) || !bitmap.is_inode_used(index) {
         return Ok(None);
     }
-    let table = tx.page(page, Kind::Table).await?;
+    let table = tx.part(page, Kind::Table, at as u64).await?;
     let inode = work(Op::InodeLookup, || {
         Inode::of_raw(node::raw_at(&table, at), number, page)
     });
@@ -71,7 +71,7 @@ async fn put_raw<P: Pages>(
     raw: RawInode,
 ) -> Result<(), FileError> {
     let ((page, at), _) = place(tx, number).ok_or(Errno::ESTALE)?;
-    let mut image = tx.page(page, Kind::Table).await?;
+    let mut image = tx.part(page, Kind::Table, at as u64).await?;
     let table: &mut Table = page::of_mut(Arc::make_mut(&mut image));
     table.inodes[at] = raw;
     tx.put(image);
@@ -121,7 +121,7 @@ async fn numbered<P: Pages>(tx: &mut Tx<'_, P>, slot: u64) -> Result<u64, FileEr
         .geometry()
         .inode_place(slot)
         .ok_or_else(|| damage(slot, "there is no such inode"))?;
-    let table = tx.page(page, Kind::Table).await?;
+    let table = tx.part(page, Kind::Table, at as u64).await?;
     let raw = node::raw_at(&table, at);
     if raw.kind.get() != 0 {
         return Err(damage(page, "an inode is free and in use"));

@@ -187,6 +187,13 @@ impl Geometry {
         is_inside.then_some(group)
     }
 
+    /// The group whose bitmap a page is.
+    pub fn group_of_bitmap(&self, page: u64) -> Option<Group> {
+        let number = page.checked_sub(self.groups_first)? / GROUP_PAGES;
+        let group = (number < self.groups).then(|| self.group(number));
+        group.filter(|group| group.first == page)
+    }
+
     /// The page of an inode and its index there, by its slot among all; `None` if there is none.
     pub fn inode_place(&self, slot: u64) -> Option<(u64, usize)> {
         let (number, index) = (slot / SLOTS_PER_GROUP, slot % SLOTS_PER_GROUP);

@@ -7,7 +7,7 @@
 //! | `make.rs`, `recover.rs` | a new file system; from the media to one that runs |
 //! | `journal.rs`, `commit.rs` | groups of changes in a ring; from memory into it, and from there home |
 //! | `store.rs`, `kept.rs`, `shared.rs` | the newest version of each page; memory within a budget; what tasks share |
-//! | `tx.rs` | transactions: an operation sees one instant, and takes effect at one |
+//! | `tx.rs`, `merge.rs` | transactions: an operation sees one instant, and takes effect at one; two that meet in a page that many inodes share |
 //! | `tree.rs` | B+trees of records |
 //! | `node.rs`, `inodes.rs` | inodes, and where they come from |
 //! | `extents.rs`, `directory.rs`, `hash.rs` | a file's pages; a directory's entries |
@@ -44,6 +44,7 @@ mod kept;
 mod layout;
 mod links;
 mod make;
+mod merge;
 mod names;
 mod node;
 mod orphans;

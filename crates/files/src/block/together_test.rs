@@ -336,3 +336,76 @@ fn many_who_sync_share_a_commit() {
     let flushes = counting.flushes.get() - before;
     assert!(flushes < 160, "{flushes} flushes");
 }
+
+/// Media that count the writes of files' bytes.
+struct Counted<'a> {
+    slow: &'a Slow<'a>,
+    writes: Cell<u32>,
+}
+
+impl Pages for &Counted<'_> {
+    fn pages(&self) -> u64 {
+        self.slow.pages()
+    }
+
+    async fn read(&self, runs: &[Run], buffer: &mut [u8]) -> Result<(), Fault> {
+        self.slow.read(runs, buffer).await
+    }
+
+    async fn write(&self, runs: &[Run], bytes: &[u8]) -> Result<(), Fault> {
+        self.slow.write(runs, bytes).await
+    }
+
+    async fn write_bytes(&self, runs: &[Run], data: In<'_>) -> Result<(), Fault> {
+        self.writes.set(self.writes.get() + 1);
+        self.slow.write(runs, data.memory()?).await
+    }
+
+    async fn flush(&self) -> Result<(), Fault> {
+        self.slow.flush().await
+    }
+
+    async fn discard(&self, runs: &[Run]) -> Result<(), Fault> {
+        self.slow.discard(runs).await
+    }
+}
+
+/// Inodes and pages of different files lie in the same pages of metadata: those who wait for the media amid a
+/// write began all of it again for each other one that ended meanwhile.
+#[test]
+fn writers_of_different_files_do_not_do_their_work_again() {
+    const FILES: u8 = 12;
+    const ROUNDS: u64 = 5;
+    let medium = made(4000);
+    let slow = Slow {
+        medium: &medium,
+        rng: RefCell::new(Seed(1).child("slow").rng()),
+    };
+    let counted = Counted {
+        slow: &slow,
+        writes: Cell::new(0),
+    };
+    let wfs = run_one(Wfs::open(&counted, 64 * PAGE_BYTES)).unwrap().0;
+    let user = User::new(&wfs);
+    let files: Vec<u64> = (0..FILES)
+        .map(|name| run_one(user.make(wfs.root(), &[b'a' + name], Content::File)).unwrap())
+        .collect();
+    let write = async |number: u64| {
+        for round in 0..ROUNDS {
+            let data = vec![number as u8; PAGE_BYTES];
+            let at = Write::at(round * PAGE_BYTES as u64);
+            assert_eq!(user.write(number, at, &data).await, Ok(4096));
+        }
+    };
+    let tasks = files
+        .iter()
+        .map(|number| Box::pin(write(*number)) as Task<'_>);
+    run_all(tasks.collect());
+    assert_eq!(counted.writes.get(), u32::from(FILES) * ROUNDS as u32);
+    for number in &files {
+        let all = run_one(user.read(*number, 0, 1 << 20)).unwrap();
+        assert!(all.len() == 5 * PAGE_BYTES && all.iter().all(|byte| *byte == *number as u8));
+    }
+    run_one(wfs.settle()).unwrap();
+    assert_sound(&medium, "after writers");
+}

@@ -3,7 +3,8 @@
 //! A transaction reads the newest version of each page that it needs, and notes which version that
 //! was. What it changes it keeps to itself. At its end, in one step: if any page that it read has
 //! another version by now, all of it is done again; else its pages go into the running group. So no
-//! lock is held while the media are read, and what fails half-way has changed nothing.
+//! lock is held while the media are read, and what fails half-way has changed nothing. Of pages that
+//! many inodes share only what it looked at counts (`merge.rs`).
 //!
 //! Errors count only if what was read is current: a page that was given back while a transaction
 //! was on its way there looks like damage.
@@ -14,22 +15,45 @@
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use smallvec::SmallVec;
 
 use super::groups::Bitmap;
 use super::layout::{Geometry, Group};
+use super::merge;
 use super::page::{self, Image, Kind};
 use super::store::{Changing, Freed, Store, Summary};
 use crate::errno::Fault;
 use crate::errno::{Errno, FileError};
 use crate::pages::{Pages, Run};
 
+/// A page that a transaction has read.
+#[derive(Debug)]
+struct Read {
+    /// As it was.
+    base: Image,
+    /// All of it counts.
+    is_whole: bool,
+    /// Else these of the inodes that share it.
+    slots: SmallVec<[u64; 4]>,
+}
+
+impl Read {
+    fn version(&self) -> u64 {
+        page::head(&self.base).generation.get()
+    }
+
+    fn is_of(&self, kind: Kind) -> bool {
+        page::head(&self.base).kind.get() == kind.raw()
+    }
+}
+
 /// A transaction.
 #[derive(Debug)]
 pub struct Tx<'a, P> {
     store: &'a Store<P>,
     epoch: u64,
-    /// The version of each page that was read.
-    read: FxHashMap<u64, u64>,
+    /// Each page that was read.
+    read: FxHashMap<u64, Read>,
     changed: FxHashMap<u64, Image>,
     taken: Vec<Run>,
     freed: Vec<Freed>,
@@ -155,17 +179,45 @@ impl<'a, P: Pages> Tx<'a, P> {
     /// # Errors
     /// Of the media, and whatever is not such a page.
     pub async fn page(&mut self, number: u64, kind: Kind) -> Result<Image, FileError> {
-        if let Some(image) = self.changed.get(&number) {
+        let image = self.look(number, kind).await?;
+        if let Some(read) = self.read.get_mut(&number) {
+            read.is_whole = true;
+        }
+        Ok(image)
+    }
+
+    /// A page that many inodes share, for what it says of the one of slot `slot` of it: what it says of
+    /// others may change meanwhile, and what this transaction changes must be of this one.
+    ///
+    /// # Errors
+    /// As [`Tx::page`].
+    pub async fn part(&mut self, number: u64, kind: Kind, slot: u64) -> Result<Image, FileError> {
+        let image = self.look(number, kind).await?;
+        if let Some(read) = self.read.get_mut(&number)
+            && !read.slots.contains(&slot)
+        {
+            read.slots.push(slot);
+        }
+        Ok(image)
+    }
+
+    /// A page, of which nothing counts so far.
+    async fn look(&mut self, number: u64, kind: Kind) -> Result<Image, FileError> {
+        let known = self.changed.get(&number);
+        let known = known.or_else(|| self.read.get(&number).map(|read| &read.base));
+        if let Some(image) = known {
             return match page::head(image).kind.get() == kind.raw() {
                 true => Ok(image.clone()),
                 false => Err(page::damaged(number, "it is of another kind").into()),
             };
         }
         let image = self.store.read(number, kind).await?;
-        let version = page::head(&image).generation.get();
-        if *self.read.entry(number).or_insert(version) != version {
-            self.is_stale = true;
-        }
+        let read = Read {
+            base: image.clone(),
+            is_whole: false,
+            slots: SmallVec::new(),
+        };
+        self.read.insert(number, read);
         Ok(image)
     }
 
@@ -179,14 +231,17 @@ impl<'a, P: Pages> Tx<'a, P> {
         page::fresh(kind, number, self.store.geometry.file_system)
     }
 
-    /// Whether all that was read is what it was.
-    fn is_current(&self) -> bool {
-        !self.is_stale && self.store.changing.with(|all| self.is_current_in(all))
+    /// Whether all that was read, and counts, is what it was.
+    fn is_current(&mut self) -> bool {
+        let store = self.store;
+        !self.is_stale && store.changing.with(|all| self.is_current_in(all))
     }
 
-    fn is_current_in(&self, all: &mut Changing) -> bool {
-        let mut read = self.read.iter();
-        read.all(|(number, version)| self.is_version(all, *number, *version))
+    fn is_current_in(&mut self, all: &mut Changing) -> bool {
+        let read = self.read.iter();
+        let others = read.filter(|(number, read)| !self.is_version(all, **number, read.version()));
+        let others: SmallVec<[u64; 4]> = others.map(|(number, _)| *number).collect();
+        others.into_iter().all(|number| self.bring_up(all, number))
     }
 
     fn is_version(&self, all: &mut Changing, number: u64, version: u64) -> bool {
@@ -194,6 +249,42 @@ impl<'a, P: Pages> Tx<'a, P> {
             Some(image) => page::head(&image).generation.get() == version,
             None => all.epoch == self.epoch,
         }
+    }
+
+    /// Makes what this transaction changed of a page that others have changed to the newest version. False if
+    /// what it looked at is not what it was.
+    fn bring_up(&mut self, all: &mut Changing, number: u64) -> bool {
+        let Some(read) = self.read.get(&number).filter(|read| !read.is_whole) else {
+            return false;
+        };
+        let Some(newest) = all.newest(number) else {
+            return false;
+        };
+        let mine = self.changed.get(&number);
+        let kind = Kind::of_raw(page::head(&newest).kind.get());
+        let merged = match kind {
+            Some(Kind::Table) if read.is_of(Kind::Table) => {
+                merge::table(&read.base, &newest, mine, &read.slots)
+            }
+            Some(Kind::Bitmap) if read.is_of(Kind::Bitmap) => {
+                let group = self.geometry().group_of_bitmap(number);
+                group.and_then(|group| {
+                    let changes = (&self.taken[..], &self.freed[..]);
+                    merge::bitmap(&read.base, &newest, &group, &read.slots, changes)
+                })
+            }
+            _ => None,
+        };
+        let Some(merged) = merged else {
+            return false;
+        };
+        if mine.is_some() {
+            self.changed.insert(number, merged);
+        }
+        if let Some(read) = self.read.get_mut(&number) {
+            read.base = newest;
+        }
+        true
     }
 
     /// Takes up to `most` free pages that lie side by side, from page `goal` on if there are any,
@@ -237,32 +328,19 @@ impl<'a, P: Pages> Tx<'a, P> {
         from: u64,
         most: u64,
     ) -> Result<Option<Run>, FileError> {
-        let mut image = self.page(group.first, Kind::Bitmap).await?;
-        let bitmap = Bitmap::of(&image, group)?;
-        let version = self.read.get(&group.first).copied();
-        let found = self.store.changing.with(|all| {
-            // Else another transaction may have been given the same pages.
-            if !self.is_version(all, group.first, version?) {
-                return Some(None);
-            }
-            all.summaries[group.number as usize].get_or_insert(Summary {
-                pages: bitmap.pages_free.get(),
-                inodes: bitmap.inodes_free.get(),
-            });
-            // What this transaction gave back is not free before it is committed, either.
-            let is_given = |page| self.freed.iter().any(|freed| freed.run.has(page));
-            let is_held = |index| all.is_held(group.first + index) || is_given(group.first + index);
-            let run = bitmap.find(group, from, most, is_held)?;
-            all.hold(Run::new(group.first + run.first, run.pages));
-            Some(Some(run))
-        });
-        let run = match found {
-            None => return Ok(None),
-            Some(None) => {
+        let image = self.look(group.first, Kind::Bitmap).await?;
+        Bitmap::of(&image, group)?;
+        let store = self.store;
+        let found = store
+            .changing
+            .with(|all| self.find_in(all, group, from, most));
+        let (mut image, run) = match found {
+            None => {
                 self.is_stale = true;
                 return Err(Errno::ESTALE.into());
             }
-            Some(Some(run)) => run,
+            Some((_, None)) => return Ok(None),
+            Some((image, Some(run))) => (image, run),
         };
         let absolute = Run::new(group.first + run.first, run.pages);
         self.taken.push(absolute);
@@ -272,6 +350,40 @@ impl<'a, P: Pages> Tx<'a, P> {
         }
         self.put(image);
         Ok(Some(absolute))
+    }
+
+    /// Finds and holds a free run in the newest version of a bitmap. `None` if what this transaction looked at
+    /// in it is not what it was.
+    fn find_in(
+        &mut self,
+        all: &mut Changing,
+        group: &Group,
+        from: u64,
+        most: u64,
+    ) -> Option<(Image, Option<Run>)> {
+        let read = self.read.get(&group.first);
+        // Else another transaction may have been given the same pages.
+        if let Some(version) = read.map(Read::version)
+            && !self.is_version(all, group.first, version)
+            && !self.bring_up(all, group.first)
+        {
+            return None;
+        }
+        let read = self.read.get(&group.first).map(|read| &read.base);
+        let image = self.changed.get(&group.first).or(read)?.clone();
+        let bitmap = Bitmap::of(&image, group).ok()?;
+        all.summaries[group.number as usize].get_or_insert(Summary {
+            pages: bitmap.pages_free.get(),
+            inodes: bitmap.inodes_free.get(),
+        });
+        // What this transaction gave back is not free before it is committed, either.
+        let is_given = |page| self.freed.iter().any(|freed| freed.run.has(page));
+        let is_held = |index| all.is_held(group.first + index) || is_given(group.first + index);
+        let run = bitmap.find(group, from, most, is_held);
+        if let Some(run) = run {
+            all.hold(Run::new(group.first + run.first, run.pages));
+        }
+        Some((image, run))
     }
 
     /// Gives pages back that held files' bytes.
@@ -294,7 +406,7 @@ impl<'a, P: Pages> Tx<'a, P> {
     async fn give(&mut self, run: Run, was_metadata: bool) -> Result<(), FileError> {
         let group = self.geometry().group_of(run);
         let group = group.ok_or(page::damaged(run.first, "it belongs to no file"))?;
-        let mut image = self.page(group.first, Kind::Bitmap).await?;
+        let mut image = self.look(group.first, Kind::Bitmap).await?;
         Bitmap::of(&image, &group)?;
         let bitmap: &mut Bitmap = page::of_mut(Arc::make_mut(&mut image));
         if !bitmap.give(Run::new(run.first - group.first, run.pages)) {
@@ -314,11 +426,12 @@ impl<'a, P: Pages> Tx<'a, P> {
         if self.changed.len() + given_back > self.store.limits.group_images {
             return Err(Errno::ENOSPC.into());
         }
-        Ok(self.store.changing.with(|all| {
+        let store = self.store;
+        Ok(store.changing.with(|all| {
             if !self.is_current_in(all) {
                 return End::Stale;
             }
-            if self.store.is_full_with(all, self.changed.len(), given_back) {
+            if store.is_full_with(all, self.changed.len(), given_back) {
                 return End::Full;
             }
             self.apply(all);

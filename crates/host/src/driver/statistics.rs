@@ -28,11 +28,11 @@ macro_rules! statistics {
 }
 
 statistics! {
-    /// Read commands issued.
+    /// Read commands issued, of blocks and of files.
     reads,
-    /// Write commands issued.
+    /// Write commands issued, of blocks and of files.
     writes,
-    /// Flush commands issued.
+    /// Flush commands and syncs of files issued.
     flushes,
     /// Dataset management commands issued.
     deallocates,
@@ -77,7 +77,15 @@ pub(super) fn count(statistics: &mut DriverStatistics, command: &Command, admin:
             statistics.writes += 1;
             statistics.write_bytes += bytes();
         }
-        Some(IoOpcode::Flush) => statistics.flushes += 1,
+        Some(IoOpcode::ReadFile) => {
+            statistics.reads += 1;
+            statistics.read_bytes += u64::from(command.file_bytes());
+        }
+        Some(IoOpcode::WriteFile) => {
+            statistics.writes += 1;
+            statistics.write_bytes += u64::from(command.file_bytes());
+        }
+        Some(IoOpcode::Flush | IoOpcode::SyncFile) => statistics.flushes += 1,
         Some(IoOpcode::DatasetManagement) => statistics.deallocates += 1,
         _ => statistics.others += 1,
     }
