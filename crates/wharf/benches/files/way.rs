@@ -220,8 +220,10 @@ impl Way for Directory {
         self.direct.as_ref()?.write_all_at(data, at).ok()
     }
 
+    /// A pass-through gives what is open another name when it is removed, for as long as it is open: what is left
+    /// goes with the place that the measurement was given.
     fn clean(&self) {
-        std::fs::remove_dir_all(&self.path).expect(FAILED);
+        let _ = std::fs::remove_dir_all(&self.path);
     }
 }
 
