@@ -1,7 +1,8 @@
-/* Wharf's page cache for C programs.
+/* Wharf's page cache, and file systems in drive images, for C programs.
  *
  * A page cache for files and block devices in the program's own process, used by any number of threads. There is no
- * daemon: what is to be done is done by the threads that call.
+ * daemon: what is to be done is done by the threads that call. File systems in images (wharf_mount, wharf_fs) have a
+ * thread each, with the drive.
  *
  * A call that fails gives -1 or NULL, sets errno, and leaves a line of text that wharf_error gives. A NULL where there
  * may be none is EINVAL.
@@ -33,6 +34,12 @@
 // Advice: the program has done with it; clean pages go.
 #define WHARF_DONT_NEED 1
 
+// Rename: it fails (EEXIST) if there is something of the new name.
+#define WHARF_NO_REPLACE 1
+
+// Rename: both names change places.
+#define WHARF_EXCHANGE 2
+
 // Bytes of a page.
 #define WHARF_PAGE_BYTES 4096
 
@@ -41,6 +48,9 @@ typedef struct wharf_cache wharf_cache;
 
 // An open file. Any number of threads may use it side by side.
 typedef struct wharf_file wharf_file;
+
+// A file system in a drive image. Any number of threads may use it; what they ask is done one after another.
+typedef struct wharf_mount wharf_mount;
 
 // What a cache is to be. Fill it by wharf_cache_options_init, then change what you like.
 typedef struct {
@@ -83,6 +93,34 @@ typedef struct {
   // Dirty pages now, about.
   uint64_t dirty_pages;
 } wharf_cache_statistics;
+
+// What wharf_fs_stat tells, each as `struct stat` has it.
+typedef struct {
+  // Which file it is.
+  uint64_t number;
+  // Its length in bytes.
+  uint64_t bytes;
+  // Bytes of storage that it takes.
+  uint64_t stored_bytes;
+  // Time of the last read, in nanoseconds since 1970; not every read sets it.
+  uint64_t accessed_ns;
+  // Time of the last change of its bytes.
+  uint64_t modified_ns;
+  // Time of the last change of its attributes.
+  uint64_t changed_ns;
+  // Its kind and its permission bits, as `st_mode`.
+  uint32_t mode;
+  // How many names it has.
+  uint32_t links;
+  // Whose it is.
+  uint32_t uid;
+  // Its group.
+  uint32_t gid;
+} wharf_stat;
+
+// Called for each entry of a directory: `context`, the name, the number of the file, and its kind as `st_mode` has it.
+// Not 0 ends the list.
+typedef int32_t (*wharf_each_entry)(void*, const char*, uint64_t, uint32_t);
 
 // A page that stays in memory, and where it is, from wharf_pin to wharf_unpin. It stays on the thread that
 // pinned it; its file stays open.
@@ -208,6 +246,144 @@ int32_t wharf_advise(const wharf_file *file,
                      uint64_t offset,
                      uint64_t bytes,
                      uint32_t advice);
+
+// Opens a file. `flags` are O_RDONLY, O_WRONLY or O_RDWR of fcntl.h, with O_CREAT, O_EXCL, O_TRUNC, O_APPEND, O_DIRECTORY,
+// O_NOFOLLOW; one that is made has the permission bits `mode`, without any mask. A descriptor of this mount, the least
+// that is free, or -1.
+//
+// # Safety
+// `mount` is null or open; `path` is null or ends with a zero.
+int32_t wharf_fs_open(const wharf_mount *mount,
+                      const char *path,
+                      int32_t flags,
+                      uint32_t mode);
+
+// Closes a descriptor. Nothing is made durable by it. 0, or -1.
+//
+// # Safety
+// `mount` is null or open.
+int32_t wharf_fs_close(const wharf_mount *mount, int32_t descriptor);
+
+// Reads up to `count` bytes from byte `offset` on. How many there were, fewer only at the end of the file; or -1.
+//
+// # Safety
+// `mount` is null or open; `out` has room for `count` bytes.
+int64_t wharf_fs_pread(const wharf_mount *mount,
+                       int32_t descriptor,
+                       void *out,
+                       size_t count,
+                       uint64_t offset);
+
+// Writes `count` bytes from byte `offset` on, or at the end if it was opened with O_APPEND. How many, fewer only if there
+// is no room for more; or -1.
+//
+// # Safety
+// `mount` is null or open; `data` has `count` bytes.
+int64_t wharf_fs_pwrite(const wharf_mount *mount,
+                        int32_t descriptor,
+                        const void *data,
+                        size_t count,
+                        uint64_t offset);
+
+// Writes `count` bytes, at most 1 MiB, at the end of the file, wherever that is then. Byte where they begin, or -1: ENOSPC if
+// there was room for some of them alone, which are there then.
+//
+// # Safety
+// `mount` is null or open; `data` has `count` bytes.
+int64_t wharf_fs_append(const wharf_mount *mount,
+                        int32_t descriptor,
+                        const void *data,
+                        size_t count);
+
+// Makes a file's bytes and attributes durable, and all that was done to names before. 0, or -1: then nothing is changed
+// any more.
+//
+// # Safety
+// `mount` is null or open.
+int32_t wharf_fs_fsync(const wharf_mount *mount,
+                       int32_t descriptor);
+
+// Sets the length of an open file. 0, or -1.
+//
+// # Safety
+// `mount` is null or open.
+int32_t wharf_fs_truncate(const wharf_mount *mount, int32_t descriptor, uint64_t bytes);
+
+// The attributes of what a path names; of a symbolic link itself if `follow` is 0. 0, or -1.
+//
+// # Safety
+// `mount` is null or open; `path` is null or ends with a zero; `out` is null or may be written.
+int32_t wharf_fs_stat(const wharf_mount *mount, const char *path, int32_t follow, wharf_stat *out);
+
+// The attributes of an open file. 0, or -1.
+//
+// # Safety
+// `mount` is null or open; `out` is null or may be written.
+int32_t wharf_fs_fstat(const wharf_mount *mount, int32_t descriptor, wharf_stat *out);
+
+// Makes a directory with the permission bits `mode`. 0, or -1.
+//
+// # Safety
+// `mount` is null or open; `path` is null or ends with a zero.
+int32_t wharf_fs_mkdir(const wharf_mount *mount, const char *path, uint32_t mode);
+
+// Removes an empty directory. 0, or -1.
+//
+// # Safety
+// `mount` is null or open; `path` is null or ends with a zero.
+int32_t wharf_fs_rmdir(const wharf_mount *mount, const char *path);
+
+// Removes the name of what is no directory. 0, or -1.
+//
+// # Safety
+// `mount` is null or open; `path` is null or ends with a zero.
+int32_t wharf_fs_unlink(const wharf_mount *mount, const char *path);
+
+// Gives something another name, in one step. `flags` is 0, WHARF_NO_REPLACE or WHARF_EXCHANGE. 0, or -1.
+//
+// # Safety
+// `mount` is null or open; `from` and `to` are null or end with a zero.
+int32_t wharf_fs_rename(const wharf_mount *mount,
+                        const char *from,
+                        const char *to,
+                        uint32_t flags);
+
+// Calls `each` for all entries of a directory, without `.` and `..`, on this thread; it may use the mount. 0 after the
+// last one; what `each` gave if that is not 0; or -1.
+//
+// # Safety
+// `mount` is null or open; `path` is null or ends with a zero; `each` can be called with `context`.
+int32_t wharf_fs_list(const wharf_mount *mount,
+                      const char *path,
+                      wharf_each_entry each,
+                      void *context);
+
+// Makes a drive of `bytes` bytes in a new file, with a file system that belongs to whoever runs the program. 0, or -1:
+// EEXIST if there is a file.
+//
+// # Safety
+// `image` is null or ends with a zero.
+int32_t wharf_mount_make(const char *image,
+                         uint64_t bytes);
+
+// Opens the file system of an image, with a drive and a thread of its own. NULL if it cannot: EBUSY if somebody has it.
+// The program has the rights of root in it. End it by wharf_mount_close.
+//
+// # Safety
+// `image` is null or ends with a zero.
+wharf_mount *wharf_mount_open(const char *image);
+
+// Closes what is open, makes everything durable and ends the drive, also if it fails. 0, or -1.
+//
+// # Safety
+// `mount` is null or open, and is not used again.
+int32_t wharf_mount_close(wharf_mount *mount);
+
+// Makes everything durable that was done before. 0, or -1.
+//
+// # Safety
+// `mount` is null or open.
+int32_t wharf_mount_sync(const wharf_mount *mount);
 
 // Keeps the page that byte `offset` lies in, in memory, to be used in place. Pages in use do not leave, so that they
 // may not fill the cache. 0, or -1 and then `page->data` is NULL.

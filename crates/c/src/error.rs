@@ -3,10 +3,14 @@
 use std::cell::RefCell;
 use std::error::Error;
 use std::ffi::{CString, c_char};
+use std::io;
 
 use errno::{Errno, set_errno};
+use wharf::drive::{DriveError, media::ImageError as MediaError};
+use wharf::files::ImageError;
 use wharf::host::error::IoError;
 use wharf::page_cache::PageCacheError;
+use wharf::store::StoreError;
 
 thread_local! {
     static MESSAGE: RefCell<CString> = RefCell::default();
@@ -25,6 +29,10 @@ pub(crate) enum Failure {
     Argument(String),
     /// The cache says so.
     Cache(PageCacheError),
+    /// The system says so, or a file system in its words.
+    System(io::Error),
+    /// An image of a file system.
+    Image(ImageError),
 }
 
 impl Failure {
@@ -37,6 +45,8 @@ impl Failure {
         let (number, text) = match self {
             Failure::Argument(text) => (libc::EINVAL, text),
             Failure::Cache(error) => (number_of(&error), error.to_string()),
+            Failure::System(error) => (error.raw_os_error().unwrap_or(libc::EIO), said(&error)),
+            Failure::Image(error) => (number_of_image(&error), error.to_string()),
         };
         let text = CString::new(text.replace('\0', " ")).expect("no zeros are left");
         MESSAGE.with_borrow_mut(|message| *message = text);
@@ -50,15 +60,56 @@ impl From<PageCacheError> for Failure {
     }
 }
 
+impl From<ImageError> for Failure {
+    fn from(error: ImageError) -> Failure {
+        Failure::Image(error)
+    }
+}
+
+/// What the system says of a number, without the number.
+fn said(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error") {
+        Some(end) => text[..end].to_string(),
+        None => text,
+    }
+}
+
+/// The system's own number, if it was the system.
+fn number_of_system(error: &(dyn Error + 'static)) -> Option<i32> {
+    let mut cause = Some(error);
+    while let Some(now) = cause {
+        let system = now.downcast_ref::<io::Error>();
+        match system.map(|system| (system.raw_os_error(), system.kind())) {
+            Some((Some(number), _)) => return Some(number),
+            Some((None, io::ErrorKind::AlreadyExists)) => return Some(libc::EEXIST),
+            _ => cause = now.source(),
+        }
+    }
+    None
+}
+
+fn number_of_image(error: &ImageError) -> i32 {
+    if let ImageError::Drive(StoreError::Drive(DriveError::Image(error))) = error {
+        return match error {
+            MediaError::Missing { .. } => libc::ENOENT,
+            MediaError::Exists { .. } => libc::EEXIST,
+            MediaError::Locked { .. } => libc::EBUSY,
+            other => number_of_system(other).unwrap_or(libc::EINVAL),
+        };
+    }
+    match error {
+        ImageError::Table(_) | ImageError::NoFileSystem | ImageError::Make(_) => libc::EINVAL,
+        ImageError::Memory(_) => libc::ENOMEM,
+        ImageError::Files(error) => error.errno().number(),
+        other => number_of_system(other).unwrap_or(libc::EIO),
+    }
+}
+
 /// The system's own number if it was the system; else what comes nearest.
 fn number_of(error: &PageCacheError) -> i32 {
-    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
-    while let Some(now) = cause {
-        let system = now.downcast_ref::<std::io::Error>();
-        if let Some(number) = system.and_then(std::io::Error::raw_os_error) {
-            return number;
-        }
-        cause = now.source();
+    if let Some(number) = number_of_system(error) {
+        return number;
     }
     match error {
         PageCacheError::TooSmall { .. }

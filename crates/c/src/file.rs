@@ -25,7 +25,7 @@ pub const WHARF_DONT_NEED: u32 = 1;
 ///
 /// # Safety
 /// There are `count` bytes to read, unless `data` is null.
-unsafe fn bytes<'a>(data: *const c_void, count: usize) -> Result<&'a [u8], Failure> {
+pub(crate) unsafe fn bytes<'a>(data: *const c_void, count: usize) -> Result<&'a [u8], Failure> {
     match (data.is_null(), count) {
         (_, 0) => Ok(&[]),
         (true, _) => Err(Failure::argument("the bytes are NULL")),

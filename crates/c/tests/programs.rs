@@ -86,3 +86,39 @@ fn the_example_prints_what_it_wrote() {
     );
     assert_eq!(run(&[]).status.code(), Some(2));
 }
+
+#[test]
+fn a_c_program_gets_from_every_call_on_files_what_the_header_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, library) = (folder.path().join("files"), library());
+    let path = format!("-L{}", library.display());
+    compile("tests/files.c", &program, &[&path, "-lwharf_c"]);
+    let output = Command::new(&program)
+        .arg(folder.path().join("drive.img"))
+        .env("LD_LIBRARY_PATH", &library)
+        .output()
+        .unwrap();
+    expect_success(&output, "tests/files.c");
+    assert_eq!(output.stdout, b"all calls on files\n");
+}
+
+#[test]
+fn the_example_of_files_lists_what_it_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, library) = (folder.path().join("files"), library());
+    let path = format!("-L{}", library.display());
+    compile("examples/files.c", &program, &[&path, "-lwharf_c"]);
+    let image = folder.path().join("drive.img");
+    let run = || {
+        let mut command = Command::new(&program);
+        command.arg(&image).env("LD_LIBRARY_PATH", &library);
+        command.output().unwrap()
+    };
+    let output = run();
+    expect_success(&output, "examples/files.c");
+    assert_eq!(output.stdout, b"first\n");
+    // What is there is not made anew.
+    let again = run();
+    assert_eq!(again.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("it exists"));
+}

@@ -167,6 +167,11 @@ impl FileDrive {
         &self.recovered
     }
 
+    /// Most bytes that one command moves.
+    pub fn bytes_max(&self) -> usize {
+        self.client().bytes_max()
+    }
+
     /// Closes all that is open, makes everything durable, and ends the drive.
     ///
     /// # Errors

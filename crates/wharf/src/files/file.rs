@@ -3,7 +3,7 @@
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
 use wharf_files::vfs::{Service, Target};
-use wharf_files::{Attributes, By, Caller, Handle, Place, Sync};
+use wharf_files::{Attributes, By, Caller, Errno, FileError, Handle, Place, Sync, Written};
 
 use super::drive::FileDrive;
 use super::{now_ns, wait};
@@ -66,6 +66,20 @@ impl<'a> File<'a> {
         let place = Place::At(offset);
         let written = self.files.drive.write(now_ns(), self.handle, place, data);
         wait(written).map(|written| written.bytes as usize)
+    }
+
+    /// Writes at the end, wherever that is when the write takes effect; gives where that was, and
+    /// the number of bytes.
+    ///
+    /// # Errors
+    /// As `write` of a file that was opened to append; `EINVAL` for more bytes than one command
+    /// moves ([`FileDrive::bytes_max`]), as others may append between two.
+    pub fn append(&self, data: &[u8]) -> io::Result<Written> {
+        let drive = &self.files.drive;
+        if data.len() > drive.bytes_max() {
+            return wait(async { Err(FileError::from(Errno::EINVAL)) });
+        }
+        wait(drive.write(now_ns(), self.handle, Place::End, data))
     }
 
     /// Its attributes.

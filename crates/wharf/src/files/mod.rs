@@ -56,7 +56,9 @@ pub use file::File;
 pub use image::{Checked, NewImage, check, make, open};
 pub use mount::Mount;
 pub use record::{Recorded, Summary};
-pub use wharf_files::{Attributes, Caller, DirectoryEntry, Errno, Kind, OpenFlags, Rename, StatFs};
+pub use wharf_files::{
+    Attributes, Caller, DirectoryEntry, Errno, Kind, OpenFlags, Rename, Special, StatFs, Written,
+};
 
 /// Why an image cannot be made, opened, checked or closed.
 #[derive(Debug, thiserror::Error)]
