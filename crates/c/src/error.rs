@@ -102,6 +102,7 @@ fn number_of_image(error: &ImageError) -> i32 {
         ImageError::Table(_) | ImageError::NoFileSystem | ImageError::Make(_) => libc::EINVAL,
         ImageError::Memory(_) => libc::ENOMEM,
         ImageError::Files(error) => error.errno().number(),
+        ImageError::System(error) => number_of_system(error).unwrap_or(libc::EIO),
         other => number_of_system(other).unwrap_or(libc::EIO),
     }
 }
