@@ -42,7 +42,11 @@ impl<L: Lines> Wpm<L> {
     /// # Errors
     /// Of the media.
     pub async fn settle(&self) -> Result<(), FileError> {
-        Ok(self.store.lines.fence().await?)
+        let fenced = self.store.lines.fence().await;
+        if fenced.is_err() {
+            self.store.give_up();
+        }
+        Ok(fenced?)
     }
 
     /// The memory below.

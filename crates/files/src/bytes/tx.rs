@@ -6,8 +6,8 @@
 //!    the journal. A new inode has its word in step 2: nothing leads to it before step 3.
 //! 4. What is not in use any more may be used again.
 //!
-//! Until step 3 everything can be taken back, and is if the change is dropped. If the media fail
-//! in it, nobody knows what is on them, and the file system takes no changes any more.
+//! Until step 3 everything can be taken back, and is if the change is dropped. If a fence fails, or
+//! the media in step 3, nobody knows what is on them, and the file system takes no changes any more.
 
 use std::sync::Arc;
 
@@ -247,7 +247,7 @@ impl<'a, L: Lines> Tx<'a, L> {
         match words[..] {
             [] => {}
             [(at, word)] => {
-                self.store.lines.fence().await?;
+                self.fence().await?;
                 self.store_alone(at, word).await?;
             }
             _ => self.store_together(&words).await?,
@@ -260,6 +260,12 @@ impl<'a, L: Lines> Tx<'a, L> {
         let slot = self.store.geometry.slot_of(number);
         let (slot, _) = slot.expect("it is in a slot");
         self.store.geometry.log_end_at(slot)
+    }
+
+    /// What was stored so far is durable. If not, no later fence makes up for it: what others have stored may be lost, too.
+    async fn fence(&self) -> Result<(), FileError> {
+        let fenced = self.store.lines.fence().await;
+        fenced.map_err(|fault| self.unknown(fault.into()))
     }
 
     async fn store_alone(&self, at: u64, word: u64) -> Result<(), FileError> {
@@ -279,7 +285,7 @@ impl<'a, L: Lines> Tx<'a, L> {
         });
         let _inside = store.gates.alone(gates::journal(slot)).await;
         let noted = journal::note(lines, slot, words).await?;
-        lines.fence().await?;
+        self.fence().await?;
         let stored = async {
             noted.mark(lines, &store.geometry).await?;
             for (at, word) in words {
