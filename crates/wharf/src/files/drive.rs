@@ -98,7 +98,11 @@ impl FileDrive {
         let boot_cpu = machine.add_cpu("boot", Side::Host, 1.0);
         let cpu = machine.add_cpu("client", Side::Host, 1.0);
         let inline = machine.inline();
-        let config = DriverConfig::default();
+        // The drive is on this thread: it answers, however long the machine's storage takes.
+        let config = DriverConfig {
+            timeout_ns: u64::MAX,
+            ..DriverConfig::default()
+        };
         let (of_boot, spread) = (&space, Spread::striped(1));
         let made = inline.block_on(boot_cpu, |cpu| async move {
             let made = make_ready(&cpu, of_boot, vec![powered], spread, config).await;
