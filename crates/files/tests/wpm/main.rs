@@ -9,6 +9,7 @@
 //! WHARF_CASES=100 cargo test --release -p wharf-files --test wpm
 //! ```
 
+mod fences;
 mod maker;
 mod planted;
 mod rot;
