@@ -139,11 +139,23 @@ impl<L: Lines> Store<L> {
         self.check_is_known()
     }
 
+    /// Refuses what cannot be the number of an inode: somebody else may be behind a gate by that.
+    ///
+    /// # Errors
+    /// `ESTALE`.
+    pub fn check_number(&self, number: u64) -> Result<(), FileError> {
+        match self.geometry.slot_of(number) {
+            Some(_) => Ok(()),
+            None => Err(Errno::ESTALE.into()),
+        }
+    }
+
     /// An inode, for looking; behind its gate until that is dropped.
     ///
     /// # Errors
     /// `ESTALE`; of the media; damage.
     pub async fn look(&self, number: u64) -> Result<(Arc<Node>, Inside<'_>), FileError> {
+        self.check_number(number)?;
         let inside = self.gates.shared(number).await;
         Ok((self.node(number).await?, inside))
     }

@@ -56,9 +56,12 @@ impl<L: Lines> Store<L> {
     /// Begins a change, behind the gates of these inodes; each of them has to be loaded.
     ///
     /// # Errors
-    /// `EROFS`.
+    /// `EROFS`, `ESTALE`.
     pub async fn begin(&self, numbers: &[u64]) -> Result<Tx<'_, L>, FileError> {
         self.check_is_writable()?;
+        numbers
+            .iter()
+            .try_for_each(|number| self.check_number(*number))?;
         let inside = self.gates.all_alone(numbers).await;
         self.check_is_writable()?;
         Ok(Tx {
