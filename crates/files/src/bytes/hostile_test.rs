@@ -19,7 +19,7 @@ use crate::testing::program::callers;
 use crate::testing::random::Steps;
 use crate::testing::subject::{Subject, Users};
 use crate::testing::taste::Taste;
-use crate::vfs::SessionLimits;
+use crate::vfs::{Session, SessionLimits};
 use crate::{
     By, Caller, Content, Entry, Errno, FileSystem, Kind, LIST_START, New, Out, Owner, Rename, Seek,
     block_on,
@@ -28,8 +28,7 @@ use crate::{
 const PAGES: u64 = 300;
 const MEMORY: usize = 8 << 10;
 
-/// A file system with some of everything.
-fn with_everything(seed: u64) -> RamLines {
+fn new_memory() -> RamLines {
     let lines = RamLines::new(PAGES);
     let new = Make {
         file_system: 0x5eed,
@@ -39,6 +38,12 @@ fn with_everything(seed: u64) -> RamLines {
         mode: 0o755,
     };
     block_on(make(&lines, new)).unwrap();
+    lines
+}
+
+/// A file system with some of everything.
+fn with_everything(seed: u64) -> RamLines {
+    let lines = new_memory();
     let fs = Rc::new(block_on(Wpm::open(&lines, MEMORY)).unwrap().0);
     use_it(&fs, seed, 300);
     drop(fs);
@@ -384,50 +389,73 @@ impl<'a> Forger<'a> {
     }
 }
 
+fn by(caller: &Caller) -> By<'_> {
+    By { caller, now_ns: 2 }
+}
+
+/// Directories `a`, `a/c` and `b`; their numbers.
+fn three_directories() -> (RamLines, [u64; 3]) {
+    let (lines, caller) = (new_memory(), Caller::root());
+    let fs = block_on(Wpm::open(&lines, MEMORY)).unwrap().0;
+    let directory = |at, name: &[u8]| {
+        let new = New {
+            content: Content::Directory,
+            mode: 0o755,
+            owner: Owner::default(),
+            is_open: false,
+        };
+        let made = block_on(fs.create(by(&caller), Entry::new(at, name), new));
+        made.expect("it is made").number
+    };
+    let a = directory(fs.root(), b"a");
+    let numbers = [a, directory(a, b"c"), directory(fs.root(), b"b")];
+    drop(fs);
+    (lines, numbers)
+}
+
+/// Lets a directory say that another one is its parent.
+fn forge_parent(lines: &RamLines, number: u64, parent: u64) {
+    let mut forger = Forger::new(lines, Seed(1).rng());
+    let log = forger
+        .logs
+        .iter()
+        .position(|log| log.whose.number == number);
+    let node = block_on(super::log::load(&lines, &forger.geometry, number)).unwrap();
+    let inode = node.inode();
+    forger.add(log.unwrap(), &Record::Inode(Inode { parent, ..inode }));
+}
+
 /// Its gate was taken for that of renames, behind which the rename itself was.
 #[test]
 fn a_parent_that_no_inode_can_be_made_a_rename_wait_for_itself() {
     for parent in [u64::MAX, gates::journal(3), 0, 1 << 63] {
-        let lines = RamLines::new(PAGES);
-        let new = Make {
-            file_system: 0x5eed,
-            now_ns: 1,
-            uid: 0,
-            gid: 0,
-            mode: 0o755,
-        };
-        block_on(make(&lines, new)).unwrap();
-        let caller = Caller::root();
-        let by = By {
-            caller: &caller,
-            now_ns: 2,
-        };
-        let fs = block_on(Wpm::open(&lines, MEMORY)).unwrap().0;
-        let directory = |at, name: &[u8]| {
-            let new = New {
-                content: Content::Directory,
-                mode: 0o755,
-                owner: Owner::default(),
-                is_open: false,
-            };
-            block_on(fs.create(by, Entry::new(at, name), new)).map(|made| made.number)
-        };
-        let (one, other) = (directory(fs.root(), b"a"), directory(fs.root(), b"b"));
-        let (one, other) = (one.unwrap(), other.unwrap());
-        directory(one, b"c").unwrap();
-        let mut forger = Forger::new(&lines, Seed(1).rng());
-        let log = forger.logs.iter().position(|log| log.whose.number == other);
-        let node = block_on(super::log::load(&&lines, &forger.geometry, other)).unwrap();
-        let inode = node.inode();
-        forger.add(log.unwrap(), &Record::Inode(Inode { parent, ..inode }));
-        let fs = block_on(Wpm::open(&lines, MEMORY)).unwrap().0;
-        let (from, to) = (Entry::new(one, b"c"), Entry::new(other, b"d"));
-        let renamed = block_on(fs.rename(by, from, to, Rename::Replace));
-        // What it is below is not known; it is moved nowhere else.
-        assert!(renamed.is_ok() || renamed.unwrap_err().errno() == Errno::EIO);
-        let _ = block_on(fs.lookup(other, b".."));
-        let _ = block_on(fs.link(by, parent, Entry::new(other, b"e")));
+        let (lines, [a, _, b]) = three_directories();
+        forge_parent(&lines, b, parent);
+        let (fs, caller) = (
+            block_on(Wpm::open(&lines, MEMORY)).unwrap().0,
+            Caller::root(),
+        );
+        let (from, to) = (Entry::new(a, b"c"), Entry::new(b, b"d"));
+        let renamed = block_on(fs.rename(by(&caller), from, to, Rename::Replace));
+        // What it is below is not known.
+        assert!(renamed.is_ok_and(|()| block_on(fs.lookup(b, b"d")).is_ok()));
+        let up = block_on(fs.lookup(b, b".."));
+        assert_eq!(up.unwrap_err().errno(), Errno::ENOENT);
+        let linked = block_on(fs.link(by(&caller), parent, Entry::new(b, b"e")));
+        assert_eq!(linked.unwrap_err().errno(), Errno::ESTALE);
     }
+}
+
+#[test]
+fn directories_that_are_each_others_parents_made_a_walk_without_end() {
+    let (lines, [a, c, b]) = three_directories();
+    forge_parent(&lines, a, b);
+    forge_parent(&lines, b, a);
+    let fs = block_on(Wpm::open(&lines, MEMORY)).unwrap().0;
+    let session = Session::new(&fs, Caller::root(), SessionLimits::default());
+    let renamed = block_on(session.rename(9, b"a/c".into(), b"b/c".into(), Rename::Replace));
+    assert_eq!(renamed.unwrap_err().errno(), Errno::ELOOP);
+    assert_eq!(block_on(fs.lookup(a, b"c")).unwrap().number, c);
 }
 
 #[test]
