@@ -14,6 +14,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crc_fast::CrcAlgorithm;
 use rustc_hash::FxHashMap;
 
 use crate::errno::Fault;
@@ -142,6 +143,15 @@ impl RamLines {
             rest = behind;
         }
         Ok(())
+    }
+
+    /// Which pages were stored to, and CRC-64s of what they hold.
+    pub(crate) fn identity(&self) -> Vec<(u64, usize)> {
+        let held = self.held();
+        let sum = |bytes: &PageBytes| crc_fast::checksum(CrcAlgorithm::Crc64Nvme, bytes) as usize;
+        let mut identity: Vec<_> = held.iter().map(|(page, b)| (*page, sum(b))).collect();
+        identity.sort_unstable();
+        identity
     }
 
     /// Loads bytes, now.

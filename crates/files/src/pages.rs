@@ -260,7 +260,22 @@ impl RamPages {
 
     /// Puts bytes into a page, behind the back of whoever uses it.
     pub fn poke(&self, page: u64, bytes: &PageBytes) {
-        self.held().insert(page, Arc::new(*bytes));
+        self.put(page, Arc::new(*bytes));
+    }
+
+    /// The same, of bytes that others may have too.
+    pub(crate) fn put(&self, page: u64, bytes: Arc<PageBytes>) {
+        self.held().insert(page, bytes);
+    }
+
+    /// Which pages were written, and where their bytes are: equal only of clones that hold the same
+    /// as long as all of them are there.
+    pub(crate) fn identity(&self) -> Vec<(u64, usize)> {
+        let held = self.held();
+        let at = |(page, bytes): (&u64, &Arc<PageBytes>)| (*page, Arc::as_ptr(bytes) as usize);
+        let mut identity: Vec<_> = held.iter().map(at).collect();
+        identity.sort_unstable();
+        identity
     }
 
     /// Reads as [`Pages::read`] does.

@@ -99,7 +99,7 @@ fn volumes_survive_power_cuts_and_wpm_loses_nothing_in_them() {
             ..how
         };
         for (seed, program) in ace::programs(1).enumerate() {
-            assert_survives(&Maker(format), &program, seed as u64, how);
+            assert_survives(&Maker(format), &program.steps, seed as u64, how);
         }
     }
 }

@@ -11,7 +11,7 @@ use wharf_runtime::Op;
 
 use super::hash;
 use super::inodes;
-use super::node::{Inode, Kind};
+use super::node::{self, Inode, Kind};
 use super::tree::{Record, Tree};
 use super::tx::{Tx, damage};
 use crate::cost::work;
@@ -43,6 +43,10 @@ impl Found {
         let (key, value) = record;
         let bad = || damage(directory, "an entry of a directory is none");
         let (number, kind, name) = parts(value).ok_or_else(bad)?;
+        // Gates that are no inode's have such numbers.
+        if !node::is_number(number) {
+            return Err(bad());
+        }
         Ok(Found {
             key: *key,
             number,

@@ -9,7 +9,7 @@ use crate::check::check;
 use crate::errno::Fault;
 use crate::pages::{PAGE_BYTES, Pages, RamPages};
 use crate::{Allocate, By, Caller, Content, Entry, Errno, FileSystem, New, Owner, Remove, Write};
-use crate::{In, Out};
+use crate::{In, Out, Rename};
 
 const CACHE_BYTES: usize = 1 << 20;
 
@@ -118,6 +118,47 @@ fn use_it<P: Pages>(wfs: &Wfs<P>, rng: &mut Rng) -> Result<(), crate::FileError>
     }
     now(wfs.stat_fs())?;
     now(wfs.settle())
+}
+
+/// The gate of number 0 is that of those who rename directories, behind which the rename was.
+#[test]
+fn an_entry_that_leads_to_no_number_made_a_rename_wait_for_itself() {
+    for number in [0, u64::MAX, 7 << 32] {
+        let medium = made(300);
+        let (caller, wfs) = (
+            Caller::root(),
+            now(Wfs::open(&medium, CACHE_BYTES)).unwrap().0,
+        );
+        let (one, two) = (
+            Entry::new(wfs.root(), b"one"),
+            Entry::new(wfs.root(), b"two"),
+        );
+        for entry in [one, two] {
+            let new = New {
+                content: Content::Directory,
+                ..NEW
+            };
+            now(wfs.create(by(&caller), entry, new)).unwrap();
+        }
+        now(wfs.settle()).unwrap();
+        drop(wfs);
+        let of_name = |bytes: &[u8]| bytes.windows(4).position(|at| at == b"\x02two");
+        let mut nodes = metadata(&medium).into_iter();
+        let page = nodes.find(|page| of_name(&medium.peek(*page)).is_some());
+        let page = page.expect("the entry is somewhere");
+        let mut bytes = medium.peek(page);
+        let at = of_name(&bytes).expect("it was found there");
+        bytes[at - 8..at].copy_from_slice(&u64::to_le_bytes(number));
+        let generation = page::head(&bytes).generation.get();
+        page::seal(&mut bytes, generation);
+        medium.poke(page, &bytes);
+        let wfs = now(Wfs::open(&medium, CACHE_BYTES)).unwrap().0;
+        let renamed = now(wfs.rename(by(&caller), one, two, Rename::Replace));
+        assert_eq!(renamed.unwrap_err().errno(), Errno::EIO);
+        let removed = now(wfs.remove(by(&caller), two, Remove::Directory));
+        assert_eq!(removed.unwrap_err().errno(), Errno::EIO);
+        now(wfs.sync_all()).unwrap();
+    }
 }
 
 #[test]

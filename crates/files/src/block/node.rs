@@ -167,6 +167,11 @@ pub fn slot_of(number: u64) -> Option<(u64, u32)> {
     Some((slot, (number >> 32) as u32))
 }
 
+/// Whether an inode of any file system can have this number.
+pub fn is_number(number: u64) -> bool {
+    number != u64::MAX && slot_of(number).is_some()
+}
+
 impl Inode {
     /// A new one, in use and without anything.
     pub fn new(number: u64, kind: Kind, mode: u16, now_ns: u64) -> Inode {

@@ -119,12 +119,6 @@ fn places<L: Lines>(
     Ok(places)
 }
 
-/// Stores and makes durable.
-async fn put<L: Lines>(store: &Store<L>, at: u64, bytes: &[u8]) -> Result<(), FileError> {
-    store.lines.store(at, bytes).await?;
-    Ok(store.lines.persist(at, bytes.len() as u64).await?)
-}
-
 /// What a page of a file holds, with zeros behind the end.
 async fn page_of<L: Lines>(
     store: &Store<L>,
@@ -160,7 +154,7 @@ async fn put_place<L: Lines>(
             let pages = (place.end() - at).min((end - start) / PAGE);
             let from = (start - offset) as usize;
             let whole = &data[from..from + (pages * PAGE) as usize];
-            put(store, address, whole).await?;
+            store.store(address, whole).await?;
             at += pages;
             continue;
         }
@@ -168,7 +162,7 @@ async fn put_place<L: Lines>(
         let (from, to) = (start.max(offset), (start + PAGE).min(end));
         page[(from - start) as usize..(to - start) as usize]
             .copy_from_slice(&data[(from - offset) as usize..(to - offset) as usize]);
-        put(store, address, &page).await?;
+        store.store(address, &page).await?;
         at += 1;
     }
     Ok(())
@@ -190,7 +184,9 @@ async fn append_in_place<L: Lines>(
         return Ok(0);
     };
     let bytes = data.len().min((PAGE - inside) as usize);
-    put(tx.store(), extent.first * PAGE + inside, &data[..bytes]).await?;
+    tx.store()
+        .store(extent.first * PAGE + inside, &data[..bytes])
+        .await?;
     Ok(bytes)
 }
 
@@ -309,7 +305,7 @@ pub async fn zero_in_page<L: Lines>(
     let mut bytes = page_of(tx.store(), node, page).await?;
     bytes[range].fill(0);
     let first = tx.take_one()?;
-    put(tx.store(), first * PAGE, &bytes).await?;
+    tx.store().store(first * PAGE, &bytes).await?;
     let extent = Extent {
         at: page,
         pages: 1,

@@ -42,11 +42,7 @@ impl<L: Lines> Wpm<L> {
     /// # Errors
     /// Of the media.
     pub async fn settle(&self) -> Result<(), FileError> {
-        let fenced = self.store.lines.fence().await;
-        if fenced.is_err() {
-            self.store.give_up();
-        }
-        Ok(fenced?)
+        self.store.fence().await
     }
 
     /// The memory below.
@@ -256,11 +252,11 @@ impl<L: Lines> FileSystem for Wpm<L> {
     async fn sync(&self, number: u64, _what: Sync) -> Result<(), FileError> {
         // Whoever completed an operation waited for its fence.
         self.store.look(number).await?;
-        Ok(())
+        self.store.check_is_known()
     }
 
     async fn sync_all(&self) -> Result<(), FileError> {
-        Ok(())
+        self.store.check_is_known()
     }
 
     async fn xattr(&self, number: u64, name: &[u8]) -> Result<Vec<u8>, FileError> {

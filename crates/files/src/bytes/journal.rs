@@ -44,7 +44,7 @@ fn note_at(slot: u64) -> u64 {
 }
 
 fn mark_of(note: &Note) -> u64 {
-    MARK | u64::from(crc32c(&[&note.as_bytes()[8..]]))
+    MARK | u64::from(crc32c(&[note.body()]))
 }
 
 /// A note that is stored and not marked.
@@ -54,11 +54,9 @@ pub struct Noted {
     mark: u64,
 }
 
-/// Notes words in a slot of the journal; it counts once there was a fence and [`Noted::mark`].
-///
-/// # Errors
-/// Of the media.
-pub async fn note<L: Lines>(lines: &L, slot: u64, words: &[(u64, u64)]) -> Result<Noted, Fault> {
+/// A note of words in a slot of the journal: what is to be stored, and where. It counts once it is
+/// durable and marked.
+pub fn note(slot: u64, words: &[(u64, u64)]) -> (Noted, u64, Note) {
     let mut note = Note {
         mark: 0.into(),
         count: (words.len() as u32).into(),
@@ -69,31 +67,27 @@ pub async fn note<L: Lines>(lines: &L, slot: u64, words: &[(u64, u64)]) -> Resul
     for (place, (at, word)) in note.words.iter_mut().zip(words) {
         *place = [U64::new(*at), U64::new(*word)];
     }
-    let at = note_at(slot);
-    let bytes = &note.as_bytes()[8..];
-    lines.store(at + 8, bytes).await?;
-    lines.persist(at + 8, bytes.len() as u64).await?;
-    let mark = mark_of(&note);
-    Ok(Noted { at, mark })
+    let (at, mark) = (note_at(slot), mark_of(&note));
+    (Noted { at, mark }, at + 8, note)
+}
+
+impl Note {
+    /// All behind the mark.
+    pub fn body(&self) -> &[u8] {
+        &self.as_bytes()[8..]
+    }
 }
 
 impl Noted {
-    /// The words are stored, whatever happens, when this is done.
-    ///
-    /// # Errors
-    /// Of the media.
-    pub async fn mark<L: Lines>(&self, lines: &L, geometry: &Geometry) -> Result<(), Fault> {
-        store_word(lines, self.at, geometry.word(self.at, self.mark)).await?;
-        lines.fence().await
+    /// The word of the mark, and its address. When it is durable, the words are stored whatever
+    /// happens.
+    pub fn mark(&self, geometry: &Geometry) -> (u64, u64) {
+        (self.at, geometry.word(self.at, self.mark))
     }
 
-    /// The words are durable.
-    ///
-    /// # Errors
-    /// Of the media.
-    pub async fn clear<L: Lines>(&self, lines: &L) -> Result<(), Fault> {
-        store_word(lines, self.at, 0).await?;
-        lines.fence().await
+    /// The word that takes the mark away, when the words are durable.
+    pub fn no_mark(&self) -> (u64, u64) {
+        (self.at, 0)
     }
 }
 
@@ -134,8 +128,8 @@ pub async fn recover<L: Lines>(lines: &L, geometry: &Geometry) -> Result<u64, Fa
             store_word(lines, at, word).await?;
         }
         lines.fence().await?;
-        let noted = Noted { at, mark };
-        noted.clear(lines).await?;
+        store_word(lines, at, 0).await?;
+        lines.fence().await?;
         done += 1;
     }
     Ok(done)

@@ -59,3 +59,5 @@ mod values;
 
 #[cfg(test)]
 mod format_test;
+#[cfg(test)]
+mod hostile_test;

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use super::layout::damaged;
 use super::node::Node;
 use super::record::{Inode, Name, Record};
 use super::store::Store;
@@ -118,8 +119,10 @@ pub fn enter<L: Lines>(
     (number, kind): (u64, Kind),
     now_ns: u64,
 ) -> Result<(), FileError> {
-    let mut inode = tx.node(entry.directory).inode();
-    inode.latest_cookie += 1;
+    let node = tx.node(entry.directory);
+    let (mut inode, end) = (node.inode(), node.log.end);
+    let cookie = inode.latest_cookie.checked_add(1);
+    inode.latest_cookie = cookie.ok_or(damaged(end, "no directory ever had so many entries"))?;
     (inode.modified_ns, inode.changed_ns) = (now_ns, now_ns);
     let name = Name {
         cookie: inode.latest_cookie,
@@ -274,7 +277,8 @@ pub async fn remove<L: Lines>(
     loop {
         let number = look(store, entry).await?.ok_or(Errno::ENOENT)?;
         check_seen(entry, Some(number))?;
-        let mut tx = store.begin(&[entry.directory, number]).await?;
+        let begun = store.begin(&[entry.directory, number]).await;
+        let mut tx = store.named(number, begun)?;
         tx.load(entry.directory).await?;
         let found = find(tx.node(entry.directory), entry)?;
         if found.map(|name| name.number) != Some(number) {

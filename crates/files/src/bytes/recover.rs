@@ -79,6 +79,7 @@ pub async fn open<L: Lines>(
         unborn: FxHashSet::default(),
         opens: FxHashMap::default(),
         is_read_only: walk.damaged > 0,
+        failed: None,
         next_note: 0,
         next_page: 0,
     };

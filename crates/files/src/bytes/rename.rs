@@ -51,7 +51,8 @@ pub async fn rename<L: Lines>(
         let loops = loops(store, (from, to), ends).await?;
         let numbers = [from.directory, to.directory, ends.source];
         let numbers: Vec<u64> = numbers.into_iter().chain(target).collect();
-        let mut tx = store.begin(&numbers).await?;
+        let begun = store.begin(&numbers).await;
+        let mut tx = store.named(ends.source, begun)?;
         tx.load(from.directory).await?;
         tx.load(to.directory).await?;
         let number_at = |tx: &Tx<'_, L>, entry: &Entry<'_>| -> Result<Option<u64>, Errno> {

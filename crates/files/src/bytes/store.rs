@@ -11,7 +11,7 @@ use super::log;
 use super::node::Node;
 use super::shared::Shared;
 use super::space::Bits;
-use crate::errno::{Errno, FileError};
+use crate::errno::{Errno, Fault, FileError};
 use crate::lines::Lines;
 
 /// What all tasks share.
@@ -29,6 +29,8 @@ pub struct State {
     pub opens: FxHashMap<u64, u32>,
     /// Whether no changes are taken any more.
     pub is_read_only: bool,
+    /// Why what is on the media is not known for certain.
+    pub failed: Option<Fault>,
     /// Which slot of the journal is next.
     pub next_note: u64,
     /// Where pages are looked for next.
@@ -80,8 +82,72 @@ impl<L: Lines> Store<L> {
     }
 
     /// From now on no changes are taken: what is on the media is not known for certain.
-    pub fn give_up(&self) {
-        self.with(|state| state.is_read_only = true);
+    pub fn give_up(&self, fault: Fault) {
+        self.with(|state| {
+            state.is_read_only = true;
+            state.failed.get_or_insert(fault);
+        });
+    }
+
+    /// Refuses where what is on the media is not known for certain.
+    ///
+    /// # Errors
+    /// That by which it came to be so.
+    pub fn check_is_known(&self) -> Result<(), FileError> {
+        match self.with(|state| state.failed) {
+            Some(fault) => Err(fault.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Stores bytes, which the next fence makes durable. Nothing is stored any more when a fence has
+    /// failed.
+    ///
+    /// # Errors
+    /// Of the media.
+    pub async fn store(&self, at: u64, bytes: &[u8]) -> Result<(), FileError> {
+        self.check_is_known()?;
+        let stored = async {
+            self.lines.store(at, bytes).await?;
+            self.lines.persist(at, bytes.len() as u64).await
+        };
+        let stored = stored.await;
+        // Memory may have to make room.
+        if let Err(fault @ Fault::Flush) = stored {
+            self.give_up(fault);
+        }
+        Ok(stored?)
+    }
+
+    /// Stores a word.
+    ///
+    /// # Errors
+    /// As [`Store::store`].
+    pub async fn store_word(&self, at: u64, word: u64) -> Result<(), FileError> {
+        self.store(at, &word.to_le_bytes()).await
+    }
+
+    /// Waits until what was stored is durable. If it is not, nobody knows what is, of this change and of all
+    /// that are under way: no later fence makes up for that, neither theirs.
+    ///
+    /// # Errors
+    /// Of the media, also of what was found by another task meanwhile.
+    pub async fn fence(&self) -> Result<(), FileError> {
+        if let Err(fault) = self.lines.fence().await {
+            self.give_up(fault);
+        }
+        self.check_is_known()
+    }
+
+    /// Refuses what cannot be the number of an inode: somebody else may be behind a gate by that.
+    ///
+    /// # Errors
+    /// `ESTALE`.
+    pub fn check_number(&self, number: u64) -> Result<(), FileError> {
+        match self.geometry.slot_of(number) {
+            Some(_) => Ok(()),
+            None => Err(Errno::ESTALE.into()),
+        }
     }
 
     /// An inode, for looking; behind its gate until that is dropped.
@@ -89,6 +155,7 @@ impl<L: Lines> Store<L> {
     /// # Errors
     /// `ESTALE`; of the media; damage.
     pub async fn look(&self, number: u64) -> Result<(Arc<Node>, Inside<'_>), FileError> {
+        self.check_number(number)?;
         let inside = self.gates.shared(number).await;
         Ok((self.node(number).await?, inside))
     }

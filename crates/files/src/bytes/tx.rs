@@ -6,8 +6,9 @@
 //!    the journal. A new inode has its word in step 2: nothing leads to it before step 3.
 //! 4. What is not in use any more may be used again.
 //!
-//! Until step 3 everything can be taken back, and is if the change is dropped. If a fence fails, or
-//! the media in step 3, nobody knows what is on them, and the file system takes no changes any more.
+//! Until step 3 everything can be taken back, and is if the change is dropped. If the media fail
+//! in it, or any fence fails, nobody knows what is on them, and the file system takes no changes any
+//! more (`store.rs`).
 
 use std::sync::Arc;
 
@@ -15,13 +16,13 @@ use smallvec::SmallVec;
 use zerocopy::IntoBytes;
 
 use super::gates::{self, Inside};
-use super::journal::{self, NOTES, store_word};
-use super::layout::{GENERATION_MAX, Geometry, PAGE, SLOT_BYTES, Slot, damaged};
+use super::journal::{self, NOTES};
+use super::layout::{GENERATION_MAX, Geometry, PAGE, Slot, damaged};
 use super::log::{HEAD_BYTES, LogHead, page_of_end, read_slot};
 use super::node::Node;
 use super::record::{Record, Whose};
 use super::store::{Store, reserve};
-use crate::errno::{Errno, FileError};
+use crate::errno::{Errno, Fault, FileError};
 use crate::lines::Lines;
 use crate::pages::Run;
 
@@ -55,10 +56,14 @@ impl<L: Lines> Store<L> {
     /// Begins a change, behind the gates of these inodes; each of them has to be loaded.
     ///
     /// # Errors
-    /// `EROFS`.
+    /// `EROFS`, `ESTALE`.
     pub async fn begin(&self, numbers: &[u64]) -> Result<Tx<'_, L>, FileError> {
         self.check_is_writable()?;
+        numbers
+            .iter()
+            .try_for_each(|number| self.check_number(*number))?;
         let inside = self.gates.all_alone(numbers).await;
+        self.check_is_writable()?;
         Ok(Tx {
             store: self,
             opened: SmallVec::new(),
@@ -247,7 +252,7 @@ impl<'a, L: Lines> Tx<'a, L> {
         match words[..] {
             [] => {}
             [(at, word)] => {
-                self.fence().await?;
+                self.store.fence().await?;
                 self.store_alone(at, word).await?;
             }
             _ => self.store_together(&words).await?,
@@ -262,44 +267,45 @@ impl<'a, L: Lines> Tx<'a, L> {
         self.store.geometry.log_end_at(slot)
     }
 
-    /// What was stored so far is durable. If not, no later fence makes up for it: what others have stored may be lost, too.
-    async fn fence(&self) -> Result<(), FileError> {
-        let fenced = self.store.lines.fence().await;
-        fenced.map_err(|fault| self.unknown(fault.into()))
-    }
-
     async fn store_alone(&self, at: u64, word: u64) -> Result<(), FileError> {
-        let lines = &self.store.lines;
         let stored = async {
-            store_word(lines, at, word).await?;
-            lines.fence().await
+            self.store.store_word(at, word).await?;
+            self.store.fence().await
         };
-        stored.await.map_err(|fault| self.unknown(fault.into()))
+        stored.await.map_err(|error| self.unknown(error))
     }
 
     async fn store_together(&self, words: &[(u64, u64)]) -> Result<(), FileError> {
-        let (store, lines) = (self.store, &self.store.lines);
+        let store = self.store;
         let slot = store.with(|state| {
             state.next_note = (state.next_note + 1) % NOTES;
             state.next_note
         });
         let _inside = store.gates.alone(gates::journal(slot)).await;
-        let noted = journal::note(lines, slot, words).await?;
-        self.fence().await?;
+        let (noted, at, note) = journal::note(slot, words);
+        store.store(at, note.body()).await?;
+        store.fence().await?;
         let stored = async {
-            noted.mark(lines, &store.geometry).await?;
+            let (at, mark) = noted.mark(&store.geometry);
+            store.store_word(at, mark).await?;
+            store.fence().await?;
             for (at, word) in words {
-                store_word(lines, *at, *word).await?;
+                store.store_word(*at, *word).await?;
             }
-            lines.fence().await?;
-            noted.clear(lines).await
+            store.fence().await?;
+            let (at, none) = noted.no_mark();
+            store.store_word(at, none).await?;
+            store.fence().await
         };
-        stored.await.map_err(|fault| self.unknown(fault.into()))
+        stored.await.map_err(|error| self.unknown(error))
     }
 
     /// Nobody knows whether the change was made.
     fn unknown(&self, error: FileError) -> FileError {
-        self.store.give_up();
+        self.store.give_up(match error {
+            FileError::Io(fault) => fault,
+            FileError::Errno(_) => Fault::Flush,
+        });
         error
     }
 
@@ -377,9 +383,8 @@ impl<'a, L: Lines> Tx<'a, L> {
     async fn flush(&self, chain: &mut Chain) -> Result<(), FileError> {
         let bytes = chain.bytes.len() as u64;
         if bytes > 0 {
-            let (at, lines) = (chain.end - bytes, &self.store.lines);
-            lines.store(at, &chain.bytes).await?;
-            lines.persist(at, bytes).await?;
+            let at = chain.end - bytes;
+            self.store.store(at, &chain.bytes).await?;
             chain.bytes.clear();
         }
         Ok(())
@@ -394,8 +399,7 @@ impl<'a, L: Lines> Tx<'a, L> {
             uses: geometry.word(at, generation + 1).into(),
             log_end: geometry.word(at + 8, node.log.end).into(),
         };
-        self.store.lines.store(at, bytes.as_bytes()).await?;
-        Ok(self.store.lines.persist(at, SLOT_BYTES).await?)
+        self.store.store(at, bytes.as_bytes()).await
     }
 
     /// The change was made.

@@ -41,9 +41,8 @@ pub async fn put<L: Lines>(tx: &mut Tx<'_, L>, bytes: &[u8]) -> Result<Value, Fi
     }
     let mut pages = Vec::new();
     for part in bytes.chunks(PAGE as usize) {
-        let (page, lines) = (tx.take_one()?, &tx.store().lines);
-        lines.store(page * PAGE, part).await?;
-        lines.persist(page * PAGE, part.len() as u64).await?;
+        let page = tx.take_one()?;
+        tx.store().store(page * PAGE, part).await?;
         pages.push(page);
     }
     Ok(Value::in_pages(bytes, &pages))

@@ -2,7 +2,7 @@
 
 use crate::pages::Pages;
 
-use super::media::{BITMAP, GROUP, PER_TABLE, SLOTS, STATE, TABLE, u32_at, u64_at};
+use super::media::{BITMAP, PER_TABLE, SLOTS, STATE, TABLE, is_zeros, u32_at, u64_at};
 use super::walk::{DIRECTORY, FILE, Walk};
 
 impl<P: Pages> Walk<'_, P> {
@@ -52,20 +52,20 @@ impl<P: Pages> Walk<'_, P> {
             if u64_at(&bitmap, 32) != number || u32_at(&bitmap, 48) as u64 > group.tables {
                 self.wrong(format!("the bitmap of group {number} is another's"));
             }
-            let is_padded = u32_at(&bitmap, 52) == 0 && bitmap[2616..].iter().all(|b| *b == 0);
+            let is_padded = u32_at(&bitmap, 52) == 0 && is_zeros(&bitmap[2616..]);
             if !is_padded {
                 self.wrong(format!("the bitmap of group {number} has more than bits"));
             }
             let data = group.data();
-            let (mut free, mut unclaimed, mut unmarked) = (0, 0, 0);
-            for index in 0..GROUP {
-                let page = group.first + index;
+            let free: u32 = bitmap[568..2616].iter().map(|b| b.count_zeros()).sum();
+            // What is not for files and trees is in use, or not there, which is the same.
+            let (mut unclaimed, mut unmarked) = (0, free);
+            for page in data {
+                let index = page - group.first;
                 let is_used = bitmap[568 + (index / 8) as usize] >> (index % 8) & 1 == 1;
-                let is_data = data.contains(&page);
-                let is_taken = !is_data || self.is_claimed(page);
-                free += u32::from(!is_used);
-                unclaimed += u32::from(is_used && !is_taken);
-                unmarked += u32::from(!is_used && is_taken);
+                let is_claimed = self.is_claimed(page);
+                unclaimed += u32::from(is_used && !is_claimed);
+                unmarked -= u32::from(!is_used && !is_claimed);
             }
             if unclaimed > 0 {
                 self.wrong(format!("{unclaimed} pages of group {number} are nobody's"));

@@ -2,7 +2,7 @@
 
 use crate::pages::Pages;
 
-use super::media::{JOURNAL_HEADER, RECORD, u16_at, u64_at};
+use super::media::{JOURNAL_HEADER, PAGE, RECORD, u16_at, u64_at};
 use super::walk::Walk;
 
 impl<P: Pages> Walk<'_, P> {
@@ -30,11 +30,12 @@ impl<P: Pages> Walk<'_, P> {
         }
         self.media.transaction_max = transaction;
         let mut waiting: u64 = 0;
+        let mut page: Box<[u8]> = vec![0; PAGE].into();
         for number in first..first + ring {
-            let Ok(page) = self.media.raw(number).await else {
+            if self.media.raw(number, &mut page).await.is_err() {
                 self.wrong(format!("page {number} of the journal cannot be read"));
                 continue;
-            };
+            }
             // The checksum last: most pages are none.
             let is_record = u16_at(&page, 4) == RECORD
                 && u64_at(&page, 24) >= group

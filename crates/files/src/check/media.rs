@@ -1,5 +1,7 @@
 //! The media as the format has them: numbers in pages, pages in groups.
 
+use std::cell::RefCell;
+
 use crate::errno::Fault;
 use crate::pages::{Pages, Run};
 
@@ -37,6 +39,11 @@ pub fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
 
+/// Whether all bytes are zeros.
+pub fn is_zeros(bytes: &[u8]) -> bool {
+    bytes.iter().fold(0, |all, byte| all | byte) == 0
+}
+
 /// A group of pages.
 #[derive(Debug, Clone, Copy)]
 pub struct Group {
@@ -69,6 +76,8 @@ pub struct Media<'a, P> {
     pub groups: u64,
     /// No page is of a later transaction.
     pub transaction_max: u64,
+    /// Pages whose checksum was found to match: a page is looked at several times.
+    matching: RefCell<Vec<u64>>,
 }
 
 /// What is wrong with a superblock, for a medium of `pages` pages.
@@ -93,7 +102,7 @@ fn superblock_fault(bytes: &[u8], pages: u64) -> Option<&'static str> {
     let is_right = said == [2, journal, 2 + journal, groups]
         && (u32_at(bytes, 88), u32_at(bytes, 92)) == (16_384, 256)
         && u64_at(bytes, 24) == 0
-        && bytes[120..].iter().all(|byte| *byte == 0);
+        && is_zeros(&bytes[120..]);
     (!is_right).then_some("its places are not those of the format")
 }
 
@@ -130,7 +139,22 @@ impl<'a, P: Pages> Media<'a, P> {
             groups_first: u64_at(bytes, 72),
             groups: u64_at(bytes, 80),
             transaction_max: u64::MAX,
+            matching: RefCell::new(vec![0; u64_at(bytes, 48).div_ceil(64) as usize]),
         }
+    }
+
+    /// Slots of inodes that there are.
+    pub fn slots(&self) -> u64 {
+        let last = self.groups - 1;
+        last * SLOTS + self.group(last).inodes()
+    }
+
+    fn matches(&self, bytes: &[u8], number: u64) -> bool {
+        let (word, bit) = ((number / 64) as usize, 1 << (number % 64));
+        let was_found = self.matching.borrow()[word] & bit != 0;
+        let matches = was_found || u32_at(bytes, 0) == crc32c(&bytes[4..]);
+        self.matching.borrow_mut()[word] |= u64::from(matches) << (number % 64);
+        matches
     }
 
     pub fn group(&self, number: u64) -> Group {
@@ -163,20 +187,18 @@ impl<'a, P: Pages> Media<'a, P> {
     }
 
     /// A page without any question.
-    pub async fn raw(&self, number: u64) -> Result<Box<[u8]>, String> {
-        let mut bytes: Box<[u8]> = vec![0; PAGE].into();
+    pub async fn raw(&self, number: u64, bytes: &mut [u8]) -> Result<(), String> {
         if number >= self.total {
             return Err(format!("page {number} is not there"));
         }
-        match self.pages.read(&[Run::one(number)], &mut bytes[..]).await {
-            Ok(()) => Ok(bytes),
-            Err(fault) => Err(fault.to_string()),
-        }
+        let read = self.pages.read(&[Run::one(number)], bytes).await;
+        read.map_err(|fault| fault.to_string())
     }
 
     /// A page, if it is whole, of this kind, and belongs where it is.
     pub async fn page(&self, number: u64, kind: u16) -> Result<Box<[u8]>, String> {
-        let bytes = self.raw(number).await?;
+        let mut bytes: Box<[u8]> = vec![0; PAGE].into();
+        self.raw(number, &mut bytes).await?;
         match self.fault(&bytes, number, kind) {
             None => Ok(bytes),
             Some(what) => Err(format!("page {number} is damaged: {what}")),
@@ -186,7 +208,7 @@ impl<'a, P: Pages> Media<'a, P> {
     /// What is wrong with a page that should be of this kind.
     pub fn fault(&self, bytes: &[u8], number: u64, kind: u16) -> Option<&'static str> {
         let is_of_journal = matches!(kind, JOURNAL_HEADER | DESCRIPTOR | RECORD);
-        if u32_at(bytes, 0) != crc32c(&bytes[4..]) {
+        if !self.matches(bytes, number) {
             Some("its checksum does not match")
         } else if u64_at(bytes, 16) != self.file_system {
             Some("it belongs to another file system")

@@ -13,7 +13,7 @@
 //! 4. `counts.rs`: what was found is held against bitmaps, summaries, links, and the list of
 //!    orphans.
 //!
-//! Memory: 1 bit for each page and 40 bytes for each inode.
+//! Memory: 2 bits for each page and 40 bytes for each inode.
 
 mod counts;
 mod files;

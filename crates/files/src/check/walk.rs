@@ -4,8 +4,8 @@ use crate::pages::{Pages, Run};
 
 use super::found::Checked;
 use super::media::{
-    BITMAP, JOURNAL_HEADER, Media, PER_TABLE, SLOTS, STATE, SUPERBLOCK, TABLE, u16_at, u32_at,
-    u64_at,
+    BITMAP, JOURNAL_HEADER, Media, PER_TABLE, SLOTS, STATE, SUPERBLOCK, TABLE, is_zeros, u16_at,
+    u32_at, u64_at,
 };
 
 /// Most that is said of what is wrong.
@@ -83,7 +83,7 @@ pub struct Walk<'a, P> {
 impl<'a, P: Pages> Walk<'a, P> {
     pub fn new(media: Media<'a, P>) -> Walk<'a, P> {
         Walk {
-            known: vec![Known::default(); (media.groups * SLOTS) as usize],
+            known: vec![Known::default(); media.slots() as usize],
             claimed: vec![0; media.total.div_ceil(64) as usize],
             checked: Checked::default(),
             media,
@@ -133,7 +133,7 @@ impl<'a, P: Pages> Walk<'a, P> {
             self.page(number, SUPERBLOCK).await;
         }
         if let Some(state) = self.page(1, STATE).await
-            && state[40..].iter().any(|byte| *byte != 0)
+            && !is_zeros(&state[40..])
         {
             self.wrong("the state has more than it should");
         }
@@ -141,7 +141,7 @@ impl<'a, P: Pages> Walk<'a, P> {
             let Some(header) = self.page(number, JOURNAL_HEADER).await else {
                 continue;
             };
-            if u64_at(&header, 24) % 2 != number % 2 || header[56..].iter().any(|byte| *byte != 0) {
+            if u64_at(&header, 24) % 2 != number % 2 || !is_zeros(&header[56..]) {
                 self.wrong(format!("page {number} is no header of the journal"));
             }
         }
@@ -160,7 +160,7 @@ impl<'a, P: Pages> Walk<'a, P> {
                 let Some(table) = self.page(group.first + 1 + nth, TABLE).await else {
                     continue;
                 };
-                if table[3872..].iter().any(|byte| *byte != 0) {
+                if !is_zeros(&table[3872..]) {
                     self.wrong(format!("a table of group {number} has more than inodes"));
                 }
                 for (at, raw) in (0..PER_TABLE).zip(table[32..3872].chunks_exact(256)) {
@@ -188,7 +188,7 @@ impl<'a, P: Pages> Walk<'a, P> {
         if is_used != (known.kind != 0) && !is_worn {
             self.wrong(format!("the bitmap says otherwise of inode slot {slot}"));
         }
-        let is_empty = raw[2..8].iter().chain(&raw[12..]).all(|byte| *byte == 0);
+        let is_empty = is_zeros(&raw[2..8]) && is_zeros(&raw[12..]);
         if known.kind == 0 && !is_empty {
             self.wrong(format!("inode slot {slot} is free and has something"));
         }

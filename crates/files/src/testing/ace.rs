@@ -184,17 +184,27 @@ fn is_all_done(program: &[Step]) -> bool {
     steps.all(|step| !matches!(block_on(users.step(step, 0)), Answer::Failed(_)))
 }
 
-/// The program of these phrases, behind [`setup`].
-fn program<'a>(phrases: impl IntoIterator<Item = &'a Phrase>) -> Vec<Step> {
-    let mut program = setup();
-    phrases
-        .into_iter()
-        .for_each(|phrase| program.extend_from_slice(phrase));
-    program
+/// A program: phrases behind [`setup`].
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// All of it.
+    pub steps: Vec<Step>,
+    /// Where its last phrase begins. What is before that is a shorter program, with the same changes
+    /// of the media, behind which the power was cut there.
+    pub last_from: usize,
+}
+
+fn program<'a>(phrases: impl IntoIterator<Item = &'a Phrase>) -> Program {
+    let (mut steps, mut last_from) = (setup(), 0);
+    for phrase in phrases {
+        last_from = steps.len();
+        steps.extend_from_slice(phrase);
+    }
+    Program { steps, last_from }
 }
 
 /// All programs of `length` operations behind [`setup`]; it stands before each of them.
-pub fn programs(length: u32) -> impl Iterator<Item = Vec<Step>> {
+pub fn programs(length: u32) -> impl Iterator<Item = Program> {
     let phrases = phrases();
     let number_of = phrases.len();
     let nth = move |number: usize| {
@@ -203,17 +213,17 @@ pub fn programs(length: u32) -> impl Iterator<Item = Vec<Step>> {
     };
     (0..number_of.pow(length))
         .map(nth)
-        .filter(|program| is_all_done(program))
+        .filter(|program| is_all_done(&program.steps))
 }
 
 /// Programs of `length` operations, chosen at random, without an end.
-pub fn chosen(length: u32, mut rng: Rng) -> impl Iterator<Item = Vec<Step>> {
+pub fn chosen(length: u32, mut rng: Rng) -> impl Iterator<Item = Program> {
     let phrases = phrases();
     let choose = move || {
         let mut one = || &phrases[rng.below(phrases.len() as u64) as usize];
         program((0..length).map(|_| one()).collect::<Vec<_>>())
     };
-    std::iter::repeat_with(choose).filter(|program| is_all_done(program))
+    std::iter::repeat_with(choose).filter(|program| is_all_done(&program.steps))
 }
 
 #[cfg(test)]
@@ -231,7 +241,9 @@ mod tests {
 
     #[test]
     fn every_program_ends_and_none_comes_twice() {
-        let mut one: Vec<_> = programs(1).map(|program| format!("{program:?}")).collect();
+        let mut one: Vec<_> = programs(1)
+            .map(|program| format!("{:?}", program.steps))
+            .collect();
         let count = one.len();
         one.sort();
         one.dedup();

@@ -11,6 +11,7 @@
 
 use std::rc::Rc;
 
+use rustc_hash::FxHashMap;
 use wharf_runtime::{Rng, Seed};
 
 use super::beside::{Difference, Room, compare_step, new_model, time_of};
@@ -19,7 +20,7 @@ use super::program::{Operation, Step, callers, listing};
 use super::recorded::Recording;
 use super::shrink::shrink;
 use super::subject::{Answer, Subject, Users};
-use super::view::{look, view};
+use super::view::{Likeness, View, look, view};
 use crate::errno::{Errno, FileError};
 use crate::file_system::FileSystem;
 use crate::model::ModelLimits;
@@ -84,10 +85,21 @@ impl Default for Thoroughness {
 pub struct Judged {
     /// Power cuts.
     pub cuts: u64,
-    /// Cuts of openings among them.
+    /// Media that were opened: the same medium once.
+    pub openings: u64,
+    /// Cuts of openings among the cuts.
     pub cuts_of_openings: u64,
     /// Cuts after which not all steps that were done were there.
     pub lost_steps: u64,
+}
+
+impl std::ops::AddAssign for Judged {
+    fn add_assign(&mut self, more: Judged) {
+        self.cuts += more.cuts;
+        self.openings += more.openings;
+        self.cuts_of_openings += more.cuts_of_openings;
+        self.lost_steps += more.lost_steps;
+    }
 }
 
 /// A program that ran.
@@ -161,37 +173,107 @@ async fn record<M: OnMedium>(
     })
 }
 
-/// Opens what is left after a cut, and judges it. Gives the media, and how many steps it is.
-async fn judge<M: OnMedium>(
-    maker: &M,
-    recorded: &Recorded<M::Recording>,
+/// What was found on a medium, which was judged.
+struct Known<M> {
+    /// As long as it is there, another medium with its identity is the same.
+    _medium: M,
+    found: View,
+    /// When it was judged last: steps that were done, and that were begun.
+    when: (usize, usize),
+    /// How many steps it is then.
+    steps: usize,
+}
+
+/// What is left of a medium after it was opened.
+struct Opened<R> {
+    media: R,
+    /// Changes that the opening made.
     changes: usize,
-    medium: &<M::Recording as Recording>::Medium,
-) -> Result<(M::Recording, usize), String> {
-    let media = M::Recording::new(medium);
-    let fs = maker
-        .open(&media)
-        .await
-        .map_err(|error| format!("it cannot be opened: {error}"))?;
-    let opened = media.changes();
-    let found = view(&*fs)
-        .await
-        .map_err(|error| format!("it cannot be looked at: {error}"))?;
-    let (done, begun) = recorded.steps_at(changes);
-    let steps = recorded.history.judge(&found, done, begun)?;
-    maker.check(&fs, &media).await?;
-    works(&fs, recorded.room).await?;
-    maker.check(&fs, &media).await?;
-    let after = view(&*fs)
-        .await
-        .map_err(|error| format!("it cannot be looked at again: {error}"))?;
-    let like = super::view::Likeness::ALL;
-    if let Some(unlike) = after.unlike(&found, like)
-        && unlike.path != b"/"
-    {
-        return Err(format!("using it has changed {unlike}"));
+}
+
+/// A program that ran, and what was found behind its cuts so far.
+struct Sweep<'a, M: OnMedium> {
+    maker: &'a M,
+    recorded: &'a Recorded<M::Recording>,
+    /// Cuts may leave the same: that is opened once.
+    known: FxHashMap<Vec<(u64, usize)>, Known<MediumOf<M>>>,
+}
+
+type MediumOf<M> = <<M as OnMedium>::Recording as Recording>::Medium;
+
+impl<M: OnMedium> Sweep<'_, M> {
+    /// Judges what is left after a cut. Gives how many steps it is, and the opened media if it was
+    /// not known already.
+    async fn judge(
+        &mut self,
+        changes: usize,
+        medium: MediumOf<M>,
+    ) -> Result<(usize, Option<Opened<M::Recording>>), String> {
+        let when = self.recorded.steps_at(changes);
+        let history = &self.recorded.history;
+        let identity = M::Recording::identity(&medium);
+        if let Some(known) = identity.as_ref().and_then(|id| self.known.get_mut(id)) {
+            if known.when != when {
+                known.steps = history.judge(&known.found, when.0, when.1)?;
+                known.when = when;
+            }
+            return Ok((known.steps, None));
+        }
+        let (found, opened) = self.open(&medium).await?;
+        let steps = history.judge(&found, when.0, when.1)?;
+        if let Some(identity) = identity {
+            let known = Known {
+                _medium: medium,
+                found,
+                when,
+                steps,
+            };
+            self.known.insert(identity, known);
+        }
+        Ok((steps, Some(opened)))
     }
-    Ok((M::Recording::cut_to(&media, opened), steps))
+
+    /// Opens what is left after a cut, looks at it, checks it, and uses it.
+    async fn open(&self, medium: &MediumOf<M>) -> Result<(View, Opened<M::Recording>), String> {
+        let (maker, media) = (self.maker, M::Recording::new(medium));
+        let fs = maker
+            .open(&media)
+            .await
+            .map_err(|error| format!("it cannot be opened: {error}"))?;
+        let changes = media.changes();
+        let found = view(&*fs)
+            .await
+            .map_err(|error| format!("it cannot be looked at: {error}"))?;
+        maker.check(&fs, &media).await?;
+        works(&fs, self.recorded.room).await?;
+        maker.check(&fs, &media).await?;
+        let after = view(&*fs)
+            .await
+            .map_err(|error| format!("it cannot be looked at again: {error}"))?;
+        if let Some(unlike) = after.unlike(&found, Likeness::ALL)
+            && unlike.path != b"/"
+        {
+            return Err(format!("using it has changed {unlike}"));
+        }
+        Ok((found, Opened { media, changes }))
+    }
+
+    /// Cuts the power behind every change that an opening made.
+    async fn cut_opening(
+        &mut self,
+        changes: usize,
+        opened: &Opened<M::Recording>,
+        rng: &mut Rng,
+    ) -> Result<u64, String> {
+        let mut cuts = 0;
+        for at in 0..=opened.changes {
+            for medium in opened.media.some_after_cut(at, 1, rng) {
+                self.judge(changes, medium).await?;
+                cuts += 1;
+            }
+        }
+        Ok(cuts)
+    }
 }
 
 /// Makes a file, writes to it, and takes it away again.
@@ -246,22 +328,28 @@ pub async fn sweep<M: OnMedium>(
     how: Thoroughness,
 ) -> Result<Judged, Difference> {
     let recorded = record(maker, program, how).await?;
+    let mut sweep = Sweep {
+        maker,
+        recorded: &recorded,
+        known: FxHashMap::default(),
+    };
     let mut rng = seed.child("cuts").rng();
     let mut judged = Judged::default();
     let last = recorded.media.changes();
     for changes in recorded.changes[how.first_step.min(program.len())]..=last {
         for medium in recorded.media.some_after_cut(changes, how.parts, &mut rng) {
+            let (done, begun) = recorded.steps_at(changes);
             let wrong = |what: String| {
-                let (done, begun) = recorded.steps_at(changes);
                 let what = format!("cut behind change {changes}, {done} to {begun} steps: {what}");
                 Difference::in_the_end(what)
             };
-            let found = judge(maker, &recorded, changes, &medium).await;
-            let (opening, steps) = found.map_err(wrong)?;
+            let (steps, opened) = sweep.judge(changes, medium).await.map_err(wrong)?;
             judged.cuts += 1;
-            judged.lost_steps += u64::from(steps < recorded.steps_at(changes).0);
+            judged.lost_steps += u64::from(steps < done);
+            judged.openings += u64::from(opened.is_some());
+            let Some(opened) = opened else { continue };
             if how.openings_one_of > 0 && rng.chance(1, how.openings_one_of) {
-                let cuts = sweep_opening(maker, &recorded, changes, &opening, &mut rng).await;
+                let cuts = sweep.cut_opening(changes, &opened, &mut rng).await;
                 let cuts = cuts.map_err(|what| wrong(format!("opened, and cut again: {what}")))?;
                 judged.cuts_of_openings += cuts;
                 judged.cuts += cuts;
@@ -269,24 +357,6 @@ pub async fn sweep<M: OnMedium>(
         }
     }
     Ok(judged)
-}
-
-/// Cuts the power behind every change that an opening makes.
-async fn sweep_opening<M: OnMedium>(
-    maker: &M,
-    recorded: &Recorded<M::Recording>,
-    changes: usize,
-    opening: &M::Recording,
-    rng: &mut Rng,
-) -> Result<u64, String> {
-    let mut cuts = 0;
-    for at in 0..=opening.changes() {
-        for medium in opening.some_after_cut(at, 1, rng) {
-            judge(maker, recorded, changes, &medium).await?;
-            cuts += 1;
-        }
-    }
-    Ok(cuts)
 }
 
 /// Sweeps a program; if something is wrong, finds a shorter program where something is.

@@ -30,6 +30,13 @@ pub trait Recording: Clone {
     /// What is on the media if no power is cut.
     fn medium(&self) -> Self::Medium;
 
+    /// Two media with the same hold the same, as long as both are there; `None` if that cannot be
+    /// told cheaply.
+    fn identity(medium: &Self::Medium) -> Option<Vec<(u64, usize)>> {
+        _ = medium;
+        None
+    }
+
     /// What may be on the media after a power cut behind the first `changes` changes: at most
     /// `most` of all that is possible, by chance; all of it, where the medium can tell, if that is
     /// no more.
@@ -47,17 +54,16 @@ enum Change {
 impl Change {
     fn apply(&self, medium: &RamPages) {
         match self {
-            Change::Write(page, bytes) => medium.poke(*page, bytes),
+            Change::Write(page, bytes) => medium.put(*page, bytes.clone()),
             Change::Discard(page) => medium.clear(*page),
             Change::Flush => {}
         }
     }
 }
 
-/// A medium of which all is durable that `durable` has, and of `changes`, which were not flushed, a
-/// random part. Between all and nothing of them everything happens.
-fn after_cut(durable: &RamPages, changes: &[Change], rng: &mut Rng) -> RamPages {
-    let medium = durable.clone();
+/// A medium of which all is durable that it has, and of `changes`, which were not flushed, a random
+/// part. Between all and nothing of them everything happens.
+fn after_cut(medium: RamPages, changes: &[Change], rng: &mut Rng) -> RamPages {
     let kept_of_8 = rng.below(9);
     for change in changes {
         if rng.chance(kept_of_8, 8) {
@@ -73,6 +79,24 @@ struct State {
     now: RamPages,
     changes: Vec<Change>,
     fails_from: usize,
+    /// What was durable behind so many changes: where one cut is, the next is near.
+    durable: (usize, RamPages),
+}
+
+impl State {
+    /// What is durable behind the first `changes` changes, and how many of them that are.
+    fn durable_at(&mut self, changes: usize) -> (&RamPages, usize) {
+        let is_flush = |change: &Change| matches!(change, Change::Flush);
+        let flushed = self.changes[..changes].iter().rposition(is_flush);
+        let flushed = flushed.map_or(0, |at| at + 1);
+        if self.durable.0 > flushed {
+            self.durable = (0, self.start.clone());
+        }
+        let more = &self.changes[self.durable.0..flushed];
+        more.iter().for_each(|change| change.apply(&self.durable.1));
+        self.durable.0 = flushed;
+        (&self.durable.1, flushed)
+    }
 }
 
 /// See the module. A clone is the same pages.
@@ -92,6 +116,7 @@ impl RecordedPages {
             now: medium.clone(),
             changes: Vec::new(),
             fails_from,
+            durable: (0, medium.clone()),
         })))
     }
 
@@ -118,13 +143,10 @@ impl RecordedPages {
     /// What was on the media after the first `changes` changes, and after a power cut then: a
     /// random part of what was not flushed is there.
     pub fn after_cut(&self, changes: usize, rng: &mut Rng) -> RamPages {
-        let state = self.0.borrow();
-        let done = &state.changes[..changes];
-        let is_flush = |change: &Change| matches!(change, Change::Flush);
-        let flushed = done.iter().rposition(is_flush).map_or(0, |at| at + 1);
-        let durable = state.start.clone();
-        done[..flushed].iter().for_each(|c| c.apply(&durable));
-        after_cut(&durable, &done[flushed..], rng)
+        let mut state = self.0.borrow_mut();
+        let (durable, flushed) = state.durable_at(changes);
+        let durable = durable.clone();
+        after_cut(durable, &state.changes[flushed..changes], rng)
     }
 
     /// Calls `judge` with the media after a power cut behind each change, and the number of changes
@@ -138,7 +160,7 @@ impl RecordedPages {
                 changes[flushed..at].iter().for_each(|c| c.apply(&durable));
                 flushed = at;
             }
-            judge(at, after_cut(&durable, &changes[flushed..at], rng));
+            judge(at, after_cut(durable.clone(), &changes[flushed..at], rng));
         }
     }
 
@@ -172,8 +194,29 @@ impl Recording for RecordedPages {
         RecordedPages::medium(self)
     }
 
+    fn identity(medium: &RamPages) -> Option<Vec<(u64, usize)>> {
+        Some(medium.identity())
+    }
+
     fn some_after_cut(&self, changes: usize, most: u32, rng: &mut Rng) -> Vec<RamPages> {
-        (0..most).map(|_| self.after_cut(changes, rng)).collect()
+        let mut state = self.0.borrow_mut();
+        let (durable, flushed) = state.durable_at(changes);
+        let durable = durable.clone();
+        let pending = &state.changes[flushed..changes];
+        if 1 << pending.len().min(31) > most {
+            let one = |_| after_cut(durable.clone(), pending, rng);
+            return (0..most).map(one).collect();
+        }
+        let state = |nth: u32| {
+            let medium = durable.clone();
+            let kept = pending
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| nth >> at & 1 == 1);
+            kept.for_each(|(_, change)| change.apply(&medium));
+            medium
+        };
+        (0..1 << pending.len()).map(state).collect()
     }
 }
 

@@ -29,6 +29,31 @@ struct State {
     now: RamLines,
     changes: Vec<Change>,
     fails_from: usize,
+    /// What there was behind so many changes, the last of them a fence: where one cut is, the next
+    /// is near.
+    fenced: (usize, Replay),
+}
+
+impl State {
+    /// What there is behind the first `changes` changes.
+    fn replay(&mut self, changes: usize, rng: &mut Rng) -> Replay {
+        let is_fence = |change: &Change| matches!(change, Change::Fence);
+        let fenced = self.changes[..changes].iter().rposition(is_fence);
+        let fenced = fenced.map_or(0, |at| at + 1);
+        if self.fenced.0 > fenced {
+            self.fenced = (0, Replay::new(&self.start));
+        }
+        // Of what the last fence made durable the order does not matter any more.
+        let more = &self.changes[self.fenced.0..fenced];
+        more.iter()
+            .for_each(|change| self.fenced.1.change(change, None));
+        self.fenced.0 = fenced;
+        let mut replay = self.fenced.1.clone();
+        let rest = &self.changes[fenced..changes];
+        rest.iter()
+            .for_each(|change| replay.change(change, Some(rng)));
+        replay
+    }
 }
 
 /// See the module. A clone is the same memory.
@@ -44,7 +69,7 @@ struct Part {
 }
 
 /// What a line has that may be lost.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct Pending {
     parts: Vec<Part>,
     /// How many of them the next fence makes durable.
@@ -70,35 +95,32 @@ fn parts(at: u64, bytes: &[u8]) -> impl Iterator<Item = Part> {
 }
 
 /// What is durable, and what is not, behind some changes.
+#[derive(Debug, Clone)]
 struct Replay {
     durable: RamLines,
     pending: BTreeMap<u64, Pending>,
 }
 
 impl Replay {
-    fn of(start: &RamLines, changes: &[Change], rng: &mut Rng) -> Replay {
-        let mut replay = Replay {
+    fn new(start: &RamLines) -> Replay {
+        Replay {
             durable: start.clone(),
             pending: BTreeMap::new(),
-        };
-        let last = changes.iter().rposition(|c| matches!(c, Change::Fence));
-        for (nth, change) in changes.iter().enumerate() {
-            match change {
-                Change::Store(at, bytes) => {
-                    // Of what the last fence made durable the order does not matter any more.
-                    let mixes = last.is_none_or(|last| nth > last);
-                    replay.store(*at, bytes, mixes.then_some(&mut *rng));
-                }
-                Change::Persist(at, bytes) => replay.persist(*at, *bytes),
-                Change::Fence => replay.fence(),
-            }
         }
-        replay
     }
 
-    fn store(&mut self, at: u64, bytes: &[u8], mut mix: Option<&mut Rng>) {
+    /// `mix` says in which order the words of a store were stored.
+    fn change(&mut self, change: &Change, mix: Option<&mut Rng>) {
+        match change {
+            Change::Store(at, bytes) => self.store(*at, bytes, mix),
+            Change::Persist(at, bytes) => self.persist(*at, *bytes),
+            Change::Fence => self.fence(),
+        }
+    }
+
+    fn store(&mut self, at: u64, bytes: &[u8], mix: Option<&mut Rng>) {
         let mut all: Vec<Part> = parts(at, bytes).collect();
-        if let Some(rng) = &mut mix {
+        if let Some(rng) = mix {
             for nth in (1..all.len()).rev() {
                 all.swap(nth, rng.below(nth as u64 + 1) as usize);
             }
@@ -190,6 +212,7 @@ impl RecordedLines {
             now: medium.clone(),
             changes: Vec::new(),
             fails_from,
+            fenced: (0, Replay::new(medium)),
         })))
     }
 
@@ -231,8 +254,12 @@ impl Recording for RecordedLines {
     }
 
     fn some_after_cut(&self, changes: usize, most: u32, rng: &mut Rng) -> Vec<RamLines> {
-        let state = self.0.borrow();
-        Replay::of(&state.start, &state.changes[..changes], rng).some(most, rng)
+        let replay = self.0.borrow_mut().replay(changes, rng);
+        replay.some(most, rng)
+    }
+
+    fn identity(medium: &RamLines) -> Option<Vec<(u64, usize)>> {
+        Some(medium.identity())
     }
 }
 

@@ -14,6 +14,9 @@ use crate::errno::{Errno, FileError};
 use crate::file_system::FileSystem;
 use crate::flags::Rename;
 
+/// No directory is deeper: on media that somebody forged, two may be each other's parents.
+const DEPTH_MAX: u32 = 1 << 20;
+
 impl<P: Deref<Target: FileSystem>> Session<P> {
     /// Gives what is at `from` the name `to`, in one step. Both names of one file already: nothing
     /// happens.
@@ -23,7 +26,7 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
     /// `ENOTDIR` (a path that ends in `/`), `EINVAL` (a directory into itself, or below),
     /// `ENOTEMPTY` (onto a directory that it is in), `EACCES` and `EPERM` (sticky) of `from`, then
     /// of `to`, `ENOTDIR`, `EISDIR`, `EACCES` (a directory moves, and may not be written),
-    /// `EMLINK`, `ENOTEMPTY`, `ENOSPC`.
+    /// `EMLINK`, `ENOTEMPTY`, `ENOSPC`, `ELOOP` (directories that lie in each other).
     pub async fn rename(
         &self,
         now_ns: u64,
@@ -132,7 +135,10 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
     /// Whether directory `inner` is `outer`, or below it.
     async fn is_within(&self, inner: u64, outer: u64) -> Result<bool, FileError> {
         let mut at = inner;
-        while at != outer {
+        for _ in 0..DEPTH_MAX {
+            if at == outer {
+                return Ok(true);
+            }
             if at == self.fs.root() {
                 return Ok(false);
             }
@@ -143,7 +149,7 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
                 Err(error) => return Err(error),
             };
         }
-        Ok(true)
+        Err(Errno::ELOOP.into())
     }
 }
 

@@ -129,9 +129,9 @@ fn short_programs_survive_power_cuts() {
     };
     let toys = Toys::new(Mistake::Nothing, Room::Enough);
     for (seed, program) in ace::programs(1).enumerate() {
-        assert_survives(&toys, &program, seed as u64, how);
+        assert_survives(&toys, &program.steps, seed as u64, how);
     }
     for (seed, program) in ace::programs(2).step_by(211).enumerate() {
-        assert_survives(&toys, &program, seed as u64, how);
+        assert_survives(&toys, &program.steps, seed as u64, how);
     }
 }

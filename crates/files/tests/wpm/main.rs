@@ -2,12 +2,14 @@
 //! several users beside the model, power cuts behind every store, flush and fence with the lines
 //! that were not fenced there or not, and all short programs.
 //!
-//! A longer hunt, with so many times as many seeds; from 97 on with every program of two operations:
+//! All programs of one and of two operations are tried by default, of three some by their seeds. A
+//! longer hunt, with so many times as many seeds:
 //!
 //! ```text
 //! WHARF_CASES=100 cargo test --release -p wharf-files --test wpm
 //! ```
 
+mod fences;
 mod maker;
 mod planted;
 mod rot;
@@ -15,7 +17,7 @@ mod tasks;
 
 use std::ops::Range;
 
-use maker::{IMMEDIATE, Maker, NARROW, WIDE};
+use maker::{IMMEDIATE, Maker, NARROW, SHORT, WIDE};
 use wharf_files::block_on;
 use wharf_files::model::ModelLimits;
 use wharf_files::testing::ace;
@@ -60,10 +62,7 @@ fn cuts(maker: &Maker, seeds: u64, room: Room) -> Judged {
     let mut all = Judged::default();
     for seed in 0..seeds {
         let how = Thoroughness { room, ..IMMEDIATE };
-        let judged = assert_survives(maker, &program(seed, 40), seed, how);
-        all.cuts += judged.cuts;
-        all.cuts_of_openings += judged.cuts_of_openings;
-        all.lost_steps += judged.lost_steps;
+        all += assert_survives(maker, &program(seed, 40), seed, how);
     }
     println!("{all:?}");
     all
@@ -91,30 +90,37 @@ fn it_survives_power_cuts_when_it_is_full() {
     cuts(&NARROW, 8 * cases(), Room::Little);
 }
 
+/// Cuts behind the changes of each program's last operation: those of the ones before are another program's.
+fn cuts_of_short_programs(programs: impl Iterator<Item = ace::Program>) -> (u64, Judged) {
+    let (mut count, mut all) = (0, Judged::default());
+    for (seed, program) in programs.enumerate() {
+        let how = Thoroughness {
+            first_step: program.last_from,
+            ..IMMEDIATE
+        };
+        all += assert_survives(&SHORT, &program.steps, seed as u64, how);
+        count += 1;
+    }
+    println!("{count} programs, {all:?}");
+    (count, all)
+}
+
 #[test]
-fn short_programs_survive_power_cuts() {
-    let how = Thoroughness {
-        first_step: ace::setup().len(),
-        ..IMMEDIATE
-    };
-    for (seed, program) in ace::programs(1).enumerate() {
-        assert_survives(&WIDE, &program, seed as u64, how);
-    }
-    let every = (97 / cases()).max(1) as usize;
-    for (seed, program) in ace::programs(2).step_by(every).enumerate() {
-        assert_survives(&WIDE, &program, seed as u64, how);
-    }
+fn all_programs_of_one_operation_survive_power_cuts() {
+    cuts_of_short_programs(ace::programs(1));
+}
+
+#[test]
+fn all_programs_of_two_operations_survive_power_cuts() {
+    let (programs, judged) = cuts_of_short_programs(ace::programs(2));
+    assert!(
+        programs > 18_000 && judged.cuts > 10 * programs,
+        "{judged:?}"
+    );
 }
 
 #[test]
 fn programs_of_three_operations_survive_power_cuts() {
-    let how = Thoroughness {
-        first_step: ace::setup().len(),
-        ..IMMEDIATE
-    };
-    for seed in 0..20 * cases() {
-        let mut programs = ace::chosen(3, Seed(seed).child("three").rng());
-        let program = programs.next().expect("there is no end");
-        assert_survives(&WIDE, &program, seed, how);
-    }
+    let chosen = |seed| ace::chosen(3, Seed(seed).child("three").rng()).next();
+    cuts_of_short_programs((0..40 * cases()).filter_map(chosen));
 }

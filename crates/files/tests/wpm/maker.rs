@@ -1,6 +1,7 @@
 //! How file systems for persistent memory come to be in tests.
 
 use std::rc::Rc;
+use std::sync::OnceLock;
 
 use wharf_files::FileError;
 use wharf_files::bytes::{Make, Wpm, check, make};
@@ -11,20 +12,34 @@ use wharf_files::testing::recorded_lines::RecordedLines;
 
 /// Makes file systems of so many pages.
 pub struct Maker {
-    pub pages: u64,
+    pages: u64,
+    made: OnceLock<RamLines>,
+}
+
+impl Maker {
+    const fn new(pages: u64) -> Maker {
+        let made = OnceLock::new();
+        Maker { pages, made }
+    }
 }
 
 /// Where there is room for every program.
-pub const WIDE: Maker = Maker { pages: 1200 };
+pub static WIDE: Maker = Maker::new(1200);
 
 /// Where there is not.
-pub const NARROW: Maker = Maker { pages: 40 };
+pub static NARROW: Maker = Maker::new(40);
+
+/// Where there is room for short programs, and where little is to be looked through.
+pub static SHORT: Maker = Maker::new(200);
 
 impl OnMedium for Maker {
     type FileSystem = Wpm<RecordedLines>;
     type Recording = RecordedLines;
 
     async fn make(&self) -> RamLines {
+        if let Some(made) = self.made.get() {
+            return made.clone();
+        }
         let lines = RamLines::new(self.pages);
         let new = Make {
             file_system: 0x5eed,
@@ -34,7 +49,7 @@ impl OnMedium for Maker {
             mode: ROOT_MODE,
         };
         make(&lines, new).await.expect("it can be made");
-        lines
+        self.made.get_or_init(|| lines).clone()
     }
 
     async fn open(&self, lines: &RecordedLines) -> Result<Rc<Self::FileSystem>, FileError> {

@@ -102,7 +102,7 @@ fn survives(mistake: Mistake) -> bool {
     };
     let run = || {
         for (seed, program) in ace::programs(1).enumerate() {
-            assert_survives(&Plant(mistake), &program, seed as u64, how);
+            assert_survives(&Plant(mistake), &program.steps, seed as u64, how);
         }
     };
     catch_unwind(AssertUnwindSafe(run)).is_ok()

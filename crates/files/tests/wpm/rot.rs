@@ -1,11 +1,10 @@
 //! Memory that rots, that was put together wrongly, or that fails.
 
-use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use wharf_files::block_on;
 use wharf_files::bytes::{Wpm, check};
-use wharf_files::lines::{LINE_BYTES, Lines, RamLines};
+use wharf_files::lines::{LINE_BYTES, RamLines};
 use wharf_files::pages::PAGE_BYTES;
 use wharf_files::testing::beside::time_of;
 use wharf_files::testing::crash::OnMedium;
@@ -17,7 +16,7 @@ use wharf_files::testing::subject::{Answer, Subject, Users};
 use wharf_files::testing::taste::Taste;
 use wharf_files::testing::view::{Likeness, View, view};
 use wharf_files::vfs::SessionLimits;
-use wharf_files::{By, Caller, Content, Entry, Errno, Fault, FileError, FileSystem, New, Owner};
+use wharf_files::{Errno, FileError, FileSystem};
 use wharf_runtime::Seed;
 
 use super::maker::{Maker, WIDE};
@@ -205,74 +204,4 @@ fn memory_that_fails_at_any_change_leaves_a_state_that_was_there() {
         let checked = block_on(check(&medium)).unwrap();
         assert_eq!(checked.findings, Vec::<String>::new(), "{fails_from}");
     }
-}
-
-/// Memory on which one fence fails, and no other.
-struct OneFenceFails {
-    lines: RecordedLines,
-    left: Cell<u32>,
-}
-
-impl Lines for &OneFenceFails {
-    fn bytes(&self) -> u64 {
-        self.lines.bytes()
-    }
-
-    async fn load(&self, at: u64, out: &mut [u8]) -> Result<(), Fault> {
-        self.lines.load(at, out).await
-    }
-
-    async fn store(&self, at: u64, bytes: &[u8]) -> Result<(), Fault> {
-        self.lines.store(at, bytes).await
-    }
-
-    async fn persist(&self, at: u64, bytes: u64) -> Result<(), Fault> {
-        self.lines.persist(at, bytes).await
-    }
-
-    async fn fence(&self) -> Result<(), Fault> {
-        let left = self.left.get();
-        self.left.set(left.saturating_sub(1));
-        match left {
-            1 => Err(Fault::Flush),
-            _ => self.lines.fence().await,
-        }
-    }
-}
-
-/// After the first of a change's fences the file system went on, though what was stored may be lost.
-#[test]
-fn a_fence_that_fails_ends_all_changes_whichever_of_a_change_it_is() {
-    let caller = Caller::root();
-    let mut failed = 0;
-    for nth in 1..40 {
-        let lines = OneFenceFails {
-            lines: RecordedLines::new(&block_on(WIDE.make())),
-            left: Cell::new(0),
-        };
-        let (fs, _) = block_on(Wpm::open(&lines, MEMORY)).unwrap();
-        lines.left.set(nth);
-        let mut seen = None;
-        for name in 0..20u8 {
-            let by = By {
-                caller: &caller,
-                now_ns: 7,
-            };
-            let new = New {
-                content: Content::File,
-                mode: 0o600,
-                owner: Owner { uid: 0, gid: 0 },
-                is_open: false,
-            };
-            let made = block_on(fs.create(by, Entry::new(fs.root(), &[b'a' + name]), new));
-            let errno = made.err().map(|error| error.errno());
-            match seen {
-                None => assert!(matches!(errno, None | Some(Errno::EIO)), "{errno:?}"),
-                Some(_) => assert_eq!(errno, Some(Errno::EROFS), "fence {nth}"),
-            }
-            seen = seen.or(errno);
-        }
-        failed += u32::from(seen.is_some());
-    }
-    assert!(failed > 20, "{failed}");
 }
