@@ -11,6 +11,9 @@
 //!   was after any of the words that were stored in it since it was durable. The words of one store
 //!   are stored in any order, and stores to one line in theirs.
 //! * What was stored is what is loaded, at once.
+//!
+//! Bytes of files go where whoever asks wants them ([`Out`], [`In`]), which may be out of reach for
+//! all but a drive: for those there are four more methods. As they stand here, they serve memory.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -19,6 +22,7 @@ use rustc_hash::FxHashMap;
 
 use crate::errno::Fault;
 use crate::pages::{PAGE_BYTES, PageBytes};
+use crate::payload::{In, Out};
 
 /// Bytes of a line: what is made durable at once.
 pub const LINE_BYTES: u64 = 64;
@@ -58,6 +62,40 @@ pub trait Lines {
     /// # Errors
     /// [`Fault::Flush`]: any of it may be durable, and no later fence makes up for it.
     async fn fence(&self) -> Result<(), Fault>;
+
+    /// As [`Lines::load`], to where the bytes are wanted.
+    ///
+    /// # Errors
+    /// As there; [`Fault::Payload`].
+    async fn load_to(&self, at: u64, out: Out<'_>) -> Result<(), Fault> {
+        self.load(at, out.memory()?).await
+    }
+
+    /// As [`Lines::store`], from where the bytes are.
+    ///
+    /// # Errors
+    /// As there; [`Fault::Payload`].
+    async fn store_from(&self, at: u64, data: In<'_>) -> Result<(), Fault> {
+        self.store(at, data.memory()?).await
+    }
+
+    /// Fills with zeros.
+    ///
+    /// # Errors
+    /// [`Fault::Payload`].
+    async fn zero(&self, out: Out<'_>) -> Result<(), Fault> {
+        out.memory()?.fill(0);
+        Ok(())
+    }
+
+    /// Brings bytes that are to be stored into memory.
+    ///
+    /// # Errors
+    /// [`Fault::Payload`].
+    async fn fetch(&self, data: In<'_>, into: &mut [u8]) -> Result<(), Fault> {
+        into.copy_from_slice(data.memory()?);
+        Ok(())
+    }
 }
 
 impl<L: Lines> Lines for &L {
@@ -79,6 +117,22 @@ impl<L: Lines> Lines for &L {
 
     async fn fence(&self) -> Result<(), Fault> {
         (**self).fence().await
+    }
+
+    async fn load_to(&self, at: u64, out: Out<'_>) -> Result<(), Fault> {
+        (**self).load_to(at, out).await
+    }
+
+    async fn store_from(&self, at: u64, data: In<'_>) -> Result<(), Fault> {
+        (**self).store_from(at, data).await
+    }
+
+    async fn zero(&self, out: Out<'_>) -> Result<(), Fault> {
+        (**self).zero(out).await
+    }
+
+    async fn fetch(&self, data: In<'_>, into: &mut [u8]) -> Result<(), Fault> {
+        (**self).fetch(data, into).await
     }
 }
 

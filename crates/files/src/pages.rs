@@ -12,7 +12,7 @@
 //!
 //! Pages of metadata go through memory ([`Pages::read`], [`Pages::write`]). Bytes of files go where
 //! whoever asks wants them ([`Out`], [`In`]), which may be out of reach for all but a drive: for
-//! those there are four more methods. As they stand here, they serve memory.
+//! those there are five more methods. As they stand here, they serve memory.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -113,6 +113,15 @@ pub trait Pages {
         Ok(())
     }
 
+    /// Gives bytes that are in memory to whoever wants them.
+    ///
+    /// # Errors
+    /// [`Fault::Payload`].
+    async fn give(&self, bytes: &[u8], out: Out<'_>) -> Result<(), Fault> {
+        out.memory()?.copy_from_slice(bytes);
+        Ok(())
+    }
+
     /// Brings bytes that are to be written into memory: those of pages that keep some of what they
     /// have.
     ///
@@ -159,6 +168,10 @@ impl<P: Pages> Pages for &P {
 
     async fn zero(&self, out: Out<'_>) -> Result<(), Fault> {
         (**self).zero(out).await
+    }
+
+    async fn give(&self, bytes: &[u8], out: Out<'_>) -> Result<(), Fault> {
+        (**self).give(bytes, out).await
     }
 
     async fn fetch(&self, data: In<'_>, into: &mut [u8]) -> Result<(), Fault> {

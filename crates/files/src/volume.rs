@@ -9,6 +9,7 @@ use crate::bytes::{self, PagesAsLines, Wpm};
 use crate::errno::{Fault, FileError};
 use crate::file_system::FileSystem;
 use crate::flags::Rename;
+use crate::lines::Lines;
 use crate::pages::Pages;
 use crate::payload::{In, Out};
 
@@ -104,14 +105,14 @@ pub async fn check<P: Pages>(pages: &P, format: Format) -> Result<Vec<String>, F
     })
 }
 
-/// A file system of one format or another, on pages.
+/// A file system of one format or another: on pages, or in persistent memory.
 #[derive(Debug)]
 #[allow(clippy::large_enum_variant)] // there is one for each mount
-pub enum Volume<P> {
-    /// wfs.
+pub enum Volume<P, L = PagesAsLines<P>> {
+    /// wfs, on pages.
     Wfs(Wfs<P>),
-    /// wpm.
-    Wpm(Wpm<PagesAsLines<P>>),
+    /// wpm, in persistent memory.
+    Wpm(Wpm<L>),
 }
 
 impl<P: Pages> Volume<P> {
@@ -137,6 +138,24 @@ impl<P: Pages> Volume<P> {
         }
     }
 
+    /// The pages below.
+    pub fn pages(&self) -> &P {
+        match self {
+            Volume::Wfs(wfs) => wfs.pages(),
+            Volume::Wpm(wpm) => wpm.lines().pages(),
+        }
+    }
+
+    /// The pages below, without the file system: what was not made durable is lost.
+    pub fn into_pages(self) -> P {
+        match self {
+            Volume::Wfs(wfs) => wfs.into_pages(),
+            Volume::Wpm(wpm) => wpm.into_lines().into_pages(),
+        }
+    }
+}
+
+impl<P: Pages, L: Lines> Volume<P, L> {
     /// Which it is.
     pub fn format(&self) -> Format {
         match self {
@@ -155,22 +174,6 @@ impl<P: Pages> Volume<P> {
             Volume::Wpm(wpm) => wpm.settle().await,
         }
     }
-
-    /// The pages below.
-    pub fn pages(&self) -> &P {
-        match self {
-            Volume::Wfs(wfs) => wfs.pages(),
-            Volume::Wpm(wpm) => wpm.lines().pages(),
-        }
-    }
-
-    /// The pages below, without the file system: what was not made durable is lost.
-    pub fn into_pages(self) -> P {
-        match self {
-            Volume::Wfs(wfs) => wfs.into_pages(),
-            Volume::Wpm(wpm) => wpm.into_lines().into_pages(),
-        }
-    }
 }
 
 /// The same call of whichever it is.
@@ -183,7 +186,7 @@ macro_rules! either {
     };
 }
 
-impl<P: Pages> FileSystem for Volume<P> {
+impl<P: Pages, L: Lines> FileSystem for Volume<P, L> {
     fn is_durable(&self) -> bool {
         either!(self, fs => fs.is_durable())
     }

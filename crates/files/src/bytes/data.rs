@@ -17,6 +17,7 @@ use crate::errno::{Errno, FileError};
 use crate::limits::FILE_BYTES_MAX;
 use crate::lines::Lines;
 use crate::pages::PAGE_BYTES;
+use crate::payload::{In, Out};
 
 /// Refuses what is no file.
 ///
@@ -49,11 +50,11 @@ pub async fn read<L: Lines>(
     store: &Store<L>,
     node: &Node,
     offset: u64,
-    out: &mut [u8],
+    mut out: Out<'_>,
 ) -> Result<u64, FileError> {
     check_is_file(node)?;
-    let bytes = (out.len() as u64).min(node.inode().size.saturating_sub(offset));
-    let (out, end) = (&mut out[..bytes as usize], offset + bytes);
+    let bytes = out.len().min(node.inode().size.saturating_sub(offset));
+    let end = offset + bytes;
     let mut at = offset;
     for extent in node.extents.covering(offset / PAGE, end.div_ceil(PAGE)) {
         if !extent.is_written {
@@ -61,13 +62,20 @@ pub async fn read<L: Lines>(
         }
         let from = (extent.at * PAGE).max(offset);
         let to = (extent.end().saturating_mul(PAGE)).min(end);
-        out[(at - offset) as usize..(from - offset) as usize].fill(0);
-        let part = &mut out[(from - offset) as usize..(to - offset) as usize];
+        if at < from {
+            store
+                .lines
+                .zero(out.slice(at - offset..from - offset))
+                .await?;
+        }
         let address = extent.first * PAGE + (from - extent.at * PAGE);
-        store.lines.load(address, part).await?;
+        let part = out.slice(from - offset..to - offset);
+        store.lines.load_to(address, part).await?;
         at = to;
     }
-    out[(at - offset) as usize..].fill(0);
+    if at < end {
+        store.lines.zero(out.slice(at - offset..bytes)).await?;
+    }
     Ok(bytes)
 }
 
@@ -142,26 +150,27 @@ async fn put_place<L: Lines>(
     tx: &Tx<'_, L>,
     number: u64,
     place: &Extent,
-    (offset, data): (u64, &[u8]),
+    (offset, data): (u64, In<'_>),
 ) -> Result<(), FileError> {
     let (store, node) = (tx.store(), tx.node(number));
-    let end = offset + data.len() as u64;
+    let end = offset + data.len();
     let mut at = place.at;
     while at < place.end() {
         let (start, address) = (at * PAGE, (place.first + (at - place.at)) * PAGE);
         if start >= offset && start + PAGE <= end {
             // As many whole pages as there are.
             let pages = (place.end() - at).min((end - start) / PAGE);
-            let from = (start - offset) as usize;
-            let whole = &data[from..from + (pages * PAGE) as usize];
+            let from = start - offset;
+            let whole = data.slice(from..from + pages * PAGE);
             store.store(address, whole).await?;
             at += pages;
             continue;
         }
         let mut page = page_of(store, node, at).await?;
         let (from, to) = (start.max(offset), (start + PAGE).min(end));
-        page[(from - start) as usize..(to - start) as usize]
-            .copy_from_slice(&data[(from - offset) as usize..(to - offset) as usize]);
+        let part = &mut page[(from - start) as usize..(to - start) as usize];
+        let new = data.slice(from - offset..to - offset);
+        store.lines.fetch(new, part).await?;
         store.store(address, &page).await?;
         at += 1;
     }
@@ -172,8 +181,8 @@ async fn put_place<L: Lines>(
 async fn append_in_place<L: Lines>(
     tx: &Tx<'_, L>,
     number: u64,
-    (offset, data): (u64, &[u8]),
-) -> Result<usize, FileError> {
+    (offset, data): (u64, In<'_>),
+) -> Result<u64, FileError> {
     let node = tx.node(number);
     let (page, inside) = (offset / PAGE, offset % PAGE);
     if offset != node.inode().size || inside == 0 {
@@ -183,9 +192,9 @@ async fn append_in_place<L: Lines>(
     let Some(extent) = extent.filter(|extent| extent.is_written) else {
         return Ok(0);
     };
-    let bytes = data.len().min((PAGE - inside) as usize);
+    let bytes = data.len().min(PAGE - inside);
     tx.store()
-        .store(extent.first * PAGE + inside, &data[..bytes])
+        .store(extent.first * PAGE + inside, data.slice(0..bytes))
         .await?;
     Ok(bytes)
 }
@@ -196,7 +205,7 @@ async fn write_some<L: Lines>(
     by: By<'_>,
     number: u64,
     write: Write,
-    data: &[u8],
+    data: In<'_>,
     pages_max: u64,
 ) -> Result<Written, FileError> {
     let mut tx = store.begin(&[number]).await?;
@@ -214,13 +223,13 @@ async fn write_some<L: Lines>(
     if room == 0 {
         return Err(Errno::EFBIG.into());
     }
-    let bytes = room.min(data.len() as u64);
-    let data = &data[..bytes as usize];
+    let bytes = room.min(data.len());
+    let data = data.slice(0..bytes);
     if offset > inode.size {
         clear_tail(&mut tx, number, offset / PAGE).await?;
     }
     let here = append_in_place(&tx, number, (offset, data)).await?;
-    let (rest_at, rest) = (offset + here as u64, &data[here..]);
+    let (rest_at, rest) = (offset + here, data.slice(here..bytes));
     let mut end = rest_at;
     if !rest.is_empty() {
         let from = rest_at / PAGE;
@@ -234,11 +243,10 @@ async fn write_some<L: Lines>(
             places => places?,
         };
         for place in &places {
-            let part = &rest[..(place.end() * PAGE)
-                .min(offset + bytes)
-                .saturating_sub(rest_at) as usize];
+            let part_end = (place.end() * PAGE).min(offset + bytes);
+            let part = rest.slice(0..part_end.saturating_sub(rest_at));
             put_place(&tx, number, place, (rest_at, part)).await?;
-            end = rest_at + part.len() as u64;
+            end = rest_at + part.len();
         }
         for place in places {
             tx.push(number, &Record::Extent(place))?;
@@ -271,7 +279,7 @@ pub async fn write<L: Lines>(
     by: By<'_>,
     number: u64,
     write: Write,
-    data: &[u8],
+    data: In<'_>,
 ) -> Result<Written, FileError> {
     let mut pages_max = u64::MAX >> 16;
     loop {
@@ -279,7 +287,7 @@ pub async fn write<L: Lines>(
         match done {
             // There may be room for some of the bytes and the log.
             Err(FileError::Errno(Errno::ENOSPC)) if pages_max > 1 => {
-                pages_max = (pages_max / 4).clamp(1, 1 + data.len() as u64 / PAGE);
+                pages_max = (pages_max / 4).clamp(1, 1 + data.len() / PAGE);
             }
             done => return done,
         }

@@ -198,7 +198,6 @@ impl<L: Lines> FileSystem for Wpm<L> {
         out: Out<'_>,
         _now_ns: u64,
     ) -> Result<u64, FileError> {
-        let out = out.memory()?;
         let (node, _inside) = self.store.look(number).await?;
         data::read(&self.store, &node, offset, out).await
     }
@@ -210,16 +209,15 @@ impl<L: Lines> FileSystem for Wpm<L> {
         write: Write,
         data: In<'_>,
     ) -> Result<Written, FileError> {
-        let data = data.memory()?;
         let mut done = data::write(&self.store, by, number, write, data).await?;
         // What overwrites on full media goes a part at a time. An append does not go on where
         // another one may be by now.
-        while write.place != Place::End && done.bytes > 0 && done.bytes < data.len() as u64 {
+        while write.place != Place::End && done.bytes > 0 && done.bytes < data.len() {
             let next = Write {
                 place: Place::At(done.offset + done.bytes),
                 ..write
             };
-            let rest = &data[done.bytes as usize..];
+            let rest = data.slice(done.bytes..data.len());
             match data::write(&self.store, by, number, next, rest).await {
                 Ok(more) => done.bytes += more.bytes,
                 Err(FileError::Errno(Errno::ENOSPC | Errno::EFBIG)) => break,

@@ -14,6 +14,7 @@ use super::shared::Shared;
 use crate::errno::Fault;
 use crate::lines::{Lines, by_page, first_outside};
 use crate::pages::{PAGE_BYTES, PageBytes, Pages, Run};
+use crate::payload::{In, Out};
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
@@ -278,6 +279,45 @@ impl<P: Pages> Lines for PagesAsLines<P> {
             }
         });
         Ok(())
+    }
+
+    async fn load_to(&self, at: u64, out: Out<'_>) -> Result<(), Fault> {
+        let mut out = match out {
+            Out::Bytes(bytes) => return self.load(at, bytes).await,
+            Out::Host(host) => Out::Host(host),
+        };
+        let (mut page, mut done) = ([0; PAGE_BYTES], 0);
+        for (nth, _, bytes) in by_page(at, out.len() as usize) {
+            let part = &mut page[..bytes];
+            self.load((nth * PAGE).max(at), part).await?;
+            let end = done + bytes as u64;
+            self.pages.give(part, out.slice(done..end)).await?;
+            done = end;
+        }
+        Ok(())
+    }
+
+    async fn store_from(&self, at: u64, data: In<'_>) -> Result<(), Fault> {
+        if let In::Bytes(bytes) = data {
+            return self.store(at, bytes).await;
+        }
+        self.check(at, data.len())?;
+        let (mut page, mut done) = ([0; PAGE_BYTES], 0);
+        for (nth, _, bytes) in by_page(at, data.len() as usize) {
+            let (part, end) = (&mut page[..bytes], done + bytes as u64);
+            self.pages.fetch(data.slice(done..end), part).await?;
+            self.store((nth * PAGE).max(at), part).await?;
+            done = end;
+        }
+        Ok(())
+    }
+
+    async fn zero(&self, out: Out<'_>) -> Result<(), Fault> {
+        self.pages.zero(out).await
+    }
+
+    async fn fetch(&self, data: In<'_>, into: &mut [u8]) -> Result<(), Fault> {
+        self.pages.fetch(data, into).await
     }
 }
 

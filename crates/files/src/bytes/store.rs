@@ -13,6 +13,7 @@ use super::shared::Shared;
 use super::space::Bits;
 use crate::errno::{Errno, Fault, FileError};
 use crate::lines::Lines;
+use crate::payload::In;
 
 /// What all tasks share.
 #[derive(Debug)]
@@ -105,11 +106,12 @@ impl<L: Lines> Store<L> {
     ///
     /// # Errors
     /// Of the media.
-    pub async fn store(&self, at: u64, bytes: &[u8]) -> Result<(), FileError> {
+    pub async fn store<'a>(&self, at: u64, data: impl Into<In<'a>>) -> Result<(), FileError> {
         self.check_is_known()?;
+        let data = data.into();
         let stored = async {
-            self.lines.store(at, bytes).await?;
-            self.lines.persist(at, bytes.len() as u64).await
+            self.lines.store_from(at, data).await?;
+            self.lines.persist(at, data.len()).await
         };
         let stored = stored.await;
         // Memory may have to make room.
