@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use wharf_codec::Codec;
+use wharf_files::lines::RamLines;
 use wharf_runtime::notifier::Kind;
 use wharf_runtime::sync::Ordering;
 use wharf_runtime::{Cpu, CpuId, Machine, Notifier, Op, Side};
@@ -25,6 +26,7 @@ use crate::media::{
     PackedMedia, RamMedia, SlabError, StampMedia,
 };
 use crate::memory::DeviceMemory;
+use crate::persistent::{self, PersistentMemory};
 use crate::power::PowerSwitch;
 
 /// Entries of the admin queue.
@@ -71,6 +73,8 @@ pub struct Drive {
     media: Vec<AnyMedia>,
     /// The surfaces of a disk, which has no other media.
     platters: Option<Platters>,
+    /// What its persistent memory holds, if it has any.
+    persistent: Option<Arc<RamLines>>,
     /// Features beyond those of every drive.
     more_features: Vec<&'static dyn Feature>,
     /// A file system that is to be made.
@@ -85,6 +89,7 @@ pub struct DriveHandle {
     /// The drive's CPUs: the controller's, then the cores'; of software one for all.
     pub cpus: Vec<CpuId>,
     config: DriveConfig,
+    persistent: Option<Arc<RamLines>>,
     statuses: Vec<CoreStatus>,
     ring_bytes: usize,
 }
@@ -158,6 +163,7 @@ impl Drive {
             }
         };
         Ok(Drive {
+            persistent: persistent::blank(&config.persistent_memory),
             config,
             media,
             platters: None,
@@ -172,6 +178,7 @@ impl Drive {
             config,
             media: Vec::new(),
             platters: Some(platters),
+            persistent: None,
             more_features: Vec::new(),
             new_files: None,
         }
@@ -190,12 +197,23 @@ impl Drive {
             "one media object for each core"
         );
         Ok(Drive {
+            persistent: persistent::blank(&config.persistent_memory),
             config,
             media,
             platters: None,
             more_features: Vec::new(),
             new_files: None,
         })
+    }
+
+    /// What its persistent memory holds, if it has any.
+    pub(crate) fn persistent(&self) -> Option<&Arc<RamLines>> {
+        self.persistent.as_ref()
+    }
+
+    /// The same drive, with persistent memory that holds this.
+    pub(crate) fn with_persistent(self, persistent: Option<Arc<RamLines>>) -> Drive {
+        Drive { persistent, ..self }
     }
 
     /// Has the drive have one more feature, which others have made. It takes no part in [`Drive::fill`] and the
@@ -252,6 +270,7 @@ impl Drive {
             config,
             media,
             platters,
+            persistent,
             more_features,
             new_files,
         } = self;
@@ -287,7 +306,12 @@ impl Drive {
             stores.push(Store::Disk(Box::new(disk)));
         }
         let memory = match config.file_system {
-            Some(_) => Some(DeviceMemory::new(&config.memory)?),
+            Some(_) => {
+                let modules = persistent.clone().map(|held| {
+                    PersistentMemory::new(&config.persistent_memory, held, power.clone())
+                });
+                Some(DeviceMemory::new(&config.memory)?.with_persistent(modules))
+            }
             None => None,
         };
         let under_way = UnderWay {
@@ -309,6 +333,7 @@ impl Drive {
             notifier,
             cpus,
             config,
+            persistent,
             statuses,
             ring_bytes,
         })
@@ -497,6 +522,7 @@ impl DriveHandle {
             config: self.config,
             media,
             platters: None,
+            persistent: self.persistent,
             more_features: Vec::new(),
             new_files: None,
         }

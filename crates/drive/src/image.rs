@@ -5,6 +5,7 @@
 //! the drive holds stamps, so that a saved drive can also be run in place.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::config::{DriveConfig, MediaKind};
 use crate::disk::Platters;
@@ -65,7 +66,8 @@ impl Drive {
         for (from, to) in self.media().iter().zip(drive.media_mut()) {
             copy_core(from, to)?;
         }
-        Ok(drive)
+        let persistent = self.persistent().map(|held| Arc::new((**held).clone()));
+        Ok(drive.with_persistent(persistent))
     }
 }
 

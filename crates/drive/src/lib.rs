@@ -33,6 +33,7 @@ mod link;
 pub mod media;
 pub mod memory;
 pub mod nand;
+pub mod persistent;
 pub mod power;
 mod precondition;
 

@@ -18,6 +18,7 @@ use wharf_runtime::{Cpu, Resource, TaskId};
 use wharf_wire::dma::{DmaFault, DmaRegion, DmaSpace, HostPage, PAGE_BYTES, RegisterError};
 
 use crate::config::MemoryConfig;
+use crate::persistent::PersistentMemory;
 
 /// Set in addresses of the drive's own memory.
 const OWN: u64 = 1 << 63;
@@ -55,6 +56,7 @@ pub struct DeviceMemory {
     latency_ns: u64,
     ns_per_page: u64,
     busy: Cell<Resource>,
+    persistent: Option<PersistentMemory>,
 }
 
 impl DeviceMemory {
@@ -79,7 +81,18 @@ impl DeviceMemory {
                 .checked_div(config.mb_s)
                 .unwrap_or(0),
             busy: Cell::default(),
+            persistent: None,
         })
+    }
+
+    /// The same, with memory that a power cut leaves as it is.
+    pub(crate) fn with_persistent(self, persistent: Option<PersistentMemory>) -> DeviceMemory {
+        DeviceMemory { persistent, ..self }
+    }
+
+    /// What of it a power cut leaves as it is, if there is any.
+    pub fn persistent(&self) -> Option<&PersistentMemory> {
+        self.persistent.as_ref()
     }
 
     fn left(&self, purpose: Purpose) -> &Cell<u64> {

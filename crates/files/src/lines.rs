@@ -17,7 +17,6 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crc_fast::CrcAlgorithm;
 use rustc_hash::FxHashMap;
 
 use crate::errno::Fault;
@@ -200,9 +199,12 @@ impl RamLines {
     }
 
     /// Which pages were stored to, and CRC-64s of what they hold.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn identity(&self) -> Vec<(u64, usize)> {
         let held = self.held();
-        let sum = |bytes: &PageBytes| crc_fast::checksum(CrcAlgorithm::Crc64Nvme, bytes) as usize;
+        let sum = |bytes: &PageBytes| {
+            crc_fast::checksum(crc_fast::CrcAlgorithm::Crc64Nvme, bytes) as usize
+        };
         let mut identity: Vec<_> = held.iter().map(|(page, b)| (*page, sum(b))).collect();
         identity.sort_unstable();
         identity

@@ -283,6 +283,7 @@ impl RamPages {
 
     /// Which pages were written, and where their bytes are: equal only of clones that hold the same
     /// as long as all of them are there.
+    #[cfg(any(test, feature = "testing"))]
     pub(crate) fn identity(&self) -> Vec<(u64, usize)> {
         let held = self.held();
         let at = |(page, bytes): (&u64, &Arc<PageBytes>)| (*page, Arc::as_ptr(bytes) as usize);

@@ -50,6 +50,19 @@ impl Format {
     }
 }
 
+/// wpm has no use for the key of hashes.
+impl From<block::Make> for bytes::Make {
+    fn from(new: block::Make) -> bytes::Make {
+        bytes::Make {
+            file_system: new.file_system,
+            now_ns: new.now_ns,
+            uid: new.uid,
+            gid: new.gid,
+            mode: new.mode,
+        }
+    }
+}
+
 /// Why no file system was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MakeError {
@@ -61,7 +74,7 @@ pub enum MakeError {
     Wpm(#[from] bytes::MakeError),
 }
 
-/// Makes a file system of a format. wpm has no use for the key of hashes.
+/// Makes a file system of a format.
 ///
 /// # Errors
 /// If there cannot be one of so many pages; of the media.
@@ -71,14 +84,7 @@ pub async fn make<P: Pages>(pages: &P, format: Format, new: block::Make) -> Resu
             block::make(pages, new).await?;
         }
         Format::Wpm => {
-            let new = bytes::Make {
-                file_system: new.file_system,
-                now_ns: new.now_ns,
-                uid: new.uid,
-                gid: new.gid,
-                mode: new.mode,
-            };
-            bytes::make(&PagesAsLines::new(pages), new).await?;
+            bytes::make(&PagesAsLines::new(pages), new.into()).await?;
         }
     }
     Ok(())

@@ -16,6 +16,8 @@ pub const TRANSFER_PAGES_MAX: u32 = 64;
 pub enum FileSystemKind {
     /// The journaling one, of extents.
     Wfs,
+    /// The one for persistent memory: in `persistent_memory`, or on pages if there is none.
+    Wpm,
 }
 
 /// A new file system, in a partition of all that the drive shows.
@@ -60,6 +62,37 @@ impl Default for MemoryConfig {
     }
 }
 
+/// Persistent memory of the drive's own, beside its flash. Every key has a default.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PersistentMemoryConfig {
+    /// Bytes; 0 is none.
+    pub bytes: u64,
+    /// Until the first bytes of a load are there, in nanoseconds.
+    pub load_ns: u64,
+    /// Until it is known that what has reached its module is durable, in nanoseconds.
+    pub store_ns: u64,
+    /// What a module loads, in MB/s (10^6 bytes a second); 0 is unlimited.
+    pub load_mb_s: u64,
+    /// What a module stores, in MB/s; 0 is unlimited.
+    pub store_mb_s: u64,
+    /// Modules, over which pages go round.
+    pub modules: u32,
+}
+
+impl Default for PersistentMemoryConfig {
+    fn default() -> PersistentMemoryConfig {
+        PersistentMemoryConfig {
+            bytes: 0,
+            load_ns: 0,
+            store_ns: 0,
+            load_mb_s: 0,
+            store_mb_s: 0,
+            modules: 1,
+        }
+    }
+}
+
 impl DriveConfig {
     /// Checks what file systems need.
     pub(super) fn check_files(&self) -> Result<(), ConfigError> {
@@ -70,6 +103,19 @@ impl DriveConfig {
         };
         if memory.bytes > 1 << 40 {
             return range("memory.bytes", memory.bytes, "at most 2^40 (1 TiB)");
+        }
+        let persistent = &self.persistent_memory;
+        let (bytes, modules) = (persistent.bytes, persistent.modules);
+        if bytes > 1 << 44 || !bytes.is_multiple_of(PAGE_BYTES.into()) {
+            let rule = "a multiple of 4096, at most 2^44 (16 TiB)";
+            return range("persistent_memory.bytes", bytes, rule);
+        }
+        if bytes > 0 && self.media.kind == MediaKind::File {
+            let rule = "0 with media.kind 'file': an image keeps flash alone";
+            return range("persistent_memory.bytes", bytes, rule);
+        }
+        if !(1..=1024).contains(&modules) {
+            return range("persistent_memory.modules", modules.into(), "1 to 1024");
         }
         let parts = [
             memory.metadata_bytes,

@@ -14,7 +14,9 @@ use crate::ftl::PAGES_MAX;
 
 pub use compression::CompressionConfig;
 pub use disk::{DiskConfig, DriveKind};
-pub use files::{FileSystemKind, MemoryConfig, NewFiles, TRANSFER_PAGES_MAX};
+pub use files::{
+    FileSystemKind, MemoryConfig, NewFiles, PersistentMemoryConfig, TRANSFER_PAGES_MAX,
+};
 pub use plan::CorePlan;
 pub use striping::Striping;
 
@@ -57,6 +59,9 @@ pub struct DriveConfig {
     /// Memory of the drive's own, for file systems.
     #[serde(default, skip_serializing_if = "is_default")]
     pub memory: MemoryConfig,
+    /// Memory of the drive's own that a power cut leaves as it is.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub persistent_memory: PersistentMemoryConfig,
     /// Where the bytes are kept.
     pub media: MediaConfig,
 }

@@ -151,6 +151,11 @@ impl DriveConfig {
             ("link.latency_ns", self.link.latency_ns),
             ("host_memory.busy_wait_ns", self.host_memory.busy_wait_ns),
             ("memory.latency_ns", self.memory.latency_ns),
+            ("persistent_memory.load_ns", self.persistent_memory.load_ns),
+            (
+                "persistent_memory.store_ns",
+                self.persistent_memory.store_ns,
+            ),
         ])?;
         self.check_files()?;
         let slowness = (

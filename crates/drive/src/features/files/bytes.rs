@@ -205,7 +205,7 @@ pub(super) fn own(core: &Core) -> &DeviceMemory {
 }
 
 /// Puts bytes where they are wanted.
-fn put(core: &Core, out: Out<'_>, bytes: &[u8]) -> Result<(), Fault> {
+pub(super) fn put(core: &Core, out: Out<'_>, bytes: &[u8]) -> Result<(), Fault> {
     let host: HostBytes<'_> = match out {
         Out::Bytes(out) => {
             out.copy_from_slice(bytes);

@@ -1,8 +1,8 @@
 //! The partition of a drive that has a file system, and a new one.
 
-use wharf_files::block::{self, MakeError};
 use wharf_files::gpt::{Gpt, GptError, Guid, Partition, head_bytes, tail_bytes};
 use wharf_files::pages::{PAGE_BYTES, Pages, Run};
+use wharf_files::volume::{self, Format, MakeError};
 use wharf_files::{Fault, FileError};
 
 use super::pages::FilePages;
@@ -39,8 +39,8 @@ impl From<Fault> for OpenError {
     }
 }
 
-/// The pages of the partition that holds wfs.
-pub(super) async fn find(pages: &FilePages) -> Result<Run, OpenError> {
+/// The pages of the partition that holds a file system of this format.
+pub(super) async fn find(pages: &FilePages, format: Format) -> Result<Run, OpenError> {
     let mut head = vec![0; head_bytes(PAGE_BYTES as u32)];
     let mut tail = vec![0; tail_bytes(PAGE_BYTES as u32)];
     let (at_start, at_end) = (place(&head, 0), at_end(&tail, pages.pages()));
@@ -48,13 +48,17 @@ pub(super) async fn find(pages: &FilePages) -> Result<Run, OpenError> {
     pages.read(&[at_end], &mut tail).await?;
     let found = Gpt::decode(PAGE_BYTES as u32, pages.pages(), &head, &tail)?;
     let mut partitions = found.gpt.partitions().iter().flatten();
-    let wfs = partitions.find(|partition| partition.file_system() == block::NUMBER);
-    let wfs = wfs.ok_or(OpenError::None)?;
-    Ok(Run::new(wfs.first_block, wfs.blocks()))
+    let found = partitions.find(|partition| partition.file_system() == format.number());
+    let found = found.ok_or(OpenError::None)?;
+    Ok(Run::new(found.first_block, found.blocks()))
 }
 
 /// Makes a file system over all pages; gives where it is.
-pub(super) async fn make(pages: &FilePages, new: NewFiles) -> Result<Run, OpenError> {
+pub(super) async fn make(
+    pages: &FilePages,
+    format: Format,
+    new: NewFiles,
+) -> Result<Run, OpenError> {
     let mut gpt = Gpt::new(new.disk, PAGE_BYTES as u32, pages.pages())?;
     let (first, last) = gpt.usable();
     let aligned = first.next_multiple_of(ALIGNMENT_PAGES);
@@ -68,12 +72,12 @@ pub(super) async fn make(pages: &FilePages, new: NewFiles) -> Result<Run, OpenEr
         first_block: first,
         last_block: last,
         attributes: 0,
-        name: "wfs".into(),
+        name: format.name().into(),
     };
-    partition.set_file_system(block::NUMBER);
+    partition.set_file_system(format.number());
     gpt.add(partition)?;
     let part = Run::new(first, (last + 1).saturating_sub(first));
-    block::make(&pages.part(part), new.make).await?;
+    volume::make(&pages.part(part), format, new.make).await?;
     // Who finds the partition finds a file system in it.
     let (head, tail) = gpt.encode();
     pages.write(&[place(&head, 0)], &head).await?;

@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-use wharf_files::block::Recovered;
+use wharf_files::volume::Recovered;
 use wharf_files::{Errno, FileError};
 
 use super::find::OpenError;

@@ -1,5 +1,6 @@
 //! What happened at power-on, as a log page for the host (C3h).
 
+use wharf_files::volume::{Format, Recovered};
 use wharf_wire::file::{FileSystemLog, FileSystemState};
 use zerocopy::IntoBytes;
 
@@ -19,11 +20,20 @@ fn log(firmware: &Firmware) -> FileSystemLog {
         return FileSystemLog::new(FileSystemState::Opening);
     };
     let mut log = FileSystemLog::new(FileSystemState::Open);
-    log.kind = wharf_files::block::NUMBER.into();
-    log.replayed_groups = recovered.replayed.groups;
-    log.replayed_pages = recovered.replayed.images;
-    log.mended = recovered.replayed.mended;
-    log.orphans = recovered.orphans;
+    match recovered {
+        Recovered::Wfs(wfs) => {
+            log.kind = Format::Wfs.number().into();
+            log.replayed_groups = wfs.replayed.groups;
+            log.replayed_pages = wfs.replayed.images;
+            log.mended = wfs.replayed.mended;
+            log.orphans = wfs.orphans;
+        }
+        Recovered::Wpm(wpm) => {
+            log.kind = Format::Wpm.number().into();
+            log.replayed_groups = wpm.notes;
+            log.orphans = wpm.orphans;
+        }
+    }
     log
 }
 

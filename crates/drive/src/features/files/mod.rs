@@ -15,11 +15,13 @@
 //! | `clock.rs`, `log.rs` | what time it is for files; what happened at power-on, for the host |
 //! | `serve/` | what a file task does for each command |
 //! | `pages.rs`, `bytes.rs` | the drive's pages below the file system; bytes of files between them and the host |
+//! | `lines.rs` | the memory below a file system for persistent memory |
 
 mod bytes;
 mod clock;
 mod find;
 mod firmware;
+mod lines;
 mod log;
 mod opcodes;
 mod pages;
@@ -33,6 +35,7 @@ use std::rc::Rc;
 
 pub use find::OpenError;
 pub use firmware::Firmware;
+pub use lines::FileLines;
 pub use pages::{FilePages, FileSystemOfDrive};
 pub use tasks::{At, FileAnswer, FileCommand, FileHandler, FileWork, start};
 
@@ -42,6 +45,7 @@ use crate::core::Core;
 use opcodes::{FileOpcode, OPCODES, Turn};
 use sessions::HANDLES_MAX;
 use tasks::FileCore;
+use wharf_files::volume::Format;
 use wharf_runtime::OnCpu;
 use wharf_wire::command::Command;
 use wharf_wire::features::FeatureId;
@@ -78,7 +82,8 @@ impl Feature for Files {
     fn identify(&self, _: &Controller, identify: &mut IdentifyController) {
         let drive = &mut identify.drive;
         drive.features = drive.features.with(DriveFeature::FileSystem);
-        drive.file_systems = 1 << wharf_files::block::NUMBER;
+        let numbers = Format::ALL.map(|format| 1 << format.number());
+        drive.file_systems = numbers.into_iter().fold(0, |all, one| all | one);
         drive.file_handles_max = HANDLES_MAX;
         identify.oncs |= 1 << OptionalIoCommand::Timestamp.raw();
     }

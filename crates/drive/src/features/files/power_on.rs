@@ -2,16 +2,19 @@
 
 use std::rc::{Rc, Weak};
 
-use wharf_files::block::{Recovered, Wfs};
+use wharf_files::block::Wfs;
+use wharf_files::bytes::{self, PagesAsLines, Wpm};
+use wharf_files::volume::{Format, MakeError, Recovered, Volume};
 use wharf_runtime::OnCpu;
 
 use super::bytes::own;
 use super::find::{self, OpenError};
 use super::firmware::Firmware;
+use super::lines::{FileLines, has_modules};
 use super::pages::FilePages;
 use super::pages::FileSystemOfDrive;
 use super::tasks::start_tasks;
-use crate::config::{DriveConfig, NewFiles};
+use crate::config::{DriveConfig, FileSystemKind, NewFiles};
 use crate::core::Core;
 use crate::memory::Purpose;
 
@@ -24,8 +27,12 @@ pub(super) fn power_on(cores: &[Rc<Core>], config: &DriveConfig, new: Option<New
     let pages = FilePages::whole(cores, config.namespace_pages());
     let (first, cache_bytes) = (Rc::downgrade(&cores[0]), config.memory.metadata_bytes);
     let cpu = &cores[0].cpu;
+    let format = match config.file_system {
+        Some(FileSystemKind::Wpm) => Format::Wpm,
+        Some(FileSystemKind::Wfs) | None => Format::Wfs,
+    };
     let opens = async move {
-        let opened = open(&first, pages, new, cache_bytes).await;
+        let opened = open(&first, pages, format, new, cache_bytes).await;
         firmware.opened(opened);
     };
     cpu.spawn("opens files", OnCpu::new(cpu, opens));
@@ -34,19 +41,42 @@ pub(super) fn power_on(cores: &[Rc<Core>], config: &DriveConfig, new: Option<New
 async fn open(
     core: &Weak<Core>,
     pages: FilePages,
+    format: Format,
     new: Option<NewFiles>,
     cache_bytes: u64,
 ) -> Result<(FileSystemOfDrive, Recovered), OpenError> {
-    let reserve = |purpose, bytes| match core.upgrade() {
-        Some(core) => own(&core).reserve(purpose, bytes),
-        None => unreachable!("a task of a core runs while it is there"),
+    let core = || {
+        core.upgrade()
+            .expect("a task of a core runs while it is there")
     };
-    reserve(Purpose::Metadata, cache_bytes)?;
+    own(&core()).reserve(Purpose::Metadata, cache_bytes)?;
+    if format == Format::Wpm && has_modules(&core()) {
+        let lines = FileLines::Modules(pages);
+        if let Some(new) = new {
+            bytes::make(&lines, new.make.into())
+                .await
+                .map_err(MakeError::Wpm)?;
+        }
+        return open_wpm(lines, cache_bytes).await;
+    }
     let part = match new {
-        Some(new) => find::make(&pages, new).await?,
-        None => find::find(&pages).await?,
+        Some(new) => find::make(&pages, format, new).await?,
+        None => find::find(&pages, format).await?,
     };
-    let (opened, recovered) = Wfs::open(pages.part(part), cache_bytes as usize).await?;
-    reserve(Purpose::Journal, opened.changes_bytes_max())?;
-    Ok((opened, recovered))
+    let part = pages.part(part);
+    if format == Format::Wpm {
+        let lines = FileLines::Pages(PagesAsLines::new(part));
+        return open_wpm(lines, cache_bytes).await;
+    }
+    let (wfs, recovered) = Wfs::open(part, cache_bytes as usize).await?;
+    own(&core()).reserve(Purpose::Journal, wfs.changes_bytes_max())?;
+    Ok((Volume::Wfs(wfs), Recovered::Wfs(recovered)))
+}
+
+async fn open_wpm(
+    lines: FileLines,
+    cache_bytes: u64,
+) -> Result<(FileSystemOfDrive, Recovered), OpenError> {
+    let (wpm, recovered) = Wpm::open(lines, cache_bytes as usize).await?;
+    Ok((Volume::Wpm(wpm), Recovered::Wpm(recovered)))
 }
