@@ -207,12 +207,13 @@ impl Drive {
     }
 
     /// What its persistent memory holds, if it has any.
-    pub(crate) fn persistent(&self) -> Option<&Arc<RamLines>> {
+    pub fn persistent(&self) -> Option<&Arc<RamLines>> {
         self.persistent.as_ref()
     }
 
-    /// The same drive, with persistent memory that holds this.
-    pub(crate) fn with_persistent(self, persistent: Option<Arc<RamLines>>) -> Drive {
+    /// The same drive, with persistent memory that holds this: what a power cut left.
+    #[must_use]
+    pub fn with_persistent(self, persistent: Option<Arc<RamLines>>) -> Drive {
         Drive { persistent, ..self }
     }
 

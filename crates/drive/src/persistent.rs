@@ -76,18 +76,18 @@ impl PersistentMemory {
         Ok(served_ns + self.config.load_ns)
     }
 
-    /// Stores bytes. A power cut tears them between pages.
+    /// Stores bytes; false if the power is gone. A power cut tears them between pages.
     ///
     /// # Errors
-    /// [`Fault::Write`]: they are not all there, or the power is gone.
-    pub fn store(&self, now_ns: u64, at: u64, bytes: &[u8]) -> Result<(), Fault> {
+    /// [`Fault::Write`]: they are not all there.
+    pub fn store(&self, now_ns: u64, at: u64, bytes: &[u8]) -> Result<bool, Fault> {
         if let Some(page) = first_outside(at, bytes.len() as u64, self.bytes()) {
             return Err(Fault::Write { page });
         }
         let mut rest = bytes;
         for (page, from, bytes) in by_page(at, bytes.len()) {
             if !self.power.allows_change() {
-                return Err(Fault::Write { page });
+                return Ok(false);
             }
             let (part, behind) = rest.split_at(bytes);
             rest = behind;
@@ -96,18 +96,13 @@ impl PersistentMemory {
         }
         let stored_ns = self.serve(now_ns, at, bytes.len() as u64, self.config.store_mb_s);
         self.stored_ns.set(self.stored_ns.get().max(stored_ns));
-        Ok(())
+        Ok(true)
     }
 
-    /// When all that was stored so far is durable, if it is `now_ns`.
-    ///
-    /// # Errors
-    /// [`Fault::Flush`]: the power is gone.
-    pub fn fenced_ns(&self, now_ns: u64) -> Result<u64, Fault> {
-        match self.power.is_cut() {
-            true => Err(Fault::Flush),
-            false => Ok(self.stored_ns.get().max(now_ns) + self.config.store_ns),
-        }
+    /// When all that was stored so far is durable, if it is `now_ns`; none if the power is gone.
+    pub fn fenced_ns(&self, now_ns: u64) -> Option<u64> {
+        let fenced_ns = self.stored_ns.get().max(now_ns) + self.config.store_ns;
+        (!self.power.is_cut()).then_some(fenced_ns)
     }
 }
 
@@ -145,18 +140,17 @@ mod tests {
     #[test]
     fn a_fence_waits_for_what_was_stored_and_for_nothing_else() {
         let memory = memory(PowerSwitch::on());
-        assert_eq!(memory.fenced_ns(50), Ok(140));
-        memory.store(100, 3 * PAGE, &[7; PAGE_BYTES]).unwrap();
-        assert_eq!(memory.fenced_ns(200), Ok(2_190));
-        assert_eq!(memory.fenced_ns(5_000), Ok(5_090));
+        assert_eq!(memory.fenced_ns(50), Some(140));
+        assert!(memory.store(100, 3 * PAGE, &[7; PAGE_BYTES]).unwrap());
+        assert_eq!(memory.fenced_ns(200), Some(2_190));
+        assert_eq!(memory.fenced_ns(5_000), Some(5_090));
     }
 
     #[test]
-    fn what_is_stored_after_the_power_is_gone_is_an_error_and_not_there() {
+    fn what_is_stored_after_the_power_is_gone_is_not_there() {
         let memory = memory(PowerSwitch::cut_after(1));
-        let torn = memory.store(0, PAGE - 4, &[9; 8]);
-        assert_eq!(torn, Err(Fault::Write { page: 1 }));
-        assert_eq!(memory.fenced_ns(0), Err(Fault::Flush));
+        assert_eq!(memory.store(0, PAGE - 4, &[9; 8]), Ok(false));
+        assert_eq!(memory.fenced_ns(0), None);
         let mut found = [0; 8];
         block_on(memory.load(0, PAGE - 4, &mut found)).unwrap();
         assert_eq!(found, [9, 9, 9, 9, 0, 0, 0, 0]);

@@ -1,5 +1,7 @@
 //! The memory below a file system for persistent memory: modules of the drive's own, or its pages.
 
+use std::future::pending;
+
 use wharf_files::bytes::PagesAsLines;
 use wharf_files::lines::{Lines, by_page};
 use wharf_files::pages::{PAGE_BYTES, Pages};
@@ -38,6 +40,19 @@ async fn load(core: &Core, at: u64, out: &mut [u8]) -> Result<(), Fault> {
     Ok(())
 }
 
+async fn store(core: &Core, at: u64, bytes: &[u8]) -> Result<(), Fault> {
+    if !modules(core).store(core.cpu.now(), at, bytes)? {
+        power_is_gone(core).await;
+    }
+    Ok(())
+}
+
+/// Nothing happens any more.
+async fn power_is_gone(core: &Core) {
+    core.cpu.halt();
+    pending().await
+}
+
 impl Lines for FileLines {
     fn bytes(&self) -> u64 {
         match self {
@@ -57,7 +72,7 @@ impl Lines for FileLines {
         match self {
             FileLines::Modules(pages) => {
                 let core = pages.core();
-                modules(&core).store(core.cpu.now(), at, bytes)
+                store(&core, at, bytes).await
             }
             FileLines::Pages(lines) => lines.store(at, bytes).await,
         }
@@ -75,8 +90,10 @@ impl Lines for FileLines {
         match self {
             FileLines::Modules(pages) => {
                 let core = pages.core();
-                let fenced_ns = modules(&core).fenced_ns(core.cpu.now())?;
-                core.cpu.sleep_until(fenced_ns).await;
+                match modules(&core).fenced_ns(core.cpu.now()) {
+                    Some(fenced_ns) => core.cpu.sleep_until(fenced_ns).await,
+                    None => power_is_gone(&core).await,
+                }
                 Ok(())
             }
             FileLines::Pages(lines) => lines.fence().await,
@@ -113,14 +130,14 @@ impl Lines for FileLines {
         };
         let core = pages.core();
         if let In::Bytes(bytes) = data {
-            return modules(&core).store(core.cpu.now(), at, bytes);
+            return store(&core, at, bytes).await;
         }
         let (mut page, mut done) = ([0; PAGE_BYTES], 0);
         for (nth, from, bytes) in by_page(at, data.len() as usize) {
             let (part, end) = (&mut page[..bytes], done + bytes as u64);
             pages.take(&core, data.slice(done..end), part).await?;
             let at = nth * PAGE + from as u64;
-            modules(&core).store(core.cpu.now(), at, part)?;
+            store(&core, at, part).await?;
             done = end;
         }
         Ok(())

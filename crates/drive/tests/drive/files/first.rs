@@ -3,11 +3,10 @@
 use std::rc::Rc;
 
 use wharf_drive::features::files::FileSystemOfDrive;
-use wharf_files::block::check;
 use wharf_files::vfs::{Session, SessionLimits};
 use wharf_files::{Caller, OpenFlags, Place};
 
-use super::support::{config, new_rig, run, run_on};
+use super::support::{config, findings, new_rig, run, run_on};
 
 /// Somebody who uses the file system.
 pub fn session(fs: &Rc<FileSystemOfDrive>) -> Session<Rc<FileSystemOfDrive>> {
@@ -63,8 +62,8 @@ fn write_and_read(cores: u32) {
             Box::pin(async move {
                 let fs = at.file_system().await.unwrap();
                 assert!(read(&fs).await == content(), "after power-on");
-                let checked = check(fs.pages()).await.unwrap();
-                assert!(checked.findings.is_empty(), "{:?}", checked.findings);
+                let found = findings(&fs).await;
+                assert!(found.is_empty(), "{found:?}");
             })
         })
         .await;

@@ -1,7 +1,6 @@
 //! Random commands for files, most of them wrong somewhere: each gets one completion with a status of the command set,
 //! and the file system is sound all the while.
 
-use wharf_files::block::check;
 use wharf_files::{Caller, Errno};
 use wharf_runtime::{Rng, Seed};
 use wharf_wire::command::Command;
@@ -9,7 +8,7 @@ use wharf_wire::file::{FileHandle, Names, Start, StartKind};
 use wharf_wire::status::StatusCode;
 
 use super::asker::{Asker, head};
-use super::support::{config, new_rig, run, run_on};
+use super::support::{config, findings, new_rig, run, run_on};
 
 const PATHS: [&[u8]; 9] = [
     b"/", b"/a", b"/b", b"/a/b", b"c", b"", b"/../a/.", b"/a/", b"/loop",
@@ -104,9 +103,8 @@ async fn sound(asker: &mut Asker) {
     run_on(&mut asker.host, 0, |at| {
         Box::pin(async move {
             let fs = at.file_system().await.unwrap();
-            fs.settle().await.unwrap();
-            let checked = check(fs.pages()).await.unwrap();
-            assert!(checked.findings.is_empty(), "{:?}", checked.findings);
+            let found = findings(&fs).await;
+            assert!(found.is_empty(), "{found:?}");
         })
     })
     .await;

@@ -6,7 +6,7 @@ use wharf_files::pages::{PAGE_BYTES, Pages, Run};
 use wharf_wire::command::Command;
 use wharf_wire::status::StatusCode;
 
-use super::support::{command, config, new_rig, run, run_on};
+use super::support::{command, config, new_rig, pages_of, run, run_on};
 use crate::support::host::code;
 
 /// Addresses in the drive's own memory, as the drive has them.
@@ -74,9 +74,9 @@ async fn works(at: At<'_>, nth: u64) {
     let (run, stamp) = ([Run::new(300 + 4 * nth, 4)], nth as u8 + 1);
     for _ in 0..20 {
         let mut bytes = vec![stamp; 4 * PAGE_BYTES];
-        fs.pages().write(&run, &bytes).await.unwrap();
+        pages_of(&fs).write(&run, &bytes).await.unwrap();
         bytes.fill(0);
-        fs.pages().read(&run, &mut bytes).await.unwrap();
+        pages_of(&fs).read(&run, &mut bytes).await.unwrap();
         assert!(bytes.iter().all(|byte| *byte == stamp));
     }
 }

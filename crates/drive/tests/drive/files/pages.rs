@@ -6,7 +6,7 @@ use wharf_drive::features::files::At;
 use wharf_files::pages::{PAGE_BYTES, Pages, Run};
 use wharf_runtime::{Rng, Seed};
 
-use super::support::{Programs, command, config, new_rig, run};
+use super::support::{Programs, command, config, new_rig, pages_of, run};
 use crate::support::host::code;
 use crate::support::rig::{Rig, Script};
 use wharf_wire::status::StatusCode;
@@ -20,7 +20,7 @@ const FIRST: u64 = 300;
 /// Writes, reads, discards and flushes the pages that task `nth` has.
 async fn use_pages(at: At<'_>, nth: u64, mut rng: Rng, rounds: u32) {
     let fs = at.file_system().await.unwrap();
-    let (pages, first) = (fs.pages(), FIRST + nth * OWN);
+    let (pages, first) = (pages_of(&fs), FIRST + nth * OWN);
     let mut held = [0u8; OWN as usize];
     for round in 0..rounds {
         let from = rng.below(OWN);

@@ -5,7 +5,6 @@ use std::rc::Rc;
 
 use wharf_drive::PowerSwitch;
 use wharf_drive::features::files::{At, FileSystemOfDrive};
-use wharf_files::block::check;
 use wharf_files::block_on;
 use wharf_files::model::{Model, ModelLimits};
 use wharf_files::testing::beside::{new_model, time_of};
@@ -18,7 +17,7 @@ use wharf_files::testing::view::{Likeness, View, look, view};
 use wharf_files::vfs::SessionLimits;
 use wharf_runtime::{Rng, Seed};
 
-use super::support::{Programs, config, new_rig, run, run_on};
+use super::support::{Home, Programs, findings, new_rig, run, run_on};
 use crate::support::host::Host;
 use crate::support::rig::{Rig, Script};
 
@@ -42,14 +41,19 @@ struct Expected {
 }
 
 impl Expected {
-    fn new(seed: u64, steps: usize) -> Expected {
+    fn new(home: Home, seed: u64, steps: usize) -> Expected {
         let mut random = Steps::new(Seed(seed).child("program").rng(), Taste::default());
         let mut program = random.program(steps);
         program.push(Step::of_root(Operation::SyncAll));
         let model: &'static Model = Box::leak(Box::new(new_model(ModelLimits::default())));
         let mut oracle = Users::new(&model, &callers(), SessionLimits::default());
         let mut answers = Vec::new();
-        let mut history = History::new(block_on(view(model)).unwrap());
+        let before = block_on(view(model)).unwrap();
+        let mut history = match home {
+            Home::Pages => History::new(before),
+            // wpm promises more.
+            Home::Modules | Home::Both => History::of_immediate(before),
+        };
         for (at, step) in program.iter().enumerate() {
             let number = match &step.operation {
                 Operation::Sync { slot, .. } => block_on(oracle.number(step.user, *slot)),
@@ -114,9 +118,8 @@ fn found(rig: &mut Rig, cores: u32) -> View {
             Box::pin(async move {
                 let fs = at.file_system().await.unwrap();
                 SEEN.set(Some(view(&*fs).await.unwrap()));
-                fs.settle().await.unwrap();
-                let checked = check(fs.pages()).await.unwrap();
-                assert!(checked.findings.is_empty(), "{:?}", checked.findings);
+                let found = findings(&fs).await;
+                assert!(found.is_empty(), "{found:?}");
             })
         })
         .await;
@@ -145,14 +148,14 @@ fn run_program(rig: &mut Rig, expected: &Expected, seed: u64, power: &PowerSwitc
     power.changes()
 }
 
-fn new_drive(cores: u32) -> Rig {
-    new_rig(config(cores, 1_600))
+fn new_drive(home: Home, cores: u32) -> Rig {
+    new_rig(home.config(cores, 1_600))
 }
 
-fn plays_as_the_model(cores: u32, seed: u64, steps: usize) {
-    println!("seed {seed}, {cores} cores");
-    let expected = Expected::new(seed, steps);
-    let mut rig = new_drive(cores);
+fn plays_as_the_model(home: Home, cores: u32, seed: u64, steps: usize) {
+    println!("{home:?}, seed {seed}, {cores} cores");
+    let expected = Expected::new(home, seed, steps);
+    let mut rig = new_drive(home, cores);
     run_program(
         &mut rig,
         &expected,
@@ -170,25 +173,27 @@ fn plays_as_the_model(cores: u32, seed: u64, steps: usize) {
 #[test]
 fn programs_do_on_any_core_what_the_model_does() {
     for cores in [1, 2, 4] {
-        (0..4).for_each(|seed| plays_as_the_model(cores, seed, 150));
+        for home in Home::ALL {
+            (0..3).for_each(|seed| plays_as_the_model(home, cores, seed, 150));
+        }
     }
 }
 
 /// Cuts the power at random places of a program.
-fn survives_cuts(cores: u32, seed: u64, steps: usize) {
-    println!("seed {seed}, {cores} cores");
-    let expected = Expected::new(seed, steps);
-    let mut made = new_drive(cores);
+fn survives_cuts(home: Home, cores: u32, seed: u64, steps: usize) {
+    println!("{home:?}, seed {seed}, {cores} cores");
+    let expected = Expected::new(home, seed, steps);
+    let mut made = new_drive(home, cores);
     let before = PowerSwitch::cut_after(u64::MAX - 1);
-    let nothing = Expected::new(seed, 0);
+    let nothing = Expected::new(home, seed, 0);
     let made_by = run_program(&mut made, &nothing, seed, &before);
     let whole = PowerSwitch::cut_after(u64::MAX - 1);
-    let all = run_program(&mut new_drive(cores), &expected, seed, &whole);
+    let all = run_program(&mut new_drive(home, cores), &expected, seed, &whole);
     assert!(all > made_by, "the program changes something");
     let mut rng = Seed(seed).child("cuts").rng();
     for _ in 0..CUTS {
         let cut = made_by + 1 + rng.below(all - made_by);
-        let mut rig = new_drive(cores);
+        let mut rig = new_drive(home, cores);
         run_program(&mut rig, &expected, seed, &PowerSwitch::cut_after(cut));
         let (done, begun) = (DONE.get(), BEGUN.get());
         if begun == 0 {
@@ -206,18 +211,22 @@ fn survives_cuts(cores: u32, seed: u64, steps: usize) {
 #[test]
 fn after_a_power_cut_there_is_what_some_number_of_steps_leave() {
     for cores in [1, 2, 4] {
-        (10..13).for_each(|seed| survives_cuts(cores, seed, 60));
+        for home in Home::ALL {
+            (10..12).for_each(|seed| survives_cuts(home, cores, seed, 60));
+        }
     }
 }
 
 #[test]
 fn equal_seeds_give_equal_runs() {
-    let one = || {
-        let expected = Expected::new(20, 60);
-        let mut rig = new_drive(2);
+    let one = |home| {
+        let expected = Expected::new(home, 20, 60);
+        let mut rig = new_drive(home, 2);
         let power = PowerSwitch::cut_after(u64::MAX - 1);
         let changes = run_program(&mut rig, &expected, 20, &power);
         (changes, rig.elapsed_ns, rig.erase_counts())
     };
-    assert_eq!(one(), one());
+    for home in Home::ALL {
+        assert_eq!(one(home), one(home));
+    }
 }

@@ -5,12 +5,18 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Mutex;
 
-use wharf_drive::config::{DriveConfig, FileSystemKind, MediaKind, NewFiles};
+use wharf_drive::config::{
+    DriveConfig, FileSystemKind, MediaKind, NewFiles, PersistentMemoryConfig,
+};
 use wharf_drive::controller::{Controller, Feature, IoCommand};
 use wharf_drive::core::{Core, Serve, Step};
-use wharf_drive::features::files::{At, FileAnswer, FileCommand, FileHandler, FileWork, start};
-use wharf_files::block::Make;
+use wharf_drive::features::files::{
+    At, FileAnswer, FileCommand, FileHandler, FilePages, FileSystemOfDrive, FileWork, start,
+};
+use wharf_files::block::{Make, check};
+use wharf_files::bytes;
 use wharf_files::gpt::Guid;
+use wharf_files::volume::Volume;
 use wharf_wire::command::Command;
 use wharf_wire::status::StatusCode;
 
@@ -125,6 +131,57 @@ pub fn config(cores: u32, pages: u32) -> DriveConfig {
     config.memory.journal_bytes = 1 << 20;
     config.memory.transfer_bytes = 1 << 20;
     config
+}
+
+/// Where a drive's file system is, and which one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Home {
+    /// wfs on pages.
+    Pages,
+    /// wpm in persistent memory.
+    Modules,
+    /// wpm on pages.
+    Both,
+}
+
+impl Home {
+    pub const ALL: [Home; 3] = [Home::Pages, Home::Modules, Home::Both];
+
+    /// A drive with one here, of about so many pages.
+    pub fn config(self, cores: u32, pages: u32) -> DriveConfig {
+        let mut config = config(cores, pages);
+        if self != Home::Pages {
+            config.file_system = Some(FileSystemKind::Wpm);
+        }
+        if self == Home::Modules {
+            config.persistent_memory = PersistentMemoryConfig {
+                bytes: u64::from(pages) * 4096,
+                load_ns: 300,
+                store_ns: 90,
+                load_mb_s: 6_600,
+                store_mb_s: 2_300,
+                modules: 2,
+            };
+        }
+        config
+    }
+}
+
+/// What is wrong with a drive's file system, after all of it was made durable.
+pub async fn findings(fs: &FileSystemOfDrive) -> Vec<String> {
+    fs.settle().await.unwrap();
+    match fs {
+        Volume::Wfs(wfs) => check(wfs.pages()).await.unwrap().findings,
+        Volume::Wpm(wpm) => bytes::check(wpm.lines()).await.unwrap().findings,
+    }
+}
+
+/// The pages below wfs.
+pub fn pages_of(fs: &FileSystemOfDrive) -> &FilePages {
+    match fs {
+        Volume::Wfs(wfs) => wfs.pages(),
+        Volume::Wpm(_) => panic!("it is wpm"),
+    }
 }
 
 /// A file system of root's, for everybody.

@@ -154,7 +154,9 @@ impl Rig {
     /// Opens the flash of each core as the firmware does at power-on, checks its whole structure,
     /// and lets `look` have it.
     pub fn inspect(&mut self, mut look: impl FnMut(u32, &mut Ftl)) {
-        let media = self.drive.take().expect("the drive is off").into_media();
+        let drive = self.drive.take().expect("the drive is off");
+        let persistent = drive.persistent().cloned();
+        let media = drive.into_media();
         let plan = self.config.plan().expect("it was built");
         let open = |(core, media): (u32, AnyMedia)| {
             let mut ftl = Ftl::open(&self.config, plan.clone(), media, PowerSwitch::on())
@@ -164,7 +166,8 @@ impl Rig {
             ftl.into_media()
         };
         let media = (0..).zip(media).map(open).collect();
-        self.drive = Some(Drive::with_media(self.config.clone(), media).expect("it was built"));
+        let drive = Drive::with_media(self.config.clone(), media).expect("it was built");
+        self.drive = Some(drive.with_persistent(persistent));
     }
 
     /// Reads every page of the namespace below the firmware. One that is allocated and zeros is [`HELD_ZEROS`].

@@ -2,8 +2,8 @@
 
 use wharf_drive::config::{
     CompressionConfig, DriveConfig, Firmware, FrameIndex, FtlConfig, GcPolicy, Geometry,
-    HostMemoryConfig, LinkConfig, MediaConfig, MediaKind, MemoryConfig, Placement, Platform,
-    Timing,
+    HostMemoryConfig, LinkConfig, MediaConfig, MediaKind, MemoryConfig, PersistentMemoryConfig,
+    Placement, Platform, Timing,
 };
 
 /// One core, one plane, ten blocks of four pages; no operation takes time.
@@ -68,6 +68,7 @@ pub fn tiny() -> DriveConfig {
         },
         compression: CompressionConfig::default(),
         memory: MemoryConfig::default(),
+        persistent_memory: PersistentMemoryConfig::default(),
         media: MediaConfig {
             kind: MediaKind::Stamp,
             path: None,
