@@ -45,12 +45,12 @@ pub(crate) fn drive(
     }
 }
 
-/// A drive whose cores run a new file system.
+/// A drive whose cores run a new file system: wfs, if its configuration names no other.
 ///
 /// # Errors
 /// As for any other.
 pub(crate) fn with_files(mut config: DriveConfig) -> Result<Drive, RunError> {
-    config.file_system = Some(FileSystemKind::Wfs);
+    config.file_system.get_or_insert(FileSystemKind::Wfs);
     Ok(Drive::new(config)?.with_new_files(NEW_FILES))
 }
 

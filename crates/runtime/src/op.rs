@@ -199,7 +199,7 @@ operations! {
     ChunkUnpack = "chunk_unpack", Compression;
     /// A component of a path is hashed, where it is looked for in a directory.
     PathComponent = "path_component", Files;
-    /// A page of metadata is looked up in the memory of a file system.
+    /// A page of metadata, or an inode, is looked up in the memory of a file system.
     MetadataLookup = "metadata_lookup", Files;
     /// An inode is taken out of its page, and checked.
     InodeLookup = "inode_lookup", Files;
@@ -209,6 +209,8 @@ operations! {
     DirectoryUpdate = "directory_update", Files;
     /// A page of metadata is sealed, and copied into the journal.
     JournalPage = "journal_page", Files;
+    /// A record for the log of an inode is taken into the inode in memory.
+    LogRecord = "log_record", Files;
     /// What a caller may do is looked up in mode bits and groups.
     PermissionCheck = "permission_check", Files;
     /// An open file is found by its handle.
@@ -220,7 +222,7 @@ pub const OPS: usize = Op::ALL.len();
 
 /// The version of cost tables that this program reads and writes. It changes whenever operations
 /// are added or removed or mean something else: an older measurement then answers other questions.
-pub const COST_TABLE_VERSION: u32 = 9;
+pub const COST_TABLE_VERSION: u32 = 10;
 
 /// What each operation costs on one machine, with its provenance.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -6,6 +6,9 @@
 //! anything: an append stores its bytes there, and whoever moves the end over it without writing
 //! it puts a page with zeros in its place.
 
+use smallvec::SmallVec;
+use wharf_runtime::Op;
+
 use super::layout::PAGE;
 use super::node::Node;
 use super::record::{Extent, Inode, Record};
@@ -13,6 +16,7 @@ use super::store::Store;
 use super::tx::Tx;
 use crate::arguments::{By, Place, Write, Written};
 use crate::attributes::Kind;
+use crate::cost::work;
 use crate::errno::{Errno, FileError};
 use crate::limits::FILE_BYTES_MAX;
 use crate::lines::Lines;
@@ -42,6 +46,13 @@ fn valid_bytes(size: u64, page: u64) -> usize {
     size.saturating_sub(page.saturating_mul(PAGE)).min(PAGE) as usize
 }
 
+/// Where pages of a file are, as far as they have storage.
+fn covering(node: &Node, from: u64, to: u64) -> SmallVec<[Extent; 4]> {
+    work(Op::ExtentLookup, || {
+        node.extents.covering(from, to).collect()
+    })
+}
+
 /// Reads as far as there is something; the number of bytes.
 ///
 /// # Errors
@@ -56,7 +67,7 @@ pub async fn read<L: Lines>(
     let bytes = out.len().min(node.inode().size.saturating_sub(offset));
     let end = offset + bytes;
     let mut at = offset;
-    for extent in node.extents.covering(offset / PAGE, end.div_ceil(PAGE)) {
+    for extent in covering(node, offset / PAGE, end.div_ceil(PAGE)) {
         if !extent.is_written {
             continue;
         }

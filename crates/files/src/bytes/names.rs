@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use wharf_runtime::Op;
+
 use super::layout::damaged;
 use super::node::Node;
 use super::record::{Inode, Name, Record};
@@ -14,6 +16,7 @@ use super::tx::Tx;
 use super::values;
 use crate::arguments::{By, Content, Entry, New, Remove, Seen};
 use crate::attributes::{Attributes, DirectoryEntry, Kind, MODE_BITS};
+use crate::cost::work;
 use crate::errno::{Errno, FileError};
 use crate::limits::{PATH_BYTES_MAX, check_name};
 use crate::lines::Lines;
@@ -30,7 +33,7 @@ pub fn find<'a>(node: &'a Node, entry: &Entry<'_>) -> Result<Option<&'a Name>, E
         return Err(Errno::ENOTDIR);
     }
     check_name(entry.name)?;
-    Ok(node.name(entry.name))
+    Ok(work(Op::PathComponent, || node.name(entry.name)))
 }
 
 /// Refuses an entry that leads to something else than it did.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use wharf_runtime::Op;
 
 use super::gates::{Gates, Inside};
 use super::kept::Kept;
@@ -11,6 +12,7 @@ use super::log;
 use super::node::Node;
 use super::shared::Shared;
 use super::space::Bits;
+use crate::cost::work;
 use crate::errno::{Errno, Fault, FileError};
 use crate::lines::Lines;
 use crate::payload::In;
@@ -169,7 +171,7 @@ impl<L: Lines> Store<L> {
     pub async fn node(&self, number: u64) -> Result<Arc<Node>, FileError> {
         let known = self.with(|state| match state.unborn.contains(&number) {
             true => Err(Errno::ESTALE),
-            false => Ok(state.kept.get(number)),
+            false => Ok(work(Op::MetadataLookup, || state.kept.get(number))),
         })?;
         if let Some(node) = known {
             return Ok(node);

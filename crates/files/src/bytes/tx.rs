@@ -13,6 +13,7 @@
 use std::sync::Arc;
 
 use smallvec::SmallVec;
+use wharf_runtime::Op;
 use zerocopy::IntoBytes;
 
 use super::gates::{self, Inside};
@@ -22,6 +23,7 @@ use super::log::{HEAD_BYTES, LogHead, page_of_end, read_slot};
 use super::node::Node;
 use super::record::{Record, Whose};
 use super::store::{Store, reserve};
+use crate::cost::work;
 use crate::errno::{Errno, Fault, FileError};
 use crate::lines::Lines;
 use crate::pages::Run;
@@ -143,7 +145,8 @@ impl<'a, L: Lines> Tx<'a, L> {
     pub fn push(&mut self, number: u64, record: &Record) -> Result<(), FileError> {
         let place = self.place_of(number);
         let (geometry, opened) = (&self.store.geometry, &mut self.opened[place]);
-        let applied = opened.node.apply(geometry, record, &mut self.freed);
+        let freed = &mut self.freed;
+        let applied = work(Op::LogRecord, || opened.node.apply(geometry, record, freed));
         applied.map_err(|what| damaged(opened.node.log.end, what))?;
         opened.records.push(record.encode());
         Ok(())

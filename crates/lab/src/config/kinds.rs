@@ -80,6 +80,7 @@ impl Kind for DriveConfig {
         config.file_system = Some(FileSystemKind::Wfs);
         config.media.kind = MediaKind::Ram;
         config.memory.latency_ns = 1;
+        config.persistent_memory.load_ns = 1;
         config.kind = Some(DriveKind::Flash);
         config.disk = parse_preset::<DriveConfig>(DRIVES, "hdd-small").disk;
         config
@@ -90,9 +91,11 @@ impl Kind for DriveConfig {
         let kind = values.get("kind").and_then(toml::Value::as_str);
         let (is_disk, part) = (kind == Some("disk"), key.split('.').next().unwrap_or(key));
         match (part, is_disk) {
-            ("geometry" | "timing" | "ftl" | "compression" | "file_system" | "memory", true) => {
-                Err(format!("{key} is of flash, and kind is \"disk\""))
-            }
+            (
+                "geometry" | "timing" | "ftl" | "compression" | "file_system" | "memory"
+                | "persistent_memory",
+                true,
+            ) => Err(format!("{key} is of flash, and kind is \"disk\"")),
             ("disk", false) => Err(format!("{key} is of disks, and kind is not \"disk\"")),
             _ => Ok(()),
         }

@@ -39,6 +39,9 @@ const CACHE_BYTES: u64 = 16 << 30;
 /// The smallest that a file of a scaled run is.
 const FILE_BYTES_MIN: u64 = 4 << 20;
 
+/// Blocks of flash, a plane, of a drive whose file system is elsewhere.
+const BLOCKS_MIN: u64 = 4096;
+
 /// The checker's unit: a sector.
 const UNIT_BYTES: u64 = 512;
 
@@ -89,12 +92,19 @@ pub(super) fn drive(scale: Scale, run: &Run) -> Result<DriveConfig, ConfigError>
     let pages = file_bytes(scale, &run.workload) / 4096 * 3 / 2 + (64 << 20) / 4096;
     // Half on the way there, half on the way back.
     let latency_ns = whole.link.latency_ns + u64::from(run.added_us) * 500;
-    let sets = [
-        format!("drive.geometry.blocks_per_plane={}", pages.div_ceil(planes)),
+    let mut sets = vec![
         format!("drive.link.latency_ns={latency_ns}"),
         format!("drive.firmware.cores={}", run.cores),
         "drive.media.kind=ram".into(),
     ];
+    let mut blocks = pages.div_ceil(planes);
+    if run.mode == Mode::Bytes {
+        // The modules hold the file system, and no more flash is there than a drive has to have.
+        sets.push("drive.file_system=wpm".into());
+        sets.push(format!("drive.persistent_memory.bytes={}", pages * 4096));
+        blocks = blocks.min(BLOCKS_MIN);
+    }
+    sets.push(format!("drive.geometry.blocks_per_plane={blocks}"));
     Ok(load_drive("pmem", &Sets::parse(&sets)?)?.0)
 }
 
@@ -108,10 +118,8 @@ pub(super) fn host(scale: Scale, run: &Run) -> Result<HostConfig, ConfigError> {
         format!("host.in_kernel={}", run.in_kernel),
     ];
     let of_design: &[&str] = match run.mode {
-        // A drive has wfs.
-        Mode::Usual | Mode::Blocks => &[],
-        // Not there: the figure has a gap.
-        Mode::Bytes => &["design.stor.file_system=wpm"],
+        // Which file system it is, the drive says.
+        Mode::Usual | Mode::Blocks | Mode::Bytes => &[],
         Mode::Direct => &["design.ext4-model.direct=true"],
         Mode::ByInode => &["design.stor.placement=by-inode"],
         Mode::RoundRobin => &["design.stor.placement=round-robin"],
