@@ -15,7 +15,10 @@ use wharf_files::testing::recorded::RecordedPages;
 use wharf_files::testing::taste::Taste;
 use wharf_files::testing::view::Likeness;
 use wharf_files::volume::{Format, Volume, check, make};
-use wharf_files::{FileError, block_on};
+use wharf_files::{
+    By, Caller, Content, Entry, Errno, FileError, FileSystem, New, Owner, Remove, Rename, Seen,
+    block_on,
+};
 use wharf_runtime::Seed;
 
 struct Maker(Format);
@@ -101,5 +104,66 @@ fn volumes_survive_power_cuts_and_wpm_loses_nothing_in_them() {
         for (seed, program) in ace::programs(1).enumerate() {
             assert_survives(&Maker(format), &program.steps, seed as u64, how);
         }
+    }
+}
+
+/// What comes of a remove, and of a rename, of a name that led elsewhere when it was looked at.
+async fn stale_names(fs: &impl FileSystem) -> Result<Vec<Result<(), Errno>>, FileError> {
+    let caller = Caller::root();
+    let by = By {
+        caller: &caller,
+        now_ns: START_NS,
+    };
+    let new = New {
+        content: Content::File,
+        mode: 0o600,
+        owner: Owner { uid: 0, gid: 0 },
+        is_open: false,
+    };
+    let name = |name: &'static [u8], seen| Entry {
+        seen,
+        ..Entry::new(fs.root(), name)
+    };
+    let a = fs.create(by, name(b"a", Seen::Nothing), new).await?.number;
+    let b = fs.create(by, name(b"b", Seen::Any), new).await?.number;
+    let mut ended = Vec::new();
+    for (victim, seen) in [
+        (b"a", Seen::Number(b)),
+        (b"a", Seen::Nothing),
+        (b"c", Seen::Number(a)),
+        (b"c", Seen::Nothing),
+    ] {
+        let removed = fs.remove(by, name(victim, seen), Remove::Name).await;
+        ended.push(removed.map_err(|error| error.errno()));
+    }
+    for (from, to) in [
+        (Seen::Number(b), Seen::Number(b)),
+        (Seen::Number(a), Seen::Number(a)),
+        (Seen::Number(a), Seen::Nothing),
+        (Seen::Number(a), Seen::Number(b)),
+    ] {
+        let (from, to) = (name(b"a", from), name(b"b", to));
+        let renamed = fs.rename(by, from, to, Rename::Replace).await;
+        ended.push(renamed.map_err(|error| error.errno()));
+    }
+    assert_eq!(fs.lookup(fs.root(), b"b").await?.number, a);
+    Ok(ended)
+}
+
+#[test]
+fn a_name_that_leads_elsewhere_than_it_did_is_said_to_and_nothing_is_done() {
+    let right = block_on(stale_names(&new_model(ModelLimits::default()))).unwrap();
+    let stale = Err(Errno::ESTALE);
+    let none = Err(Errno::ENOENT);
+    assert_eq!(right[..4], [stale, stale, none, none]);
+    assert_eq!(right[4..], [stale, stale, stale, Ok(())]);
+    for format in Format::ALL {
+        let found = block_on(async {
+            let maker = Maker(format);
+            let pages = RecordedPages::new(&maker.make().await);
+            let fs = maker.open(&pages).await.expect("it opens");
+            stale_names(&*fs).await.expect("it runs")
+        });
+        assert_eq!(found, right, "{format:?}");
     }
 }

@@ -14,7 +14,7 @@ use super::store::{Store, Summary};
 use super::tx::Tx;
 use super::xattrs;
 use crate::arguments::{
-    Allocate, By, Entry, New, Place, Remove, Seek, SetXattr, StatFs, Sync, Write, Written,
+    Allocate, By, Entry, New, Place, Remove, Seek, Seen, SetXattr, StatFs, Sync, Write, Written,
 };
 use crate::attributes::{Attributes, DirectoryEntry, MODE_BITS, SetAttributes};
 use crate::errno::{Errno, FileError};
@@ -104,6 +104,16 @@ impl<P: Pages> Wfs<P> {
         let look = self.view(async |tx| names::look(tx, entry).await);
         let (_, found) = look.await.ok()?;
         found.map(|found| (found.number, found.kind))
+    }
+
+    /// The same number, from who has looked already: if it is another one by now, the operation
+    /// finds that inside of the gates.
+    async fn leads_to(&self, entry: &Entry<'_>) -> Option<u64> {
+        match entry.seen {
+            Seen::Number(number) => Some(number),
+            Seen::Nothing => None,
+            Seen::Any => self.led_to(entry).await.map(|(number, _)| number),
+        }
     }
 
     /// Gives back what an operation has left to be given back. It is inside of the gate.
@@ -239,7 +249,7 @@ impl<P: Pages> FileSystem for Wfs<P> {
 
     async fn remove(&self, by: By<'_>, entry: Entry<'_>, what: Remove) -> Result<(), FileError> {
         loop {
-            let target = self.led_to(&entry).await.map(|(number, _)| number);
+            let target = self.leads_to(&entry).await;
             let needed = [entry.directory, target.unwrap_or(entry.directory)];
             let _inside = self.store.gates.enter_all(&needed).await;
             let removed = self
@@ -267,7 +277,7 @@ impl<P: Pages> FileSystem for Wfs<P> {
                 true => Some(self.alone(RENAMES).await),
                 false => None,
             };
-            let target = self.led_to(&to).await.map(|(number, _)| number);
+            let target = self.leads_to(&to).await;
             let needed = [from.directory, to.directory, target.unwrap_or(to.directory)];
             let _inside = self.store.gates.enter_all(&needed).await;
             let renamed = self

@@ -36,13 +36,16 @@ async fn find<P: Pages>(tx: &mut Tx<'_, P>, number: u64) -> Result<Option<Inode>
     let Some(((page, at), slot)) = place(tx, number) else {
         return Ok(None);
     };
-    // Tables are written when their first inode is made: the bitmap says which are.
-    let group = tx.geometry().group(slot / SLOTS_PER_GROUP);
-    let index = slot % SLOTS_PER_GROUP;
-    let bitmap = tx.part(group.first, Kind::Bitmap, index).await?;
-    let bitmap = Bitmap::of(&bitmap, &group)?;
-    if !bitmap.is_table_ready(index) || !bitmap.is_inode_used(index) {
-        return Ok(None);
+    // Tables are written when their first inode is made: the bitmap says which are. What is free in
+    // a table says so itself.
+    if !tx.has(page) {
+        let group = tx.geometry().group(slot / SLOTS_PER_GROUP);
+        let index = slot % SLOTS_PER_GROUP;
+        let bitmap = tx.part(group.first, Kind::Bitmap, index).await?;
+        let bitmap = Bitmap::of(&bitmap, &group)?;
+        if !bitmap.is_table_ready(index) || !bitmap.is_inode_used(index) {
+            return Ok(None);
+        }
     }
     let table = tx.part(page, Kind::Table, at as u64).await?;
     let inode = work(Op::InodeLookup, || {

@@ -317,11 +317,11 @@ pub async fn remove<P: Pages>(
     now_ns: u64,
 ) -> Result<Ended, FileError> {
     let (_, found) = look(tx, entry).await?;
-    if found.as_ref().map(|found| found.number) != expected {
-        return Ok(Ended::Elsewhere);
-    }
     let found = found.ok_or(Errno::ENOENT)?;
     check_seen(entry, Some(&found))?;
+    if expected != Some(found.number) {
+        return Ok(Ended::Elsewhere);
+    }
     let inode = named(tx, &found).await?;
     match (what, inode.kind) {
         (Remove::Name, NodeKind::Directory) => return Err(Errno::EISDIR.into()),

@@ -6,9 +6,9 @@
 //! node above the leaves the bytes are the page of a child, and the key is not above any of the
 //! child's; what is below the first key belongs to the first child.
 //!
-//! A change rebuilds its node. A node that overflows is split in the middle, or at its end if that
-//! is where it grew; one that is nearly empty goes into its neighbour if there is room, one that is
-//! empty is given back. Removing needs no new page, ever.
+//! A change moves what is behind it in its node. A node that overflows is split in the middle, or at
+//! its end if that is where it grew; one that is nearly empty goes into its neighbour if there is
+//! room, one that is empty is given back. Removing needs no new page, ever.
 
 use std::sync::Arc;
 
@@ -144,6 +144,91 @@ impl<'a> View<'a> {
             false => Err(damage(self.page, "the records of a node overlap")),
         }
     }
+}
+
+impl View<'_> {
+    /// Where the records end: they lie one behind the other in the order of their keys.
+    fn end(&self) -> Result<usize, FileError> {
+        let (mut at, mut last) = (HEAD_BYTES, None);
+        for index in 0..self.records {
+            let slot = PAGE_BYTES - 2 * (index + 1);
+            let begins = usize::from(u16::from_le_bytes([self.bytes[slot], self.bytes[slot + 1]]));
+            let record = self.bytes.get(at..at + 10).filter(|_| begins == at);
+            let overlap = || damage(self.page, "the records of a node overlap");
+            let record = record.ok_or_else(overlap)?;
+            let key = u64::from_le_bytes(record[..8].try_into().expect("8 bytes"));
+            at += 10 + usize::from(u16::from_le_bytes([record[8], record[9]]));
+            if last.is_some_and(|last| last >= key) || at > slot_of(self.records) {
+                return Err(overlap());
+            }
+            last = Some(key);
+        }
+        Ok(at)
+    }
+}
+
+/// Where the list begins that says where so many records begin.
+fn slot_of(records: usize) -> usize {
+    PAGE_BYTES - 2 * records
+}
+
+/// What is done to a node: records that go, from an index on, and one that comes there.
+#[derive(Clone, Copy)]
+struct Edit<'a> {
+    index: usize,
+    goes: bool,
+    comes: Option<(u64, &'a [u8])>,
+}
+
+/// Changes one record of a node, if there is room. False if not, and then nothing is changed.
+fn edit(image: &mut Image, view: &View<'_>, edit: Edit<'_>) -> Result<bool, FileError> {
+    let end = view.end()?;
+    let begins = |index: usize| match index < view.records {
+        true => {
+            let slot = PAGE_BYTES - 2 * (index + 1);
+            usize::from(u16::from_le_bytes([view.bytes[slot], view.bytes[slot + 1]]))
+        }
+        false => end,
+    };
+    let (from, behind) = (
+        begins(edit.index),
+        begins(edit.index + usize::from(edit.goes)),
+    );
+    let new = edit.comes.map_or(0, |(_, value)| 10 + value.len());
+    let records = view.records - usize::from(edit.goes) + usize::from(edit.comes.is_some());
+    if end - (behind - from) + new > slot_of(records) {
+        return Ok(false);
+    }
+    work(Op::DirectoryUpdate, || {
+        let bytes = Arc::make_mut(image);
+        let now_end = end - (behind - from) + new;
+        // The list grows from the end of the page, so it moves towards the front.
+        let moves = |bytes: &mut PageBytes, old: usize, new_index: usize| {
+            let at = begins(old) - behind + from + new;
+            let slot = PAGE_BYTES - 2 * (new_index + 1);
+            bytes[slot..slot + 2].copy_from_slice(&(at as u16).to_le_bytes());
+        };
+        let next = edit.index + usize::from(edit.goes);
+        let next_index = edit.index + usize::from(edit.comes.is_some());
+        bytes.copy_within(behind..end, from + new);
+        bytes[now_end.min(end)..end].fill(0);
+        for (nth, old) in (next..view.records).enumerate() {
+            moves(bytes, old, next_index + nth);
+        }
+        if let Some((key, value)) = edit.comes {
+            bytes[from..from + 8].copy_from_slice(&key.to_le_bytes());
+            bytes[from + 8..from + 10].copy_from_slice(&(value.len() as u16).to_le_bytes());
+            bytes[from + 10..from + new].copy_from_slice(value);
+            let slot = PAGE_BYTES - 2 * (edit.index + 1);
+            bytes[slot..slot + 2].copy_from_slice(&(from as u16).to_le_bytes());
+        }
+        if records < view.records {
+            bytes[slot_of(view.records)..slot_of(records)].fill(0);
+        }
+        let head: &mut NodeHead = page::of_mut(bytes);
+        head.records = (records as u16).into();
+    });
+    Ok(true)
 }
 
 /// Records of a node that is to be rebuilt.
@@ -372,16 +457,20 @@ impl Tree {
         let mut image = tx.page(page, Kind::Node).await?;
         let old = image.clone();
         let view = View::new(&old, page, self.owner, level)?;
-        let mut records = view.all()?;
         let index = view.below(key)?;
+        let change = Edit {
+            index,
+            goes: index < view.records && view.key(index)? == key,
+            comes: Some((key, value)),
+        };
+        if edit(&mut image, &view, change)? {
+            tx.put(image);
+            return Ok(None);
+        }
+        let mut records = view.all()?;
         match records.get_mut(index) {
             Some(record) if record.0 == key => record.1 = value,
             _ => records.insert(index, (key, value)),
-        }
-        if bytes_of(&records) <= ROOM_BYTES {
-            build(&mut image, self.owner, level, &records);
-            tx.put(image);
-            return Ok(None);
         }
         let point = split_point(&records, index);
         let (left, right) = records.split_at(point);
@@ -441,18 +530,20 @@ impl Tree {
         let old = image.clone();
         let other;
         let view = View::new(&old, page, self.owner, level)?;
-        let mut records = view.all()?;
-        if index >= records.len() {
+        if index >= view.records {
             return Err(damage(page, "a node has fewer records than it had"));
         }
-        records.remove(index);
-        if records.is_empty() {
+        if view.records == 1 {
             tx.give_back_page(page).await?;
             return Ok(Some(0));
         }
-        if bytes_of(&records) < ROOM_BYTES / 4
+        let gone = RECORD_BYTES + view.value(index)?.len();
+        let left = view.end()? - HEAD_BYTES + 2 * view.records - gone;
+        if left < ROOM_BYTES / 4
             && let Some((next_key, next)) = self.right_of(tx, level, parent).await?
         {
+            let mut records = view.all()?;
+            records.remove(index);
             // The right neighbour goes into this one. Its first child has all from `next_key` on.
             other = tx.page(next, Kind::Node).await?;
             let mut more = View::new(&other, next, self.owner, level)?.all()?;
@@ -468,7 +559,12 @@ impl Tree {
                 return Ok(Some(1));
             }
         }
-        build(&mut image, self.owner, level, &records);
+        let change = Edit {
+            index,
+            goes: true,
+            comes: None,
+        };
+        edit(&mut image, &view, change)?;
         tx.put(image);
         Ok(None)
     }

@@ -201,6 +201,11 @@ impl<'a, P: Pages> Tx<'a, P> {
         Ok(image)
     }
 
+    /// Whether it has looked at a page, and found it whole.
+    pub fn has(&self, number: u64) -> bool {
+        self.read.contains_key(&number)
+    }
+
     /// A page, of which nothing counts so far.
     async fn look(&mut self, number: u64, kind: Kind) -> Result<Image, FileError> {
         let known = self.changed.get(&number);
