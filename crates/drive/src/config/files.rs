@@ -68,9 +68,9 @@ impl Default for MemoryConfig {
 pub struct PersistentMemoryConfig {
     /// Bytes; 0 is none.
     pub bytes: u64,
-    /// Until the first bytes of a load are there, in nanoseconds.
+    /// What a load takes at least, in nanoseconds.
     pub load_ns: u64,
-    /// Until it is known that what has reached its module is durable, in nanoseconds.
+    /// What a fence takes at least, in nanoseconds.
     pub store_ns: u64,
     /// What a module loads, in MB/s (10^6 bytes a second); 0 is unlimited.
     pub load_mb_s: u64,

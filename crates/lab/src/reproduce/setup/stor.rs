@@ -39,9 +39,6 @@ const CACHE_BYTES: u64 = 16 << 30;
 /// The smallest that a file of a scaled run is.
 const FILE_BYTES_MIN: u64 = 4 << 20;
 
-/// Blocks of flash, a plane, of a drive whose file system is elsewhere.
-const BLOCKS_MIN: u64 = 4096;
-
 /// The checker's unit: a sector.
 const UNIT_BYTES: u64 = 512;
 
@@ -93,18 +90,16 @@ pub(super) fn drive(scale: Scale, run: &Run) -> Result<DriveConfig, ConfigError>
     // Half on the way there, half on the way back.
     let latency_ns = whole.link.latency_ns + u64::from(run.added_us) * 500;
     let mut sets = vec![
+        format!("drive.geometry.blocks_per_plane={}", pages.div_ceil(planes)),
         format!("drive.link.latency_ns={latency_ns}"),
         format!("drive.firmware.cores={}", run.cores),
         "drive.media.kind=ram".into(),
     ];
-    let mut blocks = pages.div_ceil(planes);
     if run.mode == Mode::Bytes {
-        // The modules hold the file system, and no more flash is there than a drive has to have.
+        // Beside as much flash, which nobody writes.
         sets.push("drive.file_system=wpm".into());
         sets.push(format!("drive.persistent_memory.bytes={}", pages * 4096));
-        blocks = blocks.min(BLOCKS_MIN);
     }
-    sets.push(format!("drive.geometry.blocks_per_plane={blocks}"));
     Ok(load_drive("pmem", &Sets::parse(&sets)?)?.0)
 }
 
