@@ -220,12 +220,21 @@ impl Admin {
         self.driver.execute(command, &[]).await
     }
 
-    /// Sends a command that fills a page, and copies `out.len()` bytes of it.
-    async fn fetch(&self, command: Command, out: &mut [u8]) -> Result<(), IoError> {
+    /// Sends a command whose data are in a page: puts `bytes` there before, or copies `out.len()` bytes of it
+    /// afterwards.
+    async fn transfer(
+        &self,
+        command: Command,
+        bytes: &[u8],
+        out: &mut [u8],
+    ) -> Result<(), IoError> {
         let (mut taken, mut addresses) = (Vec::new(), Vec::new());
         self.buffers
             .take(&self.cpu, 1, &mut taken, &mut addresses)
             .await;
+        // SAFETY: the page is taken, and no command names it yet.
+        let page = unsafe { self.buffers.page_mut(taken[0]) };
+        page[..bytes.len()].copy_from_slice(bytes);
         let group = self.driver.groups().open();
         let slot = self.driver.reserve().await;
         self.driver.issue(slot, &group, command, &addresses);
@@ -237,6 +246,11 @@ impl Admin {
         }
         self.give_back(group, taken);
         outcome.map(drop)
+    }
+
+    /// Sends a command that fills a page, and copies `out.len()` bytes of it.
+    async fn fetch(&self, command: Command, out: &mut [u8]) -> Result<(), IoError> {
+        self.transfer(command, &[], out).await
     }
 
     fn give_back(&self, group: Group, mut taken: Vec<u32>) {
@@ -510,21 +524,9 @@ impl Admin {
     /// If the command fails, as it does on a drive without one.
     pub async fn set_time(&self, milliseconds: u64) -> Result<(), IoError> {
         let timestamp = Timestamp::of_milliseconds(milliseconds);
-        let (mut taken, mut addresses) = (Vec::new(), Vec::new());
-        self.buffers
-            .take(&self.cpu, 1, &mut taken, &mut addresses)
-            .await;
-        // SAFETY: the page is taken, and no command names it yet.
-        let page = unsafe { self.buffers.page_mut(taken[0]) };
-        page[..size_of::<Timestamp>()].copy_from_slice(timestamp.as_bytes());
-        let group = self.driver.groups().open();
-        let slot = self.driver.reserve().await;
-        let set = Command::set_timestamp(addresses[0]);
-        self.driver.issue(slot, &group, set, &addresses);
-        self.driver.ring();
-        let outcome = group.wait(&self.cpu).await;
-        self.give_back(group, taken);
-        outcome.map(drop)
+        // The driver says where the data are.
+        let set = Command::set_timestamp(0);
+        self.transfer(set, timestamp.as_bytes(), &mut []).await
     }
 
     /// The time by the drive's clock, as it counts from the last [`Admin::set_time`].
