@@ -247,28 +247,21 @@ impl Controller {
         check_for_controller(command, StatusCode::FeatureNotNamespaceSpecific)?;
         let feature = command.feature().ok_or(StatusCode::InvalidField)?;
         let select = command.feature_select().ok_or(StatusCode::InvalidField)?;
-        if feature == FeatureId::Timestamp {
-            return self.get_long_feature(command, feature, select);
-        }
-        let current = match feature {
-            FeatureId::Arbitration => self.arbitration.to_value(),
-            FeatureId::VolatileWriteCache => VolatileWriteCache {
-                enabled: self.write_cache,
+        let (current, default) = match feature {
+            FeatureId::Arbitration => (self.arbitration.to_value(), ARBITRATION_DEFAULT),
+            FeatureId::VolatileWriteCache => {
+                let enabled = self.write_cache;
+                let current = VolatileWriteCache { enabled }.to_value();
+                (current, u32::from(self.config.volatile_write_cache()))
             }
-            .to_value(),
-            FeatureId::NumberOfQueues => self.number_of_queues(),
-            FeatureId::SpaceThresholds => self.events.thresholds.to_value(),
-            FeatureId::HostMemory | FeatureId::Timestamp => {
+            FeatureId::NumberOfQueues => (self.number_of_queues(), self.number_of_queues()),
+            FeatureId::SpaceThresholds => (self.events.thresholds.to_value(), 0),
+            FeatureId::HostMemory => {
                 let mut features = self.features.iter();
                 let value = features.find_map(|one| one.value(self, feature));
-                value.unwrap_or(0)
+                (value.unwrap_or(0), 0)
             }
-        };
-        let default = match feature {
-            FeatureId::Arbitration => ARBITRATION_DEFAULT,
-            FeatureId::VolatileWriteCache => u32::from(self.config.volatile_write_cache()),
-            FeatureId::NumberOfQueues => self.number_of_queues(),
-            FeatureId::HostMemory | FeatureId::SpaceThresholds | FeatureId::Timestamp => 0,
+            FeatureId::Timestamp => return self.get_long_feature(command, feature, select),
         };
         Ok(match select {
             FeatureSelect::Current => current,
