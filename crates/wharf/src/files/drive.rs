@@ -7,7 +7,7 @@ use wharf_drive::config::{DriveConfig, FileSystemKind, NewFiles};
 use wharf_drive::{Drive, PowerSwitch};
 use wharf_files::block::{Recovered, Replayed};
 use wharf_files::vfs::{At, Target};
-use wharf_files::{Caller, Errno, FileError, Handle};
+use wharf_files::{By, FileError, Handle};
 use wharf_host::admin::{Admin, QueueOffer, offer_queues};
 use wharf_host::boot::{PoweredOn, Spread, make_ready};
 use wharf_host::driver::DriverConfig;
@@ -47,18 +47,10 @@ pub struct FileDrive {
     cpu: CpuId,
     pub(super) root: u64,
     /// Handles by which all writes are at the end.
-    pub(super) appending: RefCell<BTreeSet<(u32, u32)>>,
+    pub(super) appending: RefCell<BTreeSet<Handle>>,
     recovered: Recovered,
     /// The system's clock less the drive's, as the drive was told it.
     told_ns: Cell<i64>,
-}
-
-/// Ready to be used by tasks of `cpu`.
-struct Started {
-    admin: Admin,
-    client: StorClient,
-    log: FileSystemLog,
-    root: Result<u64, Errno>,
 }
 
 impl FileDrive {
@@ -113,7 +105,7 @@ impl FileDrive {
             Ok::<_, StoreError>((admin, ready))
         });
         let (admin, ready) = made?;
-        let started = inline.block_on(cpu, |cpu| async move {
+        let made = inline.block_on(cpu, |cpu| async move {
             let bunch = ready.open_bunch(&cpu, of_boot, 0, queues, config)?;
             let client = StorClient::new(&cpu, of_boot, bunch, &StorConfig::default())?;
             // It is answered when the file system is open, or cannot be.
@@ -121,29 +113,9 @@ impl FileDrive {
             let root = root.map(|root| root.number).map_err(|error| error.errno());
             Ok::<_, StoreError>((client, root))
         });
-        let (client, root) = started?;
+        let (client, root) = made?;
         let log = inline.block_on(boot_cpu, |_| admin.file_system());
-        let started = Started {
-            admin,
-            client,
-            log: log.map_err(StoreError::Io)?,
-            root,
-        };
-        FileDrive::of(started, inline, boot_cpu, cpu)
-    }
-
-    fn of(
-        started: Started,
-        inline: Inline,
-        boot_cpu: CpuId,
-        cpu: CpuId,
-    ) -> Result<FileDrive, ImageError> {
-        let Started {
-            admin,
-            client,
-            log,
-            root,
-        } = started;
+        let log = log.map_err(StoreError::Io)?;
         check(&log)?;
         let told_ns = now_ns() as i64 - inline.cpu(cpu).now() as i64;
         Ok(FileDrive {
@@ -182,21 +154,32 @@ impl FileDrive {
     /// Of the drive.
     pub fn end(self) -> Result<(), ImageError> {
         let client = self.recent.borrow().clone();
-        let left = self.wait(client.leave());
-        Ok(left.map_err(of_host)?)
+        Ok(self.done(client.leave())?)
+    }
+
+    /// The same of what the host's side of commands for files answers.
+    ///
+    /// # Errors
+    /// Its own.
+    pub(super) fn done<T>(
+        &self,
+        future: impl Future<Output = Result<T, wharf_host::files::FileError>>,
+    ) -> Result<T, FileError> {
+        let done = self.wait(future);
+        done.map_err(|error| FileError::Errno(error.errno()))
     }
 
     /// Runs everything on this thread until `future` is done.
-    pub(super) fn wait<F: Future>(&self, future: F) -> F::Output {
+    fn wait<F: Future>(&self, future: F) -> F::Output {
         self.inline.block_on(self.cpu, |_| future)
     }
 
     /// The client, for a caller; and tells the drive what time it is where it does not know.
-    pub(super) fn as_caller(&self, caller: &Caller, now_ns: u64) -> StorClient {
-        self.tell_time(now_ns);
+    pub(super) fn as_caller(&self, by: By<'_>) -> StorClient {
+        self.tell_time(by.now_ns);
         let mut recent = self.recent.borrow_mut();
-        if recent.caller() != caller {
-            *recent = recent.as_caller(caller.clone(), u64::MAX);
+        if recent.caller() != by.caller {
+            *recent = recent.as_caller(by.caller.clone(), u64::MAX);
         }
         recent.clone()
     }
@@ -220,8 +203,7 @@ impl FileDrive {
     }
 
     pub(super) fn appends(&self, handle: Handle) -> bool {
-        let key = (handle.index, handle.generation);
-        self.appending.borrow().contains(&key)
+        self.appending.borrow().contains(&handle)
     }
 }
 
@@ -247,9 +229,4 @@ fn check(log: &FileSystemLog) -> Result<(), ImageError> {
             ImageError::Damaged(text)
         }
     })
-}
-
-/// An error of the drive's commands as file systems have it.
-pub(super) fn of_host(error: wharf_host::files::FileError) -> FileError {
-    FileError::Errno(error.errno())
 }

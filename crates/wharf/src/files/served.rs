@@ -6,7 +6,7 @@ use wharf_files::{
     SetXattr, Special, StatFs, Sync, Written,
 };
 
-use super::drive::{FileDrive, of_host};
+use super::drive::FileDrive;
 
 impl Service for FileDrive {
     fn root(&self) -> u64 {
@@ -14,8 +14,8 @@ impl Service for FileDrive {
     }
 
     async fn stat(&self, by: By<'_>, target: Target<'_>) -> Result<Attributes, FileError> {
-        let client = self.as_caller(by.caller, by.now_ns);
-        self.wait(client.stat(target)).map_err(of_host)
+        let client = self.as_caller(by);
+        self.done(client.stat(target))
     }
 
     async fn access(
@@ -24,9 +24,9 @@ impl Service for FileDrive {
         target: Target<'_>,
         access: Access,
     ) -> Result<(), FileError> {
-        let client = self.as_caller(by.caller, by.now_ns);
+        let client = self.as_caller(by);
         let asked = client.access(target, access.bits());
-        self.wait(asked).map_err(of_host)
+        self.done(asked)
     }
 
     async fn open(
@@ -36,23 +36,22 @@ impl Service for FileDrive {
         flags: OpenFlags,
         mode: u16,
     ) -> Result<Opened, FileError> {
-        let client = self.as_caller(by.caller, by.now_ns);
-        let opened = self.wait(client.open(at, flags, mode)).map_err(of_host)?;
+        let client = self.as_caller(by);
+        let opened = self.done(client.open(at, flags, mode))?;
         if flags.append {
-            let Handle { index, generation } = opened.handle;
-            self.appending.borrow_mut().insert((index, generation));
+            self.appending.borrow_mut().insert(opened.handle);
         }
         Ok(opened)
     }
 
     async fn truncate(&self, by: By<'_>, at: At<'_>, bytes: u64) -> Result<(), FileError> {
-        let client = self.as_caller(by.caller, by.now_ns);
-        self.wait(client.truncate(at, bytes)).map_err(of_host)
+        let client = self.as_caller(by);
+        self.done(client.truncate(at, bytes))
     }
 
     async fn mkdir(&self, by: By<'_>, at: At<'_>, mode: u16) -> Result<Attributes, FileError> {
-        let client = self.as_caller(by.caller, by.now_ns);
-        self.wait(client.mkdir(at, mode)).map_err(of_host)
+        let client = self.as_caller(by);
+        self.done(client.mkdir(at, mode))
     }
 
     async fn mknod(
@@ -63,9 +62,9 @@ impl Service for FileDrive {
         device: u32,
         mode: u16,
     ) -> Result<Attributes, FileError> {
-        let client = self.as_caller(by.caller, by.now_ns);
+        let client = self.as_caller(by);
         let made = client.mknod(at, special, device, mode);
-        self.wait(made).map_err(of_host)
+        self.done(made)
     }
 
     async fn symlink(
@@ -74,8 +73,8 @@ impl Service for FileDrive {
         target: &[u8],
         at: At<'_>,
     ) -> Result<Attributes, FileError> {
-        let client = self.as_caller(by.caller, by.now_ns);
-        self.wait(client.symlink(target, at)).map_err(of_host)
+        let client = self.as_caller(by);
+        self.done(client.symlink(target, at))
     }
 
     async fn link(
@@ -85,18 +84,18 @@ impl Service for FileDrive {
         to: At<'_>,
         follow: bool,
     ) -> Result<Attributes, FileError> {
-        let client = self.as_caller(by.caller, by.now_ns);
-        self.wait(client.link(from, to, follow)).map_err(of_host)
+        let client = self.as_caller(by);
+        self.done(client.link(from, to, follow))
     }
 
     async fn unlink(&self, by: By<'_>, at: At<'_>) -> Result<(), FileError> {
-        let client = self.as_caller(by.caller, by.now_ns);
-        self.wait(client.unlink(at)).map_err(of_host)
+        let client = self.as_caller(by);
+        self.done(client.unlink(at))
     }
 
     async fn rmdir(&self, by: By<'_>, at: At<'_>) -> Result<(), FileError> {
-        let client = self.as_caller(by.caller, by.now_ns);
-        self.wait(client.rmdir(at)).map_err(of_host)
+        let client = self.as_caller(by);
+        self.done(client.rmdir(at))
     }
 
     async fn rename(
@@ -106,18 +105,18 @@ impl Service for FileDrive {
         to: At<'_>,
         how: Rename,
     ) -> Result<(), FileError> {
-        let client = self.as_caller(by.caller, by.now_ns);
-        self.wait(client.rename(from, to, how)).map_err(of_host)
+        let client = self.as_caller(by);
+        self.done(client.rename(from, to, how))
     }
 
     async fn read_link(&self, by: By<'_>, at: At<'_>) -> Result<Vec<u8>, FileError> {
-        let client = self.as_caller(by.caller, by.now_ns);
-        self.wait(client.read_link(at)).map_err(of_host)
+        let client = self.as_caller(by);
+        self.done(client.read_link(at))
     }
 
     async fn chmod(&self, by: By<'_>, target: Target<'_>, mode: u16) -> Result<(), FileError> {
-        let client = self.as_caller(by.caller, by.now_ns);
-        self.wait(client.chmod(target, mode)).map_err(of_host)
+        let client = self.as_caller(by);
+        self.done(client.chmod(target, mode))
     }
 
     async fn chown(
@@ -127,8 +126,8 @@ impl Service for FileDrive {
         uid: Option<u32>,
         gid: Option<u32>,
     ) -> Result<(), FileError> {
-        let client = self.as_caller(by.caller, by.now_ns);
-        self.wait(client.chown(target, uid, gid)).map_err(of_host)
+        let client = self.as_caller(by);
+        self.done(client.chown(target, uid, gid))
     }
 
     async fn set_times(
@@ -138,9 +137,9 @@ impl Service for FileDrive {
         accessed: SetTime,
         modified: SetTime,
     ) -> Result<(), FileError> {
-        let client = self.as_caller(by.caller, by.now_ns);
+        let client = self.as_caller(by);
         let set = client.set_times(target, accessed, modified);
-        self.wait(set).map_err(of_host)
+        self.done(set)
     }
 
     async fn xattr(
@@ -149,8 +148,8 @@ impl Service for FileDrive {
         target: Target<'_>,
         name: &[u8],
     ) -> Result<Vec<u8>, FileError> {
-        let client = self.as_caller(by.caller, by.now_ns);
-        self.wait(client.xattr(target, name)).map_err(of_host)
+        let client = self.as_caller(by);
+        self.done(client.xattr(target, name))
     }
 
     async fn set_xattr(
@@ -161,9 +160,9 @@ impl Service for FileDrive {
         value: &[u8],
         how: SetXattr,
     ) -> Result<(), FileError> {
-        let client = self.as_caller(by.caller, by.now_ns);
+        let client = self.as_caller(by);
         let set = client.set_xattr(target, name, value, how);
-        self.wait(set).map_err(of_host)
+        self.done(set)
     }
 
     async fn remove_xattr(
@@ -172,20 +171,18 @@ impl Service for FileDrive {
         target: Target<'_>,
         name: &[u8],
     ) -> Result<(), FileError> {
-        let client = self.as_caller(by.caller, by.now_ns);
-        self.wait(client.remove_xattr(target, name))
-            .map_err(of_host)
+        let client = self.as_caller(by);
+        self.done(client.remove_xattr(target, name))
     }
 
     async fn xattrs(&self, by: By<'_>, target: Target<'_>) -> Result<Vec<Box<[u8]>>, FileError> {
-        let client = self.as_caller(by.caller, by.now_ns);
-        self.wait(client.xattrs(target)).map_err(of_host)
+        let client = self.as_caller(by);
+        self.done(client.xattrs(target))
     }
 
     async fn close(&self, handle: Handle) -> Result<(), FileError> {
-        let Handle { index, generation } = handle;
-        self.appending.borrow_mut().remove(&(index, generation));
-        self.wait(self.client().close(handle)).map_err(of_host)
+        self.appending.borrow_mut().remove(&handle);
+        self.done(self.client().close(handle))
     }
 
     async fn read(
@@ -197,7 +194,7 @@ impl Service for FileDrive {
     ) -> Result<u64, FileError> {
         self.tell_time(now_ns);
         let client = self.client();
-        self.wait(client.read(handle, offset, out)).map_err(of_host)
+        self.done(client.read(handle, offset, out))
     }
 
     /// As [`Service::write`]; an append writes no more than one command moves.
@@ -214,7 +211,7 @@ impl Service for FileDrive {
             Place::End => &data[..data.len().min(client.bytes_max())],
             Place::At(_) => data,
         };
-        let written = self.wait(async {
+        self.done(async {
             match place {
                 Place::End => Ok(Written {
                     offset: client.append(handle, data).await?,
@@ -233,8 +230,7 @@ impl Service for FileDrive {
                     Ok(Written { offset, bytes })
                 }
             }
-        });
-        written.map_err(of_host)
+        })
     }
 
     async fn truncate_open(
@@ -245,8 +241,7 @@ impl Service for FileDrive {
     ) -> Result<(), FileError> {
         self.tell_time(now_ns);
         let client = self.client();
-        self.wait(client.truncate_open(handle, bytes))
-            .map_err(of_host)
+        self.done(client.truncate_open(handle, bytes))
     }
 
     async fn allocate(
@@ -260,13 +255,12 @@ impl Service for FileDrive {
         self.tell_time(now_ns);
         let client = self.client();
         let done = client.allocate(handle, offset, bytes, what);
-        self.wait(done).map_err(of_host)
+        self.done(done)
     }
 
     async fn seek(&self, handle: Handle, offset: u64, what: Seek) -> Result<u64, FileError> {
         let client = self.client();
-        self.wait(client.seek(handle, offset, what))
-            .map_err(of_host)
+        self.done(client.seek(handle, offset, what))
     }
 
     async fn list(
@@ -278,21 +272,21 @@ impl Service for FileDrive {
     ) -> Result<bool, FileError> {
         let client = self.client();
         let listed = client.list(handle, cookie, most, entries);
-        self.wait(listed).map_err(of_host)
+        self.done(listed)
     }
 
     async fn sync(&self, handle: Handle, what: Sync) -> Result<(), FileError> {
         let client = self.client();
-        self.wait(client.sync(handle, what)).map_err(of_host)
+        self.done(client.sync(handle, what))
     }
 
     async fn sync_all(&self) -> Result<(), FileError> {
         let client = self.client();
-        self.wait(client.sync_all()).map_err(of_host)
+        self.done(client.sync_all())
     }
 
     async fn stat_fs(&self) -> Result<StatFs, FileError> {
         let client = self.client();
-        self.wait(client.stat_fs()).map_err(of_host)
+        self.done(client.stat_fs())
     }
 }
