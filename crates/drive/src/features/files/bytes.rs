@@ -168,6 +168,12 @@ impl FilePages {
         Ok(())
     }
 
+    /// Puts bytes of a page at most where they are wanted.
+    pub(super) fn put_to(&self, bytes: &[u8], out: Out<'_>) -> Result<(), Fault> {
+        let core = self.core();
+        core.copying(1, || put(&core, out, bytes))
+    }
+
     /// Brings bytes into memory; those of a host cross the link.
     pub(super) async fn take(
         &self,
@@ -205,7 +211,7 @@ pub(super) fn own(core: &Core) -> &DeviceMemory {
 }
 
 /// Puts bytes where they are wanted.
-pub(super) fn put(core: &Core, out: Out<'_>, bytes: &[u8]) -> Result<(), Fault> {
+fn put(core: &Core, out: Out<'_>, bytes: &[u8]) -> Result<(), Fault> {
     let host: HostBytes<'_> = match out {
         Out::Bytes(out) => {
             out.copy_from_slice(bytes);

@@ -9,7 +9,7 @@ use wharf_files::volume::Recovered;
 use wharf_files::{Errno, FileError};
 
 use super::find::OpenError;
-use super::pages::FileSystemOfDrive;
+use super::lines::FileSystemOfDrive;
 use super::sessions::Sessions;
 
 /// What has become of the file system.

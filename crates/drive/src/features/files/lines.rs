@@ -5,6 +5,7 @@ use std::future::pending;
 use wharf_files::bytes::PagesAsLines;
 use wharf_files::lines::{Lines, by_page};
 use wharf_files::pages::{PAGE_BYTES, Pages};
+use wharf_files::volume::Volume;
 use wharf_files::{Fault, In, Out};
 
 use super::bytes::own;
@@ -14,7 +15,10 @@ use crate::persistent::PersistentMemory;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
-/// See the [module](self). Only tasks of the drive's cores may use it.
+/// The file system: on pages of the drive, or in its persistent memory.
+pub type FileSystemOfDrive = Volume<FilePages, FileLines>;
+
+/// The memory below wpm. Only tasks of the drive's cores may use it.
 #[derive(Debug)]
 pub enum FileLines {
     /// Modules of persistent memory; the pages know the cores, and how bytes get to a host.

@@ -35,8 +35,8 @@ use std::rc::Rc;
 
 pub use find::OpenError;
 pub use firmware::Firmware;
-pub use lines::FileLines;
-pub use pages::{FilePages, FileSystemOfDrive};
+pub use lines::{FileLines, FileSystemOfDrive};
+pub use pages::FilePages;
 pub use tasks::{At, FileAnswer, FileCommand, FileHandler, FileWork, start};
 
 use crate::config::{DriveConfig, NewFiles};

@@ -5,18 +5,12 @@ use std::cell::Cell;
 use std::rc::{Rc, Weak};
 
 use wharf_files::pages::{Pages, Run};
-use wharf_files::volume::Volume;
 use wharf_files::{Fault, In, Out};
 use wharf_runtime::{Ready, with_here};
 use wharf_wire::command::Command;
 
-use super::bytes::put;
-use super::lines::FileLines;
 use crate::core::{ASK_PAGES_MAX, Core, Request, Serve, Unserved};
 use crate::features::block::asked;
-
-/// The file system: on pages of the drive, or in its persistent memory.
-pub type FileSystemOfDrive = Volume<FilePages, FileLines>;
 
 /// Pages of a drive, from one of them on. Only tasks of its cores may use them.
 #[derive(Clone)]
@@ -221,8 +215,7 @@ impl Pages for FilePages {
     }
 
     async fn give(&self, bytes: &[u8], out: Out<'_>) -> Result<(), Fault> {
-        let core = self.core();
-        core.copying(1, || put(&core, out, bytes))
+        self.put_to(bytes, out)
     }
 
     async fn fetch(&self, data: In<'_>, into: &mut [u8]) -> Result<(), Fault> {

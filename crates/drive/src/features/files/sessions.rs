@@ -7,7 +7,7 @@ use std::rc::Rc;
 use wharf_files::vfs::{Session, SessionLimits};
 use wharf_files::{Caller, FileError, FileSystem};
 
-use super::pages::FileSystemOfDrive;
+use super::lines::FileSystemOfDrive;
 
 /// Files that a host can have open.
 pub const HANDLES_MAX: u32 = 1 << 16;

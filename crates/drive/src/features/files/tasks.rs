@@ -24,7 +24,7 @@ use wharf_wire::command::Command;
 use wharf_wire::status::StatusCode;
 
 use super::firmware::Firmware;
-use super::pages::FileSystemOfDrive;
+use super::lines::FileSystemOfDrive;
 use crate::controller::{Controller, Handler};
 use crate::core::{Core, Serve, Share, Slot, Step, outcome};
 
