@@ -3,8 +3,6 @@
 
 #![no_main]
 
-use std::sync::Arc;
-
 use libfuzzer_sys::fuzz_target;
 use wharf_drive::config::{DriveConfig, FileSystemKind, MediaKind, NewFiles};
 use wharf_drive::{Drive, DriveHandle, PowerSwitch};
@@ -46,7 +44,13 @@ const DEPTH: u32 = 4;
 
 fn config(flags: u64) -> DriveConfig {
     let mut config = wharf_fuzz::tiny();
-    config.file_system = Some(FileSystemKind::Wfs);
+    config.file_system = Some(match flags & 24 {
+        0 | 8 => FileSystemKind::Wfs,
+        _ => FileSystemKind::Wpm,
+    });
+    if flags & 24 == 16 {
+        config.persistent_memory.bytes = 4 << 20;
+    }
     config.media.kind = MediaKind::Ram;
     config.geometry.pages_per_block = 16;
     config.geometry.blocks_per_plane = 64;
@@ -187,7 +191,7 @@ impl Host {
     }
 }
 
-/// A drive that has power, ready for commands; what it says of its file system goes to `told`.
+/// A drive that has power, with a client that plays once the file system is open.
 fn power_on(
     drive: Drive,
     machine: &mut Machine,
@@ -229,7 +233,6 @@ fn power_on(
     machine.spawn_main(client, "client", async move |cpu: Cpu| {
         gate.pass(&cpu, 0).await;
         let data: DmaRegion = space.register(PAGES).expect("memory");
-        let keeps: Arc<DmaSpace> = space;
         play(Host {
             cpu,
             queue,
@@ -239,7 +242,8 @@ fn power_on(
             cid: 0,
         })
         .await;
-        drop(keeps);
+        // Commands may name its pages until here.
+        drop(space);
     });
     handle
 }
