@@ -1,340 +1,15 @@
-//! Recording what a file system is asked, as a trace of operations on files (`docs/traces.md`).
-//!
-//! A [`Recorded`] stands between a front end and its [`Service`], and writes a line for each operation that a trace can have, with its
-//! time and the process that asked. So what the kernel answers from its own memory is not in the trace.
-//!
-//! 1. What is there at the beginning comes first: all directories and files, with their sizes.
-//! 2. An operation by name is written whatever its answer is; one that moves bytes with the bytes that it moved.
-//! 3. An open file keeps the process and the name that it was opened by: a trace has one open file for a thread and name, so of several
-//!    at once the first opening and the last closing are written.
-//! 4. What traces have no word for (permissions, owners, times, extended attributes, special files, storage, directories that are made
-//!    durable, names that are no UTF-8) is left out, and counted.
+//! Each operation: what is written of it, and that it is done.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, BufWriter};
 
-use wharf_files::vfs::{Access, At, Opened, Service, SetTime, Start, Target};
+use wharf_files::vfs::{Access, At, Opened, Service, SetTime, Target};
 use wharf_files::{
-    Allocate, Attributes, By, Caller, DirectoryEntry, FileError, Handle, Kind, LIST_START,
-    OpenFlags, Place, Rename, Seek, SetXattr, Special, StatFs, Sync, Written,
+    Allocate, Attributes, By, DirectoryEntry, FileError, Handle, Kind, LIST_START, OpenFlags,
+    Place, Rename, Seek, SetXattr, Special, StatFs, Sync, Written,
 };
-use wharf_workload::files::{Existing, FileOp, FileOpKind, FileTraceWriter, OpenHow};
+use wharf_workload::files::{FileOp, FileOpKind, OpenHow};
 
-/// Entries that are asked for at once where all that is there is listed.
-const ENTRIES: usize = 256;
-
-/// What was recorded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Summary {
-    /// Operations that were written.
-    pub operations: u64,
-    /// Operations that a trace has no word for.
-    pub left_out: u64,
-}
-
-/// An open file.
-#[derive(Debug, Clone)]
-struct Open {
-    /// The process that opened it, and the name by which it did.
-    process: u32,
-    path: String,
-    is_directory: bool,
-    appends: bool,
-}
-
-/// The names that were seen, and what each leads to.
-#[derive(Default)]
-struct Tree {
-    /// Of each number, the newest last.
-    names: BTreeMap<u64, Vec<String>>,
-    numbers: BTreeMap<String, u64>,
-}
-
-impl Tree {
-    fn name(&self, number: u64) -> Option<&str> {
-        self.names.get(&number)?.last().map(String::as_str)
-    }
-
-    fn learn(&mut self, number: u64, path: &str) {
-        if self.numbers.get(path) != Some(&number) {
-            self.forget(path);
-            self.numbers.insert(path.into(), number);
-            self.names.entry(number).or_default().push(path.into());
-        }
-    }
-
-    fn forget(&mut self, path: &str) {
-        let Some(number) = self.numbers.remove(path) else {
-            return;
-        };
-        let names = self.names.get_mut(&number).expect("it has this name");
-        names.retain(|name| name != path);
-        if names.is_empty() {
-            self.names.remove(&number);
-        }
-    }
-
-    /// What was moved has another name, and so has all that is below it.
-    fn moved(&mut self, from: &str, to: &str) {
-        if from == to {
-            return;
-        }
-        self.forget(to);
-        let from_here = self.numbers.range(from.to_string()..);
-        let moved = from_here.take_while(|(path, _)| path.starts_with(from));
-        let moved: Vec<(String, u64)> = moved
-            .filter(|(path, _)| matches!(path.as_bytes().get(from.len()), None | Some(b'/')))
-            .map(|(path, number)| (path.clone(), *number))
-            .collect();
-        for (path, number) in moved {
-            self.forget(&path);
-            self.learn(number, &format!("{to}{}", &path[from.len()..]));
-        }
-    }
-}
-
-/// What is known while it is recorded.
-struct State {
-    out: FileTraceWriter<BufWriter<File>>,
-    /// The first error of the trace's file: nothing is written from then on.
-    failed: Option<io::Error>,
-    summary: Summary,
-    tree: Tree,
-    open: BTreeMap<Handle, Open>,
-    /// How often a process has a name open.
-    counts: BTreeMap<(u32, String), u32>,
-    begun_ns: u64,
-    now_ns: u64,
-}
-
-/// See the module.
-pub struct Recorded<S> {
-    inner: S,
-    /// Nothing where nothing is recorded.
-    state: Option<RefCell<State>>,
-    /// The process that asks now.
-    process: fn() -> u32,
-}
-
-impl State {
-    fn write(&mut self, process: u32, kind: FileOpKind, path: &str, more: FileOp, other: &str) {
-        if self.failed.is_some() {
-            return;
-        }
-        let op = FileOp {
-            time_ns: self.now_ns.saturating_sub(self.begun_ns),
-            thread: process,
-            kind,
-            ..more
-        };
-        match self.out.operation(&op, path, other) {
-            Ok(true) => self.summary.operations += 1,
-            Ok(false) => self.summary.left_out += 1,
-            Err(error) => self.failed = Some(error),
-        }
-    }
-
-    /// The path of what is asked for; nothing if it has none that is known.
-    fn path(&self, at: At<'_>) -> Option<String> {
-        let name = std::str::from_utf8(at.path).ok()?;
-        let from = match at.from {
-            Start::Root => "",
-            Start::Number(number) => self.tree.name(number)?,
-            Start::Handle(handle) => &self.open.get(&handle)?.path,
-        };
-        let name = name.trim_matches('/');
-        match (from.trim_end_matches('/'), name) {
-            ("", "") => Some("/".into()),
-            (from, "") => Some(from.into()),
-            (from, name) => Some(format!("{from}/{name}")),
-        }
-    }
-}
-
-impl<S: Service> Recorded<S> {
-    /// Records nothing.
-    pub fn nothing(inner: S) -> Recorded<S> {
-        Recorded {
-            inner,
-            state: None,
-            process: || 0,
-        }
-    }
-
-    /// Records to a new file what is asked from now on, `process` says by whom.
-    ///
-    /// # Errors
-    /// If the file cannot be made or written, or what is there cannot be listed.
-    pub async fn new(
-        inner: S,
-        out: File,
-        now_ns: u64,
-        process: fn() -> u32,
-    ) -> io::Result<Recorded<S>> {
-        let root = inner.root();
-        let mut state = State {
-            out: FileTraceWriter::new(BufWriter::new(out))?,
-            failed: None,
-            summary: Summary::default(),
-            tree: Tree::default(),
-            open: BTreeMap::new(),
-            counts: BTreeMap::new(),
-            begun_ns: now_ns,
-            now_ns,
-        };
-        state.tree.learn(root, "/");
-        let by = &Caller::root();
-        let by = By { caller: by, now_ns };
-        let mut folders = vec![(root, String::new())];
-        while let Some((number, path)) = folders.pop() {
-            let listed = entries(&inner, by, number).await;
-            for (entry, attributes) in listed.map_err(super::system)? {
-                let Ok(name) = std::str::from_utf8(&entry.name) else {
-                    continue;
-                };
-                let path = format!("{path}/{name}");
-                let existing = match entry.kind {
-                    Kind::Directory => Existing::Directory,
-                    Kind::File => Existing::File(attributes.bytes),
-                    _ => continue,
-                };
-                state.out.existing(&path, existing)?;
-                state.tree.learn(entry.number, &path);
-                if entry.kind == Kind::Directory {
-                    folders.push((entry.number, path));
-                }
-            }
-        }
-        Ok(Recorded {
-            inner,
-            state: Some(RefCell::new(state)),
-            process,
-        })
-    }
-
-    /// Ends the recording, and gives back what was recorded and what is below.
-    ///
-    /// # Errors
-    /// Of the trace's file, in the second of the pair.
-    pub fn end(self) -> (S, io::Result<Summary>) {
-        let Some(state) = self.state else {
-            return (self.inner, Ok(Summary::default()));
-        };
-        let state = state.into_inner();
-        let ended = match state.failed {
-            Some(error) => Err(error),
-            None => state.out.finish().map(|()| state.summary),
-        };
-        (self.inner, ended)
-    }
-
-    fn note(&self, now_ns: Option<u64>, note: impl FnOnce(&mut State, u32)) {
-        if let Some(state) = &self.state {
-            let mut state = state.borrow_mut();
-            state.now_ns = now_ns.unwrap_or(state.now_ns).max(state.now_ns);
-            note(&mut state, (self.process)());
-        }
-    }
-
-    fn left_out(&self) {
-        self.note(None, |state, _| state.summary.left_out += 1);
-    }
-
-    /// An operation by one name.
-    fn named(&self, now_ns: u64, kind: FileOpKind, at: At<'_>, more: FileOp) {
-        self.note(Some(now_ns), |state, process| match state.path(at) {
-            Some(path) => state.write(process, kind, &path, more, ""),
-            None => state.summary.left_out += 1,
-        });
-    }
-
-    /// Something has a number, and a name.
-    fn learn(&self, at: At<'_>, found: &Result<Attributes, FileError>) {
-        if let Ok(found) = found {
-            self.note(None, |state, _| {
-                if let Some(path) = state.path(at) {
-                    state.tree.learn(found.number, &path);
-                }
-            });
-        }
-    }
-
-    /// A name is no more.
-    fn forget(&self, at: At<'_>, done: &Result<(), FileError>) {
-        if done.is_ok() {
-            self.note(None, |state, _| {
-                if let Some(path) = state.path(at) {
-                    state.tree.forget(&path);
-                }
-            });
-        }
-    }
-
-    /// An operation on an open file.
-    fn opened(&self, now_ns: Option<u64>, kind: FileOpKind, handle: Handle, more: FileOp) {
-        self.note(now_ns, |state, _| match state.open.get(&handle).cloned() {
-            Some(open) if !open.is_directory => {
-                state.write(open.process, kind, &open.path, more, "");
-            }
-            _ => state.summary.left_out += 1,
-        });
-    }
-}
-
-/// All entries of a directory, with the attributes of each.
-async fn entries<S: Service>(
-    inner: &S,
-    by: By<'_>,
-    directory: u64,
-) -> Result<Vec<(DirectoryEntry, Attributes)>, FileError> {
-    let opened = inner
-        .open(by, At::number(directory), OpenFlags::DIRECTORY, 0)
-        .await?;
-    let (mut listed, mut cookie) = (Vec::new(), LIST_START);
-    loop {
-        let is_last = inner
-            .list(opened.handle, cookie, ENTRIES, &mut listed)
-            .await?;
-        match listed.last() {
-            Some(last) if !is_last => cookie = last.cookie,
-            _ => break,
-        }
-    }
-    inner.close(opened.handle).await?;
-    let mut found = Vec::with_capacity(listed.len());
-    for entry in listed {
-        let target = Target::Path(At::number(entry.number), false);
-        let attributes = inner.stat(by, target).await?;
-        found.push((entry, attributes));
-    }
-    Ok(found)
-}
-
-/// A range of bytes.
-fn range(offset: u64, bytes: u64) -> FileOp {
-    FileOp {
-        offset,
-        bytes,
-        ..FileOp::new(0, FileOpKind::Read, 0)
-    }
-}
-
-/// Nothing but a name.
-fn plain() -> FileOp {
-    range(0, 0)
-}
-
-fn how(flags: OpenFlags) -> OpenHow {
-    let pairs = [
-        (flags.create, OpenHow::CREATE),
-        (flags.create && flags.exclusive, OpenHow::EXCLUSIVE),
-        (flags.truncate, OpenHow::TRUNCATE),
-    ];
-    let given = pairs.into_iter().filter(|(is_given, _)| *is_given);
-    given.fold(OpenHow::EXISTING, |how, (_, flag)| how.and(flag))
-}
+use super::{Open, Recorded, State};
 
 impl<S: Service> Service for Recorded<S> {
     fn root(&self) -> u64 {
@@ -740,4 +415,28 @@ impl<S: Service> Recorded<S> {
         let state = self.state.as_ref()?.borrow();
         state.path(from).zip(state.path(to))
     }
+}
+
+/// A range of bytes.
+fn range(offset: u64, bytes: u64) -> FileOp {
+    FileOp {
+        offset,
+        bytes,
+        ..FileOp::new(0, FileOpKind::Read, 0)
+    }
+}
+
+/// Nothing but a name.
+fn plain() -> FileOp {
+    range(0, 0)
+}
+
+fn how(flags: OpenFlags) -> OpenHow {
+    let pairs = [
+        (flags.create, OpenHow::CREATE),
+        (flags.create && flags.exclusive, OpenHow::EXCLUSIVE),
+        (flags.truncate, OpenHow::TRUNCATE),
+    ];
+    let given = pairs.into_iter().filter(|(is_given, _)| *is_given);
+    given.fold(OpenHow::EXISTING, |how, (_, flag)| how.and(flag))
 }
