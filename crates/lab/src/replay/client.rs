@@ -216,9 +216,7 @@ pub(crate) async fn run<D: Design>(
     let client = match client {
         Ok(client) => client,
         Err(error) => {
-            run.fail(error);
-            let _ = { done }.push(&cpu, index);
-            return;
+            return give_up(&run, error, done, &cpu, index);
         }
     };
     let start_ns = cpu.now();
@@ -228,10 +226,7 @@ pub(crate) async fn run<D: Design>(
                 shared.learn(index);
                 files::start(cpu, run.clone(), files, done, (index, go.start_ns));
             }
-            Err(error) => {
-                run.fail(RunError::FileSystem(error));
-                let _ = { done }.push(&cpu, index);
-            }
+            Err(error) => give_up(&run, RunError::FileSystem(error), done, &cpu, index),
         }
         return;
     }
@@ -242,14 +237,17 @@ pub(crate) async fn run<D: Design>(
                 let times = (cpu.now(), cpu.now());
                 start(&cpu, run.clone(), blocks, done, index, times);
             }
-            Err(error) => {
-                run.fail(RunError::FileSystem(error));
-                let _ = { done }.push(&cpu, index);
-            }
+            Err(error) => give_up(&run, RunError::FileSystem(error), done, &cpu, index),
         }
         return;
     }
     start(&cpu, run, client, done, index, (start_ns, go.start_ns));
+}
+
+/// Client `index` does not even begin.
+fn give_up(run: &Run, error: RunError, done: Sender<u32>, cpu: &Cpu, index: u32) {
+    run.fail(error);
+    let _ = { done }.push(cpu, index);
 }
 
 /// Starts the tasks of a client that replay, at the first of two times; an open loop counts from the second.
