@@ -4,8 +4,9 @@ use std::cell::Cell;
 
 use wharf_files::{Caller, Errno};
 use wharf_wire::command::Command;
-use wharf_wire::file::{Caller as WireCaller, Names, RequestHead, Start};
+use wharf_wire::file::{Caller as WireCaller, Names, OpenAnswer, OpenMode, RequestHead, Start};
 use wharf_wire::status::StatusCode;
+use zerocopy::FromBytes;
 
 use crate::support::host::{Host, code};
 
@@ -57,12 +58,36 @@ pub fn path(path: &[u8]) -> Names<'_> {
     }
 }
 
+/// A file is read and written, and made if it is not there.
+pub const UPDATE: OpenMode = OpenMode {
+    read: true,
+    write: true,
+    create: true,
+    exclusive: false,
+    truncate: false,
+    append: false,
+    directory: false,
+    no_follow: false,
+};
+
 impl Asker {
     pub fn new(host: Host) -> Asker {
         Asker {
             host,
             turn: Cell::new(0),
         }
+    }
+
+    /// Opens a file of root's.
+    pub async fn open(&mut self, mode: OpenMode, name: &[u8]) -> OpenAnswer {
+        let mut head = head(&Caller::root());
+        head.mode = 0o644;
+        let command = Command::open_file(1, mode, 8192);
+        let opened = self.ask(command, head, &path(name)).await;
+        assert_eq!(opened.done(), Ok(0));
+        let bytes = self.got(size_of::<OpenAnswer>());
+        let answer = OpenAnswer::read_from_bytes(&bytes);
+        answer.expect("an answer")
     }
 
     /// Writes bytes to the buffer, from its byte `at` on, where a page begins.

@@ -4,43 +4,21 @@ use wharf_files::Caller;
 use wharf_wire::admin::{Cns, FeatureSelect};
 use wharf_wire::command::Command;
 use wharf_wire::features::FeatureId;
-use wharf_wire::file::{
-    FileAttributes, FileHandle, FileSystemLog, FileSystemState, OpenAnswer, OpenMode, PathChange,
-};
+use wharf_wire::file::{FileAttributes, FileHandle, FileSystemLog, FileSystemState, PathChange};
 use wharf_wire::identify::{IdentifyController, OptionalIoCommand};
 use wharf_wire::log_page::LogPage;
 use wharf_wire::status::StatusCode;
 use wharf_wire::timestamp::Timestamp;
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::asker::{Asker, head, path};
+use super::asker::{Asker, UPDATE, head, path};
 use super::support::{config, new_rig, run};
 use crate::support::configs::tiny_timed;
 use crate::support::host::Host;
 use crate::support::rig::Rig;
 
-const NEW_FILE: OpenMode = OpenMode {
-    read: true,
-    write: true,
-    create: true,
-    exclusive: false,
-    truncate: false,
-    append: false,
-    directory: false,
-    no_follow: false,
-};
-
 /// A day in 2026.
 const DAY_MS: u64 = 1_780_000_000_000;
-
-async fn open(asker: &mut Asker, name: &[u8]) -> OpenAnswer {
-    let mut head = head(&Caller::root());
-    head.mode = 0o600;
-    let command = Command::open_file(1, NEW_FILE, 8192);
-    let opened = asker.ask(command, head, &path(name)).await;
-    assert_eq!(opened.done(), Ok(0));
-    OpenAnswer::read_from_bytes(&asker.got(size_of::<OpenAnswer>())).unwrap()
-}
 
 async fn set_time(host: &mut Host, milliseconds: u64) -> StatusCode {
     let timestamp = Timestamp::of_milliseconds(milliseconds);
@@ -64,14 +42,14 @@ fn times_of_files_are_those_that_the_host_has_set() {
         let before = time(&mut asker.host).await;
         assert!(!before.is_set_by_host() && before.milliseconds() < 1000);
         assert_eq!(set_time(&mut asker.host, DAY_MS).await, StatusCode::Success);
-        let FileAttributes { changed_ns, .. } = open(&mut asker, b"/a").await.attributes;
+        let FileAttributes { changed_ns, .. } = asker.open(UPDATE, b"/a").await.attributes;
         let later = changed_ns.checked_sub(DAY_MS * 1_000_000);
         assert!(later.is_some_and(|later_ns| later_ns < 1_000_000_000));
         let after = time(&mut asker.host).await;
         assert!(after.is_set_by_host() && after.milliseconds() >= DAY_MS);
         // It may go back, too.
         assert_eq!(set_time(&mut asker.host, 5_000).await, StatusCode::Success);
-        let FileAttributes { changed_ns, .. } = open(&mut asker, b"/b").await.attributes;
+        let FileAttributes { changed_ns, .. } = asker.open(UPDATE, b"/b").await.attributes;
         assert!((5_000_000_000..6_000_000_000).contains(&changed_ns));
     });
 }
@@ -115,9 +93,9 @@ fn who_leaves_has_nothing_open_and_leaves_nothing_to_be_replayed() {
     run(&mut rig, |host| async move {
         let mut asker = Asker::new(host);
         for name in [&b"/a"[..], b"/b", b"/gone"] {
-            open(&mut asker, name).await;
+            asker.open(UPDATE, name).await;
         }
-        let handle = open(&mut asker, b"/gone").await.handle;
+        let handle = asker.open(UPDATE, b"/gone").await.handle;
         let remove = Command::path_change(1, PathChange::Remove, 4096);
         let gone = path(b"/gone");
         let removed = asker.ask(remove, head(&Caller::root()), &gone).await;
@@ -143,7 +121,7 @@ fn who_leaves_has_nothing_open_and_leaves_nothing_to_be_replayed() {
 
 /// Opens a file that there is; whether it is new.
 async fn asker_opens_old(asker: &mut Asker) -> bool {
-    open(asker, b"/a").await.is_new != 0
+    asker.open(UPDATE, b"/a").await.is_new != 0
 }
 
 #[test]
@@ -151,7 +129,7 @@ fn who_does_not_leave_has_its_changes_replayed_and_the_log_says_so() {
     let mut rig = new_rig(config(2, 2_000));
     run(&mut rig, |host| async move {
         let mut asker = Asker::new(host);
-        open(&mut asker, b"/a").await;
+        asker.open(UPDATE, b"/a").await;
         assert_eq!(asker.send(Command::sync_files(1)).await.done(), Ok(0));
     });
     run(&mut rig, |host| async move {
@@ -170,7 +148,7 @@ fn a_drive_that_has_no_table_says_so() {
         let mut asker = Asker::new(host);
         let mut head = head(&Caller::root());
         head.mode = 0o600;
-        let command = Command::open_file(1, NEW_FILE, 8192);
+        let command = Command::open_file(1, UPDATE, 8192);
         let opened = asker.ask(command, head, &path(b"/a")).await;
         let enxio = wharf_files::Errno::ENXIO.number();
         assert_eq!(opened.done(), Err(enxio));

@@ -4,14 +4,13 @@ use wharf_files::testing::view::{View, view};
 use wharf_files::{Caller, Errno};
 use wharf_wire::command::Command;
 use wharf_wire::file::{
-    AttributeOperation, FileHandle, HandleOperation, Names, OpenAnswer, OpenMode, PathChange,
-    PathRequest, RequestHead, Start, StartKind,
+    AttributeOperation, FileHandle, HandleOperation, Names, OpenMode, PathChange, PathRequest,
+    RequestHead, Start, StartKind,
 };
 use wharf_wire::opcode::IoOpcode;
 use wharf_wire::status::StatusCode;
-use zerocopy::FromBytes;
 
-use super::asker::{Asker, Reply, head, path};
+use super::asker::{Asker, Reply, UPDATE, head, path};
 use super::support::{config, new_rig, run, run_on};
 
 use StatusCode as S;
@@ -36,17 +35,6 @@ impl Wrong {
     }
 }
 
-const UPDATE: OpenMode = OpenMode {
-    read: true,
-    write: true,
-    create: true,
-    exclusive: false,
-    truncate: false,
-    append: false,
-    directory: false,
-    no_follow: false,
-};
-
 const READ: OpenMode = OpenMode {
     write: false,
     create: false,
@@ -63,14 +51,8 @@ fn root() -> RequestHead {
 }
 
 async fn open(asker: &mut Asker, mode: OpenMode, name: &[u8]) -> FileHandle {
-    let mut head = root();
-    head.mode = 0o644;
-    let command = Command::open_file(1, mode, 8192);
-    let opened = asker.ask(command, head, &path(name)).await;
-    assert_eq!(opened.done(), Ok(0));
-    let bytes = asker.got(size_of::<OpenAnswer>());
-    let answer = OpenAnswer::read_from_bytes(&bytes);
-    FileHandle::from_raw(answer.unwrap().handle)
+    let answer = asker.open(mode, name).await;
+    FileHandle::from_raw(answer.handle)
 }
 
 /// All that can be seen.
