@@ -86,7 +86,8 @@ pub(super) fn plan(
         return Err(bad(format!("'{name}' has no operations")));
     }
     let mut notes = vec![
-        "operations on files: names are kept on the host and cost nothing but their lock; nothing of them is durable".into(),
+        "operations on files: designs without a file system keep names on the host, at no cost but their lock, and nothing of \
+         them is durable".into(),
     ];
     align(&mut names, &mut ops, unit_bytes, &mut notes);
     let sizes = sizes(&names, &ops);
