@@ -128,6 +128,7 @@ fn name_all_of_flash(config: &mut wharf_drive::DriveConfig) {
     config.compression = reference.compression;
     config.file_system = reference.file_system;
     config.memory = reference.memory;
+    config.persistent_memory = reference.persistent_memory;
     let own = &mut config.ftl;
     own.power_loss_protection = true;
     own.shown_bytes = reference.ftl.shown_bytes;
