@@ -70,8 +70,8 @@ impl PersistentMemory {
     ///
     /// # Errors
     /// [`Fault::Read`]: they are not all there.
-    pub async fn load(&self, now_ns: u64, at: u64, out: &mut [u8]) -> Result<u64, Fault> {
-        self.held.load(at, out).await?;
+    pub fn load(&self, now_ns: u64, at: u64, out: &mut [u8]) -> Result<u64, Fault> {
+        self.held.peek(at, out)?;
         let served_ns = self.serve(now_ns, at, out.len() as u64, self.config.load_mb_s);
         Ok(served_ns.max(now_ns + self.config.load_ns))
     }
@@ -109,7 +109,6 @@ impl PersistentMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use wharf_files::block_on;
 
     const PAGE: u64 = PAGE_BYTES as u64;
 
@@ -128,13 +127,13 @@ mod tests {
     #[test]
     fn modules_serve_beside_each_other_and_each_one_access_after_the_other() {
         let memory = memory(PowerSwitch::on());
-        let load = |at, bytes| block_on(memory.load(0, at, &mut vec![0; bytes])).unwrap();
+        let load = |at, bytes| memory.load(0, at, &mut vec![0; bytes]).unwrap();
         assert_eq!(load(0, PAGE_BYTES), 1_000);
         assert_eq!(load(PAGE, PAGE_BYTES), 1_000, "the other module");
         assert_eq!(load(2 * PAGE, PAGE_BYTES), 2_000, "the first again");
         // Two halves of pages of both, behind those.
         assert_eq!(load(4 * PAGE + PAGE / 2, PAGE_BYTES), 2_500);
-        assert_eq!(block_on(memory.load(9_000, 64, &mut [0])).unwrap(), 9_300);
+        assert_eq!(memory.load(9_000, 64, &mut [0]).unwrap(), 9_300);
     }
 
     #[test]
@@ -152,14 +151,14 @@ mod tests {
         assert_eq!(memory.store(0, PAGE - 4, &[9; 8]), Ok(false));
         assert_eq!(memory.fenced_ns(0), None);
         let mut found = [0; 8];
-        block_on(memory.load(0, PAGE - 4, &mut found)).unwrap();
+        memory.load(0, PAGE - 4, &mut found).unwrap();
         assert_eq!(found, [9, 9, 9, 9, 0, 0, 0, 0]);
     }
 
     #[test]
     fn bytes_that_are_not_there_are_errors() {
         let memory = memory(PowerSwitch::on());
-        let read = block_on(memory.load(0, 8 * PAGE - 1, &mut [0; 2]));
+        let read = memory.load(0, 8 * PAGE - 1, &mut [0; 2]);
         assert_eq!(read, Err(Fault::Read { page: 8 }));
         let written = memory.store(0, u64::MAX, &[1]);
         assert!(matches!(written, Err(Fault::Write { .. })), "{written:?}");

@@ -13,7 +13,8 @@
 //! * What was stored is what is loaded, at once.
 //!
 //! Bytes of files go where whoever asks wants them ([`Out`], [`In`]), which may be out of reach for
-//! all but a drive: for those there are four more methods. As they stand here, they serve memory.
+//! all but a drive: for those there are five more methods. As they stand here, they serve memory;
+//! who can reach a host says how bytes get there and back ([`Lines::give`], [`Lines::fetch`]).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -67,7 +68,19 @@ pub trait Lines {
     /// # Errors
     /// As there; [`Fault::Payload`].
     async fn load_to(&self, at: u64, out: Out<'_>) -> Result<(), Fault> {
-        self.load(at, out.memory()?).await
+        let mut out = match out {
+            Out::Bytes(bytes) => return self.load(at, bytes).await,
+            Out::Host(host) => Out::Host(host),
+        };
+        let mut memory = [0; PAGE_BYTES];
+        for (page, from, bytes) in by_page(at, out.len() as usize) {
+            let (part, address) = (&mut memory[..bytes], page * PAGE + from as u64);
+            self.load(address, part).await?;
+            let done = address - at;
+            self.give(part, out.slice(done..done + bytes as u64))
+                .await?;
+        }
+        Ok(())
     }
 
     /// As [`Lines::store`], from where the bytes are.
@@ -75,7 +88,27 @@ pub trait Lines {
     /// # Errors
     /// As there; [`Fault::Payload`].
     async fn store_from(&self, at: u64, data: In<'_>) -> Result<(), Fault> {
-        self.store(at, data.memory()?).await
+        if let In::Bytes(bytes) = data {
+            return self.store(at, bytes).await;
+        }
+        let mut memory = [0; PAGE_BYTES];
+        for (page, from, bytes) in by_page(at, data.len() as usize) {
+            let (part, address) = (&mut memory[..bytes], page * PAGE + from as u64);
+            let done = address - at;
+            self.fetch(data.slice(done..done + bytes as u64), part)
+                .await?;
+            self.store(address, part).await?;
+        }
+        Ok(())
+    }
+
+    /// Gives bytes that are in memory to whoever wants them.
+    ///
+    /// # Errors
+    /// [`Fault::Payload`].
+    async fn give(&self, bytes: &[u8], out: Out<'_>) -> Result<(), Fault> {
+        out.memory()?.copy_from_slice(bytes);
+        Ok(())
     }
 
     /// Fills with zeros.
@@ -124,6 +157,10 @@ impl<L: Lines> Lines for &L {
 
     async fn store_from(&self, at: u64, data: In<'_>) -> Result<(), Fault> {
         (**self).store_from(at, data).await
+    }
+
+    async fn give(&self, bytes: &[u8], out: Out<'_>) -> Result<(), Fault> {
+        (**self).give(bytes, out).await
     }
 
     async fn zero(&self, out: Out<'_>) -> Result<(), Fault> {

@@ -281,35 +281,8 @@ impl<P: Pages> Lines for PagesAsLines<P> {
         Ok(())
     }
 
-    async fn load_to(&self, at: u64, out: Out<'_>) -> Result<(), Fault> {
-        let mut out = match out {
-            Out::Bytes(bytes) => return self.load(at, bytes).await,
-            Out::Host(host) => Out::Host(host),
-        };
-        let (mut page, mut done) = ([0; PAGE_BYTES], 0);
-        for (nth, _, bytes) in by_page(at, out.len() as usize) {
-            let part = &mut page[..bytes];
-            self.load((nth * PAGE).max(at), part).await?;
-            let end = done + bytes as u64;
-            self.pages.give(part, out.slice(done..end)).await?;
-            done = end;
-        }
-        Ok(())
-    }
-
-    async fn store_from(&self, at: u64, data: In<'_>) -> Result<(), Fault> {
-        if let In::Bytes(bytes) = data {
-            return self.store(at, bytes).await;
-        }
-        self.check(at, data.len())?;
-        let (mut page, mut done) = ([0; PAGE_BYTES], 0);
-        for (nth, _, bytes) in by_page(at, data.len() as usize) {
-            let (part, end) = (&mut page[..bytes], done + bytes as u64);
-            self.pages.fetch(data.slice(done..end), part).await?;
-            self.store((nth * PAGE).max(at), part).await?;
-            done = end;
-        }
-        Ok(())
+    async fn give(&self, bytes: &[u8], out: Out<'_>) -> Result<(), Fault> {
+        self.pages.give(bytes, out).await
     }
 
     async fn zero(&self, out: Out<'_>) -> Result<(), Fault> {

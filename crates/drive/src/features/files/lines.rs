@@ -39,7 +39,7 @@ pub(super) fn has_modules(core: &Core) -> bool {
 }
 
 async fn load(core: &Core, at: u64, out: &mut [u8]) -> Result<(), Fault> {
-    let loaded_ns = modules(core).load(core.cpu.now(), at, out).await?;
+    let loaded_ns = modules(core).load(core.cpu.now(), at, out)?;
     core.cpu.sleep_until(loaded_ns).await;
     Ok(())
 }
@@ -113,38 +113,24 @@ impl Lines for FileLines {
         if let Out::Bytes(bytes) = out {
             return load(&core, at, bytes).await;
         }
-        let (mut page, mut done, mut loaded_ns) = ([0; PAGE_BYTES], 0, 0);
-        for (nth, from, bytes) in by_page(at, out.len() as usize) {
-            let part = &mut page[..bytes];
-            let at = nth * PAGE + from as u64;
-            let there_ns = modules(&core).load(core.cpu.now(), at, part).await?;
+        // Modules serve beside each other.
+        let (mut memory, mut loaded_ns) = ([0; PAGE_BYTES], 0);
+        for (page, from, bytes) in by_page(at, out.len() as usize) {
+            let (part, address) = (&mut memory[..bytes], page * PAGE + from as u64);
+            let there_ns = modules(&core).load(core.cpu.now(), address, part)?;
             loaded_ns = there_ns.max(loaded_ns);
-            let end = done + bytes as u64;
-            pages.give(part, out.slice(done..end)).await?;
-            done = end;
+            let done = address - at;
+            pages.put_to(part, out.slice(done..done + bytes as u64))?;
         }
         core.cpu.sleep_until(loaded_ns).await;
         Ok(())
     }
 
-    async fn store_from(&self, at: u64, data: In<'_>) -> Result<(), Fault> {
-        let pages = match self {
-            FileLines::Modules(pages) => pages,
-            FileLines::Pages(lines) => return lines.store_from(at, data).await,
-        };
-        let core = pages.core();
-        if let In::Bytes(bytes) = data {
-            return store(&core, at, bytes).await;
+    async fn give(&self, bytes: &[u8], out: Out<'_>) -> Result<(), Fault> {
+        match self {
+            FileLines::Modules(pages) => pages.give(bytes, out).await,
+            FileLines::Pages(lines) => lines.give(bytes, out).await,
         }
-        let (mut page, mut done) = ([0; PAGE_BYTES], 0);
-        for (nth, from, bytes) in by_page(at, data.len() as usize) {
-            let (part, end) = (&mut page[..bytes], done + bytes as u64);
-            pages.take(&core, data.slice(done..end), part).await?;
-            let at = nth * PAGE + from as u64;
-            store(&core, at, part).await?;
-            done = end;
-        }
-        Ok(())
     }
 
     async fn zero(&self, out: Out<'_>) -> Result<(), Fault> {
