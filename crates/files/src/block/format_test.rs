@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::{groups, journal, layout, links, node, page, tree, xattrs};
+use super::{groups, journal, layout, links, node, page, records, xattrs};
 
 /// The rows of each table, by what announces it.
 type Tables = BTreeMap<String, Vec<String>>;
@@ -114,7 +114,7 @@ fn tables_of_the_code() -> Tables {
     );
     layout!(
         tables,
-        tree::NodeHead {
+        records::NodeHead {
             header,
             owner,
             level,

@@ -8,7 +8,7 @@
 //! | `journal.rs`, `commit.rs` | groups of changes in a ring; from memory into it, and from there home |
 //! | `store.rs`, `kept.rs`, `shared.rs` | the newest version of each page; memory within a budget; what tasks share |
 //! | `tx.rs`, `merge.rs` | transactions: an operation sees one instant, and takes effect at one; two that meet in a page that many inodes share |
-//! | `tree.rs` | B+trees of records |
+//! | `tree.rs`, `records.rs` | B+trees of records; the records of a node |
 //! | `node.rs`, `inodes.rs` | inodes, and where they come from |
 //! | `extents.rs`, `directory.rs`, `hash.rs` | a file's pages; a directory's entries |
 //! | `links.rs`, `xattrs.rs` | targets of symbolic links; extended attributes |
@@ -49,6 +49,7 @@ mod names;
 mod node;
 mod orphans;
 mod page;
+mod records;
 mod recover;
 mod rename;
 mod shared;

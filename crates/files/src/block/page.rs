@@ -52,7 +52,7 @@ pub enum Kind {
     Bitmap = 6,
     /// Inodes: [`Table`](super::node::Table).
     Table = 7,
-    /// A node of a tree: [`NodeHead`](super::tree::NodeHead).
+    /// A node of a tree: [`NodeHead`](super::records::NodeHead).
     Node = 8,
     /// Extended attributes of one inode.
     Xattrs = 9,

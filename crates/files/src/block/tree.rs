@@ -1,281 +1,29 @@
 //! B+trees of records in pages: from a 64-bit key to a few hundred bytes.
 //!
 //! Both the runs of large files and the entries of directories are such trees. All nodes, leaves or
-//! not, have the same form: records of a key and bytes, one behind the other in the order of their
-//! keys, and from the end of the page backwards where each begins, so that a search halves. In a
-//! node above the leaves the bytes are the page of a child, and the key is not above any of the
-//! child's; what is below the first key belongs to the first child.
+//! not, have the same form: records of a key and bytes (`records.rs`). In a node above the leaves the
+//! bytes are the page of a child, and the key is not above any of the child's; what is below the
+//! first key belongs to the first child.
 //!
-//! A change moves what is behind it in its node. A node that overflows is split in the middle, or at
-//! its end if that is where it grew; one that is nearly empty goes into its neighbour if there is
+//! A change moves what is behind it in its node. A node that overflows is split in the middle, or
+//! at its end if that is where it grew; one that is nearly empty goes into its neighbour if there is
 //! room, one that is empty is given back. Removing needs no new page, ever.
 
-use std::sync::Arc;
-
 use smallvec::SmallVec;
-use zerocopy::byteorder::little_endian::{U16, U32, U64};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use wharf_runtime::Op;
-
-use super::page::{self, Header, Image, Kind};
+use super::page::{Image, Kind};
+use super::records::{
+    Edit, RECORD_BYTES, ROOM_BYTES, VALUE_BYTES_MAX, View, build, bytes_of, edit, split_point,
+};
 use super::tx::{Tx, damage};
-use crate::cost::work;
 use crate::errno::FileError;
-use crate::pages::{PAGE_BYTES, PageBytes, Pages};
-
-/// The first bytes of a node.
-#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-pub struct NodeHead {
-    /// Of the page.
-    pub header: Header,
-    /// The number of the file or directory whose tree it is.
-    pub owner: U64,
-    /// 0 of leaves, and 1 more than its children's of others.
-    pub level: U16,
-    /// Records.
-    pub records: U16,
-    /// 0.
-    pub reserved: U32,
-}
-
-/// Bytes of the head of a node.
-const HEAD_BYTES: usize = size_of::<NodeHead>();
-
-/// Bytes of a record besides its value: key, length, and where it begins.
-const RECORD_BYTES: usize = 8 + 2 + 2;
-
-/// Bytes of a node for records.
-const ROOM_BYTES: usize = PAGE_BYTES - HEAD_BYTES;
-
-/// Most bytes of a value: at least twelve records fit into a node.
-pub const VALUE_BYTES_MAX: usize = 300;
+use crate::pages::Pages;
 
 /// No tree is higher.
 const LEVEL_MAX: u16 = 12;
 
 /// A record: its key and its value.
 pub type Record = (u64, Vec<u8>);
-
-/// The records of a node.
-struct View<'a> {
-    bytes: &'a PageBytes,
-    page: u64,
-    records: usize,
-}
-
-impl<'a> View<'a> {
-    fn new(bytes: &'a PageBytes, page: u64, owner: u64, level: u16) -> Result<Self, FileError> {
-        let head: &NodeHead = page::of(bytes);
-        let records = usize::from(head.records.get());
-        let is_sound = head.owner.get() == owner
-            && head.level.get() == level
-            && records > 0
-            && records <= ROOM_BYTES / RECORD_BYTES;
-        match is_sound {
-            true => Ok(View {
-                bytes,
-                page,
-                records,
-            }),
-            false => Err(damage(page, "it is no such node of this tree")),
-        }
-    }
-
-    /// The bytes from where a record begins on.
-    fn record(&self, index: usize) -> Result<&'a [u8], FileError> {
-        let slot = PAGE_BYTES - 2 * (index + 1);
-        let at = usize::from(u16::from_le_bytes([self.bytes[slot], self.bytes[slot + 1]]));
-        match self.bytes.get(at..) {
-            Some(record) if at >= HEAD_BYTES && record.len() >= 10 => Ok(record),
-            _ => Err(damage(self.page, "a record lies outside of its node")),
-        }
-    }
-
-    fn key(&self, index: usize) -> Result<u64, FileError> {
-        let record = self.record(index)?;
-        Ok(u64::from_le_bytes(record[..8].try_into().expect("8 bytes")))
-    }
-
-    fn value(&self, index: usize) -> Result<&'a [u8], FileError> {
-        let record = self.record(index)?;
-        let length = usize::from(u16::from_le_bytes([record[8], record[9]]));
-        let value = record.get(10..10 + length);
-        let value = value.filter(|value| value.len() <= VALUE_BYTES_MAX);
-        value.ok_or_else(|| damage(self.page, "a record lies outside of its node"))
-    }
-
-    /// How many records have keys below `key`.
-    fn below(&self, key: u64) -> Result<usize, FileError> {
-        let (mut low, mut high) = (0, self.records);
-        while low < high {
-            let middle = (low + high) / 2;
-            match self.key(middle)? < key {
-                true => low = middle + 1,
-                false => high = middle,
-            }
-        }
-        Ok(low)
-    }
-
-    /// Which child a key belongs to.
-    fn child_of(&self, key: u64) -> Result<usize, FileError> {
-        let below = match key.checked_add(1) {
-            Some(above) => self.below(above)?,
-            None => self.records,
-        };
-        Ok(below.saturating_sub(1))
-    }
-
-    fn child(&self, index: usize) -> Result<u64, FileError> {
-        let value = self.value(index)?.try_into();
-        let value = value.map_err(|_| damage(self.page, "a child is no page number"))?;
-        Ok(u64::from_le_bytes(value))
-    }
-
-    fn all(&self) -> Result<Records<'a>, FileError> {
-        let record = |index| Ok((self.key(index)?, self.value(index)?));
-        let records: Result<Records<'a>, FileError> = (0..self.records).map(record).collect();
-        let records = records?;
-        let is_ordered = records.windows(2).all(|two| two[0].0 < two[1].0);
-        match is_ordered && bytes_of(&records) <= ROOM_BYTES {
-            true => Ok(records),
-            false => Err(damage(self.page, "the records of a node overlap")),
-        }
-    }
-}
-
-impl View<'_> {
-    /// Where the records end: they lie one behind the other in the order of their keys.
-    fn end(&self) -> Result<usize, FileError> {
-        let (mut at, mut last) = (HEAD_BYTES, None);
-        for index in 0..self.records {
-            let slot = PAGE_BYTES - 2 * (index + 1);
-            let begins = usize::from(u16::from_le_bytes([self.bytes[slot], self.bytes[slot + 1]]));
-            let record = self.bytes.get(at..at + 10).filter(|_| begins == at);
-            let overlap = || damage(self.page, "the records of a node overlap");
-            let record = record.ok_or_else(overlap)?;
-            let key = u64::from_le_bytes(record[..8].try_into().expect("8 bytes"));
-            at += 10 + usize::from(u16::from_le_bytes([record[8], record[9]]));
-            if last.is_some_and(|last| last >= key) || at > slot_of(self.records) {
-                return Err(overlap());
-            }
-            last = Some(key);
-        }
-        Ok(at)
-    }
-}
-
-/// Where the list begins that says where so many records begin.
-fn slot_of(records: usize) -> usize {
-    PAGE_BYTES - 2 * records
-}
-
-/// What is done to a node: records that go, from an index on, and one that comes there.
-#[derive(Clone, Copy)]
-struct Edit<'a> {
-    index: usize,
-    goes: bool,
-    comes: Option<(u64, &'a [u8])>,
-}
-
-/// Changes one record of a node, if there is room. False if not, and then nothing is changed.
-fn edit(image: &mut Image, view: &View<'_>, edit: Edit<'_>) -> Result<bool, FileError> {
-    let end = view.end()?;
-    let begins = |index: usize| match index < view.records {
-        true => {
-            let slot = PAGE_BYTES - 2 * (index + 1);
-            usize::from(u16::from_le_bytes([view.bytes[slot], view.bytes[slot + 1]]))
-        }
-        false => end,
-    };
-    let (from, behind) = (
-        begins(edit.index),
-        begins(edit.index + usize::from(edit.goes)),
-    );
-    let new = edit.comes.map_or(0, |(_, value)| 10 + value.len());
-    let records = view.records - usize::from(edit.goes) + usize::from(edit.comes.is_some());
-    if end - (behind - from) + new > slot_of(records) {
-        return Ok(false);
-    }
-    work(Op::DirectoryUpdate, || {
-        let bytes = Arc::make_mut(image);
-        let now_end = end - (behind - from) + new;
-        // The list grows from the end of the page, so it moves towards the front.
-        let moves = |bytes: &mut PageBytes, old: usize, new_index: usize| {
-            let at = begins(old) - behind + from + new;
-            let slot = PAGE_BYTES - 2 * (new_index + 1);
-            bytes[slot..slot + 2].copy_from_slice(&(at as u16).to_le_bytes());
-        };
-        let next = edit.index + usize::from(edit.goes);
-        let next_index = edit.index + usize::from(edit.comes.is_some());
-        bytes.copy_within(behind..end, from + new);
-        bytes[now_end.min(end)..end].fill(0);
-        for (nth, old) in (next..view.records).enumerate() {
-            moves(bytes, old, next_index + nth);
-        }
-        if let Some((key, value)) = edit.comes {
-            bytes[from..from + 8].copy_from_slice(&key.to_le_bytes());
-            bytes[from + 8..from + 10].copy_from_slice(&(value.len() as u16).to_le_bytes());
-            bytes[from + 10..from + new].copy_from_slice(value);
-            let slot = PAGE_BYTES - 2 * (edit.index + 1);
-            bytes[slot..slot + 2].copy_from_slice(&(from as u16).to_le_bytes());
-        }
-        if records < view.records {
-            bytes[slot_of(view.records)..slot_of(records)].fill(0);
-        }
-        let head: &mut NodeHead = page::of_mut(bytes);
-        head.records = (records as u16).into();
-    });
-    Ok(true)
-}
-
-/// Records of a node that is to be rebuilt.
-type Records<'a> = Vec<(u64, &'a [u8])>;
-
-fn bytes_of(records: &[(u64, &[u8])]) -> usize {
-    let bytes = |(_, value): &(u64, &[u8])| RECORD_BYTES + value.len();
-    records.iter().map(bytes).sum()
-}
-
-/// Writes records into a node. They fit.
-fn build(image: &mut Image, owner: u64, level: u16, records: &[(u64, &[u8])]) {
-    debug_assert!(bytes_of(records) <= ROOM_BYTES);
-    debug_assert!(records.is_sorted_by_key(|(key, _)| *key));
-    work(Op::DirectoryUpdate, || {
-        let bytes = Arc::make_mut(image);
-        bytes[HEAD_BYTES..].fill(0);
-        let head: &mut NodeHead = page::of_mut(bytes);
-        head.owner = owner.into();
-        head.level = level.into();
-        head.records = (records.len() as u16).into();
-        let mut at = HEAD_BYTES;
-        for (index, (key, value)) in records.iter().enumerate() {
-            let slot = PAGE_BYTES - 2 * (index + 1);
-            bytes[slot..slot + 2].copy_from_slice(&(at as u16).to_le_bytes());
-            bytes[at..at + 8].copy_from_slice(&key.to_le_bytes());
-            bytes[at + 8..at + 10].copy_from_slice(&(value.len() as u16).to_le_bytes());
-            bytes[at + 10..at + 10 + value.len()].copy_from_slice(value);
-            at += 10 + value.len();
-        }
-    });
-}
-
-/// Where to split records that do not fit into one node, `grown` being the one that was added.
-fn split_point(records: &[(u64, &[u8])], grown: usize) -> usize {
-    if grown == records.len() - 1 {
-        return grown;
-    }
-    let half = bytes_of(records) / 2;
-    let mut before = 0;
-    let is_first_half = |(_, value): &&(u64, &[u8])| {
-        before += RECORD_BYTES + value.len();
-        before <= half
-    };
-    let point = records.iter().take_while(is_first_half).count();
-    point.clamp(1, records.len() - 1)
-}
 
 /// The nodes from the root down to a leaf, and which child each led to.
 type Way = SmallVec<[(u64, usize); 6]>;
@@ -538,8 +286,7 @@ impl Tree {
             return Ok(Some(0));
         }
         let gone = RECORD_BYTES + view.value(index)?.len();
-        let left = view.end()? - HEAD_BYTES + 2 * view.records - gone;
-        if left < ROOM_BYTES / 4
+        if view.bytes()? - gone < ROOM_BYTES / 4
             && let Some((next_key, next)) = self.right_of(tx, level, parent).await?
         {
             let mut records = view.all()?;
