@@ -11,7 +11,7 @@
 //! | `caller.rs` | who asks, and which mode bits a change takes away |
 //! | `file_system.rs`, `arguments.rs` | the trait of all file systems, and what its operations are given |
 //! | `vfs/`, `handles.rs` | paths, permissions and open files above any file system |
-//! | `gpt.rs` | the table of partitions, each with the number of its file system |
+//! | `gpt.rs`, `partitions.rs` | the table of partitions, each with the number of its file system; the same on pages |
 //! | `pages.rs`, `lines.rs` | what file systems stand on: pages by number, persistent memory |
 //! | `payload.rs` | where bytes of files come from and go to: memory, or pages of a host |
 //! | `block/` | wfs: a journaling file system of extents, on pages |
@@ -40,6 +40,7 @@ mod limits;
 pub mod lines;
 pub mod model;
 pub mod pages;
+pub mod partitions;
 mod payload;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use wharf_drive::config::NewFiles;
 use wharf_drive::{DriveError, media};
 use wharf_files::block::{self, Make, Recovered};
-use wharf_files::gpt::{Gpt, Guid, head_bytes, tail_bytes};
-use wharf_files::pages::{PAGE_BYTES, Pages, Run};
+use wharf_files::gpt::Guid;
+use wharf_files::partitions::{self, TableError};
 use wharf_files::{FileError, Owner, block_on};
 
 use super::drive::FileDrive;
@@ -106,26 +106,12 @@ fn open_drive<T>(
 fn find(image: &Path) -> Result<DrivePages, ImageError> {
     let drive = open_drive(image, |options| Ok(Client::open_local(&options)?))?;
     let drive = DrivePages::whole(drive);
-    let blocks = drive.pages();
-    let mut head = vec![0; head_bytes(PAGE_BYTES as u32)];
-    let mut tail = vec![0; tail_bytes(PAGE_BYTES as u32)];
-    let (head_pages, tail_pages) = (head.len() / PAGE_BYTES, tail.len() / PAGE_BYTES);
-    let at_end = blocks.saturating_sub(tail_pages as u64);
-    let read = block_on(async {
-        drive
-            .read(&[Run::new(0, head_pages as u64)], &mut head)
-            .await?;
-        drive
-            .read(&[Run::new(at_end, tail_pages as u64)], &mut tail)
-            .await
-    });
-    read.map_err(FileError::Io)?;
-    let found = Gpt::decode(PAGE_BYTES as u32, blocks, &head, &tail);
-    let found = found.map_err(|error| ImageError::Table(error.to_string()))?;
-    let mut partitions = found.gpt.partitions().iter().flatten();
-    let wfs = partitions.find(|partition| partition.file_system() == block::NUMBER);
-    let wfs = wfs.ok_or(ImageError::NoFileSystem)?;
-    Ok(drive.part(Run::new(wfs.first_block, wfs.blocks())))
+    let found = block_on(partitions::find(&drive, block::NUMBER));
+    let found = found.map_err(|error| match error {
+        TableError::Table(error) => ImageError::Table(error.to_string()),
+        TableError::Fault(fault) => FileError::Io(fault).into(),
+    })?;
+    Ok(drive.part(found.ok_or(ImageError::NoFileSystem)?))
 }
 
 /// The file system of an image, brought up to date, with the drive that runs it on this thread.

@@ -1,7 +1,8 @@
 //! The partition of a drive that has a file system, and a new one.
 
-use wharf_files::gpt::{Gpt, GptError, Guid, Partition, head_bytes, tail_bytes};
+use wharf_files::gpt::{Gpt, GptError, Guid, Partition};
 use wharf_files::pages::{PAGE_BYTES, Pages, Run};
+use wharf_files::partitions::{self, TableError};
 use wharf_files::volume::{self, Format, MakeError};
 use wharf_files::{Fault, FileError};
 
@@ -33,6 +34,15 @@ pub enum OpenError {
     Files(#[from] FileError),
 }
 
+impl From<TableError> for OpenError {
+    fn from(error: TableError) -> OpenError {
+        match error {
+            TableError::Table(error) => error.into(),
+            TableError::Fault(fault) => fault.into(),
+        }
+    }
+}
+
 impl From<Fault> for OpenError {
     fn from(fault: Fault) -> OpenError {
         FileError::Io(fault).into()
@@ -41,16 +51,8 @@ impl From<Fault> for OpenError {
 
 /// The pages of the partition that holds a file system of this format.
 pub(super) async fn find(pages: &FilePages, format: Format) -> Result<Run, OpenError> {
-    let mut head = vec![0; head_bytes(PAGE_BYTES as u32)];
-    let mut tail = vec![0; tail_bytes(PAGE_BYTES as u32)];
-    let (at_start, at_end) = (place(&head, 0), at_end(&tail, pages.pages()));
-    pages.read(&[at_start], &mut head).await?;
-    pages.read(&[at_end], &mut tail).await?;
-    let found = Gpt::decode(PAGE_BYTES as u32, pages.pages(), &head, &tail)?;
-    let mut partitions = found.gpt.partitions().iter().flatten();
-    let found = partitions.find(|partition| partition.file_system() == format.number());
-    let found = found.ok_or(OpenError::None)?;
-    Ok(Run::new(found.first_block, found.blocks()))
+    let found = partitions::find(pages, format.number()).await?;
+    found.ok_or(OpenError::None)
 }
 
 /// Makes a file system over all pages; gives where it is.
@@ -79,17 +81,6 @@ pub(super) async fn make(
     let part = Run::new(first, (last + 1).saturating_sub(first));
     volume::make(&pages.part(part), format, new.make).await?;
     // Who finds the partition finds a file system in it.
-    let (head, tail) = gpt.encode();
-    pages.write(&[place(&head, 0)], &head).await?;
-    pages.write(&[at_end(&tail, pages.pages())], &tail).await?;
-    pages.flush().await?;
+    partitions::write(pages, &gpt).await?;
     Ok(part)
-}
-
-fn place(bytes: &[u8], first: u64) -> Run {
-    Run::new(first, (bytes.len() / PAGE_BYTES) as u64)
-}
-
-fn at_end(tail: &[u8], pages: u64) -> Run {
-    place(tail, pages.saturating_sub((tail.len() / PAGE_BYTES) as u64))
 }
