@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use wharf_files::block::Make;
 use wharf_files::gpt::Guid;
+use wharf_files::volume::Format;
 
 use super::{ConfigError, DriveConfig, MediaKind};
 use crate::media::PAGE_BYTES;
@@ -18,6 +19,16 @@ pub enum FileSystemKind {
     Wfs,
     /// The one for persistent memory: in `persistent_memory`, or on pages if there is none.
     Wpm,
+}
+
+impl FileSystemKind {
+    /// What is on the media.
+    pub fn format(self) -> Format {
+        match self {
+            FileSystemKind::Wfs => Format::Wfs,
+            FileSystemKind::Wpm => Format::Wpm,
+        }
+    }
 }
 
 /// A new file system, in a partition of all that the drive shows.

@@ -13,7 +13,7 @@ use super::firmware::Firmware;
 use super::lines::{FileLines, FileSystemOfDrive, has_modules};
 use super::pages::FilePages;
 use super::tasks::start_tasks;
-use crate::config::{DriveConfig, FileSystemKind, NewFiles};
+use crate::config::{DriveConfig, NewFiles};
 use crate::core::Core;
 use crate::memory::Purpose;
 
@@ -26,10 +26,8 @@ pub(super) fn power_on(cores: &[Rc<Core>], config: &DriveConfig, new: Option<New
     let pages = FilePages::whole(cores, config.namespace_pages());
     let (first, cache_bytes) = (Rc::downgrade(&cores[0]), config.memory.metadata_bytes);
     let cpu = &cores[0].cpu;
-    let format = match config.file_system {
-        Some(FileSystemKind::Wpm) => Format::Wpm,
-        Some(FileSystemKind::Wfs) | None => Format::Wfs,
-    };
+    let kind = config.file_system.expect("the feature is on");
+    let format = kind.format();
     let opens = async move {
         let opened = open(&first, pages, format, new, cache_bytes).await;
         firmware.opened(opened);
