@@ -19,6 +19,7 @@ use wharf_wire::command::Command;
 use wharf_wire::dma::{DmaRegion, DmaSpace, PAGE_BYTES};
 use wharf_wire::file::{Caller, FileHandle, FileSystemState, Names, RequestHead, Start, StartKind};
 use wharf_wire::identify::DriveFeature;
+use wharf_wire::opcode::IoOpcode;
 use wharf_wire::queue::HostQueue;
 
 const NEW: NewFiles = NewFiles {
@@ -44,13 +45,13 @@ const DEPTH: u32 = 4;
 
 fn config(flags: u64) -> DriveConfig {
     let mut config = wharf_fuzz::tiny();
-    config.file_system = Some(match flags & 24 {
-        0 | 8 => FileSystemKind::Wfs,
-        _ => FileSystemKind::Wpm,
-    });
-    if flags & 24 == 16 {
-        config.persistent_memory.bytes = 4 << 20;
-    }
+    let (kind, persistent_bytes) = match flags >> 3 & 3 {
+        2 => (FileSystemKind::Wpm, 4 << 20),
+        3 => (FileSystemKind::Wpm, 0),
+        _ => (FileSystemKind::Wfs, 0),
+    };
+    config.file_system = Some(kind);
+    config.persistent_memory.bytes = persistent_bytes;
     config.media.kind = MediaKind::Ram;
     config.geometry.pages_per_block = 16;
     config.geometry.blocks_per_plane = 64;
@@ -91,7 +92,7 @@ impl Host {
                 while !self.owed.is_empty() {
                     self.take().await;
                 }
-                if command.opcode == 0xa3 {
+                if command.opcode == IoOpcode::OpenFile.raw() {
                     // SAFETY: no command is in flight.
                     let answer = unsafe { self.data.page_mut(0) };
                     let raw = answer[128..136].try_into().expect("8 bytes");
@@ -162,7 +163,7 @@ impl Host {
 
     fn command(&mut self, input: &mut Input) -> Command {
         let mut command = Command::close_file(1, FileHandle::from_raw(self.handle(input)));
-        command.opcode = 0xa0 + (input.number(1) % 10) as u8;
+        command.opcode = IoOpcode::CloseFile.raw() + (input.number(1) % 10) as u8;
         let wild = input.number(1);
         let number = |input: &mut Input, bit: u64| match wild >> bit & 1 {
             0 => input.number(2),
