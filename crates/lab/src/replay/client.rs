@@ -215,9 +215,7 @@ pub(crate) async fn run<D: Design>(
     let client = parts.and_then(|parts| Ok(design.client(parts)?));
     let client = match client {
         Ok(client) => client,
-        Err(error) => {
-            return give_up(&run, error, done, &cpu, index);
-        }
+        Err(error) => return give_up(&run, error, done, &cpu, index),
     };
     let start_ns = cpu.now();
     if let Some(shared) = &run.files {

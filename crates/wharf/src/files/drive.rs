@@ -157,21 +157,16 @@ impl FileDrive {
         Ok(self.done(client.leave())?)
     }
 
-    /// The same of what the host's side of commands for files answers.
+    /// Runs everything on this thread until the host's side of a command has its answer.
     ///
     /// # Errors
-    /// Its own.
+    /// That of the answer.
     pub(super) fn done<T>(
         &self,
         future: impl Future<Output = Result<T, wharf_host::files::FileError>>,
     ) -> Result<T, FileError> {
-        let done = self.wait(future);
+        let done = self.inline.block_on(self.cpu, |_| future);
         done.map_err(|error| FileError::Errno(error.errno()))
-    }
-
-    /// Runs everything on this thread until `future` is done.
-    fn wait<F: Future>(&self, future: F) -> F::Output {
-        self.inline.block_on(self.cpu, |_| future)
     }
 
     /// The client, for a caller; and tells the drive what time it is where it does not know.
