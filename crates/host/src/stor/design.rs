@@ -7,16 +7,23 @@
 //!
 //! Not yet: the cache of each process, which the paper puts before it.
 
+use std::rc::Rc;
 use std::sync::Arc;
 
-use wharf_wire::dma::DmaSpace;
+use wharf_runtime::Cpu;
+use wharf_wire::dma::{DmaSpace, RegisterError};
 use wharf_wire::identify::DriveFeature;
+use wharf_wire::memory::SharedMemory;
 
 use super::{StorClient, StorConfig};
 use crate::design::{Design, DesignConfig, DesignError, FileParts, Needs, NoBlocks, Parts};
 use crate::driver::Driver;
 use crate::files::{FileClient, FileError, make_files};
 use crate::gate::Gate;
+use crate::guest::{SharedDesign, Writers};
+
+/// A client's queue pairs.
+type Bunch = Vec<Rc<Driver>>;
 
 /// What the clients share: nothing but the memory that they have their buffers in.
 pub struct Stor {
@@ -38,12 +45,13 @@ impl Design for Stor {
 
     type Config = StorConfig;
 
-    type Client = NoBlocks<Vec<std::rc::Rc<Driver>>>;
+    type Client = NoBlocks<Bunch>;
 
-    fn needs(_: &DesignConfig, _: &StorConfig) -> Needs {
+    fn needs(_: &DesignConfig, own: &StorConfig) -> Needs {
         Needs {
             features: &[DriveFeature::FileSystem],
             bunch: true,
+            attached_pages: own.buffer_pages as usize,
             ..Needs::default()
         }
     }
@@ -70,7 +78,7 @@ impl Design for Stor {
         parts: FileParts,
     ) -> Result<impl FileClient, FileError> {
         let (cpu, index) = (&parts.cpu, parts.index);
-        let made = StorClient::new(cpu, &self.space, client.0, &self.own);
+        let made = self.open_files(cpu, &client);
         if index == 0 {
             let begun = match &made {
                 Ok(client) => make_files(client, &parts.initially).await,
@@ -83,4 +91,50 @@ impl Design for Stor {
         // A client without memory for its buffers is one for whom there is no space.
         made.map_err(|_| wharf_files::Errno::ENOSPC.into())
     }
+}
+
+impl Stor {
+    /// Files by a client's queue pairs.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn open_files(
+        &self,
+        cpu: &Cpu,
+        client: &NoBlocks<Bunch>,
+    ) -> Result<StorClient, RegisterError> {
+        StorClient::new(cpu, &self.space, client.0.clone(), &self.own)
+    }
+}
+
+/// Processes share the drive, which closes what a guest has open when its queue pair is deleted. Of the host's memory
+/// they share nothing.
+impl SharedDesign for Stor {
+    fn shared_parts(_: &DesignConfig) -> Vec<(usize, Writers)> {
+        Vec::new()
+    }
+
+    fn shared_memory(&self) -> Vec<Arc<SharedMemory>> {
+        Vec::new()
+    }
+
+    fn attach(
+        config: &DesignConfig,
+        own: &StorConfig,
+        space: &Arc<DmaSpace>,
+        _: &[Arc<SharedMemory>],
+        _: u32,
+    ) -> Result<Stor, DesignError> {
+        Stor::new(config, own, space)
+    }
+
+    fn frames_max(&self, _: u32, _: u32) -> Result<u32, DesignError> {
+        Ok(0)
+    }
+
+    fn admit(&self, _: u32) {}
+
+    fn mend(&self, _: Option<u32>) {}
+
+    fn forget(&self, _: u32) {}
 }

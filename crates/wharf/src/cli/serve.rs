@@ -1,4 +1,4 @@
-//! `wharf serve nbd`.
+//! `wharf serve nbd` and `wharf serve drive`.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,8 @@ use wharf_lab::config::parse_bytes;
 use wharf_nbd::http::MetricsServer;
 use wharf_nbd::{Export, Limits, Listener, MemoryExport, Server, ServerOptions};
 
-use super::{Failure, input, print};
+use super::{Failure, fs, input, print};
+use crate::files;
 use crate::serve::{CachedExport, FlashExport, Serving, StoreExport, TargetExport};
 use crate::store::StoreOptions;
 
@@ -41,6 +42,30 @@ pub(super) enum Command {
     /// as a disk. Runs until SIGTERM or SIGINT; what was acknowledged is durable then.
     #[command(after_help = NEXT)]
     Nbd(Box<NbdArgs>),
+    /// Serves the file system of a drive image to other processes of the same user, which name the socket where they would
+    /// name the image. Runs until SIGTERM or SIGINT; all is durable then.
+    #[command(after_help = DRIVE_NEXT)]
+    Drive(DriveArgs),
+}
+
+/// What people type next; all of it works as it stands.
+const DRIVE_NEXT: &str = "\
+What to do with it, with the socket /tmp/drive.sock of `wharf serve drive drive.img --socket /tmp/drive.sock`:
+
+  wharf fs ls /tmp/drive.sock
+  wharf fs cp /etc/hostname /tmp/drive.sock:/hostname
+  wharf mount /tmp/drive.sock here --background";
+
+#[derive(clap::Args)]
+pub(super) struct DriveArgs {
+    /// The image, made by `wharf fs make`; nobody else may have it open.
+    image: PathBuf,
+    /// Listens at a unix socket, made here.
+    #[arg(long, value_name = "PATH")]
+    socket: PathBuf,
+    /// Processes that use it at a time.
+    #[arg(long, value_name = "COUNT", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=62))]
+    processes_max: u32,
 }
 
 /// What is served: one of these.
@@ -118,7 +143,23 @@ pub(super) struct NbdArgs {
 pub(super) fn run(command: &Command) -> Result<(), Failure> {
     match command {
         Command::Nbd(args) => nbd(args),
+        Command::Drive(args) => drive(args),
     }
+}
+
+fn drive(args: &DriveArgs) -> Result<(), Failure> {
+    // Before any thread starts: a signal that comes early is not lost.
+    let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(input)?;
+    let server = files::Server::open(&args.image, &args.socket, args.processes_max);
+    let server = server.map_err(|error| fs::failure(&args.image, &error))?;
+    print(&format!(
+        "serving {} at {}",
+        args.image.display(),
+        args.socket.display()
+    ));
+    signals.forever().next();
+    let closed = server.close();
+    closed.map_err(|error| fs::failure(&args.image, &error))
 }
 
 fn nbd(args: &NbdArgs) -> Result<(), Failure> {

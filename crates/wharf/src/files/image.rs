@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::io::{self, Read};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::time::Duration;
 
-use wharf_drive::config::NewFiles;
+use wharf_drive::config::{FileSystemKind, NewFiles};
 use wharf_drive::{DriveError, media};
 use wharf_files::block::{self, Make, Recovered};
 use wharf_files::gpt::Guid;
@@ -66,8 +67,12 @@ pub fn make(image: &Path, new: &NewImage) -> Result<(), ImageError> {
 }
 
 fn make_on(options: StoreOptions, new: &NewImage) -> Result<(), ImageError> {
+    FileDrive::open(options, FileSystemKind::Wfs, Some(new_files(new)?))?.end()
+}
+
+fn new_files(new: &NewImage) -> io::Result<NewFiles> {
     let [file_system, key, other_key] = numbers()?;
-    let new = NewFiles {
+    Ok(NewFiles {
         disk: guid()?,
         partition: guid()?,
         make: Make {
@@ -78,8 +83,15 @@ fn make_on(options: StoreOptions, new: &NewImage) -> Result<(), ImageError> {
             gid: new.owner.gid,
             mode: new.mode,
         },
-    };
-    FileDrive::open(options.into_drive(), Some(new))?.end()
+    })
+}
+
+/// Opens an image with a file system, by `open`, which is told which one it is.
+pub(super) fn open_image<T>(
+    image: &Path,
+    open: impl Fn(StoreOptions, FileSystemKind) -> Result<T, ImageError>,
+) -> Result<T, ImageError> {
+    open_drive(image, |options| open(options, FileSystemKind::Wfs))
 }
 
 /// Opens the drive of an image. Who has just unmounted it may be about to end: that is waited for.
@@ -114,12 +126,30 @@ fn find(image: &Path) -> Result<DrivePages, ImageError> {
     Ok(drive.part(found.ok_or(ImageError::NoFileSystem)?))
 }
 
-/// The file system of an image, brought up to date, with the drive that runs it on this thread.
+/// The file system of an image, brought up to date, with the drive that runs it on this thread; or that of a
+/// [`Server`](super::Server), by its socket.
 ///
 /// # Errors
 /// If there is none, it is damaged, or somebody else has it.
 pub fn open(image: &Path) -> Result<FileDrive, ImageError> {
-    open_drive(image, |options| FileDrive::open(options.into_drive(), None))
+    if is_socket(image) {
+        return FileDrive::attach(image);
+    }
+    open_image(image, |options, kind| FileDrive::open(options, kind, None))
+}
+
+/// A file system in memory, gone when it is closed.
+///
+/// # Errors
+/// If there can be none of that size.
+pub(super) fn in_memory(new: &NewImage) -> Result<FileDrive, ImageError> {
+    let options = StoreOptions::memory(new.bytes)?;
+    FileDrive::open(options, FileSystemKind::Wfs, Some(new_files(new)?))
+}
+
+fn is_socket(path: &Path) -> bool {
+    path.metadata()
+        .is_ok_and(|found| found.file_type().is_socket())
 }
 
 /// What a check found.
@@ -143,6 +173,9 @@ impl Checked {
 /// # Errors
 /// If there is none, or its first pages cannot be read.
 pub fn check(image: &Path) -> Result<Checked, ImageError> {
+    if is_socket(image) {
+        return Err(ImageError::Served);
+    }
     let recovered = match open(image) {
         Ok(drive) => {
             let recovered = *drive.recovered();

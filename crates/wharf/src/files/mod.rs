@@ -27,15 +27,17 @@
 //! | file | idea |
 //! |---|---|
 //! | `image.rs` | making, opening, checking an image |
-//! | `drive.rs` | a drive that runs a file system, on this thread |
+//! | `drive.rs` | a drive that runs a file system: on this thread, or in another process |
+//! | `server.rs` | a drive that this process serves to others |
 //! | `served.rs` | what a front end asks, as commands to the drive |
 //! | `pages.rs` | a part of a drive's pages, for whoever checks the file system from outside |
 //! | `mount.rs` | a file system that is open, for one user |
 //! | `record.rs` | what a file system is asked, as a trace |
 //! | `file.rs` | an open file, with the traits of `std::io` |
 //!
-//! Not yet: a drive of several threads, or one that several processes use; the byte-addressable file
-//! system; callers with more than 32 groups.
+//! One process at a time has an image open. [`Server`] serves it to others, which [attach](Mount::attach).
+//!
+//! Not yet: the byte-addressable file system; callers with more than 32 groups.
 
 mod drive;
 mod file;
@@ -44,18 +46,21 @@ mod mount;
 mod pages;
 mod record;
 mod served;
+mod server;
 
 use std::io;
 
 use wharf_files::{FileError, block_on};
 
 use crate::store::StoreError;
+pub(crate) use crate::store::now_ns;
 
 pub use drive::FileDrive;
 pub use file::File;
 pub use image::{Checked, NewImage, check, make, open};
 pub use mount::Mount;
 pub use record::{Recorded, Summary};
+pub use server::Server;
 pub use wharf_files::{
     Attributes, Caller, DirectoryEntry, Errno, Kind, OpenFlags, Rename, Special, StatFs, Written,
 };
@@ -86,6 +91,9 @@ pub enum ImageError {
     /// The file system.
     #[error(transparent)]
     Files(#[from] FileError),
+    /// Another process has the file system open.
+    #[error("another process serves it: end that, and check the image itself")]
+    Served,
     /// The machine's own files.
     #[error(transparent)]
     System(#[from] io::Error),
@@ -94,13 +102,6 @@ pub enum ImageError {
 /// As a program of this machine expects it.
 fn system(error: FileError) -> io::Error {
     io::Error::from_raw_os_error(error.errno().number())
-}
-
-/// The time, in nanoseconds since 1970.
-#[allow(clippy::disallowed_methods)] // times of files are those of the clock on the wall
-pub(crate) fn now_ns() -> u64 {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    since.map_or(0, |since| since.as_nanos() as u64)
 }
 
 /// The result of an operation on files. The drive works while it waits.

@@ -9,8 +9,8 @@ use wharf_files::{Attributes, By, Caller, DirectoryEntry, LIST_START, OpenFlags,
 
 use super::drive::FileDrive;
 use super::file::{File, Files};
-use super::image::open;
-use super::{ImageError, StatFs, wait};
+use super::image::{in_memory, open};
+use super::{ImageError, NewImage, StatFs, wait};
 
 /// Entries that are asked for at once.
 const ENTRIES_AT_ONCE: usize = 256;
@@ -41,6 +41,39 @@ impl Mount {
         let drive = open(image.as_ref())?;
         Ok(Mount {
             files: Files { drive, caller },
+        })
+    }
+
+    /// Attaches to an image that another process serves at a socket ([`Server`](super::Server)), with the rights of
+    /// root.
+    ///
+    /// # Errors
+    /// If nobody serves one there, or as many processes as may be there already are.
+    pub fn attach(socket: impl AsRef<Path>) -> Result<Mount, ImageError> {
+        Mount::attach_for(socket, Caller::root())
+    }
+
+    /// As [`Mount::attach`], for a user.
+    ///
+    /// # Errors
+    /// As [`Mount::attach`].
+    pub fn attach_for(socket: impl AsRef<Path>, caller: Caller) -> Result<Mount, ImageError> {
+        let drive = FileDrive::attach(socket.as_ref())?;
+        Ok(Mount {
+            files: Files { drive, caller },
+        })
+    }
+
+    /// A new file system in memory, with the rights of root. It is gone when it is closed.
+    ///
+    /// # Errors
+    /// If there can be none of that size.
+    pub fn in_memory(new: &NewImage) -> Result<Mount, ImageError> {
+        Ok(Mount {
+            files: Files {
+                drive: in_memory(new)?,
+                caller: Caller::root(),
+            },
         })
     }
 

@@ -12,6 +12,7 @@ use rustix::net::{SendFlags, send};
 use wharf_host::admin::DriveFacts;
 use wharf_host::boot::Ready;
 use wharf_host::design::Principal;
+use wharf_host::driver::DriverConfig;
 use wharf_host::guest::{SharedDesign, Writers};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::memory::SharedMemory;
@@ -41,11 +42,8 @@ pub(super) fn attach<D: SharedDesign>(path: &Path) -> Result<Attached<D>, StoreE
     let (head, facts, descriptors) = handshake::receive(&connection).map_err(unreachable)?;
     check::<D>(path, &head, &facts)?;
     let (config, told) = (head.config(), D::Config::default());
-    let plan = SlotPlan::new(
-        head.drives,
-        head.depth,
-        D::needs(&config, &told).attached_pages,
-    );
+    let needs = D::needs(&config, &told);
+    let plan = SlotPlan::new(head.drives, head.depth, needs.attached_pages);
     let mut parts = D::shared_parts(&config);
     parts.push((plan.bytes(), Writers::Guest(head.guest)));
     if descriptors.len() != parts.len() {
@@ -77,6 +75,8 @@ pub(super) fn attach<D: SharedDesign>(path: &Path) -> Result<Attached<D>, StoreE
             process: 1 + head.guest,
         },
         queues: (0..facts.len()).map(queue).collect(),
+        driver: DriverConfig::default(),
+        has_files: needs.bunch,
     };
     Ok(Attached {
         design,

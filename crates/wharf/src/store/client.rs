@@ -10,8 +10,10 @@ use wharf_host::direct::Direct;
 use wharf_host::error::IoError;
 use wharf_host::guest::SharedDesign;
 use wharf_host::span::Extent;
+use wharf_host::stor::{Stor, StorClient};
 use wharf_runtime::{CostTable, CpuId, Inline, Machine, Side};
 use wharf_wire::dma::DmaSpace;
+use wharf_wire::file::FileSystemLog;
 
 use super::attach::{self, Attached};
 use super::system::{Booted, ClientSlot, System};
@@ -40,6 +42,7 @@ pub struct Client<D: Design> {
     // The order of the fields is the order of their end.
     client: Option<D::Client>,
     drives: Option<Drives<D>>,
+    design: Arc<D>,
     inline: Inline,
     cpu: CpuId,
     bytes: u64,
@@ -72,6 +75,7 @@ impl<D: Design> Client<D> {
         });
         Ok(Client {
             client: Some(made?),
+            design,
             drives: Some(Drives::Here(Local { boot_cpu, booted })),
             inline,
             cpu,
@@ -89,6 +93,7 @@ impl<D: Design> Client<D> {
         let (inline, cpu, client) = take_slot(slot, design, space, ready)?;
         Ok(Client {
             client: Some(client),
+            design: design.clone(),
             bytes: ready.layout().pages() * 4096,
             drives: Some(Drives::Beside { _shared: shared }),
             inline,
@@ -118,6 +123,7 @@ impl<D: Design> Client<D> {
         let (inline, cpu, client) = take_slot(slot, &design, &space, &ready)?;
         Ok(Client {
             client: Some(client),
+            design,
             bytes: ready.layout().pages() * 4096,
             drives: Some(Drives::Elsewhere {
                 _connection: connection,
@@ -149,7 +155,7 @@ impl<D: Design> Client<D> {
 
     /// Runs everything on this thread until `future` is done.
     #[inline]
-    pub(super) fn wait<F: Future>(&self, future: F) -> F::Output {
+    pub(crate) fn wait<F: Future>(&self, future: F) -> F::Output {
         self.inline.block_on(self.cpu, |_| future)
     }
 
@@ -223,6 +229,37 @@ impl Client<Direct> {
     /// Deallocates ranges of pages, each its first page and their number: they read as zeros then.
     pub(crate) fn deallocate(&self, ranges: &[(u64, u64)]) -> Result<(), IoError> {
         self.wait(self.client().deallocate(ranges))
+    }
+}
+
+impl Client<Stor> {
+    /// The files of the drive's file system, by commands to the drive.
+    pub(crate) fn files(&self) -> Result<StorClient, StoreError> {
+        Ok(self.inline.block_on(self.cpu, |cpu| {
+            let opened = self.design.open_files(&cpu, self.client());
+            async move { opened }
+        })?)
+    }
+
+    /// What has become of the file system at power-on, of a drive on this thread.
+    pub(crate) fn log(&self) -> Option<FileSystemLog> {
+        match &self.drives {
+            Some(Drives::Here(local)) => local.booted.log(),
+            _ => None,
+        }
+    }
+
+    /// Tells a drive on this thread what time it is, if it does not know when it is `now_ns`.
+    pub(crate) fn follow_clock(&self, now_ns: u64) {
+        let Some(Drives::Here(local)) = &self.drives else {
+            // Its owner does.
+            return;
+        };
+        if !local.booted.is_clock_right(self.inline.cpu(self.cpu), now_ns) {
+            let told = |cpu| async move { local.booted.follow_clock(&cpu).await };
+            // Who cannot be told keeps the time that it has.
+            let _ = self.inline.block_on(local.boot_cpu, told);
+        }
     }
 }
 

@@ -26,6 +26,12 @@ use wharf_wire::queue::Guest;
 use super::guests::{GuestSlot, Order};
 use super::handshake::{self, DriveLine, Head, NO_SLOT};
 
+/// How often it is looked whether a drive with files knows what time it is.
+const CLOCK_PERIOD: Timespec = Timespec {
+    tv_sec: 1,
+    tv_nsec: 0,
+};
+
 /// How the listener has the boot task admit and dismiss guests.
 pub(super) struct Orders {
     pub(super) orders: Sender<Order>,
@@ -51,6 +57,8 @@ pub(super) struct Welcome<D> {
     /// Firmware cores of a drive.
     pub(super) cores: u32,
     pub(super) own_clients: u32,
+    /// Whether the drive has a clock that follows the system's.
+    pub(super) has_files: bool,
 }
 
 /// A listener that works. Dropping it dismisses all guests.
@@ -175,8 +183,14 @@ impl<D: SharedDesign> Door<D> {
             Taken::Free | Taken::Lost => None,
         });
         watched.extend(streams);
-        if let Err(error) = poll(&mut watched, None) {
-            return error == rustix::io::Errno::INTR;
+        let until = self.welcome.has_files.then_some(&CLOCK_PERIOD);
+        match poll(&mut watched, until) {
+            Ok(0) => {
+                let _ = self.orders.give(&self.cpu, Order::Clock);
+                return true;
+            }
+            Ok(_) => {}
+            Err(error) => return error == rustix::io::Errno::INTR,
         }
         let is_ready: Vec<bool> = watched.iter().map(|fd| !fd.revents().is_empty()).collect();
         if is_ready[0] {

@@ -20,6 +20,7 @@
 //! | `system.rs` | drives and their boot on a machine |
 //! | `client.rs` | what one thread uses |
 //! | `pages.rs` | pages used in place |
+//! | `clock.rs` | what time it is for a drive with files |
 //! | `guests.rs` | slots for clients in other processes, and what their end takes |
 //! | `listener.rs` | lets other processes in, and notices when they are gone |
 //! | `attach.rs` | the other process's side |
@@ -27,6 +28,7 @@
 
 mod attach;
 mod client;
+mod clock;
 mod guests;
 mod handshake;
 mod listener;
@@ -47,9 +49,11 @@ use wharf_host::error::IoError;
 use wharf_host::guest::SharedDesign;
 use wharf_runtime::{Background, CostTable, Cpu, Machine, Notifier, Sender, Side, ring};
 use wharf_wire::dma::{DmaSpace, RegisterError};
+use wharf_wire::file::FileSystemLog;
 use wharf_wire::memory::MemoryError;
 
 pub use client::Client;
+pub(crate) use clock::now_ns;
 use guests::{GuestSlot, Ordered};
 use handshake::{DriveLine, Head};
 use listener::{Listener, Orders, Welcome};
@@ -185,6 +189,8 @@ struct Shared<D> {
     design: Arc<D>,
     space: Arc<DmaSpace>,
     ready: Ready,
+    /// What has become of the drive's file system at power-on, if it has one.
+    log: Option<FileSystemLog>,
     slots: Mutex<Vec<ClientSlot>>,
     clients: u32,
     sharing: Mutex<Sharing>,
@@ -236,12 +242,13 @@ impl<D: Design> Store<D> {
         let background = system
             .machine
             .run_in_background(vec![system.cpus], options.idle);
-        let ready = readied.recv().map_err(|_| StoreError::Stopped)??;
+        let (ready, log) = readied.recv().map_err(|_| StoreError::Stopped)??;
         Ok(Store {
             shared: Arc::new(Shared {
                 design: system.design,
                 space: system.space,
                 ready,
+                log,
                 slots: Mutex::new(system.slots),
                 clients: options.clients,
                 sharing: Mutex::new(Sharing {
@@ -267,6 +274,11 @@ impl<D: Design> Store<D> {
     /// If the options allow no more; if memory is short.
     pub fn client(&self) -> Result<Client<D>, StoreError> {
         Client::join(self.shared.clone())
+    }
+
+    /// What has become of the drive's file system at power-on, if it has one.
+    pub(crate) fn log(&self) -> Option<&FileSystemLog> {
+        self.shared.log.as_ref()
     }
 
     /// Bytes of the store.
@@ -332,6 +344,7 @@ impl<D: SharedDesign> Store<D> {
             drives: ready.drives().iter().map(DriveLine::from).collect(),
             memories: design.shared_memory().into_iter().zip(writers).collect(),
             cores: ready.drives()[0].cores,
+            has_files: self.shared.log.is_some(),
             own_clients: self.shared.clients,
         };
         match Listener::start(path, orders, welcome, sharing.slots.clone()) {
@@ -343,6 +356,13 @@ impl<D: SharedDesign> Store<D> {
             }
         }
         Ok(())
+    }
+}
+
+impl<D: Design> Store<D> {
+    /// Lets nobody attach any more, and sends away who has.
+    pub(crate) fn end_sharing(&self) {
+        self.shared.send_guests_away();
     }
 }
 
@@ -385,12 +405,12 @@ async fn serve(
     notifier: Notifier,
     mut ordered: wharf_runtime::Receiver<()>,
     mut obeying: Ordered,
-    tell_ready: mpsc::Sender<Result<Ready, AdminError>>,
+    tell_ready: mpsc::Sender<Result<(Ready, Option<FileSystemLog>), AdminError>>,
     tell_ended: mpsc::Sender<Result<(), AdminError>>,
 ) {
     let booted = match boot.run(&cpu).await {
         Ok((booted, ready)) => {
-            let _ = tell_ready.send(Ok(ready));
+            let _ = tell_ready.send(Ok((ready, booted.log())));
             booted
         }
         Err(error) => {
@@ -402,7 +422,7 @@ async fn serve(
     while ordered.try_pop(&cpu).is_none() {
         if let Some(order) = obeying.orders.try_pop(&cpu) {
             // Nobody waits for it if the store is being dropped.
-            let _ = obeying.done.send(booted.obey(order).await);
+            let _ = obeying.done.send(booted.obey(&cpu, order).await);
             continue;
         }
         let _ = notifier.wait(&cpu).await;

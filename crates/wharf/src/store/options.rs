@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use wharf_drive::DriveError;
-use wharf_drive::config::{ConfigError, DriveConfig, MediaKind};
+use wharf_drive::config::{ConfigError, DriveConfig, FileSystemKind, MediaKind, NewFiles};
 use wharf_drive::media::FileImage;
+use wharf_host::driver::DriverConfig;
 use wharf_lab::config::{Sets, load_drive};
 use wharf_runtime::{CostTable, Idle};
 
@@ -16,6 +17,16 @@ const PRESET: &str = "store";
 /// More blocks than the preset's shape makes sense with: a store of about 100 TiB.
 const BLOCKS_PER_PLANE_MAX: u32 = 1 << 23;
 
+/// Bytes that a drive with a file system keeps pages of metadata in.
+const METADATA_BYTES: u64 = 64 << 20;
+
+/// The most that changes take on their way to their places: the journal of the largest file system, and more. No
+/// memory is taken before there are such changes.
+const JOURNAL_BYTES: u64 = 1 << 30;
+
+/// Entries of each queue by which files are asked for: one request is under way at a time.
+const FILES_DEPTH: u32 = 16;
+
 /// How a store is opened. Start from [`StoreOptions::file`] or [`StoreOptions::memory`].
 #[derive(Debug, Clone)]
 pub struct StoreOptions {
@@ -26,6 +37,8 @@ pub struct StoreOptions {
     pub(super) stripe_bytes: u64,
     pub(super) queue_depth: u32,
     pub(super) idle: Idle,
+    /// The file system that the drive is to make before it is used.
+    pub(super) new_files: Option<NewFiles>,
 }
 
 impl StoreOptions {
@@ -78,12 +91,40 @@ impl StoreOptions {
             stripe_bytes: 64 << 10,
             queue_depth: 128,
             idle: Idle::default(),
+            new_files: None,
         }
     }
 
-    /// The configuration of its first drive.
-    pub(crate) fn into_drive(mut self) -> DriveConfig {
-        self.drives.swap_remove(0)
+    /// Has the drive run a file system: the one that is there, or a new one. It is asked for files alone.
+    #[must_use]
+    pub(crate) fn files(mut self, kind: FileSystemKind, new: Option<NewFiles>) -> StoreOptions {
+        for drive in &mut self.drives {
+            drive.file_system = Some(kind);
+            let memory = &mut drive.memory;
+            (memory.metadata_bytes, memory.journal_bytes) = (METADATA_BYTES, JOURNAL_BYTES);
+            memory.bytes = METADATA_BYTES + JOURNAL_BYTES + memory.transfer_bytes;
+        }
+        self.new_files = new;
+        self.queue_depth = FILES_DEPTH;
+        self.cache_bytes = 0;
+        self
+    }
+
+    /// Whether the drive runs a file system.
+    pub(super) fn has_files(&self) -> bool {
+        self.drives[0].file_system.is_some()
+    }
+
+    /// How its own clients speak to the drives.
+    pub(super) fn driver(&self) -> DriverConfig {
+        match self.has_files() {
+            // The drive is in this process: it answers, however long the machine's storage takes.
+            true => DriverConfig {
+                timeout_ns: u64::MAX,
+                ..DriverConfig::default()
+            },
+            false => DriverConfig::default(),
+        }
     }
 
     /// Memory for cached pages, over all clients; 64 MiB unless said otherwise.

@@ -2,17 +2,24 @@
 
 use std::sync::Arc;
 
-use wharf_drive::{Drive, PowerSwitch};
+use wharf_drive::config::DriveConfig;
+use wharf_drive::{Drive, DriveError, PowerSwitch};
 use wharf_host::admin::{Admin, AdminError, offer_queues};
 use wharf_host::boot::{PoweredOn, Ready, Spread, make_ready};
 use wharf_host::design::{Design, DesignConfig, Devices, Parts, Principal};
 use wharf_host::driver::DriverConfig;
+use wharf_host::error::IoError;
 use wharf_runtime::{Cpu, CpuId, Machine, Side};
 use wharf_wire::dma::DmaSpace;
+use wharf_wire::file::{FileSystemLog, FileSystemState};
 use wharf_wire::queue::HostQueue;
 
+use super::clock::Clock;
 use super::guests::{self, GuestSlot, GuestSlots, Order};
 use super::{StoreError, StoreOptions};
+
+/// How long it is waited between two looks whether a file system is open.
+const OPENING_PAUSE_NS: u64 = 50_000;
 
 /// What a client is made of, before its thread takes it.
 pub(super) struct ClientSlot {
@@ -20,6 +27,9 @@ pub(super) struct ClientSlot {
     /// On whose behalf the client works.
     pub(super) principal: Principal,
     pub(super) queues: Vec<HostQueue>,
+    pub(super) driver: DriverConfig,
+    /// Whether the design asks the drive for files, not a volume for pages.
+    pub(super) has_files: bool,
 }
 
 /// What the boot task works with.
@@ -28,6 +38,8 @@ pub(super) struct Boot {
     drives: Vec<PoweredOn>,
     space: Arc<DmaSpace>,
     stripe_pages: u64,
+    driver: DriverConfig,
+    has_files: bool,
 }
 
 /// A store before anything runs.
@@ -47,7 +59,14 @@ pub(super) struct System<D> {
 impl<D: Design> System<D> {
     /// Makes the drives and the cache.
     pub(super) fn build(options: &StoreOptions) -> Result<System<D>, StoreError> {
-        let drives = options.drives.iter().cloned().map(Drive::new);
+        let drive = |config: &DriveConfig| {
+            let drive = Drive::new(config.clone())?;
+            Ok::<Drive, DriveError>(match options.new_files {
+                Some(new) => drive.with_new_files(new),
+                None => drive,
+            })
+        };
+        let drives = options.drives.iter().map(drive);
         let drives = drives.collect::<Result<Vec<Drive>, _>>()?;
         let page_bytes = options.drives[0].page_bytes();
         let space = match options.guests {
@@ -69,6 +88,8 @@ impl<D: Design> System<D> {
             index,
             principal: Principal::OWNER,
             queues: Vec::new(),
+            driver: options.driver(),
+            has_files: needs.bunch,
         };
         let mut slots: Vec<ClientSlot> = (0..options.clients).map(slot).collect();
         let mut guests = GuestSlots::new(options, &space, needs.attached_pages)?;
@@ -102,6 +123,8 @@ impl<D: Design> System<D> {
             drives: powered,
             space: space.clone(),
             stripe_pages: options.stripe_bytes / 4096,
+            driver: options.driver(),
+            has_files: needs.bunch,
         };
         Ok(System {
             config,
@@ -121,12 +144,16 @@ impl Boot {
     pub(super) async fn run(self, cpu: &Cpu) -> Result<(Booted, Ready), AdminError> {
         let hmb = self.drives.iter().map(|drive| drive.hmb.is_some());
         let hmb = hmb.collect();
-        let config = DriverConfig::default();
         let spread = Spread::striped(self.stripe_pages);
-        let made = make_ready(cpu, &self.space, self.drives, spread, config);
+        let made = make_ready(cpu, &self.space, self.drives, spread, self.driver);
         let (admins, ready) = made.await?;
+        let files = match self.has_files {
+            true => Some(FilesOf::open(cpu, &admins[0]).await?),
+            false => None,
+        };
         let booted = Booted {
             admins,
+            files,
             hmb,
             slots: self.slots,
             space: self.space,
@@ -135,9 +162,31 @@ impl Boot {
     }
 }
 
+/// What is known of a drive's file system.
+struct FilesOf {
+    clock: Clock,
+    /// What has become of it at power-on.
+    log: FileSystemLog,
+}
+
+impl FilesOf {
+    /// Tells the drive what time it is, and waits until its file system is open or cannot be.
+    async fn open(cpu: &Cpu, admin: &Admin) -> Result<FilesOf, AdminError> {
+        let clock = Clock::set(cpu, admin).await?;
+        loop {
+            let log = admin.file_system().await?;
+            if log.state() != Some(FileSystemState::Opening) {
+                return Ok(FilesOf { clock, log });
+            }
+            cpu.sleep_until(cpu.now() + OPENING_PAUSE_NS).await;
+        }
+    }
+}
+
 /// Drives that are ready.
 pub(super) struct Booted {
     admins: Vec<Admin>,
+    files: Option<FilesOf>,
     /// Which have been the host memory buffer.
     hmb: Vec<bool>,
     slots: Arc<Vec<GuestSlot>>,
@@ -145,8 +194,29 @@ pub(super) struct Booted {
 }
 
 impl Booted {
+    /// What has become of the drive's file system at power-on, if it has one.
+    pub(super) fn log(&self) -> Option<FileSystemLog> {
+        self.files.as_ref().map(|files| files.log)
+    }
+
+    /// Whether a drive with files has a clock that is right, when it is `now_ns`.
+    pub(super) fn is_clock_right(&self, cpu: &Cpu, now_ns: u64) -> bool {
+        let is_right = |files: &FilesOf| files.clock.is_right(cpu, now_ns);
+        self.files.as_ref().is_none_or(is_right)
+    }
+
+    /// Tells a drive with files what time it is, if it does not know.
+    pub(super) async fn follow_clock(&self, cpu: &Cpu) -> Result<(), IoError> {
+        match &self.files {
+            Some(files) => files.clock.follow(cpu, &self.admins[0]).await,
+            None => Ok(()),
+        }
+    }
+
     /// Carries an order of the listener's out.
-    pub(super) async fn obey(&self, order: Order) -> Result<(), AdminError> {
+    pub(super) async fn obey(&self, cpu: &Cpu, order: Order) -> Result<(), AdminError> {
+        // Who cannot be told what time it is keeps the time that it has.
+        let _ = self.follow_clock(cpu).await;
         guests::obey(order, &self.slots, &self.admins, &self.space).await
     }
 
@@ -170,10 +240,13 @@ impl ClientSlot {
         space: &Arc<DmaSpace>,
         ready: &Ready,
     ) -> Result<D::Client, StoreError> {
-        let volume = ready.open_volume(cpu, space, self.queues, DriverConfig::default())?;
+        let devices = match self.has_files {
+            true => Devices::of_bunch(ready.open_bunch(cpu, space, 0, self.queues, self.driver)?),
+            false => Devices::cache(ready.open_volume(cpu, space, self.queues, self.driver)?),
+        };
         Ok(design.client(Parts {
             cpu: cpu.clone(),
-            devices: Devices::cache(volume),
+            devices,
             index: self.index,
             principal: self.principal,
         })?)
