@@ -72,7 +72,7 @@ pub trait Lines {
             Out::Bytes(bytes) => return self.load(at, bytes).await,
             Out::Host(host) => Out::Host(host),
         };
-        let mut memory = [0; PAGE_BYTES];
+        let mut memory = vec![0; PAGE_BYTES];
         for (page, from, bytes) in by_page(at, out.len() as usize) {
             let (part, address) = (&mut memory[..bytes], page * PAGE + from as u64);
             self.load(address, part).await?;
@@ -91,7 +91,7 @@ pub trait Lines {
         if let In::Bytes(bytes) = data {
             return self.store(at, bytes).await;
         }
-        let mut memory = [0; PAGE_BYTES];
+        let mut memory = vec![0; PAGE_BYTES];
         for (page, from, bytes) in by_page(at, data.len() as usize) {
             let (part, address) = (&mut memory[..bytes], page * PAGE + from as u64);
             let done = address - at;

@@ -3,6 +3,7 @@
 use crate::errno::Fault;
 use crate::gpt::{Gpt, GptError, head_bytes, tail_bytes};
 use crate::pages::{PAGE_BYTES, Pages, Run};
+use crate::volume::Format;
 
 /// Why there is no table.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -15,12 +16,14 @@ pub enum TableError {
     Fault(#[from] Fault),
 }
 
-/// The pages of the first partition that says that it holds the file system of this number, if one
-/// does.
+/// The first partition that says that it holds a file system of one of these formats, if one does: which, and its pages.
 ///
 /// # Errors
 /// If there is no table; of the media.
-pub async fn find<P: Pages>(pages: &P, file_system: u8) -> Result<Option<Run>, TableError> {
+pub async fn find<P: Pages>(
+    pages: &P,
+    formats: &[Format],
+) -> Result<Option<(Format, Run)>, TableError> {
     let mut head = vec![0; head_bytes(PAGE_BYTES as u32)];
     let mut tail = vec![0; tail_bytes(PAGE_BYTES as u32)];
     let (at_start, at_end) = (first(&head), last(&tail, pages));
@@ -28,8 +31,11 @@ pub async fn find<P: Pages>(pages: &P, file_system: u8) -> Result<Option<Run>, T
     pages.read(&[at_end], &mut tail).await?;
     let found = Gpt::decode(PAGE_BYTES as u32, pages.pages(), &head, &tail)?;
     let mut partitions = found.gpt.partitions().iter().flatten();
-    let found = partitions.find(|partition| partition.file_system() == file_system);
-    Ok(found.map(|found| Run::new(found.first_block, found.blocks())))
+    Ok(partitions.find_map(|partition| {
+        let format = Format::of_number(partition.file_system())?;
+        let run = Run::new(partition.first_block, partition.blocks());
+        formats.contains(&format).then_some((format, run))
+    }))
 }
 
 /// Writes a table, durably.

@@ -99,16 +99,29 @@ pub enum Recovered {
     Wpm(bytes::Recovered),
 }
 
-/// What is wrong with what is on the media, when it was opened and settled: the first hundred of
-/// it.
+/// What is on the media, and what is wrong with it, when it was opened and settled.
 ///
 /// # Errors
 /// Of the media, if not even a superblock can be read.
-pub async fn check<P: Pages>(pages: &P, format: Format) -> Result<Vec<String>, Fault> {
-    Ok(match format {
-        Format::Wfs => crate::check::check(pages).await?.findings,
-        Format::Wpm => bytes::check(&PagesAsLines::new(pages)).await?.findings,
-    })
+pub async fn check<P: Pages>(pages: &P, format: Format) -> Result<block::Checked, Fault> {
+    match format {
+        Format::Wfs => block::check(pages).await,
+        Format::Wpm => Ok(bytes::check(&PagesAsLines::new(pages)).await?.into()),
+    }
+}
+
+/// Both checks count the same, without a word in common.
+impl From<bytes::Checked> for block::Checked {
+    fn from(checked: bytes::Checked) -> block::Checked {
+        block::Checked {
+            findings: checked.findings,
+            files: checked.files,
+            directories: checked.directories,
+            symlinks: checked.symlinks,
+            specials: checked.specials,
+            pages_used: checked.pages_used,
+        }
+    }
 }
 
 /// A file system of one format or another: on pages, or in persistent memory.
@@ -192,6 +205,17 @@ macro_rules! either {
     };
 }
 
+/// The same, awaited. What wpm does lies in memory of its own: what wfs does, which is most, moves no more bytes than it
+/// needs then.
+macro_rules! awaited {
+    ($volume:expr, $fs:ident => $call:expr) => {
+        match $volume {
+            Volume::Wfs($fs) => $call.await,
+            Volume::Wpm($fs) => Box::pin($call).await,
+        }
+    };
+}
+
 impl<P: Pages, L: Lines> FileSystem for Volume<P, L> {
     fn is_durable(&self) -> bool {
         either!(self, fs => fs.is_durable())
@@ -202,11 +226,11 @@ impl<P: Pages, L: Lines> FileSystem for Volume<P, L> {
     }
 
     async fn lookup(&self, directory: u64, name: &[u8]) -> Result<Attributes, FileError> {
-        either!(self, fs => fs.lookup(directory, name).await)
+        awaited!(self, fs => fs.lookup(directory, name))
     }
 
     async fn attributes(&self, number: u64) -> Result<Attributes, FileError> {
-        either!(self, fs => fs.attributes(number).await)
+        awaited!(self, fs => fs.attributes(number))
     }
 
     async fn set_attributes(
@@ -215,7 +239,7 @@ impl<P: Pages, L: Lines> FileSystem for Volume<P, L> {
         number: u64,
         set: SetAttributes,
     ) -> Result<Attributes, FileError> {
-        either!(self, fs => fs.set_attributes(by, number, set).await)
+        awaited!(self, fs => fs.set_attributes(by, number, set))
     }
 
     async fn create(
@@ -224,7 +248,7 @@ impl<P: Pages, L: Lines> FileSystem for Volume<P, L> {
         entry: Entry<'_>,
         new: New<'_>,
     ) -> Result<Attributes, FileError> {
-        either!(self, fs => fs.create(by, entry, new).await)
+        awaited!(self, fs => fs.create(by, entry, new))
     }
 
     async fn link(
@@ -233,11 +257,11 @@ impl<P: Pages, L: Lines> FileSystem for Volume<P, L> {
         number: u64,
         entry: Entry<'_>,
     ) -> Result<Attributes, FileError> {
-        either!(self, fs => fs.link(by, number, entry).await)
+        awaited!(self, fs => fs.link(by, number, entry))
     }
 
     async fn remove(&self, by: By<'_>, entry: Entry<'_>, what: Remove) -> Result<(), FileError> {
-        either!(self, fs => fs.remove(by, entry, what).await)
+        awaited!(self, fs => fs.remove(by, entry, what))
     }
 
     async fn rename(
@@ -247,11 +271,11 @@ impl<P: Pages, L: Lines> FileSystem for Volume<P, L> {
         to: Entry<'_>,
         how: Rename,
     ) -> Result<(), FileError> {
-        either!(self, fs => fs.rename(by, from, to, how).await)
+        awaited!(self, fs => fs.rename(by, from, to, how))
     }
 
     async fn read_link(&self, number: u64) -> Result<Vec<u8>, FileError> {
-        either!(self, fs => fs.read_link(number).await)
+        awaited!(self, fs => fs.read_link(number))
     }
 
     async fn list(
@@ -261,15 +285,15 @@ impl<P: Pages, L: Lines> FileSystem for Volume<P, L> {
         most: usize,
         entries: &mut Vec<DirectoryEntry>,
     ) -> Result<bool, FileError> {
-        either!(self, fs => fs.list(directory, cookie, most, entries).await)
+        awaited!(self, fs => fs.list(directory, cookie, most, entries))
     }
 
     async fn open(&self, number: u64) -> Result<(), FileError> {
-        either!(self, fs => fs.open(number).await)
+        awaited!(self, fs => fs.open(number))
     }
 
     async fn close(&self, number: u64) -> Result<(), FileError> {
-        either!(self, fs => fs.close(number).await)
+        awaited!(self, fs => fs.close(number))
     }
 
     async fn read(
@@ -279,7 +303,7 @@ impl<P: Pages, L: Lines> FileSystem for Volume<P, L> {
         out: Out<'_>,
         now_ns: u64,
     ) -> Result<u64, FileError> {
-        either!(self, fs => fs.read(number, offset, out, now_ns).await)
+        awaited!(self, fs => fs.read(number, offset, out, now_ns))
     }
 
     async fn write(
@@ -289,11 +313,11 @@ impl<P: Pages, L: Lines> FileSystem for Volume<P, L> {
         write: Write,
         data: In<'_>,
     ) -> Result<Written, FileError> {
-        either!(self, fs => fs.write(by, number, write, data).await)
+        awaited!(self, fs => fs.write(by, number, write, data))
     }
 
     async fn truncate(&self, by: By<'_>, number: u64, bytes: u64) -> Result<(), FileError> {
-        either!(self, fs => fs.truncate(by, number, bytes).await)
+        awaited!(self, fs => fs.truncate(by, number, bytes))
     }
 
     async fn allocate(
@@ -304,23 +328,23 @@ impl<P: Pages, L: Lines> FileSystem for Volume<P, L> {
         bytes: u64,
         what: Allocate,
     ) -> Result<(), FileError> {
-        either!(self, fs => fs.allocate(by, number, offset, bytes, what).await)
+        awaited!(self, fs => fs.allocate(by, number, offset, bytes, what))
     }
 
     async fn seek(&self, number: u64, offset: u64, what: Seek) -> Result<u64, FileError> {
-        either!(self, fs => fs.seek(number, offset, what).await)
+        awaited!(self, fs => fs.seek(number, offset, what))
     }
 
     async fn sync(&self, number: u64, what: Sync) -> Result<(), FileError> {
-        either!(self, fs => fs.sync(number, what).await)
+        awaited!(self, fs => fs.sync(number, what))
     }
 
     async fn sync_all(&self) -> Result<(), FileError> {
-        either!(self, fs => fs.sync_all().await)
+        awaited!(self, fs => fs.sync_all())
     }
 
     async fn xattr(&self, number: u64, name: &[u8]) -> Result<Vec<u8>, FileError> {
-        either!(self, fs => fs.xattr(number, name).await)
+        awaited!(self, fs => fs.xattr(number, name))
     }
 
     async fn set_xattr(
@@ -331,18 +355,18 @@ impl<P: Pages, L: Lines> FileSystem for Volume<P, L> {
         value: &[u8],
         how: SetXattr,
     ) -> Result<(), FileError> {
-        either!(self, fs => fs.set_xattr(by, number, name, value, how).await)
+        awaited!(self, fs => fs.set_xattr(by, number, name, value, how))
     }
 
     async fn remove_xattr(&self, by: By<'_>, number: u64, name: &[u8]) -> Result<(), FileError> {
-        either!(self, fs => fs.remove_xattr(by, number, name).await)
+        awaited!(self, fs => fs.remove_xattr(by, number, name))
     }
 
     async fn xattrs(&self, number: u64) -> Result<Vec<Box<[u8]>>, FileError> {
-        either!(self, fs => fs.xattrs(number).await)
+        awaited!(self, fs => fs.xattrs(number))
     }
 
     async fn stat_fs(&self) -> Result<StatFs, FileError> {
-        either!(self, fs => fs.stat_fs().await)
+        awaited!(self, fs => fs.stat_fs())
     }
 }

@@ -49,7 +49,7 @@ impl OnMedium for Maker {
     async fn check(&self, fs: &Self::FileSystem, pages: &RecordedPages) -> Result<(), String> {
         fs.settle().await.map_err(|error| error.to_string())?;
         let found = check(pages, fs.format()).await;
-        match found.map_err(|fault| fault.to_string())? {
+        match found.map_err(|fault| fault.to_string())?.findings {
             findings if findings.is_empty() => Ok(()),
             findings => Err(findings.join("; ")),
         }

@@ -19,14 +19,26 @@ pub enum FileSystemKind {
     Wfs,
     /// The one for persistent memory: in `persistent_memory`, or on pages if there is none.
     Wpm,
+    /// On pages, what the first partition says that it holds; a new one is `wfs`.
+    Any,
 }
 
 impl FileSystemKind {
-    /// What is on the media.
-    pub fn format(self) -> Format {
+    /// What may be on the media; a new one is the first of these.
+    pub fn formats(self) -> &'static [Format] {
         match self {
-            FileSystemKind::Wfs => Format::Wfs,
-            FileSystemKind::Wpm => Format::Wpm,
+            FileSystemKind::Wfs => &[Format::Wfs],
+            FileSystemKind::Wpm => &[Format::Wpm],
+            FileSystemKind::Any => &Format::ALL,
+        }
+    }
+}
+
+impl From<Format> for FileSystemKind {
+    fn from(format: Format) -> FileSystemKind {
+        match format {
+            Format::Wfs => FileSystemKind::Wfs,
+            Format::Wpm => FileSystemKind::Wpm,
         }
     }
 }

@@ -25,7 +25,7 @@ use super::tx::Tx;
 use crate::arguments::{By, Place, Write, Written};
 use crate::errno::{Errno, Fault, FileError};
 use crate::limits::FILE_BYTES_MAX;
-use crate::pages::{PAGE_BYTES, PageBytes, Pages, Run};
+use crate::pages::{PAGE_BYTES, Pages, Run};
 use crate::payload::{In, Out};
 
 /// Most pages that one transaction writes: 4 MiB.
@@ -237,19 +237,18 @@ async fn write_pieces<P: Pages>(
     // The pages that are written whole, if there are any.
     let whole = offset.div_ceil(PAGE)..(end / PAGE).max(offset.div_ceil(PAGE));
     let edges = (from..to).filter(|page| !whole.contains(page));
-    let (mut runs, mut bytes) = (
-        SmallVec::<[Run; 2]>::new(),
-        SmallVec::<[PageBytes; 2]>::new(),
-    );
+    let (mut runs, mut bytes) = (SmallVec::<[Run; 2]>::new(), Vec::new());
     for page in edges {
         let piece = pieces.iter().find(|(p, _)| p.at <= page && page < p.end());
         let Some((piece, was_written)) = piece else {
             continue;
         };
         let run = Run::one(piece.first + (page - piece.at));
-        let mut buffer: PageBytes = [0; PAGE_BYTES];
+        let before = bytes.len();
+        bytes.resize(before + PAGE_BYTES, 0);
+        let buffer = &mut bytes[before..];
         if *was_written {
-            media.read(&[run], &mut buffer).await?;
+            media.read(&[run], buffer).await?;
             buffer[valid_bytes(inode, page)..].fill(0);
         }
         let start = page * PAGE;
@@ -258,7 +257,6 @@ async fn write_pieces<P: Pages>(
         let part = data.slice(first - offset..last - offset);
         media.fetch(part, &mut buffer[within]).await?;
         runs.push(run);
-        bytes.push(buffer);
     }
     if !whole.is_empty() {
         let parts = pieces
@@ -270,7 +268,7 @@ async fn write_pieces<P: Pages>(
     }
     match runs.is_empty() {
         true => Ok(()),
-        false => Ok(media.write(&runs, bytes.as_flattened()).await?),
+        false => Ok(media.write(&runs, &bytes).await?),
     }
 }
 
@@ -314,7 +312,7 @@ pub async fn zero_in_page<P: Pages>(
         return Ok(());
     };
     let run = [Run::one(extent.first + (page - extent.at))];
-    let mut bytes: PageBytes = [0; PAGE_BYTES];
+    let mut bytes = vec![0; PAGE_BYTES];
     tx.media().read(&run, &mut bytes).await?;
     bytes[valid_bytes(inode, page)..].fill(0);
     bytes[range].fill(0);

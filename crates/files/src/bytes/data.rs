@@ -139,12 +139,8 @@ fn places<L: Lines>(
 }
 
 /// What a page of a file holds, with zeros behind the end.
-async fn page_of<L: Lines>(
-    store: &Store<L>,
-    node: &Node,
-    page: u64,
-) -> Result<[u8; PAGE_BYTES], FileError> {
-    let mut bytes = [0; PAGE_BYTES];
+async fn page_of<L: Lines>(store: &Store<L>, node: &Node, page: u64) -> Result<Vec<u8>, FileError> {
+    let mut bytes = vec![0; PAGE_BYTES];
     let extent = node.extents.covering(page, page + 1).next();
     if let Some(extent) = extent.filter(|extent| extent.is_written) {
         let valid = valid_bytes(node.inode().size, page);

@@ -1,6 +1,6 @@
 //! What an operation on a file costs: through `wharf::files` in the process, and in any directories of this machine.
 //!
-//!     cargo bench -p wharf --bench files -- [--image FILE] [--rounds N] [--quick] [NAME=DIR]...
+//!     cargo bench -p wharf --bench files -- [--image FILE] [--rounds N] [--quick] [--only OPERATION] [NAME=DIR]...
 //!
 //! `.ci/files-bench` gives it directories worth a comparison (a mount of wharf, tmpfs, ext4 on a loop device over tmpfs, a FUSE
 //! pass-through). All ways take turns, round by round and operation by operation, in one process on one thread; a cell is the
@@ -155,6 +155,8 @@ struct Args {
     rounds: usize,
     /// Counts are divided by this.
     divisor: u64,
+    /// What the names of the operations to be done begin with.
+    only: String,
     directories: Vec<(String, PathBuf)>,
 }
 
@@ -163,14 +165,17 @@ fn args() -> Args {
         image: None,
         rounds: 7,
         divisor: 1,
+        only: String::new(),
         directories: Vec::new(),
     };
     let mut given = std::env::args().skip(1);
-    let usage = "usage: files [--image FILE] [--rounds N] [--quick] [NAME=DIR]...";
+    let usage =
+        "usage: files [--image FILE] [--rounds N] [--quick] [--only OPERATION] [NAME=DIR]...";
     while let Some(arg) = given.next() {
         match &*arg {
             "--bench" => {}
             "--quick" => found.divisor = 20,
+            "--only" => found.only = given.next().expect(usage),
             "--image" => found.image = Some(given.next().expect(usage).into()),
             "--rounds" => found.rounds = given.next().and_then(|n| n.parse().ok()).expect(usage),
             other => {
@@ -192,8 +197,10 @@ fn main() {
     };
     let folder = folder.expect("a folder");
     let image = args.image.unwrap_or_else(|| folder.path().join("image"));
-    make(&image, &NewImage::of_bytes(512 << 20)).expect("an image");
+    let new = NewImage::of_bytes(512 << 20);
+    make(&image, &new).expect("an image");
     let mount = Mount::open(&image).expect("the image");
+    let in_memory = Mount::in_memory(&new).expect("a file system");
     let blocks = StoreOptions::memory(64 << 20).expect("a drive");
     let blocks = Client::<Direct>::open_local(&blocks).expect("a drive");
     let mut ways: Vec<(String, Box<dyn Way + '_>)> = vec![
@@ -202,7 +209,11 @@ fn main() {
             Box::new(Library::new(&mount, FILE_BYTES)),
         ),
         (
-            "block of a drive".into(),
+            "wharf::files, in memory".into(),
+            Box::new(Library::new(&in_memory, FILE_BYTES)),
+        ),
+        (
+            "block of a drive, in memory".into(),
             Box::new(Blocks::new(blocks, FILE_BYTES)),
         ),
     ];
@@ -213,6 +224,9 @@ fn main() {
     let mut table = Table::new(names, OPERATIONS.map(|operation| operation.name).to_vec());
     for round in 0..=args.rounds {
         for (row, operation) in OPERATIONS.iter().enumerate() {
+            if !operation.name.starts_with(&args.only) {
+                continue;
+            }
             let count = (operation.count / args.divisor).max(2);
             for (column, (_, way)) in ways.iter().enumerate() {
                 // Every way gets the same places.

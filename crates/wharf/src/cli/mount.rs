@@ -19,7 +19,7 @@ const READY: &str = "ready";
 
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// The image, made by `wharf fs make`; nobody else may have it open.
+    /// The image, made by `wharf fs make`, which nobody else has open; or the socket of `wharf serve drive`.
     image: PathBuf,
     /// The directory to mount it on.
     directory: PathBuf,

@@ -4,14 +4,16 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use wharf_drive::config::{FileSystemKind, NewFiles};
+use wharf_drive::config::FileSystemKind;
 use wharf_files::block::{Recovered, Replayed};
 use wharf_files::vfs::{At, Target};
+use wharf_files::volume::Format;
 use wharf_files::{By, FileError, Handle};
 use wharf_host::stor::{Stor, StorClient};
 use wharf_wire::file::{FileSystemLog, FileSystemState};
 
 use super::ImageError;
+use super::image::{NewImage, new_files};
 use crate::store::{Client, StoreOptions};
 
 /// See the module. A drive on this thread runs while somebody waits for it.
@@ -24,6 +26,7 @@ pub struct FileDrive {
     /// Handles by which all writes are at the end.
     pub(super) appending: RefCell<BTreeSet<Handle>>,
     recovered: Recovered,
+    format: Option<Format>,
 }
 
 impl FileDrive {
@@ -33,10 +36,14 @@ impl FileDrive {
     /// If the drive cannot be opened, or has no file system that can be used.
     pub(super) fn open(
         options: StoreOptions,
-        kind: FileSystemKind,
-        new: Option<NewFiles>,
+        new: Option<&NewImage>,
     ) -> Result<FileDrive, ImageError> {
-        FileDrive::over(Client::open_local(&options.files(kind, new))?)
+        let options = match new {
+            Some(new) => options.files(new.format.into(), Some(new_files(new)?)),
+            // The table of partitions says which it is.
+            None => options.files(FileSystemKind::Any, None),
+        };
+        FileDrive::over(Client::open_local(&options)?)
     }
 
     /// A drive that another process serves at a socket.
@@ -62,12 +69,18 @@ impl FileDrive {
             root: root.number,
             appending: RefCell::default(),
             recovered: log.as_ref().map(recovered).unwrap_or_default(),
+            format: log.and_then(|log| Format::of_number(log.kind as u8)),
         })
     }
 
     /// What was done to bring the file system up to date; nothing, where another process did.
     pub fn recovered(&self) -> &Recovered {
         &self.recovered
+    }
+
+    /// Which file system it is; what another process serves does not say.
+    pub fn format(&self) -> Option<Format> {
+        self.format
     }
 
     /// Most bytes that one command moves.

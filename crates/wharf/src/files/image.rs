@@ -6,11 +6,12 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::time::Duration;
 
-use wharf_drive::config::{FileSystemKind, NewFiles};
+use wharf_drive::config::NewFiles;
 use wharf_drive::{DriveError, media};
 use wharf_files::block::{self, Make, Recovered};
 use wharf_files::gpt::Guid;
 use wharf_files::partitions::{self, TableError};
+use wharf_files::volume::{self, Format};
 use wharf_files::{FileError, Owner, block_on};
 
 use super::drive::FileDrive;
@@ -31,10 +32,12 @@ pub struct NewImage {
     pub owner: Owner,
     /// Its permission bits.
     pub mode: u16,
+    /// Which file system.
+    pub format: Format,
 }
 
 impl NewImage {
-    /// One of this size, which belongs to whoever runs this program.
+    /// wfs in one of this size, which belongs to whoever runs this program.
     pub fn of_bytes(bytes: u64) -> NewImage {
         NewImage {
             bytes,
@@ -43,12 +46,13 @@ impl NewImage {
                 gid: rustix::process::getegid().as_raw(),
             },
             mode: 0o755,
+            format: Format::Wfs,
         }
     }
 }
 
-/// Makes a drive in a new file, with a table of partitions and one partition of wfs. If that fails,
-/// there is no file.
+/// Makes a drive in a new file, with a table of partitions and one partition with a file system. If that
+/// fails, there is no file.
 ///
 /// # Errors
 /// If the file exists, there can be no drive or file system of that size, or no room for it.
@@ -67,10 +71,11 @@ pub fn make(image: &Path, new: &NewImage) -> Result<(), ImageError> {
 }
 
 fn make_on(options: StoreOptions, new: &NewImage) -> Result<(), ImageError> {
-    FileDrive::open(options, FileSystemKind::Wfs, Some(new_files(new)?))?.end()
+    FileDrive::open(options, Some(new))?.end()
 }
 
-fn new_files(new: &NewImage) -> io::Result<NewFiles> {
+/// What a drive is told of a new file system.
+pub(super) fn new_files(new: &NewImage) -> io::Result<NewFiles> {
     let [file_system, key, other_key] = numbers()?;
     Ok(NewFiles {
         disk: guid()?,
@@ -86,17 +91,9 @@ fn new_files(new: &NewImage) -> io::Result<NewFiles> {
     })
 }
 
-/// Opens an image with a file system, by `open`, which is told which one it is.
-pub(super) fn open_image<T>(
-    image: &Path,
-    open: impl Fn(StoreOptions, FileSystemKind) -> Result<T, ImageError>,
-) -> Result<T, ImageError> {
-    open_drive(image, |options| open(options, FileSystemKind::Wfs))
-}
-
 /// Opens the drive of an image. Who has just unmounted it may be about to end: that is waited for.
 #[allow(clippy::disallowed_methods)] // another process is waited for
-fn open_drive<T>(
+pub(super) fn open_drive<T>(
     image: &Path,
     open: impl Fn(StoreOptions) -> Result<T, ImageError>,
 ) -> Result<T, ImageError> {
@@ -114,16 +111,17 @@ fn open_drive<T>(
     open()
 }
 
-/// The pages of an image's file system.
-fn find(image: &Path) -> Result<DrivePages, ImageError> {
+/// An image's file system: which, and its pages.
+fn find(image: &Path) -> Result<(Format, DrivePages), ImageError> {
     let drive = open_drive(image, |options| Ok(Client::open_local(&options)?))?;
     let drive = DrivePages::whole(drive);
-    let found = block_on(partitions::find(&drive, block::NUMBER));
+    let found = block_on(partitions::find(&drive, &Format::ALL));
     let found = found.map_err(|error| match error {
         TableError::Table(error) => ImageError::Table(error.to_string()),
         TableError::Fault(fault) => FileError::Io(fault).into(),
     })?;
-    Ok(drive.part(found.ok_or(ImageError::NoFileSystem)?))
+    let (format, part) = found.ok_or(ImageError::NoFileSystem)?;
+    Ok((format, drive.part(part)))
 }
 
 /// The file system of an image, brought up to date, with the drive that runs it on this thread; or that of a
@@ -135,7 +133,7 @@ pub fn open(image: &Path) -> Result<FileDrive, ImageError> {
     if is_socket(image) {
         return FileDrive::attach(image);
     }
-    open_image(image, |options, kind| FileDrive::open(options, kind, None))
+    open_drive(image, |options| FileDrive::open(options, None))
 }
 
 /// A file system in memory, gone when it is closed.
@@ -144,7 +142,7 @@ pub fn open(image: &Path) -> Result<FileDrive, ImageError> {
 /// If there can be none of that size.
 pub(super) fn in_memory(new: &NewImage) -> Result<FileDrive, ImageError> {
     let options = StoreOptions::memory(new.bytes)?;
-    FileDrive::open(options, FileSystemKind::Wfs, Some(new_files(new)?))
+    FileDrive::open(options, Some(new))
 }
 
 fn is_socket(path: &Path) -> bool {
@@ -185,8 +183,8 @@ pub fn check(image: &Path) -> Result<Checked, ImageError> {
         Err(ImageError::Files(error)) => Err(error.to_string()),
         Err(other) => return Err(other),
     };
-    let pages = find(image)?;
-    let found = block_on(block::check(&pages)).map_err(FileError::Io)?;
+    let (format, pages) = find(image)?;
+    let found = block_on(volume::check(&pages, format)).map_err(FileError::Io)?;
     pages.close()?;
     Ok(Checked { recovered, found })
 }

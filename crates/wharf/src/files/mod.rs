@@ -1,7 +1,7 @@
 //! File systems in drive images, for programs that link them.
 //!
 //! An image is a drive ([`store`](crate::store)) in a file. On it are a table of partitions and a
-//! partition with wfs. The drive itself runs the file system, and this half of Wharf sends it commands
+//! partition with a file system. The drive itself runs the file system, and this half of Wharf sends it commands
 //! for files. [`make`] makes an image, [`Mount`] opens it, with the drive on the thread that opens
 //! it, and gives [`File`]s with the traits of `std::io`:
 //!
@@ -37,7 +37,7 @@
 //!
 //! One process at a time has an image open. [`Server`] serves it to others, which [attach](Mount::attach).
 //!
-//! Not yet: the byte-addressable file system; callers with more than 32 groups.
+//! Not yet: callers with more than 32 groups.
 
 mod drive;
 mod file;
@@ -61,6 +61,7 @@ pub use image::{Checked, NewImage, check, make, open};
 pub use mount::Mount;
 pub use record::{Recorded, Summary};
 pub use server::Server;
+pub use wharf_files::volume::Format;
 pub use wharf_files::{
     Attributes, Caller, DirectoryEntry, Errno, Kind, OpenFlags, Rename, Special, StatFs, Written,
 };
@@ -76,7 +77,7 @@ pub enum ImageError {
     Table(String),
     /// No partition has a file system that is known.
     #[error(
-        "no partition of the drive says that it holds wfs: make a file system with `wharf fs make`"
+        "no partition of the drive says that it holds wfs or wpm: make a file system with `wharf fs make`"
     )]
     NoFileSystem,
     /// There can be no file system of that size, in the drive's words.

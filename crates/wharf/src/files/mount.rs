@@ -5,6 +5,7 @@ use std::path::Path;
 
 use wharf_files::block::Recovered;
 use wharf_files::vfs::{At, Service, Target};
+use wharf_files::volume::Format;
 use wharf_files::{Attributes, By, Caller, DirectoryEntry, LIST_START, OpenFlags, Rename};
 
 use super::drive::FileDrive;
@@ -75,6 +76,11 @@ impl Mount {
                 caller: Caller::root(),
             },
         })
+    }
+
+    /// Which file system it is; what another process serves does not say.
+    pub fn format(&self) -> Option<Format> {
+        self.files.drive.format()
     }
 
     /// What was done to bring it up to date.

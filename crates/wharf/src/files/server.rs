@@ -2,11 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
+use wharf_drive::config::FileSystemKind;
 use wharf_host::stor::Stor;
 
-use super::drive::{FileDrive, check};
-use super::image::open_image;
 use super::ImageError;
+use super::drive::{FileDrive, check};
+use super::image::open_drive;
 use crate::store::{Store, StoreError};
 
 /// An image that this process has open, on a thread of its own, for other processes of the same user.
@@ -31,8 +32,8 @@ impl Server {
         socket: impl Into<PathBuf>,
         processes: u32,
     ) -> Result<Server, ImageError> {
-        let store = open_image(image.as_ref(), |options, kind| {
-            let options = options.files(kind, None).guests(processes);
+        let store = open_drive(image.as_ref(), |options| {
+            let options = options.files(FileSystemKind::Any, None).guests(processes);
             Ok(Store::<Stor>::open(&options)?)
         })?;
         check(store.log().expect("it is a drive with files"))?;

@@ -255,7 +255,10 @@ impl Client<Stor> {
             // Its owner does.
             return;
         };
-        if !local.booted.is_clock_right(self.inline.cpu(self.cpu), now_ns) {
+        if !local
+            .booted
+            .is_clock_right(self.inline.cpu(self.cpu), now_ns)
+        {
             let told = |cpu| async move { local.booted.follow_clock(&cpu).await };
             // Who cannot be told keeps the time that it has.
             let _ = self.inline.block_on(local.boot_cpu, told);

@@ -49,9 +49,12 @@ impl From<Fault> for OpenError {
     }
 }
 
-/// The pages of the partition that holds a file system of this format.
-pub(super) async fn find(pages: &FilePages, format: Format) -> Result<Run, OpenError> {
-    let found = partitions::find(pages, format.number()).await?;
+/// The first partition that holds a file system of one of these formats: which, and its pages.
+pub(super) async fn find(
+    pages: &FilePages,
+    formats: &[Format],
+) -> Result<(Format, Run), OpenError> {
+    let found = partitions::find(pages, formats).await?;
     found.ok_or(OpenError::None)
 }
 

@@ -114,7 +114,7 @@ impl Lines for FileLines {
             return load(&core, at, bytes).await;
         }
         // Modules serve beside each other.
-        let (mut memory, mut loaded_ns) = ([0; PAGE_BYTES], 0);
+        let (mut memory, mut loaded_ns) = (vec![0; PAGE_BYTES], 0);
         for (page, from, bytes) in by_page(at, out.len() as usize) {
             let (part, address) = (&mut memory[..bytes], page * PAGE + from as u64);
             let there_ns = modules(&core).load(core.cpu.now(), address, part)?;

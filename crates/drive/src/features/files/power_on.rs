@@ -13,7 +13,7 @@ use super::firmware::Firmware;
 use super::lines::{FileLines, FileSystemOfDrive, has_modules};
 use super::pages::FilePages;
 use super::tasks::start_tasks;
-use crate::config::{DriveConfig, NewFiles};
+use crate::config::{DriveConfig, FileSystemKind, NewFiles};
 use crate::core::Core;
 use crate::memory::Purpose;
 
@@ -27,9 +27,8 @@ pub(super) fn power_on(cores: &[Rc<Core>], config: &DriveConfig, new: Option<New
     let (first, cache_bytes) = (Rc::downgrade(&cores[0]), config.memory.metadata_bytes);
     let cpu = &cores[0].cpu;
     let kind = config.file_system.expect("the feature is on");
-    let format = kind.format();
     let opens = async move {
-        let opened = open(&first, pages, format, new, cache_bytes).await;
+        let opened = open(&first, pages, kind, new, cache_bytes).await;
         firmware.opened(opened);
     };
     cpu.spawn("opens files", OnCpu::new(cpu, opens));
@@ -38,7 +37,7 @@ pub(super) fn power_on(cores: &[Rc<Core>], config: &DriveConfig, new: Option<New
 async fn open(
     core: &Weak<Core>,
     pages: FilePages,
-    format: Format,
+    kind: FileSystemKind,
     new: Option<NewFiles>,
     cache_bytes: u64,
 ) -> Result<(FileSystemOfDrive, Recovered), OpenError> {
@@ -47,7 +46,7 @@ async fn open(
             .expect("a task of a core runs while it is there")
     };
     own(&core()).reserve(Purpose::Metadata, cache_bytes)?;
-    if format == Format::Wpm && has_modules(&core()) {
+    if kind == FileSystemKind::Wpm && has_modules(&core()) {
         let lines = FileLines::Modules(pages);
         if let Some(new) = new {
             bytes::make(&lines, new.make.into())
@@ -56,9 +55,10 @@ async fn open(
         }
         return open_wpm(lines, cache_bytes).await;
     }
-    let part = match new {
-        Some(new) => find::make(&pages, format, new).await?,
-        None => find::find(&pages, format).await?,
+    let formats = kind.formats();
+    let (format, part) = match new {
+        Some(new) => (formats[0], find::make(&pages, formats[0], new).await?),
+        None => find::find(&pages, formats).await?,
     };
     let part = pages.part(part);
     if format == Format::Wpm {

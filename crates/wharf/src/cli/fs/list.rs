@@ -10,7 +10,7 @@ use wharf_files::Special;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The image; nobody else may have it open.
+    /// The image, which nobody else has open; or the socket of `wharf serve drive`.
     image: PathBuf,
     /// What to list; the root if left out.
     #[arg(default_value = "/")]

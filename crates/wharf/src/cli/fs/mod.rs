@@ -9,7 +9,7 @@ use serde_json::json;
 use wharf_lab::config::parse_bytes;
 
 use super::{Failure, input, print};
-use crate::files::{self, ImageError, Mount, NewImage};
+use crate::files::{self, Format, ImageError, Mount, NewImage};
 use crate::store::StoreError;
 
 /// What people type next; all of it works as it stands.
@@ -27,7 +27,7 @@ docs/files.md says what survives what.";
 
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
-    /// Makes a drive in a new file, with a table of partitions and one file system (wfs).
+    /// Makes a drive in a new file, with a table of partitions and one file system.
     #[command(after_help = NEXT)]
     Make {
         /// The image to make; it must not exist.
@@ -35,6 +35,10 @@ pub(super) enum Command {
         /// How much the drive is to hold, at least. The file grows as it is filled.
         #[arg(long, value_name = "SIZE")]
         size: String,
+        /// Which file system: wfs, with extents and a journal, or wpm, which is made for persistent memory and has a log for
+        /// each file. All other commands see which it is.
+        #[arg(long, value_name = "NAME", default_value = "wfs", value_parser = ["wfs", "wpm"])]
+        format: String,
     },
     /// Brings a file system up to date, as mounting it does, and checks all of it. Exit code 1 if
     /// anything is wrong.
@@ -47,7 +51,7 @@ pub(super) enum Command {
     },
     /// Says how large a file system is, and how much of it is free.
     Info {
-        /// The image; nobody else may have it open.
+        /// The image, which nobody else has open; or the socket of `wharf serve drive`.
         image: PathBuf,
         /// As JSON.
         #[arg(long)]
@@ -62,7 +66,11 @@ pub(super) enum Command {
 /// Runs the command.
 pub(super) fn run(command: &Command) -> Result<(), Failure> {
     match command {
-        Command::Make { image, size } => make(image, size),
+        Command::Make {
+            image,
+            size,
+            format,
+        } => make(image, size, format),
         Command::Check { image, json } => check(image, *json),
         Command::Info { image, json } => info(image, *json),
         Command::Ls(args) => list::run(args),
@@ -97,9 +105,15 @@ fn mib(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
-fn make(image: &Path, size: &str) -> Result<(), Failure> {
+fn make(image: &Path, size: &str, format: &str) -> Result<(), Failure> {
     let bytes = parse_bytes(size).map_err(|error| input(format!("--size: {error}")))?;
-    let new = NewImage::of_bytes(bytes);
+    let mut known = Format::ALL.into_iter();
+    let new = NewImage {
+        format: known
+            .find(|known| known.name() == format)
+            .expect("only names of formats are taken"),
+        ..NewImage::of_bytes(bytes)
+    };
     files::make(image, &new).map_err(|error| failure(image, &error))?;
     let mount = open(image)?;
     let space = mount.space();
@@ -157,11 +171,12 @@ fn info(image: &Path, json: bool) -> Result<(), Failure> {
     let mount = open(image)?;
     let space = mount.space();
     let replayed = mount.recovered().replayed.groups;
+    let format = mount.format().map(Format::name);
     close(image, mount)?;
     let space = space.map_err(|error| Failure::Run(format!("{}: {error}", image.display())))?;
     if json {
         let line = json!({
-            "file_system": "wfs",
+            "file_system": format,
             "bytes": space.pages * 4096,
             "free_bytes": space.pages_free * 4096,
             "files_max": space.files,
@@ -172,16 +187,22 @@ fn info(image: &Path, json: bool) -> Result<(), Failure> {
         print(&serde_json::to_string_pretty(&line).expect("plain data"));
         return Ok(());
     }
-    print("file system  wfs");
+    print(&format!(
+        "file system  {}",
+        format.unwrap_or("served by another process")
+    ));
     print(&format!(
         "space        {} of {} free",
         mib(space.pages_free * 4096),
         mib(space.pages * 4096)
     ));
-    print(&format!(
-        "files        {} of {} can still be made",
-        space.files_free, space.files
-    ));
+    match space.files {
+        0 => print("files        as many as there is space for"),
+        files => print(&format!(
+            "files        {} of {files} can still be made",
+            space.files_free
+        )),
+    }
     if replayed > 0 {
         print(&format!(
             "journal      {replayed} groups of changes were replayed: it had not been unmounted"
