@@ -16,6 +16,14 @@ mod hostile;
 /// What marks an answer among the lines of the test harness.
 const ANSWER: &str = "answer ";
 
+/// What a hostile guest of a store tries.
+const SCRIBBLED: hostile::Target = hostile::Target {
+    depth: 128,
+    opcodes: &[
+        0x00, 0x01, 0x02, 0x08, 0x09, 0x0c, 0x81, 0x81, 0x83, 0x83, 0x83, 0xc0,
+    ],
+};
+
 /// A second process, which serves lines until its input ends.
 struct Second {
     child: Child,
@@ -166,9 +174,10 @@ fn second_process() {
                 write_for_ever(attached(), number(1), number(2))
             }
             "scribble" => {
-                let scribbler = hostile::Scribbler::attach(words[1]);
+                let scribbler = hostile::Scribbler::attach(words[1], SCRIBBLED);
                 println!("{ANSWER}begun");
-                scribbler.run(number(2))
+                scribbler.run(number(2), u64::MAX);
+                unreachable!("it is killed before")
             }
             "close" => format!("{:?}", client.take().unwrap().close()),
             other => panic!("unknown: {other}"),

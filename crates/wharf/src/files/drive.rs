@@ -8,7 +8,7 @@ use wharf_drive::config::FileSystemKind;
 use wharf_files::block::{Recovered, Replayed};
 use wharf_files::vfs::{At, Target};
 use wharf_files::volume::Format;
-use wharf_files::{By, FileError, Handle};
+use wharf_files::{By, Errno, FileError, Handle};
 use wharf_host::stor::{Stor, StorClient};
 use wharf_wire::file::{FileSystemLog, FileSystemState};
 
@@ -100,11 +100,15 @@ impl FileDrive {
     /// Runs everything on this thread until the host's side of a command has its answer.
     ///
     /// # Errors
-    /// That of the answer.
+    /// That of the answer; `EIO` if the process that serves the drive is gone: at once, or, if it went meanwhile, when
+    /// the driver gives the command up.
     pub(super) fn done<T>(
         &self,
         future: impl Future<Output = Result<T, wharf_host::files::FileError>>,
     ) -> Result<T, FileError> {
+        if self.client.is_cut_off() {
+            return Err(Errno::EIO.into());
+        }
         let done = self.client.wait(future);
         done.map_err(|error| FileError::Errno(error.errno()))
     }

@@ -16,6 +16,7 @@ use wharf_wire::dma::DmaSpace;
 use wharf_wire::file::FileSystemLog;
 
 use super::attach::{self, Attached};
+use super::listener::has_hung_up;
 use super::system::{Booted, ClientSlot, System};
 use super::{Shared, StoreError, StoreOptions};
 
@@ -26,7 +27,7 @@ enum Drives<D: Design> {
     /// On the client's thread.
     Here(Local),
     /// In another process, for as long as the connection is open.
-    Elsewhere { _connection: Arc<UnixStream> },
+    Elsewhere { connection: Arc<UnixStream> },
 }
 
 /// What boots drives on the client's thread, and ends them.
@@ -125,9 +126,7 @@ impl<D: Design> Client<D> {
             client: Some(client),
             design,
             bytes: ready.layout().pages() * 4096,
-            drives: Some(Drives::Elsewhere {
-                _connection: connection,
-            }),
+            drives: Some(Drives::Elsewhere { connection }),
             inline,
             cpu,
         })
@@ -246,6 +245,14 @@ impl Client<Stor> {
         match &self.drives {
             Some(Drives::Here(local)) => local.booted.log(),
             _ => None,
+        }
+    }
+
+    /// Whether the drive is in another process that is gone.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        match &self.drives {
+            Some(Drives::Elsewhere { connection }) => has_hung_up(connection),
+            _ => false,
         }
     }
 

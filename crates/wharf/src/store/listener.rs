@@ -315,8 +315,8 @@ impl<D: SharedDesign> Door<D> {
     }
 }
 
-/// True if the guest is gone, though it may have asked for the drives before and nobody have read that yet.
-fn has_hung_up(stream: &UnixStream) -> bool {
+/// True if the other process is gone, though what it sent before may not have been read yet.
+pub(super) fn has_hung_up(stream: &UnixStream) -> bool {
     let mut watched = [PollFd::new(stream, PollFlags::RDHUP)];
     let now = Timespec::default();
     poll(&mut watched, Some(&now)).is_ok() && !watched[0].revents().is_empty()

@@ -11,4 +11,5 @@ mod reproduce;
 mod runs;
 #[path = "../support/schema.rs"]
 mod schema;
+mod served;
 mod support;

@@ -9,23 +9,30 @@ use rustix::fs::fstat;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
-/// Entries of the queue pair of a store.
-const DEPTH: u64 = 128;
-/// Where the drive's notifier is, the completions, and the commands (`wharf_wire::shared_queue`).
+/// Where the drive's notifier is, and the completions, before the commands (`wharf_wire::shared_queue`).
 const NOTIFIER: u64 = 512;
 const COMPLETIONS: u64 = 768;
-const COMMANDS: u64 = COMPLETIONS + 16 * DEPTH;
+
+/// What a hostile guest knows of what it attaches to.
+#[derive(Clone, Copy)]
+pub struct Target {
+    /// Entries of a queue pair.
+    pub depth: u64,
+    /// Opcodes that are worth trying.
+    pub opcodes: &'static [u8],
+}
 
 /// See the module.
 pub struct Scribbler {
     connection: UnixStream,
     start: *mut u8,
     bytes: u64,
+    target: Target,
 }
 
 impl Scribbler {
     /// Takes a slot at the store that is shared at `path`.
-    pub fn attach(path: &str) -> Scribbler {
+    pub fn attach(path: &str, target: Target) -> Scribbler {
         let connection = UnixStream::connect(path).unwrap();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
@@ -57,7 +64,13 @@ impl Scribbler {
             connection,
             start: start.unwrap().cast(),
             bytes,
+            target,
         }
+    }
+
+    /// Where the commands begin.
+    fn commands(&self) -> u64 {
+        COMPLETIONS + 16 * self.target.depth
     }
 
     fn write<T>(&self, at: u64, value: T) {
@@ -71,8 +84,8 @@ impl Scribbler {
         };
     }
 
-    /// Writes at random until it is killed: commands that are nearly right, and bytes anywhere.
-    pub fn run(mut self, seed: u64) -> ! {
+    /// Writes at random, so many times: commands that are nearly right, and bytes anywhere.
+    pub fn run(mut self, seed: u64, times: u64) {
         let mut state = seed | 1;
         let mut random = move || {
             state ^= state << 13;
@@ -80,18 +93,19 @@ impl Scribbler {
             state ^= state << 17;
             state
         };
-        loop {
+        let (commands, depth) = (self.commands(), self.target.depth);
+        for _ in 0..times {
             match random() % 4 {
                 // Not into commands: a guest may write to any page, and its neighbours' data are checked.
-                0 => self.write(random() % COMMANDS, random() as u8),
+                0 => self.write(random() % commands, random() as u8),
                 1 if random() % 2 == 0 => {
-                    let lists = COMMANDS + 64 * DEPTH;
+                    let lists = commands + 64 * depth;
                     self.write(lists + random() % (self.bytes - lists), random() as u8);
                 }
-                1 => self.write(random() % 4 * 64, (random() % (DEPTH + 3)) as u32),
+                1 => self.write(random() % 4 * 64, (random() % (depth + 3)) as u32),
                 _ => {
-                    self.write_command(random() % DEPTH, &mut random);
-                    self.write(0, (random() % DEPTH) as u32);
+                    self.write_command(random() % depth, &mut random);
+                    self.write(0, (random() % depth) as u32);
                     self.write(NOTIFIER, random());
                 }
             }
@@ -106,12 +120,10 @@ impl Scribbler {
     /// A command of a kind that there is, for pages beyond those of the others, with pointers that are
     /// the guest's, the owner's, or nonsense.
     fn write_command(&self, slot: u64, random: &mut impl FnMut() -> u64) {
-        let at = COMMANDS + 64 * slot;
-        let opcodes = [
-            0x00, 0x01, 0x02, 0x08, 0x09, 0x0c, 0x81, 0x81, 0x83, 0x83, 0x83, 0xc0,
-        ];
+        let at = self.commands() + 64 * slot;
+        let opcodes = self.target.opcodes;
         let opcode = opcodes[random() as usize % opcodes.len()];
-        self.write(at, opcode as u8);
+        self.write(at, opcode);
         self.write(at + 1, 0u8);
         self.write(at + 2, random() as u16);
         self.write(at + 4, 1u32);
