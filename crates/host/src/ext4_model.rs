@@ -1,16 +1,17 @@
-//! The design `ext4-model`: a journaling file system on the host, above the page cache of the
-//! operating system. It is what a file system in the drive is compared with.
+//! The designs `ext4-model` and `ext4-scale`: a journaling file system on the host, above a page cache in the
+//! operating system. The first is what a file system in the drive is compared with.
 //!
 //! Problem: the figures of papers put file systems in drives beside ext4. How much of the difference
 //! comes from the place, and how much from ext4 being another file system?
 //!
 //! Idea: the same file system in both places. Here it is wfs (`wharf_files::block`), the very code
-//! that firmware cores run, above design [`kernel`](crate::kernel):
+//! that firmware cores run, above design [`kernel`](crate::kernel), or above [`scale`](crate::scale) in the
+//! operating system, as ScaleCache is a change to Linux below ext4 (section 4):
 //!
 //! 1. Every operation enters by a system call, once.
 //! 2. wfs does it, on the CPU of whoever asks. Its pages, of files and of metadata, are those of the
 //!    page cache.
-//! 3. The cache reads and writes the drive as `kernel` does, with block requests and interrupts.
+//! 3. The cache reads and writes the drive as it does, with block requests and interrupts.
 //!
 //! With `design.ext4-model.direct`, files are open for direct I/O (`O_DIRECT`): their bytes go past the cache, by
 //! block requests of the size of the program's, and the CPU sleeps until they end. Metadata are cached all the same.
@@ -36,16 +37,68 @@ use crate::files::{
     BlocksBelow, ClientPages, FileClient, FileError, Initially, Known, SessionFiles, make_files,
 };
 use crate::gate::Gate;
-use crate::kernel::{Kernel, KernelClient, KernelConfig};
+use crate::kernel::{Kernel, KernelConfig};
 use crate::kit::kernel_path::KernelPath;
+use crate::scale::{Scale, ScaleConfig, Whole};
 use crate::span::Extent;
 use crate::volume::Volume;
 
 /// Bytes of metadata that wfs keeps in memory for each byte of the page cache, at most.
 const METADATA_SHARE: u64 = 8;
 
+/// What the file system stands on.
+pub trait Below: Send + Sync + 'static {
+    /// The name of the design.
+    const NAME: &'static str;
+    /// What it is, in a few words.
+    const SUMMARY: &'static str;
+    /// The page cache.
+    type Cache: Design;
+
+    /// The page cache, with its own settings as they are by themselves, for requests from within the operating system.
+    ///
+    /// # Errors
+    /// As [`Design::new`].
+    fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<Self::Cache, DesignError>;
+}
+
+/// The page cache of Linux.
+pub struct OnKernel;
+
+impl Below for OnKernel {
+    const NAME: &'static str = "ext4-model";
+
+    const SUMMARY: &'static str =
+        "a journaling file system in the operating system, above the page cache of `kernel`";
+
+    type Cache = Kernel;
+
+    fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<Kernel, DesignError> {
+        Ok(Kernel::new(config, &KernelConfig::default(), space)?.from_within())
+    }
+}
+
+/// ScaleCache's.
+pub struct OnScale;
+
+impl Below for OnScale {
+    const NAME: &'static str = "ext4-scale";
+
+    const SUMMARY: &'static str =
+        "the same file system above the page cache of `scale`, in the operating system";
+
+    type Cache = Scale<Whole>;
+
+    fn new(config: &DesignConfig, space: &Arc<DmaSpace>) -> Result<Scale<Whole>, DesignError> {
+        Ok(Scale::new(config, &ScaleConfig::default(), space)?.from_within())
+    }
+}
+
+/// A client of the cache.
+type CacheClient<B> = <<B as Below>::Cache as Design>::Client;
+
 /// The file system, as all clients see it.
-type Shared = Result<Arc<Wfs<ClientPages<Cached>>>, FileError>;
+type Shared<C> = Result<Arc<Wfs<ClientPages<Cached<C>>>>, FileError>;
 
 crate::settings! {
     /// What a file system on the host is told.
@@ -56,80 +109,77 @@ crate::settings! {
 }
 
 /// What a CPU has below the file system.
-struct Cached {
-    kernel: KernelClient,
+struct Cached<C> {
+    cache: C,
     /// For bytes of files, if they go past the cache.
     direct: Option<DirectClient>,
 }
 
 /// See the module.
-pub struct Ext4Model {
-    kernel: Arc<Kernel>,
+pub struct Ext4Model<B: Below = OnKernel> {
+    cache: Arc<B::Cache>,
     /// For bytes of files that go past the cache.
     past: Option<Arc<Direct>>,
     /// Makes the files of the beginning.
     direct: Arc<Direct>,
-    ready: Gate<Shared>,
+    ready: Gate<Shared<CacheClient<B>>>,
     metadata_bytes: usize,
 }
 
 /// A client's part of the cache, before it has files.
-pub struct Ext4Client {
-    cached: Cached,
+pub struct Ext4Client<C> {
+    cached: Cached<C>,
     /// Only of the client that makes the file system.
     direct: Option<DirectClient>,
     volume: Rc<Volume>,
 }
 
-impl Design for Ext4Model {
-    const NAME: &'static str = "ext4-model";
+impl<B: Below> Design for Ext4Model<B> {
+    const NAME: &'static str = B::NAME;
 
-    const SUMMARY: &'static str =
-        "a journaling file system in the operating system, above the page cache of `kernel`";
+    const SUMMARY: &'static str = B::SUMMARY;
+
+    const TABLE: &'static str = "ext4-model";
 
     const FILES_ALONE: bool = true;
 
     type Config = Ext4Config;
 
-    type Client = NoBlocks<Ext4Client>;
+    type Client = NoBlocks<Ext4Client<CacheClient<B>>>;
 
     fn needs(config: &DesignConfig, _: &Ext4Config) -> Needs {
-        Kernel::needs(config, &KernelConfig::default())
+        let own = <B::Cache as Design>::Config::default();
+        B::Cache::needs(&in_kernel(config), &own)
     }
 
     fn new(
         config: &DesignConfig,
         own: &Ext4Config,
         space: &Arc<DmaSpace>,
-    ) -> Result<Ext4Model, DesignError> {
-        let within = DesignConfig {
-            // The file system says which pages are whose; the cache has the volume as one file.
-            files: 1,
-            file_system: false,
-            ..*config
-        };
+    ) -> Result<Ext4Model<B>, DesignError> {
+        let within = in_kernel(config);
         let past = match own.direct {
             true => {
-                let in_kernel = DesignConfig {
-                    in_kernel: true,
-                    ..within
-                };
-                let past = Direct::new(&in_kernel, &NoSettings {}, space)?;
+                let past = Direct::new(&within, &NoSettings {}, space)?;
                 Some(Arc::new(past.from_within()))
             }
             false => None,
         };
+        let around = DesignConfig {
+            in_kernel: false,
+            ..within
+        };
         Ok(Ext4Model {
             past,
-            kernel: Arc::new(Kernel::new(&within, &KernelConfig::default(), space)?),
-            direct: Arc::new(Direct::new(&within, &NoSettings {}, space)?),
+            cache: Arc::new(B::new(&within, space)?),
+            direct: Arc::new(Direct::new(&around, &NoSettings {}, space)?),
             ready: Gate::new(config.clients),
             metadata_bytes: (config.cache_bytes / METADATA_SHARE) as usize,
         })
     }
 
     fn gauges(&self) -> Gauges {
-        self.kernel.gauges()
+        self.cache.gauges()
     }
 
     fn client(self: &Arc<Self>, parts: Parts) -> Result<Self::Client, DesignError> {
@@ -141,7 +191,7 @@ impl Design for Ext4Model {
         let past = self.past.as_ref();
         let past = past.map(|past| past.client(Parts::new(&cpu, volume.clone(), index)));
         let cached = Cached {
-            kernel: self.kernel.client(parts)?.from_within(),
+            cache: self.cache.client(parts)?,
             direct: past.transpose()?,
         };
         Ok(NoBlocks(Ext4Client {
@@ -152,7 +202,7 @@ impl Design for Ext4Model {
     }
 
     fn serve(self: &Arc<Self>, parts: Parts) -> Result<(), DesignError> {
-        self.kernel.serve(parts)
+        self.cache.serve(parts)
     }
 
     async fn files(
@@ -184,29 +234,29 @@ impl Design for Ext4Model {
     }
 }
 
-impl BlocksBelow for Cached {
-    type Metadata = KernelClient;
+impl<C: Client> BlocksBelow for Cached<C> {
+    type Metadata = C;
 
-    fn metadata(&self) -> &KernelClient {
-        &self.kernel
+    fn metadata(&self) -> &C {
+        &self.cache
     }
 
     async fn read_data(&self, extent: Extent, out: &mut [u8]) -> Result<Touch, IoError> {
         match &self.direct {
             Some(direct) => direct.read(extent, out).await,
-            None => self.kernel.read(extent, out).await,
+            None => self.cache.read(extent, out).await,
         }
     }
 
     async fn write_data(&self, extent: Extent, data: &[u8]) -> Result<Touch, IoError> {
         match &self.direct {
             Some(direct) => direct.write(extent, data).await,
-            None => self.kernel.write(extent, data).await,
+            None => self.cache.write(extent, data).await,
         }
     }
 
     fn statistics(&self) -> Statistics {
-        let mut all = Client::statistics(&self.kernel);
+        let mut all = Client::statistics(&self.cache);
         if let Some(direct) = &self.direct {
             // Both have the same drivers.
             let driver = all.driver;
@@ -218,9 +268,9 @@ impl BlocksBelow for Cached {
 }
 
 /// A client's way to the cache, before and after the file system knows it.
-enum Way {
-    Waits(Cached),
-    Knows(Known<Cached>),
+enum Way<C> {
+    Waits(Cached<C>),
+    Knows(Known<Cached<C>>),
 }
 
 use Way::{Knows, Waits};
@@ -229,15 +279,25 @@ fn told(error: FilesError) -> FileError {
     FileError::Errno(error.errno())
 }
 
-impl Ext4Model {
+/// What the cache is told: the file system says which pages are whose, and the cache has the volume as one file.
+fn in_kernel(config: &DesignConfig) -> DesignConfig {
+    DesignConfig {
+        files: 1,
+        file_system: false,
+        in_kernel: true,
+        ..*config
+    }
+}
+
+impl<B: Below> Ext4Model<B> {
     /// Makes the file system and what is to be in it around the cache, then opens it.
     async fn begin(
         &self,
         cpu: &Cpu,
-        (direct, cached): (DirectClient, Cached),
+        (direct, cached): (DirectClient, Cached<CacheClient<B>>),
         volume: &Volume,
         parts: &FileParts,
-    ) -> (Way, Shared) {
+    ) -> (Way<CacheClient<B>>, Shared<CacheClient<B>>) {
         let made = make_around(cpu, direct, volume.pages(), &parts.initially).await;
         match made {
             Ok(numbers) => parts.tell(numbers),

@@ -11,7 +11,7 @@ use toml::Table;
 use wharf_host::clock::Clock;
 use wharf_host::design::{Design, Needs, Settings};
 use wharf_host::direct::Direct;
-use wharf_host::ext4_model::Ext4Model;
+use wharf_host::ext4_model::{Ext4Model, OnKernel, OnScale};
 use wharf_host::hardware::Hardware;
 use wharf_host::indexless::{
     DirectDisk, FirstIn, HalfLru, Ideal, Indexless, LruBatch, OpenCas, SecondChance, Through,
@@ -134,8 +134,11 @@ pub const FLASH_CACHES: &[DesignEntry] = &[
 ];
 
 /// Those built in that serve operations on files alone, in file systems of their own.
-pub const FILE_DESIGNS: &[DesignEntry] =
-    &[DesignEntry::of::<Ext4Model>(), DesignEntry::of::<Stor>()];
+pub const FILE_DESIGNS: &[DesignEntry] = &[
+    DesignEntry::of::<Ext4Model<OnKernel>>(),
+    DesignEntry::of::<Ext4Model<OnScale>>(),
+    DesignEntry::of::<Stor>(),
+];
 
 /// All that are built in.
 pub fn built_in() -> impl Iterator<Item = &'static DesignEntry> {

@@ -243,6 +243,17 @@ impl<W: WriteBack> Design for PageCache<W> {
 }
 
 impl<W: WriteBack> PageCache<W> {
+    /// The same for a file system in the operating system: requests come from within, and enter by no system call.
+    ///
+    /// # Panics
+    /// If it has clients.
+    #[must_use]
+    pub fn from_within(mut self) -> PageCache<W> {
+        let shared = Arc::get_mut(&mut self.shared).expect("it has no clients yet");
+        shared.common.kernel_path = shared.common.kernel_path.from_within();
+        self
+    }
+
     /// What the CPUs share, for reports and checks.
     pub fn shared(&self) -> &Shared {
         &self.shared
@@ -253,15 +264,6 @@ impl<W: WriteBack> PageCache<W> {
 pub struct KernelClient {
     local: Rc<Local>,
     policy: WritePolicy,
-}
-
-impl KernelClient {
-    /// The same for a file system in the operating system: requests come from within, and enter by no system call.
-    #[must_use]
-    pub fn from_within(self) -> KernelClient {
-        self.local.pages.is_within.set(true);
-        self
-    }
 }
 
 impl Client for KernelClient {

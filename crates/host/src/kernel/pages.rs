@@ -36,8 +36,6 @@ pub(super) struct CpuPages {
     pub(super) stock: Stock,
     /// When the rate of write-back was measured last, and the pages written by then.
     pub(super) measured: Cell<(u64, u64)>,
-    /// Who asks is in the operating system already: a file system there.
-    pub(super) is_within: Cell<bool>,
 }
 
 impl Pages for CpuPages {
@@ -101,9 +99,7 @@ impl CpuPages {
     /// A request enters by a system call, unless it comes from within.
     #[inline]
     pub(super) fn enter(&self) {
-        if !self.is_within.get() {
-            self.cpu().work(Op::SystemCall, || ());
-        }
+        self.tasks.kernel_path.request(self.cpu());
     }
 
     /// The part of CPU `index`.
@@ -125,7 +121,6 @@ impl CpuPages {
             lists: CpuLists::new(cpu, &shared),
             stock: Stock::new(shared.limits.free_batch, 0),
             measured: Cell::default(),
-            is_within: Cell::new(false),
             shared,
         })
     }

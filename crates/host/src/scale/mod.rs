@@ -235,6 +235,17 @@ impl<V: Variant> Design for Scale<V> {
 }
 
 impl<V: Variant> Scale<V> {
+    /// The same for a file system in the operating system: requests come from within, and enter by no system call.
+    ///
+    /// # Panics
+    /// If it has clients.
+    #[must_use]
+    pub fn from_within(mut self) -> Scale<V> {
+        let shared = Arc::get_mut(&mut self.shared).expect("it has no clients yet");
+        shared.common.kernel_path = shared.common.kernel_path.from_within();
+        self
+    }
+
     /// What the CPUs share, for reports and checks.
     pub fn shared(&self) -> &Shared<V::Index> {
         &self.shared

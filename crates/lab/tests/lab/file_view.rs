@@ -157,12 +157,15 @@ fn personalities_run_on_a_file_system_of_the_host_and_all_reads_are_checked() {
     let setup = in_memory();
     for (_, personality) in Personality::ALL {
         let plan = planned(&of_files(spec(personality), 512), &setup);
-        let done = run(&setup, &plan, &["kernel", "ext4-model"]);
-        let [kernel, model] = &done.rows[..] else {
-            panic!("two rows");
+        let done = run(&setup, &plan, &["kernel", "ext4-model", "ext4-scale"]);
+        let [kernel, files @ ..] = &done.rows[..] else {
+            panic!("rows");
         };
-        assert_eq!(kernel.requests, model.requests);
-        assert!(model.hit_ratio.is_some_and(|ratio| ratio > 0.0));
+        assert_eq!(files.len(), 2);
+        for row in files {
+            assert_eq!(kernel.requests, row.requests, "{}", row.design);
+            assert!(row.hit_ratio.is_some_and(|ratio| ratio > 0.0));
+        }
         let one_drive = Setup {
             clients: 4,
             depth: 2,
@@ -173,7 +176,7 @@ fn personalities_run_on_a_file_system_of_the_host_and_all_reads_are_checked() {
     }
     let plan = planned(&of_files(spec(Personality::Varmail), 512), &setup);
     let json = || {
-        let done = run(&setup, &plan, &["ext4-model"]).without_wall_clock();
+        let done = run(&setup, &plan, &["ext4-model", "ext4-scale"]).without_wall_clock();
         report::json::to_string(&done)
     };
     assert_eq!(json(), json(), "equal seeds");
@@ -265,7 +268,7 @@ fn requests_for_blocks_go_to_one_file_of_a_file_system_and_all_reads_are_checked
         ..setup_on(1, drive)
     };
     let plan = planned(&of_blocks, &setup);
-    for name in ["ext4-model", "stor"] {
+    for name in ["ext4-model", "ext4-scale", "stor"] {
         let request = Compare {
             setup: setup.clone(),
             designs: vec![find(name).expect("it is listed")],
