@@ -4,9 +4,11 @@ use std::io;
 use std::path::Path;
 
 use wharf_files::block::Recovered;
-use wharf_files::vfs::{At, Service, Target};
+use wharf_files::vfs::{At, Service, SetTime, Target};
 use wharf_files::volume::Format;
-use wharf_files::{Attributes, By, Caller, DirectoryEntry, LIST_START, OpenFlags, Rename};
+use wharf_files::{
+    Attributes, By, Caller, DirectoryEntry, LIST_START, OpenFlags, Rename, SetXattr,
+};
 
 use super::drive::FileDrive;
 use super::file::{File, Files};
@@ -205,6 +207,52 @@ impl Mount {
     pub fn chown(&self, path: impl AsRef<[u8]>, uid: u32, gid: u32) -> io::Result<()> {
         let target = Target::Path(path.as_ref().into(), false);
         wait(self.drive().chown(self.by(), target, Some(uid), Some(gid)))
+    }
+
+    /// Sets when what a path names was read and changed last, in nanoseconds since 1970.
+    ///
+    /// # Errors
+    /// As `utimensat`.
+    pub fn set_times(
+        &self,
+        path: impl AsRef<[u8]>,
+        accessed_ns: u64,
+        modified_ns: u64,
+    ) -> io::Result<()> {
+        let target = Target::Path(path.as_ref().into(), true);
+        let (accessed, modified) = (SetTime::At(accessed_ns), SetTime::At(modified_ns));
+        wait(
+            self.drive()
+                .set_times(self.by(), target, accessed, modified),
+        )
+    }
+
+    /// The names of the extended attributes of what a path names.
+    ///
+    /// # Errors
+    /// As `listxattr`.
+    pub fn xattrs(&self, path: impl AsRef<[u8]>) -> io::Result<Vec<Box<[u8]>>> {
+        let target = Target::Path(path.as_ref().into(), true);
+        wait(self.drive().xattrs(self.by(), target))
+    }
+
+    /// The value of an extended attribute.
+    ///
+    /// # Errors
+    /// As `getxattr`.
+    pub fn xattr(&self, path: impl AsRef<[u8]>, name: &[u8]) -> io::Result<Vec<u8>> {
+        let target = Target::Path(path.as_ref().into(), true);
+        wait(self.drive().xattr(self.by(), target, name))
+    }
+
+    /// Sets an extended attribute, whether it is there or not.
+    ///
+    /// # Errors
+    /// As `setxattr`.
+    pub fn set_xattr(&self, path: impl AsRef<[u8]>, name: &[u8], value: &[u8]) -> io::Result<()> {
+        let target = Target::Path(path.as_ref().into(), true);
+        let how = SetXattr::Put;
+        wait(self.drive().set_xattr(self.by(), target, name, value, how))
     }
 
     /// How much there is, and how much of it is free.

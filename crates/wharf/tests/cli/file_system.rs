@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -75,6 +75,67 @@ fn comes_out_again(format: &str) {
     // wpm counts what it has for itself.
     assert!((6 << 20..9 << 20).contains(&used), "{json}");
     assert_eq!(json["file_system"], format);
+}
+
+/// What a copy keeps if it is asked to, in both directions.
+#[test]
+fn a_copy_that_preserves_has_the_times_attributes_and_holes_of_what_was_copied() {
+    let place = with_image();
+    let tree = place.path().join("tree");
+    fs::create_dir(&tree).unwrap();
+    let sparse = fs::File::create(tree.join("sparse")).unwrap();
+    sparse.set_len(64 << 20).unwrap();
+    sparse.write_all_at(b"amid", 40 << 20).unwrap();
+    drop(sparse);
+    let attributed = xattr(&tree.join("sparse"), Some(b"a value"));
+    let old = |seconds| std::time::UNIX_EPOCH + Duration::new(seconds, 123_456_789);
+    let times = fs::FileTimes::new().set_accessed(old(1_000_000_000));
+    let times = times.set_modified(old(1_100_000_000));
+    for path in [tree.join("sparse"), tree.clone()] {
+        fs::File::open(path).unwrap().set_times(times).unwrap();
+    }
+    place.ok(&["fs", "cp", "-rp", "tree", "drive.img:/"]);
+    let used = |place: &Place| {
+        let json = place.ok(&["fs", "info", "drive.img", "--json"]);
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        json["bytes"].as_u64().unwrap() - json["free_bytes"].as_u64().unwrap()
+    };
+    assert!(used(&place) < 1 << 20, "{}", used(&place));
+    place.ok(&["fs", "cp", "-rp", "drive.img:/tree", "back"]);
+    for name in ["back", "back/sparse"] {
+        let found = fs::metadata(place.path().join(name)).unwrap();
+        assert_eq!(found.modified().unwrap(), old(1_100_000_000), "{name}");
+        assert_eq!(found.uid(), rustix::process::geteuid().as_raw());
+    }
+    let back = place.path().join("back/sparse");
+    let found = fs::metadata(&back).unwrap();
+    assert_eq!(found.len(), 64 << 20);
+    assert!(found.blocks() * 512 < 1 << 20, "{} blocks", found.blocks());
+    let mut amid = [0; 8];
+    let file = fs::File::open(&back).unwrap();
+    file.read_exact_at(&mut amid, 40 << 20).unwrap();
+    assert_eq!(&amid, b"amid\0\0\0\0");
+    if attributed.is_some() {
+        assert_eq!(xattr(&back, None), attributed);
+    }
+    // Without being asked to it has the times of the copy.
+    place.ok(&["fs", "cp", "drive.img:/tree/sparse", "plain"]);
+    let found = fs::metadata(place.path().join("plain")).unwrap();
+    assert!(found.modified().unwrap() > old(1_600_000_000));
+    place.ok(&["fs", "check", "drive.img"]);
+}
+
+/// The extended attribute of a file, which is set first if there is a value; none where there are no such attributes.
+fn xattr(path: &Path, value: Option<&[u8]>) -> Option<Vec<u8>> {
+    let name = "user.wharf";
+    if let Some(value) = value {
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::setxattr(path, name, value, flags).ok()?;
+    }
+    let mut found = vec![0; 100];
+    let length = rustix::fs::getxattr(path, name, &mut found[..]).ok()?;
+    found.truncate(length);
+    Some(found)
 }
 
 #[test]

@@ -4,17 +4,23 @@
 //! that. What is in an image is not trusted: a name that would lead elsewhere is refused, and no
 //! directory is entered through a symbolic link that a copy has made.
 
+mod kept;
 mod side;
 
+use std::io;
 use std::path::PathBuf;
 
-use side::{Entry, Side};
+use kept::Kept;
+use side::{Entry, Side, Target};
 
 use super::{Failure, close, input, open};
 use crate::files::Mount;
 
 /// Bytes that are copied at once.
 const CHUNK_BYTES: usize = 1 << 20;
+
+/// Bytes that are a hole in the copy, if all of them are zeros.
+const HOLE_BYTES: usize = 64 << 10;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -25,6 +31,10 @@ pub(crate) struct Args {
     /// Directories too, with all that is in them.
     #[arg(short, long)]
     recursive: bool,
+    /// Files and directories keep their times and extended attributes (user.*), and their owners where whoever runs this
+    /// may give files away.
+    #[arg(short, long)]
+    preserve: bool,
 }
 
 /// A path of the command line.
@@ -62,14 +72,14 @@ pub(super) fn run(args: &Args) -> Result<(), Failure> {
         ));
     }
     let mount = open(image)?;
-    let copied = copy_all(&mount, &places, args.recursive);
+    let copied = copy_all(&mount, &places, args);
     let synced = mount.sync_all();
     close(image, mount)?;
     copied?;
     synced.map_err(|error| Failure::Run(format!("{}: {error}", image.display())))
 }
 
-fn copy_all(mount: &Mount, places: &[Place], recursive: bool) -> Result<(), Failure> {
+fn copy_all(mount: &Mount, places: &[Place], args: &Args) -> Result<(), Failure> {
     let side = |place: &Place| match place.image {
         Some(_) => Side::Image(mount),
         None => Side::Machine,
@@ -99,7 +109,8 @@ fn copy_all(mount: &Mount, places: &[Place], recursive: bool) -> Result<(), Fail
         let copy = Copy {
             from: side(from),
             to: to_side,
-            recursive,
+            recursive: args.recursive,
+            preserve: args.preserve,
         };
         let source = copy.from.look(&from.path, true);
         match source.map_err(|error| told(&from.path, &error))? {
@@ -122,6 +133,7 @@ struct Copy<'a> {
     from: Side<'a>,
     to: Side<'a>,
     recursive: bool,
+    preserve: bool,
 }
 
 impl Copy<'_> {
@@ -175,7 +187,24 @@ impl Copy<'_> {
                 self.one(&from, &entry, &to)?;
             }
         }
-        self.to.set_mode(to, mode).map_err(|e| told(to, &e))
+        self.finish(from, mode, to)
+    }
+
+    /// What is copied, bytes and entries, gets its permission bits, and what it is to keep.
+    fn finish(&self, from: &[u8], mode: u16, to: &[u8]) -> Result<(), Failure> {
+        let kept = match self.preserve {
+            true => Some(Kept::of(self.from, from).map_err(|e| told(from, &e))?),
+            false => None,
+        };
+        if let Some(kept) = &kept {
+            kept.give_before_mode(self.to, to)
+                .map_err(|e| told(to, &e))?;
+        }
+        self.to.set_mode(to, mode).map_err(|e| told(to, &e))?;
+        match kept {
+            Some(kept) => kept.give_times(self.to, to).map_err(|e| told(to, &e)),
+            None => Ok(()),
+        }
     }
 
     fn file(&self, from: &[u8], mode: u16, to: &[u8]) -> Result<(), Failure> {
@@ -186,20 +215,32 @@ impl Copy<'_> {
             )));
         }
         let mut source = self.from.open(from).map_err(|e| told(from, &e))?;
-        let mut target = self.to.create(to).map_err(|e| told(to, &e))?;
-        let mut chunk = vec![0; CHUNK_BYTES];
+        let target = self.to.create(to).map_err(|e| told(to, &e))?;
+        let (mut chunk, mut end) = (vec![0; CHUNK_BYTES], 0);
         loop {
             let bytes = source.read(&mut chunk).map_err(|e| told(from, &e))?;
             if bytes == 0 {
                 break;
             }
-            target
-                .write_all(&chunk[..bytes])
-                .map_err(|e| told(to, &e))?;
+            write_but_zeros(&*target, end, &chunk[..bytes]).map_err(|e| told(to, &e))?;
+            end += bytes as u64;
         }
+        target.set_bytes(end).map_err(|e| told(to, &e))?;
         drop(target);
-        self.to.set_mode(to, mode).map_err(|e| told(to, &e))
+        self.finish(from, mode, to)
     }
+}
+
+/// Writes what is not zeros: the rest are holes.
+fn write_but_zeros(target: &dyn Target, at: u64, bytes: &[u8]) -> io::Result<()> {
+    let mut at = at;
+    for pages in bytes.chunks(HOLE_BYTES) {
+        if pages.iter().any(|byte| *byte != 0) {
+            target.write(at, pages)?;
+        }
+        at += pages.len() as u64;
+    }
+    Ok(())
 }
 
 /// Whether a path lies in a directory, or is it, as the names say.

@@ -2,12 +2,12 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use crate::files::{Kind, Mount, OpenFlags};
+use crate::files::{File, Kind, Mount, OpenFlags};
 
 /// What is at a path.
 pub(super) enum Entry {
@@ -33,7 +33,7 @@ pub(super) enum Side<'a> {
 /// Permission bits that are copied: whose a copy is says who runs it, so it runs as nobody else.
 const COPIED_MODE: u16 = 0o1777;
 
-fn own(path: &[u8]) -> &Path {
+pub(super) fn own(path: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(path))
 }
 
@@ -167,7 +167,7 @@ impl<'a> Side<'a> {
 
     /// Opens a file to be written from its beginning; one that is made belongs to whoever runs this
     /// program.
-    pub(super) fn create(self, path: &[u8]) -> io::Result<Box<dyn Write + 'a>> {
+    pub(super) fn create(self, path: &[u8]) -> io::Result<Box<dyn Target + 'a>> {
         match self {
             Side::Machine => Ok(Box::new(fs::File::create(own(path))?)),
             Side::Image(mount) => {
@@ -183,6 +183,42 @@ impl<'a> Side<'a> {
                 Ok(Box::new(file))
             }
         }
+    }
+}
+
+/// A file that is written.
+pub(super) trait Target {
+    /// Writes all of these bytes from byte `at` on.
+    fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Makes it so long.
+    fn set_bytes(&self, bytes: u64) -> io::Result<()>;
+}
+
+impl Target for fs::File {
+    fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write_all_at(bytes, at)
+    }
+
+    fn set_bytes(&self, bytes: u64) -> io::Result<()> {
+        self.set_len(bytes)
+    }
+}
+
+impl Target for File<'_> {
+    fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let (mut at, mut rest) = (at, bytes);
+        while !rest.is_empty() {
+            let written = match self.write_at(at, rest)? {
+                0 => return Err(io::ErrorKind::StorageFull.into()),
+                written => written,
+            };
+            (at, rest) = (at + written as u64, &rest[written..]);
+        }
+        Ok(())
+    }
+
+    fn set_bytes(&self, bytes: u64) -> io::Result<()> {
+        self.set_len(bytes)
     }
 }
 
