@@ -25,7 +25,7 @@ enum Drives<D: Design> {
     /// On a thread that all clients share.
     Beside { _shared: Arc<Shared<D>> },
     /// On the client's thread.
-    Here(Local),
+    Here(Box<Local>),
     /// In another process, for as long as the connection is open.
     Elsewhere { connection: Arc<UnixStream> },
 }
@@ -77,7 +77,7 @@ impl<D: Design> Client<D> {
         Ok(Client {
             client: Some(made?),
             design,
-            drives: Some(Drives::Here(Local { boot_cpu, booted })),
+            drives: Some(Drives::Here(Box::new(Local { boot_cpu, booted }))),
             inline,
             cpu,
             bytes: ready.layout().pages() * 4096,
