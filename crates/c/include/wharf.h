@@ -138,6 +138,84 @@ typedef struct {
 extern "C" {
 #endif // __cplusplus
 
+// Gives what `from` names, a symbolic link itself, the second name `to`. 0, or -1.
+//
+// # Safety
+// `mount` is null or open; `from` and `to` are null or end with a zero.
+int32_t wharf_fs_link(const wharf_mount *mount, const char *from, const char *to);
+
+// Makes a symbolic link to `target` at a path. 0, or -1.
+//
+// # Safety
+// `mount` is null or open; `target` and `path` are null or end with a zero.
+int32_t wharf_fs_symlink(const wharf_mount *mount, const char *target, const char *path);
+
+// Where a symbolic link leads: up to `count` bytes of it, without a zero behind them. How many there are in all, or -1.
+//
+// # Safety
+// `mount` is null or open; `path` is null or ends with a zero; `out` has room for `count` bytes.
+int64_t wharf_fs_readlink(const wharf_mount *mount,
+                          const char *path,
+                          char *out,
+                          size_t count);
+
+// Sets the permission bits of what a path names. 0, or -1.
+//
+// # Safety
+// `mount` is null or open; `path` is null or ends with a zero.
+int32_t wharf_fs_chmod(const wharf_mount *mount, const char *path, uint32_t mode);
+
+// Gives what a path names, a symbolic link itself, to a user and a group. 0, or -1.
+//
+// # Safety
+// `mount` is null or open; `path` is null or ends with a zero.
+int32_t wharf_fs_chown(const wharf_mount *mount, const char *path, uint32_t uid, uint32_t gid);
+
+// Sets when what a path names was read and changed last, in nanoseconds since 1970. 0, or -1.
+//
+// # Safety
+// `mount` is null or open; `path` is null or ends with a zero.
+int32_t wharf_fs_set_times(const wharf_mount *mount,
+                           const char *path,
+                           uint64_t accessed_ns,
+                           uint64_t modified_ns);
+
+// The value of an extended attribute of what a path names: up to `count` bytes of it. How many there are in all, or -1.
+//
+// # Safety
+// `mount` is null or open; `path` and `name` are null or end with a zero; `out` has room for `count` bytes.
+int64_t wharf_fs_getxattr(const wharf_mount *mount,
+                          const char *path,
+                          const char *name,
+                          void *out,
+                          size_t count);
+
+// Sets an extended attribute of what a path names to a value of `count` bytes. 0, or -1.
+//
+// # Safety
+// `mount` is null or open; `path` and `name` are null or end with a zero; `value` has `count` bytes.
+int32_t wharf_fs_setxattr(const wharf_mount *mount,
+                          const char *path,
+                          const char *name,
+                          const void *value,
+                          size_t count);
+
+// Takes an extended attribute of what a path names away. 0, or -1.
+//
+// # Safety
+// `mount` is null or open; `path` and `name` are null or end with a zero.
+int32_t wharf_fs_removexattr(const wharf_mount *mount, const char *path, const char *name);
+
+// The names of the extended attributes of what a path names, each with a zero behind it: up to `count` bytes of them. How
+// many there are in all, or -1.
+//
+// # Safety
+// `mount` is null or open; `path` is null or ends with a zero; `out` has room for `count` bytes.
+int64_t wharf_fs_listxattr(const wharf_mount *mount,
+                           const char *path,
+                           char *out,
+                           size_t count);
+
 // Fills `options` with what is good for most: 64 MiB, a fifth of it dirty at most, 256 files, 256 threads.
 //
 // # Safety

@@ -105,7 +105,7 @@ fn open_flags(flags: i32) -> Result<OpenFlags, Failure> {
 ///
 /// # Safety
 /// `mount` is null or open; `name` is null or ends with a zero.
-unsafe fn at_path<T: Send + 'static>(
+pub(crate) unsafe fn at_path<T: Send + 'static>(
     mount: *const wharf_mount,
     name: *const c_char,
     what: impl for<'a, 'm> FnOnce(&'a Served<'m>, &[u8]) -> std::io::Result<T> + Send + 'static,

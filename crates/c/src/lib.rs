@@ -10,6 +10,7 @@
 //! | `page.rs` | pages used in place |
 //! | `mount.rs` | a file system in a drive image, with a thread of its own |
 //! | `fs.rs` | its files, as the system's own calls have them |
+//! | `attributes.rs` | their links, owners, permission bits, times, extended attributes |
 //! | `error.rs` | `errno` and a line of text for each thread |
 //!
 //! Rules of all calls: what fails gives -1 or `NULL`, sets `errno`, and leaves a message that
@@ -17,6 +18,7 @@
 
 #![allow(non_camel_case_types)] // the names are C's
 
+mod attributes;
 mod cache;
 mod error;
 mod file;
@@ -24,6 +26,7 @@ mod fs;
 mod mount;
 mod page;
 
+pub use attributes::*;
 pub use cache::*;
 pub use error::wharf_error;
 pub use file::*;

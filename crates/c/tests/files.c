@@ -64,6 +64,35 @@ static void right(void) {
   CHECK(wharf_mount_sync(mount) == 0);
 }
 
+static void attributes(void) {
+  wharf_stat found;
+  char out[64];
+  CHECK(wharf_fs_link(mount, "/g", "/d/second") == 0);
+  CHECK(wharf_fs_stat(mount, "/d/second", 1, &found) == 0 && found.links == 2);
+  CHECK(wharf_fs_symlink(mount, "../g", "/d/link") == 0);
+  CHECK(wharf_fs_readlink(mount, "/d/link", out, sizeof out) == 4 && memcmp(out, "../g", 4) == 0);
+  CHECK(wharf_fs_readlink(mount, "/d/link", out, 2) == 4);
+  CHECK(wharf_fs_stat(mount, "/d/link", 0, &found) == 0 && S_ISLNK(found.mode));
+  CHECK(wharf_fs_chmod(mount, "/g", 0604) == 0 && wharf_fs_chown(mount, "/g", 12, 34) == 0);
+  CHECK(wharf_fs_set_times(mount, "/g", 1000000000000000001ull, 1100000000000000002ull) == 0);
+  CHECK(wharf_fs_stat(mount, "/g", 1, &found) == 0 && (found.mode & 07777) == 0604);
+  CHECK(found.uid == 12 && found.gid == 34);
+  CHECK(found.accessed_ns == 1000000000000000001ull && found.modified_ns == 1100000000000000002ull);
+  CHECK(wharf_fs_setxattr(mount, "/g", "user.a", "value", 5) == 0);
+  CHECK(wharf_fs_setxattr(mount, "/g", "user.b", "", 0) == 0);
+  CHECK(wharf_fs_getxattr(mount, "/g", "user.a", out, sizeof out) == 5 && memcmp(out, "value", 5) == 0);
+  CHECK(wharf_fs_getxattr(mount, "/g", "user.a", out, 0) == 5);
+  CHECK(wharf_fs_listxattr(mount, "/g", out, sizeof out) == 14);
+  CHECK(wharf_fs_removexattr(mount, "/g", "user.b") == 0);
+  CHECK(wharf_fs_listxattr(mount, "/g", out, sizeof out) == 7 && strcmp(out, "user.a") == 0);
+  FAILS(wharf_fs_getxattr(mount, "/g", "user.b", out, sizeof out), ENODATA);
+  FAILS(wharf_fs_removexattr(mount, "/g", NULL), EINVAL);
+  FAILS(wharf_fs_readlink(mount, "/g", out, sizeof out), EINVAL);
+  FAILS(wharf_fs_link(mount, "/d", "/e"), EPERM);
+  FAILS(wharf_fs_symlink(mount, "x", "/g"), EEXIST);
+  CHECK(wharf_fs_unlink(mount, "/d/link") == 0 && wharf_fs_unlink(mount, "/d/second") == 0);
+}
+
 static void wrong(const char *image) {
   wharf_stat found;
   char byte;
@@ -108,6 +137,7 @@ int main(int count, char **arguments) {
   mount = wharf_mount_open(image);
   CHECK(mount != NULL);
   right();
+  attributes();
   wrong(image);
   int log = wharf_fs_open(mount, "/log", O_CREAT | O_WRONLY, 0600);
   CHECK(log >= 0 && wharf_fs_close(mount, log) == 0);

@@ -153,6 +153,15 @@ impl Mount {
         wait(self.drive().symlink(self.by(), target.as_ref(), at)).map(drop)
     }
 
+    /// Gives what `from` names, a symbolic link itself, a second name.
+    ///
+    /// # Errors
+    /// As `link`.
+    pub fn link(&self, from: impl AsRef<[u8]>, to: impl AsRef<[u8]>) -> io::Result<()> {
+        let (from, to) = (At::from(from.as_ref()), At::from(to.as_ref()));
+        wait(self.drive().link(self.by(), from, to, false)).map(drop)
+    }
+
     /// Where a symbolic link leads.
     ///
     /// # Errors
@@ -253,6 +262,15 @@ impl Mount {
         let target = Target::Path(path.as_ref().into(), true);
         let how = SetXattr::Put;
         wait(self.drive().set_xattr(self.by(), target, name, value, how))
+    }
+
+    /// Takes an extended attribute away.
+    ///
+    /// # Errors
+    /// As `removexattr`.
+    pub fn remove_xattr(&self, path: impl AsRef<[u8]>, name: &[u8]) -> io::Result<()> {
+        let target = Target::Path(path.as_ref().into(), true);
+        wait(self.drive().remove_xattr(self.by(), target, name))
     }
 
     /// How much there is, and how much of it is free.
