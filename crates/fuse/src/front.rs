@@ -23,12 +23,24 @@ use crate::worker::{Job, Worker, now_ns};
 /// See the module.
 pub struct Front<S> {
     jobs: Mutex<mpsc::Sender<Job<S>>>,
+    /// Others change the file system too.
+    is_shared: bool,
 }
 
 impl<S: Service + 'static> Front<S> {
-    pub(super) fn new(jobs: mpsc::Sender<Job<S>>) -> Front<S> {
+    pub(super) fn new(jobs: mpsc::Sender<Job<S>>, is_shared: bool) -> Front<S> {
         Front {
             jobs: Mutex::new(jobs),
+            is_shared,
+        }
+    }
+
+    /// What the kernel does with what it has of a file that is opened.
+    fn opened(&self) -> FopenFlags {
+        match self.is_shared {
+            true => FopenFlags::empty(),
+            // Nobody else changes its bytes: what the kernel has of them stays right.
+            false => FopenFlags::FOPEN_KEEP_CACHE,
         }
     }
 
@@ -53,6 +65,9 @@ impl<S: Service + 'static> Filesystem for Front<S> {
         // Who writes takes mode bits away in the same step. Kernels before 5.11 do that themselves.
         let _ = config.add_capabilities(InitFlags::FUSE_HANDLE_KILLPRIV_V2);
         let _ = config.add_capabilities(InitFlags::FUSE_ATOMIC_O_TRUNC);
+        if self.is_shared {
+            let _ = config.add_capabilities(InitFlags::FUSE_AUTO_INVAL_DATA);
+        }
         Ok(())
     }
 
@@ -236,6 +251,7 @@ impl<S: Service + 'static> Filesystem for Front<S> {
     }
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let how = self.opened();
         self.ask(request, move |a| {
             let at = a.at(ino);
             let opened = block_on(
@@ -243,8 +259,7 @@ impl<S: Service + 'static> Filesystem for Front<S> {
                     .open(a.by(), at, convert::open_flags(flags.0), 0),
             );
             match opened {
-                // Nobody else changes its bytes: what the kernel has of them stays right.
-                Ok(opened) => reply.opened(shown(opened), FopenFlags::FOPEN_KEEP_CACHE),
+                Ok(opened) => reply.opened(shown(opened), how),
                 Err(error) => reply.error(errno(error)),
             }
         });
@@ -260,7 +275,7 @@ impl<S: Service + 'static> Filesystem for Front<S> {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let name = name.as_bytes().to_vec();
+        let (name, how) = (name.as_bytes().to_vec(), self.opened());
         self.ask(request, move |a| {
             let at = a.within(parent, &name);
             let flags = wharf_files::OpenFlags {
@@ -277,7 +292,7 @@ impl<S: Service + 'static> Filesystem for Front<S> {
                         &told.shown,
                         Generation(0),
                         shown(opened),
-                        FopenFlags::FOPEN_KEEP_CACHE,
+                        how,
                     );
                 }
                 Err(error) => reply.error(errno(error)),

@@ -13,6 +13,9 @@
 //! them are from before (`FUSE_NOTIFY_INC_EPOCH`, Linux 6.16). Where it cannot do that, it
 //! remembers names for root alone.
 //!
+//! Where others change the file system too, by other ways than this mount, nothing is remembered, and the kernel asks
+//! for a file's attributes before it shows what it has of its bytes (`FUSE_AUTO_INVAL_DATA`).
+//!
 //! Attributes let nobody in: what is opened or changed is asked for in any case. Those of files
 //! with set-user-id and set-group-id bits are not remembered, as a write takes the bits away.
 
@@ -56,16 +59,19 @@ pub fn forget_names(kernel: &OwnedFd) -> io::Result<()> {
 /// See the module.
 pub struct Memory {
     only_root: bool,
+    /// Others change the file system too.
+    is_shared: bool,
     kernel: Kernel,
     /// Directories, by whether they are open to all.
     open: RefCell<BTreeMap<u64, bool>>,
 }
 
 impl Memory {
-    /// Nothing is known. `only_root` says that nobody else comes.
-    pub fn new(only_root: bool, kernel: Kernel) -> Memory {
+    /// Nothing is known. `only_root` says that nobody else comes, `is_shared` that others change the file system too.
+    pub fn new(only_root: bool, is_shared: bool, kernel: Kernel) -> Memory {
         Memory {
             only_root,
+            is_shared,
             kernel,
             open: RefCell::default(),
         }
@@ -77,6 +83,9 @@ impl Memory {
 
     /// How long attributes are remembered, which are told now.
     pub fn attributes(&self, told: &Attributes) -> Duration {
+        if self.is_shared {
+            return Duration::ZERO;
+        }
         if told.is_directory() {
             self.learn(told);
         }
@@ -109,6 +118,9 @@ impl Memory {
         directory: u64,
         ask: impl FnOnce() -> Result<Attributes, FileError>,
     ) -> bool {
+        if self.is_shared {
+            return false;
+        }
         if self.only_root {
             return true;
         }

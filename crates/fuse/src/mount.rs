@@ -48,9 +48,11 @@ pub fn mount<S: Service + 'static>(
 ) -> io::Result<()> {
     let kernel = Kernel::default();
     let only_root = !options.allows_other && rustix::process::geteuid().is_root();
-    let memory = Memory::new(only_root, kernel.clone());
-    let (jobs, worker) = worker::start(memory, open, close)?;
-    let session = Session::new(Front::new(jobs), directory, &convert::config(options));
+    let told = kernel.clone();
+    let memory = move |is_shared| Memory::new(only_root, is_shared, told);
+    let worker = worker::start(memory, open, close)?;
+    let front = Front::new(worker.jobs, worker.is_shared);
+    let session = Session::new(front, directory, &convert::config(options));
     let served = session.and_then(|session| {
         // Before the first question: what the kernel does not understand is not relied upon.
         let channel = session.as_fd().try_clone_to_owned().ok();
@@ -61,6 +63,7 @@ pub fn mount<S: Service + 'static>(
     });
     // The front has gone with the mount, and so the worker ends.
     let closed = worker
+        .thread
         .join()
         .map_err(|_| io::Error::other("its thread panicked"))?;
     served.and(closed)

@@ -49,13 +49,20 @@ fn next<S>(jobs: &mpsc::Receiver<Job<S>>) -> Option<Job<S>> {
     jobs.recv().ok()
 }
 
-/// How a worker gets its jobs, and its thread, which ends when nobody can give it any more.
-type Started<S> = (mpsc::Sender<Job<S>>, JoinHandle<io::Result<()>>);
+/// A worker that has opened the file system. Its thread ends when nobody can give it jobs any more.
+pub struct Started<S> {
+    /// Its jobs.
+    pub jobs: mpsc::Sender<Job<S>>,
+    /// Its thread.
+    pub thread: JoinHandle<io::Result<()>>,
+    /// Whether others change the file system too.
+    pub is_shared: bool,
+}
 
 /// Starts a worker.
 #[allow(clippy::disallowed_methods)] // a thread that belongs to no engine
 pub fn start<S: Service + 'static>(
-    memory: Memory,
+    memory: impl FnOnce(bool) -> Memory + Send + 'static,
     open: impl FnOnce() -> io::Result<S> + Send + 'static,
     close: impl FnOnce(S) -> io::Result<()> + Send + 'static,
 ) -> io::Result<Started<S>> {
@@ -69,13 +76,14 @@ pub fn start<S: Service + 'static>(
                 return Ok(());
             }
         };
-        let _ = is_open.send(Ok(()));
+        let is_shared = service.is_shared();
+        let _ = is_open.send(Ok(is_shared));
         let worker = Worker {
             numbers: Numbers {
                 root: service.root(),
             },
             service,
-            memory,
+            memory: memory(is_shared),
         };
         while let Some(job) = next(&to_do) {
             job(&worker);
@@ -86,6 +94,10 @@ pub fn start<S: Service + 'static>(
         .name("wharf files".into())
         .spawn(work)?;
     let gone = || io::Error::other("its thread has ended");
-    opened.recv().map_err(|_| gone())??;
-    Ok((jobs, thread))
+    let is_shared = opened.recv().map_err(|_| gone())??;
+    Ok(Started {
+        jobs,
+        thread,
+        is_shared,
+    })
 }

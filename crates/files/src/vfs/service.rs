@@ -29,6 +29,11 @@ pub trait Service {
     /// The number of the directory where all paths begin.
     fn root(&self) -> u64;
 
+    /// Whether others change the file system too, so that no answer stays right.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     /// The attributes of what a target names.
     async fn stat(&self, by: By<'_>, target: Target<'_>) -> Result<Attributes, FileError>;
 

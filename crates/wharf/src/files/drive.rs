@@ -83,6 +83,11 @@ impl FileDrive {
         self.format
     }
 
+    /// Whether another process has the drive, and others may use it too.
+    pub fn is_elsewhere(&self) -> bool {
+        self.client.is_elsewhere()
+    }
+
     /// Most bytes that one command moves.
     pub fn bytes_max(&self) -> usize {
         self.client().bytes_max()

@@ -13,6 +13,10 @@ impl Service for FileDrive {
         self.root
     }
 
+    fn is_shared(&self) -> bool {
+        self.is_elsewhere()
+    }
+
     async fn stat(&self, by: By<'_>, target: Target<'_>) -> Result<Attributes, FileError> {
         let client = self.as_caller(by);
         self.done(client.stat(target))

@@ -248,6 +248,11 @@ impl Client<Stor> {
         }
     }
 
+    /// Whether the drive is in another process.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        matches!(self.drives, Some(Drives::Elsewhere { .. }))
+    }
+
     /// Whether the drive is in another process that is gone.
     pub(crate) fn is_cut_off(&self) -> bool {
         match &self.drives {

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use wharf::files::{ImageError, Mount, OpenFlags, Server};
+use wharf::files::{ImageError, Mount, OpenFlags, Rename, Server};
 use wharf::runtime::clock::Clock;
 use wharf::store::StoreError;
 
@@ -133,6 +133,52 @@ fn what_a_killed_process_had_open_is_closed() {
     drop(file);
     let checked = serving.end();
     assert!(checked.starts_with("0 files, 1 directories"), "{checked}");
+}
+
+/// A mount of an image that others use too remembers nothing that they may change.
+#[test]
+fn a_mount_sees_what_other_processes_do() {
+    let place = with_image();
+    let serving = Serving::start(&place, &[]);
+    let Some(mount) = mounted_with(&place, "drive.sock", &[]) else {
+        return;
+    };
+    let here = mount.directory();
+    let other = Mount::attach(place.path().join("drive.sock")).unwrap();
+    let file = other.open_file("/file", OpenFlags::CREATE, 0o644).unwrap();
+    for round in 0..20_u64 {
+        let bytes = vec![b'a' + round as u8; 10_000 + 100 * round as usize];
+        assert_eq!(file.write_at(0, &bytes).unwrap(), bytes.len());
+        let seen = fs::read(here.join("file")).unwrap();
+        assert!(seen == bytes, "round {round}: {} bytes", seen.len());
+        let (old, new) = (format!("/name{round}"), format!("name{}", round + 1));
+        if round == 0 {
+            other.mkdir(&old, 0o755).unwrap();
+        }
+        assert!(here.join(&old[1..]).is_dir() && !here.join(&new).exists());
+        other
+            .rename(&old, format!("/{new}"), Rename::NoReplace)
+            .unwrap();
+        assert!(!here.join(&old[1..]).exists() && here.join(&new).is_dir());
+        fs::write(here.join("mine"), round.to_string()).unwrap();
+        let mine = other.open_file("/mine", OpenFlags::READ, 0).unwrap();
+        let mut found = [0; 8];
+        let length = mine.read_at(0, &mut found).unwrap();
+        assert_eq!(found[..length], *round.to_string().as_bytes());
+    }
+    // Also while it is open.
+    let open = fs::File::open(here.join("file")).unwrap();
+    for round in 0..20_u8 {
+        assert_eq!(file.write_at(5_000, &[round; 100]).unwrap(), 100);
+        let mut seen = [255; 100];
+        open.read_exact_at(&mut seen, 5_000).unwrap();
+        assert_eq!(seen, [round; 100]);
+    }
+    drop(open);
+    mount.unmount();
+    drop(file);
+    other.close().unwrap();
+    serving.end();
 }
 
 #[test]

@@ -16,6 +16,10 @@ impl<S: Service> Service for Recorded<S> {
         self.inner.root()
     }
 
+    fn is_shared(&self) -> bool {
+        self.inner.is_shared()
+    }
+
     async fn stat(&self, by: By<'_>, target: Target<'_>) -> Result<Attributes, FileError> {
         let found = self.inner.stat(by, target).await;
         // What is asked for by number is what the kernel knows already.
