@@ -1,4 +1,4 @@
-//! The one source of atomics: `std`, or `loom` or `shuttle` when interleavings are checked (`--cfg loom`, `--cfg shuttle`).
+//! The one source of atomics, and of locks that are held for a moment: `std`, or `loom` or `shuttle` when interleavings are checked (`--cfg loom`, `--cfg shuttle`).
 
 #[cfg(loom)]
 pub use loom::{
@@ -15,6 +15,12 @@ pub use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering
 
 #[cfg(not(loom))]
 pub use std::sync::Arc;
+
+#[cfg(all(shuttle, not(loom)))]
+pub use shuttle::sync::Mutex;
+#[cfg(not(all(shuttle, not(loom))))]
+pub use std::sync::Mutex;
+pub use std::sync::PoisonError;
 
 /// Waits a moment for another thread, in a loop that looks again.
 #[inline(always)]

@@ -1,6 +1,6 @@
 //! What several tasks share: values behind a short lock.
 
-use std::sync::{Mutex, PoisonError};
+use wharf_runtime::sync::{Mutex, PoisonError};
 
 /// A value behind a lock that is never held across a wait.
 #[derive(Debug, Default)]
