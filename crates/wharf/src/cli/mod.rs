@@ -15,6 +15,7 @@ mod info;
 mod mount;
 mod reproduce;
 mod room;
+mod run;
 mod serve;
 mod trace;
 
@@ -69,6 +70,8 @@ enum Command {
     Fs(fs::Command),
     /// Shows the file system of a drive image as a directory, until it is unmounted.
     Mount(mount::Args),
+    /// Runs a program that finds the files of a drive image at a path, without a mount.
+    Run(run::Args),
     /// Serves blocks to other programs.
     #[command(subcommand)]
     Serve(serve::Command),
@@ -108,6 +111,10 @@ pub fn main() -> ExitCode {
         Command::Cache(command) => cache::run(&command),
         Command::Fs(command) => fs::run(&command),
         Command::Mount(args) => mount::run(&args),
+        Command::Run(args) => match run::run(&args) {
+            Ok(code) => return ExitCode::from(code),
+            Err(failure) => Err(failure),
+        },
         Command::Serve(command) => serve::run(&command),
         Command::Info => info::run(),
         Command::Drive(command) => drive::run(&command),

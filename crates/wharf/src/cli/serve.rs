@@ -64,7 +64,7 @@ pub(super) struct DriveArgs {
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
     /// Processes that use it at a time.
-    #[arg(long, value_name = "COUNT", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=62))]
+    #[arg(long, value_name = "COUNT", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=61))]
     processes_max: u32,
 }
 

@@ -50,8 +50,14 @@ impl FileDrive {
     ///
     /// # Errors
     /// If nobody serves one there, or all of its places are taken.
-    pub(super) fn attach(socket: &Path) -> Result<FileDrive, ImageError> {
+    pub fn attach(socket: &Path) -> Result<FileDrive, ImageError> {
         FileDrive::over(Client::attach(socket)?)
+    }
+
+    /// Forgets a drive in another process that a fork has left here: it is that of the parent, whose use of it goes on.
+    pub fn abandon(self) {
+        self.client.abandon();
+        std::mem::forget(self);
     }
 
     /// One that a client speaks to.

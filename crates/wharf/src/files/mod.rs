@@ -53,7 +53,7 @@ use std::io;
 use wharf_files::{FileError, block_on};
 
 use crate::store::StoreError;
-pub(crate) use crate::store::now_ns;
+pub use crate::store::now_ns;
 
 pub use drive::FileDrive;
 pub use file::File;

@@ -1,5 +1,6 @@
 //! What one thread of a program uses of a store.
 
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -245,6 +246,14 @@ impl Client<Stor> {
         match &self.drives {
             Some(Drives::Here(local)) => local.booted.log(),
             _ => None,
+        }
+    }
+
+    /// In the child of a fork: closes its end of the connection to the process that has the drive, and says nothing there.
+    pub(crate) fn abandon(&self) {
+        if let Some(Drives::Elsewhere { connection }) = &self.drives {
+            // SAFETY: the connection is never used again: whoever abandons a client forgets it.
+            unsafe { rustix::io::close(connection.as_raw_fd()) };
         }
     }
 

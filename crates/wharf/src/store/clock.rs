@@ -16,7 +16,7 @@ const NS_PER_MS: u64 = 1_000_000;
 
 /// The time, in nanoseconds since 1970.
 #[allow(clippy::disallowed_methods)] // times of files are those of the clock on the wall
-pub(crate) fn now_ns() -> u64 {
+pub fn now_ns() -> u64 {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     since.map_or(0, |since| since.as_nanos() as u64)
 }

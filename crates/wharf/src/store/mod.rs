@@ -53,7 +53,7 @@ use wharf_wire::file::FileSystemLog;
 use wharf_wire::memory::MemoryError;
 
 pub use client::Client;
-pub(crate) use clock::now_ns;
+pub use clock::now_ns;
 use guests::{GuestSlot, Ordered};
 use handshake::{DriveLine, Head};
 use listener::{Listener, Orders, Welcome};

@@ -142,7 +142,7 @@ impl StoreOptions {
     }
 
     /// Clients that the store can have beside these, each in another process that attaches
-    /// ([`Store::share`](super::Store::share)); none unless said otherwise, 62 at most. Each has its share of the cache,
+    /// ([`Store::share`](super::Store::share)); none unless said otherwise, 61 at most. Each has its share of the cache,
     /// attached or not. The cache is then in memory files,
     /// for which a system may have no huge pages.
     #[must_use]

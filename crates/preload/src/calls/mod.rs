@@ -1,0 +1,31 @@
+//! The functions that stand before those of the C library, a file for each family.
+//!
+//! | file | functions |
+//! |---|---|
+//! | `open.rs` | opening |
+//! | `data.rs`, `vectors.rs` | reading, writing, offsets |
+//! | `storage.rs` | sizes, storage, making durable, copies between descriptors |
+//! | `names.rs` | directories made and removed, links, renames |
+//! | `attributes.rs`, `xattrs.rs` | `stat` and its family, owners, bits, times, extended attributes |
+//! | `directories.rs` | listings |
+//! | `descriptors.rs` | closing, duplicating, flags, locks |
+//! | `process.rs` | forks, programs, working directory, umask |
+//! | `streams.rs` | `FILE` |
+//! | `memory.rs` | mappings |
+//! | `wait.rs` | `poll`, `select`, `epoll` |
+//! | `refuse.rs` | what is not there for files of the drive, and says so |
+
+pub(crate) mod attributes;
+pub(crate) mod data;
+pub(crate) mod descriptors;
+pub(crate) mod directories;
+pub(crate) mod memory;
+pub(crate) mod names;
+pub(crate) mod open;
+pub(crate) mod process;
+pub(crate) mod refuse;
+pub(crate) mod storage;
+pub(crate) mod streams;
+pub(crate) mod vectors;
+pub(crate) mod wait;
+pub(crate) mod xattrs;

@@ -1,0 +1,83 @@
+//! What is not there for files of the drive, and says so.
+
+use std::ffi::{c_char, c_int, c_long, c_uint, c_ulong};
+
+use libc::size_t;
+
+use crate::drive::complain;
+use crate::errno::{Errno, number};
+use crate::find::{Found, find};
+use crate::next::hooks;
+
+fn refused(what: &str) -> c_int {
+    complain(&format!("{what} is not there for files of a drive: use `wharf mount`"));
+    number(Err(Errno(libc::ENOSYS)))
+}
+
+hooks! {
+    fn inotify_add_watch(watcher: c_int, path: *const c_char, mask: c_uint) -> c_int, next {
+        // SAFETY: the caller's path.
+        match unsafe { find(libc::AT_FDCWD, path) } {
+            Found::Machine => next(watcher, path, mask),
+            Found::Elsewhere(path) => next(watcher, path.as_ptr(), mask),
+            Found::Drive(_) => refused("inotify"),
+        }
+    }
+
+    fn fanotify_mark(watcher: c_int, flags: c_uint, mask: u64, directory: c_int, path: *const c_char) -> c_int, next {
+        // SAFETY: the caller's path.
+        match unsafe { find(directory, path) } {
+            Found::Machine => next(watcher, flags, mask, directory, path),
+            Found::Elsewhere(path) => next(watcher, flags, mask, libc::AT_FDCWD, path.as_ptr()),
+            Found::Drive(_) => refused("fanotify"),
+        }
+    }
+
+    fn name_to_handle_at(directory: c_int, path: *const c_char, handle: *mut libc::c_void, mount: *mut c_int, flags: c_int) -> c_int, next {
+        // SAFETY: the caller's path.
+        match unsafe { find(directory, path) } {
+            Found::Machine => next(directory, path, handle, mount, flags),
+            Found::Elsewhere(path) => next(libc::AT_FDCWD, path.as_ptr(), handle, mount, flags),
+            Found::Drive(_) => number(Err(Errno(libc::EOPNOTSUPP))),
+        }
+    }
+
+    fn syscall(call: c_long, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong, e: c_ulong, f: c_ulong) -> c_long, next {
+        // SAFETY: as the caller's.
+        match unsafe { known(call, [a, b, c, d, e]) } {
+            Some(answer) => answer,
+            None => next(call, a, b, c, d, e, f),
+        }
+    }
+}
+
+/// System calls that programs make by their number, as the functions that stand for them: those on files of the drive.
+///
+/// # Safety
+/// As the call's.
+unsafe fn known(call: c_long, [a, b, c, d, e]: [c_ulong; 5]) -> Option<c_long> {
+    crate::drive::setup()?;
+    let has = |descriptor: c_ulong| crate::table::has(descriptor as c_int);
+    // SAFETY: the caller's paths and room.
+    unsafe {
+        let leads = |directory: c_ulong, path: c_ulong| !matches!(find(directory as c_int, path as *const c_char), Found::Machine);
+        Some(match call {
+            libc::SYS_io_uring_setup if crate::drive::is_in_use() => refused("io_uring").into(),
+            libc::SYS_statx if has(a) || leads(a, b) => {
+                super::attributes::statx(a as c_int, b as _, c as c_int, d as c_uint, e as _).into()
+            }
+            libc::SYS_openat if leads(a, b) => super::open::openat(a as c_int, b as _, c as c_int, d as _).into(),
+            libc::SYS_renameat2 if leads(a, b) || leads(c, d) => {
+                super::names::renameat2(a as c_int, b as _, c as c_int, d as _, e as c_uint).into()
+            }
+            libc::SYS_copy_file_range if has(a) || has(c) => {
+                super::storage::copy_file_range(a as c_int, b as _, c as c_int, d as _, e as size_t, 0) as c_long
+            }
+            libc::SYS_read if has(a) => super::data::read(a as c_int, b as _, c as size_t) as c_long,
+            libc::SYS_write if has(a) => super::data::write(a as c_int, b as _, c as size_t) as c_long,
+            libc::SYS_close if has(a) => super::descriptors::close(a as c_int).into(),
+            libc::SYS_close_range => super::descriptors::close_range(a as c_uint, b as c_uint, c as c_int).into(),
+            _ => return None,
+        })
+    }
+}

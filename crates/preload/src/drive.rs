@@ -1,0 +1,219 @@
+//! The drive, as this process uses it.
+//!
+//! A process attaches to the drive when it first asks for anything there, and again in its child after a fork: queues are
+//! never shared between processes. Each attachment is a *life*: a handle that was given in another is none of this one, and
+//! the file is opened anew by its number.
+
+use std::cell::Cell;
+use std::ffi::c_int;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock};
+
+use wharf::files::FileDrive;
+use wharf_files::vfs::{At, Service, Start};
+use wharf_files::{By, Caller, Handle, OpenFlags, block_on};
+
+use crate::errno::{Errno, Outcome};
+use crate::place::Place;
+use crate::table::Open;
+
+/// The variable of the environment that says what is where: `SOCKET=PLACE`.
+pub(crate) const VARIABLE: &str = "WHARF_DRIVE";
+
+/// What the variable says.
+pub(crate) struct Setup {
+    socket: PathBuf,
+    pub(crate) place: Place,
+}
+
+static SETUP: OnceLock<Option<Setup>> = OnceLock::new();
+
+/// True once it is known that there is a drive: nearly all calls of programs without one look no further.
+static IS_ON: AtomicBool = AtomicBool::new(false);
+
+static CLIENT: Mutex<Client> = Mutex::new(Client { attached: None });
+
+/// Which life this is.
+static LIFE: AtomicU64 = AtomicU64::new(1);
+
+thread_local! {
+    /// Whether this thread has the client: a handler of a signal may come meanwhile.
+    static IS_IN: Cell<bool> = const { Cell::new(false) };
+}
+
+struct Client {
+    attached: Option<Attached>,
+}
+
+struct Attached {
+    drive: FileDrive,
+    caller: Caller,
+}
+
+// SAFETY: what it has that is not atomic is used by one thread at a time, which has the lock.
+unsafe impl Send for Client {}
+
+/// What the environment says; looked at once.
+pub(crate) fn setup() -> Option<&'static Setup> {
+    if IS_ON.load(Ordering::Acquire) {
+        return SETUP.get()?.as_ref();
+    }
+    let found = SETUP.get_or_init(read_environment).as_ref();
+    IS_ON.store(found.is_some(), Ordering::Release);
+    found
+}
+
+fn read_environment() -> Option<Setup> {
+    use std::os::unix::ffi::OsStrExt;
+    let value = std::env::var_os(VARIABLE)?;
+    let bytes = value.as_bytes();
+    let middle = bytes.iter().rposition(|byte| *byte == b'=')?;
+    let place = Place::new(&bytes[middle + 1..])?;
+    let socket = PathBuf::from(std::ffi::OsStr::from_bytes(&bytes[..middle]));
+    Some(Setup { socket, place })
+}
+
+/// Who this process is.
+fn caller() -> Caller {
+    let groups = rustix::process::getgroups().unwrap_or_default();
+    Caller {
+        uid: rustix::process::geteuid().as_raw(),
+        gid: rustix::process::getegid().as_raw(),
+        groups: groups.iter().map(|group| group.as_raw()).collect(),
+    }
+}
+
+/// Does something with the drive.
+pub(crate) fn with<T>(f: impl FnOnce(&FileDrive, By<'_>) -> Outcome<T>) -> Outcome<T> {
+    if IS_IN.replace(true) {
+        // A handler of a signal that came while this thread had the client.
+        return Err(Errno(libc::EAGAIN));
+    }
+    struct Out;
+    impl Drop for Out {
+        fn drop(&mut self) {
+            IS_IN.set(false);
+        }
+    }
+    let _out = Out;
+    let mut client = lock();
+    let attached = client.attach()?;
+    let by = By {
+        caller: &attached.caller,
+        now_ns: wharf::files::now_ns(),
+    };
+    f(&attached.drive, by)
+}
+
+fn lock() -> MutexGuard<'static, Client> {
+    CLIENT.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+impl Client {
+    fn attach(&mut self) -> Outcome<&Attached> {
+        if self.attached.is_none() {
+            let setup = setup().ok_or(Errno(libc::ENOENT))?;
+            let drive = FileDrive::attach(&setup.socket).map_err(|error| {
+                complain(&error.to_string());
+                Errno(libc::EIO)
+            })?;
+            self.attached = Some(Attached {
+                drive,
+                caller: caller(),
+            });
+        }
+        self.attached.as_ref().ok_or(Errno(libc::EIO))
+    }
+}
+
+/// Tells a person, on standard error, what a number cannot say.
+pub(crate) fn complain(text: &str) {
+    let line = format!("wharf run: {text}\n");
+    // SAFETY: bytes that are there. The kernel's own call: standard error may be a file of the drive.
+    unsafe { libc::syscall(libc::SYS_write, 2, line.as_ptr(), line.len()) };
+}
+
+/// The drive's handle of something that is open, which is opened anew where this is another life.
+pub(crate) fn handle(drive: &FileDrive, by: By<'_>, open: &Open) -> Outcome<Handle> {
+    let life = LIFE.load(Ordering::Relaxed);
+    if open.life.load(Ordering::Relaxed) == life {
+        return Ok(from_raw(open.handle.load(Ordering::Relaxed)));
+    }
+    let page = open.page();
+    let flags = page.flags();
+    let access = flags & libc::O_ACCMODE;
+    let how = OpenFlags {
+        read: access != libc::O_WRONLY,
+        write: access != libc::O_RDONLY && flags & libc::O_PATH == 0,
+        directory: page.is_directory(),
+        ..OpenFlags::default()
+    };
+    let at = At {
+        from: Start::Number(page.number),
+        path: b"",
+    };
+    let opened = block_on(drive.open(by, at, how, 0))?;
+    open.handle.store(to_raw(opened.handle), Ordering::Relaxed);
+    open.life.store(life, Ordering::Relaxed);
+    Ok(opened.handle)
+}
+
+/// This life, for what is opened in it.
+pub(crate) fn life() -> u64 {
+    LIFE.load(Ordering::Relaxed)
+}
+
+pub(crate) fn to_raw(handle: Handle) -> u64 {
+    u64::from(handle.generation) << 32 | u64::from(handle.index)
+}
+
+fn from_raw(raw: u64) -> Handle {
+    Handle {
+        index: raw as u32,
+        generation: (raw >> 32) as u32,
+    }
+}
+
+/// Nothing of this process leads to it any more.
+pub(crate) fn close(open: &Open) {
+    if open.life.swap(0, Ordering::Relaxed) != LIFE.load(Ordering::Relaxed) {
+        return;
+    }
+    let handle = from_raw(open.handle.load(Ordering::Relaxed));
+    // What a file system can say of it concerns only what it gives back.
+    let _ = with(|drive, _| Ok(block_on(drive.close(handle))?));
+}
+
+/// What a fork must find in order.
+pub(crate) struct Forking {
+    _client: MutexGuard<'static, Client>,
+}
+
+/// Before a fork: no other thread is amid anything.
+pub(crate) fn before_fork() -> Forking {
+    Forking { _client: lock() }
+}
+
+/// In the child: what was the parent's stays the parent's.
+pub(crate) fn in_child(mut forking: Forking) {
+    LIFE.fetch_add(1, Ordering::Relaxed);
+    if let Some(attached) = forking._client.attached.take() {
+        attached.drive.abandon();
+    }
+}
+
+/// Whether this process has asked the drive for anything.
+pub(crate) fn is_in_use() -> bool {
+    IS_ON.load(Ordering::Relaxed) && lock().attached.is_some()
+}
+
+/// Somebody else goes on as this process, if `returned` is 0: what is opened from now on is opened as that one.
+pub(crate) fn changed_user(returned: c_int) -> c_int {
+    if returned == 0 && IS_ON.load(Ordering::Relaxed) && !IS_IN.get() {
+        if let Some(attached) = &mut lock().attached {
+            attached.caller = caller();
+        }
+    }
+    returned
+}

@@ -1,0 +1,214 @@
+//! An open file description, in a page of memory that all processes share which have a descriptor of it.
+//!
+//! The page is that of a memfd, and a descriptor of the program is one of the memfd, opened with `O_PATH`. So the kernel
+//! duplicates and closes it, gives it to children and to other processes, and a call that passes by this library fails
+//! with `EBADF` and touches nothing. Whoever finds such a descriptor opens it once more by `/proc/self/fd`, maps the page, and
+//! knows all that there is to know.
+
+use std::ffi::c_int;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use rustix::fs::{self, MemfdFlags, Mode, OFlags};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+
+use crate::errno::{Errno, Outcome, last};
+
+/// What the memfds are called: `/proc/self/fd` shows it.
+const NAME: &str = "wharf";
+
+/// The same, as a link of `/proc/self/fd` has it.
+const LINK: &[u8] = b"/memfd:wharf (deleted)";
+
+const MAGIC: u64 = u64::from_le_bytes(*b"WHARFOFD");
+
+/// Bytes of the page.
+const BYTES: usize = 4096;
+
+/// Bytes of the path that the page has room for.
+const PATH_BYTES: usize = BYTES - 56;
+
+/// What a page stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Use {
+    /// An open file or directory.
+    File = 1,
+    /// The directory where the process is.
+    Directory = 2,
+}
+
+/// See the [module](self).
+#[repr(C)]
+pub(crate) struct Page {
+    magic: u64,
+    /// The number of the file.
+    pub(crate) number: u64,
+    /// Where the next read or write begins; of a directory, the cookie behind which a listing goes on.
+    pub(crate) offset: AtomicU64,
+    /// The process that works with the offset; 0 if none does.
+    holder: AtomicU32,
+    /// `O_ACCMODE`, `O_APPEND` and what else `F_GETFL` shows.
+    pub(crate) flags: AtomicU32,
+    what: u32,
+    is_directory: u32,
+    path_bytes: u32,
+    reserved: [u32; 3],
+    path: [u8; PATH_BYTES],
+}
+
+const _: () = assert!(size_of::<Page>() == BYTES);
+
+/// A page that is mapped here.
+pub(crate) struct Mapped(*mut Page);
+
+// SAFETY: what changes in the page is atomic; all else is written before anybody else sees it.
+unsafe impl Send for Mapped {}
+// SAFETY: as before.
+unsafe impl Sync for Mapped {}
+
+impl Mapped {
+    /// A new page, and a descriptor of it for the program.
+    pub(crate) fn new(
+        what: Use,
+        number: u64,
+        flags: c_int,
+        is_directory: bool,
+        path: &[u8],
+    ) -> Outcome<(Mapped, OwnedFd)> {
+        let memory = fs::memfd_create(NAME, MemfdFlags::CLOEXEC)?;
+        fs::ftruncate(&memory, BYTES as u64)?;
+        let mapped = Mapped::of_memory(&memory)?;
+        // SAFETY: nobody else knows it yet.
+        let page = unsafe { &mut *mapped.0 };
+        page.magic = MAGIC;
+        page.number = number;
+        page.flags = AtomicU32::new(flags as u32);
+        page.what = what as u32;
+        page.is_directory = is_directory.into();
+        let bytes = path.len().min(PATH_BYTES);
+        page.path_bytes = bytes as u32;
+        page.path[..bytes].copy_from_slice(&path[..bytes]);
+        let how = match flags & libc::O_CLOEXEC {
+            0 => OFlags::PATH,
+            _ => OFlags::PATH | OFlags::CLOEXEC,
+        };
+        let descriptor = fs::open(of_process(memory.as_raw_fd()), how, Mode::empty())?;
+        Ok((mapped, descriptor))
+    }
+
+    /// The page behind a descriptor, if it is one of these.
+    pub(crate) fn of_descriptor(descriptor: c_int) -> Option<Mapped> {
+        if !is_ours(descriptor) {
+            return None;
+        }
+        let how = OFlags::RDWR | OFlags::CLOEXEC;
+        let memory = fs::open(of_process(descriptor), how, Mode::empty()).ok()?;
+        let bytes = fs::fstat(&memory).ok()?.st_size;
+        let is_whole = usize::try_from(bytes).is_ok_and(|bytes| bytes >= BYTES);
+        let mapped = is_whole.then(|| Mapped::of_memory(&memory).ok())??;
+        (mapped.get().magic == MAGIC).then_some(mapped)
+    }
+
+    fn of_memory(memory: &OwnedFd) -> Outcome<Mapped> {
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a mapping of its own, wherever the kernel likes.
+        let at = unsafe { mmap(std::ptr::null_mut(), BYTES, access, MapFlags::SHARED, memory, 0) }?;
+        Ok(Mapped(at.cast()))
+    }
+
+    pub(crate) fn get(&self) -> &Page {
+        // SAFETY: it is mapped as long as this is there, and what is not atomic is not written after it was made here.
+        unsafe { &*self.0 }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: mapped by this, and nobody borrows it any more.
+        let _ = unsafe { munmap(self.0.cast(), BYTES) };
+    }
+}
+
+impl Page {
+    pub(crate) fn what(&self) -> Option<Use> {
+        match self.what {
+            1 => Some(Use::File),
+            2 => Some(Use::Directory),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn is_directory(&self) -> bool {
+        self.is_directory != 0
+    }
+
+    /// The path by which it was opened, from the root of the drive.
+    pub(crate) fn path(&self) -> &[u8] {
+        &self.path[..(self.path_bytes as usize).min(PATH_BYTES)]
+    }
+
+    pub(crate) fn flags(&self) -> c_int {
+        // Each call goes by the flags as it finds them.
+        self.flags.load(Ordering::Relaxed) as c_int
+    }
+
+    /// Has the offset for the caller alone until what this gives is dropped.
+    pub(crate) fn hold(&self) -> Held<'_> {
+        // SAFETY: no argument.
+        let me = unsafe { libc::getpid() } as u32;
+        let mut tries = 0u32;
+        loop {
+            // Acquire: partner of the release in `Held::drop`.
+            match self.holder.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Held(self),
+                Err(holder) => {
+                    tries += 1;
+                    if tries.is_multiple_of(1024) && is_gone(holder) {
+                        // It was killed while it held it: what it did is done, or is not.
+                        let _ = self.holder.compare_exchange(holder, 0, Ordering::Acquire, Ordering::Relaxed);
+                    }
+                    match tries < 64 {
+                        true => std::hint::spin_loop(),
+                        false => std::thread::yield_now(),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The offset is the caller's.
+pub(crate) struct Held<'a>(&'a Page);
+
+impl Held<'_> {
+    pub(crate) fn get(&self) -> u64 {
+        self.0.offset.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set(&self, offset: u64) {
+        self.0.offset.store(offset, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        // Release: partner of the acquire in `hold`.
+        self.0.holder.store(0, Ordering::Release);
+    }
+}
+
+fn is_gone(process: u32) -> bool {
+    // SAFETY: signal 0 is none.
+    unsafe { libc::kill(process as libc::pid_t, 0) < 0 && last() == Errno(libc::ESRCH) }
+}
+
+/// The name of a descriptor in `/proc`.
+fn of_process(descriptor: c_int) -> String {
+    format!("/proc/self/fd/{descriptor}")
+}
+
+/// Whether a descriptor is of one of these pages, by what the kernel says.
+pub(crate) fn is_ours(descriptor: c_int) -> bool {
+    fs::readlink(of_process(descriptor), Vec::new()).is_ok_and(|link| link.as_bytes() == LINK)
+}
