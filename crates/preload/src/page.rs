@@ -15,10 +15,10 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use crate::errno::{Errno, Outcome, last};
 
 /// What the memfds are called: `/proc/self/fd` shows it.
-const NAME: &str = "wharf";
+const NAME: &str = "wharf file";
 
 /// The same, as a link of `/proc/self/fd` has it.
-const LINK: &[u8] = b"/memfd:wharf (deleted)";
+const LINK: &[u8] = b"/memfd:wharf file (deleted)";
 
 const MAGIC: u64 = u64::from_le_bytes(*b"WHARFOFD");
 

@@ -432,6 +432,9 @@ impl Drop for Background {
     }
 }
 
+/// Passes without anything to do after which a waiting thread lets others have its CPU: about 20 µs.
+const EMPTY_PASSES_MAX: u32 = 1_000;
+
 /// A machine that runs on the thread that owns it, while that thread waits.
 pub struct Inline {
     executor: Rc<Executor>,
@@ -496,8 +499,16 @@ impl Inline {
     }
 
     fn run_until(&self, task: TaskId) {
+        let mut empty_passes = 0;
         while !self.executor.is_done(task) {
-            self.executor.pass();
+            match self.executor.pass() {
+                true => empty_passes = 0,
+                false => empty_passes += 1,
+            }
+            // Who does what is waited for may need this CPU.
+            if empty_passes > EMPTY_PASSES_MAX {
+                std::thread::yield_now();
+            }
             // Others must get their turn to do what is waited for.
             #[cfg(shuttle)]
             crate::sync::spin();

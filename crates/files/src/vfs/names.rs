@@ -220,6 +220,9 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
         entries: &mut Vec<DirectoryEntry>,
     ) -> Result<bool, FileError> {
         let open = self.open_file(handle)?;
+        if !open.flags.read {
+            return Err(Errno::EBADF.into());
+        }
         if !open.is_directory {
             return Err(Errno::ENOTDIR.into());
         }

@@ -28,7 +28,7 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
     /// caller has taken its mask.
     ///
     /// # Errors
-    /// `EINVAL` (neither to read nor to write; to make a directory), `ENFILE`; those of a walk; `EISDIR` (to be made, and the path ends in `/`), `EACCES`
+    /// `EINVAL` (to be made or cut, neither to read nor to write; to make a directory), `ENFILE`; those of a walk; `EISDIR` (to be made, and the path ends in `/`), `EACCES`
     /// (nothing may be made there), `EEXIST`, `EISDIR` (to be made, and it is a directory),
     /// `EACCES` (to be made, and it is a stranger's symbolic link in a sticky directory),
     /// `ENOTDIR`, `ELOOP` (a symbolic link that is not followed), `EISDIR` (a directory to be
@@ -40,8 +40,10 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
         flags: OpenFlags,
         mode: u16,
     ) -> Result<Opened, FileError> {
-        let is_nothing = !flags.read && !flags.write;
-        if is_nothing || flags.create && flags.directory {
+        // What is neither read nor written is a place for paths to begin at, and has attributes.
+        let is_place = !flags.read && !flags.write;
+        let changes = flags.create || flags.truncate;
+        if is_place && changes || flags.create && flags.directory {
             return Err(Errno::EINVAL.into());
         }
         if !self.handles.borrow().has_room() {
@@ -109,8 +111,9 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
         }
         let access = match (flags.read, flags.write || flags.truncate) {
             (true, true) => Access::READ.and(Access::WRITE),
-            (_, true) => Access::WRITE,
-            _ => Access::READ,
+            (false, true) => Access::WRITE,
+            (true, false) => Access::READ,
+            (false, false) => Access::NONE,
         };
         check(&self.caller, &target, access)?;
         if let Kind::Special(_) = target.kind {

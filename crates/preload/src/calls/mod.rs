@@ -11,6 +11,7 @@
 //! | `descriptors.rs` | closing, duplicating, flags, locks |
 //! | `process.rs` | forks, programs, working directory, umask |
 //! | `streams.rs` | `FILE` |
+//! | `temporary.rs` | files and directories with new names |
 //! | `memory.rs` | mappings |
 //! | `wait.rs` | `poll`, `select`, `epoll` |
 //! | `refuse.rs` | what is not there for files of the drive, and says so |
@@ -26,6 +27,7 @@ pub(crate) mod process;
 pub(crate) mod refuse;
 pub(crate) mod storage;
 pub(crate) mod streams;
+pub(crate) mod temporary;
 pub(crate) mod vectors;
 pub(crate) mod wait;
 pub(crate) mod xattrs;

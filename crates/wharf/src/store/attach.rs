@@ -38,7 +38,8 @@ pub(super) fn attach<D: SharedDesign>(path: &Path) -> Result<Attached<D>, StoreE
         path: path.to_path_buf(),
         source,
     };
-    let connection = Arc::new(UnixStream::connect(path).map_err(unreachable)?);
+    let connection = UnixStream::connect(path).map_err(unreachable)?;
+    let connection = Arc::new(UnixStream::from(out_of_the_way(connection.into())));
     let (head, facts, descriptors) = handshake::receive(&connection).map_err(unreachable)?;
     check::<D>(path, &head, &facts)?;
     let (config, told) = (head.config(), D::Config::default());
@@ -50,6 +51,7 @@ pub(super) fn attach<D: SharedDesign>(path: &Path) -> Result<Attached<D>, StoreE
         return Err(StoreError::NotUnderstood { path: path.into() });
     }
     let map = |(file, (bytes, writers)): (OwnedFd, (usize, Writers))| {
+        let file = out_of_the_way(file);
         let memory = match writers.have(head.guest) {
             true => SharedMemory::open(file, bytes),
             false => SharedMemory::open_to_read(file, bytes),
@@ -85,6 +87,13 @@ pub(super) fn attach<D: SharedDesign>(path: &Path) -> Result<Attached<D>, StoreE
         slot,
         connection,
     })
+}
+
+/// The same, under a number that programs do not count on: their own files get the lowest ones.
+fn out_of_the_way(descriptor: OwnedFd) -> OwnedFd {
+    const LEAST: i32 = 800;
+    // Where the system allows so few, it keeps its number.
+    rustix::io::fcntl_dupfd_cloexec(&descriptor, LEAST).unwrap_or(descriptor)
 }
 
 /// Refuses what the owner says if it makes no sense here.
