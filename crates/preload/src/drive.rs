@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use wharf::files::FileDrive;
@@ -33,6 +33,9 @@ static SETUP: OnceLock<Option<Setup>> = OnceLock::new();
 static IS_ON: AtomicBool = AtomicBool::new(false);
 
 static CLIENT: Mutex<Client> = Mutex::new(Client { attached: None });
+
+/// The descriptor of the connection to the process that serves the drive; -1 if there is none.
+static CONNECTION: AtomicI32 = AtomicI32::new(-1);
 
 /// Which life this is.
 static LIFE: AtomicU64 = AtomicU64::new(1);
@@ -118,6 +121,7 @@ impl Client {
                 complain(&error.to_string());
                 Errno(libc::EIO)
             })?;
+            CONNECTION.store(drive.connection().unwrap_or(-1), Ordering::Relaxed);
             self.attached = Some(Attached {
                 drive,
                 caller: caller(),
@@ -198,9 +202,16 @@ pub(crate) fn before_fork() -> Forking {
 /// In the child: what was the parent's stays the parent's.
 pub(crate) fn in_child(mut forking: Forking) {
     LIFE.fetch_add(1, Ordering::Relaxed);
+    CONNECTION.store(-1, Ordering::Relaxed);
     if let Some(attached) = forking._client.attached.take() {
         attached.drive.abandon();
     }
+}
+
+/// The descriptor of the connection to the process that serves the drive.
+pub(crate) fn connection() -> Option<c_int> {
+    let connection = CONNECTION.load(Ordering::Relaxed);
+    (connection >= 0).then_some(connection)
 }
 
 /// Whether this process has asked the drive for anything.

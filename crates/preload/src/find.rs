@@ -15,6 +15,9 @@ use crate::errno::Outcome;
 use crate::place::{Leads, Place, has_parents};
 use crate::table::{self, Ref};
 
+/// The least number of a descriptor of this library's own.
+pub(crate) const OWN_LEAST: c_int = 800;
+
 /// Where a path leads.
 pub(crate) enum Found {
     /// To the drive.
@@ -266,13 +269,8 @@ fn set(new: Option<Working>) {
     }
 }
 
-/// Whether a descriptor is this library's own: programs that close all there are leave it.
-pub(crate) fn is_own(descriptor: c_int) -> bool {
-    own() == Some(descriptor)
-}
-
-/// This library's own descriptor, if it has one: that of the working directory.
-pub(crate) fn own() -> Option<c_int> {
+/// The directory's descriptor that children find it by, if it is on the drive.
+pub(crate) fn working_descriptor() -> Option<c_int> {
     if !IS_INSIDE.load(Ordering::Relaxed) {
         return None;
     }
@@ -282,10 +280,9 @@ pub(crate) fn own() -> Option<c_int> {
 
 /// A descriptor like `descriptor`, with a high number, where few programs look.
 pub(crate) fn high(descriptor: OwnedFd, closes_on_exec: bool) -> Outcome<OwnedFd> {
-    const LEAST: c_int = 800;
     // SAFETY: it is open as long as this borrows it.
     let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor.as_raw_fd()) };
-    let made = rustix::io::fcntl_dupfd_cloexec(borrowed, LEAST);
+    let made = rustix::io::fcntl_dupfd_cloexec(borrowed, OWN_LEAST);
     let Ok(made) = made else {
         return Ok(descriptor);
     };

@@ -10,6 +10,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use rustix::fs::{self, MemfdFlags, Mode, OFlags};
+use rustix::io::DupFlags;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::errno::{Errno, Outcome, last};
@@ -89,11 +90,13 @@ impl Mapped {
         let bytes = path.len().min(PATH_BYTES);
         page.path_bytes = bytes as u32;
         page.path[..bytes].copy_from_slice(&path[..bytes]);
-        let how = match flags & libc::O_CLOEXEC {
-            0 => OFlags::PATH,
-            _ => OFlags::PATH | OFlags::CLOEXEC,
-        };
-        let descriptor = fs::open(of_process(memory.as_raw_fd()), how, Mode::empty())?;
+        let path = fs::open(of_process(memory.as_raw_fd()), OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        // The memory's number is the lowest that was free, which is the program's.
+        let mut descriptor = memory;
+        match flags & libc::O_CLOEXEC {
+            0 => rustix::io::dup2(&path, &mut descriptor)?,
+            _ => rustix::io::dup3(&path, &mut descriptor, DupFlags::CLOEXEC)?,
+        }
         Ok((mapped, descriptor))
     }
 

@@ -5,7 +5,6 @@ use std::ffi::{c_int, c_uint, c_ulong};
 use libc::flock as Lock;
 
 use crate::errno::{Errno, number, set, zero};
-use crate::find::is_own;
 use crate::next::hooks;
 use crate::table::{self, Ref};
 
@@ -22,20 +21,34 @@ fn entered(descriptor: c_int, open: Ref) -> c_int {
     descriptor
 }
 
+/// Descriptors that are this library's own, in order: programs that close all there are leave them.
+fn own() -> Vec<c_int> {
+    let all = [crate::find::working_descriptor(), crate::drive::connection()];
+    let mut all: Vec<c_int> = all.into_iter().flatten().collect();
+    all.sort_unstable();
+    all
+}
+
+fn is_own(descriptor: c_int) -> bool {
+    // Relaxed enough for all but a few numbers: this library's are high.
+    descriptor >= crate::find::OWN_LEAST && own().contains(&descriptor)
+}
+
 /// Closes descriptors from `first` to `last`, but this library's own.
-fn close_all(first: c_uint, last: c_uint, one: impl Fn(c_uint, c_uint) -> c_int) -> c_int {
-    let ours: Vec<c_int> = table::all().filter(|fd| (first..=last).contains(&(*fd as c_uint))).collect();
-    for descriptor in ours {
+fn close_all(first: c_uint, last: c_uint, some: impl Fn(c_uint, c_uint) -> c_int) -> c_int {
+    for descriptor in table::all().filter(|fd| (first..=last).contains(&(*fd as c_uint))) {
         table::remove(descriptor);
     }
-    match crate::find::own() {
-        Some(own) if (first..=last).contains(&(own as c_uint)) => {
-            let own = own as c_uint;
-            let before = if first < own { one(first, own - 1) } else { 0 };
-            let behind = if own < last { one(own + 1, last) } else { 0 };
-            before.min(behind)
+    let (mut from, mut outcome) = (first, 0);
+    for own in own().into_iter().map(|own| own as c_uint).filter(|own| (first..=last).contains(own)) {
+        if from < own {
+            outcome = outcome.min(some(from, own - 1));
         }
-        _ => one(first, last),
+        from = own + 1;
+    }
+    match from <= last {
+        true => outcome.min(some(from, last)),
+        false => outcome,
     }
 }
 
@@ -62,7 +75,7 @@ hooks! {
     }
 
     fn closefrom(first: c_int) -> (), next {
-        if crate::find::own().is_none() {
+        if own().is_empty() {
             for descriptor in table::all().filter(|fd| *fd >= first) {
                 table::remove(descriptor);
             }

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::os::fd::RawFd;
 use std::path::Path;
 
 use wharf_drive::config::FileSystemKind;
@@ -52,6 +53,11 @@ impl FileDrive {
     /// If nobody serves one there, or all of its places are taken.
     pub fn attach(socket: &Path) -> Result<FileDrive, ImageError> {
         FileDrive::over(Client::attach(socket)?)
+    }
+
+    /// The descriptor of the connection to the process that has the drive, if that is another one: it lasts as long.
+    pub fn connection(&self) -> Option<RawFd> {
+        self.client.connection()
     }
 
     /// Forgets a drive in another process that a fork has left here: it is that of the parent, whose use of it goes on.

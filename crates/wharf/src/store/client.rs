@@ -1,6 +1,6 @@
 //! What one thread of a program uses of a store.
 
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
@@ -245,6 +245,14 @@ impl Client<Stor> {
     pub(crate) fn log(&self) -> Option<FileSystemLog> {
         match &self.drives {
             Some(Drives::Here(local)) => local.booted.log(),
+            _ => None,
+        }
+    }
+
+    /// The connection to the process that has the drive, if that is another one.
+    pub(crate) fn connection(&self) -> Option<RawFd> {
+        match &self.drives {
+            Some(Drives::Elsewhere { connection }) => Some(connection.as_raw_fd()),
             _ => None,
         }
     }

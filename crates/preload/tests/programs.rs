@@ -1,0 +1,130 @@
+//! Programs under the shared object, with a drive that this process serves.
+
+#![allow(missing_docs)]
+
+mod support;
+
+use std::process::Command;
+
+use support::{Drive, compiled, text};
+
+/// What a program prints that does what programs do with files is the same on the machine's own file system and on a drive.
+fn is_the_same_on_both(name: &str) {
+    let program = compiled(name);
+    let own = tempfile::tempdir().unwrap();
+    let expected = Command::new(program.path()).arg(own.path()).output().unwrap();
+    assert!(expected.status.success(), "{expected:?}");
+    let drive = Drive::new();
+    let found = drive.run(Command::new(program.path()).arg("/where"));
+    assert!(found.status.success(), "{found:?}");
+    let (expected, found) = (text(&expected.stdout), text(&found.stdout));
+    for (number, (expected, found)) in expected.lines().zip(found.lines()).enumerate() {
+        assert_eq!(found, expected, "line {} of {name}", number + 1);
+    }
+    assert_eq!(found.lines().count(), expected.lines().count());
+    assert!(found.lines().count() > 30, "{found}");
+    drive.check();
+}
+
+#[test]
+fn calls_do_what_the_kernel_does() {
+    is_the_same_on_both("calls.c");
+}
+
+#[test]
+fn a_shell_redirects_to_files_of_the_drive_and_from_them() {
+    let drive = Drive::new();
+    let told = drive.shell(
+        "seq 9 > /where/nine && sort -r < /where/nine | head -n 2
+         seq 3 >> /where/nine; wc -l < /where/nine
+         cat /where/nine /where/nine > /where/both; tail -n 1 /where/both
+         cd /where && mkdir sub && cd sub && pwd && cat ../nine | wc -l
+         (cd ..; ls) ; test -e ../../etc && echo outside",
+    );
+    assert_eq!(
+        told,
+        "9\n8\n12\n3\n/where/sub\n12\nboth\nnine\nsub\noutside\n"
+    );
+    drive.check();
+}
+
+#[test]
+fn what_is_outside_of_the_place_is_the_machines() {
+    let drive = Drive::new();
+    let own = tempfile::tempdir().unwrap();
+    let path = own.path().display();
+    let told = drive.shell(&format!(
+        "echo one > {path}/a; echo two > /where/a
+         cat {path}/a /where/a; cp /where/a {path}/b; cat {path}/b
+         mv {path}/a /where/moved && cat /where/moved; ls {path}
+         ln {path}/b /where/hard 2>/dev/null || echo refused"
+    ));
+    assert_eq!(told, "one\ntwo\ntwo\none\nb\nrefused\n");
+    drive.check();
+}
+
+#[test]
+fn programs_of_the_drive_run() {
+    let drive = Drive::new();
+    let program = compiled("hello.c");
+    let told = drive.shell(&format!(
+        "cp {} /where/hello; /where/hello 1; cd /where; ./hello 2
+         PATH=/where:$PATH; hello 3
+         printf '#!/bin/sh\\necho script $1\\n' > s; chmod +x s; ./s 4; /where/s 5
+         chmod -x hello; ./hello 2>/dev/null; echo $?",
+        program.path().display()
+    ));
+    assert_eq!(told, "hello 1\nhello 2\nhello 3\nscript 4\nscript 5\n126\n");
+}
+
+#[test]
+fn a_descriptor_outlives_the_program_that_opened_it() {
+    let drive = Drive::new();
+    let told = drive.shell(
+        "exec 5> /where/log; echo one >&5; sh -c 'echo two >&5'; (echo three >&5) ; exec 5>&-; cat /where/log
+         exec 6< /where/log; head -c 4 <&6 > /dev/null; sh -c 'cat <&6'",
+    );
+    assert_eq!(told, "one\ntwo\nthree\ntwo\nthree\n");
+}
+
+#[test]
+fn closing_all_descriptors_leaves_the_drive_usable() {
+    let drive = Drive::new();
+    let program = compiled("close_all.c");
+    let told = drive.run(Command::new(program.path()).arg("/where"));
+    assert!(told.status.success(), "{told:?}");
+    assert_eq!(text(&told.stdout), "closed all\nstill here\n");
+}
+
+#[test]
+fn two_programs_see_each_others_files() {
+    let drive = Drive::new();
+    let told = drive.shell(
+        "for i in 1 2 3 4; do (for j in 1 2 3 4 5; do echo $i $j >> /where/all; done) & done; wait; wc -l < /where/all; sort -u /where/all | wc -l",
+    );
+    assert_eq!(told, "20\n20\n");
+    drive.check();
+}
+
+#[test]
+fn a_program_without_the_server_gets_errors() {
+    let drive = Drive::new();
+    assert_eq!(drive.shell("echo x > /where/a; cat /where/a"), "x\n");
+    let mut after = drive.command(Command::new("cat").arg("/where/a"));
+    drive.check();
+    let told = after.output().unwrap();
+    assert_eq!(told.status.code(), Some(1));
+    assert!(text(&told.stderr).contains("no store is shared at"), "{told:?}");
+    assert!(text(&told.stderr).contains("Input/output error"), "{told:?}");
+}
+
+#[test]
+fn io_uring_and_inotify_are_refused_aloud() {
+    let drive = Drive::new();
+    let program = compiled("refused.c");
+    let told = drive.run(Command::new(program.path()).arg("/where"));
+    assert_eq!(text(&told.stdout), "io_uring: ENOSYS\ninotify: ENOSYS\n");
+    let said = text(&told.stderr);
+    assert!(said.contains("io_uring is not there for files of a drive"), "{said}");
+    assert!(said.contains("inotify is not there for files of a drive"), "{said}");
+}

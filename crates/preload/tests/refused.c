@@ -1,0 +1,14 @@
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int main(int count, char **arguments) {
+    char room[256] = {0};
+    if (syscall(SYS_io_uring_setup, 4, room) < 0) printf("io_uring: %s\n", strerrorname_np(errno));
+    int watcher = inotify_init();
+    if (inotify_add_watch(watcher, arguments[1], IN_CREATE) < 0) printf("inotify: %s\n", strerrorname_np(errno));
+    return 0;
+}

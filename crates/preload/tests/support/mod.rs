@@ -1,0 +1,106 @@
+//! A drive that this process serves, and programs that find it at `/where`.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use wharf::files::{NewImage, Server, check, make};
+
+/// An image, and a server of it.
+pub struct Drive {
+    place: tempfile::TempDir,
+    server: Option<Server>,
+}
+
+/// A program that was compiled for a test.
+pub struct Program {
+    place: tempfile::TempDir,
+}
+
+impl Program {
+    pub fn path(&self) -> PathBuf {
+        self.place.path().join("program")
+    }
+}
+
+/// A program of this folder.
+pub fn compiled(name: &str) -> Program {
+    let place = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name);
+    let program = Program { place };
+    let made = Command::new("cc")
+        .args(["-O1", "-w", "-o"])
+        .arg(program.path())
+        .arg(source)
+        .arg("-lpthread")
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    program
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The shared object, which Cargo has built for these tests.
+fn object() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let found = own.ancestors().map(|place| place.join("libwharf_preload.so"));
+    let found = found.into_iter().find(|object| object.is_file());
+    found.expect("it is built beside the tests")
+}
+
+impl Drive {
+    pub fn new() -> Drive {
+        let place = tempfile::tempdir().unwrap();
+        let image = place.path().join("drive.img");
+        make(&image, &NewImage::of_bytes(256 << 20)).unwrap();
+        let server = Server::open(&image, place.path().join("drive.sock"), 24).unwrap();
+        Drive {
+            place,
+            server: Some(server),
+        }
+    }
+
+    /// A command that finds the drive.
+    pub fn command(&self, command: &mut Command) -> Command {
+        let mut found = Command::new(command.get_program());
+        found.args(command.get_args());
+        let socket = self.place.path().join("drive.sock");
+        found.env("WHARF_DRIVE", format!("{}=/where", socket.display()));
+        found.env("LD_PRELOAD", object());
+        found
+    }
+
+    pub fn run(&self, command: &mut Command) -> Output {
+        self.command(command).output().unwrap()
+    }
+
+    /// What a shell prints.
+    pub fn shell(&self, script: &str) -> String {
+        let told = self.run(Command::new("sh").args(["-c", script]));
+        assert!(told.stderr.is_empty(), "{}", text(&told.stderr));
+        text(&told.stdout)
+    }
+
+    /// Ends the server; nothing is wrong on the image.
+    pub fn check(mut self) {
+        self.end();
+        let checked = check(&self.place.path().join("drive.img")).unwrap();
+        assert!(checked.is_sound(), "{:?}", checked.found.findings);
+    }
+
+    fn end(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.close().unwrap();
+        }
+    }
+}
+
+impl Drop for Drive {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.end();
+        }
+    }
+}
