@@ -103,7 +103,20 @@ fn number(answer: Result<(), LockError>) -> Result<(), i32> {
 }
 
 fn random_range(rng: &mut Rng) -> LockRange {
-    let ends = [0, 1, 2, 3, 5, 8, 9, 20, 21, KERNEL_LAST - 1, KERNEL_LAST, u64::MAX];
+    let ends = [
+        0,
+        1,
+        2,
+        3,
+        5,
+        8,
+        9,
+        20,
+        21,
+        KERNEL_LAST - 1,
+        KERNEL_LAST,
+        u64::MAX,
+    ];
     loop {
         let mut one = || ends[rng.below(ends.len() as u64) as usize];
         let (first, last) = (one(), one());

@@ -65,11 +65,6 @@ impl FileLocks {
             .is_some_and(|owned| owned.within(piece.range) == [piece])
     }
 
-    /// Locks of an owner.
-    pub(super) fn count_of(&self, owner: LockOwner) -> usize {
-        self.owned(owner).map_or(0, |owned| owned.pieces().len())
-    }
-
     /// Locks of all owners.
     #[cfg(test)]
     pub(super) fn locks(&self) -> impl Iterator<Item = Lock> {

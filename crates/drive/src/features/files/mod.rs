@@ -12,6 +12,7 @@
 //! | `find.rs` | the partition that has it; a new one |
 //! | `opcodes.rs` | the commands, and what is checked of each before anything happens |
 //! | `sessions.rs` | what each host has open |
+//! | `locks.rs` | locks of files, and commands that wait for them |
 //! | `clock.rs`, `log.rs` | what time it is for files; what happened at power-on, for the host |
 //! | `serve/` | what a file task does for each command |
 //! | `pages.rs`, `bytes.rs` | the drive's pages below the file system; bytes of files between them and the host |
@@ -22,6 +23,7 @@ mod clock;
 mod find;
 mod firmware;
 mod lines;
+mod locks;
 mod log;
 mod opcodes;
 mod pages;
@@ -101,9 +103,17 @@ impl Feature for Files {
         (page == LogPage::FileSystem).then(|| log::page(&firmware(controller)))
     }
 
+    fn queue_closes(&self, controller: &mut Controller, qid: u16, _: &Command) {
+        let firmware = firmware(controller);
+        locks::queue_closes(controller, firmware.locks(), qid);
+    }
+
     fn guest_leaves(&self, controller: &mut Controller, guest: Guest, _: &Command) -> bool {
         let core = first_core(controller);
         let firmware = core.state::<FileCore>().firmware.get();
+        if let Some(all) = firmware {
+            all.locks().end_session(locks::session_of(Some(guest)));
+        }
         if let Some(files) = firmware.and_then(|all| all.sessions().take(guest.number)) {
             // Nobody waits for it: what is closed was promised to nobody.
             let closes = async move {

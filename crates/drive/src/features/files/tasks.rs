@@ -18,15 +18,19 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use wharf_files::FileError;
+use wharf_files::{Errno, FileError};
 use wharf_runtime::{OnCpu, TaskId};
 use wharf_wire::command::Command;
 use wharf_wire::status::StatusCode;
 
 use super::firmware::Firmware;
 use super::lines::FileSystemOfDrive;
+use super::locks::answer_parked;
 use crate::controller::{Controller, Handler};
 use crate::core::{Core, Serve, Share, Slot, Step, outcome};
+
+/// Bytes that the link carries for a completion.
+pub(super) const COMPLETION_BYTES: u32 = 16;
 
 /// File tasks of a core.
 const FILE_TASKS: u32 = 32;
@@ -40,6 +44,8 @@ pub struct FileAnswer {
     pub result: u64,
     /// Bytes that the link carries to the host before the completion.
     pub to_host_bytes: u32,
+    /// It is not over: another task answers it later, and this one has done with it.
+    pub is_parked: bool,
 }
 
 impl FileAnswer {
@@ -49,6 +55,32 @@ impl FileAnswer {
             status: StatusCode::Success,
             result,
             to_host_bytes: 0,
+            is_parked: false,
+        }
+    }
+
+    /// It was done, and the link carries the completion.
+    pub(super) fn completed(result: u64) -> FileAnswer {
+        FileAnswer {
+            to_host_bytes: COMPLETION_BYTES,
+            ..FileAnswer::done(result)
+        }
+    }
+
+    /// It failed, as POSIX has a number for it.
+    pub(super) fn errno(errno: Errno) -> FileAnswer {
+        FileAnswer {
+            result: errno.number().unsigned_abs().into(),
+            to_host_bytes: COMPLETION_BYTES,
+            ..FileAnswer::failed(StatusCode::FileError)
+        }
+    }
+
+    /// Another task answers it later.
+    pub(super) fn parked() -> FileAnswer {
+        FileAnswer {
+            is_parked: true,
+            ..FileAnswer::done(0)
         }
     }
 
@@ -125,6 +157,9 @@ pub(super) fn start_tasks(core: &Rc<Core>, firmware: &Rc<Firmware>) {
         let task = async move { serve(&own).await };
         core.cpu.spawn("file task", OnCpu::new(&core.cpu, task));
     }
+    let (own, firmware) = (core.clone(), firmware.clone());
+    let task = async move { answer_parked(&own, firmware.locks()).await };
+    core.cpu.spawn("parked locks", OnCpu::new(&core.cpu, task));
 }
 
 /// The life of a file task.
@@ -149,6 +184,9 @@ async fn serve(core: &Core) {
             slot: share.slot,
         };
         let answer = command.run(at).await;
+        if answer.is_parked {
+            continue;
+        }
         {
             let mut slots = core.slots.borrow_mut();
             let slot = slots.get_mut(share.slot);
