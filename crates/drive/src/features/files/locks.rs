@@ -23,6 +23,7 @@ use wharf_files::locks::{
     Asked, Lock, LockAsk, LockError, LockLimits, LockOwner, LockPlace, LockRange, LockTable,
 };
 use wharf_runtime::Op;
+use wharf_wire::file::FileHandle;
 use wharf_wire::opcode::IoOpcode;
 use wharf_wire::queue::Guest;
 use wharf_wire::status::StatusCode;
@@ -162,14 +163,24 @@ impl Locks {
         state.hand_over();
     }
 
+    /// A host has closed a handle: its commands that wait by it end.
+    pub(super) fn handle_closes(&self, core: &Core, session: u32, handle: FileHandle) {
+        let state = &mut *self.0.borrow_mut();
+        let by_handle: Vec<u16> = {
+            let slots = core.slots.borrow();
+            let of_handle = |slot: &&u16| {
+                let slot = slots.get(**slot);
+                session_of(slot.guest) == session && slot.command.file_handle() == handle
+            };
+            state.parked.keys().filter(of_handle).copied().collect()
+        };
+        state.withdraw(&by_handle, StatusCode::HandleInvalid);
+    }
+
     /// The queue of these commands is being deleted: those that are parked end.
     fn queue_closes(&self, slots: &[u16]) {
         let state = &mut *self.0.borrow_mut();
-        for slot in slots {
-            if state.table.withdraw_ticket((*slot).into()) {
-                state.end(*slot, FileAnswer::failed(StatusCode::AbortedQueueDeleted));
-            }
-        }
+        state.withdraw(slots, StatusCode::AbortedQueueDeleted);
     }
 
     fn with_table<R>(&self, core: &Core, f: impl FnOnce(&mut State) -> R) -> R {
@@ -206,6 +217,15 @@ impl State {
                 Err(error) => FileAnswer::errno(error.errno()),
             };
             self.end(ended.ticket as u16, answer);
+        }
+    }
+
+    /// Ends those of the commands that wait.
+    fn withdraw(&mut self, slots: &[u16], status: StatusCode) {
+        for slot in slots {
+            if self.table.withdraw_ticket((*slot).into()) {
+                self.end(*slot, FileAnswer::failed(status));
+            }
         }
     }
 

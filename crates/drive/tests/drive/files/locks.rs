@@ -387,6 +387,27 @@ fn who_leaves_waits_for_nothing_and_has_no_locks() {
 }
 
 #[test]
+fn a_handle_that_is_closed_waits_for_nothing() {
+    run(&mut rig(2, 3, 64), |host| async move {
+        let mut asker = Asker::new(host);
+        let file = open(&mut asker, UPDATE, b"/a").await;
+        let same = open(&mut asker, UPDATE, b"/a").await;
+        assert_eq!(asker.tell(all(file, LockExclusive, 1)).await, Ok(0));
+        asker.leave_with(1, all(same, LockShared, 2).waiting());
+        asker.leave_with(2, all(file, LockShared, 2).waiting());
+        assert_eq!(asker.next_soon(1).await, None);
+        asker.leave_with(0, Command::close_file(1, same));
+        assert_eq!(of(&asker.host.next(0).await), Ok(0));
+        let ended = of(&asker.host.next(1).await);
+        assert_eq!(ended, Err(Told::Status(S::HandleInvalid)));
+        assert_eq!(asker.next_soon(2).await, None);
+        asker.leave_with(0, all(file, ReleaseOwner, 1));
+        assert_eq!(of(&asker.host.next(0).await), Ok(0));
+        assert_eq!(of(&asker.host.next(2).await), Ok(0));
+    });
+}
+
+#[test]
 fn a_loss_of_power_forgets_locks() {
     let mut rig = rig(1, 1, 64);
     for owner in [1, 2] {
