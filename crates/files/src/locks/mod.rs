@@ -14,11 +14,12 @@
 //!    which they came, and each whose conflict is gone gets its lock. Who asks anew does not wait for those in line,
 //!    as on Linux: so one who has a shared lock can have more of them.
 //! 3. A wait that would never end, since others wait in turn for who asks, is refused (`EDEADLK`), if who asks wants to
-//!    know. Only those that want to know are looked at, as on Linux: these are processes, which wait for one thing at a time.
+//!    know. Only those that want to know are looked at, as on Linux: these are processes, which wait for one thing at a
+//!    time.
 //! 4. Sessions have limits of locks and of waits (`ENOLCK`). When a session ends all that it has goes.
 //!
-//! A whole-file lock that is turned into the other kind is given back first: if it cannot be had at once it is lost, and
-//! one who waits may get it. That is what `flock` does.
+//! A whole-file lock that is turned into the other kind is given back first: if it cannot be had at once it is lost,
+//! and one who waits may get it. That is what `flock` does.
 //!
 //! | file | idea |
 //! |---|---|

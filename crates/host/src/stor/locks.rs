@@ -1,9 +1,9 @@
 //! Locks of open files, as the drive keeps them for all its hosts.
 //!
-//! A lock that somebody else has is waited for in the drive: one command waits there, in nobody's way. That is not so in
-//! two cases, in which the client asks again and again: where half of what a queue pair holds waits already, so that the
-//! command by which a lock is given back always finds a place; and where the drive lets no more wait. Who asks again has
-//! no place in the line, and no deadlock is looked for.
+//! A lock that somebody else has is waited for in the drive: one command waits there, in nobody's way. That is not so
+//! in two cases, in which the client asks again and again: where half of what a queue pair holds waits already, so that
+//! the command by which a lock is given back always finds a place; and where the drive lets no more wait. Who asks again
+//! has no place in the line, and no deadlock is looked for.
 //!
 //! A command that waits longer than half the time after which the driver gives a command up is withdrawn and sent anew,
 //! behind those that came meanwhile.
@@ -78,15 +78,15 @@ impl StorClient {
     /// Gives an owner a lock of an open file, in the place of what it has there.
     ///
     /// # Errors
-    /// `EAGAIN` if somebody else has it, and the request does not wait; `EDEADLK`; `ENOLCK` if this host has as many as it may
-    /// have; `EBADF` if the handle may not read for a shared lock, or write for an exclusive one, of a range.
+    /// `EAGAIN` if somebody else has it, and the request does not wait; `EDEADLK`; `ENOLCK` if this host has as many as
+    /// it may have; `EBADF` if the handle may not read for a shared lock, or write for an exclusive one, of a range.
     pub async fn lock(&self, handle: Handle, request: &LockRequest) -> Result<(), FileError> {
         self.lock_unless(handle, request, None::<fn() -> bool>)
             .await
     }
 
-    /// As [`StorClient::lock`], until `stop` says that it is not to be waited for any more: it is asked each millisecond
-    /// of a wait.
+    /// As [`StorClient::lock`], until `stop` says that it is not to be waited for any more: it is asked each
+    /// millisecond of a wait, or less often where waits are full.
     ///
     /// # Errors
     /// As [`StorClient::lock`]; `EINTR` if it was stopped: there is no lock then.
@@ -179,8 +179,8 @@ impl StorClient {
         sent.await.map(drop)
     }
 
-    /// Takes all that an owner has of a file in a space: what closing a file does to the locks of a process, or of an open
-    /// file. It comes before the handle is closed.
+    /// Takes all that an owner has of a file in a space: what closing a file does to the locks of a process, or of an
+    /// open file. It comes before the handle is closed.
     ///
     /// # Errors
     /// `EBADF`, `EIO`.

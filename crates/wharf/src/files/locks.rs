@@ -18,8 +18,8 @@ impl FileDrive {
     /// does, and with it a drive that is on it.
     ///
     /// # Errors
-    /// `EAGAIN` if somebody else has it, and the request does not wait; `EDEADLK`; `ENOLCK` if there are too many; `EBADF` if
-    /// the file is not open for what the lock of a range is for.
+    /// `EAGAIN` if somebody else has it, and the request does not wait; `EDEADLK`; `ENOLCK` if there are too many;
+    /// `EBADF` if the file is not open for what the lock of a range is for.
     pub fn lock(&self, handle: Handle, request: &LockRequest) -> Result<(), FileError> {
         let client = self.client();
         self.done(client.lock(handle, request))

@@ -6,12 +6,12 @@
 //!
 //! 1. A file task asks the table. If the lock is to be waited for, the table has the command's slot as its ticket, and
 //!    here is noted on which core it came.
-//! 2. Whoever changes the table, on any core, takes from it which waits are over, and leaves each with the command's own
-//!    core.
+//! 2. Whoever changes the table, on any core, takes from it which waits are over, and leaves each with the core of its
+//!    command.
 //! 3. There a task of its own answers it ([`answer_parked`]).
 //!
-//! A queue that is deleted waits for its commands, so those that are parked end then; and those that have been fetched and
-//! not asked yet are marked, and will not wait.
+//! A queue that is deleted waits for its commands, so those that are parked end then; and those that have been fetched
+//! and not asked yet are marked, and will not wait.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -28,7 +28,7 @@ use wharf_wire::opcode::IoOpcode;
 use wharf_wire::queue::Guest;
 use wharf_wire::status::StatusCode;
 
-use super::tasks::FileAnswer;
+use super::answer::FileAnswer;
 use crate::controller::Controller;
 use crate::core::{Core, Share, outcome};
 

@@ -7,7 +7,7 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `tasks.rs` | file tasks, and commands that wait for one |
+//! | `tasks.rs`, `answer.rs` | file tasks, and commands that wait for one; how commands end |
 //! | `firmware.rs`, `power_on.rs` | what the cores of a drive share; the file system is opened at power-on, or made |
 //! | `find.rs` | the partition that has it; a new one |
 //! | `opcodes.rs` | the commands, and what is checked of each before anything happens |
@@ -18,6 +18,7 @@
 //! | `pages.rs`, `bytes.rs` | the drive's pages below the file system; bytes of files between them and the host |
 //! | `lines.rs` | the memory below a file system for persistent memory |
 
+mod answer;
 mod bytes;
 mod clock;
 mod find;
@@ -35,11 +36,12 @@ mod tasks;
 use std::any::Any;
 use std::rc::Rc;
 
+pub use answer::FileAnswer;
 pub use find::OpenError;
 pub use firmware::Firmware;
 pub use lines::{FileLines, FileSystemOfDrive};
 pub use pages::FilePages;
-pub use tasks::{At, FileAnswer, FileCommand, FileHandler, FileWork, start};
+pub use tasks::{At, FileCommand, FileHandler, FileWork, start};
 
 use crate::config::{DriveConfig, NewFiles};
 use crate::controller::{Controller, Feature, IoCommand, SetOutcome};

@@ -35,8 +35,9 @@ use wharf_wire::file::FileHandle;
 use wharf_wire::opcode::IoOpcode;
 use wharf_wire::status::StatusCode;
 
+use super::answer::{COMPLETION_BYTES, FileAnswer};
 use super::sessions::Files;
-use super::tasks::{At, COMPLETION_BYTES, FileAnswer, FileCommand, FileWork};
+use super::tasks::{At, FileCommand, FileWork};
 
 /// Bytes that the link carries for a command.
 const COMMAND_BYTES: u32 = 64;
