@@ -2,7 +2,8 @@
 
 #![allow(clippy::disallowed_methods)] // the threads
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::thread::{JoinHandle, spawn};
 use std::time::Duration;
 
@@ -138,5 +139,55 @@ fn records_are_locked_by_owners_of_several_processes_and_waits_can_be_stopped() 
         None
     );
     other.end().unwrap();
+    server.close().unwrap();
+}
+
+/// Where the process that is going to be killed finds the image.
+const SOCKET: &str = "WHARF_TEST_LOCKS_SOCKET";
+
+#[test]
+#[ignore = "another test runs it in a process of its own, and kills that"]
+fn locks_one_file_and_waits_for_another() {
+    let socket = PathBuf::from(std::env::var_os(SOCKET).expect("it is told where"));
+    let mount = Mount::attach(socket).unwrap();
+    let own = mount.open_file("/own", OpenFlags::CREATE, 0o644).unwrap();
+    own.lock().unwrap();
+    let file = mount.open_file("/file", OpenFlags::CREATE, 0o644).unwrap();
+    file.lock().unwrap();
+    panic!("it got the lock before it was killed");
+}
+
+#[test]
+fn a_process_that_is_killed_while_it_waits_is_waited_for_by_nobody() {
+    let place = with_image();
+    let socket = place.path().join("s");
+    let server = Server::open(place.path().join("drive.img"), &socket, 3).unwrap();
+    let mount = Mount::attach(&socket).unwrap();
+    let file = mount.open_file("/file", OpenFlags::CREATE, 0o644).unwrap();
+    file.lock().unwrap();
+    let own = mount.open_file("/own", OpenFlags::CREATE, 0o644).unwrap();
+    let helper = "locks::locks_one_file_and_waits_for_another";
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", helper, "--ignored"])
+        .env(SOCKET, &socket)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    while own.try_lock().unwrap() {
+        own.unlock().unwrap();
+        assert!(child.try_wait().unwrap().is_none(), "it has ended");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(A_WHILE);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // What it had goes when its end is noticed, and so does its wait.
+    own.lock().unwrap();
+    file.unlock().unwrap();
+    let other = mount.open_file("/file", OpenFlags::READ, 0).unwrap();
+    assert!(other.try_lock().unwrap());
+    drop((file, own, other));
+    mount.close().unwrap();
     server.close().unwrap();
 }
