@@ -73,6 +73,8 @@ struct Host {
     data: DmaRegion,
     handles: Vec<u64>,
     owed: Vec<u16>,
+    /// One of them may wait for a lock.
+    may_wait: bool,
     cid: u16,
 }
 
@@ -80,18 +82,14 @@ impl Host {
     async fn play(mut self, input: &mut Input<'_>) {
         while !input.is_empty() {
             while self.owed.len() as u32 >= DEPTH {
+                self.end_waits();
                 self.take().await;
             }
             let command = self.command(input);
-            self.cid = self.cid.wrapping_add(1);
-            self.owed.push(self.cid);
-            let sent = self.queue.submit(&self.cpu, command.with_cid(self.cid));
-            assert!(sent.is_ok(), "the queue has room");
-            self.queue.ring_doorbell(&self.cpu);
+            self.may_wait |= command.opcode == IoOpcode::LockFile.raw() && command.lock_waits();
+            self.send(command);
             if input.number(1) % 4 != 0 {
-                while !self.owed.is_empty() {
-                    self.take().await;
-                }
+                self.drain().await;
                 if command.opcode == IoOpcode::OpenFile.raw() {
                     // SAFETY: no command is in flight.
                     let answer = unsafe { self.data.page_mut(0) };
@@ -100,8 +98,28 @@ impl Host {
                 }
             }
         }
+        self.drain().await;
+    }
+
+    async fn drain(&mut self) {
+        self.end_waits();
         while !self.owed.is_empty() {
             self.take().await;
+        }
+    }
+
+    fn send(&mut self, command: Command) {
+        self.cid = self.cid.wrapping_add(1);
+        self.owed.push(self.cid);
+        let sent = self.queue.submit(&self.cpu, command.with_cid(self.cid));
+        assert!(sent.is_ok(), "the queue has room");
+        self.queue.ring_doorbell(&self.cpu);
+    }
+
+    /// Has commands end that may wait for a lock: a host that leaves waits for nothing.
+    fn end_waits(&mut self) {
+        if std::mem::take(&mut self.may_wait) {
+            self.send(Command::leave_files(1));
         }
     }
 
@@ -163,7 +181,11 @@ impl Host {
 
     fn command(&mut self, input: &mut Input) -> Command {
         let mut command = Command::close_file(1, FileHandle::from_raw(self.handle(input)));
-        command.opcode = IoOpcode::CloseFile.raw() + (input.number(1) % 10) as u8;
+        command.opcode = match (input.number(1) % 12) as u8 {
+            10 => IoOpcode::TestLock.raw(),
+            11 => IoOpcode::LockFile.raw(),
+            low => IoOpcode::CloseFile.raw() + low,
+        };
         let wild = input.number(1);
         let number = |input: &mut Input, bit: u64| match wild >> bit & 1 {
             0 => input.number(2),
@@ -185,7 +207,7 @@ impl Host {
         buffer[..bytes.len()].copy_from_slice(&bytes);
         let page = |nth: usize| self.data.address(nth % PAGES);
         match (command.opcode & 3, wild & 0x80) {
-            (0, _) => command.with_prp(number(input, 1), 0),
+            (0, _) => command.with_prp(number(input, 1), offset & 3),
             (_, 0) => command.with_prp(page(0), page(1)),
             _ => command.with_prp(input.number(8), input.number(8)),
         }
@@ -240,6 +262,7 @@ fn power_on(
             data,
             handles: Vec::new(),
             owed: Vec::new(),
+            may_wait: false,
             cid: 0,
         })
         .await;

@@ -36,6 +36,7 @@ macro_rules! errnos {
 errnos! {
     EPERM = 1, "operation not permitted";
     ENOENT = 2, "no such file or directory";
+    EINTR = 4, "interrupted";
     EIO = 5, "input/output error";
     ENXIO = 6, "no such address";
     E2BIG = 7, "argument too long";
@@ -56,7 +57,9 @@ errnos! {
     EROFS = 30, "read-only file system";
     EMLINK = 31, "too many links";
     ERANGE = 34, "out of range";
+    EDEADLK = 35, "would wait for ever";
     ENAMETOOLONG = 36, "name too long";
+    ENOLCK = 37, "no more locks";
     ENOSYS = 38, "not implemented";
     ENOTEMPTY = 39, "directory not empty";
     ELOOP = 40, "too many symbolic links";

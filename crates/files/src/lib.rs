@@ -17,6 +17,7 @@
 //! | `block/` | wfs: a journaling file system of extents, on pages |
 //! | `bytes/` | wpm: a file system for persistent memory, with a log for each inode |
 //! | `check/` | whether what wfs left on the media fits together: written from the format alone |
+//! | `locks/` | locks of files: ranges, whole files, who waits |
 //! | `block_on.rs` | running a future that waits for nothing outside of it |
 //! | `volume.rs` | the file system that a partition's number names |
 //! | `model/` | the reference: a file system in memory, which tests hold others against |
@@ -38,6 +39,7 @@ pub mod gpt;
 mod handles;
 mod limits;
 pub mod lines;
+pub mod locks;
 pub mod model;
 pub mod pages;
 pub mod partitions;

@@ -110,6 +110,7 @@ fn tables_of_the_code() -> Tables {
         file::path_fields,
         file::handle_fields,
         file::attribute_fields,
+        file::lock_fields,
     );
     values!(
         tables,
@@ -138,6 +139,8 @@ fn tables_of_the_code() -> Tables {
         file::FileKind,
         file::FileSystemState,
         file::StartKind,
+        file::LockOperation,
+        file::LockState,
     );
     tables
 }
@@ -230,6 +233,7 @@ fn file_layouts(tables: &mut Tables) {
     layout!(tables, file::FileSystemStatus {
         pages, pages_free, files, files_free, file_bytes_max, id, links_max, reserved,
     });
+    layout!(tables, file::FileLock { first, last, owner, session, state, is_own });
     layout!(tables, file::DirectoryHead { entries, is_end, bytes, reserved });
     layout!(tables, file::DirectoryRow { cookie, number, kind, name_bytes, reserved });
 }

@@ -76,6 +76,10 @@ wire_enum! {
         HandleOperation = 0xa8 => "handle operation",
         /// Sets attributes.
         SetFileAttributes = 0xa9 => "set file attributes",
+        /// Asks which lock of an open file is in the way.
+        TestLock = 0xab => "test lock",
+        /// Takes locks of an open file, and gives them back.
+        LockFile = 0xac => "lock file",
     }
 }
 
@@ -89,7 +93,7 @@ impl IoOpcode {
     /// Whether it is a command for files.
     #[inline]
     pub const fn is_of_files(self) -> bool {
-        matches!(self.raw(), 0xa0..=0xa9)
+        matches!(self.raw(), 0xa0..=0xa9 | 0xab | 0xac)
     }
 }
 
@@ -159,6 +163,8 @@ mod tests {
                 IoOpcode::PathRequest,
                 IoOpcode::HandleOperation,
                 IoOpcode::SetFileAttributes,
+                IoOpcode::TestLock,
+                IoOpcode::LockFile,
             ]
         );
         assert!(
@@ -194,6 +200,8 @@ mod tests {
                 Both,
                 None,
                 HostToDrive,
+                Both,
+                None,
             ]
         );
         assert_eq!(DataDirection::of(AdminOpcode::Identify.raw()), DriveToHost);

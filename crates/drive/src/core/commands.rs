@@ -262,6 +262,13 @@ impl Slots {
         slots.any(|s| s.shares_left > 0 && s.qid == qid && is_meant(s))
     }
 
+    /// The slots of the commands of this queue that have shares out and of which `is_meant` is true.
+    pub fn numbers_of(&self, qid: u16, is_meant: impl Fn(&Slot) -> bool) -> Vec<u16> {
+        let slots = (0..).zip(&self.slots);
+        let meant = slots.filter(|(_, s)| s.shares_left > 0 && s.qid == qid && is_meant(s));
+        meant.map(|(number, _)| number).collect()
+    }
+
     /// True if I/O commands have shares out.
     pub fn has_io(&self) -> bool {
         self.slots.iter().any(|s| s.shares_left > 0 && s.qid != 0)

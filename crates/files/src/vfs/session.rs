@@ -126,6 +126,15 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
         self.handles.borrow().get(handle).is_ok()
     }
 
+    /// What a handle stands for: its number, and how it was opened.
+    ///
+    /// # Errors
+    /// `EBADF`.
+    pub fn opened(&self, handle: Handle) -> Result<(u64, OpenFlags), Errno> {
+        let open = self.open_file(handle)?;
+        Ok((open.number, open.flags))
+    }
+
     /// How many files are open.
     pub fn handles_count(&self) -> usize {
         self.handles.borrow().count()

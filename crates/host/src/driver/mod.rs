@@ -186,6 +186,11 @@ impl Driver {
         &self.config
     }
 
+    /// Most commands in flight.
+    pub fn slots(&self) -> usize {
+        self.inner.borrow().slots.len()
+    }
+
     /// The CPU it runs on.
     pub fn cpu(&self) -> &Cpu {
         &self.cpu

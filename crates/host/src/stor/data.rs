@@ -14,7 +14,7 @@ use crate::volume::NAMESPACE;
 const LISTING_BYTES: usize = 16 << 10;
 
 impl StorClient {
-    fn about_open(&self, handle: Handle) -> About {
+    pub(super) fn about_open(&self, handle: Handle) -> About {
         About::File(self.number(handle))
     }
 

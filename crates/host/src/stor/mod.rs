@@ -20,6 +20,7 @@
 //! | `placement.rs` | which queue pair a command goes by |
 //! | `send.rs`, `pages.rs` | one command: pages for its data, its end, its error |
 //! | `data.rs` | operations on open files |
+//! | `locks.rs` | locks of open files |
 //! | `names.rs` | operations by path: opening, asking, changing |
 //! | `attributes.rs` | attributes and extended attributes |
 //! | `convert.rs` | words of file systems as those of commands, and back |
@@ -31,6 +32,7 @@ mod client;
 mod convert;
 mod data;
 mod design;
+mod locks;
 mod names;
 mod pages;
 mod placement;
@@ -50,6 +52,7 @@ use crate::files::FileStatistics;
 use crate::late::LateCompletions;
 
 pub use design::Stor;
+pub use locks::{HeldLock, LockRequest};
 use pages::{PAGE, Pages};
 use placement::Lanes;
 pub use placement::Placement;
@@ -83,6 +86,8 @@ struct Inner {
     /// The number of what each handle stands for, by its index, with its generation.
     numbers: RefCell<Vec<(u32, u64)>>,
     statistics: Cell<FileStatistics>,
+    /// Commands that may wait in the drive for a lock.
+    lock_waits: Cell<usize>,
     /// Vectors of commands that are done, to be used again.
     spare: RefCell<Vec<Pages>>,
     late: LateCompletions<Pages>,
@@ -114,6 +119,7 @@ impl StorClient {
             buffers: Buffers::new_whole(space, config.buffer_pages)?,
             numbers: RefCell::default(),
             statistics: Cell::default(),
+            lock_waits: Cell::default(),
             spare: RefCell::default(),
             late: LateCompletions::default(),
         });

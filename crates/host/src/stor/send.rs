@@ -115,6 +115,7 @@ fn meaning(error: IoError, result: u64) -> FileError {
             }
         }
         Some(StatusCode::HandleInvalid) => Errno::EBADF.into(),
+        Some(StatusCode::LockHeld) => Errno::EAGAIN.into(),
         _ => FileError::Io(error),
     }
 }

@@ -3,10 +3,12 @@
 //! | file | idea |
 //! |---|---|
 //! | `machine.rs` | a drive with a file system, and a client with a bunch of queue pairs |
+//! | `locks.rs` | locks: waits in the drive, waits that are stopped |
 //! | `subject.rs` | random programs by the client |
 
 #![allow(missing_docs)]
 
+mod locks;
 mod machine;
 mod subject;
 

@@ -1,5 +1,6 @@
 //! An open file, with the traits of `std::io`.
 
+use std::cell::Cell;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
 use wharf_files::vfs::{Service, Target};
@@ -33,6 +34,8 @@ pub struct File<'a> {
     handle: Handle,
     /// Where the next read or write begins.
     offset: u64,
+    /// It may have a lock.
+    pub(super) is_locked: Cell<bool>,
 }
 
 impl<'a> File<'a> {
@@ -41,7 +44,12 @@ impl<'a> File<'a> {
             files,
             handle,
             offset: 0,
+            is_locked: Cell::new(false),
         }
+    }
+
+    pub(super) fn drive(&self) -> &FileDrive {
+        &self.files.drive
     }
 
     pub(super) fn handle(&self) -> Handle {
@@ -149,6 +157,9 @@ impl Seek for File<'_> {
 
 impl Drop for File<'_> {
     fn drop(&mut self) {
+        if self.is_locked.get() {
+            let _ = self.unlock();
+        }
         // What a file system can say of it concerns only what it gives back.
         let _ = wait(self.files.drive.close(self.handle));
     }

@@ -32,6 +32,7 @@
 //! | `served.rs` | what a front end asks, as commands to the drive |
 //! | `pages.rs` | a part of a drive's pages, for whoever checks the file system from outside |
 //! | `mount.rs` | a file system that is open, for one user |
+//! | `locks.rs` | locks of open files, which all processes see that use the image |
 //! | `record.rs` | what a file system is asked, as a trace |
 //! | `file.rs` | an open file, with the traits of `std::io` |
 //!
@@ -42,6 +43,7 @@
 mod drive;
 mod file;
 mod image;
+mod locks;
 mod mount;
 mod pages;
 mod record;
@@ -61,10 +63,12 @@ pub use image::{Checked, NewImage, check, make, open};
 pub use mount::Mount;
 pub use record::{Recorded, Summary};
 pub use server::Server;
+pub use wharf_files::locks::{LockKind, LockRange, LockSpace};
 pub use wharf_files::volume::Format;
 pub use wharf_files::{
     Attributes, Caller, DirectoryEntry, Errno, Kind, OpenFlags, Rename, Special, StatFs, Written,
 };
+pub use wharf_host::stor::{HeldLock, LockRequest};
 
 /// Why an image cannot be made, opened, checked or closed.
 #[derive(Debug, thiserror::Error)]

@@ -5,6 +5,7 @@
 mod commands;
 mod compressibility;
 mod file_system;
+mod locks;
 mod mistakes;
 mod reports;
 mod reproduce;

@@ -244,13 +244,13 @@ impl OpenMode {
 }
 
 impl Command {
-    fn file(opcode: IoOpcode, nsid: u32, handle: FileHandle) -> Command {
+    pub(super) fn file(opcode: IoOpcode, nsid: u32, handle: FileHandle) -> Command {
         Command::blank(opcode.raw(), nsid)
             .with(file_fields::HANDLE_INDEX, handle.index)
             .with(file_fields::HANDLE_GENERATION, handle.generation)
     }
 
-    fn at_bytes(self, offset: u64, bytes: u32) -> Command {
+    pub(super) fn at_bytes(self, offset: u64, bytes: u32) -> Command {
         self.with(file_fields::OFFSET_LOW, offset as u32)
             .with(file_fields::OFFSET_HIGH, (offset >> 32) as u32)
             .with(file_fields::LENGTH, bytes)

@@ -9,6 +9,7 @@
 //! | `command.rs` | the fields of all of these commands |
 //! | `request.rs` | who asks, where paths begin, names, values |
 //! | `answer.rs` | attributes, what was opened, entries of directories, how much there is |
+//! | `lock.rs` | locks |
 //! | `log.rs` | the log page that says what has become of the file system |
 //! | `transfer.rs` | data pointers that begin at any multiple of 4 |
 //!
@@ -19,6 +20,7 @@
 
 mod answer;
 mod command;
+mod lock;
 mod log;
 mod request;
 mod transfer;
@@ -36,6 +38,9 @@ pub(crate) use command::{
     attribute_fields, file_fields, handle_fields, open_fields, path_fields, sync_file_fields,
     write_file_fields,
 };
+#[cfg(test)]
+pub(crate) use lock::lock_fields;
+pub use lock::{FileLock, LockOperation, LockState, LockWords};
 pub use log::{FileSystemLog, FileSystemState, LOG_TEXT_BYTES};
 pub use request::{Caller, Names, Request, RequestError, RequestHead, Start, StartKind, TIME_NOW};
 pub use request::{GROUPS_MAX, REQUEST_HEAD_BYTES, STAYS_ID, STAYS_MODE, TIME_STAYS};

@@ -10,6 +10,7 @@ use wharf_files::{Errno, FileError};
 
 use super::find::OpenError;
 use super::lines::FileSystemOfDrive;
+use super::locks::Locks;
 use super::sessions::Sessions;
 
 /// What has become of the file system.
@@ -23,6 +24,7 @@ enum State {
 pub struct Firmware {
     state: RefCell<State>,
     sessions: Sessions,
+    locks: Locks,
     /// What is added to the drive's clock, in nanoseconds since 1970.
     epoch_ns: Cell<u64>,
     is_time_set: Cell<bool>,
@@ -30,10 +32,11 @@ pub struct Firmware {
 
 impl Firmware {
     /// One that waits for the file system to be opened.
-    pub(super) fn opening() -> Firmware {
+    pub(super) fn opening(locks: Locks) -> Firmware {
         Firmware {
             state: RefCell::new(State::Opening(Vec::new())),
             sessions: Sessions::default(),
+            locks,
             epoch_ns: Cell::new(0),
             is_time_set: Cell::new(false),
         }
@@ -69,6 +72,11 @@ impl Firmware {
     /// What hosts have open.
     pub fn sessions(&self) -> &Sessions {
         &self.sessions
+    }
+
+    /// Locks of files.
+    pub(super) fn locks(&self) -> &Locks {
+        &self.locks
     }
 
     /// What time it is for files, when it is `clock_ns` by the drive's clock.

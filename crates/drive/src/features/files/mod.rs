@@ -7,21 +7,24 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `tasks.rs` | file tasks, and commands that wait for one |
+//! | `tasks.rs`, `answer.rs` | file tasks, and commands that wait for one; how commands end |
 //! | `firmware.rs`, `power_on.rs` | what the cores of a drive share; the file system is opened at power-on, or made |
 //! | `find.rs` | the partition that has it; a new one |
 //! | `opcodes.rs` | the commands, and what is checked of each before anything happens |
 //! | `sessions.rs` | what each host has open |
+//! | `locks.rs` | locks of files, and commands that wait for them |
 //! | `clock.rs`, `log.rs` | what time it is for files; what happened at power-on, for the host |
 //! | `serve/` | what a file task does for each command |
 //! | `pages.rs`, `bytes.rs` | the drive's pages below the file system; bytes of files between them and the host |
 //! | `lines.rs` | the memory below a file system for persistent memory |
 
+mod answer;
 mod bytes;
 mod clock;
 mod find;
 mod firmware;
 mod lines;
+mod locks;
 mod log;
 mod opcodes;
 mod pages;
@@ -33,11 +36,12 @@ mod tasks;
 use std::any::Any;
 use std::rc::Rc;
 
+pub use answer::FileAnswer;
 pub use find::OpenError;
 pub use firmware::Firmware;
 pub use lines::{FileLines, FileSystemOfDrive};
 pub use pages::FilePages;
-pub use tasks::{At, FileAnswer, FileCommand, FileHandler, FileWork, start};
+pub use tasks::{At, FileCommand, FileHandler, FileWork, start};
 
 use crate::config::{DriveConfig, NewFiles};
 use crate::controller::{Controller, Feature, IoCommand, SetOutcome};
@@ -101,9 +105,17 @@ impl Feature for Files {
         (page == LogPage::FileSystem).then(|| log::page(&firmware(controller)))
     }
 
+    fn queue_closes(&self, controller: &mut Controller, qid: u16, _: &Command) {
+        let firmware = firmware(controller);
+        locks::queue_closes(controller, firmware.locks(), qid);
+    }
+
     fn guest_leaves(&self, controller: &mut Controller, guest: Guest, _: &Command) -> bool {
         let core = first_core(controller);
         let firmware = core.state::<FileCore>().firmware.get();
+        if let Some(all) = firmware {
+            all.locks().end_session(locks::session_of(Some(guest)));
+        }
         if let Some(files) = firmware.and_then(|all| all.sessions().take(guest.number)) {
             // Nobody waits for it: what is closed was promised to nobody.
             let closes = async move {

@@ -6,7 +6,7 @@
 use std::cell::Cell;
 
 use wharf_wire::command::Command;
-use wharf_wire::file::{PathRequest, REQUEST_HEAD_BYTES, byte_transfer};
+use wharf_wire::file::{FileLock, LockOperation, PathRequest, REQUEST_HEAD_BYTES, byte_transfer};
 use wharf_wire::opcode::{DataDirection, IoOpcode};
 use wharf_wire::prp::PrpError;
 use wharf_wire::status::StatusCode;
@@ -34,6 +34,7 @@ macro_rules! opcodes {
 
 opcodes! {
     CloseFile WriteFile ReadFile OpenFile SyncFile PathChange ReadDirectory PathRequest HandleOperation SetFileAttributes
+    TestLock LockFile
 }
 
 /// Whose turn it is to serve a command that no core is named for.
@@ -60,6 +61,8 @@ impl FileOpcode {
             IoOpcode::SetFileAttributes => {
                 command.attribute_operation().is_some() && command.xattr_mode().is_some()
             }
+            IoOpcode::TestLock => command.file_bytes() as usize >= size_of::<FileLock>(),
+            IoOpcode::LockFile => is_lock(command),
             _ => true,
         };
         match is_known && command.token() == [0; 16] {
@@ -109,6 +112,20 @@ impl FileOpcode {
             turn.replace((turn.get() + 1) % controller.cores().len() as u32)
         })
     }
+}
+
+/// Whether the fields of a lock command have a meaning.
+fn is_lock(command: &Command) -> bool {
+    use LockOperation::{LockExclusive, LockShared, ReleaseOwner};
+    let Some(operation) = command.lock_operation() else {
+        return false;
+    };
+    let (is_whole, waits) = (command.is_of_whole_file(), command.lock_waits());
+    let has_range = !is_whole && operation != ReleaseOwner;
+    let is_range = command.file_offset() <= command.lock_last();
+    (is_range || !has_range)
+        && (!waits || matches!(operation, LockShared | LockExclusive))
+        && (!command.detects_deadlocks() || (waits && !is_whole))
 }
 
 impl Serve for FileOpcode {

@@ -11,6 +11,7 @@ use super::bytes::own;
 use super::find::{self, OpenError};
 use super::firmware::Firmware;
 use super::lines::{FileLines, FileSystemOfDrive, has_modules};
+use super::locks::Locks;
 use super::pages::FilePages;
 use super::tasks::start_tasks;
 use crate::config::{DriveConfig, FileSystemKind, NewFiles};
@@ -19,7 +20,8 @@ use crate::memory::Purpose;
 
 /// See the [module](self).
 pub(super) fn power_on(cores: &[Rc<Core>], config: &DriveConfig, new: Option<NewFiles>) {
-    let firmware = Rc::new(Firmware::opening());
+    let locks = Locks::new(cores.len(), config.firmware.commands_max);
+    let firmware = Rc::new(Firmware::opening(locks));
     for core in cores {
         start_tasks(core, &firmware);
     }

@@ -21,45 +21,16 @@ use std::task::{Context, Poll};
 use wharf_files::FileError;
 use wharf_runtime::{OnCpu, TaskId};
 use wharf_wire::command::Command;
-use wharf_wire::status::StatusCode;
 
+use super::answer::FileAnswer;
 use super::firmware::Firmware;
 use super::lines::FileSystemOfDrive;
+use super::locks::answer_parked;
 use crate::controller::{Controller, Handler};
 use crate::core::{Core, Serve, Share, Slot, Step, outcome};
 
 /// File tasks of a core.
 const FILE_TASKS: u32 = 32;
-
-/// How a command ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FileAnswer {
-    /// The status.
-    pub status: StatusCode,
-    /// The result, of up to 63 bits.
-    pub result: u64,
-    /// Bytes that the link carries to the host before the completion.
-    pub to_host_bytes: u32,
-}
-
-impl FileAnswer {
-    /// It was done, with this result.
-    pub fn done(result: u64) -> FileAnswer {
-        FileAnswer {
-            status: StatusCode::Success,
-            result,
-            to_host_bytes: 0,
-        }
-    }
-
-    /// It failed.
-    pub fn failed(status: StatusCode) -> FileAnswer {
-        FileAnswer {
-            status,
-            ..FileAnswer::done(0)
-        }
-    }
-}
 
 /// What runs in a file task.
 pub type FileWork<'a> = Pin<Box<dyn Future<Output = FileAnswer> + 'a>>;
@@ -125,6 +96,9 @@ pub(super) fn start_tasks(core: &Rc<Core>, firmware: &Rc<Firmware>) {
         let task = async move { serve(&own).await };
         core.cpu.spawn("file task", OnCpu::new(&core.cpu, task));
     }
+    let (own, firmware) = (core.clone(), firmware.clone());
+    let task = async move { answer_parked(&own, firmware.locks()).await };
+    core.cpu.spawn("parked locks", OnCpu::new(&core.cpu, task));
 }
 
 /// The life of a file task.
@@ -149,6 +123,9 @@ async fn serve(core: &Core) {
             slot: share.slot,
         };
         let answer = command.run(at).await;
+        if answer.is_parked {
+            continue;
+        }
         {
             let mut slots = core.slots.borrow_mut();
             let slot = slots.get_mut(share.slot);

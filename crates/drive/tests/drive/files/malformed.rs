@@ -4,8 +4,8 @@ use wharf_files::testing::view::{View, view};
 use wharf_files::{Caller, Errno};
 use wharf_wire::command::Command;
 use wharf_wire::file::{
-    AttributeOperation, FileHandle, HandleOperation, Names, OpenMode, PathChange, PathRequest,
-    RequestHead, Start, StartKind,
+    AttributeOperation, FileHandle, HandleOperation, LockOperation, LockWords, Names, OpenMode,
+    PathChange, PathRequest, RequestHead, Start, StartKind,
 };
 use wharf_wire::opcode::IoOpcode;
 use wharf_wire::status::StatusCode;
@@ -114,6 +114,14 @@ impl World {
 
     /// One command of each opcode, good but for what a case changes.
     fn each(&self) -> Vec<Command> {
+        let lock = LockWords {
+            handle: self.file,
+            operation: LockOperation::LockShared,
+            first: 0,
+            last: 9,
+            owner: 1,
+            whole_file: false,
+        };
         let all = vec![
             Command::close_file(1, self.file),
             Command::write_file(1, self.file, 100, 5000),
@@ -125,12 +133,17 @@ impl World {
             Command::path_request(1, PathRequest::MakeDirectory, 8192),
             Command::handle_operation(1, self.file, HandleOperation::Truncate, 3, 0),
             Command::set_file_attributes(1, AttributeOperation::Mode, 8192),
+            Command::test_lock(1, self.file, false, 5000),
+            Command::lock_file(1, lock),
         ];
         all.into_iter()
             .map(|command| match command.io_opcode() {
-                Some(IoOpcode::CloseFile | IoOpcode::SyncFile | IoOpcode::HandleOperation) => {
-                    command
-                }
+                Some(
+                    IoOpcode::CloseFile
+                    | IoOpcode::SyncFile
+                    | IoOpcode::HandleOperation
+                    | IoOpcode::LockFile,
+                ) => command,
                 _ => self.asker.aimed(command),
             })
             .collect()
@@ -192,7 +205,7 @@ fn fields_that_all_have_are_checked() {
             let fused = with(good, |c| c.flags = 1);
             world.refused("fused", fused, status(S::InvalidField)).await;
         }
-        for opcode in (0xaa..=0xbf).chain([0x9f]) {
+        for opcode in (0xad..=0xbf).chain([0x9f, 0xaa]) {
             let command = with(Command::sync_files(1), |c| c.opcode = opcode);
             let wrong = status(S::InvalidOpcode);
             world
@@ -230,6 +243,8 @@ fn handles_of_nobody_are_refused() {
                             | IoOpcode::SyncFile
                             | IoOpcode::ReadDirectory
                             | IoOpcode::HandleOperation
+                            | IoOpcode::TestLock
+                            | IoOpcode::LockFile
                     )
                 );
                 if on_handle {

@@ -68,7 +68,11 @@ fn request(rng: &mut Rng, known: &[u64]) -> Vec<u8> {
 }
 
 fn command(rng: &mut Rng, asker: &Asker, known: &[u64]) -> Command {
-    let opcode = 0xa0 + rng.below(10) as u8;
+    let opcode = match rng.below(14) {
+        10 => 0xab,
+        11.. => 0xac,
+        low => 0xa0 + low as u8,
+    };
     let handle = FileHandle::from_raw(handle(rng, known));
     let mut command = Command::close_file(1, handle);
     command.opcode = opcode;
@@ -84,8 +88,12 @@ fn command(rng: &mut Rng, asker: &Asker, known: &[u64]) -> Command {
         // Flags of opening, or an operation.
         _ => rng.below(0x14) as u32 | (rng.below(16) as u32) << 8,
     };
+    if opcode == 0xac {
+        // Nobody would ever answer one that waits: whoever has the lock waits for the answer.
+        command.cdw15 &= !0x100;
+    }
     command = match opcode & 3 {
-        0 => command.with_prp(number(rng), 0),
+        0 => command.with_prp(number(rng), rng.below(4)),
         _ => asker.aimed(command),
     };
     match rng.below(20) {

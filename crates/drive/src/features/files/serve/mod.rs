@@ -14,6 +14,7 @@
 //! | `directory.rs` | listings |
 //! | `ask.rs` | path requests |
 //! | `change.rs` | path changes, and attributes that are set |
+//! | `lock.rs` | locks |
 //! | `convert.rs` | words of commands as those of file systems |
 
 mod ask;
@@ -22,6 +23,7 @@ mod change;
 mod convert;
 mod data;
 mod directory;
+mod lock;
 mod open;
 mod request;
 
@@ -33,12 +35,12 @@ use wharf_wire::file::FileHandle;
 use wharf_wire::opcode::IoOpcode;
 use wharf_wire::status::StatusCode;
 
+use super::answer::{COMPLETION_BYTES, FileAnswer};
 use super::sessions::Files;
-use super::tasks::{At, FileAnswer, FileCommand, FileWork};
+use super::tasks::{At, FileCommand, FileWork};
 
-/// Bytes that the link carries for a command, and for a completion.
+/// Bytes that the link carries for a command.
 const COMMAND_BYTES: u32 = 64;
-const COMPLETION_BYTES: u32 = 16;
 
 /// Serves the commands of an opcode.
 pub(super) struct Serves(pub(super) IoOpcode);
@@ -104,6 +106,8 @@ impl FileCommand for Serves {
             IoOpcode::PathRequest => work(at, ask::serve),
             IoOpcode::PathChange => work(at, change::names),
             IoOpcode::SetFileAttributes => work(at, change::attributes),
+            IoOpcode::TestLock => work(at, lock::test),
+            IoOpcode::LockFile => Box::pin(lock::lock(at)),
             _ => work(at, async |_: &Call<'_>| {
                 Err(StatusCode::InvalidOpcode.into())
             }),
@@ -118,29 +122,28 @@ fn work<'a>(at: At<'a>, serve: impl AsyncFnOnce(&Call<'_>) -> Served + 'a) -> Fi
             Ok(call) => serve(&call).await,
             Err(error) => Err(error.into()),
         };
-        match served {
-            Ok(done) => FileAnswer {
-                to_host_bytes: COMPLETION_BYTES + done.bytes,
-                ..FileAnswer::done(done.result)
-            },
-            Err(refused) => refused.answer(),
-        }
+        answer(served)
     })
+}
+
+fn answer(served: Served) -> FileAnswer {
+    match served {
+        Ok(done) => FileAnswer {
+            to_host_bytes: COMPLETION_BYTES + done.bytes,
+            ..FileAnswer::done(done.result)
+        },
+        Err(refused) => refused.answer(),
+    }
 }
 
 impl Refused {
     fn answer(self) -> FileAnswer {
-        let (status, result) = match self {
-            Refused::Status(status) => (status, 0),
-            Refused::Files(error) => (
-                StatusCode::FileError,
-                error.errno().number().unsigned_abs().into(),
-            ),
-        };
-        FileAnswer {
-            result,
-            to_host_bytes: COMPLETION_BYTES,
-            ..FileAnswer::failed(status)
+        match self {
+            Refused::Status(status) => FileAnswer {
+                to_host_bytes: COMPLETION_BYTES,
+                ..FileAnswer::failed(status)
+            },
+            Refused::Files(error) => FileAnswer::errno(error.errno()),
         }
     }
 }

@@ -5,6 +5,7 @@ use wharf_files::{Errno, OpenFlags};
 use wharf_wire::file::{FileHandle, OpenAnswer};
 use zerocopy::IntoBytes;
 
+use super::super::locks::session_of;
 use super::{Call, Done, Served, convert};
 
 pub(super) async fn open(call: &Call<'_>) -> Served {
@@ -50,6 +51,12 @@ pub(super) async fn open(call: &Call<'_>) -> Served {
 }
 
 pub(super) async fn close(call: &Call<'_>) -> Served {
-    call.files.close(call.handle()?).await?;
+    let (handle, session) = (
+        call.handle()?,
+        session_of(call.at.with_slot(|slot| slot.guest)),
+    );
+    let locks = call.at.firmware.locks();
+    locks.handle_closes(call.at.core, session, call.command.file_handle());
+    call.files.close(handle).await?;
     Ok(Done::result(0))
 }
