@@ -203,6 +203,7 @@ pub(crate) fn before_fork() -> Forking {
 pub(crate) fn in_child(mut forking: Forking) {
     LIFE.fetch_add(1, Ordering::Relaxed);
     CONNECTION.store(-1, Ordering::Relaxed);
+    crate::locks::in_child();
     if let Some(attached) = forking._client.attached.take() {
         attached.drive.abandon();
     }

@@ -16,6 +16,7 @@
 //! | `page.rs` | an open file description, in a page that processes share |
 //! | `table.rs` | which descriptors are files of the drive |
 //! | `drive.rs` | the drive, as this process uses it; forks |
+//! | `locks.rs` | locks of files |
 //! | `next.rs` | the functions behind these |
 //! | `begin.rs` | what a process finds when it begins: descriptors that it was given |
 //! | `convert.rs`, `errno.rs` | words of file systems as those of the C library |
@@ -33,6 +34,7 @@ mod convert;
 mod drive;
 mod errno;
 mod find;
+mod locks;
 mod next;
 mod page;
 mod place;

@@ -27,7 +27,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"WHARFOFD");
 const BYTES: usize = 4096;
 
 /// Bytes of the path that the page has room for.
-const PATH_BYTES: usize = BYTES - 56;
+const PATH_BYTES: usize = BYTES - 64;
 
 /// What a page stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +45,8 @@ pub(crate) struct Page {
     magic: u64,
     /// The number of the file.
     pub(crate) number: u64,
+    /// A number of the description's own among all that there are.
+    pub(crate) id: u64,
     /// Where the next read or write begins; of a directory, the cookie behind which a listing goes on.
     pub(crate) offset: AtomicU64,
     /// The process that works with the offset; 0 if none does.
@@ -84,6 +86,7 @@ impl Mapped {
         let page = unsafe { &mut *mapped.0 };
         page.magic = MAGIC;
         page.number = number;
+        page.id = new_id();
         page.flags = AtomicU32::new(flags as u32);
         page.what = what as u32;
         page.is_directory = is_directory.into();
@@ -204,6 +207,12 @@ impl Drop for Held<'_> {
 fn is_gone(process: u32) -> bool {
     // SAFETY: signal 0 is none.
     unsafe { libc::kill(process as libc::pid_t, 0) < 0 && last() == Errno(libc::ESRCH) }
+}
+
+/// A number that no other description has.
+fn new_id() -> u64 {
+    static COUNT: AtomicU64 = AtomicU64::new(1);
+    u64::from(std::process::id()) << 32 | COUNT.fetch_add(1, Ordering::Relaxed) & u64::from(u32::MAX)
 }
 
 /// The name of a descriptor in `/proc`.

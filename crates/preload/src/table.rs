@@ -11,7 +11,7 @@ use std::ffi::c_int;
 use std::ops::Deref;
 use std::ptr;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 use crate::page::{Mapped, Page};
 
@@ -34,6 +34,8 @@ pub(crate) struct Open {
     /// The drive's handle, and in which life of this process it was given: see `drive.rs`.
     pub(crate) handle: AtomicU64,
     pub(crate) life: AtomicU64,
+    /// The description may have locks.
+    pub(crate) is_locked: AtomicBool,
 }
 
 /// A reference to one.
@@ -65,6 +67,7 @@ impl Ref {
                 page: AtomicPtr::default(),
                 handle: AtomicU64::new(0),
                 life: AtomicU64::new(0),
+                is_locked: AtomicBool::new(false),
             }))
         });
         open.page.store(Box::into_raw(Box::new(page)), Ordering::Relaxed);
@@ -88,6 +91,7 @@ impl Drop for Ref {
         // Release and the fence: all that others did with it is before its end.
         if self.0.references.fetch_sub(1, Ordering::Release) == 1 {
             fence(Ordering::Acquire);
+            crate::locks::description_closes(self.0);
             crate::drive::close(self.0);
             let page = self.0.page.swap(ptr::null_mut(), Ordering::Relaxed);
             // SAFETY: made by `Box::into_raw`, and there are no references any more.
@@ -171,7 +175,8 @@ pub(crate) fn remove(descriptor: c_int) -> bool {
 fn forget(before: *mut Open) {
     if !before.is_null() {
         // SAFETY: what was in the table is never freed; this is the table's reference.
-        drop(Ref(unsafe { &*before }));
+        let open = Ref(unsafe { &*before });
+        crate::locks::descriptor_closes(&open);
     }
 }
 

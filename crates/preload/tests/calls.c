@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
@@ -447,6 +448,59 @@ static void directories(void) {
     CALL(getcwd(text, 2) == NULL ? -1 : 0);
 }
 
+static void lock(int fd, int command, int type, long start, long bytes) {
+    struct flock l = {.l_type = type, .l_whence = SEEK_SET, .l_start = start, .l_len = bytes};
+    errno = 0;
+    int result = fcntl(fd, command, &l);
+    SAY("  lock %d %d %ld %ld: %d %s", command, type, start, bytes, result, errno ? strerrorname_np(errno) : "");
+    SAY(" %d %ld %ld\n", l.l_type, (long)l.l_start, (long)l.l_len);
+}
+
+static void locks(void) {
+    int fd = open("lock", O_CREAT | O_RDWR, 0644), other = open("lock", O_RDWR);
+    write(fd, "0123456789", 10);
+    lock(fd, F_SETLK, F_WRLCK, 0, 10);
+    lock(fd, F_SETLK, F_RDLCK, 4, 2);
+    lock(other, F_GETLK, F_WRLCK, 0, 0);
+    pid_t child = fork();
+    if (child == 0) {
+        lock(fd, F_GETLK, F_RDLCK, 0, 0);
+        lock(fd, F_SETLK, F_RDLCK, 4, 2);
+        lock(fd, F_SETLK, F_WRLCK, 4, 2);
+        lock(fd, F_SETLK, F_WRLCK, 20, 0);
+        CALL(lseek(fd, 0, SEEK_SET));
+        CALL(lockf(fd, F_TEST, 3));
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+    lock(fd, F_SETLK, F_WRLCK, 20, 0);
+    CALL(flock(fd, LOCK_EX));
+    CALL(flock(other, LOCK_SH | LOCK_NB));
+    CALL(flock(fd, LOCK_SH));
+    CALL(flock(other, LOCK_SH | LOCK_NB));
+    CALL(flock(other, LOCK_UN));
+    lock(fd, F_SETLK, F_UNLCK, 0, 0);
+    lock(fd, F_OFD_SETLK, F_WRLCK, 0, 5);
+    lock(other, F_OFD_SETLK, F_WRLCK, 4, 5);
+    lock(other, F_OFD_SETLK, F_WRLCK, 5, 5);
+    lock(fd, F_SETLK, F_RDLCK, 0, 1);
+    close(fd);
+    lock(other, F_OFD_SETLK, F_WRLCK, 0, 5);
+    CALL(flock(other, LOCK_EX | LOCK_NB));
+    close(other);
+    fd = open("lock", O_RDWR);
+    other = open("lock", O_RDWR);
+    lock(fd, F_SETLK, F_WRLCK, 0, 0);
+    close(other);
+    child = fork();
+    if (child == 0) {
+        lock(fd, F_GETLK, F_WRLCK, 0, 0);
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+    close(fd);
+}
+
 static void *both(void *argument) {
     int fd = open("threads", O_RDWR);
     for (int i = 0; i < 200; i++) {
@@ -497,6 +551,7 @@ int main(int count, char **arguments) {
     streams();
     mappings();
     directories();
+    locks();
     threads();
     return 0;
 }

@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint, c_ulong};
 
 use libc::flock as Lock;
 
-use crate::errno::{Errno, number, set, zero};
+use crate::errno::{Errno, Outcome, number, set, zero};
 use crate::next::hooks;
 use crate::table::{self, Ref};
 
@@ -49,6 +49,30 @@ fn close_all(first: c_uint, last: c_uint, some: impl Fn(c_uint, c_uint) -> c_int
     match from <= last {
         true => outcome.min(some(from, last)),
         false => outcome,
+    }
+}
+
+/// What `lockf` does.
+fn lock_from_here(open: &Ref, command: c_int, bytes: libc::off_t) -> Outcome<()> {
+    // SAFETY: all of it may be zeros.
+    let mut lock: Lock = unsafe { std::mem::zeroed() };
+    lock.l_whence = libc::SEEK_CUR as i16;
+    lock.l_len = bytes;
+    lock.l_type = libc::F_WRLCK as i16;
+    let command = match command {
+        libc::F_LOCK => libc::F_SETLKW,
+        libc::F_TLOCK => libc::F_SETLK,
+        libc::F_ULOCK => {
+            lock.l_type = libc::F_UNLCK as i16;
+            libc::F_SETLK
+        }
+        libc::F_TEST => libc::F_GETLK,
+        _ => return Err(Errno(libc::EINVAL)),
+    };
+    crate::locks::record(open, command, &mut lock)?;
+    match command == libc::F_GETLK && i32::from(lock.l_type) != libc::F_UNLCK {
+        true => Err(Errno(libc::EACCES)),
+        false => Ok(()),
     }
 }
 
@@ -130,12 +154,10 @@ hooks! {
                 set_flags(&open, argument as c_int);
                 0
             }
-            libc::F_GETLK | libc::F_OFD_GETLK => {
+            libc::F_GETLK | libc::F_OFD_GETLK | libc::F_SETLK | libc::F_SETLKW | libc::F_OFD_SETLK | libc::F_OFD_SETLKW => {
                 // SAFETY: the caller's lock.
-                unsafe { (*(argument as *mut Lock)).l_type = libc::F_UNLCK as i16 };
-                0
+                zero(crate::locks::record(&open, command, unsafe { &mut *(argument as *mut Lock) }))
             }
-            libc::F_SETLK | libc::F_SETLKW | libc::F_OFD_SETLK | libc::F_OFD_SETLKW => 0,
             _ => number(Err(Errno(libc::EINVAL))),
         }
     }
@@ -179,9 +201,9 @@ hooks! {
     }
 
     fn lockf64(descriptor: c_int, command: c_int, bytes: libc::off_t) -> c_int, next {
-        match table::has(descriptor) {
-            false => next(descriptor, command, bytes),
-            true => 0,
+        match table::get(descriptor) {
+            None => next(descriptor, command, bytes),
+            Some(open) => zero(lock_from_here(&open, command, bytes)),
         }
     }
 
@@ -197,9 +219,9 @@ mod named {
 
     hooks! {
         fn flock(descriptor: c_int, operation: c_int) -> c_int, next {
-            match table::has(descriptor) {
-                false => next(descriptor, operation),
-                true => zero(Ok(())),
+            match table::get(descriptor) {
+                None => next(descriptor, operation),
+                Some(open) => zero(crate::locks::whole(&open, operation)),
             }
         }
     }
