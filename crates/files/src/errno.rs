@@ -64,6 +64,7 @@ errnos! {
     ENOTEMPTY = 39, "directory not empty";
     ELOOP = 40, "too many symbolic links";
     ENODATA = 61, "no such attribute";
+    EREMOTE = 66, "leads out of the file system";
     EOVERFLOW = 75, "value too large";
     EOPNOTSUPP = 95, "not supported";
     ESTALE = 116, "stale file handle";

@@ -121,6 +121,7 @@ impl Client {
                 complain(&error.to_string());
                 Errno(libc::EIO)
             })?;
+            drive.let_links_leave();
             CONNECTION.store(drive.connection().unwrap_or(-1), Ordering::Relaxed);
             self.attached = Some(Attached {
                 drive,

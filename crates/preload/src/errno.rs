@@ -31,6 +31,9 @@ impl From<rustix::io::Errno> for Errno {
 
 /// What the program is told of a failure.
 pub(crate) fn set(errno: Errno) {
+    if errno.0 == libc::EREMOTE {
+        crate::links::left();
+    }
     // SAFETY: where this thread's errno is.
     unsafe { *libc::__errno_location() = errno.0 };
 }

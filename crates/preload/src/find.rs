@@ -118,19 +118,19 @@ pub(crate) unsafe fn find(directory: c_int, path: *const c_char) -> Found {
     }
     // SAFETY: the caller's promise.
     let path = unsafe { CStr::from_ptr(path) }.to_bytes();
-    if path.first() == Some(&b'/') {
-        return found(setup.place.of(path), None);
-    }
-    if path.is_empty() {
+    let led = match directory {
+        _ if path.first() == Some(&b'/') => found(setup.place.of(path), None),
         // It is an error, in either half.
-        return Found::Machine;
-    }
-    match directory {
+        _ if path.is_empty() => Found::Machine,
         libc::AT_FDCWD => from_working(&setup.place, path),
         _ => match table::get(directory) {
             Some(open) => inside(&setup.place, open, path),
             None => from_machine(&setup.place, directory, path),
         },
+    };
+    match led {
+        Found::Drive(spot) => crate::links::resolved(spot),
+        led => led,
     }
 }
 

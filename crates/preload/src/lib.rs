@@ -16,6 +16,7 @@
 //! | `page.rs` | an open file description, in a page that processes share |
 //! | `table.rs` | which descriptors are files of the drive |
 //! | `drive.rs` | the drive, as this process uses it; forks |
+//! | `links.rs` | symbolic links that lead out of the drive |
 //! | `locks.rs` | locks of files |
 //! | `next.rs` | the functions behind these |
 //! | `begin.rs` | what a process finds when it begins: descriptors that it was given |
@@ -34,6 +35,7 @@ mod convert;
 mod drive;
 mod errno;
 mod find;
+mod links;
 mod locks;
 mod next;
 mod page;

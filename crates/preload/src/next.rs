@@ -65,7 +65,7 @@ macro_rules! hooks {
                     function($($arg),*)
                 }
             };
-            $body
+            $crate::links::call(|| $body)
         }
     )* };
 }

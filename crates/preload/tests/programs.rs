@@ -64,6 +64,26 @@ fn what_is_outside_of_the_place_is_the_machines() {
 }
 
 #[test]
+fn symbolic_links_lead_where_they_say() {
+    let drive = Drive::new();
+    let own = tempfile::tempdir().unwrap();
+    let path = own.path().display();
+    let told = drive.shell(&format!(
+        "cd /where; mkdir -p d/e; echo inside > d/e/f; echo outside > {path}/g
+         ln -s /where/d/e in; cat in/f; ln -s {path} out; cat out/g; echo new > out/h; cat {path}/h
+         ln -s {path}/g direct; cat direct; readlink direct | tail -c 3; ls -l direct | cut -c1-10
+         ln -s ../../.. up; test -d up/etc && echo up; rm out; ls {path}; realpath in/f
+         ln -s {path}/none broken; cat broken 2>/dev/null || echo broken; (cd out2 2>/dev/null || echo none)
+         ln -s {path} out; cd out && pwd -P | grep -c {path}; mv h /where/d/ && cat /where/out/../no 2>/dev/null; cat /where/d/h"
+    ));
+    assert_eq!(
+        told,
+        "inside\noutside\nnew\noutside\n/g\nlrwxrwxrwx\nup\ng\nh\n/where/d/e/f\nbroken\nnone\n1\nnew\n"
+    );
+    drive.check();
+}
+
+#[test]
 fn programs_of_the_drive_run() {
     let drive = Drive::new();
     let program = compiled("hello.c");

@@ -219,7 +219,7 @@ fn log_page_layouts(tables: &mut Tables) {
 fn file_layouts(tables: &mut Tables) {
     layout!(tables, file::RequestHead {
         version, group_count, uid, gid, mode, special, start, start2, start_kind, start2_kind,
-        path_bytes, path2_bytes, reserved_38, value_bytes, device, set_uid, set_gid, accessed_ns,
+        path_bytes, path2_bytes, path_flags, value_bytes, device, set_uid, set_gid, accessed_ns,
         modified_ns, size, file_bytes_max, reserved_88, groups,
     });
     layout!(tables, file::FileAttributes {

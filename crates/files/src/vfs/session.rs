@@ -73,6 +73,8 @@ pub struct Session<P> {
     pub(super) caller: Rc<Caller>,
     pub(super) file_bytes_max: u64,
     pub(super) protects_hard_links: bool,
+    /// See [`Session::with_links_leaving`].
+    pub(super) links_leave: bool,
     pub(super) handles: Handles,
 }
 
@@ -84,6 +86,7 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
             caller: Rc::new(caller),
             file_bytes_max: limits.file_bytes,
             protects_hard_links: limits.protects_hard_links,
+            links_leave: false,
             handles: Rc::new(RefCell::new(HandleTable::new(
                 limits.handles,
                 limits.first_generation,
@@ -102,7 +105,18 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
             caller: Rc::new(caller),
             file_bytes_max,
             protects_hard_links: self.protects_hard_links,
+            links_leave: self.links_leave,
             handles: self.handles.clone(),
+        }
+    }
+
+    /// The same, where symbolic links to absolute paths, and `..` in the root, lead out of the file system (`EREMOTE`) if
+    /// `leave`, and to its root if not: for whoever has it at a place among other files.
+    #[must_use]
+    pub fn with_links_leaving(self, leave: bool) -> Session<P> {
+        Session {
+            links_leave: leave,
+            ..self
         }
     }
 

@@ -72,6 +72,9 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
                     name,
                 });
             }
+            if self.links_leave && last == Last::DotDot && directory.number == self.fs.root() {
+                return Err(Errno::EREMOTE.into());
+            }
             let target = self.step(&directory, &path[name.clone()]).await?;
             let follows = match follow {
                 _ if !is_last => true,
@@ -87,6 +90,9 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
                     }
                     let mut rest = self.fs.read_link(link.number).await?;
                     if rest.starts_with(b"/") {
+                        if self.links_leave {
+                            return Err(Errno::EREMOTE.into());
+                        }
                         directory = self.root().await?;
                     }
                     rest.extend_from_slice(&path[name.end..]);

@@ -75,6 +75,8 @@ pub struct StorClient {
     inner: Rc<Inner>,
     caller: Rc<Caller>,
     file_bytes_max: u64,
+    /// See [`StorClient::with_links_leaving`].
+    links_leave: bool,
 }
 
 struct Inner {
@@ -132,6 +134,7 @@ impl StorClient {
             inner,
             caller: Rc::new(Caller::root()),
             file_bytes_max: u64::MAX,
+            links_leave: false,
         })
     }
 
@@ -143,6 +146,16 @@ impl StorClient {
             inner: self.inner.clone(),
             caller: Rc::new(caller),
             file_bytes_max,
+            links_leave: self.links_leave,
+        }
+    }
+
+    /// The same, where symbolic links to absolute paths, and `..` in the root, lead out of the file system (`EREMOTE`).
+    #[must_use]
+    pub fn with_links_leaving(self) -> StorClient {
+        StorClient {
+            links_leave: true,
+            ..self
         }
     }
 

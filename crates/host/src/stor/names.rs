@@ -4,7 +4,7 @@ use wharf_files::vfs::{At, Opened, Start, Target};
 use wharf_files::{Attributes, Errno, OpenFlags, Rename, Special, StatFs};
 use wharf_wire::command::Command;
 use wharf_wire::file::{
-    Caller as WireCaller, FileAttributes, FileSystemStatus, GROUPS_MAX, Names, OpenAnswer,
+    Caller as WireCaller, FileAttributes, FileSystemStatus, GROUPS_MAX, LINKS_LEAVE, Names, OpenAnswer,
     PATH_BYTES_MAX, PathChange, PathRequest, RequestError, RequestHead, Start as WireStart,
 };
 use zerocopy::{FromBytes, IntoBytes};
@@ -42,6 +42,7 @@ impl StorClient {
             groups: &caller.groups,
         });
         head.file_bytes_max = self.file_bytes_max;
+        head.path_flags = if self.links_leave { LINKS_LEAVE } else { 0 };
         Ok(head)
     }
 

@@ -9,15 +9,12 @@ use rustix::fs::MemfdFlags;
 
 use super::attributes::of_spot;
 use super::data::read_at;
-use super::names::read_link;
 use crate::errno::{Errno, Outcome, number, pointer, zero};
 use crate::find::{self, Found, Spot, find, place_text, working_text};
+use crate::links::{self, Resolve};
 use crate::next::hooks;
 use crate::page::Use;
 use crate::table::{self, Ref};
-
-/// Symbolic links that a path leads through at most.
-const LINKS_MAX: usize = 40;
 
 fn change_directory(spot: &Spot) -> Outcome<()> {
     let flags = libc::O_PATH | libc::O_DIRECTORY;
@@ -50,42 +47,21 @@ unsafe fn give_text(text: &[u8], room: *mut c_char, bytes: size_t) -> Outcome<*m
     }
 }
 
-/// A path without links, for what a path of the drive names; a path of the machine's own where a link leads there.
-fn resolve(spot: Spot) -> Outcome<CString> {
-    let mut rest: Vec<Vec<u8>> = parts(&spot.text());
-    let mut done: Vec<Vec<u8>> = Vec::new();
-    let mut links = 0;
-    while let Some(part) = rest.pop() {
-        if part == b".." {
-            done.pop();
-            continue;
+/// A path without links, for what a path of the drive names; of the machine's own where a link leads there.
+fn resolve(spot: &Spot) -> Outcome<CString> {
+    match links::resolve(spot, Resolve::All)? {
+        Found::Elsewhere(path) => Ok(path),
+        Found::Machine => Err(Errno(libc::ENOENT)),
+        Found::Drive(found) => {
+            of_spot(found.again(), false)?;
+            CString::new(place_text(&found.text())).map_err(|_| Errno(libc::EINVAL))
         }
-        done.push(part);
-        let text = done.join(&b'/');
-        let target = match read_link(&Spot::at_root(&text)) {
-            Ok(target) => target,
-            Err(Errno(libc::EINVAL)) => continue,
-            Err(errno) => return Err(errno),
-        };
-        links += 1;
-        if links > LINKS_MAX {
-            return Err(Errno(libc::ELOOP));
-        }
-        done.pop();
-        if target.first() == Some(&b'/') {
-            done.clear();
-        }
-        rest.extend(parts(&target));
     }
-    let whole = place_text(&done.join(&b'/'));
-    CString::new(whole).map_err(|_| Errno(libc::EINVAL))
 }
 
-/// The components of a path, the last one first.
-fn parts(path: &[u8]) -> Vec<Vec<u8>> {
-    let all = path.rsplit(|byte| *byte == b'/');
-    let all = all.filter(|part| !part.is_empty() && *part != b".");
-    all.map(<[u8]>::to_vec).collect()
+fn is_in_place(path: &CStr) -> bool {
+    // SAFETY: a text.
+    matches!(unsafe { find(libc::AT_FDCWD, path.as_ptr()) }, Found::Drive(_))
 }
 
 /// A program of the drive, in memory of this machine: the kernel runs nothing else.
@@ -354,11 +330,15 @@ hooks! {
         match unsafe { find(libc::AT_FDCWD, path) } {
             Found::Machine => next(path, room),
             Found::Elsewhere(path) => next(path.as_ptr(), room),
-            Found::Drive(spot) => pointer(resolve(spot).and_then(|text| {
-                let bytes = if room.is_null() { 0 } else { libc::PATH_MAX as size_t };
-                // SAFETY: the caller's room.
-                unsafe { give_text(text.to_bytes(), room, bytes) }
-            })),
+            Found::Drive(spot) => match resolve(&spot) {
+                // The rest of it is the machine's own.
+                Ok(path) if !is_in_place(&path) => next(path.as_ptr(), room),
+                resolved => pointer(resolved.and_then(|text| {
+                    let bytes = if room.is_null() { 0 } else { libc::PATH_MAX as size_t };
+                    // SAFETY: the caller's room.
+                    unsafe { give_text(text.to_bytes(), room, bytes) }
+                })),
+            },
         }
     }
 

@@ -55,6 +55,13 @@ impl FileDrive {
         FileDrive::over(Client::attach(socket)?)
     }
 
+    /// From now on symbolic links to absolute paths, and `..` in the root, lead out of the file system (`EREMOTE`): for
+    /// whoever has it at a place among other files.
+    pub fn let_links_leave(&self) {
+        let client = self.recent.borrow().clone();
+        *self.recent.borrow_mut() = client.with_links_leaving();
+    }
+
     /// The descriptor of the connection to the process that has the drive, if that is another one: it lasts as long.
     pub fn connection(&self) -> Option<RawFd> {
         self.client.connection()

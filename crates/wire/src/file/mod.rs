@@ -43,7 +43,7 @@ pub(crate) use lock::lock_fields;
 pub use lock::{FileLock, LockOperation, LockState, LockWords};
 pub use log::{FileSystemLog, FileSystemState, LOG_TEXT_BYTES};
 pub use request::{Caller, Names, Request, RequestError, RequestHead, Start, StartKind, TIME_NOW};
-pub use request::{GROUPS_MAX, REQUEST_HEAD_BYTES, STAYS_ID, STAYS_MODE, TIME_STAYS};
+pub use request::{GROUPS_MAX, LINKS_LEAVE, REQUEST_HEAD_BYTES, STAYS_ID, STAYS_MODE, TIME_STAYS};
 pub use transfer::{ByteTransfer, byte_transfer};
 
 /// The longest path, in bytes.

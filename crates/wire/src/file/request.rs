@@ -72,8 +72,8 @@ pub struct RequestHead {
     pub path_bytes: u16,
     /// Bytes of the second path, or of the name of an extended attribute.
     pub path2_bytes: u16,
-    /// Reserved.
-    pub reserved_38: u16,
+    /// [`LINKS_LEAVE`], or nothing.
+    pub path_flags: u16,
     /// Bytes of the value.
     pub value_bytes: u32,
     /// Major and minor number of a device to be made.
@@ -97,6 +97,10 @@ pub struct RequestHead {
 }
 
 const _: () = assert!(REQUEST_HEAD_BYTES == 256);
+
+/// Of `path_flags`: a symbolic link to an absolute path, and `..` in the root, lead out of the file system (`EREMOTE`), and
+/// not to its root.
+pub const LINKS_LEAVE: u16 = 1;
 
 /// Who asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,7 +184,7 @@ impl RequestHead {
             start2_kind: 0,
             path_bytes: 0,
             path2_bytes: 0,
-            reserved_38: 0,
+            path_flags: 0,
             value_bytes: 0,
             device: 0,
             set_uid: STAYS_ID,
@@ -243,6 +247,9 @@ impl<'a> Request<'a> {
             RequestHead::ref_from_prefix(buffer).map_err(|_| short(REQUEST_HEAD_BYTES))?;
         if head.version != VERSION {
             return Err(RequestError::Field("version"));
+        }
+        if head.path_flags & !LINKS_LEAVE != 0 {
+            return Err(RequestError::Field("path_flags"));
         }
         if usize::from(head.group_count) > GROUPS_MAX {
             return Err(RequestError::Field("group_count"));

@@ -3,7 +3,7 @@
 use wharf_files::vfs::{At, Start};
 use wharf_files::{Caller, Errno};
 use wharf_wire::file::{
-    FileHandle, REQUEST_BYTES_MAX, REQUEST_HEAD_BYTES, Request, RequestError, RequestHead,
+    FileHandle, LINKS_LEAVE, REQUEST_BYTES_MAX, REQUEST_HEAD_BYTES, Request, RequestError, RequestHead,
     Start as WireStart, StartKind,
 };
 use wharf_wire::status::StatusCode;
@@ -44,7 +44,8 @@ impl Call<'_> {
             gid: wire.gid,
             groups: wire.groups.to_vec(),
         };
-        self.files.as_caller(caller, request.head.file_bytes_max)
+        let files = self.files.as_caller(caller, request.head.file_bytes_max);
+        files.with_links_leaving(request.head.path_flags & LINKS_LEAVE != 0)
     }
 
     /// The first path of a request.
