@@ -10,13 +10,14 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-use wharf::files::FileDrive;
+use wharf::files::{FileDrive, ImageError};
+use wharf::store::StoreError;
 use wharf_files::vfs::{At, Service, Start};
 use wharf_files::{By, Caller, Handle, OpenFlags, block_on};
 
 use crate::errno::{Errno, Outcome};
 use crate::place::Place;
-use crate::table::Open;
+use crate::table::{self, Open};
 
 /// The variable of the environment that says what is where: `SOCKET=PLACE`.
 pub(crate) const VARIABLE: &str = "WHARF_DRIVE";
@@ -115,10 +116,18 @@ fn lock() -> MutexGuard<'static, Client> {
 
 impl Client {
     fn attach(&mut self) -> Outcome<&Attached> {
+        if let Some(attached) = &self.attached
+            && attached.drive.is_cut_off()
+        {
+            self.lose();
+        }
         if self.attached.is_none() {
             let setup = setup().ok_or(Errno(libc::ENOENT))?;
             let drive = FileDrive::attach(&setup.socket).map_err(|error| {
-                complain(&error.to_string());
+                static HAS_SAID: AtomicBool = AtomicBool::new(false);
+                if !HAS_SAID.swap(true, Ordering::Relaxed) {
+                    complain(&format!("no drive at {}: {}", setup.socket.display(), cause(&error)));
+                }
                 Errno(libc::EIO)
             })?;
             drive.let_links_leave();
@@ -132,6 +141,31 @@ impl Client {
     }
 }
 
+impl Client {
+    /// The process that served the drive is gone. Another may serve it, but not what was open. (A reference that ends here
+    /// asks the drive for nothing: this thread has the client.)
+    fn lose(&mut self) {
+        LIFE.fetch_add(1, Ordering::Relaxed);
+        CONNECTION.store(-1, Ordering::Relaxed);
+        for open in table::all().filter_map(table::get) {
+            if !open.page().is_directory() {
+                open.page().lose();
+            }
+        }
+        if let Some(attached) = self.attached.take() {
+            attached.drive.abandon();
+        }
+    }
+}
+
+/// Why there is no drive, in few words.
+fn cause(error: &ImageError) -> String {
+    match error {
+        ImageError::Drive(StoreError::Unreachable { source, .. }) => source.to_string(),
+        error => error.to_string(),
+    }
+}
+
 /// Tells a person, on standard error, what a number cannot say.
 pub(crate) fn complain(text: &str) {
     let line = format!("wharf run: {text}\n");
@@ -142,10 +176,14 @@ pub(crate) fn complain(text: &str) {
 /// The drive's handle of something that is open, which is opened anew where this is another life.
 pub(crate) fn handle(drive: &FileDrive, by: By<'_>, open: &Open) -> Outcome<Handle> {
     let life = LIFE.load(Ordering::Relaxed);
+    // Whoever has lost a file has another life, or was born after that.
     if open.life.load(Ordering::Relaxed) == life {
         return Ok(from_raw(open.handle.load(Ordering::Relaxed)));
     }
     let page = open.page();
+    if page.is_lost() {
+        return Err(Errno(libc::EIO));
+    }
     let flags = page.flags();
     let access = flags & libc::O_ACCMODE;
     let how = OpenFlags {

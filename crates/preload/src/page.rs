@@ -56,7 +56,9 @@ pub(crate) struct Page {
     what: u32,
     is_directory: u32,
     path_bytes: u32,
-    reserved: [u32; 3],
+    /// 1 if the process that served the drive was gone while this was open: what was written may be lost.
+    is_lost: AtomicU32,
+    reserved: [u32; 2],
     path: [u8; PATH_BYTES],
 }
 
@@ -157,6 +159,15 @@ impl Page {
     pub(crate) fn flags(&self) -> c_int {
         // Each call goes by the flags as it finds them.
         self.flags.load(Ordering::Relaxed) as c_int
+    }
+
+    /// The process that served the drive is gone: whoever has it open is to know.
+    pub(crate) fn lose(&self) {
+        self.is_lost.store(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Relaxed) != 0
     }
 
     /// Has the offset for the caller alone until what this gives is dropped.

@@ -134,7 +134,7 @@ fn a_program_without_the_server_gets_errors() {
     drive.check();
     let told = after.output().unwrap();
     assert_eq!(told.status.code(), Some(1));
-    assert!(text(&told.stderr).contains("no store is shared at"), "{told:?}");
+    assert!(text(&told.stderr).contains("wharf run: no drive at"), "{told:?}");
     assert!(text(&told.stderr).contains("Input/output error"), "{told:?}");
 }
 

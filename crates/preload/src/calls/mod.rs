@@ -10,6 +10,7 @@
 //! | `directories.rs` | listings |
 //! | `descriptors.rs` | closing, duplicating, flags, locks |
 //! | `process.rs` | forks, programs, working directory, umask |
+//! | `spawn.rs` | `posix_spawn` |
 //! | `streams.rs` | `FILE` |
 //! | `temporary.rs` | files and directories with new names |
 //! | `memory.rs` | mappings |
@@ -25,6 +26,7 @@ pub(crate) mod names;
 pub(crate) mod open;
 pub(crate) mod process;
 pub(crate) mod refuse;
+pub(crate) mod spawn;
 pub(crate) mod storage;
 pub(crate) mod streams;
 pub(crate) mod temporary;

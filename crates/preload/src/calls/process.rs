@@ -1,6 +1,6 @@
 //! Forks, programs, the working directory, users.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
 
@@ -115,7 +115,8 @@ fn program(spot: &Spot) -> Outcome<Program> {
     Ok(Program::Script(text(interpreter)?, argument.map(text).transpose()?))
 }
 
-type Texts = *const *const c_char;
+/// Arguments, or an environment.
+pub(crate) type Texts = *const *const c_char;
 
 /// Runs a program of the drive in the place of this one; comes back only with an error.
 ///
@@ -211,7 +212,7 @@ unsafe fn wanted(file: *const c_char, looks_in_path: bool) -> Option<Spot> {
 ///
 /// # Safety
 /// `file` is a text.
-unsafe fn for_child(file: *const c_char, looks_in_path: bool) -> Outcome<Option<(CString, OwnedFd)>> {
+pub(crate) unsafe fn for_child(file: *const c_char, looks_in_path: bool) -> Outcome<Option<(CString, OwnedFd)>> {
     // SAFETY: the caller's promise.
     let Some(spot) = (unsafe { wanted(file, looks_in_path) }) else {
         return Ok(None);
@@ -259,24 +260,6 @@ hooks! {
         match unsafe { wanted(file, true) } {
             None => next(file, arguments),
             Some(spot) => number(unsafe { run(&spot, arguments, environ) }),
-        }
-    }
-
-    fn posix_spawn(child: *mut pid_t, file: *const c_char, actions: *const c_void, how: *const c_void, arguments: Texts, environment: Texts) -> c_int, next {
-        // SAFETY: the caller's texts.
-        match unsafe { for_child(file, false) } {
-            Ok(None) => next(child, file, actions, how, arguments, environment),
-            Ok(Some((path, _memory))) => next(child, path.as_ptr(), actions, how, arguments, environment),
-            Err(errno) => errno.0,
-        }
-    }
-
-    fn posix_spawnp(child: *mut pid_t, file: *const c_char, actions: *const c_void, how: *const c_void, arguments: Texts, environment: Texts) -> c_int, next {
-        // SAFETY: the caller's texts.
-        match unsafe { for_child(file, true) } {
-            Ok(None) => next(child, file, actions, how, arguments, environment),
-            Ok(Some((path, _memory))) => next(child, path.as_ptr(), actions, how, arguments, environment),
-            Err(errno) => errno.0,
         }
     }
 

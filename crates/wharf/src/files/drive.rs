@@ -62,6 +62,11 @@ impl FileDrive {
         *self.recent.borrow_mut() = client.with_links_leaving();
     }
 
+    /// Whether another process has the drive, and is gone.
+    pub fn is_cut_off(&self) -> bool {
+        self.client.is_cut_off()
+    }
+
     /// The descriptor of the connection to the process that has the drive, if that is another one: it lasts as long.
     pub fn connection(&self) -> Option<RawFd> {
         self.client.connection()
