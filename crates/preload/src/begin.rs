@@ -21,7 +21,6 @@ extern "C" fn begin() {
     // SAFETY: functions that need nothing.
     unsafe { libc::pthread_atfork(Some(before_fork), Some(in_parent), Some(in_child)) };
     adopt_all();
-    crate::calls::streams::take_standard_streams();
 }
 
 /// Enters all descriptors that this process was given, those of one memory as one.

@@ -156,6 +156,7 @@ pub(crate) fn put(descriptor: c_int, open: Ref) -> bool {
     // The table's own reference.
     std::mem::forget(open);
     forget(before);
+    crate::calls::streams::follow(descriptor);
     true
 }
 
@@ -169,6 +170,7 @@ pub(crate) fn remove(descriptor: c_int) -> bool {
     }
     let before = place.swap(ptr::null_mut(), Ordering::AcqRel);
     forget(before);
+    crate::calls::streams::follow(descriptor);
     !before.is_null()
 }
 

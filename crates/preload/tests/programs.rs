@@ -48,6 +48,23 @@ fn a_shell_redirects_to_files_of_the_drive_and_from_them() {
     drive.check();
 }
 
+/// Bash writes by streams of the C library, and C++ by streams that it has from before.
+#[test]
+fn streams_follow_their_descriptors() {
+    let drive = Drive::new();
+    let told = drive.run(Command::new("bash").args([
+        "-c",
+        "echo one > /where/a; echo two; { echo three; echo four; } >> /where/a; echo five; exec 1> /where/b; echo six
+         exec 1>&2; echo seven; cat /where/a /where/b; read line < /where/b; echo $line; ls /none 2> /where/c; wc -l < /where/c",
+    ]));
+    assert_eq!(text(&told.stdout), "two\nfive\n");
+    assert_eq!(text(&told.stderr), "seven\none\nthree\nfour\nsix\nsix\n1\n");
+    let program = compiled("stream.cc");
+    let redirected = format!("{} > /where/cc < /where/a; cat /where/cc", program.path().display());
+    assert_eq!(drive.shell(&redirected), "c++ one\nc one\nc++ three\nc three\nc++ four\nc four\n");
+    drive.check();
+}
+
 #[test]
 fn what_is_outside_of_the_place_is_the_machines() {
     let drive = Drive::new();

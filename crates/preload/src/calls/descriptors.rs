@@ -87,6 +87,7 @@ hooks! {
         if is_own(descriptor) {
             return number(Err(Errno(libc::EBADF)));
         }
+        super::streams::before_change(descriptor);
         table::remove(descriptor);
         next(descriptor)
     }
@@ -117,6 +118,7 @@ hooks! {
     }
 
     fn dup2(from: c_int, to: c_int) -> c_int, next {
+        super::streams::before_change(to);
         let open = table::get(from);
         let made = next(from, to);
         match open {
@@ -130,6 +132,7 @@ hooks! {
     }
 
     fn dup3(from: c_int, to: c_int, flags: c_int) -> c_int, next {
+        super::streams::before_change(to);
         let open = table::get(from);
         let made = next(from, to, flags);
         match open {

@@ -37,6 +37,9 @@ const FILENO_OFFSET: usize = 8 + 11 * 8 + 2 * 8;
 /// The standard streams as the program found them, where another one stands for each now.
 static BEFORE: [AtomicPtr<FILE>; 3] = [const { AtomicPtr::new(ptr::null_mut()) }; 3];
 
+/// The streams that stand for them; never closed, as they are needed whenever the descriptor is one of the drive again.
+static OVER: [AtomicPtr<FILE>; 3] = [const { AtomicPtr::new(ptr::null_mut()) }; 3];
+
 fn descriptor(cookie: *mut c_void) -> c_int {
     cookie as usize as c_int
 }
@@ -123,35 +126,70 @@ unsafe fn open(spot: &crate::find::Spot, mode: *const c_char) -> Outcome<*mut FI
     }
 }
 
-/// Puts streams of the drive in the place of standard ones whose descriptors are files there.
-pub(crate) fn take_standard_streams() {
-    for (number, mode) in [(0, c"r"), (1, c"w"), (2, c"w")] {
-        if table::has(number) {
-            // SAFETY: a text. The program has not begun.
-            unsafe {
-                if let Ok(made) = stream(number, mode.as_ptr()) {
-                    if number == 2 {
-                        libc::setvbuf(made, ptr::null_mut(), libc::_IONBF, 0);
-                    }
-                    put(number as usize, made);
-                }
-            }
+/// A standard descriptor became one of the drive, or is none any more: the stream over it follows.
+pub(crate) fn follow(descriptor: c_int) {
+    let Some(number) = usize::try_from(descriptor).ok().filter(|number| *number < 3) else {
+        return;
+    };
+    let is_replaced = !BEFORE[number].load(Ordering::Relaxed).is_null();
+    // SAFETY: the C library's variables. A program that changes its standard descriptors uses no stream over them meanwhile.
+    unsafe {
+        match (table::has(descriptor), is_replaced) {
+            (true, false) => replace(number),
+            (false, true) => put_back(number),
+            _ => {}
         }
     }
 }
 
 /// # Safety
 /// Nobody uses the standard stream meanwhile.
-unsafe fn put(number: usize, made: *mut FILE) {
-    // SAFETY: the C library's variables.
+unsafe fn replace(number: usize) {
+    // SAFETY: the caller's promise.
     unsafe {
-        let variable = match number {
-            0 => &raw mut stdin,
-            1 => &raw mut stdout,
-            _ => &raw mut stderr,
-        };
+        let mut made = OVER[number].load(Ordering::Relaxed);
+        if made.is_null() {
+            let mode = if number == 0 { c"r" } else { c"w" };
+            let Ok(new) = stream(number as c_int, mode.as_ptr()) else {
+                return;
+            };
+            if number == 2 {
+                libc::setvbuf(new, ptr::null_mut(), libc::_IONBF, 0);
+            }
+            OVER[number].store(new, Ordering::Relaxed);
+            made = new;
+        }
+        let variable = variable(number);
+        // What is in it was written for the descriptor before.
+        libc::fflush(*variable);
         BEFORE[number].store(*variable, Ordering::Relaxed);
         *variable = made;
+    }
+}
+
+/// # Safety
+/// Nobody uses the standard stream meanwhile.
+unsafe fn put_back(number: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { *variable(number) = BEFORE[number].swap(ptr::null_mut(), Ordering::Relaxed) };
+}
+
+fn variable(number: usize) -> *mut *mut FILE {
+    match number {
+        0 => &raw mut stdin,
+        1 => &raw mut stdout,
+        _ => &raw mut stderr,
+    }
+}
+
+/// Before a standard descriptor gets another meaning: what is in the stream of the drive over it goes there.
+pub(crate) fn before_change(descriptor: c_int) {
+    let number = usize::try_from(descriptor).ok().filter(|number| *number < 3);
+    if let Some(number) = number
+        && !BEFORE[number].load(Ordering::Relaxed).is_null()
+    {
+        // SAFETY: a stream that is never closed.
+        unsafe { libc::fflush(OVER[number].load(Ordering::Relaxed)) };
     }
 }
 
@@ -177,38 +215,6 @@ fn now(stream: *mut FILE) -> *mut FILE {
         return unsafe { stdin };
     }
     stream
-}
-
-/// Whether the descriptor behind a stream is one of the drive now, though the stream is the C library's.
-///
-/// # Safety
-/// A stream.
-unsafe fn is_raw(stream: *mut FILE) -> Option<usize> {
-    // SAFETY: the caller's promise.
-    let descriptor = unsafe { libc::fileno(stream) };
-    let number = usize::try_from(descriptor).ok().filter(|number| *number < 3)?;
-    let is_standard = standard(stream) == Some(number) && BEFORE[number].load(Ordering::Relaxed).is_null();
-    (is_standard && table::has(descriptor)).then_some(number)
-}
-
-/// A descriptor that a standard stream is over became one of the drive (`dup2`): the stream follows.
-pub(crate) fn follow(descriptor: c_int) {
-    // SAFETY: the C library's variables and functions.
-    unsafe {
-        let all = [stdin, stdout, stderr];
-        let Some(stream_of) = usize::try_from(descriptor).ok().and_then(|at| all.get(at)) else {
-            return;
-        };
-        if is_raw(*stream_of).is_some() {
-            let mode = if descriptor == 0 { c"r" } else { c"w" };
-            if let Ok(made) = stream(descriptor, mode.as_ptr()) {
-                if descriptor == 2 {
-                    libc::setvbuf(made, ptr::null_mut(), libc::_IONBF, 0);
-                }
-                put(descriptor as usize, made);
-            }
-        }
-    }
 }
 
 hooks! {
@@ -253,7 +259,6 @@ hooks! {
                         let descriptor = libc::fileno(*made);
                         super::descriptors::dup2(descriptor, number as c_int);
                         libc::fclose(*made);
-                        follow(number as c_int);
                         return [stdin, stdout, stderr][number];
                     }
                     if made.is_ok() {

@@ -27,7 +27,8 @@ pub fn compiled(name: &str) -> Program {
     let place = tempfile::tempdir().unwrap();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name);
     let program = Program { place };
-    let made = Command::new("cc")
+    let compiler = if name.ends_with(".cc") { "c++" } else { "cc" };
+    let made = Command::new(compiler)
         .args(["-O1", "-w", "-o"])
         .arg(program.path())
         .arg(source)
