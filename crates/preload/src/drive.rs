@@ -89,7 +89,10 @@ fn caller() -> Caller {
 }
 
 /// Does something with the drive.
-pub(crate) fn with<T>(f: impl FnOnce(&FileDrive, By<'_>) -> Outcome<T>) -> Outcome<T> {
+///
+/// It is done once more if the process that served the drive turns out to be gone, and another one serves it: what was
+/// open is an error then.
+pub(crate) fn with<T>(mut f: impl FnMut(&FileDrive, By<'_>) -> Outcome<T>) -> Outcome<T> {
     if IS_IN.replace(true) {
         // A handler of a signal that came while this thread had the client.
         return Err(Errno(libc::EAGAIN));
@@ -102,12 +105,12 @@ pub(crate) fn with<T>(f: impl FnOnce(&FileDrive, By<'_>) -> Outcome<T>) -> Outco
     }
     let _out = Out;
     let mut client = lock();
-    let attached = client.attach()?;
-    let by = By {
-        caller: &attached.caller,
-        now_ns: wharf::files::now_ns(),
-    };
-    f(&attached.drive, by)
+    let done = client.work(&mut f);
+    if done.as_ref().is_err_and(|errno| *errno == Errno(libc::EIO)) && client.is_cut_off() {
+        client.lose();
+        return client.work(&mut f);
+    }
+    done
 }
 
 fn lock() -> MutexGuard<'static, Client> {
@@ -115,12 +118,20 @@ fn lock() -> MutexGuard<'static, Client> {
 }
 
 impl Client {
+    fn work<T>(&mut self, f: &mut impl FnMut(&FileDrive, By<'_>) -> Outcome<T>) -> Outcome<T> {
+        let attached = self.attach()?;
+        let by = By {
+            caller: &attached.caller,
+            now_ns: wharf::files::now_ns(),
+        };
+        f(&attached.drive, by)
+    }
+
+    fn is_cut_off(&self) -> bool {
+        self.attached.as_ref().is_some_and(|attached| attached.drive.is_cut_off())
+    }
+
     fn attach(&mut self) -> Outcome<&Attached> {
-        if let Some(attached) = &self.attached
-            && attached.drive.is_cut_off()
-        {
-            self.lose();
-        }
         if self.attached.is_none() {
             let setup = setup().ok_or(Errno(libc::ENOENT))?;
             let drive = FileDrive::attach(&setup.socket).map_err(|error| {

@@ -36,7 +36,7 @@ fn locked() -> std::sync::MutexGuard<'static, BTreeSet<u64>> {
     LOCKED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-fn with_handle<T>(open: &Open, f: impl FnOnce(&FileDrive, Handle) -> Outcome<T>) -> Outcome<T> {
+fn with_handle<T>(open: &Open, mut f: impl FnMut(&FileDrive, Handle) -> Outcome<T>) -> Outcome<T> {
     with(|drive, by: By<'_>| f(drive, handle(drive, by, open)?))
 }
 

@@ -20,7 +20,7 @@ enum About {
 }
 
 impl About {
-    fn with<T>(&self, f: impl FnOnce(&FileDrive, By<'_>, Target<'_>) -> Outcome<T>) -> Outcome<T> {
+    fn with<T>(&self, mut f: impl FnMut(&FileDrive, By<'_>, Target<'_>) -> Outcome<T>) -> Outcome<T> {
         with(|drive, by| {
             let target = match self {
                 About::Path(spot, follows) => Target::Path(spot.at(drive, by)?, *follows),

@@ -129,17 +129,15 @@ impl FileDrive {
     /// Runs everything on this thread until the host's side of a command has its answer.
     ///
     /// # Errors
-    /// That of the answer; `EIO` if the process that serves the drive is gone: at once, or, if it went meanwhile, when
-    /// the driver gives the command up.
+    /// That of the answer; `EIO` if the process that serves the drive is gone, a millisecond after that.
     pub(super) fn done<T>(
         &self,
         future: impl Future<Output = Result<T, wharf_host::files::FileError>>,
     ) -> Result<T, FileError> {
-        if self.client.is_cut_off() {
-            return Err(Errno::EIO.into());
+        match self.client.wait_while_served(future) {
+            Some(done) => done.map_err(|error| FileError::Errno(error.errno())),
+            None => Err(Errno::EIO.into()),
         }
-        let done = self.client.wait(future);
-        done.map_err(|error| FileError::Errno(error.errno()))
     }
 
     /// The client, for a caller; and tells the drive what time it is where it does not know.

@@ -1,9 +1,12 @@
 //! What one thread of a program uses of a store.
 
+use std::future::poll_fn;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use wharf_host::boot::Ready;
 use wharf_host::design::{Client as DesignClient, Design, Statistics};
@@ -20,6 +23,9 @@ use super::attach::{self, Attached};
 use super::listener::has_hung_up;
 use super::system::{Booted, ClientSlot, System};
 use super::{Shared, StoreError, StoreOptions};
+
+/// How often who waits for a drive in another process looks whether that is gone, in nanoseconds.
+const LOOK_NS: u64 = 1_000_000;
 
 /// Where the drives run.
 enum Drives<D: Design> {
@@ -268,6 +274,28 @@ impl Client<Stor> {
     /// Whether the drive is in another process.
     pub(crate) fn is_elsewhere(&self) -> bool {
         matches!(self.drives, Some(Drives::Elsewhere { .. }))
+    }
+
+    /// Runs everything on this thread until `future` is done; none if the drive is in another process, which is gone.
+    pub(crate) fn wait_while_served<F: Future>(&self, future: F) -> Option<F::Output> {
+        let Some(Drives::Elsewhere { connection }) = &self.drives else {
+            return Some(self.wait(future));
+        };
+        self.inline.block_on(self.cpu, |cpu| async move {
+            let mut future = pin!(future);
+            loop {
+                let mut late = pin!(cpu.sleep_until(cpu.now() + LOOK_NS));
+                let ended = poll_fn(|context| match future.as_mut().poll(context) {
+                    Poll::Ready(done) => Poll::Ready(Some(done)),
+                    Poll::Pending => late.as_mut().poll(context).map(|()| None),
+                });
+                match ended.await {
+                    None if has_hung_up(connection) => return None,
+                    None => {}
+                    done => return done,
+                }
+            }
+        })
     }
 
     /// Whether the drive is in another process that is gone.
