@@ -238,8 +238,13 @@ pub(crate) fn working() -> Option<Ref> {
 }
 
 /// The process goes to a directory of the drive. Children find it by the descriptor.
+///
+/// The kernel's own idea of where the process is becomes a directory in which next to nothing is found and nothing can be made:
+/// what passes by this library is not to take the machine's files for those of the drive.
 pub(crate) fn go_inside(open: Ref, descriptor: OwnedFd) {
     use std::os::fd::IntoRawFd;
+    // Where it is not there, the process stays where it was.
+    let _ = rustix::process::chdir("/proc/self/fdinfo");
     let descriptor = descriptor.into_raw_fd();
     set(Some(Working { open, descriptor }));
 }

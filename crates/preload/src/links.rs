@@ -57,6 +57,10 @@ fn again<T>(make: impl Fn() -> T, mut made: T) -> T {
         made = make();
         HOW.set(Resolve::Not);
     }
+    if HAS_LEFT.replace(false) {
+        // It cannot be resolved: links lead in a circle.
+        crate::errno::set(Errno(libc::ELOOP));
+    }
     made
 }
 

@@ -15,6 +15,34 @@ fn refused(what: &str) -> c_int {
 }
 
 hooks! {
+    fn bind(socket: c_int, address: *const libc::sockaddr, bytes: libc::socklen_t) -> c_int, next {
+        // SAFETY: the caller's address.
+        match unsafe { is_of_drive(address, bytes) } {
+            false => next(socket, address, bytes),
+            true => {
+                complain("sockets have no names on a drive: use `wharf mount`");
+                number(Err(Errno(libc::EPERM)))
+            }
+        }
+    }
+
+    fn connect(socket: c_int, address: *const libc::sockaddr, bytes: libc::socklen_t) -> c_int, next {
+        // SAFETY: the caller's address.
+        match unsafe { is_of_drive(address, bytes) } {
+            false => next(socket, address, bytes),
+            true => number(Err(Errno(libc::ECONNREFUSED))),
+        }
+    }
+
+    fn chroot(path: *const c_char) -> c_int, next {
+        // SAFETY: the caller's path.
+        match unsafe { find(libc::AT_FDCWD, path) } {
+            Found::Machine => next(path),
+            Found::Elsewhere(path) => next(path.as_ptr()),
+            Found::Drive(_) => refused("chroot"),
+        }
+    }
+
     fn inotify_add_watch(watcher: c_int, path: *const c_char, mask: c_uint) -> c_int, next {
         // SAFETY: the caller's path.
         match unsafe { find(libc::AT_FDCWD, path) } {
@@ -49,6 +77,29 @@ hooks! {
             None => next(call, a, b, c, d, e, f),
         }
     }
+}
+
+/// Whether the address of a socket is a path on the drive.
+///
+/// # Safety
+/// There are so many bytes.
+unsafe fn is_of_drive(address: *const libc::sockaddr, bytes: libc::socklen_t) -> bool {
+    let head = std::mem::offset_of!(libc::sockaddr_un, sun_path);
+    if crate::drive::setup().is_none() || address.is_null() || (bytes as usize) <= head {
+        return false;
+    }
+    // SAFETY: the caller's promise.
+    let (family, path) = unsafe {
+        let path = std::slice::from_raw_parts(address.cast::<u8>().add(head), bytes as usize - head);
+        ((*address).sa_family, path)
+    };
+    let end = path.iter().position(|byte| *byte == 0).unwrap_or(path.len());
+    if i32::from(family) != libc::AF_UNIX || end == 0 {
+        return false;
+    }
+    let path = std::ffi::CString::new(&path[..end]).unwrap_or_default();
+    // SAFETY: a text.
+    matches!(unsafe { find(libc::AT_FDCWD, path.as_ptr()) }, Found::Drive(_))
 }
 
 /// System calls that programs make by their number, as the functions that stand for them: those on files of the drive.
