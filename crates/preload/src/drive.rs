@@ -241,12 +241,21 @@ pub(crate) fn close(open: &Open) {
 
 /// What a fork must find in order.
 pub(crate) struct Forking {
-    _client: MutexGuard<'static, Client>,
+    // Given back in this order, and taken in the opposite one.
+    _spare: table::Spare,
+    client: MutexGuard<'static, Client>,
+    memory: crate::calls::memory::Forking,
 }
 
 /// Before a fork: no other thread is amid anything.
 pub(crate) fn before_fork() -> Forking {
-    Forking { _client: lock() }
+    let memory = crate::calls::memory::before_fork();
+    let client = lock();
+    Forking {
+        _spare: table::before_fork(),
+        client,
+        memory,
+    }
 }
 
 /// In the child: what was the parent's stays the parent's.
@@ -254,7 +263,8 @@ pub(crate) fn in_child(mut forking: Forking) {
     LIFE.fetch_add(1, Ordering::Relaxed);
     CONNECTION.store(-1, Ordering::Relaxed);
     crate::locks::in_child();
-    if let Some(attached) = forking._client.attached.take() {
+    forking.memory.in_child();
+    if let Some(attached) = forking.client.attached.take() {
         attached.drive.abandon();
     }
 }

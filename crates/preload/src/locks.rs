@@ -217,6 +217,9 @@ pub(crate) fn description_closes(open: &Open) {
 
 /// In the child of a fork: the locks are the parent's.
 pub(crate) fn in_child() {
-    locked().clear();
-    COUNT.store(0, Ordering::Relaxed);
+    // Another thread of the parent may have been amid it: then it stays so, and costs a command.
+    if let Ok(mut locked) = LOCKED.try_lock() {
+        locked.clear();
+        COUNT.store(0, Ordering::Relaxed);
+    }
 }

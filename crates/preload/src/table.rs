@@ -101,7 +101,15 @@ impl Drop for Ref {
     }
 }
 
-fn spare() -> std::sync::MutexGuard<'static, Vec<&'static Open>> {
+/// The list of what was closed, locked.
+pub(crate) type Spare = std::sync::MutexGuard<'static, Vec<&'static Open>>;
+
+/// Before a fork: no other thread is amid changing the list.
+pub(crate) fn before_fork() -> Spare {
+    spare()
+}
+
+fn spare() -> Spare {
     SPARE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 

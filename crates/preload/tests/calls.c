@@ -418,6 +418,30 @@ static void mappings(void) {
     CALL(munmap(p, 8192));
     contents("m");
     close(fd);
+    fd = open("m", O_RDWR);
+    char *q = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    int again = open("m", O_RDWR);
+    p = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, again, 0);
+    close(again);
+    strcpy(q, "two mappings");
+    SAY("  '%s'\n", p);
+    contents("m");
+    pwrite(fd, "by a call", 9, 0);
+    SAY("  '%s'\n", p);
+    CALL(ftruncate(fd, 4));
+    CALL(ftruncate(fd, 4096));
+    SAY("  '%s'\n", p);
+    pid_t child = fork();
+    if (child == 0) {
+        strcpy(q, "child");
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+    SAY("  '%s'\n", p);
+    contents("m");
+    munmap(q, 4096);
+    munmap(p, 8192);
+    close(fd);
     fd = open("m", O_RDONLY);
     CALL(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED ? -1 : 0);
     close(fd);

@@ -20,6 +20,12 @@ fn offset(offset: off_t) -> Outcome<u64> {
 
 /// Reads from byte `offset` on.
 pub(crate) fn read_at(open: &Open, offset: u64, out: &mut [u8]) -> Outcome<usize> {
+    super::memory::before_read(open)?;
+    read_from_drive(open, offset, out)
+}
+
+/// The same, as the drive has it.
+pub(crate) fn read_from_drive(open: &Open, offset: u64, out: &mut [u8]) -> Outcome<usize> {
     let page = open.page();
     let flags = page.flags();
     if flags & libc::O_PATH != 0 || flags & libc::O_ACCMODE == libc::O_WRONLY {
@@ -36,6 +42,14 @@ pub(crate) fn read_at(open: &Open, offset: u64, out: &mut [u8]) -> Outcome<usize
 
 /// Writes at a place, or at the end if the flags say so; gives where it ended, and how many bytes there were.
 pub(crate) fn write_at(open: &Open, offset: u64, data: &[u8], at_end: bool) -> Outcome<(u64, usize)> {
+    super::memory::before_read(open)?;
+    let (end, bytes) = write_to_drive(open, offset, data, at_end)?;
+    super::memory::after_write(open, end, &data[..bytes]);
+    Ok((end, bytes))
+}
+
+/// The same, to the drive alone.
+pub(crate) fn write_to_drive(open: &Open, offset: u64, data: &[u8], at_end: bool) -> Outcome<(u64, usize)> {
     let page = open.page();
     let flags = page.flags();
     if flags & libc::O_PATH != 0 || flags & libc::O_ACCMODE == libc::O_RDONLY {

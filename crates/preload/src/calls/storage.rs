@@ -32,7 +32,10 @@ pub(crate) fn set_bytes(open: &Open, bytes: off_t) -> Outcome<()> {
     if open.page().flags() & libc::O_ACCMODE == libc::O_RDONLY {
         return Err(Errno(libc::EINVAL));
     }
-    with(|drive, by| Ok(block_on(drive.truncate_open(by.now_ns, handle(drive, by, open)?, bytes))?))
+    super::memory::before_read(open)?;
+    with(|drive, by| Ok(block_on(drive.truncate_open(by.now_ns, handle(drive, by, open)?, bytes))?))?;
+    super::memory::after_truncation(open, bytes);
+    Ok(())
 }
 
 fn allocate(open: &Open, mode: c_int, offset: off_t, bytes: off_t) -> Outcome<()> {
