@@ -4,10 +4,16 @@
 //! |---|---|
 //! | `machine.rs` | a drive with a file system, and a client with a bunch of queue pairs |
 //! | `subject.rs` | random programs by the client |
+//! | `cached.rs` | the same files with the cache of a process before them |
 
 #![allow(missing_docs)]
 
+mod cached;
 mod machine;
+#[path = "../../../host/tests/files/model.rs"]
+mod model;
+#[path = "../../../host/tests/files/owner.rs"]
+mod owner;
 mod subject;
 
 use wharf_files::model::ModelLimits;
