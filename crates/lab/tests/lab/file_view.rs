@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use wharf_drive::DriveConfig;
 use wharf_drive::config::MediaKind;
 use wharf_host::ext4_model::{Ext4Config, Ext4Model};
-use wharf_host::stor::{Placement, Stor, StorConfig};
+use wharf_host::stor::{CacheMode, Placement, Stor, StorConfig};
 use wharf_lab::compare::{Request as Compare, compare};
 use wharf_lab::designs::{DESIGNS, find};
 use wharf_lab::input::{FilesFrom, Input, Plan, TraceFrom};
@@ -173,6 +173,27 @@ fn personalities_run_on_a_file_system_of_the_host_and_all_reads_are_checked() {
         };
         let done = run(&one_drive, &plan, &["stor"]);
         assert_eq!(done.rows[0].hit_ratio, None);
+        for cache in [
+            CacheMode::WriteBack,
+            CacheMode::WriteAround,
+            CacheMode::WriteThrough,
+        ] {
+            // Clients share files: they are threads of one process.
+            let own = StorConfig {
+                cache,
+                threads: 4,
+                cache_files: 16,
+                ..StorConfig::default()
+            };
+            let mut setup = one_drive.clone();
+            setup.host.design.set::<Stor>(&own);
+            let done = run(&setup, &plan, &["stor"]);
+            let ratio = done.rows[0].hit_ratio;
+            assert!(
+                ratio.is_some_and(|ratio| ratio > 0.0),
+                "{personality:?} {cache:?}"
+            );
+        }
     }
     let plan = planned(&of_files(spec(Personality::Varmail), 512), &setup);
     let json = || {

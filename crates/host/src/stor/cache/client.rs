@@ -2,8 +2,8 @@
 
 use wharf_files::{Attributes, DirectoryEntry, Handle, OpenFlags, Rename, SetAttributes, Sync};
 
-use super::{Open, StorFiles};
 use super::data::At;
+use super::{Open, StorFiles};
 use crate::design::Touch;
 use crate::files::{Appended, FileClient, FileError, FileStatistics, Opened, Transfer};
 use crate::span::Extent;

@@ -65,10 +65,15 @@ impl Node {
         self.is_checked.store(false, Ordering::Relaxed);
     }
 
-    /// Says that what is known is so; true if that was known. By one who is alone in the file.
-    pub(super) fn check(&self) -> bool {
-        // Relaxed: the gate orders it.
-        self.is_checked.swap(true, Ordering::Relaxed)
+    /// Whether what is known of it is so. For one who is alone in the file.
+    pub(super) fn is_checked(&self) -> bool {
+        // Relaxed, here and there: the gate orders it.
+        self.is_checked.load(Ordering::Relaxed)
+    }
+
+    /// What is known of it is so.
+    pub(super) fn set_checked(&self) {
+        self.is_checked.store(true, Ordering::Relaxed);
     }
 
     /// Bytes up to its end, as readers see it.

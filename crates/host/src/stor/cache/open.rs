@@ -11,8 +11,8 @@ use wharf_files::vfs::{Opened as OpenedInDrive, Target};
 use wharf_files::{Errno, Handle, Kind, OpenFlags};
 use wharf_runtime::rw_gate::Entry;
 
-use super::{Cached, Open, Table};
 use super::node::DriveHandle;
+use super::{Cached, Open, Table};
 use crate::errseq::ErrSeqCursor;
 use crate::files::{FileError, Opened};
 use crate::kit::index::{Index, Tag};
@@ -76,6 +76,7 @@ impl Cached {
         mode: u16,
     ) -> Result<Opened, FileError> {
         self.sweep().await?;
+        let given_up = self.with_table(|table| table.given_up());
         let (mut asked, mut goes_around) = (in_drive(flags), false);
         let mut opened = self.client.open(path.into(), asked, mode).await;
         if matches!(opened, Err(FileError::Errno(Errno::EACCES))) && asked.read != flags.read {
@@ -89,7 +90,7 @@ impl Cached {
                 can_read: asked.read,
                 can_write: asked.write,
             });
-            let file = match self.begin(path, &opened, &drive).await {
+            let file = match self.begin(path, &opened, &drive, given_up).await {
                 Ok(slot) => self.enter_opened(slot, flags, goes_around, drive),
                 Err(error) => {
                     self.client.release_handle(drive).await?;
@@ -141,24 +142,49 @@ impl Cached {
         path: &[u8],
         opened: &OpenedInDrive,
         drive: &Arc<DriveHandle>,
+        given_up: u64,
     ) -> Result<u32, FileError> {
         let slot = self.attach(opened.attributes.number, path).await?;
         self.enter(slot, Entry::Alone).await;
-        let node = self.node(slot);
-        if !node.check() {
-            let bytes = opened.attributes.bytes;
-            if node.bytes() != bytes {
-                // Others have changed it since.
-                self.local.cut(slot, 0).await;
-            }
-            node.set_all(bytes);
-        }
-        let unused = node.offer(self.cpu(), drive);
+        let checked = self.check(slot, opened, given_up).await;
+        let unused = self.node(slot).offer(self.cpu(), drive);
         self.leave(slot, Entry::Alone);
         if let Some(unused) = unused {
             self.client.release_handle(unused).await?;
         }
-        Ok(slot)
+        match checked {
+            Ok(()) => Ok(slot),
+            Err(error) => {
+                self.detach(slot).await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Has what is known of a file be so, for one who is alone in it. `given_up` is what the table said before the drive was asked.
+    async fn check(
+        &self,
+        slot: u32,
+        opened: &OpenedInDrive,
+        given_up: u64,
+    ) -> Result<(), FileError> {
+        let node = self.node(slot);
+        if node.is_checked() {
+            return Ok(());
+        }
+        let mut bytes = opened.attributes.bytes;
+        if self.with_table(|table| table.given_up()) != given_up {
+            // It may be this file that the drive has been told more of since.
+            let found = self.client.stat(Target::Handle(opened.handle)).await?;
+            bytes = found.bytes;
+        }
+        if node.bytes() != bytes {
+            // Others have changed it since.
+            self.local.cut(slot, 0).await;
+        }
+        node.set_all(bytes);
+        node.set_checked();
+        Ok(())
     }
 
     /// The place of a file, which one more has open from now on.
@@ -230,12 +256,9 @@ impl Cached {
 
     /// The drive's open file of one that nobody has open and that is clean; one that is dirty lingers. Whoever opens it finds
     /// in the table that it is to be opened anew.
-    fn take_carrier_if_clean(
-        &self,
-        table: &mut Table,
-        slot: u32,
-    ) -> Option<Arc<DriveHandle>> {
+    fn take_carrier_if_clean(&self, table: &mut Table, slot: u32) -> Option<Arc<DriveHandle>> {
         if self.is_clean(slot) {
+            table.note_given_up();
             return self.node(slot).take_carrier(self.cpu());
         }
         table.linger(slot);

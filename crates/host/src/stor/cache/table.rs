@@ -14,6 +14,8 @@ pub(super) struct Table {
     closed: VecDeque<u32>,
     /// Those that were closed with dirty pages, perhaps opened again.
     lingering: VecDeque<u32>,
+    /// How often the last of a file was given up that the drive did not know.
+    given_up: u64,
 }
 
 #[derive(Default)]
@@ -43,7 +45,18 @@ impl Table {
             free: (0..places).rev().collect(),
             closed: VecDeque::new(),
             lingering: VecDeque::new(),
+            given_up: 0,
         }
+    }
+
+    /// From now on the drive knows all of some file: what it said of it before may be old.
+    pub(super) fn note_given_up(&mut self) {
+        self.given_up += 1;
+    }
+
+    /// How often that was so.
+    pub(super) fn given_up(&self) -> u64 {
+        self.given_up
     }
 
     fn place(&mut self, slot: u32) -> &mut Place {
