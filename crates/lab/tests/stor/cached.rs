@@ -455,3 +455,58 @@ fn processes_that_share_a_file_see_old_bytes() {
     );
     assert_eq!(seen[1], 1, "it was 2 for long");
 }
+
+/// A write-back that the drive has no room for is told to every open file once, and tried again: its pages stay.
+#[test]
+fn a_write_back_that_fails_is_told_once_to_each_open_file_and_tried_again() {
+    let shape = Shape {
+        frames: 4_000,
+        ..ALONE
+    };
+    run(shape, CacheMode::WriteBack, |_, files, _| async move {
+        let client = files.client();
+        let one = open(&files, "/a", OpenFlags::CREATE).await;
+        let other = open(&files, "/a", OpenFlags::UPDATE).await;
+        let full = FileClient::open(client, b"/full", OpenFlags::CREATE, 0o600).await;
+        let (full, chunk) = (full.expect("it is made").handle, vec![3; 256 << 10]);
+        let mut at = 0;
+        while let Ok(written) = client.write(full, at, &chunk).await {
+            at += written;
+        }
+        let extent = Extent::of_pages(0, 300);
+        let data: Vec<u8> = (0..extent.bytes).map(|at| (at / 4096 + 1) as u8).collect();
+        files
+            .write_at(one, extent, &data)
+            .await
+            .expect("the cache has room");
+        let all = Extent::new(0, u64::MAX);
+        let sync = async |handle| {
+            let synced = files.sync(handle, all, true).await;
+            synced.map_err(|error| error.errno())
+        };
+        assert_eq!(sync(one).await, Err(Errno::ENOSPC));
+        assert_eq!(
+            sync(one).await,
+            Err(Errno::ENOSPC),
+            "the pages are there, and are tried again"
+        );
+        FileClient::remove(client, b"/full")
+            .await
+            .expect("it is there");
+        client.close(full).await.expect("it is open");
+        assert_eq!(
+            sync(other).await,
+            Err(Errno::EIO),
+            "it is told of what failed before"
+        );
+        assert_eq!(sync(other).await, Ok(()));
+        assert_eq!(sync(one).await, Ok(()));
+        let past = FileClient::open(client, b"/a", OpenFlags::READ, 0).await;
+        let mut out = vec![0; data.len()];
+        let read = client
+            .read(past.expect("it opens").handle, 0, &mut out)
+            .await;
+        assert_eq!(read.expect("it is read"), extent.bytes);
+        assert!(out == data);
+    });
+}
