@@ -115,8 +115,11 @@ impl Cached {
     /// What is known of something that the drive has these attributes of.
     pub(super) fn known(&self, mut found: Attributes) -> Attributes {
         if found.kind == Kind::File {
-            let live = self.with_table(|table| table.find_live(found.number));
-            found.bytes = live.map_or(found.bytes, |slot| self.node(slot).bytes());
+            let bytes = self.with_table(|table| {
+                let slot = table.find_live(found.number)?;
+                Some(self.node(slot).bytes())
+            });
+            found.bytes = bytes.unwrap_or(found.bytes);
         }
         found
     }

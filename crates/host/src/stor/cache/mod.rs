@@ -45,7 +45,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use wharf_files::{Errno, Handle};
 use wharf_runtime::rw_gate::{Entry, Visitor};
-use wharf_runtime::{Cpu, Lock};
+use wharf_runtime::{Cpu, Lock, Op};
 use wharf_wire::dma::{DmaSpace, RegisterError};
 
 use super::{StorClient, StorConfig};
@@ -203,6 +203,7 @@ impl Cached {
 
     /// Looks at the table of files, or changes it.
     fn with_table<R>(&self, f: impl FnOnce(&mut Table) -> R) -> R {
+        self.cpu().work(Op::MetadataLookup, || ());
         self.process.table.with(self.cpu(), f)
     }
 
@@ -221,10 +222,12 @@ impl Cached {
     /// What a handle stands for.
     #[inline]
     fn find(&self, handle: Handle) -> Result<Open, Errno> {
-        let opened = self.opened.borrow();
-        let found = opened.get(handle.index as usize).and_then(Option::as_ref);
-        let found = found.filter(|open| open.handle() == handle);
-        found.cloned().ok_or(Errno::EBADF)
+        self.cpu().work(Op::HandleLookup, || {
+            let opened = self.opened.borrow();
+            let found = opened.get(handle.index as usize).and_then(Option::as_ref);
+            let found = found.filter(|open| open.handle() == handle);
+            found.cloned().ok_or(Errno::EBADF)
+        })
     }
 
     /// The open file of a handle, if it is of a file of the cache.
