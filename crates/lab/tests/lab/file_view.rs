@@ -390,6 +390,37 @@ fn files_of_real_bytes_are_checked_by_sectors_in_either_time() {
     }
 }
 
+/// In real time threads of a process meet in its cache as they happen to; every read is checked all the same.
+#[test]
+fn threads_that_share_the_cache_of_a_process_read_what_was_written_in_real_time() {
+    let mut setup = Setup {
+        clients: 4,
+        depth: 2,
+        cache_bytes: 1 << 20,
+        engine: Engine::Real {
+            client_threads: 2,
+            profile: false,
+        },
+        ..setup_on(1, with_room(&in_memory().cache().drive))
+    };
+    for cache in [CacheMode::WriteBack, CacheMode::WriteThrough] {
+        let own = StorConfig {
+            cache,
+            threads: 4,
+            ..StorConfig::default()
+        };
+        setup.host.design.set::<Stor>(&own);
+        let mut one_file = spec(Personality::RandomFiles);
+        (one_file.files, one_file.threads) = (1, 4);
+        one_file.job.writers = Some(2);
+        for spec in [one_file, spec(Personality::Fileserver)] {
+            let plan = planned(&of_files(spec, 512), &setup);
+            let done = run(&setup, &plan, &["stor"]);
+            assert!(done.rows[0].hit_ratio.is_some_and(|ratio| ratio > 0.0));
+        }
+    }
+}
+
 /// A trace that was written from a personality gives the same operations.
 #[test]
 fn a_personality_and_its_trace_are_replayed_alike() {
