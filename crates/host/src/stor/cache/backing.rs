@@ -9,8 +9,8 @@ use wharf_runtime::{Cpu, Op};
 use wharf_wire::command::Command;
 use wharf_wire::dma::DmaRegion;
 
-use super::Process;
 use super::node::DriveHandle;
+use super::process::Process;
 use crate::error::IoError;
 use crate::files::FileError;
 use crate::group::Group;
@@ -213,6 +213,16 @@ impl Sent for Commands {
     fn watch(&self, cpu: &Cpu) {
         let groups = self.parts.iter().filter_map(|part| part.sent.as_ref());
         groups.for_each(|(group, _)| group.watch(cpu));
+    }
+}
+
+impl StorClient {
+    /// Gives a share in an open file of the drive's back; the last one closes it.
+    pub(super) async fn release_handle(&self, handle: Arc<DriveHandle>) -> Result<(), FileError> {
+        match Arc::into_inner(handle) {
+            Some(last) => self.close(last.handle).await,
+            None => Ok(()),
+        }
     }
 }
 

@@ -4,10 +4,10 @@ use wharf_files::vfs::Target;
 use wharf_files::{Allocate, Attributes, Kind, SetAttributes, Sync};
 use wharf_runtime::rw_gate::Entry;
 
-use super::Cached;
 use super::backing::as_file_error;
 use super::data::PAGE;
-use super::open::{ALL, OpenFile};
+use super::opened::{ALL, OpenFile};
+use super::thread::Cached;
 use crate::files::FileError;
 use crate::span::Extent;
 

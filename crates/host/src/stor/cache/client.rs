@@ -1,13 +1,52 @@
 //! Files with a cache, or none, as whoever is given any file client has them.
 
+use std::sync::Arc;
+
 use wharf_files::{Attributes, DirectoryEntry, Handle, OpenFlags, Rename, SetAttributes, Sync};
 
 use super::data::At;
-use super::{Open, StorFiles};
+use super::opened::Open;
+use super::process::Process;
+use super::thread::Cached;
 use crate::design::Touch;
 use crate::files::{Appended, FileClient, FileError, FileStatistics, Opened, Transfer};
 use crate::span::Extent;
+use crate::stor::StorClient;
 use crate::stor::client::fits;
+
+/// Files of a file system in the drive, with a cache before them or none.
+pub struct StorFiles {
+    client: StorClient,
+    cached: Option<Cached>,
+}
+
+impl StorFiles {
+    /// Files without a cache.
+    pub fn uncached(client: StorClient) -> StorFiles {
+        StorFiles {
+            client,
+            cached: None,
+        }
+    }
+
+    /// Files with the cache of a process, for its thread number `thread`.
+    pub(in crate::stor) fn cached(
+        client: StorClient,
+        process: &Arc<Process>,
+        thread: u32,
+    ) -> StorFiles {
+        let cached = Cached::start(&client, process, thread);
+        StorFiles {
+            client,
+            cached: Some(cached),
+        }
+    }
+
+    /// The client that sends the commands.
+    pub fn client(&self) -> &StorClient {
+        &self.client
+    }
+}
 
 /// Does something with an open file of the cache and counts it, or passes it on to the client.
 macro_rules! cached {

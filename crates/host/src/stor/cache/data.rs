@@ -5,8 +5,9 @@ use wharf_runtime::rw_gate::Entry;
 use wharf_wire::dma::PAGE_BYTES;
 
 use super::backing::as_file_error;
-use super::open::OpenFile;
-use super::{CacheMode, Cached};
+use super::mode::CacheMode;
+use super::opened::OpenFile;
+use super::thread::Cached;
 use crate::design::{Touch, WritePolicy};
 use crate::files::{FileError, Transfer};
 use crate::key::PAGES_MAX;

@@ -12,11 +12,11 @@ use wharf_files::{Errno, Handle, Kind, OpenFlags};
 use wharf_runtime::rw_gate::Entry;
 
 use super::node::DriveHandle;
-use super::{Cached, Open, Table};
-use crate::errseq::ErrSeqCursor;
+use super::opened::{ALL, Open, OpenFile};
+use super::table::Table;
+use super::thread::Cached;
 use crate::files::{FileError, Opened};
 use crate::kit::index::{Index, Tag};
-use crate::stor::StorClient;
 
 /// Files that are kept open for dirty pages after they were closed.
 const LINGERING_MAX: usize = 64;
@@ -26,35 +26,6 @@ const LOOKS: usize = 2;
 
 /// Closed files that are tried for a place.
 const TRIES: usize = 8;
-
-/// All pages of a file.
-pub(super) const ALL: (u64, u64) = (0, u64::MAX);
-
-/// An open file of a thread.
-pub(super) struct OpenFile {
-    pub(super) handle: Handle,
-    /// Its place in the cache.
-    pub(super) slot: u32,
-    pub(super) can_read: bool,
-    pub(super) can_write: bool,
-    pub(super) appends: bool,
-    /// Whether writes go past the cache: pages cannot be read by it.
-    pub(super) goes_around: bool,
-    /// Failed write-backs that it has reported.
-    pub(super) told: ErrSeqCursor,
-    /// Its share in the drive's open file, until it is closed.
-    drive: RefCell<Option<Arc<DriveHandle>>>,
-}
-
-impl StorClient {
-    /// Gives a share in an open file of the drive's back; the last one closes it.
-    pub(super) async fn release_handle(&self, handle: Arc<DriveHandle>) -> Result<(), FileError> {
-        match Arc::into_inner(handle) {
-            Some(last) => self.close(last.handle).await,
-            None => Ok(()),
-        }
-    }
-}
 
 /// How a file is opened in the drive.
 fn in_drive(flags: OpenFlags) -> OpenFlags {
