@@ -2,8 +2,9 @@
 //! pages are pushed out of all the time, and with threads that share one.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use wharf_files::{Errno, OpenFlags};
 use wharf_host::files::{FileClient, Handle};
@@ -228,6 +229,64 @@ fn no_append_of_threads_is_lost_or_written_over() {
                 assert!(out == data, "the record at {offset} of task {number}");
             }
             files.close(handle).await.expect("it is open");
+        });
+    }
+}
+
+/// Threads open, append to, look at and close more files than have a place: no append is lost, whatever leaves the cache meanwhile.
+#[test]
+fn appends_to_files_that_come_and_go_are_kept() {
+    for (seed, mode) in (0..4).flat_map(|seed| MODES.map(|mode| (seed, mode))) {
+        let shape = Shape {
+            clients: 4,
+            threads: 4,
+            frames: 200,
+            cache_files: 10,
+        };
+        let ends: Arc<Mutex<BTreeMap<u64, u64>>> = Arc::default();
+        run_tasks(shape, mode, 2, move |cpu, files, number| {
+            let ends = ends.clone();
+            async move {
+                let mut rng = Seed(seed).child("appends").index(number.into()).rng();
+                for _ in 0..150 {
+                    cpu.yield_now().await;
+                    let file = rng.below(24);
+                    let path = format!("/f{file}");
+                    let end = || {
+                        ends.lock()
+                            .expect("no holder panics")
+                            .get(&file)
+                            .copied()
+                            .unwrap_or(0)
+                    };
+                    let before = end();
+                    if rng.chance(1, 4) {
+                        if let Ok(found) = files.stat(path.as_bytes(), true).await {
+                            assert!(
+                                found.bytes >= before,
+                                "seed {seed}, {mode:?}, {path}: {} of {before}",
+                                found.bytes
+                            );
+                        }
+                        continue;
+                    }
+                    let handle = open(&files, &path, OpenFlags::CREATE).await;
+                    let bytes = 1 + rng.below(6_000);
+                    let data = vec![7; bytes as usize];
+                    let before = end();
+                    let appended = files.append(handle, bytes, &data).await;
+                    let offset = appended.expect("there is room").offset;
+                    assert!(
+                        offset >= before,
+                        "seed {seed}, {mode:?}, {path}: at {offset} behind {before}"
+                    );
+                    let mut all = ends.lock().expect("no holder panics");
+                    let end = all.entry(file).or_default();
+                    *end = (*end).max(offset + bytes);
+                    drop(all);
+                    files.close(handle).await.expect("it is open");
+                }
+            }
         });
     }
 }

@@ -230,6 +230,7 @@ impl Cached {
     fn take_carrier_if_clean(&self, table: &mut Table, slot: u32) -> Option<Arc<DriveHandle>> {
         if self.is_clean(slot) {
             table.note_given_up();
+            table.end_lingering(slot);
             return self.node(slot).take_carrier(self.cpu());
         }
         table.linger(slot);
@@ -252,7 +253,11 @@ impl Cached {
                 let _ = self.local.write_and_wait(slot, ALL).await;
             }
             let carrier = self.with_table(|table| match table.is_open(slot) {
-                true => None,
+                true => {
+                    // If it is closed with dirty pages it lingers again.
+                    table.end_lingering(slot);
+                    None
+                }
                 false => self.take_carrier_if_clean(table, slot),
             });
             if let Some(carrier) = carrier {

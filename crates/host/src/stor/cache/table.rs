@@ -14,7 +14,7 @@ pub(super) struct Table {
     closed: VecDeque<u32>,
     /// Those that were closed with dirty pages, perhaps opened again.
     lingering: VecDeque<u32>,
-    /// How often the last of a file was given up that the drive did not know.
+    /// How often the cache stopped knowing more of a file than the drive.
     given_up: u64,
 }
 
@@ -127,8 +127,8 @@ impl Table {
         let is_alone = place.openers == 1;
         if is_alone {
             let number = place.number;
-            place.lingers = false;
-            self.lingering.retain(|other| *other != slot);
+            self.end_lingering(slot);
+            self.note_given_up();
             self.by_number.remove(&number);
         }
         is_alone
@@ -148,11 +148,18 @@ impl Table {
         }
     }
 
-    /// The next that lingers, which does so no longer.
+    /// The next that lingers, which is the last of them now.
     pub(super) fn next_lingering(&mut self) -> Option<u32> {
         let slot = self.lingering.pop_front()?;
-        self.place(slot).lingers = false;
+        self.lingering.push_back(slot);
         Some(slot)
+    }
+
+    /// One lingers no longer.
+    pub(super) fn end_lingering(&mut self, slot: u32) {
+        if std::mem::replace(&mut self.place(slot).lingers, false) {
+            self.lingering.retain(|other| *other != slot);
+        }
     }
 
     /// How many linger.
@@ -193,7 +200,9 @@ mod tests {
         assert_eq!(table.take_closed(), None);
         assert!(table.detach(b) && table.detach(a.slot));
         assert_eq!(table.take_closed(), Some(b));
+        assert_eq!(table.given_up(), 0);
         assert!(table.take_out(b));
+        assert_eq!(table.given_up(), 1, "what the drive said before may be old");
         assert_eq!(table.find_live(80), None);
         table.free(b);
         assert_eq!(table.attach(90, b"/c").map(|c| c.slot), Some(b));
@@ -224,6 +233,8 @@ mod tests {
         assert_eq!(table.take_lingering_of(b"/a"), Some(slot));
         assert_eq!(table.take_lingering_of(b"/a"), None, "it is open");
         assert_eq!(table.next_lingering(), Some(slot));
+        assert_eq!(table.next_lingering(), Some(slot));
+        table.end_lingering(slot);
         assert_eq!(table.next_lingering(), None);
     }
 }
