@@ -112,16 +112,28 @@ impl Cached {
         Ok(found)
     }
 
-    /// What is known of something that the drive has these attributes of.
-    pub(super) fn known(&self, mut found: Attributes) -> Attributes {
-        if found.kind == Kind::File {
-            let bytes = self.with_table(|table| {
-                let slot = table.find_live(found.number)?;
-                Some(self.node(slot).bytes())
+    /// What is known of what a path names.
+    pub(super) async fn stat(&self, path: &[u8], follow: bool) -> Result<Attributes, FileError> {
+        let target = Target::Path(path.into(), follow);
+        let mut given_up = self.with_table(|table| table.given_up());
+        loop {
+            let mut found = self.client.stat(target).await?;
+            let (bytes, now) = self.with_table(|table| {
+                let slot = table.find_live(found.number);
+                // One that is just being opened is as the drive has it.
+                let node = slot.map(|slot| self.node(slot));
+                let node = node.filter(|node| node.is_checked());
+                let bytes = node.map(|node| node.bytes());
+                (bytes, table.given_up())
             });
-            found.bytes = bytes.unwrap_or(found.bytes);
+            let is_file = found.kind == Kind::File;
+            if !is_file || bytes.is_some() || given_up == now {
+                found.bytes = bytes.filter(|_| is_file).unwrap_or(found.bytes);
+                return Ok(found);
+            }
+            // It may be this file that the drive has been told more of since it was asked.
+            given_up = now;
         }
-        found
     }
 
     /// Before attributes of what a path names are set: where times are, what is dirty is written first, as that would change them.

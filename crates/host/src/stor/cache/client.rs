@@ -191,11 +191,13 @@ impl FileClient for StorFiles {
     }
 
     async fn stat(&self, path: &[u8], follow: bool) -> Result<Attributes, FileError> {
-        let found = FileClient::stat(&self.client, path, follow).await?;
-        Ok(match &self.cached {
-            Some(cached) => cached.known(found),
-            None => found,
-        })
+        match &self.cached {
+            Some(cached) => {
+                let found = cached.stat(path, follow).await;
+                self.client.note(|all| &mut all.names, found)
+            }
+            None => FileClient::stat(&self.client, path, follow).await,
+        }
     }
 
     async fn set_attributes(&self, path: &[u8], set: SetAttributes) -> Result<(), FileError> {

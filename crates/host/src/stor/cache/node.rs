@@ -65,15 +65,15 @@ impl Node {
         self.is_checked.store(false, Ordering::Relaxed);
     }
 
-    /// Whether what is known of it is so. For one who is alone in the file.
+    /// Whether what is known of it is so.
     pub(super) fn is_checked(&self) -> bool {
-        // Relaxed, here and there: the gate orders it.
-        self.is_checked.load(Ordering::Relaxed)
+        // With the release in `set_checked`: the ends are those that were set before.
+        self.is_checked.load(Ordering::Acquire)
     }
 
     /// What is known of it is so.
     pub(super) fn set_checked(&self) {
-        self.is_checked.store(true, Ordering::Relaxed);
+        self.is_checked.store(true, Ordering::Release);
     }
 
     /// Bytes up to its end, as readers see it.
