@@ -78,6 +78,11 @@ pub trait Design: Send + Sync + Sized + 'static {
     /// Whether requests can be hits: a design without a cache has no hit ratio.
     const HAS_CACHE: bool = true;
 
+    /// Whether it has one as it is configured.
+    fn has_cache(_own: &Self::Config) -> bool {
+        Self::HAS_CACHE
+    }
+
     /// Whether it serves operations on files alone, in a file system of its own, which needs drives that keep
     /// whole pages: no requests for blocks, no stamps.
     const FILES_ALONE: bool = false;

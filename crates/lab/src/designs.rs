@@ -41,8 +41,8 @@ pub struct DesignEntry {
     pub table: &'static str,
     /// The keys of that table, each with its meaning.
     pub keys: &'static [(&'static str, &'static str)],
-    /// Whether it has a cache.
-    pub has_cache: bool,
+    /// Whether it has a cache in a setup.
+    has_cache: fn(&Setup) -> bool,
     /// What it needs in a setup.
     needs: fn(&Setup) -> Needs,
     addressable_bytes: fn(&Setup, u64) -> u64,
@@ -63,7 +63,7 @@ impl DesignEntry {
             summary: D::SUMMARY,
             table: D::TABLE,
             keys: D::Config::KEYS,
-            has_cache: D::HAS_CACHE,
+            has_cache: |setup| D::has_cache(&setup.host.design.of::<D>()),
             needs: |setup| D::needs(&setup.design_config(), &setup.host.design.of::<D>()),
             addressable_bytes: |setup, bytes| {
                 D::addressable_bytes(&setup.host.design.of::<D>(), bytes)
@@ -83,6 +83,11 @@ impl DesignEntry {
                 })
             },
         }
+    }
+
+    /// Whether it has a cache in a setup.
+    pub fn has_cache(&self, setup: &Setup) -> bool {
+        (self.has_cache)(setup)
     }
 
     /// What it needs in a setup.

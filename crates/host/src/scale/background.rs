@@ -22,7 +22,7 @@ const WORK_MAX: usize = 64;
 
 impl<I: Index, B: Backing> Local<I, B> {
     /// The background flusher of a design, for as long as the CPU runs.
-    pub(super) async fn flush_in_background(self: Rc<Self>) {
+    pub(crate) async fn flush_in_background(self: Rc<Self>) {
         loop {
             self.pages.tasks.join(&self.shared().common.flusher);
             if !self.is_flush_due() {

@@ -79,6 +79,29 @@ impl<I: Index, B: Backing> Local<I, B> {
         }
     }
 
+    /// Writes a span, if its page is there, the drive is not reading it, and no threshold is to be looked at: an ordinary
+    /// function. Nothing if not, and then [`Local::write`] is the way.
+    #[inline]
+    pub fn write_now(&self, file: u32, span: &Span, data: &[u8]) -> Option<Touch> {
+        let dirtied = self.dirtied.get() + 1;
+        if dirtied >= self.shared().limits.dirty_step {
+            return None;
+        }
+        let (frames, key) = (self.frames(), PageKey::new(file, span.page));
+        let frame = self.find(key)?;
+        if !frames.try_pin(self.cpu(), frame, key) {
+            self.hints.forget(key);
+            return None;
+        }
+        let pinned = Held::of(&*self.pages, frame);
+        if !frames.is(frame, FILLED) {
+            return None;
+        }
+        let is_first = self.try_write(&pinned, key, span, data)?;
+        self.dirtied.set(dirtied);
+        Some(Touch::found(is_first))
+    }
+
     /// Pins a page that is there; [`Local::unpin`] takes the pin off.
     #[inline]
     pub fn pin_now(&self, file: u32, page: u64) -> Option<u32> {

@@ -66,7 +66,7 @@ impl<I: Index, B: Backing> Local<I, B> {
         &self.pages.shared
     }
 
-    pub(super) fn counters(&self) -> &WriterCounters {
+    pub(crate) fn counters(&self) -> &WriterCounters {
         &self.pages.counters
     }
 

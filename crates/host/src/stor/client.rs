@@ -11,7 +11,7 @@ use crate::files::{Appended, FileClient, FileError, FileStatistics, Opened, Tran
 use crate::span::Extent;
 
 impl StorClient {
-    fn note<T>(
+    pub(super) fn note<T>(
         &self,
         count: fn(&mut FileStatistics) -> &mut u64,
         ended: Result<T, FileError>,
@@ -24,7 +24,7 @@ impl StorClient {
     }
 }
 
-fn fits(extent: Extent, payload: usize) -> Result<(), Errno> {
+pub(super) fn fits(extent: Extent, payload: usize) -> Result<(), Errno> {
     match extent.bytes == payload as u64 {
         true => Ok(()),
         false => Err(Errno::EINVAL),
@@ -189,7 +189,12 @@ impl FileClient for StorClient {
 
 impl StorClient {
     /// Writes all, or fails.
-    async fn write_all(&self, handle: Handle, offset: u64, data: &[u8]) -> Result<(), FileError> {
+    pub(super) async fn write_all(
+        &self,
+        handle: Handle,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<(), FileError> {
         let mut done = 0;
         loop {
             let at = offset.saturating_add(done as u64);

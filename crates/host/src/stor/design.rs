@@ -1,11 +1,9 @@
 //! The design `stor` (StorStack, JSA 2025): the file system runs in the drive, and the host keeps
-//! nothing.
+//! nothing, or a cache for each process.
 //!
 //! Every operation on a file is a command of its client's own queue pairs, one for each firmware
-//! core; no operating system stands between. What is there at the beginning the first client makes
-//! before a run, by the same commands.
-//!
-//! Not yet: the cache of each process, which the paper puts before it.
+//! core, unless the [cache](super::cache) of its process has what it is about; no operating system
+//! stands between. What is there at the beginning the first client makes before a run, by commands.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,6 +13,7 @@ use wharf_wire::dma::{DmaSpace, RegisterError};
 use wharf_wire::identify::DriveFeature;
 use wharf_wire::memory::SharedMemory;
 
+use super::cache::{Process, StorFiles};
 use super::{StorClient, StorConfig};
 use crate::design::{Design, DesignConfig, DesignError, FileParts, Needs, NoBlocks, Parts};
 use crate::driver::Driver;
@@ -25,10 +24,12 @@ use crate::guest::{SharedDesign, Writers};
 /// A client's queue pairs.
 type Bunch = Vec<Rc<Driver>>;
 
-/// What the clients share: nothing but the memory that they have their buffers in.
+/// What the clients share: the memory that they have their buffers in, and threads of a process its cache.
 pub struct Stor {
     space: Arc<DmaSpace>,
     own: StorConfig,
+    /// The caches of the processes, by number; none if there are none.
+    processes: Vec<Arc<Process>>,
     /// Open when what is to be there at the beginning is.
     begun: Gate<Result<(), FileError>>,
 }
@@ -36,10 +37,7 @@ pub struct Stor {
 impl Design for Stor {
     const NAME: &'static str = "stor";
 
-    const SUMMARY: &'static str =
-        "a file system in the drive, by commands for files and without a cache (StorStack)";
-
-    const HAS_CACHE: bool = false;
+    const SUMMARY: &'static str = "a file system in the drive, by commands for files, with a cache for each process or none (StorStack)";
 
     const FILES_ALONE: bool = true;
 
@@ -47,11 +45,16 @@ impl Design for Stor {
 
     type Client = NoBlocks<Bunch>;
 
+    fn has_cache(own: &StorConfig) -> bool {
+        own.cache.is_some()
+    }
+
     fn needs(_: &DesignConfig, own: &StorConfig) -> Needs {
         Needs {
             features: &[DriveFeature::FileSystem],
             bunch: true,
             attached_pages: own.buffer_pages as usize,
+            bytes_per_page: if own.cache.is_some() { 64 } else { 0 },
             ..Needs::default()
         }
     }
@@ -61,9 +64,15 @@ impl Design for Stor {
         own: &StorConfig,
         space: &Arc<DmaSpace>,
     ) -> Result<Stor, DesignError> {
+        let processes = match own.cache.is_some() {
+            true => config.clients.div_ceil(own.threads),
+            false => 0,
+        };
+        let process = |_| Process::new(Self::NAME, config, own, space).map(Arc::new);
         Ok(Stor {
             space: space.clone(),
             own: own.clone(),
+            processes: (0..processes).map(process).collect::<Result<_, _>>()?,
             begun: Gate::new(config.clients),
         })
     }
@@ -89,11 +98,21 @@ impl Design for Stor {
         }
         self.begun.pass(cpu, index).await?;
         // A client without memory for its buffers is one for whom there is no space.
-        made.map_err(|_| wharf_files::Errno::ENOSPC.into())
+        let client = made.map_err(|_| FileError::from(wharf_files::Errno::ENOSPC))?;
+        Ok(self.files_of(client, index))
     }
 }
 
 impl Stor {
+    /// Files by the commands of client number `index`, with the cache of its process if there is one.
+    pub fn files_of(&self, client: StorClient, index: u32) -> StorFiles {
+        let (process, thread) = (index / self.own.threads, index % self.own.threads);
+        match self.processes.get(process as usize) {
+            Some(process) => StorFiles::cached(client, process, thread),
+            None => StorFiles::uncached(client),
+        }
+    }
+
     /// Files by a client's queue pairs.
     ///
     /// # Errors

@@ -25,9 +25,11 @@
 //! | `attributes.rs` | attributes and extended attributes |
 //! | `convert.rs` | words of file systems as those of commands, and back |
 //! | `design.rs` | the design `stor` |
+//! | [`cache`] | the cache of a process before the commands |
 //! | `client.rs` | the client as whoever is given any file client has it |
 
 mod attributes;
+pub mod cache;
 mod client;
 mod convert;
 mod data;
@@ -51,6 +53,7 @@ use crate::driver::Driver;
 use crate::files::FileStatistics;
 use crate::late::LateCompletions;
 
+pub use cache::{CacheMode, StorFiles};
 pub use design::Stor;
 pub use locks::{HeldLock, LockRequest};
 use pages::{PAGE, Pages};
@@ -66,6 +69,17 @@ crate::settings! {
         pub placement: Placement = Placement::ByInode;
         /// Pages of memory that a client has for data and requests.
         pub buffer_pages: u32 = 512, in 32..=65_536;
+        /// What becomes of a write in the cache of a process: `none` (there is no cache),
+        /// `write-back`, `write-around` (it goes to the drive, and the cache forgets its pages),
+        /// `write-through`. The processes have equal parts of the host's cache.
+        pub cache: CacheMode = CacheMode::None;
+        /// Clients that are threads of one process, and share its cache. Nothing keeps caches of
+        /// different processes in step.
+        pub threads: u32 = 1, in 1..=1_024;
+        /// Files that a cache has pages of at a time, those that are open among them.
+        pub cache_files: u32 = 1_024, in 1..=65_536;
+        /// Most pages that a cache reads ahead at a time. StorStack's reads 7, then 8 more.
+        pub read_ahead_pages: u32 = 15, in 1..=4_096;
     }
 }
 

@@ -43,12 +43,22 @@ pub(super) struct Lanes {
 /// A queue pair that has one more command until this is dropped.
 pub(super) struct Lane<'a> {
     pub(super) driver: &'a Driver,
-    under_way: &'a Cell<u32>,
+    lanes: &'a Lanes,
+    index: usize,
+}
+
+impl Lane<'_> {
+    /// Leaves the command with the queue pair, for [`Lanes::end`].
+    pub(super) fn leave(self) -> usize {
+        let index = self.index;
+        std::mem::forget(self);
+        index
+    }
 }
 
 impl Drop for Lane<'_> {
     fn drop(&mut self) {
-        self.under_way.set(self.under_way.get() - 1);
+        self.lanes.end(self.index);
     }
 }
 
@@ -83,7 +93,17 @@ impl Lanes {
         };
         let (driver, under_way) = &self.drivers[index];
         under_way.set(under_way.get() + 1);
-        Lane { driver, under_way }
+        Lane {
+            driver,
+            lanes: self,
+            index,
+        }
+    }
+
+    /// A command of a queue pair, which was [left](Lane::leave) with it, has ended.
+    pub(super) fn end(&self, index: usize) {
+        let (_, under_way) = &self.drivers[index];
+        under_way.set(under_way.get() - 1);
     }
 
     fn least_loaded(&self) -> usize {

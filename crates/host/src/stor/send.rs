@@ -101,7 +101,7 @@ impl Drop for Buffer<'_> {
 }
 
 /// What the error of a command for files says to programs.
-fn meaning(error: IoError, result: u64) -> FileError {
+pub(super) fn meaning(error: IoError, result: u64) -> FileError {
     let IoError::Status { status, .. } = error else {
         return FileError::Io(error);
     };

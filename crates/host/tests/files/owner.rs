@@ -18,6 +18,8 @@ pub struct Owner {
     home: String,
     /// Open files, with the contents that they are of.
     open: Vec<(Handle, usize)>,
+    /// Whether it makes symbolic links.
+    links: bool,
 }
 
 fn errno<T>(result: Result<T, FileError>) -> Result<T, Errno> {
@@ -31,6 +33,17 @@ impl Owner {
             model: Model::new(),
             home: format!("/world{number}/home"),
             open: Vec::new(),
+            links: true,
+        }
+    }
+
+    /// One that makes no symbolic links, for file systems that have another reason than the model for refusing to make what
+    /// ends with a slash.
+    #[allow(dead_code)] // one of the test programs that have this file needs it
+    pub fn without_links(self) -> Owner {
+        Owner {
+            links: false,
+            ..self
         }
     }
 
@@ -110,6 +123,7 @@ impl Owner {
         let expected = self.model.open(&path, how);
         match (opened, expected) {
             (Ok(opened), Ok(file)) => self.open.push((opened.handle, file)),
+            (Err(_), Err(_)) if !self.links && how[0] && path.ends_with('/') => {}
             (Err(found), Err(expected)) => assert_eq!(found, expected, "{path} {how:?}"),
             other => panic!("{path} {how:?}: {other:?}"),
         }
@@ -228,6 +242,7 @@ impl Owner {
                 let linked = errno(files.link(bytes, others).await);
                 assert_eq!(linked, model.link(&path, &other), "{path} as {other}");
             }
+            6 if !self.links => {}
             6 => {
                 let target = self.target();
                 let made = errno(files.symlink(target.as_bytes(), bytes).await);
@@ -289,10 +304,10 @@ impl Owner {
                     .read_at(handle, Extent::new(0, bytes), &mut data)
                     .await
                     .unwrap();
-                assert!(
-                    read.bytes == bytes && data == self.model.contents[file],
-                    "{path}"
-                );
+                assert_eq!(read.bytes, bytes, "{path}");
+                let expected = &self.model.contents[file];
+                let wrong = (0..expected.len()).find(|at| data[*at] != expected[*at]);
+                assert_eq!(wrong, None, "{path}");
                 files.close(handle).await.unwrap();
             }
         }

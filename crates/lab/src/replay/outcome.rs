@@ -269,7 +269,8 @@ impl Outcome {
         all_drivers.merge(&self.services.unwrap_or_default());
         let commands = all_drivers.commands() as f64;
         let touches = self.statistics.touches as f64;
-        let of_touches = |pages: u64| D::HAS_CACHE.then(|| ratio(pages as f64, touches));
+        let has_cache = D::has_cache(&setup.host.design.of::<D>());
+        let of_touches = |pages: u64| has_cache.then(|| ratio(pages as f64, touches));
         let by_command_us = |sum_ns: u64| ratio(sum_ns as f64 / 1000.0, commands);
         let written = self.drive.write_amplification_host_pages;
         let needs = D::needs(&setup.design_config(), &setup.host.design.of::<D>());

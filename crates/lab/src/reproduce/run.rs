@@ -72,6 +72,10 @@ pub enum Mode {
     Blocks,
     /// A byte-addressable one, in the drive.
     Bytes,
+    /// A file system of blocks in the drive, with the cache of a process before it.
+    CachedBlocks,
+    /// A byte-addressable one with such a cache.
+    CachedBytes,
     /// Past the page cache.
     Direct,
     /// Each file has a core of the drive.
@@ -175,8 +179,10 @@ pub const THROUGH: Variant = plain("Write-through", "through");
 /// The disk without a cache.
 pub const NO_CACHE: Variant = plain("No cache", "direct-disk");
 
-/// StorStack with its cache for each process.
-pub const STOR: Variant = plain("StorStack", "stor-cached");
+/// The byte-addressable file system in the drive, with the cache of a process.
+pub const STOR: Variant = mode("StorStack", "stor", Mode::CachedBytes);
+/// The file system of blocks in the drive, with the cache of a process.
+pub const STOR_CACHED_BLOCKS: Variant = mode("StorStack+ext4", "stor", Mode::CachedBlocks);
 /// The file system of blocks in the drive, without a cache.
 pub const STOR_BLOCKS: Variant = mode("StorStack+ext4 NC", "stor", Mode::Blocks);
 /// The byte-addressable file system in the drive, without a cache.
@@ -199,7 +205,7 @@ pub const LEAST_LOADED: Variant = mode("least loaded", "stor", Mode::LeastLoaded
 pub const READ_SPREAD: Variant = mode("read spread", "stor", Mode::ReadSpread);
 
 /// All of them.
-const VARIANTS: [Variant; 32] = [
+const VARIANTS: [Variant; 33] = [
     SCALA,
     HARDWARE,
     KERNEL,
@@ -222,6 +228,7 @@ const VARIANTS: [Variant; 32] = [
     THROUGH,
     NO_CACHE,
     STOR,
+    STOR_CACHED_BLOCKS,
     STOR_BLOCKS,
     STOR_BYTES,
     EXT4,

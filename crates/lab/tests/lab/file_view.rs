@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use wharf_drive::DriveConfig;
 use wharf_drive::config::MediaKind;
 use wharf_host::ext4_model::{Ext4Config, Ext4Model};
-use wharf_host::stor::{Placement, Stor, StorConfig};
+use wharf_host::stor::{CacheMode, Placement, Stor, StorConfig};
 use wharf_lab::compare::{Request as Compare, compare};
 use wharf_lab::designs::{DESIGNS, find};
 use wharf_lab::input::{FilesFrom, Input, Plan, TraceFrom};
@@ -173,6 +173,23 @@ fn personalities_run_on_a_file_system_of_the_host_and_all_reads_are_checked() {
         };
         let done = run(&one_drive, &plan, &["stor"]);
         assert_eq!(done.rows[0].hit_ratio, None);
+        for cache in [
+            CacheMode::WriteBack,
+            CacheMode::WriteAround,
+            CacheMode::WriteThrough,
+        ] {
+            // Clients share files: they are threads of one process.
+            let own = StorConfig {
+                cache,
+                threads: 4,
+                cache_files: 16,
+                ..StorConfig::default()
+            };
+            let mut setup = one_drive.clone();
+            setup.host.design.set::<Stor>(&own);
+            let done = run(&setup, &plan, &["stor"]);
+            assert!(done.rows[0].hit_ratio.is_some());
+        }
     }
     let plan = planned(&of_files(spec(Personality::Varmail), 512), &setup);
     let json = || {
@@ -366,6 +383,35 @@ fn files_of_real_bytes_are_checked_by_sectors_in_either_time() {
             // After the rename the thread has /d/new open, and /d/newer not yet.
             assert_eq!((failed("close"), failed("punch")), (Some(0), Some(0)));
         }
+    }
+}
+
+/// In real time threads of a process meet in its cache as they happen to; every read is checked all the same.
+#[test]
+fn threads_that_share_the_cache_of_a_process_read_what_was_written_in_real_time() {
+    let mut setup = Setup {
+        clients: 4,
+        depth: 2,
+        cache_bytes: 1 << 20,
+        engine: Engine::Real {
+            client_threads: 2,
+            profile: false,
+        },
+        ..setup_on(1, with_room(&in_memory().cache().drive))
+    };
+    for cache in [CacheMode::WriteBack, CacheMode::WriteThrough] {
+        let own = StorConfig {
+            cache,
+            threads: 4,
+            ..StorConfig::default()
+        };
+        setup.host.design.set::<Stor>(&own);
+        let mut one_file = spec(Personality::RandomFiles);
+        (one_file.files, one_file.threads) = (1, 4);
+        one_file.job.writers = Some(2);
+        let plan = planned(&of_files(one_file, 512), &setup);
+        let done = run(&setup, &plan, &["stor"]);
+        assert!(done.rows[0].hit_ratio.is_some_and(|ratio| ratio > 0.0));
     }
 }
 

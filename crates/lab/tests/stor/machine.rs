@@ -14,7 +14,7 @@ use wharf_host::boot::{PoweredOn, Spread, make_ready};
 use wharf_host::gate::Gate;
 use wharf_host::stor::{Placement, StorClient, StorConfig};
 use wharf_lab::config::{Sets, load_drive};
-use wharf_runtime::{CostTable, Machine, Seed, Side};
+use wharf_runtime::{CostTable, Cpu, Machine, Seed, Side};
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
 use wharf_wire::identify::DriveFeature;
 
@@ -54,20 +54,56 @@ pub fn run<T: Send + 'static, F: Future<Output = T> + 'static>(
     placement: Placement,
     script: impl FnOnce(StorClient) -> F + Send + 'static,
 ) -> T {
-    let space = DmaSpace::new(PAGE_BYTES);
+    let own = StorConfig {
+        placement,
+        ..StorConfig::default()
+    };
+    let script = Mutex::new(Some(script));
+    let mut results = run_clients(cores, 1, own, move |client| {
+        let script = script.lock().expect("no holder panics").take();
+        script.expect("there is one client")(client.client)
+    });
+    results.pop().expect("there is one client")
+}
+
+/// One of several clients.
+pub struct OneClient {
+    pub cpu: Cpu,
+    pub client: StorClient,
+    pub index: u32,
+}
+
+/// Runs a script for each client of a new file system on a drive of so many cores; gives what they give, in their order.
+pub fn run_clients<T: Send + 'static, F: Future<Output = T> + 'static>(
+    cores: u32,
+    clients: u32,
+    own: StorConfig,
+    script: impl Fn(OneClient) -> F + Send + Sync + 'static,
+) -> Vec<T> {
+    run_in(&DmaSpace::new(PAGE_BYTES), cores, clients, own, script)
+}
+
+/// The same with this memory.
+pub fn run_in<T: Send + 'static, F: Future<Output = T> + 'static>(
+    space: &Arc<DmaSpace>,
+    cores: u32,
+    clients: u32,
+    own: StorConfig,
+    script: impl Fn(OneClient) -> F + Send + Sync + 'static,
+) -> Vec<T> {
     let mut machine = Machine::new(CostTable::free(), false);
     let drive = Drive::new(config(cores)).expect("a drive");
     let drive = drive.with_new_files(NEW);
     let mut handle = drive
-        .power_on(&mut machine, "drive", &space, &PowerSwitch::on())
+        .power_on(&mut machine, "drive", space, &PowerSwitch::on())
         .expect("it has power");
     let spare = handle.new_queue(0, 2).0;
     let admin = std::mem::replace(&mut handle.admin, spare);
     let new_queue = |qid, entries| handle.new_queue(qid, entries);
-    let made = offer_queues(&space, cores as u16, 64, new_queue).expect("memory");
+    let made = offer_queues(space, (cores * clients) as u16, 64, new_queue).expect("memory");
     let (mut queues, mut offers) = (Vec::new(), Vec::new());
-    for (core, (queue, mut offer)) in (0..).zip(made) {
-        offer.core = Some(core);
+    for (at, (queue, mut offer)) in (0..).zip(made) {
+        offer.core = Some(at % cores as u16);
         queues.push(queue);
         offers.push(offer);
     }
@@ -78,7 +114,7 @@ pub fn run<T: Send + 'static, F: Future<Output = T> + 'static>(
         features: &[DriveFeature::FileSystem],
         hmb: None,
     };
-    let gate = Gate::new(1);
+    let gate = Arc::new(Gate::new(clients));
     let boot = machine.add_cpu("boot", Side::Host, 1.0);
     let (of_boot, opens) = (space.clone(), gate.clone());
     machine.spawn(boot, "boot", move |cpu| async move {
@@ -89,23 +125,33 @@ pub fn run<T: Send + 'static, F: Future<Output = T> + 'static>(
         std::future::pending::<()>().await;
         drop(admins);
     });
-    let client = machine.add_cpu("client", Side::Host, 1.0);
-    let result = Arc::new(Mutex::new(None));
-    let ended = result.clone();
-    machine.spawn_main(client, "client", move |cpu| async move {
-        let ready = gate.pass(&cpu, 0).await;
-        let config = DriverConfig::default();
-        let bunch = ready.open_bunch(&cpu, &space, 0, queues, config);
-        let own = StorConfig {
-            placement,
-            ..StorConfig::default()
-        };
-        let client = StorClient::new(&cpu, &space, bunch.expect("memory"), &own);
-        let value = script(client.expect("memory")).await;
-        *ended.lock().expect("no holder panics") = Some(value);
-    });
+    let script = Arc::new(script);
+    let results: Arc<Mutex<Vec<Option<T>>>> = Arc::default();
+    results
+        .lock()
+        .expect("no holder panics")
+        .resize_with(clients as usize, || None);
+    let mut queues = queues.into_iter();
+    for index in 0..clients {
+        let client = machine.add_cpu(&format!("client {index}"), Side::Host, 1.0);
+        let queues: Vec<_> = queues.by_ref().take(cores as usize).collect();
+        let (gate, space, own) = (gate.clone(), space.clone(), own.clone());
+        let (script, ended) = (script.clone(), results.clone());
+        machine.spawn_main(client, "client", move |cpu| async move {
+            let ready = gate.pass(&cpu, index).await;
+            let config = DriverConfig::default();
+            let bunch = ready.open_bunch(&cpu, &space, 0, queues, config);
+            let client = StorClient::new(&cpu, &space, bunch.expect("memory"), &own);
+            let client = client.expect("memory");
+            let value = script(OneClient { cpu, client, index }).await;
+            ended.lock().expect("no holder panics")[index as usize] = Some(value);
+        });
+    }
     machine.run_virtual(Seed(1)).expect("it ends");
     drop(handle.power_off());
-    let value = result.lock().expect("no holder panics").take();
-    value.expect("the script has ended")
+    let values = std::mem::take(&mut *results.lock().expect("no holder panics"));
+    let values = values.into_iter();
+    values
+        .map(|value| value.expect("the script has ended"))
+        .collect()
 }

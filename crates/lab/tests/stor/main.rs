@@ -5,11 +5,17 @@
 //! | `machine.rs` | a drive with a file system, and a client with a bunch of queue pairs |
 //! | `locks.rs` | locks: waits in the drive, waits that are stopped |
 //! | `subject.rs` | random programs by the client |
+//! | `cached.rs` | the same files with the cache of a process before them |
 
 #![allow(missing_docs)]
 
+mod cached;
 mod locks;
 mod machine;
+#[path = "../../../host/tests/files/model.rs"]
+mod model;
+#[path = "../../../host/tests/files/owner.rs"]
+mod owner;
 mod subject;
 
 use wharf_files::model::ModelLimits;

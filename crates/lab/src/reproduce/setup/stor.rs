@@ -95,7 +95,7 @@ pub(super) fn drive(scale: Scale, run: &Run) -> Result<DriveConfig, ConfigError>
         format!("drive.firmware.cores={}", run.cores),
         "drive.media.kind=ram".into(),
     ];
-    if run.mode == Mode::Bytes {
+    if matches!(run.mode, Mode::Bytes | Mode::CachedBytes) {
         // Beside as much flash, which nobody writes.
         sets.push("drive.file_system=wpm".into());
         sets.push(format!("drive.persistent_memory.bytes={}", pages * 4096));
@@ -112,9 +112,14 @@ pub(super) fn host(scale: Scale, run: &Run) -> Result<HostConfig, ConfigError> {
         format!("host.cache={}", CACHE_BYTES / u64::from(scale.divisor)),
         format!("host.in_kernel={}", run.in_kernel),
     ];
+    if matches!(run.mode, Mode::CachedBlocks | Mode::CachedBytes) {
+        sets.push("design.stor.cache=write-back".into());
+        // The threads are those of one process.
+        sets.push(format!("design.stor.threads={}", run.clients));
+    }
     let of_design: &[&str] = match run.mode {
         // Which file system it is, the drive says.
-        Mode::Usual | Mode::Blocks | Mode::Bytes => &[],
+        Mode::Usual | Mode::Blocks | Mode::Bytes | Mode::CachedBlocks | Mode::CachedBytes => &[],
         Mode::Direct => &["design.ext4-model.direct=true"],
         Mode::ByInode => &["design.stor.placement=by-inode"],
         Mode::RoundRobin => &["design.stor.placement=round-robin"],

@@ -492,7 +492,7 @@ fn check_memory(request: &Request) -> Result<(), Failure> {
         (cache_bytes / 4096 * page, design.name)
     };
     let cached = request.designs.iter().copied();
-    let cached = cached.filter(|design| design.has_cache);
+    let cached = cached.filter(|design| design.has_cache(setup));
     let Some((needed, design)) = cached.map(|design| needs(&design)).max() else {
         return Ok(());
     };

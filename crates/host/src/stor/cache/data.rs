@@ -1,0 +1,245 @@
+//! Reading and writing files of the cache.
+
+use wharf_files::Errno;
+use wharf_runtime::rw_gate::Entry;
+use wharf_wire::dma::PAGE_BYTES;
+
+use super::backing::as_file_error;
+use super::mode::CacheMode;
+use super::opened::OpenFile;
+use super::thread::Cached;
+use crate::design::{Touch, WritePolicy};
+use crate::files::{FileError, Transfer};
+use crate::key::PAGES_MAX;
+use crate::span::{Extent, Span, spans};
+use crate::stor::client::fits;
+
+/// Bytes of a page.
+pub(super) const PAGE: u64 = PAGE_BYTES as u64;
+
+/// A write that begins so far behind the end goes to the drive, which knows how long files may be.
+const GAP_MAX: u64 = 1 << 30;
+
+/// Where a write begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum At {
+    Offset(u64),
+    End,
+}
+
+impl Cached {
+    /// Counts a request of pages.
+    fn note(&self, touch: Touch) -> Touch {
+        let counters = self.local.counters();
+        counters.touches.add(touch.pages);
+        counters.hits.add(touch.hits);
+        counters.read_ahead_hits.add(touch.read_ahead_hits);
+        touch
+    }
+
+    /// Reads what is in the cache, without a task, a command or a lock; nothing if something is not.
+    #[inline]
+    pub(super) fn read_at_once(
+        &self,
+        file: &OpenFile,
+        extent: Extent,
+        out: &mut [u8],
+    ) -> Option<Transfer> {
+        if !file.can_read || extent.bytes != out.len() as u64 {
+            return None;
+        }
+        let left = self.node(file.slot).bytes().saturating_sub(extent.offset);
+        let bytes = extent.bytes.min(left);
+        let mut touch = Touch::default();
+        for span in spans(Extent::new(extent.offset, bytes), PAGE_BYTES) {
+            touch += self.local.read_now(file.slot, &span, out)?;
+        }
+        self.local.counters().reads.add(1);
+        let touch = self.note(touch);
+        Some(Transfer { bytes, touch })
+    }
+
+    /// Reads.
+    pub(super) async fn read(
+        &self,
+        file: &OpenFile,
+        extent: Extent,
+        out: &mut [u8],
+    ) -> Result<Transfer, FileError> {
+        fits(extent, out.len())?;
+        if !file.can_read {
+            return Err(Errno::EBADF.into());
+        }
+        if let Some(read) = self.read_at_once(file, extent, out) {
+            return Ok(read);
+        }
+        self.enter(file.slot, Entry::Shared).await;
+        let left = self.node(file.slot).bytes().saturating_sub(extent.offset);
+        let bytes = extent.bytes.min(left);
+        let there = Extent::new(extent.offset, bytes);
+        let out = &mut out[..bytes as usize];
+        let read = self.local.read(file.slot, there, out).await;
+        self.leave(file.slot, Entry::Shared);
+        self.local.counters().reads.add(1);
+        let touch = self.note(read.map_err(as_file_error)?);
+        Ok(Transfer { bytes, touch })
+    }
+
+    /// Writes within a page that is in the cache; false if that cannot be done at once.
+    #[inline]
+    pub(super) fn write_at_once(&self, file: &OpenFile, extent: Extent, data: &[u8]) -> bool {
+        let may = file.can_write && !file.appends && !file.goes_around;
+        if !may || self.process.mode != CacheMode::WriteBack || extent.bytes != data.len() as u64 {
+            return false;
+        }
+        let Some(span) = Span::within_page(extent) else {
+            return false;
+        };
+        let node = self.node(file.slot);
+        let end = extent.offset.checked_add(extent.bytes);
+        let is_within = || end.is_some_and(|end| end <= node.bytes());
+        let entered = node
+            .gate
+            .try_enter(self.cpu(), Entry::Shared, |_| is_within().then_some(()));
+        if entered.is_none() {
+            return false;
+        }
+        let written = self.local.write_now(file.slot, &span, data);
+        self.leave(file.slot, Entry::Shared);
+        if let Some(touch) = written {
+            self.local.counters().writes.add(1);
+            self.note(touch);
+        }
+        written.is_some()
+    }
+
+    /// Writes all of `data`, or fails; gives where.
+    pub(super) async fn write(
+        &self,
+        file: &OpenFile,
+        at: At,
+        data: &[u8],
+    ) -> Result<(u64, Touch), FileError> {
+        if !file.can_write {
+            return Err(Errno::EBADF.into());
+        }
+        let at = if file.appends { At::End } else { at };
+        let mut entry = match at {
+            At::Offset(_) => Entry::Shared,
+            At::End => Entry::Alone,
+        };
+        loop {
+            self.enter(file.slot, entry).await;
+            let written = self.write_inside(file, at, data, entry).await;
+            self.leave(file.slot, entry);
+            match written? {
+                Some((offset, touch)) => {
+                    self.local.counters().writes.add(1);
+                    return Ok((offset, self.note(touch)));
+                }
+                // It changes more than bytes.
+                None => entry = Entry::Alone,
+            }
+        }
+    }
+
+    /// Writes, as one who has entered so; nothing if one has to be alone for it.
+    async fn write_inside(
+        &self,
+        file: &OpenFile,
+        at: At,
+        data: &[u8],
+        entry: Entry,
+    ) -> Result<Option<(u64, Touch)>, FileError> {
+        let node = self.node(file.slot);
+        let offset = match at {
+            At::Offset(offset) => offset,
+            At::End => node.bytes(),
+        };
+        let extent = Extent::new(offset, data.len() as u64);
+        if data.is_empty() {
+            return Ok(Some((offset, Touch::default())));
+        }
+        let end = offset.checked_add(extent.bytes).ok_or(Errno::EFBIG)?;
+        if end > self.client.file_bytes_max.min(PAGES_MAX * PAGE) {
+            return Err(Errno::EFBIG.into());
+        }
+        let goes_around = file.goes_around
+            || self.process.mode == CacheMode::WriteAround
+            || offset > node.bytes().saturating_add(GAP_MAX);
+        if entry == Entry::Shared && (goes_around || end > node.bytes()) {
+            return Ok(None);
+        }
+        let touch = match goes_around {
+            true => self.write_around(file, extent, data).await?,
+            false => self.write_cached(file, extent, data).await?,
+        };
+        Ok(Some((offset, touch)))
+    }
+
+    /// Writes into the cache, and with write-through to the drive.
+    async fn write_cached(
+        &self,
+        file: &OpenFile,
+        extent: Extent,
+        data: &[u8],
+    ) -> Result<Touch, FileError> {
+        let policy = match self.process.mode {
+            CacheMode::WriteThrough => WritePolicy::Through,
+            _ => WritePolicy::Back,
+        };
+        let (node, end) = (self.node(file.slot), extent.offset + extent.bytes);
+        let is_longer = end > node.bytes();
+        if is_longer {
+            node.set_extent(end);
+        }
+        let written = self.local.write(file.slot, extent, data, policy).await;
+        match written {
+            Ok(touch) => {
+                if is_longer {
+                    node.set_bytes(end);
+                }
+                Ok(touch)
+            }
+            Err(error) => {
+                if is_longer {
+                    self.take_back(file).await?;
+                }
+                Err(as_file_error(error))
+            }
+        }
+    }
+
+    /// Takes away what a write behind the end, which failed, has left there.
+    async fn take_back(&self, file: &OpenFile) -> Result<(), FileError> {
+        let node = self.node(file.slot);
+        let bytes = node.bytes();
+        node.set_extent(bytes);
+        self.local.cut(file.slot, bytes.div_ceil(PAGE)).await;
+        self.drop_tail(file.slot, bytes).await?;
+        match node.on_drive() > bytes {
+            true => self.client.truncate_open(file.handle, bytes).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Writes to the drive; the cache forgets the pages.
+    async fn write_around(
+        &self,
+        file: &OpenFile,
+        extent: Extent,
+        data: &[u8],
+    ) -> Result<Touch, FileError> {
+        self.drop_pages(file.slot, extent).await?;
+        let (node, end) = (self.node(file.slot), extent.offset + extent.bytes);
+        node.stretch_on_drive(end);
+        self.client
+            .write_all(file.handle, extent.offset, data)
+            .await?;
+        if end > node.bytes() {
+            node.set_extent(end);
+            node.set_bytes(end);
+        }
+        Ok(Touch::no_hits(extent.pages()))
+    }
+}
