@@ -122,7 +122,11 @@ pub(crate) fn set_time(time: &libc::timespec) -> Outcome<SetTime> {
         nanoseconds @ 0..1_000_000_000 => {
             // Before 1970 there is nothing.
             let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
-            Ok(SetTime::At(seconds.saturating_mul(NS).saturating_add(nanoseconds as u64)))
+            Ok(SetTime::At(
+                seconds
+                    .saturating_mul(NS)
+                    .saturating_add(nanoseconds as u64),
+            ))
         }
         _ => Err(Errno(libc::EINVAL)),
     }

@@ -114,7 +114,9 @@ pub(crate) fn with<T>(mut f: impl FnMut(&FileDrive, By<'_>) -> Outcome<T>) -> Ou
 }
 
 fn lock() -> MutexGuard<'static, Client> {
-    CLIENT.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    CLIENT
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 impl Client {
@@ -128,7 +130,9 @@ impl Client {
     }
 
     fn is_cut_off(&self) -> bool {
-        self.attached.as_ref().is_some_and(|attached| attached.drive.is_cut_off())
+        self.attached
+            .as_ref()
+            .is_some_and(|attached| attached.drive.is_cut_off())
     }
 
     fn attach(&mut self) -> Outcome<&Attached> {
@@ -137,7 +141,11 @@ impl Client {
             let drive = FileDrive::attach(&setup.socket).map_err(|error| {
                 static HAS_SAID: AtomicBool = AtomicBool::new(false);
                 if !HAS_SAID.swap(true, Ordering::Relaxed) {
-                    complain(&format!("no drive at {}: {}", setup.socket.display(), cause(&error)));
+                    complain(&format!(
+                        "no drive at {}: {}",
+                        setup.socket.display(),
+                        cause(&error)
+                    ));
                 }
                 Errno(libc::EIO)
             })?;

@@ -159,7 +159,9 @@ fn inside(place: &Place, open: Ref, path: &[u8]) -> Found {
 fn from_working(place: &Place, path: &[u8]) -> Found {
     // Relaxed: a thread that changes the directory and one that goes by it are not in any order.
     if IS_INSIDE.load(Ordering::Relaxed)
-        && let Some(working) = &*WORKING.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+        && let Some(working) = &*WORKING
+            .read()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
     {
         return inside(place, working.open.clone(), path);
     }
@@ -173,9 +175,16 @@ fn from_working(place: &Place, path: &[u8]) -> Found {
 }
 
 fn from_machine(place: &Place, directory: c_int, path: &[u8]) -> Found {
-    let first = path.split(|byte| *byte == b'/').find(|part| !part.is_empty());
+    let first = path
+        .split(|byte| *byte == b'/')
+        .find(|part| !part.is_empty());
     let may_lead = first.is_some_and(|first| {
-        first == b".." || first == b"." || place.text().split(|byte| *byte == b'/').any(|part| part == first)
+        first == b".."
+            || first == b"."
+            || place
+                .text()
+                .split(|byte| *byte == b'/')
+                .any(|part| part == first)
     });
     if !may_lead && !has_parents(path) {
         return Found::Machine;
@@ -217,7 +226,9 @@ pub(crate) fn working_text() -> Option<Vec<u8>> {
     if !IS_INSIDE.load(Ordering::Relaxed) {
         return None;
     }
-    let working = WORKING.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let working = WORKING
+        .read()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
     let path = working.as_ref()?.open.page().path().to_vec();
     Some(place_text(&path))
 }
@@ -233,7 +244,9 @@ pub(crate) fn place_text(path: &[u8]) -> Vec<u8> {
 
 /// The working directory, if it is on the drive.
 pub(crate) fn working() -> Option<Ref> {
-    let working = WORKING.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let working = WORKING
+        .read()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
     working.as_ref().map(|working| working.open.clone())
 }
 
@@ -255,7 +268,11 @@ pub(crate) fn went_outside() {
         (Some(setup), Ok(directory)) => {
             let directory = directory.to_bytes();
             directory == b"/"
-                || setup.place.text().strip_prefix(directory).is_some_and(|rest| rest.first() == Some(&b'/'))
+                || setup
+                    .place
+                    .text()
+                    .strip_prefix(directory)
+                    .is_some_and(|rest| rest.first() == Some(&b'/'))
         }
         _ => true,
     };
@@ -265,7 +282,9 @@ pub(crate) fn went_outside() {
 
 fn set(new: Option<Working>) {
     IS_INSIDE.store(new.is_some(), Ordering::Relaxed);
-    let mut working = WORKING.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut working = WORKING
+        .write()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
     let before = std::mem::replace(&mut *working, new);
     drop(working);
     if let Some(before) = before {
@@ -279,7 +298,9 @@ pub(crate) fn working_descriptor() -> Option<c_int> {
     if !IS_INSIDE.load(Ordering::Relaxed) {
         return None;
     }
-    let working = WORKING.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let working = WORKING
+        .read()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
     working.as_ref().map(|working| working.descriptor)
 }
 

@@ -113,7 +113,9 @@ pub(crate) fn resolve(spot: &Spot, how: Resolve) -> Outcome<Found> {
                         true => target,
                         false => [&target[..], b"/", &behind].concat(),
                     };
-                    return Ok(Found::Elsewhere(CString::new(whole).map_err(|_| Errno(libc::EINVAL))?));
+                    return Ok(Found::Elsewhere(
+                        CString::new(whole).map_err(|_| Errno(libc::EINVAL))?,
+                    ));
                 }
             }
         } else {
@@ -132,7 +134,9 @@ fn above(mut rest: Vec<Vec<u8>>) -> Outcome<Found> {
     let whole = [place.text(), b"/../", &rest.join(&b'/')].concat();
     match place.of(&whole) {
         Leads::Inside(inside) => Ok(Found::Drive(Spot::at_root(&inside))),
-        Leads::Out(path) => Ok(Found::Elsewhere(CString::new(path).map_err(|_| Errno(libc::EINVAL))?)),
+        Leads::Out(path) => Ok(Found::Elsewhere(
+            CString::new(path).map_err(|_| Errno(libc::EINVAL))?,
+        )),
         Leads::Outside => Err(Errno(libc::ENOENT)),
     }
 }

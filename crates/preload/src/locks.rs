@@ -33,7 +33,9 @@ static LOCKED: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 fn locked() -> std::sync::MutexGuard<'static, BTreeSet<u64>> {
-    LOCKED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    LOCKED
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 fn with_handle<T>(open: &Open, mut f: impl FnMut(&FileDrive, Handle) -> Outcome<T>) -> Outcome<T> {
@@ -77,9 +79,16 @@ fn range(open: &Open, lock: &Flock) -> Outcome<LockRange> {
     let begin = from.checked_add_signed(lock.l_start).ok_or(invalid)?;
     let (first, last) = match lock.l_len {
         0 => (begin, u64::MAX),
-        1.. => (begin, begin.checked_add(lock.l_len as u64 - 1).ok_or(Errno(libc::EOVERFLOW))?),
+        1.. => (
+            begin,
+            begin
+                .checked_add(lock.l_len as u64 - 1)
+                .ok_or(Errno(libc::EOVERFLOW))?,
+        ),
         _ => (
-            begin.checked_sub(lock.l_len.unsigned_abs()).ok_or(invalid)?,
+            begin
+                .checked_sub(lock.l_len.unsigned_abs())
+                .ok_or(invalid)?,
             begin.checked_sub(1).ok_or(invalid)?,
         ),
     };
@@ -108,7 +117,11 @@ pub(crate) fn record(open: &Open, command: c_int, asked: &mut Flock) -> Outcome<
         return Err(Errno(libc::EINVAL));
     }
     let request = |kind| LockRequest {
-        owner: if is_of_process { PROCESS } else { open.page().id },
+        owner: if is_of_process {
+            PROCESS
+        } else {
+            open.page().id
+        },
         space: LockSpace::Records,
         range: LockRange::ALL,
         kind,
@@ -121,9 +134,14 @@ pub(crate) fn record(open: &Open, command: c_int, asked: &mut Flock) -> Outcome<
             return Err(Errno(libc::EINVAL));
         }
         let owner = request(LockKind::Shared).owner;
-        return with_handle(open, |drive, handle| Ok(drive.unlock(handle, owner, LockSpace::Records, range)?));
+        return with_handle(open, |drive, handle| {
+            Ok(drive.unlock(handle, owner, LockSpace::Records, range)?)
+        });
     };
-    let request = LockRequest { range, ..request(kind) };
+    let request = LockRequest {
+        range,
+        ..request(kind)
+    };
     if matches!(command, libc::F_GETLK | libc::F_OFD_GETLK) {
         return test(open, &request, asked);
     }
@@ -201,7 +219,9 @@ pub(crate) fn descriptor_closes(open: &Open) {
     }
     COUNT.fetch_sub(1, Ordering::Relaxed);
     // What cannot be given back goes with the process.
-    let _ = with_handle(open, |drive, handle| Ok(drive.release_locks(handle, PROCESS, LockSpace::Records)?));
+    let _ = with_handle(open, |drive, handle| {
+        Ok(drive.release_locks(handle, PROCESS, LockSpace::Records)?)
+    });
 }
 
 /// Nothing of this process leads to it any more: the locks of the description go.

@@ -95,7 +95,11 @@ impl Mapped {
         let bytes = path.len().min(PATH_BYTES);
         page.path_bytes = bytes as u32;
         page.path[..bytes].copy_from_slice(&path[..bytes]);
-        let path = fs::open(of_process(memory.as_raw_fd()), OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+        let path = fs::open(
+            of_process(memory.as_raw_fd()),
+            OFlags::PATH | OFlags::CLOEXEC,
+            Mode::empty(),
+        )?;
         // The memory's number is the lowest that was free, which is the program's.
         let mut descriptor = memory;
         match flags & libc::O_CLOEXEC {
@@ -121,7 +125,16 @@ impl Mapped {
     fn of_memory(memory: &OwnedFd) -> Outcome<Mapped> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a mapping of its own, wherever the kernel likes.
-        let at = unsafe { mmap(std::ptr::null_mut(), BYTES, access, MapFlags::SHARED, memory, 0) }?;
+        let at = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                BYTES,
+                access,
+                MapFlags::SHARED,
+                memory,
+                0,
+            )
+        }?;
         Ok(Mapped(at.cast()))
     }
 
@@ -177,13 +190,21 @@ impl Page {
         let mut tries = 0u32;
         loop {
             // Acquire: partner of the release in `Held::drop`.
-            match self.holder.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed) {
+            match self
+                .holder
+                .compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed)
+            {
                 Ok(_) => return Held(self),
                 Err(holder) => {
                     tries += 1;
                     if tries.is_multiple_of(1024) && is_gone(holder) {
                         // It was killed while it held it: what it did is done, or is not.
-                        let _ = self.holder.compare_exchange(holder, 0, Ordering::Acquire, Ordering::Relaxed);
+                        let _ = self.holder.compare_exchange(
+                            holder,
+                            0,
+                            Ordering::Acquire,
+                            Ordering::Relaxed,
+                        );
                     }
                     match tries < 64 {
                         true => std::hint::spin_loop(),
@@ -223,7 +244,8 @@ fn is_gone(process: u32) -> bool {
 /// A number that no other description has.
 fn new_id() -> u64 {
     static COUNT: AtomicU64 = AtomicU64::new(1);
-    u64::from(std::process::id()) << 32 | COUNT.fetch_add(1, Ordering::Relaxed) & u64::from(u32::MAX)
+    u64::from(std::process::id()) << 32
+        | COUNT.fetch_add(1, Ordering::Relaxed) & u64::from(u32::MAX)
 }
 
 /// The name of a descriptor in `/proc`.

@@ -11,7 +11,9 @@ use std::ffi::c_int;
 use std::ops::Deref;
 use std::ptr;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
+};
 
 use crate::page::{Mapped, Page};
 
@@ -70,7 +72,8 @@ impl Ref {
                 is_locked: AtomicBool::new(false),
             }))
         });
-        open.page.store(Box::into_raw(Box::new(page)), Ordering::Relaxed);
+        open.page
+            .store(Box::into_raw(Box::new(page)), Ordering::Relaxed);
         open.handle.store(handle, Ordering::Relaxed);
         open.life.store(life, Ordering::Relaxed);
         // Release: whoever takes a reference sees what it leads to.
@@ -110,7 +113,9 @@ pub(crate) fn before_fork() -> Spare {
 }
 
 fn spare() -> Spare {
-    SPARE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    SPARE
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 fn place(descriptor: c_int) -> Option<&'static AtomicPtr<Open>> {
@@ -129,7 +134,11 @@ pub(crate) fn has(descriptor: c_int) -> bool {
 pub(crate) fn get(descriptor: c_int) -> Option<Ref> {
     let place = place(descriptor)?;
     let open = place.load(Ordering::Acquire);
-    if open.is_null() { None } else { take(place, open) }
+    if open.is_null() {
+        None
+    } else {
+        take(place, open)
+    }
 }
 
 fn take(place: &AtomicPtr<Open>, mut open: *mut Open) -> Option<Ref> {
@@ -141,7 +150,12 @@ fn take(place: &AtomicPtr<Open>, mut open: *mut Open) -> Option<Ref> {
         let taken = references > 0
             && found
                 .references
-                .compare_exchange(references, references + 1, Ordering::Acquire, Ordering::Relaxed)
+                .compare_exchange(
+                    references,
+                    references + 1,
+                    Ordering::Acquire,
+                    Ordering::Relaxed,
+                )
                 .is_ok();
         let now = place.load(Ordering::Acquire);
         match (taken, now == open) {

@@ -12,7 +12,10 @@ use support::{Drive, compiled, text};
 fn is_the_same_on_both(name: &str) {
     let program = compiled(name);
     let own = tempfile::tempdir().unwrap();
-    let expected = Command::new(program.path()).arg(own.path()).output().unwrap();
+    let expected = Command::new(program.path())
+        .arg(own.path())
+        .output()
+        .unwrap();
     assert!(expected.status.success(), "{expected:?}");
     let drive = Drive::new();
     let found = drive.run(Command::new(program.path()).arg("/where"));
@@ -60,8 +63,14 @@ fn streams_follow_their_descriptors() {
     assert_eq!(text(&told.stdout), "two\nfive\n");
     assert_eq!(text(&told.stderr), "seven\none\nthree\nfour\nsix\nsix\n1\n");
     let program = compiled("stream.cc");
-    let redirected = format!("{} > /where/cc < /where/a; cat /where/cc", program.path().display());
-    assert_eq!(drive.shell(&redirected), "c++ one\nc one\nc++ three\nc three\nc++ four\nc four\n");
+    let redirected = format!(
+        "{} > /where/cc < /where/a; cat /where/cc",
+        program.path().display()
+    );
+    assert_eq!(
+        drive.shell(&redirected),
+        "c++ one\nc one\nc++ three\nc three\nc++ four\nc four\n"
+    );
     drive.check();
 }
 
@@ -151,8 +160,14 @@ fn a_program_without_the_server_gets_errors() {
     drive.check();
     let told = after.output().unwrap();
     assert_eq!(told.status.code(), Some(1));
-    assert!(text(&told.stderr).contains("wharf run: no drive at"), "{told:?}");
-    assert!(text(&told.stderr).contains("Input/output error"), "{told:?}");
+    assert!(
+        text(&told.stderr).contains("wharf run: no drive at"),
+        "{told:?}"
+    );
+    assert!(
+        text(&told.stderr).contains("Input/output error"),
+        "{told:?}"
+    );
 }
 
 #[test]
@@ -162,6 +177,12 @@ fn io_uring_and_inotify_are_refused_aloud() {
     let told = drive.run(Command::new(program.path()).arg("/where"));
     assert_eq!(text(&told.stdout), "io_uring: ENOSYS\ninotify: ENOSYS\n");
     let said = text(&told.stderr);
-    assert!(said.contains("io_uring is not there for files of a drive"), "{said}");
-    assert!(said.contains("inotify is not there for files of a drive"), "{said}");
+    assert!(
+        said.contains("io_uring is not there for files of a drive"),
+        "{said}"
+    );
+    assert!(
+        said.contains("inotify is not there for files of a drive"),
+        "{said}"
+    );
 }

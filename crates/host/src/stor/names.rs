@@ -4,8 +4,9 @@ use wharf_files::vfs::{At, Opened, Start, Target};
 use wharf_files::{Attributes, Errno, OpenFlags, Rename, Special, StatFs};
 use wharf_wire::command::Command;
 use wharf_wire::file::{
-    Caller as WireCaller, FileAttributes, FileSystemStatus, GROUPS_MAX, LINKS_LEAVE, Names, OpenAnswer,
-    PATH_BYTES_MAX, PathChange, PathRequest, RequestError, RequestHead, Start as WireStart,
+    Caller as WireCaller, FileAttributes, FileSystemStatus, GROUPS_MAX, LINKS_LEAVE, Names,
+    OpenAnswer, PATH_BYTES_MAX, PathChange, PathRequest, RequestError, RequestHead,
+    Start as WireStart,
 };
 use zerocopy::{FromBytes, IntoBytes};
 

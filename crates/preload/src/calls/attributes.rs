@@ -2,7 +2,10 @@
 
 use std::ffi::{CString, c_char, c_int, c_uint};
 
-use libc::{gid_t, mode_t, stat as Stat, statfs as StatFs, statvfs as StatVfs, timespec, timeval, uid_t, utimbuf};
+use libc::{
+    gid_t, mode_t, stat as Stat, statfs as StatFs, statvfs as StatVfs, timespec, timeval, uid_t,
+    utimbuf,
+};
 use wharf_files::vfs::{Access, Service, SetTime, Target};
 use wharf_files::{Attributes, block_on};
 
@@ -62,16 +65,22 @@ impl About {
     }
 
     fn chmod(&self, mode: mode_t) -> Outcome<()> {
-        self.with(|drive, by, target| Ok(block_on(drive.chmod(by, target, (mode & 0o7777) as u16))?))
+        self.with(|drive, by, target| {
+            Ok(block_on(drive.chmod(by, target, (mode & 0o7777) as u16))?)
+        })
     }
 
     fn chown(&self, uid: uid_t, gid: gid_t) -> Outcome<()> {
         let given = |id: u32| (id != u32::MAX).then_some(id);
-        self.with(|drive, by, target| Ok(block_on(drive.chown(by, target, given(uid), given(gid)))?))
+        self.with(|drive, by, target| {
+            Ok(block_on(drive.chown(by, target, given(uid), given(gid)))?)
+        })
     }
 
     fn set_times(&self, accessed: SetTime, modified: SetTime) -> Outcome<()> {
-        self.with(|drive, by, target| Ok(block_on(drive.set_times(by, target, accessed, modified))?))
+        self.with(|drive, by, target| {
+            Ok(block_on(drive.set_times(by, target, accessed, modified))?)
+        })
     }
 
     fn access(&self, mode: c_int) -> Outcome<()> {
@@ -81,7 +90,11 @@ impl About {
         if mode == libc::F_OK {
             return self.attributes().map(drop);
         }
-        let asked = [(libc::R_OK, Access::READ), (libc::W_OK, Access::WRITE), (libc::X_OK, Access::EXECUTE)];
+        let asked = [
+            (libc::R_OK, Access::READ),
+            (libc::W_OK, Access::WRITE),
+            (libc::X_OK, Access::EXECUTE),
+        ];
         let asked = asked.into_iter().filter(|(bit, _)| mode & bit != 0);
         let access = asked.fold(Access::NONE, |all, (_, one)| all.and(one));
         self.with(|drive, by, target| Ok(block_on(drive.access(by, target, access))?))

@@ -41,7 +41,12 @@ pub(crate) fn read_from_drive(open: &Open, offset: u64, out: &mut [u8]) -> Outco
 }
 
 /// Writes at a place, or at the end if the flags say so; gives where it ended, and how many bytes there were.
-pub(crate) fn write_at(open: &Open, offset: u64, data: &[u8], at_end: bool) -> Outcome<(u64, usize)> {
+pub(crate) fn write_at(
+    open: &Open,
+    offset: u64,
+    data: &[u8],
+    at_end: bool,
+) -> Outcome<(u64, usize)> {
     super::memory::before_read(open)?;
     let (end, bytes) = write_to_drive(open, offset, data, at_end)?;
     super::memory::after_write(open, end, &data[..bytes]);
@@ -49,7 +54,12 @@ pub(crate) fn write_at(open: &Open, offset: u64, data: &[u8], at_end: bool) -> O
 }
 
 /// The same, to the drive alone.
-pub(crate) fn write_to_drive(open: &Open, offset: u64, data: &[u8], at_end: bool) -> Outcome<(u64, usize)> {
+pub(crate) fn write_to_drive(
+    open: &Open,
+    offset: u64,
+    data: &[u8],
+    at_end: bool,
+) -> Outcome<(u64, usize)> {
     let page = open.page();
     let flags = page.flags();
     if flags & libc::O_PATH != 0 || flags & libc::O_ACCMODE == libc::O_RDONLY {
@@ -60,7 +70,11 @@ pub(crate) fn write_to_drive(open: &Open, offset: u64, data: &[u8], at_end: bool
         let handle = handle(drive, by, open)?;
         let (mut done, mut end) = (0, offset);
         loop {
-            let place = if at_end { Place::End } else { Place::At(offset + done as u64) };
+            let place = if at_end {
+                Place::End
+            } else {
+                Place::At(offset + done as u64)
+            };
             let written = match block_on(drive.write(by.now_ns, handle, place, &data[done..])) {
                 Ok(written) => written,
                 Err(error) if done == 0 => return Err(error.into()),
@@ -113,7 +127,11 @@ pub(crate) fn seek(open: &Open, offset: off_t, whence: c_int) -> Outcome<u64> {
         libc::SEEK_END => bytes(open)?.checked_add_signed(offset).ok_or(invalid)?,
         libc::SEEK_DATA | libc::SEEK_HOLE => {
             let from = u64::try_from(offset).map_err(|_| Errno(libc::ENXIO))?;
-            let what = if whence == libc::SEEK_DATA { Seek::Data } else { Seek::Hole };
+            let what = if whence == libc::SEEK_DATA {
+                Seek::Data
+            } else {
+                Seek::Hole
+            };
             with(|drive, by| Ok(block_on(drive.seek(handle(drive, by, open)?, from, what))?))?
         }
         _ => return Err(invalid),

@@ -9,7 +9,8 @@ use crate::next::hooks;
 use crate::table::{self, Ref};
 
 /// Flags of an open file that can be changed.
-const CHANGEABLE: c_int = libc::O_APPEND | libc::O_NONBLOCK | libc::O_ASYNC | libc::O_DIRECT | libc::O_NOATIME;
+const CHANGEABLE: c_int =
+    libc::O_APPEND | libc::O_NONBLOCK | libc::O_ASYNC | libc::O_DIRECT | libc::O_NOATIME;
 
 /// Enters a duplicate.
 fn entered(descriptor: c_int, open: Ref) -> c_int {
@@ -23,7 +24,10 @@ fn entered(descriptor: c_int, open: Ref) -> c_int {
 
 /// Descriptors that are this library's own, in order: programs that close all there are leave them.
 fn own() -> Vec<c_int> {
-    let all = [crate::find::working_descriptor(), crate::drive::connection()];
+    let all = [
+        crate::find::working_descriptor(),
+        crate::drive::connection(),
+    ];
     let mut all: Vec<c_int> = all.into_iter().flatten().collect();
     all.sort_unstable();
     all
@@ -40,7 +44,11 @@ fn close_all(first: c_uint, last: c_uint, some: impl Fn(c_uint, c_uint) -> c_int
         table::remove(descriptor);
     }
     let (mut from, mut outcome) = (first, 0);
-    for own in own().into_iter().map(|own| own as c_uint).filter(|own| (first..=last).contains(own)) {
+    for own in own()
+        .into_iter()
+        .map(|own| own as c_uint)
+        .filter(|own| (first..=last).contains(own))
+    {
         if from < own {
             outcome = outcome.min(some(from, own - 1));
         }
@@ -79,7 +87,8 @@ fn lock_from_here(open: &Ref, command: c_int, bytes: libc::off_t) -> Outcome<()>
 fn set_flags(open: &Ref, flags: c_int) {
     let page = open.page();
     let all = page.flags() & !CHANGEABLE | flags & CHANGEABLE;
-    page.flags.store(all as u32, std::sync::atomic::Ordering::Relaxed);
+    page.flags
+        .store(all as u32, std::sync::atomic::Ordering::Relaxed);
 }
 
 hooks! {

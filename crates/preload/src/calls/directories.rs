@@ -53,8 +53,12 @@ unsafe fn known<'a>(directory: *mut DIR) -> Option<&'a mut Listing> {
     if COUNT.load(Ordering::Relaxed) == 0 {
         return None;
     }
-    let known = KNOWN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let is_known = known.as_ref().is_some_and(|known| known.contains(&(directory as usize)));
+    let known = KNOWN
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let is_known = known
+        .as_ref()
+        .is_some_and(|known| known.contains(&(directory as usize)));
     // SAFETY: made by `begin`, and not ended: it would not be known.
     is_known.then(|| unsafe { &mut *directory.cast::<Listing>() })
 }
@@ -73,7 +77,9 @@ fn begin(descriptor: c_int) -> *mut DIR {
         entry,
     });
     let at = Box::into_raw(listing);
-    let mut known = KNOWN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut known = KNOWN
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
     known.get_or_insert_default().insert(at as usize);
     COUNT.fetch_add(1, Ordering::Relaxed);
     at.cast()
@@ -82,7 +88,9 @@ fn begin(descriptor: c_int) -> *mut DIR {
 /// # Safety
 /// It is one of these, and the program does not use it any more.
 unsafe fn end(directory: *mut DIR) -> c_int {
-    let mut known = KNOWN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut known = KNOWN
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner());
     known.get_or_insert_default().remove(&(directory as usize));
     COUNT.fetch_sub(1, Ordering::Relaxed);
     drop(known);
@@ -120,7 +128,11 @@ impl Listing {
             return Ok(None);
         };
         self.place = (2, entry.cookie);
-        Ok(Some(self.give(&entry.name, entry.number, entry_type(entry.kind))))
+        Ok(Some(self.give(
+            &entry.name,
+            entry.number,
+            entry_type(entry.kind),
+        )))
     }
 
     fn give(&mut self, name: &[u8], number: u64, kind: u8) -> &mut dirent64 {
@@ -150,7 +162,9 @@ impl Listing {
 
     /// Goes to a place that was told; to the beginning for any other.
     fn go(&mut self, told: c_long) {
-        let place = usize::try_from(told - 1).ok().and_then(|at| self.told.get(at));
+        let place = usize::try_from(told - 1)
+            .ok()
+            .and_then(|at| self.told.get(at));
         let (dots, cookie) = place.copied().unwrap_or((0, 0));
         self.dots = dots;
         self.cookie = cookie;
@@ -168,7 +182,9 @@ fn open_directory(spot: &crate::find::Spot) -> Outcome<*mut DIR> {
 /// The next entry of one of these: null at the end, as an error is.
 fn next_of(listing: &mut Listing) -> *mut dirent64 {
     let before = last();
-    let next = listing.next().map(|entry| entry.map_or(ptr::null_mut(), ptr::from_mut));
+    let next = listing
+        .next()
+        .map(|entry| entry.map_or(ptr::null_mut(), ptr::from_mut));
     if next == Ok(ptr::null_mut()) {
         set(before);
     }
@@ -185,7 +201,12 @@ type Filter = Option<unsafe extern "C" fn(*const dirent64) -> c_int>;
 ///
 /// # Safety
 /// The functions may be called, and there is room for a pointer.
-unsafe fn scan(directory: *mut DIR, filter: Filter, compare: Compare, room: *mut *mut *mut dirent64) -> Outcome<c_int> {
+unsafe fn scan(
+    directory: *mut DIR,
+    filter: Filter,
+    compare: Compare,
+    room: *mut *mut *mut dirent64,
+) -> Outcome<c_int> {
     // SAFETY: one of these, and nobody else has it.
     let Some(listing) = (unsafe { known(directory) }) else {
         return Err(Errno(libc::EBADF));
@@ -200,7 +221,11 @@ unsafe fn scan(directory: *mut DIR, filter: Filter, compare: Compare, room: *mut
                 if copy.is_null() {
                     return Err(Errno(libc::ENOMEM));
                 }
-                ptr::copy_nonoverlapping(ptr::from_mut(entry).cast::<u8>(), copy.cast::<u8>(), bytes);
+                ptr::copy_nonoverlapping(
+                    ptr::from_mut(entry).cast::<u8>(),
+                    copy.cast::<u8>(),
+                    bytes,
+                );
                 all.push(copy);
             }
         }

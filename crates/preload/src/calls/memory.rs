@@ -91,7 +91,14 @@ impl Memory {
             let access = ProtFlags::READ | ProtFlags::WRITE;
             // SAFETY: a mapping of its own, in the place of the smaller one, which only this library uses.
             unsafe {
-                let view = map(ptr::null_mut(), end, access, MapFlags::SHARED, &self.file, 0)?;
+                let view = map(
+                    ptr::null_mut(),
+                    end,
+                    access,
+                    MapFlags::SHARED,
+                    &self.file,
+                    0,
+                )?;
                 if !self.view.is_null() {
                     unmap(self.view.cast(), self.bytes)?;
                 }
@@ -118,7 +125,12 @@ impl Memory {
     /// Brings back what was changed, as far as the file goes.
     fn bring_back(&mut self) -> Outcome<()> {
         let file = bytes(&self.open)? as usize;
-        let pages: Vec<usize> = self.known.keys().copied().take_while(|page| page * PAGE < file).collect();
+        let pages: Vec<usize> = self
+            .known
+            .keys()
+            .copied()
+            .take_while(|page| page * PAGE < file)
+            .collect();
         for page in pages {
             let end = (file - page * PAGE).min(PAGE);
             let now: Vec<u8> = self.page(page)[..end].to_vec();
@@ -148,7 +160,11 @@ impl Memory {
 
     /// The file ends here now.
     fn cut(&mut self, end: usize) {
-        let pages: Vec<usize> = self.known.range(end / PAGE..).map(|(page, _)| *page).collect();
+        let pages: Vec<usize> = self
+            .known
+            .range(end / PAGE..)
+            .map(|(page, _)| *page)
+            .collect();
         for page in pages {
             let from = end.saturating_sub(page * PAGE).min(PAGE);
             self.page(page)[from..].fill(0);
@@ -241,7 +257,14 @@ fn check(open: &Ref, access: c_int, flags: c_int, offset: off_t) -> Outcome<()> 
 type Map<'a> = &'a dyn Fn(c_int, c_int, c_int, off_t) -> *mut c_void;
 
 /// A copy of a file's bytes.
-fn map_private(open: &Ref, bytes: size_t, access: c_int, flags: c_int, offset: off_t, next: Map<'_>) -> Outcome<*mut c_void> {
+fn map_private(
+    open: &Ref,
+    bytes: size_t,
+    access: c_int,
+    flags: c_int,
+    offset: off_t,
+    next: Map<'_>,
+) -> Outcome<*mut c_void> {
     let flags = flags | libc::MAP_ANONYMOUS;
     let mapped = next(libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
     if mapped == libc::MAP_FAILED {
@@ -252,7 +275,9 @@ fn map_private(open: &Ref, bytes: size_t, access: c_int, flags: c_int, offset: o
     let memory = unsafe { std::slice::from_raw_parts_mut(mapped.cast::<u8>(), bytes) };
     let filled = fill(open, offset as u64, memory);
     // SAFETY: mapped above.
-    let is_protected = unsafe { access == libc::PROT_READ | libc::PROT_WRITE || libc::mprotect(mapped, bytes, access) == 0 };
+    let is_protected = unsafe {
+        access == libc::PROT_READ | libc::PROT_WRITE || libc::mprotect(mapped, bytes, access) == 0
+    };
     match filled {
         Ok(()) if is_protected => Ok(mapped),
         Ok(()) => Err(crate::errno::last()),
@@ -265,7 +290,14 @@ fn map_private(open: &Ref, bytes: size_t, access: c_int, flags: c_int, offset: o
 }
 
 /// The memory that all shared mappings of a file have in this process.
-fn map_shared(open: &Ref, bytes: size_t, access: c_int, flags: c_int, offset: off_t, next: Map<'_>) -> Outcome<*mut c_void> {
+fn map_shared(
+    open: &Ref,
+    bytes: size_t,
+    access: c_int,
+    flags: c_int,
+    offset: off_t,
+    next: Map<'_>,
+) -> Outcome<*mut c_void> {
     let mut all = all();
     let number = open.page().number;
     if !all.files.contains_key(&number) {

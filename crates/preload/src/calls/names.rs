@@ -39,7 +39,13 @@ fn make_special(spot: &Spot, mode: mode_t, device: dev_t) -> Outcome<()> {
         _ => return Err(Errno(libc::EINVAL)),
     };
     with(|drive, by| {
-        let made = drive.mknod(by, spot.at(drive, by)?, special, device as u32, masked(mode));
+        let made = drive.mknod(
+            by,
+            spot.at(drive, by)?,
+            special,
+            device as u32,
+            masked(mode),
+        );
         Ok(block_on(made).map(drop)?)
     })
 }
@@ -104,7 +110,9 @@ unsafe fn give(target: &[u8], room: *mut c_char, bytes: size_t) -> Outcome<ssize
 unsafe fn of_proc(path: *const c_char) -> Option<Vec<u8>> {
     // SAFETY: the caller's path.
     let path = unsafe { CStr::from_ptr(path) }.to_bytes();
-    let number = path.strip_prefix(b"/proc/self/fd/").or(path.strip_prefix(b"/dev/fd/"))?;
+    let number = path
+        .strip_prefix(b"/proc/self/fd/")
+        .or(path.strip_prefix(b"/dev/fd/"))?;
     let descriptor = std::str::from_utf8(number).ok()?.parse().ok()?;
     let open = crate::table::get(descriptor)?;
     Some(crate::find::place_text(open.page().path()))

@@ -64,7 +64,9 @@ pub(crate) fn make(
     let shown = flags & !(libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC | libc::O_NOCTTY);
     let made = Mapped::new(what, found.number, shown, is_directory, &spot.text());
     match made {
-        Ok((mapped, descriptor)) => Ok((Ref::new(mapped, to_raw(opened.handle), life()), descriptor)),
+        Ok((mapped, descriptor)) => {
+            Ok((Ref::new(mapped, to_raw(opened.handle), life()), descriptor))
+        }
         Err(errno) => {
             let _ = with(|drive, _| Ok(block_on(drive.close(opened.handle))?));
             Err(errno)

@@ -61,7 +61,10 @@ fn resolve(spot: &Spot) -> Outcome<CString> {
 
 fn is_in_place(path: &CStr) -> bool {
     // SAFETY: a text.
-    matches!(unsafe { find(libc::AT_FDCWD, path.as_ptr()) }, Found::Drive(_))
+    matches!(
+        unsafe { find(libc::AT_FDCWD, path.as_ptr()) },
+        Found::Drive(_)
+    )
 }
 
 /// A program of the drive, in memory of this machine: the kernel runs nothing else.
@@ -96,7 +99,8 @@ fn program(spot: &Spot) -> Outcome<Program> {
     if found.is_directory() || found.mode & 0o111 == 0 {
         return Err(Errno(libc::EACCES));
     }
-    let (open, _descriptor) = super::open::make(spot, libc::O_RDONLY | libc::O_CLOEXEC, 0, Use::File)?;
+    let (open, _descriptor) =
+        super::open::make(spot, libc::O_RDONLY | libc::O_CLOEXEC, 0, Use::File)?;
     let mut head = [0; 256];
     let bytes = read_at(&open, 0, &mut head)?;
     let Some(line) = head[..bytes].strip_prefix(b"#!") else {
@@ -112,7 +116,10 @@ fn program(spot: &Spot) -> Outcome<Program> {
         return Err(Errno(libc::ENOEXEC));
     }
     let text = |bytes: &[u8]| CString::new(bytes).map_err(|_| Errno(libc::ENOEXEC));
-    Ok(Program::Script(text(interpreter)?, argument.map(text).transpose()?))
+    Ok(Program::Script(
+        text(interpreter)?,
+        argument.map(text).transpose()?,
+    ))
 }
 
 /// Arguments, or an environment.
@@ -131,7 +138,8 @@ unsafe fn run(spot: &Spot, arguments: Texts, environment: Texts) -> Outcome<c_in
                 Err(crate::errno::last())
             }
             Program::Script(interpreter, argument) => {
-                let path = CString::new(place_text(&spot.text())).map_err(|_| Errno(libc::EINVAL))?;
+                let path =
+                    CString::new(place_text(&spot.text())).map_err(|_| Errno(libc::EINVAL))?;
                 let mut all = vec![interpreter.as_ptr()];
                 all.extend(argument.as_ref().map(|text| text.as_ptr()));
                 all.push(path.as_ptr());
@@ -179,10 +187,14 @@ unsafe fn in_path(file: *const c_char) -> Option<Spot> {
         }
         // SAFETY: a text.
         match unsafe { find(libc::AT_FDCWD, whole.as_ptr()) } {
-            Found::Drive(spot) if of_spot(spot.again(), true).is_ok_and(|found| found.mode & 0o111 != 0) => {
+            Found::Drive(spot)
+                if of_spot(spot.again(), true).is_ok_and(|found| found.mode & 0o111 != 0) =>
+            {
                 return Some(spot);
             }
-            Found::Machine if rustix::fs::access(&whole, rustix::fs::Access::EXEC_OK).is_ok() => return None,
+            Found::Machine if rustix::fs::access(&whole, rustix::fs::Access::EXEC_OK).is_ok() => {
+                return None;
+            }
             _ => {}
         }
     }
@@ -212,7 +224,10 @@ unsafe fn wanted(file: *const c_char, looks_in_path: bool) -> Option<Spot> {
 ///
 /// # Safety
 /// `file` is a text.
-pub(crate) unsafe fn for_child(file: *const c_char, looks_in_path: bool) -> Outcome<Option<(CString, OwnedFd)>> {
+pub(crate) unsafe fn for_child(
+    file: *const c_char,
+    looks_in_path: bool,
+) -> Outcome<Option<(CString, OwnedFd)>> {
     // SAFETY: the caller's promise.
     let Some(spot) = (unsafe { wanted(file, looks_in_path) }) else {
         return Ok(None);
@@ -220,7 +235,10 @@ pub(crate) unsafe fn for_child(file: *const c_char, looks_in_path: bool) -> Outc
     match program(&spot)? {
         Program::Memory(memory) => {
             let path = format!("/proc/self/fd/{}", memory.as_raw_fd());
-            Ok(Some((CString::new(path).map_err(|_| Errno(libc::EINVAL))?, memory)))
+            Ok(Some((
+                CString::new(path).map_err(|_| Errno(libc::EINVAL))?,
+                memory,
+            )))
         }
         // The interpreter would have to be given other arguments.
         Program::Script(..) => Err(Errno(libc::ENOEXEC)),

@@ -10,7 +10,9 @@ use crate::find::{Found, find};
 use crate::next::hooks;
 
 fn refused(what: &str) -> c_int {
-    complain(&format!("{what} is not there for files of a drive: use `wharf mount`"));
+    complain(&format!(
+        "{what} is not there for files of a drive: use `wharf mount`"
+    ));
     number(Err(Errno(libc::ENOSYS)))
 }
 
@@ -90,16 +92,23 @@ unsafe fn is_of_drive(address: *const libc::sockaddr, bytes: libc::socklen_t) ->
     }
     // SAFETY: the caller's promise.
     let (family, path) = unsafe {
-        let path = std::slice::from_raw_parts(address.cast::<u8>().add(head), bytes as usize - head);
+        let path =
+            std::slice::from_raw_parts(address.cast::<u8>().add(head), bytes as usize - head);
         ((*address).sa_family, path)
     };
-    let end = path.iter().position(|byte| *byte == 0).unwrap_or(path.len());
+    let end = path
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(path.len());
     if i32::from(family) != libc::AF_UNIX || end == 0 {
         return false;
     }
     let path = std::ffi::CString::new(&path[..end]).unwrap_or_default();
     // SAFETY: a text.
-    matches!(unsafe { find(libc::AT_FDCWD, path.as_ptr()) }, Found::Drive(_))
+    matches!(
+        unsafe { find(libc::AT_FDCWD, path.as_ptr()) },
+        Found::Drive(_)
+    )
 }
 
 /// System calls that programs make by their number, as the functions that stand for them: those on files of the drive.
@@ -111,23 +120,41 @@ unsafe fn known(call: c_long, [a, b, c, d, e]: [c_ulong; 5]) -> Option<c_long> {
     let has = |descriptor: c_ulong| crate::table::has(descriptor as c_int);
     // SAFETY: the caller's paths and room.
     unsafe {
-        let leads = |directory: c_ulong, path: c_ulong| !matches!(find(directory as c_int, path as *const c_char), Found::Machine);
+        let leads = |directory: c_ulong, path: c_ulong| {
+            !matches!(
+                find(directory as c_int, path as *const c_char),
+                Found::Machine
+            )
+        };
         Some(match call {
             libc::SYS_io_uring_setup => refused("io_uring").into(),
             libc::SYS_statx if has(a) || leads(a, b) => {
                 super::attributes::statx(a as c_int, b as _, c as c_int, d as c_uint, e as _).into()
             }
-            libc::SYS_openat if leads(a, b) => super::open::openat(a as c_int, b as _, c as c_int, d as _).into(),
+            libc::SYS_openat if leads(a, b) => {
+                super::open::openat(a as c_int, b as _, c as c_int, d as _).into()
+            }
             libc::SYS_renameat2 if leads(a, b) || leads(c, d) => {
                 super::names::renameat2(a as c_int, b as _, c as c_int, d as _, e as c_uint).into()
             }
-            libc::SYS_copy_file_range if has(a) || has(c) => {
-                super::storage::copy_file_range(a as c_int, b as _, c as c_int, d as _, e as size_t, 0) as c_long
+            libc::SYS_copy_file_range if has(a) || has(c) => super::storage::copy_file_range(
+                a as c_int,
+                b as _,
+                c as c_int,
+                d as _,
+                e as size_t,
+                0,
+            ) as c_long,
+            libc::SYS_read if has(a) => {
+                super::data::read(a as c_int, b as _, c as size_t) as c_long
             }
-            libc::SYS_read if has(a) => super::data::read(a as c_int, b as _, c as size_t) as c_long,
-            libc::SYS_write if has(a) => super::data::write(a as c_int, b as _, c as size_t) as c_long,
+            libc::SYS_write if has(a) => {
+                super::data::write(a as c_int, b as _, c as size_t) as c_long
+            }
             libc::SYS_close if has(a) => super::descriptors::close(a as c_int).into(),
-            libc::SYS_close_range => super::descriptors::close_range(a as c_uint, b as c_uint, c as c_int).into(),
+            libc::SYS_close_range => {
+                super::descriptors::close_range(a as c_uint, b as c_uint, c as c_int).into()
+            }
             _ => return None,
         })
     }

@@ -21,7 +21,9 @@ unsafe extern "C" {
 static OPENED: Mutex<BTreeMap<usize, Vec<c_int>>> = Mutex::new(BTreeMap::new());
 
 fn opened() -> std::sync::MutexGuard<'static, BTreeMap<usize, Vec<c_int>>> {
-    OPENED.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    OPENED
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 hooks! {

@@ -33,7 +33,13 @@ pub(crate) fn set_bytes(open: &Open, bytes: off_t) -> Outcome<()> {
         return Err(Errno(libc::EINVAL));
     }
     super::memory::before_read(open)?;
-    with(|drive, by| Ok(block_on(drive.truncate_open(by.now_ns, handle(drive, by, open)?, bytes))?))?;
+    with(|drive, by| {
+        Ok(block_on(drive.truncate_open(
+            by.now_ns,
+            handle(drive, by, open)?,
+            bytes,
+        ))?)
+    })?;
     super::memory::after_truncation(open, bytes);
     Ok(())
 }
@@ -56,7 +62,13 @@ fn allocate(open: &Open, mode: c_int, offset: off_t, bytes: off_t) -> Outcome<()
     }
     with(|drive, by| {
         let handle = handle(drive, by, open)?;
-        Ok(block_on(drive.allocate(by.now_ns, handle, offset as u64, bytes as u64, what))?)
+        Ok(block_on(drive.allocate(
+            by.now_ns,
+            handle,
+            offset as u64,
+            bytes as u64,
+            what,
+        ))?)
     })
 }
 
@@ -81,7 +93,12 @@ impl End {
             }),
             // SAFETY: a buffer of that size.
             (End::Kernel(descriptor), Some(at)) => kernel(unsafe {
-                super::data::pread64(*descriptor, out.as_mut_ptr().cast::<c_void>(), out.len(), at)
+                super::data::pread64(
+                    *descriptor,
+                    out.as_mut_ptr().cast::<c_void>(),
+                    out.len(),
+                    at,
+                )
             }),
         }
     }
@@ -89,7 +106,9 @@ impl End {
     fn write(&self, at: Option<i64>, data: &[u8]) -> Outcome<usize> {
         match (self, at) {
             (End::Drive(open), None) => write_next(open, data),
-            (End::Drive(open), Some(at)) => write_at(open, at as u64, data, false).map(|(_, bytes)| bytes),
+            (End::Drive(open), Some(at)) => {
+                write_at(open, at as u64, data, false).map(|(_, bytes)| bytes)
+            }
             // SAFETY: a buffer of that size.
             (End::Kernel(descriptor), None) => kernel(unsafe {
                 super::data::write(*descriptor, data.as_ptr().cast::<c_void>(), data.len())
@@ -107,7 +126,13 @@ fn kernel(returned: ssize_t) -> Outcome<usize> {
 }
 
 /// Copies up to `bytes` bytes; where an offset is given it is moved on, in place of that of the descriptor.
-fn copy(from: c_int, mut from_at: Option<i64>, to: c_int, mut to_at: Option<i64>, bytes: usize) -> Outcome<Copied> {
+fn copy(
+    from: c_int,
+    mut from_at: Option<i64>,
+    to: c_int,
+    mut to_at: Option<i64>,
+    bytes: usize,
+) -> Outcome<Copied> {
     let (source, target) = (End::of(from), End::of(to));
     let mut buffer = vec![0; bytes.min(COPY_BYTES)];
     let mut done = 0;
@@ -141,7 +166,11 @@ fn copy(from: c_int, mut from_at: Option<i64>, to: c_int, mut to_at: Option<i64>
             break;
         }
     }
-    Ok(Copied { bytes: done, from_at, to_at })
+    Ok(Copied {
+        bytes: done,
+        from_at,
+        to_at,
+    })
 }
 
 struct Copied {
@@ -152,14 +181,26 @@ struct Copied {
 
 /// # Safety
 /// Offsets are null or there.
-unsafe fn copy_at(from: c_int, from_at: *mut loff_t, to: c_int, to_at: *mut loff_t, bytes: usize) -> ssize_t {
+unsafe fn copy_at(
+    from: c_int,
+    from_at: *mut loff_t,
+    to: c_int,
+    to_at: *mut loff_t,
+    bytes: usize,
+) -> ssize_t {
     // SAFETY: the caller's promise.
     let (at, end) = unsafe { (from_at.as_mut(), to_at.as_mut()) };
     if at.as_deref().is_some_and(|at| *at < 0) || end.as_deref().is_some_and(|at| *at < 0) {
         set(Errno(libc::EINVAL));
         return -1;
     }
-    let copied = copy(from, at.as_deref().copied(), to, end.as_deref().copied(), bytes);
+    let copied = copy(
+        from,
+        at.as_deref().copied(),
+        to,
+        end.as_deref().copied(),
+        bytes,
+    );
     number(copied.map(|copied| {
         if let (Some(at), Some(now)) = (at, copied.from_at) {
             *at = now;

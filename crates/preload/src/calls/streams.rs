@@ -108,7 +108,11 @@ unsafe fn stream(descriptor: c_int, mode: *const c_char) -> Outcome<*mut FILE> {
         return Err(last());
     }
     // SAFETY: glibc's `FILE`, whose layout is part of what programs are built against.
-    unsafe { made.byte_add(FILENO_OFFSET).cast::<c_int>().write(descriptor) };
+    unsafe {
+        made.byte_add(FILENO_OFFSET)
+            .cast::<c_int>()
+            .write(descriptor)
+    };
     Ok(made)
 }
 
@@ -128,7 +132,10 @@ unsafe fn open(spot: &crate::find::Spot, mode: *const c_char) -> Outcome<*mut FI
 
 /// A standard descriptor became one of the drive, or is none any more: the stream over it follows.
 pub(crate) fn follow(descriptor: c_int) {
-    let Some(number) = usize::try_from(descriptor).ok().filter(|number| *number < 3) else {
+    let Some(number) = usize::try_from(descriptor)
+        .ok()
+        .filter(|number| *number < 3)
+    else {
         return;
     };
     let is_replaced = !BEFORE[number].load(Ordering::Relaxed).is_null();
@@ -184,7 +191,9 @@ fn variable(number: usize) -> *mut *mut FILE {
 
 /// Before a standard descriptor gets another meaning: what is in the stream of the drive over it goes there.
 pub(crate) fn before_change(descriptor: c_int) {
-    let number = usize::try_from(descriptor).ok().filter(|number| *number < 3);
+    let number = usize::try_from(descriptor)
+        .ok()
+        .filter(|number| *number < 3);
     if let Some(number) = number
         && !BEFORE[number].load(Ordering::Relaxed).is_null()
     {

@@ -39,10 +39,16 @@ unsafe fn is_drives(template: *const c_char) -> bool {
 ///
 /// # Safety
 /// A text that may be written.
-unsafe fn make(template: *mut c_char, suffix: c_int, make: impl Fn(*const c_char) -> c_int) -> Outcome<c_int> {
+unsafe fn make(
+    template: *mut c_char,
+    suffix: c_int,
+    make: impl Fn(*const c_char) -> c_int,
+) -> Outcome<c_int> {
     // SAFETY: the caller's promise.
     let length = unsafe { CStr::from_ptr(template) }.to_bytes().len();
-    let begin = usize::try_from(suffix).ok().and_then(|suffix| length.checked_sub(6 + suffix));
+    let begin = usize::try_from(suffix)
+        .ok()
+        .and_then(|suffix| length.checked_sub(6 + suffix));
     let begin = begin.ok_or(Errno(libc::EINVAL))?;
     // SAFETY: inside the text.
     let letters = unsafe { std::slice::from_raw_parts_mut(template.add(begin).cast::<u8>(), 6) };

@@ -64,7 +64,9 @@ unsafe fn write_all(
     if let [one] = all[..] {
         return write(unsafe { data(one.iov_base.cast_const(), one.iov_len) });
     }
-    let parts = all.iter().map(|one| unsafe { data(one.iov_base.cast_const(), one.iov_len) });
+    let parts = all
+        .iter()
+        .map(|one| unsafe { data(one.iov_base.cast_const(), one.iov_len) });
     write(&parts.collect::<Vec<&[u8]>>().concat())
 }
 
@@ -75,14 +77,24 @@ unsafe fn read_from(open: &Open, buffers: *const iovec, count: c_int, at: off_t)
     unsafe {
         read_all(buffers, count, |out| match at {
             -1 => read_next(open, out),
-            _ => read_at(open, u64::try_from(at).map_err(|_| Errno(libc::EINVAL))?, out),
+            _ => read_at(
+                open,
+                u64::try_from(at).map_err(|_| Errno(libc::EINVAL))?,
+                out,
+            ),
         })
     }
 }
 
 /// # Safety
 /// The buffers are there.
-unsafe fn write_to(open: &Open, buffers: *const iovec, count: c_int, at: off_t, flags: c_int) -> Outcome<usize> {
+unsafe fn write_to(
+    open: &Open,
+    buffers: *const iovec,
+    count: c_int,
+    at: off_t,
+    flags: c_int,
+) -> Outcome<usize> {
     let at_end = flags & libc::RWF_APPEND != 0;
     // SAFETY: the caller's promise.
     unsafe {
@@ -213,4 +225,3 @@ unsafe fn adopt_received(message: *const libc::msghdr) {
         }
     }
 }
-

@@ -23,7 +23,11 @@ fn answer(all: &mut [pollfd]) -> c_int {
 ///
 /// # Safety
 /// There are so many.
-unsafe fn poll_all(all: *mut pollfd, count: nfds_t, ask: impl FnOnce(*mut pollfd, bool) -> c_int) -> c_int {
+unsafe fn poll_all(
+    all: *mut pollfd,
+    count: nfds_t,
+    ask: impl FnOnce(*mut pollfd, bool) -> c_int,
+) -> c_int {
     // SAFETY: the caller's promise.
     let all = unsafe { std::slice::from_raw_parts_mut(all, count as usize) };
     let ready = answer(all);
@@ -35,7 +39,11 @@ unsafe fn poll_all(all: *mut pollfd, count: nfds_t, ask: impl FnOnce(*mut pollfd
     if found < 0 {
         return found;
     }
-    for (one, other) in all.iter_mut().zip(&others).filter(|(_, other)| other.fd >= 0) {
+    for (one, other) in all
+        .iter_mut()
+        .zip(&others)
+        .filter(|(_, other)| other.fd >= 0)
+    {
         one.revents = other.revents;
     }
     found + ready
@@ -51,7 +59,9 @@ unsafe fn ours(end: c_int, set: *const fd_set) -> Vec<c_int> {
     match set.is_null() {
         true => Vec::new(),
         // SAFETY: the caller's set.
-        false => (0..end).filter(|fd| table::has(*fd) && unsafe { libc::FD_ISSET(*fd, set) }).collect(),
+        false => (0..end)
+            .filter(|fd| table::has(*fd) && unsafe { libc::FD_ISSET(*fd, set) })
+            .collect(),
     }
 }
 

@@ -20,7 +20,10 @@ enum About {
 }
 
 impl About {
-    fn with<T>(&self, mut f: impl FnMut(&FileDrive, By<'_>, Target<'_>) -> Outcome<T>) -> Outcome<T> {
+    fn with<T>(
+        &self,
+        mut f: impl FnMut(&FileDrive, By<'_>, Target<'_>) -> Outcome<T>,
+    ) -> Outcome<T> {
         with(|drive, by| {
             let target = match self {
                 About::Path(spot, follows) => Target::Path(spot.at(drive, by)?, *follows),
@@ -46,7 +49,10 @@ impl About {
 
     fn list(&self) -> Outcome<Vec<u8>> {
         let names = self.with(|drive, by, target| Ok(block_on(drive.xattrs(by, target))?))?;
-        Ok(names.iter().flat_map(|name| [&name[..], b"\0"].concat()).collect())
+        Ok(names
+            .iter()
+            .flat_map(|name| [&name[..], b"\0"].concat())
+            .collect())
     }
 
     fn remove(&self, name: &[u8]) -> Outcome<()> {

@@ -25,7 +25,9 @@ impl Program {
 /// A program of this folder.
 pub fn compiled(name: &str) -> Program {
     let place = tempfile::tempdir().unwrap();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name);
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests")
+        .join(name);
     let program = Program { place };
     let compiler = if name.ends_with(".cc") { "c++" } else { "cc" };
     let made = Command::new(compiler)
@@ -46,7 +48,9 @@ pub fn text(bytes: &[u8]) -> String {
 /// The shared object, which Cargo has built for these tests.
 fn object() -> PathBuf {
     let own = std::env::current_exe().unwrap();
-    let found = own.ancestors().map(|place| place.join("libwharf_preload.so"));
+    let found = own
+        .ancestors()
+        .map(|place| place.join("libwharf_preload.so"));
     let found = found.into_iter().find(|object| object.is_file());
     found.expect("it is built beside the tests")
 }

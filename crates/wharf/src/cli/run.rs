@@ -80,11 +80,17 @@ fn split(text: &OsStr) -> Result<(PathBuf, OsString), Failure> {
             text.display()
         ))
     };
-    let middle = bytes.iter().rposition(|byte| *byte == b'=').ok_or_else(wrong)?;
+    let middle = bytes
+        .iter()
+        .rposition(|byte| *byte == b'=')
+        .ok_or_else(wrong)?;
     let (source, place) = (&bytes[..middle], &bytes[middle + 1..]);
     let place = Path::new(OsStr::from_bytes(place));
     let is_plain = place.components().all(|part| {
-        matches!(part, std::path::Component::RootDir | std::path::Component::Normal(_))
+        matches!(
+            part,
+            std::path::Component::RootDir | std::path::Component::Normal(_)
+        )
     });
     match place.is_absolute() && is_plain && place.components().count() > 1 && !source.is_empty() {
         true => Ok((PathBuf::from(OsStr::from_bytes(source)), place.into())),
@@ -96,7 +102,10 @@ fn split(text: &OsStr) -> Result<(PathBuf, OsString), Failure> {
 fn object() -> Result<PathBuf, Failure> {
     let own = std::env::current_exe().map_err(input)?;
     let directory = own.parent().unwrap_or(Path::new("/"));
-    let places = [directory.join(OBJECT), directory.join("../lib/wharf").join(OBJECT)];
+    let places = [
+        directory.join(OBJECT),
+        directory.join("../lib/wharf").join(OBJECT),
+    ];
     let found = places.iter().find(|place| place.is_file());
     found.cloned().ok_or_else(|| {
         input(format!(
@@ -166,7 +175,8 @@ fn wait(mut child: Child, mut signals: Signals) -> io::Result<ExitStatus> {
     let process = rustix::process::Pid::from_child(&child);
     let handle = signals.handle();
     std::thread::scope(|scope| {
-        #[allow(clippy::disallowed_methods)] // it waits for signals, which no task of the runtime can
+        #[allow(clippy::disallowed_methods)]
+        // it waits for signals, which no task of the runtime can
         scope.spawn(|| {
             for signal in signals.forever() {
                 let forwarded = match signal {

@@ -3,8 +3,8 @@
 use wharf_files::vfs::{At, Start};
 use wharf_files::{Caller, Errno};
 use wharf_wire::file::{
-    FileHandle, LINKS_LEAVE, REQUEST_BYTES_MAX, REQUEST_HEAD_BYTES, Request, RequestError, RequestHead,
-    Start as WireStart, StartKind,
+    FileHandle, LINKS_LEAVE, REQUEST_BYTES_MAX, REQUEST_HEAD_BYTES, Request, RequestError,
+    RequestHead, Start as WireStart, StartKind,
 };
 use wharf_wire::status::StatusCode;
 use zerocopy::{FromBytes, IntoBytes};
