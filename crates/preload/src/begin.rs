@@ -1,6 +1,6 @@
 //! What a process finds when it begins: descriptors of files of the drive that it was given, and where it is.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::os::fd::{FromRawFd, OwnedFd};
 
@@ -40,7 +40,7 @@ fn adopt_all() {
         descriptors.extend(name.and_then(|name| name.parse::<c_int>().ok()));
     }
     drop(listed);
-    let mut known = HashMap::new();
+    let mut known = BTreeMap::new();
     for descriptor in descriptors {
         if is_ours(descriptor) {
             enter(descriptor, &mut known);
@@ -51,7 +51,7 @@ fn adopt_all() {
 /// Enters a descriptor that came from elsewhere, if it is a file of the drive.
 pub(crate) fn adopt(descriptor: c_int) {
     if is_ours(descriptor) {
-        let mut known = HashMap::new();
+        let mut known = BTreeMap::new();
         // Another descriptor of the same may be here.
         for other in table::all() {
             if let (Some(open), Some(memory)) = (table::get(other), memory_of(other)) {
@@ -69,7 +69,7 @@ fn memory_of(descriptor: c_int) -> Option<u64> {
     Some(rustix::fs::fstat(borrowed).ok()?.st_ino)
 }
 
-fn enter(descriptor: c_int, known: &mut HashMap<u64, Ref>) {
+fn enter(descriptor: c_int, known: &mut BTreeMap<u64, Ref>) {
     let Some(memory) = memory_of(descriptor) else {
         return;
     };

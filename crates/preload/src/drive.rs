@@ -290,10 +290,12 @@ pub(crate) fn is_in_use() -> bool {
 
 /// Somebody else goes on as this process, if `returned` is 0: what is opened from now on is opened as that one.
 pub(crate) fn changed_user(returned: c_int) -> c_int {
-    if returned == 0 && IS_ON.load(Ordering::Relaxed) && !IS_IN.get() {
-        if let Some(attached) = &mut lock().attached {
-            attached.caller = caller();
-        }
+    if returned == 0
+        && IS_ON.load(Ordering::Relaxed)
+        && !IS_IN.get()
+        && let Some(attached) = &mut lock().attached
+    {
+        attached.caller = caller();
     }
     returned
 }

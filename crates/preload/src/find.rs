@@ -152,7 +152,7 @@ fn found(leads: Leads<'_>, from: Option<Ref>) -> Found {
 }
 
 fn inside(place: &Place, open: Ref, path: &[u8]) -> Found {
-    let leads = place.from_inside(open.page().path(), path);
+    let leads = place.inside_from(open.page().path(), path);
     found(leads, Some(open))
 }
 

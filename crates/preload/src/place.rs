@@ -64,7 +64,7 @@ impl Place {
     }
 
     /// Where a path from a directory of the drive leads, whose path from the root is `directory`.
-    pub(crate) fn from_inside<'a>(&self, directory: &[u8], path: &'a [u8]) -> Leads<'a> {
+    pub(crate) fn inside_from<'a>(&self, directory: &[u8], path: &'a [u8]) -> Leads<'a> {
         if !has_parents(path) {
             return Leads::Inside(Cow::Borrowed(path));
         }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_from_inside_may_lead_out() {
+    fn a_path_inside_from_may_lead_out() {
         let place = Place::new(b"/mnt/drive/").unwrap();
         for (directory, path, leads) in [
             ("", "a", inside("a")),
@@ -183,7 +183,7 @@ mod tests {
             ("a", "../../../../etc", Leads::Out(b"/etc".to_vec())),
             ("a", "../../drive/q", inside("/q")),
         ] {
-            let found = place.from_inside(directory.as_bytes(), path.as_bytes());
+            let found = place.inside_from(directory.as_bytes(), path.as_bytes());
             assert_eq!(found, leads, "{directory} {path}");
         }
     }

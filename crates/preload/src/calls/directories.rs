@@ -3,7 +3,7 @@
 //! A program has nothing of a `DIR` but its address, so one of this library is told from one of the C library's by a set of
 //! addresses. `.` and `..` do not come from the drive: they are put before what does.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::ffi::{c_char, c_int, c_long};
 use std::ptr;
 use std::sync::Mutex;
@@ -40,7 +40,7 @@ struct Listing {
     entry: dirent64,
 }
 
-static KNOWN: Mutex<Option<HashSet<usize>>> = Mutex::new(None);
+static KNOWN: Mutex<Option<BTreeSet<usize>>> = Mutex::new(None);
 
 /// How many there are: nearly always none.
 static COUNT: AtomicUsize = AtomicUsize::new(0);

@@ -6,6 +6,7 @@
 //!   `munmap`, and when the process ends; another process that maps the file does not see it before that.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ffi::{c_int, c_void};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
@@ -242,7 +243,7 @@ fn check(open: &Ref, access: c_int, flags: c_int, offset: off_t) -> Outcome<()> 
     if page.is_directory() {
         return Err(Errno(libc::ENODEV));
     }
-    if offset < 0 || offset as usize % PAGE != 0 {
+    if offset < 0 || !(offset as usize).is_multiple_of(PAGE) {
         return Err(Errno(libc::EINVAL));
     }
     let mode = page.flags() & libc::O_ACCMODE;
@@ -300,15 +301,17 @@ fn map_shared(
 ) -> Outcome<*mut c_void> {
     let mut all = all();
     let number = open.page().number;
-    if !all.files.contains_key(&number) {
-        let memory = Memory::new(open.clone())?;
-        all.files.insert(number, memory);
-        if COUNT.fetch_add(1, Ordering::Relaxed) == 0 {
-            // SAFETY: a function that may be called when the process ends.
-            unsafe { libc::atexit(at_end) };
+    let memory = match all.files.entry(number) {
+        Entry::Occupied(entry) => entry.into_mut(),
+        Entry::Vacant(entry) => {
+            let memory = Memory::new(open.clone())?;
+            if COUNT.fetch_add(1, Ordering::Relaxed) == 0 {
+                // SAFETY: a function that may be called when the process ends.
+                unsafe { libc::atexit(at_end) };
+            }
+            entry.insert(memory)
         }
-    }
-    let memory = all.files.get_mut(&number).ok_or(Errno(libc::ENOMEM))?;
+    };
     if open.page().flags() & libc::O_ACCMODE == libc::O_RDWR {
         // Bytes go back by a descriptor that may write.
         memory.open = open.clone();

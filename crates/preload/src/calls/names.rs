@@ -19,10 +19,11 @@ fn make_directory(spot: &Spot, mode: mode_t) -> Outcome<()> {
 fn remove_name(spot: &Spot, is_directory: bool) -> Outcome<()> {
     with(|drive, by| {
         let at = spot.at(drive, by)?;
-        Ok(match is_directory {
-            true => block_on(drive.rmdir(by, at))?,
-            false => block_on(drive.unlink(by, at))?,
-        })
+        let removed = match is_directory {
+            true => block_on(drive.rmdir(by, at)),
+            false => block_on(drive.unlink(by, at)),
+        };
+        Ok(removed?)
     })
 }
 
@@ -246,6 +247,7 @@ hooks! {
     fn readlinkat(directory: c_int, path: *const c_char, room: *mut c_char, bytes: size_t) -> ssize_t, next {
         // SAFETY: the caller's path.
         match unsafe { find(directory, path) } {
+            // SAFETY: the caller's path.
             Found::Machine => match unsafe { of_proc(path) } {
                 // SAFETY: the caller's room.
                 Some(text) => number(unsafe { give(&text, room, bytes) }),

@@ -61,10 +61,8 @@ fn resolve(spot: &Spot) -> Outcome<CString> {
 
 fn is_in_place(path: &CStr) -> bool {
     // SAFETY: a text.
-    matches!(
-        unsafe { find(libc::AT_FDCWD, path.as_ptr()) },
-        Found::Drive(_)
-    )
+    let found = unsafe { find(libc::AT_FDCWD, path.as_ptr()) };
+    matches!(found, Found::Drive(_))
 }
 
 /// A program of the drive, in memory of this machine: the kernel runs nothing else.
@@ -256,6 +254,7 @@ hooks! {
         // SAFETY: the caller's texts.
         match unsafe { wanted(file, false) } {
             None => next(file, arguments, environment),
+            // SAFETY: the caller's texts.
             Some(spot) => number(unsafe { run(&spot, arguments, environment) }),
         }
     }
@@ -269,6 +268,7 @@ hooks! {
         // SAFETY: the caller's texts.
         match unsafe { wanted(file, true) } {
             None => next(file, arguments, environment),
+            // SAFETY: the caller's texts.
             Some(spot) => number(unsafe { run(&spot, arguments, environment) }),
         }
     }
@@ -277,6 +277,7 @@ hooks! {
         // SAFETY: the caller's texts.
         match unsafe { wanted(file, true) } {
             None => next(file, arguments),
+            // SAFETY: the caller's texts.
             Some(spot) => number(unsafe { run(&spot, arguments, environ) }),
         }
     }

@@ -105,10 +105,8 @@ unsafe fn is_of_drive(address: *const libc::sockaddr, bytes: libc::socklen_t) ->
     }
     let path = std::ffi::CString::new(&path[..end]).unwrap_or_default();
     // SAFETY: a text.
-    matches!(
-        unsafe { find(libc::AT_FDCWD, path.as_ptr()) },
-        Found::Drive(_)
-    )
+    let found = unsafe { find(libc::AT_FDCWD, path.as_ptr()) };
+    matches!(found, Found::Drive(_))
 }
 
 /// System calls that programs make by their number, as the functions that stand for them: those on files of the drive.

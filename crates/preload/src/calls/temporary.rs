@@ -148,6 +148,7 @@ hooks! {
         if !unsafe { is_drives(template) } {
             return next(template);
         }
+        // SAFETY: the same text.
         let is_new = |path| match unsafe { super::attributes::access(path, libc::F_OK) } {
             0 => {
                 crate::errno::set(Errno(libc::EEXIST));

@@ -34,9 +34,10 @@ unsafe fn read_all(
     count: c_int,
     read: impl FnOnce(&mut [u8]) -> Outcome<usize>,
 ) -> Outcome<usize> {
-    // SAFETY: the caller's promise, here and below.
+    // SAFETY: the caller's promise.
     let all = unsafe { all(buffers, count) }?;
     if let [one] = all[..] {
+        // SAFETY: the caller's promise.
         return read(unsafe { out(one.iov_base, one.iov_len) });
     }
     let mut together = vec![0; all.iter().map(|one| one.iov_len).sum()];
@@ -44,6 +45,7 @@ unsafe fn read_all(
     let mut rest = &together[..bytes];
     for one in all {
         let now = rest.len().min(one.iov_len);
+        // SAFETY: the caller's promise.
         unsafe { out(one.iov_base, now) }.copy_from_slice(&rest[..now]);
         rest = &rest[now..];
     }
@@ -59,11 +61,13 @@ unsafe fn write_all(
     count: c_int,
     write: impl FnOnce(&[u8]) -> Outcome<usize>,
 ) -> Outcome<usize> {
-    // SAFETY: the caller's promise, here and below.
+    // SAFETY: the caller's promise.
     let all = unsafe { all(buffers, count) }?;
     if let [one] = all[..] {
+        // SAFETY: the caller's promise.
         return write(unsafe { data(one.iov_base.cast_const(), one.iov_len) });
     }
+    // SAFETY: the caller's promise.
     let parts = all
         .iter()
         .map(|one| unsafe { data(one.iov_base.cast_const(), one.iov_len) });
