@@ -182,7 +182,7 @@ fn personalities_run_on_a_file_system_of_the_host_and_all_reads_are_checked() {
             let own = StorConfig {
                 cache,
                 threads: 4,
-                cache_files: 16,
+                cache_files: 256,
                 ..StorConfig::default()
             };
             let mut setup = one_drive.clone();
