@@ -280,10 +280,11 @@ fn appends_to_files_that_come_and_go_are_kept() {
                         offset >= before,
                         "seed {seed}, {mode:?}, {path}: at {offset} behind {before}"
                     );
-                    let mut all = ends.lock().expect("no holder panics");
-                    let end = all.entry(file).or_default();
-                    *end = (*end).max(offset + bytes);
-                    drop(all);
+                    {
+                        let mut all = ends.lock().expect("no holder panics");
+                        let end = all.entry(file).or_default();
+                        *end = (*end).max(offset + bytes);
+                    }
                     files.close(handle).await.expect("it is open");
                 }
             }
