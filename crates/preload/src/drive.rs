@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 use std::ffi::c_int;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
@@ -21,6 +21,11 @@ use crate::table::{self, Open};
 
 /// The variable of the environment that says what is where: `SOCKET=PLACE`.
 pub(crate) const VARIABLE: &str = "WHARF_DRIVE";
+
+/// How often it is looked whether the drive has a place for one more process, and how long it is waited between two looks:
+/// 10 seconds in all.
+const PLACE_LOOKS: u32 = 2_000;
+const PLACE_PAUSE_US: u32 = 5_000;
 
 /// What the variable says.
 pub(crate) struct Setup {
@@ -138,7 +143,7 @@ impl Client {
     fn attach(&mut self) -> Outcome<&Attached> {
         if self.attached.is_none() {
             let setup = setup().ok_or(Errno(libc::ENOENT))?;
-            let drive = FileDrive::attach(&setup.socket).map_err(|error| {
+            let drive = attach(&setup.socket).map_err(|error| {
                 static HAS_SAID: AtomicBool = AtomicBool::new(false);
                 if !HAS_SAID.swap(true, Ordering::Relaxed) {
                     complain(&format!(
@@ -175,6 +180,19 @@ impl Client {
             attached.drive.abandon();
         }
     }
+}
+
+/// Attaches; waits for a while if as many processes as may use the drive do.
+fn attach(socket: &Path) -> Result<FileDrive, ImageError> {
+    for _ in 0..PLACE_LOOKS {
+        match FileDrive::attach(socket) {
+            Err(ImageError::Drive(StoreError::NoSlotLeft { .. })) => {}
+            attached => return attached,
+        }
+        // SAFETY: it takes a number.
+        unsafe { libc::usleep(PLACE_PAUSE_US) };
+    }
+    FileDrive::attach(socket)
 }
 
 /// Why there is no drive, in few words.

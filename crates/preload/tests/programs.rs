@@ -153,6 +153,40 @@ fn two_programs_see_each_others_files() {
 }
 
 #[test]
+fn threads_work_while_their_process_forks() {
+    let drive = Drive::new();
+    let program = compiled("threads.c");
+    for _ in 0..3 {
+        let told = drive.run(Command::new(program.path()).arg("/where"));
+        assert_eq!(
+            text(&told.stdout),
+            "0 wrong, 0 failed, 210 bytes\n",
+            "{told:?}"
+        );
+    }
+    drive.check();
+}
+
+#[test]
+fn more_programs_than_there_are_places_wait_for_one() {
+    let drive = Drive::with_places(4);
+    let told =
+        drive.shell("for i in $(seq 12); do seq $i > /where/$i & done; wait; cat /where/* | wc -l");
+    assert_eq!(told, "78\n");
+    drive.check();
+}
+
+/// Who is killed amid anything leaves the rest to others.
+#[test]
+fn a_killed_program_holds_nobody_up() {
+    let drive = Drive::new();
+    let program = compiled("killed.c");
+    let told = drive.run(Command::new(program.path()).arg("/where"));
+    assert_eq!(text(&told.stdout), "40 killed, all written\n", "{told:?}");
+    drive.check();
+}
+
+#[test]
 fn a_program_without_the_server_gets_errors() {
     let drive = Drive::new();
     assert_eq!(drive.shell("echo x > /where/a; cat /where/a"), "x\n");

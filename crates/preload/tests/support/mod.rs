@@ -57,10 +57,15 @@ fn object() -> PathBuf {
 
 impl Drive {
     pub fn new() -> Drive {
+        Drive::with_places(24)
+    }
+
+    /// One that so many processes use at a time.
+    pub fn with_places(places: u32) -> Drive {
         let place = tempfile::tempdir().unwrap();
         let image = place.path().join("drive.img");
         make(&image, &NewImage::of_bytes(256 << 20)).unwrap();
-        let server = Server::open(&image, place.path().join("drive.sock"), 24).unwrap();
+        let server = Server::open(&image, place.path().join("drive.sock"), places).unwrap();
         Drive {
             place,
             server: Some(server),
