@@ -22,6 +22,12 @@ use crate::table::Open;
 /// The owner that stands for the process.
 const PROCESS: u64 = 0;
 
+/// The last byte that a file can have: a lock to the end goes so far. Behind it is the byte that stands for mappings.
+const LAST: u64 = i64::MAX as u64;
+
+/// The owner that stands for the process's mapping of a file.
+const MAPPING: u64 = u64::MAX;
+
 /// How long it is waited before it is asked again: at first, and at most.
 const PAUSE: Duration = Duration::from_micros(50);
 const PAUSE_MAX: Duration = Duration::from_millis(5);
@@ -78,7 +84,7 @@ fn range(open: &Open, lock: &Flock) -> Outcome<LockRange> {
     };
     let begin = from.checked_add_signed(lock.l_start).ok_or(invalid)?;
     let (first, last) = match lock.l_len {
-        0 => (begin, u64::MAX),
+        0 => (begin, LAST),
         1.. => (
             begin,
             begin
@@ -164,7 +170,7 @@ fn test(open: &Open, request: &LockRequest, asked: &mut Flock) -> Outcome<()> {
     asked.l_whence = libc::SEEK_SET as i16;
     asked.l_start = found.range.first() as i64;
     asked.l_len = match found.range.last() {
-        u64::MAX => 0,
+        LAST.. => 0,
         last => (last - found.range.first() + 1) as i64,
     };
     // The drive does not know processes.
@@ -198,6 +204,39 @@ pub(crate) fn whole(open: &Open, operation: c_int) -> Outcome<()> {
         detects: false,
     };
     lock(open, &request, operation & libc::LOCK_NB == 0)
+}
+
+fn of_mapping() -> Outcome<LockRequest> {
+    Ok(LockRequest {
+        owner: MAPPING,
+        space: LockSpace::Records,
+        range: LockRange::new(LAST + 1, LAST + 1).ok_or(Errno(libc::EINVAL))?,
+        kind: LockKind::Exclusive,
+        waits: false,
+        detects: false,
+    })
+}
+
+/// This process is the only one that maps a file to write it, until [`unmapped`].
+///
+/// # Errors
+/// `ENODEV` if another one does: neither would see what the other writes.
+pub(crate) fn mapped(open: &Open) -> Outcome<()> {
+    let request = of_mapping()?;
+    match with_handle(open, |drive, handle| Ok(drive.lock(handle, &request)?)) {
+        Err(Errno(libc::EAGAIN)) => Err(Errno(libc::ENODEV)),
+        locked => locked,
+    }
+}
+
+/// It maps it no more.
+pub(crate) fn unmapped(open: &Open) {
+    // What cannot be given back goes with the process.
+    let _ = of_mapping().and_then(|request| {
+        with_handle(open, |drive, handle| {
+            Ok(drive.unlock(handle, MAPPING, request.space, request.range)?)
+        })
+    });
 }
 
 /// There may be a lock from now on, of the process or of the description.

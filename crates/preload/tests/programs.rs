@@ -176,6 +176,20 @@ fn more_programs_than_there_are_places_wait_for_one() {
     drive.check();
 }
 
+/// Two processes that map a file would not see what the other writes: the second one is told so.
+#[test]
+fn a_file_is_mapped_to_be_written_by_one_process() {
+    let drive = Drive::new();
+    let program = compiled("maps.c");
+    let told = drive.run(Command::new(program.path()).arg("/where"));
+    assert_eq!(
+        text(&told.stdout),
+        "to be read: ENODEV\nalone: 0\nanother process: ENODEV\nafter that: 0\nread by another: the first\n",
+        "{told:?}"
+    );
+    drive.check();
+}
+
 /// Who is killed amid anything leaves the rest to others.
 #[test]
 fn a_killed_program_holds_nobody_up() {

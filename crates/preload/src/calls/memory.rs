@@ -1,7 +1,9 @@
 //! Mappings of files of the drive.
 //!
-//! * Private ones are copies: what changes in the file later does not show.
-//! * Shared ones of a file have one memory in this process, whatever their number, which its children share. What is read and written
+//! * Private ones, and those of files that are open to be read alone, are copies: what changes in the file later does not show.
+//! * Shared ones that are only read, of a file that is open to be written, are refused (`ENODEV`): what other processes write
+//!   would not show, and who opens a file so counts on that. SQLite then reads by calls.
+//! * Shared ones that are written are had by one process at a time (`ENODEV` for others). Those of a file have one memory in this process, whatever their number, which its children share. What is read and written
 //!   by calls meanwhile and what is in that memory agree. What was changed there goes back to the file by `msync`, by the last
 //!   `munmap`, and when the process ends; another process that maps the file does not see it before that.
 
@@ -238,6 +240,16 @@ impl Forking {
     }
 }
 
+/// Whether this process has the file mapped to write it: then all that it maps of it is one memory.
+fn is_mapped(open: &Ref) -> bool {
+    COUNT.load(Ordering::Relaxed) > 0 && all().files.contains_key(&open.page().number)
+}
+
+/// Whether a mapping is private: of the kinds, two share a bit.
+fn is_private(flags: c_int) -> bool {
+    flags & (libc::MAP_SHARED | libc::MAP_PRIVATE) == libc::MAP_PRIVATE
+}
+
 fn check(open: &Ref, access: c_int, flags: c_int, offset: off_t) -> Outcome<()> {
     let page = open.page();
     if page.is_directory() {
@@ -247,10 +259,15 @@ fn check(open: &Ref, access: c_int, flags: c_int, offset: off_t) -> Outcome<()> 
         return Err(Errno(libc::EINVAL));
     }
     let mode = page.flags() & libc::O_ACCMODE;
-    let is_written = access & libc::PROT_WRITE != 0 && flags & libc::MAP_PRIVATE == 0;
-    match mode == libc::O_WRONLY || is_written && mode != libc::O_RDWR {
-        true => Err(Errno(libc::EACCES)),
-        false => Ok(()),
+    let is_written = access & libc::PROT_WRITE != 0 && !is_private(flags);
+    let is_private = is_private(flags);
+    match mode {
+        libc::O_WRONLY => Err(Errno(libc::EACCES)),
+        libc::O_RDONLY if is_written => Err(Errno(libc::EACCES)),
+        libc::O_RDWR if !is_private && access & libc::PROT_WRITE == 0 && !is_mapped(open) => {
+            Err(Errno(libc::ENODEV))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -305,6 +322,7 @@ fn map_shared(
         Entry::Occupied(entry) => entry.into_mut(),
         Entry::Vacant(entry) => {
             let memory = Memory::new(open.clone())?;
+            crate::locks::mapped(open)?;
             if COUNT.fetch_add(1, Ordering::Relaxed) == 0 {
                 // SAFETY: a function that may be called when the process ends.
                 unsafe { libc::atexit(at_end) };
@@ -312,10 +330,6 @@ fn map_shared(
             entry.insert(memory)
         }
     };
-    if open.page().flags() & libc::O_ACCMODE == libc::O_RDWR {
-        // Bytes go back by a descriptor that may write.
-        memory.open = open.clone();
-    }
     memory.bring(offset as usize, bytes)?;
     let mapped = next(access, flags, memory.file.as_raw_fd(), offset);
     if mapped == libc::MAP_FAILED {
@@ -335,9 +349,12 @@ hooks! {
             return next(at, bytes, access, flags, descriptor, offset);
         };
         let how = |access, flags, descriptor, offset| next(at, bytes, access, flags, descriptor, offset);
-        let mapped = check(&open, access, flags, offset).and_then(|()| match flags & libc::MAP_PRIVATE {
-            0 => map_shared(&open, bytes, access, flags & !(libc::MAP_SYNC | libc::MAP_POPULATE), offset, &how),
-            _ => map_private(&open, bytes, access, flags & !libc::MAP_POPULATE, offset, &how),
+        let mapped = check(&open, access, flags, offset).and_then(|()| match is_private(flags) {
+            false if open.page().flags() & libc::O_ACCMODE == libc::O_RDWR => map_shared(&open, bytes, access, flags & !(libc::MAP_SYNC | libc::MAP_POPULATE), offset, &how),
+            _ => {
+                let shared = libc::MAP_SHARED | libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC | libc::MAP_POPULATE;
+                map_private(&open, bytes, access, flags & !shared | libc::MAP_PRIVATE, offset, &how)
+            }
         });
         mapped.unwrap_or_else(|errno| {
             set(errno);
@@ -387,6 +404,7 @@ hooks! {
                 if memory.mappings == 0 {
                     // As with the kernel's, an error is told to whoever syncs.
                     let _ = memory.bring_back();
+                    crate::locks::unmapped(&memory.open);
                     COUNT.fetch_sub(1, Ordering::Relaxed);
                     let ended = all.files.remove(&number);
                     drop(ended);
