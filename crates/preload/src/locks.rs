@@ -15,6 +15,7 @@ use libc::flock as Flock;
 use wharf::files::{FileDrive, LockKind, LockRange, LockRequest, LockSpace};
 use wharf_files::{By, Handle};
 
+use crate::calls::memory;
 use crate::drive::{handle, with};
 use crate::errno::{Errno, Outcome, last};
 use crate::table::Open;
@@ -48,8 +49,13 @@ fn with_handle<T>(open: &Open, mut f: impl FnMut(&FileDrive, Handle) -> Outcome<
     with(|drive, by: By<'_>| f(drive, handle(drive, by, open)?))
 }
 
-/// Asks for a lock, again and again if the caller waits.
+/// Asks for a lock, again and again if the caller waits. What this process has mapped of the file is as the file is then.
 fn lock(open: &Open, request: &LockRequest, waits: bool) -> Outcome<()> {
+    ask(open, request, waits)?;
+    memory::after_lock(open)
+}
+
+fn ask(open: &Open, request: &LockRequest, waits: bool) -> Outcome<()> {
     let mut pause = PAUSE;
     loop {
         match with_handle(open, |drive, handle| Ok(drive.lock(handle, request)?)) {
@@ -139,6 +145,7 @@ pub(crate) fn record(open: &Open, command: c_int, asked: &mut Flock) -> Outcome<
         if matches!(command, libc::F_GETLK | libc::F_OFD_GETLK) {
             return Err(Errno(libc::EINVAL));
         }
+        memory::before_read(open)?;
         let owner = request(LockKind::Shared).owner;
         return with_handle(open, |drive, handle| {
             Ok(drive.unlock(handle, owner, LockSpace::Records, range)?)
@@ -187,6 +194,7 @@ pub(crate) fn whole(open: &Open, operation: c_int) -> Outcome<()> {
         libc::LOCK_SH => LockKind::Shared,
         libc::LOCK_EX => LockKind::Exclusive,
         libc::LOCK_UN => {
+            memory::before_read(open)?;
             let owner = open.page().id;
             return with_handle(open, |drive, handle| {
                 Ok(drive.unlock(handle, owner, LockSpace::Whole, LockRange::ALL)?)
@@ -217,7 +225,7 @@ fn of_mapping() -> Outcome<LockRequest> {
     })
 }
 
-/// This process is the only one that maps a file to write it, until [`unmapped`].
+/// This process is the only one that has shared mappings of a file that is open to be written, until [`unmapped`].
 ///
 /// # Errors
 /// `ENODEV` if another one does: neither would see what the other writes.

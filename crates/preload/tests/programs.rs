@@ -184,7 +184,8 @@ fn a_file_is_mapped_to_be_written_by_one_process() {
     let told = drive.run(Command::new(program.path()).arg("/where"));
     assert_eq!(
         text(&told.stdout),
-        "to be read: ENODEV\nalone: 0\nanother process: ENODEV\nafter that: 0\nread by another: the first\n",
+        "to be read: 0\nanother process: ENODEV\nafter a lock: by a call\nalone: 0\nafter the lock: the first\n\
+         another process: ENODEV\nafter that: 0\nread by another: the first\n",
         "{told:?}"
     );
     drive.check();

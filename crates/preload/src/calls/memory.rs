@@ -1,30 +1,41 @@
 //! Mappings of files of the drive.
 //!
 //! * Private ones, and those of files that are open to be read alone, are copies: what changes in the file later does not show.
-//! * Shared ones that are only read, of a file that is open to be written, are refused (`ENODEV`): what other processes write
-//!   would not show, and who opens a file so counts on that. SQLite then reads by calls.
-//! * Shared ones that are written are had by one process at a time (`ENODEV` for others). Those of a file have one memory in this process, whatever their number, which its children share. What is read and written
-//!   by calls meanwhile and what is in that memory agree. What was changed there goes back to the file by `msync`, by the last
-//!   `munmap`, and when the process ends; another process that maps the file does not see it before that.
+//! * Shared ones of a file that is open to be written are had by one process at a time (`ENODEV` for others: SQLite then reads
+//!   by calls). Those of a file have one memory in this process, whatever their number, which its children share. What is read
+//!   and written by calls meanwhile and what is in that memory agree.
+//! * What was changed there goes back to the file by `msync`, by the last `munmap`, and when the process ends. What other
+//!   processes write by calls shows, and they see what was changed there, by locks of the file: whoever gets one finds the
+//!   file as it is, and whoever gives one back leaves it so. NFS keeps mappings in step by the same rule.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::ffi::{c_int, c_void};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libc::{off_t, size_t};
-use rustix::fs::MemfdFlags;
+use rustix::fs::{FallocateFlags, MemfdFlags, SeekFrom};
 use rustix::mm::{MapFlags, ProtFlags, mmap as map, munmap as unmap};
 
+use wharf_files::vfs::{Service, Target};
+use wharf_files::{Seek, block_on};
+
 use super::data::{bytes, read_from_drive, write_to_drive};
+use crate::drive::{handle, with};
 use crate::errno::{Errno, Outcome, set, zero};
 use crate::next::hooks;
 use crate::table::{self, Open, Ref};
 
 const PAGE: usize = 4096;
+
+const ZEROS: [u8; PAGE] = [0; PAGE];
+
+/// Bytes of a file that are looked at together.
+const LOOK: usize = 1 << 20;
 
 /// The memory of a file's shared mappings.
 struct Memory {
@@ -32,10 +43,23 @@ struct Memory {
     /// All of it, as this library sees it.
     view: *mut u8,
     bytes: usize,
-    /// What the file has, as far as is known, of each page that has come.
-    known: BTreeMap<usize, Box<[u8; PAGE]>>,
+    /// What the file has, as far as is known, of each page that has come; none for zeros, which take no memory either.
+    known: BTreeMap<usize, Option<Box<[u8; PAGE]>>>,
     open: Ref,
     mappings: usize,
+    /// The file as it was when the pages were last looked at, as [`version`] says it; none if they were not since they came.
+    seen: Option<Version>,
+}
+
+/// What changes when a file is written: its times, and its size.
+type Version = (u64, u64, u64);
+
+fn version(open: &Open) -> Outcome<Version> {
+    with(|drive, by| {
+        let target = Target::Handle(handle(drive, by, open)?);
+        let now = block_on(drive.stat(by, target))?;
+        Ok((now.modified_ns, now.changed_ns, now.bytes))
+    })
 }
 
 // SAFETY: the view is the memory's own, used by whoever has the lock.
@@ -73,6 +97,18 @@ fn fill(open: &Open, offset: u64, out: &mut [u8]) -> Outcome<()> {
     Ok(())
 }
 
+/// Where a file has bytes that are not a hole, from here on.
+fn next_data(open: &Open, from: u64) -> Outcome<Option<u64>> {
+    let next = with(|drive, by| {
+        let handle = handle(drive, by, open)?;
+        Ok(block_on(drive.seek(handle, from, Seek::Data))?)
+    });
+    match next {
+        Err(Errno(libc::ENXIO)) => Ok(None),
+        next => next.map(Some),
+    }
+}
+
 impl Memory {
     fn new(open: Ref) -> Outcome<Memory> {
         let file = rustix::fs::memfd_create("wharf mapping", MemfdFlags::CLOEXEC)?;
@@ -83,6 +119,7 @@ impl Memory {
             known: BTreeMap::new(),
             open,
             mappings: 0,
+            seen: None,
         })
     }
 
@@ -109,15 +146,42 @@ impl Memory {
             }
             self.bytes = end;
         }
-        for page in offset / PAGE..end / PAGE {
-            if !self.known.contains_key(&page) {
-                let mut known = Box::new([0; PAGE]);
-                fill(&self.open, (page * PAGE) as u64, &mut known[..])?;
-                self.page(page).copy_from_slice(&known[..]);
-                self.known.insert(page, known);
+        self.look(offset / PAGE..end / PAGE, false)
+    }
+
+    /// Looks at the file's pages: at those that have not come, or `anew` at those that have.
+    fn look(&mut self, pages: Range<usize>, anew: bool) -> Outcome<()> {
+        let mut chunk = vec![0; LOOK];
+        let mut page = pages.start;
+        while page < pages.end {
+            let data = next_data(&self.open, (page * PAGE) as u64)?;
+            let data = data.map_or(pages.end, |at| (at as usize / PAGE).clamp(page, pages.end));
+            (page..data).for_each(|hole| self.learn(hole, None, anew));
+            let bytes = ((pages.end - data) * PAGE).min(LOOK);
+            let chunk = &mut chunk[..bytes];
+            chunk.fill(0);
+            fill(&self.open, (data * PAGE) as u64, chunk)?;
+            for (index, new) in chunk.as_chunks::<PAGE>().0.iter().enumerate() {
+                let is_zero = new.iter().all(|byte| *byte == 0);
+                self.learn(data + index, (!is_zero).then_some(new), anew);
             }
+            page = data + bytes / PAGE;
         }
         Ok(())
+    }
+
+    /// The file has these bytes in a page, or zeros.
+    fn learn(&mut self, page: usize, new: Option<&[u8; PAGE]>, anew: bool) {
+        let known = self.known.get(&page);
+        if known.is_some() != anew || known.is_some_and(|known| known.as_deref() == new) {
+            return;
+        }
+        match new {
+            Some(new) => self.page(page).copy_from_slice(new),
+            None if anew => self.page(page).fill(0),
+            None => {}
+        }
+        self.known.insert(page, new.map(|new| Box::new(*new)));
     }
 
     fn page(&mut self, page: usize) -> &mut [u8] {
@@ -127,23 +191,58 @@ impl Memory {
 
     /// Brings back what was changed, as far as the file goes.
     fn bring_back(&mut self) -> Outcome<()> {
-        let file = bytes(&self.open)? as usize;
-        let pages: Vec<usize> = self
-            .known
-            .keys()
-            .copied()
-            .take_while(|page| page * PAGE < file)
-            .collect();
-        for page in pages {
-            let end = (file - page * PAGE).min(PAGE);
-            let now: Vec<u8> = self.page(page)[..end].to_vec();
-            if let Some(known) = self.known.get_mut(&page)
-                && known[..end] != now[..]
-            {
-                write_to_drive(&self.open, (page * PAGE) as u64, &now, false)?;
-                known[..end].copy_from_slice(&now);
+        let end = (bytes(&self.open)? as usize).min(self.bytes);
+        let mut from = 0;
+        // Where nothing was ever written there is no memory.
+        while let Some(data) = self
+            .next(SeekFrom::Data(from as u64))?
+            .filter(|at| *at < end)
+        {
+            let hole = self.next(SeekFrom::Hole(data as u64))?.unwrap_or(end);
+            for page in data / PAGE..hole.min(end).div_ceil(PAGE) {
+                self.bring_page_back(page, (end - page * PAGE).min(PAGE))?;
             }
+            from = hole;
         }
+        Ok(())
+    }
+
+    /// The next data, or hole, of the memory.
+    fn next(&self, from: SeekFrom) -> Outcome<Option<usize>> {
+        match rustix::fs::seek(&self.file, from) {
+            Ok(at) => Ok(Some(at as usize)),
+            Err(rustix::io::Errno::NXIO) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn bring_page_back(&mut self, page: usize, end: usize) -> Outcome<()> {
+        // The program may change it meanwhile.
+        let mut now = [0; PAGE];
+        now.copy_from_slice(self.page(page));
+        let Some(known) = self.known.get_mut(&page) else {
+            return Ok(());
+        };
+        if known.as_deref().unwrap_or(&ZEROS)[..end] != now[..end] {
+            write_to_drive(&self.open, (page * PAGE) as u64, &now[..end], false)?;
+            known.get_or_insert_with(|| Box::new(ZEROS))[..end].copy_from_slice(&now[..end]);
+        }
+        Ok(())
+    }
+
+    /// Has what others have written to the file since.
+    fn catch_up(&mut self) -> Outcome<()> {
+        self.bring_back()?;
+        // Before the pages are read: what is written meanwhile shows the next time.
+        let now = version(&self.open)?;
+        if self.seen == Some(now) {
+            return Ok(());
+        }
+        let ends = (self.known.first_key_value(), self.known.last_key_value());
+        if let (Some((first, _)), Some((last, _))) = ends {
+            self.look(*first..last + 1, true)?;
+        }
+        self.seen = Some(now);
         Ok(())
     }
 
@@ -154,7 +253,8 @@ impl Memory {
             let (page, from) = ((offset + done) / PAGE, (offset + done) % PAGE);
             let now = (PAGE - from).min(data.len() - done);
             if let Some(known) = self.known.get_mut(&page) {
-                known[from..from + now].copy_from_slice(&data[done..done + now]);
+                known.get_or_insert_with(|| Box::new(ZEROS))[from..from + now]
+                    .copy_from_slice(&data[done..done + now]);
                 self.page(page)[from..from + now].copy_from_slice(&data[done..done + now]);
             }
             done += now;
@@ -163,17 +263,21 @@ impl Memory {
 
     /// The file ends here now.
     fn cut(&mut self, end: usize) {
-        let pages: Vec<usize> = self
-            .known
-            .range(end / PAGE..)
-            .map(|(page, _)| *page)
-            .collect();
-        for page in pages {
-            let from = end.saturating_sub(page * PAGE).min(PAGE);
+        let whole = end.next_multiple_of(PAGE);
+        if end < whole.min(self.bytes) {
+            let (page, from) = (end / PAGE, end % PAGE);
             self.page(page)[from..].fill(0);
-            if let Some(known) = self.known.get_mut(&page) {
+            if let Some(Some(known)) = self.known.get_mut(&page) {
                 known[from..].fill(0);
             }
+        }
+        if whole < self.bytes {
+            let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            let rest = (self.bytes - whole) as u64;
+            // It is memory: a hole can be made in it.
+            let _ = rustix::fs::fallocate(&self.file, how, whole as u64, rest);
+            let rest = self.known.range_mut(whole / PAGE..);
+            rest.for_each(|(_, known)| *known = None);
         }
     }
 }
@@ -187,13 +291,24 @@ impl Drop for Memory {
     }
 }
 
-/// Before a file is read by a call: what was changed in its memory is in the file.
+/// Before a file is read by a call, or a lock of it is given back: what was changed in its memory is in the file.
 pub(crate) fn before_read(open: &Open) -> Outcome<()> {
     if COUNT.load(Ordering::Relaxed) == 0 {
         return Ok(());
     }
     match all().files.get_mut(&open.page().number) {
         Some(memory) => memory.bring_back(),
+        None => Ok(()),
+    }
+}
+
+/// This process has got a lock of a file: its memory has what others wrote before.
+pub(crate) fn after_lock(open: &Open) -> Outcome<()> {
+    if COUNT.load(Ordering::Relaxed) == 0 {
+        return Ok(());
+    }
+    match all().files.get_mut(&open.page().number) {
+        Some(memory) => memory.catch_up(),
         None => Ok(()),
     }
 }
@@ -240,11 +355,6 @@ impl Forking {
     }
 }
 
-/// Whether this process has the file mapped to write it: then all that it maps of it is one memory.
-fn is_mapped(open: &Ref) -> bool {
-    COUNT.load(Ordering::Relaxed) > 0 && all().files.contains_key(&open.page().number)
-}
-
 /// Whether a mapping is private: of the kinds, two share a bit.
 fn is_private(flags: c_int) -> bool {
     flags & (libc::MAP_SHARED | libc::MAP_PRIVATE) == libc::MAP_PRIVATE
@@ -260,13 +370,9 @@ fn check(open: &Ref, access: c_int, flags: c_int, offset: off_t) -> Outcome<()> 
     }
     let mode = page.flags() & libc::O_ACCMODE;
     let is_written = access & libc::PROT_WRITE != 0 && !is_private(flags);
-    let is_private = is_private(flags);
     match mode {
         libc::O_WRONLY => Err(Errno(libc::EACCES)),
         libc::O_RDONLY if is_written => Err(Errno(libc::EACCES)),
-        libc::O_RDWR if !is_private && access & libc::PROT_WRITE == 0 && !is_mapped(open) => {
-            Err(Errno(libc::ENODEV))
-        }
         _ => Ok(()),
     }
 }
