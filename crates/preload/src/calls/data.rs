@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use libc::{off_t, size_t, ssize_t};
 use wharf_files::vfs::{Service, Target};
-use wharf_files::{Place, Seek, Sync, block_on};
+use wharf_files::{Attributes, Place, Seek, Sync, block_on};
 
 use crate::drive::{handle, with};
 use crate::errno::{Errno, Outcome, number};
@@ -132,7 +132,7 @@ pub(crate) fn seek(open: &Open, offset: off_t, whence: c_int) -> Outcome<u64> {
             } else {
                 Seek::Hole
             };
-            with(|drive, by| Ok(block_on(drive.seek(handle(drive, by, open)?, from, what))?))?
+            find(open, from, what)?
         }
         _ => return Err(invalid),
     };
@@ -143,11 +143,21 @@ pub(crate) fn seek(open: &Open, offset: off_t, whence: c_int) -> Outcome<u64> {
     Ok(to)
 }
 
+/// The next data of a file, or the next hole.
+pub(crate) fn find(open: &Open, from: u64, what: Seek) -> Outcome<u64> {
+    with(|drive, by| Ok(block_on(drive.seek(handle(drive, by, open)?, from, what))?))
+}
+
 /// Bytes of a file.
 pub(crate) fn bytes(open: &Open) -> Outcome<u64> {
+    Ok(attributes(open)?.bytes)
+}
+
+/// What the drive knows of a file.
+pub(crate) fn attributes(open: &Open) -> Outcome<Attributes> {
     with(|drive, by| {
         let target = Target::Handle(handle(drive, by, open)?);
-        Ok(block_on(drive.stat(by, target))?.bytes)
+        Ok(block_on(drive.stat(by, target))?)
     })
 }
 

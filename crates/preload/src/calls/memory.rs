@@ -20,12 +20,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use libc::{off_t, size_t};
 use rustix::fs::{FallocateFlags, MemfdFlags, SeekFrom};
 use rustix::mm::{MapFlags, ProtFlags, mmap as map, munmap as unmap};
+use wharf_files::Seek;
 
-use wharf_files::vfs::{Service, Target};
-use wharf_files::{Seek, block_on};
-
-use super::data::{bytes, read_from_drive, write_to_drive};
-use crate::drive::{handle, with};
+use super::data::{attributes, bytes, find, read_from_drive, write_to_drive};
 use crate::errno::{Errno, Outcome, set, zero};
 use crate::next::hooks;
 use crate::table::{self, Open, Ref};
@@ -55,11 +52,8 @@ struct Memory {
 type Version = (u64, u64, u64);
 
 fn version(open: &Open) -> Outcome<Version> {
-    with(|drive, by| {
-        let target = Target::Handle(handle(drive, by, open)?);
-        let now = block_on(drive.stat(by, target))?;
-        Ok((now.modified_ns, now.changed_ns, now.bytes))
-    })
+    let now = attributes(open)?;
+    Ok((now.modified_ns, now.changed_ns, now.bytes))
 }
 
 // SAFETY: the view is the memory's own, used by whoever has the lock.
@@ -99,11 +93,7 @@ fn fill(open: &Open, offset: u64, out: &mut [u8]) -> Outcome<()> {
 
 /// Where a file has bytes that are not a hole, from here on.
 fn next_data(open: &Open, from: u64) -> Outcome<Option<u64>> {
-    let next = with(|drive, by| {
-        let handle = handle(drive, by, open)?;
-        Ok(block_on(drive.seek(handle, from, Seek::Data))?)
-    });
-    match next {
+    match find(open, from, Seek::Data) {
         Err(Errno(libc::ENXIO)) => Ok(None),
         next => next.map(Some),
     }
@@ -291,44 +281,34 @@ impl Drop for Memory {
     }
 }
 
+/// Does something with the memory of a file, if it has one.
+fn of_file<T>(open: &Open, f: impl FnOnce(&mut Memory) -> T) -> Option<T> {
+    if COUNT.load(Ordering::Relaxed) == 0 {
+        return None;
+    }
+    all().files.get_mut(&open.page().number).map(f)
+}
+
 /// Before a file is read by a call, or a lock of it is given back: what was changed in its memory is in the file.
 pub(crate) fn before_read(open: &Open) -> Outcome<()> {
-    if COUNT.load(Ordering::Relaxed) == 0 {
-        return Ok(());
-    }
-    match all().files.get_mut(&open.page().number) {
-        Some(memory) => memory.bring_back(),
-        None => Ok(()),
-    }
+    of_file(open, Memory::bring_back).unwrap_or(Ok(()))
 }
 
 /// This process has got a lock of a file: its memory has what others wrote before.
 pub(crate) fn after_lock(open: &Open) -> Outcome<()> {
-    if COUNT.load(Ordering::Relaxed) == 0 {
-        return Ok(());
-    }
-    match all().files.get_mut(&open.page().number) {
-        Some(memory) => memory.catch_up(),
-        None => Ok(()),
-    }
+    of_file(open, Memory::catch_up).unwrap_or(Ok(()))
 }
 
 /// A call has written to a file: its memory has the same.
 pub(crate) fn after_write(open: &Open, end: u64, data: &[u8]) {
-    if COUNT.load(Ordering::Relaxed) > 0
-        && let Some(memory) = all().files.get_mut(&open.page().number)
-    {
-        memory.written(end as usize - data.len(), data);
-    }
+    of_file(open, |memory| {
+        memory.written(end as usize - data.len(), data)
+    });
 }
 
 /// A file has been given another size.
 pub(crate) fn after_truncation(open: &Open, bytes: u64) {
-    if COUNT.load(Ordering::Relaxed) > 0
-        && let Some(memory) = all().files.get_mut(&open.page().number)
-    {
-        memory.cut(bytes as usize);
-    }
+    of_file(open, |memory| memory.cut(bytes as usize));
 }
 
 /// Brings everything back, when the process ends.
