@@ -19,7 +19,7 @@
 //! | `links.rs` | symbolic links that lead out of the drive |
 //! | `locks.rs` | locks of files |
 //! | `next.rs` | the functions behind these |
-//! | `begin.rs` | what a process finds when it begins: descriptors that it was given |
+//! | `begin.rs`, `end.rs` | what a process finds when it begins: descriptors that it was given; what it gives back when it ends |
 //! | `convert.rs`, `errno.rs` | words of file systems as those of the C library |
 //! | `calls/` | the functions, a file for each family |
 //!
@@ -33,6 +33,7 @@ mod begin;
 mod calls;
 mod convert;
 mod drive;
+mod end;
 mod errno;
 mod find;
 mod links;

@@ -18,7 +18,7 @@ use wharf_files::{By, Handle};
 use crate::calls::memory;
 use crate::drive::{handle, with};
 use crate::errno::{Errno, Outcome, last};
-use crate::table::Open;
+use crate::table::{self, Open};
 
 /// The owner that stands for the process.
 const PROCESS: u64 = 0;
@@ -265,10 +265,26 @@ pub(crate) fn descriptor_closes(open: &Open) {
         return;
     }
     COUNT.fetch_sub(1, Ordering::Relaxed);
-    // What cannot be given back goes with the process.
+    // What cannot be brought or given back goes with the process.
+    let _ = memory::before_read(open);
     let _ = with_handle(open, |drive, handle| {
         Ok(drive.release_locks(handle, PROCESS, LockSpace::Records)?)
     });
+}
+
+/// The process ends: its locks go before anybody hears of that. They would go with it anyway, but the drive hears of it later
+/// than who waits for the process.
+pub(crate) fn process_ends() {
+    if COUNT.load(Ordering::Relaxed) > 0 {
+        for open in table::all().filter_map(table::get) {
+            descriptor_closes(&open);
+        }
+    }
+}
+
+/// Whether some thread, perhaps this one before a signal came, is amid something here.
+pub(crate) fn is_busy() -> bool {
+    LOCKED.try_lock().is_err()
 }
 
 /// Nothing of this process leads to it any more: the locks of the description go.

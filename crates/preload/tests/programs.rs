@@ -191,6 +191,16 @@ fn a_file_is_mapped_to_be_written_by_one_process() {
     drive.check();
 }
 
+/// Who waits for a process finds its locks given back, and what it had mapped in the file.
+#[test]
+fn a_process_has_given_everything_back_when_it_has_ended() {
+    let drive = Drive::new();
+    let program = compiled("ended.c");
+    let told = drive.run(Command::new(program.path()).arg("/where"));
+    assert_eq!(text(&told.stdout), "100 taken, 100 written\n", "{told:?}");
+    drive.check();
+}
+
 /// Who is killed amid anything leaves the rest to others.
 #[test]
 fn a_killed_program_holds_nobody_up() {

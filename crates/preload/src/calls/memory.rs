@@ -311,11 +311,20 @@ pub(crate) fn after_truncation(open: &Open, bytes: u64) {
     of_file(open, |memory| memory.cut(bytes as usize));
 }
 
-/// Brings everything back, when the process ends.
-extern "C" fn at_end() {
+/// Brings everything back, when the process ends; others may map the files then.
+pub(crate) fn process_ends() {
+    if COUNT.load(Ordering::Relaxed) == 0 {
+        return;
+    }
     for memory in all().files.values_mut() {
         let _ = memory.bring_back();
+        crate::locks::unmapped(&memory.open);
     }
+}
+
+/// Whether some thread, perhaps this one before a signal came, is amid something here.
+pub(crate) fn is_busy() -> bool {
+    ALL.try_lock().is_err()
 }
 
 /// What a fork must find in order.
@@ -409,10 +418,7 @@ fn map_shared(
         Entry::Vacant(entry) => {
             let memory = Memory::new(open.clone())?;
             crate::locks::mapped(open)?;
-            if COUNT.fetch_add(1, Ordering::Relaxed) == 0 {
-                // SAFETY: a function that may be called when the process ends.
-                unsafe { libc::atexit(at_end) };
-            }
+            COUNT.fetch_add(1, Ordering::Relaxed);
             entry.insert(memory)
         }
     };
