@@ -221,7 +221,7 @@ pub(crate) async fn run<D: Design>(
     if let Some(shared) = &run.files {
         match design.files(client, shared.parts(&cpu, index)).await {
             Ok(files) => {
-                shared.learn(index);
+                shared.learn();
                 files::start(cpu, run.clone(), files, done, (index, go.start_ns));
             }
             Err(error) => give_up(&run, RunError::FileSystem(error), done, &cpu, index),

@@ -409,9 +409,11 @@ fn threads_that_share_the_cache_of_a_process_read_what_was_written_in_real_time(
         let mut one_file = spec(Personality::RandomFiles);
         (one_file.files, one_file.threads) = (1, 4);
         one_file.job.writers = Some(2);
-        let plan = planned(&of_files(one_file, 512), &setup);
-        let done = run(&setup, &plan, &["stor"]);
-        assert!(done.rows[0].hit_ratio.is_some_and(|ratio| ratio > 0.0));
+        for spec in [one_file, spec(Personality::Fileserver)] {
+            let plan = planned(&of_files(spec, 512), &setup);
+            let done = run(&setup, &plan, &["stor"]);
+            assert!(done.rows[0].hit_ratio.is_some_and(|ratio| ratio > 0.0));
+        }
     }
 }
 

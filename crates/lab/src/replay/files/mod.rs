@@ -16,7 +16,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock};
 
 use wharf_host::design::FileParts;
 use wharf_host::files::{Errno, FileClient, FileError, FileTable, Handle, Initially};
@@ -64,6 +64,8 @@ pub(crate) struct Shared {
     initially: Arc<[Initially]>,
     /// Its numbers in the file system of a design that has one, once they are known.
     numbers: Arc<OnceLock<Vec<u64>>>,
+    /// When what there is has those numbers.
+    learnt: Once,
     /// Files by their numbers.
     by_number: Mutex<BTreeMap<u64, Arc<Object>>>,
     names: Mutex<NameChecker>,
@@ -104,6 +106,7 @@ impl Shared {
             objects: Objects::new(page_bytes == STAMP_BYTES),
             initially,
             numbers: Arc::default(),
+            learnt: Once::new(),
             by_number: Mutex::default(),
         };
         shared.begin_with(&numbers);
@@ -122,10 +125,11 @@ impl Shared {
         }
     }
 
-    /// The first client that is there says what there is at the beginning, where the design has a file system.
-    pub(crate) fn learn(&self, index: u32) {
-        if let (0, Some(numbers)) = (index, self.numbers.get()) {
-            self.begin_with(numbers);
+    /// Has it known what there is at the beginning, where the design has a file system, before a client's first operation. In
+    /// real time that client is any of them: the one that made the files may come last.
+    pub(crate) fn learn(&self) {
+        if let Some(numbers) = self.numbers.get() {
+            self.learnt.call_once(|| self.begin_with(numbers));
         }
     }
 
