@@ -31,6 +31,7 @@ hooks! {
         next(status)
     }
 
+    #[allow(non_snake_case, reason = "the name is the C library's")]
     fn _Exit(status: c_int) -> c_int, next {
         end_if_idle();
         next(status)
