@@ -144,7 +144,7 @@ const fn queue_size(entries: u32) -> u32 {
 
 impl Command {
     #[inline]
-    const fn admin(opcode: AdminOpcode, nsid: u32) -> Command {
+    pub(crate) const fn admin(opcode: AdminOpcode, nsid: u32) -> Command {
         Command::blank(opcode.raw(), nsid)
     }
 

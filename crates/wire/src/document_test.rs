@@ -111,6 +111,7 @@ fn tables_of_the_code() -> Tables {
         file::handle_fields,
         file::attribute_fields,
         file::lock_fields,
+        file::revoke_fields,
     );
     values!(
         tables,
@@ -141,6 +142,7 @@ fn tables_of_the_code() -> Tables {
         file::StartKind,
         file::LockOperation,
         file::LockState,
+        file::Revoke,
     );
     tables
 }
@@ -232,6 +234,10 @@ fn file_layouts(tables: &mut Tables) {
     });
     layout!(tables, file::FileSystemStatus {
         pages, pages_free, files, files_free, file_bytes_max, id, links_max, reserved,
+    });
+    layout!(tables, file::DriveKey { secret, epoch, reserved });
+    layout!(tables, file::Claims {
+        session, guest, uid, gid, group_count, rights, epoch, not_before_ns, expires_ns, nonce, reserved,
     });
     layout!(tables, file::FileLock { first, last, owner, session, state, is_own });
     layout!(tables, file::DirectoryHead { entries, is_end, bytes, reserved });

@@ -32,6 +32,10 @@ wire_enum! {
         FormatNvm = 0x80 => "format NVM",
         /// Tells which pages are allocated; see [`crate::lba_status`].
         GetLbaStatus = 0x86 => "get LBA status",
+        /// Gives the drive a key; see [`crate::file`].
+        SetKey = 0xc5 => "set key",
+        /// Takes sessions back.
+        Revoke = 0xc8 => "revoke",
     }
 }
 
@@ -80,6 +84,8 @@ wire_enum! {
         TestLock = 0xab => "test lock",
         /// Takes locks of an open file, and gives them back.
         LockFile = 0xac => "lock file",
+        /// Shows who sends the commands of this host.
+        Authenticate = 0xad => "authenticate",
     }
 }
 
@@ -93,7 +99,7 @@ impl IoOpcode {
     /// Whether it is a command for files.
     #[inline]
     pub const fn is_of_files(self) -> bool {
-        matches!(self.raw(), 0xa0..=0xa9 | 0xab | 0xac)
+        matches!(self.raw(), 0xa0..=0xa9 | 0xab..=0xad)
     }
 }
 
@@ -165,12 +171,15 @@ mod tests {
                 IoOpcode::SetFileAttributes,
                 IoOpcode::TestLock,
                 IoOpcode::LockFile,
+                IoOpcode::Authenticate,
             ]
         );
-        assert!(
-            AdminOpcode::ALL
-                .iter()
-                .all(|o| o.raw() < ADMIN_VENDOR_FIRST)
+        let vendor = AdminOpcode::ALL
+            .iter()
+            .filter(|o| o.raw() >= ADMIN_VENDOR_FIRST);
+        assert_eq!(
+            vendor.copied().collect::<Vec<_>>(),
+            [AdminOpcode::SetKey, AdminOpcode::Revoke]
         );
     }
 
@@ -202,8 +211,12 @@ mod tests {
                 HostToDrive,
                 Both,
                 None,
+                HostToDrive,
             ]
         );
+        let (set_key, revoke) = (AdminOpcode::SetKey.raw(), AdminOpcode::Revoke.raw());
+        assert_eq!(DataDirection::of(set_key), HostToDrive);
+        assert_eq!(DataDirection::of(revoke), None);
         assert_eq!(DataDirection::of(AdminOpcode::Identify.raw()), DriveToHost);
         assert_eq!(
             DataDirection::of(AdminOpcode::GetLogPage.raw()),

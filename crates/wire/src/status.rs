@@ -96,6 +96,8 @@ wire_enum! {
         UnrecoveredReadError = 0x281 => "unrecovered read error",
         /// The data differs from what it was compared with.
         CompareFailure = 0x285 => "compare failure",
+        /// Who sent the command may not do that.
+        AccessDenied = 0x286 => "access denied",
         /// The page holds no data, and reading such pages is an error.
         DeallocatedBlock = 0x287 => "deallocated or unwritten block",
 

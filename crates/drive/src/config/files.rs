@@ -8,6 +8,19 @@ use wharf_files::volume::Format;
 use super::{ConfigError, DriveConfig, MediaKind};
 use crate::media::PAGE_BYTES;
 
+/// How a drive with a key checks the tokens of commands for files.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TokenCheck {
+    /// Claims are checked once, and 16 bytes are compared with each command.
+    #[default]
+    Cached,
+    /// The code of the claims is computed anew for each command: what no state of the drive's could forge.
+    Every,
+    /// Not at all: each request is believed. For measuring what checks cost.
+    Off,
+}
+
 /// Pages that one request of a file task takes of the memory for transfers, at most.
 pub const TRANSFER_PAGES_MAX: u32 = 64;
 

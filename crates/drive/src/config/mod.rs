@@ -15,7 +15,7 @@ use crate::ftl::PAGES_MAX;
 pub use compression::CompressionConfig;
 pub use disk::{DiskConfig, DriveKind};
 pub use files::{
-    FileSystemKind, MemoryConfig, NewFiles, PersistentMemoryConfig, TRANSFER_PAGES_MAX,
+    FileSystemKind, MemoryConfig, NewFiles, PersistentMemoryConfig, TRANSFER_PAGES_MAX, TokenCheck,
 };
 pub use plan::CorePlan;
 pub use striping::Striping;
@@ -188,6 +188,9 @@ pub struct Firmware {
     pub parts_max: u32,
     /// I/O queue pairs the drive offers.
     pub queues_max: u32,
+    /// How commands for files are checked, once the drive has a key.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub token_check: TokenCheck,
 }
 
 /// How garbage collection chooses its victims.

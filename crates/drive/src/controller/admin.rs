@@ -57,6 +57,11 @@ impl Controller {
             AdminOpcode::FormatNvm => self.format(command),
             AdminOpcode::GetLbaStatus => self.get_lba_status(command),
             AdminOpcode::AsyncEventRequest => self.async_event_request(command).map(|()| None),
+            AdminOpcode::SetKey | AdminOpcode::Revoke => {
+                let mut features = self.features.clone().into_iter();
+                let outcome = features.find_map(|feature| feature.admin_command(self, &command));
+                outcome.unwrap_or(Err(StatusCode::InvalidOpcode))
+            }
         }
     }
 

@@ -92,6 +92,11 @@ impl Controller {
         if self.is_formatting() {
             return Err(StatusCode::FormatInProgress);
         }
+        if self.guest_of(qid).is_some() {
+            for feature in &self.features {
+                feature.check_guest(self, &command)?;
+            }
+        }
         handler.start(self, qid, command)
     }
 

@@ -116,6 +116,19 @@ pub trait Feature: Sync {
         None
     }
 
+    /// Does an admin command, if it is this one's: its result if that is there at once.
+    fn admin_command(&self, _: &mut Controller, _: &Command) -> Option<SetOutcome> {
+        None
+    }
+
+    /// Refuses a command of a host in another process.
+    ///
+    /// # Errors
+    /// Why.
+    fn check_guest(&self, _controller: &Controller, _command: &Command) -> Result<(), StatusCode> {
+        Ok(())
+    }
+
     /// Refuses to have the namespace formatted now.
     ///
     /// # Errors
@@ -139,7 +152,7 @@ pub trait Feature: Sync {
     }
 }
 
-/// What becomes of a set features command.
+/// What becomes of an admin command that a feature does.
 pub type SetOutcome = Result<Option<u32>, StatusCode>;
 
 /// A queue that is attached.

@@ -1,5 +1,6 @@
 //! The fields of commands for files.
 
+use super::Token;
 use crate::bits::{Bits, bit_fields, wire_enum};
 use crate::command::Command;
 use crate::opcode::IoOpcode;
@@ -397,17 +398,17 @@ impl Command {
 
     /// The same command with a token.
     #[must_use]
-    pub fn with_token(mut self, token: [u8; 16]) -> Command {
-        let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| token[at + i]));
+    pub fn with_token(mut self, token: Token) -> Command {
+        let word = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| token.0[at + i]));
         (self.cdw2, self.cdw3) = (word(0), word(4));
         self.mptr = u64::from(word(12)) << 32 | u64::from(word(8));
         self
     }
 
-    /// What proves who sends a command for files: 16 bytes, all 0 where there are no sessions.
-    pub fn token(&self) -> [u8; 16] {
+    /// What proves who sends a command for files; 0 where there are no sessions.
+    pub fn token(&self) -> Token {
         let low = u64::from(self.cdw3) << 32 | u64::from(self.cdw2);
-        (u128::from(self.mptr) << 64 | u128::from(low)).to_le_bytes()
+        Token((u128::from(self.mptr) << 64 | u128::from(low)).to_le_bytes())
     }
 
     /// The open file that a command is about.
@@ -622,11 +623,11 @@ mod tests {
 
     #[test]
     fn a_token_takes_the_words_that_no_other_field_has() {
-        let token = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
+        let token = Token([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16]);
         let command = Command::read_file(1, HANDLE, 1, 2);
-        assert_eq!(command.token(), [0; 16]);
+        assert!(command.token().is(&Token::NONE));
         let with = command.with_token(token);
-        assert_eq!(with.token(), token);
+        assert_eq!(with.token().0, token.0);
         assert_eq!((with.file_handle(), with.file_offset()), (HANDLE, 1));
     }
 }

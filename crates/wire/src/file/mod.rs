@@ -6,6 +6,7 @@
 //!
 //! | file | idea |
 //! |---|---|
+//! | `access.rs` | keys, claims, tokens: who may speak for whom |
 //! | `command.rs` | the fields of all of these commands |
 //! | `request.rs` | who asks, where paths begin, names, values |
 //! | `answer.rs` | attributes, what was opened, entries of directories, how much there is |
@@ -13,11 +14,12 @@
 //! | `log.rs` | the log page that says what has become of the file system |
 //! | `transfer.rs` | data pointers that begin at any multiple of 4 |
 //!
-//! Every command has room for a *token* of 16 bytes that proves who sends it. This version has no
-//! sessions: the token is 0, and who asks is named in each request.
+//! Every command has a *token* of 16 bytes that proves who sends it, on a drive that has been given a key. On others it is 0,
+//! and who asks is whom each request names.
 //!
 //! Words such as `Open` or `Stat` mean what they mean in POSIX; errors are the numbers of Linux.
 
+mod access;
 mod answer;
 mod command;
 mod lock;
@@ -25,6 +27,9 @@ mod log;
 mod request;
 mod transfer;
 
+#[cfg(test)]
+pub(crate) use access::revoke_fields;
+pub use access::{ACTS_FOR_OTHERS, CLAIM_GROUPS_MAX, Claims, DriveKey, READS_ONLY, Revoke, Token};
 pub use answer::{
     DirectoryHead, DirectoryRow, FileAttributes, FileKind, FileSystemStatus, ListWriter,
     OpenAnswer, entries,

@@ -521,6 +521,7 @@ impl MockDrive {
             AdminOpcode::GetLbaStatus => self.lba_status(command),
             // There is no event: it is answered at once with nothing.
             AdminOpcode::AsyncEventRequest => Ok(0),
+            AdminOpcode::SetKey | AdminOpcode::Revoke => Err(StatusCode::InvalidOpcode),
             AdminOpcode::FormatNvm => {
                 self.store.pages.lock().expect("no holder panics").clear();
                 Ok(0)

@@ -8,6 +8,7 @@ use std::task::{Poll, Waker};
 use wharf_files::volume::Recovered;
 use wharf_files::{Errno, FileError};
 
+use super::access::Access;
 use super::find::OpenError;
 use super::lines::FileSystemOfDrive;
 use super::locks::Locks;
@@ -25,6 +26,7 @@ pub struct Firmware {
     state: RefCell<State>,
     sessions: Sessions,
     locks: Locks,
+    access: Access,
     /// What is added to the drive's clock, in nanoseconds since 1970.
     epoch_ns: Cell<u64>,
     is_time_set: Cell<bool>,
@@ -32,11 +34,12 @@ pub struct Firmware {
 
 impl Firmware {
     /// One that waits for the file system to be opened.
-    pub(super) fn opening(locks: Locks) -> Firmware {
+    pub(super) fn opening(locks: Locks, access: Access) -> Firmware {
         Firmware {
             state: RefCell::new(State::Opening(Vec::new())),
             sessions: Sessions::default(),
             locks,
+            access,
             epoch_ns: Cell::new(0),
             is_time_set: Cell::new(false),
         }
@@ -77,6 +80,11 @@ impl Firmware {
     /// Locks of files.
     pub(super) fn locks(&self) -> &Locks {
         &self.locks
+    }
+
+    /// Who hosts are.
+    pub(super) fn access(&self) -> &Access {
+        &self.access
     }
 
     /// What time it is for files, when it is `clock_ns` by the drive's clock.

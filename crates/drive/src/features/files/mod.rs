@@ -10,16 +10,20 @@
 //! | `tasks.rs`, `answer.rs` | file tasks, and commands that wait for one; how commands end |
 //! | `firmware.rs`, `power_on.rs` | what the cores of a drive share; the file system is opened at power-on, or made |
 //! | `find.rs` | the partition that has it; a new one |
-//! | `opcodes.rs` | the commands, and what is checked of each before anything happens |
+//! | `opcodes.rs`, `changes.rs` | the commands, and what is checked of each before anything happens; which change something |
 //! | `sessions.rs` | what each host has open |
+//! | `access.rs`, `admin.rs` | who hosts are: keys, claims and tokens; the admin commands for that |
 //! | `locks.rs` | locks of files, and commands that wait for them |
 //! | `clock.rs`, `log.rs` | what time it is for files; what happened at power-on, for the host |
 //! | `serve/` | what a file task does for each command |
 //! | `pages.rs`, `bytes.rs` | the drive's pages below the file system; bytes of files between them and the host |
 //! | `lines.rs` | the memory below a file system for persistent memory |
 
+mod access;
+mod admin;
 mod answer;
 mod bytes;
+mod changes;
 mod clock;
 mod find;
 mod firmware;
@@ -50,11 +54,11 @@ use opcodes::{FileOpcode, OPCODES, Turn};
 use sessions::HANDLES_MAX;
 use tasks::FileCore;
 use wharf_files::volume::Format;
-use wharf_runtime::OnCpu;
 use wharf_wire::command::Command;
 use wharf_wire::features::FeatureId;
 use wharf_wire::identify::{DriveFeature, IdentifyController, OptionalIoCommand};
 use wharf_wire::log_page::LogPage;
+use wharf_wire::opcode::IoOpcode;
 use wharf_wire::queue::Guest;
 use wharf_wire::status::StatusCode;
 
@@ -111,20 +115,23 @@ impl Feature for Files {
     }
 
     fn guest_leaves(&self, controller: &mut Controller, guest: Guest, _: &Command) -> bool {
-        let core = first_core(controller);
-        let firmware = core.state::<FileCore>().firmware.get();
-        if let Some(all) = firmware {
-            all.locks().end_session(locks::session_of(Some(guest)));
-        }
-        if let Some(files) = firmware.and_then(|all| all.sessions().take(guest.number)) {
-            // Nobody waits for it: what is closed was promised to nobody.
-            let closes = async move {
-                let _ = files.close_all().await;
-            };
-            core.cpu
-                .spawn("closes files", OnCpu::new(&core.cpu, closes));
-        }
+        let (firmware, host) = (firmware(controller), locks::session_of(Some(guest)));
+        firmware.access().forget(host);
+        admin::close_all(controller, &firmware, host);
         false
+    }
+
+    fn admin_command(&self, controller: &mut Controller, command: &Command) -> Option<SetOutcome> {
+        admin::command(controller, command)
+    }
+
+    fn check_guest(&self, controller: &Controller, command: &Command) -> Result<(), StatusCode> {
+        let is_of_files = command.io_opcode().is_some_and(IoOpcode::is_of_files);
+        match is_of_files || !firmware(controller).access().is_on() {
+            true => Ok(()),
+            // Whoever reads and writes pages has all files.
+            false => Err(StatusCode::AccessDenied),
+        }
     }
 
     fn check_format(&self, _: &Controller) -> Result<(), StatusCode> {

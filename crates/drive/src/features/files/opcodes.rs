@@ -6,7 +6,9 @@
 use std::cell::Cell;
 
 use wharf_wire::command::Command;
-use wharf_wire::file::{FileLock, LockOperation, PathRequest, REQUEST_HEAD_BYTES, byte_transfer};
+use wharf_wire::file::{
+    Claims, FileLock, LockOperation, PathRequest, REQUEST_HEAD_BYTES, byte_transfer,
+};
 use wharf_wire::opcode::{DataDirection, IoOpcode};
 use wharf_wire::prp::PrpError;
 use wharf_wire::status::StatusCode;
@@ -34,7 +36,7 @@ macro_rules! opcodes {
 
 opcodes! {
     CloseFile WriteFile ReadFile OpenFile SyncFile PathChange ReadDirectory PathRequest HandleOperation SetFileAttributes
-    TestLock LockFile
+    TestLock LockFile Authenticate
 }
 
 /// Whose turn it is to serve a command that no core is named for.
@@ -63,9 +65,10 @@ impl FileOpcode {
             }
             IoOpcode::TestLock => command.file_bytes() as usize >= size_of::<FileLock>(),
             IoOpcode::LockFile => is_lock(command),
+            IoOpcode::Authenticate => command.file_bytes() as usize >= size_of::<Claims>(),
             _ => true,
         };
-        match is_known && command.token() == [0; 16] {
+        match is_known {
             true => Ok(()),
             false => Err(StatusCode::InvalidField),
         }

@@ -7,6 +7,7 @@ use wharf_files::bytes::{self, PagesAsLines, Wpm};
 use wharf_files::volume::{Format, MakeError, Recovered, Volume};
 use wharf_runtime::OnCpu;
 
+use super::access::Access;
 use super::bytes::own;
 use super::find::{self, OpenError};
 use super::firmware::Firmware;
@@ -21,7 +22,8 @@ use crate::memory::Purpose;
 /// See the [module](self).
 pub(super) fn power_on(cores: &[Rc<Core>], config: &DriveConfig, new: Option<NewFiles>) {
     let locks = Locks::new(cores.len(), config.firmware.commands_max);
-    let firmware = Rc::new(Firmware::opening(locks));
+    let access = Access::new(config.firmware.token_check);
+    let firmware = Rc::new(Firmware::opening(locks, access));
     for core in cores {
         start_tasks(core, &firmware);
     }

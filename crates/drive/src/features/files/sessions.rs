@@ -44,9 +44,9 @@ impl Sessions {
         Ok(self.0.borrow_mut().entry(guest).or_insert_with(new).clone())
     }
 
-    /// A guest has left: what it had open is to be closed.
-    pub fn take(&self, guest: u32) -> Option<Rc<Files>> {
-        self.0.borrow_mut().remove(&Some(guest))
+    /// A host has left, or is sent away: what it had open is to be closed.
+    pub fn take(&self, guest: Option<u32>) -> Option<Rc<Files>> {
+        self.0.borrow_mut().remove(&guest)
     }
 }
 

@@ -5,7 +5,7 @@ use wharf_files::{Caller, Errno};
 use wharf_wire::command::Command;
 use wharf_wire::file::{
     AttributeOperation, FileHandle, HandleOperation, LockOperation, LockWords, Names, OpenMode,
-    PathChange, PathRequest, RequestHead, Start, StartKind,
+    PathChange, PathRequest, RequestHead, Start, StartKind, Token,
 };
 use wharf_wire::opcode::IoOpcode;
 use wharf_wire::status::StatusCode;
@@ -135,6 +135,7 @@ impl World {
             Command::set_file_attributes(1, AttributeOperation::Mode, 8192),
             Command::test_lock(1, self.file, false, 5000),
             Command::lock_file(1, lock),
+            Command::authenticate(1, 8192),
         ];
         all.into_iter()
             .map(|command| match command.io_opcode() {
@@ -194,9 +195,9 @@ fn fields_that_all_have_are_checked() {
             for token in [0, 3, 4, 7, 8, 15] {
                 let mut bytes = [0; 16];
                 bytes[token] = 1;
-                let command = good.with_token(bytes);
+                let command = good.with_token(Token(bytes));
                 world
-                    .refused("a token", command, status(S::InvalidField))
+                    .refused("a token", command, status(S::TokenInvalid))
                     .await;
             }
             let other = with(good, |c| c.nsid = 2);
@@ -205,7 +206,7 @@ fn fields_that_all_have_are_checked() {
             let fused = with(good, |c| c.flags = 1);
             world.refused("fused", fused, status(S::InvalidField)).await;
         }
-        for opcode in (0xad..=0xbf).chain([0x9f, 0xaa]) {
+        for opcode in (0xae..=0xbf).chain([0x9f, 0xaa]) {
             let command = with(Command::sync_files(1), |c| c.opcode = opcode);
             let wrong = status(S::InvalidOpcode);
             world

@@ -8,6 +8,7 @@
 //! | `noise.rs` | random commands, most of them wrong, are answered and leave a sound file system |
 //! | `malformed.rs` | each wrong field of a command gets its status, and nothing is changed |
 //! | `locks.rs` | locks keep others out, who waits for one is in nobody's way, and every wait ends |
+//! | `tokens.rs` | forged, changed, expired and revoked tokens are refused; nobody speaks for others who may not |
 //! | `first.rs` | a file that is written on one core is there on another one, and after power-on |
 //! | `coming_and_going.rs` | times are those that the host has set; the drive tells what happened at power-on; who leaves leaves nothing open |
 //! | `pages.rs` | tasks that ask other cores for pages never wait in a circle, and get what was written |
@@ -26,3 +27,4 @@ mod programs;
 mod random;
 mod subject;
 mod support;
+mod tokens;

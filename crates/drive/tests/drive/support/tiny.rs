@@ -3,7 +3,7 @@
 use wharf_drive::config::{
     CompressionConfig, DriveConfig, Firmware, FrameIndex, FtlConfig, GcPolicy, Geometry,
     HostMemoryConfig, LinkConfig, MediaConfig, MediaKind, MemoryConfig, PersistentMemoryConfig,
-    Placement, Platform, Timing,
+    Placement, Platform, Timing, TokenCheck,
 };
 
 /// One core, one plane, ten blocks of four pages; no operation takes time.
@@ -33,6 +33,7 @@ pub fn tiny() -> DriveConfig {
             from_host_mb_s: 0,
         },
         firmware: Firmware {
+            token_check: TokenCheck::default(),
             platform: Platform::Device,
             cores: 1,
             slowness: 1.0,

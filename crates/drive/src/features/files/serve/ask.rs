@@ -14,7 +14,7 @@ pub(super) async fn serve(call: &Call<'_>) -> Served {
     let kind = kind.ok_or(StatusCode::InvalidField)?;
     let copied = call.request().await?;
     let request = copied.parse()?;
-    let files = call.as_caller(&request);
+    let files = call.as_caller(&request)?;
     match kind {
         PathRequest::Stat => {
             let found = files.stat(call.target(&request)?).await?;

@@ -10,7 +10,7 @@ pub(super) async fn names(call: &Call<'_>) -> Served {
     let change = change.ok_or(StatusCode::InvalidField)?;
     let copied = call.request().await?;
     let request = copied.parse()?;
-    let (files, now_ns) = (call.as_caller(&request), call.now_ns);
+    let (files, now_ns) = (call.as_caller(&request)?, call.now_ns);
     let path = call.path(&request)?;
     match change {
         PathChange::Remove => files.unlink(now_ns, path).await?,
@@ -31,7 +31,7 @@ pub(super) async fn attributes(call: &Call<'_>) -> Served {
     let operation = operation.ok_or(StatusCode::InvalidField)?;
     let copied = call.request().await?;
     let request = copied.parse()?;
-    let (files, now_ns, head) = (call.as_caller(&request), call.now_ns, request.head);
+    let (files, now_ns, head) = (call.as_caller(&request)?, call.now_ns, request.head);
     let target = call.target(&request)?;
     match operation {
         AttributeOperation::Mode if head.mode == STAYS_MODE => {

@@ -15,7 +15,7 @@ use super::{At, COMMAND_BYTES, Call, Done, FileAnswer, Refused, Served, answer};
 pub(super) async fn lock(at: At<'_>) -> FileAnswer {
     let call = match Call::new(at).await {
         Ok(call) => call,
-        Err(error) => return answer(Err(error.into())),
+        Err(refused) => return answer(Err(refused)),
     };
     match call.operate_on_lock() {
         Ok(Some(result)) => answer(Ok(Done::result(result))),

@@ -1,6 +1,6 @@
 //! What a file task does for each command.
 //!
-//! 1. The session of the host that sent it is looked up ([`Call`]).
+//! 1. Its token is checked, and the session of the host that sent it is looked up ([`Call`]).
 //! 2. A command with names has its request copied, once; all that follows looks at the copy (`request.rs`).
 //! 3. Its operation runs on the session, as the caller that the request names.
 //! 4. An answer goes to the host's buffer, and no more of it than was said is carried by the link (`buffer.rs`).
@@ -8,6 +8,7 @@
 //! | file | idea |
 //! |---|---|
 //! | `buffer.rs` | the host's buffer: bytes out of it, and into it |
+//! | `authenticate.rs` | claims that a host shows |
 //! | `request.rs` | the request of a command with names |
 //! | `data.rs` | reading, writing, syncing, sizes and storage of open files |
 //! | `open.rs` | opening and closing |
@@ -18,6 +19,7 @@
 //! | `convert.rs` | words of commands as those of file systems |
 
 mod ask;
+mod authenticate;
 mod buffer;
 mod change;
 mod convert;
@@ -35,7 +37,10 @@ use wharf_wire::file::FileHandle;
 use wharf_wire::opcode::IoOpcode;
 use wharf_wire::status::StatusCode;
 
+use super::access::Authority;
 use super::answer::{COMPLETION_BYTES, FileAnswer};
+use super::changes::changes;
+use super::locks::session_of;
 use super::sessions::Files;
 use super::tasks::{At, FileCommand, FileWork};
 
@@ -50,6 +55,8 @@ struct Call<'a> {
     at: At<'a>,
     command: Command,
     files: Rc<Files>,
+    /// Who sent it, where that is checked.
+    authority: Option<Rc<Authority>>,
     now_ns: u64,
 }
 
@@ -108,6 +115,7 @@ impl FileCommand for Serves {
             IoOpcode::SetFileAttributes => work(at, change::attributes),
             IoOpcode::TestLock => work(at, lock::test),
             IoOpcode::LockFile => Box::pin(lock::lock(at)),
+            IoOpcode::Authenticate => Box::pin(authenticate::authenticate(at)),
             _ => work(at, async |_: &Call<'_>| {
                 Err(StatusCode::InvalidOpcode.into())
             }),
@@ -120,7 +128,7 @@ fn work<'a>(at: At<'a>, serve: impl AsyncFnOnce(&Call<'_>) -> Served + 'a) -> Fi
     Box::pin(async move {
         let served = match Call::new(at).await {
             Ok(call) => serve(&call).await,
-            Err(error) => Err(error.into()),
+            Err(refused) => Err(refused),
         };
         answer(served)
     })
@@ -149,8 +157,19 @@ impl Refused {
 }
 
 impl<'a> Call<'a> {
-    /// The session of the host that sent it.
-    async fn new(at: At<'a>) -> Result<Call<'a>, FileError> {
+    /// Checks who sent it, and finds the session of that host.
+    async fn new(at: At<'a>) -> Result<Call<'a>, Refused> {
+        let (host, token) = at.with_slot(|slot| (session_of(slot.guest), slot.command.token()));
+        let mut call = Call::unchecked(at).await?;
+        call.authority = at.firmware.access().check(host, token, call.now_ns)?;
+        if let Some(own) = &call.authority {
+            call.check_change(own)?;
+        }
+        Ok(call)
+    }
+
+    /// The same, whoever sent it.
+    async fn unchecked(at: At<'a>) -> Result<Call<'a>, FileError> {
         let fs = at.file_system().await?;
         let now_ns = at.firmware.now_ns(at.core.cpu.now());
         let guest = at.with_slot(|slot| slot.guest.map(|guest| guest.number));
@@ -159,12 +178,26 @@ impl<'a> Call<'a> {
             command: at.command(),
             at,
             files,
+            authority: None,
             now_ns,
         })
     }
 }
 
 impl Call<'_> {
+    /// Refuses what changes something, for who may change nothing.
+    fn check_change(&self, own: &Authority) -> Result<(), Errno> {
+        match own.reads_only() && changes(&self.command) {
+            true => Err(Errno::EROFS),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether who sent it has been sent away since.
+    fn is_revoked(&self) -> bool {
+        self.authority.as_ref().is_some_and(|own| own.is_revoked())
+    }
+
     /// The command's handle, if it is one of this host's.
     fn handle(&self) -> Result<Handle, StatusCode> {
         self.known(self.command.file_handle())

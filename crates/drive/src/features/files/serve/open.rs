@@ -3,6 +3,7 @@
 use wharf_files::vfs::Target;
 use wharf_files::{Errno, OpenFlags};
 use wharf_wire::file::{FileHandle, OpenAnswer};
+use wharf_wire::status::StatusCode;
 use zerocopy::IntoBytes;
 
 use super::super::locks::session_of;
@@ -15,10 +16,15 @@ pub(super) async fn open(call: &Call<'_>) -> Served {
         return Err(Errno::ERANGE.into());
     }
     let flags = convert::open_flags(call.command.open_mode());
-    let (files, path) = (call.as_caller(&request), call.path(&request)?);
+    let (files, path) = (call.as_caller(&request)?, call.path(&request)?);
     let opened = files
         .open(call.now_ns, path, flags, request.head.mode)
         .await?;
+    if call.is_revoked() {
+        // All that the host had open was closed meanwhile.
+        let _ = files.close(opened.handle).await;
+        return Err(StatusCode::TokenRevoked.into());
+    }
     let mut attributes = opened.attributes;
     if let OpenFlags { truncate: true, .. } = flags {
         // As it is now, and not before it was cut.

@@ -37,15 +37,22 @@ impl Call<'_> {
     }
 
     /// The session, for the caller that a request names.
-    pub(super) fn as_caller(&self, request: &Request<'_>) -> Files {
+    ///
+    /// # Errors
+    /// `AccessDenied` if that is not who the host is.
+    pub(super) fn as_caller(&self, request: &Request<'_>) -> Result<Files, StatusCode> {
         let wire = request.caller();
         let caller = Caller {
             uid: wire.uid,
             gid: wire.gid,
             groups: wire.groups.to_vec(),
         };
+        let caller = match &self.authority {
+            Some(own) => own.caller(caller)?,
+            None => caller,
+        };
         let files = self.files.as_caller(caller, request.head.file_bytes_max);
-        files.with_links_leaving(request.head.path_flags & LINKS_LEAVE != 0)
+        Ok(files.with_links_leaving(request.head.path_flags & LINKS_LEAVE != 0))
     }
 
     /// The first path of a request.
