@@ -13,7 +13,7 @@ use wharf_wire::command::{Command, NAMESPACE_ALL};
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES, RegisterError};
 use wharf_wire::events::Event;
 use wharf_wire::features::{FeatureId, NumberOfQueues};
-use wharf_wire::file::FileSystemLog;
+use wharf_wire::file::{DriveKey, FileSystemLog, Revoke};
 use wharf_wire::identify::{
     DriveFeature, FeatureSet, IdentifyController, IdentifyError, IdentifyNamespace,
 };
@@ -242,7 +242,10 @@ impl Admin {
         let outcome = group.wait(&self.cpu).await;
         if outcome.is_ok() {
             // SAFETY: the page is taken, and its only command is done.
-            out.copy_from_slice(&unsafe { self.buffers.page_mut(taken[0]) }[..out.len()]);
+            let page = unsafe { self.buffers.page_mut(taken[0]) };
+            out.copy_from_slice(&page[..out.len()]);
+            // A key may have been there.
+            page[..bytes.len()].fill(0);
         }
         self.give_back(group, taken);
         outcome.map(drop)
@@ -527,6 +530,23 @@ impl Admin {
         // The driver says where the data are.
         let set = Command::set_timestamp(0);
         self.transfer(set, timestamp.as_bytes(), &mut []).await
+    }
+
+    /// Gives a drive with a file system a key: from then on it checks who its guests are.
+    ///
+    /// # Errors
+    /// If the command fails, as it does with a key that is not newer than the one before.
+    pub async fn set_key(&self, key: DriveKey) -> Result<(), IoError> {
+        let set = Command::set_key(0);
+        self.transfer(set, key.as_bytes(), &mut []).await
+    }
+
+    /// Takes sessions back: what they have open is closed, and their tokens are none any more.
+    ///
+    /// # Errors
+    /// If the command fails.
+    pub async fn revoke(&self, kind: Revoke, which: u64) -> Result<(), IoError> {
+        self.send(Command::revoke(kind, which)).await.map(drop)
     }
 
     /// The time by the drive's clock, as it counts from the last [`Admin::set_time`].

@@ -314,6 +314,8 @@ pub(crate) fn changed_user(returned: c_int) -> c_int {
         && let Some(attached) = &mut lock().attached
     {
         attached.caller = caller();
+        // Where the server lets that user in; else what it could do before it can do still, and no more.
+        let _ = attached.drive.change_user();
     }
     returned
 }

@@ -19,6 +19,7 @@
 //! |---|---|
 //! | `placement.rs` | which queue pair a command goes by |
 //! | `send.rs`, `pages.rs` | one command: pages for its data, its end, its error |
+//! | `access.rs` | who the client is, and what proves it |
 //! | `data.rs` | operations on open files |
 //! | `locks.rs` | locks of open files |
 //! | `names.rs` | operations by path: opening, asking, changing |
@@ -28,6 +29,7 @@
 //! | [`cache`] | the cache of a process before the commands |
 //! | `client.rs` | the client as whoever is given any file client has it |
 
+mod access;
 mod attributes;
 pub mod cache;
 mod client;
@@ -53,6 +55,8 @@ use crate::driver::Driver;
 use crate::files::FileStatistics;
 use crate::late::LateCompletions;
 
+use access::Access;
+pub use access::{Credentials, Renewal};
 pub use cache::{CacheMode, StorFiles};
 pub use design::Stor;
 pub use locks::{HeldLock, LockRequest};
@@ -96,6 +100,7 @@ pub struct StorClient {
 struct Inner {
     cpu: Cpu,
     lanes: Lanes,
+    access: Access,
     buffers: Buffers,
     /// Most bytes of a command.
     bytes_max: usize,
@@ -131,6 +136,7 @@ impl StorClient {
         let inner = Rc::new(Inner {
             cpu: cpu.clone(),
             lanes: Lanes::new(drivers, config.placement),
+            access: Access::default(),
             bytes_max: PAGE * pages.min(config.buffer_pages) as usize,
             buffers: Buffers::new_whole(space, config.buffer_pages)?,
             numbers: RefCell::default(),

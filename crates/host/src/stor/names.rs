@@ -33,14 +33,19 @@ impl StorClient {
     /// A head that says who asks.
     pub(super) fn head(&self) -> Result<RequestHead, FileError> {
         let caller = &*self.caller;
-        // To leave some out could let the caller do what these groups may not.
-        if caller.groups.len() > GROUPS_MAX {
-            return Err(Errno::EINVAL.into());
+        let mut groups = &caller.groups[..];
+        if groups.len() > GROUPS_MAX {
+            // The drive knows all groups of who shows it claims. Elsewhere, to leave some out could let the caller do what
+            // these groups may not.
+            if !self.inner.access.is_one_user() {
+                return Err(Errno::EINVAL.into());
+            }
+            groups = &groups[..GROUPS_MAX];
         }
         let mut head = RequestHead::of(WireCaller {
             uid: caller.uid,
             gid: caller.gid,
-            groups: &caller.groups,
+            groups,
         });
         head.file_bytes_max = self.file_bytes_max;
         head.path_flags = if self.links_leave { LINKS_LEAVE } else { 0 };

@@ -74,7 +74,29 @@ impl Buffer<'_> {
     }
 
     /// Sends a command that names these pages, and waits for its end; gives its result.
+    ///
+    /// One that comes too late for its token is sent again with a new one: it has changed nothing, and its pages are as they were.
     pub(super) async fn send(&mut self, about: About, command: Command) -> Result<u64, FileError> {
+        let access = &self.inner.access;
+        let ended = self.send_once(about, command.with_token(access.token()));
+        match ended.await {
+            Err(error) if is_expired(&error) => {
+                if !Box::pin(self.inner.renew()).await {
+                    return Err(Errno::EACCES.into());
+                }
+                let command = command.with_token(access.token());
+                self.send_once(about, command).await
+            }
+            ended => ended,
+        }
+    }
+
+    /// The same, with the token that it has.
+    pub(super) async fn send_once(
+        &mut self,
+        about: About,
+        command: Command,
+    ) -> Result<u64, FileError> {
         let inner = self.inner;
         let lane = inner.lanes.place(about);
         let group = self.group.insert(lane.driver.groups().open());
@@ -100,6 +122,12 @@ impl Drop for Buffer<'_> {
     }
 }
 
+/// Whether a command came too late for its token.
+fn is_expired(error: &FileError) -> bool {
+    matches!(error, FileError::Io(IoError::Status { status, .. })
+        if status.code() == Some(StatusCode::TokenExpired))
+}
+
 /// What the error of a command for files says to programs.
 pub(super) fn meaning(error: IoError, result: u64) -> FileError {
     let IoError::Status { status, .. } = error else {
@@ -116,6 +144,8 @@ pub(super) fn meaning(error: IoError, result: u64) -> FileError {
         }
         Some(StatusCode::HandleInvalid) => Errno::EBADF.into(),
         Some(StatusCode::LockHeld) => Errno::EAGAIN.into(),
+        Some(StatusCode::TokenInvalid | StatusCode::TokenRevoked) => Errno::EACCES.into(),
+        Some(StatusCode::AccessDenied) => Errno::EPERM.into(),
         _ => FileError::Io(error),
     }
 }

@@ -17,7 +17,7 @@ use wharf_nbd::{Export, Limits, Listener, MemoryExport, Server, ServerOptions};
 use super::{Failure, fs, input, print};
 use crate::files;
 use crate::serve::{CachedExport, FlashExport, Serving, StoreExport, TargetExport};
-use crate::store::StoreOptions;
+use crate::store::{StoreOptions, Terms};
 
 /// What people type next; all of it works as it stands.
 const NEXT: &str = "\
@@ -42,7 +42,7 @@ pub(super) enum Command {
     /// as a disk. Runs until SIGTERM or SIGINT; what was acknowledged is durable then.
     #[command(after_help = NEXT)]
     Nbd(Box<NbdArgs>),
-    /// Serves the file system of a drive image to other processes of the same user, which name the socket where they would
+    /// Serves the file system of a drive image to other processes, which name the socket where they would
     /// name the image. Runs until SIGTERM or SIGINT; all is durable then.
     #[command(after_help = DRIVE_NEXT)]
     Drive(DriveArgs),
@@ -54,7 +54,10 @@ What to do with it, with the socket /tmp/drive.sock of `wharf serve drive drive.
 
   wharf fs ls /tmp/drive.sock
   wharf fs cp /etc/hostname /tmp/drive.sock:/hostname
-  wharf mount /tmp/drive.sock here --background";
+  wharf mount /tmp/drive.sock here --background
+  wharf fs sessions /tmp/drive.sock
+
+docs/security.md says who may do what.";
 
 #[derive(clap::Args)]
 pub(super) struct DriveArgs {
@@ -66,6 +69,23 @@ pub(super) struct DriveArgs {
     /// Processes that use it at a time.
     #[arg(long, value_name = "COUNT", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=61))]
     processes_max: u32,
+    /// Permission bits of the socket, in octal: who may write to it may attach. Other users than this process's own and root do
+    /// what the permissions of files let them do.
+    #[arg(long, value_name = "MODE", default_value = "600", value_parser = socket_mode)]
+    socket_mode: u32,
+    /// Lets nobody change anything.
+    #[arg(long)]
+    read_only: bool,
+    /// Seconds that it takes until a process has to show anew who it is.
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..))]
+    claims_seconds: u32,
+}
+
+fn socket_mode(text: &str) -> Result<u32, String> {
+    match u32::from_str_radix(text, 8) {
+        Ok(mode) if mode <= 0o777 => Ok(mode),
+        _ => Err("give permission bits in octal, like 660".into()),
+    }
 }
 
 /// What is served: one of these.
@@ -150,7 +170,15 @@ pub(super) fn run(command: &Command) -> Result<(), Failure> {
 fn drive(args: &DriveArgs) -> Result<(), Failure> {
     // Before any thread starts: a signal that comes early is not lost.
     let mut signals = Signals::new([SIGTERM, SIGINT]).map_err(input)?;
-    let server = files::Server::open(&args.image, &args.socket, args.processes_max);
+    let how = files::Serving {
+        processes: args.processes_max,
+        socket_mode: args.socket_mode,
+        terms: Terms {
+            life_ns: u64::from(args.claims_seconds) * 1_000_000_000,
+            reads_only: args.read_only,
+        },
+    };
+    let server = files::Server::open_as(&args.image, &args.socket, &how);
     let server = server.map_err(|error| fs::failure(&args.image, &error))?;
     print(&format!(
         "serving {} at {}",

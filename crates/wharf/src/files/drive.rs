@@ -4,16 +4,18 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::os::fd::RawFd;
 use std::path::Path;
+use std::rc::Rc;
 
 use wharf_drive::config::FileSystemKind;
 use wharf_files::block::{Recovered, Replayed};
 use wharf_files::vfs::{At, Target};
 use wharf_files::volume::Format;
-use wharf_files::{By, Errno, FileError, Handle};
+use wharf_files::{By, Caller, Errno, FileError, Handle};
 use wharf_host::stor::{Stor, StorClient};
 use wharf_wire::file::{FileSystemLog, FileSystemState};
 
 use super::ImageError;
+use super::identity::Identity;
 use super::image::{NewImage, new_files};
 use crate::store::{Client, StoreOptions};
 
@@ -28,6 +30,8 @@ pub struct FileDrive {
     pub(super) appending: RefCell<BTreeSet<Handle>>,
     recovered: Recovered,
     format: Option<Format>,
+    /// Of a drive in another process.
+    identity: Option<Rc<Identity>>,
 }
 
 impl FileDrive {
@@ -44,7 +48,7 @@ impl FileDrive {
             // The table of partitions says which it is.
             None => options.files(FileSystemKind::Any, None),
         };
-        FileDrive::over(Client::open_local(&options)?)
+        FileDrive::over(Client::open_local(&options)?, None)
     }
 
     /// A drive that another process serves at a socket.
@@ -52,7 +56,10 @@ impl FileDrive {
     /// # Errors
     /// If nobody serves one there, or all of its places are taken.
     pub fn attach(socket: &Path) -> Result<FileDrive, ImageError> {
-        FileDrive::over(Client::attach(socket)?)
+        let client = Client::attach(socket)?;
+        let credentials = client.credentials().cloned();
+        let identity = credentials.map(|now| Identity::new(socket, now));
+        FileDrive::over(client, identity)
     }
 
     /// From now on symbolic links to absolute paths, and `..` in the root, lead out of the file system (`EREMOTE`): for
@@ -79,12 +86,24 @@ impl FileDrive {
     }
 
     /// One that a client speaks to.
-    pub(super) fn over(client: Client<Stor>) -> Result<FileDrive, ImageError> {
+    pub(super) fn over(
+        client: Client<Stor>,
+        identity: Option<Rc<Identity>>,
+    ) -> Result<FileDrive, ImageError> {
         let log = client.log();
         if let Some(log) = &log {
             check(log)?;
         }
-        let files = client.files()?;
+        let mut files = client.files()?;
+        if let Some(own) = &identity {
+            let shown = client.wait(files.authenticate(&own.now()));
+            shown.map_err(|error| FileError::Errno(error.errno()))?;
+            let own = own.clone();
+            files.renew_by(Rc::new(move || own.ask_again()));
+        }
+        if let Some(own) = &identity {
+            files = files.as_caller(own.caller(), u64::MAX);
+        }
         let root = client.wait(files.stat(Target::Path(At::from(&b"/"[..]), true)));
         let root = root.map_err(|error| FileError::Errno(error.errno()))?;
         Ok(FileDrive {
@@ -94,7 +113,33 @@ impl FileDrive {
             appending: RefCell::default(),
             recovered: log.as_ref().map(recovered).unwrap_or_default(),
             format: log.and_then(|log| Format::of_number(log.kind as u8)),
+            identity,
         })
+    }
+
+    /// Whom this process asks as, if it may name anybody root, else who it is for the server of a drive in another process.
+    pub fn own_caller(&self) -> Caller {
+        match &self.identity {
+            Some(own) if !own.acts_for_others() => own.caller(),
+            _ => Caller::root(),
+        }
+    }
+
+    /// Tells a drive in another process who this process is now: its user has changed. What is open stays open.
+    ///
+    /// # Errors
+    /// `EACCES` if its server does not let that user in. Who may name others may do so still.
+    pub fn change_user(&self) -> Result<(), FileError> {
+        let Some(own) = &self.identity else {
+            return Ok(());
+        };
+        match own.ask_again() {
+            Some(new) => {
+                let client = self.client();
+                self.done(client.authenticate(&new))
+            }
+            None => Err(Errno::EACCES.into()),
+        }
     }
 
     /// What was done to bring the file system up to date; nothing, where another process did.

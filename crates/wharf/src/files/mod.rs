@@ -28,6 +28,7 @@
 //! |---|---|
 //! | `image.rs` | making, opening, checking an image |
 //! | `drive.rs` | a drive that runs a file system: on this thread, or in another process |
+//! | `identity.rs` | who this process is, for a drive in another process |
 //! | `server.rs` | a drive that this process serves to others |
 //! | `served.rs` | what a front end asks, as commands to the drive |
 //! | `pages.rs` | a part of a drive's pages, for whoever checks the file system from outside |
@@ -38,10 +39,11 @@
 //!
 //! One process at a time has an image open. [`Server`] serves it to others, which [attach](Mount::attach).
 //!
-//! Not yet: callers with more than 32 groups.
+//! Not yet: callers with more than 32 groups, but for one user of a drive in another process.
 
 mod drive;
 mod file;
+mod identity;
 mod image;
 mod locks;
 mod mount;
@@ -62,7 +64,7 @@ pub use file::File;
 pub use image::{Checked, NewImage, check, make, open};
 pub use mount::Mount;
 pub use record::{Recorded, Summary};
-pub use server::Server;
+pub use server::{Server, Serving};
 pub use wharf_files::locks::{LockKind, LockRange, LockSpace};
 pub use wharf_files::volume::Format;
 pub use wharf_files::{

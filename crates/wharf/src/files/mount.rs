@@ -28,12 +28,16 @@ pub struct Mount {
 
 impl Mount {
     /// Opens an image for whoever runs this program, with the rights of root: who has the image has
-    /// all that is in it.
+    /// all that is in it. One that another process serves, by its socket, as [`Mount::attach`] does.
     ///
     /// # Errors
     /// If there is no file system, it is damaged, or somebody else has it open.
     pub fn open(image: impl AsRef<Path>) -> Result<Mount, ImageError> {
-        Mount::open_for(image, Caller::root())
+        let drive = open(image.as_ref())?;
+        let caller = drive.own_caller();
+        Ok(Mount {
+            files: Files { drive, caller },
+        })
     }
 
     /// Opens an image for a user, who gets what permissions let it have.
@@ -48,12 +52,16 @@ impl Mount {
     }
 
     /// Attaches to an image that another process serves at a socket ([`Server`](super::Server)), with the rights of
-    /// root.
+    /// root; where that process does not let this one have them, with those of this process's user.
     ///
     /// # Errors
     /// If nobody serves one there, or as many processes as may be there already are.
     pub fn attach(socket: impl AsRef<Path>) -> Result<Mount, ImageError> {
-        Mount::attach_for(socket, Caller::root())
+        let drive = FileDrive::attach(socket.as_ref())?;
+        let caller = drive.own_caller();
+        Ok(Mount {
+            files: Files { drive, caller },
+        })
     }
 
     /// As [`Mount::attach`], for a user.

@@ -8,15 +8,37 @@ use wharf_host::stor::Stor;
 use super::ImageError;
 use super::drive::{FileDrive, check};
 use super::image::open_drive;
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, Terms};
 
-/// An image that this process has open, on a thread of its own, for other processes of the same user.
+/// How an image is served.
+#[derive(Debug, Clone, Copy)]
+pub struct Serving {
+    /// Processes at a time.
+    pub processes: u32,
+    /// Permission bits of the socket: who may write to it may attach. 0600 lets in processes of the same user alone, and root's.
+    pub socket_mode: u32,
+    /// How long claims hold, in nanoseconds, and whether anything may be changed.
+    pub terms: Terms,
+}
+
+impl Default for Serving {
+    fn default() -> Serving {
+        Serving {
+            processes: 16,
+            socket_mode: 0o600,
+            terms: Terms::default(),
+        }
+    }
+}
+
+/// An image that this process has open, on a thread of its own, for other processes.
 ///
 /// Each of them attaches to the socket ([`Mount::attach`](super::Mount::attach)), and sends the drive commands for
 /// files by queue pairs of its own, through memory that it shares with this process. What a process has open when it
 /// ends, however it ends, the drive closes.
 ///
-/// Who attaches is trusted with all that is in the image, as whoever may read the image file is.
+/// The drive checks who each of them is, by what this process says of it (`docs/security.md`). Processes of this one's user, and root's,
+/// may do what root may, as whoever may read the image file does; others what permissions let them do.
 pub struct Server {
     store: Store<Stor>,
     socket: PathBuf,
@@ -32,13 +54,31 @@ impl Server {
         socket: impl Into<PathBuf>,
         processes: u32,
     ) -> Result<Server, ImageError> {
+        let how = Serving {
+            processes,
+            ..Serving::default()
+        };
+        Server::open_as(image, socket, &how)
+    }
+
+    /// The same, with all that can be said of how.
+    ///
+    /// # Errors
+    /// As [`Server::open`].
+    pub fn open_as(
+        image: impl AsRef<Path>,
+        socket: impl Into<PathBuf>,
+        how: &Serving,
+    ) -> Result<Server, ImageError> {
         let store = open_drive(image.as_ref(), |options| {
-            let options = options.files(FileSystemKind::Any, None).guests(processes);
+            let options = options
+                .files(FileSystemKind::Any, None)
+                .guests(how.processes);
             Ok(Store::<Stor>::open(&options)?)
         })?;
         check(store.log().expect("it is a drive with files"))?;
         let socket = socket.into();
-        store.share(&socket)?;
+        store.share_on(&socket, how.socket_mode, how.terms)?;
         Ok(Server { store, socket })
     }
 
@@ -53,7 +93,7 @@ impl Server {
     /// Of the drive.
     pub fn close(self) -> Result<(), ImageError> {
         self.store.end_sharing();
-        FileDrive::over(self.store.client()?)?.end()?;
+        FileDrive::over(self.store.client()?, None)?.end()?;
         match self.store.close() {
             // Who was sent away was told so by the end of its connection.
             Ok(()) | Err(StoreError::ClientsLeft) => Ok(()),

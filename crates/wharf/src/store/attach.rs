@@ -14,12 +14,13 @@ use wharf_host::boot::Ready;
 use wharf_host::design::Principal;
 use wharf_host::driver::DriverConfig;
 use wharf_host::guest::{SharedDesign, Writers};
+use wharf_host::stor::Credentials;
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::memory::SharedMemory;
 use wharf_wire::shared_queue::SharedQueue;
 
 use super::StoreError;
-use super::handshake::{self, Head, NO_SLOT, SlotPlan};
+use super::handshake::{self, Ask, Head, NO_SLOT, SlotPlan};
 use super::system::ClientSlot;
 
 /// What a guest's client is made of.
@@ -30,6 +31,8 @@ pub(super) struct Attached<D> {
     pub(super) space: Arc<DmaSpace>,
     pub(super) ready: Ready,
     pub(super) slot: ClientSlot,
+    /// Who the owner says that this process is, where that matters.
+    pub(super) credentials: Option<Credentials>,
 }
 
 /// Asks for a slot at the store that is shared at `path`.
@@ -40,8 +43,13 @@ pub(super) fn attach<D: SharedDesign>(path: &Path) -> Result<Attached<D>, StoreE
     };
     let connection = UnixStream::connect(path).map_err(unreachable)?;
     let connection = Arc::new(UnixStream::from(out_of_the_way(connection.into())));
+    handshake::ask(&connection, &Ask::attach()).map_err(unreachable)?;
     let (head, facts, descriptors) = handshake::receive(&connection).map_err(unreachable)?;
     check::<D>(path, &head, &facts)?;
+    let credentials = match head.has_claims {
+        0 => None,
+        _ => Some(handshake::receive_claims(&connection).map_err(unreachable)?),
+    };
     let (config, told) = (head.config(), D::Config::default());
     let needs = D::needs(&config, &told);
     let plan = SlotPlan::new(head.drives, head.depth, needs.attached_pages);
@@ -86,7 +94,21 @@ pub(super) fn attach<D: SharedDesign>(path: &Path) -> Result<Attached<D>, StoreE
         ready: Ready::of(facts, head.stripe_pages),
         slot,
         connection,
+        credentials,
     })
+}
+
+/// Asks the owner of the store that is shared at `path` who this process is now, which is attached there with `old`. Nothing if it
+/// does not say.
+pub(crate) fn renew(path: &Path, old: &Credentials) -> Option<Credentials> {
+    let connection = UnixStream::connect(path).ok()?;
+    let connection = UnixStream::from(out_of_the_way(connection.into()));
+    connection
+        .set_read_timeout(Some(handshake::ANSWER_TIME))
+        .ok()?;
+    handshake::ask(&connection, &Ask::renew(old)).ok()?;
+    let new = handshake::receive_claims(&connection).ok()?;
+    (new.claims.guest == old.claims.guest).then_some(new)
 }
 
 /// The same, under a number that programs do not count on: their own files get the lowest ones.

@@ -14,7 +14,7 @@ use wharf_host::direct::Direct;
 use wharf_host::error::IoError;
 use wharf_host::guest::SharedDesign;
 use wharf_host::span::Extent;
-use wharf_host::stor::{Stor, StorClient};
+use wharf_host::stor::{Credentials, Stor, StorClient};
 use wharf_runtime::{CostTable, CpuId, Inline, Machine, Side};
 use wharf_wire::dma::DmaSpace;
 use wharf_wire::file::FileSystemLog;
@@ -34,7 +34,11 @@ enum Drives<D: Design> {
     /// On the client's thread.
     Here(Box<Local>),
     /// In another process, for as long as the connection is open.
-    Elsewhere { connection: Arc<UnixStream> },
+    Elsewhere {
+        connection: Arc<UnixStream>,
+        /// Who its owner says that this process is.
+        credentials: Option<Credentials>,
+    },
 }
 
 /// What boots drives on the client's thread, and ends them.
@@ -127,13 +131,17 @@ impl<D: Design> Client<D> {
             space,
             ready,
             slot,
+            credentials,
         } = attach::attach::<D>(path.as_ref())?;
         let (inline, cpu, client) = take_slot(slot, &design, &space, &ready)?;
         Ok(Client {
             client: Some(client),
             design,
             bytes: ready.layout().pages() * 4096,
-            drives: Some(Drives::Elsewhere { connection }),
+            drives: Some(Drives::Elsewhere {
+                connection,
+                credentials,
+            }),
             inline,
             cpu,
         })
@@ -258,16 +266,24 @@ impl Client<Stor> {
     /// The connection to the process that has the drive, if that is another one.
     pub(crate) fn connection(&self) -> Option<RawFd> {
         match &self.drives {
-            Some(Drives::Elsewhere { connection }) => Some(connection.as_raw_fd()),
+            Some(Drives::Elsewhere { connection, .. }) => Some(connection.as_raw_fd()),
             _ => None,
         }
     }
 
     /// In the child of a fork: closes its end of the connection to the process that has the drive, and says nothing there.
     pub(crate) fn abandon(&self) {
-        if let Some(Drives::Elsewhere { connection }) = &self.drives {
+        if let Some(Drives::Elsewhere { connection, .. }) = &self.drives {
             // SAFETY: the connection is never used again: whoever abandons a client forgets it.
             unsafe { rustix::io::close(connection.as_raw_fd()) };
+        }
+    }
+
+    /// Who the process that has the drive says that this one is, if that is another one.
+    pub(crate) fn credentials(&self) -> Option<&Credentials> {
+        match &self.drives {
+            Some(Drives::Elsewhere { credentials, .. }) => credentials.as_ref(),
+            _ => None,
         }
     }
 
@@ -278,7 +294,7 @@ impl Client<Stor> {
 
     /// Runs everything on this thread until `future` is done; none if the drive is in another process, which is gone.
     pub(crate) fn wait_while_served<F: Future>(&self, future: F) -> Option<F::Output> {
-        let Some(Drives::Elsewhere { connection }) = &self.drives else {
+        let Some(Drives::Elsewhere { connection, .. }) = &self.drives else {
             return Some(self.wait(future));
         };
         self.inline.block_on(self.cpu, |cpu| async move {
@@ -301,7 +317,7 @@ impl Client<Stor> {
     /// Whether the drive is in another process that is gone.
     pub(crate) fn is_cut_off(&self) -> bool {
         match &self.drives {
-            Some(Drives::Elsewhere { connection }) => has_hung_up(connection),
+            Some(Drives::Elsewhere { connection, .. }) => has_hung_up(connection),
             _ => false,
         }
     }

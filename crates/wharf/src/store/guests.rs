@@ -16,6 +16,7 @@ use wharf_drive::{DriveHandle, GuestQueue};
 use wharf_host::admin::{Admin, AdminError, QueueOffer};
 use wharf_runtime::{Holder, Machine, Receiver};
 use wharf_wire::dma::{DmaRegion, DmaSpace};
+use wharf_wire::file::{DriveKey, Revoke};
 use wharf_wire::memory::SharedMemory;
 use wharf_wire::queue::Guest;
 use wharf_wire::shared_queue::SharedQueue;
@@ -49,6 +50,10 @@ pub(super) enum Order {
     Dismiss(u32),
     /// Look at the clock of a drive with files, which is done with every order.
     Clock,
+    /// Give a drive with files this key.
+    Key(DriveKey),
+    /// Have it take sessions back.
+    Revoke(Revoke, u64),
 }
 
 /// The boot task's end of the listener's orders.
@@ -162,5 +167,7 @@ pub(super) async fn obey(
         }
         Order::Dismiss(number) => slots[number as usize].dismiss(admins).await,
         Order::Clock => Ok(()),
+        Order::Revoke(kind, which) => Ok(admins[0].revoke(kind, which).await?),
+        Order::Key(key) => Ok(admins[0].set_key(key).await?),
     }
 }

@@ -1,13 +1,15 @@
-//! What the owner of a store tells a process that attaches, by one message on a socket.
+//! What a process says that connects to the owner of a store, and what the owner tells it.
 //!
-//! The message is a [`Head`], a [`DriveLine`] for each drive, and descriptors: of the memory that all
-//! share, then of the slot's. Both processes are of one version, so it has no other format than that
+//! It says what it wants ([`Ask`]). One that wants to attach is answered by one message: a [`Head`], a [`DriveLine`] for each
+//! drive, and descriptors: of the memory that all share, then of the slot's. Behind it, and as the answer to one that wants
+//! new claims, come those ([`ClaimsLine`]), where the drive has files. Both processes are of one version, so it has no other format than that
 //! of its structs.
 
-use std::io::{IoSlice, IoSliceMut, Read};
+use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::time::Duration;
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -16,8 +18,10 @@ use rustix::net::{
 use wharf_host::admin::DriveFacts;
 use wharf_host::design::DesignConfig;
 use wharf_host::driver::Driver;
+use wharf_host::stor::Credentials;
 use wharf_runtime::Holder;
 use wharf_wire::dma::PAGE_BYTES;
+use wharf_wire::file::{CLAIM_GROUPS_MAX, Claims, Revoke, Token};
 use wharf_wire::identify::FeatureSet;
 use wharf_wire::shared_queue::shared_queue_bytes;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
@@ -29,7 +33,7 @@ pub(super) const DRIVES_MAX: usize = 32;
 const DESCRIPTORS_MAX: usize = 2 * DRIVES_MAX + 1 + Holder::GUESTS_MAX as usize + 1;
 
 /// What a message begins with: the name, and the version of the format.
-const MAGIC: [u8; 8] = *b"WHARFST1";
+const MAGIC: [u8; 8] = *b"WHARFST2";
 
 /// A text in so many bytes, zeros behind it.
 pub(super) fn name<const N: usize>(text: &str) -> [u8; N] {
@@ -43,6 +47,99 @@ pub(super) fn name<const N: usize>(text: &str) -> [u8; N] {
 pub(super) const ADMITTED: u32 = 1;
 /// Every slot is taken.
 pub(super) const NO_SLOT: u32 = 2;
+
+/// It wants to attach.
+pub(super) const ATTACH: u32 = 1;
+/// It is attached, and wants new claims: those of who it is now.
+pub(super) const RENEW: u32 = 2;
+
+/// It wants to know which sessions there are.
+pub(super) const LIST: u32 = 3;
+/// It wants sessions taken back.
+pub(super) const REVOKE: u32 = 4;
+/// It wants the drive to have a new key.
+pub(super) const NEW_KEY: u32 = 5;
+
+/// The answer to one who wants something done: it is.
+pub(super) const DONE: u32 = 1;
+/// It is not.
+pub(super) const NOT_DONE: u32 = 2;
+
+/// How long it is waited for an answer that is short.
+pub(super) const ANSWER_TIME: Duration = Duration::from_secs(5);
+
+/// What a process wants that connects.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(super) struct Ask {
+    magic: [u8; 8],
+    /// One of those above.
+    pub(super) what: u32,
+    /// Which guest it is, if it is one that renews; the kind of what is to be revoked.
+    pub(super) guest_or_kind: u32,
+    /// The token that proves that it is that guest.
+    pub(super) token: Token,
+    /// What is to be revoked.
+    pub(super) which: u64,
+}
+
+impl Ask {
+    fn new(what: u32) -> Ask {
+        Ask {
+            magic: MAGIC,
+            what,
+            guest_or_kind: 0,
+            token: Token::NONE,
+            which: 0,
+        }
+    }
+
+    /// It wants to attach.
+    pub(super) fn attach() -> Ask {
+        Ask::new(ATTACH)
+    }
+
+    /// It wants to know which sessions there are.
+    pub(super) fn list() -> Ask {
+        Ask::new(LIST)
+    }
+
+    /// It wants sessions taken back.
+    pub(super) fn revoke(kind: Revoke, which: u64) -> Ask {
+        Ask {
+            guest_or_kind: kind.raw(),
+            which,
+            ..Ask::new(REVOKE)
+        }
+    }
+
+    /// It wants the drive to have a new key.
+    pub(super) fn new_key() -> Ask {
+        Ask::new(NEW_KEY)
+    }
+
+    /// A guest wants new claims, which has these.
+    pub(super) fn renew(old: &Credentials) -> Ask {
+        Ask {
+            guest_or_kind: old.claims.guest.saturating_sub(1),
+            token: old.token,
+            ..Ask::new(RENEW)
+        }
+    }
+
+    /// Whether the other process speaks as this one does.
+    pub(super) fn is_understood(&self) -> bool {
+        self.magic == MAGIC
+    }
+}
+
+/// Claims, before their groups.
+#[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct ClaimsLine {
+    claims: Claims,
+    token: Token,
+}
 
 /// What there is to know of the store and of the slot.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -68,6 +165,9 @@ pub(super) struct Head {
     pub(super) drives: u32,
     /// Whether there is a slot.
     pub(super) outcome: u32,
+    /// Whether claims follow.
+    pub(super) has_claims: u32,
+    pub(super) reserved: u32,
 }
 
 /// What there is to know of a drive.
@@ -122,6 +222,8 @@ impl Head {
             depth,
             drives: config.drives,
             outcome: ADMITTED,
+            has_claims: 0,
+            reserved: 0,
         }
     }
 
@@ -183,11 +285,43 @@ impl SlotPlan {
     }
 }
 
-/// Sends a message.
+/// Bytes of claims, as they are sent.
+pub(super) fn claims_bytes(given: &Credentials) -> Vec<u8> {
+    let line = ClaimsLine {
+        claims: given.claims,
+        token: given.token,
+    };
+    [line.as_bytes(), given.groups.as_bytes()].concat()
+}
+
+/// Receives claims.
+pub(super) fn receive_claims(mut stream: &UnixStream) -> std::io::Result<Credentials> {
+    let mut line = ClaimsLine::new_zeroed();
+    stream.read_exact(line.as_mut_bytes())?;
+    let count = line.claims.group_count as usize;
+    if count > CLAIM_GROUPS_MAX {
+        return Err(std::io::ErrorKind::InvalidData.into());
+    }
+    let mut groups = vec![0_u32; count];
+    stream.read_exact(groups.as_mut_bytes())?;
+    Ok(Credentials {
+        claims: line.claims,
+        groups,
+        token: line.token,
+    })
+}
+
+/// Says what this process wants.
+pub(super) fn ask(mut stream: &UnixStream, ask: &Ask) -> std::io::Result<()> {
+    stream.write_all(ask.as_bytes())
+}
+
+/// Sends a message, and bytes behind it.
 pub(super) fn send(
     stream: &UnixStream,
     head: &Head,
     drives: &[DriveLine],
+    behind: &[u8],
     descriptors: &[BorrowedFd<'_>],
 ) -> std::io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
@@ -199,10 +333,11 @@ pub(super) fn send(
     let parts = [
         IoSlice::new(head.as_bytes()),
         IoSlice::new(drives.as_bytes()),
+        IoSlice::new(behind),
     ];
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     let sent = sendmsg(stream, &parts, &mut ancillary, flags)?;
-    match sent == size_of_val(head) + size_of_val(drives) {
+    match sent == size_of_val(head) + size_of_val(drives) + behind.len() {
         true => Ok(()),
         false => Err(std::io::ErrorKind::WriteZero.into()),
     }

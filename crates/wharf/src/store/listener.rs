@@ -1,20 +1,22 @@
 //! The listener: lets other processes in, and notices when they are gone.
 //!
-//! A task on a thread of its own that waits for a socket. Guests connect; each gets a slot, if one
+//! A task on a thread of its own that waits for a socket. Guests connect, and say what they want (`asks.rs`); each gets a slot, if one
 //! is free, and its connection stays open as long as the guest lives: when it closes, by a call or by
 //! the end of the process, the guest is dismissed. Each gets descriptors by which it can write what it
 //! is to write, and no more. On the connection comes nothing but single bytes, by which a guest asks to
 //! wake the drives' thread when that sleeps.
 //!
-//! Only processes of the same user are let in.
+//! Only processes of the same user, and root's, are let in, but for a drive with files: there the permissions of the socket say who may
+//! come, and the broker (`broker.rs`) says to the drive who each is. What else they may want is in `answers.rs`.
 
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wharf_host::admin::AdminError;
@@ -23,14 +25,20 @@ use wharf_runtime::{Background, CostTable, Cpu, Idle, Machine, Sender, Side};
 use wharf_wire::memory::{MemoryError, SharedMemory};
 use wharf_wire::queue::Guest;
 
+use super::asks::Asks;
+use super::broker::Broker;
 use super::guests::{GuestSlot, Order};
 use super::handshake::{self, DriveLine, Head, NO_SLOT};
+use super::peer::Peer;
 
 /// How often it is looked whether a drive with files knows what time it is.
 const CLOCK_PERIOD: Timespec = Timespec {
     tv_sec: 1,
     tv_nsec: 0,
 };
+
+/// How long it is waited when nobody can be let in for want of descriptors.
+const NO_ROOM_PAUSE: Duration = Duration::from_millis(10);
 
 /// How the listener has the boot task admit and dismiss guests.
 pub(super) struct Orders {
@@ -40,7 +48,7 @@ pub(super) struct Orders {
 
 impl Orders {
     /// Has an order carried out. An error without a cause: the drives have stopped.
-    fn give(&mut self, cpu: &Cpu, order: Order) -> Result<(), Option<AdminError>> {
+    pub(super) fn give(&mut self, cpu: &Cpu, order: Order) -> Result<(), Option<AdminError>> {
         let pushed = self.orders.push(cpu, order);
         assert!(pushed.is_ok(), "one order at a time");
         self.done.recv().map_err(|_| None)?.map_err(Some)
@@ -57,8 +65,10 @@ pub(super) struct Welcome<D> {
     /// Firmware cores of a drive.
     pub(super) cores: u32,
     pub(super) own_clients: u32,
-    /// Whether the drive has a clock that follows the system's.
-    pub(super) has_files: bool,
+    /// Says who guests are, of a drive with files. Such a drive has a clock that follows the system's.
+    pub(super) broker: Option<Broker>,
+    /// Permission bits of the socket.
+    pub(super) socket_mode: u32,
 }
 
 /// A listener that works. Dropping it dismisses all guests.
@@ -70,22 +80,26 @@ pub(super) struct Listener {
 }
 
 /// Who has a slot.
-enum Taken {
+pub(super) enum Taken {
     Free,
-    By(UnixStream),
+    /// Who came, by this connection.
+    By(UnixStream, Peer),
     /// The drives could not take back what its last guest held, or there is no memory for another.
     Lost,
 }
 
-struct Door<D> {
-    cpu: Cpu,
+pub(super) struct Door<D> {
+    pub(super) cpu: Cpu,
     listener: UnixListener,
     path: PathBuf,
     stop: UnixStream,
-    orders: Orders,
-    welcome: Welcome<D>,
+    pub(super) orders: Orders,
+    pub(super) welcome: Welcome<D>,
+    asks: Asks,
     slots: Arc<Vec<GuestSlot>>,
-    taken: Vec<Taken>,
+    pub(super) taken: Vec<Taken>,
+    /// False if the drive has not taken the broker's key.
+    is_open: bool,
 }
 
 impl Listener {
@@ -99,7 +113,8 @@ impl Listener {
         welcome: Welcome<D>,
         slots: Arc<Vec<GuestSlot>>,
     ) -> Result<Listener, (std::io::Error, Orders)> {
-        let made = listen(path).and_then(|listener| Ok((listener, UnixStream::pair()?)));
+        let made = listen(path, welcome.socket_mode)
+            .and_then(|listener| Ok((listener, UnixStream::pair()?)));
         let (listener, (stop, stopped)) = match made {
             Ok(made) => made,
             Err(error) => return Err((error, orders)),
@@ -111,14 +126,17 @@ impl Listener {
         machine.spawn(cpu, "listener", move |cpu| async move {
             let mut door = Door {
                 taken: slots.iter().map(|_| Taken::Free).collect(),
+                is_open: true,
                 cpu: cpu.clone(),
                 stop: stopped,
                 listener,
                 path,
                 orders,
                 welcome,
+                asks: Asks::default(),
                 slots,
             };
+            door.give_key();
             while door.wait() {
                 cpu.yield_now().await;
             }
@@ -155,7 +173,7 @@ impl Drop for Listener {
 }
 
 /// A listener at `path`, where a process that is gone may have left its socket.
-fn listen(path: &Path) -> std::io::Result<UnixListener> {
+fn listen(path: &Path, mode: u32) -> std::io::Result<UnixListener> {
     let listener = match UnixListener::bind(path) {
         Err(error) if error.kind() == ErrorKind::AddrInUse => match UnixStream::connect(path) {
             Err(refused) if refused.kind() == ErrorKind::ConnectionRefused => {
@@ -166,7 +184,7 @@ fn listen(path: &Path) -> std::io::Result<UnixListener> {
         },
         other => other?,
     };
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
@@ -179,11 +197,13 @@ impl<D: SharedDesign> Door<D> {
             PollFd::new(&self.listener, PollFlags::IN),
         ];
         let streams = self.taken.iter().filter_map(|taken| match taken {
-            Taken::By(stream) => Some(PollFd::new(stream, PollFlags::IN)),
+            Taken::By(stream, _) => Some(PollFd::new(stream, PollFlags::IN)),
             Taken::Free | Taken::Lost => None,
         });
         watched.extend(streams);
-        let until = self.welcome.has_files.then_some(&CLOCK_PERIOD);
+        let asking = self.asks.streams();
+        watched.extend(asking.map(|stream| PollFd::new(stream, PollFlags::IN)));
+        let until = self.welcome.broker.is_some().then_some(&CLOCK_PERIOD);
         match poll(&mut watched, until) {
             Ok(0) => {
                 let _ = self.orders.give(&self.cpu, Order::Clock);
@@ -198,19 +218,34 @@ impl<D: SharedDesign> Door<D> {
         }
         // First those who are here: one may have left for the one who comes.
         self.listen_to_guests();
-        if is_ready[1]
-            && let Ok((stream, _)) = self.listener.accept()
-        {
+        if is_ready[1] {
+            match self.listener.accept() {
+                Ok((stream, _)) if stream.set_nonblocking(true).is_ok() => self.asks.put(stream),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                // There are no descriptors left, perhaps: who waits goes on waiting, and this thread does not spin.
+                Err(_) => std::thread::sleep(NO_ROOM_PAUSE),
+            }
+        }
+        for (stream, ask) in self.asks.take_ready() {
             self.listen_to_guests();
-            self.admit(stream);
+            self.answer(stream, &ask);
         }
         true
+    }
+
+    /// Gives the drive the broker's key. Without it the broker could tell it nothing, and nobody gets in.
+    fn give_key(&mut self) {
+        if let Some(broker) = &self.welcome.broker {
+            let given = self.orders.give(&self.cpu, Order::Key(broker.key()));
+            self.is_open = given.is_ok();
+        }
     }
 
     /// Wakes the drives for guests that ask for it, and dismisses those that are gone.
     fn listen_to_guests(&mut self) {
         for number in 0..self.taken.len() {
-            let Taken::By(stream) = &mut self.taken[number] else {
+            let Taken::By(stream, _) = &mut self.taken[number] else {
                 continue;
             };
             let mut bytes = [0; 64];
@@ -228,16 +263,12 @@ impl<D: SharedDesign> Door<D> {
     }
 
     /// Gives a guest a slot, or tells it that there is none.
-    fn admit(&mut self, stream: UnixStream) {
-        let is_own_user = rustix::net::sockopt::socket_peercred(&stream)
-            .is_ok_and(|peer| peer.uid == rustix::process::geteuid());
-        if !is_own_user || stream.set_nonblocking(true).is_err() {
-            return;
-        }
+    pub(super) fn admit(&mut self, stream: UnixStream, peer: Peer) {
         let free = self
             .taken
             .iter()
             .position(|taken| matches!(taken, Taken::Free));
+        let free = free.filter(|_| self.is_open && self.may_have_one_more(&peer));
         let admitted = free.filter(|number| self.have_admitted(*number));
         let Some(number) = admitted else {
             let head = Head {
@@ -245,23 +276,39 @@ impl<D: SharedDesign> Door<D> {
                 ..self.welcome.head
             };
             // If it is gone already, nobody needs to know.
-            let _ = handshake::send(&stream, &head, &[], &[]);
+            let _ = handshake::send(&stream, &head, &[], &[], &[]);
             return;
         };
-        let head = Head {
-            guest: number as u32,
-            ..self.welcome.head
-        };
         self.welcome.design.admit(number as u32);
-        let descriptors = self.descriptors(number);
-        let is_sent = descriptors.is_ok_and(|descriptors| {
-            let descriptors: Vec<_> = descriptors.iter().map(OwnedFd::as_fd).collect();
-            handshake::send(&stream, &head, &self.welcome.drives, &descriptors).is_ok()
-        });
-        self.taken[number] = Taken::By(stream);
+        let is_sent = self.send_welcome(&stream, &peer, number).is_ok();
+        self.taken[number] = Taken::By(stream, peer);
         if !is_sent {
             self.dismiss(number);
         }
+    }
+
+    /// Whether another user's processes may have one more slot: one half of all is the most that each other user gets.
+    fn may_have_one_more(&self, peer: &Peer) -> bool {
+        if peer.owns_this() {
+            return true;
+        }
+        let has = |taken: &&Taken| matches!(taken, Taken::By(_, other) if other.uid == peer.uid);
+        self.taken.iter().filter(has).count() < self.taken.len().div_ceil(2)
+    }
+
+    fn send_welcome(&mut self, stream: &UnixStream, peer: &Peer, number: usize) -> io::Result<()> {
+        let broker = self.welcome.broker.as_mut();
+        let given = broker.map(|broker| broker.admit(number as u32, peer));
+        let claims = given.transpose()?.as_ref().map(handshake::claims_bytes);
+        let head = Head {
+            guest: number as u32,
+            has_claims: claims.is_some().into(),
+            ..self.welcome.head
+        };
+        let descriptors = self.descriptors(number).map_err(io::Error::other)?;
+        let descriptors: Vec<_> = descriptors.iter().map(OwnedFd::as_fd).collect();
+        let claims = claims.unwrap_or_default();
+        handshake::send(stream, &head, &self.welcome.drives, &claims, &descriptors)
     }
 
     /// What a guest is handed: what all share, to write as far as it may, and its slot.
@@ -288,6 +335,9 @@ impl<D: SharedDesign> Door<D> {
 
     fn dismiss(&mut self, number: usize) {
         let guest = number as u32;
+        if let Some(broker) = &mut self.welcome.broker {
+            broker.forget(guest);
+        }
         self.welcome.design.mend(Some(guest));
         let dismissed = self.orders.give(&self.cpu, Order::Dismiss(guest)).is_ok();
         if dismissed {
@@ -304,7 +354,7 @@ impl<D: SharedDesign> Door<D> {
         let _ = std::fs::remove_file(&self.path);
         let mut left = 0;
         for number in 0..self.taken.len() {
-            if let Taken::By(stream) = &self.taken[number] {
+            if let Taken::By(stream, _) = &self.taken[number] {
                 left += usize::from(!has_hung_up(stream));
                 self.dismiss(number);
             }

@@ -22,11 +22,16 @@
 //! | `pages.rs` | pages used in place |
 //! | `clock.rs` | what time it is for a drive with files |
 //! | `guests.rs` | slots for clients in other processes, and what their end takes |
-//! | `listener.rs` | lets other processes in, and notices when they are gone |
+//! | `listener.rs`, `asks.rs` | lets other processes in, and notices when they are gone; who has not said yet what it wants |
+//! | `answers.rs`, `sessions.rs` | what is done for who has; for the owner of a drive that is served: who uses it |
+//! | `broker.rs`, `peer.rs` | says to a drive with files who they are; what the kernel says of them |
 //! | `attach.rs` | the other process's side |
 //! | `handshake.rs` | what it is told and handed |
 
+mod answers;
+mod asks;
 mod attach;
+mod broker;
 mod client;
 mod clock;
 mod guests;
@@ -34,6 +39,8 @@ mod handshake;
 mod listener;
 mod options;
 mod pages;
+mod peer;
+mod sessions;
 mod system;
 
 use std::path::{Path, PathBuf};
@@ -52,13 +59,20 @@ use wharf_wire::dma::{DmaSpace, RegisterError};
 use wharf_wire::file::FileSystemLog;
 use wharf_wire::memory::MemoryError;
 
+pub(crate) use attach::renew;
+use broker::Broker;
+pub use broker::Terms;
 pub use client::Client;
 pub use clock::now_ns;
 use guests::{GuestSlot, Ordered};
 use handshake::{DriveLine, Head};
 use listener::{Listener, Orders, Welcome};
 pub use options::StoreOptions;
+pub use sessions::{SessionRow, new_key, revoke, sessions};
 use system::{Boot, ClientSlot, System};
+
+/// Permission bits of a socket that only processes of the same user connect to, and root's.
+const OWN_USER: u32 = 0o600;
 
 /// A store that cannot be opened, used or closed.
 #[derive(Debug, thiserror::Error)]
@@ -317,6 +331,20 @@ impl<D: SharedDesign> Store<D> {
     /// # Errors
     /// If the store has no slots for guests or is shared already; if there can be no socket.
     pub fn share(&self, path: impl AsRef<Path>) -> Result<(), StoreError> {
+        self.share_on(path, OWN_USER, Terms::default())
+    }
+
+    /// The same, at a socket with these permission bits, on these terms: for a drive with files, which checks who comes. Any
+    /// other store has no processes but those of the same user and root's.
+    ///
+    /// # Errors
+    /// As [`Store::share`].
+    pub fn share_on(
+        &self,
+        path: impl AsRef<Path>,
+        socket_mode: u32,
+        terms: Terms,
+    ) -> Result<(), StoreError> {
         let path = path.as_ref();
         let mut sharing = self
             .shared
@@ -327,6 +355,17 @@ impl<D: SharedDesign> Store<D> {
             let why = "as it has no slots for guests: open it with StoreOptions::guests(1)";
             return Err(StoreError::NotShareable { why });
         }
+        let cannot_listen = |source| StoreError::CannotListen {
+            path: path.to_path_buf(),
+            source,
+        };
+        let broker = match self.shared.log {
+            Some(_) => {
+                let guests = sharing.config.guests as usize;
+                Some(Broker::new(guests, terms).map_err(cannot_listen)?)
+            }
+            None => None,
+        };
         let orders = sharing.orders.take().ok_or(StoreError::NotShareable {
             why: "twice: attach by the path that it is shared at",
         })?;
@@ -344,15 +383,15 @@ impl<D: SharedDesign> Store<D> {
             drives: ready.drives().iter().map(DriveLine::from).collect(),
             memories: design.shared_memory().into_iter().zip(writers).collect(),
             cores: ready.drives()[0].cores,
-            has_files: self.shared.log.is_some(),
+            broker,
+            socket_mode,
             own_clients: self.shared.clients,
         };
         match Listener::start(path, orders, welcome, sharing.slots.clone()) {
             Ok(listener) => sharing.listener = Some(listener),
             Err((source, orders)) => {
                 sharing.orders = Some(orders);
-                let path = path.to_path_buf();
-                return Err(StoreError::CannotListen { path, source });
+                return Err(cannot_listen(source));
             }
         }
         Ok(())

@@ -33,7 +33,12 @@ pub struct Scribbler {
 impl Scribbler {
     /// Takes a slot at the store that is shared at `path`.
     pub fn attach(path: &str, target: Target) -> Scribbler {
-        let connection = UnixStream::connect(path).unwrap();
+        let mut connection = UnixStream::connect(path).unwrap();
+        // What it wants: to attach (`store/handshake.rs`).
+        let mut ask = [0; 40];
+        ask[..8].copy_from_slice(b"WHARFST2");
+        ask[8] = 1;
+        connection.write_all(&ask).unwrap();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(16))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut told = [0; 1024];

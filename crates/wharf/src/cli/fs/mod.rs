@@ -1,7 +1,8 @@
-//! `wharf fs make`, `check`, `info`, `ls`, `cp`.
+//! `wharf fs make`, `check`, `info`, `ls`, `cp`, `sessions`.
 
 mod copy;
 mod list;
+mod sessions;
 
 use std::path::{Path, PathBuf};
 
@@ -61,6 +62,8 @@ pub(super) enum Command {
     Ls(list::Args),
     /// Copies files into an image, out of one, or within one, without mounting it.
     Cp(copy::Args),
+    /// Says which processes use an image that `wharf serve drive` serves, and sends them away.
+    Sessions(sessions::Args),
 }
 
 /// Runs the command.
@@ -75,6 +78,7 @@ pub(super) fn run(command: &Command) -> Result<(), Failure> {
         Command::Info { image, json } => info(image, *json),
         Command::Ls(args) => list::run(args),
         Command::Cp(args) => copy::run(args),
+        Command::Sessions(args) => sessions::run(args),
     }
 }
 
