@@ -7,6 +7,7 @@ mod support;
 use std::process::Command;
 
 use support::{Drive, compiled, text};
+use wharf::files::Serving;
 
 /// What a program prints that does what programs do with files is the same on the machine's own file system and on a drive.
 fn is_the_same_on_both(name: &str) {
@@ -202,6 +203,25 @@ fn a_process_has_given_everything_back_when_it_has_ended() {
 }
 
 /// Who is killed amid anything leaves the rest to others.
+#[test]
+fn a_process_that_becomes_somebody_else_is_that_one_for_the_drive() {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root becomes somebody else");
+        return;
+    }
+    let program = compiled("user.c");
+    for (socket_mode, argument) in [(0o666, "let-in"), (0o600, "kept-out")] {
+        let drive = Drive::served(&Serving {
+            socket_mode,
+            ..Serving::default()
+        });
+        let told = drive.run(Command::new(program.path()).arg(argument));
+        assert_eq!(text(&told.stdout), "done\n", "{socket_mode:o}");
+        assert!(told.status.success() && told.stderr.is_empty());
+        drive.check();
+    }
+}
+
 #[test]
 fn a_killed_program_holds_nobody_up() {
     let drive = Drive::new();

@@ -19,6 +19,7 @@ const ANSWER: &str = "answer ";
 /// What a hostile guest of a store tries.
 const SCRIBBLED: hostile::Target = hostile::Target {
     depth: 128,
+    has_tokens: false,
     opcodes: &[
         0x00, 0x01, 0x02, 0x08, 0x09, 0x0c, 0x81, 0x81, 0x83, 0x83, 0x83, 0xc0,
     ],

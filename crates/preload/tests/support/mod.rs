@@ -1,9 +1,10 @@
 //! A drive that this process serves, and programs that find it at `/where`.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use wharf::files::{NewImage, Server, check, make};
+use wharf::files::{NewImage, Server, Serving, check, make};
 
 /// An image, and a server of it.
 pub struct Drive {
@@ -62,10 +63,23 @@ impl Drive {
 
     /// One that so many processes use at a time.
     pub fn with_places(places: u32) -> Drive {
+        Drive::served(&Serving {
+            processes: places,
+            ..Serving::default()
+        })
+    }
+
+    /// One that is served so.
+    pub fn served(how: &Serving) -> Drive {
         let place = tempfile::tempdir().unwrap();
+        if how.socket_mode & 0o002 != 0 {
+            // Others are to get at the socket.
+            let mode = std::fs::Permissions::from_mode(0o755);
+            std::fs::set_permissions(place.path(), mode).unwrap();
+        }
         let image = place.path().join("drive.img");
         make(&image, &NewImage::of_bytes(256 << 20)).unwrap();
-        let server = Server::open(&image, place.path().join("drive.sock"), places).unwrap();
+        let server = Server::open_as(&image, place.path().join("drive.sock"), how).unwrap();
         Drive {
             place,
             server: Some(server),

@@ -14,3 +14,4 @@ mod runs;
 mod schema;
 mod served;
 mod support;
+mod tokens;

@@ -14,13 +14,15 @@ use crate::file_system::{mounted_with, with_image};
 use crate::support::{Place, code_and_stderr};
 
 #[path = "../guests/hostile.rs"]
-mod hostile;
+pub(crate) mod hostile;
 
-/// What a hostile process tries: all commands for files, and none for blocks, by which it has all of the image anyway.
+/// What a hostile process tries: all commands for files, and some for blocks.
 const SCRIBBLED: hostile::Target = hostile::Target {
     depth: 16,
+    has_tokens: true,
     opcodes: &[
-        0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8, 0xa9, 0xaa, 0xab, 0xac, 0xaf,
+        0x00, 0x01, 0x02, 0x08, 0x09, 0x83, 0xa0, 0xa1, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8,
+        0xa9, 0xaa, 0xab, 0xac, 0xad, 0xaf,
     ],
 };
 

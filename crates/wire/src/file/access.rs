@@ -95,7 +95,7 @@ impl std::fmt::Debug for Token {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub struct Claims {
-    /// Number of the session: no other has it under this key.
+    /// Number of the session: larger than all before.
     pub session: u64,
     /// The guest whose queue pairs these claims are for, from 1; 0 for those of the drive's owner.
     pub guest: u32,

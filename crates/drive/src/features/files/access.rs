@@ -83,6 +83,8 @@ struct State {
     key: Option<DriveKey>,
     /// By the number of the host: that of a guest and 1, or [`OWNER`].
     by_host: BTreeMap<u32, Rc<Authority>>,
+    /// The least number of a session that a host may show: that of its newest, or the one behind that of whoever was it before.
+    least_session: BTreeMap<u32, u64>,
     revoked: Revoked,
 }
 
@@ -157,7 +159,9 @@ impl Access {
         if !key.token(claims, &new.groups).is(&token) || claims.guest != host {
             return Err(StatusCode::TokenInvalid);
         }
-        if state.revoked.contains(claims) {
+        let least = state.least_session.get(&host).copied().unwrap_or(0);
+        // Nobody goes back to who it was, or is who was here before.
+        if state.revoked.contains(claims) || claims.session < least {
             return Err(StatusCode::TokenRevoked);
         }
         if claims.epoch != key.epoch {
@@ -169,6 +173,7 @@ impl Access {
         if claims.rights & !(ACTS_FOR_OTHERS | READS_ONLY) != 0 {
             return Err(StatusCode::InvalidField);
         }
+        state.least_session.insert(host, claims.session);
         state.by_host.insert(host, Rc::new(new));
         Ok(())
     }
@@ -249,7 +254,11 @@ impl Access {
 
     /// A host is gone: nobody else is who it was.
     pub(super) fn forget(&self, host: u32) {
-        self.state.borrow_mut().by_host.remove(&host);
+        let mut state = self.state.borrow_mut();
+        state.by_host.remove(&host);
+        if let Some(least) = state.least_session.get_mut(&host) {
+            *least = least.saturating_add(1);
+        }
     }
 }
 

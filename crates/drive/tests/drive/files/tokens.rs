@@ -345,6 +345,26 @@ fn who_is_revoked_has_nothing_open_and_does_not_come_back() {
 }
 
 #[test]
+fn nobody_goes_back_to_who_it_was() {
+    in_world(|mut world| async move {
+        let old = Claims {
+            session: 6,
+            rights: ACTS_FOR_OTHERS,
+            ..world.claims()
+        };
+        assert_eq!(world.show(old).await, S::Success);
+        let new = Claims {
+            session: 7,
+            ..world.claims()
+        };
+        assert_eq!(world.show(new).await, S::Success);
+        assert_eq!(world.show(old).await, S::TokenRevoked);
+        assert_eq!(world.show(new).await, S::Success);
+        assert_eq!(world.is_let_in().await, S::Success);
+    });
+}
+
+#[test]
 fn a_key_gives_way_to_newer_ones_alone() {
     in_world(|mut world| async move {
         let old = world.claims();
