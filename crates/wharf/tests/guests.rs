@@ -424,6 +424,9 @@ fn a_store_that_is_closed_cuts_its_guests_off_and_says_so() {
 fn a_guest_that_asked_for_the_drives_and_left_is_gone() {
     let shared = shared(1);
     let mut guest = UnixStream::connect(&shared.path).unwrap();
+    guest
+        .write_all(&hostile::raw::ask(1, 0, [0; 16], 0))
+        .unwrap();
     assert!(guest.read(&mut [0; 4096]).unwrap() > 0, "it is let in");
     // More than the listener reads at a time.
     guest.write_all(&[1; 50_000]).unwrap();

@@ -11,8 +11,8 @@ use wharf_files::block::{Recovered, Replayed};
 use wharf_files::vfs::{At, Target};
 use wharf_files::volume::Format;
 use wharf_files::{By, Caller, Errno, FileError, Handle};
-use wharf_host::stor::{Stor, StorClient};
-use wharf_wire::file::{FileSystemLog, FileSystemState};
+use wharf_host::stor::{Credentials, Stor, StorClient};
+use wharf_wire::file::{Claims, DriveKey, FileSystemLog, FileSystemState};
 
 use super::ImageError;
 use super::identity::Identity;
@@ -140,6 +140,27 @@ impl FileDrive {
             }
             None => Err(Errno::EACCES.into()),
         }
+    }
+
+    /// Gives a drive on this thread a key, and shows it claims of root's.
+    ///
+    /// # Errors
+    /// Of the drive.
+    pub(super) fn check_this_process(&self, key: DriveKey) -> Result<(), ImageError> {
+        self.client.give_key(key)?;
+        let claims = Claims {
+            session: 1,
+            epoch: key.epoch,
+            expires_ns: u64::MAX,
+            ..Claims::new()
+        };
+        let own = Credentials {
+            claims,
+            groups: Vec::new(),
+            token: key.token(&claims, &[]),
+        };
+        let client = self.client();
+        Ok(self.done(client.authenticate(&own))?)
     }
 
     /// What was done to bring the file system up to date; nothing, where another process did.

@@ -6,13 +6,15 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::time::Duration;
 
-use wharf_drive::config::NewFiles;
+use wharf_drive::config::{NewFiles, TokenCheck};
 use wharf_drive::{DriveError, media};
 use wharf_files::block::{self, Make, Recovered};
 use wharf_files::gpt::Guid;
 use wharf_files::partitions::{self, TableError};
 use wharf_files::volume::{self, Format};
 use wharf_files::{FileError, Owner, block_on};
+use wharf_wire::file::DriveKey;
+use zerocopy::IntoBytes;
 
 use super::drive::FileDrive;
 use super::pages::DrivePages;
@@ -143,6 +145,24 @@ pub fn open(image: &Path) -> Result<FileDrive, ImageError> {
 pub(super) fn in_memory(new: &NewImage) -> Result<FileDrive, ImageError> {
     let options = StoreOptions::memory(new.bytes)?;
     FileDrive::open(options, Some(new))
+}
+
+/// The same; its drive checks this process as it checks others, which have to show who they are.
+///
+/// # Errors
+/// As before.
+pub(super) fn in_memory_checking(
+    new: &NewImage,
+    check: TokenCheck,
+) -> Result<FileDrive, ImageError> {
+    let options = StoreOptions::memory(new.bytes)?.token_check(check);
+    let drive = FileDrive::open(options, Some(new))?;
+    let [one, two, _] = numbers()?;
+    let [three, four, _] = numbers()?;
+    let mut secret = [0; 32];
+    secret.copy_from_slice([one, two, three, four].as_bytes());
+    drive.check_this_process(DriveKey::new(secret, 1))?;
+    Ok(drive)
 }
 
 fn is_socket(path: &Path) -> bool {

@@ -65,6 +65,7 @@ pub use image::{Checked, NewImage, check, make, open};
 pub use mount::Mount;
 pub use record::{Recorded, Summary};
 pub use server::{Server, Serving};
+pub use wharf_drive::config::TokenCheck;
 pub use wharf_files::locks::{LockKind, LockRange, LockSpace};
 pub use wharf_files::volume::Format;
 pub use wharf_files::{

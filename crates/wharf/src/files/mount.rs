@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use wharf_drive::config::TokenCheck;
 use wharf_files::block::Recovered;
 use wharf_files::vfs::{At, Service, SetTime, Target};
 use wharf_files::volume::Format;
@@ -12,7 +13,7 @@ use wharf_files::{
 
 use super::drive::FileDrive;
 use super::file::{File, Files};
-use super::image::{in_memory, open};
+use super::image::{in_memory, in_memory_checking, open};
 use super::{ImageError, NewImage, StatFs, wait};
 
 /// Entries that are asked for at once.
@@ -83,6 +84,19 @@ impl Mount {
         Ok(Mount {
             files: Files {
                 drive: in_memory(new)?,
+                caller: Caller::root(),
+            },
+        })
+    }
+
+    /// The same, with a drive that checks this process as a drive that is served checks others: for measuring what that costs.
+    ///
+    /// # Errors
+    /// If there can be none of that size.
+    pub fn in_memory_checking(new: &NewImage, check: TokenCheck) -> Result<Mount, ImageError> {
+        Ok(Mount {
+            files: Files {
+                drive: in_memory_checking(new, check)?,
                 caller: Caller::root(),
             },
         })

@@ -17,7 +17,7 @@ use wharf_host::span::Extent;
 use wharf_host::stor::{Credentials, Stor, StorClient};
 use wharf_runtime::{CostTable, CpuId, Inline, Machine, Side};
 use wharf_wire::dma::DmaSpace;
-use wharf_wire::file::FileSystemLog;
+use wharf_wire::file::{DriveKey, FileSystemLog};
 
 use super::attach::{self, Attached};
 use super::listener::has_hung_up;
@@ -277,6 +277,15 @@ impl Client<Stor> {
             // SAFETY: the connection is never used again: whoever abandons a client forgets it.
             unsafe { rustix::io::close(connection.as_raw_fd()) };
         }
+    }
+
+    /// Gives a drive on this thread a key: from then on it checks who sends commands for files.
+    pub(crate) fn give_key(&self, key: DriveKey) -> Result<(), StoreError> {
+        if let Some(Drives::Here(local)) = &self.drives {
+            let given = local.booted.give_key(key);
+            self.inline.block_on(local.boot_cpu, |_| given)?;
+        }
+        Ok(())
     }
 
     /// Who the process that has the drive says that this one is, if that is another one.

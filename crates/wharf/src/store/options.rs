@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use wharf_drive::DriveError;
-use wharf_drive::config::{ConfigError, DriveConfig, FileSystemKind, MediaKind, NewFiles};
+use wharf_drive::config::{
+    ConfigError, DriveConfig, FileSystemKind, MediaKind, NewFiles, TokenCheck,
+};
 use wharf_drive::media::FileImage;
 use wharf_host::driver::DriverConfig;
 use wharf_lab::config::{Sets, load_drive};
@@ -111,6 +113,14 @@ impl StoreOptions {
     }
 
     /// Whether the drive runs a file system.
+    /// How the drives check tokens of commands for files.
+    pub(crate) fn token_check(mut self, check: TokenCheck) -> StoreOptions {
+        for drive in &mut self.drives {
+            drive.firmware.token_check = check;
+        }
+        self
+    }
+
     pub(super) fn has_files(&self) -> bool {
         self.drives[0].file_system.is_some()
     }

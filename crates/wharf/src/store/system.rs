@@ -11,7 +11,7 @@ use wharf_host::driver::DriverConfig;
 use wharf_host::error::IoError;
 use wharf_runtime::{Cpu, CpuId, Machine, Side};
 use wharf_wire::dma::DmaSpace;
-use wharf_wire::file::{FileSystemLog, FileSystemState};
+use wharf_wire::file::{DriveKey, FileSystemLog, FileSystemState};
 use wharf_wire::queue::HostQueue;
 
 use super::clock::Clock;
@@ -218,6 +218,11 @@ impl Booted {
         // Who cannot be told what time it is keeps the time that it has.
         let _ = self.follow_clock(cpu).await;
         guests::obey(order, &self.slots, &self.admins, &self.space).await
+    }
+
+    /// Gives a drive with files a key.
+    pub(super) async fn give_key(&self, key: DriveKey) -> Result<(), AdminError> {
+        Ok(self.admins[0].set_key(key).await?)
     }
 
     /// Has every drive write back what is dirty in the memory lent, and give it back.
