@@ -35,6 +35,11 @@ fn calls_do_what_the_kernel_does() {
 }
 
 #[test]
+fn walks_through_trees_do_what_the_c_librarys_do() {
+    is_the_same_on_both("walks.c");
+}
+
+#[test]
 fn a_shell_redirects_to_files_of_the_drive_and_from_them() {
     let drive = Drive::new();
     let told = drive.shell(
