@@ -39,6 +39,16 @@ fn walks_through_trees_do_what_the_c_librarys_do() {
     is_the_same_on_both("walks.c");
 }
 
+/// Functions of the shared object do not take those of a program for each other.
+#[test]
+fn a_program_may_have_functions_by_names_of_the_c_library() {
+    let drive = Drive::new();
+    let program = compiled("own_names.c");
+    let told = drive.run(Command::new(program.path()).arg("/where"));
+    assert_eq!(text(&told.stdout), "4 0 0 0 4\n", "{told:?}");
+    drive.check();
+}
+
 #[test]
 fn a_shell_redirects_to_files_of_the_drive_and_from_them() {
     let drive = Drive::new();
