@@ -442,6 +442,18 @@ static void mappings(void) {
     munmap(q, 4096);
     munmap(p, 8192);
     close(fd);
+    fd = open("m", O_RDWR);
+    p = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
+    pwrite(fd, "to be read", 10, 0);
+    SAY("  '%s'\n", p);
+    CALL(mprotect(p, 4096, PROT_READ | PROT_WRITE));
+    strcpy(p, "to be written");
+    contents("m");
+    strcpy(p, "once more");
+    CALL(mprotect(p, 4096, PROT_READ));
+    munmap(p, 4096);
+    contents("m");
+    close(fd);
     fd = open("m", O_RDONLY);
     CALL(mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED ? -1 : 0);
     close(fd);
