@@ -24,6 +24,7 @@ use wharf_files::Seek;
 
 use super::data::{attributes, bytes, find, read_from_drive, write_to_drive};
 use crate::errno::{Errno, Outcome, set, zero};
+use crate::find::Spot;
 use crate::next::hooks;
 use crate::table::{self, Open, Ref};
 
@@ -312,9 +313,28 @@ pub(crate) fn after_write(open: &Open, end: u64, data: &[u8]) {
     });
 }
 
+/// A call has changed some of a file by nothing that it was given: its memory has that.
+pub(crate) fn after_change(open: &Open, from: u64, bytes: u64) -> Outcome<()> {
+    of_file(open, |memory| {
+        let end = from.saturating_add(bytes).min(memory.bytes as u64) as usize;
+        memory.look(from as usize / PAGE..end.div_ceil(PAGE), true)
+    })
+    .unwrap_or(Ok(()))
+}
+
 /// A file has been given another size.
 pub(crate) fn after_truncation(open: &Open, bytes: u64) {
     of_file(open, |memory| memory.cut(bytes as usize));
+}
+
+/// The same of a file that is known by its path alone.
+pub(crate) fn after_truncation_of(spot: Spot, bytes: u64) {
+    if COUNT.load(Ordering::Relaxed) > 0
+        && let Ok(found) = super::attributes::of_spot(spot, true)
+        && let Some(memory) = all().files.get_mut(&found.number)
+    {
+        memory.cut(bytes as usize);
+    }
 }
 
 /// Brings everything back, when the process ends; others may map the files then.

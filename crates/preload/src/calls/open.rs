@@ -38,6 +38,9 @@ fn process_umask() -> u32 {
 /// What is opened of the drive by a path: a reference, and the descriptor that it is put under.
 pub(crate) fn open(spot: &Spot, flags: c_int, mode: mode_t) -> Outcome<c_int> {
     let (open, descriptor) = make(spot, flags, mode, Use::File)?;
+    if flags & libc::O_TRUNC != 0 {
+        super::memory::after_truncation(&open, 0);
+    }
     let descriptor = descriptor.into_raw_fd();
     match table::put(descriptor, open) {
         true => Ok(descriptor),
