@@ -245,11 +245,14 @@ fn a_program_without_the_server_gets_errors() {
 }
 
 #[test]
-fn io_uring_and_inotify_are_refused_aloud() {
+fn what_is_not_there_is_refused_aloud() {
     let drive = Drive::new();
     let program = compiled("refused.c");
     let told = drive.run(Command::new(program.path()).arg("/where"));
-    assert_eq!(text(&told.stdout), "io_uring: ENOSYS\ninotify: ENOSYS\n");
+    assert_eq!(
+        text(&told.stdout),
+        "io_uring: ENOSYS\ninotify: ENOSYS\npipe: ENXIO\n"
+    );
     let said = text(&told.stderr);
     assert!(
         said.contains("io_uring is not there for files of a drive"),
@@ -257,6 +260,10 @@ fn io_uring_and_inotify_are_refused_aloud() {
     );
     assert!(
         said.contains("inotify is not there for files of a drive"),
+        "{said}"
+    );
+    assert!(
+        said.contains("pipes and devices of a drive cannot be opened"),
         "{said}"
     );
 }
