@@ -36,6 +36,21 @@ fn calls_do_what_the_kernel_does() {
 }
 
 #[test]
+fn walks_through_trees_do_what_the_c_librarys_do() {
+    is_the_same_on_both("walks.c");
+}
+
+/// Functions of the shared object do not take those of a program for each other.
+#[test]
+fn a_program_may_have_functions_by_names_of_the_c_library() {
+    let drive = Drive::new();
+    let program = compiled("own_names.c");
+    let told = drive.run(Command::new(program.path()).arg("/where"));
+    assert_eq!(text(&told.stdout), "4 0 0 0 4\n", "{told:?}");
+    drive.check();
+}
+
+#[test]
 fn a_shell_redirects_to_files_of_the_drive_and_from_them() {
     let drive = Drive::new();
     let told = drive.shell(
@@ -250,11 +265,14 @@ fn a_program_without_the_server_gets_errors() {
 }
 
 #[test]
-fn io_uring_and_inotify_are_refused_aloud() {
+fn what_is_not_there_is_refused_aloud() {
     let drive = Drive::new();
     let program = compiled("refused.c");
     let told = drive.run(Command::new(program.path()).arg("/where"));
-    assert_eq!(text(&told.stdout), "io_uring: ENOSYS\ninotify: ENOSYS\n");
+    assert_eq!(
+        text(&told.stdout),
+        "io_uring: ENOSYS\ninotify: ENOSYS\npipe: ENXIO\n"
+    );
     let said = text(&told.stderr);
     assert!(
         said.contains("io_uring is not there for files of a drive"),
@@ -262,6 +280,10 @@ fn io_uring_and_inotify_are_refused_aloud() {
     );
     assert!(
         said.contains("inotify is not there for files of a drive"),
+        "{said}"
+    );
+    assert!(
+        said.contains("pipes and devices of a drive cannot be opened"),
         "{said}"
     );
 }

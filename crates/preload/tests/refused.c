@@ -1,8 +1,10 @@
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 int main(int count, char **arguments) {
@@ -10,5 +12,7 @@ int main(int count, char **arguments) {
     if (syscall(SYS_io_uring_setup, 4, room) < 0) printf("io_uring: %s\n", strerrorname_np(errno));
     int watcher = inotify_init();
     if (inotify_add_watch(watcher, arguments[1], IN_CREATE) < 0) printf("inotify: %s\n", strerrorname_np(errno));
+    if (chdir(arguments[1]) == 0 && mkfifo("pipe", 0600) == 0 && open("pipe", O_RDONLY | O_NONBLOCK) < 0)
+        printf("pipe: %s\n", strerrorname_np(errno));
     return 0;
 }

@@ -24,6 +24,7 @@ use wharf_files::Seek;
 
 use super::data::{attributes, bytes, find, read_from_drive, write_to_drive};
 use crate::errno::{Errno, Outcome, set, zero};
+use crate::find::Spot;
 use crate::next::hooks;
 use crate::table::{self, Open, Ref};
 
@@ -44,6 +45,8 @@ struct Memory {
     known: BTreeMap<usize, Option<Box<[u8; PAGE]>>>,
     open: Ref,
     mappings: usize,
+    /// Whether anybody may have changed it: SQLite maps files to read them alone, and would wait for comparisons at each call.
+    may_change: bool,
     /// The file as it was when the pages were last looked at, as [`version`] says it; none if they were not since they came.
     seen: Option<Version>,
 }
@@ -109,6 +112,7 @@ impl Memory {
             known: BTreeMap::new(),
             open,
             mappings: 0,
+            may_change: false,
             seen: None,
         })
     }
@@ -181,6 +185,9 @@ impl Memory {
 
     /// Brings back what was changed, as far as the file goes.
     fn bring_back(&mut self) -> Outcome<()> {
+        if !self.may_change {
+            return Ok(());
+        }
         let end = (bytes(&self.open)? as usize).min(self.bytes);
         let mut from = 0;
         // Where nothing was ever written there is no memory.
@@ -306,9 +313,28 @@ pub(crate) fn after_write(open: &Open, end: u64, data: &[u8]) {
     });
 }
 
+/// A call has changed some of a file by nothing that it was given: its memory has that.
+pub(crate) fn after_change(open: &Open, from: u64, bytes: u64) -> Outcome<()> {
+    of_file(open, |memory| {
+        let end = from.saturating_add(bytes).min(memory.bytes as u64) as usize;
+        memory.look(from as usize / PAGE..end.div_ceil(PAGE), true)
+    })
+    .unwrap_or(Ok(()))
+}
+
 /// A file has been given another size.
 pub(crate) fn after_truncation(open: &Open, bytes: u64) {
     of_file(open, |memory| memory.cut(bytes as usize));
+}
+
+/// The same of a file that is known by its path alone.
+pub(crate) fn after_truncation_of(spot: Spot, bytes: u64) {
+    if COUNT.load(Ordering::Relaxed) > 0
+        && let Ok(found) = super::attributes::of_spot(spot, true)
+        && let Some(memory) = all().files.get_mut(&found.number)
+    {
+        memory.cut(bytes as usize);
+    }
 }
 
 /// Brings everything back, when the process ends; others may map the files then.
@@ -332,7 +358,12 @@ pub(crate) struct Forking(std::sync::MutexGuard<'static, All>);
 
 /// Before a fork: no other thread is amid anything.
 pub(crate) fn before_fork() -> Forking {
-    Forking(all())
+    let mut all = all();
+    // What the child allows itself is not seen here.
+    for memory in all.files.values_mut() {
+        memory.may_change = true;
+    }
+    Forking(all)
 }
 
 impl Forking {
@@ -428,8 +459,20 @@ fn map_shared(
         return Err(crate::errno::last());
     }
     memory.mappings += 1;
+    memory.may_change |= access & libc::PROT_WRITE != 0;
     all.places.insert(mapped as usize, (bytes, number));
     Ok(mapped)
+}
+
+/// The program may change what is mapped here from now on.
+fn allow_changes(from: usize, bytes: usize) {
+    let All { files, places } = &mut *all();
+    let before_end = places.range(..from.saturating_add(bytes));
+    for (_, (_, number)) in before_end.filter(|(at, (bytes, _))| **at + bytes > from) {
+        if let Some(memory) = files.get_mut(number) {
+            memory.may_change = true;
+        }
+    }
 }
 
 hooks! {
@@ -460,6 +503,13 @@ hooks! {
             // SAFETY: as the caller's.
             true => unsafe { mmap64(at, bytes, access, flags, descriptor, offset) },
         }
+    }
+
+    fn mprotect(at: *mut c_void, bytes: size_t, access: c_int) -> c_int, next {
+        if COUNT.load(Ordering::Relaxed) > 0 && access & libc::PROT_WRITE != 0 {
+            allow_changes(at as usize, bytes);
+        }
+        next(at, bytes, access)
     }
 
     fn msync(at: *mut c_void, bytes: size_t, flags: c_int) -> c_int, next {

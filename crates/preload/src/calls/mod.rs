@@ -8,8 +8,10 @@
 //! | `names.rs` | directories made and removed, links, renames |
 //! | `attributes.rs`, `xattrs.rs` | `stat` and its family, owners, bits, times, extended attributes |
 //! | `directories.rs` | listings |
+//! | `glob.rs`, `ftw.rs`, `fts.rs` | patterns, and walks through trees |
 //! | `descriptors.rs` | closing, duplicating, flags, locks |
 //! | `process.rs` | forks, programs, working directory, umask |
+//! | `execl.rs` | programs, with arguments one by one |
 //! | `spawn.rs` | `posix_spawn` |
 //! | `streams.rs` | `FILE` |
 //! | `temporary.rs` | files and directories with new names |
@@ -21,6 +23,11 @@ pub(crate) mod attributes;
 pub(crate) mod data;
 pub(crate) mod descriptors;
 pub(crate) mod directories;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod execl;
+pub(crate) mod fts;
+pub(crate) mod ftw;
+pub(crate) mod glob;
 pub(crate) mod memory;
 pub(crate) mod names;
 pub(crate) mod open;

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::mode_t;
 use wharf_files::vfs::Service;
-use wharf_files::{Kind, block_on};
+use wharf_files::{Kind, Special, block_on};
 
 use crate::convert::open_flags;
-use crate::drive::{life, to_raw, with};
+use crate::drive::{complain, life, to_raw, with};
 use crate::errno::{Errno, Outcome, number};
 use crate::find::{Found, Spot, find};
 use crate::next::hooks;
@@ -37,7 +37,14 @@ fn process_umask() -> u32 {
 
 /// What is opened of the drive by a path: a reference, and the descriptor that it is put under.
 pub(crate) fn open(spot: &Spot, flags: c_int, mode: mode_t) -> Outcome<c_int> {
-    let (open, descriptor) = make(spot, flags, mode, Use::File)?;
+    let (open, descriptor) = make(spot, flags, mode, Use::File).inspect_err(|errno| {
+        if *errno == Errno(libc::ENXIO) {
+            refuse(spot);
+        }
+    })?;
+    if flags & libc::O_TRUNC != 0 {
+        super::memory::after_truncation(&open, 0);
+    }
     let descriptor = descriptor.into_raw_fd();
     match table::put(descriptor, open) {
         true => Ok(descriptor),
@@ -46,6 +53,16 @@ pub(crate) fn open(spot: &Spot, flags: c_int, mode: mode_t) -> Outcome<c_int> {
             unsafe { rustix::io::close(descriptor) };
             Err(Errno(libc::EMFILE))
         }
+    }
+}
+
+/// Says why a pipe or a device of the drive is not opened. (A socket is not by any file system.)
+fn refuse(spot: &Spot) {
+    let kind = super::attributes::of_spot(spot.again(), true).map(|found| found.kind);
+    if let Ok(Kind::Special(special)) = kind
+        && special != Special::Socket
+    {
+        complain("pipes and devices of a drive cannot be opened: use `wharf mount`");
     }
 }
 

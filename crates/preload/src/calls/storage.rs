@@ -9,7 +9,7 @@ use wharf_files::{Allocate, Sync, block_on};
 use super::data::{read_at, read_next, write_at, write_next};
 use crate::drive::{handle, with};
 use crate::errno::{Errno, Outcome, last, number, set, zero};
-use crate::find::{Found, find};
+use crate::find::{Found, Spot, find};
 use crate::next::hooks;
 use crate::table::{self, Open, Ref};
 
@@ -44,6 +44,13 @@ pub(crate) fn set_bytes(open: &Open, bytes: off_t) -> Outcome<()> {
     Ok(())
 }
 
+fn set_bytes_of(spot: Spot, bytes: off_t) -> Outcome<()> {
+    let bytes = u64::try_from(bytes).map_err(|_| Errno(libc::EINVAL))?;
+    with(|drive, by| Ok(block_on(drive.truncate(by, spot.at(drive, by)?, bytes))?))?;
+    super::memory::after_truncation_of(spot, bytes);
+    Ok(())
+}
+
 fn allocate(open: &Open, mode: c_int, offset: off_t, bytes: off_t) -> Outcome<()> {
     let keeps = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
     let what = match mode & !libc::FALLOC_FL_KEEP_SIZE {
@@ -60,16 +67,15 @@ fn allocate(open: &Open, mode: c_int, offset: off_t, bytes: off_t) -> Outcome<()
     if open.page().flags() & libc::O_ACCMODE == libc::O_RDONLY {
         return Err(Errno(libc::EBADF));
     }
+    let (offset, bytes) = (offset as u64, bytes as u64);
+    super::memory::before_read(open)?;
     with(|drive, by| {
         let handle = handle(drive, by, open)?;
-        Ok(block_on(drive.allocate(
-            by.now_ns,
-            handle,
-            offset as u64,
-            bytes as u64,
-            what,
-        ))?)
-    })
+        Ok(block_on(
+            drive.allocate(by.now_ns, handle, offset, bytes, what),
+        )?)
+    })?;
+    super::memory::after_change(open, offset, bytes)
 }
 
 /// One end of a copy: a file of the drive, or a descriptor of the kernel's.
@@ -258,9 +264,7 @@ hooks! {
         match unsafe { find(libc::AT_FDCWD, path) } {
             Found::Machine => next(path, bytes),
             Found::Elsewhere(path) => next(path.as_ptr(), bytes),
-            Found::Drive(spot) => zero(u64::try_from(bytes).map_err(|_| Errno(libc::EINVAL)).and_then(|bytes| {
-                with(|drive, by| Ok(block_on(drive.truncate(by, spot.at(drive, by)?, bytes))?))
-            })),
+            Found::Drive(spot) => zero(set_bytes_of(spot, bytes)),
         }
     }
 
