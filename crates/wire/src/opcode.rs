@@ -76,6 +76,8 @@ wire_enum! {
         HandleOperation = 0xa8 => "handle operation",
         /// Sets attributes.
         SetFileAttributes = 0xa9 => "set file attributes",
+        /// Asks to be told when an open file changes.
+        LeaseFile = 0xaa => "lease file",
         /// Asks which lock of an open file is in the way.
         TestLock = 0xab => "test lock",
         /// Takes locks of an open file, and gives them back.
@@ -93,7 +95,7 @@ impl IoOpcode {
     /// Whether it is a command for files.
     #[inline]
     pub const fn is_of_files(self) -> bool {
-        matches!(self.raw(), 0xa0..=0xa9 | 0xab | 0xac)
+        matches!(self.raw(), 0xa0..=0xac)
     }
 }
 
@@ -163,6 +165,7 @@ mod tests {
                 IoOpcode::PathRequest,
                 IoOpcode::HandleOperation,
                 IoOpcode::SetFileAttributes,
+                IoOpcode::LeaseFile,
                 IoOpcode::TestLock,
                 IoOpcode::LockFile,
             ]
@@ -200,6 +203,7 @@ mod tests {
                 Both,
                 None,
                 HostToDrive,
+                DriveToHost,
                 Both,
                 None,
             ]

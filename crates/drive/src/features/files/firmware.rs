@@ -9,6 +9,7 @@ use wharf_files::volume::Recovered;
 use wharf_files::{Errno, FileError};
 
 use super::find::OpenError;
+use super::leases::Leases;
 use super::lines::FileSystemOfDrive;
 use super::locks::Locks;
 use super::sessions::Sessions;
@@ -25,6 +26,7 @@ pub struct Firmware {
     state: RefCell<State>,
     sessions: Sessions,
     locks: Locks,
+    leases: Rc<Leases>,
     /// What is added to the drive's clock, in nanoseconds since 1970.
     epoch_ns: Cell<u64>,
     is_time_set: Cell<bool>,
@@ -37,6 +39,7 @@ impl Firmware {
             state: RefCell::new(State::Opening(Vec::new())),
             sessions: Sessions::default(),
             locks,
+            leases: Rc::default(),
             epoch_ns: Cell::new(0),
             is_time_set: Cell::new(false),
         }
@@ -77,6 +80,11 @@ impl Firmware {
     /// Locks of files.
     pub(super) fn locks(&self) -> &Locks {
         &self.locks
+    }
+
+    /// What hosts keep of files.
+    pub(super) fn leases(&self) -> &Rc<Leases> {
+        &self.leases
     }
 
     /// What time it is for files, when it is `clock_ns` by the drive's clock.

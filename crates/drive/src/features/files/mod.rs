@@ -13,6 +13,7 @@
 //! | `opcodes.rs` | the commands, and what is checked of each before anything happens |
 //! | `sessions.rs` | what each host has open |
 //! | `locks.rs` | locks of files, and commands that wait for them |
+//! | `leases.rs`, `watched.rs` | hosts that keep what they know of files, and are told before it changes |
 //! | `clock.rs`, `log.rs` | what time it is for files; what happened at power-on, for the host |
 //! | `serve/` | what a file task does for each command |
 //! | `pages.rs`, `bytes.rs` | the drive's pages below the file system; bytes of files between them and the host |
@@ -23,6 +24,7 @@ mod bytes;
 mod clock;
 mod find;
 mod firmware;
+mod leases;
 mod lines;
 mod locks;
 mod log;
@@ -32,6 +34,7 @@ mod power_on;
 mod serve;
 mod sessions;
 mod tasks;
+mod watched;
 
 use std::any::Any;
 use std::rc::Rc;
@@ -114,7 +117,9 @@ impl Feature for Files {
         let core = first_core(controller);
         let firmware = core.state::<FileCore>().firmware.get();
         if let Some(all) = firmware {
-            all.locks().end_session(locks::session_of(Some(guest)));
+            let session = locks::session_of(Some(guest));
+            all.locks().end_session(session);
+            all.leases().host_leaves(session);
         }
         if let Some(files) = firmware.and_then(|all| all.sessions().take(guest.number)) {
             // Nobody waits for it: what is closed was promised to nobody.

@@ -6,7 +6,9 @@
 use std::cell::Cell;
 
 use wharf_wire::command::Command;
-use wharf_wire::file::{FileLock, LockOperation, PathRequest, REQUEST_HEAD_BYTES, byte_transfer};
+use wharf_wire::file::{
+    FileAttributes, FileLock, LockOperation, PathRequest, REQUEST_HEAD_BYTES, byte_transfer,
+};
 use wharf_wire::opcode::{DataDirection, IoOpcode};
 use wharf_wire::prp::PrpError;
 use wharf_wire::status::StatusCode;
@@ -34,7 +36,7 @@ macro_rules! opcodes {
 
 opcodes! {
     CloseFile WriteFile ReadFile OpenFile SyncFile PathChange ReadDirectory PathRequest HandleOperation SetFileAttributes
-    TestLock LockFile
+    LeaseFile TestLock LockFile
 }
 
 /// Whose turn it is to serve a command that no core is named for.
@@ -60,6 +62,10 @@ impl FileOpcode {
             IoOpcode::HandleOperation => command.handle_operation_kind().is_some(),
             IoOpcode::SetFileAttributes => {
                 command.attribute_operation().is_some() && command.xattr_mode().is_some()
+            }
+            IoOpcode::LeaseFile => {
+                command.file_bytes() as usize >= size_of::<FileAttributes>()
+                    && command.lease_word().is_multiple_of(8)
             }
             IoOpcode::TestLock => command.file_bytes() as usize >= size_of::<FileLock>(),
             IoOpcode::LockFile => is_lock(command),

@@ -7,6 +7,7 @@
 //! | `random.rs` | random programs by commands, on several queues and cores, answer as the model does |
 //! | `noise.rs` | random commands, most of them wrong, are answered and leave a sound file system |
 //! | `malformed.rs` | each wrong field of a command gets its status, and nothing is changed |
+//! | `leases.rs` | no change by others can be known of before the word of a lease tells of it |
 //! | `locks.rs` | locks keep others out, who waits for one is in nobody's way, and every wait ends |
 //! | `first.rs` | a file that is written on one core is there on another one, and after power-on |
 //! | `coming_and_going.rs` | times are those that the host has set; the drive tells what happened at power-on; who leaves leaves nothing open |
@@ -17,6 +18,7 @@
 mod asker;
 mod coming_and_going;
 mod first;
+mod leases;
 mod locks;
 mod malformed;
 mod noise;

@@ -14,6 +14,7 @@
 //! | `directory.rs` | listings |
 //! | `ask.rs` | path requests |
 //! | `change.rs` | path changes, and attributes that are set |
+//! | `lease.rs` | leases |
 //! | `lock.rs` | locks |
 //! | `convert.rs` | words of commands as those of file systems |
 
@@ -23,6 +24,7 @@ mod change;
 mod convert;
 mod data;
 mod directory;
+mod lease;
 mod lock;
 mod open;
 mod request;
@@ -106,6 +108,7 @@ impl FileCommand for Serves {
             IoOpcode::PathRequest => work(at, ask::serve),
             IoOpcode::PathChange => work(at, change::names),
             IoOpcode::SetFileAttributes => work(at, change::attributes),
+            IoOpcode::LeaseFile => work(at, lease::lease),
             IoOpcode::TestLock => work(at, lock::test),
             IoOpcode::LockFile => Box::pin(lock::lock(at)),
             _ => work(at, async |_: &Call<'_>| {
@@ -154,7 +157,8 @@ impl<'a> Call<'a> {
         let fs = at.file_system().await?;
         let now_ns = at.firmware.now_ns(at.core.cpu.now());
         let guest = at.with_slot(|slot| slot.guest.map(|guest| guest.number));
-        let files = at.firmware.sessions().of(&fs, guest, now_ns).await?;
+        let fs = (&fs, at.firmware.leases());
+        let files = at.firmware.sessions().of(fs, guest, now_ns).await?;
         Ok(Call {
             command: at.command(),
             at,
