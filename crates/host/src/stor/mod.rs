@@ -21,6 +21,7 @@
 //! | `send.rs`, `pages.rs` | one command: pages for its data, its end, its error |
 //! | `data.rs` | operations on open files |
 //! | `locks.rs` | locks of open files |
+//! | `lease.rs` | leases of open files |
 //! | `names.rs` | operations by path: opening, asking, changing |
 //! | `attributes.rs` | attributes and extended attributes |
 //! | `convert.rs` | words of file systems as those of commands, and back |
@@ -34,6 +35,7 @@ mod client;
 mod convert;
 mod data;
 mod design;
+mod lease;
 mod locks;
 mod names;
 mod pages;
@@ -55,6 +57,7 @@ use crate::late::LateCompletions;
 
 pub use cache::{CacheMode, StorFiles};
 pub use design::Stor;
+pub use lease::Leased;
 pub use locks::{HeldLock, LockRequest};
 use pages::{PAGE, Pages};
 use placement::Lanes;

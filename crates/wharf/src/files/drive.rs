@@ -14,6 +14,7 @@ use wharf_host::stor::{Stor, StorClient};
 use wharf_wire::file::{FileSystemLog, FileSystemState};
 
 use super::ImageError;
+use super::cached::Kept;
 use super::image::{NewImage, new_files};
 use crate::store::{Client, StoreOptions};
 
@@ -28,6 +29,8 @@ pub struct FileDrive {
     pub(super) appending: RefCell<BTreeSet<Handle>>,
     recovered: Recovered,
     format: Option<Format>,
+    /// What is kept of files, if anything is.
+    pub(super) kept: Kept,
 }
 
 impl FileDrive {
@@ -73,7 +76,8 @@ impl FileDrive {
     }
 
     /// Forgets a drive in another process that a fork has left here: it is that of the parent, whose use of it goes on.
-    pub fn abandon(self) {
+    pub fn abandon(mut self) {
+        self.forget_kept();
         self.client.abandon();
         std::mem::forget(self);
     }
@@ -93,6 +97,7 @@ impl FileDrive {
             root: root.number,
             appending: RefCell::default(),
             recovered: log.as_ref().map(recovered).unwrap_or_default(),
+            kept: Kept::default(),
             format: log.and_then(|log| Format::of_number(log.kind as u8)),
         })
     }

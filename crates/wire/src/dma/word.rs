@@ -98,4 +98,47 @@ mod tests {
         assert!(space.word(region.address(0) + 4).is_err());
         assert!(space.word(8).is_err());
     }
+
+    /// A file of one number, whose changes are told by a word as the drive tells them: what is kept of it is never older than
+    /// what one who looks knows to have ended.
+    #[test]
+    #[allow(clippy::disallowed_methods)] // what threads see of each other is what is tested
+    fn who_knows_of_a_change_finds_the_word_changed() {
+        const CHANGES: u64 = 200_000;
+        let space = DmaSpace::new(PAGE_BYTES);
+        let region = space.register_whole(1).unwrap();
+        let (value, ended) = (AtomicU64::new(0), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (word, _) = region.word(3);
+                for change in 1..=CHANGES {
+                    word.tell(0);
+                    // Release: partner of the acquire where it is kept.
+                    value.store(change, Ordering::Release);
+                    // Release: partner of the acquire below; it stands for the answer to who made the change.
+                    ended.store(change, Ordering::Release);
+                    // A lease is given anew.
+                    word.tell(change);
+                }
+            });
+            let (word, _) = region.word(3);
+            let (mut lease, mut kept, mut hits) = (0, 0, 0_u64);
+            while kept < CHANGES {
+                // Acquire: partner of the release above.
+                let least = ended.load(Ordering::Acquire);
+                if lease != 0 && word.look() == lease {
+                    assert!(kept >= least, "{kept} is older than {least}");
+                    hits += 1;
+                    continue;
+                }
+                lease = word.look();
+                // Acquire: the next look comes after it.
+                kept = value.load(Ordering::Acquire);
+                if word.look() != lease {
+                    lease = 0;
+                }
+            }
+            println!("{hits} hits");
+        });
+    }
 }
