@@ -288,3 +288,52 @@ fn what_is_no_lease_is_refused() {
     });
     rig().run_clients(&wharf_drive::PowerSwitch::on(), vec![owner, guest]);
 }
+
+/// A guest that writes anything to its words, and asks for leases all the time, changes nothing for others.
+#[test]
+fn a_guest_that_writes_to_its_words_deceives_itself_alone() {
+    const ROUNDS: u64 = 40;
+    let turns = Turns::default();
+    let (own_turns, its_turns) = (turns.clone(), turns);
+    let owner = script(move |mut asker| async move {
+        let opened = asker.open(UPDATE, b"/f").await;
+        let file = FileHandle::from_raw(opened.handle);
+        for round in 0..ROUNDS {
+            if round == 0 {
+                let write = asker.aimed(Command::write_file(1, file, 0, 10));
+                assert_eq!(asker.send(write).await.done(), Ok(10));
+            }
+            let (lease, found) = asker.lease(file, 0).await;
+            assert!(lease > 0 && found.bytes == 10 + round);
+            own_turns.pass(2 * round + 1);
+            own_turns.wait(&asker.host.cpu, 2 * round + 2).await;
+            assert_eq!(asker.look(0), 0, "the guest has appended");
+            let (lease, found) = asker.lease(file, 0).await;
+            assert!(lease > 0 && found.bytes == 11 + round);
+            let write = asker.aimed(Command::write_file(1, file, 0, 10));
+            assert_eq!(asker.send(write).await.done(), Ok(10));
+            assert_eq!(asker.look(0), lease);
+        }
+    });
+    let guest = script(move |mut asker| async move {
+        let mut state = 7_u64;
+        for round in 0..ROUNDS {
+            its_turns.wait(&asker.host.cpu, 2 * round + 1).await;
+            let opened = asker.open(UPDATE, b"/f").await;
+            let file = FileHandle::from_raw(opened.handle);
+            for _ in 0..20 {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                let index = (state >> 33) as usize % 600;
+                asker.host.whole.word(index).0.tell(state);
+                asker.lease(file, index).await;
+                asker.host.whole.word(index).0.tell(state);
+            }
+            let append = asker.aimed(Command::append_file(1, file, 1));
+            asker.send(append).await.done().unwrap();
+            its_turns.pass(2 * round + 2);
+        }
+    });
+    rig().run_clients(&wharf_drive::PowerSwitch::on(), vec![owner, guest]);
+}
