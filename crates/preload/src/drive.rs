@@ -6,7 +6,7 @@
 
 use std::cell::Cell;
 use std::ffi::c_int;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
@@ -22,6 +22,12 @@ use crate::table::{self, Open};
 /// The variable of the environment that says what is where: `SOCKET=PLACE`.
 pub(crate) const VARIABLE: &str = "WHARF_DRIVE";
 
+/// The variable that says how many bytes of files each process keeps.
+pub(crate) const CACHE_VARIABLE: &str = "WHARF_CACHE";
+
+/// Bytes of files that a process keeps if nothing is said.
+const CACHE_BYTES: u64 = 64 << 20;
+
 /// How often it is looked whether the drive has a place for one more process, and how long it is waited between two looks:
 /// 10 seconds in all.
 const PLACE_LOOKS: u32 = 2_000;
@@ -31,6 +37,7 @@ const PLACE_PAUSE_US: u32 = 5_000;
 pub(crate) struct Setup {
     socket: PathBuf,
     pub(crate) place: Place,
+    cache_bytes: u64,
 }
 
 static SETUP: OnceLock<Option<Setup>> = OnceLock::new();
@@ -80,7 +87,17 @@ fn read_environment() -> Option<Setup> {
     let middle = bytes.iter().rposition(|byte| *byte == b'=')?;
     let place = Place::new(&bytes[middle + 1..])?;
     let socket = PathBuf::from(std::ffi::OsStr::from_bytes(&bytes[..middle]));
-    Some(Setup { socket, place })
+    Some(Setup {
+        socket,
+        place,
+        cache_bytes: cache_bytes(),
+    })
+}
+
+fn cache_bytes() -> u64 {
+    let said = std::env::var(CACHE_VARIABLE).ok();
+    said.and_then(|said| said.parse().ok())
+        .unwrap_or(CACHE_BYTES)
 }
 
 /// Who this process is.
@@ -118,6 +135,26 @@ pub(crate) fn with<T>(mut f: impl FnMut(&FileDrive, By<'_>) -> Outcome<T>) -> Ou
     done
 }
 
+/// Looks at what is kept of something that is open: none if that takes a command, or a signal came amid one.
+#[inline]
+pub(crate) fn kept<T>(open: &Open, f: impl FnOnce(&FileDrive, Handle) -> Option<T>) -> Option<T> {
+    if IS_IN.replace(true) {
+        return None;
+    }
+    let found = {
+        let client = lock();
+        let attached = client.attached.as_ref();
+        // A life begins and ends with the client.
+        let is_of_life = open.life.load(Ordering::Relaxed) == LIFE.load(Ordering::Relaxed);
+        let handle = from_raw(open.handle.load(Ordering::Relaxed));
+        attached
+            .filter(|_| is_of_life)
+            .and_then(|attached| f(&attached.drive, handle))
+    };
+    IS_IN.set(false);
+    found
+}
+
 fn lock() -> MutexGuard<'static, Client> {
     CLIENT
         .lock()
@@ -143,7 +180,7 @@ impl Client {
     fn attach(&mut self) -> Outcome<&Attached> {
         if self.attached.is_none() {
             let setup = setup().ok_or(Errno(libc::ENOENT))?;
-            let drive = attach(&setup.socket).map_err(|error| {
+            let drive = attach(setup).map_err(|error| {
                 static HAS_SAID: AtomicBool = AtomicBool::new(false);
                 if !HAS_SAID.swap(true, Ordering::Relaxed) {
                     complain(&format!(
@@ -183,16 +220,17 @@ impl Client {
 }
 
 /// Attaches; waits for a while if as many processes as may use the drive do.
-fn attach(socket: &Path) -> Result<FileDrive, ImageError> {
+fn attach(setup: &Setup) -> Result<FileDrive, ImageError> {
+    let attach = || FileDrive::attach_cached(&setup.socket, setup.cache_bytes);
     for _ in 0..PLACE_LOOKS {
-        match FileDrive::attach(socket) {
+        match attach() {
             Err(ImageError::Drive(StoreError::NoSlotLeft { .. })) => {}
             attached => return attached,
         }
         // SAFETY: it takes a number.
         unsafe { libc::usleep(PLACE_PAUSE_US) };
     }
-    FileDrive::attach(socket)
+    attach()
 }
 
 /// Why there is no drive, in few words.

@@ -8,7 +8,8 @@
 //! process that serves it; if not, the C library's function does what it always did.
 //!
 //! The walk of a `read`: `calls/data.rs` looks the descriptor up (`table.rs`), takes the offset from the page that all
-//! holders of the descriptor share (`page.rs`), and has the drive read (`drive.rs`).
+//! holders of the descriptor share (`page.rs`), looks at what this process keeps of the file, and has the drive read if that is not
+//! enough (`drive.rs`).
 //!
 //! | file | idea |
 //! |---|---|

@@ -246,6 +246,24 @@ fn a_killed_program_holds_nobody_up() {
     drive.check();
 }
 
+/// What a process keeps of a file is so, whatever others do to the file.
+#[test]
+fn changes_by_another_process_show_at_once() {
+    is_the_same_on_both("changes.c");
+}
+
+/// A read that begins after another process has written finds that, also beside processes that are stopped and killed.
+#[test]
+fn a_read_after_a_write_has_what_was_written() {
+    let drive = Drive::new();
+    let program = compiled("shared.c");
+    for _ in 0..2 {
+        let told = drive.run(Command::new(program.path()).arg("/where"));
+        assert_eq!(text(&told.stdout), "0 wrong\n", "{told:?}");
+    }
+    drive.check();
+}
+
 #[test]
 fn a_program_without_the_server_gets_errors() {
     let drive = Drive::new();

@@ -80,6 +80,8 @@ wire_enum! {
         HandleOperation = 0xa8 => "handle operation",
         /// Sets attributes.
         SetFileAttributes = 0xa9 => "set file attributes",
+        /// Asks to be told when an open file changes.
+        LeaseFile = 0xaa => "lease file",
         /// Asks which lock of an open file is in the way.
         TestLock = 0xab => "test lock",
         /// Takes locks of an open file, and gives them back.
@@ -99,7 +101,7 @@ impl IoOpcode {
     /// Whether it is a command for files.
     #[inline]
     pub const fn is_of_files(self) -> bool {
-        matches!(self.raw(), 0xa0..=0xa9 | 0xab..=0xad)
+        matches!(self.raw(), 0xa0..=0xad)
     }
 }
 
@@ -169,6 +171,7 @@ mod tests {
                 IoOpcode::PathRequest,
                 IoOpcode::HandleOperation,
                 IoOpcode::SetFileAttributes,
+                IoOpcode::LeaseFile,
                 IoOpcode::TestLock,
                 IoOpcode::LockFile,
                 IoOpcode::Authenticate,
@@ -209,6 +212,7 @@ mod tests {
                 Both,
                 None,
                 HostToDrive,
+                DriveToHost,
                 Both,
                 None,
                 HostToDrive,

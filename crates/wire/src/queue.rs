@@ -322,6 +322,15 @@ impl DriveQueue {
         }
     }
 
+    /// The same, of a host in another process.
+    #[must_use]
+    pub fn with_guest(self, guest: Guest) -> DriveQueue {
+        DriveQueue {
+            guest: Some(guest),
+            ..self
+        }
+    }
+
     /// The host, if it is in another process: it may write anything to the rings at any time.
     #[inline]
     pub fn guest(&self) -> Option<Guest> {

@@ -14,6 +14,7 @@ use wharf_wire::identify::DriveFeature;
 use wharf_wire::memory::SharedMemory;
 
 use super::cache::{Process, StorFiles};
+use super::lease::LEASE_PAGES;
 use super::{StorClient, StorConfig};
 use crate::design::{Design, DesignConfig, DesignError, FileParts, Needs, NoBlocks, Parts};
 use crate::driver::Driver;
@@ -53,7 +54,7 @@ impl Design for Stor {
         Needs {
             features: &[DriveFeature::FileSystem],
             bunch: true,
-            attached_pages: own.buffer_pages as usize,
+            attached_pages: own.buffer_pages as usize + LEASE_PAGES,
             bytes_per_page: if own.cache.is_some() { 64 } else { 0 },
             ..Needs::default()
         }
@@ -104,6 +105,11 @@ impl Design for Stor {
 }
 
 impl Stor {
+    /// The memory that clients have theirs in.
+    pub(super) fn space(&self) -> &Arc<DmaSpace> {
+        &self.space
+    }
+
     /// Files by the commands of client number `index`, with the cache of its process if there is one.
     pub fn files_of(&self, client: StorClient, index: u32) -> StorFiles {
         let (process, thread) = (index / self.own.threads, index % self.own.threads);

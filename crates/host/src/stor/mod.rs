@@ -22,6 +22,7 @@
 //! | `access.rs` | who the client is, and what proves it |
 //! | `data.rs` | operations on open files |
 //! | `locks.rs` | locks of open files |
+//! | `lease.rs` | leases of open files |
 //! | `names.rs` | operations by path: opening, asking, changing |
 //! | `attributes.rs` | attributes and extended attributes |
 //! | `convert.rs` | words of file systems as those of commands, and back |
@@ -36,6 +37,7 @@ mod client;
 mod convert;
 mod data;
 mod design;
+mod lease;
 mod locks;
 mod names;
 mod pages;
@@ -59,6 +61,7 @@ use access::Access;
 pub use access::{Credentials, Renewal};
 pub use cache::{CacheMode, StorFiles};
 pub use design::Stor;
+pub use lease::Leased;
 pub use locks::{HeldLock, LockRequest};
 use pages::{PAGE, Pages};
 use placement::Lanes;

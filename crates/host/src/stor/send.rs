@@ -73,6 +73,13 @@ impl Buffer<'_> {
         }
     }
 
+    /// Looks at the first bytes of a page.
+    pub(super) fn look(&self, nth: usize, bytes: usize, look: impl FnOnce(&[u8])) {
+        // SAFETY: as in `put`.
+        let page = unsafe { self.inner.buffers.page_mut(self.pages.numbers[nth]) };
+        self.inner.cpu.work(Op::CopyPage, || look(&page[..bytes]));
+    }
+
     /// Sends a command that names these pages, and waits for its end; gives its result.
     ///
     /// One that comes too late for its token is sent again with a new one: it has changed nothing, and its pages are as they were.

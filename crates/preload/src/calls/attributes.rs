@@ -103,7 +103,7 @@ impl About {
 
 /// Attributes of an open file.
 pub(crate) fn of_open(open: &Ref) -> Outcome<Attributes> {
-    About::Open(open.clone()).attributes()
+    super::data::attributes(open)
 }
 
 /// Attributes of what a path of the drive names.

@@ -6,7 +6,7 @@ use libc::{off_t, size_t, ssize_t};
 use wharf_files::vfs::{Service, Target};
 use wharf_files::{Attributes, Place, Seek, Sync, block_on};
 
-use crate::drive::{handle, with};
+use crate::drive::{handle, kept, with};
 use crate::errno::{Errno, Outcome, number};
 use crate::next::hooks;
 use crate::table::{self, Open};
@@ -33,6 +33,10 @@ pub(crate) fn read_from_drive(open: &Open, offset: u64, out: &mut [u8]) -> Outco
     }
     if page.is_directory() {
         return Err(Errno(libc::EISDIR));
+    }
+    let kept = kept(open, |drive, handle| drive.read_kept(handle, offset, out));
+    if let Some(bytes) = kept {
+        return Ok(bytes);
     }
     with(|drive, by| {
         let read = drive.read(by.now_ns, handle(drive, by, open)?, offset, out);
@@ -150,11 +154,17 @@ pub(crate) fn find(open: &Open, from: u64, what: Seek) -> Outcome<u64> {
 
 /// Bytes of a file.
 pub(crate) fn bytes(open: &Open) -> Outcome<u64> {
-    Ok(attributes(open)?.bytes)
+    match kept(open, |drive, handle| drive.bytes_kept(handle)) {
+        Some(bytes) => Ok(bytes),
+        None => Ok(attributes(open)?.bytes),
+    }
 }
 
 /// What the drive knows of a file.
 pub(crate) fn attributes(open: &Open) -> Outcome<Attributes> {
+    if let Some(known) = kept(open, |drive, handle| drive.attributes_kept(handle)) {
+        return Ok(known);
+    }
     with(|drive, by| {
         let target = Target::Handle(handle(drive, by, open)?);
         Ok(block_on(drive.stat(by, target))?)

@@ -10,6 +10,7 @@ use std::process::{Child, Command, ExitStatus};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
+use wharf_lab::config::parse_bytes;
 
 use super::{Failure, fs, input};
 use crate::files::Server;
@@ -38,6 +39,9 @@ pub(super) struct Args {
     /// Processes that use the drive at a time, where an image is named.
     #[arg(long, value_name = "COUNT", default_value_t = 61, value_parser = clap::value_parser!(u32).range(1..=61))]
     processes_max: u32,
+    /// Memory in which each process keeps what it reads of files, until others change it: `64MiB`, or `0` for none.
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = cache_bytes)]
+    cache: u64,
     /// The program, and its arguments.
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
@@ -61,6 +65,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
         .args(&args.program[1..])
         .env("LD_PRELOAD", before(&object))
         .env("WHARF_DRIVE", OsStr::from_bytes(&told))
+        .env("WHARF_CACHE", args.cache.to_string())
         .arg0(&args.program[0])
         .spawn();
     let child = child.map_err(|error| input(format!("{}: {error}", args.program[0].display())))?;
@@ -69,6 +74,11 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
         served.close(&source)?;
     }
     Ok(code(ended))
+}
+
+/// A size, as it is said.
+fn cache_bytes(text: &str) -> Result<u64, String> {
+    parse_bytes(text).map_err(|error| error.to_string())
 }
 
 /// The drive, and where its files are to be.

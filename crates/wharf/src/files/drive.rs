@@ -15,6 +15,7 @@ use wharf_host::stor::{Credentials, Stor, StorClient};
 use wharf_wire::file::{Claims, DriveKey, FileSystemLog, FileSystemState};
 
 use super::ImageError;
+use super::cached::Kept;
 use super::identity::Identity;
 use super::image::{NewImage, new_files};
 use crate::store::{Client, StoreOptions};
@@ -32,6 +33,8 @@ pub struct FileDrive {
     format: Option<Format>,
     /// Of a drive in another process.
     identity: Option<Rc<Identity>>,
+    /// What is kept of files, if anything is.
+    pub(super) kept: Kept,
 }
 
 impl FileDrive {
@@ -56,7 +59,14 @@ impl FileDrive {
     /// # Errors
     /// If nobody serves one there, or all of its places are taken.
     pub fn attach(socket: &Path) -> Result<FileDrive, ImageError> {
-        let client = Client::attach(socket)?;
+        FileDrive::over_attached(Client::attach(socket)?, socket)
+    }
+
+    /// One that a client speaks to which has attached at a socket: as whom the server there says that it is.
+    pub(super) fn over_attached(
+        client: Client<Stor>,
+        socket: &Path,
+    ) -> Result<FileDrive, ImageError> {
         let credentials = client.credentials().cloned();
         let identity = credentials.map(|now| Identity::new(socket, now));
         FileDrive::over(client, identity)
@@ -80,7 +90,8 @@ impl FileDrive {
     }
 
     /// Forgets a drive in another process that a fork has left here: it is that of the parent, whose use of it goes on.
-    pub fn abandon(self) {
+    pub fn abandon(mut self) {
+        self.forget_kept();
         self.client.abandon();
         std::mem::forget(self);
     }
@@ -112,6 +123,7 @@ impl FileDrive {
             root: root.number,
             appending: RefCell::default(),
             recovered: log.as_ref().map(recovered).unwrap_or_default(),
+            kept: Kept::default(),
             format: log.and_then(|log| Format::of_number(log.kind as u8)),
             identity,
         })

@@ -29,6 +29,7 @@
 //! | `image.rs` | making, opening, checking an image |
 //! | `drive.rs` | a drive that runs a file system: on this thread, or in another process |
 //! | `identity.rs` | who this process is, for a drive in another process |
+//! | `cached.rs`, `cache/` | what a process keeps of files of a drive in another process |
 //! | `server.rs` | a drive that this process serves to others |
 //! | `served.rs` | what a front end asks, as commands to the drive |
 //! | `pages.rs` | a part of a drive's pages, for whoever checks the file system from outside |
@@ -41,6 +42,8 @@
 //!
 //! Not yet: callers with more than 32 groups, but for one user of a drive in another process.
 
+mod cache;
+mod cached;
 mod drive;
 mod file;
 mod identity;
@@ -59,6 +62,7 @@ use wharf_files::{FileError, block_on};
 use crate::store::StoreError;
 pub use crate::store::now_ns;
 
+pub use cache::CacheCounts;
 pub use drive::FileDrive;
 pub use file::File;
 pub use image::{Checked, NewImage, check, make, open};

@@ -18,8 +18,13 @@ impl Service for FileDrive {
     }
 
     async fn stat(&self, by: By<'_>, target: Target<'_>) -> Result<Attributes, FileError> {
+        if let Some(known) = self.stat_by_cache(target)? {
+            return Ok(known);
+        }
         let client = self.as_caller(by);
-        self.done(client.stat(target))
+        let found = self.done(client.stat(target))?;
+        self.learn(target, &found);
+        Ok(found)
     }
 
     async fn access(
@@ -42,6 +47,7 @@ impl Service for FileDrive {
     ) -> Result<Opened, FileError> {
         let client = self.as_caller(by);
         let opened = self.done(client.open(at, flags, mode))?;
+        self.note_opened(&opened, flags);
         if flags.append {
             self.appending.borrow_mut().insert(opened.handle);
         }
@@ -50,7 +56,9 @@ impl Service for FileDrive {
 
     async fn truncate(&self, by: By<'_>, at: At<'_>, bytes: u64) -> Result<(), FileError> {
         let client = self.as_caller(by);
-        self.done(client.truncate(at, bytes))
+        let done = self.done(client.truncate(at, bytes));
+        self.note_changed_by_path();
+        done
     }
 
     async fn mkdir(&self, by: By<'_>, at: At<'_>, mode: u16) -> Result<Attributes, FileError> {
@@ -89,12 +97,16 @@ impl Service for FileDrive {
         follow: bool,
     ) -> Result<Attributes, FileError> {
         let client = self.as_caller(by);
-        self.done(client.link(from, to, follow))
+        let done = self.done(client.link(from, to, follow));
+        self.note_attributes_changed();
+        done
     }
 
     async fn unlink(&self, by: By<'_>, at: At<'_>) -> Result<(), FileError> {
         let client = self.as_caller(by);
-        self.done(client.unlink(at))
+        let done = self.done(client.unlink(at));
+        self.note_attributes_changed();
+        done
     }
 
     async fn rmdir(&self, by: By<'_>, at: At<'_>) -> Result<(), FileError> {
@@ -110,7 +122,9 @@ impl Service for FileDrive {
         how: Rename,
     ) -> Result<(), FileError> {
         let client = self.as_caller(by);
-        self.done(client.rename(from, to, how))
+        let done = self.done(client.rename(from, to, how));
+        self.note_attributes_changed();
+        done
     }
 
     async fn read_link(&self, by: By<'_>, at: At<'_>) -> Result<Vec<u8>, FileError> {
@@ -120,7 +134,9 @@ impl Service for FileDrive {
 
     async fn chmod(&self, by: By<'_>, target: Target<'_>, mode: u16) -> Result<(), FileError> {
         let client = self.as_caller(by);
-        self.done(client.chmod(target, mode))
+        let done = self.done(client.chmod(target, mode));
+        self.note_attributes_changed();
+        done
     }
 
     async fn chown(
@@ -131,7 +147,9 @@ impl Service for FileDrive {
         gid: Option<u32>,
     ) -> Result<(), FileError> {
         let client = self.as_caller(by);
-        self.done(client.chown(target, uid, gid))
+        let done = self.done(client.chown(target, uid, gid));
+        self.note_attributes_changed();
+        done
     }
 
     async fn set_times(
@@ -143,7 +161,9 @@ impl Service for FileDrive {
     ) -> Result<(), FileError> {
         let client = self.as_caller(by);
         let set = client.set_times(target, accessed, modified);
-        self.done(set)
+        let done = self.done(set);
+        self.note_attributes_changed();
+        done
     }
 
     async fn xattr(
@@ -166,7 +186,9 @@ impl Service for FileDrive {
     ) -> Result<(), FileError> {
         let client = self.as_caller(by);
         let set = client.set_xattr(target, name, value, how);
-        self.done(set)
+        let done = self.done(set);
+        self.note_attributes_changed();
+        done
     }
 
     async fn remove_xattr(
@@ -176,7 +198,9 @@ impl Service for FileDrive {
         name: &[u8],
     ) -> Result<(), FileError> {
         let client = self.as_caller(by);
-        self.done(client.remove_xattr(target, name))
+        let done = self.done(client.remove_xattr(target, name));
+        self.note_attributes_changed();
+        done
     }
 
     async fn xattrs(&self, by: By<'_>, target: Target<'_>) -> Result<Vec<Box<[u8]>>, FileError> {
@@ -186,6 +210,7 @@ impl Service for FileDrive {
 
     async fn close(&self, handle: Handle) -> Result<(), FileError> {
         self.appending.borrow_mut().remove(&handle);
+        self.note_closed(handle);
         self.done(self.client().close(handle))
     }
 
@@ -197,6 +222,9 @@ impl Service for FileDrive {
         out: &mut [u8],
     ) -> Result<u64, FileError> {
         self.tell_time(now_ns);
+        if let Some(bytes) = self.read_by_cache(handle, offset, out)? {
+            return Ok(bytes);
+        }
         let client = self.client();
         self.done(client.read(handle, offset, out))
     }
@@ -215,7 +243,7 @@ impl Service for FileDrive {
             Place::End => &data[..data.len().min(client.bytes_max())],
             Place::At(_) => data,
         };
-        self.done(async {
+        let ended = self.done(async {
             match place {
                 Place::End => Ok(Written {
                     offset: client.append(handle, data).await?,
@@ -234,7 +262,9 @@ impl Service for FileDrive {
                     Ok(Written { offset, bytes })
                 }
             }
-        })
+        });
+        self.note_written(handle, data, &ended);
+        ended
     }
 
     async fn truncate_open(
@@ -245,7 +275,9 @@ impl Service for FileDrive {
     ) -> Result<(), FileError> {
         self.tell_time(now_ns);
         let client = self.client();
-        self.done(client.truncate_open(handle, bytes))
+        let done = self.done(client.truncate_open(handle, bytes));
+        self.note_changed(handle);
+        done
     }
 
     async fn allocate(
@@ -259,7 +291,9 @@ impl Service for FileDrive {
         self.tell_time(now_ns);
         let client = self.client();
         let done = client.allocate(handle, offset, bytes, what);
-        self.done(done)
+        let done = self.done(done);
+        self.note_changed(handle);
+        done
     }
 
     async fn seek(&self, handle: Handle, offset: u64, what: Seek) -> Result<u64, FileError> {

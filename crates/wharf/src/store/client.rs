@@ -16,7 +16,7 @@ use wharf_host::guest::SharedDesign;
 use wharf_host::span::Extent;
 use wharf_host::stor::{Credentials, Stor, StorClient};
 use wharf_runtime::{CostTable, CpuId, Inline, Machine, Side};
-use wharf_wire::dma::DmaSpace;
+use wharf_wire::dma::{DmaRegion, DmaSpace};
 use wharf_wire::file::{DriveKey, FileSystemLog};
 
 use super::attach::{self, Attached};
@@ -253,6 +253,11 @@ impl Client<Stor> {
             let opened = self.design.open_files(&cpu, self.client());
             async move { opened }
         })?)
+    }
+
+    /// Memory for the words of leases.
+    pub(crate) fn lease_words(&self) -> Result<DmaRegion, StoreError> {
+        Ok(self.design.lease_words()?)
     }
 
     /// What has become of the file system at power-on, of a drive on this thread.

@@ -62,7 +62,7 @@ impl DmaSpace {
 
     /// A pointer to the 64-bit word at `address`, a multiple of 8 in a region of whole pages.
     #[inline]
-    fn word_pointer(&self, address: u64) -> Result<*mut u64, DmaFault> {
+    pub(super) fn word_pointer(&self, address: u64) -> Result<*mut u64, DmaFault> {
         match address.is_multiple_of(8) {
             true => Ok(self.whole_pointer(address, 8)?.cast()),
             false => Err(DmaFault(address)),

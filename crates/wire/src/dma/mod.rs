@@ -23,6 +23,7 @@ mod page;
 mod region;
 #[cfg(test)]
 mod tests;
+mod word;
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -34,6 +35,7 @@ use region::RegionMemory;
 
 pub use page::HostPage;
 pub use region::DmaRegion;
+pub use word::{DmaWord, PAGE_WORDS};
 
 /// Bytes of a logical block, and the step of DMA addresses from page to page.
 pub const PAGE_BYTES: usize = 4096;

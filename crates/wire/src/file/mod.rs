@@ -10,6 +10,7 @@
 //! | `command.rs` | the fields of all of these commands |
 //! | `request.rs` | who asks, where paths begin, names, values |
 //! | `answer.rs` | attributes, what was opened, entries of directories, how much there is |
+//! | `lease.rs` | leases |
 //! | `lock.rs` | locks |
 //! | `log.rs` | the log page that says what has become of the file system |
 //! | `transfer.rs` | data pointers that begin at any multiple of 4 |
@@ -22,6 +23,7 @@
 mod access;
 mod answer;
 mod command;
+mod lease;
 mod lock;
 mod log;
 mod request;
@@ -43,6 +45,7 @@ pub(crate) use command::{
     attribute_fields, file_fields, handle_fields, open_fields, path_fields, sync_file_fields,
     write_file_fields,
 };
+pub use lease::LEASES_MAX;
 #[cfg(test)]
 pub(crate) use lock::lock_fields;
 pub use lock::{FileLock, LockOperation, LockState, LockWords};

@@ -10,6 +10,7 @@ use wharf_files::{Errno, FileError};
 
 use super::access::Access;
 use super::find::OpenError;
+use super::leases::Leases;
 use super::lines::FileSystemOfDrive;
 use super::locks::Locks;
 use super::sessions::Sessions;
@@ -27,6 +28,7 @@ pub struct Firmware {
     sessions: Sessions,
     locks: Locks,
     access: Access,
+    leases: Rc<Leases>,
     /// What is added to the drive's clock, in nanoseconds since 1970.
     epoch_ns: Cell<u64>,
     is_time_set: Cell<bool>,
@@ -40,6 +42,7 @@ impl Firmware {
             sessions: Sessions::default(),
             locks,
             access,
+            leases: Rc::default(),
             epoch_ns: Cell::new(0),
             is_time_set: Cell::new(false),
         }
@@ -85,6 +88,11 @@ impl Firmware {
     /// Who hosts are.
     pub(super) fn access(&self) -> &Access {
         &self.access
+    }
+
+    /// What hosts keep of files.
+    pub(super) fn leases(&self) -> &Rc<Leases> {
+        &self.leases
     }
 
     /// What time it is for files, when it is `clock_ns` by the drive's clock.

@@ -14,6 +14,7 @@
 //! | `sessions.rs` | what each host has open |
 //! | `access.rs`, `admin.rs` | who hosts are: keys, claims and tokens; the admin commands for that |
 //! | `locks.rs` | locks of files, and commands that wait for them |
+//! | `leases.rs`, `watched.rs` | hosts that keep what they know of files, and are told before it changes |
 //! | `clock.rs`, `log.rs` | what time it is for files; what happened at power-on, for the host |
 //! | `serve/` | what a file task does for each command |
 //! | `pages.rs`, `bytes.rs` | the drive's pages below the file system; bytes of files between them and the host |
@@ -27,6 +28,7 @@ mod changes;
 mod clock;
 mod find;
 mod firmware;
+mod leases;
 mod lines;
 mod locks;
 mod log;
@@ -36,6 +38,7 @@ mod power_on;
 mod serve;
 mod sessions;
 mod tasks;
+mod watched;
 
 use std::any::Any;
 use std::rc::Rc;

@@ -7,7 +7,7 @@ use std::cell::Cell;
 
 use wharf_wire::command::Command;
 use wharf_wire::file::{
-    Claims, FileLock, LockOperation, PathRequest, REQUEST_HEAD_BYTES, byte_transfer,
+    Claims, FileAttributes, FileLock, LockOperation, PathRequest, REQUEST_HEAD_BYTES, byte_transfer,
 };
 use wharf_wire::opcode::{DataDirection, IoOpcode};
 use wharf_wire::prp::PrpError;
@@ -36,7 +36,7 @@ macro_rules! opcodes {
 
 opcodes! {
     CloseFile WriteFile ReadFile OpenFile SyncFile PathChange ReadDirectory PathRequest HandleOperation SetFileAttributes
-    TestLock LockFile Authenticate
+    LeaseFile TestLock LockFile Authenticate
 }
 
 /// Whose turn it is to serve a command that no core is named for.
@@ -62,6 +62,10 @@ impl FileOpcode {
             IoOpcode::HandleOperation => command.handle_operation_kind().is_some(),
             IoOpcode::SetFileAttributes => {
                 command.attribute_operation().is_some() && command.xattr_mode().is_some()
+            }
+            IoOpcode::LeaseFile => {
+                command.file_bytes() as usize >= size_of::<FileAttributes>()
+                    && command.lease_word().is_multiple_of(8)
             }
             IoOpcode::TestLock => command.file_bytes() as usize >= size_of::<FileLock>(),
             IoOpcode::LockFile => is_lock(command),

@@ -7,13 +7,15 @@ use std::rc::Rc;
 use wharf_files::vfs::{Session, SessionLimits};
 use wharf_files::{Caller, FileError, FileSystem};
 
+use super::leases::Leases;
 use super::lines::FileSystemOfDrive;
+use super::watched::Watched;
 
 /// Files that a host can have open.
 pub const HANDLES_MAX: u32 = 1 << 16;
 
 /// One host's open files. Callers are named by each request ([`Session::as_caller`]).
-pub type Files = Session<Rc<FileSystemOfDrive>>;
+pub type Files = Session<Rc<Watched>>;
 
 /// See the [module](self).
 #[derive(Default)]
@@ -24,9 +26,9 @@ impl Sessions {
     ///
     /// # Errors
     /// If the file system does not answer.
-    pub async fn of(
+    pub(super) async fn of(
         &self,
-        fs: &Rc<FileSystemOfDrive>,
+        (fs, leases): (&Rc<FileSystemOfDrive>, &Rc<Leases>),
         guest: Option<u32>,
         now_ns: u64,
     ) -> Result<Rc<Files>, FileError> {
@@ -39,7 +41,9 @@ impl Sessions {
             first_generation: generation(id, now_ns, guest),
             ..SessionLimits::default()
         };
-        let new = || Rc::new(Session::new(fs.clone(), Caller::root(), limits));
+        let host = guest.map_or(0, |guest| guest + 1);
+        let watched = Rc::new(Watched::new(fs.clone(), leases.clone(), host));
+        let new = || Rc::new(Session::new(watched, Caller::root(), limits));
         // Others may have come first.
         Ok(self.0.borrow_mut().entry(guest).or_insert_with(new).clone())
     }

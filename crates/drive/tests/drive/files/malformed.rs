@@ -133,6 +133,7 @@ impl World {
             Command::path_request(1, PathRequest::MakeDirectory, 8192),
             Command::handle_operation(1, self.file, HandleOperation::Truncate, 3, 0),
             Command::set_file_attributes(1, AttributeOperation::Mode, 8192),
+            Command::lease_file(1, self.file, self.asker.host.whole.address(39), 5000),
             Command::test_lock(1, self.file, false, 5000),
             Command::lock_file(1, lock),
             Command::authenticate(1, 8192),
@@ -206,7 +207,7 @@ fn fields_that_all_have_are_checked() {
             let fused = with(good, |c| c.flags = 1);
             world.refused("fused", fused, status(S::InvalidField)).await;
         }
-        for opcode in (0xae..=0xbf).chain([0x9f, 0xaa]) {
+        for opcode in (0xae..=0xbf).chain([0x9f]) {
             let command = with(Command::sync_files(1), |c| c.opcode = opcode);
             let wrong = status(S::InvalidOpcode);
             world
@@ -244,6 +245,7 @@ fn handles_of_nobody_are_refused() {
                             | IoOpcode::SyncFile
                             | IoOpcode::ReadDirectory
                             | IoOpcode::HandleOperation
+                            | IoOpcode::LeaseFile
                             | IoOpcode::TestLock
                             | IoOpcode::LockFile
                     )

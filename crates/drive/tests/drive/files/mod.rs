@@ -7,6 +7,7 @@
 //! | `random.rs` | random programs by commands, on several queues and cores, answer as the model does |
 //! | `noise.rs` | random commands, most of them wrong, are answered and leave a sound file system |
 //! | `malformed.rs` | each wrong field of a command gets its status, and nothing is changed |
+//! | `leases.rs` | no change by others can be known of before the word of a lease tells of it |
 //! | `locks.rs` | locks keep others out, who waits for one is in nobody's way, and every wait ends |
 //! | `tokens.rs` | forged, changed, expired and revoked tokens are refused; nobody speaks for others who may not |
 //! | `first.rs` | a file that is written on one core is there on another one, and after power-on |
@@ -18,6 +19,7 @@
 mod asker;
 mod coming_and_going;
 mod first;
+mod leases;
 mod locks;
 mod malformed;
 mod noise;

@@ -14,6 +14,8 @@ use wharf_drive::media::{AnyMedia, Media};
 use wharf_drive::{Drive, PowerSwitch};
 use wharf_runtime::{CostTable, Machine, Seed, Side};
 use wharf_wire::dma::DmaSpace;
+use wharf_wire::memory::SharedMemory;
+use wharf_wire::queue::Guest;
 use wharf_wire::status::StatusCode;
 
 use super::host::{DATA_PAGES, Host, WHOLE_PAGES, queue_address, whole_value};
@@ -43,6 +45,8 @@ pub struct Rig {
     pub queues_per_client: u16,
     /// Queue pairs that are offered but not created.
     pub spare_queues: u16,
+    /// Whether all clients but the first are guests, from number 0 on.
+    pub has_guests: bool,
     /// Virtual time at which the latest run ended, in nanoseconds.
     pub elapsed_ns: u64,
 }
@@ -59,6 +63,7 @@ impl Rig {
             depth: QUEUE_DEPTH,
             queues_per_client: 1,
             spare_queues: 0,
+            has_guests: false,
             elapsed_ns: 0,
         }
     }
@@ -122,16 +127,25 @@ impl Rig {
         );
         let (clients, each, depth) = (scripts.len() as u16, self.queues_per_client, self.depth);
         for (client, script) in (0u16..).zip(scripts) {
+            let guest = (self.has_guests && client > 0).then(|| u32::from(client) - 1);
+            let own_dma = guest.map_or_else(|| dma.clone(), |guest| space_of(&dma, guest));
             let mut host_ends = Vec::new();
             let spares = if client == 0 { self.spare_queues } else { 0 };
             let own = (1..=each).map(|i| client * each + i);
             for qid in own.chain((1..=spares).map(|i| clients * each + i)) {
                 let (host_end, drive_end) = handle.new_queue(qid, depth);
+                let drive_end = match guest {
+                    Some(number) => drive_end.with_guest(Guest {
+                        number,
+                        frames_max: 0,
+                    }),
+                    None => drive_end,
+                };
                 dma.offer(queue_address(qid), drive_end);
                 host_ends.push(host_end);
             }
             let cpu = machine.add_cpu("client", Side::Host, 1.0);
-            let (dma, ready, admin) = (dma.clone(), ready.clone(), admin.take());
+            let (dma, ready, admin) = (own_dma, ready.clone(), admin.take());
             machine.spawn_main(cpu, "client", move |cpu| async move {
                 let mut host = Host {
                     cpu,
@@ -294,6 +308,15 @@ fn take_admin(handle: &mut wharf_drive::DriveHandle) -> wharf_wire::queue::HostQ
 }
 
 /// The first client creates all queues; the others wait for it.
+/// The memory of a guest of a space.
+fn space_of(dma: &DmaSpace, guest: u32) -> Arc<DmaSpace> {
+    let pages = DATA_PAGES + WHOLE_PAGES;
+    let memory = SharedMemory::create(pages * 4096).expect("memory to share");
+    let memory = Arc::new(memory);
+    dma.admit(guest, &memory, 0, pages);
+    DmaSpace::within(&memory, 0, pages)
+}
+
 async fn boot(host: &mut Host, queues: u16, depth: u32, ready: &AtomicBool) {
     if host.admin.is_some() {
         for qid in 1..=queues {

@@ -48,9 +48,10 @@ pub(super) async fn sync(call: &Call<'_>) -> Served {
     if call.command.leaves_files() {
         let session = session_of(call.at.with_slot(|slot| slot.guest));
         call.at.firmware.locks().end_session(session);
+        call.at.firmware.leases().host_leaves(session);
         // All is closed, whatever closing one of them ends with.
         let closed = call.files.close_all().await;
-        call.files.file_system().settle().await?;
+        call.files.file_system().below().settle().await?;
         closed?;
         return Ok(Done::result(0));
     }

@@ -15,6 +15,7 @@
 //! | `directory.rs` | listings |
 //! | `ask.rs` | path requests |
 //! | `change.rs` | path changes, and attributes that are set |
+//! | `lease.rs` | leases |
 //! | `lock.rs` | locks |
 //! | `convert.rs` | words of commands as those of file systems |
 
@@ -25,6 +26,7 @@ mod change;
 mod convert;
 mod data;
 mod directory;
+mod lease;
 mod lock;
 mod open;
 mod request;
@@ -113,6 +115,7 @@ impl FileCommand for Serves {
             IoOpcode::PathRequest => work(at, ask::serve),
             IoOpcode::PathChange => work(at, change::names),
             IoOpcode::SetFileAttributes => work(at, change::attributes),
+            IoOpcode::LeaseFile => work(at, lease::lease),
             IoOpcode::TestLock => work(at, lock::test),
             IoOpcode::LockFile => Box::pin(lock::lock(at)),
             IoOpcode::Authenticate => Box::pin(authenticate::authenticate(at)),
@@ -173,7 +176,8 @@ impl<'a> Call<'a> {
         let fs = at.file_system().await?;
         let now_ns = at.firmware.now_ns(at.core.cpu.now());
         let guest = at.with_slot(|slot| slot.guest.map(|guest| guest.number));
-        let files = at.firmware.sessions().of(&fs, guest, now_ns).await?;
+        let fs = (&fs, at.firmware.leases());
+        let files = at.firmware.sessions().of(fs, guest, now_ns).await?;
         Ok(Call {
             command: at.command(),
             at,

@@ -1,0 +1,40 @@
+//! Leases of open files.
+
+use wharf_files::Kind;
+use wharf_files::vfs::Target;
+use wharf_wire::dma::of_guest;
+use wharf_wire::file::FileAttributes;
+use wharf_wire::status::StatusCode;
+use zerocopy::IntoBytes;
+
+use super::super::locks::session_of;
+use super::{COMMAND_BYTES, Call, Done, Served, convert};
+
+/// Gives a lease, and then the attributes: what they miss is told by the word.
+pub(super) async fn lease(call: &Call<'_>) -> Served {
+    let handle = call.handle()?;
+    call.carry(COMMAND_BYTES as usize).await;
+    let (number, _) = call.files.opened(handle)?;
+    let guest = call.at.with_slot(|slot| slot.guest);
+    let address = match guest {
+        Some(guest) => of_guest(guest.number, call.command.lease_word()),
+        None => call.command.lease_word(),
+    };
+    let word = call.at.core.dma().word(address);
+    let word = word.map_err(|_| StatusCode::DataTransferError)?;
+    let (leases, host) = (call.at.firmware.leases(), session_of(guest));
+    let lease = leases.grant(host, number, address, word);
+    let found = call.files.stat(Target::Handle(handle)).await;
+    let lease = match &found {
+        Ok(found) if found.kind == Kind::File => lease,
+        _ => {
+            leases.end(host, number);
+            0
+        }
+    };
+    call.copy_in(convert::attributes(&found?).as_bytes())?;
+    Ok(Done {
+        result: lease,
+        bytes: size_of::<FileAttributes>() as u32,
+    })
+}

@@ -1,0 +1,215 @@
+//! The file system as one host has it: others are told before anything changes ([`Leases`]).
+
+use std::rc::Rc;
+
+use smallvec::smallvec;
+use wharf_files::{
+    Allocate, Attributes, By, DirectoryEntry, Entry, FileError, FileSystem, In, New, Out, Remove,
+    Rename, Seek, Seen, SetAttributes, SetXattr, StatFs, Sync, Write, Written,
+};
+
+use super::leases::{Change, Leases, Numbers};
+use super::lines::FileSystemOfDrive;
+
+/// See the [module](self).
+pub struct Watched {
+    fs: Rc<FileSystemOfDrive>,
+    leases: Rc<Leases>,
+    /// Whose changes these are.
+    host: u32,
+}
+
+impl Watched {
+    /// The file system as host number `host` has it.
+    pub(super) fn new(fs: Rc<FileSystemOfDrive>, leases: Rc<Leases>, host: u32) -> Watched {
+        Watched { fs, leases, host }
+    }
+
+    /// The file system itself.
+    pub fn below(&self) -> &FileSystemOfDrive {
+        &self.fs
+    }
+
+    /// One file is about to change.
+    fn change(&self, number: u64) -> Change<'_> {
+        self.leases.change(self.host, smallvec![number])
+    }
+
+    /// What was seen behind names is about to change; the file system refuses to change anything else.
+    fn change_seen(&self, seen: &[Seen]) -> Change<'_> {
+        let mut numbers = Numbers::new();
+        for seen in seen {
+            match seen {
+                Seen::Number(number) => numbers.push(*number),
+                Seen::Nothing => {}
+                Seen::Any => return self.leases.change_any(self.host),
+            }
+        }
+        self.leases.change(self.host, numbers)
+    }
+}
+
+impl FileSystem for Watched {
+    fn is_durable(&self) -> bool {
+        self.fs.is_durable()
+    }
+
+    fn root(&self) -> u64 {
+        self.fs.root()
+    }
+
+    async fn lookup(&self, directory: u64, name: &[u8]) -> Result<Attributes, FileError> {
+        self.fs.lookup(directory, name).await
+    }
+
+    async fn attributes(&self, number: u64) -> Result<Attributes, FileError> {
+        self.fs.attributes(number).await
+    }
+
+    async fn set_attributes(
+        &self,
+        by: By<'_>,
+        number: u64,
+        set: SetAttributes,
+    ) -> Result<Attributes, FileError> {
+        let _change = self.change(number);
+        self.fs.set_attributes(by, number, set).await
+    }
+
+    async fn create(
+        &self,
+        by: By<'_>,
+        entry: Entry<'_>,
+        new: New<'_>,
+    ) -> Result<Attributes, FileError> {
+        // What is made nobody has a lease of, nor of directories.
+        self.fs.create(by, entry, new).await
+    }
+
+    async fn link(
+        &self,
+        by: By<'_>,
+        number: u64,
+        entry: Entry<'_>,
+    ) -> Result<Attributes, FileError> {
+        let _change = self.change(number);
+        self.fs.link(by, number, entry).await
+    }
+
+    async fn remove(&self, by: By<'_>, entry: Entry<'_>, what: Remove) -> Result<(), FileError> {
+        let _change = self.change_seen(&[entry.seen]);
+        self.fs.remove(by, entry, what).await
+    }
+
+    async fn rename(
+        &self,
+        by: By<'_>,
+        from: Entry<'_>,
+        to: Entry<'_>,
+        how: Rename,
+    ) -> Result<(), FileError> {
+        let _change = self.change_seen(&[from.seen, to.seen]);
+        self.fs.rename(by, from, to, how).await
+    }
+
+    async fn read_link(&self, number: u64) -> Result<Vec<u8>, FileError> {
+        self.fs.read_link(number).await
+    }
+
+    async fn list(
+        &self,
+        directory: u64,
+        cookie: u64,
+        most: usize,
+        entries: &mut Vec<DirectoryEntry>,
+    ) -> Result<bool, FileError> {
+        self.fs.list(directory, cookie, most, entries).await
+    }
+
+    async fn open(&self, number: u64) -> Result<(), FileError> {
+        self.fs.open(number).await
+    }
+
+    async fn close(&self, number: u64) -> Result<(), FileError> {
+        self.fs.close(number).await
+    }
+
+    async fn read(
+        &self,
+        number: u64,
+        offset: u64,
+        out: Out<'_>,
+        now_ns: u64,
+    ) -> Result<u64, FileError> {
+        self.fs.read(number, offset, out, now_ns).await
+    }
+
+    async fn write(
+        &self,
+        by: By<'_>,
+        number: u64,
+        write: Write,
+        data: In<'_>,
+    ) -> Result<Written, FileError> {
+        let _change = self.change(number);
+        self.fs.write(by, number, write, data).await
+    }
+
+    async fn truncate(&self, by: By<'_>, number: u64, bytes: u64) -> Result<(), FileError> {
+        let _change = self.change(number);
+        self.fs.truncate(by, number, bytes).await
+    }
+
+    async fn allocate(
+        &self,
+        by: By<'_>,
+        number: u64,
+        offset: u64,
+        bytes: u64,
+        what: Allocate,
+    ) -> Result<(), FileError> {
+        let _change = self.change(number);
+        self.fs.allocate(by, number, offset, bytes, what).await
+    }
+
+    async fn seek(&self, number: u64, offset: u64, what: Seek) -> Result<u64, FileError> {
+        self.fs.seek(number, offset, what).await
+    }
+
+    async fn sync(&self, number: u64, what: Sync) -> Result<(), FileError> {
+        self.fs.sync(number, what).await
+    }
+
+    async fn sync_all(&self) -> Result<(), FileError> {
+        self.fs.sync_all().await
+    }
+
+    async fn xattr(&self, number: u64, name: &[u8]) -> Result<Vec<u8>, FileError> {
+        self.fs.xattr(number, name).await
+    }
+
+    async fn set_xattr(
+        &self,
+        by: By<'_>,
+        number: u64,
+        name: &[u8],
+        value: &[u8],
+        how: SetXattr,
+    ) -> Result<(), FileError> {
+        let _change = self.change(number);
+        self.fs.set_xattr(by, number, name, value, how).await
+    }
+
+    async fn remove_xattr(&self, by: By<'_>, number: u64, name: &[u8]) -> Result<(), FileError> {
+        let _change = self.change(number);
+        self.fs.remove_xattr(by, number, name).await
+    }
+
+    async fn xattrs(&self, number: u64) -> Result<Vec<Box<[u8]>>, FileError> {
+        self.fs.xattrs(number).await
+    }
+
+    async fn stat_fs(&self) -> Result<StatFs, FileError> {
+        self.fs.stat_fs().await
+    }
+}

@@ -1,0 +1,81 @@
+//! Leases: what a client keeps of a file, it is told of before others change it (section 6.7 of `docs/command-set.md`).
+
+use wharf_files::{Attributes, Errno, Handle};
+use wharf_wire::command::Command;
+use wharf_wire::dma::{DmaRegion, RegisterError};
+use wharf_wire::file::FileAttributes;
+use zerocopy::{FromZeros, IntoBytes};
+
+use super::convert::{self, file_handle};
+use super::pages::PAGE;
+use super::placement::About;
+use super::{Stor, StorClient};
+use crate::files::FileError;
+use crate::volume::NAMESPACE;
+
+/// Pages of words by which a client is told.
+pub(super) const LEASE_PAGES: usize = 1;
+
+/// What was answered when a lease was asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Leased {
+    /// The number that the word has as long as the lease lasts; 0 if there is none.
+    pub lease: u64,
+    /// The file's attributes, after the lease was given.
+    pub attributes: Attributes,
+}
+
+impl Stor {
+    /// Memory for the words of leases, one page of them. A client that another process serves has no more than one.
+    ///
+    /// # Errors
+    /// If there is no memory.
+    pub fn lease_words(&self) -> Result<DmaRegion, RegisterError> {
+        self.space().register_whole(LEASE_PAGES)
+    }
+}
+
+impl StorClient {
+    /// Asks for a lease of an open file, told by the word at address `word`.
+    ///
+    /// # Errors
+    /// As [`StorClient::stat`].
+    pub async fn lease(&self, handle: Handle, word: u64) -> Result<Leased, FileError> {
+        let mut found = FileAttributes::new_zeroed();
+        let bytes = size_of::<FileAttributes>();
+        let command = Command::lease_file(NAMESPACE, file_handle(handle), word, bytes as u32);
+        let mut buffer = self.inner.buffer(bytes).await;
+        let lease = buffer.send(self.about_open(handle), command).await?;
+        buffer.get(found.as_mut_bytes());
+        Ok(Leased {
+            lease,
+            attributes: convert::attributes(&found)?,
+        })
+    }
+
+    /// Reads up to `bytes` bytes, at most those of one command, from the beginning of a page on. `each` is given them page by
+    /// page, the last one as far as the file goes; gives their number.
+    ///
+    /// # Errors
+    /// As [`StorClient::read`].
+    pub async fn read_pages(
+        &self,
+        handle: Handle,
+        offset: u64,
+        bytes: usize,
+        mut each: impl FnMut(usize, &[u8]),
+    ) -> Result<usize, FileError> {
+        let bytes = bytes.min(self.inner.bytes_max);
+        let read = Command::read_file(NAMESPACE, file_handle(handle), offset, bytes as u32);
+        let mut buffer = self.inner.buffer(bytes).await;
+        let about = About::Read(self.number(handle));
+        let count = buffer.send(about, read).await? as usize;
+        if count > bytes {
+            return Err(Errno::EIO.into());
+        }
+        for (nth, at) in (0..count).step_by(PAGE).enumerate() {
+            buffer.look(nth, (count - at).min(PAGE), |page| each(nth, page));
+        }
+        Ok(count)
+    }
+}

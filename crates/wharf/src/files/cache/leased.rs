@@ -1,0 +1,155 @@
+//! What is known of files under a lease, each with the word that says whether that is so.
+
+use rustc_hash::FxHashMap;
+use wharf_files::Attributes;
+use wharf_host::stor::Leased;
+use wharf_wire::dma::{DmaRegion, DmaWord, PAGE_WORDS};
+
+use super::ahead::Ahead;
+
+/// Most times that a file is used without a lease before one is asked for again.
+const PAUSE_MAX: u32 = 64;
+
+/// A file.
+#[derive(Default)]
+pub(super) struct Known {
+    pub(super) number: u64,
+    /// The number of its lease; 0 if it has none.
+    lease: u64,
+    /// What its pages go by: it is another one whenever they are forgotten.
+    pub(super) version: u64,
+    pub(super) bytes: u64,
+    /// None if this process has changed them since.
+    pub(super) attributes: Option<Attributes>,
+    pub(super) ahead: Ahead,
+    /// Whether its lease was of use.
+    pub(super) is_used: bool,
+    /// Uses without a lease that are still to come, and that come next time.
+    pause: u32,
+    next_pause: u32,
+}
+
+impl Known {
+    /// It is to be asked for anew, which is nobody else's fault.
+    fn end(&mut self) {
+        self.lease = 0;
+        self.is_used = true;
+    }
+}
+
+/// See the [module](self). There are as many as there are words.
+pub(super) struct Files {
+    words: Vec<(DmaWord, u64)>,
+    files: Vec<Known>,
+    places: FxHashMap<u64, u16>,
+    hand: usize,
+    versions: u64,
+}
+
+impl Files {
+    /// None yet, with the words of a page.
+    pub(super) fn new(words: &DmaRegion) -> Files {
+        Files {
+            words: (0..PAGE_WORDS).map(|index| words.word(index)).collect(),
+            files: Vec::new(),
+            places: FxHashMap::default(),
+            hand: 0,
+            versions: 0,
+        }
+    }
+
+    /// Where a file is, if it is known.
+    #[inline]
+    pub(super) fn place(&self, number: u64) -> Option<u16> {
+        self.places.get(&number).copied()
+    }
+
+    /// Where a file is; the one that is known longest makes room for a new one.
+    pub(super) fn place_or_new(&mut self, number: u64) -> u16 {
+        if let Some(place) = self.place(number) {
+            return place;
+        }
+        let place = match self.files.len() < self.words.len() {
+            true => {
+                self.files.push(Known::default());
+                self.files.len() - 1
+            }
+            false => {
+                self.hand = (self.hand + 1) % self.files.len();
+                self.hand
+            }
+        };
+        self.places.remove(&self.files[place].number);
+        self.files[place] = Known {
+            number,
+            ..Known::default()
+        };
+        self.places.insert(number, place as u16);
+        place as u16
+    }
+
+    /// A file at a place.
+    #[inline]
+    pub(super) fn at(&mut self, place: u16) -> &mut Known {
+        &mut self.files[usize::from(place)]
+    }
+
+    /// The file at a place, if it is this one and has a lease now.
+    #[inline]
+    pub(super) fn valid(&mut self, place: u16, number: u64) -> Option<&mut Known> {
+        let file = self.files.get_mut(usize::from(place))?;
+        let (word, _) = &self.words[usize::from(place)];
+        (file.number == number && file.lease != 0 && word.look() == file.lease).then_some(file)
+    }
+
+    /// The address of the word by which a lease of the file is to be asked for; none if it is no time for that: others change
+    /// it again and again.
+    pub(super) fn ask(&mut self, place: u16) -> Option<u64> {
+        let file = self.at(place);
+        if file.pause > 0 {
+            file.pause -= 1;
+            return None;
+        }
+        Some(self.words[usize::from(place)].1)
+    }
+
+    /// What was answered.
+    pub(super) fn answered(&mut self, place: u16, answer: &Leased) {
+        self.versions += 1;
+        let version = self.versions;
+        let file = self.at(place);
+        file.next_pause = match file.is_used {
+            true => 0,
+            false => (2 * file.next_pause + 1).min(PAUSE_MAX),
+        };
+        // The first time it is not known yet.
+        file.pause = match file.version {
+            0 => 0,
+            _ => file.next_pause,
+        };
+        file.lease = answer.lease;
+        file.version = version;
+        file.bytes = answer.attributes.bytes;
+        file.attributes = Some(answer.attributes);
+        file.is_used = false;
+    }
+
+    /// This process has changed a file in a way that is not followed here: what is known of its bytes is forgotten.
+    pub(super) fn forget(&mut self, number: u64) {
+        if let Some(place) = self.place(number) {
+            self.at(place).end();
+        }
+    }
+
+    /// It has changed nobody knows which.
+    pub(super) fn forget_all(&mut self) {
+        self.files.iter_mut().for_each(Known::end);
+    }
+
+    /// It has changed attributes of nobody knows which.
+    pub(super) fn forget_attributes(&mut self) {
+        self.files
+            .iter_mut()
+            .for_each(|file| file.attributes = None);
+    }
+}

@@ -1,0 +1,325 @@
+//! What a process keeps of files that a drive in another process has: pages of bytes, sizes, attributes.
+//!
+//! Problem: each read and each `fstat` is a command to the drive. To keep answers is of use only if nobody gets an
+//! old one: other processes change the same files.
+//!
+//! Idea: the drive gives *leases* of files. A lease is a word of memory that it shares with this process, and which it
+//! sets to 0 before anybody else changes the file (section 6.7 of `docs/command-set.md`). All that is kept of a file is kept
+//! under its lease, and is used only after a look at the word.
+//!
+//! 1. A read looks at the word first (`leased.rs`). If the lease lasts, it copies the pages that are here (`frames.rs`).
+//! 2. Pages that are missing are read by a command, with some beside or behind them (`ahead.rs`). They are kept if the word still
+//!    has the lease's number after the command has ended.
+//! 3. Without a lease it is asked for one. If there is none, the read is a command like any other.
+//! 4. What this process writes goes to the drive at once, by a command, and then to the pages here: if the process is killed
+//!    nothing is lost that it was told was written. Its own changes do not end its leases.
+//!
+//! What is promised, and why: operations of all processes are as if each took effect at one instant between its beginning and
+//! its end (a read or a write of several pages: each page). For a read of what is kept this is the instant of the
+//! look: the drive writes 0 before a change by another takes effect, so none had when the number was there. If a write of another process had
+//! ended before the read began, whoever knows that (by a pipe, by memory, by the clock) has it from after the completion, which the drive released after it had
+//! written 0: the look finds 0. One look is enough: the pages are this process's own memory, used by one thread at a time, and what the drive
+//! tells while they are copied is of changes that take effect after the look. The word is looked at again only for what comes by a command.
+//!
+//! What others change and `accessed_ns` and `stored_bytes` alone tell of may show later.
+//!
+//! | file | idea |
+//! |---|---|
+//! | `leased.rs` | what is known of files, and whether it is so |
+//! | `frames.rs` | pages, and which one makes room |
+//! | `ahead.rs` | how much is read where a page is missing |
+
+mod ahead;
+mod frames;
+mod leased;
+
+use wharf_files::{Attributes, Handle, Kind};
+use wharf_host::stor::Leased;
+use wharf_wire::dma::DmaRegion;
+
+use frames::{Frames, PAGE};
+use leased::Files;
+
+/// See the [module](self).
+pub(super) struct Cache {
+    files: Files,
+    frames: Frames,
+    /// What is open, by the index of its handle.
+    opened: Vec<Opened>,
+    counts: CacheCounts,
+}
+
+/// What a cache did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CacheCounts {
+    /// Reads that took no command.
+    pub hits: u64,
+    /// Commands that read pages to be kept.
+    pub misses: u64,
+    /// Questions for attributes that took no command.
+    pub attributes: u64,
+    /// Leases that were given.
+    pub leases: u64,
+}
+
+/// Something that is open.
+#[derive(Debug, Clone, Copy, Default)]
+struct Opened {
+    generation: u32,
+    /// Where the file is among those that are known.
+    place: u16,
+    /// It is open, and a regular file.
+    is_file: bool,
+    /// It may be read.
+    reads: bool,
+    number: u64,
+}
+
+/// Pages of a file that are missing.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Missing {
+    pub(super) number: u64,
+    pub(super) page: u64,
+    pub(super) pages: u64,
+    /// They are to be kept only if the file is of this version still.
+    version: u64,
+}
+
+/// How far a read came.
+pub(super) enum Step {
+    /// To its end, or that of the file: so many bytes are there.
+    Done(usize),
+    /// To this byte of what was wanted.
+    Missing(usize, Missing),
+    /// Nothing is known of the file.
+    NoLease,
+}
+
+impl Cache {
+    /// Keeps up to `bytes` bytes of files, and is told of changes by the words of a page.
+    pub(super) fn new(bytes: u64, words: &DmaRegion) -> Cache {
+        Cache {
+            files: Files::new(words),
+            frames: Frames::new(((bytes / PAGE as u64) as usize).max(256)),
+            opened: Vec::new(),
+            counts: CacheCounts::default(),
+        }
+    }
+
+    pub(super) fn counts(&self) -> CacheCounts {
+        self.counts
+    }
+
+    /// Something was opened; its attributes were asked for then.
+    pub(super) fn opened(&mut self, handle: Handle, found: &Attributes, reads: bool) {
+        let index = handle.index as usize;
+        if self.opened.len() <= index {
+            self.opened.resize(index + 1, Opened::default());
+        }
+        let place = self.files.place(found.number).unwrap_or(u16::MAX);
+        self.opened[index] = Opened {
+            generation: handle.generation,
+            place,
+            is_file: found.kind == Kind::File,
+            reads,
+            number: found.number,
+        };
+        // The drive was asked while the lease lasted.
+        if let Some(file) = self.files.valid(place, found.number) {
+            file.attributes = Some(*found);
+        }
+    }
+
+    /// It was closed: what is known of the file stays.
+    pub(super) fn closed(&mut self, handle: Handle) {
+        if self.open(handle).is_some() {
+            self.opened[handle.index as usize].is_file = false;
+        }
+    }
+
+    #[inline]
+    fn open(&self, handle: Handle) -> Option<Opened> {
+        let open = self.opened.get(handle.index as usize)?;
+        (open.is_file && open.generation == handle.generation).then_some(*open)
+    }
+
+    /// The number of an open regular file.
+    pub(super) fn number(&self, handle: Handle) -> Option<u64> {
+        self.open(handle).map(|open| open.number)
+    }
+
+    /// Whether an open regular file may be read.
+    pub(super) fn reads(&self, handle: Handle) -> bool {
+        self.open(handle).is_some_and(|open| open.reads)
+    }
+
+    /// Reads what is here, from byte `offset + from` of the file on.
+    #[inline]
+    pub(super) fn read(
+        &mut self,
+        handle: Handle,
+        offset: u64,
+        out: &mut [u8],
+        from: usize,
+    ) -> Step {
+        let Some(open) = self.open(handle) else {
+            return Step::NoLease;
+        };
+        let Some(file) = self.files.valid(open.place, open.number) else {
+            return Step::NoLease;
+        };
+        file.is_used = true;
+        let rest = file.bytes.saturating_sub(offset);
+        let end = (out.len() as u64).min(rest) as usize;
+        let mut done = from;
+        while done < end {
+            let at = offset + done as u64;
+            let (page, within) = (at / PAGE as u64, (at % PAGE as u64) as usize);
+            let Some(frame) = self.frames.get((file.version, page)) else {
+                let last = (offset + end as u64).div_ceil(PAGE as u64);
+                let pages = file.ahead.pages(page, last);
+                let (number, version) = (file.number, file.version);
+                return Step::Missing(
+                    done,
+                    Missing {
+                        number,
+                        page,
+                        pages,
+                        version,
+                    },
+                );
+            };
+            let now = (PAGE - within).min(end - done);
+            out[done..done + now].copy_from_slice(&frame[within..within + now]);
+            done += now;
+        }
+        self.counts.hits += u64::from(from == 0);
+        Step::Done(done.max(from))
+    }
+
+    /// Whether pages that have come are still so; if not they are not to be kept.
+    pub(super) fn is_so(&mut self, missing: &Missing) -> bool {
+        self.counts.misses += 1;
+        let place = self.files.place(missing.number);
+        let file = place.and_then(|place| self.files.valid(place, missing.number));
+        file.is_some_and(|file| file.version == missing.version)
+    }
+
+    /// Keeps a page that has come; behind its bytes are zeros.
+    pub(super) fn keep(&mut self, missing: &Missing, nth: usize, bytes: &[u8]) {
+        let page = self
+            .frames
+            .put((missing.version, missing.page + nth as u64));
+        page[..bytes.len()].copy_from_slice(bytes);
+        page[bytes.len()..].fill(0);
+    }
+
+    /// The word by which a lease of an open file is to be asked for, if there is to be one.
+    pub(super) fn ask(&mut self, handle: Handle) -> Option<u64> {
+        let open = self.open(handle)?;
+        let place = self.files.place_or_new(open.number);
+        self.opened[handle.index as usize].place = place;
+        self.files.ask(place)
+    }
+
+    /// What was answered.
+    pub(super) fn answered(&mut self, handle: Handle, answer: &Leased) {
+        let Some(open) = self.open(handle) else {
+            return;
+        };
+        self.counts.leases += u64::from(answer.lease != 0);
+        if answer.attributes.number == open.number {
+            self.files.answered(open.place, answer);
+        }
+    }
+
+    /// The attributes of an open file, if they are known.
+    #[inline]
+    pub(super) fn attributes(&mut self, handle: Handle) -> Option<Attributes> {
+        let open = self.open(handle)?;
+        let file = self.files.valid(open.place, open.number)?;
+        let known = file.attributes?;
+        file.is_used = true;
+        self.counts.attributes += 1;
+        Some(known)
+    }
+
+    /// The size of an open file, if it is known.
+    #[inline]
+    pub(super) fn bytes(&mut self, handle: Handle) -> Option<u64> {
+        let open = self.open(handle)?;
+        let file = self.files.valid(open.place, open.number)?;
+        file.is_used = true;
+        Some(file.bytes)
+    }
+
+    /// Attributes that the drive was asked for just now.
+    pub(super) fn learn(&mut self, handle: Handle, found: &Attributes) {
+        if let Some(open) = self.open(handle)
+            && let Some(file) = self.files.valid(open.place, open.number)
+        {
+            file.attributes = Some(*found);
+        }
+    }
+
+    /// Whether the file has a lease now.
+    pub(super) fn has_lease(&mut self, handle: Handle) -> bool {
+        let Some(open) = self.open(handle) else {
+            return false;
+        };
+        // Another handle may have had it asked for.
+        let place = self.files.place(open.number).unwrap_or(u16::MAX);
+        self.opened[handle.index as usize].place = place;
+        self.files.valid(place, open.number).is_some()
+    }
+
+    /// This process has written bytes of a file.
+    pub(super) fn written(&mut self, handle: Handle, offset: u64, data: &[u8]) {
+        let Some(open) = self.open(handle) else {
+            return;
+        };
+        let place = self.files.place(open.number);
+        let file = place.and_then(|place| self.files.valid(place, open.number));
+        let Some(file) = file else {
+            return;
+        };
+        let (version, end) = (file.version, offset + data.len() as u64);
+        let end_before = file.bytes;
+        file.bytes = file.bytes.max(end);
+        file.attributes = None;
+        let mut done = 0;
+        while done < data.len() {
+            let at = offset + done as u64;
+            let (page, within) = (at / PAGE as u64, (at % PAGE as u64) as usize);
+            let now = (PAGE - within).min(data.len() - done);
+            // Behind the end of before are zeros.
+            let is_whole = now == PAGE || within == 0 && page * PAGE as u64 >= end_before;
+            let frame = match is_whole {
+                true => Some(self.frames.put((version, page))),
+                false => self.frames.get((version, page)),
+            };
+            if let Some(frame) = frame {
+                frame[within..within + now].copy_from_slice(&data[done..done + now]);
+                if is_whole {
+                    frame[now..].fill(0);
+                }
+            }
+            done += now;
+        }
+    }
+
+    /// It has changed the bytes of a file in another way.
+    pub(super) fn forget(&mut self, number: u64) {
+        self.files.forget(number);
+    }
+
+    /// It has changed bytes of it knows not which file.
+    pub(super) fn forget_all(&mut self) {
+        self.files.forget_all();
+    }
+
+    /// It has changed attributes of it knows not which file.
+    pub(super) fn forget_attributes(&mut self) {
+        self.files.forget_attributes();
+    }
+}

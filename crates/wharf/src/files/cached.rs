@@ -1,0 +1,257 @@
+//! A drive in another process, with what this process keeps of its files.
+
+use std::cell::{Cell, RefCell};
+use std::path::Path;
+
+use rustix::time::{ClockId, clock_gettime};
+use wharf_files::vfs::{Opened, Target};
+use wharf_files::{Attributes, FileError, Handle, OpenFlags, Written};
+
+use super::ImageError;
+use super::cache::{Cache, CacheCounts, Step};
+use super::drive::FileDrive;
+use crate::store::Client;
+
+const PAGE: u64 = 4096;
+
+/// What is kept, if anything is.
+#[derive(Default)]
+pub(super) struct Kept {
+    cache: Option<RefCell<Cache>>,
+    /// When it was looked last whether the process that has the drive is there, by the kernel's coarse clock.
+    looked_ns: Cell<i64>,
+}
+
+impl FileDrive {
+    /// A drive that another process serves at a socket; this process keeps up to `bytes` bytes of its files.
+    ///
+    /// What others change shows at once all the same. If the process that serves the drive is killed, what is kept is given
+    /// for one tick of the kernel's clock more, up to 10 ms.
+    ///
+    /// # Errors
+    /// As [`FileDrive::attach`].
+    pub fn attach_cached(socket: &Path, bytes: u64) -> Result<FileDrive, ImageError> {
+        let client = Client::attach(socket)?;
+        let words = match bytes {
+            0 => None,
+            _ => Some(client.lease_words()?),
+        };
+        let mut drive = FileDrive::over_attached(client, socket)?;
+        drive.kept.cache = words.map(|words| RefCell::new(Cache::new(bytes, &words)));
+        Ok(drive)
+    }
+
+    /// What the cache did, if there is one.
+    pub fn cache_counts(&self) -> Option<CacheCounts> {
+        self.kept
+            .cache
+            .as_ref()
+            .map(|cache| cache.borrow().counts())
+    }
+
+    /// Reads what is kept; none if it takes a command.
+    #[inline]
+    pub fn read_kept(&self, handle: Handle, offset: u64, out: &mut [u8]) -> Option<usize> {
+        let mut cache = self.usable()?.borrow_mut();
+        if !cache.reads(handle) {
+            return None;
+        }
+        match cache.read(handle, offset, out, 0) {
+            Step::Done(bytes) => Some(bytes),
+            Step::Missing(..) | Step::NoLease => None,
+        }
+    }
+
+    /// Attributes that are kept of an open file; none if it takes a command.
+    #[inline]
+    pub fn attributes_kept(&self, handle: Handle) -> Option<Attributes> {
+        self.usable()?.borrow_mut().attributes(handle)
+    }
+
+    /// The size of an open file, if that is kept.
+    #[inline]
+    pub fn bytes_kept(&self, handle: Handle) -> Option<u64> {
+        self.usable()?.borrow_mut().bytes(handle)
+    }
+
+    /// The cache, as long as the process that has the drive is there: nobody else would tell of changes.
+    #[inline]
+    fn usable(&self) -> Option<&RefCell<Cache>> {
+        let cache = self.kept.cache.as_ref()?;
+        let now = clock_gettime(ClockId::MonotonicCoarse);
+        let now_ns = now.tv_sec * 1_000_000_000 + now.tv_nsec;
+        if self.kept.looked_ns.get() != now_ns {
+            if self.is_cut_off() {
+                return None;
+            }
+            self.kept.looked_ns.set(now_ns);
+        }
+        Some(cache)
+    }
+
+    /// Asks for a lease of an open file; gives its attributes, or none if it was not asked.
+    fn lease(
+        &self,
+        cache: &RefCell<Cache>,
+        handle: Handle,
+    ) -> Result<Option<Attributes>, FileError> {
+        let Some(word) = cache.borrow_mut().ask(handle) else {
+            return Ok(None);
+        };
+        let answer = self.done(self.client().lease(handle, word))?;
+        cache.borrow_mut().answered(handle, &answer);
+        Ok(Some(answer.attributes))
+    }
+
+    /// Reads by the cache; none if the file is not to be kept now.
+    pub(super) fn read_by_cache(
+        &self,
+        handle: Handle,
+        offset: u64,
+        out: &mut [u8],
+    ) -> Result<Option<u64>, FileError> {
+        let Some(cache) = self.usable().filter(|cache| cache.borrow().reads(handle)) else {
+            return Ok(None);
+        };
+        if !cache.borrow_mut().has_lease(handle) {
+            self.lease(cache, handle)?;
+        }
+        let mut done = 0;
+        loop {
+            let step = cache.borrow_mut().read(handle, offset, out, done);
+            let (from, missing) = match step {
+                Step::Done(bytes) => return Ok(Some(bytes as u64)),
+                Step::NoLease => break,
+                Step::Missing(from, missing) => (from, missing),
+            };
+            done = from;
+            let (start, client) = (missing.page * PAGE, self.client());
+            let bytes = (missing.pages * PAGE) as usize;
+            // What has come is given, and kept if it is so after it has come.
+            let mut is_so = None;
+            let each = |nth: usize, page: &[u8]| {
+                let mut cache = cache.borrow_mut();
+                if *is_so.get_or_insert_with(|| cache.is_so(&missing)) {
+                    cache.keep(&missing, nth, page);
+                }
+                done += give(
+                    page,
+                    start + nth as u64 * PAGE,
+                    offset + done as u64,
+                    &mut out[done..],
+                );
+            };
+            let count = self.done(client.read_pages(handle, start, bytes, each))?;
+            let is_end = count < bytes.min(client.bytes_max());
+            if done == out.len() || is_end {
+                return Ok(Some(done as u64));
+            }
+        }
+        // Others change it just now.
+        let client = self.client();
+        let read = client.read(handle, offset + done as u64, &mut out[done..]);
+        match self.done(read) {
+            Ok(bytes) => Ok(Some(done as u64 + bytes)),
+            Err(_) if done > 0 => Ok(Some(done as u64)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Attributes by the cache; none if a command is to be sent for them.
+    pub(super) fn stat_by_cache(
+        &self,
+        target: Target<'_>,
+    ) -> Result<Option<Attributes>, FileError> {
+        let (Target::Handle(handle), Some(cache)) = (target, self.usable()) else {
+            return Ok(None);
+        };
+        let known = cache.borrow_mut().attributes(handle);
+        if known.is_some() || cache.borrow_mut().has_lease(handle) {
+            return Ok(known);
+        }
+        self.lease(cache, handle)
+    }
+
+    /// The drive was asked for attributes.
+    pub(super) fn learn(&self, target: Target<'_>, found: &Attributes) {
+        if let (Target::Handle(handle), Some(cache)) = (target, &self.kept.cache) {
+            cache.borrow_mut().learn(handle, found);
+        }
+    }
+
+    /// Something was opened.
+    pub(super) fn note_opened(&self, opened: &Opened, flags: OpenFlags) {
+        if let Some(cache) = &self.kept.cache {
+            let mut cache = cache.borrow_mut();
+            if flags.truncate {
+                cache.forget(opened.attributes.number);
+            }
+            cache.opened(opened.handle, &opened.attributes, flags.read);
+        }
+    }
+
+    /// Something was closed.
+    pub(super) fn note_closed(&self, handle: Handle) {
+        self.with_cache(|cache| cache.closed(handle));
+    }
+
+    /// A write has ended.
+    pub(super) fn note_written(
+        &self,
+        handle: Handle,
+        data: &[u8],
+        ended: &Result<Written, FileError>,
+    ) {
+        match ended {
+            Ok(Written { offset, bytes }) if *bytes == data.len() as u64 => {
+                self.with_cache(|cache| cache.written(handle, *offset, data));
+            }
+            // Nobody knows of the rest what has become of it.
+            _ => self.note_changed(handle),
+        }
+    }
+
+    /// Bytes of an open file were changed in another way, or perhaps were.
+    pub(super) fn note_changed(&self, handle: Handle) {
+        self.with_cache(|cache| {
+            cache
+                .number(handle)
+                .into_iter()
+                .for_each(|number| cache.forget(number));
+        });
+    }
+
+    /// Bytes of something that a path names were changed.
+    pub(super) fn note_changed_by_path(&self) {
+        self.with_cache(Cache::forget_all);
+    }
+
+    /// Attributes of something that a path or a handle names were changed.
+    pub(super) fn note_attributes_changed(&self) {
+        self.with_cache(Cache::forget_attributes);
+    }
+
+    /// Forgets everything, in the child of a fork.
+    pub(super) fn forget_kept(&mut self) {
+        self.kept.cache = None;
+    }
+
+    fn with_cache(&self, f: impl FnOnce(&mut Cache)) {
+        if let Some(cache) = &self.kept.cache {
+            f(&mut cache.borrow_mut());
+        }
+    }
+}
+
+/// Copies what is wanted of a page that begins at byte `start` of a file: from byte `at` on; gives how much.
+fn give(page: &[u8], start: u64, at: u64, out: &mut [u8]) -> usize {
+    let Some(from) = at.checked_sub(start).map(|from| from as usize) else {
+        return 0;
+    };
+    let Some(rest) = page.get(from..) else {
+        return 0;
+    };
+    let now = rest.len().min(out.len());
+    out[..now].copy_from_slice(&rest[..now]);
+    now
+}

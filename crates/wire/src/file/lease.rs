@@ -1,0 +1,46 @@
+//! Leases of files: the command by which a host may keep what it knows of a file.
+
+use crate::command::Command;
+use crate::file::FileHandle;
+use crate::opcode::IoOpcode;
+
+/// Leases that a host can have.
+pub const LEASES_MAX: u32 = 512;
+
+impl Command {
+    /// Asks for a lease of an open file, told by the word at `word`, a multiple of 8. Its attributes come to a buffer of
+    /// `bytes` bytes.
+    pub fn lease_file(nsid: u32, handle: FileHandle, word: u64, bytes: u32) -> Command {
+        Command::file(IoOpcode::LeaseFile, nsid, handle).at_bytes(word, bytes)
+    }
+
+    /// Where the word of a lease is, by the host's own addresses.
+    pub const fn lease_word(&self) -> u64 {
+        self.file_offset()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::opcode::DataDirection;
+
+    #[test]
+    fn what_a_lease_says_comes_back() {
+        let handle = FileHandle {
+            index: 5,
+            generation: 6,
+        };
+        let command = Command::lease_file(1, handle, 0x123_4567_89a8, 128);
+        assert_eq!(command.io_opcode(), Some(IoOpcode::LeaseFile));
+        assert_eq!(
+            DataDirection::of(command.opcode),
+            DataDirection::DriveToHost
+        );
+        assert_eq!(
+            (command.lease_word(), command.file_bytes()),
+            (0x123_4567_89a8, 128)
+        );
+        assert_eq!((command.file_handle(), command.token()), (handle, [0; 16]));
+    }
+}
