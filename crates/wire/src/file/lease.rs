@@ -41,6 +41,6 @@ mod tests {
             (command.lease_word(), command.file_bytes()),
             (0x123_4567_89a8, 128)
         );
-        assert_eq!((command.file_handle(), command.token()), (handle, [0; 16]));
+        assert_eq!((command.file_handle(), command.token().0), (handle, [0; 16]));
     }
 }
