@@ -457,6 +457,18 @@ static void mappings(void) {
     CALL(ftruncate(fd, 8192));
     SAY("  '%s' '%s'\n", p, p + 6);
     munmap(p, 8192);
+    p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 4096);
+    CALL(ftruncate(fd, 20000));
+    pwrite(fd, "far", 3, 16384);
+    p = mremap(p, 4096, 15904, MREMAP_MAYMOVE);
+    WORKS(p != MAP_FAILED);
+    SAY("  '%s' %d\n", p + 12288, p[15000]);
+    strcpy(p + 12288, "grown");
+    CALL(munmap(p, 15904));
+    char end[10] = {0};
+    CALL(pread(fd, end, 9, 16384));
+    SAY("  '%s'\n", end);
+    CALL(ftruncate(fd, 8192));
     p = mmap(NULL, 4096, PROT_READ, MAP_SHARED, fd, 0);
     pwrite(fd, "to be read", 10, 0);
     SAY("  '%s'\n", p);

@@ -8,8 +8,8 @@
 //!   processes write by calls shows, and they see what was changed there, by locks of the file: whoever gets one finds the
 //!   file as it is, and whoever gives one back leaves it so. NFS keeps mappings in step by the same rule.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -68,12 +68,21 @@ pub(crate) struct All {
     files: BTreeMap<u64, Memory>,
     /// Where which file is mapped, and how many bytes.
     places: BTreeMap<usize, (usize, u64)>,
+    /// What is before each of these in its file.
+    offsets: BTreeMap<usize, usize>,
+    /// Where copies of files begin.
+    copies: BTreeSet<usize>,
 }
 
 static ALL: Mutex<All> = Mutex::new(All {
     files: BTreeMap::new(),
     places: BTreeMap::new(),
+    offsets: BTreeMap::new(),
+    copies: BTreeSet::new(),
 });
+
+/// Copies that there may be: nearly always none.
+static COPIES: AtomicUsize = AtomicUsize::new(0);
 
 /// Files that have such memory: nearly always none.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -371,6 +380,7 @@ impl Forking {
     pub(crate) fn in_child(&mut self) {
         let left = std::mem::take(&mut *self.0);
         COUNT.store(0, Ordering::Relaxed);
+        COPIES.store(0, Ordering::Relaxed);
         std::mem::forget(left);
     }
 }
@@ -423,7 +433,12 @@ fn map_private(
         access == libc::PROT_READ | libc::PROT_WRITE || libc::mprotect(mapped, bytes, access) == 0
     };
     match filled {
-        Ok(()) if is_protected => Ok(mapped),
+        Ok(()) if is_protected => {
+            if all().copies.insert(mapped as usize) {
+                COPIES.fetch_add(1, Ordering::Relaxed);
+            }
+            Ok(mapped)
+        }
         Ok(()) => Err(crate::errno::last()),
         Err(errno) => {
             // SAFETY: mapped above.
@@ -461,12 +476,57 @@ fn map_shared(
     memory.mappings += 1;
     memory.may_change |= access & libc::PROT_WRITE != 0;
     all.places.insert(mapped as usize, (bytes, number));
+    all.offsets.insert(mapped as usize, offset as usize);
     Ok(mapped)
+}
+
+impl All {
+    /// Has `next` give a mapping another size, or another place.
+    fn remap(
+        &mut self,
+        at: usize,
+        grows: bool,
+        bytes: usize,
+        next: impl FnOnce() -> *mut c_void,
+    ) -> Outcome<*mut c_void> {
+        if grows && self.copies.contains(&at) {
+            // The kernel would put zeros behind a copy.
+            return Err(Errno(libc::ENOMEM));
+        }
+        let offset = self.offsets.get(&at).copied().unwrap_or(0);
+        let number = self.places.get(&at).map(|(_, number)| *number);
+        if let Some(memory) = number.and_then(|number| self.files.get_mut(&number)) {
+            memory.bring(offset, bytes)?;
+        }
+        let mapped = next();
+        if mapped == libc::MAP_FAILED {
+            return Err(crate::errno::last());
+        }
+        if let Some((_, number)) = self.places.remove(&at) {
+            self.offsets.remove(&at);
+            self.places.insert(mapped as usize, (bytes, number));
+            self.offsets.insert(mapped as usize, offset);
+        }
+        if self.copies.remove(&at) {
+            self.copies.insert(mapped as usize);
+        }
+        Ok(mapped)
+    }
+}
+
+/// The copies that begin here are there no more.
+fn forget_copies(from: usize, bytes: usize) {
+    let copies = &mut all().copies;
+    let inside = copies.range(from..from.saturating_add(bytes));
+    for begin in inside.copied().collect::<Vec<_>>() {
+        copies.remove(&begin);
+        COPIES.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// The program may change what is mapped here from now on.
 fn allow_changes(from: usize, bytes: usize) {
-    let All { files, places } = &mut *all();
+    let All { files, places, .. } = &mut *all();
     let before_end = places.range(..from.saturating_add(bytes));
     for (_, (_, number)) in before_end.filter(|(at, (bytes, _))| **at + bytes > from) {
         if let Some(memory) = files.get_mut(number) {
@@ -531,7 +591,23 @@ hooks! {
         }))
     }
 
+    fn mremap(at: *mut c_void, before: size_t, bytes: size_t, flags: c_int, to: *mut c_void) -> *mut c_void, next {
+        if COUNT.load(Ordering::Relaxed) + COPIES.load(Ordering::Relaxed) == 0 {
+            return next(at, before, bytes, flags, to);
+        }
+        match all().remap(at as usize, bytes > before, bytes, || next(at, before, bytes, flags, to)) {
+            Ok(mapped) => mapped,
+            Err(errno) => {
+                set(errno);
+                libc::MAP_FAILED
+            }
+        }
+    }
+
     fn munmap(at: *mut c_void, bytes: size_t) -> c_int, next {
+        if COPIES.load(Ordering::Relaxed) > 0 {
+            forget_copies(at as usize, bytes);
+        }
         if COUNT.load(Ordering::Relaxed) > 0 {
             let mut all = all();
             let from = at as usize;
@@ -539,6 +615,7 @@ hooks! {
             let inside: Vec<(usize, u64)> = inside.map(|(begin, (_, number))| (*begin, *number)).collect();
             for (begin, number) in inside {
                 all.places.remove(&begin);
+                all.offsets.remove(&begin);
                 let Some(memory) = all.files.get_mut(&number) else {
                     continue;
                 };
