@@ -60,6 +60,11 @@ static void tell(int file, const char *when) {
     fstat(file, &s);
     printf("%s: %ld bytes, end %ld, mode %o, %ld names, modified %s, sum %lx\n", when, (long)s.st_size, (long)lseek(file, 0, SEEK_END), s.st_mode & 07777,
         (long)s.st_nlink, s.st_mtime == 6 ? "then" : "now", sum(file));
+    struct stat named;
+    int is_there = !stat(path, &named), has_other = !access(other, F_OK), may = !access(path, R_OK), f = open(other, O_RDONLY);
+    printf("named: %d %d %d %d, %ld bytes, mode %o, %ld names, %s\n", is_there, has_other, may, f >= 0, (long)named.st_size, named.st_mode & 07777, (long)named.st_nlink,
+        named.st_ino == s.st_ino ? "the same" : "another");
+    if (f >= 0) close(f);
 }
 
 int main(int count, char **words) {

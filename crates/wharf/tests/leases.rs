@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use wharf::files::{CacheCounts, FileDrive, NewImage, OpenFlags, Server, make, now_ns};
-use wharf_files::vfs::{At, Service, Start, Target};
+use wharf_files::vfs::{Access, At, Service, Start, Target};
 use wharf_files::{Allocate, By, Caller, Handle, Place, block_on};
 
 const PAGE: usize = 4096;
@@ -252,4 +252,131 @@ fn nothing_is_kept_longer_than_its_server() {
     assert_eq!(one.0.read_kept(file, 0, &mut out), None);
     one.0.abandon();
     drop(place);
+}
+
+impl Process {
+    fn stat(&self, path: &str) -> Result<u64, i32> {
+        let target = Target::Path(At::from(path.as_bytes()), true);
+        let found = block_on(self.0.stat(by(), target));
+        found
+            .map(|found| found.bytes)
+            .map_err(|error| error.errno().number())
+    }
+
+    fn may_read(&self, path: &str) -> Result<(), i32> {
+        let target = Target::Path(At::from(path.as_bytes()), true);
+        let asked = block_on(self.0.access(by(), target, Access::READ));
+        asked.map_err(|error| error.errno().number())
+    }
+
+    fn remove(&self, path: &str) {
+        block_on(self.0.unlink(by(), At::from(path.as_bytes()))).unwrap();
+    }
+
+    fn mkdir(&self, path: &str) {
+        block_on(self.0.mkdir(by(), At::from(path.as_bytes()), 0o755)).unwrap();
+    }
+}
+
+const ENOENT: i32 = 2;
+
+#[test]
+fn what_paths_lead_to_takes_no_command_until_another_process_changes_names() {
+    let served = Served::new();
+    let (one, other) = (served.process(1 << 20), served.process(1 << 20));
+    let file = one.open("/f");
+    one.write(file, 0, b"four");
+    one.bytes(file);
+    other.mkdir("/d");
+    for _ in 0..6 {
+        assert_eq!((one.stat("/f"), one.stat("/none")), (Ok(4), Err(ENOENT)));
+        assert!(one.stat("/d").is_ok() && one.may_read("/f").is_ok());
+        assert_eq!(one.may_read("/d/none"), Err(ENOENT));
+    }
+    let before = one.counts().names;
+    for _ in 0..10 {
+        assert_eq!((one.stat("/f"), one.stat("/none")), (Ok(4), Err(ENOENT)));
+        assert!(one.stat("/d").is_ok() && one.may_read("/f").is_ok());
+        assert_eq!(one.may_read("/d/none"), Err(ENOENT));
+        let at = At::from(&b"/none"[..]);
+        let opened = block_on(one.0.open(by(), at, OpenFlags::READ, 0));
+        assert_eq!(
+            opened.map(drop).map_err(|error| error.errno().number()),
+            Err(ENOENT)
+        );
+    }
+    assert!(one.counts().names >= before + 60, "{:?}", one.counts());
+    // What others write shows in sizes, and what they make, remove and rename in names.
+    for round in 0..30_u64 {
+        let its = other.open("/f");
+        other.write(its, 4 + round, b"x");
+        assert_eq!(one.stat("/f"), Ok(5 + round));
+        let made = other.open("/none");
+        assert_eq!(one.stat("/none"), Ok(0));
+        assert_eq!(one.may_read("/none"), Ok(()));
+        other.remove("/none");
+        assert_eq!(
+            (one.stat("/none"), one.may_read("/none")),
+            (Err(ENOENT), Err(ENOENT))
+        );
+        // Its own, too.
+        let own = one.open("/none");
+        assert_eq!(one.stat("/none"), Ok(0));
+        one.remove("/none");
+        assert_eq!(one.stat("/none"), Err(ENOENT));
+        one.mkdir(&format!("/d/{round}"));
+        assert!(one.stat(&format!("/d/{round}")).is_ok());
+        for (process, handle) in [(&other, its), (&other, made), (&one, own)] {
+            block_on(process.0.close(handle)).unwrap();
+        }
+    }
+    served_ends(served, [one, other]);
+}
+
+#[test]
+fn what_one_user_may_know_is_not_told_to_another() {
+    let served = Served::new();
+    let (one, other) = (served.process(1 << 20), served.process(0));
+    one.mkdir("/closed");
+    one.open("/closed/f");
+    let mode = block_on(
+        one.0
+            .chmod(by(), Target::Path(At::from(&b"/closed"[..]), true), 0o700),
+    );
+    mode.unwrap();
+    for _ in 0..9 {
+        assert_eq!(one.stat("/closed/f"), Ok(0));
+    }
+    let stranger = Caller {
+        uid: 77,
+        gid: 77,
+        groups: Vec::new(),
+    };
+    let as_stranger = By {
+        caller: &stranger,
+        now_ns: now_ns(),
+    };
+    let target = Target::Path(At::from(&b"/closed/f"[..]), true);
+    for _ in 0..9 {
+        let found = block_on(one.0.stat(as_stranger, target));
+        assert_eq!(
+            found.map(drop).map_err(|error| error.errno().number()),
+            Err(13)
+        );
+    }
+    for _ in 0..9 {
+        assert_eq!(one.stat("/closed/f"), Ok(0));
+    }
+    // And what was allowed to others is not any more when that is taken back.
+    let open = |mode| {
+        let target = Target::Path(At::from(&b"/closed"[..]), true);
+        block_on(other.0.chmod(by(), target, mode)).unwrap();
+    };
+    for _ in 0..9 {
+        open(0o755);
+        assert!((0..5).all(|_| block_on(one.0.stat(as_stranger, target)).is_ok()));
+        open(0o700);
+        assert!(block_on(one.0.stat(as_stranger, target)).is_err());
+    }
+    served_ends(served, [one, other]);
 }

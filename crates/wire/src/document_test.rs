@@ -110,6 +110,7 @@ fn tables_of_the_code() -> Tables {
         file::path_fields,
         file::handle_fields,
         file::attribute_fields,
+        file::lease_fields,
         file::lock_fields,
         file::revoke_fields,
     );

@@ -53,6 +53,20 @@ impl StorClient {
         })
     }
 
+    /// Asks for a lease of all names, told by the word at address `word`; gives its number, or 0 if there is none.
+    ///
+    /// # Errors
+    /// `EIO`.
+    pub async fn lease_names(&self, word: u64) -> Result<u64, FileError> {
+        let bytes = size_of::<FileAttributes>();
+        let command = Command::lease_names(NAMESPACE, word, bytes as u32);
+        self.inner
+            .buffer(bytes)
+            .await
+            .send(About::File(0), command)
+            .await
+    }
+
     /// Reads up to `bytes` bytes, at most those of one command, from the beginning of a page on. `each` is given them page by
     /// page, the last one as far as the file goes; gives their number.
     ///

@@ -4,11 +4,11 @@ use std::cell::{Cell, RefCell};
 use std::path::Path;
 
 use rustix::time::{ClockId, clock_gettime};
-use wharf_files::vfs::{Opened, Target};
-use wharf_files::{Attributes, FileError, Handle, OpenFlags, Written};
+use wharf_files::vfs::{At, Opened, Target};
+use wharf_files::{Attributes, By, Errno, FileError, Handle, OpenFlags, Written};
 
 use super::ImageError;
-use super::cache::{Cache, CacheCounts, Step};
+use super::cache::{Answer, Cache, CacheCounts, Step};
 use super::drive::FileDrive;
 use crate::store::Client;
 
@@ -160,10 +160,22 @@ impl FileDrive {
     /// Attributes by the cache; none if a command is to be sent for them.
     pub(super) fn stat_by_cache(
         &self,
+        by: By<'_>,
         target: Target<'_>,
     ) -> Result<Option<Attributes>, FileError> {
-        let (Target::Handle(handle), Some(cache)) = (target, self.usable()) else {
+        let Some(cache) = self.usable() else {
             return Ok(None);
+        };
+        let handle = match target {
+            Target::Handle(handle) => handle,
+            Target::Path(at, follow) => {
+                return match self.ask_name(cache, by, at, follow, None)? {
+                    Some(Answer::Attributes(found)) => Ok(Some(found)),
+                    Some(Answer::File(number)) => Ok(cache.borrow_mut().attributes_of(number)),
+                    Some(Answer::Nothing) => Err(Errno::ENOENT.into()),
+                    Some(Answer::May) | None => Ok(None),
+                };
+            }
         };
         let known = cache.borrow_mut().attributes(handle);
         if known.is_some() || cache.borrow_mut().has_lease(handle) {
@@ -172,17 +184,118 @@ impl FileDrive {
         self.lease(cache, handle)
     }
 
-    /// The drive was asked for attributes.
-    pub(super) fn learn(&self, target: Target<'_>, found: &Attributes) {
-        if let (Target::Handle(handle), Some(cache)) = (target, &self.kept.cache) {
-            cache.borrow_mut().learn(handle, found);
+    /// What a path leads to, if it is kept; asks for a lease of all names if it is time for that.
+    fn ask_name(
+        &self,
+        cache: &RefCell<Cache>,
+        by: By<'_>,
+        at: At<'_>,
+        follow: bool,
+        access: Option<u8>,
+    ) -> Result<Option<Answer>, FileError> {
+        let word = cache.borrow_mut().names.ask(by.caller);
+        if let Some(word) = word {
+            let lease = self.done(self.client().lease_names(word))?;
+            cache.borrow_mut().names.answered(lease);
+            return Ok(None);
         }
+        let mut cache = cache.borrow_mut();
+        let found = cache.names.find(by.caller, at, follow, access);
+        if found.is_some() {
+            cache.count_name();
+        }
+        Ok(found)
+    }
+
+    /// Whether a caller may do something, if that is kept.
+    pub(super) fn access_by_cache(
+        &self,
+        by: By<'_>,
+        target: Target<'_>,
+        access: u8,
+    ) -> Result<Option<()>, FileError> {
+        let (Target::Path(at, follow), Some(cache)) = (target, self.usable()) else {
+            return Ok(None);
+        };
+        match self.ask_name(cache, by, at, follow, Some(access))? {
+            Some(Answer::May) => Ok(Some(())),
+            Some(Answer::Nothing) => Err(Errno::ENOENT.into()),
+            _ => Ok(None),
+        }
+    }
+
+    /// That there is nothing to be opened, if that is kept.
+    pub(super) fn open_by_cache(
+        &self,
+        by: By<'_>,
+        at: At<'_>,
+        flags: OpenFlags,
+    ) -> Result<(), FileError> {
+        let Some(cache) = self.usable().filter(|_| !flags.create && !flags.no_follow) else {
+            return Ok(());
+        };
+        match self.ask_name(cache, by, at, true, None)? {
+            Some(Answer::Nothing) => Err(Errno::ENOENT.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The drive was asked for attributes.
+    pub(super) fn learn(
+        &self,
+        by: By<'_>,
+        target: Target<'_>,
+        found: &Result<Attributes, FileError>,
+    ) {
+        self.with_cache(|cache| match (target, found) {
+            (Target::Handle(handle), Ok(found)) => cache.learn(handle, found),
+            (Target::Handle(_), Err(_)) => {}
+            (Target::Path(at, follow), found) => {
+                let answer = Answer::of_stat(found.as_ref().map_err(|error| error.errno()));
+                cache.names.learn(by.caller, at, follow, None, answer);
+                found.iter().for_each(|found| cache.learn_of(found));
+            }
+        });
+    }
+
+    /// The drive was asked whether a caller may do something.
+    pub(super) fn learn_access(
+        &self,
+        by: By<'_>,
+        target: Target<'_>,
+        access: u8,
+        answer: Result<(), Errno>,
+    ) {
+        if let Target::Path(at, follow) = target {
+            let answer = Answer::of_access(answer);
+            self.with_cache(|cache| {
+                cache
+                    .names
+                    .learn(by.caller, at, follow, Some(access), answer);
+            });
+        }
+    }
+
+    /// The drive was asked to open something, and there was nothing.
+    pub(super) fn learn_open(&self, by: By<'_>, at: At<'_>, flags: OpenFlags, errno: Errno) {
+        if errno == Errno::ENOENT && !flags.create && !flags.no_follow {
+            let nothing = Some(Answer::Nothing);
+            self.with_cache(|cache| cache.names.learn(by.caller, at, true, None, nothing));
+        }
+    }
+
+    /// Names were changed, or perhaps were.
+    pub(super) fn note_names_changed(&self) {
+        self.with_cache(|cache| cache.names.forget());
     }
 
     /// Something was opened.
     pub(super) fn note_opened(&self, opened: &Opened, flags: OpenFlags) {
         if let Some(cache) = &self.kept.cache {
             let mut cache = cache.borrow_mut();
+            if opened.is_new {
+                cache.names.forget();
+            }
             if flags.truncate {
                 cache.forget(opened.attributes.number);
             }
@@ -228,7 +341,10 @@ impl FileDrive {
 
     /// Attributes of something that a path or a handle names were changed.
     pub(super) fn note_attributes_changed(&self) {
-        self.with_cache(Cache::forget_attributes);
+        self.with_cache(|cache| {
+            cache.forget_attributes();
+            cache.names.forget();
+        });
     }
 
     /// Forgets everything, in the child of a fork.

@@ -18,13 +18,13 @@ impl Service for FileDrive {
     }
 
     async fn stat(&self, by: By<'_>, target: Target<'_>) -> Result<Attributes, FileError> {
-        if let Some(known) = self.stat_by_cache(target)? {
+        if let Some(known) = self.stat_by_cache(by, target)? {
             return Ok(known);
         }
         let client = self.as_caller(by);
-        let found = self.done(client.stat(target))?;
-        self.learn(target, &found);
-        Ok(found)
+        let found = self.done(client.stat(target));
+        self.learn(by, target, &found);
+        found
     }
 
     async fn access(
@@ -33,9 +33,15 @@ impl Service for FileDrive {
         target: Target<'_>,
         access: Access,
     ) -> Result<(), FileError> {
+        let bits = access.bits();
+        if let Some(known) = self.access_by_cache(by, target, bits)? {
+            return Ok(known);
+        }
         let client = self.as_caller(by);
-        let asked = client.access(target, access.bits());
-        self.done(asked)
+        let asked = self.done(client.access(target, bits));
+        let answer = asked.as_ref().map(|()| ()).map_err(|error| error.errno());
+        self.learn_access(by, target, bits, answer);
+        asked
     }
 
     async fn open(
@@ -45,8 +51,13 @@ impl Service for FileDrive {
         flags: OpenFlags,
         mode: u16,
     ) -> Result<Opened, FileError> {
+        self.open_by_cache(by, at, flags)?;
         let client = self.as_caller(by);
-        let opened = self.done(client.open(at, flags, mode))?;
+        let opened = self
+            .done(client.open(at, flags, mode))
+            .inspect_err(|error| {
+                self.learn_open(by, at, flags, error.errno());
+            })?;
         self.note_opened(&opened, flags);
         if flags.append {
             self.appending.borrow_mut().insert(opened.handle);
@@ -63,7 +74,9 @@ impl Service for FileDrive {
 
     async fn mkdir(&self, by: By<'_>, at: At<'_>, mode: u16) -> Result<Attributes, FileError> {
         let client = self.as_caller(by);
-        self.done(client.mkdir(at, mode))
+        let done = self.done(client.mkdir(at, mode));
+        self.note_names_changed();
+        done
     }
 
     async fn mknod(
@@ -75,8 +88,9 @@ impl Service for FileDrive {
         mode: u16,
     ) -> Result<Attributes, FileError> {
         let client = self.as_caller(by);
-        let made = client.mknod(at, special, device, mode);
-        self.done(made)
+        let made = self.done(client.mknod(at, special, device, mode));
+        self.note_names_changed();
+        made
     }
 
     async fn symlink(
@@ -86,7 +100,9 @@ impl Service for FileDrive {
         at: At<'_>,
     ) -> Result<Attributes, FileError> {
         let client = self.as_caller(by);
-        self.done(client.symlink(target, at))
+        let done = self.done(client.symlink(target, at));
+        self.note_names_changed();
+        done
     }
 
     async fn link(
@@ -111,7 +127,9 @@ impl Service for FileDrive {
 
     async fn rmdir(&self, by: By<'_>, at: At<'_>) -> Result<(), FileError> {
         let client = self.as_caller(by);
-        self.done(client.rmdir(at))
+        let done = self.done(client.rmdir(at));
+        self.note_names_changed();
+        done
     }
 
     async fn rename(

@@ -1,8 +1,16 @@
 //! Leases of files: the command by which a host may keep what it knows of a file.
 
+use crate::bits::bit_fields;
 use crate::command::Command;
 use crate::file::FileHandle;
 use crate::opcode::IoOpcode;
+
+bit_fields! {
+    /// Lease file.
+    mod lease_fields {
+        NAMES = 15 [0:0];
+    }
+}
 
 /// Leases that a host can have.
 pub const LEASES_MAX: u32 = 512;
@@ -12,6 +20,16 @@ impl Command {
     /// `bytes` bytes.
     pub fn lease_file(nsid: u32, handle: FileHandle, word: u64, bytes: u32) -> Command {
         Command::file(IoOpcode::LeaseFile, nsid, handle).at_bytes(word, bytes)
+    }
+
+    /// Asks for a lease of all names, told by the word at `word`.
+    pub fn lease_names(nsid: u32, word: u64, bytes: u32) -> Command {
+        Command::lease_file(nsid, FileHandle::default(), word, bytes).with(lease_fields::NAMES, 1)
+    }
+
+    /// Whether a lease is of all names.
+    pub const fn leases_names(&self) -> bool {
+        self.field(lease_fields::NAMES) != 0
     }
 
     /// Where the word of a lease is, by the host's own addresses.
@@ -42,5 +60,8 @@ mod tests {
             (0x123_4567_89a8, 128)
         );
         assert_eq!((command.file_handle(), command.token().0), (handle, [0; 16]));
+        assert!(!command.leases_names());
+        let names = Command::lease_names(1, 0x123_4567_89a8, 128);
+        assert!(names.leases_names() && names.lease_word() == command.lease_word());
     }
 }

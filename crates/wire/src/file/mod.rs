@@ -47,6 +47,8 @@ pub(crate) use command::{
 };
 pub use lease::LEASES_MAX;
 #[cfg(test)]
+pub(crate) use lease::lease_fields;
+#[cfg(test)]
 pub(crate) use lock::lock_fields;
 pub use lock::{FileLock, LockOperation, LockState, LockWords};
 pub use log::{FileSystemLog, FileSystemState, LOG_TEXT_BYTES};

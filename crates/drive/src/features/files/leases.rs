@@ -27,8 +27,11 @@ use smallvec::SmallVec;
 use wharf_wire::dma::DmaWord;
 use wharf_wire::file::LEASES_MAX;
 
+/// What stands for all names in the place of a file's number: a lease of it ends before any of them changes.
+pub(super) const NAMES: u64 = u64::MAX;
+
 /// Numbers of files that one operation changes.
-pub(super) type Numbers = SmallVec<[u64; 2]>;
+pub(super) type Numbers = SmallVec<[u64; 3]>;
 
 /// See the [module](self).
 #[derive(Default)]

@@ -8,7 +8,7 @@ use wharf_files::{
     Rename, Seek, Seen, SetAttributes, SetXattr, StatFs, Sync, Write, Written,
 };
 
-use super::leases::{Change, Leases, Numbers};
+use super::leases::{Change, Leases, NAMES, Numbers};
 use super::lines::FileSystemOfDrive;
 
 /// See the [module](self).
@@ -35,9 +35,14 @@ impl Watched {
         self.leases.change(self.host, smallvec![number])
     }
 
+    /// A file, and what can be seen without opening it, is about to change.
+    fn change_shown(&self, number: u64) -> Change<'_> {
+        self.leases.change(self.host, smallvec![number, NAMES])
+    }
+
     /// What was seen behind names is about to change; the file system refuses to change anything else.
     fn change_seen(&self, seen: &[Seen]) -> Change<'_> {
-        let mut numbers = Numbers::new();
+        let mut numbers: Numbers = smallvec![NAMES];
         for seen in seen {
             match seen {
                 Seen::Number(number) => numbers.push(*number),
@@ -72,7 +77,7 @@ impl FileSystem for Watched {
         number: u64,
         set: SetAttributes,
     ) -> Result<Attributes, FileError> {
-        let _change = self.change(number);
+        let _change = self.change_shown(number);
         self.fs.set_attributes(by, number, set).await
     }
 
@@ -83,6 +88,7 @@ impl FileSystem for Watched {
         new: New<'_>,
     ) -> Result<Attributes, FileError> {
         // What is made nobody has a lease of, nor of directories.
+        let _change = self.change(NAMES);
         self.fs.create(by, entry, new).await
     }
 
@@ -92,7 +98,7 @@ impl FileSystem for Watched {
         number: u64,
         entry: Entry<'_>,
     ) -> Result<Attributes, FileError> {
-        let _change = self.change(number);
+        let _change = self.change_shown(number);
         self.fs.link(by, number, entry).await
     }
 
@@ -196,12 +202,12 @@ impl FileSystem for Watched {
         value: &[u8],
         how: SetXattr,
     ) -> Result<(), FileError> {
-        let _change = self.change(number);
+        let _change = self.change_shown(number);
         self.fs.set_xattr(by, number, name, value, how).await
     }
 
     async fn remove_xattr(&self, by: By<'_>, number: u64, name: &[u8]) -> Result<(), FileError> {
-        let _change = self.change(number);
+        let _change = self.change_shown(number);
         self.fs.remove_xattr(by, number, name).await
     }
 

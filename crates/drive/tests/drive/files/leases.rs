@@ -337,3 +337,53 @@ fn a_guest_that_writes_to_its_words_deceives_itself_alone() {
     });
     rig().run_clients(&wharf_drive::PowerSwitch::on(), vec![owner, guest]);
 }
+
+/// Which of the changes are seen by paths.
+fn is_of_names(which: u64) -> bool {
+    matches!(which, 10..)
+}
+
+#[test]
+fn changes_of_names_end_leases_of_all_names_and_others_do_not() {
+    let turns = Turns::default();
+    let (own_turns, its_turns) = (turns.clone(), turns);
+    let owner = script(move |mut asker| async move {
+        let opened = asker.open(UPDATE, b"/f").await;
+        let file = FileHandle::from_raw(opened.handle);
+        own_turns.pass(1);
+        let at = of_guest(0, GUEST_WHOLE + 8 * 7);
+        for which in 0..CHANGES + 2 {
+            own_turns.wait(&asker.host.cpu, 2 * which + 2).await;
+            let before = asker.host.dma.word(at).unwrap().look();
+            assert!(before > 0);
+            match which {
+                CHANGES => drop(asker.open(UPDATE, b"/made").await),
+                CHANGES.. => {
+                    let directory = Command::path_request(1, PathRequest::MakeDirectory, BYTES);
+                    let (head, names) = (head(&Caller::root()), path(b"/d"));
+                    let made = asker.ask(directory, head, &names).await;
+                    made.done().unwrap();
+                }
+                _ => change(&mut asker, file, which).await,
+            }
+            let seen = asker.host.dma.word(at).unwrap().look();
+            let expected = if is_of_names(which) { 0 } else { before };
+            assert_eq!(seen, expected, "change {which}");
+            own_turns.pass(2 * which + 3);
+        }
+    });
+    let guest = script(move |mut asker| async move {
+        its_turns.wait(&asker.host.cpu, 1).await;
+        for which in 0..CHANGES + 2 {
+            let names = asker.aimed(Command::lease_names(1, word(&asker, 7), 128));
+            let lease = asker.send(names).await.done().unwrap();
+            assert!(lease > 0 && asker.look(7) == lease);
+            // Its own changes end nothing.
+            asker.open(UPDATE, format!("/own{which}").as_bytes()).await;
+            assert_eq!(asker.look(7), lease);
+            its_turns.pass(2 * which + 2);
+            its_turns.wait(&asker.host.cpu, 2 * which + 3).await;
+        }
+    });
+    rig().run_clients(&wharf_drive::PowerSwitch::on(), vec![owner, guest]);
+}

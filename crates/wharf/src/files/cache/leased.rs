@@ -7,6 +7,9 @@ use wharf_wire::dma::{DmaRegion, DmaWord, PAGE_WORDS};
 
 use super::ahead::Ahead;
 
+/// Files with leases; the last word is of all names.
+pub(super) const FILES_MAX: usize = PAGE_WORDS - 1;
+
 /// Most times that a file is used without a lease before one is asked for again.
 const PAUSE_MAX: u32 = 64;
 
@@ -50,7 +53,7 @@ impl Files {
     /// None yet, with the words of a page.
     pub(super) fn new(words: &DmaRegion) -> Files {
         Files {
-            words: (0..PAGE_WORDS).map(|index| words.word(index)).collect(),
+            words: (0..FILES_MAX).map(|index| words.word(index)).collect(),
             files: Vec::new(),
             places: FxHashMap::default(),
             hand: 0,

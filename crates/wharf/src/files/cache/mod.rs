@@ -27,23 +27,27 @@
 //! |---|---|
 //! | `leased.rs` | what is known of files, and whether it is so |
 //! | `frames.rs` | pages, and which one makes room |
+//! | `names.rs` | what paths lead to |
 //! | `ahead.rs` | how much is read where a page is missing |
 
 mod ahead;
 mod frames;
 mod leased;
+mod names;
 
 use wharf_files::{Attributes, Handle, Kind};
 use wharf_host::stor::Leased;
 use wharf_wire::dma::DmaRegion;
 
 use frames::{Frames, PAGE};
-use leased::Files;
+use leased::{FILES_MAX, Files};
+pub(super) use names::{Answer, Names};
 
 /// See the [module](self).
 pub(super) struct Cache {
     files: Files,
     frames: Frames,
+    pub(super) names: Names,
     /// What is open, by the index of its handle.
     opened: Vec<Opened>,
     counts: CacheCounts,
@@ -58,8 +62,10 @@ pub struct CacheCounts {
     pub misses: u64,
     /// Questions for attributes that took no command.
     pub attributes: u64,
-    /// Leases that were given.
+    /// Leases of files that were given.
     pub leases: u64,
+    /// Questions about paths that took no command.
+    pub names: u64,
 }
 
 /// Something that is open.
@@ -101,6 +107,7 @@ impl Cache {
         Cache {
             files: Files::new(words),
             frames: Frames::new(((bytes / PAGE as u64) as usize).max(256)),
+            names: Names::new(words.word(FILES_MAX)),
             opened: Vec::new(),
             counts: CacheCounts::default(),
         }
@@ -242,6 +249,28 @@ impl Cache {
         file.is_used = true;
         self.counts.attributes += 1;
         Some(known)
+    }
+
+    /// Attributes of the regular file of this number, if they are known.
+    pub(super) fn attributes_of(&mut self, number: u64) -> Option<Attributes> {
+        let place = self.files.place(number)?;
+        let file = self.files.valid(place, number)?;
+        file.is_used |= file.attributes.is_some();
+        file.attributes
+    }
+
+    /// A question about a path took no command.
+    pub(super) fn count_name(&mut self) {
+        self.counts.names += 1;
+    }
+
+    /// Attributes of a regular file that a path led to just now.
+    pub(super) fn learn_of(&mut self, found: &Attributes) {
+        if let Some(place) = self.files.place(found.number)
+            && let Some(file) = self.files.valid(place, found.number)
+        {
+            file.attributes = Some(*found);
+        }
     }
 
     /// The size of an open file, if it is known.

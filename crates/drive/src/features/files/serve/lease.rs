@@ -7,23 +7,29 @@ use wharf_wire::file::FileAttributes;
 use wharf_wire::status::StatusCode;
 use zerocopy::IntoBytes;
 
+use super::super::leases::NAMES;
 use super::super::locks::session_of;
 use super::{COMMAND_BYTES, Call, Done, Served, convert};
 
 /// Gives a lease, and then the attributes: what they miss is told by the word.
 pub(super) async fn lease(call: &Call<'_>) -> Served {
-    let handle = call.handle()?;
     call.carry(COMMAND_BYTES as usize).await;
-    let (number, _) = call.files.opened(handle)?;
     let guest = call.at.with_slot(|slot| slot.guest);
     let address = match guest {
         Some(guest) => of_guest(guest.number, call.command.lease_word()),
         None => call.command.lease_word(),
     };
-    let word = call.at.core.dma().word(address);
-    let word = word.map_err(|_| StatusCode::DataTransferError)?;
     let (leases, host) = (call.at.firmware.leases(), session_of(guest));
-    let lease = leases.grant(host, number, address, word);
+    let word = || {
+        let word = call.at.core.dma().word(address);
+        word.map_err(|_| StatusCode::DataTransferError)
+    };
+    if call.command.leases_names() {
+        return Ok(Done::result(leases.grant(host, NAMES, address, word()?)));
+    }
+    let handle = call.handle()?;
+    let (number, _) = call.files.opened(handle)?;
+    let lease = leases.grant(host, number, address, word()?);
     let found = call.files.stat(Target::Handle(handle)).await;
     let lease = match &found {
         Ok(found) if found.kind == Kind::File => lease,
