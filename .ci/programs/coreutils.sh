@@ -62,7 +62,7 @@ shuf --random-source=tree/a/b/x -n 5 tree/numbers; shuf -o shuffled --random-sou
 comm -12 <(sort tree/numbers) <(sort part-aa) | wc -l; join <(sort part-aa) <(sort part-aa) | wc -l; uniq -c xx00 | tail -n 1
 
 echo "== tee, dd, truncate, tac, head, tail"
-seq 5 | tee one two | tee -a one >/dev/null; cat one two | tr '\n' ' '
+seq 5 | tee one two >/dev/null; seq 5 | tee -a one >/dev/null; cat one two | tr '\n' ' '
 dd if=tree/numbers of=dd bs=4K count=5 skip=1 seek=2 status=none && sha256sum dd
 dd if=tree/numbers of=dd bs=1000 seek=1 count=1 conv=notrunc,fsync status=none && sha256sum dd
 dd if=tree/numbers of=direct bs=4096 oflag=append conv=notrunc status=none && cmp direct tree/numbers && echo appended
