@@ -39,7 +39,7 @@ impl Service for FileDrive {
         }
         let client = self.as_caller(by);
         let asked = self.done(client.access(target, bits));
-        let answer = asked.as_ref().map(|()| ()).map_err(|error| error.errno());
+        let answer = asked.map_err(|error| error.errno());
         self.learn_access(by, target, bits, answer);
         asked
     }

@@ -340,7 +340,7 @@ fn a_guest_that_writes_to_its_words_deceives_itself_alone() {
 
 /// Which of the changes are seen by paths.
 fn is_of_names(which: u64) -> bool {
-    matches!(which, 10..)
+    which >= 10
 }
 
 #[test]
@@ -356,15 +356,14 @@ fn changes_of_names_end_leases_of_all_names_and_others_do_not() {
             own_turns.wait(&asker.host.cpu, 2 * which + 2).await;
             let before = asker.host.dma.word(at).unwrap().look();
             assert!(before > 0);
-            match which {
-                CHANGES => drop(asker.open(UPDATE, b"/made").await),
-                CHANGES.. => {
-                    let directory = Command::path_request(1, PathRequest::MakeDirectory, BYTES);
-                    let (head, names) = (head(&Caller::root()), path(b"/d"));
-                    let made = asker.ask(directory, head, &names).await;
-                    made.done().unwrap();
-                }
-                _ => change(&mut asker, file, which).await,
+            if which < CHANGES {
+                change(&mut asker, file, which).await;
+            } else if which == CHANGES {
+                asker.open(UPDATE, b"/made").await;
+            } else {
+                let directory = Command::path_request(1, PathRequest::MakeDirectory, BYTES);
+                let (head, names) = (head(&Caller::root()), path(b"/d"));
+                asker.ask(directory, head, &names).await.done().unwrap();
             }
             let seen = asker.host.dma.word(at).unwrap().look();
             let expected = if is_of_names(which) { 0 } else { before };

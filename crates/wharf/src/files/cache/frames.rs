@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 pub(super) const PAGE: usize = 4096;
 
 /// Frames of memory that are asked for at once: a program that reads little takes little.
-const CHUNK_FRAMES: usize = 128;
+const CHUNK_FRAMES: usize = 16;
 
 /// Which page: of which version of a file, and which one there. What is of a version that nobody looks for any more is never
 /// found again, and leaves by the clock.
@@ -14,9 +14,14 @@ pub(super) type Key = (u64, u64);
 
 type Page = [u8; PAGE];
 
+/// A page that begins where one of memory does: what lies in one line of a file's page lies in one line of the processor's.
+#[derive(Clone)]
+#[repr(align(4096))]
+struct Frame(Page);
+
 /// See the [module](self).
 pub(super) struct Frames {
-    chunks: Vec<Box<[Page]>>,
+    chunks: Vec<Box<[Frame]>>,
     places: FxHashMap<Key, u32>,
     /// What is in each frame, and whether it was wanted since the hand was there.
     held: Vec<(Key, bool)>,
@@ -65,7 +70,7 @@ impl Frames {
 
     #[inline]
     fn page(&mut self, frame: usize) -> &mut Page {
-        &mut self.chunks[frame / CHUNK_FRAMES][frame % CHUNK_FRAMES]
+        &mut self.chunks[frame / CHUNK_FRAMES][frame % CHUNK_FRAMES].0
     }
 
     /// A frame that nobody needs.
@@ -73,7 +78,7 @@ impl Frames {
         if self.held.len() < self.most {
             let frame = self.held.len();
             if frame == self.chunks.len() * CHUNK_FRAMES {
-                let zeros = vec![[0; PAGE]; CHUNK_FRAMES];
+                let zeros = vec![Frame([0; PAGE]); CHUNK_FRAMES];
                 self.chunks.push(zeros.into_boxed_slice());
             }
             self.held.push(((0, 0), false));
