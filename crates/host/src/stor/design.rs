@@ -14,13 +14,15 @@ use wharf_wire::identify::DriveFeature;
 use wharf_wire::memory::SharedMemory;
 
 use super::cache::{Process, StorFiles};
-use super::lease::LEASE_PAGES;
 use super::{StorClient, StorConfig};
 use crate::design::{Design, DesignConfig, DesignError, FileParts, Needs, NoBlocks, Parts};
 use crate::driver::Driver;
 use crate::files::{FileClient, FileError, make_files};
 use crate::gate::Gate;
 use crate::guest::{SharedDesign, Writers};
+
+/// Pages of words by which a client is told.
+pub(super) const LEASE_PAGES: usize = 1;
 
 /// A client's queue pairs.
 type Bunch = Vec<Rc<Driver>>;

@@ -7,14 +7,12 @@ use wharf_wire::file::FileAttributes;
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::convert::{self, file_handle};
+use super::design::LEASE_PAGES;
 use super::pages::PAGE;
 use super::placement::About;
 use super::{Stor, StorClient};
 use crate::files::FileError;
 use crate::volume::NAMESPACE;
-
-/// Pages of words by which a client is told.
-pub(super) const LEASE_PAGES: usize = 1;
 
 /// What was answered when a lease was asked for.
 #[derive(Debug, Clone, Copy)]

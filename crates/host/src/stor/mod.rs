@@ -19,7 +19,7 @@
 //! |---|---|
 //! | `placement.rs` | which queue pair a command goes by |
 //! | `send.rs`, `pages.rs` | one command: pages for its data, its end, its error |
-//! | `access.rs` | who the client is, and what proves it |
+//! | `credentials.rs`, `authenticate.rs` | who the client is, and what proves it; showing it to the drive |
 //! | `data.rs` | operations on open files |
 //! | `locks.rs` | locks of open files |
 //! | `lease.rs` | leases of open files |
@@ -30,11 +30,12 @@
 //! | [`cache`] | the cache of a process before the commands |
 //! | `client.rs` | the client as whoever is given any file client has it |
 
-mod access;
 mod attributes;
+mod authenticate;
 pub mod cache;
 mod client;
 mod convert;
+mod credentials;
 mod data;
 mod design;
 mod lease;
@@ -57,9 +58,9 @@ use crate::driver::Driver;
 use crate::files::FileStatistics;
 use crate::late::LateCompletions;
 
-use access::Access;
-pub use access::{Credentials, Renewal};
 pub use cache::{CacheMode, StorFiles};
+use credentials::Access;
+pub use credentials::{Credentials, Renewal};
 pub use design::Stor;
 pub use lease::Leased;
 pub use locks::{HeldLock, LockRequest};

@@ -16,7 +16,6 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use wharf_host::admin::AdminError;
@@ -38,7 +37,10 @@ const CLOCK_PERIOD: Timespec = Timespec {
 };
 
 /// How long it is waited when nobody can be let in for want of descriptors.
-const NO_ROOM_PAUSE: Duration = Duration::from_millis(10);
+const NO_ROOM_PAUSE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 10_000_000,
+};
 
 /// How the listener has the boot task admit and dismiss guests.
 pub(super) struct Orders {
@@ -224,7 +226,7 @@ impl<D: SharedDesign> Door<D> {
                 Ok(_) => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 // There are no descriptors left, perhaps: who waits goes on waiting, and this thread does not spin.
-                Err(_) => std::thread::sleep(NO_ROOM_PAUSE),
+                Err(_) => drop(poll(&mut [], Some(&NO_ROOM_PAUSE))),
             }
         }
         for (stream, ask) in self.asks.take_ready() {

@@ -1,6 +1,8 @@
 //! Who uses an image that is served: what a process sends that keeps to nothing, users beside each other, sessions that end.
 //! What the drive checks of claims and tokens is in its own tests; here it is seen from other processes.
 
+#![allow(clippy::disallowed_methods)] // it waits as other programs do
+
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;

@@ -1,6 +1,6 @@
 //! A process that attaches without any of the library: it takes the memory that it is handed, and writes there as it likes.
 
-#![allow(dead_code)] // each test uses a part
+#![allow(dead_code, clippy::disallowed_methods)] // each test uses a part; it waits as other programs do
 
 use std::io::{IoSliceMut, Write};
 use std::mem::MaybeUninit;

@@ -59,7 +59,10 @@ mod tests {
             (command.lease_word(), command.file_bytes()),
             (0x123_4567_89a8, 128)
         );
-        assert_eq!((command.file_handle(), command.token().0), (handle, [0; 16]));
+        assert_eq!(
+            (command.file_handle(), command.token().0),
+            (handle, [0; 16])
+        );
         assert!(!command.leases_names());
         let names = Command::lease_names(1, 0x123_4567_89a8, 128);
         assert!(names.leases_names() && names.lease_word() == command.lease_word());

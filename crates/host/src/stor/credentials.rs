@@ -2,20 +2,13 @@
 //!
 //! Where another process owns the drive, that process says who this one is ([`Credentials`]). The drive is shown that once; each
 //! command has the token from then on (`send.rs`). When the claims have expired, new ones are asked for, and the command is
-//! sent once more: whoever asked for it sees none of that.
+//! sent once more (`authenticate.rs`): whoever asked for it sees none of that.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use wharf_files::Caller;
-use wharf_wire::command::Command;
 use wharf_wire::file::{ACTS_FOR_OTHERS, Claims, Token};
-use zerocopy::IntoBytes;
-
-use super::placement::About;
-use super::{Inner, StorClient};
-use crate::files::FileError;
-use crate::volume::NAMESPACE;
 
 /// Claims, with the groups behind them, and their token.
 #[derive(Debug, Clone)]
@@ -64,42 +57,20 @@ impl Access {
     pub(super) fn is_one_user(&self) -> bool {
         self.is_one_user.get()
     }
-}
 
-impl StorClient {
-    /// Shows the drive who this client is, for all that it sends from now on.
-    ///
-    /// # Errors
-    /// `EACCES` if the drive does not believe it.
-    pub async fn authenticate(&self, credentials: &Credentials) -> Result<(), FileError> {
-        self.inner.authenticate(credentials).await
+    /// The drive believes these.
+    pub(super) fn set(&self, now: &Credentials) {
+        self.token.set(now.token);
+        self.is_one_user.set(!now.acts_for_others());
     }
 
-    /// From now on credentials that have expired are renewed by `renewal`.
-    pub fn renew_by(&self, renewal: Renewal) {
-        self.inner.access.renewal.replace(Some(renewal));
-    }
-}
-
-impl Inner {
-    async fn authenticate(&self, new: &Credentials) -> Result<(), FileError> {
-        let bytes = [new.claims.as_bytes(), new.groups.as_bytes()].concat();
-        let mut buffer = self.buffer(bytes.len()).await;
-        buffer.put(&bytes);
-        let show = Command::authenticate(NAMESPACE, bytes.len() as u32).with_token(new.token);
-        buffer.send_once(About::Names(0), show).await?;
-        self.access.token.set(new.token);
-        self.access.is_one_user.set(!new.acts_for_others());
-        Ok(())
+    pub(super) fn renew_by(&self, renewal: Renewal) {
+        self.renewal.replace(Some(renewal));
     }
 
-    /// Gets new credentials, and shows them; whether the drive believes them.
-    pub(super) async fn renew(&self) -> bool {
-        let renewal = self.access.renewal.borrow().clone();
-        let new = renewal.and_then(|renewal| renewal());
-        match new {
-            Some(new) => self.authenticate(&new).await.is_ok(),
-            None => false,
-        }
+    /// New credentials, if they are to be had.
+    pub(super) fn new_credentials(&self) -> Option<Credentials> {
+        let renewal = self.renewal.borrow().clone();
+        renewal.and_then(|renewal| renewal())
     }
 }
