@@ -238,6 +238,16 @@ fn a_process_that_becomes_somebody_else_is_that_one_for_the_drive() {
 }
 
 #[test]
+fn a_child_finds_nothing_of_its_parents_way_to_the_drive() {
+    let drive = Drive::new();
+    let program = compiled("children.c");
+    let told = drive.run(&mut Command::new(program.path()));
+    assert_eq!(text(&told.stdout), "done\n");
+    assert!(told.status.success() && told.stderr.is_empty());
+    drive.check();
+}
+
+#[test]
 fn a_killed_program_holds_nobody_up() {
     let drive = Drive::new();
     let program = compiled("killed.c");

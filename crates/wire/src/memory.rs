@@ -46,7 +46,8 @@ pub enum MemoryError {
 /// See the module. It begins as zeros.
 #[derive(Debug)]
 pub struct SharedMemory {
-    file: Mutex<OwnedFd>,
+    /// None where another process has made it: children of this one are not to find it.
+    file: Mutex<Option<OwnedFd>>,
     start: NonNull<u8>,
     bytes: usize,
 }
@@ -65,7 +66,7 @@ impl SharedMemory {
         let file = make(bytes)?;
         let start = map(&file, bytes, WRITABLE, None)?;
         seal(&file, SealFlags::SEAL).map_err(|source| system(bytes, source))?;
-        Ok(SharedMemory::of(file, start, bytes))
+        Ok(SharedMemory::of(Some(file), start, bytes))
     }
 
     /// Makes memory of `bytes` bytes that nobody writes but through this mapping of it.
@@ -77,7 +78,7 @@ impl SharedMemory {
         let start = map(&file, bytes, WRITABLE, None)?;
         let seals = SealFlags::FUTURE_WRITE | SealFlags::SEAL;
         seal(&file, seals).map_err(|source| system(bytes, source))?;
-        Ok(SharedMemory::of(file, start, bytes))
+        Ok(SharedMemory::of(Some(file), start, bytes))
     }
 
     /// Maps memory that another process has made with `bytes` bytes.
@@ -109,10 +110,10 @@ impl SharedMemory {
             return Err(MemoryError::Unexpected { bytes, found });
         }
         let start = map(&file, bytes, access, None)?;
-        Ok(SharedMemory::of(file, start, bytes))
+        Ok(SharedMemory::of(None, start, bytes))
     }
 
-    fn of(file: OwnedFd, start: NonNull<u8>, bytes: usize) -> SharedMemory {
+    fn of(file: Option<OwnedFd>, start: NonNull<u8>, bytes: usize) -> SharedMemory {
         SharedMemory {
             file: Mutex::new(file),
             start,
@@ -120,16 +121,24 @@ impl SharedMemory {
         }
     }
 
-    fn file(&self) -> MutexGuard<'_, OwnedFd> {
+    fn file(&self) -> MutexGuard<'_, Option<OwnedFd>> {
         self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something with the file of memory that this process has made.
+    fn with_file<R>(&self, f: impl FnOnce(&OwnedFd) -> R) -> R {
+        f(self.file().as_ref().expect("its maker alone hands it on"))
     }
 
     /// A descriptor, for another process to map it.
     ///
     /// # Errors
     /// If the system refuses.
+    ///
+    /// # Panics
+    /// If another process has made it.
     pub fn descriptor(&self) -> Result<OwnedFd, MemoryError> {
-        let file = self.file().try_clone();
+        let file = self.with_file(OwnedFd::try_clone);
         file.map_err(|source| MemoryError::System {
             bytes: self.bytes,
             source,
@@ -140,9 +149,14 @@ impl SharedMemory {
     ///
     /// # Errors
     /// If the system refuses, or has no `/proc`.
+    ///
+    /// # Panics
+    /// If another process has made it.
     pub fn descriptor_to_read(&self) -> Result<OwnedFd, MemoryError> {
-        let path = format!("/proc/self/fd/{}", self.file().as_raw_fd());
-        let opened = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+        let opened = self.with_file(|file| {
+            let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+            open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+        });
         opened.map_err(|source| system(self.bytes, source))
     }
 
@@ -171,7 +185,7 @@ impl SharedMemory {
         let file = make(self.bytes)?;
         seal(&file, SealFlags::SEAL).map_err(|source| system(self.bytes, source))?;
         map(&file, self.bytes, WRITABLE, Some(self.start))?;
-        *self.file() = file;
+        *self.file() = Some(file);
         Ok(())
     }
 }
@@ -254,7 +268,7 @@ mod tests {
         let opened = SharedMemory::open(made.descriptor().unwrap(), 8192).unwrap();
         set_first(&made, 7);
         assert_eq!(first(&opened), 7);
-        assert!(ftruncate(&*opened.file(), 0).is_err(), "sealed");
+        assert!(ftruncate(made.descriptor().unwrap(), 0).is_err(), "sealed");
         let wrong = SharedMemory::open(made.descriptor().unwrap(), 4096);
         assert!(matches!(
             wrong,
