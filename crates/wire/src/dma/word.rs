@@ -14,7 +14,7 @@ use super::{DmaFault, DmaRegion, DmaSpace, PAGE_BYTES};
 /// Words of a page.
 pub const PAGE_WORDS: usize = PAGE_BYTES / size_of::<u64>();
 
-/// See the [module](self). The memory stays as long as this is there.
+/// See the module. The memory stays as long as this is there.
 pub struct DmaWord {
     word: NonNull<AtomicU64>,
     _memory: Arc<RegionMemory>,
