@@ -181,9 +181,11 @@ impl Host {
 
     fn command(&mut self, input: &mut Input) -> Command {
         let mut command = Command::close_file(1, FileHandle::from_raw(self.handle(input)));
-        command.opcode = match (input.number(1) % 12) as u8 {
+        command.opcode = match (input.number(1) % 14) as u8 {
             10 => IoOpcode::TestLock.raw(),
             11 => IoOpcode::LockFile.raw(),
+            12 => IoOpcode::LeaseFile.raw(),
+            13 => IoOpcode::Authenticate.raw(),
             low => IoOpcode::CloseFile.raw() + low,
         };
         let wild = input.number(1);
@@ -191,7 +193,11 @@ impl Host {
             0 => input.number(2),
             _ => input.number(8),
         };
-        let offset = number(input, 0);
+        let mut offset = number(input, 0);
+        if command.opcode == IoOpcode::LeaseFile.raw() && wild & 8 == 0 {
+            // A word of its own.
+            offset = self.data.address(PAGES - 1) + offset % 512 * 8;
+        }
         (command.cdw12, command.cdw13) = (offset as u32, (offset >> 32) as u32);
         command.cdw14 = match wild & 0x30 {
             0x30 => input.number(4) as u32,
