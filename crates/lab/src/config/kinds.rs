@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use wharf_drive::DriveConfig;
-use wharf_drive::config::{ConfigError as DriveError, DriveKind, FileSystemKind, MediaKind};
+use wharf_drive::config::{
+    ConfigError as DriveError, DriveKind, FileSystemKind, MediaKind, TokenCheck,
+};
 use wharf_runtime::CostTable;
 use wharf_runtime::op::CostTableError;
 
@@ -79,6 +81,7 @@ impl Kind for DriveConfig {
         config.ftl.elide_zeros = true;
         config.file_system = Some(FileSystemKind::Wfs);
         config.media.kind = MediaKind::Ram;
+        config.firmware.token_check = TokenCheck::Every;
         config.memory.latency_ns = 1;
         config.persistent_memory.load_ns = 1;
         config.kind = Some(DriveKind::Flash);
