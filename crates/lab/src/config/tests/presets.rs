@@ -144,6 +144,7 @@ fn keys_are_those_of_the_structs() {
         let (mut config, _) = load_drive(preset.name, &Sets::default()).unwrap();
         // Keys that may be left out.
         config.media.path = Some("x".into());
+        config.firmware.token_check = wharf_drive::DriveConfig::reference().firmware.token_check;
         if config.disk.is_none() {
             name_all_of_flash(&mut config);
         }
