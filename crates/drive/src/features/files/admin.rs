@@ -53,15 +53,13 @@ fn revoke(controller: &Controller, command: &Command) -> Result<(), StatusCode> 
 
 /// Closes what a host has open, gives its locks back, and ends its leases. Nobody waits for it: what is closed was promised to nobody.
 pub(super) fn close_all(controller: &Controller, firmware: &Rc<Firmware>, host: u32) {
-    firmware.locks().end_session(host);
-    firmware.leases().host_leaves(host);
+    firmware.end_host(host);
     let guest = host.checked_sub(1);
     let Some(files) = firmware.sessions().take(guest) else {
         return;
     };
     let closes = async move {
         let _ = files.close_all().await;
-        let _ = files.file_system().below().settle().await;
     };
     let cpu = &first_core(controller).cpu;
     cpu.spawn("closes files", OnCpu::new(cpu, closes));

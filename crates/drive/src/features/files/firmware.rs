@@ -85,6 +85,12 @@ impl Firmware {
         &self.locks
     }
 
+    /// A host has closed all, or is gone: its locks, and what it waits for, and its leases end.
+    pub(super) fn end_host(&self, host: u32) {
+        self.locks.end_session(host);
+        self.leases.host_leaves(host);
+    }
+
     /// Who hosts are.
     pub(super) fn access(&self) -> &Access {
         &self.access

@@ -4,7 +4,9 @@ use std::cell::Cell;
 
 use wharf_files::{Caller, Errno};
 use wharf_wire::command::Command;
-use wharf_wire::file::{Caller as WireCaller, Names, OpenAnswer, OpenMode, RequestHead, Start};
+use wharf_wire::file::{
+    Caller as WireCaller, FileHandle, Names, OpenAnswer, OpenMode, RequestHead, Start,
+};
 use wharf_wire::status::StatusCode;
 use zerocopy::FromBytes;
 
@@ -88,6 +90,11 @@ impl Asker {
         let bytes = self.got(size_of::<OpenAnswer>());
         let answer = OpenAnswer::read_from_bytes(&bytes);
         answer.expect("an answer")
+    }
+
+    /// The same, for its handle alone.
+    pub async fn file(&mut self, mode: OpenMode, name: &[u8]) -> FileHandle {
+        FileHandle::from_raw(self.open(mode, name).await.handle)
     }
 
     /// Writes bytes to the buffer, from its byte `at` on, where a page begins.

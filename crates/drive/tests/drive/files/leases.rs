@@ -184,8 +184,7 @@ fn a_change_by_another_ends_a_lease_before_it_is_known() {
     let turns = Turns::default();
     let (own_turns, its_turns) = (turns.clone(), turns);
     let owner = script(move |mut asker| async move {
-        let opened = asker.open(UPDATE, b"/f").await;
-        let file = FileHandle::from_raw(opened.handle);
+        let file = asker.file(UPDATE, b"/f").await;
         own_turns.pass(1);
         let at = of_guest(
             0,
@@ -205,8 +204,7 @@ fn a_change_by_another_ends_a_lease_before_it_is_known() {
     let guest = script(move |mut asker| async move {
         assert_eq!(word(&asker, 0), GUEST_WHOLE);
         its_turns.wait(&asker.host.cpu, 1).await;
-        let opened = asker.open(UPDATE, b"/f").await;
-        let file = FileHandle::from_raw(opened.handle);
+        let file = asker.file(UPDATE, b"/f").await;
         let mut before = 0;
         for which in 0..CHANGES {
             let (lease, _) = asker.lease(file, 0).await;
@@ -226,8 +224,7 @@ const GUEST_WHOLE: u64 = (1 << 40) + (crate::support::host::DATA_PAGES as u64) *
 #[test]
 fn what_a_host_changes_itself_ends_nothing_and_reads_change_nothing() {
     let owner = script(|mut asker| async move {
-        let opened = asker.open(UPDATE, b"/f").await;
-        let file = FileHandle::from_raw(opened.handle);
+        let file = asker.file(UPDATE, b"/f").await;
         let (lease, found) = asker.lease(file, 0).await;
         assert_eq!(found.bytes, 0);
         for which in 0..CHANGES {
@@ -252,13 +249,13 @@ fn what_a_host_changes_itself_ends_nothing_and_reads_change_nothing() {
 #[test]
 fn what_is_no_lease_is_refused() {
     let owner = script(|mut asker| async move {
-        let file = FileHandle::from_raw(asker.open(UPDATE, b"/f").await.handle);
+        let file = asker.file(UPDATE, b"/f").await;
         let directory = OpenMode {
             read: true,
             directory: true,
             ..OpenMode::default()
         };
-        let root = FileHandle::from_raw(asker.open(directory, b"/").await.handle);
+        let root = asker.file(directory, b"/").await;
         assert_eq!(asker.lease(root, 0).await.0, 0);
         assert_eq!(asker.look(0), 0);
         let at = word(&asker, 0);
@@ -277,7 +274,7 @@ fn what_is_no_lease_is_refused() {
     let guest = script(|mut asker| async move {
         let cpu = asker.host.cpu.clone();
         cpu.sleep_until(cpu.now() + 50_000_000).await;
-        let file = FileHandle::from_raw(asker.open(UPDATE, b"/f").await.handle);
+        let file = asker.file(UPDATE, b"/f").await;
         let own = word(&asker, 0);
         for at in [own | 1 << 52, own | 2 << 52, 2 << 40, 0] {
             let command = asker.aimed(Command::lease_file(1, file, at, 128));
@@ -296,8 +293,7 @@ fn a_guest_that_writes_to_its_words_deceives_itself_alone() {
     let turns = Turns::default();
     let (own_turns, its_turns) = (turns.clone(), turns);
     let owner = script(move |mut asker| async move {
-        let opened = asker.open(UPDATE, b"/f").await;
-        let file = FileHandle::from_raw(opened.handle);
+        let file = asker.file(UPDATE, b"/f").await;
         for round in 0..ROUNDS {
             if round == 0 {
                 let write = asker.aimed(Command::write_file(1, file, 0, 10));
@@ -319,8 +315,7 @@ fn a_guest_that_writes_to_its_words_deceives_itself_alone() {
         let mut state = 7_u64;
         for round in 0..ROUNDS {
             its_turns.wait(&asker.host.cpu, 2 * round + 1).await;
-            let opened = asker.open(UPDATE, b"/f").await;
-            let file = FileHandle::from_raw(opened.handle);
+            let file = asker.file(UPDATE, b"/f").await;
             for _ in 0..20 {
                 state = state
                     .wrapping_mul(6_364_136_223_846_793_005)
@@ -348,8 +343,7 @@ fn changes_of_names_end_leases_of_all_names_and_others_do_not() {
     let turns = Turns::default();
     let (own_turns, its_turns) = (turns.clone(), turns);
     let owner = script(move |mut asker| async move {
-        let opened = asker.open(UPDATE, b"/f").await;
-        let file = FileHandle::from_raw(opened.handle);
+        let file = asker.file(UPDATE, b"/f").await;
         own_turns.pass(1);
         let at = of_guest(0, GUEST_WHOLE + 8 * 7);
         for which in 0..CHANGES + 2 {

@@ -63,10 +63,6 @@ fn rig(cores: u32, queues: u16, commands_max: u32) -> Rig {
     rig
 }
 
-async fn open(asker: &mut Asker, mode: OpenMode, name: &[u8]) -> FileHandle {
-    FileHandle::from_raw(asker.open(mode, name).await.handle)
-}
-
 impl Asker {
     /// Sends a command; gives its status, or its error.
     async fn tell(&mut self, command: Command) -> Result<u64, Told> {
@@ -132,9 +128,9 @@ const HELD: Result<u64, Told> = Err(Told::Status(S::LockHeld));
 fn what_is_in_the_way_is_told_and_may_be_asked_for() {
     run(&mut rig(2, 2, 64), |host| async move {
         let mut asker = Asker::new(host);
-        let file = open(&mut asker, UPDATE, b"/a").await;
-        let same = open(&mut asker, UPDATE, b"/a").await;
-        let other = open(&mut asker, UPDATE, b"/b").await;
+        let file = asker.file(UPDATE, b"/a").await;
+        let same = asker.file(UPDATE, b"/a").await;
+        let other = asker.file(UPDATE, b"/b").await;
         assert_eq!(asker.tell(part(file, LockShared, 1, 10, 19)).await, Ok(0));
         // A lock is the file's, whichever handle it came by.
         assert_eq!(asker.tell(part(same, LockShared, 2, 15, 30)).await, Ok(0));
@@ -179,13 +175,13 @@ fn what_is_in_the_way_is_told_and_may_be_asked_for() {
 fn a_record_lock_needs_a_handle_that_may_do_what_it_is_for() {
     run(&mut rig(1, 1, 64), |host| async move {
         let mut asker = Asker::new(host);
-        open(&mut asker, UPDATE, b"/a").await;
+        asker.file(UPDATE, b"/a").await;
         let bad = Err(Told::Files(Errno::EBADF));
         let reads = OpenMode {
             write: false,
             ..UPDATE
         };
-        let reads = open(&mut asker, reads, b"/a").await;
+        let reads = asker.file(reads, b"/a").await;
         assert_eq!(asker.tell(all(reads, LockExclusive, 1)).await, bad);
         assert_eq!(asker.tell(all(reads, LockShared, 1)).await, Ok(0));
         assert_eq!(asker.tell(flock(reads, LockExclusive, 1)).await, Ok(0));
@@ -193,7 +189,7 @@ fn a_record_lock_needs_a_handle_that_may_do_what_it_is_for() {
             read: false,
             ..UPDATE
         };
-        let writes = open(&mut asker, writes, b"/a").await;
+        let writes = asker.file(writes, b"/a").await;
         assert_eq!(asker.tell(all(writes, LockShared, 1)).await, bad);
         assert_eq!(asker.tell(all(writes, LockExclusive, 1)).await, Ok(0));
     });
@@ -203,7 +199,7 @@ fn a_record_lock_needs_a_handle_that_may_do_what_it_is_for() {
 fn those_that_wait_are_granted_in_order_whatever_core_they_came_to() {
     run(&mut rig(2, 4, 64), |host| async move {
         let mut asker = Asker::new(host);
-        let file = open(&mut asker, UPDATE, b"/a").await;
+        let file = asker.file(UPDATE, b"/a").await;
         assert_eq!(asker.tell(all(file, LockExclusive, 0)).await, Ok(0));
         for queue in 1..4 {
             asker.leave_with(queue, all(file, LockExclusive, queue as u64).waiting());
@@ -229,7 +225,7 @@ fn more_that_wait_than_there_are_tasks_are_in_nobodys_way() {
     for cores in [1, 2] {
         run(&mut rig(cores, 2, 512), move |host| async move {
             let mut asker = Asker::new(host);
-            let file = open(&mut asker, UPDATE, b"/a").await;
+            let file = asker.file(UPDATE, b"/a").await;
             asker.put(0, b"bytes");
             let write = asker.aimed(Command::write_file(1, file, 0, 5));
             assert_eq!(asker.tell(write).await, Ok(5));
@@ -270,8 +266,8 @@ fn more_that_wait_than_there_are_tasks_are_in_nobodys_way() {
 fn a_wait_that_would_never_end_is_refused() {
     run(&mut rig(2, 3, 64), |host| async move {
         let mut asker = Asker::new(host);
-        let a = open(&mut asker, UPDATE, b"/a").await;
-        let b = open(&mut asker, UPDATE, b"/b").await;
+        let a = asker.file(UPDATE, b"/a").await;
+        let b = asker.file(UPDATE, b"/b").await;
         assert_eq!(asker.tell(all(a, LockExclusive, 1)).await, Ok(0));
         assert_eq!(asker.tell(all(b, LockExclusive, 2)).await, Ok(0));
         let waits = |file, owner| all(file, LockShared, owner).waiting().detecting_deadlocks();
@@ -291,7 +287,7 @@ fn a_wait_that_would_never_end_is_refused() {
 fn a_wait_may_be_withdrawn() {
     run(&mut rig(2, 3, 64), |host| async move {
         let mut asker = Asker::new(host);
-        let file = open(&mut asker, UPDATE, b"/a").await;
+        let file = asker.file(UPDATE, b"/a").await;
         assert_eq!(asker.tell(all(file, LockExclusive, 1)).await, Ok(0));
         asker.leave_with(1, part(file, LockShared, 2, 5, 9).waiting());
         asker.leave_with(2, part(file, LockShared, 2, 5, 10).waiting());
@@ -331,7 +327,7 @@ fn a_queue_that_is_deleted_takes_those_that_wait_with_it_and_leaves_the_locks() 
         rig.seed = wharf_runtime::Seed(seed);
         run(&mut rig, move |host| async move {
             let mut asker = Asker::new(host);
-            let file = open(&mut asker, UPDATE, b"/a").await;
+            let file = asker.file(UPDATE, b"/a").await;
             asker.leave_with(2, all(file, LockExclusive, 1));
             assert_eq!(of(&asker.host.next(2).await), Ok(0));
             asker.leave_with(1, all(file, LockExclusive, 99).waiting());
@@ -369,7 +365,7 @@ fn a_queue_that_is_deleted_takes_those_that_wait_with_it_and_leaves_the_locks() 
 fn who_leaves_waits_for_nothing_and_has_no_locks() {
     run(&mut rig(2, 3, 64), |host| async move {
         let mut asker = Asker::new(host);
-        let file = open(&mut asker, UPDATE, b"/a").await;
+        let file = asker.file(UPDATE, b"/a").await;
         assert_eq!(asker.tell(all(file, LockExclusive, 1)).await, Ok(0));
         for queue in [1, 2] {
             asker.leave_with(queue, all(file, LockShared, 2).waiting());
@@ -381,7 +377,7 @@ fn who_leaves_waits_for_nothing_and_has_no_locks() {
             let ended = of(&asker.host.next(queue).await);
             assert_eq!(ended, Err(Told::Status(S::HandleInvalid)));
         }
-        let file = open(&mut asker, UPDATE, b"/a").await;
+        let file = asker.file(UPDATE, b"/a").await;
         assert_eq!(asker.tell(all(file, LockExclusive, 3)).await, Ok(0));
     });
 }
@@ -390,8 +386,8 @@ fn who_leaves_waits_for_nothing_and_has_no_locks() {
 fn a_handle_that_is_closed_waits_for_nothing() {
     run(&mut rig(2, 3, 64), |host| async move {
         let mut asker = Asker::new(host);
-        let file = open(&mut asker, UPDATE, b"/a").await;
-        let same = open(&mut asker, UPDATE, b"/a").await;
+        let file = asker.file(UPDATE, b"/a").await;
+        let same = asker.file(UPDATE, b"/a").await;
         assert_eq!(asker.tell(all(file, LockExclusive, 1)).await, Ok(0));
         asker.leave_with(1, all(same, LockShared, 2).waiting());
         asker.leave_with(2, all(file, LockShared, 2).waiting());
@@ -413,7 +409,7 @@ fn a_loss_of_power_forgets_locks() {
     for owner in [1, 2] {
         run(&mut rig, move |host| async move {
             let mut asker = Asker::new(host);
-            let file = open(&mut asker, UPDATE, b"/a").await;
+            let file = asker.file(UPDATE, b"/a").await;
             assert_eq!(asker.tell(all(file, LockExclusive, owner)).await, Ok(0));
             assert_eq!(asker.tell(Command::sync_files(1)).await, Ok(0));
         });
@@ -424,7 +420,7 @@ fn a_loss_of_power_forgets_locks() {
 fn floods_end_at_limits() {
     run(&mut rig(1, 2, 64), |host| async move {
         let mut asker = Asker::new(host);
-        let file = open(&mut asker, UPDATE, b"/a").await;
+        let file = asker.file(UPDATE, b"/a").await;
         let full = Err(Told::Files(Errno::ENOLCK));
         for at in 0..4096 {
             let one = part(file, LockExclusive, at, 2 * at, 2 * at);
@@ -464,8 +460,8 @@ fn floods_end_at_limits() {
 fn one_who_waits_and_may_have_no_more_is_told_so_in_its_turn() {
     run(&mut rig(1, 2, 64), |host| async move {
         let mut asker = Asker::new(host);
-        let file = open(&mut asker, UPDATE, b"/a").await;
-        let other = open(&mut asker, UPDATE, b"/b").await;
+        let file = asker.file(UPDATE, b"/a").await;
+        let other = asker.file(UPDATE, b"/b").await;
         asker.leave_with(0, all(other, LockExclusive, 1));
         assert_eq!(of(&asker.host.next(0).await), Ok(0));
         asker.leave_with(1, part(other, LockExclusive, 2, 0, 4).waiting());
@@ -486,7 +482,7 @@ fn one_who_waits_and_may_have_no_more_is_told_so_in_its_turn() {
 fn fields_without_a_meaning_are_refused() {
     run(&mut rig(1, 1, 64), |host| async move {
         let mut asker = Asker::new(host);
-        let file = open(&mut asker, UPDATE, b"/a").await;
+        let file = asker.file(UPDATE, b"/a").await;
         let field = Err(Told::Status(S::InvalidField));
         for operation in [LockShared, LockExclusive, Unlock, Withdraw] {
             let reversed = part(file, operation, 1, 10, 9);

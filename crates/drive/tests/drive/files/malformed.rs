@@ -50,11 +50,6 @@ fn root() -> RequestHead {
     head(&Caller::root())
 }
 
-async fn open(asker: &mut Asker, mode: OpenMode, name: &[u8]) -> FileHandle {
-    let answer = asker.open(mode, name).await;
-    FileHandle::from_raw(answer.handle)
-}
-
 /// All that can be seen.
 async fn seen(asker: &mut Asker) -> View {
     let (sender, receiver) = std::sync::mpsc::channel();
@@ -80,7 +75,7 @@ impl World {
     /// A file with bytes, a directory, a link to itself.
     async fn new(host: crate::support::host::Host) -> World {
         let mut asker = Asker::new(host);
-        let file = open(&mut asker, UPDATE, b"/f").await;
+        let file = asker.file(UPDATE, b"/f").await;
         asker.put(0, &[7; 5000]);
         let write = asker.aimed(Command::write_file(1, file, 0, 5000));
         assert_eq!(asker.send(write).await.done(), Ok(5000));
@@ -98,8 +93,8 @@ impl World {
             directory: true,
             ..READ
         };
-        let directory = open(&mut asker, directory, b"/d").await;
-        let closed = open(&mut asker, READ, b"/f").await;
+        let directory = asker.file(directory, b"/d").await;
+        let closed = asker.file(READ, b"/f").await;
         let close = asker.send(Command::close_file(1, closed)).await;
         assert_eq!(close.done(), Ok(0));
         let before = seen(&mut asker).await;
@@ -506,7 +501,7 @@ fn ranges_beyond_every_file_are_refused() {
             world.refused("no room", list, files(Errno::EINVAL)).await;
         }
         // At the end of the range of offsets there is nothing to append to.
-        let long = open(&mut world.asker, UPDATE, b"/long").await;
+        let long = world.asker.file(UPDATE, b"/long").await;
         let cut = Command::handle_operation(1, long, Truncate, (1 << 63) - 1, 0);
         assert_eq!(world.asker.send(cut).await.done(), Ok(0));
         let append = world.asker.aimed(Command::append_file(1, long, 10));
@@ -547,7 +542,7 @@ fn a_queue_names_a_core_that_is_there() {
         host.queues.truncate(3);
         let mut asker = Asker::new(host);
         // The queues of both cores serve files.
-        let file = open(&mut asker, UPDATE, b"/f").await;
+        let file = asker.file(UPDATE, b"/f").await;
         for round in 0..6 {
             let write = asker.aimed(Command::append_file(1, file, 100));
             assert_eq!(asker.send(write).await.done(), Ok(round * 100));
@@ -595,7 +590,7 @@ fn handles_have_an_end() {
     let mut rig = new_rig(config(1, 2_000));
     run(&mut rig, |host| async move {
         let mut asker = Asker::new(host);
-        let first = open(&mut asker, UPDATE, b"/f").await;
+        let first = asker.file(UPDATE, b"/f").await;
         let command = Command::open_file(1, READ, 4096);
         for _ in 1..1 << 16 {
             let reply = asker.ask(command, root(), &path(b"/f")).await;
@@ -607,7 +602,7 @@ fn handles_have_an_end() {
         }
         let closed = asker.send(Command::close_file(1, first)).await;
         assert_eq!(closed.done(), Ok(0));
-        open(&mut asker, READ, b"/f").await;
+        asker.file(READ, b"/f").await;
     });
 }
 
@@ -617,7 +612,7 @@ fn a_queue_goes_with_commands_in_flight() {
     rig.queues_per_client = 2;
     run(&mut rig, |host| async move {
         let mut asker = Asker::new(host);
-        let file = open(&mut asker, UPDATE, b"/f").await;
+        let file = asker.file(UPDATE, b"/f").await;
         for _ in 0..10 {
             let append = asker.aimed(Command::append_file(1, file, 9000));
             asker.host.send(0, append);

@@ -1,7 +1,6 @@
 //! Claims that a host shows.
 
 use super::super::access::CLAIMS_BYTES_MAX;
-use super::super::locks::session_of;
 use super::{At, Call, Done, FileAnswer, answer};
 use wharf_wire::status::StatusCode;
 
@@ -29,8 +28,7 @@ impl Call<'_> {
         let mut claims = vec![0; bytes];
         self.copy_out(0, &mut claims)?;
         self.carry(super::COMMAND_BYTES as usize + bytes).await;
-        let host = session_of(self.at.with_slot(|slot| slot.guest));
-        access.authenticate(host, &claims, self.command.token(), self.now_ns)?;
+        access.authenticate(self.host(), &claims, self.command.token(), self.now_ns)?;
         Ok(Done::result(0))
     }
 }

@@ -4,7 +4,6 @@ use wharf_files::{Allocate, Errno, In, Out, Place, Seek, Sync};
 use wharf_wire::file::HandleOperation;
 use wharf_wire::status::StatusCode;
 
-use super::super::locks::session_of;
 use super::{COMMAND_BYTES, Call, Done, Served};
 
 pub(super) async fn read(call: &Call<'_>) -> Served {
@@ -46,9 +45,7 @@ pub(super) async fn write(call: &Call<'_>) -> Served {
 
 pub(super) async fn sync(call: &Call<'_>) -> Served {
     if call.command.leaves_files() {
-        let session = session_of(call.at.with_slot(|slot| slot.guest));
-        call.at.firmware.locks().end_session(session);
-        call.at.firmware.leases().host_leaves(session);
+        call.at.firmware.end_host(call.host());
         // All is closed, whatever closing one of them ends with.
         let closed = call.files.close_all().await;
         call.files.file_system().below().settle().await?;

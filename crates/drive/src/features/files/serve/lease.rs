@@ -8,18 +8,16 @@ use wharf_wire::status::StatusCode;
 use zerocopy::IntoBytes;
 
 use super::super::leases::NAMES;
-use super::super::locks::session_of;
 use super::{COMMAND_BYTES, Call, Done, Served, convert};
 
 /// Gives a lease, and then the attributes: what they miss is told by the word.
 pub(super) async fn lease(call: &Call<'_>) -> Served {
     call.carry(COMMAND_BYTES as usize).await;
-    let guest = call.at.with_slot(|slot| slot.guest);
-    let address = match guest {
+    let address = match call.guest {
         Some(guest) => of_guest(guest.number, call.command.lease_word()),
         None => call.command.lease_word(),
     };
-    let (leases, host) = (call.at.firmware.leases(), session_of(guest));
+    let (leases, host) = (call.at.firmware.leases(), call.host());
     let word = || {
         let word = call.at.core.dma().word(address);
         word.map_err(|_| StatusCode::DataTransferError)

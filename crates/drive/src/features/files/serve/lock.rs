@@ -8,7 +8,7 @@ use wharf_wire::file::{FileLock, LockOperation, LockState};
 use wharf_wire::status::StatusCode;
 use zerocopy::IntoBytes;
 
-use super::super::locks::{Locked, Locks, session_of};
+use super::super::locks::{Locked, Locks};
 use super::{At, COMMAND_BYTES, Call, Done, FileAnswer, Refused, Served, answer};
 
 /// A lock command: done at once, or parked.
@@ -36,7 +36,7 @@ pub(super) async fn test(call: &Call<'_>) -> Served {
         Some(LockState::Exclusive) => LockKind::Exclusive,
         Some(LockState::Free) | None => return Err(StatusCode::InvalidField.into()),
     };
-    let session = call.session();
+    let session = call.host();
     let ask = LockAsk {
         place,
         owner: LockOwner {
@@ -85,10 +85,6 @@ impl Call<'_> {
         self.at.firmware.locks()
     }
 
-    fn session(&self) -> u32 {
-        session_of(self.at.with_slot(|slot| slot.guest))
-    }
-
     /// The file and space that the command is about; whether its handle may read, and write.
     fn lock_place(&self) -> Result<(LockPlace, (bool, bool)), Refused> {
         let handle = self.handle()?;
@@ -115,7 +111,7 @@ impl Call<'_> {
         let operation = self.command.lock_operation();
         let operation = operation.ok_or(StatusCode::InvalidField)?;
         let owner = LockOwner {
-            session: self.session(),
+            session: self.host(),
             id: self.command.lock_owner(),
         };
         let (locks, core) = (self.locks(), self.at.core);

@@ -37,6 +37,7 @@ use wharf_files::{Errno, FileError, Handle};
 use wharf_wire::command::Command;
 use wharf_wire::file::FileHandle;
 use wharf_wire::opcode::IoOpcode;
+use wharf_wire::queue::Guest;
 use wharf_wire::status::StatusCode;
 
 use super::access::Authority;
@@ -56,6 +57,8 @@ pub(super) struct Serves(pub(super) IoOpcode);
 struct Call<'a> {
     at: At<'a>,
     command: Command,
+    /// Who sent it, if that is not the owner of the drive.
+    guest: Option<Guest>,
     files: Rc<Files>,
     /// Who sent it, where that is checked.
     authority: Option<Rc<Authority>>,
@@ -162,9 +165,9 @@ impl Refused {
 impl<'a> Call<'a> {
     /// Checks who sent it, and finds the session of that host.
     async fn new(at: At<'a>) -> Result<Call<'a>, Refused> {
-        let (host, token) = at.with_slot(|slot| (session_of(slot.guest), slot.command.token()));
         let mut call = Call::unchecked(at).await?;
-        call.authority = at.firmware.access().check(host, token, call.now_ns)?;
+        let (access, token) = (at.firmware.access(), call.command.token());
+        call.authority = access.check(call.host(), token, call.now_ns)?;
         if let Some(own) = &call.authority {
             call.check_change(own)?;
         }
@@ -175,11 +178,12 @@ impl<'a> Call<'a> {
     async fn unchecked(at: At<'a>) -> Result<Call<'a>, FileError> {
         let fs = at.file_system().await?;
         let now_ns = at.firmware.now_ns(at.core.cpu.now());
-        let guest = at.with_slot(|slot| slot.guest.map(|guest| guest.number));
-        let fs = (&fs, at.firmware.leases());
-        let files = at.firmware.sessions().of(fs, guest, now_ns).await?;
+        let (guest, command) = at.with_slot(|slot| (slot.guest, slot.command));
+        let (fs, number) = ((&fs, at.firmware.leases()), guest.map(|guest| guest.number));
+        let files = at.firmware.sessions().of(fs, number, now_ns).await?;
         Ok(Call {
-            command: at.command(),
+            command,
+            guest,
             at,
             files,
             authority: None,
@@ -189,6 +193,11 @@ impl<'a> Call<'a> {
 }
 
 impl Call<'_> {
+    /// The number of the host that sent it.
+    fn host(&self) -> u32 {
+        session_of(self.guest)
+    }
+
     /// Refuses what changes something, for who may change nothing.
     fn check_change(&self, own: &Authority) -> Result<(), Errno> {
         match own.reads_only() && changes(&self.command) {

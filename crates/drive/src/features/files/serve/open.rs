@@ -6,7 +6,6 @@ use wharf_wire::file::{FileHandle, OpenAnswer};
 use wharf_wire::status::StatusCode;
 use zerocopy::IntoBytes;
 
-use super::super::locks::session_of;
 use super::{Call, Done, Served, convert};
 
 pub(super) async fn open(call: &Call<'_>) -> Served {
@@ -57,12 +56,9 @@ pub(super) async fn open(call: &Call<'_>) -> Served {
 }
 
 pub(super) async fn close(call: &Call<'_>) -> Served {
-    let (handle, session) = (
-        call.handle()?,
-        session_of(call.at.with_slot(|slot| slot.guest)),
-    );
+    let handle = call.handle()?;
     let locks = call.at.firmware.locks();
-    locks.handle_closes(call.at.core, session, call.command.file_handle());
+    locks.handle_closes(call.at.core, call.host(), call.command.file_handle());
     call.files.close(handle).await?;
     Ok(Done::result(0))
 }
