@@ -29,6 +29,7 @@ pub mod cli;
 pub mod files;
 pub mod flash_cache;
 pub mod page_cache;
+mod random;
 pub mod serve;
 pub mod store;
 

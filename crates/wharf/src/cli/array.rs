@@ -1,7 +1,7 @@
 //! `wharf array create`, `describe`, `check`, `rebuild`.
 
 use std::fs::File;
-use std::io::{IsTerminal, Read};
+use std::io::IsTerminal;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use wharf_storage::array::{
 };
 use wharf_storage::{FileOptions, Target};
 
-use super::{Failure, input, print};
+use super::{Failure, input, print, random};
 
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
@@ -223,10 +223,7 @@ fn create(args: &CreateArgs) -> Result<(), Failure> {
 
 /// 16 bytes that nobody else has.
 fn uuid() -> Result<[u8; 16], Failure> {
-    let mut uuid = [0; 16];
-    let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut uuid));
-    read.map_err(|error| Failure::Run(format!("/dev/urandom: {error}")))?;
-    Ok(uuid)
+    random()
 }
 
 fn check(members: &[PathBuf], repair: bool) -> Result<(), Failure> {

@@ -97,6 +97,12 @@ fn input(error: impl std::fmt::Display) -> Failure {
     Failure::Input(error.to_string())
 }
 
+/// Bytes that nobody else has.
+fn random<const N: usize>() -> Result<[u8; N], Failure> {
+    let read = crate::random::bytes();
+    read.map_err(|error| Failure::Run(format!("{}: {error}", crate::random::SOURCE)))
+}
+
 /// Runs the program.
 pub fn main() -> ExitCode {
     let cli = Cli::parse();

@@ -1,7 +1,7 @@
 //! Making, opening and checking an image: a drive with a file system.
 
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::time::Duration;
@@ -13,13 +13,12 @@ use wharf_files::gpt::Guid;
 use wharf_files::partitions::{self, TableError};
 use wharf_files::volume::{self, Format};
 use wharf_files::{FileError, Owner, block_on};
-use wharf_wire::file::DriveKey;
-use zerocopy::IntoBytes;
 
 use super::drive::FileDrive;
 use super::pages::DrivePages;
 use super::{ImageError, now_ns};
-use crate::store::{Client, StoreError, StoreOptions};
+use crate::random;
+use crate::store::{Client, StoreError, StoreOptions, random_key};
 
 /// How often it is looked again whether an image that is in use has become free, and when: for 2 s.
 const IN_USE_LOOKS: u32 = 200;
@@ -157,11 +156,7 @@ pub(super) fn in_memory_checking(
 ) -> Result<FileDrive, ImageError> {
     let options = StoreOptions::memory(new.bytes)?.token_check(check);
     let drive = FileDrive::open(options, Some(new))?;
-    let [one, two, _] = numbers()?;
-    let [three, four, _] = numbers()?;
-    let mut secret = [0; 32];
-    secret.copy_from_slice([one, two, three, four].as_bytes());
-    drive.check_this_process(DriveKey::new(secret, 1))?;
+    drive.check_this_process(random_key(1)?)?;
     Ok(drive)
 }
 
@@ -211,8 +206,7 @@ pub fn check(image: &Path) -> Result<Checked, ImageError> {
 
 /// Three numbers that nobody can guess.
 fn numbers() -> io::Result<[u64; 3]> {
-    let mut bytes = [0; 24];
-    fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    let bytes = random::bytes::<24>()?;
     let (numbers, _) = bytes.as_chunks::<8>();
     Ok([0, 1, 2].map(|nth| u64::from_le_bytes(numbers[nth])))
 }

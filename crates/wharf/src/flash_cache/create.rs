@@ -14,6 +14,7 @@ use super::disk::Disk;
 use super::label::{Label, State};
 use super::open::{FlashCache, How};
 use super::{CacheError, hex};
+use crate::random;
 
 /// Zones that chunks have no room in: one is open, others take what collection moves.
 const ZONES_SPARE: u64 = 4;
@@ -223,11 +224,9 @@ fn make_image(
 
 /// A number that nobody else has.
 fn number() -> Result<u64, CacheError> {
-    use std::io::Read;
-    let path = Path::new("/dev/urandom");
-    let mut bytes = [0; 8];
-    let read = std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut bytes));
-    read.map_err(|error| CacheError::system(path, "read", error))?;
+    let read = random::bytes();
+    let bytes =
+        read.map_err(|error| CacheError::system(Path::new(random::SOURCE), "read", error))?;
     Ok(u64::from_le_bytes(bytes))
 }
 

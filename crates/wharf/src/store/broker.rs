@@ -3,14 +3,15 @@
 //! It has a key that only it and the drive know. To each process that attaches it gives claims (who the kernel says that
 //! it is, and for which guest's queue pairs) with a token that nobody can make without the key.
 
-use std::io::{self, Read};
+use std::io;
 
 use wharf_host::stor::Credentials;
 use wharf_wire::file::{ACTS_FOR_OTHERS, CLAIM_GROUPS_MAX, Claims, DriveKey, READS_ONLY};
-use zerocopy::{FromZeros, IntoBytes};
+use zerocopy::transmute;
 
 use super::clock::now_ns;
 use super::peer::Peer;
+use crate::random;
 
 /// Claims hold from so long before they are made: the drive's clock may be that much behind.
 const BEFORE_NS: u64 = 50_000_000;
@@ -49,7 +50,7 @@ impl Broker {
     /// If the system has no random numbers.
     pub(super) fn new(guests: usize, terms: Terms) -> io::Result<Broker> {
         Ok(Broker {
-            key: new_key(1)?,
+            key: random_key(1)?,
             terms,
             sessions: 0,
             given: vec![None; guests],
@@ -66,7 +67,7 @@ impl Broker {
     /// # Errors
     /// If the system has no random numbers.
     pub(super) fn next_key(&mut self) -> io::Result<DriveKey> {
-        self.key = new_key(self.key.epoch + 1)?;
+        self.key = random_key(self.key.epoch + 1)?;
         Ok(self.key)
     }
 
@@ -78,8 +79,7 @@ impl Broker {
         if peer.groups.len() > CLAIM_GROUPS_MAX {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        let mut nonce = [0_u64; 2];
-        random(nonce.as_mut_bytes())?;
+        let nonce = transmute!(random::bytes::<16>()?);
         let mut rights = 0;
         if peer.owns_this() {
             rights |= ACTS_FOR_OTHERS;
@@ -123,13 +123,10 @@ impl Broker {
     }
 }
 
-fn new_key(epoch: u32) -> io::Result<DriveKey> {
-    let mut secret = <[u8; 32]>::new_zeroed();
-    random(&mut secret)?;
-    Ok(DriveKey::new(secret, epoch))
-}
-
-/// Fills bytes with what nobody can guess.
-fn random(bytes: &mut [u8]) -> io::Result<()> {
-    std::fs::File::open("/dev/urandom")?.read_exact(bytes)
+/// A key that nobody can guess.
+///
+/// # Errors
+/// If the system has no random numbers.
+pub(crate) fn random_key(epoch: u32) -> io::Result<DriveKey> {
+    Ok(DriveKey::new(random::bytes()?, epoch))
 }

@@ -62,6 +62,7 @@ use wharf_wire::memory::MemoryError;
 pub(crate) use attach::renew;
 use broker::Broker;
 pub use broker::Terms;
+pub(crate) use broker::random_key;
 pub use client::Client;
 pub use clock::now_ns;
 use guests::{GuestSlot, Ordered};

@@ -11,7 +11,7 @@ use wharf_runtime::sync::Ordering;
 use wharf_storage::{Blocking, FileOptions, StorageError, Target};
 
 use super::stamp::{PAGE_BYTES, Stamps, Versions};
-use crate::cli::{Failure, input};
+use crate::cli::{Failure, input, random};
 
 /// Bytes read or written at a time.
 const PIECE_BYTES: u64 = 1 << 20;
@@ -274,13 +274,8 @@ fn recognise(target: &dyn Target) -> Result<Option<Stamps>, Failure> {
 
 /// A file's number that no earlier file had.
 fn new_stamps() -> Result<Stamps, Failure> {
-    use std::io::Read;
-    let mut number = [0; 4];
-    let read =
-        std::fs::File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut number));
-    read.map_err(|error| Failure::Run(format!("/dev/urandom: {error}")))?;
     Ok(Stamps {
-        file: u32::from_le_bytes(number),
+        file: u32::from_le_bytes(random()?),
     })
 }
 
