@@ -3,10 +3,12 @@
 //! The owner hands over memory and says what is in it ([`handshake`](super::handshake)); from that the guest makes
 //! the same things as the owner's own clients have: a design, a volume, a client.
 
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::net::{SendFlags, send};
 use wharf_host::admin::DriveFacts;
@@ -22,6 +24,9 @@ use wharf_wire::shared_queue::SharedQueue;
 use super::StoreError;
 use super::handshake::{self, Ask, Head, NO_SLOT, SlotPlan};
 use super::system::ClientSlot;
+
+/// How long it is waited for an answer that is short.
+const ANSWER_TIME: Duration = Duration::from_secs(5);
 
 /// What a guest's client is made of.
 pub(super) struct Attached<D> {
@@ -41,9 +46,7 @@ pub(super) fn attach<D: SharedDesign>(path: &Path) -> Result<Attached<D>, StoreE
         path: path.to_path_buf(),
         source,
     };
-    let connection = UnixStream::connect(path).map_err(unreachable)?;
-    let connection = Arc::new(UnixStream::from(out_of_the_way(connection.into())));
-    handshake::ask(&connection, &Ask::attach()).map_err(unreachable)?;
+    let connection = Arc::new(connected(path, &Ask::attach()).map_err(unreachable)?);
     let (head, facts, descriptors) = handshake::receive(&connection).map_err(unreachable)?;
     check::<D>(path, &head, &facts)?;
     let credentials = match head.has_claims {
@@ -101,14 +104,24 @@ pub(super) fn attach<D: SharedDesign>(path: &Path) -> Result<Attached<D>, StoreE
 /// Asks the owner of the store that is shared at `path` who this process is now, which is attached there with `old`. Nothing if it
 /// does not say.
 pub(crate) fn renew(path: &Path, old: &Credentials) -> Option<Credentials> {
-    let connection = UnixStream::connect(path).ok()?;
-    let connection = UnixStream::from(out_of_the_way(connection.into()));
-    connection
-        .set_read_timeout(Some(handshake::ANSWER_TIME))
-        .ok()?;
-    handshake::ask(&connection, &Ask::renew(old)).ok()?;
+    let connection = asked(path, &Ask::renew(old)).ok()?;
     let new = handshake::receive_claims(&connection).ok()?;
     (new.claims.guest == old.claims.guest).then_some(new)
+}
+
+/// A connection to the owner of the store that is shared at `path`, where it is said what this process wants.
+fn connected(path: &Path, ask: &Ask) -> io::Result<UnixStream> {
+    let connection = UnixStream::connect(path)?;
+    let connection = UnixStream::from(out_of_the_way(connection.into()));
+    handshake::ask(&connection, ask)?;
+    Ok(connection)
+}
+
+/// The same, for an answer that is short: it is not waited for for long.
+pub(super) fn asked(path: &Path, ask: &Ask) -> io::Result<UnixStream> {
+    let connection = connected(path, ask)?;
+    connection.set_read_timeout(Some(ANSWER_TIME))?;
+    Ok(connection)
 }
 
 /// The same, under a number that programs do not count on: their own files get the lowest ones.

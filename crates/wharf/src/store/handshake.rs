@@ -9,7 +9,6 @@ use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -64,9 +63,6 @@ pub(super) const NEW_KEY: u32 = 5;
 pub(super) const DONE: u32 = 1;
 /// It is not.
 pub(super) const NOT_DONE: u32 = 2;
-
-/// How long it is waited for an answer that is short.
-pub(super) const ANSWER_TIME: Duration = Duration::from_secs(5);
 
 /// What a process wants that connects.
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, Immutable, KnownLayout)]

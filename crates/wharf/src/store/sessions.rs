@@ -7,6 +7,7 @@ use std::path::Path;
 use wharf_wire::file::Revoke;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
+use super::attach::asked;
 use super::handshake::{self, Ask};
 
 /// A process that has attached.
@@ -56,13 +57,6 @@ pub fn revoke(socket: &Path, kind: Revoke, which: u64) -> io::Result<()> {
 /// As [`revoke`].
 pub fn new_key(socket: &Path) -> io::Result<()> {
     done(asked(socket, &Ask::new_key())?)
-}
-
-fn asked(socket: &Path, ask: &Ask) -> io::Result<UnixStream> {
-    let connection = UnixStream::connect(socket)?;
-    connection.set_read_timeout(Some(handshake::ANSWER_TIME))?;
-    handshake::ask(&connection, ask)?;
-    Ok(connection)
 }
 
 fn done(mut connection: UnixStream) -> io::Result<()> {
