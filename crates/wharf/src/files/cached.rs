@@ -12,6 +12,14 @@ use super::cache::{Answer, Cache, CacheCounts, Step};
 use super::drive::FileDrive;
 use crate::store::Client;
 
+/// The host's side of a command.
+pub(super) trait Command<T>:
+    Future<Output = Result<T, wharf_host::files::FileError>>
+{
+}
+
+impl<T, F: Future<Output = Result<T, wharf_host::files::FileError>>> Command<T> for F {}
+
 const PAGE: u64 = 4096;
 
 /// What is kept, if anything is.
@@ -284,11 +292,6 @@ impl FileDrive {
         }
     }
 
-    /// Names were changed, or perhaps were.
-    pub(super) fn note_names_changed(&self) {
-        self.with_cache(|cache| cache.names.forget());
-    }
-
     /// Something was opened.
     pub(super) fn note_opened(&self, opened: &Opened, flags: OpenFlags) {
         if let Some(cache) = &self.kept.cache {
@@ -325,12 +328,11 @@ impl FileDrive {
     }
 
     /// Bytes of an open file were changed in another way, or perhaps were.
-    pub(super) fn note_changed(&self, handle: Handle) {
+    fn note_changed(&self, handle: Handle) {
         self.with_cache(|cache| {
-            cache
-                .number(handle)
-                .into_iter()
-                .for_each(|number| cache.forget(number));
+            if let Some(number) = cache.number(handle) {
+                cache.forget(number);
+            }
         });
     }
 
@@ -339,12 +341,32 @@ impl FileDrive {
         self.with_cache(Cache::forget_all);
     }
 
-    /// Attributes of something that a path or a handle names were changed.
-    pub(super) fn note_attributes_changed(&self) {
+    /// Does what changes names, or may.
+    pub(super) fn done_to_names<T>(&self, future: impl Command<T>) -> Result<T, FileError> {
+        let done = self.done(future);
+        self.with_cache(|cache| cache.names.forget());
+        done
+    }
+
+    /// Does what changes attributes of something that a path or a handle names.
+    pub(super) fn done_to_attributes<T>(&self, future: impl Command<T>) -> Result<T, FileError> {
+        let done = self.done(future);
         self.with_cache(|cache| {
             cache.forget_attributes();
             cache.names.forget();
         });
+        done
+    }
+
+    /// Does what changes bytes of an open file in another way than by writing them.
+    pub(super) fn done_to_bytes<T>(
+        &self,
+        handle: Handle,
+        future: impl Command<T>,
+    ) -> Result<T, FileError> {
+        let done = self.done(future);
+        self.note_changed(handle);
+        done
     }
 
     /// Forgets everything, in the child of a fork.

@@ -15,7 +15,7 @@ use wharf_host::stor::{Credentials, Stor, StorClient};
 use wharf_wire::file::{Claims, DriveKey, FileSystemLog, FileSystemState};
 
 use super::ImageError;
-use super::cached::Kept;
+use super::cached::{Command, Kept};
 use super::identity::Identity;
 use super::image::{NewImage, new_files};
 use crate::store::{Client, StoreOptions};
@@ -110,10 +110,8 @@ impl FileDrive {
             let shown = client.wait(files.authenticate(&own.now()));
             shown.map_err(|error| FileError::Errno(error.errno()))?;
             let own = own.clone();
-            files.renew_by(Rc::new(move || own.ask_again()));
-        }
-        if let Some(own) = &identity {
             files = files.as_caller(own.caller(), u64::MAX);
+            files.renew_by(Rc::new(move || own.ask_again()));
         }
         let root = client.wait(files.stat(Target::Path(At::from(&b"/"[..]), true)));
         let root = root.map_err(|error| FileError::Errno(error.errno()))?;
@@ -208,10 +206,7 @@ impl FileDrive {
     ///
     /// # Errors
     /// That of the answer; `EIO` if the process that serves the drive is gone, a millisecond after that.
-    pub(super) fn done<T>(
-        &self,
-        future: impl Future<Output = Result<T, wharf_host::files::FileError>>,
-    ) -> Result<T, FileError> {
+    pub(super) fn done<T>(&self, future: impl Command<T>) -> Result<T, FileError> {
         match self.client.wait_while_served(future) {
             Some(done) => done.map_err(|error| FileError::Errno(error.errno())),
             None => Err(Errno::EIO.into()),

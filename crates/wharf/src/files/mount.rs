@@ -34,11 +34,7 @@ impl Mount {
     /// # Errors
     /// If there is no file system, it is damaged, or somebody else has it open.
     pub fn open(image: impl AsRef<Path>) -> Result<Mount, ImageError> {
-        let drive = open(image.as_ref())?;
-        let caller = drive.own_caller();
-        Ok(Mount {
-            files: Files { drive, caller },
-        })
+        open(image.as_ref()).map(Mount::of_own_caller)
     }
 
     /// Opens an image for a user, who gets what permissions let it have.
@@ -58,11 +54,7 @@ impl Mount {
     /// # Errors
     /// If nobody serves one there, or as many processes as may be there already are.
     pub fn attach(socket: impl AsRef<Path>) -> Result<Mount, ImageError> {
-        let drive = FileDrive::attach(socket.as_ref())?;
-        let caller = drive.own_caller();
-        Ok(Mount {
-            files: Files { drive, caller },
-        })
+        FileDrive::attach(socket.as_ref()).map(Mount::of_own_caller)
     }
 
     /// As [`Mount::attach`], for a user.
@@ -81,12 +73,7 @@ impl Mount {
     /// # Errors
     /// If there can be none of that size.
     pub fn in_memory(new: &NewImage) -> Result<Mount, ImageError> {
-        Ok(Mount {
-            files: Files {
-                drive: in_memory(new)?,
-                caller: Caller::root(),
-            },
-        })
+        in_memory(new).map(Mount::of_own_caller)
     }
 
     /// The same, with a drive that checks this process as a drive that is served checks others: for measuring what that costs.
@@ -94,12 +81,15 @@ impl Mount {
     /// # Errors
     /// If there can be none of that size.
     pub fn in_memory_checking(new: &NewImage, check: TokenCheck) -> Result<Mount, ImageError> {
-        Ok(Mount {
-            files: Files {
-                drive: in_memory_checking(new, check)?,
-                caller: Caller::root(),
-            },
-        })
+        in_memory_checking(new, check).map(Mount::of_own_caller)
+    }
+
+    /// For whom the drive lets this process speak: root, or its own user.
+    fn of_own_caller(drive: FileDrive) -> Mount {
+        let caller = drive.own_caller();
+        Mount {
+            files: Files { drive, caller },
+        }
     }
 
     /// Which file system it is; what another process serves does not say.

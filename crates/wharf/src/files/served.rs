@@ -74,9 +74,7 @@ impl Service for FileDrive {
 
     async fn mkdir(&self, by: By<'_>, at: At<'_>, mode: u16) -> Result<Attributes, FileError> {
         let client = self.as_caller(by);
-        let done = self.done(client.mkdir(at, mode));
-        self.note_names_changed();
-        done
+        self.done_to_names(client.mkdir(at, mode))
     }
 
     async fn mknod(
@@ -88,9 +86,7 @@ impl Service for FileDrive {
         mode: u16,
     ) -> Result<Attributes, FileError> {
         let client = self.as_caller(by);
-        let made = self.done(client.mknod(at, special, device, mode));
-        self.note_names_changed();
-        made
+        self.done_to_names(client.mknod(at, special, device, mode))
     }
 
     async fn symlink(
@@ -100,9 +96,7 @@ impl Service for FileDrive {
         at: At<'_>,
     ) -> Result<Attributes, FileError> {
         let client = self.as_caller(by);
-        let done = self.done(client.symlink(target, at));
-        self.note_names_changed();
-        done
+        self.done_to_names(client.symlink(target, at))
     }
 
     async fn link(
@@ -113,23 +107,17 @@ impl Service for FileDrive {
         follow: bool,
     ) -> Result<Attributes, FileError> {
         let client = self.as_caller(by);
-        let done = self.done(client.link(from, to, follow));
-        self.note_attributes_changed();
-        done
+        self.done_to_attributes(client.link(from, to, follow))
     }
 
     async fn unlink(&self, by: By<'_>, at: At<'_>) -> Result<(), FileError> {
         let client = self.as_caller(by);
-        let done = self.done(client.unlink(at));
-        self.note_attributes_changed();
-        done
+        self.done_to_attributes(client.unlink(at))
     }
 
     async fn rmdir(&self, by: By<'_>, at: At<'_>) -> Result<(), FileError> {
         let client = self.as_caller(by);
-        let done = self.done(client.rmdir(at));
-        self.note_names_changed();
-        done
+        self.done_to_names(client.rmdir(at))
     }
 
     async fn rename(
@@ -140,9 +128,7 @@ impl Service for FileDrive {
         how: Rename,
     ) -> Result<(), FileError> {
         let client = self.as_caller(by);
-        let done = self.done(client.rename(from, to, how));
-        self.note_attributes_changed();
-        done
+        self.done_to_attributes(client.rename(from, to, how))
     }
 
     async fn read_link(&self, by: By<'_>, at: At<'_>) -> Result<Vec<u8>, FileError> {
@@ -152,9 +138,7 @@ impl Service for FileDrive {
 
     async fn chmod(&self, by: By<'_>, target: Target<'_>, mode: u16) -> Result<(), FileError> {
         let client = self.as_caller(by);
-        let done = self.done(client.chmod(target, mode));
-        self.note_attributes_changed();
-        done
+        self.done_to_attributes(client.chmod(target, mode))
     }
 
     async fn chown(
@@ -165,9 +149,7 @@ impl Service for FileDrive {
         gid: Option<u32>,
     ) -> Result<(), FileError> {
         let client = self.as_caller(by);
-        let done = self.done(client.chown(target, uid, gid));
-        self.note_attributes_changed();
-        done
+        self.done_to_attributes(client.chown(target, uid, gid))
     }
 
     async fn set_times(
@@ -179,9 +161,7 @@ impl Service for FileDrive {
     ) -> Result<(), FileError> {
         let client = self.as_caller(by);
         let set = client.set_times(target, accessed, modified);
-        let done = self.done(set);
-        self.note_attributes_changed();
-        done
+        self.done_to_attributes(set)
     }
 
     async fn xattr(
@@ -204,9 +184,7 @@ impl Service for FileDrive {
     ) -> Result<(), FileError> {
         let client = self.as_caller(by);
         let set = client.set_xattr(target, name, value, how);
-        let done = self.done(set);
-        self.note_attributes_changed();
-        done
+        self.done_to_attributes(set)
     }
 
     async fn remove_xattr(
@@ -216,9 +194,7 @@ impl Service for FileDrive {
         name: &[u8],
     ) -> Result<(), FileError> {
         let client = self.as_caller(by);
-        let done = self.done(client.remove_xattr(target, name));
-        self.note_attributes_changed();
-        done
+        self.done_to_attributes(client.remove_xattr(target, name))
     }
 
     async fn xattrs(&self, by: By<'_>, target: Target<'_>) -> Result<Vec<Box<[u8]>>, FileError> {
@@ -293,9 +269,7 @@ impl Service for FileDrive {
     ) -> Result<(), FileError> {
         self.tell_time(now_ns);
         let client = self.client();
-        let done = self.done(client.truncate_open(handle, bytes));
-        self.note_changed(handle);
-        done
+        self.done_to_bytes(handle, client.truncate_open(handle, bytes))
     }
 
     async fn allocate(
@@ -309,9 +283,7 @@ impl Service for FileDrive {
         self.tell_time(now_ns);
         let client = self.client();
         let done = client.allocate(handle, offset, bytes, what);
-        let done = self.done(done);
-        self.note_changed(handle);
-        done
+        self.done_to_bytes(handle, done)
     }
 
     async fn seek(&self, handle: Handle, offset: u64, what: Seek) -> Result<u64, FileError> {
