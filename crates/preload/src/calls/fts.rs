@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_short, c_ushort, c_void};
 use std::ptr;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 use libc::stat as Stat;
 
@@ -91,6 +91,12 @@ pub struct Walk {
 static KNOWN: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
+fn walks() -> MutexGuard<'static, BTreeSet<usize>> {
+    KNOWN
+        .lock()
+        .unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
 /// The walk behind an `FTS`, if it is one of these.
 ///
 /// # Safety
@@ -99,9 +105,7 @@ unsafe fn known<'a>(walk: *mut Walk) -> Option<&'a mut Walk> {
     if COUNT.load(Ordering::Relaxed) == 0 {
         return None;
     }
-    let known = KNOWN
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let known = walks();
     // SAFETY: made by `begin`, and not ended: it would not be known.
     known
         .contains(&(walk as usize))
@@ -549,9 +553,7 @@ unsafe fn begin(
     // SAFETY: made above.
     walk.roots = unsafe { walk.list(roots) };
     let at = Box::into_raw(walk);
-    let mut known = KNOWN
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut known = walks();
     known.insert(at as usize);
     COUNT.fetch_add(1, Ordering::Relaxed);
     Ok(Some(at))
@@ -560,9 +562,7 @@ unsafe fn begin(
 /// # Safety
 /// It is one of these, and the program does not use it any more.
 unsafe fn end(walk: *mut Walk) {
-    let mut known = KNOWN
-        .lock()
-        .unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut known = walks();
     known.remove(&(walk as usize));
     COUNT.fetch_sub(1, Ordering::Relaxed);
     drop(known);
