@@ -184,7 +184,7 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
         self.fs.sync_all().await
     }
 
-    fn writable(&self, handle: Handle) -> Result<Rc<OpenFile>, Errno> {
+    pub(super) fn writable(&self, handle: Handle) -> Result<Rc<OpenFile>, Errno> {
         let open = self.open_file(handle)?;
         match open.flags.write {
             true => Ok(open),

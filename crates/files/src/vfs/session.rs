@@ -149,6 +149,15 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
         Ok((open.number, open.flags))
     }
 
+    /// As whom an open file is written by a handle, and up to which size.
+    ///
+    /// # Errors
+    /// `EBADF`, also if it was not opened for writing.
+    pub fn writer(&self, handle: Handle) -> Result<(Rc<Caller>, u64), Errno> {
+        let open = self.writable(handle)?;
+        Ok((open.caller.clone(), open.file_bytes_max))
+    }
+
     /// How many files are open.
     pub fn handles_count(&self) -> usize {
         self.handles.borrow().count()

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use wharf_runtime::Cpu;
 use wharf_wire::dma::{DmaSpace, RegisterError};
+use wharf_wire::file::write_area::AREA_PAGES;
 use wharf_wire::identify::DriveFeature;
 use wharf_wire::memory::SharedMemory;
 
@@ -21,8 +22,8 @@ use crate::files::{FileClient, FileError, make_files};
 use crate::gate::Gate;
 use crate::guest::{SharedDesign, Writers};
 
-/// Pages of words by which a client is told.
-pub(super) const LEASE_PAGES: usize = 1;
+/// Pages by which a client is told, and behind them those from which the drive takes what it has written.
+pub(super) const LEASE_PAGES: usize = 1 + AREA_PAGES;
 
 /// A client's queue pairs.
 type Bunch = Vec<Rc<Driver>>;

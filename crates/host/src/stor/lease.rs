@@ -24,11 +24,12 @@ pub struct Leased {
 }
 
 impl Stor {
-    /// Memory for the words of leases, one page of them. A client that another process serves has no more than one.
+    /// Memory for the words of leases, one page of them, and behind it the [write area](wharf_wire::file::write_area). A client that
+    /// another process serves has it once.
     ///
     /// # Errors
     /// If there is no memory.
-    pub fn lease_words(&self) -> Result<DmaRegion, RegisterError> {
+    pub fn lease_pages(&self) -> Result<DmaRegion, RegisterError> {
         self.space().register_whole(LEASE_PAGES)
     }
 }
@@ -49,6 +50,18 @@ impl StorClient {
             lease,
             attributes: convert::attributes(&found)?,
         })
+    }
+
+    /// Asks for a lease to write an open file, told by the word at address `word` of the write area; gives its number, or 0 if
+    /// there is none.
+    ///
+    /// # Errors
+    /// As [`StorClient::stat`]; `EBADF` if it is not open for writing.
+    pub async fn lease_writes(&self, handle: Handle, word: u64) -> Result<u64, FileError> {
+        let bytes = size_of::<FileAttributes>();
+        let command = Command::lease_writes(NAMESPACE, file_handle(handle), word, bytes as u32);
+        let mut buffer = self.inner.buffer(bytes).await;
+        buffer.send(self.about_open(handle), command).await
     }
 
     /// Asks for a lease of all names, told by the word at address `word`; gives its number, or 0 if there is none.

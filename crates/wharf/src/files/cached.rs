@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::time::{ClockId, clock_gettime};
 use wharf_files::vfs::{At, Opened, Target};
-use wharf_files::{Attributes, By, Errno, FileError, Handle, OpenFlags, Written};
+use wharf_files::{Attributes, By, Errno, FileError, Handle, OpenFlags, Place, Written};
 
 use super::ImageError;
 use super::cache::{Answer, Cache, CacheCounts, Step};
@@ -42,7 +42,7 @@ impl FileDrive {
         let client = Client::attach(socket)?;
         let words = match bytes {
             0 => None,
-            _ => Some(client.lease_words()?),
+            _ => Some(client.lease_pages()?),
         };
         let mut drive = FileDrive::over_attached(client, socket)?;
         drive.kept.cache = words.map(|words| RefCell::new(Cache::new(bytes, &words)));
@@ -68,6 +68,44 @@ impl FileDrive {
             Step::Done(bytes) => Some(bytes),
             Step::Missing(..) | Step::NoLease => None,
         }
+    }
+
+    /// Writes what the drive takes later; none if it takes a command.
+    #[inline]
+    pub fn write_kept(&self, handle: Handle, place: Place, data: &[u8]) -> Option<Written> {
+        let cache = self.usable()?;
+        let place = match self.appends(handle) {
+            true => Place::End,
+            false => place,
+        };
+        let now = clock_gettime(ClockId::Realtime);
+        let now_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+        cache.borrow_mut().write(handle, place, data, now_ns)
+    }
+
+    /// Writes by the cache, and asks for a lease to do so if it is time for that; none if it takes a command.
+    pub(super) fn write_by_cache(
+        &self,
+        handle: Handle,
+        place: Place,
+        data: &[u8],
+    ) -> Result<Option<Written>, FileError> {
+        let Some(cache) = self.usable() else {
+            return Ok(None);
+        };
+        let written = self.write_kept(handle, place, data);
+        if written.is_some() {
+            return Ok(written);
+        }
+        let Some(word) = cache.borrow_mut().ask_to_write(handle) else {
+            return Ok(None);
+        };
+        if !cache.borrow_mut().has_lease(handle) {
+            self.lease(cache, handle)?;
+        }
+        let lease = self.done(self.client().lease_writes(handle, word))?;
+        cache.borrow_mut().may_write(handle, lease);
+        Ok(self.write_kept(handle, place, data))
     }
 
     /// Attributes that are kept of an open file; none if it takes a command.
@@ -302,7 +340,7 @@ impl FileDrive {
             if flags.truncate {
                 cache.forget(opened.attributes.number);
             }
-            cache.opened(opened.handle, &opened.attributes, flags.read);
+            cache.opened(opened.handle, &opened.attributes, flags);
         }
     }
 
@@ -320,7 +358,7 @@ impl FileDrive {
     ) {
         match ended {
             Ok(Written { offset, bytes }) if *bytes == data.len() as u64 => {
-                self.with_cache(|cache| cache.written(handle, *offset, data));
+                self.with_cache(|cache| cache.written(handle, *offset, data, None));
             }
             // Nobody knows of the rest what has become of it.
             _ => self.note_changed(handle),

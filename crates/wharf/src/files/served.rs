@@ -232,6 +232,9 @@ impl Service for FileDrive {
         data: &[u8],
     ) -> Result<Written, FileError> {
         self.tell_time(now_ns);
+        if let Some(written) = self.write_by_cache(handle, place, data)? {
+            return Ok(written);
+        }
         let client = self.client();
         let data = match place {
             Place::End => &data[..data.len().min(client.bytes_max())],

@@ -255,9 +255,9 @@ impl Client<Stor> {
         })?)
     }
 
-    /// Memory for the words of leases.
-    pub(crate) fn lease_words(&self) -> Result<DmaRegion, StoreError> {
-        Ok(self.design.lease_words()?)
+    /// Memory for leases.
+    pub(crate) fn lease_pages(&self) -> Result<DmaRegion, StoreError> {
+        Ok(self.design.lease_pages()?)
     }
 
     /// What has become of the file system at power-on, of a drive on this thread.

@@ -19,6 +19,7 @@
 //! nothing.
 
 mod access;
+mod area;
 mod page;
 mod region;
 #[cfg(test)]
@@ -33,6 +34,7 @@ use crate::memory::{MemoryError, SharedMemory};
 use crate::queue::DriveQueue;
 use region::RegionMemory;
 
+pub use area::DmaArea;
 pub use page::HostPage;
 pub use region::DmaRegion;
 pub use word::{DmaWord, PAGE_WORDS};

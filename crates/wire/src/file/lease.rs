@@ -9,6 +9,7 @@ bit_fields! {
     /// Lease file.
     mod lease_fields {
         NAMES = 15 [0:0];
+        WRITES = 15 [1:1];
     }
 }
 
@@ -25,6 +26,16 @@ impl Command {
     /// Asks for a lease of all names, told by the word at `word`.
     pub fn lease_names(nsid: u32, word: u64, bytes: u32) -> Command {
         Command::lease_file(nsid, FileHandle::default(), word, bytes).with(lease_fields::NAMES, 1)
+    }
+
+    /// Asks for a lease to write an open file: `word` is one of the [write area's](super::write_area) words of leases.
+    pub fn lease_writes(nsid: u32, handle: FileHandle, word: u64, bytes: u32) -> Command {
+        Command::lease_file(nsid, handle, word, bytes).with(lease_fields::WRITES, 1)
+    }
+
+    /// Whether a lease is to write.
+    pub const fn leases_writes(&self) -> bool {
+        self.field(lease_fields::WRITES) != 0
     }
 
     /// Whether a lease is of all names.
@@ -66,5 +77,7 @@ mod tests {
         assert!(!command.leases_names());
         let names = Command::lease_names(1, 0x123_4567_89a8, 128);
         assert!(names.leases_names() && names.lease_word() == command.lease_word());
+        let writes = Command::lease_writes(1, handle, 0x123_4567_8000, 128);
+        assert!(writes.leases_writes() && !writes.leases_names() && !command.leases_writes());
     }
 }

@@ -10,7 +10,7 @@
 //! | `command.rs` | the fields of all of these commands |
 //! | `request.rs` | who asks, where paths begin, names, values |
 //! | `answer.rs` | attributes, what was opened, entries of directories, how much there is |
-//! | `lease.rs` | leases |
+//! | `lease.rs`, `write_area.rs` | leases; where a host that writes under one keeps what it has written |
 //! | `lock.rs` | locks |
 //! | `log.rs` | the log page that says what has become of the file system |
 //! | `transfer.rs` | data pointers that begin at any multiple of 4 |
@@ -28,6 +28,7 @@ mod lock;
 mod log;
 mod request;
 mod transfer;
+pub mod write_area;
 
 #[cfg(test)]
 pub(crate) use access::revoke_fields;

@@ -53,12 +53,17 @@ fn revoke(controller: &Controller, command: &Command) -> Result<(), StatusCode> 
 
 /// Closes what a host has open, gives its locks back, and ends its leases. Nobody waits for it: what is closed was promised to nobody.
 pub(super) fn close_all(controller: &Controller, firmware: &Rc<Firmware>, host: u32) {
+    // Its memory may be another's soon.
+    let left = firmware.leases().writers.take_all(host);
     firmware.end_host(host);
     let guest = host.checked_sub(1);
     let Some(files) = firmware.sessions().take(guest) else {
         return;
     };
+    let leases = firmware.leases().clone();
     let closes = async move {
+        let fs = files.file_system().below();
+        leases.writers.write_all(fs, left).await;
         let _ = files.close_all().await;
     };
     let cpu = &first_core(controller).cpu;

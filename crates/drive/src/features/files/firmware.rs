@@ -29,8 +29,6 @@ pub struct Firmware {
     locks: Locks,
     access: Access,
     leases: Rc<Leases>,
-    /// What is added to the drive's clock, in nanoseconds since 1970.
-    epoch_ns: Cell<u64>,
     is_time_set: Cell<bool>,
 }
 
@@ -43,7 +41,6 @@ impl Firmware {
             locks,
             access,
             leases: Rc::default(),
-            epoch_ns: Cell::new(0),
             is_time_set: Cell::new(false),
         }
     }
@@ -89,6 +86,7 @@ impl Firmware {
     pub(super) fn end_host(&self, host: u32) {
         self.locks.end_session(host);
         self.leases.host_leaves(host);
+        self.leases.writers.forget_lost(host);
     }
 
     /// Who hosts are.
@@ -103,12 +101,12 @@ impl Firmware {
 
     /// What time it is for files, when it is `clock_ns` by the drive's clock.
     pub fn now_ns(&self, clock_ns: u64) -> u64 {
-        self.epoch_ns.get().saturating_add(clock_ns)
+        self.leases.writers.epoch_ns().get().saturating_add(clock_ns)
     }
 
     /// From now on, when it is `clock_ns` by the drive's clock, it is `now_ns` for files.
     pub fn set_time(&self, clock_ns: u64, now_ns: u64) {
-        self.epoch_ns.set(now_ns.saturating_sub(clock_ns));
+        self.leases.writers.epoch_ns().set(now_ns.saturating_sub(clock_ns));
         self.is_time_set.set(true);
     }
 

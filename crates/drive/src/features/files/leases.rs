@@ -27,6 +27,8 @@ use smallvec::SmallVec;
 use wharf_wire::dma::DmaWord;
 use wharf_wire::file::LEASES_MAX;
 
+use super::writers::Writers;
+
 /// What stands for all names in the place of a file's number: a lease of it ends before any of them changes.
 pub(super) const NAMES: u64 = u64::MAX;
 
@@ -35,7 +37,11 @@ pub(super) type Numbers = SmallVec<[u64; 3]>;
 
 /// See the [module](self).
 #[derive(Default)]
-pub(super) struct Leases(RefCell<State>);
+pub(super) struct Leases {
+    state: RefCell<State>,
+    /// Leases to write.
+    pub(super) writers: Writers,
+}
 
 #[derive(Default)]
 struct State {
@@ -71,7 +77,7 @@ pub(super) struct Change<'a> {
 impl Leases {
     /// Gives a host a lease of file `number`, by the word at `address`; gives the lease's number, or 0 if there is none.
     pub(super) fn grant(&self, host: u32, number: u64, address: u64, word: DmaWord) -> u64 {
-        let state = &mut *self.0.borrow_mut();
+        let state = &mut *self.state.borrow_mut();
         // The word may be that of another lease, and the file's lease may have another word.
         state.forget_word(host, address);
         state.forget_file(number, |holder| holder.host == host);
@@ -94,9 +100,23 @@ impl Leases {
         state.last
     }
 
+    /// A host is to write a file without telling: all others' leases of it end. Gives the number of its lease to write, or none if the file
+    /// is being changed right now.
+    pub(super) fn begin_writing(&self, host: u32, number: u64) -> Option<u64> {
+        let state = &mut *self.state.borrow_mut();
+        let changes = state.files.get(&number).map_or(0, |file| file.changes);
+        if changes + state.changes_of_any > 0 {
+            return None;
+        }
+        state.forget_file(number, |holder| holder.host != host);
+        state.drop_idle(number);
+        state.last += 1;
+        Some(state.last)
+    }
+
     /// A host is about to change these files: all others' leases of them end.
     pub(super) fn change(&self, host: u32, numbers: Numbers) -> Change<'_> {
-        let state = &mut *self.0.borrow_mut();
+        let state = &mut *self.state.borrow_mut();
         for number in &numbers {
             state.forget_file(*number, |holder| holder.host != host);
             state.files.entry(*number).or_default().changes += 1;
@@ -109,7 +129,7 @@ impl Leases {
 
     /// A host is about to change something that nobody knows yet: all others' leases end.
     pub(super) fn change_any(&self, host: u32) -> Change<'_> {
-        let state = &mut *self.0.borrow_mut();
+        let state = &mut *self.state.borrow_mut();
         let all: Vec<u64> = state.files.keys().copied().collect();
         for number in all {
             state.forget_file(number, |holder| holder.host != host);
@@ -124,14 +144,14 @@ impl Leases {
 
     /// A host's lease of a file ends.
     pub(super) fn end(&self, host: u32, number: u64) {
-        let state = &mut *self.0.borrow_mut();
+        let state = &mut *self.state.borrow_mut();
         state.forget_file(number, |holder| holder.host == host);
         state.drop_idle(number);
     }
 
     /// A host leaves: its leases end.
     pub(super) fn host_leaves(&self, host: u32) {
-        let state = &mut *self.0.borrow_mut();
+        let state = &mut *self.state.borrow_mut();
         let own = state.hosts.remove(&host).unwrap_or_default();
         for number in own.into_values() {
             state.forget_file(number, |holder| holder.host == host);
@@ -142,7 +162,7 @@ impl Leases {
     /// How many leases there are.
     #[cfg(test)]
     fn count(&self) -> usize {
-        self.0.borrow().hosts.values().map(FxHashMap::len).sum()
+        self.state.borrow().hosts.values().map(FxHashMap::len).sum()
     }
 }
 
@@ -187,7 +207,7 @@ impl State {
 
 impl Drop for Change<'_> {
     fn drop(&mut self) {
-        let state = &mut *self.leases.0.borrow_mut();
+        let state = &mut *self.leases.state.borrow_mut();
         let Some(numbers) = &self.numbers else {
             state.changes_of_any -= 1;
             return;
@@ -282,7 +302,7 @@ mod tests {
         );
         hosts.leases.end(1, 71);
         assert_eq!((hosts.look(5), hosts.leases.count()), (0, 0));
-        assert!(hosts.leases.0.borrow().files.is_empty());
+        assert!(hosts.leases.state.borrow().files.is_empty());
     }
 
     #[test]

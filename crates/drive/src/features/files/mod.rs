@@ -15,6 +15,7 @@
 //! | `access.rs`, `admin.rs` | who hosts are: keys, claims and tokens; the admin commands for that |
 //! | `locks.rs` | locks of files, and commands that wait for them |
 //! | `leases.rs`, `watched.rs` | hosts that keep what they know of files, and are told before it changes |
+//! | `writers.rs` | hosts that keep what they write, until it is taken out of their memory |
 //! | `clock.rs`, `log.rs` | what time it is for files; what happened at power-on, for the host |
 //! | `serve/` | what a file task does for each command |
 //! | `pages.rs`, `bytes.rs` | the drive's pages below the file system; bytes of files between them and the host |
@@ -39,6 +40,7 @@ mod serve;
 mod sessions;
 mod tasks;
 mod watched;
+mod writers;
 
 use std::any::Any;
 use std::rc::Rc;

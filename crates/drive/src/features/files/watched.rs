@@ -30,6 +30,36 @@ impl Watched {
         &self.fs
     }
 
+    /// Has what was written to a file, and is kept by who wrote it, written: by this host, whose lease to do so stays, or by
+    /// another, whose lease ends.
+    #[inline]
+    pub(super) async fn settle(&self, number: u64) {
+        let writers = &self.leases.writers;
+        if !writers.is_idle() {
+            writers.settle(&*self.fs, number, self.host, false).await;
+        }
+    }
+
+    /// The same; all leases to write it end.
+    pub(super) async fn settle_whole(&self, number: u64) {
+        let writers = &self.leases.writers;
+        writers.settle(&*self.fs, number, self.host, true).await;
+    }
+
+    /// The same for all files that this host writes.
+    pub(super) async fn settle_own(&self) {
+        let writers = &self.leases.writers;
+        for number in writers.of_host(self.host) {
+            writers.settle(&*self.fs, number, self.host, true).await;
+        }
+    }
+
+    /// What a host has to be told of what was taken of it, before its own outcome.
+    fn told<T>(&self, number: u64, outcome: Result<T, FileError>) -> Result<T, FileError> {
+        self.leases.writers.tell_lost(self.host, number)?;
+        outcome
+    }
+
     /// One file is about to change.
     fn change(&self, number: u64) -> Change<'_> {
         self.leases.change(self.host, smallvec![number])
@@ -64,10 +94,17 @@ impl FileSystem for Watched {
     }
 
     async fn lookup(&self, directory: u64, name: &[u8]) -> Result<Attributes, FileError> {
+        let found = self.fs.lookup(directory, name).await?;
+        let writers = &self.leases.writers;
+        if writers.is_idle() || !writers.has(found.number) {
+            return Ok(found);
+        }
+        self.settle(found.number).await;
         self.fs.lookup(directory, name).await
     }
 
     async fn attributes(&self, number: u64) -> Result<Attributes, FileError> {
+        self.settle(number).await;
         self.fs.attributes(number).await
     }
 
@@ -77,6 +114,7 @@ impl FileSystem for Watched {
         number: u64,
         set: SetAttributes,
     ) -> Result<Attributes, FileError> {
+        self.settle(number).await;
         let _change = self.change_shown(number);
         self.fs.set_attributes(by, number, set).await
     }
@@ -137,7 +175,12 @@ impl FileSystem for Watched {
     }
 
     async fn close(&self, number: u64) -> Result<(), FileError> {
-        self.fs.close(number).await
+        let writers = &self.leases.writers;
+        if !writers.is_idle() && writers.of_host(self.host).contains(&number) {
+            self.settle_whole(number).await;
+        }
+        let closed = self.fs.close(number).await;
+        self.told(number, closed)
     }
 
     async fn read(
@@ -147,6 +190,7 @@ impl FileSystem for Watched {
         out: Out<'_>,
         now_ns: u64,
     ) -> Result<u64, FileError> {
+        self.settle(number).await;
         self.fs.read(number, offset, out, now_ns).await
     }
 
@@ -157,11 +201,13 @@ impl FileSystem for Watched {
         write: Write,
         data: In<'_>,
     ) -> Result<Written, FileError> {
+        self.settle(number).await;
         let _change = self.change(number);
         self.fs.write(by, number, write, data).await
     }
 
     async fn truncate(&self, by: By<'_>, number: u64, bytes: u64) -> Result<(), FileError> {
+        self.settle(number).await;
         let _change = self.change(number);
         self.fs.truncate(by, number, bytes).await
     }
@@ -174,19 +220,26 @@ impl FileSystem for Watched {
         bytes: u64,
         what: Allocate,
     ) -> Result<(), FileError> {
+        self.settle(number).await;
         let _change = self.change(number);
         self.fs.allocate(by, number, offset, bytes, what).await
     }
 
     async fn seek(&self, number: u64, offset: u64, what: Seek) -> Result<u64, FileError> {
+        self.settle(number).await;
         self.fs.seek(number, offset, what).await
     }
 
     async fn sync(&self, number: u64, what: Sync) -> Result<(), FileError> {
-        self.fs.sync(number, what).await
+        self.settle(number).await;
+        let synced = self.fs.sync(number, what).await;
+        self.told(number, synced)
     }
 
     async fn sync_all(&self) -> Result<(), FileError> {
+        for number in self.leases.writers.numbers() {
+            self.settle(number).await;
+        }
         self.fs.sync_all().await
     }
 

@@ -11,8 +11,9 @@
 //! 2. Pages that are missing are read by a command, with some beside or behind them (`ahead.rs`). They are kept if the word still
 //!    has the lease's number after the command has ended.
 //! 3. Without a lease it is asked for one. If there is none, the read is a command like any other.
-//! 4. What this process writes goes to the drive at once, by a command, and then to the pages here: if the process is killed
-//!    nothing is lost that it was told was written. Its own changes do not end its leases.
+//! 4. What this process writes goes to the pages here, and to memory from which the drive takes it before anybody else sees the file
+//!    (`writes.rs`), if it has a lease to write; else to the drive at once, by a command. If the process is killed the drive takes it all the
+//!    same: nothing is lost that it was told was written. Its own changes do not end its leases.
 //!
 //! What is promised, and why: operations of all processes are as if each took effect at one instant between its beginning and
 //! its end (a read or a write of several pages: each page). For a read of what is kept this is the instant of the
@@ -27,6 +28,7 @@
 //! |---|---|
 //! | `leased.rs` | what is known of files, and whether it is so |
 //! | `frames.rs` | pages, and which one makes room |
+//! | `writes.rs` | what was written, and the drive has not taken yet |
 //! | `names.rs` | what paths lead to |
 //! | `ahead.rs` | how much is read where a page is missing |
 
@@ -34,19 +36,22 @@ mod ahead;
 mod frames;
 mod leased;
 mod names;
+mod writes;
 
-use wharf_files::{Attributes, Handle, Kind};
+use wharf_files::{Attributes, Handle, Kind, OpenFlags, Place, Written};
 use wharf_host::stor::Leased;
 use wharf_wire::dma::DmaRegion;
 
 use frames::{Frames, PAGE};
 use leased::{FILES_MAX, Files};
 pub(super) use names::{Answer, Names};
+use writes::{Asked, Writes};
 
 /// See the [module](self).
 pub(super) struct Cache {
     files: Files,
     frames: Frames,
+    writes: Writes,
     pub(super) names: Names,
     /// What is open, by the index of its handle.
     opened: Vec<Opened>,
@@ -66,6 +71,8 @@ pub struct CacheCounts {
     pub leases: u64,
     /// Questions about paths that took no command.
     pub names: u64,
+    /// Writes that took no command.
+    pub writes: u64,
 }
 
 /// Something that is open.
@@ -78,6 +85,8 @@ struct Opened {
     is_file: bool,
     /// It may be read.
     reads: bool,
+    /// It may be written.
+    writes: bool,
     number: u64,
 }
 
@@ -102,10 +111,11 @@ pub(super) enum Step {
 }
 
 impl Cache {
-    /// Keeps up to `bytes` bytes of files, and is told of changes by the words of a page.
+    /// Keeps up to `bytes` bytes of files, is told of changes by the words of the first of these pages, and writes to the others.
     pub(super) fn new(bytes: u64, words: &DmaRegion) -> Cache {
         Cache {
             files: Files::new(words),
+            writes: Writes::new(words, 1),
             frames: Frames::new(((bytes / PAGE as u64) as usize).max(256)),
             names: Names::new(words.word(FILES_MAX)),
             opened: Vec::new(),
@@ -118,7 +128,7 @@ impl Cache {
     }
 
     /// Something was opened; its attributes were asked for then.
-    pub(super) fn opened(&mut self, handle: Handle, found: &Attributes, reads: bool) {
+    pub(super) fn opened(&mut self, handle: Handle, found: &Attributes, flags: OpenFlags) {
         let index = handle.index as usize;
         if self.opened.len() <= index {
             self.opened.resize(index + 1, Opened::default());
@@ -128,7 +138,8 @@ impl Cache {
             generation: handle.generation,
             place,
             is_file: found.kind == Kind::File,
-            reads,
+            reads: flags.read,
+            writes: flags.write,
             number: found.number,
         };
         // The drive was asked while the lease lasted.
@@ -302,8 +313,59 @@ impl Cache {
         self.files.valid(place, open.number).is_some()
     }
 
-    /// This process has written bytes of a file.
-    pub(super) fn written(&mut self, handle: Handle, offset: u64, data: &[u8]) {
+    /// The word by which a lease to write an open file is to be asked for, if there is to be one.
+    pub(super) fn ask_to_write(&mut self, handle: Handle) -> Option<u64> {
+        let open = self.open(handle).filter(|open| open.writes)?;
+        self.writes.ask(open.number)
+    }
+
+    /// What was answered.
+    pub(super) fn may_write(&mut self, handle: Handle, lease: u64) {
+        if let Some(open) = self.open(handle) {
+            self.writes.answered(open.number, lease);
+        }
+    }
+
+    /// Writes bytes of a file that the drive takes later; none if it takes a command.
+    pub(super) fn write(
+        &mut self,
+        handle: Handle,
+        place: Place,
+        data: &[u8],
+        now_ns: u64,
+    ) -> Option<Written> {
+        let open = self.open(handle).filter(|open| open.writes)?;
+        let at = self.files.place(open.number)?;
+        let file = self.files.valid(at, open.number)?;
+        let asked = Asked {
+            number: open.number,
+            bytes: file.bytes,
+            offset: match place {
+                Place::At(offset) => offset,
+                Place::End => file.bytes,
+            },
+            data,
+            now_ns,
+        };
+        if !self.writes.write(asked, &mut self.frames, file.version) {
+            return None;
+        }
+        self.counts.writes += 1;
+        self.written(handle, asked.offset, data, Some(now_ns));
+        Some(Written {
+            offset: asked.offset,
+            bytes: data.len() as u64,
+        })
+    }
+
+    /// This process has written bytes of a file; when, if the drive does not know yet.
+    pub(super) fn written(
+        &mut self,
+        handle: Handle,
+        offset: u64,
+        data: &[u8],
+        now_ns: Option<u64>,
+    ) {
         let Some(open) = self.open(handle) else {
             return;
         };
@@ -315,7 +377,15 @@ impl Cache {
         let (version, end) = (file.version, offset + data.len() as u64);
         let end_before = file.bytes;
         file.bytes = file.bytes.max(end);
-        file.attributes = None;
+        file.attributes = match (file.attributes, now_ns) {
+            (Some(known), Some(now_ns)) => Some(Attributes {
+                bytes: file.bytes,
+                modified_ns: now_ns,
+                changed_ns: now_ns,
+                ..known
+            }),
+            _ => None,
+        };
         let mut done = 0;
         while done < data.len() {
             let at = offset + done as u64;

@@ -1,22 +1,31 @@
 //! Leases of open files.
 
-use wharf_files::Kind;
 use wharf_files::vfs::Target;
-use wharf_wire::dma::of_guest;
+use wharf_files::{FILE_BYTES_MAX, FileSystem, Kind};
+use wharf_runtime::OnCpu;
+use wharf_wire::dma::{DmaArea, PAGE_BYTES, of_guest};
 use wharf_wire::file::FileAttributes;
+use wharf_wire::file::write_area::{AREA_PAGES, ENTRIES, PLACES};
 use wharf_wire::status::StatusCode;
 use zerocopy::IntoBytes;
 
 use super::super::leases::NAMES;
+use super::super::writers::Grant;
 use super::{COMMAND_BYTES, Call, Done, Served, convert};
+
+/// Set-user-id and set-group-id.
+const SET_ID_BITS: u16 = 0o6000;
+
+/// A file system with less room gives no leases to write: what was kept might not find a place.
+const ROOM_PAGES: u64 = 4 * ENTRIES as u64;
 
 /// Gives a lease, and then the attributes: what they miss is told by the word.
 pub(super) async fn lease(call: &Call<'_>) -> Served {
     call.carry(COMMAND_BYTES as usize).await;
-    let address = match call.guest {
-        Some(guest) => of_guest(guest.number, call.command.lease_word()),
-        None => call.command.lease_word(),
-    };
+    if call.command.leases_writes() {
+        return lease_to_write(call).await;
+    }
+    let address = call.lease_address();
     let (leases, host) = (call.at.firmware.leases(), call.host());
     let word = || {
         let word = call.at.core.dma().word(address);
@@ -27,6 +36,7 @@ pub(super) async fn lease(call: &Call<'_>) -> Served {
     }
     let handle = call.handle()?;
     let (number, _) = call.files.opened(handle)?;
+    call.files.file_system().settle(number).await;
     let lease = leases.grant(host, number, address, word()?);
     let found = call.files.stat(Target::Handle(handle)).await;
     let lease = match &found {
@@ -41,4 +51,81 @@ pub(super) async fn lease(call: &Call<'_>) -> Served {
         result: lease,
         bytes: size_of::<FileAttributes>() as u32,
     })
+}
+
+/// Gives a lease to write a file, and the attributes from before.
+async fn lease_to_write(call: &Call<'_>) -> Served {
+    let handle = call.handle()?;
+    let (number, _) = call.files.opened(handle)?;
+    let (caller, bytes_max) = call.files.writer(handle)?;
+    let (area, place) = call.write_area()?;
+    let (fs, host) = (call.files.file_system(), call.host());
+    let found = call.files.stat(Target::Handle(handle)).await?;
+    let room = fs.below().stat_fs().await?;
+    let may = found.kind == Kind::File
+        && bytes_max >= FILE_BYTES_MAX
+        // A write takes these bits away, and who looks at them is not always told by what is kept.
+        && found.mode & SET_ID_BITS == 0
+        && room.pages_free > ROOM_PAGES;
+    call.copy_in(convert::attributes(&found).as_bytes())?;
+    let writers = &call.at.firmware.leases().writers;
+    if let Some(other) = writers.of_place(host, place) {
+        fs.settle_whole(other).await;
+    }
+    fs.settle_whole(number).await;
+    // From here on there is no wait: nobody comes in between.
+    let is_free = !writers.has(number) && writers.of_place(host, place).is_none();
+    let lease = match may && is_free && call.files.is_open(handle) {
+        true => call.at.firmware.leases().begin_writing(host, number),
+        false => None,
+    };
+    if let Some(lease) = lease {
+        let grant = Grant {
+            host,
+            caller,
+            area,
+            place,
+            lease,
+        };
+        writers.grant(number, grant);
+        call.age_leases();
+    }
+    Ok(Done {
+        result: lease.unwrap_or(0),
+        bytes: size_of::<FileAttributes>() as u32,
+    })
+}
+
+impl Call<'_> {
+    /// The address of the word of a lease.
+    fn lease_address(&self) -> u64 {
+        match self.guest {
+            Some(guest) => of_guest(guest.number, self.command.lease_word()),
+            None => self.command.lease_word(),
+        }
+    }
+
+    /// The area whose word of a lease is named, and the place of the word.
+    fn write_area(&self) -> Result<(DmaArea, usize), StatusCode> {
+        let address = self.lease_address();
+        let within = address % PAGE_BYTES as u64;
+        let place = (within / size_of::<u64>() as u64) as usize;
+        if !within.is_multiple_of(size_of::<u64>() as u64) || place >= PLACES {
+            return Err(StatusCode::InvalidField);
+        }
+        let area = self.at.core.dma().area(address - within, AREA_PAGES);
+        let area = area.map_err(|_| StatusCode::DataTransferError)?;
+        Ok((area, place))
+    }
+
+    /// Has leases to write end some time.
+    fn age_leases(&self) {
+        let (leases, files) = (self.at.firmware.leases().clone(), self.files.clone());
+        if leases.writers.is_ageing() {
+            return;
+        }
+        let cpu = &self.at.core.cpu;
+        let ages = async move { leases.writers.age(files.file_system().below()).await };
+        cpu.spawn("ages leases to write", OnCpu::new(cpu, ages));
+    }
 }

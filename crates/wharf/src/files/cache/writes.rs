@@ -1,0 +1,296 @@
+//! What this process has written to files and the drive has not taken yet, in memory that the drive reaches.
+//!
+//! `wharf_wire::file::write_area` says what lies where, and who may do what when. Here is the host's side: which file has which place,
+//! which page which entry, and when a lease to write is worth a command.
+
+use rustc_hash::FxHashMap;
+use wharf_wire::dma::{DmaArea, DmaRegion};
+use wharf_wire::file::write_area::{
+    AREA_PAGES, BUSY, ENTRIES, Entry, PLACES, bytes_at, entry_word, lease_word, page_word,
+    size_word, time_word,
+};
+
+use super::frames::{Frames, PAGE};
+
+/// Most bytes of one write that are kept; more go by commands, which they are worth.
+const BYTES_MAX: usize = 128 << 10;
+
+/// Files grow by commands beyond this.
+const END_MAX: u64 = 1 << 40;
+
+/// A lease that was of use for fewer writes is a reason to wait longer for the next.
+const USES_MIN: u32 = 4;
+
+/// Most writes by commands before a lease is asked for again.
+const PAUSE_MAX: u32 = 64;
+
+/// A file that is written, or was.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    number: u64,
+    /// The number of its lease; 0 if it has none.
+    lease: u64,
+    /// Writes under it.
+    uses: u32,
+    /// Writes by commands that come before it is asked for, and before it is next time.
+    pause: u32,
+    next_pause: u32,
+}
+
+/// See the [module](self).
+pub(super) struct Writes {
+    area: DmaArea,
+    /// The address of its first word.
+    address: u64,
+    places: [Place; PLACES],
+    numbers: FxHashMap<u64, usize>,
+    hand: usize,
+    /// The entry of a page of the file at a place. What is there is looked at before it is believed.
+    entries: FxHashMap<(usize, u64), usize>,
+    /// The page that each entry was of last.
+    owners: Vec<(usize, u64)>,
+    /// Where it is looked next for an entry that is free.
+    next: usize,
+    /// What a write does, page by page.
+    pieces: Vec<Piece>,
+}
+
+/// A write, as it is made.
+#[derive(Clone, Copy)]
+pub(super) struct Asked<'a> {
+    pub(super) number: u64,
+    /// Bytes of the file.
+    pub(super) bytes: u64,
+    pub(super) offset: u64,
+    pub(super) data: &'a [u8],
+    pub(super) now_ns: u64,
+}
+
+/// What a write does to one page.
+#[derive(Clone, Copy)]
+struct Piece {
+    entry: usize,
+    page: u64,
+    /// Where in the page, and how many bytes.
+    within: usize,
+    bytes: usize,
+    /// What the entry has then.
+    from: usize,
+    to: usize,
+    /// The rest of that comes from what is kept of the file.
+    fills: bool,
+}
+
+impl Writes {
+    /// With the pages of a region from page `first` on.
+    pub(super) fn new(region: &DmaRegion, first: usize) -> Writes {
+        let (area, address) = region.area(first, AREA_PAGES);
+        Writes {
+            area,
+            address,
+            places: [Place::default(); PLACES],
+            numbers: FxHashMap::default(),
+            hand: 0,
+            entries: FxHashMap::default(),
+            owners: vec![(PLACES, 0); ENTRIES],
+            next: 0,
+            pieces: Vec::new(),
+        }
+    }
+
+    /// The place of a file that has a lease now.
+    #[inline]
+    fn valid(&self, number: u64) -> Option<usize> {
+        let place = *self.numbers.get(&number)?;
+        let lease = self.places[place].lease;
+        (lease != 0 && self.area.look(lease_word(place)) == lease).then_some(place)
+    }
+
+    /// The address of the word by which a lease to write is to be asked for, before a write; none if there is one, or if it is no
+    /// time for it.
+    pub(super) fn ask(&mut self, number: u64) -> Option<u64> {
+        if self.valid(number).is_some() {
+            return None;
+        }
+        let place = self.place(number);
+        let known = &mut self.places[place];
+        if known.lease != 0 {
+            // It has ended.
+            known.lease = 0;
+            known.next_pause = match known.uses >= USES_MIN {
+                true => 0,
+                false => (2 * known.next_pause + 1).min(PAUSE_MAX),
+            };
+            known.pause = known.next_pause;
+        }
+        if known.pause > 0 {
+            known.pause -= 1;
+            return None;
+        }
+        Some(self.address + (lease_word(place) * size_of::<u64>()) as u64)
+    }
+
+    /// What was answered.
+    pub(super) fn answered(&mut self, number: u64, lease: u64) {
+        let place = self.place(number);
+        let known = &mut self.places[place];
+        (known.lease, known.uses) = (lease, 0);
+        if lease == 0 {
+            known.next_pause = (2 * known.next_pause + 1).min(PAUSE_MAX);
+            known.pause = known.next_pause;
+        }
+    }
+
+    /// Where a file is, or is from now on; the first time a write goes by a command.
+    fn place(&mut self, number: u64) -> usize {
+        if let Some(place) = self.numbers.get(&number) {
+            return *place;
+        }
+        // One that is not written now, if there is one.
+        for _ in 0..PLACES {
+            self.hand = (self.hand + 1) % PLACES;
+            if self.area.look(lease_word(self.hand)) == 0 {
+                break;
+            }
+        }
+        let place = self.hand;
+        self.numbers.remove(&self.places[place].number);
+        self.numbers.insert(number, place);
+        self.places[place] = Place {
+            number,
+            pause: 1,
+            ..Place::default()
+        };
+        place
+    }
+
+    /// Writes under a lease; gives whether that was done. `kept` are pages of the file, by its `version`.
+    pub(super) fn write(&mut self, asked: Asked<'_>, kept: &mut Frames, version: u64) -> bool {
+        let end = asked.offset.saturating_add(asked.data.len() as u64);
+        if asked.data.len() > BYTES_MAX || end > END_MAX {
+            return false;
+        }
+        let Some(place) = self.valid(asked.number) else {
+            return false;
+        };
+        if self.plan(place, asked, kept, version).is_none() {
+            return false;
+        }
+        let (size, lease) = (size_word(place), self.places[place].lease);
+        let busy = asked.bytes | BUSY;
+        self.area.swap(size, busy);
+        if self.area.look(lease_word(place)) != lease {
+            self.area.swap(size, asked.bytes);
+            return false;
+        }
+        let mut rest = asked.data;
+        for nth in 0..self.pieces.len() {
+            let piece = self.pieces[nth];
+            let (now, more) = rest.split_at(piece.bytes);
+            rest = more;
+            self.put(place, &piece, now, kept, version);
+        }
+        self.area.tell(time_word(place), asked.now_ns);
+        self.places[place].uses += 1;
+        let is_done = self.area.exchange(size, busy, asked.bytes.max(end));
+        if !is_done {
+            // The drive has waited long enough, and the lease has ended: nobody looks for these any more. What it has taken of them
+            // is written once more.
+            for piece in &self.pieces {
+                self.area.tell(entry_word(piece.entry), 0);
+            }
+        }
+        is_done
+    }
+
+    /// What is to be done to each page; none if it cannot be.
+    fn plan(
+        &mut self,
+        place: usize,
+        asked: Asked<'_>,
+        kept: &mut Frames,
+        version: u64,
+    ) -> Option<()> {
+        let (mut at, mut left) = (asked.offset, asked.data.len());
+        self.pieces.clear();
+        while left > 0 {
+            let (page, within) = (at / PAGE as u64, (at % PAGE as u64) as usize);
+            let bytes = (PAGE - within).min(left);
+            let (mut from, mut to, mut fills) = (within, within + bytes, false);
+            let entry = match self.entry(place, page) {
+                Some((entry, found)) => {
+                    let (first, last) = (usize::from(found.from), usize::from(found.to));
+                    if first <= to && from <= last {
+                        (from, to) = (from.min(first), to.max(last));
+                    } else {
+                        // What is between the two must be known.
+                        kept.get((version, page))?;
+                        (from, to, fills) = (0, PAGE, true);
+                    }
+                    entry
+                }
+                None => self.free()?,
+            };
+            self.pieces.push(Piece {
+                entry,
+                page,
+                within,
+                bytes,
+                from,
+                to,
+                fills,
+            });
+            at += bytes as u64;
+            left -= bytes;
+        }
+        Some(())
+    }
+
+    /// The entry of a page, with what it has.
+    #[inline]
+    fn entry(&self, place: usize, page: u64) -> Option<(usize, Entry)> {
+        let entry = *self.entries.get(&(place, page))?;
+        let found = Entry::from_raw(self.area.look(entry_word(entry)))?;
+        let is_meant = self.owners[entry] == (place, page)
+            && found.lease == self.places[place].lease as u32;
+        is_meant.then_some((entry, found))
+    }
+
+    /// An entry that the drive has taken, or that was never used.
+    fn free(&mut self) -> Option<usize> {
+        for _ in 0..ENTRIES {
+            let entry = self.next;
+            self.next = (self.next + 1) % ENTRIES;
+            if self.area.look(entry_word(entry)) == 0 {
+                return Some(entry);
+            }
+        }
+        None
+    }
+
+    /// Puts bytes of a page where the drive takes them from.
+    fn put(&mut self, place: usize, piece: &Piece, data: &[u8], kept: &mut Frames, version: u64) {
+        let at = bytes_at(piece.entry);
+        if piece.fills
+            && let Some(page) = kept.get((version, piece.page))
+        {
+            self.area.copy_in(at, page);
+        }
+        self.area.copy_in(at + piece.within, data);
+        let own = (place, piece.page);
+        if self.owners[piece.entry] != own {
+            let before = std::mem::replace(&mut self.owners[piece.entry], own);
+            if self.entries.get(&before) == Some(&piece.entry) {
+                self.entries.remove(&before);
+            }
+        }
+        self.entries.insert(own, piece.entry);
+        self.area.tell(page_word(piece.entry), piece.page);
+        let entry = Entry {
+            lease: self.places[place].lease as u32,
+            from: piece.from as u16,
+            to: piece.to as u16,
+        };
+        self.area.tell(entry_word(piece.entry), entry.raw());
+    }
+}
