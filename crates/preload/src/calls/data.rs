@@ -71,7 +71,11 @@ pub(crate) fn write_to_drive(
     }
     let at_end = at_end || flags & libc::O_APPEND != 0;
     if flags & (libc::O_SYNC | libc::O_DSYNC) == 0 {
-        let place = if at_end { Place::End } else { Place::At(offset) };
+        let place = if at_end {
+            Place::End
+        } else {
+            Place::At(offset)
+        };
         let written = kept(open, |drive, handle| drive.write_kept(handle, place, data));
         if let Some(written) = written {
             return Ok((written.offset + written.bytes, written.bytes as usize));

@@ -131,10 +131,7 @@ mod tests {
     fn parts_do_not_overlap() {
         assert!(time_word(PLACES - 1) < WORDS);
         assert_eq!(entry_word(ENTRIES - 1) + 1, page_word(0));
-        assert_eq!(
-            (page_word(ENTRIES - 1) + 1) * size_of::<u64>(),
-            bytes_at(0)
-        );
+        assert_eq!((page_word(ENTRIES - 1) + 1) * size_of::<u64>(), bytes_at(0));
         assert_eq!(bytes_at(ENTRIES), AREA_PAGES * PAGE_BYTES);
         assert_eq!(AREA_PAGES, 4113);
     }

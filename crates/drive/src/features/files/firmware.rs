@@ -101,12 +101,19 @@ impl Firmware {
 
     /// What time it is for files, when it is `clock_ns` by the drive's clock.
     pub fn now_ns(&self, clock_ns: u64) -> u64 {
-        self.leases.writers.epoch_ns().get().saturating_add(clock_ns)
+        self.leases
+            .writers
+            .epoch_ns()
+            .get()
+            .saturating_add(clock_ns)
     }
 
     /// From now on, when it is `clock_ns` by the drive's clock, it is `now_ns` for files.
     pub fn set_time(&self, clock_ns: u64, now_ns: u64) {
-        self.leases.writers.epoch_ns().set(now_ns.saturating_sub(clock_ns));
+        self.leases
+            .writers
+            .epoch_ns()
+            .set(now_ns.saturating_sub(clock_ns));
         self.is_time_set.set(true);
     }
 

@@ -21,16 +21,14 @@
 //! its bytes go to its own file, below the size that a file can have.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
-use wharf_files::{
-    By, Caller, Errno, FILE_BYTES_MAX, FileError, FileSystem, In, Place, Write,
-};
+use wharf_files::{By, Caller, Errno, FILE_BYTES_MAX, FileError, FileSystem, In, Place, Write};
 use wharf_runtime::here;
 use wharf_wire::dma::{DmaArea, PAGE_BYTES};
 use wharf_wire::file::write_area::{
@@ -124,6 +122,16 @@ impl Writers {
         let files = self.files.borrow();
         let own = files.iter().filter(|(_, writer)| writer.grant.host == host);
         own.map(|(number, _)| *number).collect()
+    }
+
+    /// How many hosts have leases, this one counted in.
+    pub(super) fn hosts_with(&self, host: u32) -> u64 {
+        let files = self.files.borrow();
+        let own = std::iter::once(host);
+        let hosts: BTreeSet<u32> = own
+            .chain(files.values().map(|writer| writer.grant.host))
+            .collect();
+        hosts.len() as u64
     }
 
     /// The file of which a host has the lease by a place.
@@ -392,7 +400,9 @@ impl Taken {
                     place: Place::At(from + done as u64),
                     end_max: FILE_BYTES_MAX,
                 };
-                let written = fs.write(by, number, write, In::Bytes(&bytes[done..])).await?;
+                let written = fs
+                    .write(by, number, write, In::Bytes(&bytes[done..]))
+                    .await?;
                 if written.bytes == 0 {
                     return Err(Errno::ENOSPC.into());
                 }

@@ -12,6 +12,7 @@
 //! | `tokens.rs` | forged, changed, expired and revoked tokens are refused; nobody speaks for others who may not |
 //! | `first.rs` | a file that is written on one core is there on another one, and after power-on |
 //! | `coming_and_going.rs` | times are those that the host has set; the drive tells what happened at power-on; who leaves leaves nothing open |
+//! | `writers.rs` | what a host keeps that it has written is what others find, whatever becomes of the host |
 //! | `pages.rs` | tasks that ask other cores for pages never wait in a circle, and get what was written |
 //! | `own_memory.rs` | no host names the drive's own memory; budgets are walls; a queue goes when its commands have ended |
 //! | `programs.rs` | random programs do on any core what the model does, also through power cuts; equal seeds give equal runs |
@@ -30,3 +31,4 @@ mod random;
 mod subject;
 mod support;
 mod tokens;
+mod writers;

@@ -47,6 +47,8 @@ pub struct Rig {
     pub spare_queues: u16,
     /// Whether all clients but the first are guests, from number 0 on.
     pub has_guests: bool,
+    /// Whole pages of each host.
+    pub whole_pages: usize,
     /// Virtual time at which the latest run ended, in nanoseconds.
     pub elapsed_ns: u64,
 }
@@ -64,6 +66,7 @@ impl Rig {
             queues_per_client: 1,
             spare_queues: 0,
             has_guests: false,
+            whole_pages: WHOLE_PAGES,
             elapsed_ns: 0,
         }
     }
@@ -128,7 +131,10 @@ impl Rig {
         let (clients, each, depth) = (scripts.len() as u16, self.queues_per_client, self.depth);
         for (client, script) in (0u16..).zip(scripts) {
             let guest = (self.has_guests && client > 0).then(|| u32::from(client) - 1);
-            let own_dma = guest.map_or_else(|| dma.clone(), |guest| space_of(&dma, guest));
+            let own_dma = guest.map_or_else(
+                || dma.clone(),
+                |guest| space_of(&dma, guest, self.whole_pages),
+            );
             let mut host_ends = Vec::new();
             let spares = if client == 0 { self.spare_queues } else { 0 };
             let own = (1..=each).map(|i| client * each + i);
@@ -145,12 +151,13 @@ impl Rig {
                 host_ends.push(host_end);
             }
             let cpu = machine.add_cpu("client", Side::Host, 1.0);
+            let whole_pages = self.whole_pages;
             let (dma, ready, admin) = (own_dma, ready.clone(), admin.take());
             machine.spawn_main(cpu, "client", move |cpu| async move {
                 let mut host = Host {
                     cpu,
                     data: dma.register(DATA_PAGES).expect("host memory"),
-                    whole: dma.register_whole(WHOLE_PAGES).expect("host memory"),
+                    whole: dma.register_whole(whole_pages).expect("host memory"),
                     dma,
                     admin,
                     queues: host_ends,
@@ -309,8 +316,8 @@ fn take_admin(handle: &mut wharf_drive::DriveHandle) -> wharf_wire::queue::HostQ
 
 /// The first client creates all queues; the others wait for it.
 /// The memory of a guest of a space.
-fn space_of(dma: &DmaSpace, guest: u32) -> Arc<DmaSpace> {
-    let pages = DATA_PAGES + WHOLE_PAGES;
+fn space_of(dma: &DmaSpace, guest: u32, whole_pages: usize) -> Arc<DmaSpace> {
+    let pages = DATA_PAGES + whole_pages;
     let memory = SharedMemory::create(pages * 4096).expect("memory to share");
     let memory = Arc::new(memory);
     dma.admit(guest, &memory, 0, pages);

@@ -251,8 +251,8 @@ impl Writes {
     fn entry(&self, place: usize, page: u64) -> Option<(usize, Entry)> {
         let entry = *self.entries.get(&(place, page))?;
         let found = Entry::from_raw(self.area.look(entry_word(entry)))?;
-        let is_meant = self.owners[entry] == (place, page)
-            && found.lease == self.places[place].lease as u32;
+        let is_meant =
+            self.owners[entry] == (place, page) && found.lease == self.places[place].lease as u32;
         is_meant.then_some((entry, found))
     }
 

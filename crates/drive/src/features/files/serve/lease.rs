@@ -16,9 +16,6 @@ use super::{COMMAND_BYTES, Call, Done, Served, convert};
 /// Set-user-id and set-group-id.
 const SET_ID_BITS: u16 = 0o6000;
 
-/// A file system with less room gives no leases to write: what was kept might not find a place.
-const ROOM_PAGES: u64 = 4 * ENTRIES as u64;
-
 /// Gives a lease, and then the attributes: what they miss is told by the word.
 pub(super) async fn lease(call: &Call<'_>) -> Served {
     call.carry(COMMAND_BYTES as usize).await;
@@ -60,15 +57,17 @@ async fn lease_to_write(call: &Call<'_>) -> Served {
     let (caller, bytes_max) = call.files.writer(handle)?;
     let (area, place) = call.write_area()?;
     let (fs, host) = (call.files.file_system(), call.host());
+    let writers = &call.at.firmware.leases().writers;
     let found = call.files.stat(Target::Handle(handle)).await?;
     let room = fs.below().stat_fs().await?;
+    // What every host may keep must find a place.
+    let room_pages = writers.hosts_with(host) * ENTRIES as u64;
     let may = found.kind == Kind::File
         && bytes_max >= FILE_BYTES_MAX
         // A write takes these bits away, and who looks at them is not always told by what is kept.
         && found.mode & SET_ID_BITS == 0
-        && room.pages_free > ROOM_PAGES;
+        && room.pages_free > room_pages;
     call.copy_in(convert::attributes(&found).as_bytes())?;
-    let writers = &call.at.firmware.leases().writers;
     if let Some(other) = writers.of_place(host, place) {
         fs.settle_whole(other).await;
     }
