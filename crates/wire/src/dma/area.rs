@@ -9,6 +9,7 @@ use wharf_runtime::sync::{AtomicU64, Ordering};
 
 use super::region::RegionMemory;
 use super::{DmaFault, DmaRegion, DmaSpace, PAGE_BYTES};
+use crate::file::write_area::Words;
 
 /// See the module. The memory stays as long as this is there.
 pub struct DmaArea {
@@ -42,37 +43,6 @@ impl DmaArea {
         unsafe { self.start.cast::<AtomicU64>().add(index).as_ref() }
     }
 
-    /// The value of a word.
-    #[inline]
-    pub fn look(&self, index: usize) -> u64 {
-        // Acquire: partner of the release in `tell`. SeqCst: see `swap`.
-        self.word(index).load(Ordering::SeqCst)
-    }
-
-    /// Tells a value: all that was done before is seen by whoever sees it.
-    #[inline]
-    pub fn tell(&self, index: usize, value: u64) {
-        // Release: partner of the acquire in `look`.
-        self.word(index).store(value, Ordering::Release);
-    }
-
-    /// Puts a value in the place of the one that it gives. Of two sides of which each swaps a word and then looks at the other's, one
-    /// at least sees what the other has put.
-    #[inline]
-    pub fn swap(&self, index: usize, value: u64) -> u64 {
-        // SeqCst: partner of the swap of the other side, and of the look behind it.
-        self.word(index).swap(value, Ordering::SeqCst)
-    }
-
-    /// Puts a value in the place of `old`; gives whether that was there.
-    #[inline]
-    pub fn exchange(&self, index: usize, old: u64, value: u64) -> bool {
-        let word = self.word(index);
-        // SeqCst: as `swap`.
-        word.compare_exchange(old, value, Ordering::SeqCst, Ordering::SeqCst)
-            .is_ok()
-    }
-
     fn bytes(&self, at: usize, bytes: usize) -> *mut u8 {
         assert!(
             at <= self.bytes && bytes <= self.bytes - at,
@@ -98,6 +68,34 @@ impl DmaArea {
         let to = self.bytes(at, bytes.len());
         // SAFETY: inside the mapping; nothing of this program is behind it.
         unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
+    }
+}
+
+impl Words for DmaArea {
+    #[inline]
+    fn look(&self, index: usize) -> u64 {
+        // SeqCst: see `swap`; partner of the release in `tell`, too.
+        self.word(index).load(Ordering::SeqCst)
+    }
+
+    #[inline]
+    fn tell(&self, index: usize, value: u64) {
+        // Release: partner of the load in `look`.
+        self.word(index).store(value, Ordering::Release);
+    }
+
+    #[inline]
+    fn swap(&self, index: usize, value: u64) -> u64 {
+        // SeqCst: partner of the swap of the other side, and of the look behind it.
+        self.word(index).swap(value, Ordering::SeqCst)
+    }
+
+    #[inline]
+    fn exchange(&self, index: usize, old: u64, value: u64) -> bool {
+        let word = self.word(index);
+        // SeqCst: as `swap`.
+        word.compare_exchange(old, value, Ordering::SeqCst, Ordering::SeqCst)
+            .is_ok()
     }
 }
 

@@ -69,6 +69,57 @@ pub const fn bytes_at(entry: usize) -> usize {
     BYTES_AT + entry * PAGE_BYTES
 }
 
+/// Words that host and drive share.
+pub trait Words {
+    /// The value of a word.
+    fn look(&self, index: usize) -> u64;
+
+    /// Tells a value, and all that was done before.
+    fn tell(&self, index: usize, value: u64);
+
+    /// Puts a value in the place of the one that it gives. Of two sides of which each swaps a word and then looks at the other's, one
+    /// at least sees what the other has put.
+    fn swap(&self, index: usize, value: u64) -> u64;
+
+    /// Puts a value in the place of `old`; gives whether that was there.
+    fn exchange(&self, index: usize, old: u64, value: u64) -> bool;
+}
+
+/// The host begins a write to a file of `bytes` bytes, under a lease; gives whether that lasts.
+#[inline]
+pub fn begin(words: &impl Words, place: usize, lease: u64, bytes: u64) -> bool {
+    words.swap(size_word(place), bytes | BUSY);
+    let lasts = words.look(lease_word(place)) == lease;
+    if !lasts {
+        words.swap(size_word(place), bytes);
+    }
+    lasts
+}
+
+/// The host ends a write that began when the file had `before` bytes; gives whether it has taken effect. If not, the lease has ended.
+#[inline]
+pub fn end(words: &impl Words, place: usize, before: u64, after: u64) -> bool {
+    words.exchange(size_word(place), before | BUSY, after)
+}
+
+/// The drive ends a lease.
+pub fn stop(words: &impl Words, place: usize) {
+    words.swap(lease_word(place), 0);
+}
+
+/// Whether the host is not amid a write: if its lease has ended it begins none any more.
+pub fn is_still(words: &impl Words, place: usize) -> bool {
+    words.look(size_word(place)) & BUSY == 0
+}
+
+/// The drive waits no longer: a write that has not ended takes no effect.
+pub fn cut_short(words: &impl Words, place: usize) {
+    let busy = words.look(size_word(place));
+    if busy & BUSY != 0 {
+        words.exchange(size_word(place), busy, busy & !BUSY);
+    }
+}
+
 /// What the word of an entry says: bytes `from` to `to` of a page, written under the lease of whose number these are the low bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
@@ -102,7 +153,87 @@ impl Entry {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use std::sync::Arc;
+
+    use wharf_runtime::sync::{AtomicU64, Ordering};
+
+    use super::*;
+
+    /// The words of place 0 and of entry 0.
+    #[derive(Default)]
+    struct Few([AtomicU64; 3]);
+
+    impl Few {
+        fn word(&self, index: usize) -> &AtomicU64 {
+            match index {
+                0 => &self.0[0],
+                PLACES => &self.0[1],
+                FIRST_OF_ENTRIES => &self.0[2],
+                _ => unreachable!("word {index} is used by nobody"),
+            }
+        }
+    }
+
+    // The orderings are those of `DmaArea`.
+    impl Words for Few {
+        fn look(&self, index: usize) -> u64 {
+            self.word(index).load(Ordering::SeqCst)
+        }
+
+        fn tell(&self, index: usize, value: u64) {
+            self.word(index).store(value, Ordering::Release);
+        }
+
+        fn swap(&self, index: usize, value: u64) -> u64 {
+            self.word(index).swap(value, Ordering::SeqCst)
+        }
+
+        fn exchange(&self, index: usize, old: u64, value: u64) -> bool {
+            let word = self.word(index);
+            word.compare_exchange(old, value, Ordering::SeqCst, Ordering::SeqCst)
+                .is_ok()
+        }
+    }
+
+    /// A write is taken, or its host knows that it was not; never both, never none.
+    #[test]
+    fn every_write_is_taken_or_known_to_be_not() {
+        loom::model(|| {
+            let words = Arc::new(Few::default());
+            words.tell(lease_word(0), 7);
+            let drive = {
+                let words = words.clone();
+                loom::thread::spawn(move || {
+                    stop(&*words, 0);
+                    // Of two looks, the second is one too many.
+                    if !is_still(&*words, 0) && !is_still(&*words, 0) {
+                        cut_short(&*words, 0);
+                    }
+                    let bytes = words.look(size_word(0)) & !BUSY;
+                    (bytes, words.look(entry_word(0)))
+                })
+            };
+            let mut bytes = 0;
+            for write in 1..=2 {
+                if !begin(&*words, 0, 7, bytes) {
+                    break;
+                }
+                words.tell(entry_word(0), write);
+                if !end(&*words, 0, bytes, 10 * write) {
+                    break;
+                }
+                bytes = 10 * write;
+            }
+            let (taken, entry) = drive.join().unwrap();
+            assert_eq!(taken, bytes);
+            assert!(entry >= taken / 10, "{taken} bytes without their entry");
+        });
+    }
+}
+
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

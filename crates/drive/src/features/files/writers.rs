@@ -32,8 +32,8 @@ use wharf_files::{By, Caller, Errno, FILE_BYTES_MAX, FileError, FileSystem, In, 
 use wharf_runtime::here;
 use wharf_wire::dma::{DmaArea, PAGE_BYTES};
 use wharf_wire::file::write_area::{
-    BUSY, ENTRIES, ENTRY_WORDS_AT, Entry, bytes_at, entry_word, lease_word, page_word, size_word,
-    time_word,
+    BUSY, ENTRIES, ENTRY_WORDS_AT, Entry, Words, bytes_at, cut_short, entry_word, is_still,
+    lease_word, page_word, size_word, stop, time_word,
 };
 
 const PAGE: u64 = PAGE_BYTES as u64;
@@ -191,7 +191,7 @@ impl Writers {
         };
         let ends = ends || writer.grant.host != host;
         if ends {
-            writer.grant.area.swap(lease_word(writer.grant.place), 0);
+            stop(&writer.grant.area, writer.grant.place);
         }
         writer.phase = Phase::Stopping;
         Turn::Take(writer.grant.clone(), ends)
@@ -248,7 +248,7 @@ impl Writers {
             if writer.grant.host != host {
                 continue;
             }
-            writer.grant.area.swap(lease_word(writer.grant.place), 0);
+            stop(&writer.grant.area, writer.grant.place);
             match writer.phase {
                 Phase::Held => own.push((*number, writer.grant.clone())),
                 // Who waits for the host to stop writes it.
@@ -310,19 +310,15 @@ impl Writers {
 
 /// Waits until a host whose lease has ended is not amid a write; not for ever.
 async fn still(grant: &Grant) {
-    let size = size_word(grant.place);
     for _ in 0..LOOKS {
-        if grant.area.look(size) & BUSY == 0 {
+        if is_still(&grant.area, grant.place) {
             return;
         }
         let cpu = here().expect("a drive's tasks run on its cores");
         cpu.sleep_until(cpu.now() + PAUSE_NS).await;
     }
     // It is stopped, or gone. What it is about to write it writes by a command then.
-    let busy = grant.area.look(size);
-    if busy & BUSY != 0 {
-        grant.area.exchange(size, busy, busy & !BUSY);
-    }
+    cut_short(&grant.area, grant.place);
 }
 
 impl Grant {

@@ -7,6 +7,7 @@ use wharf_files::{Caller, Errno};
 use wharf_runtime::Cpu;
 use wharf_wire::command::Command;
 use wharf_wire::dma::{DmaArea, of_guest};
+use wharf_wire::file::write_area::Words;
 use wharf_wire::file::{
     AttributeOperation, FileAttributes, FileHandle, HandleOperation, OpenMode, PathRequest,
 };

@@ -6,8 +6,8 @@
 use rustc_hash::FxHashMap;
 use wharf_wire::dma::{DmaArea, DmaRegion};
 use wharf_wire::file::write_area::{
-    AREA_PAGES, BUSY, ENTRIES, Entry, PLACES, bytes_at, entry_word, lease_word, page_word,
-    size_word, time_word,
+    AREA_PAGES, ENTRIES, Entry, PLACES, Words, begin, bytes_at, end, entry_word, lease_word,
+    page_word, time_word,
 };
 
 use super::frames::{Frames, PAGE};
@@ -166,8 +166,8 @@ impl Writes {
 
     /// Writes under a lease; gives whether that was done. `kept` are pages of the file, by its `version`.
     pub(super) fn write(&mut self, asked: Asked<'_>, kept: &mut Frames, version: u64) -> bool {
-        let end = asked.offset.saturating_add(asked.data.len() as u64);
-        if asked.data.len() > BYTES_MAX || end > END_MAX {
+        let behind = asked.offset.saturating_add(asked.data.len() as u64);
+        if asked.data.len() > BYTES_MAX || behind > END_MAX {
             return false;
         }
         let Some(place) = self.valid(asked.number) else {
@@ -176,11 +176,7 @@ impl Writes {
         if self.plan(place, asked, kept, version).is_none() {
             return false;
         }
-        let (size, lease) = (size_word(place), self.places[place].lease);
-        let busy = asked.bytes | BUSY;
-        self.area.swap(size, busy);
-        if self.area.look(lease_word(place)) != lease {
-            self.area.swap(size, asked.bytes);
+        if !begin(&self.area, place, self.places[place].lease, asked.bytes) {
             return false;
         }
         let mut rest = asked.data;
@@ -192,7 +188,7 @@ impl Writes {
         }
         self.area.tell(time_word(place), asked.now_ns);
         self.places[place].uses += 1;
-        let is_done = self.area.exchange(size, busy, asked.bytes.max(end));
+        let is_done = end(&self.area, place, asked.bytes, asked.bytes.max(behind));
         if !is_done {
             // The drive has waited long enough, and the lease has ended: nobody looks for these any more. What it has taken of them
             // is written once more.

@@ -1,5 +1,7 @@
 //! What a process keeps of files of a drive in another process: of use, and never old.
 
+mod writes;
+
 use std::path::PathBuf;
 
 use wharf::files::{CacheCounts, FileDrive, NewImage, OpenFlags, Server, make, now_ns};
