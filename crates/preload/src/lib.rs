@@ -19,6 +19,7 @@
 //! | `drive.rs` | the drive, as this process uses it; forks |
 //! | `links.rs` | symbolic links that lead out of the drive |
 //! | `locks.rs` | locks of files |
+//! | `aio/` | asynchronous reads and writes: a queue, and a thread |
 //! | `next.rs` | the functions behind these |
 //! | `begin.rs`, `end.rs` | what a process finds when it begins: descriptors that it was given; what it gives back when it ends |
 //! | `convert.rs`, `errno.rs` | words of file systems as those of the C library |
@@ -30,6 +31,7 @@
 // Unit tests are of what stands for itself: nothing calls the functions there, which would stand before the tests' own.
 #![cfg_attr(test, allow(dead_code))]
 
+mod aio;
 mod begin;
 mod calls;
 mod convert;

@@ -40,6 +40,25 @@ fn walks_through_trees_do_what_the_c_librarys_do() {
     is_the_same_on_both("walks.c");
 }
 
+#[test]
+fn asynchronous_reads_and_writes_do_what_the_c_librarys_do() {
+    is_the_same_on_both("aio.c");
+}
+
+/// Of what the C library leaves open: a request outlives its descriptor, and a child of a fork begins anew.
+#[test]
+fn asynchronous_requests_outlive_their_descriptors_and_are_not_a_childs() {
+    let drive = Drive::new();
+    let program = compiled("aio.c");
+    let told = drive.run(Command::new(program.path()).args(["/where", "alone"]));
+    assert_eq!(
+        text(&told.stdout),
+        "4096 4096 4096 4096 4096 4096 4096 4096 1 0\n0 wrong\n0 wrong, 0 failed, 18 bytes\n",
+        "{told:?}"
+    );
+    drive.check();
+}
+
 /// Functions of the shared object do not take those of a program for each other.
 #[test]
 fn a_program_may_have_functions_by_names_of_the_c_library() {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `open.rs` | opening |
 //! | `data.rs`, `vectors.rs` | reading, writing, offsets |
+//! | `aio.rs` | asynchronous reads and writes |
 //! | `storage.rs` | sizes, storage, making durable, copies between descriptors |
 //! | `names.rs` | directories made and removed, links, renames |
 //! | `attributes.rs`, `xattrs.rs` | `stat` and its family, owners, bits, times, extended attributes |
@@ -19,6 +20,7 @@
 //! | `wait.rs` | `poll`, `select`, `epoll` |
 //! | `refuse.rs` | what is not there for files of the drive, and says so |
 
+pub(crate) mod aio;
 pub(crate) mod attributes;
 pub(crate) mod data;
 pub(crate) mod descriptors;
