@@ -22,6 +22,7 @@
 //! | `aio/` | asynchronous reads and writes: a queue, and a thread |
 //! | `next.rs` | the functions behind these |
 //! | `begin.rs`, `end.rs` | what a process finds when it begins: descriptors that it was given; what it gives back when it ends |
+//! | `audit.rs` | what is refused, for `wharf run --audit` |
 //! | `convert.rs`, `errno.rs` | words of file systems as those of the C library |
 //! | `calls/` | the functions, a file for each family |
 //!
@@ -32,6 +33,7 @@
 #![cfg_attr(test, allow(dead_code))]
 
 mod aio;
+mod audit;
 mod begin;
 mod calls;
 mod convert;

@@ -552,6 +552,9 @@ hooks! {
             }
         });
         mapped.unwrap_or_else(|errno| {
+            if errno == Errno(libc::ENODEV) {
+                crate::audit::refused("mmap");
+            }
             set(errno);
             libc::MAP_FAILED
         })
