@@ -226,6 +226,23 @@ fn a_file_is_mapped_to_be_written_by_one_process() {
     drive.check();
 }
 
+/// Who maps a file to read it finds what others have written when it gets a lock, and does not get a mapping beside one that is written.
+#[test]
+fn a_file_is_mapped_to_be_read_by_many_processes_but_beside_none_that_writes() {
+    let drive = Drive::new();
+    let program = compiled("maps_read.c");
+    let told = drive.run(Command::new(program.path()).arg("/where"));
+    assert_eq!(
+        text(&told.stdout),
+        "another reads: first\none reads: first\nafter a lock: second\nat the end: second\nmsync: 0\nafter msync: third\n\
+         written by itself: fourth\nto be written: EACCES\none writes beside another: ENODEV\nanother writes beside one: ENODEV\n\
+         one writes alone: fourth\nand reads: fifth\nanother reads beside it: ENODEV\nanother writes: fifth\n\
+         one reads beside it: ENODEV\na copy: fifth\none reads after it: sixth\nmade larger: 1\n0 wrong of 30\n",
+        "{told:?}"
+    );
+    drive.check();
+}
+
 /// Who waits for a process finds its locks given back, and what it had mapped in the file.
 #[test]
 fn a_process_has_given_everything_back_when_it_has_ended() {

@@ -16,7 +16,7 @@
 //! | `spawn.rs` | `posix_spawn` |
 //! | `streams.rs` | `FILE` |
 //! | `temporary.rs` | files and directories with new names |
-//! | `memory.rs` | mappings |
+//! | `memory.rs`, `mapped.rs` | mappings |
 //! | `wait.rs` | `poll`, `select`, `epoll` |
 //! | `refuse.rs` | what is not there for files of the drive, and says so |
 
@@ -30,6 +30,7 @@ pub(crate) mod execl;
 pub(crate) mod fts;
 pub(crate) mod ftw;
 pub(crate) mod glob;
+mod mapped;
 pub(crate) mod memory;
 pub(crate) mod names;
 pub(crate) mod open;
