@@ -108,6 +108,15 @@ int main(int count, char **arguments) {
     mapped = mremap(mapped, BYTES, 2 * BYTES, MREMAP_MAYMOVE);
     printf("made larger: %d\n", mapped != MAP_FAILED && mapped[2 * BYTES - 1] == 0);
 
+    /* Who is allowed to write later has that in the file too; key -1 is none. */
+    written = map(O_RDWR, PROT_READ, MAP_SHARED);
+    printf("allowed later: %d\n", pkey_mprotect(written, BYTES, PROT_READ | PROT_WRITE, -1));
+    strcpy(written, "seventh");
+    munmap(written, BYTES);
+    char there[8] = "";
+    if (pread(file, there, 8, 0) != 8) return 1;
+    say("and in the file", there);
+
     /* More files than there are numbers for their memory. */
     int wrong = 0;
     struct rlimit limit = {812, 812};

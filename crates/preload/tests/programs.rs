@@ -237,7 +237,7 @@ fn a_file_is_mapped_to_be_read_by_many_processes_but_beside_none_that_writes() {
         "another reads: first\none reads: first\nafter a lock: second\nat the end: second\nmsync: 0\nafter msync: third\n\
          written by itself: fourth\nto be written: EACCES\none writes beside another: ENODEV\nanother writes beside one: ENODEV\n\
          one writes alone: fourth\nand reads: fifth\nanother reads beside it: ENODEV\nanother writes: fifth\n\
-         one reads beside it: ENODEV\na copy: fifth\none reads after it: sixth\nmade larger: 1\n0 wrong of 30\n",
+         one reads beside it: ENODEV\na copy: fifth\none reads after it: sixth\nmade larger: 1\nallowed later: 0\nand in the file: seventh\n0 wrong of 30\n",
         "{told:?}"
     );
     drive.check();

@@ -371,6 +371,13 @@ hooks! {
         next(at, bytes, access)
     }
 
+    fn pkey_mprotect(at: *mut c_void, bytes: size_t, access: c_int, key: c_int) -> c_int, next {
+        if COUNT.load(Ordering::Relaxed) > 0 && access & libc::PROT_WRITE != 0 {
+            allow_changes(at as usize, bytes);
+        }
+        next(at, bytes, access, key)
+    }
+
     fn msync(at: *mut c_void, bytes: size_t, flags: c_int) -> c_int, next {
         if COUNT.load(Ordering::Relaxed) == 0 {
             return next(at, bytes, flags);
