@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::os::fd::{FromRawFd, OwnedFd};
 
-use crate::page::{Mapped, Use, is_ours};
+use crate::page::{Mapped, Use, is_ours, of_process};
 use crate::table::{self, Ref};
-use crate::{drive, find};
+use crate::{aio, drive, find};
 
 /// Called by the dynamic linker, before the program's `main`.
 #[used]
@@ -64,9 +64,8 @@ pub(crate) fn adopt(descriptor: c_int) {
 
 /// Which memory a descriptor is of.
 fn memory_of(descriptor: c_int) -> Option<u64> {
-    // SAFETY: a descriptor that is open; if it is not, it is an error.
-    let borrowed = unsafe { std::os::fd::BorrowedFd::borrow_raw(descriptor) };
-    Some(rustix::fs::fstat(borrowed).ok()?.st_ino)
+    // By its name: `wharf run --audit` counts what uses the descriptor itself.
+    Some(rustix::fs::stat(of_process(descriptor)).ok()?.st_ino)
 }
 
 fn enter(descriptor: c_int, known: &mut BTreeMap<u64, Ref>) {
@@ -98,13 +97,16 @@ fn enter(descriptor: c_int, known: &mut BTreeMap<u64, Ref>) {
 /// Held by the thread that forks, from before until after.
 static FORKING: Slot = Slot(std::cell::UnsafeCell::new(None));
 
-struct Slot(std::cell::UnsafeCell<Option<drive::Forking>>);
+struct Slot(std::cell::UnsafeCell<Option<Forking>>);
+
+/// What a fork must find in order.
+type Forking = (aio::queue::Forking, drive::Forking);
 
 // SAFETY: whoever has the client's lock alone looks at it.
 unsafe impl Sync for Slot {}
 
 extern "C" fn before_fork() {
-    let forking = drive::before_fork();
+    let forking = (aio::queue::before_fork(), drive::before_fork());
     // SAFETY: this thread has the lock now.
     unsafe { *FORKING.0.get() = Some(forking) };
 }
@@ -118,7 +120,8 @@ extern "C" fn in_parent() {
 extern "C" fn in_child() {
     // SAFETY: there is one thread.
     let forking = unsafe { (*FORKING.0.get()).take() };
-    if let Some(forking) = forking {
+    if let Some((requests, forking)) = forking {
+        requests.in_child();
         drive::in_child(forking);
     }
 }

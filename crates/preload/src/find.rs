@@ -16,7 +16,7 @@ use crate::place::{Leads, Place, has_parents};
 use crate::table::{self, Ref};
 
 /// The least number of a descriptor of this library's own.
-pub(crate) const OWN_LEAST: c_int = 800;
+pub(crate) const OWN_LEAST: c_int = wharf::audit::OWN_LEAST;
 
 /// Where a path leads.
 pub(crate) enum Found {

@@ -19,8 +19,10 @@
 //! | `drive.rs` | the drive, as this process uses it; forks |
 //! | `links.rs` | symbolic links that lead out of the drive |
 //! | `locks.rs` | locks of files |
+//! | `aio/` | asynchronous reads and writes: a queue, and a thread |
 //! | `next.rs` | the functions behind these |
 //! | `begin.rs`, `end.rs` | what a process finds when it begins: descriptors that it was given; what it gives back when it ends |
+//! | `audit.rs` | what is refused, for `wharf run --audit` |
 //! | `convert.rs`, `errno.rs` | words of file systems as those of the C library |
 //! | `calls/` | the functions, a file for each family |
 //!
@@ -30,6 +32,8 @@
 // Unit tests are of what stands for itself: nothing calls the functions there, which would stand before the tests' own.
 #![cfg_attr(test, allow(dead_code))]
 
+mod aio;
+mod audit;
 mod begin;
 mod calls;
 mod convert;

@@ -225,12 +225,15 @@ fn of_mapping() -> Outcome<LockRequest> {
     })
 }
 
-/// This process is the only one that has shared mappings of a file that is open to be written, until [`unmapped`].
+/// This process has shared mappings of a file until [`unmapped`]: it alone, or beside others that read them alone.
 ///
 /// # Errors
-/// `ENODEV` if another one does: neither would see what the other writes.
-pub(crate) fn mapped(open: &Open) -> Outcome<()> {
-    let request = of_mapping()?;
+/// `ENODEV` if another one is in the way: it would not see what this one writes, or the other way round.
+pub(crate) fn mapped(open: &Open, is_alone: bool) -> Outcome<()> {
+    let mut request = of_mapping()?;
+    if !is_alone {
+        request.kind = LockKind::Shared;
+    }
     match with_handle(open, |drive, handle| Ok(drive.lock(handle, &request)?)) {
         Err(Errno(libc::EAGAIN)) => Err(Errno(libc::ENODEV)),
         locked => locked,

@@ -16,7 +16,7 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use crate::errno::{Errno, Outcome, last};
 
 /// What the memfds are called: `/proc/self/fd` shows it.
-const NAME: &str = "wharf file";
+const NAME: &str = wharf::audit::MEMORY_NAME;
 
 /// The same, as a link of `/proc/self/fd` has it.
 const LINK: &[u8] = b"/memfd:wharf file (deleted)";
@@ -249,7 +249,7 @@ fn new_id() -> u64 {
 }
 
 /// The name of a descriptor in `/proc`.
-fn of_process(descriptor: c_int) -> String {
+pub(crate) fn of_process(descriptor: c_int) -> String {
     format!("/proc/self/fd/{descriptor}")
 }
 

@@ -40,6 +40,25 @@ fn walks_through_trees_do_what_the_c_librarys_do() {
     is_the_same_on_both("walks.c");
 }
 
+#[test]
+fn asynchronous_reads_and_writes_do_what_the_c_librarys_do() {
+    is_the_same_on_both("aio.c");
+}
+
+/// Of what the C library leaves open: a request outlives its descriptor, and a child of a fork begins anew.
+#[test]
+fn asynchronous_requests_outlive_their_descriptors_and_are_not_a_childs() {
+    let drive = Drive::new();
+    let program = compiled("aio.c");
+    let told = drive.run(Command::new(program.path()).args(["/where", "alone"]));
+    assert_eq!(
+        text(&told.stdout),
+        "4096 4096 4096 4096 4096 4096 4096 4096 1 0\n0 wrong\n0 wrong, 0 failed, 18 bytes\n",
+        "{told:?}"
+    );
+    drive.check();
+}
+
 /// Functions of the shared object do not take those of a program for each other.
 #[test]
 fn a_program_may_have_functions_by_names_of_the_c_library() {
@@ -202,6 +221,23 @@ fn a_file_is_mapped_to_be_written_by_one_process() {
         text(&told.stdout),
         "to be read: 0\nanother process: ENODEV\nafter a lock: by a call\nalone: 0\nafter the lock: the first\n\
          another process: ENODEV\nafter that: 0\nread by another: the first\n",
+        "{told:?}"
+    );
+    drive.check();
+}
+
+/// Who maps a file to read it finds what others have written when it gets a lock, and does not get a mapping beside one that is written.
+#[test]
+fn a_file_is_mapped_to_be_read_by_many_processes_but_beside_none_that_writes() {
+    let drive = Drive::new();
+    let program = compiled("maps_read.c");
+    let told = drive.run(Command::new(program.path()).arg("/where"));
+    assert_eq!(
+        text(&told.stdout),
+        "another reads: first\none reads: first\nafter a lock: second\nat the end: second\nmsync: 0\nafter msync: third\n\
+         written by itself: fourth\nto be written: EACCES\none writes beside another: ENODEV\nanother writes beside one: ENODEV\n\
+         one writes alone: fourth\nand reads: fifth\nanother reads beside it: ENODEV\nanother writes: fifth\n\
+         one reads beside it: ENODEV\na copy: fifth\none reads after it: sixth\nmade larger: 1\nallowed later: 0\nand in the file: seventh\n0 wrong of 30\n",
         "{told:?}"
     );
     drive.check();

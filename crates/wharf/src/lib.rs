@@ -12,6 +12,7 @@
 //! * [`page_cache`]: a page cache for ordinary files, for programs that link it
 //! * [`flash_cache`]: a flash cache in front of a slow disk
 //! * [`files`]: file systems in drive images, for programs that link them
+//! * [`audit`]: what programs ask of the kernel about a drive that it does not know
 //! * [`storage`]: files, devices, memory and arrays of them
 //! * [`nbd`], [`serve`]: a server of the NBD protocol, and what it serves
 //! * [`lab`]: builds systems, replays, compares, reports
@@ -25,6 +26,7 @@ pub use wharf_storage as storage;
 pub use wharf_wire as wire;
 pub use wharf_workload as workload;
 
+pub mod audit;
 pub mod cli;
 pub mod files;
 pub mod flash_cache;

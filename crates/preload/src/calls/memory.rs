@@ -1,66 +1,30 @@
 //! Mappings of files of the drive.
 //!
-//! * Private ones, and those of files that are open to be read alone, are copies: what changes in the file later does not show.
+//! * Private ones are copies: what changes in the file later does not show.
 //! * Shared ones of a file that is open to be written are had by one process at a time (`ENODEV` for others: SQLite then reads
-//!   by calls). Those of a file have one memory in this process, whatever their number, which its children share. What is read
-//!   and written by calls meanwhile and what is in that memory agree.
+//!   by calls). Those of a file that is open to be read alone are had by any number of processes, while no other has one of the former.
+//! * Those of a file have one memory in this process, whatever their number ([`mapped`](super::mapped)), which its children share. What is
+//!   read and written by calls meanwhile and what is in that memory agree.
 //! * What was changed there goes back to the file by `msync`, by the last `munmap`, and when the process ends. What other
 //!   processes write by calls shows, and they see what was changed there, by locks of the file: whoever gets one finds the
-//!   file as it is, and whoever gives one back leaves it so. NFS keeps mappings in step by the same rule.
+//!   file as it is, and whoever gives one back leaves it so. NFS keeps mappings in step by the same rule. `msync` with
+//!   `MS_INVALIDATE` has it show too.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{c_int, c_void};
-use std::ops::Range;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::ptr;
+use std::os::fd::AsRawFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use libc::{off_t, size_t};
-use rustix::fs::{FallocateFlags, MemfdFlags, SeekFrom};
-use rustix::mm::{MapFlags, ProtFlags, mmap as map, munmap as unmap};
-use wharf_files::Seek;
+use rustix::mm::munmap as unmap;
 
-use super::data::{attributes, bytes, find, read_from_drive, write_to_drive};
+use super::mapped::{Memory, PAGE, fill};
 use crate::errno::{Errno, Outcome, set, zero};
 use crate::find::Spot;
 use crate::next::hooks;
 use crate::table::{self, Open, Ref};
-
-const PAGE: usize = 4096;
-
-const ZEROS: [u8; PAGE] = [0; PAGE];
-
-/// Bytes of a file that are looked at together.
-const LOOK: usize = 1 << 20;
-
-/// The memory of a file's shared mappings.
-struct Memory {
-    file: OwnedFd,
-    /// All of it, as this library sees it.
-    view: *mut u8,
-    bytes: usize,
-    /// What the file has, as far as is known, of each page that has come; none for zeros, which take no memory either.
-    known: BTreeMap<usize, Option<Box<[u8; PAGE]>>>,
-    open: Ref,
-    mappings: usize,
-    /// Whether anybody may have changed it: SQLite maps files to read them alone, and would wait for comparisons at each call.
-    may_change: bool,
-    /// The file as it was when the pages were last looked at, as [`version`] says it; none if they were not since they came.
-    seen: Option<Version>,
-}
-
-/// What changes when a file is written: its times, and its size.
-type Version = (u64, u64, u64);
-
-fn version(open: &Open) -> Outcome<Version> {
-    let now = attributes(open)?;
-    Ok((now.modified_ns, now.changed_ns, now.bytes))
-}
-
-// SAFETY: the view is the memory's own, used by whoever has the lock.
-unsafe impl Send for Memory {}
 
 #[derive(Default)]
 pub(crate) struct All {
@@ -89,212 +53,6 @@ static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 fn all() -> std::sync::MutexGuard<'static, All> {
     ALL.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-/// Fills memory from a file; behind its end there are zeros.
-fn fill(open: &Open, offset: u64, out: &mut [u8]) -> Outcome<()> {
-    let mut done = 0;
-    while done < out.len() {
-        match read_from_drive(open, offset + done as u64, &mut out[done..])? {
-            0 => break,
-            now => done += now,
-        }
-    }
-    Ok(())
-}
-
-/// Where a file has bytes that are not a hole, from here on.
-fn next_data(open: &Open, from: u64) -> Outcome<Option<u64>> {
-    match find(open, from, Seek::Data) {
-        Err(Errno(libc::ENXIO)) => Ok(None),
-        next => next.map(Some),
-    }
-}
-
-impl Memory {
-    fn new(open: Ref) -> Outcome<Memory> {
-        let file = rustix::fs::memfd_create("wharf mapping", MemfdFlags::CLOEXEC)?;
-        Ok(Memory {
-            file: crate::find::high(file, true)?,
-            view: ptr::null_mut(),
-            bytes: 0,
-            known: BTreeMap::new(),
-            open,
-            mappings: 0,
-            may_change: false,
-            seen: None,
-        })
-    }
-
-    /// Has the file's bytes from `offset` on in memory.
-    fn bring(&mut self, offset: usize, bytes: usize) -> Outcome<()> {
-        let end = (offset + bytes).next_multiple_of(PAGE);
-        if end > self.bytes {
-            rustix::fs::ftruncate(&self.file, end as u64)?;
-            let access = ProtFlags::READ | ProtFlags::WRITE;
-            // SAFETY: a mapping of its own, in the place of the smaller one, which only this library uses.
-            unsafe {
-                let view = map(
-                    ptr::null_mut(),
-                    end,
-                    access,
-                    MapFlags::SHARED,
-                    &self.file,
-                    0,
-                )?;
-                if !self.view.is_null() {
-                    unmap(self.view.cast(), self.bytes)?;
-                }
-                self.view = view.cast();
-            }
-            self.bytes = end;
-        }
-        self.look(offset / PAGE..end / PAGE, false)
-    }
-
-    /// Looks at the file's pages: at those that have not come, or `anew` at those that have.
-    fn look(&mut self, pages: Range<usize>, anew: bool) -> Outcome<()> {
-        let mut chunk = vec![0; LOOK];
-        let mut page = pages.start;
-        while page < pages.end {
-            let data = next_data(&self.open, (page * PAGE) as u64)?;
-            let data = data.map_or(pages.end, |at| (at as usize / PAGE).clamp(page, pages.end));
-            (page..data).for_each(|hole| self.learn(hole, None, anew));
-            let bytes = ((pages.end - data) * PAGE).min(LOOK);
-            let chunk = &mut chunk[..bytes];
-            chunk.fill(0);
-            fill(&self.open, (data * PAGE) as u64, chunk)?;
-            for (index, new) in chunk.as_chunks::<PAGE>().0.iter().enumerate() {
-                let is_zero = new.iter().all(|byte| *byte == 0);
-                self.learn(data + index, (!is_zero).then_some(new), anew);
-            }
-            page = data + bytes / PAGE;
-        }
-        Ok(())
-    }
-
-    /// The file has these bytes in a page, or zeros.
-    fn learn(&mut self, page: usize, new: Option<&[u8; PAGE]>, anew: bool) {
-        let known = self.known.get(&page);
-        if known.is_some() != anew || known.is_some_and(|known| known.as_deref() == new) {
-            return;
-        }
-        match new {
-            Some(new) => self.page(page).copy_from_slice(new),
-            None if anew => self.page(page).fill(0),
-            None => {}
-        }
-        self.known.insert(page, new.map(|new| Box::new(*new)));
-    }
-
-    fn page(&mut self, page: usize) -> &mut [u8] {
-        // SAFETY: inside the view. The program may change it meanwhile, as it may any mapping: these are bytes that are copied.
-        unsafe { std::slice::from_raw_parts_mut(self.view.add(page * PAGE), PAGE) }
-    }
-
-    /// Brings back what was changed, as far as the file goes.
-    fn bring_back(&mut self) -> Outcome<()> {
-        if !self.may_change {
-            return Ok(());
-        }
-        let end = (bytes(&self.open)? as usize).min(self.bytes);
-        let mut from = 0;
-        // Where nothing was ever written there is no memory.
-        while let Some(data) = self
-            .next(SeekFrom::Data(from as u64))?
-            .filter(|at| *at < end)
-        {
-            let hole = self.next(SeekFrom::Hole(data as u64))?.unwrap_or(end);
-            for page in data / PAGE..hole.min(end).div_ceil(PAGE) {
-                self.bring_page_back(page, (end - page * PAGE).min(PAGE))?;
-            }
-            from = hole;
-        }
-        Ok(())
-    }
-
-    /// The next data, or hole, of the memory.
-    fn next(&self, from: SeekFrom) -> Outcome<Option<usize>> {
-        match rustix::fs::seek(&self.file, from) {
-            Ok(at) => Ok(Some(at as usize)),
-            Err(rustix::io::Errno::NXIO) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    fn bring_page_back(&mut self, page: usize, end: usize) -> Outcome<()> {
-        // The program may change it meanwhile.
-        let mut now = [0; PAGE];
-        now.copy_from_slice(self.page(page));
-        let Some(known) = self.known.get_mut(&page) else {
-            return Ok(());
-        };
-        if known.as_deref().unwrap_or(&ZEROS)[..end] != now[..end] {
-            write_to_drive(&self.open, (page * PAGE) as u64, &now[..end], false)?;
-            known.get_or_insert_with(|| Box::new(ZEROS))[..end].copy_from_slice(&now[..end]);
-        }
-        Ok(())
-    }
-
-    /// Has what others have written to the file since.
-    fn catch_up(&mut self) -> Outcome<()> {
-        self.bring_back()?;
-        // Before the pages are read: what is written meanwhile shows the next time.
-        let now = version(&self.open)?;
-        if self.seen == Some(now) {
-            return Ok(());
-        }
-        let ends = (self.known.first_key_value(), self.known.last_key_value());
-        if let (Some((first, _)), Some((last, _))) = ends {
-            self.look(*first..last + 1, true)?;
-        }
-        self.seen = Some(now);
-        Ok(())
-    }
-
-    /// Bytes of the file have become these.
-    fn written(&mut self, offset: usize, data: &[u8]) {
-        let mut done = 0;
-        while done < data.len() {
-            let (page, from) = ((offset + done) / PAGE, (offset + done) % PAGE);
-            let now = (PAGE - from).min(data.len() - done);
-            if let Some(known) = self.known.get_mut(&page) {
-                known.get_or_insert_with(|| Box::new(ZEROS))[from..from + now]
-                    .copy_from_slice(&data[done..done + now]);
-                self.page(page)[from..from + now].copy_from_slice(&data[done..done + now]);
-            }
-            done += now;
-        }
-    }
-
-    /// The file ends here now.
-    fn cut(&mut self, end: usize) {
-        let whole = end.next_multiple_of(PAGE);
-        if end < whole.min(self.bytes) {
-            let (page, from) = (end / PAGE, end % PAGE);
-            self.page(page)[from..].fill(0);
-            if let Some(Some(known)) = self.known.get_mut(&page) {
-                known[from..].fill(0);
-            }
-        }
-        if whole < self.bytes {
-            let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-            let rest = (self.bytes - whole) as u64;
-            // It is memory: a hole can be made in it.
-            let _ = rustix::fs::fallocate(&self.file, how, whole as u64, rest);
-            let rest = self.known.range_mut(whole / PAGE..);
-            rest.for_each(|(_, known)| *known = None);
-        }
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        if !self.view.is_null() {
-            // SAFETY: mapped by this.
-            let _ = unsafe { unmap(self.view.cast(), self.bytes) };
-        }
-    }
 }
 
 /// Does something with the memory of a file, if it has one.
@@ -369,9 +127,7 @@ pub(crate) struct Forking(std::sync::MutexGuard<'static, All>);
 pub(crate) fn before_fork() -> Forking {
     let mut all = all();
     // What the child allows itself is not seen here.
-    for memory in all.files.values_mut() {
-        memory.may_change = true;
-    }
+    all.files.values_mut().for_each(Memory::allow_changes);
     Forking(all)
 }
 
@@ -459,28 +215,62 @@ fn map_shared(
 ) -> Outcome<*mut c_void> {
     let mut all = all();
     let number = open.page().number;
+    let writes = open.page().flags() & libc::O_ACCMODE == libc::O_RDWR;
     let memory = match all.files.entry(number) {
         Entry::Occupied(entry) => entry.into_mut(),
         Entry::Vacant(entry) => {
-            let memory = Memory::new(open.clone())?;
-            crate::locks::mapped(open)?;
+            let memory = entry.insert(Memory::new(open.clone(), writes)?);
             COUNT.fetch_add(1, Ordering::Relaxed);
-            entry.insert(memory)
+            memory
         }
     };
-    memory.bring(offset as usize, bytes)?;
-    let mapped = next(access, flags, memory.file.as_raw_fd(), offset);
-    if mapped == libc::MAP_FAILED {
-        return Err(crate::errno::last());
+    let made = map_memory(memory, open, bytes, access, flags, offset, writes, next);
+    match made {
+        Ok(mapped) => {
+            memory.mappings += 1;
+            all.places.insert(mapped as usize, (bytes, number));
+            all.offsets.insert(mapped as usize, offset as usize);
+        }
+        Err(_) if memory.mappings == 0 => all.forget(number),
+        Err(_) => {}
     }
-    memory.mappings += 1;
-    memory.may_change |= access & libc::PROT_WRITE != 0;
-    all.places.insert(mapped as usize, (bytes, number));
-    all.offsets.insert(mapped as usize, offset as usize);
-    Ok(mapped)
+    made
+}
+
+#[allow(clippy::too_many_arguments)] // those of `mmap`
+fn map_memory(
+    memory: &mut Memory,
+    open: &Ref,
+    bytes: size_t,
+    access: c_int,
+    flags: c_int,
+    offset: off_t,
+    writes: bool,
+    next: Map<'_>,
+) -> Outcome<*mut c_void> {
+    if writes {
+        memory.be_alone(open)?;
+    }
+    memory.bring(offset as usize, bytes)?;
+    if access & libc::PROT_WRITE != 0 {
+        memory.allow_changes();
+    }
+    let descriptor = memory.descriptor(writes)?;
+    match next(access, flags, descriptor.as_raw_fd(), offset) {
+        libc::MAP_FAILED => Err(crate::errno::last()),
+        mapped => Ok(mapped),
+    }
 }
 
 impl All {
+    /// A file is mapped no more.
+    fn forget(&mut self, number: u64) {
+        if let Some(memory) = self.files.remove(&number) {
+            crate::locks::unmapped(&memory.open);
+            COUNT.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
     /// Has `next` give a mapping another size, or another place.
     fn remap(
         &mut self,
@@ -530,7 +320,7 @@ fn allow_changes(from: usize, bytes: usize) {
     let before_end = places.range(..from.saturating_add(bytes));
     for (_, (_, number)) in before_end.filter(|(at, (bytes, _))| **at + bytes > from) {
         if let Some(memory) = files.get_mut(number) {
-            memory.may_change = true;
+            memory.allow_changes();
         }
     }
 }
@@ -544,14 +334,23 @@ hooks! {
             return next(at, bytes, access, flags, descriptor, offset);
         };
         let how = |access, flags, descriptor, offset| next(at, bytes, access, flags, descriptor, offset);
-        let mapped = check(&open, access, flags, offset).and_then(|()| match is_private(flags) {
-            false if open.page().flags() & libc::O_ACCMODE == libc::O_RDWR => map_shared(&open, bytes, access, flags & !(libc::MAP_SYNC | libc::MAP_POPULATE), offset, &how),
-            _ => {
-                let shared = libc::MAP_SHARED | libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC | libc::MAP_POPULATE;
-                map_private(&open, bytes, access, flags & !shared | libc::MAP_PRIVATE, offset, &how)
+        let shared = libc::MAP_SHARED | libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC | libc::MAP_POPULATE;
+        let copy = || map_private(&open, bytes, access, flags & !shared | libc::MAP_PRIVATE, offset, &how);
+        let mapped = check(&open, access, flags, offset).and_then(|()| {
+            if is_private(flags) {
+                return copy();
+            }
+            let flags = flags & !(libc::MAP_SYNC | libc::MAP_POPULATE);
+            match map_shared(&open, bytes, access, flags, offset, &how) {
+                // LevelDB maps a thousand files to read them, which do not change.
+                Err(Errno(libc::EMFILE)) if open.page().flags() & libc::O_ACCMODE == libc::O_RDONLY => copy(),
+                mapped => mapped,
             }
         });
         mapped.unwrap_or_else(|errno| {
+            if errno == Errno(libc::ENODEV) {
+                crate::audit::refused("mmap");
+            }
             set(errno);
             libc::MAP_FAILED
         })
@@ -572,6 +371,13 @@ hooks! {
         next(at, bytes, access)
     }
 
+    fn pkey_mprotect(at: *mut c_void, bytes: size_t, access: c_int, key: c_int) -> c_int, next {
+        if COUNT.load(Ordering::Relaxed) > 0 && access & libc::PROT_WRITE != 0 {
+            allow_changes(at as usize, bytes);
+        }
+        next(at, bytes, access, key)
+    }
+
     fn msync(at: *mut c_void, bytes: size_t, flags: c_int) -> c_int, next {
         if COUNT.load(Ordering::Relaxed) == 0 {
             return next(at, bytes, flags);
@@ -584,7 +390,10 @@ hooks! {
             drop(all);
             return next(at, bytes, flags);
         };
-        let back = memory.bring_back();
+        let back = match flags & libc::MS_INVALIDATE {
+            0 => memory.bring_back(),
+            _ => memory.catch_up(),
+        };
         zero(back.and_then(|()| match flags & libc::MS_SYNC {
             0 => Ok(()),
             _ => super::storage::make_durable(&memory.open, true),
@@ -623,10 +432,7 @@ hooks! {
                 if memory.mappings == 0 {
                     // As with the kernel's, an error is told to whoever syncs.
                     let _ = memory.bring_back();
-                    crate::locks::unmapped(&memory.open);
-                    COUNT.fetch_sub(1, Ordering::Relaxed);
-                    let ended = all.files.remove(&number);
-                    drop(ended);
+                    all.forget(number);
                 }
             }
         }

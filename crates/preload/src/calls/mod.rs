@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `open.rs` | opening |
 //! | `data.rs`, `vectors.rs` | reading, writing, offsets |
+//! | `aio.rs` | asynchronous reads and writes |
 //! | `storage.rs` | sizes, storage, making durable, copies between descriptors |
 //! | `names.rs` | directories made and removed, links, renames |
 //! | `attributes.rs`, `xattrs.rs` | `stat` and its family, owners, bits, times, extended attributes |
@@ -15,10 +16,11 @@
 //! | `spawn.rs` | `posix_spawn` |
 //! | `streams.rs` | `FILE` |
 //! | `temporary.rs` | files and directories with new names |
-//! | `memory.rs` | mappings |
+//! | `memory.rs`, `mapped.rs` | mappings |
 //! | `wait.rs` | `poll`, `select`, `epoll` |
 //! | `refuse.rs` | what is not there for files of the drive, and says so |
 
+pub(crate) mod aio;
 pub(crate) mod attributes;
 pub(crate) mod data;
 pub(crate) mod descriptors;
@@ -28,6 +30,7 @@ pub(crate) mod execl;
 pub(crate) mod fts;
 pub(crate) mod ftw;
 pub(crate) mod glob;
+mod mapped;
 pub(crate) mod memory;
 pub(crate) mod names;
 pub(crate) mod open;

@@ -62,6 +62,7 @@ fn refuse(spot: &Spot) {
     if let Ok(Kind::Special(special)) = kind
         && special != Special::Socket
     {
+        crate::audit::refused("open of a pipe or a device");
         complain("pipes and devices of a drive cannot be opened: use `wharf mount`");
     }
 }

@@ -10,6 +10,7 @@ use crate::find::{Found, find};
 use crate::next::hooks;
 
 fn refused(what: &str) -> c_int {
+    crate::audit::refused(what);
     complain(&format!(
         "{what} is not there for files of a drive: use `wharf mount`"
     ));
@@ -22,6 +23,7 @@ hooks! {
         match unsafe { is_of_drive(address, bytes) } {
             false => next(socket, address, bytes),
             true => {
+                crate::audit::refused("bind");
                 complain("sockets have no names on a drive: use `wharf mount`");
                 number(Err(Errno(libc::EPERM)))
             }

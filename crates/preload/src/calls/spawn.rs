@@ -58,6 +58,7 @@ hooks! {
             Found::Machine => next(actions, path),
             Found::Elsewhere(path) => next(actions, path.as_ptr()),
             Found::Drive(_) => {
+                crate::audit::refused("posix_spawn_file_actions_addchdir_np");
                 complain("posix_spawn cannot begin in a directory of a drive: use `wharf mount`");
                 libc::ENOSYS
             }

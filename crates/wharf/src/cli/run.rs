@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 
@@ -13,6 +13,7 @@ use signal_hook::iterator::Signals;
 use wharf_lab::config::parse_bytes;
 
 use super::{Failure, fs, input};
+use crate::audit::{Audit, Report};
 use crate::files::Server;
 
 /// The shared object that goes before the program's C library.
@@ -28,7 +29,8 @@ Examples:
   wharf serve drive drive.img --socket drive.sock &
   wharf run --drive drive.sock=/drive -- sqlite3 /drive/data.db
 
-Programs that are linked statically, programs in Go and programs with set-user-id do not see the drive: use `wharf mount`.";
+Programs that are linked statically, programs in Go and programs with set-user-id do not see the drive: use `wharf mount`.
+`--audit` tells whether there are any.";
 
 #[derive(clap::Args)]
 #[command(after_help = NEXT)]
@@ -42,9 +44,22 @@ pub(super) struct Args {
     /// Memory in which each process keeps what it reads of files, until others change it: `64MiB`, or `0` for none.
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = cache_bytes)]
     cache: u64,
+    /// Watches all calls of the program's that lead to files, and says on standard error when all has ended which ones for the drive
+    /// went past it to the kernel, and what was refused. It makes these calls slow.
+    #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "table")]
+    audit: Option<Format>,
     /// The program, and its arguments.
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
+}
+
+/// How a report is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// For people.
+    Table,
+    /// For programs.
+    Json,
 }
 
 /// Runs the command; gives the program's exit code.
@@ -61,19 +76,116 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
     let socket = served.as_ref().map_or(&source, |served| &served.socket);
     let socket = std::path::absolute(socket).map_err(input)?;
     let told = [socket.as_os_str().as_bytes(), b"=", place.as_bytes()].concat();
-    let child = Command::new(&args.program[0])
+    let mut command = Command::new(&args.program[0]);
+    command
         .args(&args.program[1..])
         .env("LD_PRELOAD", before(&object))
         .env("WHARF_DRIVE", OsStr::from_bytes(&told))
-        .env("WHARF_CACHE", args.cache.to_string())
-        .arg0(&args.program[0])
-        .spawn();
-    let child = child.map_err(|error| input(format!("{}: {error}", args.program[0].display())))?;
-    let ended = wait(child, signals).map_err(input)?;
+        .env("WHARF_CACHE", args.cache.to_string());
+    let watched = match args.audit {
+        None => None,
+        Some(format) => Some(Watched::begin(format, Path::new(&place), &object)?),
+    };
+    let ended = start(command, watched, signals, &args.program[0]);
     if let Some(served) = served {
         served.close(&source)?;
     }
-    Ok(code(ended))
+    ended.map(code)
+}
+
+/// Starts the program, and waits until it has ended; with an audit, until all that it has started has.
+fn start(
+    mut command: Command,
+    mut watched: Option<Watched>,
+    signals: Signals,
+    program: &OsStr,
+) -> Result<ExitStatus, Failure> {
+    if let Some(watched) = &mut watched {
+        watched.audit.follow(&mut command);
+    }
+    let child = command.spawn();
+    drop(command);
+    let ended = match child {
+        Ok(child) => wait(child, signals).map_err(input),
+        Err(error) => Err(input(format!("{}: {error}", program.display()))),
+    };
+    // Where its calls could not be watched it was not started.
+    watched.map_or(Ok(()), |watched| watched.end(ended.is_ok()))?;
+    ended
+}
+
+/// An audit, and the directory of its socket.
+struct Watched {
+    audit: Audit,
+    format: Format,
+    directory: PathBuf,
+}
+
+impl Watched {
+    fn begin(format: Format, place: &Path, object: &Path) -> Result<Watched, Failure> {
+        let directory = private_directory().map_err(input)?;
+        match Audit::begin(place, object, &directory) {
+            Ok(audit) => Ok(Watched {
+                audit,
+                format,
+                directory,
+            }),
+            Err(error) => {
+                let _ = std::fs::remove_dir_all(&directory);
+                Err(input(error))
+            }
+        }
+    }
+
+    /// Says what was found, if the program was started.
+    fn end(self, was_started: bool) -> Result<(), Failure> {
+        let report = self.audit.end();
+        let _ = std::fs::remove_dir_all(&self.directory);
+        let report = report.map_err(input)?;
+        if was_started {
+            let text = match self.format {
+                Format::Table => table(&report),
+                Format::Json => serde_json::to_string_pretty(&report).expect("plain data"),
+            };
+            eprintln!("{}", text.trim_end());
+        }
+        Ok(())
+    }
+}
+
+/// A report for people.
+fn table(report: &Report) -> String {
+    let mut rows = Vec::new();
+    for passed in &report.passed_by {
+        let how = match passed.has_object {
+            true => "passed by",
+            false => "passed by; the program has no shared object",
+        };
+        let what = format!("{how}: first {}", passed.first);
+        rows.push([
+            passed.program.clone(),
+            passed.call.clone(),
+            passed.times.to_string(),
+            what,
+        ]);
+    }
+    for refused in &report.refused {
+        let (program, call) = (refused.program.clone(), refused.call.clone());
+        rows.push([program, call, refused.times.to_string(), "refused".into()]);
+    }
+    let mut text = format!("wharf run: {} calls were looked at", report.looked_at);
+    if rows.is_empty() {
+        return text + "; none for the drive passed by, and none was refused";
+    }
+    text.push('\n');
+    rows.insert(0, ["program", "call", "times", "what"].map(String::from));
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let widths = [0, 1, 2].map(|column| width(column).unwrap_or(0));
+    for [program, call, times, what] in &rows {
+        let [first, second, third] = widths;
+        text += &format!("{program:first$}  {call:second$}  {times:>third$}  {what}\n");
+    }
+    text
 }
 
 /// A size, as it is said.
@@ -209,5 +321,42 @@ fn code(ended: ExitStatus) -> u8 {
         (Some(code), _) => code as u8,
         (None, Some(signal)) => 128u8.saturating_add(signal as u8),
         (None, None) => super::FAILED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::audit::{Passed, Refused};
+
+    #[test]
+    fn a_report_is_a_table() {
+        let mut report = Report {
+            looked_at: 412,
+            ..Report::default()
+        };
+        assert_eq!(
+            table(&report),
+            "wharf run: 412 calls were looked at; none for the drive passed by, and none was refused"
+        );
+        report.passed_by.push(Passed {
+            program: "/home/static".into(),
+            call: "openat".into(),
+            times: 12,
+            first: "/drive/x".into(),
+            has_object: false,
+        });
+        report.refused.push(Refused {
+            program: "/bin/cat".into(),
+            call: "mmap".into(),
+            times: 1,
+        });
+        assert_eq!(
+            table(&report),
+            "wharf run: 412 calls were looked at\n\
+             program       call    times  what\n\
+             /home/static  openat     12  passed by; the program has no shared object: first /drive/x\n\
+             /bin/cat      mmap        1  refused\n"
+        );
     }
 }
