@@ -26,6 +26,7 @@ use super::data::{attributes, bytes, find, read_from_drive, write_to_drive};
 use crate::errno::{Errno, Outcome, set, zero};
 use crate::find::Spot;
 use crate::next::hooks;
+use crate::page::FileId;
 use crate::table::{self, Open, Ref};
 
 const PAGE: usize = 4096;
@@ -64,10 +65,9 @@ unsafe impl Send for Memory {}
 
 #[derive(Default)]
 pub(crate) struct All {
-    /// By the numbers of files.
-    files: BTreeMap<u64, Memory>,
+    files: BTreeMap<FileId, Memory>,
     /// Where which file is mapped, and how many bytes.
-    places: BTreeMap<usize, (usize, u64)>,
+    places: BTreeMap<usize, (usize, FileId)>,
     /// What is before each of these in its file.
     offsets: BTreeMap<usize, usize>,
     /// Where copies of files begin.
@@ -302,7 +302,7 @@ fn of_file<T>(open: &Open, f: impl FnOnce(&mut Memory) -> T) -> Option<T> {
     if COUNT.load(Ordering::Relaxed) == 0 {
         return None;
     }
-    all().files.get_mut(&open.page().number).map(f)
+    all().files.get_mut(&open.page().file()).map(f)
 }
 
 /// Before a file is read by a call, or a lock of it is given back: what was changed in its memory is in the file.
@@ -339,8 +339,8 @@ pub(crate) fn after_truncation(open: &Open, bytes: u64) {
 /// The same of a file that is known by its path alone.
 pub(crate) fn after_truncation_of(spot: Spot, bytes: u64) {
     if COUNT.load(Ordering::Relaxed) > 0
-        && let Ok(found) = super::attributes::of_spot(spot, true)
-        && let Some(memory) = all().files.get_mut(&found.number)
+        && let Ok(found) = super::attributes::file_of(spot)
+        && let Some(memory) = all().files.get_mut(&found)
     {
         memory.cut(bytes as usize);
     }
@@ -458,7 +458,7 @@ fn map_shared(
     next: Map<'_>,
 ) -> Outcome<*mut c_void> {
     let mut all = all();
-    let number = open.page().number;
+    let number = open.page().file();
     let memory = match all.files.entry(number) {
         Entry::Occupied(entry) => entry.into_mut(),
         Entry::Vacant(entry) => {
@@ -612,7 +612,7 @@ hooks! {
             let mut all = all();
             let from = at as usize;
             let inside = all.places.range(from..from.saturating_add(bytes));
-            let inside: Vec<(usize, u64)> = inside.map(|(begin, (_, number))| (*begin, *number)).collect();
+            let inside: Vec<(usize, FileId)> = inside.map(|(begin, (_, number))| (*begin, *number)).collect();
             for (begin, number) in inside {
                 all.places.remove(&begin);
                 all.offsets.remove(&begin);

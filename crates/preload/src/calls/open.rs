@@ -9,7 +9,7 @@ use wharf_files::vfs::Service;
 use wharf_files::{Kind, Special, block_on};
 
 use crate::convert::open_flags;
-use crate::drive::{complain, life, to_raw, with};
+use crate::drive::{complain, life, server, to_raw, with};
 use crate::errno::{Errno, Outcome, number};
 use crate::find::{Found, Spot, find};
 use crate::next::hooks;
@@ -75,11 +75,24 @@ pub(crate) fn make(
 ) -> Outcome<(Ref, std::os::fd::OwnedFd)> {
     let how = open_flags(flags)?;
     let mode = if how.create { masked(mode) } else { 0 };
-    let opened = with(|drive, by| Ok(block_on(drive.open(by, spot.at(drive, by)?, how, mode))?))?;
+    let (opened, server) = with(|drive, by| {
+        let at = match how.create || how.truncate {
+            true => spot.at_to_change(drive, by)?,
+            false => spot.at(drive, by)?,
+        };
+        let opened = block_on(drive.open(by, at, how, mode))?;
+        Ok((opened, server(drive)))
+    })?;
     let found = opened.attributes;
     let is_directory = found.kind == Kind::Directory;
     let shown = flags & !(libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC | libc::O_NOCTTY);
-    let made = Mapped::new(what, found.number, shown, is_directory, &spot.text());
+    let made = Mapped::new(
+        what,
+        (found.number, server),
+        shown,
+        is_directory,
+        &spot.text(),
+    );
     match made {
         Ok((mapped, descriptor)) => {
             Ok((Ref::new(mapped, to_raw(opened.handle), life()), descriptor))

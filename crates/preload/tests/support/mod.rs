@@ -86,6 +86,16 @@ impl Drive {
         }
     }
 
+    /// Ends the server, and serves the image anew at the same socket.
+    pub fn serve_anew(&mut self) {
+        self.end();
+        let (image, socket) = (
+            self.place.path().join("drive.img"),
+            self.place.path().join("drive.sock"),
+        );
+        self.server = Some(Server::open(&image, socket, 24).unwrap());
+    }
+
     /// A command that finds the drive.
     pub fn command(&self, command: &mut Command) -> Command {
         let mut found = Command::new(command.get_program());
