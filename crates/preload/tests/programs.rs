@@ -317,7 +317,7 @@ fn what_was_open_and_locked_is_lost_with_its_server() {
     told.read_to_string(&mut after).unwrap();
     assert_eq!(
         after,
-        "unlinks what may be another's by now: EIO\nmakes: EIO\nrenames: EIO\nreads: EIO\nwrites: EIO\nlocks: EIO\nunlocks: EIO\n\
+        "unlinks what may be another's by now: EIO\nmakes: EIO\nmakes what is there: done\ncuts: EIO\nrenames: EIO\nreads: EIO\nwrites: EIO\nlocks: EIO\nunlocks: EIO\n\
          syncs: EIO\nbrings back: EIO\nstats: EIO\nchild reads: EIO\nchild writes: EIO\nchild syncs: EIO\nopens anew: done\n\
          same number 1, same device 0\nsame device 1\nlocks anew: done\ncloses what is lost: done\nchild locks: held\n\
          mapped anew: first\nin the file: first\nunlinks: done\n"

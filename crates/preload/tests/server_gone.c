@@ -58,6 +58,8 @@ int main(int count, char **arguments) {
 
     told("unlinks what may be another's by now", unlink("journal"));
     told("makes", open("new", O_CREAT | O_RDWR, 0666));
+    told("makes what is there", open("journal", O_CREAT | O_RDWR, 0666));
+    told("cuts", open("journal", O_TRUNC | O_RDWR));
     told("renames", rename("journal", "other"));
     told("reads", pread(file, text, 5, 0));
     told("writes", pwrite(file, "wrong", 5, 0));
