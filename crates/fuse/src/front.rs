@@ -38,7 +38,8 @@ impl<S: Service + 'static> Front<S> {
     /// What the kernel does with what it has of a file that is opened.
     fn opened(&self) -> FopenFlags {
         match self.is_shared {
-            true => FopenFlags::empty(),
+            // It keeps none: the times by which it would see that what it has is old can be set back.
+            true => FopenFlags::FOPEN_DIRECT_IO,
             // Nobody else changes its bytes: what the kernel has of them stays right.
             false => FopenFlags::FOPEN_KEEP_CACHE,
         }
@@ -67,6 +68,8 @@ impl<S: Service + 'static> Filesystem for Front<S> {
         let _ = config.add_capabilities(InitFlags::FUSE_ATOMIC_O_TRUNC);
         if self.is_shared {
             let _ = config.add_capabilities(InitFlags::FUSE_AUTO_INVAL_DATA);
+            // Linux 6.6: mappings have memory all the same.
+            let _ = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
         }
         Ok(())
     }

@@ -13,8 +13,8 @@
 //! them are from before (`FUSE_NOTIFY_INC_EPOCH`, Linux 6.16). Where it cannot do that, it
 //! remembers names for root alone.
 //!
-//! Where others change the file system too, by other ways than this mount, nothing is remembered, and the kernel asks
-//! for a file's attributes before it shows what it has of its bytes (`FUSE_AUTO_INVAL_DATA`).
+//! Where others change the file system too, by other ways than this mount, nothing is remembered, and the kernel keeps nothing of
+//! files' bytes (`FOPEN_DIRECT_IO`) but for mappings, which show what a file had when it was mapped, or later.
 //!
 //! Attributes let nobody in: what is opened or changed is asked for in any case. Those of files
 //! with set-user-id and set-group-id bits are not remembered, as a write takes the bits away.

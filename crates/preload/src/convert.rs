@@ -7,8 +7,15 @@ use wharf_files::{Attributes, Kind, OpenFlags, Special};
 
 use crate::errno::{Errno, Outcome};
 
-/// The device that all files of the drive are on, for `st_dev`: no other file system has it.
-pub(crate) const DEVICE: u64 = 0x5748_4152;
+/// The kind of file system, for `statfs`: no other one has it.
+pub(crate) const KIND: u64 = 0x5748_4152;
+
+/// The device that all files of the drive are on, for `st_dev`: no other file system has it, nor the same drive of another server.
+/// Programs (SQLite) note for a device and a file's number that they have it locked: the locks were those of a server.
+fn device(server: u32) -> u64 {
+    const MAJOR: u32 = 0x841;
+    libc::makedev(MAJOR, server)
+}
 
 /// How a file is opened.
 pub(crate) fn open_flags(flags: c_int) -> Outcome<OpenFlags> {
@@ -52,10 +59,10 @@ pub(crate) fn entry_type(kind: Kind) -> u8 {
 const NS: u64 = 1_000_000_000;
 
 /// Attributes as `struct stat`.
-pub(crate) fn stat(found: &Attributes) -> libc::stat {
+pub(crate) fn stat(found: &Attributes, server: u32) -> libc::stat {
     // SAFETY: all of it may be zeros.
     let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-    stat.st_dev = DEVICE;
+    stat.st_dev = device(server);
     stat.st_ino = found.number;
     stat.st_mode = kind_bits(found.kind) | u32::from(found.mode);
     stat.st_nlink = found.links.into();
@@ -83,7 +90,7 @@ fn size(found: &Attributes) -> u64 {
 }
 
 /// Attributes as `struct statx`.
-pub(crate) fn statx(found: &Attributes) -> libc::statx {
+pub(crate) fn statx(found: &Attributes, server: u32) -> libc::statx {
     let time = |ns: u64| {
         let mut time = zeroed_time();
         time.tv_sec = (ns / NS) as i64;
@@ -104,8 +111,8 @@ pub(crate) fn statx(found: &Attributes) -> libc::statx {
     stat.stx_atime = time(found.accessed_ns);
     stat.stx_mtime = time(found.modified_ns);
     stat.stx_ctime = time(found.changed_ns);
-    stat.stx_dev_major = libc::major(DEVICE);
-    stat.stx_dev_minor = libc::minor(DEVICE);
+    stat.stx_dev_major = libc::major(device(server));
+    stat.stx_dev_minor = libc::minor(device(server));
     stat
 }
 

@@ -212,6 +212,9 @@ impl Client {
             if !open.page().is_directory() {
                 open.page().lose();
             }
+            if crate::locks::may_have(&open) {
+                open.lose_locks();
+            }
         }
         if let Some(attached) = self.attached.take() {
             attached.drive.abandon();
@@ -256,7 +259,7 @@ pub(crate) fn handle(drive: &FileDrive, by: By<'_>, open: &Open) -> Outcome<Hand
         return Ok(from_raw(open.handle.load(Ordering::Relaxed)));
     }
     let page = open.page();
-    if page.is_lost() {
+    if page.is_lost(server(drive)) {
         return Err(Errno(libc::EIO));
     }
     let flags = page.flags();
@@ -275,6 +278,11 @@ pub(crate) fn handle(drive: &FileDrive, by: By<'_>, open: &Open) -> Outcome<Hand
     open.handle.store(to_raw(opened.handle), Ordering::Relaxed);
     open.life.store(life, Ordering::Relaxed);
     Ok(opened.handle)
+}
+
+/// Of which server this process uses the drive.
+pub(crate) fn server(drive: &FileDrive) -> u32 {
+    drive.sharing().unwrap_or(0)
 }
 
 /// This life, for what is opened in it.

@@ -11,7 +11,7 @@ use wharf_files::By;
 use wharf_files::vfs::{At, Start};
 
 use crate::drive::{self, setup};
-use crate::errno::Outcome;
+use crate::errno::{Errno, Outcome};
 use crate::place::{Leads, Place, has_parents};
 use crate::table::{self, Ref};
 
@@ -63,6 +63,20 @@ impl Spot {
             (false, _) => &self.path[..],
         };
         Ok(At { from, path })
+    }
+
+    /// The same, for a request that changes names.
+    ///
+    /// A program that had something locked when its server went does not know that it has no lock any more (SQLite removes its
+    /// journal, which may be another process's by now): such requests fail until it has closed what it had locked.
+    ///
+    /// # Errors
+    /// `EIO`.
+    pub(crate) fn at_to_change<'a>(&'a self, drive: &FileDrive, by: By<'_>) -> Outcome<At<'a>> {
+        match table::has_lost_locks() {
+            true => Err(Errno(libc::EIO)),
+            false => self.at(drive, by),
+        }
     }
 
     /// Its path from the root, as text.

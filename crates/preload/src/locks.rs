@@ -18,6 +18,7 @@ use wharf_files::{By, Handle};
 use crate::calls::memory;
 use crate::drive::{handle, with};
 use crate::errno::{Errno, Outcome, last};
+use crate::page::FileId;
 use crate::table::{self, Open};
 
 /// The owner that stands for the process.
@@ -33,13 +34,13 @@ const MAPPING: u64 = u64::MAX;
 const PAUSE: Duration = Duration::from_micros(50);
 const PAUSE_MAX: Duration = Duration::from_millis(5);
 
-/// Files of which this process may have locks, by their numbers.
-static LOCKED: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
+/// Files of which this process may have locks.
+static LOCKED: Mutex<BTreeSet<FileId>> = Mutex::new(BTreeSet::new());
 
 /// How many there are.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-fn locked() -> std::sync::MutexGuard<'static, BTreeSet<u64>> {
+fn locked() -> std::sync::MutexGuard<'static, BTreeSet<FileId>> {
     LOCKED
         .lock()
         .unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -254,7 +255,7 @@ pub(crate) fn unmapped(open: &Open) {
 fn note(open: &Open, is_of_process: bool) {
     match is_of_process {
         true => {
-            if locked().insert(open.page().number) {
+            if locked().insert(open.page().file()) {
                 COUNT.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -262,9 +263,15 @@ fn note(open: &Open, is_of_process: bool) {
     }
 }
 
+/// Whether there may be a lock by it, of the process or of the description.
+pub(crate) fn may_have(open: &Open) -> bool {
+    open.is_locked.load(Ordering::Relaxed)
+        || COUNT.load(Ordering::Relaxed) > 0 && locked().contains(&open.page().file())
+}
+
 /// A descriptor of it is being closed: the process's locks of the file go.
 pub(crate) fn descriptor_closes(open: &Open) {
-    if COUNT.load(Ordering::Relaxed) == 0 || !locked().remove(&open.page().number) {
+    if COUNT.load(Ordering::Relaxed) == 0 || !locked().remove(&open.page().file()) {
         return;
     }
     COUNT.fetch_sub(1, Ordering::Relaxed);

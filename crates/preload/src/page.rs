@@ -39,6 +39,9 @@ pub(crate) enum Use {
     Directory = 2,
 }
 
+/// A server, and the number of a file there.
+pub(crate) type FileId = (u32, u64);
+
 /// See the [module](self).
 #[repr(C)]
 pub(crate) struct Page {
@@ -58,7 +61,9 @@ pub(crate) struct Page {
     path_bytes: u32,
     /// 1 if the process that served the drive was gone while this was open: what was written may be lost.
     is_lost: AtomicU32,
-    reserved: [u32; 2],
+    /// Of which server of the drive it was opened: what it had is gone with that.
+    server: u32,
+    reserved: u32,
     path: [u8; PATH_BYTES],
 }
 
@@ -76,7 +81,7 @@ impl Mapped {
     /// A new page, and a descriptor of it for the program.
     pub(crate) fn new(
         what: Use,
-        number: u64,
+        (number, server): (u64, u32),
         flags: c_int,
         is_directory: bool,
         path: &[u8],
@@ -88,6 +93,7 @@ impl Mapped {
         let page = unsafe { &mut *mapped.0 };
         page.magic = MAGIC;
         page.number = number;
+        page.server = server;
         page.id = new_id();
         page.flags = AtomicU32::new(flags as u32);
         page.what = what as u32;
@@ -179,8 +185,19 @@ impl Page {
         self.is_lost.store(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn is_lost(&self) -> bool {
-        self.is_lost.load(Ordering::Relaxed) != 0
+    /// Whether what was opened is lost for who uses the drive of this server. A directory has nothing to lose.
+    pub(crate) fn is_lost(&self, server: u32) -> bool {
+        self.is_lost.load(Ordering::Relaxed) != 0 || !self.is_directory() && self.server != server
+    }
+
+    /// Which file it is: the same number is another file of another server.
+    pub(crate) fn file(&self) -> FileId {
+        (self.server, self.number)
+    }
+
+    /// The server of which it was opened.
+    pub(crate) fn server(&self) -> u32 {
+        self.server
     }
 
     /// Has the offset for the caller alone until what this gives is dropped.

@@ -28,6 +28,9 @@ static END: AtomicUsize = AtomicUsize::new(0);
 /// What was closed, to be used again.
 static SPARE: Mutex<Vec<&'static Open>> = Mutex::new(Vec::new());
 
+/// Descriptions that may have had locks when their server went, and are open still: nearly always none.
+static LOST_LOCKS: AtomicUsize = AtomicUsize::new(0);
+
 /// An open file description, as this process has it.
 pub(crate) struct Open {
     /// Entries of the table, and calls under way.
@@ -38,6 +41,8 @@ pub(crate) struct Open {
     pub(crate) life: AtomicU64,
     /// The description may have locks.
     pub(crate) is_locked: AtomicBool,
+    /// It may have had locks when its server went.
+    has_lost_locks: AtomicBool,
 }
 
 /// A reference to one.
@@ -52,6 +57,13 @@ impl Deref for Ref {
 }
 
 impl Open {
+    /// Its server is gone, and it may have had locks.
+    pub(crate) fn lose_locks(&self) {
+        if !self.has_lost_locks.swap(true, Ordering::Relaxed) {
+            LOST_LOCKS.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     /// The page.
     pub(crate) fn page(&self) -> &Page {
         // SAFETY: it is there as long as there is a reference, and only references lead here.
@@ -70,6 +82,7 @@ impl Ref {
                 handle: AtomicU64::new(0),
                 life: AtomicU64::new(0),
                 is_locked: AtomicBool::new(false),
+                has_lost_locks: AtomicBool::new(false),
             }))
         });
         open.page
@@ -95,6 +108,9 @@ impl Drop for Ref {
         if self.0.references.fetch_sub(1, Ordering::Release) == 1 {
             fence(Ordering::Acquire);
             crate::locks::description_closes(self.0);
+            if self.0.has_lost_locks.swap(false, Ordering::Relaxed) {
+                LOST_LOCKS.fetch_sub(1, Ordering::Relaxed);
+            }
             crate::drive::close(self.0);
             let page = self.0.page.swap(ptr::null_mut(), Ordering::Relaxed);
             // SAFETY: made by `Box::into_raw`, and there are no references any more.
@@ -102,6 +118,11 @@ impl Drop for Ref {
             spare().push(self.0);
         }
     }
+}
+
+/// Whether something is open that may have had locks when its server went.
+pub(crate) fn has_lost_locks() -> bool {
+    LOST_LOCKS.load(Ordering::Relaxed) > 0
 }
 
 /// The list of what was closed, locked.

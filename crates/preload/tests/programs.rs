@@ -4,7 +4,8 @@
 
 mod support;
 
-use std::process::Command;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Command, Stdio};
 
 use support::{Drive, compiled, text};
 use wharf::files::Serving;
@@ -326,6 +327,39 @@ fn a_program_without_the_server_gets_errors() {
         text(&told.stderr).contains("Input/output error"),
         "{told:?}"
     );
+}
+
+/// SQLite's clients read a database that was changed below them: SQLite notes by device and file what it has locked, and what was
+/// locked had gone with the server. So did children that had inherited what was open write to the drive of the new one.
+#[test]
+fn what_was_open_and_locked_is_lost_with_its_server() {
+    let mut drive = Drive::new();
+    let program = compiled("server_gone.c");
+    let mut running = drive.command(Command::new(program.path()).arg("/where"));
+    let mut running = running
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut told = BufReader::new(running.stdout.take().unwrap());
+    let mut before = String::new();
+    while !before.ends_with("ready\n") {
+        assert!(told.read_line(&mut before).unwrap() > 0, "{before}");
+    }
+    assert_eq!(before, "locked: done\nmapped: done\nready\n");
+    drive.serve_anew();
+    running.stdin.take().unwrap().write_all(b"\n").unwrap();
+    let mut after = String::new();
+    told.read_to_string(&mut after).unwrap();
+    assert_eq!(
+        after,
+        "unlinks what may be another's by now: EIO\nmakes: EIO\nmakes what is there: done\ncuts: EIO\nrenames: EIO\nreads: EIO\nwrites: EIO\nlocks: EIO\nunlocks: EIO\n\
+         syncs: EIO\nbrings back: EIO\nstats: EIO\nchild reads: EIO\nchild writes: EIO\nchild syncs: EIO\nopens anew: done\n\
+         same number 1, same device 0\nsame device 1\nlocks anew: done\ncloses what is lost: done\nchild locks: held\n\
+         mapped anew: first\nin the file: first\nunlinks: done\n"
+    );
+    assert!(running.wait().unwrap().success());
+    drive.check();
 }
 
 #[test]

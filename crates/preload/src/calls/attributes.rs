@@ -10,10 +10,11 @@ use wharf_files::vfs::{Access, Service, SetTime, Target};
 use wharf_files::{Attributes, block_on};
 
 use crate::convert::{self, set_time};
-use crate::drive::{handle, with};
+use crate::drive::{handle, server, with};
 use crate::errno::{Errno, Outcome, zero};
 use crate::find::{Found, Spot, find};
 use crate::next::hooks;
+use crate::page::FileId;
 use crate::table::{self, Ref};
 
 /// What a call with a directory, a path and flags is about.
@@ -64,6 +65,11 @@ impl About {
         self.with(|drive, by, target| Ok(block_on(drive.stat(by, target))?))
     }
 
+    /// The same, and which server says so.
+    fn shown(&self) -> Outcome<(Attributes, u32)> {
+        self.with(|drive, by, target| Ok((block_on(drive.stat(by, target))?, server(drive))))
+    }
+
     fn chmod(&self, mode: mode_t) -> Outcome<()> {
         self.with(|drive, by, target| {
             Ok(block_on(drive.chmod(by, target, (mode & 0o7777) as u16))?)
@@ -106,9 +112,23 @@ pub(crate) fn of_open(open: &Ref) -> Outcome<Attributes> {
     super::data::attributes(open)
 }
 
+/// The same, and which server says so; a directory that was open when another one served the drive is of this one.
+fn shown(open: &Ref) -> Outcome<(Attributes, u32)> {
+    match open.page().is_directory() {
+        true => About::Open(open.clone()).shown(),
+        false => Ok((of_open(open)?, open.page().server())),
+    }
+}
+
 /// Attributes of what a path of the drive names.
 pub(crate) fn of_spot(spot: Spot, follows: bool) -> Outcome<Attributes> {
     About::Path(spot, follows).attributes()
+}
+
+/// Which file a path of the drive leads to.
+pub(crate) fn file_of(spot: Spot) -> Outcome<FileId> {
+    let (found, server) = About::Path(spot, true).shown()?;
+    Ok((server, found.number))
 }
 
 /// # Safety
@@ -149,7 +169,7 @@ fn space() -> Outcome<wharf_files::StatFs> {
 fn statfs_of(found: &wharf_files::StatFs) -> StatFs {
     // SAFETY: all of it may be zeros.
     let mut stat: StatFs = unsafe { std::mem::zeroed() };
-    stat.f_type = convert::DEVICE as i64;
+    stat.f_type = convert::KIND as i64;
     stat.f_bsize = 4096;
     stat.f_frsize = 4096;
     stat.f_blocks = found.pages;
@@ -184,7 +204,7 @@ hooks! {
             match About::new(directory, path, flags) {
                 About::Machine => next(directory, path, room, flags),
                 About::Elsewhere(path) => next(libc::AT_FDCWD, path.as_ptr(), room, flags),
-                about => give(about.attributes().map(|found| convert::stat(&found)), room),
+                about => give(about.shown().map(|(found, server)| convert::stat(&found, server)), room),
             }
         }
     }
@@ -218,7 +238,7 @@ hooks! {
         match table::get(descriptor) {
             None => next(descriptor, room),
             // SAFETY: the caller's room.
-            Some(open) => unsafe { give(of_open(&open).map(|found| convert::stat(&found)), room) },
+            Some(open) => unsafe { give(shown(&open).map(|(found, server)| convert::stat(&found, server)), room) },
         }
     }
 
@@ -273,7 +293,7 @@ hooks! {
             match About::new(directory, path, flags) {
                 About::Machine => next(directory, path, flags, mask, room),
                 About::Elsewhere(path) => next(libc::AT_FDCWD, path.as_ptr(), flags, mask, room),
-                about => give(about.attributes().map(|found| convert::statx(&found)), room),
+                about => give(about.shown().map(|(found, server)| convert::statx(&found, server)), room),
             }
         }
     }

@@ -24,14 +24,14 @@ use super::mapped::{Memory, PAGE, fill};
 use crate::errno::{Errno, Outcome, set, zero};
 use crate::find::Spot;
 use crate::next::hooks;
+use crate::page::FileId;
 use crate::table::{self, Open, Ref};
 
 #[derive(Default)]
 pub(crate) struct All {
-    /// By the numbers of files.
-    files: BTreeMap<u64, Memory>,
+    files: BTreeMap<FileId, Memory>,
     /// Where which file is mapped, and how many bytes.
-    places: BTreeMap<usize, (usize, u64)>,
+    places: BTreeMap<usize, (usize, FileId)>,
     /// What is before each of these in its file.
     offsets: BTreeMap<usize, usize>,
     /// Where copies of files begin.
@@ -60,7 +60,7 @@ fn of_file<T>(open: &Open, f: impl FnOnce(&mut Memory) -> T) -> Option<T> {
     if COUNT.load(Ordering::Relaxed) == 0 {
         return None;
     }
-    all().files.get_mut(&open.page().number).map(f)
+    all().files.get_mut(&open.page().file()).map(f)
 }
 
 /// Before a file is read by a call, or a lock of it is given back: what was changed in its memory is in the file.
@@ -97,8 +97,8 @@ pub(crate) fn after_truncation(open: &Open, bytes: u64) {
 /// The same of a file that is known by its path alone.
 pub(crate) fn after_truncation_of(spot: Spot, bytes: u64) {
     if COUNT.load(Ordering::Relaxed) > 0
-        && let Ok(found) = super::attributes::of_spot(spot, true)
-        && let Some(memory) = all().files.get_mut(&found.number)
+        && let Ok(found) = super::attributes::file_of(spot)
+        && let Some(memory) = all().files.get_mut(&found)
     {
         memory.cut(bytes as usize);
     }
@@ -214,7 +214,7 @@ fn map_shared(
     next: Map<'_>,
 ) -> Outcome<*mut c_void> {
     let mut all = all();
-    let number = open.page().number;
+    let number = open.page().file();
     let writes = open.page().flags() & libc::O_ACCMODE == libc::O_RDWR;
     let memory = match all.files.entry(number) {
         Entry::Occupied(entry) => entry.into_mut(),
@@ -264,7 +264,7 @@ fn map_memory(
 
 impl All {
     /// A file is mapped no more.
-    fn forget(&mut self, number: u64) {
+    fn forget(&mut self, number: FileId) {
         if let Some(memory) = self.files.remove(&number) {
             crate::locks::unmapped(&memory.open);
             COUNT.fetch_sub(1, Ordering::Relaxed);
@@ -421,7 +421,7 @@ hooks! {
             let mut all = all();
             let from = at as usize;
             let inside = all.places.range(from..from.saturating_add(bytes));
-            let inside: Vec<(usize, u64)> = inside.map(|(begin, (_, number))| (*begin, *number)).collect();
+            let inside: Vec<(usize, FileId)> = inside.map(|(begin, (_, number))| (*begin, *number)).collect();
             for (begin, number) in inside {
                 all.places.remove(&begin);
                 all.offsets.remove(&begin);

@@ -13,12 +13,14 @@ use crate::find::{Found, Spot, find};
 use crate::next::hooks;
 
 fn make_directory(spot: &Spot, mode: mode_t) -> Outcome<()> {
-    with(|drive, by| Ok(block_on(drive.mkdir(by, spot.at(drive, by)?, masked(mode))).map(drop)?))
+    with(|drive, by| {
+        Ok(block_on(drive.mkdir(by, spot.at_to_change(drive, by)?, masked(mode))).map(drop)?)
+    })
 }
 
 fn remove_name(spot: &Spot, is_directory: bool) -> Outcome<()> {
     with(|drive, by| {
-        let at = spot.at(drive, by)?;
+        let at = spot.at_to_change(drive, by)?;
         let removed = match is_directory {
             true => block_on(drive.rmdir(by, at)),
             false => block_on(drive.unlink(by, at)),
@@ -42,7 +44,7 @@ fn make_special(spot: &Spot, mode: mode_t, device: dev_t) -> Outcome<()> {
     with(|drive, by| {
         let made = drive.mknod(
             by,
-            spot.at(drive, by)?,
+            spot.at_to_change(drive, by)?,
             special,
             device as u32,
             masked(mode),
@@ -191,7 +193,7 @@ hooks! {
         match two {
             Ok(Two::Machine(a, b)) => next(from_at, text(&a, from), to_at, text(&b, to), flags),
             Ok(Two::Drive(from, to)) => zero(rename_how(flags).and_then(|how| {
-                with(|drive, by| Ok(block_on(drive.rename(by, from.at(drive, by)?, to.at(drive, by)?, how))?))
+                with(|drive, by| Ok(block_on(drive.rename(by, from.at_to_change(drive, by)?, to.at(drive, by)?, how))?))
             })),
             Err(errno) => zero(Err(errno)),
         }
@@ -214,7 +216,7 @@ hooks! {
             Ok(Two::Machine(a, b)) => next(from_at, text(&a, from), to_at, text(&b, to), flags),
             Ok(Two::Drive(from, to)) => zero(with(|drive, by| {
                 let follows = flags & libc::AT_SYMLINK_FOLLOW != 0;
-                let linked = drive.link(by, from.at(drive, by)?, to.at(drive, by)?, follows);
+                let linked = drive.link(by, from.at_to_change(drive, by)?, to.at(drive, by)?, follows);
                 Ok(block_on(linked).map(drop)?)
             })),
             Err(errno) => zero(Err(errno)),
@@ -234,7 +236,7 @@ hooks! {
             Found::Drive(spot) => zero(with(|drive, by| {
                 // SAFETY: the caller's text.
                 let target = unsafe { CStr::from_ptr(target) }.to_bytes();
-                Ok(block_on(drive.symlink(by, target, spot.at(drive, by)?)).map(drop)?)
+                Ok(block_on(drive.symlink(by, target, spot.at_to_change(drive, by)?)).map(drop)?)
             })),
         }
     }

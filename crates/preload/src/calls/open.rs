@@ -5,11 +5,12 @@ use std::os::fd::IntoRawFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::mode_t;
-use wharf_files::vfs::Service;
-use wharf_files::{Kind, Special, block_on};
+use wharf::files::FileDrive;
+use wharf_files::vfs::{Opened, Service};
+use wharf_files::{By, Kind, OpenFlags, Special, block_on};
 
 use crate::convert::open_flags;
-use crate::drive::{complain, life, to_raw, with};
+use crate::drive::{complain, life, server, to_raw, with};
 use crate::errno::{Errno, Outcome, number};
 use crate::find::{Found, Spot, find};
 use crate::next::hooks;
@@ -76,11 +77,23 @@ pub(crate) fn make(
 ) -> Outcome<(Ref, std::os::fd::OwnedFd)> {
     let how = open_flags(flags)?;
     let mode = if how.create { masked(mode) } else { 0 };
-    let opened = with(|drive, by| Ok(block_on(drive.open(by, spot.at(drive, by)?, how, mode))?))?;
+    let (opened, server) = with(|drive, by| {
+        let opened = match table::has_lost_locks() {
+            true => open_unchanged(drive, by, spot, how)?,
+            false => block_on(drive.open(by, spot.at(drive, by)?, how, mode))?,
+        };
+        Ok((opened, server(drive)))
+    })?;
     let found = opened.attributes;
     let is_directory = found.kind == Kind::Directory;
     let shown = flags & !(libc::O_CREAT | libc::O_EXCL | libc::O_TRUNC | libc::O_NOCTTY);
-    let made = Mapped::new(what, found.number, shown, is_directory, &spot.text());
+    let made = Mapped::new(
+        what,
+        (found.number, server),
+        shown,
+        is_directory,
+        &spot.text(),
+    );
     match made {
         Ok((mapped, descriptor)) => {
             Ok((Ref::new(mapped, to_raw(opened.handle), life()), descriptor))
@@ -89,6 +102,23 @@ pub(crate) fn make(
             let _ = with(|drive, _| Ok(block_on(drive.close(opened.handle))?));
             Err(errno)
         }
+    }
+}
+
+/// Opens what is there, for a program that may change no names ([`Spot::at_to_change`]): many ask for it to be made, if it is not.
+fn open_unchanged(drive: &FileDrive, by: By<'_>, spot: &Spot, how: OpenFlags) -> Outcome<Opened> {
+    if how.truncate || how.create && how.exclusive {
+        spot.at_to_change(drive, by)?;
+    }
+    let there = OpenFlags {
+        create: false,
+        ..how
+    };
+    match block_on(drive.open(by, spot.at(drive, by)?, there, 0)) {
+        Err(error) if how.create && error.errno() == wharf_files::Errno::ENOENT => {
+            Err(Errno(libc::EIO))
+        }
+        opened => Ok(opened?),
     }
 }
 

@@ -46,7 +46,13 @@ pub(crate) fn set_bytes(open: &Open, bytes: off_t) -> Outcome<()> {
 
 fn set_bytes_of(spot: Spot, bytes: off_t) -> Outcome<()> {
     let bytes = u64::try_from(bytes).map_err(|_| Errno(libc::EINVAL))?;
-    with(|drive, by| Ok(block_on(drive.truncate(by, spot.at(drive, by)?, bytes))?))?;
+    with(|drive, by| {
+        Ok(block_on(drive.truncate(
+            by,
+            spot.at_to_change(drive, by)?,
+            bytes,
+        ))?)
+    })?;
     super::memory::after_truncation_of(spot, bytes);
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! A drive that this process serves, and programs that find it at `/where`.
 
+#![allow(dead_code)] // each test file uses a part
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -93,6 +95,16 @@ impl Drive {
             place,
             server: Some(server),
         }
+    }
+
+    /// Ends the server, and serves the image anew at the same socket.
+    pub fn serve_anew(&mut self) {
+        self.end();
+        let (image, socket) = (
+            self.place.path().join("drive.img"),
+            self.place.path().join("drive.sock"),
+        );
+        self.server = Some(Server::open(&image, socket, 24).unwrap());
     }
 
     /// A command that finds the drive.

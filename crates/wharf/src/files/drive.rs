@@ -84,6 +84,12 @@ impl FileDrive {
         self.client.is_cut_off()
     }
 
+    /// A number of the server's that has the drive, if that is another process: who serves it anew has another one. What was
+    /// open, and locked, is of one server.
+    pub fn sharing(&self) -> Option<u32> {
+        self.client.sharing()
+    }
+
     /// The descriptor of the connection to the process that has the drive, if that is another one: it lasts as long.
     pub fn connection(&self) -> Option<RawFd> {
         self.client.connection()

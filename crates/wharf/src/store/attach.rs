@@ -38,6 +38,8 @@ pub(super) struct Attached<D> {
     pub(super) slot: ClientSlot,
     /// Who the owner says that this process is, where that matters.
     pub(super) credentials: Option<Credentials>,
+    /// The number of the owner's sharing.
+    pub(super) sharing: u32,
 }
 
 /// Asks for a slot at the store that is shared at `path`.
@@ -98,6 +100,7 @@ pub(super) fn attach<D: SharedDesign>(path: &Path) -> Result<Attached<D>, StoreE
         slot,
         connection,
         credentials,
+        sharing: head.sharing,
     })
 }
 

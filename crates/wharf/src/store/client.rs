@@ -38,6 +38,8 @@ enum Drives<D: Design> {
         connection: Arc<UnixStream>,
         /// Who its owner says that this process is.
         credentials: Option<Credentials>,
+        /// The number of its sharing.
+        sharing: u32,
     },
 }
 
@@ -132,6 +134,7 @@ impl<D: Design> Client<D> {
             ready,
             slot,
             credentials,
+            sharing,
         } = attach::attach::<D>(path.as_ref())?;
         let (inline, cpu, client) = take_slot(slot, &design, &space, &ready)?;
         Ok(Client {
@@ -141,6 +144,7 @@ impl<D: Design> Client<D> {
             drives: Some(Drives::Elsewhere {
                 connection,
                 credentials,
+                sharing,
             }),
             inline,
             cpu,
@@ -297,6 +301,14 @@ impl Client<Stor> {
     pub(crate) fn credentials(&self) -> Option<&Credentials> {
         match &self.drives {
             Some(Drives::Elsewhere { credentials, .. }) => credentials.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// The number of the sharing, if the drive is in another process: who shares it anew has another one.
+    pub(crate) fn sharing(&self) -> Option<u32> {
+        match &self.drives {
+            Some(Drives::Elsewhere { sharing, .. }) => Some(*sharing),
             _ => None,
         }
     }

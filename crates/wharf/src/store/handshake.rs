@@ -163,7 +163,8 @@ pub(super) struct Head {
     pub(super) outcome: u32,
     /// Whether claims follow.
     pub(super) has_claims: u32,
-    pub(super) reserved: u32,
+    /// A number of this sharing's own: it is another one when the store is shared anew.
+    pub(super) sharing: u32,
 }
 
 /// What there is to know of a drive.
@@ -205,7 +206,13 @@ impl From<DriveLine> for DriveFacts {
 
 impl Head {
     /// The message of a store of `design` that is configured so.
-    pub(super) fn new(design: &str, config: &DesignConfig, depth: u32, stripe_pages: u64) -> Head {
+    pub(super) fn new(
+        design: &str,
+        config: &DesignConfig,
+        depth: u32,
+        stripe_pages: u64,
+        sharing: u32,
+    ) -> Head {
         Head {
             magic: MAGIC,
             version: name(env!("CARGO_PKG_VERSION")),
@@ -219,7 +226,7 @@ impl Head {
             drives: config.drives,
             outcome: ADMITTED,
             has_claims: 0,
-            reserved: 0,
+            sharing,
         }
     }
 

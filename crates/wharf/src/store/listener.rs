@@ -42,6 +42,13 @@ const NO_ROOM_PAUSE: Timespec = Timespec {
     tv_nsec: 10_000_000,
 };
 
+/// How long it is waited before anybody is let in where a process that is gone has left its socket: longer than a guest
+/// uses what it keeps without a look whether that process is there (a tick of the kernel's coarse clock, 10 ms at most).
+const LEFT_PAUSE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 20_000_000,
+};
+
 /// How the listener has the boot task admit and dismiss guests.
 pub(super) struct Orders {
     pub(super) orders: Sender<Order>,
@@ -180,6 +187,8 @@ fn listen(path: &Path, mode: u32) -> std::io::Result<UnixListener> {
         Err(error) if error.kind() == ErrorKind::AddrInUse => match UnixStream::connect(path) {
             Err(refused) if refused.kind() == ErrorKind::ConnectionRefused => {
                 std::fs::remove_file(path)?;
+                // Its guests may not have seen that it is gone, and use what they keep.
+                let _ = poll(&mut [], Some(&LEFT_PAUSE));
                 UnixListener::bind(path)?
             }
             _ => return Err(error),

@@ -370,6 +370,7 @@ impl<D: SharedDesign> Store<D> {
         let orders = sharing.orders.take().ok_or(StoreError::NotShareable {
             why: "twice: attach by the path that it is shared at",
         })?;
+        let number = u32::from_ne_bytes(crate::random::bytes().map_err(cannot_listen)?);
         let (ready, design) = (&self.shared.ready, &self.shared.design);
         let parts = D::shared_parts(&sharing.config).into_iter();
         let writers = parts.map(|(_, writers)| writers);
@@ -380,6 +381,7 @@ impl<D: SharedDesign> Store<D> {
                 &sharing.config,
                 sharing.depth,
                 sharing.stripe_pages,
+                number,
             ),
             drives: ready.drives().iter().map(DriveLine::from).collect(),
             memories: design.shared_memory().into_iter().zip(writers).collect(),

@@ -13,5 +13,6 @@ mod runs;
 #[path = "../support/schema.rs"]
 mod schema;
 mod served;
+mod shared_mount;
 mod support;
 mod tokens;

@@ -30,13 +30,13 @@ const SCRIBBLED: hostile::Target = hostile::Target {
 const ROUNDS: u64 = 6;
 
 /// A process that serves `drive.img` at `drive.sock`.
-struct Serving<'a> {
+pub(crate) struct Serving<'a> {
     place: &'a Place,
     child: Child,
 }
 
 impl Serving<'_> {
-    fn start<'a>(place: &'a Place, options: &[&str]) -> Serving<'a> {
+    pub(crate) fn start<'a>(place: &'a Place, options: &[&str]) -> Serving<'a> {
         let mut child = Command::new(env!("CARGO_BIN_EXE_wharf"))
             .args(["serve", "drive", "drive.img", "--socket", "drive.sock"])
             .args(options)
@@ -52,7 +52,7 @@ impl Serving<'_> {
     }
 
     /// Ends it as a person does; all is durable and whole then.
-    fn end(mut self) -> String {
+    pub(crate) fn end(mut self) -> String {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         assert!(self.child.wait().unwrap().success());
