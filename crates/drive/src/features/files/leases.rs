@@ -20,10 +20,12 @@
 //! Nothing that a host writes is read: neither the word, nor what is beside it. A host has a limited number of leases, and
 //! what it names as words is its own memory.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
+use wharf_files::FileSystem;
+use wharf_runtime::here;
 use wharf_wire::dma::DmaWord;
 use wharf_wire::file::LEASES_MAX;
 
@@ -31,6 +33,12 @@ use super::writers::Writers;
 
 /// What stands for all names in the place of a file's number: a lease of it ends before any of them changes.
 pub(super) const NAMES: u64 = u64::MAX;
+
+/// How long a lease to write lasts at most.
+const AGE_NS: u64 = 5_000_000_000;
+
+/// The number of no host.
+const NOBODY: u32 = u32::MAX;
 
 /// Numbers of files that one operation changes.
 pub(super) type Numbers = SmallVec<[u64; 3]>;
@@ -41,6 +49,7 @@ pub(super) struct Leases {
     state: RefCell<State>,
     /// Leases to write.
     pub(super) writers: Writers,
+    is_ageing: Cell<bool>,
 }
 
 #[derive(Default)]
@@ -98,6 +107,33 @@ impl Leases {
             word,
         });
         state.last
+    }
+
+    /// As [`Writers::settle`]; who has lost what it had written keeps nothing of the file.
+    pub(super) async fn settle(&self, fs: &impl FileSystem, number: u64, host: u32, ends: bool) {
+        if let Some(holder) = self.writers.settle(fs, number, host, ends).await {
+            self.end(holder, number);
+        }
+    }
+
+    /// Ends all leases to write each few seconds, as long as there are any: what was written goes to the media at last.
+    pub(super) async fn age(&self, fs: &impl FileSystem) {
+        if self.is_ageing.replace(true) {
+            return;
+        }
+        while !self.writers.is_idle() {
+            let cpu = here().expect("a drive's tasks run on its cores");
+            cpu.sleep_until(cpu.now() + AGE_NS).await;
+            for number in self.writers.numbers() {
+                self.settle(fs, number, NOBODY, true).await;
+            }
+        }
+        self.is_ageing.set(false);
+    }
+
+    /// Whether [`Leases::age`] is at work.
+    pub(super) fn is_ageing(&self) -> bool {
+        self.is_ageing.get()
     }
 
     /// A host is to write a file without telling: all others' leases of it end. Gives the number of its lease to write, or none if the file

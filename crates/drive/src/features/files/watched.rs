@@ -34,23 +34,22 @@ impl Watched {
     /// another, whose lease ends.
     #[inline]
     pub(super) async fn settle(&self, number: u64) {
-        let writers = &self.leases.writers;
-        if !writers.is_idle() {
-            writers.settle(&*self.fs, number, self.host, false).await;
+        if !self.leases.writers.is_idle() {
+            self.leases
+                .settle(&*self.fs, number, self.host, false)
+                .await;
         }
     }
 
     /// The same; all leases to write it end.
     pub(super) async fn settle_whole(&self, number: u64) {
-        let writers = &self.leases.writers;
-        writers.settle(&*self.fs, number, self.host, true).await;
+        self.leases.settle(&*self.fs, number, self.host, true).await;
     }
 
     /// The same for all files that this host writes.
     pub(super) async fn settle_own(&self) {
-        let writers = &self.leases.writers;
-        for number in writers.of_host(self.host) {
-            writers.settle(&*self.fs, number, self.host, true).await;
+        for number in self.leases.writers.of_host(self.host) {
+            self.settle_whole(number).await;
         }
     }
 

@@ -42,9 +42,6 @@ const PAGE: u64 = PAGE_BYTES as u64;
 const LOOKS: u32 = 1_000;
 const PAUSE_NS: u64 = 20_000;
 
-/// How long a lease lasts at most.
-const AGE_NS: u64 = 5_000_000_000;
-
 /// See the [module](self).
 #[derive(Default)]
 pub(super) struct Writers {
@@ -53,7 +50,6 @@ pub(super) struct Writers {
     lost: RefCell<FxHashMap<(u32, u64), FileError>>,
     /// What is added to the clock of the cores.
     epoch_ns: Cell<u64>,
-    is_ageing: Cell<bool>,
 }
 
 /// Who has the lease of a file.
@@ -159,11 +155,18 @@ impl Writers {
         assert!(before.is_none(), "one host writes a file");
     }
 
-    /// Has the file as all have written it, for host `host`; the lease ends if that is another's, or if it `ends`.
-    pub(super) async fn settle(&self, fs: &impl FileSystem, number: u64, host: u32, ends: bool) {
+    /// Has the file as all have written it, for host `host`; the lease ends if that is another's, or if it `ends`. Gives the
+    /// holder if what that has written could not be written to the file: what it keeps of it is not so.
+    pub(super) async fn settle(
+        &self,
+        fs: &impl FileSystem,
+        number: u64,
+        host: u32,
+        ends: bool,
+    ) -> Option<u32> {
         loop {
             match self.turn(number, host, ends) {
-                Turn::Nothing => return,
+                Turn::Nothing => return None,
                 Turn::Wait => self.ended(number).await,
                 Turn::Take(grant, ends) => {
                     if ends {
@@ -171,11 +174,12 @@ impl Writers {
                     }
                     let (taken, is_gone) = self.copied(number, &grant);
                     let written = taken.write(fs, number, &grant.caller, self.now_ns()).await;
-                    if let (Err(error), false) = (written, is_gone) {
+                    let lost = written.err().filter(|_| !is_gone);
+                    if let Some(error) = lost {
                         self.lost.borrow_mut().insert((grant.host, number), error);
                     }
                     self.done(number, ends);
-                    return;
+                    return lost.map(|_| grant.host);
                 }
             }
         }
@@ -267,26 +271,6 @@ impl Writers {
             let _ = taken.write(fs, number, &grant.caller, self.now_ns()).await;
             self.done(number, true);
         }
-    }
-
-    /// Whether [`Writers::age`] is at work.
-    pub(super) fn is_ageing(&self) -> bool {
-        self.is_ageing.get()
-    }
-
-    /// Ends all leases each few seconds, as long as there are any: what was written goes to the media at last.
-    pub(super) async fn age(&self, fs: &impl FileSystem) {
-        if self.is_ageing.replace(true) {
-            return;
-        }
-        while !self.is_idle() {
-            let cpu = here().expect("a drive's tasks run on its cores");
-            cpu.sleep_until(cpu.now() + AGE_NS).await;
-            for number in self.numbers() {
-                self.settle(fs, number, u32::MAX, true).await;
-            }
-        }
-        self.is_ageing.set(false);
     }
 
     /// What a host has to be told of a file.

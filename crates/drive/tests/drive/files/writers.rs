@@ -368,6 +368,9 @@ fn what_finds_no_room_is_told_to_who_has_written_it() {
     let guest = script(move |mut asker| async move {
         let area = Area::of(&asker);
         let file = asker.file(UPDATE, b"/f").await;
+        let kept = asker.host.whole.word(0);
+        let ask = asker.aimed(Command::lease_file(1, file, kept.1, 128));
+        assert!(asker.send(ask).await.done().unwrap() > 0);
         let lease = area.lease(&mut asker, file, 0).await;
         assert!(lease > 0);
         for page in 0..64 {
@@ -377,6 +380,8 @@ fn what_finds_no_room_is_told_to_who_has_written_it() {
         its_turns.wait(&asker.host.cpu, 2).await;
         let sync = sync(file);
         assert_eq!(asker.send(sync).await.done(), Err(Errno::ENOSPC.number()));
+        // What it keeps of the file is not so.
+        assert_eq!(kept.0.look(), 0);
         // Once.
         assert_eq!(asker.send(sync).await.done(), Ok(0));
         // Now there is no room, and no lease any more.

@@ -120,11 +120,11 @@ impl Call<'_> {
     /// Has leases to write end some time.
     fn age_leases(&self) {
         let (leases, files) = (self.at.firmware.leases().clone(), self.files.clone());
-        if leases.writers.is_ageing() {
+        if leases.is_ageing() {
             return;
         }
         let cpu = &self.at.core.cpu;
-        let ages = async move { leases.writers.age(files.file_system().below()).await };
+        let ages = async move { leases.age(files.file_system().below()).await };
         cpu.spawn("ages leases to write", OnCpu::new(cpu, ages));
     }
 }
