@@ -157,7 +157,7 @@ impl Entry {
 mod loom_tests {
     use std::sync::Arc;
 
-    use wharf_runtime::sync::{AtomicU64, Ordering};
+    use wharf_runtime::sync::{AtomicU64, Ordering, fence};
 
     use super::*;
 
@@ -176,7 +176,7 @@ mod loom_tests {
         }
     }
 
-    // The orderings are those of `DmaArea`.
+    // The orderings are those of `DmaArea`; loom takes SeqCst for AcqRel, so what a swap is there needs a fence here.
     impl Words for Few {
         fn look(&self, index: usize) -> u64 {
             self.word(index).load(Ordering::SeqCst)
@@ -187,7 +187,9 @@ mod loom_tests {
         }
 
         fn swap(&self, index: usize, value: u64) -> u64 {
-            self.word(index).swap(value, Ordering::SeqCst)
+            let before = self.word(index).swap(value, Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+            before
         }
 
         fn exchange(&self, index: usize, old: u64, value: u64) -> bool {
