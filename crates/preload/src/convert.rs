@@ -14,7 +14,8 @@ pub(crate) const KIND: u64 = 0x5748_4152;
 /// Programs (SQLite) note for a device and a file's number that they have it locked: the locks were those of a server.
 fn device(server: u32) -> u64 {
     const MAJOR: u32 = 0x841;
-    libc::makedev(MAJOR, server)
+    // Python takes it for a number with a sign.
+    libc::makedev(MAJOR, server >> 1)
 }
 
 /// How a file is opened.
