@@ -26,13 +26,14 @@ static void set(struct aiocb *b, int fd, void *buffer, size_t bytes, off_t offse
     b->aio_sigevent.sigev_notify = SIGEV_NONE;
 }
 
-/* Waits for a request, and gives what came of it. */
+/* Waits for a request, and gives what came of it. A wait that succeeds may leave anything in errno. */
 static long ended(struct aiocb *b) {
     const struct aiocb *one[1] = {b};
     while (aio_error(b) == EINPROGRESS) aio_suspend(one, 1, NULL);
     int error = aio_error(b);
     long value = aio_return(b);
     if (error) SAY("  error %s value %ld\n", strerrorname_np(error), value);
+    errno = 0;
     return value;
 }
 
