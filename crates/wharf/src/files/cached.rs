@@ -358,7 +358,7 @@ impl FileDrive {
     ) {
         match ended {
             Ok(Written { offset, bytes }) if *bytes == data.len() as u64 => {
-                self.with_cache(|cache| cache.written(handle, *offset, data, None));
+                self.with_cache(|cache| cache.written(handle, *offset, data));
             }
             // Nobody knows of the rest what has become of it.
             _ => self.note_changed(handle),

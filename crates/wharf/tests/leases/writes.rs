@@ -53,6 +53,23 @@ fn many_writes_take_no_command_and_all_are_there() {
     served_ends(served, [one, other]);
 }
 
+/// A write of no bytes changes nothing, wherever it is.
+#[test]
+fn a_write_of_nothing_behind_the_end_makes_no_file_longer() {
+    let served = Served::new();
+    let (one, other) = (served.process(1 << 20), served.process(1 << 20));
+    let (mine, its) = (one.open("/f"), other.open("/f"));
+    for round in 1..10 {
+        one.write(mine, 10 * round - 10, b"ten bytes.");
+        one.write(mine, 1 << 20, b"");
+        assert_eq!(one.0.bytes_kept(mine).unwrap_or(10 * round), 10 * round);
+        assert_eq!(one.bytes(mine), 10 * round);
+    }
+    assert!(one.counts().writes > 0, "{:?}", one.counts());
+    assert_eq!(other.bytes(its), 90);
+    served_ends(served, [one, other]);
+}
+
 #[test]
 fn a_process_that_is_gone_has_lost_nothing() {
     let served = Served::new();

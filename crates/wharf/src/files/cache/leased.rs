@@ -6,12 +6,10 @@ use wharf_host::stor::Leased;
 use wharf_wire::dma::{DmaRegion, DmaWord, PAGE_WORDS};
 
 use super::ahead::Ahead;
+use super::pause::Pause;
 
 /// Files with leases; the last word is of all names.
 pub(super) const FILES_MAX: usize = PAGE_WORDS - 1;
-
-/// Most times that a file is used without a lease before one is asked for again.
-const PAUSE_MAX: u32 = 64;
 
 /// A file.
 #[derive(Default)]
@@ -27,9 +25,7 @@ pub(super) struct Known {
     pub(super) ahead: Ahead,
     /// Whether its lease was of use.
     pub(super) is_used: bool,
-    /// Uses without a lease that are still to come, and that come next time.
-    pause: u32,
-    next_pause: u32,
+    pause: Pause,
 }
 
 impl Known {
@@ -108,12 +104,8 @@ impl Files {
     /// The address of the word by which a lease of the file is to be asked for; none if it is no time for that: others change
     /// it again and again.
     pub(super) fn ask(&mut self, place: u16) -> Option<u64> {
-        let file = self.at(place);
-        if file.pause > 0 {
-            file.pause -= 1;
-            return None;
-        }
-        Some(self.words[usize::from(place)].1)
+        let is_time = self.at(place).pause.is_over();
+        is_time.then(|| self.words[usize::from(place)].1)
     }
 
     /// What was answered.
@@ -121,15 +113,11 @@ impl Files {
         self.versions += 1;
         let version = self.versions;
         let file = self.at(place);
-        file.next_pause = match file.is_used {
-            true => 0,
-            false => (2 * file.next_pause + 1).min(PAUSE_MAX),
-        };
-        // The first time it is not known yet.
-        file.pause = match file.version {
-            0 => 0,
-            _ => file.next_pause,
-        };
+        file.pause.begin(file.is_used);
+        if file.version == 0 {
+            // It is not known yet whether it is of use.
+            file.pause.skip();
+        }
         file.lease = answer.lease;
         file.version = version;
         file.bytes = answer.attributes.bytes;

@@ -29,6 +29,7 @@
 //! | `leased.rs` | what is known of files, and whether it is so |
 //! | `frames.rs` | pages, and which one makes room |
 //! | `writes.rs` | what was written, and the drive has not taken yet |
+//! | `pause.rs` | when a lease is asked for again that others end again and again |
 //! | `names.rs` | what paths lead to |
 //! | `ahead.rs` | how much is read where a page is missing |
 
@@ -36,6 +37,7 @@ mod ahead;
 mod frames;
 mod leased;
 mod names;
+mod pause;
 mod writes;
 
 use wharf_files::{Attributes, Handle, Kind, OpenFlags, Place, Written};
@@ -43,7 +45,7 @@ use wharf_host::stor::Leased;
 use wharf_wire::dma::DmaRegion;
 
 use frames::{Frames, PAGE};
-use leased::{FILES_MAX, Files};
+use leased::{FILES_MAX, Files, Known};
 pub(super) use names::{Answer, Names};
 use writes::{Asked, Writes};
 
@@ -334,7 +336,9 @@ impl Cache {
         data: &[u8],
         now_ns: u64,
     ) -> Option<Written> {
-        let open = self.open(handle).filter(|open| open.writes)?;
+        // One of no bytes changes nothing, and may be refused all the same.
+        let may = |open: &Opened| open.writes && !data.is_empty();
+        let open = self.open(handle).filter(may)?;
         let at = self.files.place(open.number)?;
         let file = self.files.valid(at, open.number)?;
         let asked = Asked {
@@ -351,59 +355,27 @@ impl Cache {
             return None;
         }
         self.counts.writes += 1;
-        self.written(handle, asked.offset, data, Some(now_ns));
+        if let Some(known) = &mut file.attributes {
+            (known.modified_ns, known.changed_ns) = (now_ns, now_ns);
+            known.bytes = known.bytes.max(asked.offset + data.len() as u64);
+        }
+        put(file, &mut self.frames, asked.offset, data);
         Some(Written {
             offset: asked.offset,
             bytes: data.len() as u64,
         })
     }
 
-    /// This process has written bytes of a file; when, if the drive does not know yet.
-    pub(super) fn written(
-        &mut self,
-        handle: Handle,
-        offset: u64,
-        data: &[u8],
-        now_ns: Option<u64>,
-    ) {
+    /// The drive has written bytes of a file for this process.
+    pub(super) fn written(&mut self, handle: Handle, offset: u64, data: &[u8]) {
         let Some(open) = self.open(handle) else {
             return;
         };
         let place = self.files.place(open.number);
         let file = place.and_then(|place| self.files.valid(place, open.number));
-        let Some(file) = file else {
-            return;
-        };
-        let (version, end) = (file.version, offset + data.len() as u64);
-        let end_before = file.bytes;
-        file.bytes = file.bytes.max(end);
-        file.attributes = match (file.attributes, now_ns) {
-            (Some(known), Some(now_ns)) => Some(Attributes {
-                bytes: file.bytes,
-                modified_ns: now_ns,
-                changed_ns: now_ns,
-                ..known
-            }),
-            _ => None,
-        };
-        let mut done = 0;
-        while done < data.len() {
-            let at = offset + done as u64;
-            let (page, within) = (at / PAGE as u64, (at % PAGE as u64) as usize);
-            let now = (PAGE - within).min(data.len() - done);
-            // Behind the end of before are zeros.
-            let is_whole = now == PAGE || within == 0 && page * PAGE as u64 >= end_before;
-            let frame = match is_whole {
-                true => Some(self.frames.put((version, page))),
-                false => self.frames.get((version, page)),
-            };
-            if let Some(frame) = frame {
-                frame[within..within + now].copy_from_slice(&data[done..done + now]);
-                if is_whole {
-                    frame[now..].fill(0);
-                }
-            }
-            done += now;
+        if let Some(file) = file.filter(|_| !data.is_empty()) {
+            file.attributes = None;
+            put(file, &mut self.frames, offset, data);
         }
     }
 
@@ -420,5 +392,30 @@ impl Cache {
     /// It has changed attributes of it knows not which file.
     pub(super) fn forget_attributes(&mut self) {
         self.files.forget_attributes();
+    }
+}
+
+/// Puts bytes that were written to where they are known of a file, and makes it as long as that.
+fn put(file: &mut Known, frames: &mut Frames, offset: u64, data: &[u8]) {
+    let (version, end_before) = (file.version, file.bytes);
+    file.bytes = end_before.max(offset + data.len() as u64);
+    let mut done = 0;
+    while done < data.len() {
+        let at = offset + done as u64;
+        let (page, within) = (at / PAGE as u64, (at % PAGE as u64) as usize);
+        let now = (PAGE - within).min(data.len() - done);
+        // Behind the end of before are zeros.
+        let is_whole = now == PAGE || within == 0 && page * PAGE as u64 >= end_before;
+        let frame = match is_whole {
+            true => Some(frames.put((version, page))),
+            false => frames.get((version, page)),
+        };
+        if let Some(frame) = frame {
+            frame[within..within + now].copy_from_slice(&data[done..done + now]);
+            if is_whole {
+                frame[now..].fill(0);
+            }
+        }
+        done += now;
     }
 }

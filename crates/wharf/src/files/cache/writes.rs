@@ -11,6 +11,7 @@ use wharf_wire::file::write_area::{
 };
 
 use super::frames::{Frames, PAGE};
+use super::pause::Pause;
 
 /// Most bytes of one write that are kept; more go by commands, which they are worth.
 const BYTES_MAX: usize = 128 << 10;
@@ -21,8 +22,8 @@ const END_MAX: u64 = 1 << 40;
 /// A lease that was of use for fewer writes is a reason to wait longer for the next.
 const USES_MIN: u32 = 4;
 
-/// Most writes by commands before a lease is asked for again.
-const PAUSE_MAX: u32 = 64;
+/// Writes by commands before the first lease of a file is asked for.
+const WRITES_BEFORE: u32 = 1;
 
 /// A file that is written, or was.
 #[derive(Debug, Clone, Copy, Default)]
@@ -32,9 +33,7 @@ struct Place {
     lease: u64,
     /// Writes under it.
     uses: u32,
-    /// Writes by commands that come before it is asked for, and before it is next time.
-    pause: u32,
-    next_pause: u32,
+    pause: Pause,
 }
 
 /// See the [module](self).
@@ -47,7 +46,7 @@ pub(super) struct Writes {
     hand: usize,
     /// The entry of a page of the file at a place. What is there is looked at before it is believed.
     entries: FxHashMap<(usize, u64), usize>,
-    /// The page that each entry was of last.
+    /// The page that each entry was of last; none before the first write, as most processes make few.
     owners: Vec<(usize, u64)>,
     /// Where it is looked next for an entry that is free.
     next: usize,
@@ -70,6 +69,8 @@ pub(super) struct Asked<'a> {
 #[derive(Clone, Copy)]
 struct Piece {
     entry: usize,
+    /// The page has no other one.
+    is_new: bool,
     page: u64,
     /// Where in the page, and how many bytes.
     within: usize,
@@ -92,7 +93,7 @@ impl Writes {
             numbers: FxHashMap::default(),
             hand: 0,
             entries: FxHashMap::default(),
-            owners: vec![(PLACES, 0); ENTRIES],
+            owners: Vec::new(),
             next: 0,
             pieces: Vec::new(),
         }
@@ -117,17 +118,10 @@ impl Writes {
         if known.lease != 0 {
             // It has ended.
             known.lease = 0;
-            known.next_pause = match known.uses >= USES_MIN {
-                true => 0,
-                false => (2 * known.next_pause + 1).min(PAUSE_MAX),
-            };
-            known.pause = known.next_pause;
+            known.pause.begin(known.uses >= USES_MIN);
         }
-        if known.pause > 0 {
-            known.pause -= 1;
-            return None;
-        }
-        Some(self.address + (lease_word(place) * size_of::<u64>()) as u64)
+        let address = self.address + (lease_word(place) * size_of::<u64>()) as u64;
+        known.pause.is_over().then_some(address)
     }
 
     /// What was answered.
@@ -136,8 +130,7 @@ impl Writes {
         let known = &mut self.places[place];
         (known.lease, known.uses) = (lease, 0);
         if lease == 0 {
-            known.next_pause = (2 * known.next_pause + 1).min(PAUSE_MAX);
-            known.pause = known.next_pause;
+            known.pause.begin(false);
         }
     }
 
@@ -146,6 +139,7 @@ impl Writes {
         if let Some(place) = self.numbers.get(&number) {
             return *place;
         }
+        self.owners.resize(ENTRIES, (PLACES, 0));
         // One that is not written now, if there is one.
         for _ in 0..PLACES {
             self.hand = (self.hand + 1) % PLACES;
@@ -158,7 +152,7 @@ impl Writes {
         self.numbers.insert(number, place);
         self.places[place] = Place {
             number,
-            pause: 1,
+            pause: Pause::of(WRITES_BEFORE),
             ..Place::default()
         };
         place
@@ -213,7 +207,8 @@ impl Writes {
             let (page, within) = (at / PAGE as u64, (at % PAGE as u64) as usize);
             let bytes = (PAGE - within).min(left);
             let (mut from, mut to, mut fills) = (within, within + bytes, false);
-            let entry = match self.entry(place, page) {
+            let known = self.entry(place, page);
+            let entry = match known {
                 Some((entry, found)) => {
                     let (first, last) = (usize::from(found.from), usize::from(found.to));
                     if first <= to && from <= last {
@@ -229,6 +224,7 @@ impl Writes {
             };
             self.pieces.push(Piece {
                 entry,
+                is_new: known.is_none(),
                 page,
                 within,
                 bytes,
@@ -273,14 +269,14 @@ impl Writes {
             self.area.copy_in(at, page);
         }
         self.area.copy_in(at + piece.within, data);
-        let own = (place, piece.page);
-        if self.owners[piece.entry] != own {
+        if piece.is_new {
+            let own = (place, piece.page);
             let before = std::mem::replace(&mut self.owners[piece.entry], own);
             if self.entries.get(&before) == Some(&piece.entry) {
                 self.entries.remove(&before);
             }
+            self.entries.insert(own, piece.entry);
         }
-        self.entries.insert(own, piece.entry);
         self.area.tell(page_word(piece.entry), piece.page);
         let entry = Entry {
             lease: self.places[place].lease as u32,
