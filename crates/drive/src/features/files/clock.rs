@@ -1,4 +1,4 @@
-//! What time it is for files: the drive's clock, from where a host has set it (feature 0Eh).
+//! The feature by which a host sets what time it is for files (0Eh).
 
 use wharf_wire::command::Command;
 use wharf_wire::dma::PAGE_BYTES;

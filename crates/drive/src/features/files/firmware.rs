@@ -1,6 +1,6 @@
 //! What the cores of a drive share to serve files: the file system, which one of them opens at power-on.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
@@ -14,6 +14,7 @@ use super::leases::Leases;
 use super::lines::FileSystemOfDrive;
 use super::locks::Locks;
 use super::sessions::Sessions;
+use super::time::Clock;
 
 /// What has become of the file system.
 enum State {
@@ -29,19 +30,20 @@ pub struct Firmware {
     locks: Locks,
     access: Access,
     leases: Rc<Leases>,
-    is_time_set: Cell<bool>,
+    clock: Rc<Clock>,
 }
 
 impl Firmware {
     /// One that waits for the file system to be opened.
     pub(super) fn opening(locks: Locks, access: Access) -> Firmware {
+        let clock = Rc::<Clock>::default();
         Firmware {
             state: RefCell::new(State::Opening(Vec::new())),
             sessions: Sessions::default(),
             locks,
             access,
-            leases: Rc::default(),
-            is_time_set: Cell::new(false),
+            leases: Rc::new(Leases::new(clock.clone())),
+            clock,
         }
     }
 
@@ -101,25 +103,17 @@ impl Firmware {
 
     /// What time it is for files, when it is `clock_ns` by the drive's clock.
     pub fn now_ns(&self, clock_ns: u64) -> u64 {
-        self.leases
-            .writers
-            .epoch_ns()
-            .get()
-            .saturating_add(clock_ns)
+        self.clock.now_ns(clock_ns)
     }
 
     /// From now on, when it is `clock_ns` by the drive's clock, it is `now_ns` for files.
     pub fn set_time(&self, clock_ns: u64, now_ns: u64) {
-        self.leases
-            .writers
-            .epoch_ns()
-            .set(now_ns.saturating_sub(clock_ns));
-        self.is_time_set.set(true);
+        self.clock.set(clock_ns, now_ns);
     }
 
     /// Whether that has been said.
     pub fn is_time_set(&self) -> bool {
-        self.is_time_set.get()
+        self.clock.is_set()
     }
 
     /// The file system, if it is open.

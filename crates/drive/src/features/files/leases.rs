@@ -21,6 +21,7 @@
 //! what it names as words is its own memory.
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
@@ -29,6 +30,7 @@ use wharf_runtime::here;
 use wharf_wire::dma::DmaWord;
 use wharf_wire::file::LEASES_MAX;
 
+use super::time::Clock;
 use super::writers::Writers;
 
 /// What stands for all names in the place of a file's number: a lease of it ends before any of them changes.
@@ -84,6 +86,14 @@ pub(super) struct Change<'a> {
 }
 
 impl Leases {
+    /// Nobody has one.
+    pub(super) fn new(clock: Rc<Clock>) -> Leases {
+        Leases {
+            writers: Writers::new(clock),
+            ..Leases::default()
+        }
+    }
+
     /// Gives a host a lease of file `number`, by the word at `address`; gives the lease's number, or 0 if there is none.
     pub(super) fn grant(&self, host: u32, number: u64, address: u64, word: DmaWord) -> u64 {
         let state = &mut *self.state.borrow_mut();
@@ -116,11 +126,9 @@ impl Leases {
         }
     }
 
-    /// Ends all leases to write each few seconds, as long as there are any: what was written goes to the media at last.
+    /// Ends all leases to write each few seconds, as long as there are any: what was written goes to the media at last. For who was
+    /// told to [begin](Leases::begins_ageing).
     pub(super) async fn age(&self, fs: &impl FileSystem) {
-        if self.is_ageing.replace(true) {
-            return;
-        }
         while !self.writers.is_idle() {
             let cpu = here().expect("a drive's tasks run on its cores");
             cpu.sleep_until(cpu.now() + AGE_NS).await;
@@ -131,9 +139,9 @@ impl Leases {
         self.is_ageing.set(false);
     }
 
-    /// Whether [`Leases::age`] is at work.
-    pub(super) fn is_ageing(&self) -> bool {
-        self.is_ageing.get()
+    /// Whether it is for the caller to have [`Leases::age`] run: nobody does.
+    pub(super) fn begins_ageing(&self) -> bool {
+        !self.is_ageing.replace(true)
     }
 
     /// A host is to write a file without telling: all others' leases of it end. Gives the number of its lease to write, or none if the file

@@ -16,7 +16,8 @@
 //! | `locks.rs` | locks of files, and commands that wait for them |
 //! | `leases.rs`, `watched.rs` | hosts that keep what they know of files, and are told before it changes |
 //! | `writers.rs` | hosts that keep what they write, until it is taken out of their memory |
-//! | `clock.rs`, `log.rs` | what time it is for files; what happened at power-on, for the host |
+//! | `time.rs`, `clock.rs` | what time it is for files; the feature by which a host sets it |
+//! | `log.rs` | what happened at power-on, for the host |
 //! | `serve/` | what a file task does for each command |
 //! | `pages.rs`, `bytes.rs` | the drive's pages below the file system; bytes of files between them and the host |
 //! | `lines.rs` | the memory below a file system for persistent memory |
@@ -39,6 +40,7 @@ mod power_on;
 mod serve;
 mod sessions;
 mod tasks;
+mod time;
 mod watched;
 mod writers;
 

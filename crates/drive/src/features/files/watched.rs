@@ -94,8 +94,7 @@ impl FileSystem for Watched {
 
     async fn lookup(&self, directory: u64, name: &[u8]) -> Result<Attributes, FileError> {
         let found = self.fs.lookup(directory, name).await?;
-        let writers = &self.leases.writers;
-        if writers.is_idle() || !writers.has(found.number) {
+        if !self.leases.writers.has(found.number) {
             return Ok(found);
         }
         self.settle(found.number).await;
@@ -174,8 +173,7 @@ impl FileSystem for Watched {
     }
 
     async fn close(&self, number: u64) -> Result<(), FileError> {
-        let writers = &self.leases.writers;
-        if !writers.is_idle() && writers.of_host(self.host).contains(&number) {
+        if self.leases.writers.is_of(number, self.host) {
             self.settle_whole(number).await;
         }
         let closed = self.fs.close(number).await;

@@ -20,7 +20,7 @@
 //! A host that says that it is amid a write holds others up for a limited time. What it says is looked at once, and checked:
 //! its bytes go to its own file, below the size that a file can have.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::rc::Rc;
@@ -36,6 +36,8 @@ use wharf_wire::file::write_area::{
     lease_word, page_word, size_word, stop, time_word,
 };
 
+use super::time::Clock;
+
 const PAGE: u64 = PAGE_BYTES as u64;
 
 /// Looks at a host that says that it is amid a write, and pauses between them: 20 ms in all.
@@ -48,8 +50,7 @@ pub(super) struct Writers {
     files: RefCell<FxHashMap<u64, Writer>>,
     /// What hosts have not been told yet: that a file of theirs has lost bytes.
     lost: RefCell<FxHashMap<(u32, u64), FileError>>,
-    /// What is added to the clock of the cores.
-    epoch_ns: Cell<u64>,
+    clock: Rc<Clock>,
 }
 
 /// Who has the lease of a file.
@@ -97,9 +98,12 @@ enum Turn {
 }
 
 impl Writers {
-    /// What is added to the clock, for whoever sets it.
-    pub(super) fn epoch_ns(&self) -> &Cell<u64> {
-        &self.epoch_ns
+    /// Nobody has a lease.
+    pub(super) fn new(clock: Rc<Clock>) -> Writers {
+        Writers {
+            clock,
+            ..Writers::default()
+        }
     }
 
     /// Whether nobody has a lease.
@@ -138,7 +142,16 @@ impl Writers {
         meant.next().map(|(number, _)| *number)
     }
 
+    /// Whether a host has the lease of a file.
+    #[inline]
+    pub(super) fn is_of(&self, number: u64, host: u32) -> bool {
+        let files = self.files.borrow();
+        let writer = files.get(&number);
+        writer.is_some_and(|writer| writer.grant.host == host)
+    }
+
     /// Whether somebody has the lease of a file.
+    #[inline]
     pub(super) fn has(&self, number: u64) -> bool {
         self.files.borrow().contains_key(&number)
     }
@@ -287,8 +300,8 @@ impl Writers {
     }
 
     fn now_ns(&self) -> u64 {
-        let clock_ns = here().map_or(0, |cpu| cpu.now());
-        self.epoch_ns.get().saturating_add(clock_ns)
+        let cpu = here().expect("a drive's tasks run on its cores");
+        self.clock.now_ns(cpu.now())
     }
 }
 

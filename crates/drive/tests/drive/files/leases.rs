@@ -1,10 +1,6 @@
 //! Leases, by commands: whoever knows of a change finds the leases of others ended, and one's own changes end nothing.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use wharf_files::Caller;
-use wharf_runtime::Cpu;
 use wharf_wire::command::Command;
 use wharf_wire::dma::of_guest;
 use wharf_wire::file::{
@@ -16,37 +12,16 @@ use zerocopy::FromBytes;
 
 use super::asker::{Asker, Reply, UPDATE, head, path};
 use super::support::{config, new_rig};
-use crate::support::host::Host;
-use crate::support::rig::{Rig, Script};
+use super::turns::{Turns, script};
+use crate::support::rig::Rig;
 
 const BYTES: u32 = 8192;
-
-/// Whose turn it is: the owner's if it is even, the guest's if not.
-#[derive(Clone, Default)]
-struct Turns(Arc<AtomicU64>);
-
-impl Turns {
-    async fn wait(&self, cpu: &Cpu, turn: u64) {
-        while self.0.load(Ordering::SeqCst) < turn {
-            cpu.sleep_until(cpu.now() + 1_000).await;
-            cpu.progress();
-        }
-    }
-
-    fn pass(&self, turn: u64) {
-        self.0.store(turn, Ordering::SeqCst);
-    }
-}
 
 /// A drive that serves its owner and a guest.
 fn rig() -> Rig {
     let mut rig = new_rig(config(2, 2_000));
     rig.has_guests = true;
     rig
-}
-
-fn script<F: Future<Output = ()> + 'static>(f: impl FnOnce(Asker) -> F + Send + 'static) -> Script {
-    Box::new(move |host: Host| Box::pin(f(Asker::new(host))))
 }
 
 /// The address of a word, by the host's own addresses.

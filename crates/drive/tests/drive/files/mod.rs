@@ -31,4 +31,5 @@ mod random;
 mod subject;
 mod support;
 mod tokens;
+mod turns;
 mod writers;

@@ -1,10 +1,6 @@
 //! Leases to write, by commands and by words in memory: what a host keeps is what others find, whatever becomes of it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use wharf_files::{Caller, Errno};
-use wharf_runtime::Cpu;
 use wharf_wire::command::Command;
 use wharf_wire::dma::{DmaArea, of_guest};
 use wharf_wire::file::write_area::Words;
@@ -16,7 +12,7 @@ use zerocopy::FromBytes;
 
 use super::asker::{Asker, UPDATE, head, path};
 use super::support::{config, new_rig};
-use crate::support::host::Host;
+use super::turns::{Turns, script};
 use crate::support::rig::{Rig, Script};
 
 /// Pages of an area, its entries, and the bit of a size, as the document has them.
@@ -31,23 +27,6 @@ const GUEST_AREA: u64 = (1 << 40) + (crate::support::host::DATA_PAGES as u64 + 1
 
 const BYTES: u32 = 8192;
 
-/// Whose turn it is: the owner's if it is even, the guest's if not.
-#[derive(Clone, Default)]
-struct Turns(Arc<AtomicU64>);
-
-impl Turns {
-    async fn wait(&self, cpu: &Cpu, turn: u64) {
-        while self.0.load(Ordering::SeqCst) < turn {
-            cpu.sleep_until(cpu.now() + 1_000).await;
-            cpu.progress();
-        }
-    }
-
-    fn pass(&self, turn: u64) {
-        self.0.store(turn, Ordering::SeqCst);
-    }
-}
-
 fn rig() -> Rig {
     // Each host may keep 4096 pages.
     let mut config = config(2, 12_000);
@@ -58,10 +37,6 @@ fn rig() -> Rig {
     rig.has_guests = true;
     rig.whole_pages = 1 + AREA_PAGES;
     rig
-}
-
-fn script<F: Future<Output = ()> + 'static>(f: impl FnOnce(Asker) -> F + Send + 'static) -> Script {
-    Box::new(move |host: Host| Box::pin(f(Asker::new(host))))
 }
 
 fn run(mut rig: Rig, clients: Vec<Script>) {

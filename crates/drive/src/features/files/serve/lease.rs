@@ -120,7 +120,7 @@ impl Call<'_> {
     /// Has leases to write end some time.
     fn age_leases(&self) {
         let (leases, files) = (self.at.firmware.leases().clone(), self.files.clone());
-        if leases.is_ageing() {
+        if !leases.begins_ageing() {
             return;
         }
         let cpu = &self.at.core.cpu;
