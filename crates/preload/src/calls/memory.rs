@@ -163,19 +163,22 @@ fn check(open: &Ref, access: c_int, flags: c_int, offset: off_t) -> Outcome<()> 
     }
 }
 
-/// A mapping, as the C library's function makes it.
-type Map<'a> = &'a dyn Fn(c_int, c_int, c_int, off_t) -> *mut c_void;
-
-/// A copy of a file's bytes.
-fn map_private(
-    open: &Ref,
+/// What is asked of `mmap`, but for a file and an address.
+#[derive(Clone, Copy)]
+struct Asked {
     bytes: size_t,
     access: c_int,
     flags: c_int,
     offset: off_t,
-    next: Map<'_>,
-) -> Outcome<*mut c_void> {
-    let flags = flags | libc::MAP_ANONYMOUS;
+}
+
+/// A mapping, as the C library's function makes it.
+type Map<'a> = &'a dyn Fn(c_int, c_int, c_int, off_t) -> *mut c_void;
+
+/// A copy of a file's bytes.
+fn map_private(open: &Ref, asked: Asked, next: Map<'_>) -> Outcome<*mut c_void> {
+    let Asked { bytes, access, .. } = asked;
+    let flags = asked.flags | libc::MAP_ANONYMOUS;
     let mapped = next(libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0);
     if mapped == libc::MAP_FAILED {
         return Err(crate::errno::last());
@@ -183,7 +186,7 @@ fn map_private(
     super::memory::before_read(open)?;
     // SAFETY: mapped above, for nobody else yet.
     let memory = unsafe { std::slice::from_raw_parts_mut(mapped.cast::<u8>(), bytes) };
-    let filled = fill(open, offset as u64, memory);
+    let filled = fill(open, asked.offset as u64, memory);
     // SAFETY: mapped above.
     let is_protected = unsafe {
         access == libc::PROT_READ | libc::PROT_WRITE || libc::mprotect(mapped, bytes, access) == 0
@@ -205,14 +208,7 @@ fn map_private(
 }
 
 /// The memory that all shared mappings of a file have in this process.
-fn map_shared(
-    open: &Ref,
-    bytes: size_t,
-    access: c_int,
-    flags: c_int,
-    offset: off_t,
-    next: Map<'_>,
-) -> Outcome<*mut c_void> {
+fn map_shared(open: &Ref, asked: Asked, next: Map<'_>) -> Outcome<*mut c_void> {
     let mut all = all();
     let number = open.page().file();
     let writes = open.page().flags() & libc::O_ACCMODE == libc::O_RDWR;
@@ -224,12 +220,12 @@ fn map_shared(
             memory
         }
     };
-    let made = map_memory(memory, open, bytes, access, flags, offset, writes, next);
+    let made = map_memory(memory, open, asked, writes, next);
     match made {
         Ok(mapped) => {
             memory.mappings += 1;
-            all.places.insert(mapped as usize, (bytes, number));
-            all.offsets.insert(mapped as usize, offset as usize);
+            all.places.insert(mapped as usize, (asked.bytes, number));
+            all.offsets.insert(mapped as usize, asked.offset as usize);
         }
         Err(_) if memory.mappings == 0 => all.forget(number),
         Err(_) => {}
@@ -237,26 +233,27 @@ fn map_shared(
     made
 }
 
-#[allow(clippy::too_many_arguments)] // those of `mmap`
 fn map_memory(
     memory: &mut Memory,
     open: &Ref,
-    bytes: size_t,
-    access: c_int,
-    flags: c_int,
-    offset: off_t,
+    asked: Asked,
     writes: bool,
     next: Map<'_>,
 ) -> Outcome<*mut c_void> {
     if writes {
         memory.be_alone(open)?;
     }
-    memory.bring(offset as usize, bytes)?;
-    if access & libc::PROT_WRITE != 0 {
+    memory.bring(asked.offset as usize, asked.bytes)?;
+    if asked.access & libc::PROT_WRITE != 0 {
         memory.allow_changes();
     }
     let descriptor = memory.descriptor(writes)?;
-    match next(access, flags, descriptor.as_raw_fd(), offset) {
+    match next(
+        asked.access,
+        asked.flags,
+        descriptor.as_raw_fd(),
+        asked.offset,
+    ) {
         libc::MAP_FAILED => Err(crate::errno::last()),
         mapped => Ok(mapped),
     }
@@ -335,13 +332,15 @@ hooks! {
         };
         let how = |access, flags, descriptor, offset| next(at, bytes, access, flags, descriptor, offset);
         let shared = libc::MAP_SHARED | libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC | libc::MAP_POPULATE;
-        let copy = || map_private(&open, bytes, access, flags & !shared | libc::MAP_PRIVATE, offset, &how);
+        let asked = Asked { bytes, access, flags, offset };
+        let as_copy = Asked { flags: flags & !shared | libc::MAP_PRIVATE, ..asked };
+        let copy = || map_private(&open, as_copy, &how);
         let mapped = check(&open, access, flags, offset).and_then(|()| {
             if is_private(flags) {
                 return copy();
             }
-            let flags = flags & !(libc::MAP_SYNC | libc::MAP_POPULATE);
-            match map_shared(&open, bytes, access, flags, offset, &how) {
+            let asked = Asked { flags: flags & !(libc::MAP_SYNC | libc::MAP_POPULATE), ..asked };
+            match map_shared(&open, asked, &how) {
                 // LevelDB maps a thousand files to read them, which do not change.
                 Err(Errno(libc::EMFILE)) if open.page().flags() & libc::O_ACCMODE == libc::O_RDONLY => copy(),
                 mapped => mapped,
