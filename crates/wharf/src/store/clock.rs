@@ -30,10 +30,8 @@ pub(super) struct Clock {
 impl Clock {
     /// Tells a drive what time it is.
     pub(super) async fn set(cpu: &Cpu, admin: &Admin) -> Result<Clock, AdminError> {
-        let now_ns = now_ns();
-        admin.set_time(now_ns / NS_PER_MS).await?;
         Ok(Clock {
-            told_ns: Cell::new(apart_ns(cpu, now_ns)),
+            told_ns: Cell::new(tell(cpu, admin).await?),
         })
     }
 
@@ -44,13 +42,21 @@ impl Clock {
 
     /// Tells the drive again, if it is not right. A drive that cannot be told keeps the time that it has.
     pub(super) async fn follow(&self, cpu: &Cpu, admin: &Admin) -> Result<(), IoError> {
-        let now_ns = now_ns();
-        if !self.is_right(cpu, now_ns) {
-            admin.set_time(now_ns / NS_PER_MS).await?;
-            self.told_ns.set(apart_ns(cpu, now_ns));
+        if !self.is_right(cpu, now_ns()) {
+            self.told_ns.set(tell(cpu, admin).await?);
         }
         Ok(())
     }
+}
+
+/// Tells a drive what time it is, when a millisecond begins: it takes no parts of them, and would be late by what is left out.
+/// Gives how far both clocks are apart.
+async fn tell(cpu: &Cpu, admin: &Admin) -> Result<i64, IoError> {
+    let left_ns = NS_PER_MS - now_ns() % NS_PER_MS;
+    cpu.sleep_until(cpu.now() + left_ns).await;
+    let now_ns = now_ns();
+    admin.set_time(now_ns / NS_PER_MS).await?;
+    Ok(apart_ns(cpu, now_ns))
 }
 
 fn apart_ns(cpu: &Cpu, now_ns: u64) -> i64 {

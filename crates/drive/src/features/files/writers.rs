@@ -44,6 +44,10 @@ const PAGE: u64 = PAGE_BYTES as u64;
 const LOOKS: u32 = 1_000;
 const PAUSE_NS: u64 = 20_000;
 
+/// How far ahead of the drive's clock a host's may be: the drive is told the time in milliseconds, and again where both
+/// have drifted apart.
+const AHEAD_NS: u64 = 1_000_000_000;
+
 /// See the [module](self).
 #[derive(Default)]
 pub(super) struct Writers {
@@ -383,8 +387,8 @@ impl Taken {
     ) -> Result<(), FileError> {
         let by = By {
             caller,
-            // The holder has seen that time already; nobody dates what is to come.
-            now_ns: self.time_ns.min(now_ns),
+            // The holder has seen that time already, by its own clock; nobody dates what is to come.
+            now_ns: self.time_ns.min(now_ns.saturating_add(AHEAD_NS)),
         };
         for (from, bytes) in &self.runs {
             let mut done = 0;

@@ -100,11 +100,14 @@ impl Asker {
     }
 
     async fn size(&mut self, name: &[u8]) -> u64 {
+        self.stat(name).await.bytes
+    }
+
+    async fn stat(&mut self, name: &[u8]) -> FileAttributes {
         let (head, names) = (head(&Caller::root()), path(name));
         let stat = Command::path_request(1, PathRequest::Stat, BYTES);
         self.ask(stat, head, &names).await.done().unwrap();
-        let found = FileAttributes::read_from_bytes(&self.got(128)).unwrap();
-        found.bytes
+        FileAttributes::read_from_bytes(&self.got(128)).unwrap()
     }
 }
 
@@ -240,6 +243,31 @@ fn a_holders_own_commands_find_what_it_has_written_and_leave_the_lease() {
         assert_eq!(asker.read(second, 0, 100).await, b"second");
         assert_ne!(asker.read(file, 4 * PAGE as u64, 4).await, b"late");
         assert_eq!(area.area.look(512 + 9) >> 32, next);
+    });
+    run(rig(), vec![owner]);
+}
+
+/// Clocks of hosts are not the drive's: a little later is what the holder has seen, and much later is no time of a write.
+#[test]
+fn a_holder_dates_what_it_writes_by_its_own_clock_which_is_about_right() {
+    const SECOND_NS: u64 = 1_000_000_000;
+    let owner = script(|mut asker| async move {
+        let area = Area::of(&asker);
+        let file = asker.file(UPDATE, b"/f").await;
+        let lease = area.lease(&mut asker, file, 5).await;
+        let (mut bytes, mut earlier) = (0, 0);
+        for (page, said) in [(0, SECOND_NS / 2), (1, 3 * SECOND_NS / 4), (2, u64::MAX)] {
+            area.area.tell(128 + 5, said);
+            area.write(5, lease, bytes, (page, 0), b"dated");
+            asker.read(file, 0, 5).await;
+            let found = asker.stat(b"/f").await;
+            bytes = found.bytes;
+            let is_as_said = found.modified_ns == said;
+            let is_about_now = found.modified_ns > SECOND_NS && found.modified_ns < 2 * SECOND_NS;
+            assert!(is_as_said || said == u64::MAX && is_about_now, "{found:?}");
+            assert!(found.modified_ns > earlier);
+            earlier = found.modified_ns;
+        }
     });
     run(rig(), vec![owner]);
 }
