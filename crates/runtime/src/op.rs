@@ -215,6 +215,10 @@ operations! {
     PermissionCheck = "permission_check", Files;
     /// An open file is found by its handle.
     HandleLookup = "handle_lookup", Files;
+    /// The token of a command is compared with that of who sent it.
+    TokenCompare = "token_compare", Files;
+    /// The code of a host's claims is computed, and the token compared with it.
+    TokenCode = "token_code", Files;
 }
 
 /// Number of operations.
@@ -222,7 +226,7 @@ pub const OPS: usize = Op::ALL.len();
 
 /// The version of cost tables that this program reads and writes. It changes whenever operations
 /// are added or removed or mean something else: an older measurement then answers other questions.
-pub const COST_TABLE_VERSION: u32 = 10;
+pub const COST_TABLE_VERSION: u32 = 11;
 
 /// What each operation costs on one machine, with its provenance.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use wharf_runtime::Cpu;
+use wharf_wire::file::DriveKey;
 
 use super::client::Client;
 use super::statistics::Statistics;
@@ -26,6 +27,8 @@ pub struct FileParts {
     pub initially: Arc<[Initially]>,
     /// The numbers that these have.
     pub numbers: Arc<OnceLock<Vec<u64>>>,
+    /// The key of the drive that has the files, if it has one: its clients show who they are.
+    pub key: Option<DriveKey>,
 }
 
 impl FileParts {

@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use wharf_files::Caller;
-use wharf_wire::file::{ACTS_FOR_OTHERS, Claims, Token};
+use wharf_wire::file::{ACTS_FOR_OTHERS, Claims, DriveKey, Token};
 
 /// Claims, with the groups behind them, and their token.
 #[derive(Debug, Clone)]
@@ -22,6 +22,21 @@ pub struct Credentials {
 }
 
 impl Credentials {
+    /// Root's, who names nobody else, on the host that owns the drive, for ever.
+    pub fn root(key: &DriveKey) -> Credentials {
+        let claims = Claims {
+            session: 1,
+            epoch: key.epoch,
+            expires_ns: u64::MAX,
+            ..Claims::new()
+        };
+        Credentials {
+            claims,
+            groups: Vec::new(),
+            token: key.token(&claims, &[]),
+        }
+    }
+
     /// Who it is, as file systems know it.
     pub fn caller(&self) -> Caller {
         Caller {

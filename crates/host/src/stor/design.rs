@@ -15,7 +15,7 @@ use wharf_wire::identify::DriveFeature;
 use wharf_wire::memory::SharedMemory;
 
 use super::cache::{Process, StorFiles};
-use super::{StorClient, StorConfig};
+use super::{Credentials, StorClient, StorConfig};
 use crate::design::{Design, DesignConfig, DesignError, FileParts, Needs, NoBlocks, Parts};
 use crate::driver::Driver;
 use crate::files::{FileClient, FileError, make_files};
@@ -91,19 +91,17 @@ impl Design for Stor {
         parts: FileParts,
     ) -> Result<impl FileClient, FileError> {
         let (cpu, index) = (&parts.cpu, parts.index);
-        let made = self.open_files(cpu, &client);
+        let made = self.open_shown(&client, &parts).await;
         if index == 0 {
             let begun = match &made {
                 Ok(client) => make_files(client, &parts.initially).await,
-                Err(_) => Err(wharf_files::Errno::ENOSPC.into()),
+                Err(error) => Err(*error),
             };
             self.begun
                 .open(cpu, begun.map(|numbers| parts.tell(numbers)));
         }
         self.begun.pass(cpu, index).await?;
-        // A client without memory for its buffers is one for whom there is no space.
-        let client = made.map_err(|_| FileError::from(wharf_files::Errno::ENOSPC))?;
-        Ok(self.files_of(client, index))
+        Ok(self.files_of(made?, index))
     }
 }
 
@@ -120,6 +118,21 @@ impl Stor {
             Some(process) => StorFiles::cached(client, process, thread),
             None => StorFiles::uncached(client),
         }
+    }
+
+    /// Files by a client's queue pairs; a drive that has a key has been shown who it is.
+    async fn open_shown(
+        &self,
+        client: &NoBlocks<Bunch>,
+        parts: &FileParts,
+    ) -> Result<StorClient, FileError> {
+        // A client without memory for its buffers is one for whom there is no space.
+        let opened = self.open_files(&parts.cpu, client);
+        let opened = opened.map_err(|_| FileError::from(wharf_files::Errno::ENOSPC))?;
+        if let Some(key) = &parts.key {
+            opened.authenticate(&Credentials::root(key)).await?;
+        }
+        Ok(opened)
     }
 
     /// Files by a client's queue pairs.

@@ -51,6 +51,7 @@ const OPS: &[Op] = &[
     Op::ConcurrentLookup,
     Op::ConcurrentUpdate,
     Op::ListUpdate,
+    Op::TokenCompare,
 ];
 
 /// Pages of the cache: 64 MiB, far beyond the second-level cache.

@@ -39,6 +39,7 @@ mod sample;
 mod stream;
 mod system;
 mod table;
+mod tokens;
 
 use std::path::PathBuf;
 
@@ -128,7 +129,7 @@ pub fn calibrate(options: &Options, on_step: impl Fn(&str)) -> Result<Calibratio
     let system = |costs: &mut Costs| {
         system::measure(sampler, &options.directory, options.file_bytes(), costs)
     };
-    let parts: [(&str, Part<'_>); 12] = [
+    let parts: [(&str, Part<'_>); 13] = [
         ("queue pairs and rings", &|costs| {
             queues::measure(sampler, costs)
         }),
@@ -152,6 +153,10 @@ pub fn calibrate(options: &Options, on_step: impl Fn(&str)) -> Result<Calibratio
         }),
         ("the steps of a file system", &|costs| {
             files::measure(sampler, costs)
+        }),
+        ("tokens of commands for files", &|costs| {
+            tokens::measure(sampler, costs);
+            Ok(())
         }),
         (
             "the designs, with every operation timed in its place",

@@ -75,6 +75,11 @@ pub(crate) async fn run(cpu: Cpu, run: Arc<Run>, space: Arc<DmaSpace>, mut parts
             Err(error) => return give_up(&cpu, &run, &mut parts, error),
         }
     }
+    if let (Some(key), Some(files)) = (run.key, admins.first().and_then(|group| group.first()))
+        && let Err(error) = files.set_key(key).await
+    {
+        return give_up(&cpu, &run, &mut parts, error.into());
+    }
     run.note_books(&parts.books);
     let start_ns = bring_initial(&cpu, &ready, parts.first.take()).await;
     let before = match statistics(&admins).await {

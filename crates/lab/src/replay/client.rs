@@ -219,7 +219,10 @@ pub(crate) async fn run<D: Design>(
     };
     let start_ns = cpu.now();
     if let Some(shared) = &run.files {
-        match design.files(client, shared.parts(&cpu, index)).await {
+        match design
+            .files(client, shared.parts(&cpu, index, run.key))
+            .await
+        {
             Ok(files) => {
                 shared.learn();
                 files::start(cpu, run.clone(), files, done, (index, go.start_ns));
@@ -229,7 +232,7 @@ pub(crate) async fn run<D: Design>(
         return;
     }
     if let Some(file) = &run.one_file {
-        match file.open(&design, client, &cpu, index).await {
+        match file.open(&design, client, &cpu, (index, run.key)).await {
             Ok(blocks) => {
                 // What was made before is no part of the run.
                 let times = (cpu.now(), cpu.now());

@@ -23,6 +23,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
+use wharf_drive::config::TokenCheck;
 use wharf_drive::{Book, Drive, DriveError, PowerSwitch};
 use wharf_host::admin::{AdminError, offer_queues};
 use wharf_host::boot::{PoweredOn, Spread};
@@ -34,6 +35,8 @@ use wharf_host::files::FileError;
 use wharf_host::gate::Gate;
 use wharf_runtime::{CpuId, Machine, Notifier, Seed, Side, Stall, ring};
 use wharf_wire::dma::DmaSpace;
+use wharf_wire::file::DriveKey;
+use wharf_wire::identify::DriveFeature;
 use wharf_workload::files::FileGenerator;
 
 use crate::checker::{Checker, Ticket, WrongRead};
@@ -172,6 +175,8 @@ pub(crate) struct Run {
     pub(crate) files: Option<files::Shared>,
     /// What requests for blocks go to, where a design serves files alone.
     pub(crate) one_file: Option<OneFile>,
+    /// The key of a drive that has files, unless it is told to check nothing.
+    pub(crate) key: Option<DriveKey>,
     /// Requests in flight of a client, each in a slot of its own.
     pub(crate) depth: u32,
     /// Tasks of a client that serve them.
@@ -269,6 +274,7 @@ pub(crate) fn run<D: Design>(
         checker: Checker::new(setup.volume_bytes(), stamp_only, setup.is_sparse())
             .map_err(|e| RunError::Memory(e.to_string()))?,
         files: files::Shared::new(plan, setup.volume_bytes(), setup)?,
+        key: key(setup, &needs),
         one_file: (D::FILES_ALONE && plan.files.is_none()).then(|| OneFile::of(plan, setup)),
         depth: setup.depth,
         tasks: setup.tasks(),
@@ -368,6 +374,15 @@ fn check_devices(design: &str, setup: &Setup, needs: &Needs) -> Result<(), RunEr
         }
     }
     Ok(())
+}
+
+/// The key that a drive with files is given; none if it is to check nothing.
+fn key(setup: &Setup, needs: &Needs) -> Option<DriveKey> {
+    let is_checked = setup.cache().drive.firmware.token_check != TokenCheck::Off;
+    (is_checked && needs.features.contains(&DriveFeature::FileSystem)).then(|| {
+        let mut rng = Seed(setup.seed).child("key").rng();
+        DriveKey::new(std::array::from_fn(|_| rng.below(256) as u8), 1)
+    })
 }
 
 /// Puts drives, boot, clients and the design's services on the machine. Returns the CPUs of host

@@ -9,6 +9,7 @@ use wharf_host::Design;
 use wharf_host::design::FileParts;
 use wharf_host::files::{BlockOnFile, FileClient, FileError, FileTable, Initially, OpenFlags};
 use wharf_runtime::Cpu;
+use wharf_wire::file::DriveKey;
 
 use super::Setup;
 use crate::input::Plan;
@@ -39,7 +40,7 @@ impl OneFile {
         }
     }
 
-    /// The file as client `index` of a design has it.
+    /// The file as client `index` of a design has it, on a drive with this key.
     ///
     /// # Errors
     /// Of the design: `ENOSPC` if the drives have no room for the file and its file system.
@@ -48,7 +49,7 @@ impl OneFile {
         design: &Arc<D>,
         client: D::Client,
         cpu: &Cpu,
-        index: u32,
+        (index, key): (u32, Option<DriveKey>),
     ) -> Result<BlockOnFile<impl FileClient>, FileError> {
         let parts = FileParts {
             cpu: cpu.clone(),
@@ -57,6 +58,7 @@ impl OneFile {
             table: self.table.clone(),
             initially: self.initially.clone(),
             numbers: self.numbers.clone(),
+            key,
         };
         let files = design.files(client, parts).await?;
         let opened = files.open(PATH, OpenFlags::UPDATE, 0).await?;

@@ -86,6 +86,12 @@ pub enum Mode {
     LeastLoaded,
     /// Reads go in turn, and the rest by file.
     ReadSpread,
+    /// The drive believes whoever sends a command.
+    Trusting,
+    /// It compares the token of each command.
+    TokensCompared,
+    /// It computes the code of the claims with each command.
+    CodeEachTime,
 }
 
 /// What the drives hold when a run begins.
@@ -203,9 +209,15 @@ pub const ROUND_ROBIN: Variant = mode("round robin", "stor", Mode::RoundRobin);
 pub const LEAST_LOADED: Variant = mode("least loaded", "stor", Mode::LeastLoaded);
 /// Reads in turn, the rest by file.
 pub const READ_SPREAD: Variant = mode("read spread", "stor", Mode::ReadSpread);
+/// The byte-addressable file system in the drive, which looks at no token.
+pub const TRUSTING: Variant = mode("no tokens", "stor", Mode::Trusting);
+/// The same, with the token of each command compared.
+pub const TOKENS_COMPARED: Variant = mode("tokens compared", "stor", Mode::TokensCompared);
+/// The same, with the code of the claims computed for each command.
+pub const CODE_EACH_TIME: Variant = mode("code each time", "stor", Mode::CodeEachTime);
 
 /// All of them.
-const VARIANTS: [Variant; 33] = [
+const VARIANTS: [Variant; 36] = [
     SCALA,
     HARDWARE,
     KERNEL,
@@ -239,6 +251,9 @@ const VARIANTS: [Variant; 33] = [
     ROUND_ROBIN,
     LEAST_LOADED,
     READ_SPREAD,
+    TRUSTING,
+    TOKENS_COMPARED,
+    CODE_EACH_TIME,
 ];
 
 impl<'de> Deserialize<'de> for Variant {

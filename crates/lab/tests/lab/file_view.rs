@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use wharf_drive::DriveConfig;
-use wharf_drive::config::MediaKind;
+use wharf_drive::config::{MediaKind, TokenCheck};
 use wharf_host::ext4_model::{Ext4Config, Ext4Model};
 use wharf_host::stor::{CacheMode, Placement, Stor, StorConfig};
 use wharf_lab::compare::{Request as Compare, compare};
@@ -197,6 +197,49 @@ fn personalities_run_on_a_file_system_of_the_host_and_all_reads_are_checked() {
         report::json::to_string(&done)
     };
     assert_eq!(json(), json(), "equal seeds");
+}
+
+/// Each command for files has a token, which the drive compares, or whose code it computes, or which it does not look at: as it
+/// is told, and at a cost.
+#[test]
+fn what_is_done_with_a_token_is_charged_once_for_each_command() {
+    let mut reads = spec(Personality::RandomFiles);
+    reads.job.writers = Some(0);
+    (reads.files, reads.threads) = (1, 4);
+    let mut latencies_ns = Vec::new();
+    let checks = [TokenCheck::Off, TokenCheck::Cached, TokenCheck::Every];
+    for (check, expected) in
+        checks
+            .into_iter()
+            .zip([None, Some("token_compare"), Some("token_code")])
+    {
+        let mut drive = with_room(&in_memory().cache().drive);
+        drive.firmware.token_check = check;
+        let setup = setup_on(1, drive);
+        let plan = planned(&of_files(reads.clone(), 512), &setup);
+        let done = run(&setup, &plan, &["stor"]);
+        let row = &done.rows[0];
+        let operations = || row.cpus.iter().flat_map(|group| &group.operations);
+        for key in ["token_compare", "token_code"] {
+            let found: u64 = operations()
+                .filter(|account| account.operation == key)
+                .map(|account| account.count)
+                .sum();
+            match expected == Some(key) {
+                // Files are made, opened and stat'ed too.
+                true => assert!(
+                    (row.requests..row.requests + 1_000).contains(&found),
+                    "{found}"
+                ),
+                false => assert_eq!(found, 0, "{key} where it is {check:?}"),
+            }
+        }
+        latencies_ns.push(row.latency_us.mean);
+    }
+    assert!(
+        latencies_ns.is_sorted() && latencies_ns[0] < latencies_ns[2],
+        "{latencies_ns:?}"
+    );
 }
 
 /// With direct I/O no byte of a file is in the page cache, and every read is right all the same.

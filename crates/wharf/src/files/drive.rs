@@ -12,7 +12,7 @@ use wharf_files::vfs::{At, Target};
 use wharf_files::volume::Format;
 use wharf_files::{By, Caller, Errno, FileError, Handle};
 use wharf_host::stor::{Credentials, Stor, StorClient};
-use wharf_wire::file::{Claims, DriveKey, FileSystemLog, FileSystemState};
+use wharf_wire::file::{DriveKey, FileSystemLog, FileSystemState};
 
 use super::ImageError;
 use super::cached::{Command, Kept};
@@ -164,17 +164,7 @@ impl FileDrive {
     /// Of the drive.
     pub(super) fn check_this_process(&self, key: DriveKey) -> Result<(), ImageError> {
         self.client.give_key(key)?;
-        let claims = Claims {
-            session: 1,
-            epoch: key.epoch,
-            expires_ns: u64::MAX,
-            ..Claims::new()
-        };
-        let own = Credentials {
-            claims,
-            groups: Vec::new(),
-            token: key.token(&claims, &[]),
-        };
+        let own = Credentials::root(&key);
         let client = self.client();
         Ok(self.done(client.authenticate(&own))?)
     }

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use wharf_files::Caller;
+use wharf_runtime::Op;
 use wharf_wire::file::{
     ACTS_FOR_OTHERS, CLAIM_GROUPS_MAX, Claims, DriveKey, READS_ONLY, Revoke, Token,
 };
@@ -176,6 +177,17 @@ impl Access {
         state.least_session.insert(host, claims.session);
         state.by_host.insert(host, Rc::new(new));
         Ok(())
+    }
+
+    /// What looking at a token of this host's takes; nothing where nothing is looked at.
+    pub(super) fn work(&self, host: u32) -> Option<Op> {
+        let state = self.state.borrow();
+        state.by_host.get(&host)?;
+        match self.check {
+            TokenCheck::Off => None,
+            TokenCheck::Cached => Some(Op::TokenCompare),
+            TokenCheck::Every => Some(Op::TokenCode),
+        }
     }
 
     /// Who sends a command with this token; nobody in particular, if that is not to be checked.

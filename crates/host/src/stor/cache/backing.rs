@@ -75,7 +75,9 @@ impl FilesOfDrive {
         let addresses: Vec<u64> = addresses
             .map(|frame| memory.address(*frame as usize))
             .collect();
-        let lane = self.client.inner.lanes.place(about);
+        let inner = &self.client.inner;
+        let command = command.with_token(inner.access.token());
+        let lane = inner.lanes.place(about);
         let group = lane.driver.groups().open();
         let slot = lane.driver.reserve().await;
         lane.driver.issue(slot, &group, command, &addresses);

@@ -22,6 +22,7 @@ use wharf_host::design::FileParts;
 use wharf_host::files::{Errno, FileClient, FileError, FileTable, Handle, Initially};
 use wharf_runtime::{Cpu, Op, Sender};
 use wharf_wire::dma::STAMP_BYTES;
+use wharf_wire::file::DriveKey;
 use wharf_workload::files::{Existing, FileOp};
 
 use super::client::{Account, TELL_EVERY};
@@ -113,8 +114,8 @@ impl Shared {
         Ok(Some(shared))
     }
 
-    /// What client `index` of files is made of.
-    pub(crate) fn parts(&self, cpu: &Cpu, index: u32) -> FileParts {
+    /// What client `index` of files is made of, on a drive with this key.
+    pub(crate) fn parts(&self, cpu: &Cpu, index: u32, key: Option<DriveKey>) -> FileParts {
         FileParts {
             cpu: cpu.clone(),
             index,
@@ -122,6 +123,7 @@ impl Shared {
             table: self.table.clone(),
             initially: self.initially.clone(),
             numbers: self.numbers.clone(),
+            key,
         }
     }
 

@@ -112,6 +112,7 @@ const SIZES: [(&str, [usize; 5]); 52] = [
     ("stor/fig7", [1, 48, 3, 3, 48]),
     ("stor/fig8", [1, 32, 2, 8, 32]),
     ("stor/fig-placement", [1, 20, 2, 2, 20]),
+    ("stor/fig-tokens", [1, 6, 1, 1, 6]),
 ];
 
 #[test]

@@ -95,12 +95,25 @@ pub(super) fn drive(scale: Scale, run: &Run) -> Result<DriveConfig, ConfigError>
         format!("drive.firmware.cores={}", run.cores),
         "drive.media.kind=ram".into(),
     ];
-    if matches!(run.mode, Mode::Bytes | Mode::CachedBytes) {
+    if let Some(check) = token_check(run.mode) {
+        sets.push(format!("drive.firmware.token_check={check}"));
+    }
+    if matches!(run.mode, Mode::Bytes | Mode::CachedBytes) || token_check(run.mode).is_some() {
         // Beside as much flash, which nobody writes.
         sets.push("drive.file_system=wpm".into());
         sets.push(format!("drive.persistent_memory.bytes={}", pages * 4096));
     }
     Ok(load_drive("pmem", &Sets::parse(&sets)?)?.0)
+}
+
+/// How tokens are checked, in the figure that is about that.
+fn token_check(mode: Mode) -> Option<&'static str> {
+    match mode {
+        Mode::Trusting => Some("off"),
+        Mode::TokensCompared => Some("cached"),
+        Mode::CodeEachTime => Some("every"),
+        _ => None,
+    }
 }
 
 /// The host of a run.
@@ -120,6 +133,8 @@ pub(super) fn host(scale: Scale, run: &Run) -> Result<HostConfig, ConfigError> {
     let of_design: &[&str] = match run.mode {
         // Which file system it is, the drive says.
         Mode::Usual | Mode::Blocks | Mode::Bytes | Mode::CachedBlocks | Mode::CachedBytes => &[],
+        // How it checks, too.
+        Mode::Trusting | Mode::TokensCompared | Mode::CodeEachTime => &[],
         Mode::Direct => &["design.ext4-model.direct=true"],
         Mode::ByInode => &["design.stor.placement=by-inode"],
         Mode::RoundRobin => &["design.stor.placement=round-robin"],

@@ -167,7 +167,11 @@ impl<'a> Call<'a> {
     async fn new(at: At<'a>) -> Result<Call<'a>, Refused> {
         let mut call = Call::unchecked(at).await?;
         let (access, token) = (at.firmware.access(), call.command.token());
-        call.authority = access.check(call.host(), token, call.now_ns)?;
+        let check = || access.check(call.host(), token, call.now_ns);
+        call.authority = match access.work(call.host()) {
+            Some(op) => at.core.cpu.work(op, check)?,
+            None => check()?,
+        };
         if let Some(own) = &call.authority {
             call.check_change(own)?;
         }
