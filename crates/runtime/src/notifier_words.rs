@@ -72,8 +72,14 @@ impl NotifierWords {
     /// Says whether the waiter parks. It looks at the flags once more before it does.
     #[inline]
     pub fn set_parked(&self, parked: bool) {
-        self.parked.store(u32::from(parked), Ordering::Relaxed);
+        self.note_parked(parked);
         fence(Ordering::SeqCst);
+    }
+
+    /// The same without the fence, for a waiter that says so in the words of many.
+    #[inline]
+    pub(crate) fn note_parked(&self, parked: bool) {
+        self.parked.store(u32::from(parked), Ordering::Relaxed);
     }
 }
 

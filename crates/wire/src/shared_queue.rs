@@ -1,7 +1,8 @@
 //! Queue pairs between two processes: the same rings, in shared memory.
 //!
 //! The drive's process owns the memory. A host in another process, a *guest*, has its end of the queue
-//! pair there, and is notified and rings by [notifiers across](Notifier::across) processes. The rings'
+//! pair there, and is notified and rings by [notifiers across](Notifier::across) processes, which to the drive are
+//! [`Bells`]. The rings'
 //! entries are those of [`queue`](crate::queue); what differs is trust:
 //!
 //! 1. Whatever the drive's end reads is read once, and checked: indexes against the depth, commands as
@@ -16,7 +17,7 @@ use std::sync::Arc;
 
 use wharf_runtime::notifier::Wake;
 use wharf_runtime::sync::{AtomicU64, UnsafeCell};
-use wharf_runtime::{Notifier, NotifierWords};
+use wharf_runtime::{Bells, Notifier, NotifierWords};
 
 use crate::command::Command;
 use crate::dma::PAGE_BYTES;
@@ -95,13 +96,15 @@ impl SharedQueue {
         unsafe { Notifier::across(words, self.memory.clone(), wake) }
     }
 
-    /// The notifier that the host notifies, as the drive's process waits for it: who does so rings the
+    /// Puts what the host notifies among `bells`, as number `number`: the drive's process waits for these, and notifies the
     /// drive's own notifier.
-    pub fn arrivals(&self) -> Notifier {
-        self.notifier(TO_DRIVE, None)
+    pub fn ring_among(&self, bells: &Bells, number: u32) {
+        let words = self.memory.at(self.offset + TO_DRIVE, 128).cast();
+        // SAFETY: words inside the memory, which the bell keeps; any bytes are valid words.
+        unsafe { bells.put(number, words, self.memory.clone()) };
     }
 
-    /// The drive's end, whose arrivals notify `drive_notifier` as `source`.
+    /// The drive's end, of whose arrivals `drive_notifier` is notified as `source`.
     pub fn drive_end(&self, drive_notifier: &Notifier, source: u32, guest: Guest) -> DriveQueue {
         let completed = self.notifier(TO_HOST, None);
         DriveQueue::on(

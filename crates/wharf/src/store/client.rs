@@ -20,12 +20,16 @@ use wharf_wire::dma::{DmaRegion, DmaSpace};
 use wharf_wire::file::{DriveKey, FileSystemLog};
 
 use super::attach::{self, Attached};
-use super::listener::has_hung_up;
+use super::listener::{hangs_up_within, has_hung_up};
 use super::system::{Booted, ClientSlot, System};
 use super::{Shared, StoreError, StoreOptions};
 
-/// How often who waits for a drive in another process looks whether that is gone, in nanoseconds.
-const LOOK_NS: u64 = 1_000_000;
+/// How long who waits for a drive in another process does so awake, in nanoseconds. Then it sleeps for a part of the time that it has
+/// waited so far, looks for a moment, sleeps again: so that thousands that wait leave the processors to the drive.
+const AWAKE_NS: u64 = 1_000_000;
+const PAUSE_PART: u64 = 16;
+const PAUSE_MAX_NS: u64 = 20_000_000;
+const MOMENT_NS: u64 = 10_000;
 
 /// Where the drives run.
 enum Drives<D: Design> {
@@ -325,17 +329,23 @@ impl Client<Stor> {
         };
         self.inline.block_on(self.cpu, |cpu| async move {
             let mut future = pin!(future);
+            let began_ns = cpu.now();
+            let mut awake_ns = AWAKE_NS;
             loop {
-                let mut late = pin!(cpu.sleep_until(cpu.now() + LOOK_NS));
+                let mut late = pin!(cpu.sleep_until(cpu.now() + awake_ns));
                 let ended = poll_fn(|context| match future.as_mut().poll(context) {
                     Poll::Ready(done) => Poll::Ready(Some(done)),
                     Poll::Pending => late.as_mut().poll(context).map(|()| None),
                 });
-                match ended.await {
-                    None if has_hung_up(connection) => return None,
-                    None => {}
-                    done => return done,
-                }
+                let Some(done) = ended.await else {
+                    let pause_ns = (cpu.now() - began_ns) / PAUSE_PART;
+                    if hangs_up_within(connection, pause_ns.min(PAUSE_MAX_NS)) {
+                        return None;
+                    }
+                    awake_ns = MOMENT_NS;
+                    continue;
+                };
+                return Some(done);
             }
         })
     }

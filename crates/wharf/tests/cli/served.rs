@@ -223,7 +223,7 @@ fn each_mistake_with_a_server_is_told_in_one_line() {
         "--socket",
         "s",
         "--processes-max",
-        "63",
+        "2001",
     ]);
     assert_eq!(code_and_stderr(&output).0, Some(2));
 
