@@ -30,6 +30,9 @@ impl Default for NotifierWords {
 }
 
 impl NotifierWords {
+    /// Byte at which it is said that the waiter sleeps: a word that it may sleep by, which is 0 while it does not.
+    pub const PARKED_AT: usize = std::mem::offset_of!(NotifierWords, parked);
+
     /// Sources that they tell apart.
     pub const SOURCES: u32 = 64;
 

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use wharf_host::boot::Ready;
 use wharf_host::design::{Client as DesignClient, Design, Statistics};
@@ -18,18 +19,23 @@ use wharf_host::stor::{Credentials, Stor, StorClient};
 use wharf_runtime::{CostTable, CpuId, Inline, Machine, Side};
 use wharf_wire::dma::{DmaRegion, DmaSpace};
 use wharf_wire::file::{DriveKey, FileSystemLog};
+use wharf_wire::shared_queue::SharedQueue;
 
 use super::attach::{self, Attached};
-use super::listener::{hangs_up_within, has_hung_up};
+use super::listener::has_hung_up;
 use super::system::{Booted, ClientSlot, System};
 use super::{Shared, StoreError, StoreOptions};
 
-/// How long who waits for a drive in another process does so awake, in nanoseconds. Then it sleeps for a part of the time that it has
-/// waited so far, looks for a moment, sleeps again: so that thousands that wait leave the processors to the drive.
-const AWAKE_NS: u64 = 1_000_000;
-const PAUSE_PART: u64 = 16;
-const PAUSE_MAX_NS: u64 = 20_000_000;
+/// How long who waits for a drive in another process does so awake, in nanoseconds. Then it sleeps until the drive wakes it, so that
+/// thousands that wait leave it the processors; and is awake for a moment.
+const AWAKE_NS: u64 = 200_000;
 const MOMENT_NS: u64 = 10_000;
+
+/// How long it sleeps before it looks whether that process is gone: a part of the time that it has waited so far, but so long at least,
+/// and at most.
+const SLEEP_PART: u32 = 4;
+const SLEEP_MIN: Duration = Duration::from_millis(1);
+const SLEEP_MAX: Duration = Duration::from_millis(100);
 
 /// Where the drives run.
 enum Drives<D: Design> {
@@ -40,6 +46,8 @@ enum Drives<D: Design> {
     /// In another process, for as long as the connection is open.
     Elsewhere {
         connection: Arc<UnixStream>,
+        /// Its queue pairs, one for each drive.
+        queues: Vec<SharedQueue>,
         /// Who its owner says that this process is.
         credentials: Option<Credentials>,
         /// The number of its sharing.
@@ -137,6 +145,7 @@ impl<D: Design> Client<D> {
             space,
             ready,
             slot,
+            queues,
             credentials,
             sharing,
         } = attach::attach::<D>(path.as_ref())?;
@@ -147,6 +156,7 @@ impl<D: Design> Client<D> {
             bytes: ready.layout().pages() * 4096,
             drives: Some(Drives::Elsewhere {
                 connection,
+                queues,
                 credentials,
                 sharing,
             }),
@@ -324,9 +334,14 @@ impl Client<Stor> {
 
     /// Runs everything on this thread until `future` is done; none if the drive is in another process, which is gone.
     pub(crate) fn wait_while_served<F: Future>(&self, future: F) -> Option<F::Output> {
-        let Some(Drives::Elsewhere { connection, .. }) = &self.drives else {
+        let Some(Drives::Elsewhere {
+            connection, queues, ..
+        }) = &self.drives
+        else {
             return Some(self.wait(future));
         };
+        // What is asked for files goes to one drive.
+        let queue = queues.first().expect("there is a drive");
         self.inline.block_on(self.cpu, |cpu| async move {
             let mut future = pin!(future);
             let began_ns = cpu.now();
@@ -338,8 +353,10 @@ impl Client<Stor> {
                     Poll::Pending => late.as_mut().poll(context).map(|()| None),
                 });
                 let Some(done) = ended.await else {
-                    let pause_ns = (cpu.now() - began_ns) / PAUSE_PART;
-                    if hangs_up_within(connection, pause_ns.min(PAUSE_MAX_NS)) {
+                    let waited = Duration::from_nanos(cpu.now() - began_ns);
+                    let most = (waited / SLEEP_PART).clamp(SLEEP_MIN, SLEEP_MAX);
+                    self.inline.sleep_by(most, |time| queue.sleep(time));
+                    if has_hung_up(connection) {
                         return None;
                     }
                     awake_ns = MOMENT_NS;

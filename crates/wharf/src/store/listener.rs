@@ -420,15 +420,7 @@ impl<D: SharedDesign> Door<D> {
 
 /// True if the other process is gone, though what it sent before may not have been read yet.
 pub(super) fn has_hung_up(stream: &UnixStream) -> bool {
-    hangs_up_within(stream, 0)
-}
-
-/// The same, when that has been waited for, less than a second.
-pub(super) fn hangs_up_within(stream: &UnixStream, time_ns: u64) -> bool {
     let mut watched = [PollFd::new(stream, PollFlags::RDHUP)];
-    let time = Timespec {
-        tv_sec: 0,
-        tv_nsec: time_ns.min(999_999_999) as _,
-    };
-    poll(&mut watched, Some(&time)).is_ok() && !watched[0].revents().is_empty()
+    let now = Timespec::default();
+    poll(&mut watched, Some(&now)).is_ok() && !watched[0].revents().is_empty()
 }
