@@ -10,16 +10,16 @@ use wharf_runtime::notifier::Kind;
 use wharf_runtime::sync::Ordering;
 use wharf_runtime::{Cpu, CpuId, Machine, Notifier, Op, Side};
 use wharf_wire::dma::{DmaSpace, RegisterError};
-use wharf_wire::queue::{DriveQueue, Guest, HostQueue, queue_pair};
-use wharf_wire::shared_queue::SharedQueue;
+use wharf_wire::queue::{DriveQueue, HostQueue, queue_pair};
 
 use crate::config::{ConfigError, CorePlan, DriveConfig, MediaKind, NewFiles, Platform};
-use crate::controller::{ControllerParts, Feature, Running};
+use crate::controller::{ControllerParts, Feature, GuestQueues, Running};
 use crate::core::{Core, CoreParts, CoreStatus, Slots, Store, requests_max};
 use crate::disk::{Disk, Platters};
 use crate::engine::Engine;
 use crate::features::FEATURES;
 use crate::ftl::{Ftl, OpenError, PreconditionError};
+use crate::guests;
 use crate::link::FromHost;
 use crate::media::{
     AnyMedia, FileImage, FileOptions, HostFault, ImageError, ImageGeometry, MediaError,
@@ -79,16 +79,19 @@ pub struct Drive {
     more_features: Vec<&'static dyn Feature>,
     /// A file system that is to be made.
     new_files: Option<NewFiles>,
+    /// Hosts in other processes.
+    guests: u32,
 }
 
 /// What remains of a drive while it runs: its way in, and what it leaves behind.
 pub struct DriveHandle {
     /// The host's end of the admin queue.
     pub admin: HostQueue,
-    notifier: Notifier,
+    pub(crate) notifier: Notifier,
+    pub(crate) guests: GuestQueues,
     /// The drive's CPUs: the controller's, then the cores'; of software one for all.
     pub cpus: Vec<CpuId>,
-    config: DriveConfig,
+    pub(crate) config: DriveConfig,
     persistent: Option<Arc<RamLines>>,
     statuses: Vec<CoreStatus>,
     ring_bytes: usize,
@@ -169,6 +172,7 @@ impl Drive {
             platters: None,
             more_features: Vec::new(),
             new_files: None,
+            guests: 0,
         })
     }
 
@@ -181,6 +185,7 @@ impl Drive {
             persistent: None,
             more_features: Vec::new(),
             new_files: None,
+            guests: 0,
         }
     }
 
@@ -203,6 +208,7 @@ impl Drive {
             platters: None,
             more_features: Vec::new(),
             new_files: None,
+            guests: 0,
         })
     }
 
@@ -231,6 +237,14 @@ impl Drive {
     #[must_use]
     pub fn with_new_files(mut self, new: NewFiles) -> Drive {
         self.new_files = Some(new);
+        self
+    }
+
+    /// Has the drive have so many queue pairs more than `firmware.queues_max`: for hosts in other processes, in real time
+    /// ([`DriveHandle::for_guests`]).
+    #[must_use]
+    pub fn with_guests(mut self, guests: u32) -> Drive {
+        self.guests = guests;
         self
     }
 
@@ -274,11 +288,17 @@ impl Drive {
             persistent,
             more_features,
             new_files,
+            guests,
         } = self;
         let features = FEATURES.iter().copied().chain(more_features);
         let features = features.filter(|feature| feature.is_on(&config)).collect();
         let plan = config.plan()?;
         let cores = config.firmware.cores;
+        guests::check(&config, guests)?;
+        let guests = GuestQueues {
+            count: guests,
+            ..GuestQueues::default()
+        };
         let is_software = config.firmware.platform == Platform::Software;
         let notifier = match is_software {
             true => Notifier::of_kind(Kind::Memory),
@@ -324,6 +344,7 @@ impl Drive {
             stores,
             statuses: statuses.clone(),
             notifier: notifier.clone(),
+            guests: guests.clone(),
             admin: drive_admin,
             dma: dma.clone(),
             power: power.clone(),
@@ -332,6 +353,7 @@ impl Drive {
         Ok(DriveHandle {
             admin,
             notifier,
+            guests,
             cpus,
             config,
             persistent,
@@ -351,6 +373,7 @@ struct UnderWay {
     stores: Vec<Store>,
     statuses: Vec<CoreStatus>,
     notifier: Notifier,
+    guests: GuestQueues,
     admin: DriveQueue,
     dma: Arc<DmaSpace>,
     power: PowerSwitch,
@@ -415,6 +438,7 @@ impl UnderWay {
             plan: self.plan,
             dma: self.dma,
             notifier: self.notifier,
+            guests: self.guests,
             admin: self.admin,
             slots,
             cores,
@@ -437,26 +461,6 @@ fn squeezing(config: &DriveConfig) -> Option<(Op, Op)> {
     (config.firmware.platform == Platform::Software).then_some(ops)
 }
 
-/// A queue pair for hosts in other processes, one after the other.
-pub struct GuestQueue {
-    queue: SharedQueue,
-    arrivals: Notifier,
-    notifier: Notifier,
-    source: u32,
-}
-
-impl GuestQueue {
-    /// The drive's end, for a host that is new, as is the memory.
-    pub fn drive_end(&self, guest: Guest) -> DriveQueue {
-        self.queue.drive_end(&self.notifier, self.source, guest)
-    }
-
-    /// Wakes the drive's thread if it sleeps: the host has asked for that.
-    pub fn nudge(&self) {
-        self.arrivals.nudge();
-    }
-}
-
 impl DriveHandle {
     /// What memory it takes besides that of a plain SSD.
     pub fn book(&self) -> Book {
@@ -474,30 +478,6 @@ impl DriveHandle {
             &self.notifier,
             self.config.firmware.cores + u32::from(qid),
         )
-    }
-
-    /// Makes a queue pair in shared memory usable, of number `qid`: adds a task to `machine`, on which the
-    /// drive was powered on, that tells the drive of arrivals. Gives what makes the drive's end, anew for
-    /// each host.
-    pub fn guest_queue(&self, machine: &mut Machine, qid: u16, queue: SharedQueue) -> GuestQueue {
-        let source = self.config.firmware.cores + u32::from(qid);
-        let (arrivals, notifier) = (queue.arrivals(), self.notifier.clone());
-        let waiting = arrivals.clone();
-        machine.spawn(self.cpus[0], "porter", move |cpu| async move {
-            waiting.attach(&cpu);
-            loop {
-                let _ = waiting.wait(&cpu).await;
-                notifier.notify(&cpu, source, cpu.now());
-                // The host may ring for ever.
-                cpu.yield_now().await;
-            }
-        });
-        GuestQueue {
-            queue,
-            arrivals,
-            notifier: self.notifier.clone(),
-            source,
-        }
     }
 
     /// The drive, powered off, once the machine that ran it is gone.
@@ -526,6 +506,7 @@ impl DriveHandle {
             persistent: self.persistent,
             more_features: Vec::new(),
             new_files: None,
+            guests: 0,
         }
     }
 }

@@ -28,6 +28,7 @@ mod engine;
 pub mod features;
 mod fill;
 pub mod ftl;
+mod guests;
 mod image;
 mod link;
 pub mod media;
@@ -38,6 +39,7 @@ pub mod power;
 mod precondition;
 
 pub use config::{ConfigError, DriveConfig};
-pub use drive::{Book, Drive, DriveError, DriveHandle, GuestQueue};
+pub use drive::{Book, Drive, DriveError, DriveHandle};
 pub use ftl::{Overwrite, Precondition, PreconditionError, Preconditioned};
+pub use guests::ForGuests;
 pub use power::PowerSwitch;

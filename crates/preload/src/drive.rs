@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-use wharf::files::{FileDrive, ImageError};
+use wharf::files::{FileDrive, ImageError, attach_in_time};
 use wharf::store::StoreError;
 use wharf_files::vfs::{At, Service, Start};
 use wharf_files::{By, Caller, Handle, OpenFlags, block_on};
@@ -27,11 +27,6 @@ pub(crate) const CACHE_VARIABLE: &str = "WHARF_CACHE";
 
 /// Bytes of files that a process keeps if nothing is said.
 const CACHE_BYTES: u64 = 64 << 20;
-
-/// How often it is looked whether the drive has a place for one more process, and how long it is waited between two looks:
-/// 10 seconds in all.
-const PLACE_LOOKS: u32 = 2_000;
-const PLACE_PAUSE_US: u32 = 5_000;
 
 /// What the variable says.
 pub(crate) struct Setup {
@@ -224,16 +219,7 @@ impl Client {
 
 /// Attaches; waits for a while if as many processes as may use the drive do.
 fn attach(setup: &Setup) -> Result<FileDrive, ImageError> {
-    let attach = || FileDrive::attach_cached(&setup.socket, setup.cache_bytes);
-    for _ in 0..PLACE_LOOKS {
-        match attach() {
-            Err(ImageError::Drive(StoreError::NoSlotLeft { .. })) => {}
-            attached => return attached,
-        }
-        // SAFETY: it takes a number.
-        unsafe { libc::usleep(PLACE_PAUSE_US) };
-    }
-    attach()
+    attach_in_time(|| FileDrive::attach_cached(&setup.socket, setup.cache_bytes))
 }
 
 /// Why there is no drive, in few words.

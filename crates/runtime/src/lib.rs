@@ -16,7 +16,7 @@
 //! | [`executor`], `events` | tasks, run queues, the event queue; the two run loops |
 //! | [`cpu`] | the handle a task has: time, `work`, sleep, wake |
 //! | [`notifier`], [`mod@ring`] | how CPUs reach each other: a bounded ring and the notifier that says "look" |
-//! | [`notifier_words`] | what a notifier is across processes: words in shared memory |
+//! | [`notifier_words`], [`bells`] | what a notifier is across processes: words in shared memory; waiting for thousands of them |
 //! | [`notify`], [`alarm`], [`resource`] | waiting inside a CPU: for each other, for the earliest of many times, for a busy die |
 //! | [`lock`], [`mod@line`] | short sections and cache lines that several CPUs share |
 //! | [`wake`], [`waits`], [`range_lock`], [`rw_gate`] | tasks of one CPU that wait for another's: by name, for a thing or an event, for a range, in line |
@@ -31,6 +31,7 @@
 //! | [`rng`] | one seed at the root, a named child generator for each part |
 
 pub mod alarm;
+pub mod bells;
 mod busy;
 pub mod clock;
 pub mod cpu;
@@ -64,6 +65,7 @@ pub mod worker;
 pub mod xor;
 
 pub use alarm::Alarm;
+pub use bells::Bells;
 pub use cpu::Cpu;
 pub use dirty::DirtyBits;
 pub use executor::{Stall, TaskId};

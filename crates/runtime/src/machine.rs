@@ -515,6 +515,13 @@ impl Inline {
         }
     }
 
+    /// From within a task: has the thread sleep by `sleep`, for `most` at most, if no other task can run. Other processes that notify
+    /// one of this machine's [notifiers across](Notifier::across) find that it sleeps, and have to wake it.
+    pub fn sleep_by(&self, most: Duration, sleep: impl FnOnce(Duration)) {
+        self.executor
+            .park_by(Some(most), |time| sleep(time.unwrap_or(most)));
+    }
+
     /// Lets everything that is ready run once; returns whether anything did.
     pub fn pass(&self) -> bool {
         self.executor.pass()

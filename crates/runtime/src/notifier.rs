@@ -23,6 +23,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::thread::Thread;
 
+use crate::bells::Bells;
 use crate::cpu::Cpu;
 use crate::executor::TaskId;
 use crate::line::Line;
@@ -57,7 +58,7 @@ struct Shared {
     may_park: AtomicBool,
     /// Whom to unpark: a notifier may get another waiter when the one before has gone.
     thread: Mutex<Option<Thread>>,
-    /// Real engine: the words of a notifier that another process shares.
+    /// Real engine: where other processes notify it.
     across: Option<Across>,
     // Virtual engine (one thread; plain relaxed accesses):
     waiter: AtomicU64,
@@ -67,8 +68,16 @@ struct Shared {
     line: Line,
 }
 
+/// How a notifier reaches to other processes.
+enum Across {
+    /// By words that one of them shares.
+    One(Words),
+    /// Many of them notify it, each by its own words, and nobody in this process.
+    Many(Bells),
+}
+
 /// This process's view of a notifier between two.
-struct Across {
+struct Words {
     words: NonNull<NotifierWords>,
     /// How a ringer wakes a waiter that sleeps in the other process.
     wake: Option<Wake>,
@@ -80,22 +89,50 @@ struct Across {
 pub type Wake = Box<dyn Fn() + Send + Sync>;
 
 // SAFETY: the words are atomics, and their memory lives as long as the view.
-unsafe impl Send for Across {}
+unsafe impl Send for Words {}
 // SAFETY: as above.
-unsafe impl Sync for Across {}
+unsafe impl Sync for Words {}
 
-impl Across {
+impl Words {
     #[inline]
     fn words(&self) -> &NotifierWords {
         // SAFETY: valid while the view lives, by the contract of `Notifier::across`.
         unsafe { self.words.as_ref() }
     }
+}
 
+impl Across {
     fn notify(&self, source: u32) {
-        if self.words().notify(source)
-            && let Some(wake) = &self.wake
-        {
-            wake();
+        match self {
+            Across::One(one) => {
+                if one.words().notify(source)
+                    && let Some(wake) = &one.wake
+                {
+                    wake();
+                }
+            }
+            Across::Many(_) => unreachable!("bells are rung by other processes"),
+        }
+    }
+
+    fn take(&self) -> u64 {
+        match self {
+            Across::One(one) => one.words().take(),
+            Across::Many(bells) => bells.is_rung().into(),
+        }
+    }
+
+    fn is_rung(&self) -> bool {
+        match self {
+            Across::One(one) => one.words().is_rung(),
+            Across::Many(bells) => bells.is_rung(),
+        }
+    }
+
+    fn set_parked(&self, parked: bool) {
+        match self {
+            Across::One(one) => one.words().set_parked(parked),
+            Across::Many(bells) => bells.set_parked(parked),
         }
     }
 }
@@ -126,12 +163,17 @@ impl Notifier {
         memory: std::sync::Arc<dyn Send + Sync>,
         wake: Option<Wake>,
     ) -> Notifier {
-        let across = Across {
+        let words = Words {
             words,
             wake,
             _memory: memory,
         };
-        Notifier::made(Kind::Wire, Some(across))
+        Notifier::made(Kind::Wire, Some(Across::One(words)))
+    }
+
+    /// One that is notified by bells: its source is 0, and which of them they are the bells say.
+    pub(crate) fn of_bells(bells: &Bells) -> Notifier {
+        Notifier::made(Kind::Wire, Some(Across::Many(bells.clone())))
     }
 
     /// A silent notifier.
@@ -251,7 +293,7 @@ impl Notifier {
         };
         let first = match &self.0.across {
             None => take(&self.0.ready[0]),
-            Some(across) => across.words().take(),
+            Some(across) => across.take(),
         };
         Ready::from_words(first, take(&self.0.ready[1]))
     }
@@ -259,7 +301,7 @@ impl Notifier {
     pub(crate) fn is_rung(&self) -> bool {
         let is_set = |word: &AtomicU64| word.load(Ordering::Acquire) != 0;
         let across = || self.0.across.as_ref();
-        self.0.ready.iter().any(is_set) || across().is_some_and(|across| across.words().is_rung())
+        self.0.ready.iter().any(is_set) || across().is_some_and(Across::is_rung)
     }
 
     /// Wakes the waiter's thread if it sleeps: what another process asks for that has notified.
@@ -281,7 +323,7 @@ impl Notifier {
 
     pub(crate) fn set_parked(&self, parked: bool) {
         if let Some(across) = &self.0.across {
-            return across.words().set_parked(parked);
+            return across.set_parked(parked);
         }
         self.0.parked.store(parked, Ordering::Relaxed);
         fence(Ordering::SeqCst);

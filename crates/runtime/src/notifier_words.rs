@@ -30,6 +30,9 @@ impl Default for NotifierWords {
 }
 
 impl NotifierWords {
+    /// Byte at which it is said that the waiter sleeps: a word that it may sleep by, which is 0 while it does not.
+    pub const PARKED_AT: usize = std::mem::offset_of!(NotifierWords, parked);
+
     /// Sources that they tell apart.
     pub const SOURCES: u32 = 64;
 
@@ -72,8 +75,14 @@ impl NotifierWords {
     /// Says whether the waiter parks. It looks at the flags once more before it does.
     #[inline]
     pub fn set_parked(&self, parked: bool) {
-        self.parked.store(u32::from(parked), Ordering::Relaxed);
+        self.note_parked(parked);
         fence(Ordering::SeqCst);
+    }
+
+    /// The same without the fence, for a waiter that says so in the words of many.
+    #[inline]
+    pub(crate) fn note_parked(&self, parked: bool) {
+        self.parked.store(u32::from(parked), Ordering::Relaxed);
     }
 }
 

@@ -7,8 +7,9 @@
 //!
 //! Two kinds of memory are for one writer. What the maker alone may change is sealed against all further
 //! writing ([`SharedMemory::create_to_tell`]). Of what one other process may change, others get a
-//! [descriptor to read](SharedMemory::descriptor_to_read). And memory that the next process is to use
-//! can be [renewed](SharedMemory::renew), so that the one before has nothing of it.
+//! [descriptor to read](SharedMemory::descriptor_to_read). And memory for one other process after the other
+//! is a *place* ([`SharedMemory::place`]): it is [renewed](SharedMemory::renew) for each of them, so that the one before has nothing of
+//! it, and takes neither memory nor a descriptor while nobody is there.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
@@ -17,7 +18,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use rustix::fs::{
     MemfdFlags, Mode, OFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, open,
 };
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
 /// Shared memory that cannot be had, or is not what it should be.
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +47,7 @@ pub enum MemoryError {
 /// See the module. It begins as zeros.
 #[derive(Debug)]
 pub struct SharedMemory {
-    /// None where another process has made it: children of this one are not to find it.
+    /// None where another process has made it (children of this one are not to find it), and of a place.
     file: Mutex<Option<OwnedFd>>,
     start: NonNull<u8>,
     bytes: usize,
@@ -176,17 +177,34 @@ impl SharedMemory {
         unsafe { self.start.add(offset) }
     }
 
-    /// Puts other memory in its place, all zeros: what processes have mapped so far is memory of theirs
-    /// alone. In this process pointers into it stay valid.
+    /// A place for memory of `bytes` bytes that other processes use one after the other: addresses, where this process alone
+    /// finds zeros until it is [renewed](SharedMemory::renew). Untouched it takes no memory.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn place(bytes: usize) -> Result<SharedMemory, MemoryError> {
+        let start = map_nothing(bytes, None)?;
+        Ok(SharedMemory::of(None, start, bytes))
+    }
+
+    /// Puts new memory in its place, all zeros; gives the descriptor by which another process maps it. What processes have mapped so far
+    /// is memory of theirs alone. In this process pointers into it stay valid.
     ///
     /// # Errors
     /// If the system refuses; then all is as it was.
-    pub fn renew(&self) -> Result<(), MemoryError> {
+    pub fn renew(&self) -> Result<OwnedFd, MemoryError> {
         let file = make(self.bytes)?;
         seal(&file, SealFlags::SEAL).map_err(|source| system(self.bytes, source))?;
         map(&file, self.bytes, WRITABLE, Some(self.start))?;
-        *self.file() = Some(file);
-        Ok(())
+        Ok(file)
+    }
+
+    /// Gives the memory back of a place that nobody uses. Pointers into it stay valid.
+    ///
+    /// # Errors
+    /// If the system refuses; then all is as it was.
+    pub fn give_back(&self) -> Result<(), MemoryError> {
+        map_nothing(self.bytes, Some(self.start)).map(drop)
     }
 }
 
@@ -237,6 +255,19 @@ fn map(
         let _ = madvise(start, bytes, Advice::LinuxDontFork);
         let _ = madvise(start, bytes, Advice::LinuxHugepage);
     }
+    Ok(NonNull::new(start.cast()).expect("a mapping is not at address 0"))
+}
+
+/// Maps no file, likewise: pages that are there when they are touched.
+fn map_nothing(bytes: usize, place: Option<NonNull<u8>>) -> Result<NonNull<u8>, MemoryError> {
+    let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    let (at, flags) = match place {
+        None => (std::ptr::null_mut(), flags),
+        Some(start) => (start.as_ptr().cast(), flags | MapFlags::FIXED),
+    };
+    // SAFETY: as in `map`.
+    let start = unsafe { mmap_anonymous(at, bytes, WRITABLE, flags) };
+    let start = start.map_err(|source| system(bytes, source))?;
     Ok(NonNull::new(start.cast()).expect("a mapping is not at address 0"))
 }
 
@@ -300,16 +331,20 @@ mod tests {
     /// Who had taken a slot and left kept its memory mapped, and wrote to the queue of the next.
     #[test]
     fn renewed_memory_is_out_of_reach_of_who_had_it_before() {
-        let made = SharedMemory::create(4096).unwrap();
-        let before = SharedMemory::open(made.descriptor().unwrap(), 4096).unwrap();
+        let made = SharedMemory::place(4096).unwrap();
         let at = made.at(0, 1);
+        set_first(&made, 9);
+        let before = SharedMemory::open(made.renew().unwrap(), 4096).unwrap();
+        assert_eq!((first(&made), first(&before)), (0, 0));
         set_first(&made, 1);
-        made.renew().unwrap();
+        let after = SharedMemory::open(made.renew().unwrap(), 4096).unwrap();
         assert_eq!((first(&made), first(&before), at), (0, 1, made.at(0, 1)));
         set_first(&before, 2);
         assert_eq!(first(&made), 0);
-        let after = SharedMemory::open(made.descriptor().unwrap(), 4096).unwrap();
         set_first(&made, 5);
         assert_eq!((first(&after), first(&before)), (5, 2));
+        made.give_back().unwrap();
+        set_first(&after, 6);
+        assert_eq!((first(&made), at), (0, made.at(0, 1)));
     }
 }

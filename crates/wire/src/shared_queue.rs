@@ -1,7 +1,8 @@
 //! Queue pairs between two processes: the same rings, in shared memory.
 //!
 //! The drive's process owns the memory. A host in another process, a *guest*, has its end of the queue
-//! pair there, and is notified and rings by [notifiers across](Notifier::across) processes. The rings'
+//! pair there, and is notified and rings by [notifiers across](Notifier::across) processes, which to the drive are
+//! [`Bells`]. The rings'
 //! entries are those of [`queue`](crate::queue); what differs is trust:
 //!
 //! 1. Whatever the drive's end reads is read once, and checked: indexes against the depth, commands as
@@ -9,14 +10,20 @@
 //! 2. Pointers of commands are the guest's ([`of_guest`](crate::dma::of_guest)).
 //! 3. A guest that gives no completions back loses those for which there is no room.
 //!
+//! A guest that waits for long sleeps by a futex, which is the word that says so ([`SharedQueue::sleep`]); the drive's end wakes it.
+//!
 //! A ring can be used once more after a guest: its memory is [renewed](SharedMemory::renew), and both
 //! ends are made anew.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use rustix::thread::futex;
 
 use wharf_runtime::notifier::Wake;
 use wharf_runtime::sync::{AtomicU64, UnsafeCell};
-use wharf_runtime::{Notifier, NotifierWords};
+use wharf_runtime::{Bells, Notifier, NotifierWords};
 
 use crate::command::Command;
 use crate::dma::PAGE_BYTES;
@@ -95,15 +102,42 @@ impl SharedQueue {
         unsafe { Notifier::across(words, self.memory.clone(), wake) }
     }
 
-    /// The notifier that the host notifies, as the drive's process waits for it: who does so rings the
+    /// Puts what the host notifies among `bells`, as number `number`: the drive's process waits for these, and notifies the
     /// drive's own notifier.
-    pub fn arrivals(&self) -> Notifier {
-        self.notifier(TO_DRIVE, None)
+    pub fn ring_among(&self, bells: &Bells, number: u32) {
+        let words = self.memory.at(self.offset + TO_DRIVE, 128).cast();
+        // SAFETY: words inside the memory, which the bell keeps; any bytes are valid words.
+        unsafe { bells.put(number, words, self.memory.clone()) };
     }
 
-    /// The drive's end, whose arrivals notify `drive_notifier` as `source`.
+    /// The word by which the host says that it sleeps, and sleeps.
+    fn host_sleeps(&self) -> &AtomicU32 {
+        let word = self
+            .memory
+            .at(self.offset + TO_HOST + NotifierWords::PARKED_AT, 4);
+        // SAFETY: an aligned word inside the memory, which all of both processes use as an atomic.
+        unsafe { word.cast().as_ref() }
+    }
+
+    /// Has the host sleep, in its process, until the drive has completed something, but for `most` at most. It has said that it sleeps, and
+    /// has found nothing.
+    pub fn sleep(&self, most: Duration) {
+        let most = most.try_into().ok();
+        // Whoever notifies clears the word before it wakes: then this ends at once.
+        let _ = futex::wait(self.host_sleeps(), futex::Flags::empty(), 1, most.as_ref());
+    }
+
+    /// Wakes the host, from the drive's process.
+    fn wake(&self) {
+        // Relaxed: what it is woken for it finds by the notifier's flag. It may not sleep yet: then it does not begin to.
+        self.host_sleeps().store(0, Ordering::Relaxed);
+        let _ = futex::wake(self.host_sleeps(), futex::Flags::empty(), 1);
+    }
+
+    /// The drive's end, of whose arrivals `drive_notifier` is notified as `source`.
     pub fn drive_end(&self, drive_notifier: &Notifier, source: u32, guest: Guest) -> DriveQueue {
-        let completed = self.notifier(TO_HOST, None);
+        let host = self.clone();
+        let completed = self.notifier(TO_HOST, Some(Box::new(move || host.wake())));
         DriveQueue::on(
             self.rings(),
             drive_notifier,

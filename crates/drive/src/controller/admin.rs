@@ -182,7 +182,7 @@ impl Controller {
     }
 
     fn is_allotted(&self, qid: u16) -> bool {
-        qid != 0 && u32::from(qid) <= self.config.firmware.queues_max
+        qid != 0 && usize::from(qid) < self.queues.len()
     }
 
     /// The queue pair becomes usable: a submission queue with the completion queue of its number.
@@ -298,7 +298,7 @@ impl Controller {
     }
 
     fn number_of_queues(&self) -> u32 {
-        let queues = self.config.firmware.queues_max;
+        let queues = self.queues.len() as u32 - 1;
         NumberOfQueues {
             submission: queues,
             completion: queues,

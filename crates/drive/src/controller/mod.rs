@@ -6,6 +6,7 @@
 //! | `state.rs` | what the controller is; what handles a command, what a feature of the drive is |
 //! | `turn.rs` | one turn: answers, completions, commands, what comes of them |
 //! | `queues.rs` | fetching commands round robin over the queues, a burst from each |
+//! | `guests.rs` | queues of hosts in other processes, which have one turn together |
 //! | `completion.rs` | answers become completions, in order behind the data on the link |
 //! | `shares.rs` | a command's shares, as handlers give them to cores |
 //! | `admin.rs` | the admin queue |
@@ -20,6 +21,7 @@ mod accounts;
 mod admin;
 mod completion;
 mod events;
+mod guests;
 mod logs;
 mod queues;
 mod shares;
@@ -28,6 +30,7 @@ mod told;
 mod turn;
 mod whole_cores;
 
+pub use guests::{GuestQueues, SOURCE as GUESTS_SOURCE};
 pub use state::{Controller, ControllerParts, Feature, Handler, IoCommand, NAMESPACE, SetOutcome};
 pub use turn::Running;
 

@@ -4,6 +4,7 @@ use wharf_runtime::Op;
 use wharf_wire::command::{Command, NAMESPACE_ALL};
 use wharf_wire::status::{Status, StatusCode};
 
+use super::guests;
 use super::state::{Controller, IoCommand, NAMESPACE, Queue};
 
 /// Commands that are taken from guests in a turn, all together, before others are looked after.
@@ -27,12 +28,19 @@ impl Controller {
         let mut for_guests = GUEST_COMMANDS_MAX;
         while let Some(source) = self.ready.next_from(self.turn) {
             let qid = self.qid_of_source[source as usize];
-            let is_guests = self.guest_of(qid).is_some();
+            let is_guests = match self.queues.get(qid as usize) {
+                Some(queue) => queue.as_ref().is_some_and(|q| q.queue.guest().is_some()),
+                None => true,
+            };
             let at_once = match is_guests {
                 true => burst.min(for_guests),
                 false => burst,
             };
-            match self.fetch_burst(qid, at_once) {
+            let fetched = match is_guests {
+                true => self.fetch_from_guests(qid, at_once),
+                false => self.fetch_burst(qid, at_once),
+            };
+            match fetched {
                 Fetched::Burst if is_guests && at_once == for_guests => {
                     // It may move its doorbell for ever. The rest has its turn after all others.
                     self.ready.remove(source);
@@ -44,6 +52,24 @@ impl Controller {
                 Fetched::NoRoom => return,
             }
             self.turn = source + 1;
+        }
+    }
+
+    /// Fetches up to `burst` commands from a guest's queue: this one's, or that of the guest whose turn it is.
+    fn fetch_from_guests(&mut self, qid: u16, burst: u32) -> Fetched {
+        if qid != guests::ALL {
+            return self.fetch_burst(qid, burst);
+        }
+        let Some(qid) = self.guests_line.next() else {
+            return Fetched::All;
+        };
+        let fetched = self.fetch_burst(qid, burst);
+        if !matches!(fetched, Fetched::All) {
+            self.guests_line.put(qid);
+        }
+        match fetched {
+            Fetched::All if !self.guests_line.is_empty() => Fetched::Burst,
+            fetched => fetched,
         }
     }
 

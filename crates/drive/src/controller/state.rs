@@ -18,6 +18,7 @@ use wharf_wire::queue::{DriveQueue, Guest};
 use wharf_wire::status::StatusCode;
 
 use super::accounts::{ErrorLog, HostCommands};
+use super::guests::{self, GuestQueues, Line};
 use super::told::Events;
 use crate::config::{CorePlan, DriveConfig, NewFiles, Striping};
 use crate::core::{Core, NextWaiter, Serve, Slots};
@@ -193,6 +194,8 @@ pub struct ControllerParts {
     pub notifier: Notifier,
     /// The admin queue.
     pub admin: DriveQueue,
+    /// What it has for hosts in other processes.
+    pub guests: GuestQueues,
     /// The drive's commands.
     pub slots: Rc<RefCell<Slots>>,
     /// The cores.
@@ -214,10 +217,12 @@ pub struct Controller {
     pub(super) striping: Striping,
     pub(super) dma: Arc<DmaSpace>,
     pub(super) notifier: Notifier,
-    /// Attached queues, by their number; the admin queue is the first.
+    /// Attached queues, by their number; the admin queue is the first, those of guests are behind all others.
     pub(super) queues: Vec<Option<Queue>>,
     /// Which queue notifies as which source.
     pub(super) qid_of_source: [u16; SOURCES],
+    /// Those of guests that have notified by their common source.
+    pub(super) guests_line: Line,
     /// Source after the one that was served last.
     pub(super) turn: u32,
     /// Cores and queues that have notified and were not emptied since.
@@ -260,6 +265,7 @@ impl Controller {
             let before = table[opcode as usize].replace(handler);
             assert!(before.is_none(), "two features have opcode {opcode:#x}");
         }
+        let queues = (config.firmware.queues_max + parts.guests.count + 1) as usize;
         let states = parts.features.iter().filter_map(|f| f.on_controller());
         let mut controller = Controller {
             cpu: parts.cpu,
@@ -268,8 +274,9 @@ impl Controller {
             striping: config.striping(),
             dma: parts.dma,
             notifier: parts.notifier,
-            queues: (0..=config.firmware.queues_max).map(|_| None).collect(),
+            queues: (0..queues).map(|_| None).collect(),
             qid_of_source: [0; SOURCES],
+            guests_line: Line::new(parts.guests.bells, queues),
             turn: 0,
             ready: Ready::NONE,
             turn_end_ns: 0,
@@ -295,13 +302,18 @@ impl Controller {
             table,
             config: parts.config,
         };
+        if parts.guests.count > 0 {
+            controller.qid_of_source[guests::SOURCE as usize] = guests::ALL;
+        }
         controller.attach(0, parts.admin);
         controller
     }
 
     /// Serves a queue from now on.
     pub(super) fn attach(&mut self, qid: u16, queue: DriveQueue) {
-        self.qid_of_source[queue.source() as usize] = qid;
+        if u32::from(qid) <= self.config.firmware.queues_max {
+            self.qid_of_source[queue.source() as usize] = qid;
+        }
         self.queues[qid as usize] = Some(Queue {
             queue,
             closing: false,

@@ -197,6 +197,9 @@ impl LockTable {
     /// A session has ended: takes all its locks, and its waits, whose tickets it gives.
     pub fn end_session(&mut self, session: u32) -> Vec<u32> {
         let mut tickets = Vec::new();
+        if !self.sessions.contains_key(&session) {
+            return tickets;
+        }
         let places: Vec<LockPlace> = self.files.keys().copied().collect();
         for place in places {
             tickets.extend(self.take_waiters(place, |waiter| waiter.owner.session == session));

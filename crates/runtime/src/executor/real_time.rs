@@ -103,13 +103,18 @@ impl Executor {
     /// Has the thread sleep until a notifier is notified or the next timer is due, but for `most` at most; not at all if a task can
     /// run. May return early.
     pub(crate) fn park(&self, most: Option<Duration>) {
+        self.park_by(most, |time| match time {
+            Some(time) => std::thread::park_timeout(time),
+            None => std::thread::park(),
+        });
+    }
+
+    /// The same, where whoever notifies ends the sleep that `sleep` is, of so long at most.
+    pub(crate) fn park_by(&self, most: Option<Duration>, sleep: impl FnOnce(Option<Duration>)) {
         let timer = self.next_timer_ns().map(Duration::from_nanos);
         self.set_parked(true);
         if !self.has_ready() {
-            match [timer, most].into_iter().flatten().min() {
-                Some(time) => std::thread::park_timeout(time),
-                None => std::thread::park(),
-            }
+            sleep([timer, most].into_iter().flatten().min());
         }
         self.set_parked(false);
     }

@@ -39,7 +39,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "IMAGE|SOCKET=PATH")]
     drive: OsString,
     /// Processes that use the drive at a time, where an image is named.
-    #[arg(long, value_name = "COUNT", default_value_t = 61, value_parser = clap::value_parser!(u32).range(1..=61))]
+    #[arg(long, value_name = "COUNT", default_value_t = 61, value_parser = clap::value_parser!(u32).range(1..=2000))]
     processes_max: u32,
     /// Memory in which each process keeps what it reads of files, until others change it: `64MiB`, or `0` for none.
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = cache_bytes)]

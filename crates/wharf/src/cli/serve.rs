@@ -67,7 +67,7 @@ pub(super) struct DriveArgs {
     #[arg(long, value_name = "PATH")]
     socket: PathBuf,
     /// Processes that use it at a time.
-    #[arg(long, value_name = "COUNT", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=61))]
+    #[arg(long, value_name = "COUNT", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=2000))]
     processes_max: u32,
     /// Permission bits of the socket, in octal: who may write to it may attach. Other users than this process's own and root do
     /// what the permissions of files let them do.

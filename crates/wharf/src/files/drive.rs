@@ -113,14 +113,12 @@ impl FileDrive {
         }
         let mut files = client.files()?;
         if let Some(own) = &identity {
-            let shown = client.wait(files.authenticate(&own.now()));
-            shown.map_err(|error| FileError::Errno(error.errno()))?;
+            done(&client, files.authenticate(&own.now()))?;
             let own = own.clone();
             files = files.as_caller(own.caller(), u64::MAX);
             files.renew_by(Rc::new(move || own.ask_again()));
         }
-        let root = client.wait(files.stat(Target::Path(At::from(&b"/"[..]), true)));
-        let root = root.map_err(|error| FileError::Errno(error.errno()))?;
+        let root = done(&client, files.stat(Target::Path(At::from(&b"/"[..]), true)))?;
         Ok(FileDrive {
             recent: RefCell::new(files),
             client,
@@ -201,12 +199,10 @@ impl FileDrive {
     /// Runs everything on this thread until the host's side of a command has its answer.
     ///
     /// # Errors
-    /// That of the answer; `EIO` if the process that serves the drive is gone, a millisecond after that.
+    /// That of the answer; `EIO` if the process that serves the drive is gone, a millisecond after that or a quarter of the time waited so
+    /// far, up to 100 ms.
     pub(super) fn done<T>(&self, future: impl Command<T>) -> Result<T, FileError> {
-        match self.client.wait_while_served(future) {
-            Some(done) => done.map_err(|error| FileError::Errno(error.errno())),
-            None => Err(Errno::EIO.into()),
-        }
+        done(&self.client, future)
     }
 
     /// The client, for a caller; and tells the drive what time it is where it does not know.
@@ -231,6 +227,14 @@ impl FileDrive {
 
     pub(super) fn appends(&self, handle: Handle) -> bool {
         self.appending.borrow().contains(&handle)
+    }
+}
+
+/// See [`FileDrive::done`].
+fn done<T>(client: &Client<Stor>, future: impl Command<T>) -> Result<T, FileError> {
+    match client.wait_while_served(future) {
+        Some(done) => done.map_err(|error| FileError::Errno(error.errno())),
+        None => Err(Errno::EIO.into()),
     }
 }
 

@@ -31,6 +31,7 @@
 //! | `identity.rs` | who this process is, for a drive in another process |
 //! | `cached.rs`, `cache/` | what a process keeps of files of a drive in another process |
 //! | `server.rs` | a drive that this process serves to others |
+//! | `waiting.rs` | waiting for a place there |
 //! | `served.rs` | what a front end asks, as commands to the drive |
 //! | `pages.rs` | a part of a drive's pages, for whoever checks the file system from outside |
 //! | `mount.rs` | a file system that is open, for one user |
@@ -54,6 +55,7 @@ mod pages;
 mod record;
 mod served;
 mod server;
+mod waiting;
 
 use std::io;
 
@@ -69,6 +71,7 @@ pub use image::{Checked, NewImage, check, make, open};
 pub use mount::Mount;
 pub use record::{Recorded, Summary};
 pub use server::{Server, Serving};
+pub use waiting::attach_in_time;
 pub use wharf_drive::config::TokenCheck;
 pub use wharf_files::locks::{LockKind, LockRange, LockSpace};
 pub use wharf_files::volume::Format;

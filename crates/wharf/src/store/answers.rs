@@ -4,7 +4,7 @@ use std::io::Write;
 use std::os::unix::net::UnixStream;
 
 use wharf_host::guest::SharedDesign;
-use wharf_wire::file::Revoke;
+use wharf_wire::file::{DriveKey, Revoke};
 use zerocopy::IntoBytes;
 
 use super::guests::Order;
@@ -62,23 +62,31 @@ impl<D: SharedDesign> Door<D> {
             }
             REVOKE => {
                 let kind = Revoke::from_raw(ask.guest_or_kind);
-                self.outcome(kind.map(|kind| Order::Revoke(kind, ask.which)))
+                outcome(kind.is_some_and(|kind| self.does(Order::Revoke(kind, ask.which))))
             }
             NEW_KEY => {
-                let broker = self.welcome.broker.as_mut();
+                let broker = self.welcome.broker.as_ref();
                 let key = broker.and_then(|broker| broker.next_key().ok());
-                self.outcome(key.map(Order::Key))
+                let is_done = key.is_some_and(|key| self.change_key(key));
+                outcome(is_done)
             }
             _ => return,
         };
         let _ = stream.write_all(&answer);
     }
 
-    /// Has an order carried out; gives what is said of it.
-    fn outcome(&mut self, order: Option<Order>) -> Vec<u8> {
-        let done = order.is_some_and(|order| self.orders.give(&self.cpu, order).is_ok());
-        let outcome = if done { DONE } else { NOT_DONE };
-        outcome.to_ne_bytes().to_vec()
+    /// Whether an order is carried out.
+    fn does(&mut self, order: Order) -> bool {
+        self.orders.give(&self.cpu, order).is_ok()
+    }
+
+    /// Has the drive take a key. Nobody is told who it is by one that it has not taken.
+    fn change_key(&mut self, key: DriveKey) -> bool {
+        let is_taken = self.does(Order::Key(key));
+        if let Some(broker) = self.welcome.broker.as_mut().filter(|_| is_taken) {
+            broker.use_key(key);
+        }
+        is_taken
     }
 
     fn sessions(&self) -> Vec<SessionRow> {
@@ -100,4 +108,10 @@ impl<D: SharedDesign> Door<D> {
         };
         (0..).zip(&self.taken).filter_map(row).collect()
     }
+}
+
+/// What is said of what is done, or is not.
+fn outcome(is_done: bool) -> Vec<u8> {
+    let outcome = if is_done { DONE } else { NOT_DONE };
+    outcome.to_ne_bytes().to_vec()
 }

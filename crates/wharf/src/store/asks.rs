@@ -11,8 +11,8 @@ use zerocopy::{FromZeros, IntoBytes};
 
 use super::handshake::Ask;
 
-/// As many as that.
-const WAITING_MAX: usize = 64;
+/// As many as that: of processes that start together, some have connected and do not run yet.
+const WAITING_MAX: usize = 256;
 
 /// See the [module](self).
 #[derive(Default)]

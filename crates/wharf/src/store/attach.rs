@@ -36,6 +36,8 @@ pub(super) struct Attached<D> {
     pub(super) space: Arc<DmaSpace>,
     pub(super) ready: Ready,
     pub(super) slot: ClientSlot,
+    /// Its queue pairs.
+    pub(super) queues: Vec<SharedQueue>,
     /// Who the owner says that this process is, where that matters.
     pub(super) credentials: Option<Credentials>,
     /// The number of the owner's sharing.
@@ -76,8 +78,9 @@ pub(super) fn attach<D: SharedDesign>(path: &Path) -> Result<Attached<D>, StoreE
     let (own, shared) = memories.split_last().expect("the slot's comes last");
     let space = DmaSpace::within(own, plan.pages_offset(), plan.pages());
     let design = Arc::new(D::attach(&config, &told, &space, shared, head.guest)?);
-    let queue = |drive| {
-        let queue = SharedQueue::new(own, plan.queue_offset(drive), head.depth);
+    let shared_queue = |drive| SharedQueue::new(own, plan.queue_offset(drive), head.depth);
+    let shared_queues: Vec<_> = (0..facts.len()).map(shared_queue).collect();
+    let queue = |queue: &SharedQueue| {
         let waking = connection.clone();
         queue.host_end(Box::new(move || {
             // If it cannot be sent, the drives' thread wakes by itself soon, or is gone.
@@ -89,7 +92,7 @@ pub(super) fn attach<D: SharedDesign>(path: &Path) -> Result<Attached<D>, StoreE
         principal: Principal {
             process: 1 + head.guest,
         },
-        queues: (0..facts.len()).map(queue).collect(),
+        queues: shared_queues.iter().map(queue).collect(),
         driver: DriverConfig::default(),
         has_files: needs.bunch,
     };
@@ -97,6 +100,7 @@ pub(super) fn attach<D: SharedDesign>(path: &Path) -> Result<Attached<D>, StoreE
         design,
         space,
         ready: Ready::of(facts, head.stripe_pages),
+        queues: shared_queues,
         slot,
         connection,
         credentials,

@@ -62,13 +62,17 @@ impl Broker {
         self.key
     }
 
-    /// Makes another key; gives it, for the drive.
+    /// Makes another key, for the drive. It is not [used](Broker::use_key) before that has taken it.
     ///
     /// # Errors
     /// If the system has no random numbers.
-    pub(super) fn next_key(&mut self) -> io::Result<DriveKey> {
-        self.key = random_key(self.key.epoch + 1)?;
-        Ok(self.key)
+    pub(super) fn next_key(&self) -> io::Result<DriveKey> {
+        random_key(self.key.epoch + 1)
+    }
+
+    /// Says who guests are by this key from now on.
+    pub(super) fn use_key(&mut self, key: DriveKey) {
+        self.key = key;
     }
 
     /// Says who a guest is.

@@ -1,44 +1,40 @@
-//! slots for guests: what the drives' process keeps for clients in other processes.
+//! Slots for guests: what the drives' process keeps for clients in other processes.
 //!
-//! A *slot* is a piece of shared memory with a queue pair for each drive and pages for lists, and a
+//! A *slot* is a place for shared memory with a queue pair for each drive and pages for lists, and a
 //! place among the clients. Guests take it one after the other:
 //!
-//! 1. The listener ([`listener`](super::listener)) has the boot task *admit* a guest: it offers the drives their
-//!    ends of the queue pairs, and has them create these.
+//! 1. The listener ([`listener`](super::listener)) has new memory put there, and the boot task *admit* a guest: it offers the
+//!    drives their ends of the queue pairs, and has them create these.
 //! 2. When the guest is gone, however that came, the boot task *dismisses* it: the drives delete the queue
 //!    pairs, and with them take back what the guest held.
-//! 3. The listener renews the slot's memory. What the guest has mapped, and may keep mapped, is nobody's then.
+//! 3. The listener gives the slot's memory back. What the guest has mapped, and may keep mapped, is nobody's then.
+//!
+//! So a slot takes memory and descriptors for as long as a guest has it, and addresses alone before and after.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc;
 
-use wharf_drive::{DriveHandle, GuestQueue};
+use wharf_drive::{DriveHandle, ForGuests};
 use wharf_host::admin::{Admin, AdminError, QueueOffer};
 use wharf_runtime::{Holder, Machine, Receiver};
-use wharf_wire::dma::{DmaRegion, DmaSpace};
+use wharf_wire::dma::{DmaRegion, DmaSpace, GUESTS_MAX};
 use wharf_wire::file::{DriveKey, Revoke};
-use wharf_wire::memory::SharedMemory;
+use wharf_wire::memory::{MemoryError, SharedMemory};
 use wharf_wire::queue::Guest;
 use wharf_wire::shared_queue::SharedQueue;
 
 use super::handshake::{DRIVES_MAX, SlotPlan};
 use super::{StoreError, StoreOptions};
 
-/// One slot.
-pub(super) struct GuestSlot {
-    pub(super) memory: Arc<SharedMemory>,
-    /// The queue pairs, drive by drive.
-    pub(super) queues: Vec<GuestQueue>,
-    offers: Vec<QueueOffer>,
-}
-
-/// All of them, with the addresses by which their queue pairs are created.
+/// All slots.
 pub(super) struct GuestSlots {
-    pub(super) slots: Vec<GuestSlot>,
+    memories: Vec<Arc<SharedMemory>>,
     plan: SlotPlan,
+    /// By which the queue pairs are created, drive by drive.
     addresses: Option<DmaRegion>,
-    own_clients: u32,
     depth: u32,
+    drives: Vec<ForGuests>,
 }
 
 /// What the listener asks of the boot task.
@@ -71,58 +67,76 @@ impl GuestSlots {
     ) -> Result<GuestSlots, StoreError> {
         let (drives, guests) = (options.drives.len(), options.guests);
         let plan = SlotPlan::new(drives as u32, options.queue_depth, design_pages);
-        if guests > Holder::GUESTS_MAX {
-            let guests_max = Holder::GUESTS_MAX;
+        let guests_max = match options.has_files() {
+            true => GUESTS_MAX,
+            // Words in memory that all share name them.
+            false => Holder::GUESTS_MAX,
+        };
+        if guests > guests_max {
             return Err(StoreError::TooManyGuests { guests, guests_max });
         }
         if guests > 0 && (space.page_bytes() != 4096 || drives > DRIVES_MAX) {
             return Err(StoreError::NotForGuests { drives });
         }
         let slot = |number| {
-            let memory = SharedMemory::create(plan.bytes())?;
-            let memory = Arc::new(memory);
+            let memory = Arc::new(SharedMemory::place(plan.bytes())?);
             space.admit(number, &memory, plan.pages_offset(), plan.pages());
-            Ok(GuestSlot {
-                memory,
-                queues: Vec::new(),
-                offers: Vec::new(),
-            })
+            Ok(memory)
         };
-        let slots = (0..guests)
-            .map(slot)
-            .collect::<Result<Vec<_>, StoreError>>()?;
+        let memories = (0..guests).map(slot);
+        let memories = memories.collect::<Result<Vec<_>, StoreError>>()?;
         let pairs = guests as usize * drives;
         let addresses = (pairs > 0)
             .then(|| space.register_whole(pairs))
             .transpose()?;
         Ok(GuestSlots {
-            slots,
+            memories,
             plan,
             addresses,
-            own_clients: options.clients,
             depth: options.queue_depth,
+            drives: Vec::new(),
         })
     }
 
-    /// Makes the queue pairs of all slots for drive number `drive`.
-    pub(super) fn add_drive(&mut self, machine: &mut Machine, handle: &DriveHandle, drive: usize) {
-        let count = self.slots.len();
-        for (number, slot) in self.slots.iter_mut().enumerate() {
-            let qid = (self.own_clients as usize + number + 1) as u16;
-            let queue = SharedQueue::new(&slot.memory, self.plan.queue_offset(drive), self.depth);
-            slot.queues.push(handle.guest_queue(machine, qid, queue));
-            let addresses = self.addresses.as_ref().expect("there are slots");
-            slot.offers.push(QueueOffer {
-                qid,
-                entries: self.depth,
-                address: addresses.address(drive * count + number),
-                core: None,
-            });
+    /// Has one drive more.
+    pub(super) fn add_drive(&mut self, machine: &mut Machine, handle: &DriveHandle) {
+        if self.count() > 0 {
+            self.drives.push(handle.for_guests(machine));
         }
     }
-}
 
-impl GuestSlot {
+    /// How many slots there are.
+    pub(super) fn count(&self) -> usize {
+        self.memories.len()
+    }
+
+    /// Puts new memory into a slot; gives its descriptor, for the guest.
+    pub(super) fn renew(&self, number: usize) -> Result<OwnedFd, MemoryError> {
+        self.memories[number].renew()
+    }
+
+    /// Gives a slot's memory back.
+    pub(super) fn give_back(&self, number: usize) -> Result<(), MemoryError> {
+        self.memories[number].give_back()
+    }
+
+    /// Has the drives look whether a guest asks for anything, and wakes their thread if it sleeps.
+    pub(super) fn hear(&self, number: usize) {
+        self.drives
+            .iter()
+            .for_each(|drive| drive.hear(number as u32));
+    }
+
+    fn offer(&self, drive: usize, guest: u32) -> QueueOffer {
+        let addresses = self.addresses.as_ref().expect("there are slots");
+        QueueOffer {
+            qid: self.drives[drive].qid(guest),
+            entries: self.depth,
+            address: addresses.address(drive * self.count() + guest as usize),
+            core: None,
+        }
+    }
+
     /// Has the drives create the queue pairs of a guest; all or none.
     async fn admit(
         &self,
@@ -130,12 +144,15 @@ impl GuestSlot {
         space: &DmaSpace,
         guest: Guest,
     ) -> Result<(), AdminError> {
-        for (drive, admin) in admins.iter().enumerate() {
-            let offer = &self.offers[drive];
-            space.offer(offer.address, self.queues[drive].drive_end(guest));
-            if let Err(error) = admin.create_queue(offer).await {
+        let memory = &self.memories[guest.number as usize];
+        for (index, (drive, admin)) in self.drives.iter().zip(admins).enumerate() {
+            let offer = self.offer(index, guest.number);
+            let queue = SharedQueue::new(memory, self.plan.queue_offset(index), self.depth);
+            space.offer(offer.address, drive.admit(&queue, guest));
+            if let Err(error) = admin.create_queue(&offer).await {
                 let _ = space.take_offer(offer.address);
-                let _ = self.dismiss(&admins[..drive]).await;
+                drive.dismiss(guest.number);
+                let _ = self.dismiss(&admins[..index], guest.number).await;
                 return Err(error.into());
             }
         }
@@ -143,31 +160,29 @@ impl GuestSlot {
     }
 
     /// Has the drives delete the queue pairs, and take back what came through them.
-    async fn dismiss(&self, admins: &[Admin]) -> Result<(), AdminError> {
+    async fn dismiss(&self, admins: &[Admin], guest: u32) -> Result<(), AdminError> {
         let mut outcome = Ok(());
-        for (admin, offer) in admins.iter().zip(&self.offers) {
+        for (index, (drive, admin)) in self.drives.iter().zip(admins).enumerate() {
+            let offer = self.offer(index, guest);
             outcome = outcome.and(admin.delete_queue(offer.qid).await);
+            drive.dismiss(guest);
         }
         Ok(outcome?)
     }
-}
 
-/// Carries an order out.
-pub(super) async fn obey(
-    order: Order,
-    slots: &[GuestSlot],
-    admins: &[Admin],
-    space: &DmaSpace,
-) -> Result<(), AdminError> {
-    match order {
-        Order::Admit(guest) => {
-            slots[guest.number as usize]
-                .admit(admins, space, guest)
-                .await
+    /// Carries an order out.
+    pub(super) async fn obey(
+        &self,
+        order: Order,
+        admins: &[Admin],
+        space: &DmaSpace,
+    ) -> Result<(), AdminError> {
+        match order {
+            Order::Admit(guest) => self.admit(admins, space, guest).await,
+            Order::Dismiss(number) => self.dismiss(admins, number).await,
+            Order::Clock => Ok(()),
+            Order::Revoke(kind, which) => Ok(admins[0].revoke(kind, which).await?),
+            Order::Key(key) => Ok(admins[0].set_key(key).await?),
         }
-        Order::Dismiss(number) => slots[number as usize].dismiss(admins).await,
-        Order::Clock => Ok(()),
-        Order::Revoke(kind, which) => Ok(admins[0].revoke(kind, which).await?),
-        Order::Key(key) => Ok(admins[0].set_key(key).await?),
     }
 }

@@ -44,7 +44,7 @@ pub(super) fn name<const N: usize>(text: &str) -> [u8; N] {
 
 /// What was decided.
 pub(super) const ADMITTED: u32 = 1;
-/// Every slot is taken.
+/// Every slot is taken, or there is no memory for one.
 pub(super) const NO_SLOT: u32 = 2;
 
 /// It wants to attach.

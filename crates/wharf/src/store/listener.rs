@@ -4,7 +4,7 @@
 //! is free, and its connection stays open as long as the guest lives: when it closes, by a call or by
 //! the end of the process, the guest is dismissed. Each gets descriptors by which it can write what it
 //! is to write, and no more. On the connection comes nothing but single bytes, by which a guest asks to
-//! wake the drives' thread when that sleeps.
+//! be heard where its queue pairs say that the drives' thread sleeps.
 //!
 //! Only processes of the same user, and root's, are let in, but for a drive with files: there the permissions of the socket say who may
 //! come, and the broker (`broker.rs`) says to the drive who each is. What else they may want is in `answers.rs`.
@@ -17,7 +17,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::buffer::spare_capacity;
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use wharf_host::admin::AdminError;
 use wharf_host::guest::{SharedDesign, Writers};
 use wharf_runtime::{Background, CostTable, Cpu, Idle, Machine, Sender, Side};
@@ -26,7 +27,7 @@ use wharf_wire::queue::Guest;
 
 use super::asks::Asks;
 use super::broker::Broker;
-use super::guests::{GuestSlot, Order};
+use super::guests::{GuestSlots, Order};
 use super::handshake::{self, DriveLine, Head, NO_SLOT};
 use super::peer::Peer;
 
@@ -35,6 +36,9 @@ const CLOCK_PERIOD: Timespec = Timespec {
     tv_sec: 1,
     tv_nsec: 0,
 };
+
+/// Processes that are let in at a time, before those are heard that are here.
+const ACCEPTED_AT_A_TIME: usize = 64;
 
 /// How long it is waited when nobody can be let in for want of descriptors.
 const NO_ROOM_PAUSE: Timespec = Timespec {
@@ -105,8 +109,12 @@ pub(super) struct Door<D> {
     pub(super) orders: Orders,
     pub(super) welcome: Welcome<D>,
     asks: Asks,
-    slots: Arc<Vec<GuestSlot>>,
+    slots: Arc<GuestSlots>,
     pub(super) taken: Vec<Taken>,
+    /// The connections of guests, for the kernel to say which of thousands have something to be read.
+    guests: OwnedFd,
+    /// Room for what it says.
+    heard: Vec<epoll::Event>,
     /// False if the drive has not taken the broker's key.
     is_open: bool,
 }
@@ -120,11 +128,13 @@ impl Listener {
         path: &Path,
         orders: Orders,
         welcome: Welcome<D>,
-        slots: Arc<Vec<GuestSlot>>,
+        slots: Arc<GuestSlots>,
     ) -> Result<Listener, (std::io::Error, Orders)> {
-        let made = listen(path, welcome.socket_mode)
-            .and_then(|listener| Ok((listener, UnixStream::pair()?)));
-        let (listener, (stop, stopped)) = match made {
+        let made = UnixStream::pair().and_then(|pair| {
+            let guests = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+            Ok((listen(path, welcome.socket_mode)?, pair, guests))
+        });
+        let (listener, (stop, stopped), guests) = match made {
             Ok(made) => made,
             Err(error) => return Err((error, orders)),
         };
@@ -134,7 +144,9 @@ impl Listener {
         let path = path.to_path_buf();
         machine.spawn(cpu, "listener", move |cpu| async move {
             let mut door = Door {
-                taken: slots.iter().map(|_| Taken::Free).collect(),
+                taken: (0..slots.count()).map(|_| Taken::Free).collect(),
+                guests,
+                heard: Vec::with_capacity(slots.count()),
                 is_open: true,
                 cpu: cpu.clone(),
                 stop: stopped,
@@ -206,12 +218,8 @@ impl<D: SharedDesign> Door<D> {
         let mut watched = vec![
             PollFd::new(&self.stop, PollFlags::IN),
             PollFd::new(&self.listener, PollFlags::IN),
+            PollFd::new(&self.guests, PollFlags::IN),
         ];
-        let streams = self.taken.iter().filter_map(|taken| match taken {
-            Taken::By(stream, _) => Some(PollFd::new(stream, PollFlags::IN)),
-            Taken::Free | Taken::Lost => None,
-        });
-        watched.extend(streams);
         let asking = self.asks.streams();
         watched.extend(asking.map(|stream| PollFd::new(stream, PollFlags::IN)));
         let until = self.welcome.broker.is_some().then_some(&CLOCK_PERIOD);
@@ -230,19 +238,29 @@ impl<D: SharedDesign> Door<D> {
         // First those who are here: one may have left for the one who comes.
         self.listen_to_guests();
         if is_ready[1] {
-            match self.listener.accept() {
-                Ok((stream, _)) if stream.set_nonblocking(true).is_ok() => self.asks.put(stream),
-                Ok(_) => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                // There are no descriptors left, perhaps: who waits goes on waiting, and this thread does not spin.
-                Err(_) => drop(poll(&mut [], Some(&NO_ROOM_PAUSE))),
-            }
+            self.accept();
         }
         for (stream, ask) in self.asks.take_ready() {
             self.listen_to_guests();
             self.answer(stream, &ask);
         }
         true
+    }
+
+    /// Lets some of those in who have connected, to hear what they want.
+    fn accept(&mut self) {
+        for _ in 0..ACCEPTED_AT_A_TIME {
+            match self.listener.accept() {
+                Ok((stream, _)) if stream.set_nonblocking(true).is_ok() => self.asks.put(stream),
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                // There are no descriptors left, perhaps: who waits goes on waiting, and this thread does not spin.
+                Err(_) => {
+                    let _ = poll(&mut [], Some(&NO_ROOM_PAUSE));
+                    return;
+                }
+            }
+        }
     }
 
     /// Gives the drive the broker's key. Without it the broker could tell it nothing, and nobody gets in.
@@ -253,23 +271,29 @@ impl<D: SharedDesign> Door<D> {
         }
     }
 
-    /// Wakes the drives for guests that ask for it, and dismisses those that are gone.
+    /// Has the drives hear guests that ask for it, and dismisses those that are gone.
     fn listen_to_guests(&mut self) {
-        for number in 0..self.taken.len() {
-            let Taken::By(stream, _) = &mut self.taken[number] else {
-                continue;
-            };
-            let mut bytes = [0; 64];
-            match stream.read(&mut bytes) {
-                Ok(0) => self.dismiss(number),
-                Ok(_) => self.slots[number]
-                    .queues
-                    .iter()
-                    .for_each(|queue| queue.nudge()),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => self.dismiss(number),
+        let mut heard = std::mem::take(&mut self.heard);
+        let now = Timespec::default();
+        if epoll::wait(&self.guests, spare_capacity(&mut heard), Some(&now)).is_ok() {
+            for event in heard.drain(..) {
+                self.listen_to({ event.data }.u64() as usize);
             }
+        }
+        self.heard = heard;
+    }
+
+    fn listen_to(&mut self, number: usize) {
+        let Taken::By(stream, _) = &mut self.taken[number] else {
+            return;
+        };
+        let mut bytes = [0; 64];
+        match stream.read(&mut bytes) {
+            Ok(0) => self.dismiss(number),
+            Ok(_) => self.slots.hear(number),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(_) => self.dismiss(number),
         }
     }
 
@@ -280,8 +304,8 @@ impl<D: SharedDesign> Door<D> {
             .iter()
             .position(|taken| matches!(taken, Taken::Free));
         let free = free.filter(|_| self.is_open && self.may_have_one_more(&peer));
-        let admitted = free.filter(|number| self.have_admitted(*number));
-        let Some(number) = admitted else {
+        let admitted = free.and_then(|number| Some((number, self.have_admitted(number)?)));
+        let Some((number, memory)) = admitted else {
             let head = Head {
                 outcome: NO_SLOT,
                 ..self.welcome.head
@@ -291,9 +315,11 @@ impl<D: SharedDesign> Door<D> {
             return;
         };
         self.welcome.design.admit(number as u32);
-        let is_sent = self.send_welcome(&stream, &peer, number).is_ok();
+        let is_sent = self.send_welcome(&stream, &peer, number, memory).is_ok();
+        let data = epoll::EventData::new_u64(number as u64);
+        let is_heard = epoll::add(&self.guests, &stream, data, epoll::EventFlags::IN).is_ok();
         self.taken[number] = Taken::By(stream, peer);
-        if !is_sent {
+        if !is_sent || !is_heard {
             self.dismiss(number);
         }
     }
@@ -307,7 +333,13 @@ impl<D: SharedDesign> Door<D> {
         self.taken.iter().filter(has).count() < self.taken.len().div_ceil(2)
     }
 
-    fn send_welcome(&mut self, stream: &UnixStream, peer: &Peer, number: usize) -> io::Result<()> {
+    fn send_welcome(
+        &mut self,
+        stream: &UnixStream,
+        peer: &Peer,
+        number: usize,
+        memory: OwnedFd,
+    ) -> io::Result<()> {
         let broker = self.welcome.broker.as_mut();
         let given = broker.map(|broker| broker.admit(number as u32, peer));
         let claims = given.transpose()?.as_ref().map(handshake::claims_bytes);
@@ -316,25 +348,35 @@ impl<D: SharedDesign> Door<D> {
             has_claims: claims.is_some().into(),
             ..self.welcome.head
         };
-        let descriptors = self.descriptors(number).map_err(io::Error::other)?;
+        let mut descriptors = self.descriptors(number).map_err(io::Error::other)?;
+        descriptors.push(memory);
         let descriptors: Vec<_> = descriptors.iter().map(OwnedFd::as_fd).collect();
         let claims = claims.unwrap_or_default();
         handshake::send(stream, &head, &self.welcome.drives, &claims, &descriptors)
     }
 
-    /// What a guest is handed: what all share, to write as far as it may, and its slot.
+    /// What a guest is handed of what all share, to write as far as it may.
     fn descriptors(&self, number: usize) -> Result<Vec<OwnedFd>, MemoryError> {
         let to =
             |(memory, writers): &(Arc<SharedMemory>, Writers)| match writers.have(number as u32) {
                 true => memory.descriptor(),
                 false => memory.descriptor_to_read(),
             };
-        let shared = self.welcome.memories.iter().map(to);
-        let own = std::iter::once_with(|| self.slots[number].memory.descriptor());
-        shared.chain(own).collect()
+        self.welcome.memories.iter().map(to).collect()
     }
 
-    fn have_admitted(&mut self, number: usize) -> bool {
+    /// Has the drives admit a guest; gives the memory of its slot, if they do.
+    fn have_admitted(&mut self, number: usize) -> Option<OwnedFd> {
+        let memory = self.slots.renew(number).ok()?;
+        if self.do_admit(number) {
+            return Some(memory);
+        }
+        // It is renewed before anybody has it.
+        let _ = self.slots.give_back(number);
+        None
+    }
+
+    fn do_admit(&mut self, number: usize) -> bool {
         let index = self.welcome.own_clients + number as u32;
         let frames_max = self.welcome.design.frames_max(self.welcome.cores, index);
         frames_max.is_ok_and(|frames_max| {
@@ -354,7 +396,7 @@ impl<D: SharedDesign> Door<D> {
         if dismissed {
             self.welcome.design.forget(guest);
         }
-        self.taken[number] = match dismissed && self.slots[number].memory.renew().is_ok() {
+        self.taken[number] = match dismissed && self.slots.give_back(number).is_ok() {
             true => Taken::Free,
             false => Taken::Lost,
         };

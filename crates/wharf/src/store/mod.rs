@@ -21,7 +21,7 @@
 //! | `client.rs` | what one thread uses |
 //! | `pages.rs` | pages used in place |
 //! | `clock.rs` | what time it is for a drive with files |
-//! | `guests.rs` | slots for clients in other processes, and what their end takes |
+//! | `guests.rs`, `descriptors.rs` | slots for clients in other processes, and what their end takes; what they take of the system |
 //! | `listener.rs`, `asks.rs` | lets other processes in, and notices when they are gone; who has not said yet what it wants |
 //! | `answers.rs`, `sessions.rs` | what is done for who has; for the owner of a drive that is served: who uses it |
 //! | `broker.rs`, `peer.rs` | says to a drive with files who they are; what the kernel says of them |
@@ -34,6 +34,7 @@ mod attach;
 mod broker;
 mod client;
 mod clock;
+mod descriptors;
 mod guests;
 mod handshake;
 mod listener;
@@ -65,7 +66,7 @@ pub use broker::Terms;
 pub(crate) use broker::random_key;
 pub use client::Client;
 pub use clock::now_ns;
-use guests::{GuestSlot, Ordered};
+use guests::{GuestSlots, Ordered};
 use handshake::{DriveLine, Head};
 use listener::{Listener, Orders, Welcome};
 pub use options::StoreOptions;
@@ -124,6 +125,19 @@ pub enum StoreError {
         guests: u32,
         /// Most that there can be.
         guests_max: u32,
+    },
+    /// More guests than the system has descriptors for.
+    #[error(
+        "{guests} guests take {needed} descriptors, and the system lets this process have {most}: raise its limit \
+         (`ulimit -Hn`), or let in fewer"
+    )]
+    TooFewDescriptors {
+        /// Guests asked for.
+        guests: u32,
+        /// Descriptors that they take, with all others.
+        needed: u64,
+        /// Most that this process may have.
+        most: u64,
     },
     /// A store that other processes cannot use.
     #[error(
@@ -194,6 +208,22 @@ pub enum StoreError {
     Stopped,
 }
 
+impl StoreError {
+    /// Whether attaching may go better a little later: all slots are taken, or the owner has so many to let in that it has sent
+    /// this process away before it said what it wants.
+    pub(crate) fn may_pass(&self) -> bool {
+        use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof, WouldBlock};
+        match self {
+            StoreError::NoSlotLeft { .. } => true,
+            StoreError::Unreachable { source, .. } => matches!(
+                source.kind(),
+                BrokenPipe | ConnectionReset | UnexpectedEof | WouldBlock
+            ),
+            _ => false,
+        }
+    }
+}
+
 /// A store whose drives run on a thread of their own. Shared by the program's threads.
 pub struct Store<D: Design> {
     shared: Arc<Shared<D>>,
@@ -217,7 +247,7 @@ struct Sharing {
     config: DesignConfig,
     depth: u32,
     stripe_pages: u64,
-    slots: Arc<Vec<GuestSlot>>,
+    slots: Arc<GuestSlots>,
     /// Gone while an listener has it.
     orders: Option<Orders>,
     listener: Option<Listener>,
@@ -356,6 +386,7 @@ impl<D: SharedDesign> Store<D> {
             let why = "as it has no slots for guests: open it with StoreOptions::guests(1)";
             return Err(StoreError::NotShareable { why });
         }
+        descriptors::make_room(sharing.config.guests)?;
         let cannot_listen = |source| StoreError::CannotListen {
             path: path.to_path_buf(),
             source,

@@ -112,7 +112,6 @@ impl StoreOptions {
         self
     }
 
-    /// Whether the drive runs a file system.
     /// How the drives check tokens of commands for files.
     pub(crate) fn token_check(mut self, check: TokenCheck) -> StoreOptions {
         for drive in &mut self.drives {
@@ -121,6 +120,7 @@ impl StoreOptions {
         self
     }
 
+    /// Whether the drive runs a file system.
     pub(super) fn has_files(&self) -> bool {
         self.drives[0].file_system.is_some()
     }
@@ -152,7 +152,7 @@ impl StoreOptions {
     }
 
     /// Clients that the store can have beside these, each in another process that attaches
-    /// ([`Store::share`](super::Store::share)); none unless said otherwise, 61 at most. Each has its share of the cache,
+    /// ([`Store::share`](super::Store::share)); none unless said otherwise, 61 at most, or 2,000 of a drive with files. Each has its share of the cache,
     /// attached or not. The cache is then in memory files,
     /// for which a system may have no huge pages.
     #[must_use]

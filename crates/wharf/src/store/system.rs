@@ -15,7 +15,7 @@ use wharf_wire::file::{DriveKey, FileSystemLog, FileSystemState};
 use wharf_wire::queue::HostQueue;
 
 use super::clock::Clock;
-use super::guests::{self, GuestSlot, GuestSlots, Order};
+use super::guests::{GuestSlots, Order};
 use super::{StoreError, StoreOptions};
 
 /// How long it is waited between two looks whether a file system is open.
@@ -34,7 +34,7 @@ pub(super) struct ClientSlot {
 
 /// What the boot task works with.
 pub(super) struct Boot {
-    pub(super) slots: Arc<Vec<GuestSlot>>,
+    pub(super) slots: Arc<GuestSlots>,
     drives: Vec<PoweredOn>,
     space: Arc<DmaSpace>,
     stripe_pages: u64,
@@ -60,7 +60,7 @@ impl<D: Design> System<D> {
     /// Makes the drives and the cache.
     pub(super) fn build(options: &StoreOptions) -> Result<System<D>, StoreError> {
         let drive = |config: &DriveConfig| {
-            let drive = Drive::new(config.clone())?;
+            let drive = Drive::new(config.clone())?.with_guests(options.guests);
             Ok::<Drive, DriveError>(match options.new_files {
                 Some(new) => drive.with_new_files(new),
                 None => drive,
@@ -107,7 +107,7 @@ impl<D: Design> System<D> {
                 offers.push(offer);
             }
             cpus.extend(handle.cpus.iter().copied());
-            guests.add_drive(&mut machine, &handle, index as usize);
+            guests.add_drive(&mut machine, &handle);
             powered.push(PoweredOn {
                 admin: handle.admin,
                 offers,
@@ -119,7 +119,7 @@ impl<D: Design> System<D> {
         let boot_cpu = machine.add_cpu("boot", Side::Host, 1.0);
         cpus.push(boot_cpu);
         let boot = Boot {
-            slots: Arc::new(guests.slots),
+            slots: Arc::new(guests),
             drives: powered,
             space: space.clone(),
             stripe_pages: options.stripe_bytes / 4096,
@@ -189,7 +189,7 @@ pub(super) struct Booted {
     files: Option<FilesOf>,
     /// Which have been the host memory buffer.
     hmb: Vec<bool>,
-    slots: Arc<Vec<GuestSlot>>,
+    slots: Arc<GuestSlots>,
     space: Arc<DmaSpace>,
 }
 
@@ -217,7 +217,7 @@ impl Booted {
     pub(super) async fn obey(&self, cpu: &Cpu, order: Order) -> Result<(), AdminError> {
         // Who cannot be told what time it is keeps the time that it has.
         let _ = self.follow_clock(cpu).await;
-        guests::obey(order, &self.slots, &self.admins, &self.space).await
+        self.slots.obey(order, &self.admins, &self.space).await
     }
 
     /// Gives a drive with files a key.

@@ -223,9 +223,25 @@ fn each_mistake_with_a_server_is_told_in_one_line() {
         "--socket",
         "s",
         "--processes-max",
-        "63",
+        "2001",
     ]);
     assert_eq!(code_and_stderr(&output).0, Some(2));
+    let limited = std::process::Command::new("sh")
+        .args([
+            "-c",
+            "ulimit -n 100; exec \"$0\" serve drive drive.img --socket s --processes-max 500",
+        ])
+        .arg(env!("CARGO_BIN_EXE_wharf"))
+        .current_dir(place.path())
+        .output()
+        .unwrap();
+    let (code, told) = code_and_stderr(&limited);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(
+        told.contains("500 guests take ") && told.contains("the system lets this process have 100"),
+        "{told}"
+    );
+    assert_eq!(told.lines().count(), 1, "{told}");
 
     let socket = place.path().join("s");
     let server = Server::open(place.path().join("drive.img"), &socket, 1).unwrap();

@@ -28,8 +28,6 @@ mod word;
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use wharf_runtime::Holder;
-
 use crate::memory::{MemoryError, SharedMemory};
 use crate::queue::DriveQueue;
 use region::RegionMemory;
@@ -53,6 +51,9 @@ const REGION_SHIFT: u32 = 40;
 
 /// Position of the guest's number, from 1, in an address that comes from a guest.
 const GUEST_SHIFT: u32 = 52;
+
+/// Guests that a space tells apart. Addresses have room for 2,047 of them beside the drive's own memory.
+pub const GUESTS_MAX: u32 = 2_000;
 
 /// The only region that a guest knows.
 const GUEST_REGION: u64 = 1;
@@ -157,9 +158,13 @@ impl DmaSpace {
             page_bytes == PAGE_BYTES || page_bytes == STAMP_BYTES,
             "a page is 4096 or 8 bytes"
         );
+        let guests = match source {
+            Source::Within { .. } => 0,
+            Source::Private | Source::Shareable => GUESTS_MAX,
+        };
         Arc::new(DmaSpace {
             regions: (0..REGIONS_MAX).map(|_| OnceLock::new()).collect(),
-            guests: (0..Holder::GUESTS_MAX).map(|_| OnceLock::new()).collect(),
+            guests: (0..guests).map(|_| OnceLock::new()).collect(),
             source,
             next: Mutex::new(0),
             offered: Mutex::new(Vec::new()),

@@ -69,6 +69,7 @@ struct State {
 struct File {
     /// Changes under way.
     changes: u32,
+    /// In the order of their hosts, each of which is there once.
     holders: SmallVec<[Holder; 1]>,
 }
 
@@ -99,7 +100,7 @@ impl Leases {
         let state = &mut *self.state.borrow_mut();
         // The word may be that of another lease, and the file's lease may have another word.
         state.forget_word(host, address);
-        state.forget_file(number, |holder| holder.host == host);
+        state.forget_host(number, host);
         let own = state.hosts.entry(host).or_default();
         let file = state.files.entry(number).or_default();
         let is_changing = file.changes + state.changes_of_any > 0;
@@ -111,11 +112,13 @@ impl Leases {
         state.last += 1;
         word.tell(state.last);
         own.insert(address, number);
-        file.holders.push(Holder {
+        let new = Holder {
             host,
             address,
             word,
-        });
+        };
+        let place = file.holders.partition_point(|holder| holder.host < host);
+        file.holders.insert(place, new);
         state.last
     }
 
@@ -189,7 +192,7 @@ impl Leases {
     /// A host's lease of a file ends.
     pub(super) fn end(&self, host: u32, number: u64) {
         let state = &mut *self.state.borrow_mut();
-        state.forget_file(number, |holder| holder.host == host);
+        state.forget_host(number, host);
         state.drop_idle(number);
     }
 
@@ -198,7 +201,7 @@ impl Leases {
         let state = &mut *self.state.borrow_mut();
         let own = state.hosts.remove(&host).unwrap_or_default();
         for number in own.into_values() {
-            state.forget_file(number, |holder| holder.host == host);
+            state.forget_host(number, host);
             state.drop_idle(number);
         }
     }
@@ -217,25 +220,32 @@ impl State {
             return;
         };
         file.holders.retain(|holder| {
-            let stays = !ends(holder);
-            if !stays {
-                holder.word.tell(0);
-                if let Some(own) = self.hosts.get_mut(&holder.host) {
-                    own.remove(&holder.address);
-                }
+            let ends = ends(holder);
+            if ends {
+                forget(&mut self.hosts, holder);
             }
-            stays
+            !ends
         });
+    }
+
+    /// Ends the lease that a host has of a file: all hosts have one of names.
+    fn forget_host(&mut self, number: u64, host: u32) {
+        let Some(file) = self.files.get_mut(&number) else {
+            return;
+        };
+        let place = file
+            .holders
+            .binary_search_by_key(&host, |holder| holder.host);
+        if let Ok(place) = place {
+            forget(&mut self.hosts, &file.holders.remove(place));
+        }
     }
 
     /// Ends the lease that a host has by a word.
     fn forget_word(&mut self, host: u32, address: u64) {
         let own = self.hosts.get(&host);
-        let number = own.and_then(|own| own.get(&address)).copied();
-        if let Some(number) = number {
-            self.forget_file(number, |holder| {
-                holder.host == host && holder.address == address
-            });
+        if let Some(number) = own.and_then(|own| own.get(&address)).copied() {
+            self.forget_host(number, host);
             self.drop_idle(number);
         }
     }
@@ -246,6 +256,14 @@ impl State {
         if self.files.get(&number).is_some_and(is_idle) {
             self.files.remove(&number);
         }
+    }
+}
+
+/// A lease ends: its host is told, and has one less.
+fn forget(hosts: &mut FxHashMap<u32, FxHashMap<u64, u64>>, holder: &Holder) {
+    holder.word.tell(0);
+    if let Some(own) = hosts.get_mut(&holder.host) {
+        own.remove(&holder.address);
     }
 }
 

@@ -21,7 +21,7 @@
 //! its bytes go to its own file, below the size that a file can have.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
@@ -52,6 +52,8 @@ const AHEAD_NS: u64 = 1_000_000_000;
 #[derive(Default)]
 pub(super) struct Writers {
     files: RefCell<FxHashMap<u64, Writer>>,
+    /// Of each host that has leases their places, with the files.
+    hosts: RefCell<FxHashMap<u32, SmallVec<[(usize, u64); 4]>>>,
     /// What hosts have not been told yet: that a file of theirs has lost bytes.
     lost: RefCell<FxHashMap<(u32, u64), FileError>>,
     clock: Rc<Clock>,
@@ -123,27 +125,23 @@ impl Writers {
 
     /// Those that a host has leases of.
     pub(super) fn of_host(&self, host: u32) -> SmallVec<[u64; 4]> {
-        let files = self.files.borrow();
-        let own = files.iter().filter(|(_, writer)| writer.grant.host == host);
-        own.map(|(number, _)| *number).collect()
+        let hosts = self.hosts.borrow();
+        let own = hosts.get(&host).into_iter().flatten();
+        own.map(|(_, number)| *number).collect()
     }
 
     /// How many hosts have leases, this one counted in.
     pub(super) fn hosts_with(&self, host: u32) -> u64 {
-        let files = self.files.borrow();
-        let own = std::iter::once(host);
-        let hosts: BTreeSet<u32> = own
-            .chain(files.values().map(|writer| writer.grant.host))
-            .collect();
-        hosts.len() as u64
+        let hosts = self.hosts.borrow();
+        (hosts.len() + usize::from(!hosts.contains_key(&host))) as u64
     }
 
     /// The file of which a host has the lease by a place.
     pub(super) fn of_place(&self, host: u32, place: usize) -> Option<u64> {
-        let files = self.files.borrow();
-        let is_meant = |writer: &Writer| writer.grant.host == host && writer.grant.place == place;
-        let mut meant = files.iter().filter(|(_, writer)| is_meant(writer));
-        meant.next().map(|(number, _)| *number)
+        let hosts = self.hosts.borrow();
+        let mut own = hosts.get(&host)?.iter();
+        let (_, number) = own.find(|(own_place, _)| *own_place == place)?;
+        Some(*number)
     }
 
     /// Whether a host has the lease of a file.
@@ -163,6 +161,11 @@ impl Writers {
     /// Gives the lease of a file, of which nobody has any.
     pub(super) fn grant(&self, number: u64, grant: Grant) {
         grant.area.tell(lease_word(grant.place), grant.lease);
+        let mut hosts = self.hosts.borrow_mut();
+        hosts
+            .entry(grant.host)
+            .or_default()
+            .push((grant.place, number));
         let writer = Writer {
             grant: Rc::new(grant),
             phase: Phase::Held,
@@ -234,7 +237,10 @@ impl Writers {
     fn done(&self, number: u64, ends: bool) {
         let mut files = self.files.borrow_mut();
         let waiting = match ends {
-            true => files.remove(&number).map(|writer| writer.waiting),
+            true => files.remove(&number).map(|writer| {
+                self.forget(writer.grant.host, number);
+                writer.waiting
+            }),
             false => files.get_mut(&number).map(|writer| {
                 writer.phase = Phase::Held;
                 std::mem::take(&mut writer.waiting)
@@ -242,6 +248,17 @@ impl Writers {
         };
         drop(files);
         waiting.into_iter().flatten().for_each(Waker::wake);
+    }
+
+    /// A host's lease of a file has ended.
+    fn forget(&self, host: u32, number: u64) {
+        let mut hosts = self.hosts.borrow_mut();
+        if let Some(own) = hosts.get_mut(&host) {
+            own.retain(|(_, file)| *file != number);
+            if own.is_empty() {
+                hosts.remove(&host);
+            }
+        }
     }
 
     /// Waits until what is under way with a file has ended.
@@ -265,13 +282,14 @@ impl Writers {
     /// [written](Writers::write_all).
     pub(super) fn take_all(&self, host: u32) -> Vec<(u64, Rc<Grant>)> {
         let mut own = Vec::new();
-        for (number, writer) in self.files.borrow_mut().iter_mut() {
-            if writer.grant.host != host {
+        let mut files = self.files.borrow_mut();
+        for number in self.of_host(host) {
+            let Some(writer) = files.get_mut(&number) else {
                 continue;
-            }
+            };
             stop(&writer.grant.area, writer.grant.place);
             match writer.phase {
-                Phase::Held => own.push((*number, writer.grant.clone())),
+                Phase::Held => own.push((number, writer.grant.clone())),
                 // Who waits for the host to stop writes it.
                 Phase::Stopping => {}
                 Phase::Copied(_) | Phase::Written => continue,

@@ -98,7 +98,10 @@ impl Feature for Pin {
     }
 
     fn guest_leaves(&self, controller: &mut Controller, guest: Guest, command: &Command) -> bool {
-        controller.broadcast(&guests::RELEASE, 0, *command, guest.number.into());
-        true
+        let may_hold = guest.frames_max > 0;
+        if may_hold {
+            controller.broadcast(&guests::RELEASE, 0, *command, guest.number.into());
+        }
+        may_hold
     }
 }
