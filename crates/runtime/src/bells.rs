@@ -8,8 +8,8 @@
 //! Idea: those that rang lately are looked at; the others say by a way of their own that they have rung, as they do to a waiter
 //! that sleeps.
 //!
-//! 1. A *look* ([`Bells::is_rung`]) is at all bells that are *watched*. A few always are, so that few bells are never anything else.
-//! 2. Of more, one that was found silent [`SILENT_LOOKS`] times is *left*: its words say that the waiter sleeps, and after that it is
+//! 1. A *look* is at all bells that are *watched*. A few always are, so that few bells are never anything else.
+//! 2. Of more, one that was found silent 4,096 times is *left*: its words say that the waiter sleeps, and after that it is
 //!    looked at once more, as before a sleep.
 //! 3. Who rings a bell that is left sees that, and sends a byte. Whoever receives that calls out the bell's number ([`Bells::call`]), and
 //!    it is watched again.

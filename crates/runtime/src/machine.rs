@@ -516,7 +516,7 @@ impl Inline {
     }
 
     /// From within a task: has the thread sleep by `sleep`, for `most` at most, if no other task can run. Other processes that notify
-    /// one of this machine's [notifiers across](Notifier::across) find that it sleeps, and have to wake it.
+    /// one of this machine's [notifiers across](crate::Notifier::across) find that it sleeps, and have to wake it.
     pub fn sleep_by(&self, most: Duration, sleep: impl FnOnce(Duration)) {
         self.executor
             .park_by(Some(most), |time| sleep(time.unwrap_or(most)));

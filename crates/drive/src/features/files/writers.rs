@@ -53,11 +53,14 @@ const AHEAD_NS: u64 = 1_000_000_000;
 pub(super) struct Writers {
     files: RefCell<FxHashMap<u64, Writer>>,
     /// Of each host that has leases their places, with the files.
-    hosts: RefCell<FxHashMap<u32, SmallVec<[(usize, u64); 4]>>>,
+    hosts: RefCell<FxHashMap<u32, Places>>,
     /// What hosts have not been told yet: that a file of theirs has lost bytes.
     lost: RefCell<FxHashMap<(u32, u64), FileError>>,
     clock: Rc<Clock>,
 }
+
+/// Places of a host's leases, with the files.
+type Places = SmallVec<[(usize, u64); 4]>;
 
 /// Who has the lease of a file.
 struct Writer {
