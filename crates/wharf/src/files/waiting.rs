@@ -2,9 +2,6 @@
 
 use std::time::Duration;
 
-use rustix::thread::{NanosleepRelativeResult, nanosleep};
-use rustix::time::Timespec;
-
 use super::ImageError;
 
 /// How long it is waited in all.
@@ -18,6 +15,7 @@ const PAUSE_MAX: Duration = Duration::from_millis(256);
 ///
 /// # Errors
 /// That of the last try. Where nobody serves a drive there is no other.
+#[allow(clippy::disallowed_methods)] // another process is waited for
 pub fn attach_in_time<T>(
     mut attach: impl FnMut() -> Result<T, ImageError>,
 ) -> Result<T, ImageError> {
@@ -25,18 +23,11 @@ pub fn attach_in_time<T>(
     loop {
         match attach() {
             Err(ImageError::Drive(error)) if error.may_pass() => match pauses.next() {
-                Some(pause) => sleep(pause),
+                Some(pause) => std::thread::sleep(pause),
                 None => return Err(error.into()),
             },
             attached => return attached,
         }
-    }
-}
-
-fn sleep(pause: Duration) {
-    let mut left = Timespec::try_from(pause).expect("it is short");
-    while let NanosleepRelativeResult::Interrupted(more) = nanosleep(&left) {
-        left = more;
     }
 }
 
