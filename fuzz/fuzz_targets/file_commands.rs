@@ -63,6 +63,7 @@ fn config(flags: u64) -> DriveConfig {
     config.memory.metadata_bytes = if flags & 4 != 0 { 64 << 10 } else { 1 << 20 };
     config.memory.journal_bytes = 2 << 20;
     config.memory.transfer_bytes = 256 << 10;
+    config.memory.near_bytes = 64 << 10;
     config
 }
 

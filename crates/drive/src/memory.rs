@@ -57,6 +57,8 @@ pub struct DeviceMemory {
     ns_per_page: u64,
     busy: Cell<Resource>,
     persistent: Option<PersistentMemory>,
+    /// Pages of files that hosts have the drive keep.
+    near: Option<DmaRegion>,
 }
 
 impl DeviceMemory {
@@ -68,9 +70,15 @@ impl DeviceMemory {
         let space = DmaSpace::new(PAGE_BYTES);
         let pages = config.transfer_bytes as usize / PAGE_BYTES;
         let region = space.register(pages)?;
+        let near_pages = config.near_bytes as usize / PAGE_BYTES;
+        let near = match near_pages {
+            0 => None,
+            pages => Some(space.register(pages)?),
+        };
         Ok(DeviceMemory {
             space,
             region,
+            near,
             free: RefCell::new((0..pages as u32).rev().collect()),
             line: RefCell::default(),
             next_in_line: Cell::new(0),
@@ -127,6 +135,42 @@ impl DeviceMemory {
             0 => Err(DmaFault(address)),
             _ => self.space.page(address & !OWN),
         }
+    }
+
+    /// Puts bytes into a page of this memory, at an address in it.
+    ///
+    /// # Errors
+    /// If the address is none of this memory's.
+    ///
+    /// # Safety
+    /// Nobody else uses the bytes.
+    pub(crate) unsafe fn write_bytes(&self, address: u64, bytes: &[u8]) -> Result<(), DmaFault> {
+        match address & OWN {
+            0 => Err(DmaFault(address)),
+            // SAFETY: as the caller promises.
+            _ => unsafe { self.space.write_bytes(address & !OWN, bytes) },
+        }
+    }
+
+    /// Pages that there are for pages of files.
+    pub fn near_pages(&self) -> u32 {
+        self.near.as_ref().map_or(0, |near| near.pages() as u32)
+    }
+
+    fn near(&self) -> &DmaRegion {
+        self.near.as_ref().expect("it has pages of files")
+    }
+
+    /// The address of one of them.
+    pub(crate) fn near_address(&self, page: u32) -> u64 {
+        self.near().address(page as usize) | OWN
+    }
+
+    /// Looks at one of them, or changes it, while no request names it.
+    pub(crate) fn with_near<R>(&self, page: u32, f: impl FnOnce(&mut [u8]) -> R) -> R {
+        // SAFETY: all cores of a drive are one thread, `f` waits for nothing, and it has no way to come here again: so nobody else
+        // uses the page meanwhile.
+        f(unsafe { self.near().page_mut(page as usize) })
     }
 
     /// When `pages` pages that are moved now have been.
@@ -243,6 +287,8 @@ mod tests {
         metadata_bytes: 100,
         journal_bytes: 10,
         transfer_bytes: 8 * PAGE_BYTES as u64,
+        near_bytes: 0,
+        near_host_bytes: 0,
     };
 
     #[test]

@@ -112,6 +112,8 @@ fn tables_of_the_code() -> Tables {
         file::attribute_fields,
         file::lease_fields,
         file::lock_fields,
+        file::read_near_fields,
+        file::evict_near_fields,
         file::revoke_fields,
     );
     values!(
@@ -137,6 +139,7 @@ fn tables_of_the_code() -> Tables {
         file::RenameMode,
         file::XattrMode,
         file::HandleOperation,
+        file::Evict,
         file::AttributeOperation,
         file::FileKind,
         file::FileSystemState,

@@ -88,6 +88,12 @@ wire_enum! {
         LockFile = 0xac => "lock file",
         /// Shows who sends the commands of this host.
         Authenticate = 0xad => "authenticate",
+        /// Writes bytes of an open file to the drive's cache.
+        WriteNear = 0xb1 => "write near",
+        /// Reads bytes of an open file by way of the drive's cache.
+        ReadNear = 0xb2 => "read near",
+        /// Takes pages of an open file out of the drive's cache.
+        EvictNear = 0xb4 => "evict near",
     }
 }
 
@@ -101,7 +107,7 @@ impl IoOpcode {
     /// Whether it is a command for files.
     #[inline]
     pub const fn is_of_files(self) -> bool {
-        matches!(self.raw(), 0xa0..=0xad)
+        matches!(self.raw(), 0xa0..=0xad | 0xb1 | 0xb2 | 0xb4)
     }
 }
 
@@ -175,6 +181,9 @@ mod tests {
                 IoOpcode::TestLock,
                 IoOpcode::LockFile,
                 IoOpcode::Authenticate,
+                IoOpcode::WriteNear,
+                IoOpcode::ReadNear,
+                IoOpcode::EvictNear,
             ]
         );
         let vendor = AdminOpcode::ALL
@@ -216,6 +225,9 @@ mod tests {
                 Both,
                 None,
                 HostToDrive,
+                HostToDrive,
+                DriveToHost,
+                None,
             ]
         );
         let (set_key, revoke) = (AdminOpcode::SetKey.raw(), AdminOpcode::Revoke.raw());

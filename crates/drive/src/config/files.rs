@@ -83,6 +83,10 @@ pub struct MemoryConfig {
     pub journal_bytes: u64,
     /// For pages on their way between flash and host that cannot go straight.
     pub transfer_bytes: u64,
+    /// For pages of files that hosts have the drive keep; 0 is none.
+    pub near_bytes: u64,
+    /// Most of that for one host; 0 is all.
+    pub near_host_bytes: u64,
 }
 
 impl Default for MemoryConfig {
@@ -94,6 +98,8 @@ impl Default for MemoryConfig {
             metadata_bytes: 32 << 20,
             journal_bytes: 26 << 20,
             transfer_bytes: 4 << 20,
+            near_bytes: 0,
+            near_host_bytes: 0,
         }
     }
 }
@@ -129,6 +135,17 @@ impl Default for PersistentMemoryConfig {
     }
 }
 
+impl MemoryConfig {
+    /// Most pages of files that the drive keeps for one host.
+    pub fn near_host_pages(&self) -> u32 {
+        let bytes = match self.near_host_bytes {
+            0 => self.near_bytes,
+            bytes => bytes.min(self.near_bytes),
+        };
+        (bytes / u64::from(PAGE_BYTES)) as u32
+    }
+}
+
 impl DriveConfig {
     /// Checks what file systems need.
     pub(super) fn check_files(&self) -> Result<(), ConfigError> {
@@ -157,11 +174,11 @@ impl DriveConfig {
             memory.metadata_bytes,
             memory.journal_bytes,
             memory.transfer_bytes,
+            memory.near_bytes,
         ];
         let sum = parts.into_iter().fold(0, u64::saturating_add);
         if sum > memory.bytes {
-            let rule =
-                "at least the sum of memory.metadata_bytes, journal_bytes and transfer_bytes";
+            let rule = "at least the sum of memory.metadata_bytes, journal_bytes, transfer_bytes and near_bytes";
             return range("memory.bytes", memory.bytes, rule);
         }
         let least = u64::from(TRANSFER_PAGES_MAX) * u64::from(PAGE_BYTES);

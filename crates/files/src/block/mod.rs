@@ -24,6 +24,7 @@
 
 pub use crate::check::{Checked, check};
 pub use file_system::{Recovered, Wfs};
+pub use gates::{Gates, How, Inside};
 pub use make::{Make, MakeError, make};
 pub use recover::Replayed;
 

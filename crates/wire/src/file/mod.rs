@@ -12,6 +12,7 @@
 //! | `answer.rs` | attributes, what was opened, entries of directories, how much there is |
 //! | `lease.rs`, `write_area.rs` | leases; where a host that writes under one keeps what it has written |
 //! | `lock.rs` | locks |
+//! | `near.rs` | the drive's cache of pages of files |
 //! | `log.rs` | the log page that says what has become of the file system |
 //! | `transfer.rs` | data pointers that begin at any multiple of 4 |
 //!
@@ -26,6 +27,7 @@ mod command;
 mod lease;
 mod lock;
 mod log;
+mod near;
 mod request;
 mod transfer;
 pub mod write_area;
@@ -53,6 +55,9 @@ pub(crate) use lease::lease_fields;
 pub(crate) use lock::lock_fields;
 pub use lock::{FileLock, LockOperation, LockState, LockWords};
 pub use log::{FileSystemLog, FileSystemState, LOG_TEXT_BYTES};
+pub use near::{Evict, NearResult};
+#[cfg(test)]
+pub(crate) use near::{evict_near_fields, read_near_fields};
 pub use request::{Caller, Names, Request, RequestError, RequestHead, Start, StartKind, TIME_NOW};
 pub use request::{GROUPS_MAX, LINKS_LEAVE, REQUEST_HEAD_BYTES, STAYS_ID, STAYS_MODE, TIME_STAYS};
 pub use transfer::{ByteTransfer, byte_transfer};

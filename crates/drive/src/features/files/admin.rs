@@ -60,9 +60,10 @@ pub(super) fn close_all(controller: &Controller, firmware: &Rc<Firmware>, host: 
     let Some(files) = firmware.sessions().take(guest) else {
         return;
     };
-    let leases = firmware.leases().clone();
+    let (leases, near) = (firmware.leases().clone(), firmware.near().clone());
     let closes = async move {
         let fs = files.file_system().below();
+        near.host_leaves(fs, host).await;
         leases.writers.write_all(fs, left).await;
         let _ = files.close_all().await;
     };

@@ -211,7 +211,7 @@ pub(super) fn own(core: &Core) -> &DeviceMemory {
 }
 
 /// Puts bytes where they are wanted.
-fn put(core: &Core, out: Out<'_>, bytes: &[u8]) -> Result<(), Fault> {
+pub(super) fn put(core: &Core, out: Out<'_>, bytes: &[u8]) -> Result<(), Fault> {
     let host: HostBytes<'_> = match out {
         Out::Bytes(out) => {
             out.copy_from_slice(bytes);
@@ -223,8 +223,13 @@ fn put(core: &Core, out: Out<'_>, bytes: &[u8]) -> Result<(), Fault> {
     for (address, from, count) in host.pieces() {
         let (part, more) = rest.split_at(count);
         rest = more;
-        // SAFETY: a command in flight names the page as its target, and its file task alone writes there now.
-        let written = unsafe { core.dma().write_bytes(address + from as u64, part) };
+        let address = address + from as u64;
+        // SAFETY: a command in flight names the page as its target, and its file task alone writes there now; pages of the
+        // drive's own are those of the task too.
+        let written = unsafe {
+            let to_host = core.dma().write_bytes(address, part);
+            to_host.or_else(|_| own(core).write_bytes(address, part))
+        };
         written.map_err(|_| Fault::Payload)?;
     }
     Ok(())

@@ -13,8 +13,10 @@ use super::find::OpenError;
 use super::leases::Leases;
 use super::lines::FileSystemOfDrive;
 use super::locks::Locks;
+use super::near::Near;
 use super::sessions::Sessions;
 use super::time::Clock;
+use crate::memory::DeviceMemory;
 
 /// What has become of the file system.
 enum State {
@@ -30,12 +32,17 @@ pub struct Firmware {
     locks: Locks,
     access: Access,
     leases: Rc<Leases>,
+    near: Rc<Near>,
     clock: Rc<Clock>,
 }
 
 impl Firmware {
     /// One that waits for the file system to be opened.
-    pub(super) fn opening(locks: Locks, access: Access) -> Firmware {
+    pub(super) fn opening(
+        locks: Locks,
+        access: Access,
+        (memory, near_host_pages): (Option<Rc<DeviceMemory>>, u32),
+    ) -> Firmware {
         let clock = Rc::<Clock>::default();
         Firmware {
             state: RefCell::new(State::Opening(Vec::new())),
@@ -43,6 +50,7 @@ impl Firmware {
             locks,
             access,
             leases: Rc::new(Leases::new(clock.clone())),
+            near: Rc::new(Near::new(memory, near_host_pages, clock.clone())),
             clock,
         }
     }
@@ -99,6 +107,20 @@ impl Firmware {
     /// What hosts keep of files.
     pub(super) fn leases(&self) -> &Rc<Leases> {
         &self.leases
+    }
+
+    /// Pages of files that hosts have the drive keep.
+    pub(super) fn near(&self) -> &Rc<Near> {
+        &self.near
+    }
+
+    /// Pages of files that the drive keeps for hosts, and those of them that the media do not have yet; checks that they are in
+    /// order.
+    ///
+    /// # Panics
+    /// If they are not.
+    pub fn near_pages(&self) -> (u32, u32) {
+        self.near.verify()
     }
 
     /// What time it is for files, when it is `clock_ns` by the drive's clock.

@@ -16,6 +16,7 @@
 //! | `locks.rs` | locks of files, and commands that wait for them |
 //! | `leases.rs`, `watched.rs` | hosts that keep what they know of files, and are told before it changes |
 //! | `writers.rs` | hosts that keep what they write, until it is taken out of their memory |
+//! | `near/` | the cache of pages of files in the drive's memory |
 //! | `time.rs`, `clock.rs` | what time it is for files; the feature by which a host sets it |
 //! | `log.rs` | what happened at power-on, for the host |
 //! | `serve/` | what a file task does for each command |
@@ -34,6 +35,7 @@ mod leases;
 mod lines;
 mod locks;
 mod log;
+mod near;
 mod opcodes;
 mod pages;
 mod power_on;
@@ -94,8 +96,11 @@ impl Feature for Files {
         power_on::power_on(cores, config, new);
     }
 
-    fn identify(&self, _: &Controller, identify: &mut IdentifyController) {
+    fn identify(&self, controller: &Controller, identify: &mut IdentifyController) {
         let drive = &mut identify.drive;
+        if firmware(controller).near().is_on() {
+            drive.features = drive.features.with(DriveFeature::DeviceCache);
+        }
         drive.features = drive.features.with(DriveFeature::FileSystem);
         let numbers = Format::ALL.map(|format| 1 << format.number());
         drive.file_systems = numbers.into_iter().fold(0, |all, one| all | one);

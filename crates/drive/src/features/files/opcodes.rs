@@ -36,7 +36,7 @@ macro_rules! opcodes {
 
 opcodes! {
     CloseFile WriteFile ReadFile OpenFile SyncFile PathChange ReadDirectory PathRequest HandleOperation SetFileAttributes
-    LeaseFile TestLock LockFile Authenticate
+    LeaseFile TestLock LockFile Authenticate WriteNear ReadNear EvictNear
 }
 
 /// Whose turn it is to serve a command that no core is named for.
@@ -67,6 +67,7 @@ impl FileOpcode {
                 command.file_bytes() as usize >= size_of::<FileAttributes>()
                     && command.lease_word().is_multiple_of(8)
             }
+            IoOpcode::EvictNear => command.evict_kind().is_some(),
             IoOpcode::TestLock => command.file_bytes() as usize >= size_of::<FileLock>(),
             IoOpcode::LockFile => is_lock(command),
             IoOpcode::Authenticate => command.file_bytes() as usize >= size_of::<Claims>(),

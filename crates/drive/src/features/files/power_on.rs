@@ -23,7 +23,8 @@ use crate::memory::Purpose;
 pub(super) fn power_on(cores: &[Rc<Core>], config: &DriveConfig, new: Option<NewFiles>) {
     let locks = Locks::new(cores.len(), config.firmware.commands_max);
     let access = Access::new(config.firmware.token_check);
-    let firmware = Rc::new(Firmware::opening(locks, access));
+    let near = (cores[0].memory().cloned(), config.memory.near_host_pages());
+    let firmware = Rc::new(Firmware::opening(locks, access, near));
     for core in cores {
         start_tasks(core, &firmware);
     }

@@ -9,6 +9,7 @@ use wharf_files::{Caller, FileError, FileSystem};
 
 use super::leases::Leases;
 use super::lines::FileSystemOfDrive;
+use super::near::Near;
 use super::watched::Watched;
 
 /// Files that a host can have open.
@@ -28,7 +29,7 @@ impl Sessions {
     /// If the file system does not answer.
     pub(super) async fn of(
         &self,
-        (fs, leases): (&Rc<FileSystemOfDrive>, &Rc<Leases>),
+        (fs, leases, near): (&Rc<FileSystemOfDrive>, &Rc<Leases>, &Rc<Near>),
         guest: Option<u32>,
         now_ns: u64,
     ) -> Result<Rc<Files>, FileError> {
@@ -42,7 +43,7 @@ impl Sessions {
             ..SessionLimits::default()
         };
         let host = guest.map_or(0, |guest| guest + 1);
-        let watched = Rc::new(Watched::new(fs.clone(), leases.clone(), host));
+        let watched = Rc::new(Watched::new(fs.clone(), leases.clone(), near.clone(), host));
         let new = || Rc::new(Session::new(watched, Caller::root(), limits));
         // Others may have come first.
         Ok(self.0.borrow_mut().entry(guest).or_insert_with(new).clone())

@@ -1,28 +1,47 @@
-//! The file system as one host has it: others are told before anything changes ([`Leases`]).
+//! The file system as one host has it: others are told before anything changes ([`Leases`]), and what was written near, or is kept by who
+//! wrote it, is there before anybody looks ([`Near`], [`Writers`](super::writers::Writers)).
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use smallvec::smallvec;
+use wharf_files::block::Inside;
 use wharf_files::{
-    Allocate, Attributes, By, DirectoryEntry, Entry, FileError, FileSystem, In, New, Out, Remove,
-    Rename, Seek, Seen, SetAttributes, SetXattr, StatFs, Sync, Write, Written,
+    Allocate, Attributes, By, Caller, DirectoryEntry, Entry, FileError, FileSystem, In, New, Out,
+    Place, Remove, Rename, Seek, Seen, SetAttributes, SetXattr, StatFs, Sync, Write, Written,
 };
+use wharf_wire::file::{Evict, NearResult};
 
 use super::leases::{Change, Leases, NAMES, Numbers};
 use super::lines::FileSystemOfDrive;
+use super::near::{Near, Past, User};
 
 /// See the [module](self).
 pub struct Watched {
     fs: Rc<FileSystemOfDrive>,
     leases: Rc<Leases>,
+    near: Rc<Near>,
     /// Whose changes these are.
     host: u32,
 }
 
+/// All bytes of a file.
+const ALL: Range<u64> = 0..u64::MAX;
+
 impl Watched {
     /// The file system as host number `host` has it.
-    pub(super) fn new(fs: Rc<FileSystemOfDrive>, leases: Rc<Leases>, host: u32) -> Watched {
-        Watched { fs, leases, host }
+    pub(super) fn new(
+        fs: Rc<FileSystemOfDrive>,
+        leases: Rc<Leases>,
+        near: Rc<Near>,
+        host: u32,
+    ) -> Watched {
+        Watched {
+            fs,
+            leases,
+            near,
+            host,
+        }
     }
 
     /// The file system itself.
@@ -51,6 +70,95 @@ impl Watched {
         for number in self.leases.writers.of_host(self.host) {
             self.settle_whole(number).await;
         }
+    }
+
+    /// Bytes of a file are looked at: those that were written near are the file's.
+    async fn settle_near(&self, number: u64, bytes: Range<u64>) -> Result<(), FileError> {
+        if !self.near.is_unwritten(number) {
+            return Ok(());
+        }
+        let _change = self.change(number);
+        self.near.settle(&self.fs, number, bytes).await
+    }
+
+    /// Bytes of a file are about to be changed, by one who is alone in it as long as what is given is kept.
+    async fn change_near(
+        &self,
+        number: u64,
+        bytes: Option<Range<u64>>,
+    ) -> Result<Option<Inside<'_>>, FileError> {
+        self.near.change(&self.fs, number, bytes).await
+    }
+
+    /// Nothing of a file stays near.
+    pub(super) async fn forget_near(&self, number: u64) -> Result<(), FileError> {
+        self.near.forget(&self.fs, number).await
+    }
+
+    /// The same for all files of which this host has pages there.
+    pub(super) async fn leave_near(&self) {
+        self.near.host_leaves(&self.fs, self.host).await;
+    }
+
+    /// Reads by way of the cache in the drive's memory ([`Near::read`]).
+    pub(super) async fn read_near(
+        &self,
+        (number, user): (u64, User),
+        offset: u64,
+        out: Out<'_>,
+        keep: (bool, u32),
+        put: impl Fn(&[u8], Out<'_>) -> Result<(), FileError>,
+    ) -> Result<NearResult, FileError> {
+        self.end_writer(number).await;
+        let read = self
+            .near
+            .read(&self.fs, (number, user), offset, out, keep, put);
+        read.await
+    }
+
+    /// Writes to the cache in the drive's memory ([`Near::write`]).
+    pub(super) async fn write_near(
+        &self,
+        (number, user): (u64, User),
+        caller: &Rc<Caller>,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<Option<(NearResult, Past)>, FileError> {
+        self.end_writer(number).await;
+        let _change = self.change(number);
+        let user = (number, user);
+        self.near.write(&self.fs, user, caller, offset, data).await
+    }
+
+    /// Has pages leave that cache ([`Near::evict`]).
+    pub(super) async fn evict_near(
+        &self,
+        number: u64,
+        bytes: Range<u64>,
+        how: Evict,
+    ) -> Result<u64, FileError> {
+        let _change = self.change(number);
+        let host = (number, self.host);
+        self.near.evict(&self.fs, host, bytes, how).await
+    }
+
+    /// Whoever keeps what it writes to a file does so no more: what it keeps is not looked for near.
+    async fn end_writer(&self, number: u64) {
+        if self.leases.writers.has(number) {
+            self.settle_whole(number).await;
+        }
+    }
+
+    /// Names have gone: a file without any is not kept for them.
+    async fn forget_removed(&self, seen: &[Seen]) -> Result<(), FileError> {
+        for seen in seen {
+            if let Seen::Number(number) = seen
+                && self.near.has(*number)
+            {
+                self.near.forget_if_removed(&self.fs, *number).await?;
+            }
+        }
+        Ok(())
     }
 
     /// What a host has to be told of what was taken of it, before its own outcome.
@@ -113,6 +221,8 @@ impl FileSystem for Watched {
         set: SetAttributes,
     ) -> Result<Attributes, FileError> {
         self.settle(number).await;
+        // Who sets times sets them behind what was written.
+        self.settle_near(number, ALL).await?;
         let _change = self.change_shown(number);
         self.fs.set_attributes(by, number, set).await
     }
@@ -139,8 +249,10 @@ impl FileSystem for Watched {
     }
 
     async fn remove(&self, by: By<'_>, entry: Entry<'_>, what: Remove) -> Result<(), FileError> {
-        let _change = self.change_seen(&[entry.seen]);
-        self.fs.remove(by, entry, what).await
+        let seen = entry.seen;
+        let _change = self.change_seen(&[seen]);
+        self.fs.remove(by, entry, what).await?;
+        self.forget_removed(&[seen]).await
     }
 
     async fn rename(
@@ -150,8 +262,10 @@ impl FileSystem for Watched {
         to: Entry<'_>,
         how: Rename,
     ) -> Result<(), FileError> {
-        let _change = self.change_seen(&[from.seen, to.seen]);
-        self.fs.rename(by, from, to, how).await
+        let seen = [from.seen, to.seen];
+        let _change = self.change_seen(&seen);
+        self.fs.rename(by, from, to, how).await?;
+        self.forget_removed(&seen).await
     }
 
     async fn read_link(&self, number: u64) -> Result<Vec<u8>, FileError> {
@@ -176,8 +290,13 @@ impl FileSystem for Watched {
         if self.leases.writers.is_of(number, self.host) {
             self.settle_whole(number).await;
         }
+        // While the file is open here it is there to ask.
+        let forgotten = match self.near.has(number) {
+            true => self.near.forget_if_removed(&self.fs, number).await,
+            false => Ok(()),
+        };
         let closed = self.fs.close(number).await;
-        self.told(number, closed)
+        self.told(number, forgotten.and(closed))
     }
 
     async fn read(
@@ -188,6 +307,8 @@ impl FileSystem for Watched {
         now_ns: u64,
     ) -> Result<u64, FileError> {
         self.settle(number).await;
+        let end = offset.saturating_add(out.len());
+        self.settle_near(number, offset..end).await?;
         self.fs.read(number, offset, out, now_ns).await
     }
 
@@ -200,12 +321,21 @@ impl FileSystem for Watched {
     ) -> Result<Written, FileError> {
         self.settle(number).await;
         let _change = self.change(number);
+        let bytes = match write.place {
+            Place::At(offset) => Some(offset..offset.saturating_add(data.len())),
+            Place::End => None,
+        };
+        let _alone = self.change_near(number, bytes).await?;
         self.fs.write(by, number, write, data).await
     }
 
     async fn truncate(&self, by: By<'_>, number: u64, bytes: u64) -> Result<(), FileError> {
         self.settle(number).await;
         let _change = self.change(number);
+        let _alone = self
+            .near
+            .take_away(&self.fs, number, bytes..u64::MAX)
+            .await?;
         self.fs.truncate(by, number, bytes).await
     }
 
@@ -219,16 +349,27 @@ impl FileSystem for Watched {
     ) -> Result<(), FileError> {
         self.settle(number).await;
         let _change = self.change(number);
+        let end = offset.saturating_add(bytes);
+        let _alone = match what {
+            Allocate::Extend | Allocate::KeepSize => {
+                self.change_near(number, Some(offset..end)).await?
+            }
+            Allocate::Punch | Allocate::Zero | Allocate::ZeroKeepSize => {
+                self.near.take_away(&self.fs, number, offset..end).await?
+            }
+        };
         self.fs.allocate(by, number, offset, bytes, what).await
     }
 
     async fn seek(&self, number: u64, offset: u64, what: Seek) -> Result<u64, FileError> {
         self.settle(number).await;
+        self.settle_near(number, ALL).await?;
         self.fs.seek(number, offset, what).await
     }
 
     async fn sync(&self, number: u64, what: Sync) -> Result<(), FileError> {
         self.settle(number).await;
+        self.settle_near(number, ALL).await?;
         let synced = self.fs.sync(number, what).await;
         self.told(number, synced)
     }
@@ -236,6 +377,9 @@ impl FileSystem for Watched {
     async fn sync_all(&self) -> Result<(), FileError> {
         for number in self.leases.writers.numbers() {
             self.settle(number).await;
+        }
+        for number in self.near.numbers() {
+            self.settle_near(number, ALL).await?;
         }
         self.fs.sync_all().await
     }

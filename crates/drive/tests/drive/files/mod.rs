@@ -5,6 +5,7 @@
 //! | `support.rs` | programs that run in file tasks of a core |
 //! | `asker.rs`, `subject.rs` | commands as a host sends them |
 //! | `random.rs` | random programs by commands, on several queues and cores, answer as the model does |
+//! | `near.rs` | the same by way of the drive's cache; its budgets are walls, and it moves the bytes that are asked for alone |
 //! | `noise.rs` | random commands, most of them wrong, are answered and leave a sound file system |
 //! | `malformed.rs` | each wrong field of a command gets its status, and nothing is changed |
 //! | `leases.rs` | no change by others can be known of before the word of a lease tells of it |
@@ -23,6 +24,7 @@ mod first;
 mod leases;
 mod locks;
 mod malformed;
+mod near;
 mod noise;
 mod own_memory;
 mod pages;

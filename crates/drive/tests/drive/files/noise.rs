@@ -68,9 +68,12 @@ fn request(rng: &mut Rng, known: &[u64]) -> Vec<u8> {
 }
 
 fn command(rng: &mut Rng, asker: &Asker, known: &[u64]) -> Command {
-    let opcode = match rng.below(14) {
+    let opcode = match rng.below(17) {
         10 => 0xab,
-        11.. => 0xac,
+        11..14 => 0xac,
+        14 => 0xb1,
+        15 => 0xb2,
+        16 => 0xb4,
         low => 0xa0 + low as u8,
     };
     let handle = FileHandle::from_raw(handle(rng, known));
@@ -122,13 +125,16 @@ async fn sound(asker: &mut Asker) {
 fn whatever_is_sent_is_answered_and_leaves_a_sound_file_system() {
     for seed in 0..6 {
         println!("seed {seed}");
-        let mut rig = new_rig(config(1 + seed as u32 % 3, 2_000));
+        let mut config = config(1 + seed as u32 % 3, 2_000);
+        // Its cache is full soon, or never.
+        config.memory.near_bytes = [32 << 10, 4 << 20][seed as usize % 2];
+        let mut rig = new_rig(config);
         rig.queues_per_client = 2;
         run(&mut rig, move |host| async move {
             let (mut asker, mut rng) = (Asker::new(host), Seed(seed).rng());
             let mut known = Vec::new();
             let mut done = 0;
-            for step in 0..1_500 {
+            for step in 0..2_000 {
                 asker.put(0, &request(&mut rng, &known));
                 let command = command(&mut rng, &asker, &known);
                 let reply = asker.send(command).await;
@@ -149,7 +155,7 @@ fn whatever_is_sent_is_answered_and_leaves_a_sound_file_system() {
                 }
             }
             sound(&mut asker).await;
-            assert!(done > 50, "seed {seed}: {done} commands were done");
+            assert!(done > 40, "seed {seed}: {done} commands were done");
         });
     }
 }

@@ -4,11 +4,12 @@ use wharf_files::testing::program::{Operation, Step, callers};
 use wharf_files::testing::subject::{Answer, Look, Subject, sorted};
 use wharf_files::vfs::SetTime;
 use wharf_files::{Allocate, Caller, Kind, LIST_START, OpenFlags, Owner, Special};
+use wharf_runtime::Rng;
 use wharf_wire::command::Command;
 use wharf_wire::file::{
-    AttributeOperation, FileAttributes, FileHandle, FileKind, HandleOperation, Names, OpenAnswer,
-    OpenMode, PathChange, PathRequest, RenameMode, RequestHead, Start, TIME_NOW, TIME_STAYS,
-    XattrMode, entries,
+    AttributeOperation, Evict, FileAttributes, FileHandle, FileKind, HandleOperation, Names,
+    NearResult, OpenAnswer, OpenMode, PathChange, PathRequest, RenameMode, RequestHead, Start,
+    TIME_NOW, TIME_STAYS, XattrMode, entries,
 };
 use zerocopy::FromBytes;
 
@@ -31,6 +32,8 @@ pub struct ByCommands {
     pub asker: Asker,
     callers: Vec<Caller>,
     slots: Vec<Vec<Option<FileHandle>>>,
+    /// Which reads and writes go by way of the drive's cache, if any do.
+    near: Option<Rng>,
 }
 
 type Answered = Result<Answer, i32>;
@@ -104,7 +107,41 @@ impl ByCommands {
             asker,
             slots: vec![vec![None; 64]; callers.len()],
             callers,
+            near: None,
         }
+    }
+
+    /// The same; most reads and writes go by way of the drive's cache, which is emptied now and then.
+    pub fn near(self, rng: Rng) -> ByCommands {
+        ByCommands {
+            near: Some(rng),
+            ..self
+        }
+    }
+
+    /// Has the drive's cache do with a file what might happen at any time.
+    async fn evict(&mut self, handle: FileHandle, offset: u64) -> Result<(), i32> {
+        let Some(rng) = &mut self.near else {
+            return Ok(());
+        };
+        let evict = match rng.below(8) {
+            0 => Command::evict_near(1, handle, Evict::WriteBack, 0, u64::MAX),
+            1 => Command::evict_near(1, handle, Evict::Clean, 0, u64::MAX),
+            2 => Command::evict_near(1, handle, Evict::WriteBack, offset, 5_000),
+            3 => Command::read_near(1, handle, offset, 0).keeping(rng.below(9) as u16),
+            _ => return Ok(()),
+        };
+        let evict = self.asker.aimed(evict);
+        match self.asker.send(evict).await.done() {
+            // It is not open to be read, or a directory.
+            Err(9 | 21) => Ok(()),
+            done => done.map(drop),
+        }
+    }
+
+    /// Whether the next read or write goes by way of the drive's cache.
+    fn is_near(&mut self) -> bool {
+        self.near.as_mut().is_some_and(|rng| rng.below(4) > 0)
     }
 
     /// Closes all that is open.
@@ -186,15 +223,34 @@ impl ByCommands {
                 offset,
                 bytes,
             } => {
-                let read = Command::read_file(1, handle(slot), *offset, *bytes as u32);
+                let (handle, bytes) = (handle(slot), *bytes as u32);
+                self.evict(handle, *offset).await?;
+                if self.is_near() {
+                    let read = Command::read_near(1, handle, *offset, bytes);
+                    let keeps = self.is_near();
+                    let read = if keeps { read.keeping(2) } else { read };
+                    let read = self.asker.aimed(read);
+                    let result = self.asker.send(read).await.done()?;
+                    let count = NearResult::from_raw(result).bytes;
+                    return Ok(Answer::Bytes(self.asker.got(count as usize)));
+                }
+                let read = Command::read_file(1, handle, *offset, bytes);
                 let read = self.asker.aimed(read);
                 let count = self.asker.send(read).await.done()?;
                 Ok(Answer::Bytes(self.asker.got(count as usize)))
             }
             Write { slot, offset, fill } => {
+                let handle = handle(slot);
+                self.evict(handle, *offset).await?;
                 let data = fill.make();
                 self.asker.put(0, &data);
-                let write = Command::write_file(1, handle(slot), *offset, data.len() as u32);
+                if self.is_near() {
+                    let write = Command::write_near(1, handle, *offset, data.len() as u32);
+                    let write = self.asker.aimed(write);
+                    let result = self.asker.send(write).await.done()?;
+                    return Ok(Answer::Number(NearResult::from_raw(result).bytes.into()));
+                }
+                let write = Command::write_file(1, handle, *offset, data.len() as u32);
                 let write = self.asker.aimed(write);
                 Ok(Answer::Number(self.asker.send(write).await.done()?))
             }

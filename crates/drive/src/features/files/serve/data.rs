@@ -47,6 +47,7 @@ pub(super) async fn sync(call: &Call<'_>) -> Served {
     if call.command.leaves_files() {
         // What it has written and kept is taken before that.
         call.files.file_system().settle_own().await;
+        call.files.file_system().leave_near().await;
         call.at.firmware.end_host(call.host());
         // All is closed, whatever closing one of them ends with.
         let closed = call.files.close_all().await;

@@ -11,6 +11,7 @@
 //! | `authenticate.rs` | claims that a host shows |
 //! | `request.rs` | the request of a command with names |
 //! | `data.rs` | reading, writing, syncing, sizes and storage of open files |
+//! | `near.rs` | the cache in the drive's memory |
 //! | `open.rs` | opening and closing |
 //! | `directory.rs` | listings |
 //! | `ask.rs` | path requests |
@@ -28,6 +29,7 @@ mod data;
 mod directory;
 mod lease;
 mod lock;
+mod near;
 mod open;
 mod request;
 
@@ -121,6 +123,9 @@ impl FileCommand for Serves {
             IoOpcode::LeaseFile => work(at, lease::lease),
             IoOpcode::TestLock => work(at, lock::test),
             IoOpcode::LockFile => Box::pin(lock::lock(at)),
+            IoOpcode::ReadNear => work(at, near::read),
+            IoOpcode::WriteNear => work(at, near::write),
+            IoOpcode::EvictNear => work(at, near::evict),
             IoOpcode::Authenticate => Box::pin(authenticate::authenticate(at)),
             _ => work(at, async |_: &Call<'_>| {
                 Err(StatusCode::InvalidOpcode.into())
@@ -183,8 +188,9 @@ impl<'a> Call<'a> {
         let fs = at.file_system().await?;
         let now_ns = at.firmware.now_ns(at.core.cpu.now());
         let (guest, command) = at.with_slot(|slot| (slot.guest, slot.command));
-        let (fs, number) = ((&fs, at.firmware.leases()), guest.map(|guest| guest.number));
-        let files = at.firmware.sessions().of(fs, number, now_ns).await?;
+        let (firmware, number) = (at.firmware, guest.map(|guest| guest.number));
+        let shared = (&fs, firmware.leases(), firmware.near());
+        let files = firmware.sessions().of(shared, number, now_ns).await?;
         Ok(Call {
             command,
             guest,

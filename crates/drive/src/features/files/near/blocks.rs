@@ -1,0 +1,353 @@
+//! Which pages of files the cache has, in which pages of memory, and whose they are.
+//!
+//! Nothing here waits. A page is *coming* while its bytes are brought, and *there* then; one that is dirty is clean from the
+//! moment at which its bytes are copied to be written, and dirty again if that fails.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use rustc_hash::FxHashMap;
+
+/// What the cache has of a page of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Look {
+    Nothing,
+    Coming,
+    /// In this page of memory.
+    There(u32),
+}
+
+/// A page of a file.
+#[derive(Debug)]
+struct Block {
+    memory: u32,
+    /// Whose budget it is in.
+    host: u32,
+    is_there: bool,
+    is_dirty: bool,
+    /// What it was is being written to the file.
+    is_written: bool,
+}
+
+/// A file that has a place.
+#[derive(Debug, Default)]
+struct File {
+    pages: BTreeMap<u64, Block>,
+    /// Those of them that are dirty, or being written.
+    unwritten: u32,
+    /// Who needs its place, with pages or without.
+    users: u32,
+}
+
+impl Block {
+    fn is_unwritten(&self) -> bool {
+        self.is_dirty || self.is_written
+    }
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(super) struct Blocks {
+    files: FxHashMap<u64, File>,
+    free: Vec<u32>,
+    /// Pages of each host that has some.
+    held: FxHashMap<u32, u32>,
+    /// Most of one host.
+    host_max: u32,
+}
+
+/// Neighbouring pages: the first one, and where they are.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Dirty {
+    pub(super) first: u64,
+    pub(super) memory: Vec<u32>,
+}
+
+impl Dirty {
+    pub(super) fn range(&self) -> Range<u64> {
+        self.first..self.first + self.memory.len() as u64
+    }
+}
+
+impl Blocks {
+    /// A cache of so many pages, of which one host has `host_max` at most.
+    pub(super) fn new(pages: u32, host_max: u32) -> Blocks {
+        Blocks {
+            files: FxHashMap::default(),
+            free: (0..pages).rev().collect(),
+            held: FxHashMap::default(),
+            host_max,
+        }
+    }
+
+    /// Whether it has a place for a file, with pages or without.
+    pub(super) fn has(&self, number: u64) -> bool {
+        self.files.contains_key(&number)
+    }
+
+    /// Files of which it has pages of a host.
+    pub(super) fn of_host(&self, host: u32) -> Vec<u64> {
+        let is_of = |block: &Block| block.host == host;
+        let files = self.files.iter();
+        let mut own: Vec<u64> = files
+            .filter(|(_, file)| file.pages.values().any(is_of))
+            .map(|(number, _)| *number)
+            .collect();
+        own.sort_unstable();
+        own
+    }
+
+    /// All files that it has a place for.
+    pub(super) fn numbers(&self) -> Vec<u64> {
+        let mut all: Vec<u64> = self.files.keys().copied().collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// Gives a file a place, or has it keep the one that it has, for one who needs it.
+    pub(super) fn add_user(&mut self, number: u64) {
+        self.files.entry(number).or_default().users += 1;
+    }
+
+    /// Somebody needs the place of a file no more.
+    pub(super) fn remove_user(&mut self, number: u64) {
+        self.file_mut(number).users -= 1;
+    }
+
+    /// Takes the place of a file away, if it has no pages and nobody needs it; false if not.
+    pub(super) fn remove_file_if_empty(&mut self, number: u64) -> bool {
+        let is_unused = |file: &File| file.pages.is_empty() && file.users == 0;
+        let is_empty = self.files.get(&number).is_some_and(is_unused);
+        if is_empty {
+            self.files.remove(&number);
+        }
+        is_empty
+    }
+
+    pub(super) fn look(&self, number: u64, page: u64) -> Look {
+        match self.block(number, page) {
+            None => Look::Nothing,
+            Some(block) if block.is_there => Look::There(block.memory),
+            Some(_) => Look::Coming,
+        }
+    }
+
+    /// Gives a page of a file that has a place, and that it has nothing of, a page of memory: it is coming from now on.
+    /// Nothing if the host has its share, or there is none.
+    pub(super) fn claim(&mut self, number: u64, page: u64, host: u32) -> Option<u32> {
+        let held = self.held.get(&host).copied().unwrap_or(0);
+        if held >= self.host_max {
+            return None;
+        }
+        let memory = self.free.pop()?;
+        self.held.insert(host, held + 1);
+        let block = Block {
+            memory,
+            host,
+            is_there: false,
+            is_dirty: false,
+            is_written: false,
+        };
+        let before = self.file_mut(number).pages.insert(page, block);
+        assert!(before.is_none(), "a page is in the cache once");
+        Some(memory)
+    }
+
+    /// A page is there.
+    pub(super) fn arrive(&mut self, number: u64, page: u64) {
+        self.change(number, page, |block| block.is_there = true);
+    }
+
+    /// A page that is there has changed.
+    pub(super) fn mark_dirty(&mut self, number: u64, page: u64) {
+        self.change(number, page, |block| {
+            assert!(block.is_there, "what is dirty is there");
+            block.is_dirty = true;
+        });
+    }
+
+    /// Takes a page out.
+    pub(super) fn remove(&mut self, number: u64, page: u64) {
+        let file = self.file_mut(number);
+        let block = file.pages.remove(&page).expect("it is in the cache");
+        file.unwritten -= u32::from(block.is_unwritten());
+        self.free.push(block.memory);
+        let held = self.held.get_mut(&block.host).expect("it has one");
+        *held -= 1;
+        if *held == 0 {
+            self.held.remove(&block.host);
+        }
+    }
+
+    /// Pages of a range, of one host or of all.
+    pub(super) fn pages(&self, number: u64, range: &Range<u64>, host: Option<u32>) -> Vec<u64> {
+        let file = self.files.get(&number).into_iter();
+        let blocks = file.flat_map(|file| file.pages.range(range.clone()));
+        blocks
+            .filter(|(_, block)| host.is_none_or(|host| block.host == host))
+            .map(|(page, _)| *page)
+            .collect()
+    }
+
+    /// Of a range, the first neighbours that are dirty, `most` of them at most: they are clean, and being written, from now on.
+    pub(super) fn begin_writing(
+        &mut self,
+        number: u64,
+        range: &Range<u64>,
+        most: usize,
+    ) -> Option<Dirty> {
+        let file = self.files.get_mut(&number)?;
+        let mut found: Option<Dirty> = None;
+        for (page, block) in file.pages.range_mut(range.clone()) {
+            let may = block.is_dirty && !block.is_written;
+            match &mut found {
+                None if !may => continue,
+                None => {
+                    found = Some(Dirty {
+                        first: *page,
+                        memory: vec![block.memory],
+                    });
+                }
+                Some(run) => {
+                    if !may || *page != run.range().end || run.memory.len() == most {
+                        break;
+                    }
+                    run.memory.push(block.memory);
+                }
+            }
+            (block.is_dirty, block.is_written) = (false, true);
+        }
+        found
+    }
+
+    /// Pages that were being written are, or that failed.
+    pub(super) fn end_writing(&mut self, number: u64, run: &Dirty, is_done: bool) {
+        for page in run.range() {
+            self.change(number, page, |block| {
+                block.is_written = false;
+                block.is_dirty |= !is_done;
+            });
+        }
+    }
+
+    /// Whether pages of a range are being written.
+    pub(super) fn is_writing(&self, number: u64, range: &Range<u64>) -> bool {
+        let file = self.files.get(&number).into_iter();
+        let mut blocks = file.flat_map(|file| file.pages.range(range.clone()));
+        blocks.any(|(_, block)| block.is_written)
+    }
+
+    /// Whether pages of a file are dirty, or being written.
+    pub(super) fn is_unwritten(&self, number: u64) -> bool {
+        let file = self.files.get(&number);
+        file.is_some_and(|file| file.unwritten > 0)
+    }
+
+    fn block(&self, number: u64, page: u64) -> Option<&Block> {
+        self.files.get(&number)?.pages.get(&page)
+    }
+
+    fn file_mut(&mut self, number: u64) -> &mut File {
+        self.files.get_mut(&number).expect("the file has a place")
+    }
+
+    fn change(&mut self, number: u64, page: u64, f: impl FnOnce(&mut Block)) {
+        let file = self.file_mut(number);
+        let block = file.pages.get_mut(&page).expect("it is in the cache");
+        let before = u32::from(block.is_unwritten());
+        f(block);
+        file.unwritten = file.unwritten + u32::from(block.is_unwritten()) - before;
+    }
+
+    /// Pages that it has, and those of them that are dirty.
+    pub(super) fn counts(&self) -> (u32, u32) {
+        let blocks = self.files.values().flat_map(|file| file.pages.values());
+        blocks.fold((0, 0), |(all, dirty), block| {
+            (all + 1, dirty + u32::from(block.is_dirty))
+        })
+    }
+
+    /// Checks that each page of memory is somebody's once, and that nobody has more than may be.
+    ///
+    /// # Panics
+    /// If something is in disorder.
+    pub(super) fn verify(&self, pages: u32) {
+        let mut used: Vec<u32> = self.free.clone();
+        let mut held = FxHashMap::<u32, u32>::default();
+        for block in self.files.values().flat_map(|file| file.pages.values()) {
+            used.push(block.memory);
+            *held.entry(block.host).or_default() += 1;
+            assert!(block.is_there || !(block.is_dirty || block.is_written));
+        }
+        used.sort_unstable();
+        assert!(used.into_iter().eq(0..pages), "each page has one use");
+        assert_eq!(held, self.held, "what is counted is there");
+        assert!(held.values().all(|held| *held <= self.host_max));
+        for file in self.files.values() {
+            let unwritten = file.pages.values().filter(|block| block.is_unwritten());
+            assert_eq!(unwritten.count() as u32, file.unwritten);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(pages: &[u64]) -> Blocks {
+        let mut blocks = Blocks::new(8, 6);
+        blocks.add_user(3);
+        for page in pages {
+            blocks.claim(3, *page, 0).unwrap();
+            blocks.arrive(3, *page);
+            blocks.mark_dirty(3, *page);
+        }
+        blocks
+    }
+
+    #[test]
+    fn a_host_has_its_share_and_no_more() {
+        let mut blocks = with(&[0, 1, 2, 3, 4, 5]);
+        assert_eq!(blocks.claim(3, 6, 0), None, "its share is full");
+        assert!(blocks.claim(3, 6, 1).is_some() && blocks.claim(3, 7, 1).is_some());
+        assert_eq!(blocks.claim(3, 8, 2), None, "there is none");
+        blocks.verify(8);
+        assert_eq!(blocks.pages(3, &(0..100), Some(1)), [6, 7]);
+        blocks.remove(3, 6);
+        assert!(blocks.claim(3, 9, 2).is_some());
+        blocks.verify(8);
+    }
+
+    #[test]
+    fn neighbours_are_written_together_and_are_dirty_again_if_that_fails() {
+        let mut blocks = with(&[1, 2, 3, 5]);
+        let first = blocks.begin_writing(3, &(0..9), 2).unwrap();
+        assert_eq!(first.range(), 1..3);
+        let second = blocks.begin_writing(3, &(0..9), 2).unwrap();
+        assert_eq!(second.range(), 3..4);
+        assert_eq!(blocks.begin_writing(3, &(0..5), 2), None);
+        assert!(blocks.is_writing(3, &(0..9)) && !blocks.is_writing(3, &(4..9)));
+        // What changes meanwhile is dirty, and is written once more.
+        blocks.mark_dirty(3, 1);
+        blocks.end_writing(3, &first, true);
+        blocks.end_writing(3, &second, false);
+        let again = |blocks: &mut Blocks| blocks.begin_writing(3, &(0..4), 9).unwrap().range();
+        assert_eq!(again(&mut blocks), 1..2);
+        assert_eq!(again(&mut blocks), 3..4);
+    }
+
+    #[test]
+    fn a_page_that_comes_is_not_there() {
+        let mut blocks = with(&[]);
+        let memory = blocks.claim(3, 7, 0).unwrap();
+        assert_eq!(blocks.look(3, 7), Look::Coming);
+        blocks.arrive(3, 7);
+        assert_eq!(blocks.look(3, 7), Look::There(memory));
+        assert!(!blocks.remove_file_if_empty(3));
+        blocks.remove(3, 7);
+        assert_eq!(blocks.look(3, 7), Look::Nothing);
+        assert!(!blocks.remove_file_if_empty(3), "somebody needs it");
+        blocks.remove_user(3);
+        assert!(blocks.remove_file_if_empty(3) && !blocks.has(3));
+    }
+}

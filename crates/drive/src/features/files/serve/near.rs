@@ -1,0 +1,116 @@
+//! Reading and writing by way of the cache in the drive's memory.
+
+use wharf_files::{Errno, FILE_BYTES_MAX, FileError, In, Out, Place};
+use wharf_wire::file::{Evict, NearResult};
+use wharf_wire::status::StatusCode;
+
+use super::super::bytes::put;
+use super::super::near::User;
+use super::{COMMAND_BYTES, Call, Done, Served};
+
+pub(super) async fn read(call: &Call<'_>) -> Served {
+    call.check_near()?;
+    let handle = call.handle()?;
+    call.carry(COMMAND_BYTES as usize).await;
+    let (number, flags) = call.files.opened(handle)?;
+    let offset = call.command.file_offset();
+    if !flags.read {
+        return Err(Errno::EBADF.into());
+    }
+    check_range(offset, call.buffer_bytes())?;
+    let pages = call.pages();
+    let out = Out::Host(call.host_bytes(&pages));
+    let keep = (call.command.keeps(), call.command.keeps_ahead());
+    let (core, user) = (call.at.core, call.near_user());
+    let put = |bytes: &[u8], out: Out<'_>| {
+        let copied = core.copying(1, || put(core, out, bytes));
+        copied.map_err(FileError::from)
+    };
+    let fs = call.files.file_system();
+    let read = fs.read_near((number, user), offset, out, keep, put);
+    let result = read.await?;
+    Ok(Done {
+        result: result.raw(),
+        bytes: result.bytes,
+    })
+}
+
+pub(super) async fn write(call: &Call<'_>) -> Served {
+    call.check_near()?;
+    let handle = call.handle()?;
+    call.carry(COMMAND_BYTES as usize).await;
+    let (caller, bytes_max) = call.files.writer(handle)?;
+    let (number, flags) = call.files.opened(handle)?;
+    let (offset, count) = (call.command.file_offset(), call.buffer_bytes());
+    check_range(offset, count)?;
+    call.carry(count).await;
+    let mut data = vec![0; count];
+    call.copy_out(0, &mut data)?;
+    let fs = call.files.file_system();
+    let is_within = !flags.append && offset + count as u64 <= bytes_max;
+    let user = call.near_user();
+    let written = match is_within && count > 0 {
+        true => {
+            fs.write_near((number, user), &caller, offset, &data)
+                .await?
+        }
+        false => None,
+    };
+    let write = async |place, data| call.files.write(call.now_ns, handle, place, data).await;
+    let Some((result, past)) = written else {
+        let written = write(Place::At(offset), In::Bytes(&data)).await?;
+        let result = NearResult {
+            bytes: written.bytes as u32,
+            ..NearResult::default()
+        };
+        return Ok(Done::result(result.raw()));
+    };
+    for part in past {
+        let (start, end) = (part.start as usize, part.end as usize);
+        let place = Place::At(offset + part.start);
+        let written = write(place, In::Bytes(&data[start..end])).await?;
+        if written.bytes < part.end - part.start {
+            return Err(Errno::ENOSPC.into());
+        }
+    }
+    Ok(Done::result(result.raw()))
+}
+
+pub(super) async fn evict(call: &Call<'_>) -> Served {
+    call.check_near()?;
+    let handle = call.handle()?;
+    let how = call.command.evict_kind();
+    let how = how.ok_or(StatusCode::InvalidField)?;
+    let (number, flags) = call.files.opened(handle)?;
+    if how == Evict::Drop && !flags.write {
+        return Err(Errno::EBADF.into());
+    }
+    let from = call.command.file_offset();
+    let bytes = from..from.saturating_add(call.command.range_bytes());
+    let evicted = call.files.file_system().evict_near(number, bytes, how);
+    Ok(Done::result(evicted.await?))
+}
+
+fn check_range(offset: u64, bytes: usize) -> Result<(), Errno> {
+    match offset.checked_add(bytes as u64) {
+        Some(end) if end <= FILE_BYTES_MAX => Ok(()),
+        _ => Err(Errno::EINVAL),
+    }
+}
+
+impl Call<'_> {
+    /// Refuses commands for a cache where there is none.
+    fn check_near(&self) -> Result<(), StatusCode> {
+        match self.at.firmware.near().is_on() {
+            true => Ok(()),
+            false => Err(StatusCode::InvalidOpcode),
+        }
+    }
+
+    fn near_user(&self) -> User {
+        User {
+            host: self.host(),
+            now_ns: self.now_ns,
+        }
+    }
+}

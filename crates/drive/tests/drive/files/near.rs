@@ -1,0 +1,355 @@
+//! The drive's cache of pages of files.
+
+use wharf_files::model::ModelLimits;
+use wharf_files::testing::beside::{
+    Difference, Room, assert_alike, compare_answers, compare_views, new_model,
+};
+use wharf_files::testing::program::{Step, callers};
+use wharf_files::testing::random::Steps;
+use wharf_files::testing::subject::Users;
+use wharf_files::testing::taste::Taste;
+use wharf_files::testing::view::{Likeness, view};
+use wharf_files::vfs::SessionLimits;
+use wharf_runtime::Seed;
+use wharf_wire::admin::Cns;
+use wharf_wire::command::Command;
+use wharf_wire::file::{Evict, FileHandle, NearResult};
+use wharf_wire::identify::{DriveFeature, IdentifyController};
+use wharf_wire::status::StatusCode;
+
+use super::asker::{Asker, UPDATE};
+use super::subject::ByCommands;
+use super::support::{Home, config, findings, new_rig, run, run_on};
+
+const PAGE: u64 = 4096;
+
+/// Pages that the drive has in its cache, and those of them that are dirty. It must be in order.
+async fn near_pages(asker: &mut Asker) -> (u32, u32) {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    run_on(&mut asker.host, 0, |at| {
+        Box::pin(async move {
+            let _ = sender.send(at.firmware.near_pages());
+        })
+    })
+    .await;
+    receiver.recv().expect("it was looked at")
+}
+
+async fn send(asker: &mut Asker, command: Command) -> NearResult {
+    let command = asker.aimed(command);
+    let reply = asker.send(command).await;
+    NearResult::from_raw(reply.done().expect("it can be done"))
+}
+
+async fn read(asker: &mut Asker, handle: FileHandle, from: u64, bytes: u32) -> Vec<u8> {
+    let read = Command::read_file(1, handle, from, bytes);
+    let read = asker.aimed(read);
+    let count = asker.send(read).await.done().expect("it can be read");
+    asker.got(count as usize)
+}
+
+/// A file of so many pages of ones, on the media.
+async fn file(asker: &mut Asker, pages: u64) -> FileHandle {
+    let handle = asker.file(UPDATE, b"/near").await;
+    let data = vec![1; (pages * PAGE) as usize];
+    asker.put(0, &data);
+    let write = Command::write_file(1, handle, 0, data.len() as u32);
+    let write = asker.aimed(write);
+    assert_eq!(asker.send(write).await.done(), Ok(pages * PAGE));
+    let sync = Command::sync_file(1, handle, 0, u64::MAX, false);
+    assert_eq!(asker.send(sync).await.done(), Ok(0));
+    handle
+}
+
+/// Runs a test on a drive with so many pages of cache.
+fn with_cache<F: Future<Output = ()> + 'static>(
+    pages: u64,
+    test: impl FnOnce(Asker) -> F + Send + 'static,
+) {
+    let mut config = config(2, 2_000);
+    config.memory.near_bytes = pages * PAGE;
+    let mut rig = new_rig(config);
+    run(&mut rig, move |host| test(Asker::new(host)));
+}
+
+fn alike(program: &[Step], home: Home, pages: u64, seed: u64) -> Result<(), Difference> {
+    let mut config = home.config(1 + seed as u32 % 3, 4_000);
+    config.memory.near_bytes = pages * PAGE;
+    let mut rig = new_rig(config);
+    rig.queues_per_client = 2;
+    let program = program.to_vec();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    run(&mut rig, move |host| async move {
+        let model = new_model(ModelLimits::default());
+        let mut oracle = Users::new(&&model, &callers(), SessionLimits::default());
+        let mut subject = ByCommands::new(Asker::new(host)).near(Seed(seed).rng());
+        let compared = compare_answers(&mut subject, &mut oracle, &program, Room::Enough).await;
+        let (all, _) = near_pages(&mut subject.asker).await;
+        assert!(u64::from(all) <= pages, "a budget is a wall");
+        let synced = subject.asker.send(Command::sync_files(1)).await;
+        assert_eq!(synced.done(), Ok(0));
+        let (_, dirty) = near_pages(&mut subject.asker).await;
+        assert_eq!(dirty, 0, "all is on the media");
+        subject.close_all().await;
+        oracle.close_all().await.expect("it forgets all");
+        let left = subject.asker.send(Command::leave_files(1)).await;
+        assert_eq!(left.done(), Ok(0));
+        let nothing = near_pages(&mut subject.asker).await;
+        assert_eq!(nothing, (0, 0), "who leaves leaves nothing");
+        let right = view(&model).await;
+        let (seen, sees) = std::sync::mpsc::channel();
+        run_on(&mut subject.asker.host, 0, |at| {
+            Box::pin(async move {
+                let fs = at.file_system().await.unwrap();
+                let _ = seen.send(view(&*fs).await);
+                let found = findings(&fs).await;
+                assert!(found.is_empty(), "{found:?}");
+            })
+        })
+        .await;
+        let seen = sees.recv().expect("it was looked at");
+        let result = compared.and_then(|()| compare_views(&seen, &right, Likeness::NO_TIMES));
+        let _ = sender.send(result);
+    });
+    receiver.recv().expect("it has ended")
+}
+
+#[test]
+fn random_programs_answer_by_way_of_the_cache_as_the_model_does() {
+    for seed in 0..18 {
+        let mut steps = Steps::new(Seed(seed).rng(), Taste::default());
+        let program = steps.program(120);
+        let home = Home::ALL[seed as usize / 3 % 3];
+        // Full most of the time, sometimes, and never.
+        let pages = [3, 40, 1_000][seed as usize % 3];
+        println!("{home:?}, {pages} pages");
+        assert_alike(seed, &program, |program| alike(program, home, pages, seed));
+    }
+}
+
+#[test]
+fn a_drive_says_whether_it_has_a_cache_and_refuses_its_commands_without() {
+    for pages in [0, 8] {
+        with_cache(pages, move |mut asker| async move {
+            let identify: IdentifyController = asker.host.identify(0, Cns::Controller).await;
+            let has = identify.drive.features.contains(DriveFeature::DeviceCache);
+            assert_eq!(has, pages > 0);
+            let handle = file(&mut asker, 1).await;
+            let read = asker.aimed(Command::read_near(1, handle, 0, 10));
+            let status = asker.send(read).await.status;
+            let right = match has {
+                true => StatusCode::Success,
+                false => StatusCode::InvalidOpcode,
+            };
+            assert_eq!(status, right);
+        });
+    }
+}
+
+#[test]
+fn what_is_written_near_is_dirty_until_somebody_else_looks_or_syncs() {
+    with_cache(8, |mut asker| async move {
+        let handle = file(&mut asker, 4).await;
+        asker.put(0, &[2; 1024]);
+        let written = send(&mut asker, Command::write_near(1, handle, 100, 1024)).await;
+        assert_eq!((written.bytes, written.hits, written.kept), (1024, 0, 1));
+        assert_eq!(near_pages(&mut asker).await, (1, 1));
+        // By way of the cache it is there, and stays dirty.
+        asker.put(0, &[0; 4096]);
+        let found = send(&mut asker, Command::read_near(1, handle, 99, 1026)).await;
+        assert_eq!((found.bytes, found.hits, found.kept), (1026, 1, 1));
+        let mut right = vec![2; 1026];
+        (right[0], right[1025]) = (1, 1);
+        assert_eq!(asker.got(1026), right);
+        assert_eq!(near_pages(&mut asker).await, (1, 1));
+        // Others have it from the file.
+        assert_eq!(read(&mut asker, handle, 99, 1026).await, right);
+        assert_eq!(near_pages(&mut asker).await, (1, 0));
+        asker.put(0, &[3; 4096]);
+        send(&mut asker, Command::write_near(1, handle, PAGE, 4096)).await;
+        assert_eq!(near_pages(&mut asker).await, (2, 1));
+        let sync = Command::sync_file(1, handle, 0, u64::MAX, true);
+        assert_eq!(asker.send(sync).await.done(), Ok(0));
+        assert_eq!(near_pages(&mut asker).await, (2, 0));
+    });
+}
+
+#[test]
+fn who_writes_past_the_cache_finds_no_old_bytes_in_it() {
+    with_cache(8, |mut asker| async move {
+        let handle = file(&mut asker, 3).await;
+        asker.put(0, &[2; 8192]);
+        send(&mut asker, Command::write_near(1, handle, 0, 8192)).await;
+        asker.put(0, &[4; 100]);
+        let write = asker.aimed(Command::write_file(1, handle, 4090, 100));
+        assert_eq!(asker.send(write).await.done(), Ok(100));
+        let found = send(&mut asker, Command::read_near(1, handle, 4000, 300)).await;
+        assert_eq!(
+            (found.bytes, found.hits),
+            (300, 0),
+            "both pages were changed"
+        );
+        let mut right = vec![2; 300];
+        right[90..190].fill(4);
+        assert_eq!(asker.got(300), right);
+    });
+}
+
+#[test]
+fn what_finds_no_room_goes_past_the_cache_and_nothing_fails() {
+    with_cache(2, |mut asker| async move {
+        let handle = file(&mut asker, 4).await;
+        asker.put(0, &[7; 16_384]);
+        let written = send(&mut asker, Command::write_near(1, handle, 0, 16_384)).await;
+        assert_eq!((written.bytes, written.kept), (16_384, 2));
+        assert_eq!(near_pages(&mut asker).await, (2, 2));
+        let kept = Command::read_near(1, handle, 0, 16_384).keeping(0);
+        let found = send(&mut asker, kept).await;
+        assert_eq!((found.bytes, found.hits, found.kept), (16_384, 2, 2));
+        assert_eq!(asker.got(16_384), [7; 16_384]);
+        let evict = Command::evict_near(1, handle, Evict::WriteBack, 0, PAGE);
+        assert_eq!(asker.send(evict).await.done(), Ok(1));
+        assert_eq!(near_pages(&mut asker).await, (1, 1));
+        // Now there is room for another one.
+        let kept = Command::read_near(1, handle, 3 * PAGE, 1).keeping(0);
+        let found = send(&mut asker, kept).await;
+        assert_eq!((found.hits, found.kept), (0, 1));
+    });
+}
+
+#[test]
+fn what_is_dropped_is_lost_and_nothing_else() {
+    with_cache(8, |mut asker| async move {
+        let handle = file(&mut asker, 2).await;
+        asker.put(0, &[9; 8192]);
+        send(&mut asker, Command::write_near(1, handle, 0, 8192)).await;
+        let drop = Command::evict_near(1, handle, Evict::Drop, 0, PAGE);
+        assert_eq!(asker.send(drop).await.done(), Ok(1));
+        let mut right = vec![1; 4096];
+        right.extend([9; 4096]);
+        assert_eq!(read(&mut asker, handle, 0, 8192).await, right);
+    });
+}
+
+#[test]
+fn pages_that_are_kept_ahead_are_hits_and_none_lie_behind_the_end() {
+    with_cache(64, |mut asker| async move {
+        let handle = file(&mut asker, 6).await;
+        let ahead = Command::read_near(1, handle, PAGE, 0).keeping(100);
+        send(&mut asker, ahead).await;
+        assert_eq!(near_pages(&mut asker).await, (5, 0));
+        let found = send(&mut asker, Command::read_near(1, handle, 0, 24_576)).await;
+        assert_eq!((found.bytes, found.hits), (24_576, 5));
+        assert_eq!(asker.got(24_576), [1; 24_576]);
+    });
+}
+
+#[test]
+fn a_file_that_is_removed_leaves_the_cache_and_the_media() {
+    with_cache(8, |mut asker| async move {
+        let handle = file(&mut asker, 2).await;
+        asker.put(0, &[9; 4096]);
+        send(&mut asker, Command::write_near(1, handle, 0, 4096)).await;
+        let close = Command::close_file(1, handle);
+        assert_eq!(asker.send(close).await.done(), Ok(0));
+        assert_eq!(
+            near_pages(&mut asker).await,
+            (1, 1),
+            "it may be wanted again"
+        );
+        let head = super::asker::head(&wharf_files::Caller::root());
+        let remove = Command::path_change(1, wharf_wire::file::PathChange::Remove, 8192);
+        let removed = asker.ask(remove, head, &super::asker::path(b"/near")).await;
+        assert_eq!(removed.done(), Ok(0));
+        assert_eq!(near_pages(&mut asker).await, (0, 0));
+        run_on(&mut asker.host, 0, |at| {
+            Box::pin(async move {
+                let fs = at.file_system().await.unwrap();
+                let found = findings(&fs).await;
+                assert!(found.is_empty(), "{found:?}");
+            })
+        })
+        .await;
+    });
+}
+
+/// Bytes of each page that are a lane's own.
+const OWN: u64 = 700;
+
+/// Queues, each with one command on its way.
+const LANES: usize = 4;
+
+/// What a lane asks for, what it wrote where, and what it must read.
+async fn race(mut asker: Asker, seed: u64) {
+    let handle = file(&mut asker, 6).await;
+    let mut rng = Seed(seed).rng();
+    let mut right = vec![[1_u8; LANES]; 6];
+    for round in 0..250_u64 {
+        let mut sent = Vec::new();
+        for lane in 0..LANES {
+            let (page, kind) = (rng.below(6), rng.below(8));
+            let from = page * PAGE + lane as u64 * OWN;
+            let (first, value) = (lane * 2, (round * 4 + lane as u64) as u8);
+            let bytes = OWN as u32;
+            let command = match kind {
+                0 | 1 => Command::write_near(1, handle, from, bytes),
+                2 => Command::write_file(1, handle, from, bytes),
+                3 => Command::read_near(1, handle, from, bytes).keeping(2),
+                4 => Command::read_near(1, handle, from, bytes),
+                5 => Command::read_file(1, handle, from, bytes),
+                6 => Command::evict_near(1, handle, Evict::WriteBack, 0, u64::MAX),
+                _ => Command::sync_file(1, handle, 0, u64::MAX, true),
+            };
+            // SAFETY: no command in flight names the page: each lane has its own.
+            let buffer = unsafe { asker.host.data.page_mut(first) };
+            let is_write = kind < 3;
+            buffer.fill(if is_write { value } else { 0xee });
+            if is_write {
+                right[page as usize][lane] = value;
+            }
+            let command = match kind {
+                0..=5 => asker.host.aim(command, 1, first, 0),
+                _ => command,
+            };
+            let cid = asker.host.send(lane, command);
+            let reads = (3..=5).contains(&kind);
+            sent.push((cid, reads.then_some((page as usize, first))));
+        }
+        for (lane, (cid, reads)) in sent.into_iter().enumerate() {
+            let found = asker.host.next(lane).await;
+            assert_eq!(found.cid, cid);
+            assert_eq!(crate::support::host::code(&found), StatusCode::Success);
+            if let Some((page, first)) = reads {
+                // SAFETY: the command has ended.
+                let buffer = unsafe { asker.host.data.page_mut(first) };
+                let value = right[page][lane];
+                let own = &buffer[..OWN as usize];
+                assert!(
+                    own.iter().all(|byte| *byte == value),
+                    "round {round}: {value}"
+                );
+            }
+        }
+    }
+    let all = read(&mut asker, handle, 0, 6 * PAGE as u32).await;
+    for (page, lanes) in right.iter().enumerate() {
+        for (lane, value) in lanes.iter().enumerate() {
+            let from = page * PAGE as usize + lane * OWN as usize;
+            let own = &all[from..from + OWN as usize];
+            assert!(own.iter().all(|byte| byte == value));
+        }
+    }
+    near_pages(&mut asker).await;
+}
+
+#[test]
+fn who_writes_parts_of_the_same_pages_by_every_way_at_once_loses_none() {
+    for seed in 0..6 {
+        println!("seed {seed}");
+        let mut config = config(1 + seed as u32 % 3, 2_000);
+        config.memory.near_bytes = [2, 8][seed as usize % 2] * PAGE;
+        let mut rig = new_rig(config);
+        rig.queues_per_client = LANES as u16;
+        run(&mut rig, move |host| race(Asker::new(host), seed));
+    }
+}
