@@ -79,7 +79,8 @@ crate::settings! {
         pub buffer_pages: u32 = 512, in 32..=65_536;
         /// What becomes of a write in the cache of a process: `none` (there is no cache),
         /// `write-back`, `write-around` (it goes to the drive, and the cache forgets its pages),
-        /// `write-through`. The processes have equal parts of the host's cache.
+        /// `write-through`, `near` (what makes a file longer is kept, all else goes by way of the cache
+        /// in the drive's memory). The processes have equal parts of the host's cache.
         pub cache: CacheMode = CacheMode::None;
         /// Clients that are threads of one process, and share its cache. Nothing keeps caches of
         /// different processes in step.

@@ -17,10 +17,11 @@ use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
 use crate::machine::{OneClient, run_in};
 use crate::owner::Owner;
 
-const MODES: [CacheMode; 3] = [
+const MODES: [CacheMode; 4] = [
     CacheMode::WriteBack,
     CacheMode::WriteAround,
     CacheMode::WriteThrough,
+    CacheMode::Near,
 ];
 
 /// Who shares what.
@@ -111,8 +112,8 @@ fn owners(seed: u64, shape: Shape, cache: CacheMode) {
 #[test]
 fn files_behind_a_cache_are_what_the_model_says() {
     for seed in 0..36 {
-        let cache = MODES[seed as usize % 3];
-        let frames = [16, 64, 400][seed as usize / 3 % 3];
+        let cache = MODES[seed as usize % 4];
+        let frames = [16, 64, 400][seed as usize / 4 % 3];
         owners(seed, Shape { frames, ..ALONE }, cache);
     }
 }
@@ -124,7 +125,7 @@ fn more_files_than_have_a_place_in_a_cache_are_what_the_model_says() {
             cache_files: 12,
             ..ALONE
         };
-        owners(seed, shape, MODES[seed as usize % 3]);
+        owners(seed, shape, MODES[seed as usize % 4]);
     }
 }
 
@@ -137,7 +138,7 @@ fn files_of_processes_and_their_threads_are_what_the_model_says() {
             frames: 64,
             ..ALONE
         };
-        owners(seed, shape, MODES[seed as usize / 3 % 3]);
+        owners(seed, shape, MODES[seed as usize / 3 % 4]);
     }
 }
 
@@ -157,7 +158,7 @@ fn no_byte_is_another_files_where_threads_share_a_cache() {
             frames: 24,
             cache_files: 8,
         };
-        let mode = MODES[seed as usize % 3];
+        let mode = MODES[seed as usize % 4];
         run_tasks(shape, mode, 2, move |cpu, files, number| async move {
             let mut rng = Seed(seed).child("task").index(number.into()).rng();
             for _ in 0..120 {

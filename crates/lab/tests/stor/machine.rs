@@ -32,6 +32,8 @@ fn config(cores: u32) -> DriveConfig {
     config.ftl.over_provisioning = 0.3;
     config.ftl.write_buffer_pages = 64;
     config.host_memory.enabled = false;
+    // Few pages: it is full most of the time.
+    config.memory.near_bytes = 64 << 10;
     config
 }
 

@@ -50,6 +50,16 @@ pub struct NearResult {
 const PAGES_MAX: u32 = (1 << 12) - 1;
 
 impl NearResult {
+    /// What two commands came to.
+    #[must_use]
+    pub fn and(self, other: NearResult) -> NearResult {
+        NearResult {
+            bytes: self.bytes + other.bytes,
+            hits: self.hits + other.hits,
+            kept: self.kept + other.kept,
+        }
+    }
+
     /// As a result: bits 31:0, 43:32, 55:44.
     pub fn raw(self) -> u64 {
         let pages = |count: u32| u64::from(count.min(PAGES_MAX));

@@ -78,10 +78,16 @@ impl Cached {
         let bytes = extent.bytes.min(left);
         let there = Extent::new(extent.offset, bytes);
         let out = &mut out[..bytes as usize];
-        let read = self.local.read(file.slot, there, out).await;
+        let read = match self.process.mode {
+            CacheMode::Near => self.read_near(file, there, out).await,
+            _ => {
+                let read = self.local.read(file.slot, there, out).await;
+                read.map_err(as_file_error)
+            }
+        };
         self.leave(file.slot, Entry::Shared);
         self.local.counters().reads.add(1);
-        let touch = self.note(read.map_err(as_file_error)?);
+        let touch = self.note(read?);
         Ok(Transfer { bytes, touch })
     }
 
@@ -89,7 +95,8 @@ impl Cached {
     #[inline]
     pub(super) fn write_at_once(&self, file: &OpenFile, extent: Extent, data: &[u8]) -> bool {
         let may = file.can_write && !file.appends && !file.goes_around;
-        if !may || self.process.mode != CacheMode::WriteBack || extent.bytes != data.len() as u64 {
+        let keeps = matches!(self.process.mode, CacheMode::WriteBack | CacheMode::Near);
+        if !may || !keeps || extent.bytes != data.len() as u64 {
             return false;
         }
         let Some(span) = Span::within_page(extent) else {
@@ -167,8 +174,13 @@ impl Cached {
         let goes_around = file.goes_around
             || self.process.mode == CacheMode::WriteAround
             || offset > node.bytes().saturating_add(GAP_MAX);
-        if entry == Entry::Shared && (goes_around || end > node.bytes()) {
+        let is_longer = end > node.bytes();
+        if entry == Entry::Shared && (goes_around || is_longer) {
             return Ok(None);
+        }
+        if self.process.mode.is_near() && !goes_around && !is_longer {
+            let written = self.write_near(file, extent, data, entry).await?;
+            return Ok(written.map(|touch| (offset, touch)));
         }
         let touch = match goes_around {
             true => self.write_around(file, extent, data).await?,

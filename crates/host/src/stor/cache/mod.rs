@@ -29,6 +29,7 @@
 //! | `backing.rs` | pages of a file as commands |
 //! | `open.rs` | opening and closing |
 //! | `data.rs` | reading and writing |
+//! | `near.rs`, `ranges.rs` | the same where the drive has a cache too; which ranges of files are there, and which leaves next |
 //! | `change.rs` | sizes, holes, making durable |
 //! | `client.rs` | all of it as whoever is given any file client has it |
 
@@ -37,10 +38,12 @@ mod change;
 mod client;
 mod data;
 mod mode;
+mod near;
 mod node;
 mod open;
 mod opened;
 mod process;
+mod ranges;
 mod table;
 mod thread;
 

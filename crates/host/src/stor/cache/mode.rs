@@ -15,9 +15,17 @@ pub enum CacheMode {
     WriteAround,
     /// It goes to the cache and to the drive.
     WriteThrough,
+    /// It stays in the cache if it makes the file longer, or its page is there. All else that is read or written goes by way of the
+    /// cache in the drive's memory, and bytes alone cross the link (OmniCache).
+    Near,
 }
 
 impl CacheMode {
+    /// Whether the drive has another one.
+    pub fn is_near(self) -> bool {
+        self == CacheMode::Near
+    }
+
     /// Whether there is a cache.
     pub fn is_some(self) -> bool {
         self != CacheMode::None

@@ -278,7 +278,8 @@ impl Cached {
         }
     }
 
-    async fn end(&self, file: &OpenFile) -> Result<(), FileError> {
+    async fn end(&self, file: &Rc<OpenFile>) -> Result<(), FileError> {
+        let left = self.leave_near(file).await;
         self.note_closed(file.handle);
         let drive = file.drive.borrow_mut().take();
         let detached = self.detach(file.slot).await;
@@ -287,7 +288,7 @@ impl Cached {
             None => Ok(()),
         };
         let swept = self.sweep().await;
-        detached.and(closed).and(swept)
+        left.and(detached).and(closed).and(swept)
     }
 
     /// A path has been removed: if that was the last name of a file that lingers, nobody wants its dirty pages.

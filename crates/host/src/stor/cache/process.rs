@@ -7,6 +7,7 @@ use wharf_wire::dma::{DmaSpace, RegisterError};
 
 use super::mode::CacheMode;
 use super::node::Node;
+use super::ranges::Ranges;
 use super::table::Table;
 use crate::design::{DesignConfig, DesignError, Reclaim, Replacement};
 use crate::dflush::{Balance, SHARE_PAGES};
@@ -20,6 +21,8 @@ pub(in crate::stor) struct Process {
     pub(super) shared: Arc<Shared<Concurrent>>,
     nodes: Box<[Node]>,
     pub(super) table: Lock<Table>,
+    /// What it has the drive keep.
+    pub(super) device: Lock<Ranges>,
 }
 
 impl Process {
@@ -58,6 +61,7 @@ impl Process {
             shared: Arc::new(Shared::new(&share, &shape, space).map_err(memory)?),
             nodes: (0..own.cache_files).map(|_| Node::default()).collect(),
             table: Lock::new(Table::new(own.cache_files)),
+            device: Lock::new(Ranges::default()),
         })
     }
 
