@@ -45,12 +45,16 @@ pub(crate) fn drive(
     }
 }
 
-/// A drive whose cores run a new file system: wfs, if its configuration names no other.
+/// A drive whose cores run a new file system: wfs, if its configuration names no other. In memory of its own it has so many bytes of
+/// the cache, beside what its configuration says.
 ///
 /// # Errors
 /// As for any other.
-pub(crate) fn with_files(mut config: DriveConfig) -> Result<Drive, RunError> {
+pub(crate) fn with_files(mut config: DriveConfig, near_bytes: u64) -> Result<Drive, RunError> {
     config.file_system.get_or_insert(FileSystemKind::Wfs);
+    let memory = &mut config.memory;
+    memory.bytes = memory.bytes - memory.near_bytes + near_bytes;
+    memory.near_bytes = near_bytes;
     Ok(Drive::new(config)?.with_new_files(NEW_FILES))
 }
 

@@ -63,6 +63,8 @@ pub struct Needs {
     /// Whether each client has a queue pair for each firmware core of the one drive, which runs a file system
     /// ([`Devices::bunch`]), in the place of a volume.
     pub bunch: bool,
+    /// Bytes of the cache that are in the memory of that drive.
+    pub near_bytes: u64,
     /// Whether it is in the operating system, and so reaches drives through what that puts before
     /// them.
     pub in_kernel: bool,
@@ -78,6 +80,7 @@ impl Default for Needs {
             attached_pages: 0,
             bytes_per_page: 0,
             bunch: false,
+            near_bytes: 0,
             in_kernel: false,
         }
     }

@@ -53,10 +53,14 @@ impl Design for Stor {
         own.cache.is_some()
     }
 
-    fn needs(_: &DesignConfig, own: &StorConfig) -> Needs {
+    fn needs(config: &DesignConfig, own: &StorConfig) -> Needs {
         Needs {
-            features: &[DriveFeature::FileSystem],
+            features: match own.cache.is_near() {
+                true => &[DriveFeature::FileSystem, DriveFeature::DeviceCache],
+                false => &[DriveFeature::FileSystem],
+            },
             bunch: true,
+            near_bytes: own.near_bytes(config.cache_bytes),
             attached_pages: own.buffer_pages as usize + LEASE_PAGES,
             bytes_per_page: if own.cache.is_some() { 64 } else { 0 },
             ..Needs::default()
@@ -68,17 +72,7 @@ impl Design for Stor {
         own: &StorConfig,
         space: &Arc<DmaSpace>,
     ) -> Result<Stor, DesignError> {
-        let processes = match own.cache.is_some() {
-            true => config.clients.div_ceil(own.threads),
-            false => 0,
-        };
-        let process = |_| Process::new(Self::NAME, config, own, space).map(Arc::new);
-        Ok(Stor {
-            space: space.clone(),
-            own: own.clone(),
-            processes: (0..processes).map(process).collect::<Result<_, _>>()?,
-            begun: Gate::new(config.clients),
-        })
+        Stor::named(Self::NAME, config, own, space)
     }
 
     fn client(self: &Arc<Self>, parts: Parts) -> Result<Self::Client, DesignError> {
@@ -106,6 +100,26 @@ impl Design for Stor {
 }
 
 impl Stor {
+    /// The same as a part of the design of this name.
+    pub(crate) fn named(
+        name: &'static str,
+        config: &DesignConfig,
+        own: &StorConfig,
+        space: &Arc<DmaSpace>,
+    ) -> Result<Stor, DesignError> {
+        let processes = match own.cache.is_some() {
+            true => config.clients.div_ceil(own.threads),
+            false => 0,
+        };
+        let process = |_| Process::new(name, config, own, space).map(Arc::new);
+        Ok(Stor {
+            space: space.clone(),
+            own: own.clone(),
+            processes: (0..processes).map(process).collect::<Result<_, _>>()?,
+            begun: Gate::new(config.clients),
+        })
+    }
+
     /// The memory that clients have theirs in.
     pub(super) fn space(&self) -> &Arc<DmaSpace> {
         &self.space

@@ -82,6 +82,8 @@ crate::settings! {
         /// `write-through`, `near` (what makes a file longer is kept, all else goes by way of the cache
         /// in the drive's memory). The processes have equal parts of the host's cache.
         pub cache: CacheMode = CacheMode::None;
+        /// The share of the host's cache that is in the drive's memory instead, where `cache` is `near`.
+        pub device_share: f64 = 0.2, in 0.01..=0.99;
         /// Clients that are threads of one process, and share its cache. Nothing keeps caches of
         /// different processes in step.
         pub threads: u32 = 1, in 1..=1_024;
@@ -117,6 +119,16 @@ struct Inner {
     /// Vectors of commands that are done, to be used again.
     spare: RefCell<Vec<Pages>>,
     late: LateCompletions<Pages>,
+}
+
+impl StorConfig {
+    /// Of a cache of so many bytes, those that are in the drive's memory: whole pages.
+    pub(crate) fn near_bytes(&self, cache_bytes: u64) -> u64 {
+        match self.cache.is_near() {
+            true => (cache_bytes as f64 * self.device_share) as u64 / PAGE as u64 * PAGE as u64,
+            false => 0,
+        }
+    }
 }
 
 impl StorClient {

@@ -254,7 +254,7 @@ pub(crate) fn run<D: Design>(
         for index in 0..group.drives {
             let config = scratch.config_of(&group.drive, number);
             drives.push(match needs.bunch {
-                true => crate::prepare::with_files(config)?,
+                true => crate::prepare::with_files(config, needs.near_bytes)?,
                 false => crate::prepare::drive(setup, config, plan, (group, index, number))?,
             });
             number += 1;

@@ -328,7 +328,7 @@ fn requests_for_blocks_go_to_one_file_of_a_file_system_and_all_reads_are_checked
         ..setup_on(1, drive)
     };
     let plan = planned(&of_blocks, &setup);
-    for name in ["ext4-model", "ext4-scale", "stor"] {
+    for name in ["ext4-model", "ext4-scale", "stor", "omni"] {
         let request = Compare {
             setup: setup.clone(),
             designs: vec![find(name).expect("it is listed")],

@@ -29,7 +29,7 @@ fn each_wrong_name_is_told_in_one_line() {
         (
             &["compare", "--designs", "direct,clok"],
             "no design 'clok': there are direct, clock, scala, hardware, tri, kernel, falcon, kernel-dflush, scale, scale-dflush, \
-             indexless, ideal, improved-lru, lru, fifo, opencas, through, direct-disk, ext4-model, ext4-scale, stor",
+             indexless, ideal, improved-lru, lru, fifo, opencas, through, direct-disk, ext4-model, ext4-scale, stor, omni",
         ),
         (
             &["compare", "--drive", "scalla"],

@@ -37,8 +37,9 @@ impl Process {
         space: &Arc<DmaSpace>,
     ) -> Result<Process, DesignError> {
         let processes = config.clients.div_ceil(own.threads).max(1);
+        let host_bytes = config.cache_bytes - own.near_bytes(config.cache_bytes);
         let share = DesignConfig {
-            cache_bytes: config.cache_bytes / u64::from(processes),
+            cache_bytes: host_bytes / u64::from(processes),
             clients: own.threads.min(config.clients),
             guests: 0,
             in_kernel: false,
