@@ -283,10 +283,10 @@ const LANES: usize = 4;
 async fn race(mut asker: Asker, seed: u64) {
     let handle = file(&mut asker, 6).await;
     let mut rng = Seed(seed).rng();
-    let mut right = vec![[1_u8; LANES]; 6];
+    let mut right = [[1_u8; 6]; LANES];
     for round in 0..250_u64 {
         let mut sent = Vec::new();
-        for lane in 0..LANES {
+        for (lane, own) in right.iter_mut().enumerate() {
             let (page, kind) = (rng.below(6), rng.below(8));
             let from = page * PAGE + lane as u64 * OWN;
             let (first, value) = (lane * 2, (round * 4 + lane as u64) as u8);
@@ -305,7 +305,7 @@ async fn race(mut asker: Asker, seed: u64) {
             let is_write = kind < 3;
             buffer.fill(if is_write { value } else { 0xee });
             if is_write {
-                right[page as usize][lane] = value;
+                own[page as usize] = value;
             }
             let command = match kind {
                 0..=5 => asker.host.aim(command, 1, first, 0),
@@ -322,7 +322,7 @@ async fn race(mut asker: Asker, seed: u64) {
             if let Some((page, first)) = reads {
                 // SAFETY: the command has ended.
                 let buffer = unsafe { asker.host.data.page_mut(first) };
-                let value = right[page][lane];
+                let value = right[lane][page];
                 let own = &buffer[..OWN as usize];
                 assert!(
                     own.iter().all(|byte| *byte == value),
@@ -332,8 +332,8 @@ async fn race(mut asker: Asker, seed: u64) {
         }
     }
     let all = read(&mut asker, handle, 0, 6 * PAGE as u32).await;
-    for (page, lanes) in right.iter().enumerate() {
-        for (lane, value) in lanes.iter().enumerate() {
+    for (lane, pages) in right.iter().enumerate() {
+        for (page, value) in pages.iter().enumerate() {
             let from = page * PAGE as usize + lane * OWN as usize;
             let own = &all[from..from + OWN as usize];
             assert!(own.iter().all(|byte| byte == value));
