@@ -44,6 +44,8 @@ pub struct NearResult {
     pub hits: u32,
     /// Pages that the cache has of them now.
     pub kept: u32,
+    /// Whether it had no room for others.
+    pub is_full: bool,
 }
 
 /// Most pages that a [`NearResult`] counts.
@@ -57,13 +59,17 @@ impl NearResult {
             bytes: self.bytes + other.bytes,
             hits: self.hits + other.hits,
             kept: self.kept + other.kept,
+            is_full: self.is_full || other.is_full,
         }
     }
 
-    /// As a result: bits 31:0, 43:32, 55:44.
+    /// As a result: bits 31:0, 43:32, 55:44, 56.
     pub fn raw(self) -> u64 {
         let pages = |count: u32| u64::from(count.min(PAGES_MAX));
-        pages(self.kept) << 44 | pages(self.hits) << 32 | u64::from(self.bytes)
+        u64::from(self.is_full) << 56
+            | pages(self.kept) << 44
+            | pages(self.hits) << 32
+            | u64::from(self.bytes)
     }
 
     /// What a result says.
@@ -73,6 +79,7 @@ impl NearResult {
             bytes: raw as u32,
             hits: pages(32),
             kept: pages(44),
+            is_full: raw >> 56 & 1 != 0,
         }
     }
 }
@@ -153,8 +160,12 @@ mod tests {
             bytes: 2 << 20,
             hits: 513,
             kept: 512,
+            is_full: true,
         };
         assert_eq!(NearResult::from_raw(result.raw()), result);
         assert!(result.raw() < 1 << 63);
+        let is_full = false;
+        let result = NearResult { is_full, ..result };
+        assert_eq!(NearResult::from_raw(result.raw()), result);
     }
 }

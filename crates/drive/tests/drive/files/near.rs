@@ -153,6 +153,7 @@ fn what_is_written_near_is_dirty_until_somebody_else_looks_or_syncs() {
         asker.put(0, &[2; 1024]);
         let written = send(&mut asker, Command::write_near(1, handle, 100, 1024)).await;
         assert_eq!((written.bytes, written.hits, written.kept), (1024, 0, 1));
+        assert!(!written.is_full);
         assert_eq!(near_pages(&mut asker).await, (1, 1));
         // By way of the cache it is there, and stays dirty.
         asker.put(0, &[0; 4096]);
@@ -202,10 +203,12 @@ fn what_finds_no_room_goes_past_the_cache_and_nothing_fails() {
         asker.put(0, &[7; 16_384]);
         let written = send(&mut asker, Command::write_near(1, handle, 0, 16_384)).await;
         assert_eq!((written.bytes, written.kept), (16_384, 2));
+        assert!(written.is_full);
         assert_eq!(near_pages(&mut asker).await, (2, 2));
         let kept = Command::read_near(1, handle, 0, 16_384).keeping(0);
         let found = send(&mut asker, kept).await;
         assert_eq!((found.bytes, found.hits, found.kept), (16_384, 2, 2));
+        assert!(found.is_full);
         assert_eq!(asker.got(16_384), [7; 16_384]);
         let evict = Command::evict_near(1, handle, Evict::WriteBack, 0, PAGE);
         assert_eq!(asker.send(evict).await.done(), Ok(1));
@@ -213,7 +216,7 @@ fn what_finds_no_room_goes_past_the_cache_and_nothing_fails() {
         // Now there is room for another one.
         let kept = Command::read_near(1, handle, 3 * PAGE, 1).keeping(0);
         let found = send(&mut asker, kept).await;
-        assert_eq!((found.hits, found.kept), (0, 1));
+        assert_eq!((found.hits, found.kept, found.is_full), (0, 1, false));
     });
 }
 

@@ -16,12 +16,12 @@ use wharf_wire::file::{Evict, NearResult};
 use super::backing::as_file_error;
 use super::node::DriveHandle;
 use super::opened::OpenFile;
-use super::ranges::{RANGE_BYTES, RangeKey};
 use super::thread::Cached;
 use crate::design::{Touch, WritePolicy};
 use crate::files::FileError;
 use crate::kit::index::Index;
 use crate::span::{Extent, Span, spans};
+use crate::stor::StorClient;
 
 impl Cached {
     /// Reads what lies within a file, for one who is inside with others.
@@ -136,21 +136,19 @@ impl Cached {
 
     /// A part of a file was used by way of the drive's cache: has it make room, if it had none.
     fn note_near(&self, file: &OpenFile, part: Extent, found: NearResult) {
-        let key = (file.slot, part.offset / RANGE_BYTES);
-        let is_full = u64::from(found.kept) < part.pages();
         let next = self.process.device.with(self.cpu(), |ranges| {
+            let key = ranges.of(file.slot, part.offset);
             if found.kept > 0 {
-                ranges.touch(key);
+                let (_, last) = ranges.of(file.slot, part.offset + part.bytes - 1);
+                (key.1..=last).for_each(|range| ranges.touch((file.slot, range)));
             }
-            match is_full {
-                true => ranges.begin_evict(key),
-                false => None,
-            }
+            let next = found.is_full.then(|| ranges.begin_evict(key)).flatten()?;
+            Some((next.0, ranges.extent(next)))
         });
-        let Some(next) = next else {
+        let Some((slot, extent)) = next else {
             return;
         };
-        let Some(carrier) = self.node(next.0).carrier(self.cpu()) else {
+        let Some(carrier) = self.node(slot).carrier(self.cpu()) else {
             // It was closed, and has left.
             return self
                 .process
@@ -160,7 +158,7 @@ impl Cached {
         let (client, process) = (self.client.clone(), self.process.clone());
         self.cpu().spawn("omni evicts", async move {
             // What cannot be written stays there, and whoever syncs the file is told.
-            let _ = evict_range(&client, carrier, next).await;
+            let _ = evict(&client, carrier, extent).await;
             let cpu = &client.inner.cpu;
             process.device.with(cpu, |ranges| ranges.end_evict());
         });
@@ -185,13 +183,13 @@ impl Cached {
 }
 
 /// Has a range leave the drive's cache.
-async fn evict_range(
-    client: &super::super::StorClient,
+async fn evict(
+    client: &StorClient,
     carrier: Arc<DriveHandle>,
-    (_, range): RangeKey,
+    extent: Extent,
 ) -> Result<(), FileError> {
-    let how = Evict::WriteBack;
-    let evicted = client.evict_near(carrier.handle, how, range * RANGE_BYTES, RANGE_BYTES);
+    let Extent { offset, bytes } = extent;
+    let evicted = client.evict_near(carrier.handle, Evict::WriteBack, offset, bytes);
     let evicted = evicted.await;
     let released = client.release_handle(carrier).await;
     evicted.map(drop).and(released)

@@ -37,7 +37,8 @@ impl Process {
         space: &Arc<DmaSpace>,
     ) -> Result<Process, DesignError> {
         let processes = config.clients.div_ceil(own.threads).max(1);
-        let host_bytes = config.cache_bytes - own.near_bytes(config.cache_bytes);
+        let near_bytes = own.near_bytes(config.cache_bytes);
+        let host_bytes = config.cache_bytes - near_bytes;
         let share = DesignConfig {
             cache_bytes: host_bytes / u64::from(processes),
             clients: own.threads.min(config.clients),
@@ -62,7 +63,7 @@ impl Process {
             shared: Arc::new(Shared::new(&share, &shape, space).map_err(memory)?),
             nodes: (0..own.cache_files).map(|_| Node::default()).collect(),
             table: Lock::new(Table::new(own.cache_files)),
-            device: Lock::new(Ranges::default()),
+            device: Lock::new(Ranges::new(near_bytes / u64::from(processes))),
         })
     }
 

@@ -1,16 +1,24 @@
 //! Which ranges of files a process has in the cache of the drive's memory, and when it used them last.
 
 use rustc_hash::FxHashMap;
+use wharf_wire::dma::PAGE_BYTES;
 
-/// Bytes of a range: as many as a node of OmniIndex has (OmniCache, section 4.2.1).
-pub(super) const RANGE_BYTES: u64 = 2 << 20;
+use crate::span::Extent;
+
+/// Bytes of a range at most: as many as a node of OmniIndex has (OmniCache, section 4.2.1).
+const RANGE_BYTES_MAX: u64 = 2 << 20;
+
+/// Ranges that the cache has room for at least, if it has as many pages.
+const RANGES_MIN: u64 = 16;
 
 /// A range of a file: its place in the cache of the process, and which of its ranges it is.
 pub(super) type RangeKey = (u32, u64);
 
 /// See the [module](self).
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Ranges {
+    /// Bytes of each.
+    bytes: u64,
     /// When each was used last, as a number that grows.
     used: FxHashMap<RangeKey, u64>,
     uses: u64,
@@ -19,6 +27,27 @@ pub(super) struct Ranges {
 }
 
 impl Ranges {
+    /// None yet, of a cache of so many bytes.
+    pub(super) fn new(near_bytes: u64) -> Ranges {
+        let share = (near_bytes / RANGES_MIN).max(1);
+        Ranges {
+            bytes: (share.next_power_of_two() / 2).clamp(PAGE_BYTES as u64, RANGE_BYTES_MAX),
+            used: FxHashMap::default(),
+            uses: 0,
+            evicts: false,
+        }
+    }
+
+    /// The range that a byte of a file is in.
+    pub(super) fn of(&self, slot: u32, offset: u64) -> RangeKey {
+        (slot, offset / self.bytes)
+    }
+
+    /// Bytes of a range: the first, and how many.
+    pub(super) fn extent(&self, (_, range): RangeKey) -> Extent {
+        Extent::new(range * self.bytes, self.bytes)
+    }
+
     /// Pages of a range have been kept, or used.
     pub(super) fn touch(&mut self, key: RangeKey) {
         self.uses += 1;
@@ -56,8 +85,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_small_cache_has_small_ranges() {
+        let bytes = |near| Ranges::new(near).extent((0, 3));
+        assert_eq!(bytes(4 << 30), Extent::new(6 << 20, 2 << 20));
+        assert_eq!(bytes(0), Extent::new(3 * 4096, 4096));
+        assert_eq!(bytes(1 << 20).bytes, 32 << 10);
+        assert_eq!(Ranges::new(4 << 30).of(7, (6 << 20) + 5), (7, 3));
+    }
+
+    #[test]
     fn the_range_that_was_used_least_lately_goes_and_one_at_a_time() {
-        let mut ranges = Ranges::default();
+        let mut ranges = Ranges::new(1 << 30);
         for key in [(1, 0), (1, 1), (2, 0), (1, 0)] {
             ranges.touch(key);
         }

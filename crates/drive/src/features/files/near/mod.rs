@@ -174,8 +174,8 @@ impl Near {
             } else {
                 pages.start
             };
-            self.bring(fs, (number, user), first..behind.max(pages.end))
-                .await?;
+            let wanted = first..behind.max(pages.end);
+            result.is_full = !self.bring(fs, (number, user), wanted).await?;
         }
         let (mut page, mut touched) = (pages.start, 0);
         while page < pages.end {
@@ -248,6 +248,7 @@ impl Near {
                 }
             }
         }
+        result.is_full = !past.is_empty();
         self.moved(result.kept).await;
         self.let_go(fs, number).await?;
         Ok(Some((result, past)))
@@ -293,22 +294,21 @@ impl Near {
         });
     }
 
-    /// Brings pages of a range that are not there, as far as there is room. Within the file.
+    /// Brings pages of a range that are not there, as far as there is room; false if there was none for some. Within the file.
     async fn bring(
         &self,
         fs: &FileSystemOfDrive,
         (number, user): (u64, User),
         pages: Range<u64>,
-    ) -> Result<(), FileError> {
+    ) -> Result<bool, FileError> {
         if self.there(number, &pages) as u64 == pages.end.saturating_sub(pages.start) {
-            return Ok(());
+            return Ok(true);
         }
         self.hold(fs, number).await?;
-        let mut at = pages.start;
+        let (mut at, mut is_full) = (pages.start, false);
         while at < pages.end {
             let first = at;
             let mut memory = Vec::new();
-            let mut is_full = false;
             while at < pages.end && memory.len() < RUN_PAGES_MAX {
                 let mut blocks = self.blocks.borrow_mut();
                 if blocks.look(number, at) != Look::Nothing {
@@ -333,7 +333,8 @@ impl Near {
                 break;
             }
         }
-        self.let_go(fs, number).await
+        self.let_go(fs, number).await?;
+        Ok(!is_full)
     }
 
     /// Reads neighbouring pages, which are claimed, from the media.
