@@ -356,3 +356,33 @@ fn who_writes_parts_of_the_same_pages_by_every_way_at_once_loses_none() {
         run(&mut rig, move |host| race(Asker::new(host), seed));
     }
 }
+
+#[test]
+fn what_was_synced_outlives_a_power_cut_whichever_memory_it_was_in() {
+    let mut config = config(2, 2_000);
+    config.memory.near_bytes = 8 * PAGE;
+    let mut rig = new_rig(config);
+    run(&mut rig, move |host| async move {
+        let mut asker = Asker::new(host);
+        let handle = file(&mut asker, 3).await;
+        asker.put(0, &[2; 1000]);
+        send(&mut asker, Command::write_near(1, handle, 50, 1000)).await;
+        let sync = Command::sync_file(1, handle, 0, u64::MAX, true);
+        assert_eq!(asker.send(sync).await.done(), Ok(0));
+        asker.put(0, &[3; 4096]);
+        send(&mut asker, Command::write_near(1, handle, PAGE, 4096)).await;
+        // It is changed once more, and nobody has synced that.
+        asker.put(0, &[4; 1000]);
+        send(&mut asker, Command::write_near(1, handle, 50, 1000)).await;
+        assert_eq!(near_pages(&mut asker).await, (2, 2));
+    });
+    run(&mut rig, move |host| async move {
+        let mut asker = Asker::new(host);
+        assert_eq!(near_pages(&mut asker).await, (0, 0), "memory is empty");
+        let handle = asker.file(UPDATE, b"/near").await;
+        let found = read(&mut asker, handle, 0, 3 * PAGE as u32).await;
+        let mut right = vec![1; 3 * PAGE as usize];
+        right[50..1050].fill(2);
+        assert!(found == right, "what was synced, and no more");
+    });
+}
