@@ -194,7 +194,10 @@ impl<P: Deref<Target: FileSystem>> Session<P> {
 }
 
 /// Refuses a range that no file can have.
-fn check_range(offset: u64, bytes: u64) -> Result<(), Errno> {
+///
+/// # Errors
+/// `EINVAL`.
+pub fn check_range(offset: u64, bytes: u64) -> Result<(), Errno> {
     match offset > FILE_BYTES_MAX || bytes > FILE_BYTES_MAX - offset {
         true => Err(Errno::EINVAL),
         false => Ok(()),

@@ -36,6 +36,7 @@ mod walk;
 mod xattr;
 
 pub use attributes::{SetTime, Target};
+pub use data::check_range;
 pub use open::Opened;
 pub use path::{At, Start};
 pub use permission::Access;

@@ -5,7 +5,6 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use smallvec::smallvec;
-use wharf_files::block::Inside;
 use wharf_files::{
     Allocate, Attributes, By, Caller, DirectoryEntry, Entry, FileError, FileSystem, In, New, Out,
     Place, Remove, Rename, Seek, Seen, SetAttributes, SetXattr, StatFs, Sync, Write, Written,
@@ -14,7 +13,7 @@ use wharf_wire::file::{Evict, NearResult};
 
 use super::leases::{Change, Leases, NAMES, Numbers};
 use super::lines::FileSystemOfDrive;
-use super::near::{Near, Past, User};
+use super::near::{ALL, Near, Past, User};
 
 /// See the [module](self).
 pub struct Watched {
@@ -24,9 +23,6 @@ pub struct Watched {
     /// Whose changes these are.
     host: u32,
 }
-
-/// All bytes of a file.
-const ALL: Range<u64> = 0..u64::MAX;
 
 impl Watched {
     /// The file system as host number `host` has it.
@@ -79,15 +75,6 @@ impl Watched {
         }
         let _change = self.change(number);
         self.near.settle(&self.fs, number, bytes).await
-    }
-
-    /// Bytes of a file are about to be changed, by one who is alone in it as long as what is given is kept.
-    async fn change_near(
-        &self,
-        number: u64,
-        bytes: Option<Range<u64>>,
-    ) -> Result<Option<Inside<'_>>, FileError> {
-        self.near.change(&self.fs, number, bytes).await
     }
 
     /// Nothing of a file stays near.
@@ -325,7 +312,7 @@ impl FileSystem for Watched {
             Place::At(offset) => Some(offset..offset.saturating_add(data.len())),
             Place::End => None,
         };
-        let _alone = self.change_near(number, bytes).await?;
+        let _alone = self.near.change(&self.fs, number, bytes).await?;
         self.fs.write(by, number, write, data).await
     }
 
@@ -352,7 +339,8 @@ impl FileSystem for Watched {
         let end = offset.saturating_add(bytes);
         let _alone = match what {
             Allocate::Extend | Allocate::KeepSize => {
-                self.change_near(number, Some(offset..end)).await?
+                let bytes = Some(offset..end);
+                self.near.change(&self.fs, number, bytes).await?
             }
             Allocate::Punch | Allocate::Zero | Allocate::ZeroKeepSize => {
                 self.near.take_away(&self.fs, number, offset..end).await?

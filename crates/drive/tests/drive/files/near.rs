@@ -19,7 +19,7 @@ use wharf_wire::status::StatusCode;
 
 use super::asker::{Asker, UPDATE};
 use super::subject::ByCommands;
-use super::support::{Home, config, findings, new_rig, run, run_on};
+use super::support::{Home, config, new_rig, run, run_on, seen_and_sound, sound};
 
 const PAGE: u64 = 4096;
 
@@ -97,17 +97,7 @@ fn alike(program: &[Step], home: Home, pages: u64, seed: u64) -> Result<(), Diff
         let nothing = near_pages(&mut subject.asker).await;
         assert_eq!(nothing, (0, 0), "who leaves leaves nothing");
         let right = view(&model).await;
-        let (seen, sees) = std::sync::mpsc::channel();
-        run_on(&mut subject.asker.host, 0, |at| {
-            Box::pin(async move {
-                let fs = at.file_system().await.unwrap();
-                let _ = seen.send(view(&*fs).await);
-                let found = findings(&fs).await;
-                assert!(found.is_empty(), "{found:?}");
-            })
-        })
-        .await;
-        let seen = sees.recv().expect("it was looked at");
+        let seen = seen_and_sound(&mut subject.asker.host).await;
         let result = compared.and_then(|()| compare_views(&seen, &right, Likeness::NO_TIMES));
         let _ = sender.send(result);
     });
@@ -265,14 +255,7 @@ fn a_file_that_is_removed_leaves_the_cache_and_the_media() {
         let removed = asker.ask(remove, head, &super::asker::path(b"/near")).await;
         assert_eq!(removed.done(), Ok(0));
         assert_eq!(near_pages(&mut asker).await, (0, 0));
-        run_on(&mut asker.host, 0, |at| {
-            Box::pin(async move {
-                let fs = at.file_system().await.unwrap();
-                let found = findings(&fs).await;
-                assert!(found.is_empty(), "{found:?}");
-            })
-        })
-        .await;
+        sound(&mut asker.host).await;
     });
 }
 

@@ -8,7 +8,7 @@ use wharf_wire::file::{FileHandle, Names, Start, StartKind};
 use wharf_wire::status::StatusCode;
 
 use super::asker::{Asker, head};
-use super::support::{config, findings, new_rig, run, run_on};
+use super::support::{config, new_rig, run, sound};
 
 const PATHS: [&[u8]; 9] = [
     b"/", b"/a", b"/b", b"/a/b", b"c", b"", b"/../a/.", b"/a/", b"/loop",
@@ -109,18 +109,6 @@ fn command(rng: &mut Rng, asker: &Asker, known: &[u64]) -> Command {
     command
 }
 
-/// Whether the file system is what it is to be; and how many files there are.
-async fn sound(asker: &mut Asker) {
-    run_on(&mut asker.host, 0, |at| {
-        Box::pin(async move {
-            let fs = at.file_system().await.unwrap();
-            let found = findings(&fs).await;
-            assert!(found.is_empty(), "{found:?}");
-        })
-    })
-    .await;
-}
-
 #[test]
 fn whatever_is_sent_is_answered_and_leaves_a_sound_file_system() {
     for seed in 0..6 {
@@ -151,10 +139,10 @@ fn whatever_is_sent_is_answered_and_leaves_a_sound_file_system() {
                     }
                 }
                 if step % 300 == 0 {
-                    sound(&mut asker).await;
+                    sound(&mut asker.host).await;
                 }
             }
-            sound(&mut asker).await;
+            sound(&mut asker.host).await;
             assert!(done > 40, "seed {seed}: {done} commands were done");
         });
     }

@@ -16,7 +16,7 @@ use wharf_runtime::Seed;
 
 use super::asker::Asker;
 use super::subject::ByCommands;
-use super::support::{Home, findings, new_rig, run, run_on};
+use super::support::{Home, new_rig, run, seen_and_sound};
 
 /// Runs a program on a drive and on the model.
 fn alike(program: &[Step], home: Home, cores: u32, queues: u16) -> Result<(), Difference> {
@@ -32,17 +32,7 @@ fn alike(program: &[Step], home: Home, cores: u32, queues: u16) -> Result<(), Di
         subject.close_all().await;
         oracle.close_all().await.expect("it forgets all");
         let right = view(&model).await;
-        let (seen, sees) = std::sync::mpsc::channel();
-        run_on(&mut subject.asker.host, 0, |at| {
-            Box::pin(async move {
-                let fs = at.file_system().await.unwrap();
-                let _ = seen.send(view(&*fs).await);
-                let found = findings(&fs).await;
-                assert!(found.is_empty(), "{found:?}");
-            })
-        })
-        .await;
-        let seen = sees.recv().expect("it was looked at");
+        let seen = seen_and_sound(&mut subject.asker.host).await;
         let result = compared.and_then(|()| compare_views(&seen, &right, Likeness::NO_TIMES));
         let _ = sender.send(result);
     });

@@ -13,9 +13,11 @@ use wharf_drive::core::{Core, Serve, Step};
 use wharf_drive::features::files::{
     At, FileAnswer, FileCommand, FileHandler, FilePages, FileSystemOfDrive, FileWork, start,
 };
+use wharf_files::FileError;
 use wharf_files::block::{Make, check};
 use wharf_files::bytes;
 use wharf_files::gpt::Guid;
+use wharf_files::testing::view::{View, view};
 use wharf_files::volume::Volume;
 use wharf_wire::command::Command;
 use wharf_wire::status::StatusCode;
@@ -108,6 +110,33 @@ pub async fn run_on(
 ) {
     let command = command(core, program);
     assert_eq!(host.io(command).await, StatusCode::Success);
+}
+
+/// What a drive's file system shows, which must be sound.
+pub async fn seen_and_sound(host: &mut Host) -> Result<View, FileError> {
+    let (sender, receiver) = std::sync::mpsc::channel();
+    run_on(host, 0, |at| {
+        Box::pin(async move {
+            let fs = at.file_system().await.unwrap();
+            let _ = sender.send(view(&*fs).await);
+            let found = findings(&fs).await;
+            assert!(found.is_empty(), "{found:?}");
+        })
+    })
+    .await;
+    receiver.recv().expect("it was looked at")
+}
+
+/// Whether the file system is what it is to be.
+pub async fn sound(host: &mut Host) {
+    run_on(host, 0, |at| {
+        Box::pin(async move {
+            let fs = at.file_system().await.unwrap();
+            let found = findings(&fs).await;
+            assert!(found.is_empty(), "{found:?}");
+        })
+    })
+    .await;
 }
 
 /// A drive of `cores` cores that shows about `pages` pages.

@@ -6,7 +6,6 @@
 //!    file together: none of them writes to one cache what another finds in the other.
 //! 4. If the drive's cache has no room, the range of a file that was used least lately leaves it, in the background.
 
-use std::rc::Rc;
 use std::sync::Arc;
 
 use wharf_runtime::rw_gate::Entry;
@@ -165,7 +164,7 @@ impl Cached {
     }
 
     /// A file is about to be closed: what the drive keeps of it for this process leaves.
-    pub(super) async fn leave_near(&self, file: &Rc<OpenFile>) -> Result<(), FileError> {
+    pub(super) async fn leave_near(&self, file: &OpenFile) -> Result<(), FileError> {
         let slot = file.slot;
         let had = self.process.mode.is_near()
             && self

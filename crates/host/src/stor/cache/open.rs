@@ -278,7 +278,7 @@ impl Cached {
         }
     }
 
-    async fn end(&self, file: &Rc<OpenFile>) -> Result<(), FileError> {
+    async fn end(&self, file: &OpenFile) -> Result<(), FileError> {
         let left = self.leave_near(file).await;
         self.note_closed(file.handle);
         let drive = file.drive.borrow_mut().take();

@@ -16,9 +16,18 @@
 //! written before ([`Near::settle`]); who changes something is *alone* in the file, and the pages that it changes leave the cache
 //! ([`Near::change`]). A file of which the cache has pages is open here, so that its number is no other file's.
 //!
+//! | file | idea |
+//! |---|---|
+//! | `blocks.rs` | which pages of files are in which pages of memory, and whose they are |
+//! | `read.rs`, `write.rs` | the operations that go by way of the cache; bringing pages |
+//! | `write_back.rs` | dirty pages go to their files |
+//!
 //! The gate of a file is entered before those of the file system, and nothing here waits for a gate while it is inside of one.
 
 mod blocks;
+mod read;
+mod write;
+mod write_back;
 
 use std::cell::RefCell;
 use std::future::poll_fn;
@@ -28,22 +37,20 @@ use std::task::{Poll, Waker};
 
 use rustc_hash::FxHashMap;
 use wharf_files::block::{Gates, How, Inside};
-use wharf_files::{By, Caller, Errno, FileError, FileSystem, HostBytes, In, Kind, Out, Write};
-use wharf_runtime::{Cpu, Op, here};
-use wharf_wire::file::{Evict, NearResult};
+use wharf_files::{Caller, FileError, FileSystem};
+use wharf_runtime::{Cpu, here};
+use wharf_wire::file::Evict;
 
 use super::lines::FileSystemOfDrive;
 use super::time::Clock;
 use crate::memory::DeviceMemory;
 use blocks::{Blocks, Look};
 
+/// Bytes of a page.
 const PAGE: u64 = wharf_wire::dma::PAGE_BYTES as u64;
 
 /// All pages of a file.
-const ALL: Range<u64> = 0..u64::MAX;
-
-/// Most pages that are written to a file, or read from it, at once.
-const RUN_PAGES_MAX: usize = 64;
+pub(super) const ALL: Range<u64> = 0..u64::MAX;
 
 /// See the [module](self).
 pub(super) struct Near {
@@ -76,6 +83,9 @@ fn cpu() -> Cpu {
 fn pages_of(bytes: &Range<u64>) -> Range<u64> {
     bytes.start / PAGE..bytes.end.div_ceil(PAGE)
 }
+
+/// Most pages that are written to a file, or read from it, at once.
+const RUN_PAGES_MAX: usize = 64;
 
 /// The part of some bytes that lies in a page: where in the page, where among the bytes.
 fn part_of(bytes: &Range<u64>, page: u64) -> (usize, Range<u64>) {
@@ -136,239 +146,6 @@ impl Near {
         self.memory
             .as_ref()
             .expect("who has pages has memory for them")
-    }
-
-    /// Reads bytes of a file, as far as it goes. Pages that are not there are kept if `keeps`, and `ahead` pages behind them.
-    pub(super) async fn read(
-        &self,
-        fs: &FileSystemOfDrive,
-        (number, user): (u64, User),
-        offset: u64,
-        mut out: Out<'_>,
-        (keeps, ahead): (bool, u32),
-        put: impl Fn(&[u8], Out<'_>) -> Result<(), FileError>,
-    ) -> Result<NearResult, FileError> {
-        let _inside = self.gates.enter(number, How::Together).await;
-        let found = fs.attributes(number).await?;
-        if found.kind != Kind::File {
-            // It says what is wrong.
-            let read = fs.read(number, offset, out, user.now_ns).await?;
-            return Ok(NearResult {
-                bytes: read as u32,
-                ..NearResult::default()
-            });
-        }
-        let size = found.bytes;
-        let end = offset.saturating_add(out.len()).min(size);
-        let bytes = offset.min(end)..end;
-        let pages = pages_of(&bytes);
-        let mut result = NearResult {
-            bytes: (bytes.end - bytes.start) as u32,
-            ..NearResult::default()
-        };
-        result.hits = self.there(number, &pages);
-        if keeps {
-            let behind = (pages.end + u64::from(ahead)).min(size.div_ceil(PAGE));
-            let first = if bytes.is_empty() {
-                offset / PAGE
-            } else {
-                pages.start
-            };
-            let wanted = first..behind.max(pages.end);
-            result.is_full = !self.bring(fs, (number, user), wanted).await?;
-        }
-        let (mut page, mut touched) = (pages.start, 0);
-        while page < pages.end {
-            let look = self.blocks.borrow().look(number, page);
-            match look {
-                Look::There(memory) => {
-                    let (at, part) = part_of(&bytes, page);
-                    let count = (part.end - part.start) as usize;
-                    // No wait comes between the look and the copy.
-                    let out = out.slice(part);
-                    self.memory()
-                        .with_near(memory, |page| put(&page[at..at + count], out))?;
-                    (touched, result.kept) = (touched + 1, result.kept + 1);
-                    page += 1;
-                }
-                Look::Coming => self.changed().await,
-                Look::Nothing => {
-                    let end = self.nothing_until(number, page..pages.end);
-                    let (_, first) = part_of(&bytes, page);
-                    let (_, last) = part_of(&bytes, end - 1);
-                    let part = first.start..last.end;
-                    let want = part.end - part.start;
-                    let from = bytes.start + part.start;
-                    let count = fs.read(number, from, out.slice(part), user.now_ns).await?;
-                    if count < want {
-                        return Err(Errno::EIO.into());
-                    }
-                    page = end;
-                }
-            }
-        }
-        self.moved(touched).await;
-        Ok(result)
-    }
-
-    /// Writes bytes of a file that lie within it, to pages of the cache; gives those that found no room, which are to be
-    /// written to the file. Nothing at all if they go behind its end.
-    pub(super) async fn write(
-        &self,
-        fs: &FileSystemOfDrive,
-        (number, user): (u64, User),
-        caller: &Rc<Caller>,
-        offset: u64,
-        data: &[u8],
-    ) -> Result<Option<(NearResult, Past)>, FileError> {
-        let _inside = self.gates.enter(number, How::Together).await;
-        let end = offset.saturating_add(data.len() as u64);
-        if end > fs.attributes(number).await?.bytes {
-            return Ok(None);
-        }
-        let bytes = offset..end;
-        let pages = pages_of(&bytes);
-        let mut result = NearResult {
-            bytes: data.len() as u32,
-            hits: self.there(number, &pages),
-            ..NearResult::default()
-        };
-        self.hold(fs, number).await?;
-        self.writers.borrow_mut().insert(number, caller.clone());
-        let mut past = Vec::new();
-        for page in pages {
-            let (at, part) = part_of(&bytes, page);
-            let new = &data[part.start as usize..part.end as usize];
-            match self.write_page(fs, (number, user), page, (at, new)).await {
-                Ok(true) => result.kept += 1,
-                Ok(false) => past.push(part),
-                Err(error) => {
-                    self.let_go(fs, number).await?;
-                    return Err(error);
-                }
-            }
-        }
-        result.is_full = !past.is_empty();
-        self.moved(result.kept).await;
-        self.let_go(fs, number).await?;
-        Ok(Some((result, past)))
-    }
-
-    /// Writes a part of a page; false if there is no room for it.
-    async fn write_page(
-        &self,
-        fs: &FileSystemOfDrive,
-        (number, user): (u64, User),
-        page: u64,
-        (at, new): (usize, &[u8]),
-    ) -> Result<bool, FileError> {
-        loop {
-            let look = self.blocks.borrow().look(number, page);
-            match look {
-                Look::There(memory) => {
-                    self.put(memory, at, new);
-                    self.blocks.borrow_mut().mark_dirty(number, page);
-                    return Ok(true);
-                }
-                Look::Coming => self.changed().await,
-                Look::Nothing => {
-                    let claimed = self.blocks.borrow_mut().claim(number, page, user.host);
-                    let Some(memory) = claimed else {
-                        return Ok(false);
-                    };
-                    if new.len() < PAGE as usize {
-                        self.fill(fs, (number, user), page, &[memory]).await?;
-                    } else {
-                        self.arrive(number, page..page + 1);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Copies into a page of memory.
-    fn put(&self, memory: u32, at: usize, new: &[u8]) {
-        cpu().work(Op::DriveCopy, || {
-            let copy = |page: &mut [u8]| page[at..at + new.len()].copy_from_slice(new);
-            self.memory().with_near(memory, copy);
-        });
-    }
-
-    /// Brings pages of a range that are not there, as far as there is room; false if there was none for some. Within the file.
-    async fn bring(
-        &self,
-        fs: &FileSystemOfDrive,
-        (number, user): (u64, User),
-        pages: Range<u64>,
-    ) -> Result<bool, FileError> {
-        if self.there(number, &pages) as u64 == pages.end.saturating_sub(pages.start) {
-            return Ok(true);
-        }
-        self.hold(fs, number).await?;
-        let (mut at, mut is_full) = (pages.start, false);
-        while at < pages.end {
-            let first = at;
-            let mut memory = Vec::new();
-            while at < pages.end && memory.len() < RUN_PAGES_MAX {
-                let mut blocks = self.blocks.borrow_mut();
-                if blocks.look(number, at) != Look::Nothing {
-                    break;
-                }
-                match blocks.claim(number, at, user.host) {
-                    Some(page) => memory.push(page),
-                    None => {
-                        is_full = true;
-                        break;
-                    }
-                }
-                at += 1;
-            }
-            if memory.is_empty() {
-                at += 1;
-            } else if let Err(error) = self.fill(fs, (number, user), first, &memory).await {
-                self.let_go(fs, number).await?;
-                return Err(error);
-            }
-            if is_full {
-                break;
-            }
-        }
-        self.let_go(fs, number).await?;
-        Ok(!is_full)
-    }
-
-    /// Reads neighbouring pages, which are claimed, from the media.
-    async fn fill(
-        &self,
-        fs: &FileSystemOfDrive,
-        (number, user): (u64, User),
-        first: u64,
-        memory: &[u32],
-    ) -> Result<(), FileError> {
-        let pages = first..first + memory.len() as u64;
-        let addresses: Vec<u64> = memory
-            .iter()
-            .map(|page| self.memory().near_address(*page))
-            .collect();
-        let want = memory.len() as u64 * PAGE;
-        let out = Out::Host(HostBytes::new(&addresses, 0, want));
-        let read = fs.read(number, first * PAGE, out, user.now_ns).await;
-        let count = match read {
-            Ok(count) => count,
-            Err(error) => {
-                pages.for_each(|page| self.blocks.borrow_mut().remove(number, page));
-                self.wake();
-                return Err(error);
-            }
-        };
-        // Behind the end of the file there are zeros.
-        for (nth, page) in (0..).zip(memory) {
-            let from = count.saturating_sub(nth * PAGE).min(PAGE) as usize;
-            self.memory().with_near(*page, |page| page[from..].fill(0));
-        }
-        self.moved(memory.len() as u32).await;
-        self.arrive(number, pages);
-        Ok(())
     }
 
     fn arrive(&self, number: u64, pages: Range<u64>) {
@@ -495,8 +272,7 @@ impl Near {
         }
         let _inside = self.gates.enter(number, How::Alone).await;
         let written = self.write_back(fs, number, &ALL).await;
-        self.remove(number, &ALL, None);
-        written.and(self.release(fs, number).await)
+        written.and(self.leave(fs, number, &ALL).await)
     }
 
     /// The same of a file that has no name any more.
@@ -521,73 +297,6 @@ impl Near {
             self.remove(number, &ALL, Some(host));
             let _ = self.release(fs, number).await;
         }
-    }
-
-    /// Has pages of a range that are dirty written to the file. For one who is inside.
-    async fn write_back(
-        &self,
-        fs: &FileSystemOfDrive,
-        number: u64,
-        pages: &Range<u64>,
-    ) -> Result<(), FileError> {
-        loop {
-            let begun = self
-                .blocks
-                .borrow_mut()
-                .begin_writing(number, pages, RUN_PAGES_MAX);
-            let Some(run) = begun else {
-                if !self.blocks.borrow().is_writing(number, pages) {
-                    return Ok(());
-                }
-                // Others do so: if it fails for them, it is tried again here.
-                self.changed().await;
-                continue;
-            };
-            let mut copy = Vec::with_capacity(run.memory.len() * PAGE as usize);
-            for memory in &run.memory {
-                let memory = *memory;
-                let take = || {
-                    self.memory()
-                        .with_near(memory, |page| copy.extend_from_slice(page))
-                };
-                cpu().work(Op::DriveCopy, take);
-            }
-            self.moved(run.memory.len() as u32).await;
-            let written = self.write_run(fs, number, run.first * PAGE, &copy).await;
-            let is_done = written.is_ok();
-            self.blocks.borrow_mut().end_writing(number, &run, is_done);
-            self.wake();
-            written?;
-        }
-    }
-
-    /// Writes bytes to a file, as far as it goes.
-    async fn write_run(
-        &self,
-        fs: &FileSystemOfDrive,
-        number: u64,
-        from: u64,
-        bytes: &[u8],
-    ) -> Result<(), FileError> {
-        let size = fs.attributes(number).await?.bytes;
-        let end = size.saturating_sub(from).min(bytes.len() as u64) as usize;
-        let caller = self.writers.borrow().get(&number).cloned();
-        let caller = caller.expect("who made it dirty is known");
-        let by = By {
-            caller: &caller,
-            now_ns: self.clock.now_ns(cpu().now()),
-        };
-        let mut done = 0;
-        while done < end {
-            let write = Write::at(from + done as u64);
-            let data = In::Bytes(&bytes[done..end]);
-            let written = fs.write(by, number, write, data).await?;
-            if written.bytes == 0 {
-                return Err(Errno::ENOSPC.into());
-            }
-            done += written.bytes as usize;
-        }
-        Ok(())
     }
 
     /// Takes pages of a range, of a host or of all, out. For one who is alone.
@@ -631,14 +340,6 @@ impl Near {
         let blocks = self.blocks.borrow();
         let is_there = |page: &u64| matches!(blocks.look(number, *page), Look::There(_));
         pages.clone().filter(is_there).count() as u32
-    }
-
-    /// Up to where there is nothing of a range, whose first page is not there.
-    fn nothing_until(&self, number: u64, pages: Range<u64>) -> u64 {
-        let blocks = self.blocks.borrow();
-        let mut all = pages.clone();
-        let is_some = |page: &u64| blocks.look(number, *page) != Look::Nothing;
-        all.find(is_some).unwrap_or(pages.end)
     }
 
     /// Waits until memory has moved so many pages.

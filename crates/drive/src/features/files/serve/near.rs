@@ -1,6 +1,7 @@
 //! Reading and writing by way of the cache in the drive's memory.
 
-use wharf_files::{Errno, FILE_BYTES_MAX, FileError, In, Out, Place};
+use wharf_files::vfs::check_range;
+use wharf_files::{Errno, FileError, In, Out, Place};
 use wharf_wire::file::{Evict, NearResult};
 use wharf_wire::status::StatusCode;
 
@@ -17,7 +18,7 @@ pub(super) async fn read(call: &Call<'_>) -> Served {
     if !flags.read {
         return Err(Errno::EBADF.into());
     }
-    check_range(offset, call.buffer_bytes())?;
+    check_range(offset, call.buffer_bytes() as u64)?;
     let pages = call.pages();
     let out = Out::Host(call.host_bytes(&pages));
     let keep = (call.command.keeps(), call.command.keeps_ahead());
@@ -42,7 +43,7 @@ pub(super) async fn write(call: &Call<'_>) -> Served {
     let (caller, bytes_max) = call.files.writer(handle)?;
     let (number, flags) = call.files.opened(handle)?;
     let (offset, count) = (call.command.file_offset(), call.buffer_bytes());
-    check_range(offset, count)?;
+    check_range(offset, count as u64)?;
     call.carry(count).await;
     let mut data = vec![0; count];
     call.copy_out(0, &mut data)?;
@@ -89,13 +90,6 @@ pub(super) async fn evict(call: &Call<'_>) -> Served {
     let bytes = from..from.saturating_add(call.command.range_bytes());
     let evicted = call.files.file_system().evict_near(number, bytes, how);
     Ok(Done::result(evicted.await?))
-}
-
-fn check_range(offset: u64, bytes: usize) -> Result<(), Errno> {
-    match offset.checked_add(bytes as u64) {
-        Some(end) if end <= FILE_BYTES_MAX => Ok(()),
-        _ => Err(Errno::EINVAL),
-    }
 }
 
 impl Call<'_> {

@@ -1,0 +1,96 @@
+//! Writing to the cache.
+
+use std::rc::Rc;
+
+use wharf_files::{Caller, FileError, FileSystem};
+use wharf_runtime::Op;
+use wharf_wire::file::NearResult;
+
+use super::blocks::Look;
+use super::{How, Near, PAGE, Past, User, cpu, pages_of, part_of};
+use crate::features::files::lines::FileSystemOfDrive;
+
+impl Near {
+    /// Writes bytes of a file that lie within it, to pages of the cache; gives those that found no room, which are to be
+    /// written to the file. Nothing at all if they go behind its end.
+    pub(in crate::features::files) async fn write(
+        &self,
+        fs: &FileSystemOfDrive,
+        (number, user): (u64, User),
+        caller: &Rc<Caller>,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<Option<(NearResult, Past)>, FileError> {
+        let _inside = self.gates.enter(number, How::Together).await;
+        let end = offset.saturating_add(data.len() as u64);
+        if end > fs.attributes(number).await?.bytes {
+            return Ok(None);
+        }
+        let bytes = offset..end;
+        let pages = pages_of(&bytes);
+        let mut result = NearResult {
+            bytes: data.len() as u32,
+            hits: self.there(number, &pages),
+            ..NearResult::default()
+        };
+        self.hold(fs, number).await?;
+        self.writers.borrow_mut().insert(number, caller.clone());
+        let mut past = Vec::new();
+        for page in pages {
+            let (at, part) = part_of(&bytes, page);
+            let new = &data[part.start as usize..part.end as usize];
+            match self.write_page(fs, (number, user), page, (at, new)).await {
+                Ok(true) => result.kept += 1,
+                Ok(false) => past.push(part),
+                Err(error) => {
+                    self.let_go(fs, number).await?;
+                    return Err(error);
+                }
+            }
+        }
+        result.is_full = !past.is_empty();
+        self.moved(result.kept).await;
+        self.let_go(fs, number).await?;
+        Ok(Some((result, past)))
+    }
+
+    /// Writes a part of a page; false if there is no room for it.
+    async fn write_page(
+        &self,
+        fs: &FileSystemOfDrive,
+        (number, user): (u64, User),
+        page: u64,
+        (at, new): (usize, &[u8]),
+    ) -> Result<bool, FileError> {
+        loop {
+            let look = self.blocks.borrow().look(number, page);
+            match look {
+                Look::There(memory) => {
+                    self.put(memory, at, new);
+                    self.blocks.borrow_mut().mark_dirty(number, page);
+                    return Ok(true);
+                }
+                Look::Coming => self.changed().await,
+                Look::Nothing => {
+                    let claimed = self.blocks.borrow_mut().claim(number, page, user.host);
+                    let Some(memory) = claimed else {
+                        return Ok(false);
+                    };
+                    if new.len() < PAGE as usize {
+                        self.fill(fs, (number, user), page, &[memory]).await?;
+                    } else {
+                        self.arrive(number, page..page + 1);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Copies into a page of memory.
+    fn put(&self, memory: u32, at: usize, new: &[u8]) {
+        cpu().work(Op::DriveCopy, || {
+            let copy = |page: &mut [u8]| page[at..at + new.len()].copy_from_slice(new);
+            self.memory().with_near(memory, copy);
+        });
+    }
+}
