@@ -1,5 +1,6 @@
 //! The drive's cache of pages of files.
 
+use wharf_files::Errno;
 use wharf_files::model::ModelLimits;
 use wharf_files::testing::beside::{
     Difference, Room, assert_alike, compare_answers, compare_views, new_model,
@@ -13,7 +14,7 @@ use wharf_files::vfs::SessionLimits;
 use wharf_runtime::Seed;
 use wharf_wire::admin::Cns;
 use wharf_wire::command::Command;
-use wharf_wire::file::{Evict, FileHandle, NearResult};
+use wharf_wire::file::{Evict, FileHandle, HandleOperation, NearResult};
 use wharf_wire::identify::{DriveFeature, IdentifyController};
 use wharf_wire::status::StatusCode;
 
@@ -367,5 +368,41 @@ fn what_was_synced_outlives_a_power_cut_whichever_memory_it_was_in() {
         let mut right = vec![1; 3 * PAGE as usize];
         right[50..1050].fill(2);
         assert!(found == right, "what was synced, and no more");
+    });
+}
+
+#[test]
+fn what_cannot_be_written_to_the_file_stays_until_it_can() {
+    with_cache(8, |mut asker| async move {
+        let handle = asker.file(UPDATE, b"/holes").await;
+        let cut = HandleOperation::Truncate;
+        let cut = Command::handle_operation(1, handle, cut, 2 * PAGE, 0);
+        assert_eq!(asker.send(cut).await.done(), Ok(0));
+        let filler = asker.file(UPDATE, b"/filler").await;
+        asker.put(0, &[8; 256 << 10]);
+        let mut offset = 0;
+        loop {
+            let write = Command::write_file(1, filler, offset, 256 << 10);
+            let write = asker.aimed(write);
+            match asker.send(write).await.done() {
+                Ok(count) => offset += count,
+                Err(errno) => break assert_eq!(errno, Errno::ENOSPC.number()),
+            }
+        }
+        asker.put(0, &[9; 4096]);
+        send(&mut asker, Command::write_near(1, handle, PAGE, 4096)).await;
+        let sync = Command::sync_file(1, handle, 0, u64::MAX, false);
+        let evict = Command::evict_near(1, handle, Evict::WriteBack, 0, u64::MAX);
+        for command in [sync, evict] {
+            let failed = asker.send(command).await.done();
+            assert_eq!(failed, Err(Errno::ENOSPC.number()));
+            assert_eq!(near_pages(&mut asker).await, (1, 1), "it is not lost");
+        }
+        let cut = Command::handle_operation(1, filler, HandleOperation::Truncate, 0, 0);
+        assert_eq!(asker.send(cut).await.done(), Ok(0));
+        assert_eq!(asker.send(sync).await.done(), Ok(0));
+        assert_eq!(near_pages(&mut asker).await, (1, 0));
+        let found = read(&mut asker, handle, PAGE, 4096).await;
+        assert_eq!(found, [9; 4096]);
     });
 }

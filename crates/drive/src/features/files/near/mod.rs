@@ -261,21 +261,16 @@ impl Near {
     /// Nothing of a file stays.
     ///
     /// # Errors
-    /// If it cannot be written to the file; then it is lost.
+    /// If it cannot be written to the file; then it stays.
     pub(super) async fn forget(
         &self,
         fs: &FileSystemOfDrive,
         number: u64,
     ) -> Result<(), FileError> {
-        if !self.has(number) {
-            return Ok(());
-        }
-        let _inside = self.gates.enter(number, How::Alone).await;
-        let written = self.write_back(fs, number, &ALL).await;
-        written.and(self.leave(fs, number, &ALL).await)
+        self.change(fs, number, Some(ALL)).await.map(drop)
     }
 
-    /// The same of a file that has no name any more.
+    /// The same of a file that has no name any more: what cannot be written is lost.
     pub(super) async fn forget_if_removed(
         &self,
         fs: &FileSystemOfDrive,
@@ -284,7 +279,9 @@ impl Near {
         if !self.has(number) || fs.attributes(number).await?.links > 0 {
             return Ok(());
         }
-        self.forget(fs, number).await
+        let _inside = self.gates.enter(number, How::Alone).await;
+        let written = self.write_back(fs, number, &ALL).await;
+        written.and(self.leave(fs, number, &ALL).await)
     }
 
     /// A host is gone: its pages are written, and leave.
