@@ -74,8 +74,15 @@ impl ToHost {
 #[derive(Clone)]
 pub struct FromHost {
     pace: Pace,
+    carried: Arc<Carried>,
+}
+
+/// What the link carried from the host.
+#[derive(Default)]
+struct Carried {
+    bytes: AtomicU64,
     /// When it has carried all that was asked for.
-    free_ns: Arc<AtomicU64>,
+    free_ns: AtomicU64,
 }
 
 impl FromHost {
@@ -83,22 +90,32 @@ impl FromHost {
     pub fn new(config: &LinkConfig) -> FromHost {
         FromHost {
             pace: Pace::new(config.from_host_mb_s),
-            free_ns: Arc::new(AtomicU64::new(0)),
+            carried: Arc::default(),
         }
     }
 
     /// When `bytes` bytes that are asked for now are here; 0 if that takes no time.
     #[inline]
     pub fn carry(&self, cpu: &Cpu, bytes: u64) -> u64 {
-        if self.pace.is_unlimited() || bytes == 0 {
+        if bytes == 0 {
+            return 0;
+        }
+        // Relaxed: a sum.
+        self.carried.bytes.fetch_add(bytes, Ordering::Relaxed);
+        if self.pace.is_unlimited() {
             return 0;
         }
         let duration_ns = self.pace.ns(bytes);
         let end_ns = |free_ns: u64| free_ns.max(cpu.now()) + duration_ns;
         // Relaxed: a clock of its own, which orders nothing.
         let (order, next) = (Ordering::Relaxed, |free_ns| Some(end_ns(free_ns)));
-        let before = self.free_ns.fetch_update(order, order, next);
+        let before = self.carried.free_ns.fetch_update(order, order, next);
         end_ns(before.expect("it is always changed"))
+    }
+
+    /// Bytes that it has carried.
+    pub fn bytes(&self) -> u64 {
+        self.carried.bytes.load(Ordering::Relaxed)
     }
 }
 
@@ -136,7 +153,9 @@ mod tests {
             // Bytes take their share of a page's time.
             assert_eq!(limited.carry(&cpu, 1_024), 11_250);
             assert_eq!(limited.carry(&cpu, PAGE_BYTES + 2_048), 12_750);
+            assert_eq!(limited.bytes(), 5 * PAGE_BYTES + 3_072);
             assert_eq!(unlimited.carry(&cpu, PAGE_BYTES), 0);
+            assert_eq!(unlimited.bytes(), PAGE_BYTES);
         });
         machine.run_virtual(wharf_runtime::Seed(1)).unwrap();
     }

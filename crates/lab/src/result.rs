@@ -261,7 +261,7 @@ pub struct Row {
     /// Open loop: how late requests were sent; `None` in a closed loop.
     pub drift_us: Option<Drift>,
     /// Share of 4 KiB page touches that found their page in memory, wherever it lies, since an earlier request had
-    /// touched it: in a cache on the host, or in a frame that a drive keeps in memory of the host. `None` for a design
+    /// touched it: in a cache on the host, in a frame that a drive keeps in memory of the host, or in the drive's own cache. `None` for a design
     /// without a cache.
     pub hit_ratio: Option<f64>,
     /// The part of `hit_ratio` that took no command to a drive.
@@ -275,6 +275,10 @@ pub struct Row {
     /// and services, and those that pins brought into frames. `None` without touches, and where drives do not tell.
     #[serde(default)]
     pub pages_read_per_page: Option<f64>,
+    /// Bytes that the links of all drives carried in both directions, commands and completions among them, by bytes that requests
+    /// read and wrote. `None` where nothing was read or written, and where drives do not tell.
+    #[serde(default)]
+    pub link_bytes_per_byte: Option<f64>,
     /// Of the pages that a drive's cache was asked for by a command, the share that it had in a frame of the host memory buffer;
     /// `None` for a design that pins no pages.
     #[serde(default)]

@@ -217,7 +217,7 @@ fn log_page_layouts(tables: &mut Tables) {
         pin_fills, used_granules, capacity_granules,
         host_granules, moved_granules, unit_programs, unfilled_granules, padding_granules,
         compressed_pages, expanded_pages, seeks, positioning_ns, read_seeks,
-        map_bytes, reserved,
+        map_bytes, link_to_host_bytes, link_from_host_bytes, reserved,
     });
 }
 

@@ -186,6 +186,10 @@ statistics! {
     counter read_seeks,
     /// Bytes of the drive's memory that its map takes; 0 of disks.
     gauge map_bytes,
+    /// Bytes that I/O commands had the link carry to the host: data, and completions of 16 bytes.
+    counter link_to_host_bytes,
+    /// Bytes that I/O commands had the link carry from the host: data, and commands of 64 bytes.
+    counter link_from_host_bytes,
 }
 
 const _: () = assert!(size_of::<DriveStatistics>() == 512);

@@ -42,7 +42,14 @@ pub(super) struct HostCommands {
     pub(super) pins: u64,
     pub(super) unpins: u64,
     pub(super) service_ns: u64,
+    /// Bytes to the host.
+    pub(super) to_host_bytes: u64,
+    /// Commands whose bytes nobody else has counted.
+    pub(super) from_host_bytes: u64,
 }
+
+/// Bytes of a command, and of a completion.
+const COMMAND_BYTES: (u64, u64) = (64, 16);
 
 impl HostCommands {
     #[inline]
@@ -57,6 +64,20 @@ impl HostCommands {
             Some(IoOpcode::Pin) => self.pins += 1,
             Some(IoOpcode::Unpin) => self.unpins += 1,
             _ => {}
+        }
+    }
+
+    /// Counts what the link carries for a command that is over.
+    #[inline]
+    pub(super) fn count_link(&mut self, qid: u16, command: &Command, to_host_bytes: u32) {
+        if qid == 0 {
+            return;
+        }
+        self.to_host_bytes += u64::from(to_host_bytes);
+        // Who serves files has the link carry all of a command.
+        if !command.io_opcode().is_some_and(IoOpcode::is_of_files) {
+            self.from_host_bytes += COMMAND_BYTES.0;
+            self.to_host_bytes += COMMAND_BYTES.1;
         }
     }
 

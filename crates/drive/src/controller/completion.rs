@@ -82,6 +82,7 @@ impl Controller {
             completion = completion.with_space_level(self.space_level());
         }
         self.cpu.work(Op::CommandComplete, || ());
+        self.host_commands.count_link(qid, command, to_host_bytes);
         let due_ns = self.to_host.carry(&self.cpu, u64::from(to_host_bytes));
         self.post(Outgoing {
             due_ns,

@@ -25,24 +25,24 @@ pub enum Amount {
 }
 
 impl Amount {
-    /// With another client's.
-    fn plus(self, other: Amount) -> Amount {
+    /// What two amounts of one kind come to.
+    fn zip(self, other: Amount, f: fn(u64, u64) -> u64) -> Amount {
         use Amount::*;
         match (self, other) {
-            (Count(a), Count(b)) => Count(a + b),
-            (Bytes(a), Bytes(b)) => Bytes(a + b),
-            (OfRequestsNs(a), OfRequestsNs(b)) => OfRequestsNs(a + b),
-            (OfClientsNs(a), OfClientsNs(b)) => OfClientsNs(a + b),
-            (OfServicesNs(a), OfServicesNs(b)) => OfServicesNs(a + b),
+            (Count(a), Count(b)) => Count(f(a, b)),
+            (Bytes(a), Bytes(b)) => Bytes(f(a, b)),
+            (OfRequestsNs(a), OfRequestsNs(b)) => OfRequestsNs(f(a, b)),
+            (OfClientsNs(a), OfClientsNs(b)) => OfClientsNs(f(a, b)),
+            (OfServicesNs(a), OfServicesNs(b)) => OfServicesNs(f(a, b)),
             (
                 MeanNs { sum_ns, count },
                 MeanNs {
-                    sum_ns: more_ns,
-                    count: more,
+                    sum_ns: other_ns,
+                    count: others,
                 },
             ) => MeanNs {
-                sum_ns: sum_ns + more_ns,
-                count: count + more,
+                sum_ns: f(sum_ns, other_ns),
+                count: f(count, others),
             },
             (one, other) => panic!("one gauge is of one kind: {one:?}, {other:?}"),
         }
@@ -72,6 +72,16 @@ impl Gauges {
         self.iter().find(|(of, _)| *of == name).map(|found| found.1)
     }
 
+    /// What came to each since `earlier`, a reading of the same client.
+    #[must_use]
+    pub fn since(&self, earlier: &Gauges) -> Gauges {
+        let one = |(name, now): (&'static str, Amount)| match earlier.get(name) {
+            Some(then) => (name, now.zip(then, |now, then| now - then)),
+            None => (name, now),
+        };
+        Gauges(self.iter().map(one).collect())
+    }
+
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, Amount)> + '_ {
         self.0.iter().copied()
@@ -81,7 +91,7 @@ impl Gauges {
     pub fn merge(&mut self, other: &Gauges) {
         for (name, amount) in other.iter() {
             match self.0.iter_mut().find(|(of, _)| *of == name) {
-                Some((_, sum)) => *sum = sum.plus(amount),
+                Some((_, sum)) => *sum = sum.zip(amount, |a, b| a + b),
                 None => self.0.push((name, amount)),
             }
         }
@@ -118,6 +128,9 @@ mod tests {
         all.merge(&one);
         all.merge(&Gauges::none().with("bytes", Amount::Bytes(7)));
         assert_eq!(all.get("asks"), Some(Amount::Count(6)));
+        let before = Gauges::none().with("asks", Amount::Count(2));
+        assert_eq!(all.since(&before).get("asks"), Some(Amount::Count(4)));
+        assert_eq!(all.since(&before).get("bytes"), Some(Amount::Bytes(7)));
         assert_eq!(all.get("bytes"), Some(Amount::Bytes(7)));
         let nodes = |count| Gauges::none().with("nodes", Amount::Count(count));
         let mut most = Gauges::none();

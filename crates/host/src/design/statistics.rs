@@ -72,6 +72,8 @@ statistics! {
     touches,
     /// Of these, [hits](Touch): found in the host's memory, without a command to a drive.
     hits,
+    /// Of the touches, pages that the drive's own cache had when a command asked for them.
+    near_hits,
     /// Of the touches, first ones of pages that reading ahead had brought.
     read_ahead_hits,
     /// Pages that left the cache for others.

@@ -1,7 +1,7 @@
 //! A block client over one big file: the way back, for whatever knows blocks alone.
 
 use super::{Errno, FileClient, FileError, FileStatistics, Handle};
-use crate::design::{Client, Counters, Statistics, Touch};
+use crate::design::{Client, Counters, Gauges, Statistics, Touch};
 use crate::error::IoError;
 use crate::span::Extent;
 
@@ -131,6 +131,11 @@ impl<F: FileClient> Client for BlockOnFile<F> {
         let mut statistics = self.counters.own();
         let FileStatistics { blocks, .. } = self.files.statistics();
         statistics.driver = blocks.driver;
+        statistics.near_hits = blocks.near_hits;
         statistics
+    }
+
+    fn gauges(&self) -> Gauges {
+        self.files.gauges()
     }
 }

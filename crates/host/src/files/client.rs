@@ -20,7 +20,7 @@
 
 use wharf_files::{Attributes, DirectoryEntry, Handle, OpenFlags, Rename, SetAttributes};
 
-use crate::design::{Statistics, Touch};
+use crate::design::{Gauges, Statistics, Touch};
 use crate::error::IoError;
 use crate::span::Extent;
 
@@ -274,4 +274,9 @@ pub trait FileClient: 'static {
 
     /// What this client did so far.
     fn statistics(&self) -> FileStatistics;
+
+    /// What it reports so far beyond that, as [`Client::gauges`](crate::design::Client::gauges).
+    fn gauges(&self) -> Gauges {
+        Gauges::none()
+    }
 }

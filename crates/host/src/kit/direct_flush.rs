@@ -59,6 +59,8 @@ pub struct WriterCounters {
     pub(crate) throttled_ns: Counter,
     /// Nanoseconds in which requests wrote back dirty pages themselves, since too much was dirty.
     pub(crate) flushing_ns: Counter,
+    /// Nanoseconds in which requests waited for memory: no page was clean.
+    pub(crate) memory_ns: Counter,
 }
 
 impl std::ops::Deref for WriterCounters {
@@ -76,6 +78,11 @@ impl WriterCounters {
         Gauges::none()
             .with("throttled", Amount::OfRequestsNs(self.throttled_ns.get()))
             .with("flushing", Amount::OfRequestsNs(self.flushing_ns.get()))
+    }
+
+    /// Nanoseconds in which requests waited for room in the cache, for whatever reason.
+    pub(crate) fn stalled_ns(&self) -> u64 {
+        self.throttled_ns.get() + self.flushing_ns.get() + self.memory_ns.get()
     }
 
     /// As [`WriterCounters::gauges`], with what all CPUs did together: the time of virtual runs in

@@ -29,6 +29,9 @@ impl Tag {
     }
 }
 
+/// Bytes of a node of either tree: a word for each of 64 slots, a word for each mark and other words, on cache lines of its own.
+pub(crate) const NODE_BYTES: u64 = 576;
+
 /// See the module. All of it may be called by any CPU at any time.
 pub trait Index: Default + Send + Sync + 'static {
     /// The frame of a page.

@@ -146,6 +146,14 @@ impl<P: Reclaims> Memory<P> {
 
     #[cold]
     async fn allocate_slowly(&self, key: PageKey) -> Result<u32, IoError> {
+        let began_ns = self.pages.tasks().cpu.now();
+        let allocated = self.allocate_or_wait(key).await;
+        let waited_ns = self.pages.tasks().cpu.now() - began_ns;
+        self.pages.counters().memory_ns.add(waited_ns);
+        allocated
+    }
+
+    async fn allocate_or_wait(&self, key: PageKey) -> Result<u32, IoError> {
         let (pages, tasks, common) = (&*self.pages, self.pages.tasks(), self.pages.common());
         let deadline_ns = tasks.cpu.now() + PATIENCE_NS;
         let failures = pages.failures();

@@ -40,10 +40,10 @@ pub struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// Nothing has been read yet; windows grow to `pages_max` pages.
+    /// Nothing has been read yet; windows grow to `pages_max` pages. If that is none, what is asked for is read, and no more.
     pub fn new(pages_max: u64) -> ReadAhead {
         ReadAhead {
-            pages_max: pages_max.max(1),
+            pages_max,
             start: 0,
             pages: 0,
             ahead: 0,
@@ -61,6 +61,13 @@ impl ReadAhead {
     /// counts the cached pages right before it, up to a number.
     pub fn miss(&mut self, page: u64, wanted: u64, cached_before: impl FnOnce(u64) -> u64) -> Plan {
         let most = self.pages_max;
+        if most == 0 {
+            return Plan {
+                first: page,
+                pages: wanted,
+                mark: None,
+            };
+        }
         if page != 0 && self.is_next(page) {
             return self.advance();
         }

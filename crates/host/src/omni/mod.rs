@@ -7,20 +7,20 @@
 //! not in the host, is brought into the drive's memory, and only the bytes that are asked for cross the link.
 //!
 //! It is put together of what [`stor`](crate::stor) has: the commands, the cache of a process, and its way by the drive's cache
-//! (`stor/cache/near.rs`, `ranges.rs`). `caches` leaves parts of it out, so that each can be compared with the whole in the same program:
+//! (`stor/cache/near/`). `caches` leaves parts of it out, so that each can be compared with the whole in the same program:
 //! `host` has one cache of the whole budget, which moves whole pages; `none` has none, and sends each operation to the drive.
 //!
-//! What the paper has beyond that and is not here yet: ownership of ranges that changes sides, reads that fill the host's cache, reading
-//! ahead into the drive's memory, and computation in the drive.
+//! What the paper has beyond that and is not here yet: eviction by epochs, reading ahead into the drive's memory, and computation in
+//! the drive.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use wharf_wire::dma::DmaSpace;
 
-use crate::design::{Design, DesignConfig, DesignError, FileParts, Needs, Parts};
+use crate::design::{Design, DesignConfig, DesignError, FileParts, Gauges, Needs, Parts};
 use crate::files::{FileClient, FileError};
-use crate::stor::{CacheMode, Stor, StorConfig};
+use crate::stor::{CacheMode, ReadFill, Stor, StorConfig};
 
 /// Which caches there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -43,13 +43,20 @@ crate::settings! {
         /// The share of the cache that is in the drive's memory, where both are there. OmniCache has 4
         /// of 20 GB there.
         pub device_share: f64 = 0.2, in 0.01..=0.99;
+        /// What becomes of pages in neither cache, of which a part is read, if the drive's cache has no room:
+        /// `host` (they go to the host's cache, as far as that has room) or `paper` (they stay where they are,
+        /// as the paper says).
+        pub read_fill: ReadFill = ReadFill::Host;
+        /// A range of a file that was not used for so long leaves the drive's cache when that has no room.
+        /// The paper has 30 s.
+        pub epoch_ns: u64 = 1_000_000_000, in 0..=3_600_000_000_000;
         /// Clients that are threads of one process, and share its cache in the host.
         pub threads: u32 = 1, in 1..=1_024;
         /// Files that a cache has pages of at a time, those that are open among them.
         pub cache_files: u32 = 1_024, in 1..=65_536;
         /// Pages of memory that a client has for data and requests.
         pub buffer_pages: u32 = 512, in 32..=65_536;
-        /// Most pages that the host reads ahead at a time, where it is the only one with a cache.
+        /// Most pages that come to the host at a time ahead of who goes through a file in order.
         pub read_ahead_pages: u32 = 15, in 1..=4_096;
     }
 }
@@ -64,6 +71,8 @@ impl OmniConfig {
                 Caches::None => CacheMode::None,
             },
             device_share: self.device_share,
+            read_fill: self.read_fill,
+            epoch_ns: self.epoch_ns,
             threads: self.threads,
             cache_files: self.cache_files,
             buffer_pages: self.buffer_pages,
@@ -101,6 +110,10 @@ impl Design for Omni {
         space: &Arc<DmaSpace>,
     ) -> Result<Omni, DesignError> {
         Stor::named(Self::NAME, config, &own.client(), space).map(|stor| Omni(Arc::new(stor)))
+    }
+
+    fn gauges(&self) -> Gauges {
+        self.0.gauges()
     }
 
     fn client(self: &Arc<Self>, parts: Parts) -> Result<Self::Client, DesignError> {

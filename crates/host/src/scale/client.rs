@@ -291,6 +291,7 @@ impl<I: Index, B: Backing> Local<I, B> {
     fn read_around(&self, pinned: &Pinned<'_, I, B>, key: PageKey, end: u64) -> u64 {
         let (missed, plan) = self.reading.around(pinned.frame, key, end);
         if plan.mark.is_none()
+            && self.shared().window_pages > 0
             && let Some(places) =
                 self.stride(key.file(), |stride| stride.miss(key.page(), plan.pages))
         {

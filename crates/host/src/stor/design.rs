@@ -16,7 +16,9 @@ use wharf_wire::memory::SharedMemory;
 
 use super::cache::{Process, StorFiles};
 use super::{Credentials, StorClient, StorConfig};
-use crate::design::{Design, DesignConfig, DesignError, FileParts, Needs, NoBlocks, Parts};
+use crate::design::{
+    Amount, Design, DesignConfig, DesignError, FileParts, Gauges, Needs, NoBlocks, Parts,
+};
 use crate::driver::Driver;
 use crate::files::{FileClient, FileError, make_files};
 use crate::gate::Gate;
@@ -73,6 +75,16 @@ impl Design for Stor {
         space: &Arc<DmaSpace>,
     ) -> Result<Stor, DesignError> {
         Stor::named(Self::NAME, config, own, space)
+    }
+
+    fn gauges(&self) -> Gauges {
+        if self.processes.is_empty() {
+            return Gauges::none();
+        }
+        let sum = |bytes: fn(&Process) -> u64| self.processes.iter().map(|one| bytes(one)).sum();
+        Gauges::none()
+            .with("index_bytes", Amount::Bytes(sum(Process::index_bytes)))
+            .with("near_bytes", Amount::Bytes(sum(Process::near_bytes)))
     }
 
     fn client(self: &Arc<Self>, parts: Parts) -> Result<Self::Client, DesignError> {

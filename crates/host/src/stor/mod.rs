@@ -58,7 +58,7 @@ use crate::driver::Driver;
 use crate::files::FileStatistics;
 use crate::late::LateCompletions;
 
-pub use cache::{CacheMode, StorFiles};
+pub use cache::{CacheMode, ReadFill, StorFiles};
 use credentials::Access;
 pub use credentials::{Credentials, Renewal};
 pub use design::Stor;
@@ -89,6 +89,13 @@ crate::settings! {
         pub threads: u32 = 1, in 1..=1_024;
         /// Files that a cache has pages of at a time, those that are open among them.
         pub cache_files: u32 = 1_024, in 1..=65_536;
+        /// With `near`: what becomes of pages in neither cache, of which a part is read, if the drive's cache
+        /// has no room: `host` (they go to the host's cache, as far as that has room) or `paper` (they stay
+        /// where they are, as OmniCache's paper says).
+        pub read_fill: ReadFill = ReadFill::Host;
+        /// With `near`: a range of a file that was not used for so long leaves the drive's cache when that
+        /// has no room. OmniCache's has 30 s.
+        pub epoch_ns: u64 = 1_000_000_000, in 0..=3_600_000_000_000;
         /// Most pages that a cache reads ahead at a time. StorStack's reads 7, then 8 more.
         pub read_ahead_pages: u32 = 15, in 1..=4_096;
     }

@@ -40,6 +40,8 @@ pub(crate) struct Parts {
     pub(crate) gate: Gate<Option<Go>>,
     /// The gate of services that bring the drives' initial content there, and that.
     pub(crate) first: Option<(Gate<Option<Go>>, Initial)>,
+    /// The gate of clients that make files before the run begins, which tells them when it does.
+    pub(crate) begin: Option<Gate<u64>>,
     pub(crate) done: (Notifier, Vec<Receiver<u32>>),
 }
 
@@ -81,14 +83,39 @@ pub(crate) async fn run(cpu: Cpu, run: Arc<Run>, space: Arc<DmaSpace>, mut parts
         return give_up(&cpu, &run, &mut parts, error.into());
     }
     run.note_books(&parts.books);
-    let start_ns = bring_initial(&cpu, &ready, parts.first.take()).await;
-    let before = match statistics(&admins).await {
+    let mut start_ns = bring_initial(&cpu, &ready, parts.first.take()).await;
+    let mut before = match statistics(&admins).await {
         Ok(before) => before,
         Err(error) => return give_up(&cpu, &run, &mut parts, error),
     };
+    parts.done.0.attach(&cpu);
     parts.gate.open(&cpu, Some(Go { ready, start_ns }));
+    if let Some(begin) = parts.begin.take() {
+        all_made(&cpu, &mut parts).await;
+        match statistics(&admins).await {
+            Ok(then) => before = then,
+            Err(error) => run.fail(RunError::Boot(error)),
+        }
+        cpu.begin_profiles();
+        start_ns = cpu.now();
+        begin.open(&cpu, start_ns);
+    }
     if let Err(error) = watch(&cpu, &run, &admins, &mut parts, before, start_ns).await {
         run.fail(RunError::Boot(error));
+    }
+}
+
+/// Waits until every client has the files that are there when the run begins, or cannot have them.
+async fn all_made(cpu: &Cpu, parts: &mut Parts) {
+    let (notifier, done) = &mut parts.done;
+    let mut left = done.len();
+    loop {
+        let told = done.iter_mut().filter_map(|told| told.try_pop(cpu));
+        left -= told.count();
+        if left == 0 {
+            return;
+        }
+        let _ = notifier.wait(cpu).await;
     }
 }
 
@@ -142,7 +169,6 @@ async fn watch(
     start_ns: u64,
 ) -> Result<(), AdminError> {
     let (notifier, done) = &mut parts.done;
-    notifier.attach(cpu);
     let cores = u64::from(run.cores);
     let mut left = done.len();
     let (mut step_ns, mut samples) = (FIRST_SAMPLE_NS, 0);

@@ -49,6 +49,8 @@ pub(crate) struct Connection {
     pub(crate) waiter: u32,
     pub(crate) queues: Vec<GroupQueues>,
     pub(crate) gate: Gate<Option<Go>>,
+    /// Where it waits until all files are there, and is told when the run begins.
+    pub(crate) begin: Option<Gate<u64>>,
     pub(crate) space: Arc<DmaSpace>,
     pub(crate) driver: DriverConfig,
     /// Its queue pairs are those of the cores of one drive.
@@ -177,6 +179,8 @@ struct State<C> {
     index: u32,
     /// Requests served that the run was not told of yet.
     untold: Cell<u64>,
+    /// What the client did before the run began.
+    before: (Statistics, Gauges),
 }
 
 impl<C: Client> State<C> {
@@ -205,50 +209,89 @@ pub(crate) async fn run<D: Design>(
     run: Arc<Run>,
     design: Arc<D>,
     connection: Connection,
-    done: Sender<u32>,
+    mut done: Sender<u32>,
     index: u32,
 ) {
     let Some(go) = connection.wait(&cpu).await else {
         return;
     };
+    let making = Making {
+        begin: connection.begin.clone(),
+        waiter: connection.waiter,
+    };
     let parts = connection.open(&cpu, &go, &run, index);
     let client = parts.and_then(|parts| Ok(design.client(parts)?));
     let client = match client {
         Ok(client) => client,
-        Err(error) => return give_up(&run, error, done, &cpu, index),
+        Err(error) => return give_up(&run, error, done, (&cpu, index), &making),
     };
-    let start_ns = cpu.now();
     if let Some(shared) = &run.files {
-        match design
-            .files(client, shared.parts(&cpu, index, run.key))
-            .await
-        {
+        let parts = shared.parts(&cpu, index, run.key);
+        match design.files(client, parts).await {
             Ok(files) => {
+                let go_ns = making.wait(&cpu, &mut done, index).await;
                 shared.learn();
-                files::start(cpu, run.clone(), files, done, (index, go.start_ns));
+                files::start(cpu, run.clone(), files, done, (index, go_ns));
             }
-            Err(error) => give_up(&run, RunError::FileSystem(error), done, &cpu, index),
+            Err(error) => {
+                let error = RunError::FileSystem(error);
+                give_up(&run, error, done, (&cpu, index), &making);
+            }
         }
         return;
     }
     if let Some(file) = &run.one_file {
         match file.open(&design, client, &cpu, (index, run.key)).await {
             Ok(blocks) => {
-                // What was made before is no part of the run.
-                let times = (cpu.now(), cpu.now());
-                start(&cpu, run.clone(), blocks, done, index, times);
+                let go_ns = making.wait(&cpu, &mut done, index).await;
+                start(&cpu, run.clone(), blocks, done, index, (cpu.now(), go_ns));
             }
-            Err(error) => give_up(&run, RunError::FileSystem(error), done, &cpu, index),
+            Err(error) => {
+                let error = RunError::FileSystem(error);
+                give_up(&run, error, done, (&cpu, index), &making);
+            }
         }
         return;
     }
-    start(&cpu, run, client, done, index, (start_ns, go.start_ns));
+    start(&cpu, run, client, done, index, (cpu.now(), go.start_ns));
+}
+
+/// What clients do before a run of files begins is no part of it.
+struct Making {
+    begin: Option<Gate<u64>>,
+    waiter: u32,
+}
+
+impl Making {
+    /// The client has its files: waits until all have theirs, and gives when the run begins.
+    async fn wait(&self, cpu: &Cpu, done: &mut Sender<u32>, index: u32) -> u64 {
+        self.tell(cpu, done, index);
+        match &self.begin {
+            Some(begin) => begin.pass(cpu, self.waiter).await,
+            None => cpu.now(),
+        }
+    }
+
+    /// Tells the boot task, which waits for all.
+    fn tell(&self, cpu: &Cpu, done: &mut Sender<u32>, index: u32) {
+        if self.begin.is_some() {
+            let told = done.push(cpu, index);
+            assert!(told.is_ok(), "two messages fit");
+        }
+    }
 }
 
 /// Client `index` does not even begin.
-fn give_up(run: &Run, error: RunError, done: Sender<u32>, cpu: &Cpu, index: u32) {
+fn give_up(
+    run: &Run,
+    error: RunError,
+    mut done: Sender<u32>,
+    (cpu, index): (&Cpu, u32),
+    making: &Making,
+) {
     run.fail(error);
-    let _ = { done }.push(cpu, index);
+    making.tell(cpu, &mut done, index);
+    let _ = done.push(cpu, index);
 }
 
 /// Starts the tasks of a client that replay, at the first of two times; an open loop counts from the second.
@@ -261,6 +304,7 @@ fn start<C: Client>(
     (start_ns, open_start_ns): (u64, u64),
 ) {
     let state = Rc::new(State {
+        before: (client.statistics(), client.gauges()),
         request_queues: RequestQueue::all(&run, index),
         deadline_ns: run.deadline_ns(open_start_ns),
         tasks_left: Cell::new(run.tasks),
@@ -546,8 +590,9 @@ async fn finish<C: Client>(state: &State<C>) {
     }
     state.tell(state.cpu.now());
     let mut account = state.account.replace(Account::new(0, state.run.cores));
-    account.statistics = state.client.statistics();
-    account.gauges = state.client.gauges();
+    let (statistics, gauges) = &state.before;
+    account.statistics = state.client.statistics().since(statistics);
+    account.gauges = state.client.gauges().since(gauges);
     state
         .run
         .accounts

@@ -411,18 +411,18 @@ fn build<D: Design>(
         for (index, (number, drive)) in (0..group.drives).zip(drives.by_ref()) {
             let handle = drive.power_on(machine, &format!("drive{number}"), space, &power)?;
             let new_queue = |qid, entries| handle.new_queue(qid, entries);
-            // Of a bunch each user has one for each core of the drive, one user after the other.
-            let each = match needs.bunch {
-                true => group.drive.firmware.cores,
-                false => 1,
-            };
+            // Of a bunch each user has one for each core of the drive, one user after the other. If the drive has fewer, each
+            // user has one, whose commands go to the cores in turn.
+            let firmware = &group.drive.firmware;
+            let names_cores = needs.bunch && users * firmware.cores <= firmware.queues_max;
+            let each = if names_cores { firmware.cores } else { 1 };
             let count = users * each;
             let made = offer_queues(space, count as u16, setup.host.queue_depth, new_queue);
             let made = made.map_err(|e| RunError::Memory(e.to_string()))?;
             let mut offers = Vec::new();
             for (number, (queue, mut offer)) in (0..).zip(made) {
                 let (user, core): (u32, u32) = (number / each, number % each);
-                offer.core = needs.bunch.then_some(core as u16);
+                offer.core = names_cores.then_some(core as u16);
                 let groups = &mut queues[user as usize];
                 groups.last_mut().expect("it was added").1.push(queue);
                 offers.push(offer);
@@ -453,6 +453,9 @@ fn build<D: Design>(
     let gate = Gate::new(users);
     // Services that bring something there begin before clients.
     let first_gate = initial.as_ref().map(|_| Gate::new(users));
+    // Clients of files begin when all files are there.
+    let makes_files = run.files.is_some() || run.one_file.is_some();
+    let begin = makes_files.then(|| Gate::new(users));
     let mut done_receivers = Vec::new();
     for (index, queues) in (0..).zip(queues) {
         let connection = client::Connection {
@@ -462,6 +465,7 @@ fn build<D: Design>(
                 (Some(first), true) => first.clone(),
                 _ => gate.clone(),
             },
+            begin: begin.clone(),
             space: space.clone(),
             driver: client::driver_config(&setup.host),
             is_bunch: needs.bunch,
@@ -494,6 +498,7 @@ fn build<D: Design>(
         driver: client::driver_config(&setup.host),
         gate,
         first: first_gate.zip(initial),
+        begin,
         done: (done_notifier, done_receivers),
     };
     let (run, space) = (run.clone(), space.clone());

@@ -256,6 +256,13 @@ impl Outcome {
         self.groups.iter().map(group).collect()
     }
 
+    /// Bytes on the links by bytes that were asked for.
+    fn link_bytes_per_byte(&self) -> Option<f64> {
+        let carried = self.drive.link_to_host_bytes + self.drive.link_from_host_bytes;
+        // A drive that was asked for something has carried the command.
+        (self.bytes > 0).then(|| ratio(carried as f64, self.bytes as f64))
+    }
+
     fn into_row<D: Design>(self, setup: &Setup) -> Row {
         let requests = self.requests();
         let seconds = self.elapsed_ns as f64 / 1e9;
@@ -298,11 +305,14 @@ impl Outcome {
             flush_latency_us: self.flushes.summary(),
             drift_us: setup.speed.map(|_| drift),
             model: (!setup.engine.is_virtual() && needs.in_kernel).then(|| IN_KERNEL.to_string()),
-            hit_ratio: of_touches(self.statistics.hits + self.drive.pin_hits),
+            hit_ratio: of_touches(
+                self.statistics.hits + self.statistics.near_hits + self.drive.pin_hits,
+            ),
             no_command_hit_ratio: of_touches(self.statistics.hits),
             read_ahead_hit_ratio: of_touches(self.statistics.read_ahead_hits),
             pages_read_per_page: (touches > 0.0)
                 .then(|| ratio(self.drive_pages_read() as f64, touches)),
+            link_bytes_per_byte: self.link_bytes_per_byte(),
             frame_hit_ratio: (self.drive.pinned_pages > 0)
                 .then(|| ratio(self.drive.pin_hits as f64, self.drive.pinned_pages as f64)),
             host_cpu_us_per_io: self.host_cpu_us_per_io(setup),

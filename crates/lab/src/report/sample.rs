@@ -252,6 +252,7 @@ fn row(p: &Profile) -> Row {
         hit_ratio: p.hit_share.map(|_| ratio(hits as f64, REQUESTS as f64)),
         no_command_hit_ratio: p.hit_share.map(|share| 0.75 * share),
         read_ahead_hit_ratio: p.hit_share.map(|_| 0.04),
+        link_bytes_per_byte: Some(1.25 - p.hit_share.unwrap_or(0.0)),
         pages_read_per_page: Some(1.1 - p.hit_share.unwrap_or(0.0)),
         frame_hit_ratio: (p.design == "scala").then_some(0.12),
         host_cpu_us_per_io: p.host_cpu_us,

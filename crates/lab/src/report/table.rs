@@ -50,7 +50,7 @@ const SPEED: [Column; 7] = [
     ),
 ];
 
-const WORK: [Column; 8] = [
+const WORK: [Column; 9] = [
     ("hit\n%", |row| optional_percent(row.hit_ratio), "hit_ratio"),
     (
         "no cmd\n%",
@@ -66,6 +66,11 @@ const WORK: [Column; 8] = [
         "read\n/page",
         |row| optional(row.pages_read_per_page),
         "pages_read_per_page",
+    ),
+    (
+        "link\nB/B",
+        |row| optional(row.link_bytes_per_byte),
+        "link_bytes_per_byte",
     ),
     (
         "CPU\nµs/IO",
@@ -146,17 +151,16 @@ fn spread(row: &Row, column: &Column) -> String {
 /// One table if it fits, else two with the same rows.
 fn figures(rows: &[Row], width: usize, cell: fn(&Row, &Column) -> String) -> String {
     let all: Vec<Column> = SPEED.into_iter().chain(WORK).collect();
-    for padding in [2, 1] {
-        let table = table(rows, &all, padding, cell);
-        if table.lines().all(|line| line.chars().count() <= width) {
-            return table;
-        }
+    let fits = |table: &String| table.lines().all(|line| line.chars().count() <= width);
+    let tables = |columns: &[Column]| [2, 1].map(|padding| table(rows, columns, padding, cell));
+    if let Some(one) = tables(&all).into_iter().find(fits) {
+        return one;
     }
-    format!(
-        "{}\n{}",
-        table(rows, &SPEED, 2, cell),
-        table(rows, &WORK, 2, cell)
-    )
+    let [speed, work] = [&SPEED[..], &WORK].map(|columns| {
+        let [wide, narrow] = tables(columns);
+        if fits(&wide) { wide } else { narrow }
+    });
+    format!("{speed}\n{work}")
 }
 
 fn table(

@@ -34,6 +34,12 @@ pub enum Metric {
     MeanLatency,
     /// Mean latency of reads, in microseconds.
     ReadMean,
+    /// Mean latency of writes, in microseconds.
+    WriteMean,
+    /// Bytes on the links by bytes that were asked for.
+    LinkBytes,
+    /// Share of the time of requests in which they waited for room in the host's cache.
+    Stalled,
     /// The 99th percentile of the latency of reads, in microseconds.
     ReadP99,
     /// Pages that a disk behind a cache compressed and wrote, of all units that were touched, for each that left the cache.
@@ -152,6 +158,9 @@ impl Metric {
             Metric::Bandwidth => "bandwidth, MB/s",
             Metric::MeanLatency => "mean latency, µs",
             Metric::ReadMean => "mean latency of reads, µs",
+            Metric::WriteMean => "mean latency of writes, µs",
+            Metric::LinkBytes => "bytes on the link by byte",
+            Metric::Stalled => "share of time stalled",
             Metric::ReadP99 => "p99 latency of reads, µs",
             Metric::DiskWriteAmplification => "write amplification",
             Metric::SeeksPerRead => "seeks by read",
@@ -210,6 +219,12 @@ impl Metric {
             Metric::Bandwidth => row.bandwidth_mb_s,
             Metric::MeanLatency => row.latency_us.mean,
             Metric::ReadMean => read(row)?.mean,
+            Metric::WriteMean => {
+                let latency = row.write_latency_us.as_ref();
+                latency.ok_or("nothing was written")?.mean
+            }
+            Metric::LinkBytes => row.link_bytes_per_byte.ok_or("nothing was moved")?,
+            Metric::Stalled => share(row, "stalled"),
             Metric::ReadP99 => read(row)?.p99,
             Metric::DiskWriteAmplification => behind(row, "disk_write_amplification")?,
             Metric::SeeksPerRead => behind(row, "seeks_per_read")?,

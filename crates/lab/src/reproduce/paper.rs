@@ -203,7 +203,7 @@ mod tests {
         for subject in Subject::ALL {
             let paper = Paper::of(subject);
             let least = match subject {
-                Subject::Indexless | Subject::Stor => 5,
+                Subject::Indexless | Subject::Stor | Subject::Omni => 5,
                 Subject::Scala | Subject::Scale => 12,
             };
             assert!(paper.figures.len() >= least, "{}", paper.figures.len());

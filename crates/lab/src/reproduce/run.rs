@@ -7,7 +7,7 @@ use wharf_drive::config::FrameIndex;
 use wharf_host::volume::Level;
 
 use super::setup::scale::THREADS;
-use super::setup::{indexless, rule};
+use super::setup::{indexless, omni, rule};
 use super::subject::Subject;
 use super::vocabulary::meaning;
 use crate::config::ArrayLayout;
@@ -60,6 +60,8 @@ pub struct Run {
     pub mode: Mode,
     /// Microseconds that a command takes longer on its way.
     pub added_us: u32,
+    /// Percent of the data that the cache is large; 0: what the set-up says.
+    pub cache_percent: u32,
 }
 
 /// How a design is set, where a paper has it in several ways.
@@ -92,6 +94,14 @@ pub enum Mode {
     TokensCompared,
     /// It computes the code of the claims with each command.
     CodeEachTime,
+    /// The cache of the host alone, of both caches' size.
+    HostAlone,
+    /// No cache.
+    NoCache,
+    /// Reads do not bring pages to the host's cache.
+    PaperReads,
+    /// Ranges leave the drive's cache however lately they were used.
+    NoEpochs,
 }
 
 /// What the drives hold when a run begins.
@@ -216,8 +226,19 @@ pub const TOKENS_COMPARED: Variant = mode("tokens compared", "stor", Mode::Token
 /// The same, with the code of the claims computed for each command.
 pub const CODE_EACH_TIME: Variant = mode("code each time", "stor", Mode::CodeEachTime);
 
+/// OmniCache.
+pub const OMNI: Variant = plain("OmniCache", "omni");
+/// The same with one cache, of the same size, in the host.
+pub const HOST_CACHE: Variant = mode("HostCache", "omni", Mode::HostAlone);
+/// Without a cache: FusionFS.
+pub const FUSION: Variant = mode("FusionFS", "omni", Mode::NoCache);
+/// As the paper's text has reads.
+pub const OMNI_PAPER: Variant = mode("reads as the paper says", "omni", Mode::PaperReads);
+/// Ranges leave the drive's cache however lately they were used.
+pub const OMNI_NO_EPOCHS: Variant = mode("no epochs", "omni", Mode::NoEpochs);
+
 /// All of them.
-const VARIANTS: [Variant; 36] = [
+const VARIANTS: [Variant; 41] = [
     SCALA,
     HARDWARE,
     KERNEL,
@@ -254,6 +275,11 @@ const VARIANTS: [Variant; 36] = [
     TRUSTING,
     TOKENS_COMPARED,
     CODE_EACH_TIME,
+    OMNI,
+    HOST_CACHE,
+    FUSION,
+    OMNI_PAPER,
+    OMNI_NO_EPOCHS,
 ];
 
 impl<'de> Deserialize<'de> for Variant {
@@ -334,6 +360,7 @@ impl Variant {
             rule: rule(Subject::Scala),
             mode: self.mode,
             added_us: 0,
+            cache_percent: 0,
         }
     }
 
@@ -370,6 +397,7 @@ impl Variant {
             rule: rule(Subject::Scale),
             mode: self.mode,
             added_us: 0,
+            cache_percent: 0,
         }
     }
 }
@@ -398,6 +426,18 @@ impl Variant {
     }
 }
 
+impl Variant {
+    /// A run of the OmniCache paper: 32 threads, a drive of four cores, requests of 1 KiB.
+    pub fn on_private_files(self, workload: &str) -> Run {
+        Run {
+            subject: Subject::Omni,
+            request_kib: 1,
+            rule: rule(Subject::Omni),
+            ..self.clients(workload, omni::THREADS)
+        }
+    }
+}
+
 impl Run {
     /// The run in a few words.
     pub fn describe(&self) -> String {
@@ -419,7 +459,7 @@ impl Run {
             0 => String::new(),
             n => format!(" of {n} KiB"),
         };
-        if self.subject == Subject::Stor {
+        if matches!(self.subject, Subject::Stor | Subject::Omni) {
             let mode = match self.mode {
                 Mode::Usual => String::new(),
                 mode => format!(" ({mode:?})"),
@@ -429,7 +469,15 @@ impl Run {
                 us => format!(", {us} us more on the way"),
             };
             let (design, workload) = (self.design, &self.workload);
-            return format!("{design}{mode} on files, {workload}{request}{added}");
+            let threads = match self.clients {
+                1 => String::new(),
+                n => format!(", {n} threads"),
+            };
+            let cache = match self.cache_percent {
+                0 => String::new(),
+                percent => format!(", a cache of {percent} %"),
+            };
+            return format!("{design}{mode} on files, {workload}{request}{threads}{added}{cache}");
         }
         if self.subject == Subject::Indexless {
             let unit = match self.unit_kib {

@@ -21,15 +21,18 @@ pub enum Subject {
     Indexless,
     /// StorStack (JSA 2025).
     Stor,
+    /// OmniCache (FAST 2024).
+    Omni,
 }
 
 impl Subject {
     /// All of them.
-    pub const ALL: [Subject; 4] = [
+    pub const ALL: [Subject; 5] = [
         Subject::Scala,
         Subject::Scale,
         Subject::Indexless,
         Subject::Stor,
+        Subject::Omni,
     ];
 
     /// Its name on the command line.
@@ -39,6 +42,7 @@ impl Subject {
             Subject::Scale => "scale",
             Subject::Indexless => "indexless",
             Subject::Stor => "stor",
+            Subject::Omni => "omni",
         }
     }
 
@@ -59,6 +63,7 @@ impl Subject {
             Subject::Scale => include_str!("../../../../configs/paper/scale.toml"),
             Subject::Indexless => include_str!("../../../../configs/paper/indexless.toml"),
             Subject::Stor => include_str!("../../../../configs/paper/stor.toml"),
+            Subject::Omni => include_str!("../../../../configs/paper/omni.toml"),
         }
     }
 }

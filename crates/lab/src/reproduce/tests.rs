@@ -219,6 +219,7 @@ fn names_choose_figures_in_the_order_of_the_paper_each_once() {
         scale.clone(),
         names(&["indexless"]),
         names(&["stor"]),
+        names(&["omni"]),
     ];
     assert_eq!(names(&[]), all.concat());
     assert_eq!(

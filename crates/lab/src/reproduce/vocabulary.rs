@@ -17,10 +17,13 @@ use crate::config::nearest::nearest;
 use crate::result::CpuPart;
 
 /// Metrics that are a word.
-const PLAIN: [(&str, Metric); 31] = [
+const PLAIN: [(&str, Metric); 34] = [
     ("bandwidth", Metric::Bandwidth),
     ("mean_latency", Metric::MeanLatency),
     ("read_mean", Metric::ReadMean),
+    ("write_mean", Metric::WriteMean),
+    ("link_bytes", Metric::LinkBytes),
+    ("stalled", Metric::Stalled),
     ("read_p99", Metric::ReadP99),
     ("disk_write_amplification", Metric::DiskWriteAmplification),
     ("seeks_per_read", Metric::SeeksPerRead),
@@ -79,12 +82,14 @@ const PARTS: [(&str, CpuPart); 4] = [
 ];
 
 /// Work: categories of operations, or operations where a metric is of these.
-const WORKS: [(&str, Work); 11] = [
+const WORKS: [(&str, Work); 12] = [
     ("cache", CACHE),
     ("engine", ENGINE),
     ("lock", LOCK),
     ("messages", MESSAGES),
     ("client", CLIENT),
+    // Finding pages, and noting where they are.
+    ("index", &["index"]),
     // Work on the kernel's cache with its locks: what would move into a drive.
     (
         "kernel_manager",

@@ -14,6 +14,7 @@ mod locks;
 mod machine;
 #[path = "../../../host/tests/files/model.rs"]
 mod model;
+mod near;
 #[path = "../../../host/tests/files/owner.rs"]
 mod owner;
 mod subject;

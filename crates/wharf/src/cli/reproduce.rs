@@ -20,6 +20,7 @@ fn usual_scale(subject: Subject) -> u32 {
         Subject::Scale => 64,
         Subject::Indexless => 128,
         Subject::Stor => 8,
+        Subject::Omni => 256,
     }
 }
 
@@ -30,6 +31,7 @@ fn quick_scale(subject: Subject) -> u32 {
         Subject::Scale => 512,
         Subject::Indexless => 512,
         Subject::Stor => 64,
+        Subject::Omni => 1_024,
     }
 }
 
@@ -40,7 +42,7 @@ const SEEDS: u32 = 5;
 pub(super) struct Args {
     /// What to make anew: `scala` for all figures of ScalaCache (ATC 2024), `scale` for those of ScaleCache
     /// (EuroSys 2024), `indexless` for those of the flash cache without an index (Hao et al.), `stor` for those of StorStack (JSA
-    /// 2025), `scala/fig11a` for one. All of them if left out.
+    /// 2025), `omni` for those of OmniCache (FAST 2024), `scala/fig11a` for one. All of them if left out.
     #[arg(value_name = "FIGURE")]
     figures: Vec<String>,
 
@@ -48,13 +50,13 @@ pub(super) struct Args {
     #[arg(long)]
     list: bool,
 
-    /// All figures in some minutes: drives, caches and workloads 128 times (`scala`), 512 times (`scale`, `indexless`) or 64
-    /// times (`stor`) smaller than the paper's.
+    /// All figures in some minutes: drives, caches and workloads 128 times (`scala`), 512 times (`scale`, `indexless`), 64
+    /// times (`stor`) or 1,024 times (`omni`) smaller than the paper's.
     #[arg(long, conflicts_with = "scale")]
     quick: bool,
 
     /// Divides drives, caches and workloads: a power of two, 1 for the paper's size. 16 for `scala`, 64
-    /// for `scale`, 128 for `indexless` and 8 for `stor` if left out.
+    /// for `scale`, 128 for `indexless`, 8 for `stor` and 256 for `omni` if left out.
     #[arg(long, value_name = "N")]
     scale: Option<u32>,
 

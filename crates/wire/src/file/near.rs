@@ -12,6 +12,7 @@ bit_fields! {
     /// Read near.
     mod read_near_fields {
         KEEP = 15 [0:0];
+        TAKE = 15 [1:1];
         AHEAD = 15 [31:16];
     }
 }
@@ -116,6 +117,17 @@ impl Command {
             .with(read_near_fields::AHEAD, ahead.into())
     }
 
+    /// The same read; the pages leave the cache for the host that reads them.
+    #[must_use]
+    pub fn taking(self) -> Command {
+        self.with(read_near_fields::TAKE, 1)
+    }
+
+    /// Whether the pages of a read leave the cache.
+    pub const fn takes(&self) -> bool {
+        self.field(read_near_fields::TAKE) != 0
+    }
+
     /// Whether a read has the cache keep pages that it has not.
     pub const fn keeps(&self) -> bool {
         self.field(read_near_fields::KEEP) != 0
@@ -147,6 +159,9 @@ mod tests {
         let read = read.keeping(511);
         assert!(read.keeps() && read.keeps_ahead() == 511);
         assert_eq!((read.file_offset(), read.file_bytes()), (1 << 40, 1000));
+        assert!(!read.takes());
+        let taken = Command::read_near(1, handle, 0, 4096).taking();
+        assert!(taken.takes() && !taken.keeps());
         for how in Evict::ALL {
             let evict = Command::evict_near(1, handle, *how, 4096, u64::MAX);
             assert_eq!(evict.evict_kind(), Some(*how));

@@ -13,7 +13,7 @@ use wharf_wire::file::{Evict, NearResult};
 
 use super::leases::{Change, Leases, NAMES, Numbers};
 use super::lines::FileSystemOfDrive;
-use super::near::{ALL, Near, Past, User};
+use super::near::{ALL, Kept, Near, Past, User};
 
 /// See the [module](self).
 pub struct Watched {
@@ -93,13 +93,15 @@ impl Watched {
         (number, user): (u64, User),
         offset: u64,
         out: Out<'_>,
-        keep: (bool, u32),
+        kept: Kept,
         put: impl Fn(&[u8], Out<'_>) -> Result<(), FileError>,
     ) -> Result<NearResult, FileError> {
         self.end_writer(number).await;
+        let writes = kept == Kept::Taken && self.near.is_unwritten(number);
+        let _change = writes.then(|| self.change(number));
         let read = self
             .near
-            .read(&self.fs, (number, user), offset, out, keep, put);
+            .read(&self.fs, (number, user), offset, out, kept, put);
         read.await
     }
 

@@ -239,6 +239,36 @@ fn pages_that_are_kept_ahead_are_hits_and_none_lie_behind_the_end() {
 }
 
 #[test]
+fn pages_that_are_taken_leave_and_what_was_changed_is_written_before() {
+    with_cache(64, |mut asker| async move {
+        let handle = file(&mut asker, 4).await;
+        asker.put(0, &[9; 100]);
+        send(&mut asker, Command::write_near(1, handle, PAGE + 7, 100)).await;
+        send(
+            &mut asker,
+            Command::read_near(1, handle, 2 * PAGE, 1).keeping(0),
+        )
+        .await;
+        assert_eq!(near_pages(&mut asker).await, (2, 1));
+        let take = Command::read_near(1, handle, 0, 3 * PAGE as u32).taking();
+        let found = send(&mut asker, take).await;
+        assert_eq!((found.bytes, found.hits, found.kept), (3 * 4096, 2, 0));
+        let mut right = vec![1; 3 * 4096];
+        right[4096 + 7..4096 + 107].fill(9);
+        assert_eq!(asker.got(3 * 4096), right);
+        assert_eq!(
+            near_pages(&mut asker).await,
+            (0, 0),
+            "they are the host's now"
+        );
+        assert_eq!(read(&mut asker, handle, 0, 3 * 4096).await, right);
+        let both = Command::read_near(1, handle, 0, 4096).taking().keeping(0);
+        let both = asker.aimed(both);
+        assert_eq!(asker.send(both).await.status, StatusCode::InvalidField);
+    });
+}
+
+#[test]
 fn a_file_that_is_removed_leaves_the_cache_and_the_media() {
     with_cache(8, |mut asker| async move {
         let handle = file(&mut asker, 2).await;
@@ -274,7 +304,7 @@ async fn race(mut asker: Asker, seed: u64) {
     for round in 0..250_u64 {
         let mut sent = Vec::new();
         for (lane, own) in right.iter_mut().enumerate() {
-            let (page, kind) = (rng.below(6), rng.below(8));
+            let (page, kind) = (rng.below(6), rng.below(9));
             let from = page * PAGE + lane as u64 * OWN;
             let (first, value) = (lane * 2, (round * 4 + lane as u64) as u8);
             let bytes = OWN as u32;
@@ -284,6 +314,7 @@ async fn race(mut asker: Asker, seed: u64) {
                 3 => Command::read_near(1, handle, from, bytes).keeping(2),
                 4 => Command::read_near(1, handle, from, bytes),
                 5 => Command::read_file(1, handle, from, bytes),
+                8 => Command::read_near(1, handle, from, bytes).taking(),
                 6 => Command::evict_near(1, handle, Evict::WriteBack, 0, u64::MAX),
                 _ => Command::sync_file(1, handle, 0, u64::MAX, true),
             };
@@ -295,11 +326,11 @@ async fn race(mut asker: Asker, seed: u64) {
                 own[page as usize] = value;
             }
             let command = match kind {
-                0..=5 => asker.host.aim(command, 1, first, 0),
+                0..=5 | 8 => asker.host.aim(command, 1, first, 0),
                 _ => command,
             };
             let cid = asker.host.send(lane, command);
-            let reads = (3..=5).contains(&kind);
+            let reads = matches!(kind, 3..=5 | 8);
             sent.push((cid, reads.then_some((page as usize, first))));
         }
         for (lane, (cid, reads)) in sent.into_iter().enumerate() {

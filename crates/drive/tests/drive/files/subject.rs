@@ -227,8 +227,12 @@ impl ByCommands {
                 self.evict(handle, *offset).await?;
                 if self.is_near() {
                     let read = Command::read_near(1, handle, *offset, bytes);
-                    let keeps = self.is_near();
-                    let read = if keeps { read.keeping(2) } else { read };
+                    let kind = self.near.as_mut().map_or(0, |rng| rng.below(4));
+                    let read = match kind {
+                        0 => read,
+                        1 => read.taking(),
+                        _ => read.keeping(2),
+                    };
                     let read = self.asker.aimed(read);
                     let result = self.asker.send(read).await.done()?;
                     let count = NearResult::from_raw(result).bytes;

@@ -8,6 +8,7 @@ use wharf_files::{Errno, Sync};
 use wharf_runtime::{Cpu, Op};
 use wharf_wire::command::Command;
 use wharf_wire::dma::DmaRegion;
+use wharf_wire::file::NearResult;
 
 use super::node::DriveHandle;
 use super::process::Process;
@@ -62,7 +63,10 @@ impl FilesOfDrive {
         let (handle, bytes) = (file_handle(carrier.handle), part.bytes as u32);
         let (about, command) = match kind {
             Transfer::Read => {
-                let read = Command::read_file(NAMESPACE, handle, part.offset, bytes);
+                let read = match self.process.mode.is_near() {
+                    true => Command::read_near(NAMESPACE, handle, part.offset, bytes).taking(),
+                    false => Command::read_file(NAMESPACE, handle, part.offset, bytes),
+                };
                 (About::Read(number), read)
             }
             _ => {
@@ -158,7 +162,13 @@ impl Commands {
             let ended = group.wait(cpu).await;
             self.client.inner.lanes.end(*lane);
             let ended = ended.map_err(|error| meaning(error, group.last_result()));
-            moved = ended.map_err(|error| as_io(error, part.offset))? as usize;
+            let result = ended.map_err(|error| as_io(error, part.offset))?;
+            moved = match self.kind {
+                Transfer::Read if self.process.mode.is_near() => {
+                    NearResult::from_raw(result).bytes as usize
+                }
+                _ => result as usize,
+            };
         }
         match self.kind {
             Transfer::Read if moved > part.bytes => Err(as_io(Errno::EIO.into(), part.offset)),

@@ -8,7 +8,7 @@ use super::data::At;
 use super::opened::Open;
 use super::process::Process;
 use super::thread::Cached;
-use crate::design::Touch;
+use crate::design::{Amount, Gauges, Touch};
 use crate::files::{Appended, FileClient, FileError, FileStatistics, Opened, Transfer};
 use crate::span::Extent;
 use crate::stor::StorClient;
@@ -64,6 +64,21 @@ macro_rules! cached {
             Ok(_) => $else,
         }
     }};
+}
+
+impl StorFiles {
+    /// Pages of an open file that both the host's cache and the drive's have: none, where each page is in one of both
+    /// ([`CacheMode::Near`](super::CacheMode::Near)). Takes a command for each page that is here.
+    ///
+    /// # Errors
+    /// `EBADF` if there is no such file in the cache; errors of the drive.
+    pub async fn pages_in_both(&self, handle: Handle) -> Result<u64, FileError> {
+        let cached = self.cached.as_ref();
+        match cached.and_then(|cached| Some((cached, cached.find_file(handle)?))) {
+            Some((cached, file)) => cached.pages_in_both(&file).await,
+            None => Err(wharf_files::Errno::EBADF.into()),
+        }
+    }
 }
 
 impl FileClient for StorFiles {
@@ -256,6 +271,16 @@ impl FileClient for StorFiles {
         match &self.cached {
             Some(cached) => cached.write_back_all().await,
             None => Ok(()),
+        }
+    }
+
+    fn gauges(&self) -> Gauges {
+        match &self.cached {
+            Some(cached) => {
+                let stalled_ns = cached.local.counters().stalled_ns();
+                Gauges::none().with("stalled", Amount::OfRequestsNs(stalled_ns))
+            }
+            None => Gauges::none(),
         }
     }
 

@@ -48,6 +48,9 @@ impl Cached {
         if !file.can_read || extent.bytes != out.len() as u64 {
             return None;
         }
+        if file.stream.is_due(extent.first_page()) {
+            return None;
+        }
         let left = self.node(file.slot).bytes().saturating_sub(extent.offset);
         let bytes = extent.bytes.min(left);
         let mut touch = Touch::default();
@@ -179,10 +182,12 @@ impl Cached {
             return Ok(None);
         }
         if self.process.mode.is_near() && !goes_around && !is_longer {
-            let written = self.write_near(file, extent, data, entry).await?;
-            return Ok(written.map(|touch| (offset, touch)));
+            let touch = self.write_near(file, extent, data).await?;
+            return Ok(Some((offset, touch)));
         }
-        let touch = match goes_around {
+        self.leave_device(file, extent).await?;
+        let switches = self.process.mode.is_near() && self.host_is_full();
+        let touch = match goes_around || switches {
             true => self.write_around(file, extent, data).await?,
             false => self.write_cached(file, extent, data).await?,
         };

@@ -29,7 +29,7 @@
 //! | `backing.rs` | pages of a file as commands |
 //! | `open.rs` | opening and closing |
 //! | `data.rs` | reading and writing |
-//! | `near.rs`, `ranges.rs` | the same where the drive has a cache too; which ranges of files are there, and which leaves next |
+//! | `near/` | the same where the drive has a cache too |
 //! | `change.rs` | sizes, holes, making durable |
 //! | `client.rs` | all of it as whoever is given any file client has it |
 
@@ -43,10 +43,10 @@ mod node;
 mod open;
 mod opened;
 mod process;
-mod ranges;
 mod table;
 mod thread;
 
 pub use client::StorFiles;
 pub use mode::CacheMode;
+pub use near::ReadFill;
 pub(super) use process::Process;

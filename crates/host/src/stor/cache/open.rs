@@ -11,6 +11,7 @@ use wharf_files::vfs::{Opened as OpenedInDrive, Target};
 use wharf_files::{Errno, Handle, Kind, OpenFlags};
 use wharf_runtime::rw_gate::Entry;
 
+use super::near::Stream;
 use super::node::DriveHandle;
 use super::opened::{ALL, Open, OpenFile};
 use super::table::Table;
@@ -101,6 +102,7 @@ impl Cached {
             appends: flags.append,
             goes_around,
             told: self.process.shared.files[slot as usize].told(),
+            stream: Stream::default(),
             drive: RefCell::new(Some(drive)),
         });
         self.note_open(Open::File(file.clone()));
@@ -279,10 +281,14 @@ impl Cached {
     }
 
     async fn end(&self, file: &OpenFile) -> Result<(), FileError> {
-        let left = self.leave_near(file).await;
         self.note_closed(file.handle);
         let drive = file.drive.borrow_mut().take();
         let detached = self.detach(file.slot).await;
+        let is_open = self.with_table(|table| table.is_open(file.slot));
+        let left = match &drive {
+            Some(drive) if !is_open => self.leave_near(file.slot, drive).await,
+            _ => Ok(()),
+        };
         let closed = match drive {
             Some(drive) => self.client.release_handle(drive).await,
             None => Ok(()),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use wharf_files::Handle;
 
+use super::near::Stream;
 use super::node::DriveHandle;
 use crate::errseq::ErrSeqCursor;
 
@@ -24,6 +25,8 @@ pub(super) struct OpenFile {
     pub(super) goes_around: bool,
     /// Failed write-backs that it has reported.
     pub(super) told: ErrSeqCursor,
+    /// Whether it is gone through in order.
+    pub(super) stream: Stream,
     /// Its share in the drive's open file, until it is closed.
     pub(super) drive: RefCell<Option<Arc<DriveHandle>>>,
 }

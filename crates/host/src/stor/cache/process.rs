@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use wharf_runtime::Lock;
-use wharf_wire::dma::{DmaSpace, RegisterError};
+use wharf_wire::dma::{DmaSpace, PAGE_BYTES, RegisterError};
 
 use super::mode::CacheMode;
+use super::near::{OmniIndex, ReadFill};
 use super::node::Node;
-use super::ranges::Ranges;
 use super::table::Table;
 use crate::design::{DesignConfig, DesignError, Reclaim, Replacement};
 use crate::dflush::{Balance, SHARE_PAGES};
 use crate::kit::concurrent::Concurrent;
+use crate::kit::index::{Index, NODE_BYTES};
 use crate::scale::shared::{Shape, Shared};
 use crate::stor::StorConfig;
 
@@ -22,7 +23,12 @@ pub(in crate::stor) struct Process {
     nodes: Box<[Node]>,
     pub(super) table: Lock<Table>,
     /// What it has the drive keep.
-    pub(super) device: Lock<Ranges>,
+    pub(super) omni: OmniIndex,
+    pub(super) read_fill: ReadFill,
+    /// What was not used for so long may leave the drive's cache.
+    pub(super) epoch_ns: u64,
+    /// Most pages that are brought ahead of who goes through a file in order, where the drive has a cache too.
+    pub(super) window_pages: u64,
 }
 
 impl Process {
@@ -54,17 +60,37 @@ impl Process {
             reclaim: Reclaim::Eager,
             has_flusher: true,
             has_read_ahead_thread: false,
-            window_pages: own.read_ahead_pages.into(),
+            // What is read ahead must not be in the drive's cache: whoever knows that sees to it.
+            window_pages: match own.cache.is_near() {
+                true => 0,
+                false => own.read_ahead_pages.into(),
+            },
             share_pages: SHARE_PAGES.into(),
         };
         let memory = |source: RegisterError| DesignError::Memory { design, source };
+        let shared = Shared::new(&share, &shape, space).map_err(memory)?;
+        let near_bytes = near_bytes / u64::from(processes);
         Ok(Process {
             mode: own.cache,
-            shared: Arc::new(Shared::new(&share, &shape, space).map_err(memory)?),
+            omni: OmniIndex::new(own.cache_files, near_bytes, &shared.common.mailboxes),
+            read_fill: own.read_fill,
+            epoch_ns: own.epoch_ns,
+            window_pages: own.read_ahead_pages.into(),
+            shared: Arc::new(shared),
             nodes: (0..own.cache_files).map(|_| Node::default()).collect(),
             table: Lock::new(Table::new(own.cache_files)),
-            device: Lock::new(Ranges::new(near_bytes / u64::from(processes))),
         })
+    }
+
+    /// Bytes of memory by which it finds pages, in either cache.
+    pub(in crate::stor) fn index_bytes(&self) -> u64 {
+        let files = (0..self.shared.files_used()).map(|slot| self.shared.index_of(slot).nodes());
+        files.sum::<u64>() * NODE_BYTES + self.omni.bytes()
+    }
+
+    /// Bytes of pages that the drive may have for it in its cache.
+    pub(in crate::stor) fn near_bytes(&self) -> u64 {
+        self.omni.pages() * PAGE_BYTES as u64
     }
 
     pub(super) fn node(&self, slot: u32) -> &Node {

@@ -1,6 +1,6 @@
 //! A thread's part of the cache of its process: its pages, and what it has open.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -23,7 +23,9 @@ pub(super) struct Cached {
     pub(super) process: Arc<Process>,
     pub(super) local: Rc<Local<Concurrent, FilesOfDrive>>,
     /// Which thread it is.
-    thread: u32,
+    pub(super) thread: u32,
+    /// Pages that it has locked.
+    locks: Cell<u64>,
     /// What it has open, by the place of the drive's handle. The drive may have files open that are closed here.
     opened: RefCell<Vec<Option<Open>>>,
 }
@@ -47,12 +49,22 @@ impl Cached {
             process: process.clone(),
             local: Local::start(cpu, shared.clone(), backing, thread),
             thread,
+            locks: Cell::new(0),
             opened: RefCell::default(),
         }
     }
 
     pub(super) fn cpu(&self) -> &Cpu {
         &self.client.inner.cpu
+    }
+
+    /// A number that no other lock of pages has.
+    pub(super) fn next_lock(&self) -> u64 {
+        /// Locks of a thread before its numbers begin anew.
+        const LOCKS: u64 = 1 << 40;
+        let next = self.locks.get();
+        self.locks.set((next + 1) % LOCKS);
+        u64::from(self.thread) * LOCKS + next
     }
 
     fn visitor(&self) -> Visitor<'_> {

@@ -18,7 +18,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, Once, OnceLock};
 
-use wharf_host::design::FileParts;
+use wharf_host::design::{FileParts, Gauges, Statistics};
 use wharf_host::files::{Errno, FileClient, FileError, FileTable, Handle, Initially};
 use wharf_runtime::{Cpu, Op, Sender};
 use wharf_wire::dma::STAMP_BYTES;
@@ -217,6 +217,8 @@ struct State<F> {
     /// Operations served that the run was not told of yet.
     untold: Cell<u64>,
     start_ns: u64,
+    /// What was done before.
+    before: (Statistics, Gauges),
 }
 
 impl<F> State<F> {
@@ -258,6 +260,7 @@ pub(super) fn start<F: FileClient>(
         index,
         untold: Cell::new(0),
         start_ns,
+        before: (files.statistics().blocks, files.gauges()),
         cpu: cpu.clone(),
         files,
         run,
@@ -345,7 +348,9 @@ fn finish<F: FileClient>(state: &State<F>) {
     state.tell(state.cpu.now());
     let gc_cores = state.run.cores;
     let mut account = state.account.replace(Account::new(0, gc_cores));
-    account.statistics = state.files.statistics().blocks;
+    let (statistics, gauges) = &state.before;
+    account.statistics = state.files.statistics().blocks.since(statistics);
+    account.gauges = state.files.gauges().since(gauges);
     let mut accounts = state.run.accounts.lock().unwrap_or_else(|p| p.into_inner());
     accounts.push(account);
     drop(accounts);

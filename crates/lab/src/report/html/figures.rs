@@ -48,7 +48,7 @@ const WORK_MEASURED: [Figure; 2] = [
     }),
 ];
 
-const WORK: [Figure; 13] = [
+const WORK: [Figure; 14] = [
     (
         "hits: pages found in memory, touched before",
         "%",
@@ -72,6 +72,12 @@ const WORK: [Figure; 13] = [
         "",
         "pages_read_per_page",
         |row| format::optional(row.pages_read_per_page),
+    ),
+    (
+        "bytes on the link by byte",
+        "",
+        "link_bytes_per_byte",
+        |row| format::optional(row.link_bytes_per_byte),
     ),
     (
         "pages that a drive had in a frame when asked",

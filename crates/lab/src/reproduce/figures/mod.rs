@@ -63,7 +63,9 @@ pub fn of(subject: Subject) -> &'static [Definition] {
     static SCALE: LazyLock<Vec<Definition>> = LazyLock::new(|| built_in(Subject::Scale));
     static INDEXLESS: LazyLock<Vec<Definition>> = LazyLock::new(|| built_in(Subject::Indexless));
     static STOR: LazyLock<Vec<Definition>> = LazyLock::new(|| built_in(Subject::Stor));
+    static OMNI: LazyLock<Vec<Definition>> = LazyLock::new(|| built_in(Subject::Omni));
     match subject {
+        Subject::Omni => &OMNI,
         Subject::Scala => &SCALA,
         Subject::Scale => &SCALE,
         Subject::Indexless => &INDEXLESS,
@@ -85,6 +87,10 @@ fn file(subject: Subject) -> (&'static str, &'static str) {
         Subject::Indexless => (
             "configs/paper/indexless-figures.toml",
             include_str!("../../../../../configs/paper/indexless-figures.toml"),
+        ),
+        Subject::Omni => (
+            "configs/paper/omni-figures.toml",
+            include_str!("../../../../../configs/paper/omni-figures.toml"),
         ),
         Subject::Stor => (
             "configs/paper/stor-figures.toml",

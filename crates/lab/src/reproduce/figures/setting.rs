@@ -42,6 +42,8 @@ pub struct Setting {
     pub is_incompressible: Option<bool>,
     /// Microseconds that a command takes longer on its way.
     pub added_us: Option<u32>,
+    /// Percent of the data that the cache is large.
+    pub cache_percent: Option<u32>,
     /// How many times longer the run is.
     pub stretch: Option<u32>,
     /// A design with managers has its number of them for each drive.
@@ -87,7 +89,7 @@ impl Setting {
             };
         }
         either! {
-            name design workload metric clients cpus drives cores stripe_kib request_kib unit_kib is_incompressible added_us stretch
+            name design workload metric clients cpus drives cores stripe_kib request_kib unit_kib is_incompressible added_us cache_percent stretch
             managers_by_drive gc_aware dealt_in_turn frame_index layout start times in_drives ideal untested
         }
     }
@@ -129,6 +131,7 @@ impl Setting {
             unit_kib: self.unit_kib.unwrap_or(usual.unit_kib),
             is_incompressible: self.is_incompressible.unwrap_or(false),
             added_us: self.added_us.unwrap_or(0),
+            cache_percent: self.cache_percent.unwrap_or(0),
             stretch: self.stretch.unwrap_or(usual.stretch),
             gc_aware: self.gc_aware.unwrap_or(usual.gc_aware),
             frame_index: self.frame_index.unwrap_or(usual.frame_index),
@@ -165,11 +168,12 @@ impl Setting {
                 let drives = self.drives.ok_or("no 'drives'")?;
                 Ok(Some(variant.threads(&workload, drives)))
             }
-            (Subject::Indexless | Subject::Stor, Some(_), None) => {
+            (Subject::Indexless | Subject::Stor | Subject::Omni, Some(_), None) => {
                 Err("'cpus' where services have CPUs of their own: say 'clients'".into())
             }
             (Subject::Indexless, None, _) => Ok(Some(variant.before_a_disk(&workload))),
             (Subject::Stor, None, _) => Ok(Some(variant.on_files(&workload))),
+            (Subject::Omni, None, _) => Ok(Some(variant.on_private_files(&workload))),
         }
     }
 

@@ -5,9 +5,11 @@
 //! | `scala.rs` | ScalaCache: one flash drive and more, profiles |
 //! | `indexless.rs` | the flash cache without an index: a compressing drive before a disk |
 //! | `stor.rs` | StorStack: files on persistent memory behind four cores |
+//! | `omni.rs` | OmniCache: private files on persistent memory, a cache in the host and one in the drive |
 //! | `scale.rs` | ScaleCache: 64 CPUs, eight Optane drives, 64 files |
 
 pub(super) mod indexless;
+pub(super) mod omni;
 pub(super) mod scala;
 pub(super) mod scale;
 pub(super) mod stor;
@@ -121,6 +123,7 @@ pub fn drive(scale: Scale, run: &Run) -> Result<DriveConfig, ConfigError> {
         Subject::Scale => scale::drive(scale, run),
         Subject::Indexless => indexless::drive(scale, run),
         Subject::Stor => stor::drive(scale, run),
+        Subject::Omni => omni::drive(scale, run),
     }
 }
 
@@ -130,7 +133,7 @@ pub fn drive(scale: Scale, run: &Run) -> Result<DriveConfig, ConfigError> {
 /// A drive that cannot be built.
 pub fn backing(scale: Scale, run: &Run) -> Result<Option<DriveConfig>, ConfigError> {
     match run.subject {
-        Subject::Scala | Subject::Scale | Subject::Stor => Ok(None),
+        Subject::Scala | Subject::Scale | Subject::Stor | Subject::Omni => Ok(None),
         Subject::Indexless => indexless::backing(scale).map(Some),
     }
 }
@@ -145,6 +148,7 @@ pub fn host(scale: Scale, run: &Run) -> Result<HostConfig, ConfigError> {
         Subject::Scale => scale::host(scale, run),
         Subject::Indexless => indexless::host(run),
         Subject::Stor => stor::host(scale, run),
+        Subject::Omni => omni::host(scale, run),
     }
 }
 
@@ -155,6 +159,7 @@ pub fn depth(run: &Run) -> u32 {
         Subject::Scale => scale::depth(run),
         Subject::Indexless => indexless::DEPTH,
         Subject::Stor => stor::DEPTH,
+        Subject::Omni => omni::DEPTH,
     }
 }
 
@@ -162,7 +167,7 @@ pub fn depth(run: &Run) -> u32 {
 pub fn submission(run: &Run) -> Submission {
     match run.subject {
         Subject::Scala => scala::submission(run),
-        Subject::Scale | Subject::Indexless | Subject::Stor => Submission::Together,
+        Subject::Scale | Subject::Indexless | Subject::Stor | Subject::Omni => Submission::Together,
     }
 }
 
@@ -173,6 +178,7 @@ pub fn costs(subject: Subject) -> &'static str {
         Subject::Scale => scale::COSTS,
         Subject::Indexless => indexless::COSTS,
         Subject::Stor => stor::COSTS,
+        Subject::Omni => omni::COSTS,
     }
 }
 
@@ -183,6 +189,7 @@ pub const fn rule(subject: Subject) -> ClientRule {
         Subject::Scale => scale::RULE,
         Subject::Indexless => indexless::RULE,
         Subject::Stor => stor::RULE,
+        Subject::Omni => omni::RULE,
     }
 }
 
@@ -196,6 +203,7 @@ pub fn load(scale: Scale, run: &Run, seed: u64, device_bytes: u64) -> Result<Loa
         Subject::Scale => scale::load(scale, run, seed, device_bytes),
         Subject::Indexless => indexless::load(scale, run, seed, device_bytes),
         Subject::Stor => stor::load(scale, run, seed),
+        Subject::Omni => omni::load(scale, run, seed),
     }
 }
 
@@ -203,7 +211,7 @@ pub fn load(scale: Scale, run: &Run, seed: u64, device_bytes: u64) -> Result<Loa
 pub fn profile(run: &Run) -> Option<&'static Profile> {
     match run.subject {
         Subject::Scala => scala::profile(run),
-        Subject::Scale | Subject::Indexless | Subject::Stor => None,
+        Subject::Scale | Subject::Indexless | Subject::Stor | Subject::Omni => None,
     }
 }
 
@@ -214,5 +222,6 @@ pub fn notes(scale: Scale, subject: Subject) -> Vec<String> {
         Subject::Scale => scale::notes(scale),
         Subject::Indexless => indexless::notes(scale),
         Subject::Stor => stor::notes(scale),
+        Subject::Omni => omni::notes(scale),
     }
 }

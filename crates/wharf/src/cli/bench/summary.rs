@@ -144,6 +144,7 @@ fn row(design: Design, job: &Job, rounds: u32, turns: &[&Turn]) -> Row {
         no_command_hit_ratio: of_pages(hits),
         read_ahead_hit_ratio: of_pages(read_ahead),
         pages_read_per_page: None,
+        link_bytes_per_byte: None,
         frame_hit_ratio: None,
         host_cpu_us_per_io: ratio(sum(|t| t.ran.done.cpu_ns) as f64 / 1e3, requests as f64),
         commands_per_io: 0.0,

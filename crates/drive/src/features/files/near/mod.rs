@@ -45,6 +45,7 @@ use super::lines::FileSystemOfDrive;
 use super::time::Clock;
 use crate::memory::DeviceMemory;
 use blocks::{Blocks, Look};
+pub(super) use read::Kept;
 
 /// Bytes of a page.
 const PAGE: u64 = wharf_wire::dma::PAGE_BYTES as u64;

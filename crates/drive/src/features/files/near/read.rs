@@ -9,15 +9,26 @@ use super::blocks::Look;
 use super::{How, Near, PAGE, RUN_PAGES_MAX, User, pages_of, part_of};
 use crate::features::files::lines::FileSystemOfDrive;
 
+/// What becomes of pages that are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::features::files) enum Kept {
+    /// Those that are there stay, and no others.
+    AsTheyAre,
+    /// Those that are not there are brought, and so many behind them.
+    With(u32),
+    /// Those that are there leave for who reads them; what the media do not have is written before.
+    Taken,
+}
+
 impl Near {
-    /// Reads bytes of a file, as far as it goes. Pages that are not there are kept if `keeps`, and `ahead` pages behind them.
+    /// Reads bytes of a file, as far as it goes.
     pub(in crate::features::files) async fn read(
         &self,
         fs: &FileSystemOfDrive,
         (number, user): (u64, User),
         offset: u64,
         mut out: Out<'_>,
-        (keeps, ahead): (bool, u32),
+        kept: Kept,
         put: impl Fn(&[u8], Out<'_>) -> Result<(), FileError>,
     ) -> Result<NearResult, FileError> {
         let _inside = self.gates.enter(number, How::Together).await;
@@ -39,7 +50,7 @@ impl Near {
             ..NearResult::default()
         };
         result.hits = self.there(number, &pages);
-        if keeps {
+        if let Kept::With(ahead) = kept {
             let behind = (pages.end + u64::from(ahead)).min(size.div_ceil(PAGE));
             let first = if bytes.is_empty() {
                 offset / PAGE
@@ -49,25 +60,56 @@ impl Near {
             let wanted = first..behind.max(pages.end);
             result.is_full = !self.bring(fs, (number, user), wanted).await?;
         }
+        if kept == Kept::Taken && self.has(number) {
+            self.hold(fs, number).await?;
+            let taken = self.read_pages(fs, (number, user), &bytes, &mut out, (true, &put));
+            let taken = taken.await;
+            self.let_go(fs, number).await?;
+            taken?;
+            return Ok(result);
+        }
+        let read = self.read_pages(fs, (number, user), &bytes, &mut out, (false, &put));
+        result.kept = read.await?;
+        Ok(result)
+    }
+
+    /// Reads bytes within a file, each from where it is; gives how many of the pages are there. Pages that are there leave if
+    /// `takes`.
+    async fn read_pages(
+        &self,
+        fs: &FileSystemOfDrive,
+        (number, user): (u64, User),
+        bytes: &Range<u64>,
+        out: &mut Out<'_>,
+        (takes, put): (bool, &impl Fn(&[u8], Out<'_>) -> Result<(), FileError>),
+    ) -> Result<u32, FileError> {
+        let pages = pages_of(bytes);
         let (mut page, mut touched) = (pages.start, 0);
         while page < pages.end {
+            if takes {
+                self.write_back(fs, number, &(page..page + 1)).await?;
+            }
             let look = self.blocks.borrow().look(number, page);
             match look {
+                // What was written is so still: no wait came between.
                 Look::There(memory) => {
-                    let (at, part) = part_of(&bytes, page);
+                    let (at, part) = part_of(bytes, page);
                     let count = (part.end - part.start) as usize;
                     // No wait comes between the look and the copy.
                     let out = out.slice(part);
                     self.memory()
                         .with_near(memory, |page| put(&page[at..at + count], out))?;
-                    (touched, result.kept) = (touched + 1, result.kept + 1);
+                    if takes {
+                        self.blocks.borrow_mut().remove(number, page);
+                    }
+                    touched += 1;
                     page += 1;
                 }
                 Look::Coming => self.changed().await,
                 Look::Nothing => {
                     let end = self.nothing_until(number, page..pages.end);
-                    let (_, first) = part_of(&bytes, page);
-                    let (_, last) = part_of(&bytes, end - 1);
+                    let (_, first) = part_of(bytes, page);
+                    let (_, last) = part_of(bytes, end - 1);
                     let part = first.start..last.end;
                     let want = part.end - part.start;
                     let from = bytes.start + part.start;
@@ -80,7 +122,7 @@ impl Near {
             }
         }
         self.moved(touched).await;
-        Ok(result)
+        Ok(touched)
     }
 
     /// Brings pages of a range that are not there, as far as there is room; false if there was none for some. Within the file.

@@ -6,7 +6,7 @@ use wharf_wire::file::{Evict, NearResult};
 use wharf_wire::status::StatusCode;
 
 use super::super::bytes::put;
-use super::super::near::User;
+use super::super::near::{Kept, User};
 use super::{COMMAND_BYTES, Call, Done, Served};
 
 pub(super) async fn read(call: &Call<'_>) -> Served {
@@ -21,14 +21,19 @@ pub(super) async fn read(call: &Call<'_>) -> Served {
     check_range(offset, call.buffer_bytes() as u64)?;
     let pages = call.pages();
     let out = Out::Host(call.host_bytes(&pages));
-    let keep = (call.command.keeps(), call.command.keeps_ahead());
+    let kept = match (call.command.takes(), call.command.keeps()) {
+        (true, true) => return Err(StatusCode::InvalidField.into()),
+        (true, false) => Kept::Taken,
+        (false, true) => Kept::With(call.command.keeps_ahead()),
+        (false, false) => Kept::AsTheyAre,
+    };
     let (core, user) = (call.at.core, call.near_user());
     let put = |bytes: &[u8], out: Out<'_>| {
         let copied = core.copying(1, || put(core, out, bytes));
         copied.map_err(FileError::from)
     };
     let fs = call.files.file_system();
-    let read = fs.read_near((number, user), offset, out, keep, put);
+    let read = fs.read_near((number, user), offset, out, kept, put);
     let result = read.await?;
     Ok(Done {
         result: result.raw(),

@@ -1,0 +1,440 @@
+//! Which pages of files the drive's cache has for a process: OmniIndex (OmniCache, FAST 2024, section 4.2.1).
+//!
+//! Problem: with two caches a look-up must say which of them has a page, and threads that use different parts of a file must not wait for
+//! each other.
+//!
+//! Idea: a file has a tree of *nodes*, one for each range of up to 2 MiB of which the drive has pages, with a bit for each page.
+//! Trees are looked up and changed side by side without a lock ([`Concurrent`]). Whoever has a page move from one cache to the other locks
+//! that page, and whoever uses it in the drive's cache locks it as shared: ranges of pages, not nodes.
+//!
+//! What the host's own cache has, and what of it is dirty, is said by its own tree and the marks in that. There is no second truth.
+//!
+//! A bit that is set says that the page may be there: the drive may have given it up since. A bit that is not set says that it is not.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use wharf_runtime::range_lock::{Locker, RangeGuard, RangeLocks};
+use wharf_runtime::sync::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use wharf_runtime::wake::Mailboxes;
+use wharf_runtime::{Cpu, Lock};
+use wharf_wire::dma::PAGE_BYTES;
+
+use crate::design::Reclaim;
+use crate::key::{PAGES_MAX, PageKey};
+use crate::kit::concurrent::Concurrent;
+use crate::kit::index::Index;
+
+/// Pages of a range at most: 2 MiB.
+const RANGE_PAGES_MAX: u64 = 512;
+
+/// Ranges that the cache has room for at least, if it has as many pages.
+const RANGES_MIN: u64 = 32;
+
+/// Nodes that are looked at for the one that was used least lately.
+const LOOKS: u32 = 64;
+
+/// A range whose last use is so long ago is noted to be used again.
+const NOTE_NS: u64 = 1_000;
+
+/// No range.
+const NOTHING: u64 = u64::MAX;
+
+/// A range of pages of a file that has this place in the cache of the process.
+pub(super) type Part = (u32, Range<u64>);
+
+/// A range of a file of which the drive has pages.
+struct Node {
+    /// Its file and first page; [`NOTHING`] if it is free.
+    key: AtomicU64,
+    used_ns: AtomicU64,
+    /// A bit for each page.
+    on_device: [AtomicU64; (RANGE_PAGES_MAX / 64) as usize],
+}
+
+impl Default for Node {
+    fn default() -> Node {
+        Node {
+            key: AtomicU64::new(NOTHING),
+            used_ns: AtomicU64::new(0),
+            on_device: std::array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+}
+
+/// See the module.
+pub(crate) struct OmniIndex {
+    /// Of each file, by its place.
+    trees: Box<[Concurrent]>,
+    nodes: Box<[Node]>,
+    /// Nodes that are free, and the first that nobody has used yet.
+    free: Lock<Vec<u32>>,
+    unused: AtomicU32,
+    /// Where the next look for a node that was not used for long begins.
+    hand: AtomicU32,
+    range_pages: u64,
+    /// Pages that may be there, and those for which there is room.
+    pages: AtomicU64,
+    pages_max: u64,
+    locks: Arc<RangeLocks>,
+    /// A range is on its way out.
+    evicts: AtomicBool,
+}
+
+impl OmniIndex {
+    /// Of a process with places for `files` files, for which the drive has room for `near_bytes` bytes.
+    pub(in crate::stor::cache) fn new(
+        files: u32,
+        near_bytes: u64,
+        mailboxes: &Arc<Mailboxes>,
+    ) -> OmniIndex {
+        let pages_max = near_bytes / PAGE_BYTES as u64;
+        let share = (pages_max / RANGES_MIN).max(1);
+        let (files, nodes) = match pages_max {
+            0 => (0, 0),
+            // Each has a page at least, but for those that the drive has given up.
+            pages => (files, pages + pages / 8 + 1),
+        };
+        OmniIndex {
+            trees: (0..files).map(|_| Concurrent::default()).collect(),
+            nodes: (0..nodes).map(|_| Node::default()).collect(),
+            free: Lock::new(Vec::new()),
+            unused: AtomicU32::new(0),
+            hand: AtomicU32::new(0),
+            range_pages: (share.next_power_of_two() / 2).clamp(1, RANGE_PAGES_MAX),
+            pages: AtomicU64::new(0),
+            pages_max,
+            locks: Arc::new(RangeLocks::new(mailboxes.clone())),
+            evicts: AtomicBool::new(false),
+        }
+    }
+
+    /// Locks pages of a file, for who uses them where they are (`is_shared`), or has them be somewhere else.
+    pub(super) async fn lock(&self, cpu: &Cpu, locker: Locker, (slot, pages): Part) -> RangeGuard {
+        let (first, count) = Self::locked(slot, &pages);
+        self.locks.lock_as(cpu, locker, first, count).await
+    }
+
+    /// The same, if nobody has locked any of them in a way that keeps this one out.
+    pub(super) fn try_lock(
+        &self,
+        cpu: &Cpu,
+        locker: Locker,
+        (slot, pages): Part,
+    ) -> Option<RangeGuard> {
+        let (first, count) = Self::locked(slot, &pages);
+        self.locks.try_lock_as(cpu, locker, first, count)
+    }
+
+    fn locked(slot: u32, pages: &Range<u64>) -> (u64, u64) {
+        let first = PageKey::new(slot, pages.start).word();
+        (first, pages.end - pages.start)
+    }
+
+    fn bit(&self, page: u64) -> (usize, u64) {
+        let place = page % self.range_pages;
+        ((place / 64) as usize, 1 << (place % 64))
+    }
+
+    fn find(&self, cpu: &Cpu, slot: u32, page: u64) -> Option<&Node> {
+        let node = self.trees.get(slot as usize)?;
+        let node = node.get(cpu, page / self.range_pages)?;
+        Some(&self.nodes[node as usize])
+    }
+
+    /// Whether the drive may have a page. It stays so while the page is locked.
+    pub(super) fn is_on_device(&self, cpu: &Cpu, slot: u32, page: u64) -> bool {
+        let (word, bit) = self.bit(page);
+        // Relaxed: the lock of the page orders it after whoever had it move.
+        let is_set = |node: &Node| node.on_device[word].load(Ordering::Relaxed) & bit != 0;
+        self.find(cpu, slot, page).is_some_and(is_set)
+    }
+
+    /// Whether there is room for so many pages more.
+    pub(super) fn has_room(&self, pages: u64) -> bool {
+        // Relaxed: a guess; the drive says how it is.
+        self.pages() + pages <= self.pages_max
+    }
+
+    /// Pages that may be there.
+    pub(in crate::stor::cache) fn pages(&self) -> u64 {
+        self.pages.load(Ordering::Relaxed)
+    }
+
+    /// The drive has pages of a part now, which the caller has locked.
+    pub(super) fn note(&self, cpu: &Cpu, (slot, pages): &Part) {
+        for (first, words) in self.words(pages) {
+            let Some(node) = self.node(cpu, *slot, first) else {
+                // Without a node nobody knows that they are there; they leave with their file.
+                continue;
+            };
+            let now_ns = cpu.now();
+            if now_ns > node.used_ns.load(Ordering::Relaxed) + NOTE_NS {
+                node.used_ns.store(now_ns, Ordering::Relaxed);
+            }
+            for (word, bits) in words {
+                let word = &node.on_device[word];
+                if word.load(Ordering::Relaxed) & bits != bits {
+                    let new = bits & !word.fetch_or(bits, Ordering::Relaxed);
+                    let count = u64::from(new.count_ones());
+                    self.pages.fetch_add(count, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// The bits of pages: of each range the first page, and its words with the bits in them.
+    fn words(
+        &self,
+        pages: &Range<u64>,
+    ) -> impl Iterator<Item = (u64, impl Iterator<Item = (usize, u64)> + use<>)> + use<> {
+        let (range_pages, pages) = (self.range_pages, pages.clone());
+        let ranges = pages.start / range_pages..pages.end.div_ceil(range_pages);
+        ranges.map(move |range| {
+            let start = range * range_pages;
+            let first = pages.start.max(start) - start;
+            let end = pages.end.min(start + range_pages) - start;
+            let words = first / 64..end.div_ceil(64);
+            let of_word = move |word: u64| {
+                let from = first.max(word * 64) - word * 64;
+                let to = end.min(word * 64 + 64) - word * 64;
+                let bits = (u64::MAX << from) & (u64::MAX >> (64 - to));
+                (word as usize, bits)
+            };
+            (start + first, words.map(of_word))
+        })
+    }
+
+    /// The node of a page, which is made if there is none; nothing if there are too many.
+    fn node(&self, cpu: &Cpu, slot: u32, page: u64) -> Option<&Node> {
+        if let Some(node) = self.find(cpu, slot, page) {
+            return Some(node);
+        }
+        let number = self.take(cpu)?;
+        let (range, node) = (page / self.range_pages, &self.nodes[number as usize]);
+        node.used_ns.store(cpu.now(), Ordering::Relaxed);
+        let tree = self.trees.get(slot as usize)?;
+        if tree.insert(cpu, range, number) {
+            let key = PageKey::new(slot, range * self.range_pages);
+            // With the load in `victim`.
+            node.key.store(key.word(), Ordering::Release);
+            return Some(node);
+        }
+        // Another thread was faster.
+        self.free.with(cpu, |free| free.push(number));
+        self.find(cpu, slot, page)
+    }
+
+    /// A node that is free.
+    fn take(&self, cpu: &Cpu) -> Option<u32> {
+        if let Some(node) = self.free.with(cpu, Vec::pop) {
+            return Some(node);
+        }
+        let all = self.nodes.len() as u32;
+        let next = |unused| (unused < all).then_some(unused + 1);
+        let order = Ordering::Relaxed;
+        self.unused.fetch_update(order, order, next).ok()
+    }
+
+    /// The drive has no page of a part any more, which the caller has locked alone. Nodes stay.
+    pub(super) fn clear(&self, cpu: &Cpu, (slot, pages): &Part) {
+        for (first, words) in self.words(pages) {
+            let Some(node) = self.find(cpu, *slot, first) else {
+                continue;
+            };
+            for (word, bits) in words {
+                let word = &node.on_device[word];
+                if word.load(Ordering::Relaxed) & bits != 0 {
+                    let old = bits & word.fetch_and(!bits, Ordering::Relaxed);
+                    let count = u64::from(old.count_ones());
+                    self.pages.fetch_sub(count, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// A range that was not used since `before_ns`, which is to leave now; nothing if one is leaving already, or there is none but that
+    /// of `but`. Of many ranges as many as 64 are looked at, each time others.
+    pub(super) fn begin_evict(&self, but: (u32, u64), before_ns: u64) -> Option<Part> {
+        // With the release in `end_evict`.
+        if self.evicts.swap(true, Ordering::Acquire) {
+            return None;
+        }
+        let victim = self.victim(but, before_ns);
+        if victim.is_none() {
+            self.end_evict();
+        }
+        victim
+    }
+
+    fn victim(&self, (slot, page): (u32, u64), before_ns: u64) -> Option<Part> {
+        let but = PageKey::new(slot, page / self.range_pages * self.range_pages);
+        let used = self.unused.load(Ordering::Relaxed);
+        let looks = LOOKS.min(used);
+        let hand = match used {
+            0 => return None,
+            used => self.hand.fetch_add(looks, Ordering::Relaxed) % used,
+        };
+        let looked = (0..looks).map(|step| &self.nodes[((hand + step) % used) as usize]);
+        let keyed = looked.map(|node| (node.key.load(Ordering::Acquire), node));
+        let others = keyed.filter(|(key, _)| *key != NOTHING && *key != but.word());
+        let used_ns = |node: &Node| node.used_ns.load(Ordering::Relaxed);
+        let old = others.filter(|(_, node)| used_ns(node) < before_ns);
+        let (key, _) = old.min_by_key(|(_, node)| used_ns(node))?;
+        let key = PageKey::of_word(key);
+        let end = (key.page() + self.range_pages).min(PAGES_MAX);
+        Some((key.file(), key.page()..end))
+    }
+
+    /// It has left.
+    pub(super) fn end_evict(&self) {
+        self.evicts.store(false, Ordering::Release);
+    }
+
+    /// The node of a range is free: the drive has no page of it any more, and the caller has it locked alone.
+    pub(super) fn remove(&self, cpu: &Cpu, (slot, pages): &Part) {
+        let range = pages.start / self.range_pages;
+        let Some(tree) = self.trees.get(*slot as usize) else {
+            return;
+        };
+        let Some(number) = tree.get(cpu, range) else {
+            return;
+        };
+        self.clear(cpu, &(*slot, pages.clone()));
+        tree.remove(cpu, range, Reclaim::Eager);
+        let node = &self.nodes[number as usize];
+        node.key.store(NOTHING, Ordering::Relaxed);
+        self.free.with(cpu, |free| free.push(number));
+    }
+
+    /// The first range of a file from a page on of which the drive may have pages.
+    pub(super) fn next(&self, cpu: &Cpu, slot: u32, page: u64) -> Option<Part> {
+        let tree = self.trees.get(slot as usize)?;
+        let (range, _) = tree.next(cpu, page.div_ceil(self.range_pages))?;
+        let first = range * self.range_pages;
+        Some((slot, first..first + self.range_pages))
+    }
+
+    /// Bytes of memory that the nodes take, and the trees of nodes.
+    pub(in crate::stor::cache) fn bytes(&self) -> u64 {
+        let nodes = u64::from(self.unused.load(Ordering::Relaxed));
+        let trees = self.trees.iter().map(Index::nodes).sum::<u64>();
+        nodes * size_of::<Node>() as u64 + trees * crate::kit::index::NODE_BYTES
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use wharf_runtime::{CostTable, Machine, Seed, Side};
+
+    use super::*;
+
+    fn on_cpu<F: Future<Output = ()>>(test: impl FnOnce(Cpu) -> F + Send + 'static)
+    where
+        F: 'static,
+    {
+        let mut machine = Machine::new(CostTable::free(), false);
+        let id = machine.add_cpu("client", Side::Host, 1.0);
+        machine.spawn_main(id, "test", test);
+        machine.run_virtual(Seed(1)).expect("it ends");
+    }
+
+    fn new(near_bytes: u64) -> OmniIndex {
+        OmniIndex::new(4, near_bytes, &Mailboxes::new(1))
+    }
+
+    #[test]
+    fn a_small_cache_has_small_ranges() {
+        assert_eq!(new(4 << 30).range_pages, 512);
+        assert_eq!(new(4096).range_pages, 1);
+        assert_eq!(new(1 << 20).range_pages, 4);
+        assert!(new(0).nodes.is_empty() && new(0).trees.is_empty());
+    }
+
+    #[test]
+    fn pages_are_there_from_when_they_are_noted_until_they_are_cleared() {
+        on_cpu(|cpu| async move {
+            let index = new(64 << 20);
+            index.note(&cpu, &(3, 250..260));
+            let is_there = |slot, page| index.is_on_device(&cpu, slot, page);
+            assert!(is_there(3, 250) && is_there(3, 259));
+            assert!(!is_there(3, 249) && !is_there(3, 260) && !is_there(2, 255));
+            assert_eq!(index.pages.load(Ordering::Relaxed), 10);
+            index.note(&cpu, &(3, 255..256));
+            index.clear(&cpu, &(3, 258..600));
+            assert!(is_there(3, 257) && !is_there(3, 258));
+            assert_eq!(index.pages.load(Ordering::Relaxed), 8);
+            assert!(index.has_room(16_384 - 8) && !index.has_room(16_384 - 7));
+            assert_eq!(index.next(&cpu, 3, 1), Some((3, 256..512)));
+            index.remove(&cpu, &(3, 256..512));
+            assert!(!is_there(3, 256) && is_there(3, 255));
+            assert_eq!(index.next(&cpu, 3, 1), None);
+        });
+    }
+
+    #[test]
+    fn bits_of_many_pages_are_those_of_each() {
+        let index = new(4 << 30);
+        for pages in [
+            0..1,
+            5..6,
+            0..512,
+            60..70,
+            63..64,
+            64..128,
+            500..1_100,
+            1_024..1_025,
+        ] {
+            let mut found = Vec::new();
+            for (first, words) in index.words(&pages) {
+                let range = first / 512 * 512;
+                for (word, bits) in words {
+                    let of_word = (0..64).filter(|bit| bits >> bit & 1 != 0);
+                    found.extend(of_word.map(|bit| range + word as u64 * 64 + bit));
+                }
+            }
+            assert!(
+                found.iter().copied().eq(pages.clone()),
+                "{pages:?}: {found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_range_that_was_used_least_lately_goes_and_one_at_a_time() {
+        on_cpu(|cpu| async move {
+            let index = new(1 << 20);
+            for (slot, page) in [(1, 0), (1, 4), (2, 0), (1, 1)] {
+                index.note(&cpu, &(slot, page..page + 1));
+                cpu.sleep_until(cpu.now() + 10_000).await;
+            }
+            let first_ns = 9_000;
+            assert_eq!(index.begin_evict((1, 4), first_ns), None, "all are young");
+            assert_eq!(index.begin_evict((1, 4), u64::MAX), Some((2, 0..4)));
+            assert_eq!(index.begin_evict((1, 4), u64::MAX), None, "one is going");
+            index.remove(&cpu, &(2, 0..4));
+            index.end_evict();
+            assert_eq!(index.begin_evict((0, 9), u64::MAX), Some((1, 4..8)));
+            index.end_evict();
+            index.remove(&cpu, &(1, 4..8));
+            assert_eq!(index.begin_evict((1, 2), u64::MAX), None);
+            assert_eq!(index.begin_evict((0, 0), u64::MAX), Some((1, 0..4)));
+        });
+    }
+
+    #[test]
+    fn nodes_are_used_again_and_their_number_has_a_limit() {
+        on_cpu(|cpu| async move {
+            let index = new(8 << 12);
+            for round in 0..100 {
+                index.note(&cpu, &(0, round..round + 1));
+                index.remove(&cpu, &(0, round..round + 1));
+            }
+            assert_eq!(index.unused.load(Ordering::Relaxed), 1);
+            index.note(&cpu, &(0, 0..100));
+            assert!(!index.has_room(1));
+            let known = (0..100).filter(|page| index.is_on_device(&cpu, 0, *page));
+            assert_eq!(known.count(), 10);
+        });
+    }
+}

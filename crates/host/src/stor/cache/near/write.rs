@@ -1,0 +1,115 @@
+//! Writing by way of either cache.
+
+use wharf_wire::dma::PAGE_BYTES;
+use wharf_wire::file::Evict;
+
+use super::super::backing::as_file_error;
+use super::super::opened::OpenFile;
+use super::super::thread::Cached;
+use super::head;
+use super::place::{Ask, Way};
+use crate::design::{Touch, WritePolicy};
+use crate::files::FileError;
+use crate::span::{Extent, spans};
+
+impl Cached {
+    /// Writes within a file, for one who is inside.
+    pub(in crate::stor::cache) async fn write_near(
+        &self,
+        file: &OpenFile,
+        extent: Extent,
+        data: &[u8],
+    ) -> Result<Touch, FileError> {
+        self.node(file.slot)
+            .stretch_on_drive(extent.offset + extent.bytes);
+        let (first, end) = (extent.first_page(), extent.first_page() + extent.pages());
+        let is_in_order = file.stream.note(first, end);
+        if is_in_order && extent.bytes < super::PAGE {
+            // They are read before a part of them is written.
+            self.bring_ahead(file, first);
+        }
+        let (mut done, mut touch) = (0, Touch::default());
+        while done < extent.bytes {
+            let rest = Extent::new(extent.offset + done, extent.bytes - done);
+            let span = spans(rest, PAGE_BYTES).next().expect("it is not empty");
+            let ask = Ask {
+                writes: true,
+                is_whole: span.whole,
+                is_in_order,
+            };
+            let data = &data[done as usize..];
+            let (bytes, found) = self.write_part(file, rest, data, ask).await?;
+            touch += found;
+            done += bytes;
+        }
+        Ok(touch)
+    }
+
+    /// Writes the first pages of an extent; gives how many bytes. None if others had them move meanwhile.
+    async fn write_part(
+        &self,
+        file: &OpenFile,
+        extent: Extent,
+        data: &[u8],
+        ask: Ask,
+    ) -> Result<(u64, Touch), FileError> {
+        let slot = file.slot;
+        let (first, all) = (extent.first_page(), extent.pages());
+        // Of several pages the last one may be written in part: it goes by itself.
+        let whole = (extent.offset + extent.bytes) / super::PAGE;
+        let all = match ask.is_whole {
+            true => all.min(whole - first),
+            false => 1,
+        };
+        let place = self.place(slot, &(first..first + all), ask);
+        let (way, run) = (place.way, place.pages);
+        let (part, pages) = (head(extent, run), first..first + run);
+        let data = &data[..part.bytes as usize];
+        let _guard = self.lock_pages(slot, &pages, !way.is_host()).await;
+        if way.is_host() {
+            let written = self.local.write(slot, part, data, WritePolicy::Back);
+            let found = written.await.map_err(as_file_error)?;
+            if place.is_on_device {
+                self.process.omni.clear(self.cpu(), &(slot, pages));
+            }
+            return Ok((part.bytes, found));
+        }
+        if pages.clone().any(|page| self.is_here(slot, page)) {
+            return Ok((0, Touch::default()));
+        }
+        if way == Way::Past {
+            // The next one may find room.
+            self.evict_later((slot, first));
+            let write = self.client.write_all(file.handle, part.offset, data);
+            write.await?;
+            return Ok((part.bytes, Touch::no_hits(run)));
+        }
+        let write = self.client.write_near(file.handle, part.offset, data);
+        let written = write.await?;
+        Ok((part.bytes, self.note_near(file, &pages, written)))
+    }
+
+    /// Pages of an extent are about to be written here whatever place they would have: none stays in the drive's cache. For one who is
+    /// alone in the file.
+    pub(in crate::stor::cache) async fn leave_device(
+        &self,
+        file: &OpenFile,
+        extent: Extent,
+    ) -> Result<(), FileError> {
+        let first = extent.first_page();
+        let pages = first..first + extent.pages();
+        let is_there = |page| self.is_on_device(file.slot, page);
+        if !self.process.mode.is_near() || !pages.clone().any(is_there) {
+            return Ok(());
+        }
+        // What is leaving it in the background has left then.
+        let _guard = self.lock_pages(file.slot, &pages, false).await;
+        let Extent { offset, bytes } = extent;
+        let evict = self
+            .client
+            .evict_near(file.handle, Evict::WriteBack, offset, bytes);
+        evict.await?;
+        self.process.omni.clear(self.cpu(), &(file.slot, pages));
+        Ok(())
+    }
+}

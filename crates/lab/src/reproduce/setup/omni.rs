@@ -1,0 +1,206 @@
+//! The set-up of the OmniCache paper (section 6.1), smaller in proportion: an emulated device of four CPUs over four modules of
+//! persistent memory, 1 to 32 threads, each with a file of its own, 64 GB of data in all and 20 GB of cache, of which 4 GB are in the
+//! device.
+//!
+//! A scale of `n` divides data, cache and requests by `n`. Times, request sizes, threads and cores stay. Threads together make as many
+//! requests as the data has of them: those in order go through their file once.
+
+use std::collections::BTreeMap;
+
+use wharf_drive::DriveConfig;
+use wharf_workload::files::{FileJob, FileSpec, Personality};
+use wharf_workload::fit::FitMode;
+
+use super::{Load, Scale};
+use crate::config::{ConfigError, HostConfig, Sets, load_drive, load_host};
+use crate::input::{ClientRule, FilesFrom, Input};
+use crate::reproduce::run::{Mode, Run};
+use crate::reproduce::runs::Gap;
+
+/// Requests under way of a thread.
+pub(super) const DEPTH: u32 = 1;
+
+/// The table of this project's machine.
+pub(super) const COSTS: &str = "default";
+
+/// A thread stays with its client.
+pub(super) const RULE: ClientRule = ClientRule::Stream;
+
+/// Threads, where a figure does not go through numbers of them.
+pub(in crate::reproduce) const THREADS: u32 = 32;
+
+/// Bytes of all files at full size.
+const DATA_BYTES: u64 = 64 << 30;
+
+/// Bytes of both caches together at full size.
+const CACHE_BYTES: u64 = 20 << 30;
+
+/// The share of the cache that the device has: 4 of 20 GB.
+const DEVICE_SHARE: f64 = 0.2;
+
+/// An epoch at full size (section 4.2.3), in nanoseconds.
+const EPOCH_NS: u64 = 30_000_000_000;
+
+/// The least that the files of a scaled run have together.
+const DATA_BYTES_MIN: u64 = 4 << 20;
+
+/// The checker's unit: a sector.
+const UNIT_BYTES: u64 = 512;
+
+/// What threads do: whether in order, and how many of them write.
+fn job(workload: &str, threads: u32) -> Option<(Personality, u32)> {
+    Some(match workload {
+        "random reads" => (Personality::RandomFiles, 0),
+        "random writes" => (Personality::RandomFiles, threads),
+        "sequential reads" => (Personality::SequentialFiles, 0),
+        "sequential writes" => (Personality::SequentialFiles, threads),
+        SHARED => (Personality::RandomFiles, threads / 2),
+        _ => return None,
+    })
+}
+
+/// The workload whose threads share one file.
+const SHARED: &str = "half readers and half writers of one file";
+
+fn data_bytes(scale: Scale) -> u64 {
+    (DATA_BYTES / u64::from(scale.divisor)).max(DATA_BYTES_MIN)
+}
+
+/// The drive: persistent memory behind four cores and a link, with room for the files and the file system.
+///
+/// # Errors
+/// A drive that cannot be built; a test builds one of every scale.
+pub(super) fn drive(scale: Scale, run: &Run) -> Result<DriveConfig, ConfigError> {
+    let (whole, _) = load_drive("pmem", &Sets::default())?;
+    let planes = whole.geometry.pages() / u64::from(whole.geometry.blocks_per_plane);
+    let pages = data_bytes(scale) / 4096 * 3 / 2 + (64 << 20) / 4096;
+    let sets = [
+        // Beside as much flash, which nobody writes.
+        format!("drive.geometry.blocks_per_plane={}", pages.div_ceil(planes)),
+        "drive.media.kind=ram".into(),
+        "drive.file_system=wpm".into(),
+        format!("drive.persistent_memory.bytes={}", pages * 4096),
+        format!("drive.firmware.cores={}", run.cores),
+        // A queue of each file (section 3.2), whose commands go to the cores in turn.
+        format!("drive.firmware.queues_max={}", run.clients),
+        // 900 ns there and back (Table 4).
+        "drive.link.latency_ns=450ns".into(),
+        // Our choice: eight lanes of PCIe 4.0. The paper's device is on the other socket.
+        "drive.link.to_host_mb_s=16000".into(),
+        "drive.link.from_host_mb_s=16000".into(),
+    ];
+    Ok(load_drive("pmem", &Sets::parse(&sets)?)?.0)
+}
+
+/// The host of a run.
+///
+/// # Errors
+/// A key that this build does not have: the design that brings it is missing.
+pub(super) fn host(scale: Scale, run: &Run) -> Result<HostConfig, ConfigError> {
+    let cache_bytes = match run.cache_percent {
+        0 => CACHE_BYTES / u64::from(scale.divisor),
+        percent => data_bytes(scale) * u64::from(percent) / 100,
+    };
+    let (caches, read_fill) = match run.mode {
+        Mode::HostAlone => ("host", "host"),
+        Mode::NoCache => ("none", "host"),
+        Mode::PaperReads => ("both", "paper"),
+        _ => ("both", "host"),
+    };
+    let epoch_ns = match run.mode {
+        Mode::NoEpochs => 0,
+        _ => EPOCH_NS / u64::from(scale.divisor),
+    };
+    let sets = [
+        format!("design.omni.epoch_ns={epoch_ns}ns"),
+        format!("host.cache={cache_bytes}"),
+        format!("design.omni.caches={caches}"),
+        format!("design.omni.read_fill={read_fill}"),
+        format!("design.omni.device_share={DEVICE_SHARE}"),
+        // The threads are those of one process.
+        format!("design.omni.threads={}", run.clients),
+    ];
+    Ok(load_host("default", &Sets::parse(&sets)?)?.0)
+}
+
+/// The operations of a run.
+///
+/// # Errors
+/// No such workload.
+pub(super) fn load(scale: Scale, run: &Run, seed: u64) -> Result<Load, Gap> {
+    let missing = || Gap::missing(format!("no workload '{}'", run.workload));
+    let (personality, writers) = job(&run.workload, run.clients).ok_or_else(missing)?;
+    let request_bytes = run.request_kib << 10;
+    let spec = FileSpec {
+        personality,
+        requests: scale.at_most(data_bytes(scale) / u64::from(request_bytes)),
+        files: match run.workload == SHARED {
+            true => 1,
+            false => run.clients,
+        },
+        threads: run.clients,
+        footprint_bytes: Some(data_bytes(scale)),
+        request_bytes,
+        stride_bytes: None,
+        job: FileJob {
+            writers: Some(writers),
+            ..FileJob::default()
+        },
+        seed,
+    };
+    Ok(Load {
+        input: Input::Files {
+            name: run.workload.clone(),
+            from: FilesFrom::Made {
+                spec,
+                parameters: BTreeMap::new(),
+            },
+            unit_bytes: UNIT_BYTES,
+        },
+        fit: FitMode::Error,
+    })
+}
+
+/// What a reader has to know.
+pub(super) fn notes(scale: Scale) -> Vec<String> {
+    let mib = |bytes: u64| (bytes >> 20) / u64::from(scale.divisor);
+    vec![
+        format!(
+            "{scale}: {} MiB of data and {} MiB of cache, a fifth of it in the drive; the drive is of preset pmem with its modules as persistent memory (wpm), \
+             four cores, and a link of 900 ns there and back and 16 GB/s each way; one request of a thread under way",
+            mib(DATA_BYTES),
+            mib(CACHE_BYTES),
+        ),
+        "all caches are empty when a run begins, but for what is left of making the files: each design makes them in its own way before".into(),
+        "the paper prints no error bars, and its artifact cannot have measured what it describes: near-cache I/O is compiled out, and what is evicted dirty is lost"
+            .into(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::run::OMNI;
+    use crate::reproduce::setup::SCALE_MAX;
+
+    #[test]
+    fn drives_of_every_scale_hold_their_files_with_room_for_a_file_system() {
+        for power in 3..=SCALE_MAX.ilog2() {
+            let scale = Scale::new(1 << power).unwrap();
+            let run = OMNI.on_private_files("random reads");
+            let memory = drive(scale, &run).unwrap().persistent_memory.bytes;
+            assert!(memory > data_bytes(scale) * 5 / 4);
+            host(scale, &run).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_share_of_the_cache_is_of_the_data() {
+        let scale = Scale::new(64).unwrap();
+        let run = Run {
+            cache_percent: 25,
+            ..OMNI.on_private_files("random reads")
+        };
+        assert_eq!(host(scale, &run).unwrap().cache.of(1), (16 << 30) / 64);
+    }
+}
