@@ -50,8 +50,9 @@ crate::settings! {
         /// A range of a file that was not used for so long leaves the drive's cache when that has no room.
         /// The paper has 30 s.
         pub epoch_ns: u64 = 1_000_000_000, in 0..=3_600_000_000_000;
-        /// Clients that are threads of one process, and share its cache in the host.
-        pub threads: u32 = 1, in 1..=1_024;
+        /// Clients that are threads of one process, and share its cache in the host: all, unless there are
+        /// more. Nothing keeps caches of different processes in step.
+        pub threads: u32 = 1_024, in 1..=1_024;
         /// Files that a cache has pages of at a time, those that are open among them.
         pub cache_files: u32 = 1_024, in 1..=65_536;
         /// Pages of memory that a client has for data and requests.

@@ -261,7 +261,7 @@ fn files_that_are_open_for_direct_io_go_past_the_cache_of_the_host() {
     let own = Ext4Config { direct: true };
     setup.host.design.set::<Ext4Model>(&own);
     let direct = read(&setup);
-    assert!(cached < 0.5 && direct >= 1.0, "{cached} and {direct}");
+    assert!(cached < 0.5 && direct > 0.99, "{cached} and {direct}");
     for (_, personality) in Personality::ALL {
         let plan = planned(&of_files(spec(personality), 512), &setup);
         run(&setup, &plan, &["ext4-model"]);
@@ -442,7 +442,11 @@ fn threads_that_share_the_cache_of_a_process_read_what_was_written_in_real_time(
         },
         ..setup_on(1, with_room(&in_memory().cache().drive))
     };
-    for cache in [CacheMode::WriteBack, CacheMode::WriteThrough] {
+    for cache in [
+        CacheMode::WriteBack,
+        CacheMode::WriteThrough,
+        CacheMode::Near,
+    ] {
         let own = StorConfig {
             cache,
             threads: 4,
@@ -452,6 +456,9 @@ fn threads_that_share_the_cache_of_a_process_read_what_was_written_in_real_time(
         let mut one_file = spec(Personality::RandomFiles);
         (one_file.files, one_file.threads) = (1, 4);
         one_file.job.writers = Some(2);
+        if cache.is_near() {
+            one_file.request_bytes = 1_024;
+        }
         for spec in [one_file, spec(Personality::Fileserver)] {
             let plan = planned(&of_files(spec, 512), &setup);
             let done = run(&setup, &plan, &["stor"]);

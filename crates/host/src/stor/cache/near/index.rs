@@ -329,10 +329,7 @@ mod tests {
 
     use super::*;
 
-    fn on_cpu<F: Future<Output = ()>>(test: impl FnOnce(Cpu) -> F + Send + 'static)
-    where
-        F: 'static,
-    {
+    fn on_cpu<F: Future<Output = ()> + 'static>(test: impl FnOnce(Cpu) -> F + Send + 'static) {
         let mut machine = Machine::new(CostTable::free(), false);
         let id = machine.add_cpu("client", Side::Host, 1.0);
         machine.spawn_main(id, "test", test);
