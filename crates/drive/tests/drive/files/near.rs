@@ -1,5 +1,6 @@
 //! The drive's cache of pages of files.
 
+use wharf_drive::PowerSwitch;
 use wharf_files::Errno;
 use wharf_files::model::ModelLimits;
 use wharf_files::testing::beside::{
@@ -14,13 +15,14 @@ use wharf_files::vfs::SessionLimits;
 use wharf_runtime::Seed;
 use wharf_wire::admin::Cns;
 use wharf_wire::command::Command;
-use wharf_wire::file::{Evict, FileHandle, HandleOperation, NearResult};
+use wharf_wire::file::{Evict, FileHandle, HandleOperation, NearResult, OpenMode};
 use wharf_wire::identify::{DriveFeature, IdentifyController};
 use wharf_wire::status::StatusCode;
 
 use super::asker::{Asker, UPDATE};
 use super::subject::ByCommands;
 use super::support::{Home, config, new_rig, run, run_on, seen_and_sound, sound};
+use super::turns::{Turns, script};
 
 const PAGE: u64 = 4096;
 
@@ -49,9 +51,18 @@ async fn read(asker: &mut Asker, handle: FileHandle, from: u64, bytes: u32) -> V
     asker.got(count as usize)
 }
 
+async fn send_number(asker: &mut Asker, command: Command) -> u64 {
+    asker.send(command).await.done().expect("it can be done")
+}
+
 /// A file of so many pages of ones, on the media.
 async fn file(asker: &mut Asker, pages: u64) -> FileHandle {
-    let handle = asker.file(UPDATE, b"/near").await;
+    file_of(asker, b"/near", pages).await
+}
+
+/// The same by this name.
+async fn file_of(asker: &mut Asker, name: &[u8], pages: u64) -> FileHandle {
+    let handle = asker.file(UPDATE, name).await;
     let data = vec![1; (pages * PAGE) as usize];
     asker.put(0, &data);
     let write = Command::write_file(1, handle, 0, data.len() as u32);
@@ -266,6 +277,104 @@ fn pages_that_are_taken_leave_and_what_was_changed_is_written_before() {
         let both = asker.aimed(both);
         assert_eq!(asker.send(both).await.status, StatusCode::InvalidField);
     });
+}
+
+/// A guest that means harm, with a cache of its own beside the owner's: it names the owner's open file, floods the cache, evicts, takes
+/// and drops what is not its own. The owner loses no byte, and no page that it was promised room for.
+#[test]
+fn a_hostile_guest_neither_reads_nor_loses_nor_pushes_out_what_is_another_hosts() {
+    const SHARE: u64 = 6;
+    let mut config = config(2, 2_000);
+    config.memory.near_bytes = 8 * PAGE;
+    config.memory.near_host_bytes = SHARE * PAGE;
+    let mut rig = new_rig(config);
+    rig.has_guests = true;
+    let turns = Turns::default();
+    let its_turns = turns.clone();
+    let owner = script(move |mut asker| async move {
+        let handle = file(&mut asker, 4).await;
+        asker.put(0, &[9; 100]);
+        send(&mut asker, Command::write_near(1, handle, PAGE + 7, 100)).await;
+        send(&mut asker, Command::read_near(1, handle, 0, 1).keeping(0)).await;
+        turns.pass(1);
+        turns.wait(&asker.host.cpu, 2).await;
+        let found = send(&mut asker, Command::read_near(1, handle, 0, 8192)).await;
+        assert_eq!((found.hits, found.bytes), (2, 8192), "its pages are there");
+        let mut right = vec![1; 8192];
+        right[4096 + 7..4096 + 107].fill(9);
+        assert_eq!(asker.got(8192), right);
+        turns.pass(3);
+        turns.wait(&asker.host.cpu, 4).await;
+        // What was taken was written before.
+        assert_eq!(read(&mut asker, handle, 0, 8192).await, right);
+        turns.pass(5);
+        turns.wait(&asker.host.cpu, 6).await;
+        let evict = Command::evict_near(1, handle, Evict::WriteBack, 0, u64::MAX);
+        send_number(&mut asker, evict).await;
+        // Who leaves leaves nothing: all of the owner's share is free again.
+        let handle = file_of(&mut asker, b"/more", SHARE).await;
+        let bytes = (SHARE * PAGE) as u32;
+        let all = Command::read_near(1, handle, 0, bytes).keeping(0);
+        let found = send(&mut asker, all).await;
+        assert_eq!((u64::from(found.kept), found.is_full), (SHARE, false));
+    });
+    let guest = script(move |mut asker| async move {
+        its_turns.wait(&asker.host.cpu, 1).await;
+        // Handles are those of whoever opened them: it tries what it can guess.
+        for (index, generation) in (0..4).flat_map(|index| (0..4).map(move |of| (index, of))) {
+            let guessed = FileHandle { index, generation };
+            for command in [
+                Command::read_near(1, guessed, 0, 4096).taking(),
+                Command::write_near(1, guessed, 0, 4096),
+                Command::evict_near(1, guessed, Evict::Drop, 0, u64::MAX),
+            ] {
+                let command = asker.aimed(command);
+                assert_eq!(asker.send(command).await.done(), Err(9), "{guessed:?}");
+            }
+        }
+        // A flood of its own.
+        let flood = asker.file(UPDATE, b"/flood").await;
+        asker.put(0, &[5; 4096]);
+        for page in 0..12 {
+            let write = asker.aimed(Command::write_file(1, flood, page * PAGE, 4096));
+            assert_eq!(asker.send(write).await.done(), Ok(PAGE));
+        }
+        let mut kept = 0;
+        for page in 0..12 {
+            let write = Command::write_near(1, flood, page * PAGE + 1, 9);
+            kept += send(&mut asker, write).await.kept;
+        }
+        assert_eq!(u64::from(kept), SHARE, "it has its share, and no more");
+        // It may open the owner's file, and have its own pages of it leave: there are none.
+        let only_read = OpenMode {
+            read: true,
+            ..OpenMode::default()
+        };
+        let shared = asker.file(only_read, b"/near").await;
+        let evict = Command::evict_near(1, shared, Evict::WriteBack, 0, u64::MAX);
+        assert_eq!(asker.send(evict).await.done(), Ok(0));
+        let dropped = Command::evict_near(1, shared, Evict::Drop, 0, u64::MAX);
+        assert_eq!(asker.send(dropped).await.done(), Err(9), "it may only read");
+        let write = asker.aimed(Command::write_near(1, shared, 0, 1));
+        assert_eq!(asker.send(write).await.done(), Err(9));
+        its_turns.pass(2);
+        its_turns.wait(&asker.host.cpu, 3).await;
+        // Who may read a file may take its pages along: they are the owner's bytes.
+        let found = send(
+            &mut asker,
+            Command::read_near(1, shared, 4096, 4096).taking(),
+        )
+        .await;
+        assert_eq!(found.hits, 1);
+        let got = asker.got(4096);
+        assert!(got[7..107].iter().all(|byte| *byte == 9));
+        its_turns.pass(4);
+        its_turns.wait(&asker.host.cpu, 5).await;
+        let left = asker.send(Command::leave_files(1)).await;
+        assert_eq!(left.done(), Ok(0));
+        its_turns.pass(6);
+    });
+    rig.run_clients(&PowerSwitch::on(), vec![owner, guest]);
 }
 
 #[test]

@@ -67,8 +67,9 @@ async fn evict(
     let (offset, bytes) = (pages.start * PAGE, (pages.end - pages.start) * PAGE);
     let evicted = client.evict_near(carrier.handle, Evict::WriteBack, offset, bytes);
     let evicted = evicted.await;
-    if evicted.is_ok() {
-        process.omni.remove(cpu, &part);
+    match evicted {
+        Ok(_) => process.omni.remove(cpu, &part),
+        Err(_) => process.omni.stay(cpu, &part),
     }
     let released = client.release_handle(carrier).await;
     evicted.map(drop).and(released)

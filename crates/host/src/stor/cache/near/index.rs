@@ -150,6 +150,22 @@ impl OmniIndex {
         self.find(cpu, slot, page).is_some_and(is_set)
     }
 
+    /// Whether the drive may have any page of a part.
+    pub(super) fn is_any_on_device(&self, cpu: &Cpu, (slot, pages): &Part) -> bool {
+        self.words(pages).any(|(first, mut words)| {
+            self.find(cpu, *slot, first).is_some_and(|node| {
+                words.any(|(word, bits)| node.on_device[word].load(Ordering::Relaxed) & bits != 0)
+            })
+        })
+    }
+
+    /// A range could not leave: others are tried before it.
+    pub(super) fn stay(&self, cpu: &Cpu, (slot, pages): &Part) {
+        if let Some(node) = self.find(cpu, *slot, pages.start) {
+            node.used_ns.store(cpu.now(), Ordering::Relaxed);
+        }
+    }
+
     /// Whether there is room for so many pages more.
     pub(super) fn has_room(&self, pages: u64) -> bool {
         // Relaxed: a guess; the drive says how it is.
@@ -356,6 +372,8 @@ mod tests {
             let is_there = |slot, page| index.is_on_device(&cpu, slot, page);
             assert!(is_there(3, 250) && is_there(3, 259));
             assert!(!is_there(3, 249) && !is_there(3, 260) && !is_there(2, 255));
+            let any = |pages| index.is_any_on_device(&cpu, &(3, pages));
+            assert!(any(0..251) && any(259..900) && !any(0..250) && !any(260..900));
             assert_eq!(index.pages.load(Ordering::Relaxed), 10);
             index.note(&cpu, &(3, 255..256));
             index.clear(&cpu, &(3, 258..600));

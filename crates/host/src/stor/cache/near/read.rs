@@ -114,7 +114,11 @@ impl Cached {
             // From here on they are found here, and whoever wants them waits for them.
             let count = window.1.end - first;
             self.local.read_ahead(file.slot, first, count);
-            process.omni.clear(cpu, &window);
+            if process.omni.is_any_on_device(cpu, &window) {
+                // For the others there was no memory.
+                let here = window.1.filter(|page| self.is_here(file.slot, *page));
+                here.for_each(|page| process.omni.clear(cpu, &(file.slot, page..page + 1)));
+            }
         }
     }
 }
