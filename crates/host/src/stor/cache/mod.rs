@@ -47,6 +47,5 @@ mod table;
 mod thread;
 
 pub use client::StorFiles;
-pub use mode::CacheMode;
-pub use near::ReadFill;
+pub use mode::{CacheMode, ReadFill};
 pub(super) use process::Process;

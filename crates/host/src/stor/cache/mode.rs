@@ -31,3 +31,15 @@ impl CacheMode {
         self != CacheMode::None
     }
 }
+
+/// What becomes of pages in neither cache, of which a part is read, if the drive's cache has no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReadFill {
+    /// They go to the host's cache, as far as that has room without pushing out others.
+    #[default]
+    Host,
+    /// They stay where they are, and only their bytes cross the link: what the paper says, and no more. Pages come to the host's cache
+    /// by who goes through files in order, and by what makes them longer.
+    Paper,
+}

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use wharf_runtime::Lock;
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES, RegisterError};
 
-use super::mode::CacheMode;
-use super::near::{OmniIndex, ReadFill};
+use super::mode::{CacheMode, ReadFill};
+use super::near::OmniIndex;
 use super::node::Node;
 use super::table::Table;
 use crate::design::{DesignConfig, DesignError, Reclaim, Replacement};

@@ -45,7 +45,6 @@ use super::lines::FileSystemOfDrive;
 use super::time::Clock;
 use crate::memory::DeviceMemory;
 use blocks::{Blocks, Look};
-pub(super) use read::Kept;
 
 /// Bytes of a page.
 const PAGE: u64 = wharf_wire::dma::PAGE_BYTES as u64;
@@ -70,6 +69,17 @@ pub(super) struct Near {
 pub(super) struct User {
     pub(super) host: u32,
     pub(super) now_ns: u64,
+}
+
+/// What becomes of pages that are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// Those that are there stay, and no others.
+    AsTheyAre,
+    /// Those that are not there are brought, and so many behind them.
+    With(u32),
+    /// Those that are there leave for who reads them; what the media do not have is written before.
+    Taken,
 }
 
 /// Parts of what is to be written that found no room.

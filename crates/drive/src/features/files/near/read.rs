@@ -6,19 +6,8 @@ use wharf_files::{Errno, FileError, FileSystem, HostBytes, Kind, Out};
 use wharf_wire::file::NearResult;
 
 use super::blocks::Look;
-use super::{How, Near, PAGE, RUN_PAGES_MAX, User, pages_of, part_of};
+use super::{How, Kept, Near, PAGE, RUN_PAGES_MAX, User, pages_of, part_of};
 use crate::features::files::lines::FileSystemOfDrive;
-
-/// What becomes of pages that are read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::features::files) enum Kept {
-    /// Those that are there stay, and no others.
-    AsTheyAre,
-    /// Those that are not there are brought, and so many behind them.
-    With(u32),
-    /// Those that are there leave for who reads them; what the media do not have is written before.
-    Taken,
-}
 
 impl Near {
     /// Reads bytes of a file, as far as it goes.

@@ -34,7 +34,6 @@ use crate::kit::index::Index;
 use crate::span::Extent;
 
 pub(super) use index::OmniIndex;
-pub use place::ReadFill;
 pub(super) use stream::Stream;
 
 /// Bytes of a page.
