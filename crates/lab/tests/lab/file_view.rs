@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use wharf_drive::DriveConfig;
 use wharf_drive::config::{MediaKind, TokenCheck};
 use wharf_host::ext4_model::{Ext4Config, Ext4Model};
+use wharf_host::omni::{Caches, Omni, OmniConfig};
 use wharf_host::stor::{CacheMode, Placement, Stor, StorConfig};
 use wharf_lab::compare::{Request as Compare, compare};
 use wharf_lab::designs::{DESIGNS, find};
@@ -487,4 +488,49 @@ fn a_personality_and_its_trace_are_replayed_alike() {
     let read = planned(&input, &setup);
     let rows = [made, read].map(|plan| run(&setup, &plan, &["clock"]).without_wall_clock().rows);
     assert_eq!(rows[0], rows[1]);
+}
+
+/// Where the drive has a cache, bytes cross the link and not pages; both caches are full then, and neither has more than its share.
+/// What is done before the run, as making the file, counts for nothing.
+#[test]
+fn bytes_and_not_pages_cross_the_link_where_the_drive_has_a_cache() {
+    const CACHE_BYTES: f64 = 1_048_576.0;
+    let mut setup = Setup {
+        clients: 4,
+        depth: 1,
+        cache_bytes: CACHE_BYTES as u64,
+        ..setup_on(1, with_room(&in_memory().cache().drive))
+    };
+    let mut reads = spec(Personality::RandomFiles);
+    (reads.files, reads.threads, reads.requests) = (1, 4, 6_000);
+    (reads.request_bytes, reads.footprint_bytes) = (1_024, Some(4 << 20));
+    reads.job.writers = Some(0);
+    let plan = planned(&of_files(reads, 512), &setup);
+    let mut row = |caches| {
+        let own = OmniConfig {
+            caches,
+            ..OmniConfig::default()
+        };
+        setup.host.design.set::<Omni>(&own);
+        let done = run(&setup, &plan, &["omni"]);
+        done.rows.into_iter().next().expect("one row")
+    };
+    let [both, host, none] = [Caches::Both, Caches::Host, Caches::None].map(&mut row);
+    let link = |row: &Row| row.link_bytes_per_byte.expect("bytes were asked for");
+    // A command of 64 bytes, a completion of 16, and some to open the file.
+    assert!((1.078..1.09).contains(&link(&none)), "{}", link(&none));
+    let missed = 1.0 - both.no_command_hit_ratio.expect("there is a cache");
+    // Pages that come to the host's cache come whole, once.
+    let filled = 0.8 * CACHE_BYTES * (4_176.0 / 4_096.0) / (6_000.0 * 1_024.0);
+    assert!(
+        link(&both) < 1.09 * missed + filled && link(&both) < 1.12,
+        "{} of {missed}, {filled} to fill",
+        link(&both)
+    );
+    let missed = 1.0 - host.no_command_hit_ratio.expect("there is a cache");
+    assert!(link(&host) > 4.0 * missed && link(&host) > 2.5 * link(&both));
+    let near_bytes = both.gauge("near_bytes").expect("the drive has a cache");
+    let share = near_bytes / (0.2 * CACHE_BYTES);
+    assert!((0.95..=1.0).contains(&share), "{near_bytes}");
+    assert!(both.hit_ratio > both.no_command_hit_ratio, "some are near");
 }
