@@ -117,6 +117,14 @@ impl Host {
         self.log(LogPage::DriveStatistics).await
     }
 
+    /// The same after `refused` commands, which are counted as on the link, and nowhere else: that is what they had before.
+    pub async fn statistics_before(&mut self, refused: u64) -> DriveStatistics {
+        let mut statistics = self.statistics().await;
+        statistics.link_from_host_bytes -= 64 * refused;
+        statistics.link_to_host_bytes -= 16 * refused;
+        statistics
+    }
+
     /// Makes everything durable.
     pub async fn flush(&mut self) -> StatusCode {
         self.io(Command::flush(1)).await
