@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use wharf_wire::command::Command;
+use wharf_wire::completion::Completion;
 use wharf_wire::log_page::ErrorLogEntry;
 use wharf_wire::opcode::IoOpcode;
 use wharf_wire::status::Status;
@@ -48,9 +49,6 @@ pub(super) struct HostCommands {
     pub(super) from_host_bytes: u64,
 }
 
-/// Bytes of a command, and of a completion.
-const COMMAND_BYTES: (u64, u64) = (64, 16);
-
 impl HostCommands {
     #[inline]
     pub(super) fn count(&mut self, qid: u16, command: &Command) {
@@ -76,8 +74,8 @@ impl HostCommands {
         self.to_host_bytes += u64::from(to_host_bytes);
         // Who serves files has the link carry all of a command.
         if !command.io_opcode().is_some_and(IoOpcode::is_of_files) {
-            self.from_host_bytes += COMMAND_BYTES.0;
-            self.to_host_bytes += COMMAND_BYTES.1;
+            self.from_host_bytes += size_of::<Command>() as u64;
+            self.to_host_bytes += size_of::<Completion>() as u64;
         }
     }
 

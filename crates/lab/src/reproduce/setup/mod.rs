@@ -28,7 +28,7 @@ use super::run::Run;
 use super::runs::Gap;
 use super::subject::Subject;
 use crate::config::{ConfigError, HostConfig};
-use crate::input::{ClientRule, Input, Made};
+use crate::input::{ClientRule, FilesFrom, Input, Made};
 use crate::replay::Submission;
 
 /// Divisors that a set-up can be scaled by are powers of two up to this one.
@@ -84,6 +84,23 @@ impl Load {
                 name: name.into(),
                 parameters: BTreeMap::new(),
                 spec: Box::new(made),
+            },
+            fit: FitMode::Error,
+        }
+    }
+
+    /// Those of files, of which sectors are checked.
+    fn files(name: &str, spec: FileSpec) -> Load {
+        /// A sector.
+        const UNIT_BYTES: u64 = 512;
+        Load {
+            input: Input::Files {
+                name: name.into(),
+                from: FilesFrom::Made {
+                    spec,
+                    parameters: BTreeMap::new(),
+                },
+                unit_bytes: UNIT_BYTES,
             },
             fit: FitMode::Error,
         }

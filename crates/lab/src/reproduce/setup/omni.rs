@@ -5,15 +5,12 @@
 //! A scale of `n` divides data, cache and requests by `n`. Times, request sizes, threads and cores stay. Threads together make as many
 //! requests as the data has of them: those in order go through their file once.
 
-use std::collections::BTreeMap;
-
 use wharf_drive::DriveConfig;
 use wharf_workload::files::{FileJob, FileSpec, Personality};
-use wharf_workload::fit::FitMode;
 
 use super::{Load, Scale};
 use crate::config::{ConfigError, HostConfig, Sets, load_drive, load_host};
-use crate::input::{ClientRule, FilesFrom, Input};
+use crate::input::ClientRule;
 use crate::reproduce::run::{Mode, Run};
 use crate::reproduce::runs::Gap;
 
@@ -43,9 +40,6 @@ const EPOCH_NS: u64 = 30_000_000_000;
 
 /// The least that the files of a scaled run have together.
 const DATA_BYTES_MIN: u64 = 4 << 20;
-
-/// The checker's unit: a sector.
-const UNIT_BYTES: u64 = 512;
 
 /// What threads do: whether in order, and how many of them write.
 fn job(workload: &str, threads: u32) -> Option<(Personality, u32)> {
@@ -148,17 +142,7 @@ pub(super) fn load(scale: Scale, run: &Run, seed: u64) -> Result<Load, Gap> {
         },
         seed,
     };
-    Ok(Load {
-        input: Input::Files {
-            name: run.workload.clone(),
-            from: FilesFrom::Made {
-                spec,
-                parameters: BTreeMap::new(),
-            },
-            unit_bytes: UNIT_BYTES,
-        },
-        fit: FitMode::Error,
-    })
+    Ok(Load::files(&run.workload, spec))
 }
 
 /// What a reader has to know.

@@ -6,17 +6,14 @@
 //!
 //! The media keep bytes: file systems write whole pages of metadata, and the smallest request has 1 KiB.
 
-use std::collections::BTreeMap;
-
 use wharf_drive::DriveConfig;
 use wharf_workload::files::{FileJob, FileSpec, Personality};
 
 use super::{Load, Scale};
 use crate::config::{ConfigError, HostConfig, Sets, load_drive, load_host};
-use crate::input::{ClientRule, FilesFrom, Input};
+use crate::input::ClientRule;
 use crate::reproduce::run::{Mode, Run};
 use crate::reproduce::runs::Gap;
-use wharf_workload::fit::FitMode;
 
 /// Requests under way of a thread.
 pub(super) const DEPTH: u32 = 1;
@@ -38,9 +35,6 @@ const CACHE_BYTES: u64 = 16 << 30;
 
 /// The smallest that a file of a scaled run is.
 const FILE_BYTES_MIN: u64 = 4 << 20;
-
-/// The checker's unit: a sector.
-const UNIT_BYTES: u64 = 512;
 
 /// What threads do, and how many of them only write.
 #[derive(Debug, Clone, Copy)]
@@ -171,17 +165,7 @@ pub(super) fn load(scale: Scale, run: &Run, seed: u64) -> Result<Load, Gap> {
         },
         seed,
     };
-    Ok(Load {
-        input: Input::Files {
-            name: run.workload.clone(),
-            from: FilesFrom::Made {
-                spec,
-                parameters: BTreeMap::new(),
-            },
-            unit_bytes: UNIT_BYTES,
-        },
-        fit: FitMode::Error,
-    })
+    Ok(Load::files(&run.workload, spec))
 }
 
 /// What a reader has to know.

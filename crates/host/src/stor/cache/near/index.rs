@@ -131,11 +131,6 @@ impl OmniIndex {
         (first, pages.end - pages.start)
     }
 
-    fn bit(&self, page: u64) -> (usize, u64) {
-        let place = page % self.range_pages;
-        ((place / 64) as usize, 1 << (place % 64))
-    }
-
     fn find(&self, cpu: &Cpu, slot: u32, page: u64) -> Option<&Node> {
         let node = self.trees.get(slot as usize)?;
         let node = node.get(cpu, page / self.range_pages)?;
@@ -144,16 +139,14 @@ impl OmniIndex {
 
     /// Whether the drive may have a page. It stays so while the page is locked.
     pub(super) fn is_on_device(&self, cpu: &Cpu, slot: u32, page: u64) -> bool {
-        let (word, bit) = self.bit(page);
-        // Relaxed: the lock of the page orders it after whoever had it move.
-        let is_set = |node: &Node| node.on_device[word].load(Ordering::Relaxed) & bit != 0;
-        self.find(cpu, slot, page).is_some_and(is_set)
+        self.is_any_on_device(cpu, &(slot, page..page + 1))
     }
 
     /// Whether the drive may have any page of a part.
     pub(super) fn is_any_on_device(&self, cpu: &Cpu, (slot, pages): &Part) -> bool {
         self.words(pages).any(|(first, mut words)| {
             self.find(cpu, *slot, first).is_some_and(|node| {
+                // Relaxed: the lock of the page orders it after whoever had it move.
                 words.any(|(word, bits)| node.on_device[word].load(Ordering::Relaxed) & bits != 0)
             })
         })

@@ -98,8 +98,9 @@ impl Cached {
     ) -> Result<(), FileError> {
         let first = extent.first_page();
         let pages = first..first + extent.pages();
-        let is_there = |page| self.is_on_device(file.slot, page);
-        if !self.process.mode.is_near() || !pages.clone().any(is_there) {
+        let (cpu, omni) = (self.cpu(), &self.process.omni);
+        let part = (file.slot, pages.clone());
+        if !self.process.mode.is_near() || !omni.is_any_on_device(cpu, &part) {
             return Ok(());
         }
         // What is leaving it in the background has left then.
@@ -109,7 +110,7 @@ impl Cached {
             .client
             .evict_near(file.handle, Evict::WriteBack, offset, bytes);
         evict.await?;
-        self.process.omni.clear(self.cpu(), &(file.slot, pages));
+        omni.clear(cpu, &part);
         Ok(())
     }
 }
