@@ -49,9 +49,18 @@ impl Amount {
     }
 }
 
+/// A figure with its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Gauge {
+    name: &'static str,
+    amount: Amount,
+    /// What there is at the moment of looking, not what has come to since the client began.
+    is_level: bool,
+}
+
 /// Figures by name, in the order in which a design names them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Gauges(Vec<(&'static str, Amount)>);
+pub struct Gauges(Vec<Gauge>);
 
 impl Gauges {
     /// Those of a design that reports nothing of its own.
@@ -59,11 +68,26 @@ impl Gauges {
         Gauges::default()
     }
 
-    /// With another one: `name` in small letters with `_`, as a key.
+    /// With another one that has come to this much since the client began: `name` in small letters
+    /// with `_`, as a key.
     #[must_use]
-    pub fn with(mut self, name: &'static str, amount: Amount) -> Gauges {
+    pub fn with(self, name: &'static str, amount: Amount) -> Gauges {
+        self.and(name, amount, false)
+    }
+
+    /// With another one that is this much at the moment, as bytes of memory are.
+    #[must_use]
+    pub fn with_level(self, name: &'static str, amount: Amount) -> Gauges {
+        self.and(name, amount, true)
+    }
+
+    fn and(mut self, name: &'static str, amount: Amount, is_level: bool) -> Gauges {
         assert!(self.get(name).is_none(), "a gauge '{name}' is named twice");
-        self.0.push((name, amount));
+        self.0.push(Gauge {
+            name,
+            amount,
+            is_level,
+        });
         self
     }
 
@@ -72,40 +96,46 @@ impl Gauges {
         self.iter().find(|(of, _)| *of == name).map(|found| found.1)
     }
 
-    /// What came to each since `earlier`, a reading of the same client.
+    /// What came to each since `earlier`, a reading of the same client. Levels stay as they are.
     #[must_use]
     pub fn since(&self, earlier: &Gauges) -> Gauges {
-        let one = |(name, now): (&'static str, Amount)| match earlier.get(name) {
-            Some(then) => (name, now.zip(then, |now, then| now - then)),
-            None => (name, now),
+        let one = |now: &Gauge| match earlier.get(now.name) {
+            Some(then) if !now.is_level => Gauge {
+                amount: now.amount.zip(then, |now, then| now - then),
+                ..*now
+            },
+            _ => *now,
         };
-        Gauges(self.iter().map(one).collect())
+        Gauges(self.0.iter().map(one).collect())
     }
 
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, Amount)> + '_ {
-        self.0.iter().copied()
+        self.0.iter().map(|gauge| (gauge.name, gauge.amount))
     }
 
     /// Adds what another client of the design reports.
     pub fn merge(&mut self, other: &Gauges) {
-        for (name, amount) in other.iter() {
-            match self.0.iter_mut().find(|(of, _)| *of == name) {
-                Some((_, sum)) => *sum = sum.zip(amount, |a, b| a + b),
-                None => self.0.push((name, amount)),
+        for gauge in &other.0 {
+            match self.0.iter_mut().find(|known| known.name == gauge.name) {
+                Some(sum) => sum.amount = sum.amount.zip(gauge.amount, |a, b| a + b),
+                None => self.0.push(*gauge),
             }
         }
     }
 
     /// Keeps the larger of each figure and a later look at it. Both are of counts or bytes.
     pub fn keep_most(&mut self, later: &Gauges) {
-        for (name, amount) in later.iter() {
-            let known = self.0.iter_mut().find(|(of, _)| *of == name);
-            match (known, amount) {
-                (None, amount) => self.0.push((name, amount)),
-                (Some((_, Amount::Count(most))), Amount::Count(now)) => *most = now.max(*most),
-                (Some((_, Amount::Bytes(most))), Amount::Bytes(now)) => *most = now.max(*most),
-                (Some((_, known)), _) => panic!("'{name}' of a design is {known:?}"),
+        for gauge in &later.0 {
+            let known = self.0.iter_mut().find(|known| known.name == gauge.name);
+            let Some(known) = known else {
+                self.0.push(*gauge);
+                continue;
+            };
+            match (&mut known.amount, gauge.amount) {
+                (Amount::Count(most), Amount::Count(now)) => *most = now.max(*most),
+                (Amount::Bytes(most), Amount::Bytes(now)) => *most = now.max(*most),
+                (known, _) => panic!("'{}' of a design is {known:?}", gauge.name),
             }
         }
     }
@@ -132,7 +162,10 @@ mod tests {
         assert_eq!(all.since(&before).get("asks"), Some(Amount::Count(4)));
         assert_eq!(all.since(&before).get("bytes"), Some(Amount::Bytes(7)));
         assert_eq!(all.get("bytes"), Some(Amount::Bytes(7)));
-        let nodes = |count| Gauges::none().with("nodes", Amount::Count(count));
+        let held = |bytes| Gauges::none().with_level("held_bytes", Amount::Bytes(bytes));
+        assert_eq!(held(5).since(&held(5)), held(5));
+        assert_eq!(held(5).since(&held(8)), held(5));
+        let nodes = |count| Gauges::none().with_level("nodes", Amount::Count(count));
         let mut most = Gauges::none();
         for count in [3, 9, 4] {
             most.keep_most(&nodes(count));

@@ -45,15 +45,15 @@ pub(super) fn of_cache(shared: &Shared, known: Option<&Known>) -> Gauges {
     let store = shared.published.of_run();
     let reason = |reason| Amount::Count(shared.reasons.get(reason));
     Gauges::none()
-        .with("cached_sectors", Amount::Count(totals.cached))
-        .with("dirty_sectors", Amount::Count(totals.dirty))
+        .with_level("cached_sectors", Amount::Count(totals.cached))
+        .with_level("dirty_sectors", Amount::Count(totals.dirty))
         .with("disk_pages_given", Amount::Count(store.written_pages))
         .with("disk_pages_stored", Amount::Count(store.stored_pages))
         .with("disk_bytes_stored", Amount::Bytes(store.stored_bytes))
         .with("disk_bytes_moved", Amount::Bytes(store.moved_bytes))
         .with("disk_pages_asked", Amount::Count(store.read_pages))
         .with("disk_chunks_read", Amount::Count(store.read_chunks))
-        .with("mapping_bytes", Amount::Bytes(store.mapping_bytes))
+        .with_level("mapping_bytes", Amount::Bytes(store.mapping_bytes))
         .with("around_sequential", reason(Reason::Sequential))
         .with("around_mode", reason(Reason::Mode))
         .with("around_level", reason(Reason::Level))
@@ -79,6 +79,6 @@ pub(super) fn of_client(
         Places::Bitmap(_) => "bitmap_bytes",
         Places::Index(_) => "index_bytes",
     };
-    own.with(name, Amount::Bytes(places))
-        .with("policy_bytes", Amount::Bytes(policy))
+    own.with_level(name, Amount::Bytes(places))
+        .with_level("policy_bytes", Amount::Bytes(policy))
 }

@@ -204,7 +204,7 @@ impl<W: WriteBack> Design for PageCache<W> {
 
     fn gauges(&self) -> Gauges {
         let nodes = self.shared.inodes.iter().map(|inode| inode.index.nodes());
-        Gauges::none().with("index_nodes", Amount::Count(nodes.sum()))
+        Gauges::none().with_level("index_nodes", Amount::Count(nodes.sum()))
     }
 
     fn client(self: &Arc<Self>, parts: Parts) -> Result<KernelClient, DesignError> {

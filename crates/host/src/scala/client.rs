@@ -146,6 +146,6 @@ impl Client for ScalaClient {
 
     fn gauges(&self) -> Gauges {
         let bytes = self.0.index.bytes() as u64;
-        Gauges::none().with("index_bytes", Amount::Bytes(bytes))
+        Gauges::none().with_level("index_bytes", Amount::Bytes(bytes))
     }
 }

@@ -213,7 +213,7 @@ impl<V: Variant> Design for Scale<V> {
     fn gauges(&self) -> Gauges {
         let files = self.shared.files.iter();
         let nodes = files.map(|file| file.index.nodes()).sum();
-        Gauges::none().with("index_nodes", Amount::Count(nodes))
+        Gauges::none().with_level("index_nodes", Amount::Count(nodes))
     }
 
     fn client(self: &Arc<Self>, parts: Parts) -> Result<Self::Client, DesignError> {

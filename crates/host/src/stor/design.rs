@@ -83,8 +83,8 @@ impl Design for Stor {
         }
         let sum = |bytes: fn(&Process) -> u64| self.processes.iter().map(|one| bytes(one)).sum();
         Gauges::none()
-            .with("index_bytes", Amount::Bytes(sum(Process::index_bytes)))
-            .with("near_bytes", Amount::Bytes(sum(Process::near_bytes)))
+            .with_level("index_bytes", Amount::Bytes(sum(Process::index_bytes)))
+            .with_level("near_bytes", Amount::Bytes(sum(Process::near_bytes)))
     }
 
     fn client(self: &Arc<Self>, parts: Parts) -> Result<Self::Client, DesignError> {
