@@ -5,80 +5,137 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use wharf_files::OpenFlags;
+use wharf_files::{Handle, OpenFlags};
 use wharf_host::files::FileClient;
 use wharf_host::span::Extent;
-use wharf_host::stor::{CacheMode, ReadFill, Stor, StorConfig, StorFiles};
+use wharf_host::stor::{CacheMode, Placement, ReadFill, Stor, StorConfig, StorFiles};
 use wharf_host::{Design, DesignConfig};
-use wharf_runtime::{Cpu, Notify, Seed};
+use wharf_runtime::{Cpu, Notify, Rng, Seed};
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
 
 use crate::machine::{OneClient, run_in};
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
-/// Pages of the file.
-const PAGES: u64 = 40;
-
 /// Threads, and tasks of each.
 const THREADS: u32 = 3;
 const TASKS: u32 = 2;
 
+/// When all tasks have ended for sure.
+const ALL_ENDED_NS: u64 = 20_000_000_000;
+
 /// Bytes of each page that are a task's own.
 const OWN: u64 = 600;
 
-/// Has each task use bytes of its own of all pages, at random and in order; every read is checked.
-async fn use_own(files: Rc<StorFiles>, cpu: Cpu, number: u32, seed: u64) {
-    let mut rng = Seed(seed).child("task").index(number.into()).rng();
-    let opened = files.open(b"/shared", OpenFlags::CREATE, 0o644).await;
-    let handle = opened.expect("it opens").handle;
-    let own = u64::from(number) * OWN;
-    let mut right = [0_u8; PAGES as usize];
-    for round in 0..160_u64 {
-        cpu.yield_now().await;
-        let (page, value) = (rng.below(PAGES), (round % 250) as u8 + 1);
-        let part = Extent::new(page * PAGE + own, OWN);
+/// A task, which uses bytes of its own of all pages, and a page that nobody else writes.
+struct User {
+    files: Rc<StorFiles>,
+    handle: Handle,
+    number: u32,
+    /// Pages of which each task has bytes. Behind them each task has one.
+    pages: u64,
+    /// What its bytes of each page are.
+    right: Vec<u8>,
+    /// Its own page.
+    own: Vec<u8>,
+}
+
+impl User {
+    async fn write(&self, part: Extent, value: u8) {
+        let data = vec![value; part.bytes as usize];
+        let written = self.files.write_at(self.handle, part, &data).await;
+        written.expect("it is written");
+    }
+
+    async fn read(&self, part: Extent) -> Vec<u8> {
+        let mut out = vec![0xee; part.bytes as usize];
+        let read = self.files.read_at(self.handle, part, &mut out).await;
+        assert_eq!(read.expect("it is read").bytes, part.bytes);
+        out
+    }
+
+    fn check(&self, page: u64, out: &[u8], about: &str) {
+        let right = self.right[page as usize];
+        let is_right = out.iter().all(|byte| *byte == right);
+        assert!(is_right, "{about}, task {}, page {page}", self.number);
+    }
+
+    /// Does one thing, chosen at random, with one of the pages of all.
+    async fn use_shared(&mut self, rng: &mut Rng, value: u8, about: &str) {
+        let from = u64::from(self.number) * OWN;
+        let page = rng.below(self.pages);
+        let part = Extent::new(page * PAGE + from, OWN);
         match rng.below(8) {
             0..3 => {
-                let data = vec![value; OWN as usize];
-                let written = files.write_at(handle, part, &data).await;
-                written.expect("it is written");
-                right[page as usize] = value;
+                self.write(part, value).await;
+                self.right[page as usize] = value;
             }
-            3..6 => {
-                let mut out = vec![0xee; OWN as usize];
-                let read = files.read_at(handle, part, &mut out).await;
-                assert_eq!(read.expect("it is read").bytes, OWN);
-                assert!(
-                    out.iter().all(|byte| *byte == right[page as usize]),
-                    "seed {seed}, task {number}, round {round}, page {page}"
-                );
-            }
+            3..6 => self.check(page, &self.read(part).await, about),
             6 => {
-                let sync = files.sync(handle, Extent::new(0, PAGES * PAGE), true);
+                let whole = Extent::new(0, self.pages * PAGE);
+                let sync = self.files.sync(self.handle, whole, true);
                 sync.await.expect("it is durable");
             }
             _ => {
                 // Several pages in order, as large as requests of others are small.
-                for page in page..(page + 9).min(PAGES) {
-                    let mut out = vec![0xee; PAGE as usize];
-                    let read = files.read_at(handle, Extent::of_pages(page, 1), &mut out);
-                    assert_eq!(read.await.expect("it is read").bytes, PAGE);
-                    let out = &out[own as usize..(own + OWN) as usize];
-                    assert!(
-                        out.iter().all(|byte| *byte == right[page as usize]),
-                        "seed {seed}, task {number}, round {round}, page {page} in order"
-                    );
+                for page in page..(page + 9).min(self.pages) {
+                    let out = self.read(Extent::of_pages(page, 1)).await;
+                    self.check(page, &out[from as usize..(from + OWN) as usize], about);
                 }
             }
         }
     }
-    let both = files.pages_in_both(handle).await;
-    assert_eq!(both.expect("the drive answers"), 0, "seed {seed}");
-    files.close(handle).await.expect("it is open");
+
+    /// The same with its own page.
+    async fn use_own(&mut self, rng: &mut Rng, value: u8, about: &str) {
+        let first = (self.pages + u64::from(self.number)) * PAGE;
+        let (offset, bytes) = match rng.below(3) {
+            0 => (0, PAGE),
+            _ => (rng.below(PAGE - OWN), OWN),
+        };
+        let part = Extent::new(first + offset, bytes);
+        let own = &mut self.own[offset as usize..(offset + bytes) as usize];
+        match rng.below(2) {
+            0 => {
+                own.fill(value);
+                self.write(part, value).await;
+            }
+            _ => {
+                let right = own.to_vec();
+                let is_right = self.read(part).await == right;
+                assert!(is_right, "{about}, task {}, its own page", self.number);
+            }
+        }
+    }
 }
 
-fn share(seed: u64, frames: u32, own: StorConfig) {
+/// Has a task use its bytes at random and in order; every read is checked.
+async fn use_file(files: Rc<StorFiles>, cpu: Cpu, pages: u64, number: u32, seed: u64) {
+    let mut rng = Seed(seed).child("task").index(number.into()).rng();
+    let opened = files.open(b"/shared", OpenFlags::CREATE, 0o644).await;
+    let mut user = User {
+        handle: opened.expect("it opens").handle,
+        files,
+        number,
+        pages,
+        right: vec![0; pages as usize],
+        own: vec![0; PAGE as usize],
+    };
+    for round in 0..160_u64 {
+        cpu.yield_now().await;
+        let value = (round % 250) as u8 + 1;
+        let about = format!("seed {seed}, round {round}");
+        match rng.below(3) {
+            0 => user.use_own(&mut rng, value, &about).await,
+            _ => user.use_shared(&mut rng, value, &about).await,
+        }
+    }
+    let closed = user.files.close(user.handle).await;
+    closed.expect("it is open");
+}
+
+/// Has tasks of several threads share a file of so many pages, with a cache of so many frames.
+fn share(seed: u64, pages: u64, frames: u32, own: StorConfig) {
     let config = DesignConfig {
         cache_bytes: u64::from(frames) * PAGE,
         clients: THREADS,
@@ -93,8 +150,9 @@ fn share(seed: u64, frames: u32, own: StorConfig) {
             if index == 0 {
                 let all = OpenFlags::CREATE;
                 let opened = files.open(b"/shared", all, 0o644).await.expect("it opens");
-                let zeros = vec![0; (PAGES * PAGE) as usize];
-                let whole = Extent::new(0, PAGES * PAGE);
+                let pages = pages + u64::from(THREADS * TASKS);
+                let zeros = vec![0; (pages * PAGE) as usize];
+                let whole = Extent::new(0, pages * PAGE);
                 let written = files.write_at(opened.handle, whole, &zeros).await;
                 written.expect("there is room");
                 files.sync_all().await.expect("it is written");
@@ -103,9 +161,18 @@ fn share(seed: u64, frames: u32, own: StorConfig) {
                 // The file is there then.
                 cpu.sleep_until(50_000_000).await;
             }
+            // With the last one who has it open, its pages leave the drive's cache.
+            let opened = files.open(b"/shared", OpenFlags::READ, 0).await;
+            let handle = opened.expect("it opens").handle;
             let (left, ended) = (Rc::new(Cell::new(TASKS)), Rc::new(Notify::new()));
             for number in 0..TASKS {
-                let work = use_own(files.clone(), cpu.clone(), index * TASKS + number, seed);
+                let work = use_file(
+                    files.clone(),
+                    cpu.clone(),
+                    pages,
+                    index * TASKS + number,
+                    seed,
+                );
                 let (cpu_of, left, ended) = (cpu.clone(), left.clone(), ended.clone());
                 cpu.spawn("task", async move {
                     work.await;
@@ -116,6 +183,12 @@ fn share(seed: u64, frames: u32, own: StorConfig) {
             while left.get() > 0 {
                 ended.wait(&cpu).await;
             }
+            // No thread has a page on its way any more.
+            assert!(cpu.now() < ALL_ENDED_NS);
+            cpu.sleep_until(ALL_ENDED_NS).await;
+            let both = files.pages_in_both(handle).await;
+            assert_eq!(both.expect("the drive answers"), 0, "seed {seed}");
+            files.close(handle).await.expect("it is open");
             files.sync_all().await.expect("it is written");
         }
     });
@@ -134,6 +207,22 @@ fn threads_that_use_parts_of_the_same_pages_see_what_they_wrote_and_no_page_is_i
             ..StorConfig::default()
         };
         let frames = [24, 40, 60][seed as usize % 3];
-        share(seed, frames, own);
+        share(seed, 40, frames, own);
+    }
+}
+
+#[test]
+fn a_page_that_moves_while_others_use_it_loses_nothing() {
+    for seed in 0..24 {
+        let own = StorConfig {
+            cache: CacheMode::Near,
+            threads: THREADS,
+            // Commands of one thread overtake those of another.
+            placement: Placement::RoundRobin,
+            device_share: 0.5,
+            epoch_ns: 0,
+            ..StorConfig::default()
+        };
+        share(seed, [5, 7][seed as usize % 2], 12, own);
     }
 }
