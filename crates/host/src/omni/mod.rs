@@ -20,7 +20,7 @@ use wharf_wire::dma::DmaSpace;
 
 use crate::design::{Design, DesignConfig, DesignError, FileParts, Gauges, Needs, Parts};
 use crate::files::{FileClient, FileError};
-use crate::stor::{CacheMode, ReadFill, Stor, StorConfig};
+use crate::stor::{CacheMode, ReadFill, Stor, StorConfig, Without};
 
 /// Which caches there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -50,6 +50,10 @@ crate::settings! {
         /// A range of a file that was not used for so long leaves the drive's cache when that has no room.
         /// The paper has 30 s.
         pub epoch_ns: u64 = 1_000_000_000, in 0..=3_600_000_000_000;
+        /// A part that is left out, so that what it does is seen: `nothing`; `ranges` (a lock is of a whole file);
+        /// `exclusion` (a page that comes to the host's cache stays in the drive's too); `near-io` (whole pages
+        /// cross the link).
+        pub without: Without = Without::Nothing;
         /// Clients that are threads of one process, and share its cache in the host: all, unless there are
         /// more. Nothing keeps caches of different processes in step.
         pub threads: u32 = 1_024, in 1..=1_024;
@@ -73,6 +77,7 @@ impl OmniConfig {
             },
             device_share: self.device_share,
             read_fill: self.read_fill,
+            without: self.without,
             epoch_ns: self.epoch_ns,
             threads: self.threads,
             cache_files: self.cache_files,

@@ -2,7 +2,7 @@
 
 use wharf_files::{Allocate, DirectoryEntry, Errno, Handle, Seek, Sync};
 use wharf_wire::command::Command;
-use wharf_wire::file::{Evict, HandleOperation, NearResult, entries};
+use wharf_wire::file::{HandleOperation, entries};
 
 use super::StorClient;
 use super::convert::{self, file_handle};
@@ -73,85 +73,7 @@ impl StorClient {
         }
     }
 
-    /// Reads by way of the cache in the drive's memory, from byte `offset` on, as far as the file goes. That cache keeps the pages, as
-    /// far as it has room, if `keeps`.
-    ///
-    /// # Errors
-    /// As [`StorClient::read`].
-    pub async fn read_near(
-        &self,
-        handle: Handle,
-        offset: u64,
-        out: &mut [u8],
-        keeps: bool,
-    ) -> Result<NearResult, FileError> {
-        let about = About::Read(self.number(handle));
-        let (mut done, mut sum) = (0, NearResult::default());
-        loop {
-            let rest = &mut out[done..];
-            let bytes = rest.len().min(self.inner.bytes_max);
-            let at = offset.saturating_add(done as u64);
-            let read = Command::read_near(NAMESPACE, file_handle(handle), at, bytes as u32);
-            let read = if keeps { read.keeping(0) } else { read };
-            let mut buffer = self.inner.buffer(bytes).await;
-            let found = NearResult::from_raw(buffer.send(about, read).await?);
-            let count = found.bytes as usize;
-            if count > bytes {
-                return Err(Errno::EIO.into());
-            }
-            buffer.get(&mut rest[..count]);
-            done += count;
-            sum = sum.and(found);
-            if count < bytes || done == out.len() {
-                return Ok(sum);
-            }
-        }
-    }
-
-    /// Writes to the cache in the drive's memory; what lies behind the end of the file, or finds no room there, to the file. All, or
-    /// it fails.
-    ///
-    /// # Errors
-    /// As [`StorClient::write`].
-    pub async fn write_near(
-        &self,
-        handle: Handle,
-        offset: u64,
-        data: &[u8],
-    ) -> Result<NearResult, FileError> {
-        let (mut done, mut sum) = (0, NearResult::default());
-        while done < data.len() {
-            let rest = &data[done..];
-            let bytes = rest.len().min(self.inner.bytes_max);
-            let at = offset.saturating_add(done as u64);
-            let write = Command::write_near(NAMESPACE, file_handle(handle), at, bytes as u32);
-            let written = self.write_some(handle, write, &rest[..bytes]).await?;
-            let written = NearResult::from_raw(written);
-            if written.bytes == 0 || written.bytes as usize > bytes {
-                return Err(Errno::EIO.into());
-            }
-            done += written.bytes as usize;
-            sum = sum.and(written);
-        }
-        Ok(sum)
-    }
-
-    /// Has pages of `bytes` bytes from byte `offset` on leave the cache in the drive's memory; gives how many did.
-    ///
-    /// # Errors
-    /// If what was changed there cannot be written to the file.
-    pub async fn evict_near(
-        &self,
-        handle: Handle,
-        how: Evict,
-        offset: u64,
-        bytes: u64,
-    ) -> Result<u64, FileError> {
-        let evict = Command::evict_near(NAMESPACE, file_handle(handle), how, offset, bytes);
-        self.inner.send(self.about_open(handle), evict).await
-    }
-
-    async fn write_some(
+    pub(super) async fn write_some(
         &self,
         handle: Handle,
         write: Command,

@@ -21,6 +21,7 @@
 //! | `send.rs`, `pages.rs` | one command: pages for its data, its end, its error |
 //! | `credentials.rs`, `authenticate.rs` | who the client is, and what proves it; showing it to the drive |
 //! | `data.rs` | operations on open files |
+//! | `near.rs` | the same by way of the cache in the drive's memory |
 //! | `locks.rs` | locks of open files |
 //! | `lease.rs` | leases of open files |
 //! | `names.rs` | operations by path: opening, asking, changing |
@@ -41,6 +42,7 @@ mod design;
 mod lease;
 mod locks;
 mod names;
+mod near;
 mod pages;
 mod placement;
 mod send;
@@ -58,7 +60,7 @@ use crate::driver::Driver;
 use crate::files::FileStatistics;
 use crate::late::LateCompletions;
 
-pub use cache::{CacheMode, ReadFill, StorFiles};
+pub use cache::{CacheMode, ReadFill, StorFiles, Without};
 use credentials::Access;
 pub use credentials::{Credentials, Renewal};
 pub use design::Stor;
@@ -96,6 +98,10 @@ crate::settings! {
         /// With `near`: a range of a file that was not used for so long leaves the drive's cache when that
         /// has no room. OmniCache's has 30 s.
         pub epoch_ns: u64 = 1_000_000_000, in 0..=3_600_000_000_000;
+        /// With `near`: a part that is left out, so that what it does is seen: `nothing`; `ranges` (a lock is of a
+        /// whole file); `exclusion` (a page that comes to the host's cache stays in the drive's too); `near-io`
+        /// (whole pages cross the link).
+        pub without: Without = Without::Nothing;
         /// Most pages that a cache reads ahead at a time. StorStack's reads 7, then 8 more.
         pub read_ahead_pages: u32 = 15, in 1..=4_096;
     }

@@ -80,6 +80,13 @@ impl Buffer<'_> {
         self.inner.cpu.work(Op::CopyPage, || look(&page[..bytes]));
     }
 
+    /// Changes a page.
+    pub(super) fn change(&mut self, nth: usize, change: impl FnOnce(&mut [u8])) {
+        // SAFETY: as in `put`.
+        let page = unsafe { self.inner.buffers.page_mut(self.pages.numbers[nth]) };
+        self.inner.cpu.work(Op::CopyPage, || change(page));
+    }
+
     /// Sends a command that names these pages, and waits for its end; gives its result.
     ///
     /// One that comes too late for its token is sent again with a new one: it has changed nothing, and its pages are as they were.

@@ -94,6 +94,14 @@ pub enum Mode {
     TokensCompared,
     /// It computes the code of the claims with each command.
     CodeEachTime,
+    /// With parts of OmniCache left out, or others in their place.
+    Omni(OmniMode),
+}
+
+/// How `omni` is set, where figures tell several ways apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OmniMode {
     /// The cache of the host alone, of both caches' size.
     HostAlone,
     /// No cache.
@@ -102,6 +110,12 @@ pub enum Mode {
     PaperReads,
     /// Ranges leave the drive's cache however lately they were used.
     NoEpochs,
+    /// A lock is of a whole file.
+    NoRanges,
+    /// A page that comes to the host's cache stays in the drive's too.
+    NoExclusion,
+    /// Whole pages cross the link.
+    NoNearIo,
 }
 
 /// What the drives hold when a run begins.
@@ -229,16 +243,38 @@ pub const CODE_EACH_TIME: Variant = mode("code each time", "stor", Mode::CodeEac
 /// OmniCache.
 pub const OMNI: Variant = plain("OmniCache", "omni");
 /// The same with one cache, of the same size, in the host.
-pub const HOST_CACHE: Variant = mode("HostCache", "omni", Mode::HostAlone);
+pub const HOST_CACHE: Variant = mode("HostCache", "omni", Mode::Omni(OmniMode::HostAlone));
 /// Without a cache: FusionFS.
-pub const FUSION: Variant = mode("FusionFS", "omni", Mode::NoCache);
+pub const FUSION: Variant = mode("FusionFS", "omni", Mode::Omni(OmniMode::NoCache));
 /// As the paper's text has reads.
-pub const OMNI_PAPER: Variant = mode("reads as the paper says", "omni", Mode::PaperReads);
+pub const OMNI_PAPER: Variant = mode(
+    "reads as the paper says",
+    "omni",
+    Mode::Omni(OmniMode::PaperReads),
+);
 /// Ranges leave the drive's cache however lately they were used.
-pub const OMNI_NO_EPOCHS: Variant = mode("no epochs", "omni", Mode::NoEpochs);
+pub const OMNI_NO_EPOCHS: Variant = mode("no epochs", "omni", Mode::Omni(OmniMode::NoEpochs));
+/// A lock is of a whole file.
+pub const OMNI_NO_RANGES: Variant = mode(
+    "a lock for each file",
+    "omni",
+    Mode::Omni(OmniMode::NoRanges),
+);
+/// A page that comes to the host's cache stays in the drive's too.
+pub const OMNI_NO_EXCLUSION: Variant = mode(
+    "pages in both caches",
+    "omni",
+    Mode::Omni(OmniMode::NoExclusion),
+);
+/// Whole pages cross the link.
+pub const OMNI_NO_NEAR_IO: Variant = mode(
+    "whole pages on the link",
+    "omni",
+    Mode::Omni(OmniMode::NoNearIo),
+);
 
 /// All of them.
-const VARIANTS: [Variant; 41] = [
+const VARIANTS: [Variant; 44] = [
     SCALA,
     HARDWARE,
     KERNEL,
@@ -280,6 +316,9 @@ const VARIANTS: [Variant; 41] = [
     FUSION,
     OMNI_PAPER,
     OMNI_NO_EPOCHS,
+    OMNI_NO_RANGES,
+    OMNI_NO_EXCLUSION,
+    OMNI_NO_NEAR_IO,
 ];
 
 impl<'de> Deserialize<'de> for Variant {

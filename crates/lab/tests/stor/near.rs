@@ -8,7 +8,7 @@ use std::sync::Arc;
 use wharf_files::{Handle, OpenFlags};
 use wharf_host::files::FileClient;
 use wharf_host::span::Extent;
-use wharf_host::stor::{CacheMode, Placement, ReadFill, Stor, StorConfig, StorFiles};
+use wharf_host::stor::{CacheMode, Placement, ReadFill, Stor, StorConfig, StorFiles, Without};
 use wharf_host::{Design, DesignConfig};
 use wharf_runtime::{Cpu, Notify, Rng, Seed};
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
@@ -141,6 +141,7 @@ fn share(seed: u64, pages: u64, frames: u32, own: StorConfig) {
         clients: THREADS,
         ..DesignConfig::default()
     };
+    let excludes = own.without != Without::Exclusion;
     let space = DmaSpace::new(PAGE_BYTES);
     let stor = Arc::new(Stor::new(&config, &own, &space).expect("memory"));
     run_in(&space, 2, THREADS, own, move |one: OneClient| {
@@ -186,8 +187,10 @@ fn share(seed: u64, pages: u64, frames: u32, own: StorConfig) {
             // No thread has a page on its way any more.
             assert!(cpu.now() < ALL_ENDED_NS);
             cpu.sleep_until(ALL_ENDED_NS).await;
-            let both = files.pages_in_both(handle).await;
-            assert_eq!(both.expect("the drive answers"), 0, "seed {seed}");
+            if excludes {
+                let both = files.pages_in_both(handle).await;
+                assert_eq!(both.expect("the drive answers"), 0, "seed {seed}");
+            }
             files.close(handle).await.expect("it is open");
             files.sync_all().await.expect("it is written");
         }
@@ -208,6 +211,23 @@ fn threads_that_use_parts_of_the_same_pages_see_what_they_wrote_and_no_page_is_i
         };
         let frames = [24, 40, 60][seed as usize % 3];
         share(seed, 40, frames, own);
+    }
+}
+
+#[test]
+fn with_a_part_left_out_nothing_is_lost_either() {
+    let parts = [Without::Ranges, Without::Exclusion, Without::NearIo];
+    for (seed, without) in (0..12).flat_map(|seed| parts.map(|part| (seed, part))) {
+        let own = StorConfig {
+            cache: CacheMode::Near,
+            threads: THREADS,
+            placement: Placement::RoundRobin,
+            device_share: 0.5,
+            epoch_ns: 0,
+            without,
+            ..StorConfig::default()
+        };
+        share(seed, 9, 16, own);
     }
 }
 

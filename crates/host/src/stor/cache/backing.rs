@@ -10,6 +10,7 @@ use wharf_wire::command::Command;
 use wharf_wire::dma::DmaRegion;
 use wharf_wire::file::NearResult;
 
+use super::mode::{CacheMode, Without};
 use super::node::DriveHandle;
 use super::process::Process;
 use crate::error::IoError;
@@ -63,9 +64,11 @@ impl FilesOfDrive {
         let (handle, bytes) = (file_handle(carrier.handle), part.bytes as u32);
         let (about, command) = match kind {
             Transfer::Read => {
-                let read = match self.process.mode.is_near() {
-                    true => Command::read_near(NAMESPACE, handle, part.offset, bytes).taking(),
-                    false => Command::read_file(NAMESPACE, handle, part.offset, bytes),
+                let near = || Command::read_near(NAMESPACE, handle, part.offset, bytes);
+                let read = match (self.process.mode, self.process.without) {
+                    (CacheMode::Near, Without::Exclusion) => near(),
+                    (CacheMode::Near, _) => near().taking(),
+                    _ => Command::read_file(NAMESPACE, handle, part.offset, bytes),
                 };
                 (About::Read(number), read)
             }

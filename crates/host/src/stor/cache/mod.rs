@@ -22,7 +22,7 @@
 //!
 //! | file | idea |
 //! |---|---|
-//! | `mode.rs` | what becomes of a write |
+//! | `mode.rs` | what becomes of a write, and other choices |
 //! | `process.rs`, `thread.rs` | what the threads of a process share, and what each has; `opened.rs`: what it has open |
 //! | `node.rs` | a file: its ends, its gate, the drive's open file by which its pages come and go |
 //! | `table.rs` | which files have a place in the cache |
@@ -47,5 +47,5 @@ mod table;
 mod thread;
 
 pub use client::StorFiles;
-pub use mode::{CacheMode, ReadFill};
+pub use mode::{CacheMode, ReadFill, Without};
 pub(super) use process::Process;

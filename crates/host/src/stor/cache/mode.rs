@@ -1,4 +1,4 @@
-//! What becomes of a write in the cache of a process.
+//! What becomes of a write in the cache of a process, and what else there is to choose.
 
 use serde::{Deserialize, Serialize};
 
@@ -42,4 +42,19 @@ pub enum ReadFill {
     /// They stay where they are, and only their bytes cross the link: what the paper says, and no more. Pages come to the host's cache
     /// by who goes through files in order, and by what makes them longer.
     Paper,
+}
+
+/// A part of the way by both caches that is left out, so that what it does is seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Without {
+    /// None is.
+    #[default]
+    Nothing,
+    /// Locks of ranges of pages: a lock is of a whole file, as that of the paper's artifact.
+    Ranges,
+    /// A page in one of both caches: one that comes to the host's stays in the drive's too.
+    Exclusion,
+    /// Bytes on the link: whole pages cross it.
+    NearIo,
 }

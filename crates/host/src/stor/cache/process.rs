@@ -5,7 +5,7 @@ use std::sync::Arc;
 use wharf_runtime::Lock;
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES, RegisterError};
 
-use super::mode::{CacheMode, ReadFill};
+use super::mode::{CacheMode, ReadFill, Without};
 use super::near::OmniIndex;
 use super::node::Node;
 use super::table::Table;
@@ -25,6 +25,8 @@ pub(in crate::stor) struct Process {
     /// What it has the drive keep.
     pub(super) omni: OmniIndex,
     pub(super) read_fill: ReadFill,
+    /// What is left out of the way by both caches.
+    pub(super) without: Without,
     /// What was not used for so long may leave the drive's cache.
     pub(super) epoch_ns: u64,
     /// Most pages that are brought ahead of who goes through a file in order, where the drive has a cache too.
@@ -72,8 +74,9 @@ impl Process {
         let near_bytes = near_bytes / u64::from(processes);
         Ok(Process {
             mode: own.cache,
-            omni: OmniIndex::new(own.cache_files, near_bytes, &shared.common.mailboxes),
+            omni: OmniIndex::new(own, near_bytes, &shared.common.mailboxes),
             read_fill: own.read_fill,
+            without: own.without,
             epoch_ns: own.epoch_ns,
             window_pages: own.read_ahead_pages.into(),
             shared: Arc::new(shared),

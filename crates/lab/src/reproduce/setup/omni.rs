@@ -11,7 +11,7 @@ use wharf_workload::files::{FileJob, FileSpec, Personality};
 use super::{Load, Scale};
 use crate::config::{ConfigError, HostConfig, Sets, load_drive, load_host};
 use crate::input::ClientRule;
-use crate::reproduce::run::{Mode, Run};
+use crate::reproduce::run::{Mode, OmniMode, Run};
 use crate::reproduce::runs::Gap;
 
 /// Requests under way of a thread.
@@ -95,14 +95,24 @@ pub(super) fn host(scale: Scale, run: &Run) -> Result<HostConfig, ConfigError> {
         0 => CACHE_BYTES / u64::from(scale.divisor),
         percent => data_bytes(scale) * u64::from(percent) / 100,
     };
-    let (caches, read_fill) = match run.mode {
-        Mode::HostAlone => ("host", "host"),
-        Mode::NoCache => ("none", "host"),
-        Mode::PaperReads => ("both", "paper"),
+    let mode = match run.mode {
+        Mode::Omni(mode) => Some(mode),
+        _ => None,
+    };
+    let (caches, read_fill) = match mode {
+        Some(OmniMode::HostAlone) => ("host", "host"),
+        Some(OmniMode::NoCache) => ("none", "host"),
+        Some(OmniMode::PaperReads) => ("both", "paper"),
         _ => ("both", "host"),
     };
-    let epoch_ns = match run.mode {
-        Mode::NoEpochs => 0,
+    let without = match mode {
+        Some(OmniMode::NoRanges) => "ranges",
+        Some(OmniMode::NoExclusion) => "exclusion",
+        Some(OmniMode::NoNearIo) => "near-io",
+        _ => "nothing",
+    };
+    let epoch_ns = match mode {
+        Some(OmniMode::NoEpochs) => 0,
         _ => EPOCH_NS / u64::from(scale.divisor),
     };
     let sets = [
@@ -110,6 +120,7 @@ pub(super) fn host(scale: Scale, run: &Run) -> Result<HostConfig, ConfigError> {
         format!("host.cache={cache_bytes}"),
         format!("design.omni.caches={caches}"),
         format!("design.omni.read_fill={read_fill}"),
+        format!("design.omni.without={without}"),
         format!("design.omni.device_share={DEVICE_SHARE}"),
         // The threads are those of one process.
         format!("design.omni.threads={}", run.clients),

@@ -175,8 +175,12 @@ impl Near {
         if !self.has(number) {
             return Ok(0);
         }
-        let _inside = self.gates.enter(number, How::Alone).await;
         let pages = pages_of(&bytes);
+        if how != Evict::Drop {
+            // Most of it while others use the file.
+            self.settle(fs, number, bytes).await?;
+        }
+        let _inside = self.gates.enter(number, How::Alone).await;
         if how != Evict::Drop {
             self.write_back(fs, number, &pages).await?;
         }
@@ -218,6 +222,10 @@ impl Near {
     ) -> Result<Option<Inside<'_>>, FileError> {
         if !self.is_on() {
             return Ok(None);
+        }
+        if let Some(bytes) = &bytes {
+            // Most of it while others use the file.
+            self.settle(fs, number, bytes.clone()).await?;
         }
         let inside = self.gates.enter(number, How::Alone).await;
         if self.has(number) {

@@ -24,6 +24,7 @@ use crate::design::Reclaim;
 use crate::key::{PAGES_MAX, PageKey};
 use crate::kit::concurrent::Concurrent;
 use crate::kit::index::Index;
+use crate::stor::{StorConfig, Without};
 
 /// Pages of a range at most: 2 MiB.
 const RANGE_PAGES_MAX: u64 = 512;
@@ -77,14 +78,16 @@ pub(crate) struct OmniIndex {
     pages: AtomicU64,
     pages_max: u64,
     locks: Arc<RangeLocks>,
+    /// A lock is of a whole file.
+    locks_files: bool,
     /// A range is on its way out.
     evicts: AtomicBool,
 }
 
 impl OmniIndex {
-    /// Of a process with places for `files` files, for which the drive has room for `near_bytes` bytes.
+    /// Of a process for which the drive has room for `near_bytes` bytes.
     pub(in crate::stor::cache) fn new(
-        files: u32,
+        own: &StorConfig,
         near_bytes: u64,
         mailboxes: &Arc<Mailboxes>,
     ) -> OmniIndex {
@@ -93,7 +96,7 @@ impl OmniIndex {
         let (files, nodes) = match pages_max {
             0 => (0, 0),
             // Each has a page at least, but for those that the drive has given up.
-            pages => (files, pages + pages / 8 + 1),
+            pages => (own.cache_files, pages + pages / 8 + 1),
         };
         OmniIndex {
             trees: (0..files).map(|_| Concurrent::default()).collect(),
@@ -105,13 +108,14 @@ impl OmniIndex {
             pages: AtomicU64::new(0),
             pages_max,
             locks: Arc::new(RangeLocks::new(mailboxes.clone())),
+            locks_files: own.without == Without::Ranges,
             evicts: AtomicBool::new(false),
         }
     }
 
     /// Locks pages of a file, for who uses them where they are (`is_shared`), or has them be somewhere else.
     pub(super) async fn lock(&self, cpu: &Cpu, locker: Locker, (slot, pages): Part) -> RangeGuard {
-        let (first, count) = Self::locked(slot, &pages);
+        let (first, count) = self.locked(slot, &pages);
         self.locks.lock_as(cpu, locker, first, count).await
     }
 
@@ -122,11 +126,15 @@ impl OmniIndex {
         locker: Locker,
         (slot, pages): Part,
     ) -> Option<RangeGuard> {
-        let (first, count) = Self::locked(slot, &pages);
+        let (first, count) = self.locked(slot, &pages);
         self.locks.try_lock_as(cpu, locker, first, count)
     }
 
-    fn locked(slot: u32, pages: &Range<u64>) -> (u64, u64) {
+    fn locked(&self, slot: u32, pages: &Range<u64>) -> (u64, u64) {
+        if self.locks_files {
+            // All lock the same page.
+            return (PageKey::new(slot, 0).word(), 1);
+        }
         let first = PageKey::new(slot, pages.start).word();
         (first, pages.end - pages.start)
     }
@@ -346,7 +354,11 @@ mod tests {
     }
 
     fn new(near_bytes: u64) -> OmniIndex {
-        OmniIndex::new(4, near_bytes, &Mailboxes::new(1))
+        let own = StorConfig {
+            cache_files: 4,
+            ..StorConfig::default()
+        };
+        OmniIndex::new(&own, near_bytes, &Mailboxes::new(1))
     }
 
     #[test]

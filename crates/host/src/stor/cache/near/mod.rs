@@ -26,6 +26,7 @@ use std::ops::Range;
 use wharf_runtime::range_lock::{Locker, RangeGuard};
 use wharf_wire::file::NearResult;
 
+use super::mode::Without;
 use super::opened::OpenFile;
 use super::thread::Cached;
 use crate::design::Touch;
@@ -34,6 +35,7 @@ use crate::kit::index::Index;
 use crate::span::Extent;
 
 pub(super) use index::OmniIndex;
+use index::Part;
 pub(super) use stream::Stream;
 
 /// Bytes of a page.
@@ -59,6 +61,13 @@ impl Cached {
     fn is_here(&self, slot: u32, page: u64) -> bool {
         let index = self.process.shared.index_of(slot);
         index.get(self.cpu(), page).is_some()
+    }
+
+    /// Pages that are locked alone have come here: the drive has them no longer.
+    fn note_here(&self, part: &Part) {
+        if self.process.without != Without::Exclusion {
+            self.process.omni.clear(self.cpu(), part);
+        }
     }
 
     fn is_on_device(&self, slot: u32, page: u64) -> bool {

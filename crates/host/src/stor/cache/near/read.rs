@@ -4,6 +4,7 @@ use wharf_runtime::Cpu;
 use wharf_wire::dma::PAGE_BYTES;
 
 use super::super::backing::as_file_error;
+use super::super::mode::Without;
 use super::super::opened::OpenFile;
 use super::super::thread::Cached;
 use super::head;
@@ -79,7 +80,7 @@ impl Cached {
             let read = self.local.read(slot, part, out).await;
             let found = read.map_err(as_file_error)?;
             if place.is_on_device {
-                self.process.omni.clear(self.cpu(), &(slot, pages));
+                self.note_here(&(slot, pages));
             }
             return Ok((part.bytes, found));
         }
@@ -91,8 +92,16 @@ impl Cached {
             // The next one may find room.
             self.evict_later((slot, first));
         }
-        let read = self.client.read_near(file.handle, part.offset, out, keeps);
-        let found = read.await?;
+        let found = match self.process.without {
+            Without::NearIo => {
+                let read = self.client.read_near_pages(file.handle, part, out, keeps);
+                read.await?
+            }
+            _ => {
+                let read = self.client.read_near(file.handle, part.offset, out, keeps);
+                read.await?
+            }
+        };
         // The drive's file may end before: nobody has written there.
         out[found.bytes as usize..].fill(0);
         Ok((part.bytes, self.note_near(file, &pages, found)))
@@ -117,7 +126,7 @@ impl Cached {
             if process.omni.is_any_on_device(cpu, &window) {
                 // For the others there was no memory.
                 let here = window.1.filter(|page| self.is_here(file.slot, *page));
-                here.for_each(|page| process.omni.clear(cpu, &(file.slot, page..page + 1)));
+                here.for_each(|page| self.note_here(&(file.slot, page..page + 1)));
             }
         }
     }

@@ -4,6 +4,7 @@ use wharf_wire::dma::PAGE_BYTES;
 use wharf_wire::file::Evict;
 
 use super::super::backing::as_file_error;
+use super::super::mode::Without;
 use super::super::opened::OpenFile;
 use super::super::thread::Cached;
 use super::head;
@@ -65,12 +66,14 @@ impl Cached {
         let (way, run) = (place.way, place.pages);
         let (part, pages) = (head(extent, run), first..first + run);
         let data = &data[..part.bytes as usize];
-        let _guard = self.lock_pages(slot, &pages, !way.is_host()).await;
+        // Who reads a page, and writes it with a change, is alone with it.
+        let is_shared = !way.is_host() && self.process.without != Without::NearIo;
+        let _guard = self.lock_pages(slot, &pages, is_shared).await;
         if way.is_host() {
             let written = self.local.write(slot, part, data, WritePolicy::Back);
             let found = written.await.map_err(as_file_error)?;
             if place.is_on_device {
-                self.process.omni.clear(self.cpu(), &(slot, pages));
+                self.note_here(&(slot, pages));
             }
             return Ok((part.bytes, found));
         }
@@ -84,8 +87,17 @@ impl Cached {
             write.await?;
             return Ok((part.bytes, Touch::no_hits(run)));
         }
-        let write = self.client.write_near(file.handle, part.offset, data);
-        let written = write.await?;
+        let written = match self.process.without {
+            Without::NearIo => {
+                let end = self.node(slot).bytes();
+                let write = self.client.write_near_pages(file.handle, part, data, end);
+                write.await?
+            }
+            _ => {
+                let write = self.client.write_near(file.handle, part.offset, data);
+                write.await?
+            }
+        };
         Ok((part.bytes, self.note_near(file, &pages, written)))
     }
 

@@ -1,0 +1,198 @@
+//! Operations on open files by way of the cache in the drive's memory.
+
+use wharf_files::{Errno, Handle};
+use wharf_wire::command::Command;
+use wharf_wire::file::{Evict, NearResult};
+
+use super::StorClient;
+use super::convert::file_handle;
+use super::pages::PAGE;
+use super::placement::About;
+use crate::files::FileError;
+use crate::span::{Extent, Span, spans};
+use crate::volume::NAMESPACE;
+
+impl StorClient {
+    /// Reads by way of the cache in the drive's memory, from byte `offset` on, as far as the file goes. That cache keeps the pages, as
+    /// far as it has room, if `keeps`.
+    ///
+    /// # Errors
+    /// As [`StorClient::read`].
+    pub async fn read_near(
+        &self,
+        handle: Handle,
+        offset: u64,
+        out: &mut [u8],
+        keeps: bool,
+    ) -> Result<NearResult, FileError> {
+        let about = About::Read(self.number(handle));
+        let (mut done, mut sum) = (0, NearResult::default());
+        loop {
+            let rest = &mut out[done..];
+            let bytes = rest.len().min(self.inner.bytes_max);
+            let at = offset.saturating_add(done as u64);
+            let read = Command::read_near(NAMESPACE, file_handle(handle), at, bytes as u32);
+            let read = if keeps { read.keeping(0) } else { read };
+            let mut buffer = self.inner.buffer(bytes).await;
+            let found = NearResult::from_raw(buffer.send(about, read).await?);
+            let count = found.bytes as usize;
+            if count > bytes {
+                return Err(Errno::EIO.into());
+            }
+            buffer.get(&mut rest[..count]);
+            done += count;
+            sum = sum.and(found);
+            if count < bytes || done == out.len() {
+                return Ok(sum);
+            }
+        }
+    }
+
+    /// Writes to the cache in the drive's memory; what lies behind the end of the file, or finds no room there, to the file. All, or
+    /// it fails.
+    ///
+    /// # Errors
+    /// As [`StorClient::write`].
+    pub async fn write_near(
+        &self,
+        handle: Handle,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<NearResult, FileError> {
+        let (mut done, mut sum) = (0, NearResult::default());
+        while done < data.len() {
+            let rest = &data[done..];
+            let bytes = rest.len().min(self.inner.bytes_max);
+            let at = offset.saturating_add(done as u64);
+            let write = Command::write_near(NAMESPACE, file_handle(handle), at, bytes as u32);
+            let written = self.write_some(handle, write, &rest[..bytes]).await?;
+            let written = NearResult::from_raw(written);
+            if written.bytes == 0 || written.bytes as usize > bytes {
+                return Err(Errno::EIO.into());
+            }
+            done += written.bytes as usize;
+            sum = sum.and(written);
+        }
+        Ok(sum)
+    }
+
+    /// Has pages of `bytes` bytes from byte `offset` on leave the cache in the drive's memory; gives how many did.
+    ///
+    /// # Errors
+    /// If what was changed there cannot be written to the file.
+    pub async fn evict_near(
+        &self,
+        handle: Handle,
+        how: Evict,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<u64, FileError> {
+        let evict = Command::evict_near(NAMESPACE, file_handle(handle), how, offset, bytes);
+        self.inner.send(self.about_open(handle), evict).await
+    }
+
+    /// The same as [`StorClient::read_near`], but that whole pages cross the link.
+    ///
+    /// # Errors
+    /// As [`StorClient::read`].
+    pub(super) async fn read_near_pages(
+        &self,
+        handle: Handle,
+        part: Extent,
+        out: &mut [u8],
+        keeps: bool,
+    ) -> Result<NearResult, FileError> {
+        let about = About::Read(self.number(handle));
+        let (mut done, mut sum) = (0, NearResult::default());
+        while done < part.bytes {
+            let rest = Extent::new(part.offset + done, part.bytes - done);
+            let first = rest.first_page();
+            let pages = rest.pages().min((self.inner.bytes_max / PAGE) as u64);
+            let (at, bytes) = (first * PAGE as u64, pages as usize * PAGE);
+            let read = Command::read_near(NAMESPACE, file_handle(handle), at, bytes as u32);
+            let read = if keeps { read.keeping(0) } else { read };
+            let mut buffer = self.inner.buffer(bytes).await;
+            let found = NearResult::from_raw(buffer.send(about, read).await?);
+            let end = at + u64::from(found.bytes);
+            let wanted = rest.bytes.min(end.saturating_sub(rest.offset));
+            let out = &mut out[done as usize..];
+            for span in spans(Extent::new(rest.offset, wanted), PAGE) {
+                let (nth, found) = ((span.page - first) as usize, span.in_page());
+                let out = &mut out[span.in_payload()];
+                let copy = |page: &[u8]| out.copy_from_slice(&page[found.clone()]);
+                buffer.look(nth, found.end, copy);
+            }
+            done += wanted;
+            sum = sum.and(NearResult {
+                bytes: wanted as u32,
+                ..found
+            });
+            if found.bytes as usize != bytes {
+                break;
+            }
+        }
+        Ok(sum)
+    }
+
+    /// The same as [`StorClient::write_near`], but that whole pages cross the link, as far as a file of `end` bytes goes: of what is written
+    /// in part, the rest is read before. For one who has the pages alone.
+    ///
+    /// # Errors
+    /// As [`StorClient::write`].
+    pub(super) async fn write_near_pages(
+        &self,
+        handle: Handle,
+        part: Extent,
+        data: &[u8],
+        end: u64,
+    ) -> Result<NearResult, FileError> {
+        let mut sum = NearResult::default();
+        for span in spans(part, PAGE) {
+            let data = &data[span.in_payload()];
+            let at = span.page * PAGE as u64;
+            let bytes = end.saturating_sub(at).min(PAGE as u64) as usize;
+            let written = match data.len() < bytes {
+                true => self.replace_near(handle, &span, data, bytes).await?,
+                false => self.write_near(handle, at, data).await?,
+            };
+            sum = sum.and(NearResult {
+                bytes: data.len() as u32,
+                ..written
+            });
+        }
+        Ok(sum)
+    }
+
+    /// Reads the `bytes` bytes that a page of a file has, changes some of them, and writes them.
+    async fn replace_near(
+        &self,
+        handle: Handle,
+        span: &Span,
+        data: &[u8],
+        bytes: usize,
+    ) -> Result<NearResult, FileError> {
+        let (at, handle_of) = (span.page * PAGE as u64, file_handle(handle));
+        let mut buffer = self.inner.buffer(PAGE).await;
+        let read = Command::read_near(NAMESPACE, handle_of, at, bytes as u32).keeping(0);
+        let about = About::Read(self.number(handle));
+        let found = NearResult::from_raw(buffer.send(about, read).await?);
+        if found.bytes as usize > bytes {
+            return Err(Errno::EIO.into());
+        }
+        buffer.change(0, |page| {
+            // The drive's file may end before: nobody has written there.
+            page[found.bytes as usize..].fill(0);
+            page[span.in_page()].copy_from_slice(data);
+        });
+        let write = Command::write_near(NAMESPACE, handle_of, at, bytes as u32);
+        let written = buffer.send(self.about_open(handle), write).await?;
+        let written = NearResult::from_raw(written);
+        match written.bytes as usize == bytes {
+            true => Ok(NearResult {
+                hits: found.hits,
+                ..written
+            }),
+            false => Err(Errno::EIO.into()),
+        }
+    }
+}
