@@ -62,6 +62,8 @@ pub struct Run {
     pub added_us: u32,
     /// Percent of the data that the cache is large; 0: what the set-up says.
     pub cache_percent: u32,
+    /// Files are on flash, where the set-up has persistent memory.
+    pub is_on_flash: bool,
 }
 
 /// How a design is set, where a paper has it in several ways.
@@ -400,6 +402,7 @@ impl Variant {
             mode: self.mode,
             added_us: 0,
             cache_percent: 0,
+            is_on_flash: false,
         }
     }
 
@@ -437,6 +440,7 @@ impl Variant {
             mode: self.mode,
             added_us: 0,
             cache_percent: 0,
+            is_on_flash: false,
         }
     }
 }
@@ -516,7 +520,13 @@ impl Run {
                 0 => String::new(),
                 percent => format!(", a cache of {percent} %"),
             };
-            return format!("{design}{mode} on files, {workload}{request}{threads}{added}{cache}");
+            let files = match self.is_on_flash {
+                true => "files on flash",
+                false => "files",
+            };
+            return format!(
+                "{design}{mode} on {files}, {workload}{request}{threads}{added}{cache}"
+            );
         }
         if self.subject == Subject::Indexless {
             let unit = match self.unit_kib {

@@ -44,6 +44,8 @@ pub struct Setting {
     pub added_us: Option<u32>,
     /// Percent of the data that the cache is large.
     pub cache_percent: Option<u32>,
+    /// Files are on flash, where the set-up has persistent memory.
+    pub is_on_flash: Option<bool>,
     /// How many times longer the run is.
     pub stretch: Option<u32>,
     /// A design with managers has its number of them for each drive.
@@ -89,7 +91,7 @@ impl Setting {
             };
         }
         either! {
-            name design workload metric clients cpus drives cores stripe_kib request_kib unit_kib is_incompressible added_us cache_percent stretch
+            name design workload metric clients cpus drives cores stripe_kib request_kib unit_kib is_incompressible added_us cache_percent is_on_flash stretch
             managers_by_drive gc_aware dealt_in_turn frame_index layout start times in_drives ideal untested
         }
     }
@@ -132,6 +134,7 @@ impl Setting {
             is_incompressible: self.is_incompressible.unwrap_or(false),
             added_us: self.added_us.unwrap_or(0),
             cache_percent: self.cache_percent.unwrap_or(0),
+            is_on_flash: self.is_on_flash.unwrap_or(false),
             stretch: self.stretch.unwrap_or(usual.stretch),
             gc_aware: self.gc_aware.unwrap_or(usual.gc_aware),
             frame_index: self.frame_index.unwrap_or(usual.frame_index),
