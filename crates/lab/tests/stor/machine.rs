@@ -1,22 +1,24 @@
 //! A drive with a file system, and a client with a bunch of queue pairs, in virtual time.
 
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use wharf_drive::config::{DriveConfig, FileSystemKind, MediaKind, NewFiles};
-use wharf_drive::{Drive, PowerSwitch};
+use wharf_drive::{Drive, DriveHandle, PowerSwitch};
 use wharf_files::block::Make;
 use wharf_files::gpt::Guid;
 use wharf_files::testing::beside::{ROOT_MODE, START_NS};
 use wharf_host::DriverConfig;
 use wharf_host::admin::offer_queues;
-use wharf_host::boot::{PoweredOn, Spread, make_ready};
+use wharf_host::boot::{PoweredOn, Ready, Spread, make_ready};
 use wharf_host::gate::Gate;
 use wharf_host::stor::{Placement, StorClient, StorConfig};
 use wharf_lab::config::{Sets, load_drive};
 use wharf_runtime::{CostTable, Cpu, Machine, Seed, Side};
 use wharf_wire::dma::{DmaSpace, PAGE_BYTES};
 use wharf_wire::identify::DriveFeature;
+use wharf_wire::queue::HostQueue;
 
 fn config(cores: u32) -> DriveConfig {
     let mut config = load_drive("scala", &Sets::default()).expect("a preset").0;
@@ -93,11 +95,29 @@ pub fn run_in<T: Send + 'static, F: Future<Output = T> + 'static>(
     own: StorConfig,
     script: impl Fn(OneClient) -> F + Send + Sync + 'static,
 ) -> Vec<T> {
-    let mut machine = Machine::new(CostTable::free(), false);
+    run_on(new_drive(cores), space, clients, own, script).1
+}
+
+/// A drive with a new file system.
+pub fn new_drive(cores: u32) -> Drive {
     let drive = Drive::new(config(cores)).expect("a drive");
-    let drive = drive.with_new_files(NEW);
+    drive.with_new_files(NEW)
+}
+
+/// A drive that has power, and clients that wait for it to be ready.
+struct Powered {
+    machine: Machine,
+    handle: DriveHandle,
+    gate: Arc<Gate<Ready>>,
+    /// Of each client.
+    bunches: Vec<Vec<HostQueue>>,
+}
+
+fn power_on(drive: Drive, space: &Arc<DmaSpace>, clients: u32, power: &PowerSwitch) -> Powered {
+    let mut machine = Machine::new(CostTable::free(), false);
+    let cores = drive.config().firmware.cores;
     let mut handle = drive
-        .power_on(&mut machine, "drive", space, &PowerSwitch::on())
+        .power_on(&mut machine, "drive", space, power)
         .expect("it has power");
     let spare = handle.new_queue(0, 2).0;
     let admin = std::mem::replace(&mut handle.admin, spare);
@@ -127,33 +147,95 @@ pub fn run_in<T: Send + 'static, F: Future<Output = T> + 'static>(
         std::future::pending::<()>().await;
         drop(admins);
     });
+    let mut queues = queues.into_iter();
+    let bunches = (0..clients).map(|_| queues.by_ref().take(cores as usize).collect());
+    Powered {
+        bunches: bunches.collect(),
+        machine,
+        handle,
+        gate,
+    }
+}
+
+/// Runs a script for each client on a drive; gives the drive, and what they give.
+pub fn run_on<T: Send + 'static, F: Future<Output = T> + 'static>(
+    drive: Drive,
+    space: &Arc<DmaSpace>,
+    clients: u32,
+    own: StorConfig,
+    script: impl Fn(OneClient) -> F + Send + Sync + 'static,
+) -> (Drive, Vec<T>) {
+    let mut powered = power_on(drive, space, clients, &PowerSwitch::on());
     let script = Arc::new(script);
     let results: Arc<Mutex<Vec<Option<T>>>> = Arc::default();
     results
         .lock()
         .expect("no holder panics")
         .resize_with(clients as usize, || None);
-    let mut queues = queues.into_iter();
-    for index in 0..clients {
+    for (index, queues) in (0..).zip(std::mem::take(&mut powered.bunches)) {
+        let machine = &mut powered.machine;
         let client = machine.add_cpu(&format!("client {index}"), Side::Host, 1.0);
-        let queues: Vec<_> = queues.by_ref().take(cores as usize).collect();
-        let (gate, space, own) = (gate.clone(), space.clone(), own.clone());
+        let (gate, space, own) = (powered.gate.clone(), space.clone(), own.clone());
         let (script, ended) = (script.clone(), results.clone());
         machine.spawn_main(client, "client", move |cpu| async move {
-            let ready = gate.pass(&cpu, index).await;
-            let config = DriverConfig::default();
-            let bunch = ready.open_bunch(&cpu, &space, 0, queues, config);
-            let client = StorClient::new(&cpu, &space, bunch.expect("memory"), &own);
-            let client = client.expect("memory");
+            let client = open_client(&cpu, &gate, &space, (index, queues), &own).await;
             let value = script(OneClient { cpu, client, index }).await;
             ended.lock().expect("no holder panics")[index as usize] = Some(value);
         });
     }
-    machine.run_virtual(Seed(1)).expect("it ends");
-    drop(handle.power_off());
+    powered.machine.run_virtual(Seed(1)).expect("it ends");
+    let drive = powered.handle.power_off();
     let values = std::mem::take(&mut *results.lock().expect("no holder panics"));
     let values = values.into_iter();
-    values
-        .map(|value| value.expect("the script has ended"))
-        .collect()
+    let values = values.map(|value| value.expect("the script has ended"));
+    (drive, values.collect())
+}
+
+/// Runs a script for each client until the drive's power goes, `after_ns` after `begun` is set.
+pub fn run_until_cut<F: Future<Output = ()> + 'static>(
+    drive: Drive,
+    space: &Arc<DmaSpace>,
+    clients: u32,
+    own: StorConfig,
+    (begun, after_ns): (Arc<AtomicBool>, u64),
+    script: impl Fn(OneClient) -> F + Send + Sync + 'static,
+) -> Drive {
+    /// How often the switch looks.
+    const LOOK_NS: u64 = 20_000;
+    let power = PowerSwitch::on();
+    let mut powered = power_on(drive, space, clients, &power);
+    let script = Arc::new(script);
+    let machine = &mut powered.machine;
+    for (index, queues) in (0..).zip(std::mem::take(&mut powered.bunches)) {
+        let client = machine.add_cpu(&format!("client {index}"), Side::Host, 1.0);
+        let (gate, space, own) = (powered.gate.clone(), space.clone(), own.clone());
+        let script = script.clone();
+        machine.spawn(client, "client", move |cpu| async move {
+            let client = open_client(&cpu, &gate, &space, (index, queues), &own).await;
+            script(OneClient { cpu, client, index }).await;
+        });
+    }
+    let hand = machine.add_cpu("hand at the switch", Side::Host, 1.0);
+    machine.spawn_main(hand, "switch", move |cpu| async move {
+        while !begun.load(Ordering::Relaxed) {
+            cpu.sleep_until(cpu.now() + LOOK_NS).await;
+        }
+        cpu.sleep_until(cpu.now() + after_ns).await;
+        power.cut();
+    });
+    powered.machine.run_virtual(Seed(1)).expect("it ends");
+    powered.handle.power_off()
+}
+
+async fn open_client(
+    cpu: &Cpu,
+    gate: &Gate<Ready>,
+    space: &Arc<DmaSpace>,
+    (index, queues): (u32, Vec<HostQueue>),
+    own: &StorConfig,
+) -> StorClient {
+    let ready = gate.pass(cpu, index).await;
+    let config = DriverConfig::default();
+    let bunch = ready.open_bunch(cpu, space, 0, queues, config);
+    StorClient::new(cpu, space, bunch.expect("memory"), own).expect("memory")
 }

@@ -15,6 +15,7 @@ mod machine;
 #[path = "../../../host/tests/files/model.rs"]
 mod model;
 mod near;
+mod near_cuts;
 #[path = "../../../host/tests/files/owner.rs"]
 mod owner;
 mod subject;
