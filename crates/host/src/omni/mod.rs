@@ -10,8 +10,10 @@
 //! (`stor/cache/near/`). `caches` leaves parts of it out, so that each can be compared with the whole in the same program:
 //! `host` has one cache of the whole budget, which moves whole pages; `none` has none, and sends each operation to the drive.
 //!
-//! What the paper has beyond that and is not here yet: eviction by epochs, reading ahead into the drive's memory, and computation in
-//! the drive.
+//! `without` leaves a single part of the way by both caches out.
+//!
+//! What the paper has beyond that and is not here yet: eviction of the host's cache by epochs, reading ahead into the drive's memory,
+//! and computation in the drive.
 
 use std::sync::Arc;
 

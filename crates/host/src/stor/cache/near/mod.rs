@@ -6,6 +6,8 @@
 //!    that comes here leaves the drive's cache in the same command (*read near* with `TAKE`).
 //! 4. If the drive's cache has no room, a range of a file that was not used for long leaves it, in the background (`evict.rs`).
 //!
+//! What each of this is good for is seen by leaving it out (`Without` in `mode.rs`).
+//!
 //! | file | idea |
 //! |---|---|
 //! | `index.rs` | which pages the drive's cache has, and the locks of pages: OmniIndex |
