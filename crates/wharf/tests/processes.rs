@@ -185,3 +185,23 @@ fn more_processes_than_there_are_places_come_and_go() {
     drop(last);
     served.end();
 }
+
+#[test]
+#[allow(clippy::disallowed_methods)] // the thread stands for another process
+fn who_opens_a_drive_by_its_socket_waits_for_a_place() {
+    let served = Served::new(1);
+    let (socket, taken) = (served.socket(), Barrier::new(2));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let first = FileDrive::attach(&socket).unwrap();
+            taken.wait();
+            // The other one is at it by now, or comes later: either way it gets the place.
+            std::thread::sleep(std::time::Duration::from_millis(200));
+            drop(first);
+        });
+        taken.wait();
+        let second = wharf::files::open(&socket).unwrap();
+        second.end().unwrap();
+    });
+    served.end();
+}

@@ -16,6 +16,7 @@ use wharf_files::{FileError, Owner, block_on};
 
 use super::drive::FileDrive;
 use super::pages::DrivePages;
+use super::waiting::attach_in_time;
 use super::{ImageError, now_ns};
 use crate::random;
 use crate::store::{Client, StoreError, StoreOptions, random_key};
@@ -126,13 +127,13 @@ fn find(image: &Path) -> Result<(Format, DrivePages), ImageError> {
 }
 
 /// The file system of an image, brought up to date, with the drive that runs it on this thread; or that of a
-/// [`Server`](super::Server), by its socket.
+/// [`Server`](super::Server), by its socket: where all places are taken, it waits for one ([`attach_in_time`]).
 ///
 /// # Errors
 /// If there is none, it is damaged, or somebody else has it.
 pub fn open(image: &Path) -> Result<FileDrive, ImageError> {
     if is_socket(image) {
-        return FileDrive::attach(image);
+        return attach_in_time(|| FileDrive::attach(image));
     }
     open_drive(image, |options| FileDrive::open(options, None))
 }
