@@ -525,7 +525,7 @@ impl Run {
                 false => "files",
             };
             return format!(
-                "{design}{mode} on {files}, {workload}{request}{threads}{added}{cache}"
+                "{design}{mode} on {files}, {workload}{stretch}{request}{threads}{added}{cache}"
             );
         }
         if self.subject == Subject::Indexless {

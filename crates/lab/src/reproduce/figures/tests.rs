@@ -59,7 +59,7 @@ fn runs_are_of_the_figures_paper_and_a_trace_takes_the_place_of_every_workload()
 }
 
 /// Panels, cells, claims, terms of claims and runs of every figure.
-const SIZES: [(&str, [usize; 5]); 63] = [
+const SIZES: [(&str, [usize; 5]); 64] = [
     ("scala/fig4a", [1, 20, 3, 7, 10]),
     ("scala/fig4b", [1, 16, 2, 2, 8]),
     ("scala/fig5a", [2, 22, 6, 6, 2]),
@@ -123,6 +123,7 @@ const SIZES: [(&str, [usize; 5]); 63] = [
     ("omni/fig-link", [2, 30, 1, 1, 30]),
     ("omni/fig-read-fill", [1, 8, 1, 1, 8]),
     ("omni/fig-without", [1, 15, 3, 5, 15]),
+    ("omni/fig-longer", [2, 24, 2, 2, 24]),
 ];
 
 #[test]

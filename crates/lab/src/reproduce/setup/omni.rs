@@ -151,9 +151,10 @@ pub(super) fn load(scale: Scale, run: &Run, seed: u64) -> Result<Load, Gap> {
     let missing = || Gap::missing(format!("no workload '{}'", run.workload));
     let (personality, writers) = job(&run.workload, run.clients).ok_or_else(missing)?;
     let request_bytes = run.request_kib << 10;
+    let once = data_bytes(scale) / u64::from(request_bytes);
     let spec = FileSpec {
         personality,
-        requests: scale.at_most(data_bytes(scale) / u64::from(request_bytes)),
+        requests: scale.at_most(once * u64::from(run.stretch)),
         files: match run.workload == SHARED {
             true => 1,
             false => run.clients,
