@@ -90,6 +90,11 @@ fn every_figure_of_indexless_runs() {
 }
 
 #[test]
+fn every_figure_of_omni_runs() {
+    every_figure_of(Subject::Omni);
+}
+
+#[test]
 fn every_figure_of_stor_runs_with_and_without_a_cache() {
     let all = tiny(&["stor"], 1);
     assert_eq!(all.failures, [""; 0]);
