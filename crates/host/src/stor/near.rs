@@ -8,6 +8,7 @@ use super::StorClient;
 use super::convert::file_handle;
 use super::pages::PAGE;
 use super::placement::About;
+use super::send::Buffer;
 use crate::files::FileError;
 use crate::span::{Extent, Span, spans};
 use crate::volume::NAMESPACE;
@@ -25,26 +26,39 @@ impl StorClient {
         out: &mut [u8],
         keeps: bool,
     ) -> Result<NearResult, FileError> {
-        let about = About::Read(self.number(handle));
         let (mut done, mut sum) = (0, NearResult::default());
         loop {
             let rest = &mut out[done..];
             let bytes = rest.len().min(self.inner.bytes_max);
             let at = offset.saturating_add(done as u64);
-            let read = Command::read_near(NAMESPACE, file_handle(handle), at, bytes as u32);
-            let read = if keeps { read.keeping(0) } else { read };
             let mut buffer = self.inner.buffer(bytes).await;
-            let found = NearResult::from_raw(buffer.send(about, read).await?);
+            let found = self.ask_near(&mut buffer, handle, (at, bytes), keeps);
+            let found = found.await?;
             let count = found.bytes as usize;
-            if count > bytes {
-                return Err(Errno::EIO.into());
-            }
             buffer.get(&mut rest[..count]);
             done += count;
             sum = sum.and(found);
             if count < bytes || done == out.len() {
                 return Ok(sum);
             }
+        }
+    }
+
+    /// Reads into a buffer by one command, of no more than the buffer has room for.
+    async fn ask_near(
+        &self,
+        buffer: &mut Buffer<'_>,
+        handle: Handle,
+        (offset, bytes): (u64, usize),
+        keeps: bool,
+    ) -> Result<NearResult, FileError> {
+        let read = Command::read_near(NAMESPACE, file_handle(handle), offset, bytes as u32);
+        let read = if keeps { read.keeping(0) } else { read };
+        let about = About::Read(self.number(handle));
+        let found = NearResult::from_raw(buffer.send(about, read).await?);
+        match found.bytes as usize > bytes {
+            true => Err(Errno::EIO.into()),
+            false => Ok(found),
         }
     }
 
@@ -102,17 +116,15 @@ impl StorClient {
         out: &mut [u8],
         keeps: bool,
     ) -> Result<NearResult, FileError> {
-        let about = About::Read(self.number(handle));
         let (mut done, mut sum) = (0, NearResult::default());
         while done < part.bytes {
             let rest = Extent::new(part.offset + done, part.bytes - done);
             let first = rest.first_page();
             let pages = rest.pages().min((self.inner.bytes_max / PAGE) as u64);
             let (at, bytes) = (first * PAGE as u64, pages as usize * PAGE);
-            let read = Command::read_near(NAMESPACE, file_handle(handle), at, bytes as u32);
-            let read = if keeps { read.keeping(0) } else { read };
             let mut buffer = self.inner.buffer(bytes).await;
-            let found = NearResult::from_raw(buffer.send(about, read).await?);
+            let found = self.ask_near(&mut buffer, handle, (at, bytes), keeps);
+            let found = found.await?;
             let end = at + u64::from(found.bytes);
             let wanted = rest.bytes.min(end.saturating_sub(rest.offset));
             let out = &mut out[done as usize..];
@@ -171,20 +183,16 @@ impl StorClient {
         data: &[u8],
         bytes: usize,
     ) -> Result<NearResult, FileError> {
-        let (at, handle_of) = (span.page * PAGE as u64, file_handle(handle));
+        let at = span.page * PAGE as u64;
         let mut buffer = self.inner.buffer(PAGE).await;
-        let read = Command::read_near(NAMESPACE, handle_of, at, bytes as u32).keeping(0);
-        let about = About::Read(self.number(handle));
-        let found = NearResult::from_raw(buffer.send(about, read).await?);
-        if found.bytes as usize > bytes {
-            return Err(Errno::EIO.into());
-        }
+        let found = self.ask_near(&mut buffer, handle, (at, bytes), true);
+        let found = found.await?;
         buffer.change(0, |page| {
             // The drive's file may end before: nobody has written there.
             page[found.bytes as usize..].fill(0);
             page[span.in_page()].copy_from_slice(data);
         });
-        let write = Command::write_near(NAMESPACE, handle_of, at, bytes as u32);
+        let write = Command::write_near(NAMESPACE, file_handle(handle), at, bytes as u32);
         let written = buffer.send(self.about_open(handle), write).await?;
         let written = NearResult::from_raw(written);
         match written.bytes as usize == bytes {
