@@ -22,7 +22,7 @@ use crate::table::{self, Open};
 /// The variable of the environment that says what is where: `SOCKET=PLACE`.
 pub(crate) const VARIABLE: &str = "WHARF_DRIVE";
 
-/// The variable that says how many bytes of files each process keeps.
+/// The variable that says how many bytes of files each process keeps; with `omni:` before it, the drive's own cache is used too.
 pub(crate) const CACHE_VARIABLE: &str = "WHARF_CACHE";
 
 /// Bytes of files that a process keeps if nothing is said.
@@ -33,6 +33,7 @@ pub(crate) struct Setup {
     socket: PathBuf,
     pub(crate) place: Place,
     cache_bytes: u64,
+    is_omni: bool,
 }
 
 static SETUP: OnceLock<Option<Setup>> = OnceLock::new();
@@ -82,17 +83,15 @@ fn read_environment() -> Option<Setup> {
     let middle = bytes.iter().rposition(|byte| *byte == b'=')?;
     let place = Place::new(&bytes[middle + 1..])?;
     let socket = PathBuf::from(std::ffi::OsStr::from_bytes(&bytes[..middle]));
+    let said = std::env::var(CACHE_VARIABLE).unwrap_or_default();
+    let omni_bytes = said.strip_prefix("omni:");
+    let cache_bytes = omni_bytes.unwrap_or(&said).parse();
     Some(Setup {
         socket,
         place,
-        cache_bytes: cache_bytes(),
+        cache_bytes: cache_bytes.unwrap_or(CACHE_BYTES),
+        is_omni: omni_bytes.is_some(),
     })
-}
-
-fn cache_bytes() -> u64 {
-    let said = std::env::var(CACHE_VARIABLE).ok();
-    said.and_then(|said| said.parse().ok())
-        .unwrap_or(CACHE_BYTES)
 }
 
 /// Who this process is.
@@ -219,7 +218,10 @@ impl Client {
 
 /// Attaches; waits for a while if as many processes as may use the drive do.
 fn attach(setup: &Setup) -> Result<FileDrive, ImageError> {
-    attach_in_time(|| FileDrive::attach_cached(&setup.socket, setup.cache_bytes))
+    attach_in_time(|| match setup.is_omni {
+        true => FileDrive::attach_omni(&setup.socket, setup.cache_bytes),
+        false => FileDrive::attach_cached(&setup.socket, setup.cache_bytes),
+    })
 }
 
 /// Why there is no drive, in few words.

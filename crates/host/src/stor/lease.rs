@@ -3,7 +3,7 @@
 use wharf_files::{Attributes, Errno, Handle};
 use wharf_wire::command::Command;
 use wharf_wire::dma::{DmaRegion, RegisterError};
-use wharf_wire::file::FileAttributes;
+use wharf_wire::file::{FileAttributes, NearResult};
 use zerocopy::{FromZeros, IntoBytes};
 
 use super::convert::{self, file_handle};
@@ -79,22 +79,30 @@ impl StorClient {
     }
 
     /// Reads up to `bytes` bytes, at most those of one command, from the beginning of a page on. `each` is given them page by
-    /// page, the last one as far as the file goes; gives their number.
+    /// page, the last one as far as the file goes; gives their number. They leave the cache in the drive's memory if it `takes`.
     ///
     /// # Errors
     /// As [`StorClient::read`].
     pub async fn read_pages(
         &self,
         handle: Handle,
-        offset: u64,
-        bytes: usize,
+        (offset, bytes): (u64, usize),
+        takes: bool,
         mut each: impl FnMut(usize, &[u8]),
     ) -> Result<usize, FileError> {
         let bytes = bytes.min(self.inner.bytes_max);
-        let read = Command::read_file(NAMESPACE, file_handle(handle), offset, bytes as u32);
+        let file = file_handle(handle);
+        let read = match takes {
+            true => Command::read_near(NAMESPACE, file, offset, bytes as u32).taking(),
+            false => Command::read_file(NAMESPACE, file, offset, bytes as u32),
+        };
         let mut buffer = self.inner.buffer(bytes).await;
         let about = About::Read(self.number(handle));
-        let count = buffer.send(about, read).await? as usize;
+        let result = buffer.send(about, read).await?;
+        let count = match takes {
+            true => NearResult::from_raw(result).bytes as usize,
+            false => result as usize,
+        };
         if count > bytes {
             return Err(Errno::EIO.into());
         }

@@ -144,3 +144,8 @@ fn print(text: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stdout(), "{text}");
 }
+
+/// A size, as it is said.
+fn size(text: &str) -> Result<u64, String> {
+    wharf_lab::config::parse_bytes(text).map_err(|error| error.to_string())
+}

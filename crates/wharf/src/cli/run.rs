@@ -10,11 +10,10 @@ use std::process::{Child, Command, ExitStatus};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
-use wharf_lab::config::parse_bytes;
 
 use super::{Failure, fs, input};
 use crate::audit::{Audit, Report};
-use crate::files::Server;
+use crate::files::{FileDrive, Server, Serving, attach_in_time};
 
 /// The shared object that goes before the program's C library.
 const OBJECT: &str = "libwharf_preload.so";
@@ -28,6 +27,7 @@ Examples:
   wharf run --drive drive.img=/drive -- git clone . /drive/copy
   wharf serve drive drive.img --socket drive.sock &
   wharf run --drive drive.sock=/drive -- sqlite3 /drive/data.db
+  wharf run --drive drive.img=/drive --cache omni -- sqlite3 /drive/data.db
 
 Programs that are linked statically, programs in Go and programs with set-user-id do not see the drive: use `wharf mount`.
 `--audit` tells whether there are any.";
@@ -41,9 +41,13 @@ pub(super) struct Args {
     /// Processes that use the drive at a time, where an image is named.
     #[arg(long, value_name = "COUNT", default_value_t = 61, value_parser = clap::value_parser!(u32).range(1..=2000))]
     processes_max: u32,
-    /// Memory in which each process keeps what it reads of files, until others change it: `64MiB`, or `0` for none.
-    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = cache_bytes)]
-    cache: u64,
+    /// Memory in which each process keeps what it reads of files, until others change it: `64MiB`, or `0` for none. With `omni`, or
+    /// `omni:64MiB`, it uses the drive's own cache too (OmniCache): of what it wants a part of a page, only those bytes move.
+    #[arg(long, value_name = "SIZE|omni[:SIZE]", default_value = "64MiB", value_parser = keeping)]
+    cache: Keeping,
+    /// Memory for the drive's own cache, where an image is named, with `--cache omni`.
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = super::size)]
+    drive_cache: u64,
     /// Watches all calls of the program's that lead to files, and says on standard error when all has ended which ones for the drive
     /// went past it to the kernel, and what was refused. It makes these calls slow.
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "table")]
@@ -51,6 +55,14 @@ pub(super) struct Args {
     /// The program, and its arguments.
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
+}
+
+/// What each process keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Keeping {
+    bytes: u64,
+    /// In the drive's memory too.
+    is_omni: bool,
 }
 
 /// How a report is written.
@@ -71,10 +83,16 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
     let is_socket = std::fs::metadata(&source).is_ok_and(|found| found.file_type().is_socket());
     let served = match is_socket {
         true => None,
-        false => Some(Served::open(&source, args.processes_max)?),
+        false => Some(Served::open(&source, args)?),
     };
     let socket = served.as_ref().map_or(&source, |served| &served.socket);
     let socket = std::path::absolute(socket).map_err(input)?;
+    if is_socket && args.cache.is_omni {
+        // Before the program starts, which would be told by an error of its first call.
+        let drive = attach_in_time(|| FileDrive::attach_omni(&socket, args.cache.bytes));
+        let ended = drive.and_then(FileDrive::end);
+        ended.map_err(|error| fs::failure(&socket, &error))?;
+    }
     let told = [socket.as_os_str().as_bytes(), b"=", place.as_bytes()].concat();
     let mut command = Command::new(&args.program[0]);
     command
@@ -188,9 +206,26 @@ fn table(report: &Report) -> String {
     text
 }
 
-/// A size, as it is said.
-fn cache_bytes(text: &str) -> Result<u64, String> {
-    parse_bytes(text).map_err(|error| error.to_string())
+/// What is kept, as it is said.
+fn keeping(text: &str) -> Result<Keeping, String> {
+    let (is_omni, bytes) = match text.strip_prefix("omni") {
+        None => (false, text),
+        Some("") => (true, "64MiB"),
+        Some(rest) => (true, rest.strip_prefix(':').ok_or("give `omni:SIZE`")?),
+    };
+    let bytes = super::size(bytes)?;
+    match is_omni && bytes == 0 {
+        true => Err("both caches need memory".into()),
+        false => Ok(Keeping { bytes, is_omni }),
+    }
+}
+
+impl std::fmt::Display for Keeping {
+    /// As the shared object is told.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let before = if self.is_omni { "omni:" } else { "" };
+        write!(f, "{before}{}", self.bytes)
+    }
 }
 
 /// The drive, and where its files are to be.
@@ -255,10 +290,19 @@ struct Served {
 }
 
 impl Served {
-    fn open(image: &Path, processes: u32) -> Result<Served, Failure> {
+    fn open(image: &Path, args: &Args) -> Result<Served, Failure> {
         let directory = private_directory().map_err(input)?;
         let socket = directory.join("drive.sock");
-        match Server::open(image, &socket, processes) {
+        let how = Serving {
+            processes: args.processes_max,
+            drive_cache_bytes: if args.cache.is_omni {
+                args.drive_cache
+            } else {
+                0
+            },
+            ..Serving::default()
+        };
+        match Server::open_as(image, &socket, &how) {
             Ok(server) => Ok(Served {
                 server,
                 directory,
@@ -328,6 +372,18 @@ fn code(ended: ExitStatus) -> u8 {
 mod tests {
     use super::*;
     use crate::audit::{Passed, Refused};
+
+    #[test]
+    fn what_is_kept_is_a_size_with_the_drives_cache_or_without() {
+        let said = |text| keeping(text).map(|keeps| keeps.to_string());
+        assert_eq!(said("1MiB"), Ok("1048576".into()));
+        assert_eq!(said("0"), Ok("0".into()));
+        assert_eq!(said("omni"), Ok("omni:67108864".into()));
+        assert_eq!(said("omni:1MiB"), Ok("omni:1048576".into()));
+        for wrong in ["omni:0", "omni1MiB", "omni:", "both", ""] {
+            assert!(said(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_report_is_a_table() {

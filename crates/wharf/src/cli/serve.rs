@@ -79,6 +79,12 @@ pub(super) struct DriveArgs {
     /// Seconds that it takes until a process has to show anew who it is.
     #[arg(long, value_name = "SECONDS", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..))]
     claims_seconds: u32,
+    /// Memory of the drive's own in which it keeps pages of files, for programs under `wharf run --cache omni`.
+    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = super::size)]
+    drive_cache: u64,
+    /// The most of that for one process; `0` is all.
+    #[arg(long, value_name = "SIZE", default_value = "0", value_parser = super::size)]
+    drive_cache_process: u64,
 }
 
 fn socket_mode(text: &str) -> Result<u32, String> {
@@ -177,6 +183,8 @@ fn drive(args: &DriveArgs) -> Result<(), Failure> {
             life_ns: u64::from(args.claims_seconds) * 1_000_000_000,
             reads_only: args.read_only,
         },
+        drive_cache_bytes: args.drive_cache,
+        drive_cache_process_bytes: args.drive_cache_process,
     };
     let server = files::Server::open_as(&args.image, &args.socket, &how);
     let server = server.map_err(|error| fs::failure(&args.image, &error))?;

@@ -49,6 +49,22 @@ impl FileDrive {
         Ok(drive)
     }
 
+    /// The same, and it uses the drive's own cache too (OmniCache, FAST 2024): of what it wants a part of a page, only those bytes come,
+    /// and what it changes of one is there for all until the drive writes it to the file.
+    ///
+    /// # Errors
+    /// As [`FileDrive::attach`]; if the drive has no such cache.
+    pub fn attach_omni(socket: &Path, bytes: u64) -> Result<FileDrive, ImageError> {
+        let mut drive = FileDrive::attach_cached(socket, bytes)?;
+        if !drive.has_cache() {
+            drive.end()?;
+            return Err(ImageError::NoDriveCache);
+        }
+        let cache = drive.kept.cache.take();
+        drive.kept.cache = cache.map(|cache| RefCell::new(cache.into_inner().with_near()));
+        Ok(drive)
+    }
+
     /// What the cache did, if there is one.
     pub fn cache_counts(&self) -> Option<CacheCounts> {
         self.kept
@@ -66,7 +82,7 @@ impl FileDrive {
         }
         match cache.read(handle, offset, out, 0) {
             Step::Done(bytes) => Some(bytes),
-            Step::Missing(..) | Step::NoLease => None,
+            Step::Missing(..) | Step::Near(..) | Step::NoLease => None,
         }
     }
 
@@ -97,7 +113,20 @@ impl FileDrive {
         if written.is_some() {
             return Ok(written);
         }
-        let Some(word) = cache.borrow_mut().ask_to_write(handle) else {
+        if cache.borrow().has_near() {
+            // Then it is known how long the file is.
+            if !cache.borrow_mut().has_lease(handle) {
+                self.lease(cache, handle)?;
+            }
+            if let Some(written) = self.write_near(cache, handle, place, data)? {
+                return Ok(Some(written));
+            }
+        }
+        let end = match place {
+            Place::At(offset) => offset.saturating_add(data.len() as u64),
+            Place::End => u64::MAX,
+        };
+        let Some(word) = cache.borrow_mut().ask_to_write(handle, end) else {
             return Ok(None);
         };
         if !cache.borrow_mut().has_lease(handle) {
@@ -122,7 +151,7 @@ impl FileDrive {
 
     /// The cache, as long as the process that has the drive is there: nobody else would tell of changes.
     #[inline]
-    fn usable(&self) -> Option<&RefCell<Cache>> {
+    pub(super) fn usable(&self) -> Option<&RefCell<Cache>> {
         let cache = self.kept.cache.as_ref()?;
         let now = clock_gettime(ClockId::MonotonicCoarse);
         let now_ns = now.tv_sec * 1_000_000_000 + now.tv_nsec;
@@ -169,11 +198,21 @@ impl FileDrive {
                 Step::Done(bytes) => return Ok(Some(bytes as u64)),
                 Step::NoLease => break,
                 Step::Missing(from, missing) => (from, missing),
+                Step::Near(from, bytes) => {
+                    let part = &mut out[from..from + bytes];
+                    let count = self.read_near(cache, handle, offset + from as u64, part)?;
+                    done = from + count;
+                    if count < bytes || done == out.len() {
+                        return Ok(Some(done as u64));
+                    }
+                    continue;
+                }
             };
             done = from;
             let (start, client) = (missing.page * PAGE, self.client());
             let bytes = (missing.pages * PAGE) as usize;
             // What has come is given, and kept if it is so after it has come.
+            let takes = cache.borrow().is_near(&missing);
             let mut is_so = None;
             let each = |nth: usize, page: &[u8]| {
                 let mut cache = cache.borrow_mut();
@@ -187,7 +226,11 @@ impl FileDrive {
                     &mut out[done..],
                 );
             };
-            let count = self.done(client.read_pages(handle, start, bytes, each))?;
+            let read = client.read_pages(handle, (start, bytes), takes, each);
+            let count = self.done(read)?;
+            if takes {
+                cache.borrow_mut().took(&missing);
+            }
             let is_end = count < bytes.min(client.bytes_max());
             if done == out.len() || is_end {
                 return Ok(Some(done as u64));

@@ -13,6 +13,7 @@ use wharf_files::volume::Format;
 use wharf_files::{By, Caller, Errno, FileError, Handle};
 use wharf_host::stor::{Credentials, Stor, StorClient};
 use wharf_wire::file::{DriveKey, FileSystemLog, FileSystemState};
+use wharf_wire::identify::DriveFeature;
 
 use super::ImageError;
 use super::cached::{Command, Kept};
@@ -180,6 +181,11 @@ impl FileDrive {
     /// Whether another process has the drive, and others may use it too.
     pub fn is_elsewhere(&self) -> bool {
         self.client.is_elsewhere()
+    }
+
+    /// Whether another process has the drive, and that can do something.
+    pub(super) fn has_elsewhere(&self, feature: DriveFeature) -> bool {
+        self.client.has_elsewhere(feature)
     }
 
     /// Most bytes that one command moves.

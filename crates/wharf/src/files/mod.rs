@@ -30,6 +30,7 @@
 //! | `drive.rs` | a drive that runs a file system: on this thread, or in another process |
 //! | `identity.rs` | who this process is, for a drive in another process |
 //! | `cached.rs`, `cache/` | what a process keeps of files of a drive in another process |
+//! | `near.rs` | what it has the drive keep in its own memory |
 //! | `server.rs` | a drive that this process serves to others |
 //! | `waiting.rs` | waiting for a place there |
 //! | `served.rs` | what a front end asks, as commands to the drive |
@@ -51,6 +52,7 @@ mod identity;
 mod image;
 mod locks;
 mod mount;
+mod near;
 mod pages;
 mod record;
 mod served;
@@ -109,6 +111,11 @@ pub enum ImageError {
     /// Another process has the file system open.
     #[error("another process serves it: end that, and check the image itself")]
     Served,
+    /// It is to keep pages of files, and has no memory for them.
+    #[error(
+        "the drive has no cache of its own: serve it with `wharf serve drive --drive-cache SIZE`"
+    )]
+    NoDriveCache,
     /// The machine's own files.
     #[error(transparent)]
     System(#[from] io::Error),

@@ -204,6 +204,7 @@ impl Service for FileDrive {
 
     async fn close(&self, handle: Handle) -> Result<(), FileError> {
         self.appending.borrow_mut().remove(&handle);
+        self.leave_near(handle);
         self.note_closed(handle);
         self.done(self.client().close(handle))
     }

@@ -19,6 +19,11 @@ pub struct Serving {
     pub socket_mode: u32,
     /// How long claims hold, in nanoseconds, and whether anything may be changed.
     pub terms: Terms,
+    /// Memory of the drive's own in which it keeps pages of files, for processes that have both caches
+    /// ([`FileDrive::attach_omni`](super::FileDrive::attach_omni)); 0 is none.
+    pub drive_cache_bytes: u64,
+    /// Most of that for one process; 0 is all.
+    pub drive_cache_process_bytes: u64,
 }
 
 impl Default for Serving {
@@ -27,6 +32,8 @@ impl Default for Serving {
             processes: 16,
             socket_mode: 0o600,
             terms: Terms::default(),
+            drive_cache_bytes: 0,
+            drive_cache_process_bytes: 0,
         }
     }
 }
@@ -73,6 +80,7 @@ impl Server {
         let store = open_drive(image.as_ref(), |options| {
             let options = options
                 .files(FileSystemKind::Any, None)
+                .near(how.drive_cache_bytes, how.drive_cache_process_bytes)
                 .guests(how.processes);
             Ok(Store::<Stor>::open(&options)?)
         })?;

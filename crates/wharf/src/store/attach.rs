@@ -18,6 +18,7 @@ use wharf_host::driver::DriverConfig;
 use wharf_host::guest::{SharedDesign, Writers};
 use wharf_host::stor::Credentials;
 use wharf_wire::dma::DmaSpace;
+use wharf_wire::identify::FeatureSet;
 use wharf_wire::memory::SharedMemory;
 use wharf_wire::shared_queue::SharedQueue;
 
@@ -42,6 +43,8 @@ pub(super) struct Attached<D> {
     pub(super) credentials: Option<Credentials>,
     /// The number of the owner's sharing.
     pub(super) sharing: u32,
+    /// What all of its drives can do.
+    pub(super) features: FeatureSet,
 }
 
 /// Asks for a slot at the store that is shared at `path`.
@@ -96,7 +99,9 @@ pub(super) fn attach<D: SharedDesign>(path: &Path) -> Result<Attached<D>, StoreE
         driver: DriverConfig::default(),
         has_files: needs.bunch,
     };
+    let features = facts.iter().fold(u64::MAX, |all, one| all & one.features.0);
     Ok(Attached {
+        features: FeatureSet(features),
         design,
         space,
         ready: Ready::of(facts, head.stripe_pages),

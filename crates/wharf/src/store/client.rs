@@ -19,6 +19,7 @@ use wharf_host::stor::{Credentials, Stor, StorClient};
 use wharf_runtime::{CostTable, CpuId, Inline, Machine, Side};
 use wharf_wire::dma::{DmaRegion, DmaSpace};
 use wharf_wire::file::{DriveKey, FileSystemLog};
+use wharf_wire::identify::{DriveFeature, FeatureSet};
 use wharf_wire::shared_queue::SharedQueue;
 
 use super::attach::{self, Attached};
@@ -52,6 +53,7 @@ enum Drives<D: Design> {
         credentials: Option<Credentials>,
         /// The number of its sharing.
         sharing: u32,
+        features: FeatureSet,
     },
 }
 
@@ -148,6 +150,7 @@ impl<D: Design> Client<D> {
             queues,
             credentials,
             sharing,
+            features,
         } = attach::attach::<D>(path.as_ref())?;
         let (inline, cpu, client) = take_slot(slot, &design, &space, &ready)?;
         Ok(Client {
@@ -159,6 +162,7 @@ impl<D: Design> Client<D> {
                 queues,
                 credentials,
                 sharing,
+                features,
             }),
             inline,
             cpu,
@@ -325,6 +329,11 @@ impl Client<Stor> {
             Some(Drives::Elsewhere { sharing, .. }) => Some(*sharing),
             _ => None,
         }
+    }
+
+    /// Whether the drive is in another process, and can do something.
+    pub(crate) fn has_elsewhere(&self, feature: DriveFeature) -> bool {
+        matches!(&self.drives, Some(Drives::Elsewhere { features, .. }) if features.contains(feature))
     }
 
     /// Whether the drive is in another process.

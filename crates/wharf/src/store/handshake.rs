@@ -32,7 +32,7 @@ pub(super) const DRIVES_MAX: usize = 32;
 const DESCRIPTORS_MAX: usize = 2 * DRIVES_MAX + 1 + Holder::GUESTS_MAX as usize + 1;
 
 /// What a message begins with: the name, and the version of the format.
-const MAGIC: [u8; 8] = *b"WHARFST2";
+const MAGIC: [u8; 8] = *b"WHARFST3";
 
 /// A text in so many bytes, zeros behind it.
 pub(super) fn name<const N: usize>(text: &str) -> [u8; N] {
@@ -176,6 +176,7 @@ pub(super) struct DriveLine {
     cores: u32,
     core_stripe_pages: u32,
     volatile_write_cache: u32,
+    features: u64,
 }
 
 impl From<&DriveFacts> for DriveLine {
@@ -186,6 +187,7 @@ impl From<&DriveFacts> for DriveLine {
             cores: facts.cores,
             core_stripe_pages: facts.core_stripe_pages,
             volatile_write_cache: u32::from(facts.volatile_write_cache),
+            features: facts.features.0,
         }
     }
 }
@@ -198,8 +200,7 @@ impl From<DriveLine> for DriveFacts {
             volatile_write_cache: line.volatile_write_cache != 0,
             cores: line.cores,
             core_stripe_pages: line.core_stripe_pages,
-            // The owner has looked at them.
-            features: FeatureSet::default(),
+            features: FeatureSet(line.features),
         }
     }
 }

@@ -112,6 +112,16 @@ impl StoreOptions {
         self
     }
 
+    /// Memory in which each drive keeps pages of files as hosts say, and the most of it for one host; 0 is none, and all.
+    pub(crate) fn near(mut self, bytes: u64, host_bytes: u64) -> StoreOptions {
+        for drive in &mut self.drives {
+            let memory = &mut drive.memory;
+            (memory.near_bytes, memory.near_host_bytes) = (bytes, host_bytes);
+            memory.bytes = memory.bytes.saturating_add(bytes);
+        }
+        self
+    }
+
     /// How the drives check tokens of commands for files.
     pub(crate) fn token_check(mut self, check: TokenCheck) -> StoreOptions {
         for drive in &mut self.drives {

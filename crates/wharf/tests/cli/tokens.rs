@@ -374,7 +374,7 @@ fn another_user_gets_half_of_the_places_at_most() {
         held=[]\n\
         for i in range(40):\n\
         \x20s=socket.socket(socket.AF_UNIX);s.connect(sys.argv[1])\n\
-        \x20s.sendall(b'WHARFST2'+bytes([1])+bytes(31));held.append(s)\n\
+        \x20s.sendall(b'WHARFST3'+bytes([1])+bytes(31));held.append(s)\n\
         print('ready',flush=True);time.sleep(600)\n";
     let mut flood = Command::new("/usr/bin/python3");
     flood.args(["-c", script, &socket]).uid(OTHER).gid(OTHER);

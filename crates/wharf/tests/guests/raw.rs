@@ -46,7 +46,7 @@ pub struct Ended {
 /// What a process says that wants something: `what`, of which guest or kind, with a token, and a number.
 pub fn ask(what: u8, guest: u32, token: [u8; 16], which: u64) -> [u8; 40] {
     let mut ask = [0; 40];
-    ask[..8].copy_from_slice(b"WHARFST2");
+    ask[..8].copy_from_slice(b"WHARFST3");
     ask[8] = what;
     ask[12..16].copy_from_slice(&guest.to_le_bytes());
     ask[16..32].copy_from_slice(&token);

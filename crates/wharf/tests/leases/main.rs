@@ -1,10 +1,11 @@
 //! What a process keeps of files of a drive in another process: of use, and never old.
 
+mod near;
 mod writes;
 
 use std::path::PathBuf;
 
-use wharf::files::{CacheCounts, FileDrive, NewImage, OpenFlags, Server, make, now_ns};
+use wharf::files::{CacheCounts, FileDrive, NewImage, OpenFlags, Server, Serving, make, now_ns};
 use wharf_files::vfs::{Access, At, Service, Start, Target};
 use wharf_files::{Allocate, By, Caller, Handle, Place, block_on};
 
@@ -18,10 +19,23 @@ struct Served {
 
 impl Served {
     fn new() -> Served {
+        Served::with_cache(0)
+    }
+
+    /// By a drive that has a cache of so many bytes.
+    fn with_cache(bytes: u64) -> Served {
+        Served::serving(&Serving {
+            processes: 8,
+            drive_cache_bytes: bytes,
+            ..Serving::default()
+        })
+    }
+
+    fn serving(how: &Serving) -> Served {
         let place = tempfile::tempdir().unwrap();
         let image = place.path().join("drive.img");
         make(&image, &NewImage::of_bytes(64 << 20)).unwrap();
-        let server = Server::open(&image, place.path().join("s"), 8).unwrap();
+        let server = Server::open_as(&image, place.path().join("s"), how).unwrap();
         Served { place, server }
     }
 
@@ -32,6 +46,11 @@ impl Served {
     /// A process that keeps so many bytes.
     fn process(&self, cache_bytes: u64) -> Process {
         Process(FileDrive::attach_cached(&self.socket(), cache_bytes).unwrap())
+    }
+
+    /// The same, which uses the drive's cache too.
+    fn both(&self, cache_bytes: u64) -> Process {
+        Process(FileDrive::attach_omni(&self.socket(), cache_bytes).unwrap())
     }
 
     fn end(self) {

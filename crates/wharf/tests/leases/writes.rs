@@ -99,12 +99,16 @@ fn a_process_that_is_gone_has_lost_nothing() {
 }
 
 /// What several processes do to some files, and what is in them then.
-struct World {
+pub(super) struct World {
     served: Served,
+    /// Whether all but one use the drive's cache too.
+    has_near: bool,
     processes: Vec<(Process, Vec<Handle>)>,
     files: Vec<Vec<u8>>,
     numbers: Numbers,
     kept: u64,
+    /// Reads and writes by way of the drive's cache.
+    pub(super) near: u64,
 }
 
 const FILES: usize = 3;
@@ -114,17 +118,31 @@ fn name(file: usize) -> String {
     format!("/f{file}")
 }
 
-fn newcomer(served: &Served) -> (Process, Vec<Handle>) {
-    let process = served.process(1 << 20);
+fn newcomer(served: &Served, has_near: bool) -> (Process, Vec<Handle>) {
+    let process = match has_near {
+        true => served.both(1 << 20),
+        false => served.process(1 << 20),
+    };
     let handles = (0..FILES).map(|file| process.open(&name(file))).collect();
     (process, handles)
 }
 
 impl World {
     fn new(seed: u64) -> World {
-        let served = Served::new();
-        let processes = (0..PROCESSES).map(|_| newcomer(&served)).collect();
+        World::made(Served::new(), false, seed)
+    }
+
+    /// With a drive that has a cache.
+    pub(super) fn of(served: Served, seed: u64) -> World {
+        World::made(served, true, seed)
+    }
+
+    fn made(served: Served, has_near: bool, seed: u64) -> World {
+        let new = |who| newcomer(&served, has_near && who > 0);
+        let processes = (0..PROCESSES).map(new).collect();
         World {
+            has_near,
+            near: 0,
             served,
             processes,
             files: vec![Vec::new(); FILES],
@@ -150,7 +168,7 @@ impl World {
         file[at as usize..end].copy_from_slice(&data);
     }
 
-    fn step(&mut self) {
+    pub(super) fn step(&mut self) {
         let who = self.numbers.below(PROCESSES as u64) as usize;
         let which = self.numbers.below(FILES as u64) as usize;
         // Mostly one process has a file for a while.
@@ -165,9 +183,12 @@ impl World {
             0..60 => self.write(who, which),
             60..80 => {
                 let at = self.numbers.below(file.len() as u64 + 10);
-                let found = process.read(handle, at, 9_000);
+                let bytes = [9_000, 20, 700][self.numbers.below(3) as usize];
+                let before = process.counts();
+                let found = process.read(handle, at, bytes);
                 let from = file.len().min(at as usize);
-                assert!(found == file[from..file.len().min(from + 9_000)]);
+                assert!(found == file[from..file.len().min(from + bytes)]);
+                self.near += process.counts().near_reads - before.near_reads;
             }
             80..88 => assert_eq!(process.bytes(handle), file.len() as u64),
             88..91 => {
@@ -185,13 +206,14 @@ impl World {
             }
             _ => {
                 self.kept += process.counts().writes;
-                let (gone, _) = std::mem::replace(&mut self.processes[who], newcomer(&self.served));
+                let new = newcomer(&self.served, self.has_near && who > 0);
+                let (gone, _) = std::mem::replace(&mut self.processes[who], new);
                 gone.0.abandon();
             }
         }
     }
 
-    fn end(self) {
+    pub(super) fn end(self) {
         let World {
             served,
             processes,
@@ -199,7 +221,7 @@ impl World {
             mut kept,
             ..
         } = self;
-        let (last, handles) = newcomer(&served);
+        let (last, handles) = newcomer(&served, false);
         for (which, file) in files.iter().enumerate() {
             assert!(last.read(handles[which], 0, file.len() + 1) == *file);
         }

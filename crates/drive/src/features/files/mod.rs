@@ -71,6 +71,9 @@ use wharf_wire::opcode::IoOpcode;
 use wharf_wire::queue::Guest;
 use wharf_wire::status::StatusCode;
 
+/// Set-user-id and set-group-id, which a write takes away.
+const SET_ID_BITS: u16 = 0o6000;
+
 /// See the [module](self).
 pub struct Files;
 

@@ -70,10 +70,6 @@ impl Watched {
 
     /// Bytes of a file are looked at: those that were written near are the file's.
     async fn settle_near(&self, number: u64, bytes: Range<u64>) -> Result<(), FileError> {
-        if !self.near.is_unwritten(number) {
-            return Ok(());
-        }
-        let _change = self.change(number);
         self.near.settle(&self.fs, number, bytes).await
     }
 
@@ -97,8 +93,6 @@ impl Watched {
         put: impl Fn(&[u8], Out<'_>) -> Result<(), FileError>,
     ) -> Result<NearResult, FileError> {
         self.end_writer(number).await;
-        let writes = kept == Kept::Taken && self.near.is_unwritten(number);
-        let _change = writes.then(|| self.change(number));
         let read = self
             .near
             .read(&self.fs, (number, user), offset, out, kept, put);
@@ -126,7 +120,8 @@ impl Watched {
         bytes: Range<u64>,
         how: Evict,
     ) -> Result<u64, FileError> {
-        let _change = self.change(number);
+        // What is written back nobody sees.
+        let _change = (how == Evict::Drop).then(|| self.change(number));
         let host = (number, self.host);
         self.near.evict(&self.fs, host, bytes, how).await
     }
@@ -190,17 +185,17 @@ impl FileSystem for Watched {
     }
 
     async fn lookup(&self, directory: u64, name: &[u8]) -> Result<Attributes, FileError> {
-        let found = self.fs.lookup(directory, name).await?;
-        if !self.leases.writers.has(found.number) {
-            return Ok(found);
+        let mut found = self.fs.lookup(directory, name).await?;
+        if self.leases.writers.has(found.number) {
+            self.settle(found.number).await;
+            found = self.fs.lookup(directory, name).await?;
         }
-        self.settle(found.number).await;
-        self.fs.lookup(directory, name).await
+        Ok(self.near.shown(found))
     }
 
     async fn attributes(&self, number: u64) -> Result<Attributes, FileError> {
         self.settle(number).await;
-        self.fs.attributes(number).await
+        Ok(self.near.shown(self.fs.attributes(number).await?))
     }
 
     async fn set_attributes(
@@ -233,6 +228,7 @@ impl FileSystem for Watched {
         number: u64,
         entry: Entry<'_>,
     ) -> Result<Attributes, FileError> {
+        self.settle_near(number, ALL).await?;
         let _change = self.change_shown(number);
         self.fs.link(by, number, entry).await
     }
@@ -252,6 +248,9 @@ impl FileSystem for Watched {
         how: Rename,
     ) -> Result<(), FileError> {
         let seen = [from.seen, to.seen];
+        if let Seen::Number(number) = from.seen {
+            self.settle_near(number, ALL).await?;
+        }
         let _change = self.change_seen(&seen);
         self.fs.rename(by, from, to, how).await?;
         self.forget_removed(&seen).await
@@ -315,7 +314,9 @@ impl FileSystem for Watched {
             Place::End => None,
         };
         let _alone = self.near.change(&self.fs, number, bytes).await?;
-        self.fs.write(by, number, write, data).await
+        let written = self.fs.write(by, number, write, data).await;
+        self.near.touch(number, by.now_ns);
+        written
     }
 
     async fn truncate(&self, by: By<'_>, number: u64, bytes: u64) -> Result<(), FileError> {
@@ -325,7 +326,9 @@ impl FileSystem for Watched {
             .near
             .take_away(&self.fs, number, bytes..u64::MAX)
             .await?;
-        self.fs.truncate(by, number, bytes).await
+        let done = self.fs.truncate(by, number, bytes).await;
+        self.near.touch(number, by.now_ns);
+        done
     }
 
     async fn allocate(
@@ -348,7 +351,9 @@ impl FileSystem for Watched {
                 self.near.take_away(&self.fs, number, offset..end).await?
             }
         };
-        self.fs.allocate(by, number, offset, bytes, what).await
+        let done = self.fs.allocate(by, number, offset, bytes, what).await;
+        self.near.touch(number, by.now_ns);
+        done
     }
 
     async fn seek(&self, number: u64, offset: u64, what: Seek) -> Result<u64, FileError> {
@@ -386,11 +391,13 @@ impl FileSystem for Watched {
         value: &[u8],
         how: SetXattr,
     ) -> Result<(), FileError> {
+        self.settle_near(number, ALL).await?;
         let _change = self.change_shown(number);
         self.fs.set_xattr(by, number, name, value, how).await
     }
 
     async fn remove_xattr(&self, by: By<'_>, number: u64, name: &[u8]) -> Result<(), FileError> {
+        self.settle_near(number, ALL).await?;
         let _change = self.change_shown(number);
         self.fs.remove_xattr(by, number, name).await
     }

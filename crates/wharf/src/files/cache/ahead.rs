@@ -16,10 +16,15 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
+    /// Whether a page is the one behind those that were read last.
+    pub(super) fn follows(&self, page: u64) -> bool {
+        page == self.next && page > 0
+    }
+
     /// How many pages are to be read from `page` on, which is missing, if those up to `end` are wanted.
     pub(super) fn pages(&mut self, page: u64, end: u64) -> u64 {
         let wanted = end - page;
-        self.window = match page == self.next && page > 0 {
+        self.window = match self.follows(page) {
             true => (2 * self.window.max(wanted)).clamp(CLUSTER, AHEAD_MAX),
             false => 0,
         };

@@ -49,8 +49,12 @@ impl Frames {
         Some(self.page(frame))
     }
 
+    /// Whether one more page pushes out no other.
+    pub(super) fn has_room(&self) -> bool {
+        self.held.len() < self.most
+    }
+
     /// Whether a page is here.
-    #[cfg(test)]
     pub(super) fn has(&self, key: Key) -> bool {
         self.places.contains_key(&key)
     }

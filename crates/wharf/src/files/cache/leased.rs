@@ -23,6 +23,8 @@ pub(super) struct Known {
     /// None if this process has changed them since.
     pub(super) attributes: Option<Attributes>,
     pub(super) ahead: Ahead,
+    /// The byte behind what was read last by way of the drive's cache.
+    pub(super) near_end: u64,
     /// Whether its lease was of use.
     pub(super) is_used: bool,
     pause: Pause,

@@ -31,12 +31,14 @@
 //! | `writes.rs` | what was written, and the drive has not taken yet |
 //! | `pause.rs` | when a lease is asked for again that others end again and again |
 //! | `names.rs` | what paths lead to |
+//! | `near/` | what the drive has in its own memory, where this process uses both |
 //! | `ahead.rs` | how much is read where a page is missing |
 
 mod ahead;
 mod frames;
 mod leased;
 mod names;
+mod near;
 mod pause;
 mod writes;
 
@@ -47,6 +49,7 @@ use wharf_wire::dma::DmaRegion;
 use frames::{Frames, PAGE};
 use leased::{FILES_MAX, Files, Known};
 pub(super) use names::{Answer, Names};
+use near::Near;
 use writes::{Asked, Writes};
 
 /// See the [module](self).
@@ -55,6 +58,8 @@ pub(super) struct Cache {
     frames: Frames,
     writes: Writes,
     pub(super) names: Names,
+    /// Where pages are in the drive's memory too.
+    near: Option<Near>,
     /// What is open, by the index of its handle.
     opened: Vec<Opened>,
     counts: CacheCounts,
@@ -75,6 +80,12 @@ pub struct CacheCounts {
     pub names: u64,
     /// Writes that took no command.
     pub writes: u64,
+    /// Reads by way of the drive's cache.
+    pub near_reads: u64,
+    /// Writes to it.
+    pub near_writes: u64,
+    /// Pages that it had of these.
+    pub near_hits: u64,
 }
 
 /// Something that is open.
@@ -102,12 +113,20 @@ pub(super) struct Missing {
     version: u64,
 }
 
+impl Missing {
+    fn range(&self) -> std::ops::Range<u64> {
+        self.page..self.page + self.pages
+    }
+}
+
 /// How far a read came.
 pub(super) enum Step {
     /// To its end, or that of the file: so many bytes are there.
     Done(usize),
     /// To this byte of what was wanted.
     Missing(usize, Missing),
+    /// To this byte, from which on so many are to be read by way of the drive's cache.
+    Near(usize, usize),
     /// Nothing is known of the file.
     NoLease,
 }
@@ -120,6 +139,7 @@ impl Cache {
             writes: Writes::new(words, 1),
             frames: Frames::new(((bytes / PAGE as u64) as usize).max(256)),
             names: Names::new(words.word(FILES_MAX)),
+            near: None,
             opened: Vec::new(),
             counts: CacheCounts::default(),
         }
@@ -196,7 +216,14 @@ impl Cache {
             let at = offset + done as u64;
             let (page, within) = (at / PAGE as u64, (at % PAGE as u64) as usize);
             let Some(frame) = self.frames.get((file.version, page)) else {
-                let last = (offset + end as u64).div_ceil(PAGE as u64);
+                let wanted = at..offset + end as u64;
+                if let Some(near) = &mut self.near {
+                    let own = (&self.frames, &self.writes);
+                    if let Some(bytes) = near::near_bytes(near, own, file, &wanted) {
+                        return Step::Near(done, bytes);
+                    }
+                }
+                let last = wanted.end.div_ceil(PAGE as u64);
                 let pages = file.ahead.pages(page, last);
                 let (number, version) = (file.number, file.version);
                 return Step::Missing(
@@ -315,9 +342,12 @@ impl Cache {
         self.files.valid(place, open.number).is_some()
     }
 
-    /// The word by which a lease to write an open file is to be asked for, if there is to be one.
-    pub(super) fn ask_to_write(&mut self, handle: Handle) -> Option<u64> {
+    /// The word by which a lease to write an open file is to be asked for, if there is to be one, by who writes bytes of it up to `end`.
+    pub(super) fn ask_to_write(&mut self, handle: Handle, end: u64) -> Option<u64> {
         let open = self.open(handle).filter(|open| open.writes)?;
+        if self.stays_near(open.number) && self.bytes(handle).is_none_or(|bytes| end <= bytes) {
+            return None;
+        }
         self.writes.ask(open.number)
     }
 
@@ -325,6 +355,10 @@ impl Cache {
     pub(super) fn may_write(&mut self, handle: Handle, lease: u64) {
         if let Some(open) = self.open(handle) {
             self.writes.answered(open.number, lease);
+            // The drive has given up what it had of it.
+            if let Some(near) = self.near.as_mut().filter(|_| lease != 0) {
+                near.forget(open.number);
+            }
         }
     }
 

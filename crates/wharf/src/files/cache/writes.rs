@@ -107,6 +107,11 @@ impl Writes {
         (lease != 0 && self.area.look(lease_word(place)) == lease).then_some(place)
     }
 
+    /// Whether a file has a lease now.
+    pub(super) fn has(&self, number: u64) -> bool {
+        self.valid(number).is_some()
+    }
+
     /// The address of the word by which a lease to write is to be asked for, before a write; none if there is one, or if it is no
     /// time for it.
     pub(super) fn ask(&mut self, number: u64) -> Option<u64> {

@@ -243,6 +243,15 @@ impl Blocks {
         file.is_some_and(|file| file.unwritten > 0)
     }
 
+    /// Whether pages of a range are dirty, or being written.
+    pub(super) fn is_unwritten_in(&self, number: u64, range: &Range<u64>) -> bool {
+        let file = self.files.get(&number).filter(|file| file.unwritten > 0);
+        let mut blocks = file
+            .into_iter()
+            .flat_map(|file| file.pages.range(range.clone()));
+        blocks.any(|(_, block)| block.is_unwritten())
+    }
+
     fn block(&self, number: u64, page: u64) -> Option<&Block> {
         self.files.get(&number)?.pages.get(&page)
     }
@@ -327,6 +336,8 @@ mod tests {
         assert_eq!(second.range(), 3..4);
         assert_eq!(blocks.begin_writing(3, &(0..5), 2), None);
         assert!(blocks.is_writing(3, &(0..9)) && !blocks.is_writing(3, &(4..9)));
+        assert!(blocks.is_unwritten_in(3, &(1..2)) && blocks.is_unwritten_in(3, &(5..6)));
+        assert!(!blocks.is_unwritten_in(3, &(4..5)) && !blocks.is_unwritten_in(4, &(0..9)));
         // What changes meanwhile is dirty, and is written once more.
         blocks.mark_dirty(3, 1);
         blocks.end_writing(3, &first, true);

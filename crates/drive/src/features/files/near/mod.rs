@@ -37,12 +37,11 @@ use std::task::{Poll, Waker};
 
 use rustc_hash::FxHashMap;
 use wharf_files::block::{Gates, How, Inside};
-use wharf_files::{Caller, FileError, FileSystem};
+use wharf_files::{Attributes, Caller, FileError, FileSystem};
 use wharf_runtime::{Cpu, here};
 use wharf_wire::file::Evict;
 
 use super::lines::FileSystemOfDrive;
-use super::time::Clock;
 use crate::memory::DeviceMemory;
 use blocks::{Blocks, Look};
 
@@ -57,11 +56,17 @@ pub(super) struct Near {
     memory: Option<Rc<DeviceMemory>>,
     gates: Gates,
     blocks: RefCell<Blocks>,
-    /// Who writes pages of a file back: whoever changed it last.
-    writers: RefCell<FxHashMap<u64, Rc<Caller>>>,
+    /// Who changed a file last of which there are pages.
+    writers: RefCell<FxHashMap<u64, Writer>>,
     /// Those who wait for pages that are coming, or being written.
     waiting: RefCell<Vec<Waker>>,
-    clock: Rc<Clock>,
+}
+
+/// Who changed a file last, and when: pages are written back as by that one, at that time, so that nobody sees when that is done.
+#[derive(Debug, Clone)]
+struct Writer {
+    caller: Rc<Caller>,
+    changed_ns: u64,
 }
 
 /// Which host uses a file, and when.
@@ -107,7 +112,7 @@ fn part_of(bytes: &Range<u64>, page: u64) -> (usize, Range<u64>) {
 
 impl Near {
     /// A cache in what the memory has for it, of which one host has `host_pages` at most.
-    pub(super) fn new(memory: Option<Rc<DeviceMemory>>, host_pages: u32, clock: Rc<Clock>) -> Near {
+    pub(super) fn new(memory: Option<Rc<DeviceMemory>>, host_pages: u32) -> Near {
         let memory = memory.filter(|memory| memory.near_pages() > 0);
         let pages = memory.as_ref().map_or(0, |memory| memory.near_pages());
         Near {
@@ -116,7 +121,6 @@ impl Near {
             blocks: RefCell::new(Blocks::new(pages, host_pages)),
             writers: RefCell::default(),
             waiting: RefCell::default(),
-            clock,
         }
     }
 
@@ -135,6 +139,40 @@ impl Near {
     /// Whether it has pages of a file that the media do not have yet.
     pub(super) fn is_unwritten(&self, number: u64) -> bool {
         self.is_on() && self.blocks.borrow().is_unwritten(number)
+    }
+
+    /// The same of those that some bytes lie in.
+    pub(super) fn is_unwritten_in(&self, number: u64, bytes: &Range<u64>) -> bool {
+        self.is_on()
+            && self
+                .blocks
+                .borrow()
+                .is_unwritten_in(number, &pages_of(bytes))
+    }
+
+    /// Attributes of a file as they are with what was written here.
+    pub(super) fn shown(&self, found: Attributes) -> Attributes {
+        if !self.is_unwritten(found.number) {
+            return found;
+        }
+        let writers = self.writers.borrow();
+        let changed_ns = writers.get(&found.number).map(|writer| writer.changed_ns);
+        let changed_ns = changed_ns.unwrap_or(found.changed_ns);
+        Attributes {
+            modified_ns: changed_ns,
+            changed_ns,
+            ..found
+        }
+    }
+
+    /// A file was changed in another way, at that time: what is written back later was changed before.
+    pub(super) fn touch(&self, number: u64, now_ns: u64) {
+        if !self.is_on() {
+            return;
+        }
+        if let Some(writer) = self.writers.borrow_mut().get_mut(&number) {
+            writer.changed_ns = writer.changed_ns.max(now_ns);
+        }
     }
 
     /// All files that it has pages of.
@@ -202,7 +240,7 @@ impl Near {
         number: u64,
         bytes: Range<u64>,
     ) -> Result<(), FileError> {
-        if !self.has(number) {
+        if !self.is_unwritten_in(number, &bytes) {
             return Ok(());
         }
         let _inside = self.gates.enter(number, How::Together).await;

@@ -7,12 +7,13 @@ use wharf_runtime::Op;
 use wharf_wire::file::NearResult;
 
 use super::blocks::Look;
-use super::{How, Near, PAGE, Past, User, cpu, pages_of, part_of};
+use super::{How, Near, PAGE, Past, User, Writer, cpu, pages_of, part_of};
+use crate::features::files::SET_ID_BITS;
 use crate::features::files::lines::FileSystemOfDrive;
 
 impl Near {
     /// Writes bytes of a file that lie within it, to pages of the cache; gives those that found no room, which are to be
-    /// written to the file. Nothing at all if they go behind its end.
+    /// written to the file. Nothing at all if they go behind its end, or the file has set-id bits, which a write takes away.
     pub(in crate::features::files) async fn write(
         &self,
         fs: &FileSystemOfDrive,
@@ -23,7 +24,8 @@ impl Near {
     ) -> Result<Option<(NearResult, Past)>, FileError> {
         let _inside = self.gates.enter(number, How::Together).await;
         let end = offset.saturating_add(data.len() as u64);
-        if end > fs.attributes(number).await?.bytes {
+        let found = fs.attributes(number).await?;
+        if end > found.bytes || found.mode & SET_ID_BITS != 0 {
             return Ok(None);
         }
         let bytes = offset..end;
@@ -34,7 +36,11 @@ impl Near {
             ..NearResult::default()
         };
         self.hold(fs, number).await?;
-        self.writers.borrow_mut().insert(number, caller.clone());
+        let writer = Writer {
+            caller: caller.clone(),
+            changed_ns: user.now_ns,
+        };
+        self.writers.borrow_mut().insert(number, writer);
         let mut past = Vec::new();
         for page in pages {
             let (at, part) = part_of(&bytes, page);

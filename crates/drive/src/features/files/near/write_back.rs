@@ -57,11 +57,11 @@ impl Near {
     ) -> Result<(), FileError> {
         let size = fs.attributes(number).await?.bytes;
         let end = size.saturating_sub(from).min(bytes.len() as u64) as usize;
-        let caller = self.writers.borrow().get(&number).cloned();
-        let caller = caller.expect("who made it dirty is known");
+        let writer = self.writers.borrow().get(&number).cloned();
+        let writer = writer.expect("who made it dirty is known");
         let by = By {
-            caller: &caller,
-            now_ns: self.clock.now_ns(cpu().now()),
+            caller: &writer.caller,
+            now_ns: writer.changed_ns,
         };
         let mut done = 0;
         while done < end {

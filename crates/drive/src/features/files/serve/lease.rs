@@ -9,12 +9,10 @@ use wharf_wire::file::write_area::{AREA_PAGES, ENTRIES, PLACES};
 use wharf_wire::status::StatusCode;
 use zerocopy::IntoBytes;
 
+use super::super::SET_ID_BITS;
 use super::super::leases::NAMES;
 use super::super::writers::Grant;
 use super::{COMMAND_BYTES, Call, Done, Served, convert};
-
-/// Set-user-id and set-group-id.
-const SET_ID_BITS: u16 = 0o6000;
 
 /// Gives a lease, and then the attributes: what they miss is told by the word.
 pub(super) async fn lease(call: &Call<'_>) -> Served {

@@ -1,0 +1,209 @@
+//! Pages in the drive's memory, beside those here (OmniCache, FAST 2024).
+//!
+//! Of both caches a page of a file is in one: here, or in the drive's, from where only the bytes that are asked for come. It goes there if a part
+//! of it is wanted, and comes here if it is wanted whole, or by who goes through a file in order.
+//!
+//! What the drive has it shows to all: other processes see at once what was written there, so it needs no lease. A file that
+//! this process has a lease to write is here alone, for the drive keeps nothing of it: that is asked for by who makes a file longer, or while the
+//! drive has no page of it.
+
+mod index;
+
+use std::ops::Range;
+
+use wharf_files::{Handle, Place};
+use wharf_wire::file::NearResult;
+
+use super::frames::{Frames, PAGE};
+use super::leased::Known;
+use super::writes::Writes;
+use super::{Cache, Missing};
+use index::Ask;
+pub(super) use index::Near;
+
+/// The pages that some bytes lie in.
+fn pages_of(bytes: &Range<u64>) -> Range<u64> {
+    bytes.start / PAGE as u64..bytes.end.div_ceil(PAGE as u64)
+}
+
+/// Whether bytes are pages that are wanted whole.
+fn is_whole(bytes: &Range<u64>) -> bool {
+    let (page, count) = (PAGE as u64, bytes.end - bytes.start);
+    count >= 2 * page || bytes.start.is_multiple_of(page) && count >= page
+}
+
+/// How many of some bytes of a file are read by way of the drive's cache, the first of which is not here; none if they are to come here.
+#[cold]
+pub(super) fn near_bytes(
+    near: &mut Near,
+    (frames, writes): (&Frames, &Writes),
+    file: &Known,
+    bytes: &Range<u64>,
+) -> Option<usize> {
+    if writes.has(file.number) {
+        return None;
+    }
+    let pages = pages_of(bytes);
+    let ask = Ask {
+        number: file.number,
+        page: pages.start,
+        writes: false,
+        is_whole: is_whole(bytes),
+        is_in_order: file.ahead.follows(pages.start)
+            || bytes.start == file.near_end && bytes.start > 0,
+        has_room: frames.has_room(),
+    };
+    if !near.is_for(ask) {
+        return None;
+    }
+    let here = pages.clone().find(|page| frames.has((file.version, *page)));
+    let end = here.map_or(bytes.end, |page| bytes.end.min(page * PAGE as u64));
+    Some((end - bytes.start) as usize)
+}
+
+impl Cache {
+    /// The same, with the drive's cache.
+    pub(in crate::files) fn with_near(self) -> Cache {
+        Cache {
+            near: Some(Near::default()),
+            ..self
+        }
+    }
+
+    /// Whether this process uses it.
+    pub(in crate::files) fn has_near(&self) -> bool {
+        self.near.is_some()
+    }
+
+    /// Whether a write goes by way of the drive's cache.
+    pub(in crate::files) fn writes_near(
+        &mut self,
+        handle: Handle,
+        place: Place,
+        count: usize,
+    ) -> bool {
+        let (Some(open), Place::At(offset)) = (self.open(handle), place) else {
+            return false;
+        };
+        let Some(near) = self.near.as_mut().filter(|_| open.writes && count > 0) else {
+            return false;
+        };
+        let Some(end) = offset.checked_add(count as u64) else {
+            return false;
+        };
+        let (bytes, number) = (offset..end, open.number);
+        let pages = pages_of(&bytes);
+        if self.writes.has(number) {
+            return false;
+        }
+        if let Some(file) = self.files.valid(open.place, number) {
+            let is_here = |page: u64| self.frames.has((file.version, page));
+            if end > file.bytes || pages.clone().any(is_here) {
+                return false;
+            }
+        }
+        near.is_for(Ask {
+            number,
+            page: pages.start,
+            writes: true,
+            is_whole: is_whole(&bytes),
+            is_in_order: false,
+            has_room: self.frames.has_room(),
+        })
+    }
+
+    /// Whether it is better to send a write to the drive than to keep it: the drive has pages of the file, which it would have to give up.
+    pub(super) fn stays_near(&self, number: u64) -> bool {
+        self.near.as_ref().is_some_and(|near| near.has_file(number))
+    }
+
+    /// The drive may have some of the pages that are missing.
+    pub(in crate::files) fn is_near(&self, missing: &Missing) -> bool {
+        let near = self.near.as_ref();
+        near.is_some_and(|near| near.has_any(missing.number, &missing.range()))
+    }
+
+    /// They have come here.
+    pub(in crate::files) fn took(&mut self, missing: &Missing) {
+        if let Some(near) = &mut self.near {
+            near.remove(missing.number, &missing.range());
+        }
+    }
+
+    /// What went by way of the drive's cache has ended.
+    pub(in crate::files) fn note_near(
+        &mut self,
+        handle: Handle,
+        bytes: Range<u64>,
+        (result, writes): (NearResult, bool),
+    ) {
+        let (Some(open), Some(near)) = (self.open(handle), &mut self.near) else {
+            return;
+        };
+        self.counts.near_hits += u64::from(result.hits);
+        match writes {
+            true => self.counts.near_writes += 1,
+            false => {
+                self.counts.near_reads += 1;
+                if let Some(file) = self.files.valid(open.place, open.number) {
+                    file.near_end = bytes.end;
+                }
+            }
+        }
+        if result.kept > 0 {
+            near.add(open.number, &pages_of(&bytes));
+        }
+        if result.is_full {
+            near.note_full();
+        }
+    }
+
+    /// What is to leave the drive's cache before something goes there: a range of pages, and a handle of its file.
+    pub(in crate::files) fn to_leave(&mut self) -> Option<(Handle, Range<u64>)> {
+        let has_room = self.frames.has_room();
+        let near = self
+            .near
+            .as_mut()
+            .filter(|near| near.is_full() && !has_room)?;
+        let (number, pages) = near.victim()?;
+        near.remove(number, &pages);
+        let handle = self.handle_of(number, None)?;
+        Some((handle, pages.start * PAGE as u64..pages.end * PAGE as u64))
+    }
+
+    /// It has not left.
+    pub(in crate::files) fn stays(&mut self, handle: Handle, bytes: Range<u64>) {
+        if let (Some(open), Some(near)) = (self.open(handle), &mut self.near) {
+            near.add(open.number, &pages_of(&bytes));
+            near.note_full();
+        }
+    }
+
+    /// A handle is about to be closed; gives whether the drive is to give up what it has of the file: no other one is open.
+    pub(in crate::files) fn leaves_near(&mut self, handle: Handle) -> bool {
+        let Some(open) = self
+            .open(handle)
+            .filter(|open| self.stays_near(open.number))
+        else {
+            return false;
+        };
+        let is_last = self.handle_of(open.number, Some(handle)).is_none();
+        if let Some(near) = self.near.as_mut().filter(|_| is_last) {
+            near.forget(open.number);
+        }
+        is_last
+    }
+
+    /// A handle of a file that is open, but this one.
+    fn handle_of(&self, number: u64, but: Option<Handle>) -> Option<Handle> {
+        let all = (0..).zip(&self.opened);
+        let mut of_file = all.filter(|(_, open)| open.is_file && open.number == number);
+        of_file.find_map(|(index, open)| {
+            let handle = Handle {
+                index,
+                generation: open.generation,
+            };
+            (Some(handle) != but).then_some(handle)
+        })
+    }
+}
