@@ -19,16 +19,18 @@ fn is_the_same_on_both(name: &str) {
         .output()
         .unwrap();
     assert!(expected.status.success(), "{expected:?}");
-    let drive = Drive::new();
-    let found = drive.run(Command::new(program.path()).arg("/where"));
-    assert!(found.status.success(), "{found:?}");
-    let (expected, found) = (text(&expected.stdout), text(&found.stdout));
-    for (number, (expected, found)) in expected.lines().zip(found.lines()).enumerate() {
-        assert_eq!(found, expected, "line {} of {name}", number + 1);
+    let expected = text(&expected.stdout);
+    for drive in [Drive::new(), Drive::with_both_caches()] {
+        let found = drive.run(Command::new(program.path()).arg("/where"));
+        assert!(found.status.success(), "{found:?}");
+        let found = text(&found.stdout);
+        for (number, (expected, found)) in expected.lines().zip(found.lines()).enumerate() {
+            assert_eq!(found, expected, "line {} of {name}", number + 1);
+        }
+        assert_eq!(found.lines().count(), expected.lines().count());
+        assert!(found.lines().count() > 30, "{found}");
+        drive.check();
     }
-    assert_eq!(found.lines().count(), expected.lines().count());
-    assert!(found.lines().count() > 30, "{found}");
-    drive.check();
 }
 
 #[test]
@@ -215,43 +217,46 @@ fn more_programs_than_there_are_places_wait_for_one() {
 /// Two processes that map a file would not see what the other writes: the second one is told so.
 #[test]
 fn a_file_is_mapped_to_be_written_by_one_process() {
-    let drive = Drive::new();
     let program = compiled("maps.c");
-    let told = drive.run(Command::new(program.path()).arg("/where"));
-    assert_eq!(
-        text(&told.stdout),
-        "to be read: 0\nanother process: ENODEV\nafter a lock: by a call\nalone: 0\nafter the lock: the first\n\
+    for drive in [Drive::new(), Drive::with_both_caches()] {
+        let told = drive.run(Command::new(program.path()).arg("/where"));
+        assert_eq!(
+            text(&told.stdout),
+            "to be read: 0\nanother process: ENODEV\nafter a lock: by a call\nalone: 0\nafter the lock: the first\n\
          another process: ENODEV\nafter that: 0\nread by another: the first\n",
-        "{told:?}"
-    );
-    drive.check();
+            "{told:?}"
+        );
+        drive.check();
+    }
 }
 
 /// Who maps a file to read it finds what others have written when it gets a lock, and does not get a mapping beside one that is written.
 #[test]
 fn a_file_is_mapped_to_be_read_by_many_processes_but_beside_none_that_writes() {
-    let drive = Drive::new();
     let program = compiled("maps_read.c");
-    let told = drive.run(Command::new(program.path()).arg("/where"));
-    assert_eq!(
-        text(&told.stdout),
-        "another reads: first\none reads: first\nafter a lock: second\nat the end: second\nmsync: 0\nafter msync: third\n\
+    for drive in [Drive::new(), Drive::with_both_caches()] {
+        let told = drive.run(Command::new(program.path()).arg("/where"));
+        assert_eq!(
+            text(&told.stdout),
+            "another reads: first\none reads: first\nafter a lock: second\nat the end: second\nmsync: 0\nafter msync: third\n\
          written by itself: fourth\nto be written: EACCES\none writes beside another: ENODEV\nanother writes beside one: ENODEV\n\
          one writes alone: fourth\nand reads: fifth\nanother reads beside it: ENODEV\nanother writes: fifth\n\
          one reads beside it: ENODEV\na copy: fifth\none reads after it: sixth\nmade larger: 1\nallowed later: 0\nand in the file: seventh\n0 wrong of 30\n",
-        "{told:?}"
-    );
-    drive.check();
+            "{told:?}"
+        );
+        drive.check();
+    }
 }
 
 /// Who waits for a process finds its locks given back, and what it had mapped in the file.
 #[test]
 fn a_process_has_given_everything_back_when_it_has_ended() {
-    let drive = Drive::new();
     let program = compiled("ended.c");
-    let told = drive.run(Command::new(program.path()).arg("/where"));
-    assert_eq!(text(&told.stdout), "100 taken, 100 written\n", "{told:?}");
-    drive.check();
+    for drive in [Drive::new(), Drive::with_both_caches()] {
+        let told = drive.run(Command::new(program.path()).arg("/where"));
+        assert_eq!(text(&told.stdout), "100 taken, 100 written\n", "{told:?}");
+        drive.check();
+    }
 }
 
 /// Who is killed amid anything leaves the rest to others.
@@ -286,11 +291,12 @@ fn a_child_finds_nothing_of_its_parents_way_to_the_drive() {
 
 #[test]
 fn a_killed_program_holds_nobody_up() {
-    let drive = Drive::new();
     let program = compiled("killed.c");
-    let told = drive.run(Command::new(program.path()).arg("/where"));
-    assert_eq!(text(&told.stdout), "40 killed, all written\n", "{told:?}");
-    drive.check();
+    for drive in [Drive::new(), Drive::with_both_caches()] {
+        let told = drive.run(Command::new(program.path()).arg("/where"));
+        assert_eq!(text(&told.stdout), "40 killed, all written\n", "{told:?}");
+        drive.check();
+    }
 }
 
 /// What a process keeps of a file is so, whatever others do to the file.
@@ -302,13 +308,14 @@ fn changes_by_another_process_show_at_once() {
 /// A read that begins after another process has written finds that, also beside processes that are stopped and killed.
 #[test]
 fn a_read_after_a_write_has_what_was_written() {
-    let drive = Drive::new();
     let program = compiled("shared.c");
-    for _ in 0..2 {
-        let told = drive.run(Command::new(program.path()).arg("/where"));
-        assert_eq!(text(&told.stdout), "0 wrong\n", "{told:?}");
+    for drive in [Drive::new(), Drive::with_both_caches()] {
+        for _ in 0..2 {
+            let told = drive.run(Command::new(program.path()).arg("/where"));
+            assert_eq!(text(&told.stdout), "0 wrong\n", "{told:?}");
+        }
+        drive.check();
     }
-    drive.check();
 }
 
 #[test]

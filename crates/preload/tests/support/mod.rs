@@ -12,6 +12,8 @@ use wharf::files::{NewImage, Server, Serving, check, make};
 pub struct Drive {
     place: tempfile::TempDir,
     server: Option<Server>,
+    /// Whether programs use the drive's cache too.
+    has_both_caches: bool,
 }
 
 /// A program that was compiled for a test.
@@ -80,6 +82,17 @@ impl Drive {
         })
     }
 
+    /// One whose cache programs use beside their own.
+    pub fn with_both_caches() -> Drive {
+        let mut drive = Drive::served(&Serving {
+            processes: 24,
+            drive_cache_bytes: 1 << 20,
+            ..Serving::default()
+        });
+        drive.has_both_caches = true;
+        drive
+    }
+
     /// One that is served so.
     pub fn served(how: &Serving) -> Drive {
         let place = tempfile::tempdir().unwrap();
@@ -94,6 +107,7 @@ impl Drive {
         Drive {
             place,
             server: Some(server),
+            has_both_caches: false,
         }
     }
 
@@ -114,6 +128,9 @@ impl Drive {
         let socket = self.place.path().join("drive.sock");
         found.env("WHARF_DRIVE", format!("{}=/where", socket.display()));
         found.env("LD_PRELOAD", object());
+        if self.has_both_caches {
+            found.env("WHARF_CACHE", "omni:1048576");
+        }
         found
     }
 
