@@ -12,6 +12,7 @@ mod compressibility;
 mod drive;
 mod fs;
 mod info;
+mod keeping;
 mod mount;
 mod reproduce;
 mod room;

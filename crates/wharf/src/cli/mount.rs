@@ -1,6 +1,7 @@
 //! `wharf mount`: the file system of an image as a directory.
 
 use std::io::{self, Read, Write};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,6 +12,7 @@ use signal_hook::iterator::Signals;
 use wharf_files::block_on;
 use wharf_fuse::{MountOptions, asking, mount, unmount};
 
+use super::keeping::Keeping;
 use super::{Failure, fs, input, print};
 use crate::files::{self, FileDrive, Recorded};
 
@@ -29,6 +31,10 @@ pub(super) struct Args {
     /// Changes nothing but what bringing it up to date changes.
     #[arg(long)]
     read_only: bool,
+    /// Memory in which it keeps pages of what another process serves, until others change them: `64MiB`, or `0` for none. With `omni`, or
+    /// `omni:64MiB`, it uses the drive's own cache too. Of an image that it has open itself, the system keeps pages.
+    #[arg(long, value_name = "SIZE|omni[:SIZE]", default_value = "64MiB", value_parser = Keeping::said)]
+    cache: Keeping,
     /// Writes what the file system is asked to a new file, as a trace of operations on files that `wharf compare` replays.
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
@@ -75,7 +81,12 @@ fn serve(args: &Args) -> Result<(), Failure> {
     let signals = Signals::new([SIGTERM, SIGINT]).map_err(input)?;
     let failed = Failed::default();
     let (image, tell, record) = (args.image.clone(), failed.clone(), args.record.clone());
-    let open = move || match files::open(&image) {
+    let cache = args.cache;
+    let opened = move |image: &Path| match is_socket(image) {
+        true => cache.attach(image),
+        false => files::open(image),
+    };
+    let open = move || match opened(&image) {
         Ok(drive) => {
             let recorded = recorded(drive, record.as_deref());
             recorded.map_err(|failure| told(&tell, failure))
@@ -116,6 +127,11 @@ fn serve(args: &Args) -> Result<(), Failure> {
         let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
         failed.take().unwrap_or(Failure::Run(line))
     })
+}
+
+fn is_socket(path: &Path) -> bool {
+    path.metadata()
+        .is_ok_and(|found| found.file_type().is_socket())
 }
 
 /// The drive, recorded if that is wanted.
@@ -185,6 +201,7 @@ fn in_background(args: &Args) -> Result<(), Failure> {
         .args(["mount", "--told"])
         .args(args.allow_other.then_some("--allow-other"))
         .args(args.read_only.then_some("--read-only"))
+        .args(["--cache", &args.cache.to_string()])
         .args(
             args.record
                 .iter()

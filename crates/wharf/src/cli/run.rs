@@ -11,9 +11,10 @@ use std::process::{Child, Command, ExitStatus};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use super::keeping::Keeping;
 use super::{Failure, fs, input};
 use crate::audit::{Audit, Report};
-use crate::files::{FileDrive, Server, Serving, attach_in_time};
+use crate::files::{FileDrive, Server, Serving};
 
 /// The shared object that goes before the program's C library.
 const OBJECT: &str = "libwharf_preload.so";
@@ -43,7 +44,7 @@ pub(super) struct Args {
     processes_max: u32,
     /// Memory in which each process keeps what it reads of files, until others change it: `64MiB`, or `0` for none. With `omni`, or
     /// `omni:64MiB`, it uses the drive's own cache too (OmniCache): of what it wants a part of a page, only those bytes move.
-    #[arg(long, value_name = "SIZE|omni[:SIZE]", default_value = "64MiB", value_parser = keeping)]
+    #[arg(long, value_name = "SIZE|omni[:SIZE]", default_value = "64MiB", value_parser = Keeping::said)]
     cache: Keeping,
     /// Memory for the drive's own cache, where an image is named, with `--cache omni`.
     #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = super::size)]
@@ -55,14 +56,6 @@ pub(super) struct Args {
     /// The program, and its arguments.
     #[arg(last = true, required = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
-}
-
-/// What each process keeps.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Keeping {
-    bytes: u64,
-    /// In the drive's memory too.
-    is_omni: bool,
 }
 
 /// How a report is written.
@@ -89,8 +82,7 @@ pub(super) fn run(args: &Args) -> Result<u8, Failure> {
     let socket = std::path::absolute(socket).map_err(input)?;
     if is_socket && args.cache.is_omni {
         // Before the program starts, which would be told by an error of its first call.
-        let drive = attach_in_time(|| FileDrive::attach_omni(&socket, args.cache.bytes));
-        let ended = drive.and_then(FileDrive::end);
+        let ended = args.cache.attach(&socket).and_then(FileDrive::end);
         ended.map_err(|error| fs::failure(&socket, &error))?;
     }
     let told = [socket.as_os_str().as_bytes(), b"=", place.as_bytes()].concat();
@@ -204,28 +196,6 @@ fn table(report: &Report) -> String {
         text += &format!("{program:first$}  {call:second$}  {times:>third$}  {what}\n");
     }
     text
-}
-
-/// What is kept, as it is said.
-fn keeping(text: &str) -> Result<Keeping, String> {
-    let (is_omni, bytes) = match text.strip_prefix("omni") {
-        None => (false, text),
-        Some("") => (true, "64MiB"),
-        Some(rest) => (true, rest.strip_prefix(':').ok_or("give `omni:SIZE`")?),
-    };
-    let bytes = super::size(bytes)?;
-    match is_omni && bytes == 0 {
-        true => Err("both caches need memory".into()),
-        false => Ok(Keeping { bytes, is_omni }),
-    }
-}
-
-impl std::fmt::Display for Keeping {
-    /// As the shared object is told.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let before = if self.is_omni { "omni:" } else { "" };
-        write!(f, "{before}{}", self.bytes)
-    }
 }
 
 /// The drive, and where its files are to be.
@@ -372,18 +342,6 @@ fn code(ended: ExitStatus) -> u8 {
 mod tests {
     use super::*;
     use crate::audit::{Passed, Refused};
-
-    #[test]
-    fn what_is_kept_is_a_size_with_the_drives_cache_or_without() {
-        let said = |text| keeping(text).map(|keeps| keeps.to_string());
-        assert_eq!(said("1MiB"), Ok("1048576".into()));
-        assert_eq!(said("0"), Ok("0".into()));
-        assert_eq!(said("omni"), Ok("omni:67108864".into()));
-        assert_eq!(said("omni:1MiB"), Ok("omni:1048576".into()));
-        for wrong in ["omni:0", "omni1MiB", "omni:", "both", ""] {
-            assert!(said(wrong).is_err(), "{wrong}");
-        }
-    }
 
     #[test]
     fn a_report_is_a_table() {

@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use wharf::files::{ImageError, Mount, OpenFlags, Rename, Server};
+use wharf::files::{self, ImageError, Mount, OpenFlags, Rename, Server};
 use wharf::runtime::clock::Clock;
 use wharf::store::StoreError;
 
@@ -268,8 +268,12 @@ fn a_hostile_process_harms_no_other() {
     let place = with_image();
     let socket = place.path().join("s");
     // The place of one that has gone is free when that is noticed.
-    let places = 1 + ROUNDS as u32;
-    let server = Server::open(place.path().join("drive.img"), &socket, places).unwrap();
+    let how = files::Serving {
+        processes: 1 + ROUNDS as u32,
+        drive_cache_bytes: 256 << 10,
+        ..files::Serving::default()
+    };
+    let server = Server::open_as(place.path().join("drive.img"), &socket, &how).unwrap();
     let good = Mount::attach(&socket).unwrap();
     good.mkdir("/good", 0o700).unwrap();
     for round in 0..ROUNDS {

@@ -17,7 +17,7 @@ pub const COMPLETIONS: u64 = 768;
 
 /// What a process is told: a head, a line for the one drive, claims with their token and groups (`store/handshake.rs`).
 const HEAD: usize = 88;
-const DRIVE: usize = 24;
+const DRIVE: usize = 32;
 const CLAIMS: usize = 96;
 const TOKEN: usize = 16;
 

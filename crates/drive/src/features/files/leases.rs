@@ -30,13 +30,15 @@ use wharf_runtime::here;
 use wharf_wire::dma::DmaWord;
 use wharf_wire::file::LEASES_MAX;
 
+use super::lines::FileSystemOfDrive;
+use super::near::{ALL, Near};
 use super::time::Clock;
 use super::writers::Writers;
 
 /// What stands for all names in the place of a file's number: a lease of it ends before any of them changes.
 pub(super) const NAMES: u64 = u64::MAX;
 
-/// How long a lease to write lasts at most.
+/// How long a lease to write lasts at most, and about how long what is written near is not on the media.
 const AGE_NS: u64 = 5_000_000_000;
 
 /// The number of no host.
@@ -129,14 +131,18 @@ impl Leases {
         }
     }
 
-    /// Ends all leases to write each few seconds, as long as there are any: what was written goes to the media at last. For who was
-    /// told to [begin](Leases::begins_ageing).
-    pub(super) async fn age(&self, fs: &impl FileSystem) {
-        while !self.writers.is_idle() {
+    /// Ends all leases to write each few seconds, and has what is dirty in the drive's cache written, as long as there is any: what was
+    /// written goes to the media at last. For who was told to [begin](Leases::begins_ageing).
+    pub(super) async fn age(&self, fs: &FileSystemOfDrive, near: &Near) {
+        while !self.writers.is_idle() || near.is_any_unwritten() {
             let cpu = here().expect("a drive's tasks run on its cores");
             cpu.sleep_until(cpu.now() + AGE_NS).await;
             for number in self.writers.numbers() {
                 self.settle(fs, number, NOBODY, true).await;
+            }
+            for number in near.numbers() {
+                // What cannot be written stays there, and whoever syncs the file is told.
+                let _ = near.settle(fs, number, ALL).await;
             }
         }
         self.is_ageing.set(false);

@@ -178,6 +178,22 @@ fn what_is_written_near_is_dirty_until_somebody_else_looks_or_syncs() {
 }
 
 #[test]
+fn what_is_written_near_goes_to_the_media_in_the_end() {
+    with_cache(8, |mut asker| async move {
+        let handle = file(&mut asker, 4).await;
+        let cpu = asker.host.cpu.clone();
+        for round in 0..3 {
+            asker.put(0, &[round; 1024]);
+            send(&mut asker, Command::write_near(1, handle, 100, 1024)).await;
+            send(&mut asker, Command::write_near(1, handle, 3 * PAGE, 10)).await;
+            assert_eq!(near_pages(&mut asker).await, (2, 2));
+            cpu.sleep_until(cpu.now() + 6_000_000_000).await;
+            assert_eq!(near_pages(&mut asker).await, (2, 0), "round {round}");
+        }
+    });
+}
+
+#[test]
 fn who_writes_past_the_cache_finds_no_old_bytes_in_it() {
     with_cache(8, |mut asker| async move {
         let handle = file(&mut asker, 3).await;

@@ -243,6 +243,11 @@ impl Blocks {
         file.is_some_and(|file| file.unwritten > 0)
     }
 
+    /// Whether pages of any file are.
+    pub(super) fn is_any_unwritten(&self) -> bool {
+        self.files.values().any(|file| file.unwritten > 0)
+    }
+
     /// Whether pages of a range are dirty, or being written.
     pub(super) fn is_unwritten_in(&self, number: u64, range: &Range<u64>) -> bool {
         let file = self.files.get(&number).filter(|file| file.unwritten > 0);

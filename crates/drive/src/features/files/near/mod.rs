@@ -141,6 +141,11 @@ impl Near {
         self.is_on() && self.blocks.borrow().is_unwritten(number)
     }
 
+    /// The same of any file.
+    pub(super) fn is_any_unwritten(&self) -> bool {
+        self.is_on() && self.blocks.borrow().is_any_unwritten()
+    }
+
     /// The same of those that some bytes lie in.
     pub(super) fn is_unwritten_in(&self, number: u64, bytes: &Range<u64>) -> bool {
         self.is_on()

@@ -2,7 +2,6 @@
 
 use wharf_files::vfs::Target;
 use wharf_files::{FILE_BYTES_MAX, FileSystem, Kind};
-use wharf_runtime::OnCpu;
 use wharf_wire::dma::{DmaArea, PAGE_BYTES, of_guest};
 use wharf_wire::file::FileAttributes;
 use wharf_wire::file::write_area::{AREA_PAGES, ENTRIES, PLACES};
@@ -88,7 +87,7 @@ async fn lease_to_write(call: &Call<'_>) -> Served {
             lease,
         };
         writers.grant(number, grant);
-        call.age_leases();
+        call.begin_ageing();
     }
     Ok(Done {
         result: lease.unwrap_or(0),
@@ -116,16 +115,5 @@ impl Call<'_> {
         let area = self.at.core.dma().area(address - within, AREA_PAGES);
         let area = area.map_err(|_| StatusCode::DataTransferError)?;
         Ok((area, place))
-    }
-
-    /// Has leases to write end some time.
-    fn age_leases(&self) {
-        let (leases, files) = (self.at.firmware.leases().clone(), self.files.clone());
-        if !leases.begins_ageing() {
-            return;
-        }
-        let cpu = &self.at.core.cpu;
-        let ages = async move { leases.age(files.file_system().below()).await };
-        cpu.spawn("ages leases to write", OnCpu::new(cpu, ages));
     }
 }

@@ -36,6 +36,7 @@ mod request;
 use std::rc::Rc;
 
 use wharf_files::{Errno, FileError, Handle};
+use wharf_runtime::OnCpu;
 use wharf_wire::command::Command;
 use wharf_wire::file::FileHandle;
 use wharf_wire::opcode::IoOpcode;
@@ -214,6 +215,18 @@ impl Call<'_> {
             true => Err(Errno::EROFS),
             false => Ok(()),
         }
+    }
+
+    /// What a host keeps that was written, or the drive's cache, goes to the media some time.
+    fn begin_ageing(&self) {
+        let firmware = self.at.firmware;
+        let (leases, near) = (firmware.leases().clone(), firmware.near().clone());
+        if !leases.begins_ageing() {
+            return;
+        }
+        let (cpu, files) = (&self.at.core.cpu, self.files.clone());
+        let ages = async move { leases.age(files.file_system().below(), &near).await };
+        cpu.spawn("ages what was written", OnCpu::new(cpu, ages));
     }
 
     /// Whether who sent it has been sent away since.

@@ -62,6 +62,7 @@ pub(super) async fn write(call: &Call<'_>) -> Served {
         }
         false => None,
     };
+    call.begin_ageing();
     let write = async |place, data| call.files.write(call.now_ns, handle, place, data).await;
     let Some((result, past)) = written else {
         let written = write(Place::At(offset), In::Bytes(&data)).await?;
