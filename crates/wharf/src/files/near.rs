@@ -66,7 +66,7 @@ impl FileDrive {
 
     /// Has what was not used for longest leave the drive's cache, if that had no room.
     fn make_room(&self, cache: &RefCell<Cache>) {
-        let leaving = cache.borrow_mut().to_leave();
+        let leaving = cache.borrow_mut().next_leaving();
         let Some((handle, bytes)) = leaving else {
             return;
         };

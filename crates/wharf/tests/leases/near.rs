@@ -90,6 +90,7 @@ fn a_file_that_grows_is_kept_here_and_the_drive_gives_its_pages_up() {
 
 /// A file's time is that of its last write, wherever that is, and nobody sees when it goes to the media.
 #[test]
+#[allow(clippy::disallowed_methods)] // the clock of a drive in real time is to go on
 fn times_are_those_of_the_writes_before_and_after_they_reach_the_file() {
     let served = Served::with_cache(1 << 20);
     made(&served, &content(8));

@@ -159,7 +159,7 @@ impl Cache {
     }
 
     /// What is to leave the drive's cache before something goes there: a range of pages, and a handle of its file.
-    pub(in crate::files) fn to_leave(&mut self) -> Option<(Handle, Range<u64>)> {
+    pub(in crate::files) fn next_leaving(&mut self) -> Option<(Handle, Range<u64>)> {
         let has_room = self.frames.has_room();
         let near = self
             .near
