@@ -5,8 +5,9 @@
 //! the file is opened anew by its number.
 
 use std::cell::Cell;
-use std::ffi::c_int;
-use std::path::PathBuf;
+use std::ffi::{CStr, OsStr, c_int};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
@@ -16,21 +17,22 @@ use wharf_files::vfs::{At, Service, Start};
 use wharf_files::{By, Caller, Handle, OpenFlags, block_on};
 
 use crate::errno::{Errno, Outcome};
-use crate::place::Place;
+use crate::place::{BYTES_MAX, Place};
 use crate::table::{self, Open};
 
 /// The variable of the environment that says what is where: `SOCKET=PLACE`.
-pub(crate) const VARIABLE: &str = "WHARF_DRIVE";
+pub(crate) const VARIABLE: &CStr = c"WHARF_DRIVE";
 
 /// The variable that says how many bytes of files each process keeps; with `omni:` before it, the drive's own cache is used too.
-pub(crate) const CACHE_VARIABLE: &str = "WHARF_CACHE";
+pub(crate) const CACHE_VARIABLE: &CStr = c"WHARF_CACHE";
 
 /// Bytes of files that a process keeps if nothing is said.
 const CACHE_BYTES: u64 = 64 << 20;
 
-/// What the variable says.
+/// What the variables say, in one piece ([`Place`] says why).
 pub(crate) struct Setup {
-    socket: PathBuf,
+    socket: [u8; BYTES_MAX],
+    socket_bytes: usize,
     pub(crate) place: Place,
     cache_bytes: u64,
     is_omni: bool,
@@ -76,22 +78,38 @@ pub(crate) fn setup() -> Option<&'static Setup> {
     found
 }
 
+/// The value of a variable.
+fn variable(name: &CStr) -> Option<&'static [u8]> {
+    // SAFETY: a text; what is found is copied before the program can change its environment.
+    let found = unsafe { libc::getenv(name.as_ptr()) };
+    // SAFETY: the C library's promise.
+    (!found.is_null()).then(|| unsafe { CStr::from_ptr(found) }.to_bytes())
+}
+
+/// Asks for no memory: the program's `malloc` may be what makes itself ready just now.
 fn read_environment() -> Option<Setup> {
-    use std::os::unix::ffi::OsStrExt;
-    let value = std::env::var_os(VARIABLE)?;
-    let bytes = value.as_bytes();
+    let bytes = variable(VARIABLE)?;
     let middle = bytes.iter().rposition(|byte| *byte == b'=')?;
     let place = Place::new(&bytes[middle + 1..])?;
-    let socket = PathBuf::from(std::ffi::OsStr::from_bytes(&bytes[..middle]));
-    let said = std::env::var(CACHE_VARIABLE).unwrap_or_default();
-    let omni_bytes = said.strip_prefix("omni:");
-    let cache_bytes = omni_bytes.unwrap_or(&said).parse();
+    let mut socket = [0; BYTES_MAX];
+    socket.get_mut(..middle)?.copy_from_slice(&bytes[..middle]);
+    let said = variable(CACHE_VARIABLE).unwrap_or_default();
+    let omni_bytes = said.strip_prefix(b"omni:");
+    let said = std::str::from_utf8(omni_bytes.unwrap_or(said)).ok();
+    let cache_bytes = said.and_then(|said| said.parse().ok());
     Some(Setup {
         socket,
+        socket_bytes: middle,
         place,
         cache_bytes: cache_bytes.unwrap_or(CACHE_BYTES),
         is_omni: omni_bytes.is_some(),
     })
+}
+
+impl Setup {
+    fn socket(&self) -> &Path {
+        Path::new(OsStr::from_bytes(&self.socket[..self.socket_bytes]))
+    }
 }
 
 /// Who this process is.
@@ -179,7 +197,7 @@ impl Client {
                 if !HAS_SAID.swap(true, Ordering::Relaxed) {
                     complain(&format!(
                         "no drive at {}: {}",
-                        setup.socket.display(),
+                        setup.socket().display(),
                         cause(&error)
                     ));
                 }
@@ -219,8 +237,8 @@ impl Client {
 /// Attaches; waits for a while if as many processes as may use the drive do.
 fn attach(setup: &Setup) -> Result<FileDrive, ImageError> {
     attach_in_time(|| match setup.is_omni {
-        true => FileDrive::attach_omni(&setup.socket, setup.cache_bytes),
-        false => FileDrive::attach_cached(&setup.socket, setup.cache_bytes),
+        true => FileDrive::attach_omni(setup.socket(), setup.cache_bytes),
+        false => FileDrive::attach_cached(setup.socket(), setup.cache_bytes),
     })
 }
 

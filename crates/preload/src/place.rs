@@ -9,10 +9,21 @@
 
 use std::borrow::Cow;
 
-/// An absolute path, and the components that it has.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Bytes that a path has at most.
+pub(crate) const BYTES_MAX: usize = libc::PATH_MAX as usize;
+
+/// An absolute path, and the components that it has. It is all in one piece: a program's `malloc` may ask for paths while it makes itself
+/// ready, so to look where these lead must not ask it for memory.
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Place {
-    text: Vec<u8>,
+    bytes: [u8; BYTES_MAX],
+    count: usize,
+}
+
+impl std::fmt::Debug for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}", self.text().escape_ascii())
+    }
 }
 
 /// Where a path leads.
@@ -29,7 +40,10 @@ pub(crate) enum Leads<'a> {
 impl Place {
     /// A place of an absolute path other than `/`, without `.` and `..`.
     pub(crate) fn new(path: &[u8]) -> Option<Place> {
-        let mut text = Vec::new();
+        let mut place = Place {
+            bytes: [0; BYTES_MAX],
+            count: 0,
+        };
         if path.first() != Some(&b'/') {
             return None;
         }
@@ -37,20 +51,23 @@ impl Place {
             if component == b".." {
                 return None;
             }
-            text.push(b'/');
-            text.extend_from_slice(component);
+            let room = place.bytes.get_mut(place.count..)?;
+            let room = room.get_mut(..1 + component.len())?;
+            room[0] = b'/';
+            room[1..].copy_from_slice(component);
+            place.count += 1 + component.len();
         }
-        (!text.is_empty()).then_some(Place { text })
+        (place.count > 0).then_some(place)
     }
 
     /// The path, without a `/` at its end.
     pub(crate) fn text(&self) -> &[u8] {
-        &self.text
+        &self.bytes[..self.count]
     }
 
     /// Where an absolute path leads.
     pub(crate) fn of<'a>(&self, path: &'a [u8]) -> Leads<'a> {
-        let mine = &self.text[..];
+        let mine = self.text();
         if is_plain(path) {
             // Nearly all paths: the text alone decides.
             return match path.strip_prefix(mine) {
@@ -72,7 +89,7 @@ impl Place {
         for component in components(path) {
             depth += if component == b".." { -1 } else { 1 };
             if depth < 0 {
-                let whole = [&self.text[..], b"/", directory, b"/", path].concat();
+                let whole = [self.text(), b"/", directory, b"/", path].concat();
                 return match self.walk(&whole) {
                     // It came back.
                     Leads::Inside(rest) => Leads::Inside(Cow::Owned([b"/", &rest[..]].concat())),
@@ -86,7 +103,7 @@ impl Place {
 
     /// Walks by components.
     fn walk<'a>(&self, path: &[u8]) -> Leads<'a> {
-        let mine: Vec<&[u8]> = components(&self.text).collect();
+        let mine: Vec<&[u8]> = components(self.text()).collect();
         let mut outside: Vec<&[u8]> = Vec::new();
         // Components inside, and how deep they are.
         let mut inside: Vec<&[u8]> = Vec::new();
@@ -194,5 +211,8 @@ mod tests {
             assert_eq!(Place::new(path.as_bytes()), None, "{path}");
         }
         assert_eq!(Place::new(b"//a/./b/").unwrap().text(), b"/a/b");
+        let long = [b"/", &[b'x'; BYTES_MAX - 1][..]].concat();
+        assert_eq!(Place::new(&long).unwrap().text(), long);
+        assert_eq!(Place::new(&[&long[..], b"x"].concat()), None);
     }
 }

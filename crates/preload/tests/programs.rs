@@ -72,6 +72,18 @@ fn a_program_may_have_functions_by_names_of_the_c_library() {
     drive.check();
 }
 
+/// rustc did not start: its allocator asked where a file's name leads, and that asked the allocator for memory.
+#[test]
+fn a_program_may_have_an_allocator_that_asks_for_paths() {
+    let drive = Drive::new();
+    let program = compiled("allocator.c");
+    for _ in 0..3 {
+        let told = drive.run(Command::new(program.path()).arg("/where"));
+        assert_eq!(text(&told.stdout), "an allocator of its own\n", "{told:?}");
+    }
+    drive.check();
+}
+
 #[test]
 fn a_shell_redirects_to_files_of_the_drive_and_from_them() {
     let drive = Drive::new();
