@@ -264,6 +264,9 @@ pub(crate) fn working() -> Option<Ref> {
     working.as_ref().map(|working| working.open.clone())
 }
 
+/// Where the kernel has a process that is in a directory of the drive.
+pub(crate) const NOWHERE: &CStr = c"/proc/self/fdinfo";
+
 /// The process goes to a directory of the drive. Children find it by the descriptor.
 ///
 /// The kernel's own idea of where the process is becomes a directory in which next to nothing is found and nothing can be made:
@@ -271,7 +274,7 @@ pub(crate) fn working() -> Option<Ref> {
 pub(crate) fn go_inside(open: Ref, descriptor: OwnedFd) {
     use std::os::fd::IntoRawFd;
     // Where it is not there, the process stays where it was.
-    let _ = rustix::process::chdir("/proc/self/fdinfo");
+    let _ = rustix::process::chdir(NOWHERE);
     let descriptor = descriptor.into_raw_fd();
     set(Some(Working { open, descriptor }));
 }

@@ -510,6 +510,42 @@ static void directories(void) {
     CALL(getcwd(text, 2) == NULL ? -1 : 0);
 }
 
+// What a child prints that begins in a directory, by its path, or by a descriptor.
+static void spawned(const char *directory, int fd, const char *script) {
+    char *arguments[] = {"sh", "-c", (char *)script, NULL};
+    posix_spawn_file_actions_t actions;
+    pid_t child;
+    int status = 0;
+    posix_spawn_file_actions_init(&actions);
+    int said = directory ? posix_spawn_file_actions_addchdir_np(&actions, directory)
+                         : posix_spawn_file_actions_addfchdir_np(&actions, fd);
+    SAY("  chdir of a child: %s\n", said ? strerrorname_np(said) : "done");
+    fflush(stdout);
+    for (int twice = 0; said == 0 && twice < 2; twice++) {
+        said = posix_spawnp(&child, "sh", &actions, NULL, arguments, environ);
+        if (said == 0) waitpid(child, &status, 0);
+        SAY("  spawned: %s %x\n", said ? strerrorname_np(said) : "done", status);
+        fflush(stdout);
+    }
+    posix_spawn_file_actions_destroy(&actions);
+}
+
+static void children(void) {
+    mkdir("c", 0755);
+    mkdir("c/d", 0755);
+    int fd = open("c/d", O_RDONLY | O_DIRECTORY);
+    spawned("c", -1, "pwd | tail -c 3; echo by path > made; cat made; cd d; pwd | tail -c 5");
+    contents("c/made");
+    spawned(NULL, fd, "pwd | tail -c 5; cat ../made; cat made; ls ..");
+    close(fd);
+    chdir("c/d");
+    // Who is in one directory has a child begin in another one, on the drive or not.
+    spawned("..", -1, "pwd | tail -c 3; ls; ls d");
+    spawned("/usr/lib", -1, "pwd; cat made; echo $?");
+    spawned("nowhere", -1, "pwd");
+    chdir("../..");
+}
+
 static void lock(int fd, int command, int type, long start, long bytes) {
     struct flock l = {.l_type = type, .l_whence = SEEK_SET, .l_start = start, .l_len = bytes};
     errno = 0;
@@ -613,6 +649,7 @@ int main(int count, char **arguments) {
     streams();
     mappings();
     directories();
+    children();
     locks();
     threads();
     return 0;
