@@ -54,6 +54,8 @@ pub(super) struct Blocks {
     held: FxHashMap<u32, u32>,
     /// Most of one host.
     host_max: u32,
+    /// Pages of files that are being changed by another way: none of them is here, or comes.
+    changing: FxHashMap<u64, Vec<Range<u64>>>,
 }
 
 /// Neighbouring pages: the first one, and where they are.
@@ -77,7 +79,35 @@ impl Blocks {
             free: (0..pages).rev().collect(),
             held: FxHashMap::default(),
             host_max,
+            changing: FxHashMap::default(),
         }
+    }
+
+    /// Somebody is to change pages of a file by another way; false if one of them is here, or coming.
+    pub(super) fn begin_change(&mut self, number: u64, pages: &Range<u64>) -> bool {
+        let file = self.files.get(&number);
+        if file.is_some_and(|file| file.pages.range(pages.clone()).next().is_some()) {
+            return false;
+        }
+        let all = self.changing.entry(number).or_default();
+        all.push(pages.clone());
+        true
+    }
+
+    /// That has ended.
+    pub(super) fn end_change(&mut self, number: u64, pages: &Range<u64>) {
+        let all = self.changing.get_mut(&number).expect("it has begun");
+        let place = all.iter().position(|own| own == pages);
+        all.swap_remove(place.expect("it has begun"));
+        if all.is_empty() {
+            self.changing.remove(&number);
+        }
+    }
+
+    /// Whether a page is being changed by another way.
+    pub(super) fn is_changing(&self, number: u64, page: u64) -> bool {
+        let all = self.changing.get(&number);
+        all.is_some_and(|all| all.iter().any(|pages| pages.contains(&page)))
     }
 
     /// Whether it has a place for a file, with pages or without.
@@ -148,6 +178,10 @@ impl Blocks {
             is_dirty: false,
             is_written: false,
         };
+        assert!(
+            !self.is_changing(number, page),
+            "it waits for who changes it"
+        );
         let before = self.file_mut(number).pages.insert(page, block);
         assert!(before.is_none(), "a page is in the cache once");
         Some(memory)
@@ -177,6 +211,25 @@ impl Blocks {
         if *held == 0 {
             self.held.remove(&block.host);
         }
+    }
+
+    /// Takes those pages of a range out that are clean and there, of one host; gives how many, and whether that host has none left there.
+    pub(super) fn remove_clean(
+        &mut self,
+        number: u64,
+        range: &Range<u64>,
+        host: u32,
+    ) -> (u64, bool) {
+        let found = self.pages(number, range, Some(host));
+        let mut removed = 0;
+        for page in &found {
+            let block = self.block(number, *page).expect("it is in the cache");
+            if block.is_there && !block.is_unwritten() {
+                self.remove(number, *page);
+                removed += 1;
+            }
+        }
+        (removed, removed == found.len() as u64)
     }
 
     /// Pages of a range, of one host or of all.
@@ -350,6 +403,24 @@ mod tests {
         let again = |blocks: &mut Blocks| blocks.begin_writing(3, &(0..4), 9).unwrap().range();
         assert_eq!(again(&mut blocks), 1..2);
         assert_eq!(again(&mut blocks), 3..4);
+    }
+
+    #[test]
+    fn a_page_that_is_changed_by_another_way_is_not_here() {
+        let mut blocks = with(&[2]);
+        assert!(!blocks.begin_change(3, &(0..5)), "page 2 is here");
+        assert!(blocks.begin_change(3, &(3..5)) && blocks.begin_change(3, &(4..6)));
+        blocks.end_change(3, &(3..5));
+        assert!(!blocks.is_changing(3, 3) && blocks.is_changing(3, 4));
+        blocks.end_change(3, &(4..6));
+        assert!(!blocks.is_changing(3, 4));
+        // What is dirty stays.
+        assert_eq!(blocks.remove_clean(3, &(0..9), 0), (0, false));
+        let run = blocks.begin_writing(3, &(0..9), 9).unwrap();
+        assert_eq!(blocks.remove_clean(3, &(0..9), 0), (0, false));
+        blocks.end_writing(3, &run, true);
+        assert_eq!(blocks.remove_clean(3, &(0..9), 1), (0, true));
+        assert_eq!(blocks.remove_clean(3, &(0..9), 0), (1, true));
     }
 
     #[test]

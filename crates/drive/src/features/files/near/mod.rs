@@ -13,8 +13,8 @@
 //! 3. A page that is dirty is written to the file when it is evicted, at a sync, and before anybody sees the file by another way.
 //!
 //! Every other operation on the file goes through [`Watched`](super::watched::Watched), which asks here first: who reads has what is dirty
-//! written before ([`Near::settle`]); who changes something is *alone* in the file, and the pages that it changes leave the cache
-//! ([`Near::change`]). A file of which the cache has pages is open here, so that its number is no other file's.
+//! written before ([`Near::settle`]); who changes something is *alone* in the file while the pages that it changes leave the cache, and if none is
+//! there, none comes until it is done ([`Near::change`]). A file of which the cache has pages is open here, so that its number is no other file's.
 //!
 //! | file | idea |
 //! |---|---|
@@ -85,6 +85,22 @@ pub(super) enum Kept {
     With(u32),
     /// Those that are there leave for who reads them; what the media do not have is written before.
     Taken,
+}
+
+/// A change of bytes by another way, until this is dropped.
+pub(super) struct Changing<'a> {
+    near: &'a Near,
+    /// Pages that do not come meanwhile; none if who changes them is alone in the file.
+    marked: Option<(u64, Range<u64>)>,
+    _inside: Inside<'a>,
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        if let Some((number, pages)) = &self.marked {
+            self.near.blocks.borrow_mut().end_change(*number, pages);
+        }
+    }
 }
 
 /// Parts of what is to be written that found no room.
@@ -219,18 +235,27 @@ impl Near {
             return Ok(0);
         }
         let pages = pages_of(&bytes);
+        let mut evicted = 0;
         if how != Evict::Drop {
-            // Most of it while others use the file.
-            self.settle(fs, number, bytes).await?;
+            // While others use the file.
+            let _inside = self.gates.enter(number, How::Together).await;
+            self.write_back(fs, number, &pages).await?;
+            if how == Evict::Clean {
+                return Ok(0);
+            }
+            let (removed, is_all) = self.blocks.borrow_mut().remove_clean(number, &pages, host);
+            self.release(fs, number).await?;
+            evicted += removed;
+            if is_all {
+                return Ok(evicted);
+            }
         }
+        // Some came, or were changed again, meanwhile.
         let _inside = self.gates.enter(number, How::Alone).await;
         if how != Evict::Drop {
             self.write_back(fs, number, &pages).await?;
         }
-        let evicted = match how {
-            Evict::Clean => 0,
-            Evict::WriteBack | Evict::Drop => self.remove(number, &pages, Some(host)),
-        };
+        evicted += self.remove(number, &pages, Some(host));
         self.release(fs, number).await?;
         Ok(evicted)
     }
@@ -252,8 +277,9 @@ impl Near {
         self.write_back(fs, number, &pages_of(&bytes)).await
     }
 
-    /// Somebody changes bytes of a file by another way, and is alone in it until what is given is dropped. Their pages
-    /// were written, and have left: a change that fails has changed nothing. Without bytes it is what lies behind the end.
+    /// Somebody changes bytes of a file by another way, until what is given is dropped. Their pages are not here, and do not come; those
+    /// that were here were written before, and have left, for which who changes them is alone in the file: a change that fails has changed
+    /// nothing. Without bytes it is what lies behind the end.
     ///
     /// # Errors
     /// If they cannot be written to the file.
@@ -262,13 +288,22 @@ impl Near {
         fs: &FileSystemOfDrive,
         number: u64,
         bytes: Option<Range<u64>>,
-    ) -> Result<Option<Inside<'_>>, FileError> {
+    ) -> Result<Option<Changing<'_>>, FileError> {
         if !self.is_on() {
             return Ok(None);
         }
         if let Some(bytes) = &bytes {
+            let pages = pages_of(bytes);
+            let inside = self.gates.enter(number, How::Together).await;
+            if self.blocks.borrow_mut().begin_change(number, &pages) {
+                return Ok(Some(Changing {
+                    near: self,
+                    marked: Some((number, pages)),
+                    _inside: inside,
+                }));
+            }
             // Most of it while others use the file.
-            self.settle(fs, number, bytes.clone()).await?;
+            self.write_back(fs, number, &pages).await?;
         }
         let inside = self.gates.enter(number, How::Alone).await;
         if self.has(number) {
@@ -280,7 +315,11 @@ impl Near {
             self.write_back(fs, number, &pages).await?;
             self.leave(fs, number, &pages).await?;
         }
-        Ok(Some(inside))
+        Ok(Some(Changing {
+            near: self,
+            marked: None,
+            _inside: inside,
+        }))
     }
 
     /// The same for who takes these bytes away: of pages that go whole, nothing is written.
@@ -292,7 +331,7 @@ impl Near {
         fs: &FileSystemOfDrive,
         number: u64,
         bytes: Range<u64>,
-    ) -> Result<Option<Inside<'_>>, FileError> {
+    ) -> Result<Option<Changing<'_>>, FileError> {
         if !self.is_on() {
             return Ok(None);
         }
@@ -307,7 +346,11 @@ impl Near {
             }
             self.leave(fs, number, &pages).await?;
         }
-        Ok(Some(inside))
+        Ok(Some(Changing {
+            near: self,
+            marked: None,
+            _inside: inside,
+        }))
     }
 
     async fn leave(

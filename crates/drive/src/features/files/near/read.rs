@@ -131,7 +131,7 @@ impl Near {
             let mut memory = Vec::new();
             while at < pages.end && memory.len() < RUN_PAGES_MAX {
                 let mut blocks = self.blocks.borrow_mut();
-                if blocks.look(number, at) != Look::Nothing {
+                if blocks.look(number, at) != Look::Nothing || blocks.is_changing(number, at) {
                     break;
                 }
                 match blocks.claim(number, at, user.host) {

@@ -11,6 +11,16 @@ use super::{How, Near, PAGE, Past, User, Writer, cpu, pages_of, part_of};
 use crate::features::files::SET_ID_BITS;
 use crate::features::files::lines::FileSystemOfDrive;
 
+/// What became of a part of a page that was to be written.
+enum Page {
+    /// It is in the cache.
+    Kept,
+    /// There is no room for it.
+    NoRoom,
+    /// Others change it by another way just now.
+    Changing,
+}
+
 impl Near {
     /// Writes bytes of a file that lie within it, to pages of the cache; gives those that found no room, which are to be
     /// written to the file. Nothing at all if they go behind its end, or the file has set-id bits, which a write takes away.
@@ -46,41 +56,47 @@ impl Near {
             let (at, part) = part_of(&bytes, page);
             let new = &data[part.start as usize..part.end as usize];
             match self.write_page(fs, (number, user), page, (at, new)).await {
-                Ok(true) => result.kept += 1,
-                Ok(false) => past.push(part),
+                Ok(Page::Kept) => result.kept += 1,
+                Ok(Page::Changing) => past.push(part),
+                Ok(Page::NoRoom) => {
+                    result.is_full = true;
+                    past.push(part);
+                }
                 Err(error) => {
                     self.let_go(fs, number).await?;
                     return Err(error);
                 }
             }
         }
-        result.is_full = !past.is_empty();
         self.moved(result.kept).await;
         self.let_go(fs, number).await?;
         Ok(Some((result, past)))
     }
 
-    /// Writes a part of a page; false if there is no room for it.
+    /// Writes a part of a page.
     async fn write_page(
         &self,
         fs: &FileSystemOfDrive,
         (number, user): (u64, User),
         page: u64,
         (at, new): (usize, &[u8]),
-    ) -> Result<bool, FileError> {
+    ) -> Result<Page, FileError> {
         loop {
             let look = self.blocks.borrow().look(number, page);
             match look {
                 Look::There(memory) => {
                     self.put(memory, at, new);
                     self.blocks.borrow_mut().mark_dirty(number, page);
-                    return Ok(true);
+                    return Ok(Page::Kept);
                 }
                 Look::Coming => self.changed().await,
+                Look::Nothing if self.blocks.borrow().is_changing(number, page) => {
+                    return Ok(Page::Changing);
+                }
                 Look::Nothing => {
                     let claimed = self.blocks.borrow_mut().claim(number, page, user.host);
                     let Some(memory) = claimed else {
-                        return Ok(false);
+                        return Ok(Page::NoRoom);
                     };
                     if new.len() < PAGE as usize {
                         self.fill(fs, (number, user), page, &[memory]).await?;
