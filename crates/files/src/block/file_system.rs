@@ -360,6 +360,7 @@ impl<P: Pages> FileSystem for Wfs<P> {
         write: Write,
         data: In<'_>,
     ) -> Result<Written, FileError> {
+        let _turn = self.store.turns.enter(number, How::Alone).await;
         let _inside = self.alone(number).await;
         let mut done = self.write_some(by, number, write, data).await?;
         while done.bytes < data.len() {

@@ -22,7 +22,8 @@
 //! circle. A commit may be waited for inside of any gates, as its own comes behind all.
 //!
 //! Gates are fair: whoever comes goes behind those who wait, readers too, so nobody waits for more
-//! than those who came before. An operation that is dropped while it waits is in nobody's way.
+//! than those who came before. Those who write the same file line up at another gate first, so that one of them waits
+//! here: who reads waits for one write, and not for all that came before. An operation that is dropped while it waits is in nobody's way.
 
 use std::collections::VecDeque;
 use std::future::Future;

@@ -173,6 +173,8 @@ pub struct Store<P> {
     pub changing: Shared<Changing>,
     /// Who is inside of which inode.
     pub gates: Gates,
+    /// Where those who write a file line up first: at its gate one of them waits at most.
+    pub turns: Gates,
 }
 
 impl<P: Pages> Store<P> {
@@ -184,6 +186,7 @@ impl<P: Pages> Store<P> {
             geometry,
             limits: Limits::new(&geometry, cache_bytes),
             gates: Gates::default(),
+            turns: Gates::default(),
             changing: Shared::new(Changing {
                 running: GroupOfChanges::default(),
                 sealed: None,

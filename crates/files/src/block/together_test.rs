@@ -94,6 +94,36 @@ fn together(tasks: impl for<'a> Fn(&'a Wfs<&'a Slow<'a>>, Seed) -> Vec<Task<'a>>
     }
 }
 
+/// A reader waited for all writes that had come before it.
+#[test]
+fn a_read_waits_for_one_write_of_the_file_and_not_for_all_that_are_to_come() {
+    together(|wfs, _| {
+        let user = User::new(wfs);
+        let number = run_one(user.make(1, b"f", Content::File)).unwrap();
+        assert_eq!(
+            run_one(user.write(number, Write::at(0), &[9; 4096])),
+            Ok(4096)
+        );
+        let written = std::rc::Rc::new(Cell::new(0));
+        let mut tasks: Vec<Task<'_>> = Vec::new();
+        for who in 1..=16u8 {
+            let written = written.clone();
+            tasks.push(Box::pin(async move {
+                let (user, data) = (User::new(wfs), [who; 4096]);
+                let done = user.write(number, Write::at(0), &data).await;
+                assert_eq!(done, Ok(4096));
+                written.set(written.get() + 1);
+            }));
+        }
+        tasks.push(Box::pin(async move {
+            let found = User::new(wfs).read(number, 0, 4096).await.unwrap();
+            assert!(found.iter().all(|byte| *byte == found[0]), "one write's");
+            assert!(written.get() <= 2, "{} writes came before", written.get());
+        }));
+        tasks
+    });
+}
+
 #[test]
 fn appends_of_four_tasks_are_all_there_and_whole() {
     together(|wfs, _| {

@@ -209,6 +209,7 @@ impl<L: Lines> FileSystem for Wpm<L> {
         write: Write,
         data: In<'_>,
     ) -> Result<Written, FileError> {
+        let _turn = self.store.turns.alone(number).await;
         let mut done = data::write(&self.store, by, number, write, data).await?;
         // What overwrites on full media goes a part at a time. An append does not go on where
         // another one may be by now.

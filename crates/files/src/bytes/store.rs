@@ -49,6 +49,8 @@ pub struct Store<L> {
     pub geometry: Geometry,
     /// The gates of inodes.
     pub gates: Gates,
+    /// Where those who write a file line up first: at its gate one of them waits at most.
+    pub turns: Gates,
     state: Shared<State>,
 }
 
@@ -64,6 +66,7 @@ impl<L: Lines> Store<L> {
             lines,
             geometry,
             gates: Gates::default(),
+            turns: Gates::default(),
             state: Shared::new(state),
         }
     }
