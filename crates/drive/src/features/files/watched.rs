@@ -133,16 +133,15 @@ impl Watched {
         }
     }
 
-    /// Names have gone: a file without any is not kept for them.
-    async fn forget_removed(&self, seen: &[Seen]) -> Result<(), FileError> {
+    /// Names have gone: a file without any is not kept for them. That cannot be undone, so no error is told.
+    async fn forget_removed(&self, seen: &[Seen]) {
         for seen in seen {
             if let Seen::Number(number) = seen
                 && self.near.has(*number)
             {
-                self.near.forget_if_removed(&self.fs, *number).await?;
+                let _ = self.near.forget_if_removed(&self.fs, *number).await;
             }
         }
-        Ok(())
     }
 
     /// What a host has to be told of what was taken of it, before its own outcome.
@@ -237,7 +236,8 @@ impl FileSystem for Watched {
         let seen = entry.seen;
         let _change = self.change_seen(&[seen]);
         self.fs.remove(by, entry, what).await?;
-        self.forget_removed(&[seen]).await
+        self.forget_removed(&[seen]).await;
+        Ok(())
     }
 
     async fn rename(
@@ -253,7 +253,8 @@ impl FileSystem for Watched {
         }
         let _change = self.change_seen(&seen);
         self.fs.rename(by, from, to, how).await?;
-        self.forget_removed(&seen).await
+        self.forget_removed(&seen).await;
+        Ok(())
     }
 
     async fn read_link(&self, number: u64) -> Result<Vec<u8>, FileError> {
