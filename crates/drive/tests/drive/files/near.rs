@@ -554,6 +554,17 @@ fn what_cannot_be_written_to_the_file_stays_until_it_can() {
             assert_eq!(failed, Err(Errno::ENOSPC.number()));
             assert_eq!(near_pages(&mut asker).await, (1, 1), "it is not lost");
         }
+        // A file goes all the same, with what it had there.
+        let gone = asker.file(UPDATE, b"/gone").await;
+        let cut = Command::handle_operation(1, gone, HandleOperation::Truncate, PAGE, 0);
+        assert_eq!(asker.send(cut).await.done(), Ok(0));
+        send(&mut asker, Command::write_near(1, gone, 0, 100)).await;
+        assert_eq!(near_pages(&mut asker).await, (2, 2));
+        let head = super::asker::head(&wharf_files::Caller::root());
+        let remove = Command::path_change(1, wharf_wire::file::PathChange::Remove, 8192);
+        let removed = asker.ask(remove, head, &super::asker::path(b"/gone")).await;
+        assert_eq!(removed.done(), Ok(0));
+        assert_eq!(near_pages(&mut asker).await, (1, 1));
         let cut = Command::handle_operation(1, filler, HandleOperation::Truncate, 0, 0);
         assert_eq!(asker.send(cut).await.done(), Ok(0));
         assert_eq!(asker.send(sync).await.done(), Ok(0));
